@@ -1,0 +1,61 @@
+"""meanfield: spectral solvers for the mean-field limit of self-attention on circle and spheres.
+
+Source of the model and of all equation numbers: Geshkovski, Letrouit, Polyanskiy, Rigollet,
+"A mathematical perspective on Transformers", arXiv 2312.10794.
+"""
+
+import importlib
+from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
+
+from meanfield import theory
+from meanfield.dynamics import SA, USA
+from meanfield.functionals import dissipation, energy
+from meanfield.integrate import evolve
+from meanfield.laws import (
+    FourierSeries,
+    Mixture,
+    PointCloud,
+    Uniform,
+    VonMisesFisher,
+    ZonalSeries,
+)
+from meanfield.measures import Density, Particles
+from meanfield.solution import Ending, Solution, load
+from meanfield.spaces import Circle, Sphere, Zonal
+
+try:
+    __version__ = version("meanfield-attention")
+except PackageNotFoundError:
+    __version__ = "unknown"
+
+__all__ = [
+    "SA",
+    "USA",
+    "Circle",
+    "Density",
+    "Ending",
+    "FourierSeries",
+    "Mixture",
+    "Particles",
+    "PointCloud",
+    "Solution",
+    "Sphere",
+    "Uniform",
+    "VonMisesFisher",
+    "Zonal",
+    "ZonalSeries",
+    "dissipation",
+    "energy",
+    "evolve",
+    "load",
+    "plot",
+    "theory",
+]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import `meanfield.plot`, and with it matplotlib, only when it is asked for."""
+    if name == "plot":
+        return importlib.import_module("meanfield.plot")
+    raise AttributeError(f"module 'meanfield' has no attribute {name!r}")

@@ -1,0 +1,180 @@
+"""What an argument must be: each check names the argument, its value and what is allowed."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+_NORM_TOLERANCE = 1e-6
+
+
+def number(
+    name: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    above: float = -math.inf,
+) -> float:
+    """Return `value` as a float when it is finite, ``low <= value <= high`` and ``value > above``.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, its value and what is allowed.
+
+    Examples
+    --------
+    >>> number("beta", 4, low=0)
+    4.0
+    """
+    allowed = "a finite number"
+    if above > -math.inf:
+        allowed += f" > {above:g}"
+    if low > -math.inf:
+        allowed += f" >= {low:g}"
+    if high < math.inf:
+        allowed += f" <= {high:g}"
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+    if not is_number or not math.isfinite(value) or not low <= value <= high or value <= above:
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    return float(value)
+
+
+def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
+    """Return `value` as an int when it is an integer with ``low <= value <= high``.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, its value and what is allowed.
+
+    Examples
+    --------
+    >>> integer("dim", 3, low=2)
+    3
+    """
+    allowed = f"an integer >= {low}" + ("" if high is None else f" and <= {high}")
+    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+    if not is_integer or value < low or (high is not None and value > high):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    return int(value)
+
+
+def real_array(name: str, values: ArrayLike, ndim: int) -> NDArray[np.float64]:
+    """Return `values` as a finite, non-empty float64 array with `ndim` axes.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, its shape or the first value that is not finite.
+    """
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "iuf":
+            raise TypeError(f"dtype {array.dtype}")
+        array = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of real numbers, got {error}") from None
+    if array.ndim != ndim or array.size == 0:
+        raise ValueError(
+            f"{name} must be a non-empty array with {ndim} axes, got shape {array.shape}"
+        )
+    if not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name} must be finite, got {array[where]} at index {where}")
+    return array
+
+
+def rows(name: str, points: ArrayLike, dim: int | None = None) -> NDArray[np.float64]:
+    """Return `points` as a finite float64 array (n, d) with n >= 1 and d >= 2 (d = `dim` if given).
+
+    Raises
+    ------
+    ValueError
+        Naming the argument and its shape or value.
+    """
+    array = real_array(name, points, 2)
+    if array.shape[1] < 2 or (dim is not None and array.shape[1] != dim):
+        allowed = ">= 2" if dim is None else f"= {dim}"
+        raise ValueError(f"{name} must have rows of length {allowed}, got shape {array.shape}")
+    return array
+
+
+def unit_rows(name: str, points: ArrayLike, dim: int | None = None) -> NDArray[np.float64]:
+    """Return `points` as rows of length 1; rows within 1e-6 of it are normalised exactly.
+
+    Raises
+    ------
+    ValueError
+        Naming the first row that is no unit vector, and its norm.
+
+    Examples
+    --------
+    >>> unit_rows("points", [[3.0, 4.0]])
+    Traceback (most recent call last):
+        ...
+    ValueError: points must have rows of norm 1 (within 1e-06), got norm 5 in row 0
+    """
+    array = rows(name, points, dim)
+    norms = np.sqrt(np.einsum("ij,ij->i", array, array))
+    off = np.abs(norms - 1.0) > _NORM_TOLERANCE
+    if off.any():
+        first = int(np.argmax(off))
+        raise ValueError(
+            f"{name} must have rows of norm 1 (within {_NORM_TOLERANCE:g}), "
+            f"got norm {norms[first]:.6g} in row {first}"
+        )
+    array /= norms[:, None]
+    return array
+
+
+def unit_vector(name: str, vector: ArrayLike, dim: int | None = None) -> NDArray[np.float64]:
+    """Return `vector` as a unit vector (d,), like a single row of `unit_rows`."""
+    array = real_array(name, vector, 1)
+    unit: NDArray[np.float64] = unit_rows(name, array[None, :], dim)[0]
+    return unit
+
+
+def weights(name: str, values: ArrayLike | None, n: int) -> NDArray[np.float64]:
+    """Return `values` as n non-negative weights of sum 1; None means equal weights.
+
+    Raises
+    ------
+    ValueError
+        If the length is not n, a weight is negative, or all are zero.
+
+    Examples
+    --------
+    >>> weights("weights", [1, 3], 2)
+    array([0.25, 0.75])
+    """
+    if values is None:
+        return np.full(n, 1.0 / n)
+    array = real_array(name, values, 1)
+    if array.shape != (n,):
+        raise ValueError(f"{name} must have length {n}, got {array.size}")
+    if array.min() < 0.0:
+        first = int(np.argmax(array < 0.0))
+        raise ValueError(f"{name} must be >= 0, got {array[first]:g} at index {first}")
+    total = array.sum()
+    if total <= 0.0:
+        raise ValueError(f"{name} must have a positive sum, got {total:g}")
+    return np.asarray(array / total)
+
+
+def generator(name: str, rng: Any) -> np.random.Generator:
+    """Return `rng` when it is a numpy Generator.
+
+    Raises
+    ------
+    ValueError
+        Otherwise, naming what it is.
+    """
+    if not isinstance(rng, np.random.Generator):
+        raise ValueError(f"{name} must be a numpy.random.Generator, got {rng!r}")
+    return rng

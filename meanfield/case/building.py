@@ -1,0 +1,139 @@
+"""From the tables of a case to a measure and a dynamics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.case.clouds import read_points
+from meanfield.case.faults import Fault, located, shown
+from meanfield.case.tables import (
+    CircleTable,
+    DynamicsTable,
+    FourierSeriesTable,
+    LawTable,
+    MixtureTable,
+    ParticlesTable,
+    PointCloudTable,
+    SpaceTable,
+    SphereTable,
+    UniformTable,
+    VonMisesFisherTable,
+    ZonalSeriesTable,
+    ZonalTable,
+)
+from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.laws import (
+    FourierSeries,
+    Law,
+    Mixture,
+    PointCloud,
+    Uniform,
+    VonMisesFisher,
+    ZonalSeries,
+)
+from meanfield.measures import AnyMeasure, Density, Particles
+from meanfield.spaces import Circle, Space, Sphere, Zonal
+
+
+def build_measure(law: LawTable, space: SpaceTable | ParticlesTable, folder: Path) -> AnyMeasure:
+    """The measure at t = 0; where one table leaves the dimension open, the other settles it.
+
+    Raises
+    ------
+    ValueError
+        Naming key, value and what is allowed.
+    """
+    if isinstance(space, ParticlesTable):
+        return _particles(law, space, folder)
+    grid = _space(space, _law_dim(law))
+    return Density(grid, _law(law, "law", grid.dim, folder))
+
+
+def build_dynamics(table: DynamicsTable) -> Dynamics:
+    """The dynamics.
+
+    Raises
+    ------
+    ValueError
+        Naming key, value and what is allowed.
+    """
+    kind = SA if table.type == "SA" else USA
+    with located("dynamics", type(table).model_fields):
+        return kind(table.beta, sign=table.sign, noise=table.noise)
+
+
+def _particles(law: LawTable, table: ParticlesTable, folder: Path) -> Particles:
+    if table.n is not None:
+        drawn_from = _law(law, "law", None, folder)
+        return Particles.sample(drawn_from, table.n, np.random.default_rng(table.seed))
+    if isinstance(law, PointCloudTable) and law.bandwidth is None:
+        return Particles(_points(law, "law", folder))
+    raise Fault("space.n is missing: it must be the number of tokens to draw from the law, >= 1")
+
+
+def _space(table: SpaceTable, dim: int | None) -> Space:
+    with located("space", type(table).model_fields):
+        match table:
+            case CircleTable():
+                return Circle(table.n)
+            case SphereTable():
+                return Sphere(table.lmax)
+            case ZonalTable():
+                return Zonal(_settled(table.dim, dim, "space"), table.kmax, axis=table.axis)
+
+
+def _law_dim(table: LawTable) -> int | None:
+    """The dimension that a law's table itself settles."""
+    match table:
+        case UniformTable() | ZonalSeriesTable():
+            return table.dim
+        case VonMisesFisherTable():
+            return len(table.mean)
+        case FourierSeriesTable():
+            return 2
+        case MixtureTable():
+            return next((dim for law in table.laws if (dim := _law_dim(law)) is not None), None)
+        case PointCloudTable():
+            return None
+
+
+def _law(table: LawTable, where: str, dim: int | None, folder: Path) -> Law:
+    with located(where, type(table).model_fields):
+        match table:
+            case UniformTable():
+                return Uniform(_settled(table.dim, dim, where))
+            case VonMisesFisherTable():
+                return VonMisesFisher(table.mean, table.kappa)
+            case FourierSeriesTable():
+                return FourierSeries(cos=table.cos, sin=table.sin)
+            case ZonalSeriesTable():
+                settled = _settled(table.dim, dim, where)
+                return ZonalSeries(settled, table.coefficients, axis=table.axis)
+            case PointCloudTable():
+                return PointCloud(_points(table, where, folder), bandwidth=table.bandwidth)
+            case MixtureTable():
+                return _mixture(table, where, dim, folder)
+
+
+def _mixture(table: MixtureTable, where: str, dim: int | None, folder: Path) -> Mixture:
+    dim = _law_dim(table) if dim is None else dim
+    parts = [_law(law, f"{where}.laws[{i}]", dim, folder) for i, law in enumerate(table.laws)]
+    weights = [1.0] * len(parts) if table.weights is None else table.weights
+    return Mixture(parts, weights)
+
+
+def _points(table: PointCloudTable, where: str, folder: Path) -> NDArray[np.float64]:
+    try:
+        return read_points(table.file, folder)
+    except ValueError as error:
+        raise Fault(f"{where}.file = {shown(table.file)}: {error}") from None
+
+
+def _settled(own: int | None, other: int | None, where: str) -> int:
+    settled = other if own is None else own
+    if settled is None:
+        raise Fault(f"{where}.dim is missing: it must be an integer >= 2")
+    return settled

@@ -1,0 +1,154 @@
+"""A whole case: read, checked, and turned into a measure, a dynamics and a run."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, PrivateAttr, ValidationError
+
+from meanfield.case.building import build_dynamics, build_measure
+from meanfield.case.faults import CaseError, Fault
+from meanfield.case.schema import Table, kinds, schema_fault
+from meanfield.case.tables import (
+    AnyLawTable,
+    AnySpaceTable,
+    DynamicsTable,
+    OutputTable,
+    RunTable,
+)
+from meanfield.dynamics import Dynamics
+from meanfield.measures import AnyMeasure
+
+_LARGEST_FILE = 1 << 20
+_KINDS = {"law": kinds(AnyLawTable), "laws": kinds(AnyLawTable), "space": kinds(AnySpaceTable)}
+
+
+class Case(Table):
+    """The tables of a case file.
+
+    Attributes
+    ----------
+    law, space, dynamics, run, output
+        The tables.
+    name : str
+        The file that they come from.
+    text : str
+        Its TOML.
+    """
+
+    law: AnyLawTable = Field(description="a table, the measure at t = 0")
+    space: AnySpaceTable = Field(description="a table, what the measure is stored on")
+    dynamics: DynamicsTable = Field(description="a table with beta")
+    run: RunTable = Field(description="a table with t_end")
+    output: OutputTable = OutputTable()
+
+    _name: str = PrivateAttr(default="")
+    _text: str = PrivateAttr(default="")
+    _folder: Path = PrivateAttr(default=Path())
+
+    @property
+    def name(self) -> str:
+        """The file that the tables come from."""
+        return self._name
+
+    @property
+    def text(self) -> str:
+        """Its TOML."""
+        return self._text
+
+    def build(self) -> tuple[AnyMeasure, Dynamics, dict[str, Any]]:
+        """The measure at t = 0, the dynamics, and the keyword arguments of `evolve`.
+
+        Raises
+        ------
+        CaseError
+            If a value is out of range or the tables don't fit each other.
+        """
+        with self.errors("law"):
+            dynamics = build_dynamics(self.dynamics)
+            measure = build_measure(self.law, self.space, self._folder)
+        return measure, dynamics, self.run.model_dump(exclude_none=True) | {"case": self._text}
+
+    @contextmanager
+    def errors(self, section: str) -> Iterator[None]:
+        """Turn a ValueError into a CaseError that names the file and the key.
+
+        Raises
+        ------
+        CaseError
+            For a ValueError inside; a message that opens with no key is laid to `section`.
+        """
+        try:
+            yield
+        except CaseError:
+            raise
+        except Fault as fault:
+            raise CaseError(f"{self._name}: {fault}") from None
+        except ValueError as error:
+            raise CaseError(f"{self._name}: {self._placed(section, str(error))}") from None
+
+    def _placed(self, section: str, message: str) -> str:
+        word = message.partition(" ")[0]
+        sections = type(self).model_fields
+        for name in (section, *sections):
+            if word in type(getattr(self, name)).model_fields:
+                return f"{name}.{message}"
+        return message if word in sections else f"{section}: {message}"
+
+
+def read_case(path: str | Path) -> Case:
+    """The case in a TOML file; point clouds in it are looked for beside it.
+
+    Raises
+    ------
+    CaseError
+        If the file can't be read, is not TOML, or is no case.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
+        if len(content) > _LARGEST_FILE:
+            raise CaseError(f"{path}: must be a case file of at most {_LARGEST_FILE} bytes")
+        text = content.decode("utf-8-sig")
+    except OSError as error:
+        raise CaseError(f"{path}: can't be read as a case file: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise CaseError(f"{path}: must be TOML in UTF-8, but {error}") from None
+    return case_from_text(text.replace("\r\n", "\n"), str(path), path.parent)
+
+
+def case_from_text(text: str, name: str, folder: str | Path = ".") -> Case:
+    r"""The case in a TOML text; `name` is what errors call it, `folder` holds its point clouds.
+
+    Raises
+    ------
+    CaseError
+        If the text is not TOML or no case.
+
+    Examples
+    --------
+    >>> case_from_text("[law]\nkind = 'uniform'", "my.toml")
+    Traceback (most recent call last):
+        ...
+    meanfield.case.faults.CaseError: my.toml: space is missing: it must be a table ...
+    """
+    try:
+        raw = tomllib.loads(text)
+        case = Case.model_validate(raw)
+    except ValidationError as error:
+        raise CaseError(f"{name}: {schema_fault(error, raw, _KINDS)}") from None
+    except (ValueError, RecursionError) as error:
+        raise CaseError(f"{name}: must be TOML, but {error}") from None
+    case._name, case._text, case._folder = name, text, Path(folder)
+    return case
+
+
+def default_case_text() -> str:
+    """The bundled case, a commented template."""
+    return (files("meanfield") / "data" / "default.toml").read_text("utf-8")

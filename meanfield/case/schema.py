@@ -1,0 +1,87 @@
+"""What every table of a case file has in common: strict keys and types, one line for a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from meanfield.case.faults import shown
+
+
+class KeyFault(ValueError):
+    """A key that is unknown or missing in a table; the message opens with it."""
+
+
+class Table(BaseModel):
+    """A table with these keys and no others."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_keys(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            fields = cls.model_fields
+            for key in data:
+                if key not in fields:
+                    allowed = ", ".join(fields)
+                    raise KeyFault(f"{key} is an unknown key: the keys here are {allowed}")
+            for key, field in fields.items():
+                if field.is_required() and key not in data:
+                    raise KeyFault(f"{key} is missing: it must be {field.description}")
+        return data
+
+
+def kinds(annotated: Any) -> str:
+    """The types that a union of tables allows, as a message lists them."""
+    tables = get_args(get_args(annotated)[0])
+    return ", ".join(get_args(table.model_fields["type"].annotation)[0] for table in tables)
+
+
+def schema_fault(error: ValidationError, raw: Any, kinds: Mapping[str, str]) -> str:
+    """The first thing that a schema finds wrong, as a sentence that opens with the dotted key.
+
+    Parameters
+    ----------
+    error : ValidationError
+    raw : dict
+        What was validated.
+    kinds : mapping of str to str
+        The allowed types of each table that comes in several.
+    """
+    fault: Any = error.errors(include_url=False)[0]
+    path = _path(fault["loc"], raw)
+    if fault["type"] == "union_tag_not_found":
+        return f"{path}.type is missing: it must be one of {kinds[_last_name(fault)]}"
+    if fault["type"] == "union_tag_invalid":
+        kind = shown(fault["input"]["type"])
+        return f"{path}.type must be one of {kinds[_last_name(fault)]}, got {kind}"
+    if fault["type"] == "value_error":
+        reason = fault["ctx"]["error"]
+        dot = ("." if path else "") if isinstance(reason, KeyFault) else " "
+        return f"{path}{dot}{reason}"
+    if fault["type"] in {"model_type", "model_attributes_type", "dict_type"}:
+        return f"{path} must be a table, got {shown(fault['input'])}"
+    allowed = fault["msg"].replace("Input should be ", "must be ")
+    return f"{path} {allowed}, got {shown(fault['input'])}"
+
+
+def _path(loc: tuple[int | str, ...], raw: Any) -> str:
+    """law.laws[1].kappa of ('law', 'mixture', 'laws', 1, 'von-mises-fisher', 'kappa')."""
+    path, here = "", raw
+    for item in loc:
+        if isinstance(here, dict) and here.get("type") == item:
+            continue
+        path += f"[{item}]" if isinstance(item, int) else f".{item}" if path else item
+        if isinstance(here, dict):
+            here = here.get(str(item))
+        elif isinstance(here, list) and isinstance(item, int):
+            here = here[item]
+    return path
+
+
+def _last_name(fault: Any) -> str:
+    name: str = next(item for item in reversed(fault["loc"]) if isinstance(item, str))
+    return name

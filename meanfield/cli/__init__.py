@@ -1,0 +1,5 @@
+"""The command line: commands parse, call once and print; every error is one line."""
+
+from meanfield.cli.commands import main
+
+__all__ = ["main"]

@@ -1,0 +1,192 @@
+"""The commands themselves."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from meanfield.case import (
+    CaseError,
+    case_from_text,
+    default_case_text,
+    one_line,
+    read_case,
+)
+from meanfield.cli.outputs import (
+    BAD_INPUT,
+    FAILED_RUN,
+    FIGURE_SUFFIXES,
+    INTERRUPTED,
+    Refusal,
+    check_output,
+    outputs,
+)
+from meanfield.cli.text import closing, machine, summary, table, version
+from meanfield.integrate import evolve
+from meanfield.solution import Ending, Solution, load
+
+app = typer.Typer(
+    name="meanfield",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; without arguments, that of the process.
+
+    Returns
+    -------
+    int
+        The exit status: 0, 1 for a run that failed, 2 for bad input, 130 on Ctrl-C.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    command = typer.main.get_command(app)
+    given = None if arguments is None else list(arguments)
+    try:
+        status = command.main(args=given, prog_name="meanfield", standalone_mode=False)
+    except typer.TyperException as error:
+        return _complain(error.format_message(), BAD_INPUT)
+    except CaseError as error:
+        return _complain(str(error), BAD_INPUT)
+    except Refusal as refusal:
+        return _complain(str(refusal), refusal.status)
+    except MemoryError as error:
+        return _complain(f"out of memory: {error}; try a smaller space", FAILED_RUN)
+    return int(status or 0)
+
+
+def _complain(message: str, status: int) -> int:
+    typer.echo(f"meanfield: {one_line(message)}", err=True)
+    return status
+
+
+@app.callback(invoke_without_command=True)
+def _top(
+    context: typer.Context,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Mean-field dynamics of self-attention on circle and spheres."""
+    if show_version:
+        typer.echo(f"meanfield {version('meanfield-attention')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def run(
+    case: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[CASE]", show_default=False, help="Case file (TOML); a bundled one if omitted."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="RUN.nc", help="Result file, else as the case says (run.nc)."
+        ),
+    ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN.png", help="Figure, else as the case says, else beside RUN.nc."),
+    ] = None,
+    print_case: Annotated[
+        bool, typer.Option("--print-case", help="Print the case, a template to edit, and exit.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+) -> None:
+    """Evolve a measure from a case file: table, NetCDF file and figure.
+
+    Without CASE a bundled one is run: 470 tokens of a trained Transformer on the sphere S^2.
+    Print it with --print-case, edit it, and run yours. Exit status: 0 finished, 1 the run could
+    not go on (what it had is written), 2 bad input, 130 interrupted.
+    """
+    chosen = (
+        case_from_text(default_case_text(), "bundled case") if case is None else read_case(case)
+    )
+    if print_case:
+        typer.echo(chosen.text, nl=False)
+        return
+    file, picture = outputs(chosen, output, figure)
+    measure, dynamics, keywords = chosen.build()
+    if not quiet:
+        typer.echo(f"{chosen.name}: {dynamics} on {measure} to t = {chosen.run.t_end:g}")
+    with chosen.errors("run"):
+        solution = evolve(measure, dynamics, **keywords, progress=sys.stderr.isatty() and not quiet)
+    _save(solution, file)
+    _draw(solution, picture)
+    if not quiet:
+        typer.echo(table(solution))
+        typer.echo(closing(solution))
+        typer.echo(f"wrote {file}, {picture}")
+    if solution.ending is not Ending.FINISHED:
+        interrupted = solution.ending is Ending.INTERRUPTED
+        raise Refusal(solution.message, INTERRUPTED if interrupted else FAILED_RUN)
+
+
+@app.command()
+def plot(
+    file: Annotated[Path, typer.Argument(metavar="RUN.nc", help="Result file of a run.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="RUN.png", help="Figure, else RUN.png beside the result file."
+        ),
+    ] = None,
+) -> None:
+    """Draw a run: the measure at several times, and its energy with its bounds."""
+    solution = _loaded(file)
+    picture = file.with_suffix(".png") if output is None else output
+    check_output(picture, "--output", FIGURE_SUFFIXES)
+    _draw(solution, picture)
+    typer.echo(f"wrote {picture}")
+
+
+@app.command()
+def info(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[RUN.nc]", show_default=False, help="Result file of a run."),
+    ] = None,
+) -> None:
+    """Summarise a run; without one, tell versions and threads."""
+    lines = machine() if file is None else summary(_loaded(file))
+    width = max(len(name) for name in lines)
+    for name, text in lines.items():
+        typer.echo(f"{name:<{width}}  {text}")
+
+
+def _save(solution: Solution, file: Path) -> None:
+    try:
+        solution.save(file)
+    except (OSError, ValueError) as error:
+        raise Refusal(f"can't write {file}: {error}", FAILED_RUN) from None
+
+
+def _draw(solution: Solution, picture: Path) -> None:
+    from meanfield import plot  # matplotlib is slow to import, and `info` needs none
+
+    try:
+        plot.save(plot.solution(solution), picture)
+    except OSError as error:
+        raise Refusal(f"can't write {picture}: {error}", FAILED_RUN) from None
+
+
+def _loaded(file: Path) -> Solution:
+    try:
+        return load(file)
+    except (OSError, ValueError) as error:
+        raise Refusal(str(error).replace("path must", "RUN.nc must", 1), BAD_INPUT) from None

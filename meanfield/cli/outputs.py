@@ -1,0 +1,74 @@
+"""Where a command writes: found, and checked before any work starts."""
+
+from __future__ import annotations
+
+import stat
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from meanfield.case import Case
+
+BAD_INPUT, FAILED_RUN, INTERRUPTED = 2, 1, 130
+FIGURE_SUFFIXES = (".png", ".pdf", ".svg", ".jpg", ".webp")
+
+
+class Refusal(Exception):
+    """What ends a command: one line and an exit status."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def outputs(case: Case, output: Path | None, figure: Path | None) -> tuple[Path, Path]:
+    """The result file and the figure: as given, else as the case says, else beside each other.
+
+    Raises
+    ------
+    Refusal
+        If one of them can't be written.
+    """
+    in_case = f"{case.name}: output"
+    file, key = output, "--output"
+    if file is None:
+        file, key = Path(case.output.file), f"{in_case}.file"
+    check_output(file, key, (".nc",))
+    picture, key = figure, "--figure"
+    if picture is None and case.output.figure is not None:
+        picture, key = Path(case.output.figure), f"{in_case}.figure"
+    if picture is None:
+        picture, key = file.with_suffix(".png"), f"the figure of {key}"
+    check_output(picture, key, FIGURE_SUFFIXES)
+    return file, picture
+
+
+def check_output(path: Path, key: str, suffixes: Sequence[str]) -> None:
+    """Make sure that a file of that name can be written, and write nothing.
+
+    Raises
+    ------
+    Refusal
+        Naming the option or key, the path and what is allowed.
+    """
+    allowed = f"a file name that ends in {' or '.join(suffixes)}"
+    if path.suffix.lower() not in suffixes:
+        raise Refusal(f"{key} must be {allowed}, got {str(path)!r}", BAD_INPUT)
+    reason = _hindrance(path)
+    if reason:
+        allowed += " in a folder that can be written"
+        raise Refusal(f"{key} must be {allowed}, got {str(path)!r}: {reason}", BAD_INPUT)
+
+
+def _hindrance(path: Path) -> str:
+    try:
+        try:
+            if not stat.S_ISREG(path.stat().st_mode):
+                return "it is no regular file"
+        except FileNotFoundError:
+            pass
+        # permissions tell root nothing, only an attempt does
+        with tempfile.TemporaryFile(dir=path.parent):
+            return ""
+    except (OSError, ValueError) as error:
+        return str(getattr(error, "strerror", None) or error)

@@ -1,0 +1,102 @@
+"""What the command line prints about a run and about the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+
+import numpy as np
+
+from meanfield.measures import AnyMeasure, Density
+from meanfield.solution import Ending, Solution
+from meanfield.spaces import Sphere
+
+_ROWS = 11
+_SIZE_NAMES = {"circle": "n", "sphere": "lmax", "zonal": "kmax"}
+_LIBRARIES = (
+    *("numpy", "scipy", "pyfftw", "ducc0", "xarray", "h5netcdf", "h5py", "matplotlib"),
+    *("pydantic", "typer", "tqdm"),
+)
+
+
+def _size_name(measure: AnyMeasure) -> str:
+    return _SIZE_NAMES[measure.space.name] if isinstance(measure, Density) else "n"
+
+
+def table(solution: Solution) -> str:
+    """About ten of the times saved, one in a row."""
+    data = solution.dataset
+    scaled = data.attrs.get("energy_unit", "1") != "1"
+    unit = "/e^β" if scaled else ""
+    columns = {
+        "t": [f"{t:.5g}" for t in solution.t],
+        f"energy{unit}": [f"{e:.10g}" for e in data["energy"].values],
+        f"dissipation{unit}": [f"{d:.4e}" for d in data["dissipation"].values],
+        "1-mass": [f"{1.0 - m:.1e}" for m in data["mass"].values],
+    }
+    if "min_density" in data:
+        columns |= {
+            "min f": [f"{f:.3e}" for f in data["min_density"].values],
+            "tail": [f"{t:.1e}" for t in data["tail"].values],
+            _size_name(solution.final): [f"{int(s)}" for s in data["size"].values],
+        }
+    widths = [max(len(name), *map(len, cells)) for name, cells in columns.items()]
+    kept = np.unique(np.linspace(0, len(solution.t) - 1, _ROWS).round().astype(int))
+    rows = [list(columns), *([cells[i] for cells in columns.values()] for i in kept)]
+    return "\n".join(
+        "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    )
+
+
+def _defect(solution: Solution) -> float:
+    """max_t |E(t) - E(0) ∓ ∫ dissipation dt|, zero but for errors of the time steps."""
+    energy, work = solution.dataset["energy"].values, solution.dataset["work"].values
+    return float(np.abs(energy - energy[0] - work).max())
+
+
+def closing(solution: Solution) -> str:
+    """How the run ended, if it finished, and how well its energy identity holds."""
+    check = f"|E(t) - E(0) - work| <= {_defect(solution):.1e}, work the integral of the dissipation"
+    return f"{solution.message}\n{check}" if solution.ending is Ending.FINISHED else check
+
+
+def summary(solution: Solution) -> dict[str, str]:
+    """A run in a dozen entries."""
+    data, final = solution.dataset, solution.final
+    return {
+        "status": solution.status,
+        "message": solution.message,
+        "dynamics": repr(solution.dynamics),
+        "measure at the end": repr(final),
+        "times": f"{len(solution.t)} from {solution.t[0]:g} to {solution.t[-1]:g}",
+        "energy": f"{data['energy'].values[0]:.12g} to {data['energy'].values[-1]:.12g}",
+        "energy defect": f"{_defect(solution):.1e}",
+        "mass defect": f"{np.abs(1.0 - data['mass'].values).max():.1e}",
+        "steps": f"{int(data['steps'].values[-1])}",
+        "case": f"{len(solution.case.splitlines())} lines",
+        **{str(name): f"{value}" for name, value in data.attrs.items()},
+    }
+
+
+def machine() -> dict[str, str]:
+    """Versions and threads."""
+    threads = {lmax: Sphere(lmax).grid["nthreads"] for lmax in (63, 255)}
+    told = ", ".join(f"{count} at lmax {lmax}" for lmax, count in threads.items())
+    return {
+        "meanfield": version("meanfield-attention"),
+        "python": platform.python_version(),
+        **{name: version(name) for name in _LIBRARIES},
+        "cores": str(os.cpu_count()),
+        "threads": f"1 on circle and zonal spaces; on S^2 {told}",
+    }
+
+
+def version(distribution: str) -> str:
+    """The version of an installed distribution, "unknown" of one that is not installed."""
+    try:
+        return installed_version(distribution)
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,133 @@
+"""The velocity fields of self-attention: what moves a measure, whatever stores it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield.arguments import number, unit_rows
+from meanfield.geometry import project
+
+Array = NDArray[np.float64]
+
+
+class Measure(Protocol):
+    """What a velocity field asks of a measure: log G and ∇ log G, G(z) = ∫ e^{<z,y>} dmu(y)."""
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension d."""
+
+    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """log G (n,) and ∇ log G (n, d) at rows z (n, d) of any length."""
+
+
+@dataclass(frozen=True)
+class SA:
+    """X[mu](x) = ± P_x ∇G(βx) / G(βx) = ± (1/β) ∇ log ∫ e^{β<x,y>} dmu(y), (SA) and (3.7).
+
+    Parameters
+    ----------
+    beta : float
+        Inverse temperature β >= 0.
+    sign : int
+        +1 attractive (V = I), -1 repulsive (V = -I).
+    noise : float
+        τ >= 0 of the diffusion τ Δf.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> from meanfield.measures import Particles
+    >>> SA(1.0).velocity(Particles([[1.0, 0.0]]), at=[[0.0, 1.0]])
+    array([[1., 0.]])
+    """
+
+    beta: float
+    sign: int = 1
+    noise: float = 0.0
+
+    name: ClassVar[str] = "SA"
+    normalised: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
+        """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
+
+        Raises
+        ------
+        ValueError
+            If the points are not unit rows of the measure's dimension.
+        """
+        points = unit_rows("at", at, measure.dim)
+        _, mean = measure.log_moment(self.beta * points)
+        return self.sign * project(points, mean)
+
+
+@dataclass(frozen=True)
+class USA:
+    """X[mu](x) = ± P_x ∇G(βx) = ± ∇ (1/β) ∫ e^{β<x,y>} dmu(y), (USA) and (3.9).
+
+    Parameters
+    ----------
+    beta : float
+        Inverse temperature, 0 <= β <= 700: velocities are of order e^β.
+    sign : int
+        +1 attractive (V = I), -1 repulsive (V = -I).
+    noise : float
+        τ >= 0 of the diffusion τ Δf.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> from meanfield.measures import Particles
+    >>> USA(1.0).velocity(Particles([[1.0, 0.0]]), at=[[0.0, 1.0]])
+    array([[1., 0.]])
+    """
+
+    beta: float
+    sign: int = 1
+    noise: float = 0.0
+
+    name: ClassVar[str] = "USA"
+    normalised: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _check(self)
+        number("beta of USA, whose velocities are of order exp(beta),", self.beta, low=0, high=700)
+
+    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
+        """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
+
+        Raises
+        ------
+        ValueError
+            If the points are not unit rows of the measure's dimension.
+        """
+        points = unit_rows("at", at, measure.dim)
+        log_g, mean = measure.log_moment(self.beta * points)
+        return self.sign * np.exp(log_g)[:, None] * project(points, mean)
+
+
+Dynamics = SA | USA
+
+
+def _check(dynamics: SA | USA) -> None:
+    object.__setattr__(dynamics, "beta", number("beta", dynamics.beta, low=0))
+    object.__setattr__(dynamics, "noise", number("noise", dynamics.noise, low=0))
+    if dynamics.sign not in (1, -1) or isinstance(dynamics.sign, bool):
+        raise ValueError(f"sign must be +1 or -1, got {dynamics.sign!r}")
+    object.__setattr__(dynamics, "sign", int(dynamics.sign))

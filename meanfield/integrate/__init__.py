@@ -1,0 +1,5 @@
+"""Time integration: steps with monitors, saves and refinement between them."""
+
+from meanfield.integrate.evolution import evolve
+
+__all__ = ["evolve"]

@@ -1,0 +1,169 @@
+"""evolve: from a measure, a dynamics and a time to a solution."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield.arguments import integer, number, real_array
+from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.integrate.progress import ProgressBar
+from meanfield.integrate.run import VARIABLES, Monitors, Options, Run, Stop
+from meanfield.measures import AnyMeasure, Density, Particles
+from meanfield.solution import Ending, Solution
+
+Array = NDArray[np.float64]
+
+
+def evolve(
+    measure: AnyMeasure,
+    dynamics: Dynamics,
+    t_end: float,
+    save_at: int | ArrayLike | None = None,
+    *,
+    rtol: float = 1e-9,
+    atol: float = 1e-12,
+    tail_tol: float = 1e-8,
+    largest: int | None = None,
+    monitors: Monitors | None = None,
+    progress: bool = False,
+    case: str = "",
+) -> Solution:
+    """Solve ∂_t mu + div(X[mu] mu) = 0, (3.4) for SA and (3.8) for USA, from t = 0 to `t_end`.
+
+    Time steps are those of DOP853 (Hairer, Nørsett & Wanner 1993), an explicit Runge-Kutta pair
+    of order 8; the time integral of the dissipation is one more component of the state, so that
+    E(t) - E(0) = ± ∫ dissipation is a check on every run. Stepping starts anew at every save.
+
+    Parameters
+    ----------
+    measure : Density or Particles
+        The measure at t = 0.
+    dynamics : SA or USA
+    t_end : float
+        > 0. Times scale like e^{-β} under USA.
+    save_at : int or array_like, optional
+        That many equal intervals (default 20), or the times themselves, ascending in
+        (0, t_end]; t = 0 and t_end are always saved.
+    rtol, atol : float
+        Relative and absolute tolerance of a time step, for each coefficient or coordinate. For
+        densities `atol` is relative to the L² norm of f, and shared by the coefficients.
+    tail_tol : float
+        A density whose spectral tail exceeds this is refined: the step is taken back and the
+        space doubled. Values below about 1e-14 are lost in rounding.
+    largest : int, optional
+        Largest size (n, lmax or kmax) of the space; default 16384 on the circle, 511 on S^2,
+        1023 for zonal densities. A density that outgrows it ends the run as 'under-resolved',
+        with its last resolved state.
+    monitors : mapping of str to callable, optional
+        Further numbers of a measure, computed at every save.
+    progress : bool
+        Whether to show a bar with t, energy and size on standard error.
+    case : str
+        The case file's text, kept with the solution.
+
+    Returns
+    -------
+    Solution
+        Also when the run could not go on: see its `status` and `message`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, before any work starts.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
+    >>> sol = mf.evolve(mu, mf.SA(beta=1.0), t_end=1.0)
+    >>> sol.status, round(float(sol.dataset.energy[-1]), 10)
+    ('finished', 0.716683516)
+    """
+    _check_start(measure, dynamics)
+    times = _save_times(t_end, save_at)
+    options = Options(
+        rtol=number("rtol", rtol, low=3e-14, high=1e-2),
+        atol=number("atol", atol, above=0),
+        tail_tol=number("tail_tol", tail_tol, low=1e-15, high=1e-2),
+        largest=_largest(measure, largest),
+        monitors=_checked_monitors(monitors),
+    )
+    run = Run(measure, dynamics, options)
+    ending, message = _drive(run, times, progress)
+    dataset = run.dataset()
+    dataset.attrs |= {
+        "rtol": options.rtol,
+        "atol": options.atol,
+        "tail_tol": options.tail_tol,
+        "t_end": float(times[-1]),
+    }
+    return Solution(
+        t=dataset.t.values,
+        measures=run.measures,
+        dynamics=dynamics,
+        ending=ending,
+        message=message,
+        dataset=dataset,
+        case=case,
+    )
+
+
+def _drive(run: Run, times: Array, progress: bool) -> tuple[Ending, str]:
+    """Advance from save to save; how the run ended, and the sentence that says so."""
+    try:
+        with ProgressBar(float(times[-1]), progress) as bar:
+            run.start()
+            for time in times[1:]:
+                run.advance(float(time), bar.report)
+                run.save()
+    except Stop as stop:
+        run.save_once()
+        return stop.ending, str(stop)
+    except KeyboardInterrupt:
+        run.save_once()
+        return (
+            Ending.INTERRUPTED,
+            f"interrupted at t = {run.t:g}: what was computed so far is kept",
+        )
+    return Ending.FINISHED, f"finished at t = {run.t:g} after {run.steps} steps"
+
+
+def _check_start(measure: AnyMeasure, dynamics: Dynamics) -> None:
+    if not isinstance(measure, (Density, Particles)):
+        raise ValueError(f"measure must be a Density or Particles, got {measure!r}")
+    if not isinstance(dynamics, (SA, USA)):
+        raise ValueError(f"dynamics must be SA or USA, got {dynamics!r}")
+    if dynamics.noise > 0.0:
+        raise ValueError(f"noise must be 0 to evolve a measure, got {dynamics.noise:g}")
+
+
+def _save_times(t_end: float, save_at: int | ArrayLike | None) -> Array:
+    t_end = number("t_end", t_end, above=0)
+    if save_at is None:
+        save_at = 20
+    if np.ndim(save_at) == 0:
+        return np.linspace(0.0, t_end, integer("save_at", save_at, low=1) + 1)
+    times = real_array("save_at", save_at, 1)
+    if times.min() < 0.0 or times.max() > t_end or (np.diff(times) <= 0.0).any():
+        raise ValueError(
+            f"save_at must be an integer >= 1 or ascending times in [0, t_end = {t_end:g}], "
+            f"got {times[:8]}"
+        )
+    return np.unique(np.concatenate([[0.0], times, [t_end]]))
+
+
+def _largest(measure: AnyMeasure, largest: int | None) -> int:
+    if isinstance(measure, Particles):
+        return 0
+    size = measure.space.size
+    if largest is None:
+        return max(size, measure.space.size_limit)
+    return integer("largest", largest, low=size)
+
+
+def _checked_monitors(monitors: Monitors | None) -> Monitors:
+    for name, monitor in (monitors or {}).items():
+        if name in VARIABLES or name == "t" or not callable(monitor):
+            raise ValueError(f"monitors must map new names to callables, got {name!r}: {monitor!r}")
+    return monitors or {}

@@ -1,0 +1,8 @@
+"""Measures: what answers G(z) = ∫ e^{<z,y>} dmu(y) and its gradient."""
+
+from meanfield.measures.density import Density
+from meanfield.measures.particles import Particles
+
+AnyMeasure = Density | Particles
+
+__all__ = ["AnyMeasure", "Density", "Particles"]

@@ -1,0 +1,251 @@
+"""A density with respect to σ, stored by its spectral coefficients on a space."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield.arguments import integer, real_array, rows, unit_rows
+from meanfield.exponential_sums import moment
+from meanfield.harmonics import bandwidth
+from meanfield.laws import Law
+from meanfield.spaces import Space, Zonal
+
+Array = NDArray[np.float64]
+
+_MASS_TOLERANCE = 1e-8
+_SIGN_TOLERANCE = 1e-12
+_FIT_TOLERANCE = 1e-8
+
+
+class Density:
+    """The measure f dσ with ∫ f dσ = 1.
+
+    Parameters
+    ----------
+    space : Circle, Sphere or Zonal
+    law_or_values : Law or array_like, shape (N,)
+        A law, whose pdf is taken at ``space.points``, or the values of f there. Values must be
+        >= 0, have mass 1 within 1e-8 (made exact), and be resolved by the space.
+
+    Attributes
+    ----------
+    space : Circle, Sphere or Zonal
+    coefficients : ndarray
+        In the layout of the space; the first one is the mass.
+    law : Law or None
+        The law that the density was made from, if any.
+
+    Raises
+    ------
+    ValueError
+        If dimensions differ, f is negative, its mass is not 1, the space does not resolve it, or
+        a law is not axisymmetric about the axis of a `Zonal` space.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+    >>> mu.mean().round(15) + 0.0
+    array([0.25, 0.  ])
+    """
+
+    def __init__(self, space: Space, law_or_values: Law | ArrayLike) -> None:
+        self.space = space
+        self.dim = space.dim
+        self.law: Law | None = None
+        if isinstance(law_or_values, Law):
+            self.law = law_or_values
+            values = _law_values(space, law_or_values)
+        else:
+            values = _checked_values(space, law_or_values)
+        coefficients = space.analysis(values)
+        mass = float(coefficients[0].real)
+        if abs(mass - 1.0) > _MASS_TOLERANCE:
+            raise ValueError(
+                f"the density must have mass 1 within {_MASS_TOLERANCE:g} on {space}, got mass "
+                f"{mass:.9g}: normalise the values or take a larger space"
+            )
+        self.coefficients: NDArray[Any] = coefficients / mass
+        self.coefficients.flags.writeable = False
+        # a cached property: these are the law's values, more exact than those of the series
+        self.values = values / mass
+        self.values.flags.writeable = False
+        if self.law is None:
+            self._check_fit()
+
+    @classmethod
+    def from_coefficients(cls, space: Space, coefficients: NDArray[Any]) -> Density:
+        """The density with these coefficients, in the layout of the space; nothing is normalised.
+
+        Raises
+        ------
+        ValueError
+            If the shape or type is not the space's, or a coefficient is not finite.
+        """
+        given = np.array(coefficients, dtype=space.coefficient_type)
+        if given.shape != (space.n_coefficients,) or not np.isfinite(given).all():
+            raise ValueError(
+                f"coefficients must be finite with shape ({space.n_coefficients},) on {space}, "
+                f"got shape {given.shape}"
+            )
+        density = cls.__new__(cls)
+        density.space, density.dim, density.law = space, space.dim, None
+        density.coefficients = given
+        density.coefficients.flags.writeable = False
+        return density
+
+    @cached_property
+    def values(self) -> Array:
+        """f on ``space.points``, shape (N,); a law's own values keep the digits of small ones."""
+        values = self.space.synthesis(self.coefficients)
+        values.flags.writeable = False
+        return values
+
+    def _check_fit(self) -> None:
+        error = float(np.max(np.abs(self.space.synthesis(self.coefficients) - self.values)))
+        if error > _FIT_TOLERANCE * float(np.max(self.values)):
+            raise ValueError(
+                f"values must be resolved by {self.space}, but its series misses them by "
+                f"{error:.2g}: take a larger space"
+            )
+
+    def __repr__(self) -> str:
+        return f"Density({self.space}, tail={self.tail:.1e})"
+
+    @property
+    def power(self) -> Array:
+        """Σ |f_k|² over the harmonics of each degree, shape (kmax + 1,)."""
+        return self.space.power(self.coefficients)
+
+    @property
+    def tail(self) -> float:
+        """Relative L² size of the last tenth of the spectrum."""
+        return spectral_tail(self.power)
+
+    def mass(self) -> float:
+        """∫ f dσ."""
+        return float(self.coefficients[0].real)
+
+    def mean(self) -> Array:
+        """∫ x f dσ, shape (d,)."""
+        return self.space.mean(self.coefficients)
+
+    def at(self, points: ArrayLike) -> Array:
+        """f at arbitrary unit rows (n, d), shape (n,), from the series.
+
+        Raises
+        ------
+        ValueError
+            If the points are not unit rows of length d.
+        """
+        return self.space.at(self.coefficients, unit_rows("points", points, self.dim))
+
+    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} f(y) dσ(y), at rows z (n, d) of any length.
+
+        A quadrature of positive terms, right to rounding where G is small: O(n N).
+
+        Raises
+        ------
+        ValueError
+            If z is not finite or has the wrong length.
+        """
+        z = rows("z", z, self.dim)
+        degree = self.space.kmax + bandwidth(float(np.linalg.norm(z, axis=1).max()), self.dim)
+        space, values = self.space, self.values
+        while space.exactness < degree:
+            space = space.doubled()
+        if space is not self.space:
+            values = self._values_on(space)
+        return space.log_moment(np.maximum(values, 0.0), z)
+
+    def moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """G(z), shape (n,), and ∇G(z), shape (n, d), at rows z (n, d) of any length.
+
+        Raises
+        ------
+        ValueError
+            If z is not finite, has the wrong length, or G(z) overflows.
+        """
+        return moment(*self.log_moment(z))
+
+    def resized(self, size: int) -> Density:
+        """The same density on the same kind of space with another size.
+
+        A density made from a law is made from it again, else the series is embedded.
+
+        Raises
+        ------
+        ValueError
+            If the size is out of the space's range or smaller than the present one.
+        """
+        size = integer("size", size, low=self.space.size)
+        space = self.space.resized(size)
+        if self.law is not None:
+            return Density(space, self.law)
+        return Density.from_coefficients(space, _embed(self, space))
+
+    def _values_on(self, space: Space) -> Array:
+        if self.law is not None:
+            return np.asarray(self.law.pdf(space.points))
+        return space.synthesis(_embed(self, space))
+
+
+def _embed(density: Density, space: Any) -> NDArray[Any]:
+    embedded: NDArray[Any] = density.space.embed(density.coefficients, space)
+    return embedded
+
+
+def spectral_tail(power: Array) -> float:
+    """sqrt(Σ_{last tenth} power / Σ power), over at least the last four degrees.
+
+    Examples
+    --------
+    >>> spectral_tail(np.array([1.0] + [0.0] * 38 + [1e-20]))
+    1e-10
+    """
+    last = max(4, len(power) // 10)
+    return float(np.sqrt(power[-last:].sum() / power.sum()))
+
+
+def _law_values(space: Space, law: Law) -> Array:
+    if law.dim != space.dim:
+        raise ValueError(f"law must have dim = {space.dim} on {space}, got {law!r}")
+    values = np.asarray(law.pdf(space.points))
+    if isinstance(space, Zonal):
+        _check_axisymmetric(space, law, values)
+    return values
+
+
+def _check_axisymmetric(space: Zonal, law: Law, values: Array) -> None:
+    """Compare the law on the meridian of the grid with another meridian, in general position."""
+    direction = np.cos(1.0 + np.arange(space.dim) ** 1.5)
+    direction -= (direction @ space.axis) * space.axis
+    direction /= np.linalg.norm(direction)
+    across = np.outer(space.sines, direction)
+    for sign in (1.0, -1.0):
+        turned = law.pdf(np.outer(space.nodes, space.axis) + sign * across)
+        gap = float(np.max(np.abs(turned - values)))
+        if gap > 1e-9 * float(values.max()):
+            raise ValueError(
+                f"law must be axisymmetric about the axis of {space}, but {law!r} differs by "
+                f"{gap:.2g} between two meridians: take Sphere for d = 3, Circle for d = 2"
+            )
+
+
+def _checked_values(space: Space, values: ArrayLike) -> Array:
+    array = real_array("values", values, 1)
+    count = len(space.weights)
+    if array.shape != (count,):
+        raise ValueError(
+            f"values must have shape ({count},), one for each row of space.points on {space}, "
+            f"got {array.shape}"
+        )
+    lowest = float(array.min())
+    if lowest < -_SIGN_TOLERANCE * float(np.abs(array).max()):
+        raise ValueError(f"values must be >= 0, got {lowest:.6g} at index {int(array.argmin())}")
+    return array

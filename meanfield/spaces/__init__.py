@@ -1,0 +1,19 @@
+"""Grids and coefficients: each space owns its transforms and knows no measure, no β and no time."""
+
+from meanfield.spaces.circle import Circle, CircleTransforms
+from meanfield.spaces.sphere import Sphere, SphereTransforms
+from meanfield.spaces.zonal import Zonal, ZonalTransforms
+
+Space = Circle | Sphere | Zonal
+Transforms = CircleTransforms | SphereTransforms | ZonalTransforms
+
+__all__ = [
+    "Circle",
+    "CircleTransforms",
+    "Space",
+    "Sphere",
+    "SphereTransforms",
+    "Transforms",
+    "Zonal",
+    "ZonalTransforms",
+]

@@ -1,0 +1,211 @@
+"""Fourier series on the circle S^1."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyfftw
+from numpy.typing import NDArray
+
+from meanfield.arguments import integer
+from meanfield.exponential_sums import log_moment
+from meanfield.geometry import circle_angles, circle_points
+
+Array = NDArray[np.float64]
+Coefficients = NDArray[Any]
+
+# estimated plans are the same in every process, so results repeat bit for bit
+_PLAN = ("FFTW_ESTIMATE",)
+
+
+class Circle:
+    """f(θ) = Σ_{|k| < n/2} c_k e^{ikθ}, c_k = ∫ f e^{-ikθ} dσ, on 3n/2 equispaced angles.
+
+    The grid is the one on which the product of two such series has no aliasing error in the
+    degrees kept (the 3/2 rule).
+
+    Parameters
+    ----------
+    n : int
+        Number of modes, even, 8 <= n <= 2^20.
+
+    Attributes
+    ----------
+    dim : int
+        2.
+    size : int
+        n.
+    kmax : int
+        Largest degree, n/2 - 1; coefficients are complex, shape (n/2,), k = 0 … n/2 - 1.
+    angles : ndarray, shape (N,)
+        θ_j = 2πj/N with N = 3n/2.
+    points : ndarray, shape (N, 2)
+    weights : ndarray, shape (N,)
+        Quadrature weights of σ, 1/N each.
+    exactness : int
+        Largest degree whose harmonics the quadrature integrates exactly.
+
+    Raises
+    ------
+    ValueError
+        If n is out of range or odd.
+
+    Examples
+    --------
+    >>> space = Circle(8)
+    >>> space.analysis(1 + np.cos(space.angles)).real.round(15)
+    array([1. , 0.5, 0. , 0. ])
+    """
+
+    dim = 2
+    name = "circle"
+    coefficient_type = np.complex128
+    size_limit = 1 << 14
+
+    def __init__(self, n: int) -> None:
+        self.size = integer("n", n, low=8, high=1 << 20)
+        if self.size % 2:
+            raise ValueError(f"n must be even, got {n}")
+        self.kmax = self.size // 2 - 1
+        count = 3 * self.size // 2
+        self.exactness = count - 1
+        self.angles = 2.0 * np.pi / count * np.arange(count)
+        self.weights = np.full(count, 1.0 / count)
+        self.n_coefficients = self.kmax + 1
+        self._values = pyfftw.empty_aligned(count, dtype=np.float64)
+        self._modes = pyfftw.empty_aligned(count // 2 + 1, dtype=np.complex128)
+        self._forward = pyfftw.FFTW(self._values, self._modes, flags=_PLAN)
+        self._backward = pyfftw.FFTW(
+            self._modes, self._values, direction="FFTW_BACKWARD", flags=_PLAN
+        )
+
+    def __repr__(self) -> str:
+        return f"Circle({self.size})"
+
+    @cached_property
+    def points(self) -> Array:
+        """The grid as points, shape (N, 2)."""
+        return circle_points(self.angles)
+
+    def frame(self, index: NDArray[np.intp]) -> Array:
+        """Unit tangent vectors at the grid points `index`, shape (1, len(index), 2)."""
+        points = self.points[index]
+        return np.column_stack([-points[:, 1], points[:, 0]])[None]
+
+    def analysis(self, values: Array) -> Coefficients:
+        """Coefficients (n/2,) of the values (N,) on the grid."""
+        self._values[:] = values
+        self._forward.execute()
+        return np.asarray(self._modes[: self.kmax + 1] / len(self.angles))
+
+    def synthesis(self, coefficients: Coefficients) -> Array:
+        """Values (N,) on the grid of the coefficients (n/2,)."""
+        self._modes[: self.kmax + 1] = coefficients
+        self._modes[self.kmax + 1 :] = 0.0
+        self._backward.execute()
+        return np.array(self._values)
+
+    def at(self, coefficients: Coefficients, points: Array) -> Array:
+        """Values (n,) at arbitrary points (n, 2), by Horner's rule in e^{iθ}."""
+        turn = np.exp(1j * circle_angles(points))
+        total = np.zeros(len(points), dtype=np.complex128)
+        for coefficient in coefficients[:0:-1]:
+            total += coefficient
+            total *= turn
+        return np.asarray(coefficients[0].real + 2.0 * total.real)
+
+    def power(self, coefficients: Coefficients) -> Array:
+        """Σ |f_k|² over the harmonics of each degree, shape (kmax + 1,)."""
+        power = 2.0 * (coefficients.real**2 + coefficients.imag**2)
+        power[0] *= 0.5
+        return np.asarray(power)
+
+    def mean(self, coefficients: Coefficients) -> Array:
+        """∫ x f dσ, shape (2,)."""
+        return np.array([coefficients[1].real, -coefficients[1].imag])
+
+    def log_moment(self, values: Array, z: Array) -> tuple[Array, Array]:
+        """log G and ∇ log G at the rows z (n, 2) of the density with these values on the grid."""
+        return log_moment(self.points, self.weights * values, z)
+
+    def resized(self, size: int) -> Circle:
+        """The space of another size."""
+        return Circle(size)
+
+    def doubled(self) -> Circle:
+        """The space with twice as many modes."""
+        return Circle(2 * self.size)
+
+    def embed(self, coefficients: Coefficients, space: Circle) -> Coefficients:
+        """The same function in a larger space, or its truncation in a smaller one."""
+        embedded = np.zeros(space.kmax + 1, dtype=np.complex128)
+        common = min(self.kmax, space.kmax) + 1
+        embedded[:common] = coefficients[:common]
+        return embedded
+
+    def transforms(self, slope: Array, potential: Array | None = None) -> CircleTransforms:
+        """Planned transforms of one right-hand side, see `CircleTransforms`."""
+        return CircleTransforms(self, slope, potential)
+
+
+class CircleTransforms:
+    """f, the gradient of Λ f and, if wanted, a potential M f on the grid; and the adjoint of ∂_θ.
+
+    Λ and M multiply each degree by a factor. Nothing is allocated after construction.
+
+    Parameters
+    ----------
+    space : Circle
+    slope : ndarray, shape (kmax + 1,)
+        The factors of Λ.
+    potential : ndarray, shape (kmax + 1,), optional
+        The factors of M.
+
+    Attributes
+    ----------
+    values : ndarray, shape (N,)
+    gradient, flux : ndarray, shape (1, N)
+        Component along increasing θ.
+    potential : ndarray, shape (N,)
+        Of length 0 where none is wanted.
+    """
+
+    def __init__(self, space: Circle, slope: Array, potential: Array | None) -> None:
+        count, modes = len(space.angles), space.kmax + 1
+        k = np.arange(modes)
+        rows = [np.ones(modes), 1j * k * slope]
+        if potential is not None:
+            rows.append(potential)
+        self._multipliers = np.array(rows, dtype=np.complex128)
+        self._divergence = -1j * k / count
+        fields = pyfftw.empty_aligned((len(rows), count), dtype=np.float64)
+        spectra = pyfftw.zeros_aligned((len(rows), count // 2 + 1), dtype=np.complex128)
+        # without FFTW_DESTROY_INPUT the zeros above kmax stay
+        self._backward = pyfftw.FFTW(
+            spectra, fields, axes=(1,), direction="FFTW_BACKWARD", flags=_PLAN
+        )
+        self._flux = pyfftw.empty_aligned(count, dtype=np.float64)
+        flux_modes = pyfftw.empty_aligned(count // 2 + 1, dtype=np.complex128)
+        self._forward = pyfftw.FFTW(self._flux, flux_modes, flags=_PLAN)
+        self._spectra, self._flux_modes = spectra[:, :modes], flux_modes[:modes]
+        spectra[:] = 0.0
+        self.values: Array = fields[0]
+        self.gradient: Array = fields[1:2]
+        self.potential: Array = np.empty(0) if potential is None else fields[2]
+        self.flux: Array = self._flux[None]
+
+    def evaluate(self, coefficients: Coefficients) -> None:
+        """Fill `values`, `gradient` and `potential`."""
+        np.multiply(self._multipliers, coefficients, out=self._spectra)
+        self._backward.execute()
+
+    def weak_divergence(self, out: Coefficients) -> None:
+        """out_k = ∫ `flux` ∂_θ e^{-ikθ} dσ, that is minus the divergence; destroys nothing."""
+        self._forward.execute()
+        np.multiply(self._divergence, self._flux_modes, out=out)
+
+    def integral(self, field: Array) -> float:
+        """∫ `flux` · field dσ over the components of two vector fields, shape (1, N)."""
+        return float(np.dot(self._flux, field[0])) / len(self._flux)

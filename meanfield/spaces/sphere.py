@@ -1,0 +1,296 @@
+"""Spherical harmonics on S^2."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import ducc0
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.arguments import integer
+from meanfield.exponential_sums import log_moment
+from meanfield.geometry import sphere_angles, sphere_points
+
+Array = NDArray[np.float64]
+Coefficients = NDArray[Any]
+
+_TWO_THREADS_FROM = 127
+_SQRT_4PI = float(np.sqrt(4.0 * np.pi))
+
+
+class Sphere:
+    """f = Σ_{l <= lmax} Σ_m c_lm Y_lm on a Gauss-Legendre grid of S^2.
+
+    The Y_lm are orthonormal with respect to σ (c_00 = 1 for the uniform density) with the
+    Condon-Shortley phase; c_{l,-m} = (-1)^m conj(c_lm) is not stored. The grid has at least
+    3(lmax + 1)/2 rings, on which the product of two such series has no aliasing error in the
+    degrees kept.
+
+    Parameters
+    ----------
+    lmax : int
+        Largest degree, 3 <= lmax <= 2047.
+
+    Attributes
+    ----------
+    dim : int
+        3.
+    size, kmax : int
+        lmax.
+    colatitudes : ndarray, shape (n_lat,)
+        Colatitude of each ring.
+    n_lon : int
+        Points on each ring, longitudes 2πj/n_lon.
+    points : ndarray, shape (N, 3)
+        Ring by ring from the north pole, N = n_lat · n_lon.
+    weights : ndarray, shape (N,)
+        Quadrature weights of σ.
+    degrees, orders : ndarray of int, shape (n_coefficients,)
+        l and m of each coefficient: m = 0 … lmax, for each l = m … lmax.
+    exactness : int
+        Largest degree whose harmonics the quadrature integrates exactly.
+
+    Raises
+    ------
+    ValueError
+        If lmax is out of range.
+
+    Examples
+    --------
+    >>> space = Sphere(3)
+    >>> space.analysis(np.ones(len(space.weights))).real.round(14)[:2] + 0.0
+    array([1., 0.])
+    """
+
+    dim = 3
+    name = "sphere"
+    coefficient_type = np.complex128
+    size_limit = 511
+
+    def __init__(self, lmax: int) -> None:
+        self.size = self.kmax = integer("lmax", lmax, low=3, high=2047)
+        n_lat = (3 * (self.size + 1) + 1) // 2
+        self.n_lon = _even_good_size(3 * self.size + 2)
+        self.exactness = min(2 * n_lat - 1, self.n_lon - 1)
+        self.colatitudes = ducc0.misc.GL_thetas(n_lat)
+        ring_weights = ducc0.misc.GL_weights(n_lat, self.n_lon) / (4.0 * np.pi)
+        self.weights = np.repeat(ring_weights, self.n_lon)
+        self.orders = np.repeat(np.arange(self.size + 1), self.size + 1 - np.arange(self.size + 1))
+        self.degrees = np.concatenate([np.arange(m, self.size + 1) for m in range(self.size + 1)])
+        self.n_coefficients = len(self.degrees)
+        self._ring_weights = ring_weights * _SQRT_4PI
+        self._ring_ones = np.full(n_lat, _SQRT_4PI)
+        self.grid: dict[str, Any] = {
+            "theta": self.colatitudes,
+            "nphi": np.full(n_lat, self.n_lon, dtype=np.uint64),
+            "phi0": np.zeros(n_lat),
+            "ringstart": np.arange(n_lat, dtype=np.uint64) * np.uint64(self.n_lon),
+            "nthreads": 2 if self.size >= _TWO_THREADS_FROM else 1,
+        }
+
+    def __repr__(self) -> str:
+        return f"Sphere({self.size})"
+
+    @cached_property
+    def points(self) -> Array:
+        """The grid as points, shape (N, 3)."""
+        longitudes = 2.0 * np.pi / self.n_lon * np.arange(self.n_lon)
+        return sphere_points(
+            np.repeat(self.colatitudes, self.n_lon), np.tile(longitudes, len(self.colatitudes))
+        )
+
+    def frame(self, index: NDArray[np.intp]) -> Array:
+        """Unit vectors along θ and φ at the grid points `index`, shape (2, len(index), 3)."""
+        theta = self.colatitudes[index // self.n_lon]
+        phi = 2.0 * np.pi / self.n_lon * (index % self.n_lon)
+        south = np.column_stack(
+            [np.cos(theta) * np.cos(phi), np.cos(theta) * np.sin(phi), -np.sin(theta)]
+        )
+        east = np.column_stack([-np.sin(phi), np.cos(phi), np.zeros(len(index))])
+        return np.stack([south, east])
+
+    def band(self, factors: Array) -> dict[str, Any]:
+        """Transform arguments that read full coefficients only up to the last factor not zero."""
+        last = max(1, int(np.max(np.nonzero(factors)[0], initial=0)))
+        orders = np.arange(last + 1)
+        starts = orders * (2 * self.size + 1 - orders) // 2
+        return {"lmax": last, "mstart": starts.astype(np.uint64)}
+
+    def analysis(self, values: Array) -> Coefficients:
+        """Coefficients c_lm = ∫ f conj(Y_lm) dσ of the values (N,) on the grid."""
+        alm = ducc0.sht.adjoint_synthesis(
+            map=np.ascontiguousarray(values)[None],
+            lmax=self.size,
+            spin=0,
+            ringfactor=self._ring_weights,
+            **self.grid,
+        )
+        return np.asarray(alm[0])
+
+    def synthesis(self, coefficients: Coefficients) -> Array:
+        """Values (N,) on the grid of the coefficients."""
+        values = ducc0.sht.synthesis(
+            alm=coefficients[None],
+            lmax=self.size,
+            spin=0,
+            ringfactor=self._ring_ones,
+            **self.grid,
+        )
+        return np.asarray(values[0])
+
+    def at(self, coefficients: Coefficients, points: Array) -> Array:
+        """Values (n,) at arbitrary points (n, 3); each point is a ring of its own, O(n lmax²)."""
+        colatitudes, longitudes = sphere_angles(points)
+        n = len(points)
+        values = ducc0.sht.synthesis(
+            alm=coefficients[None],
+            lmax=self.size,
+            spin=0,
+            theta=colatitudes,
+            phi0=longitudes,
+            nphi=np.ones(n, dtype=np.uint64),
+            ringstart=np.arange(n, dtype=np.uint64),
+            nthreads=self.grid["nthreads"],
+        )
+        return np.asarray(values[0] * _SQRT_4PI)
+
+    def power(self, coefficients: Coefficients) -> Array:
+        """Σ_m |f_lm|² of each degree, shape (lmax + 1,)."""
+        squares = coefficients.real**2 + coefficients.imag**2
+        squares[self.size + 1 :] *= 2.0
+        return np.asarray(np.bincount(self.degrees, weights=squares), dtype=np.float64)
+
+    def mean(self, coefficients: Coefficients) -> Array:
+        """∫ x f dσ, shape (3,)."""
+        polar, across = coefficients[1].real, coefficients[self.size + 1]
+        return np.array(
+            [
+                -np.sqrt(2.0 / 3.0) * across.real,
+                np.sqrt(2.0 / 3.0) * across.imag,
+                polar / np.sqrt(3.0),
+            ]
+        )
+
+    def log_moment(self, values: Array, z: Array) -> tuple[Array, Array]:
+        """log G and ∇ log G at the rows z (n, 3) of the density with these values on the grid."""
+        return log_moment(self.points, self.weights * values, z)
+
+    def resized(self, size: int) -> Sphere:
+        """The space of another size."""
+        return Sphere(size)
+
+    def doubled(self) -> Sphere:
+        """The space with twice as many degrees, 2 lmax + 1."""
+        return Sphere(2 * self.size + 1)
+
+    def embed(self, coefficients: Coefficients, space: Sphere) -> Coefficients:
+        """The same function in a larger space, or its truncation in a smaller one."""
+        embedded = np.zeros(len(space.degrees), dtype=np.complex128)
+        here, there = (self, space) if self.size < space.size else (space, self)
+        position = here.orders * (2 * there.size + 1 - here.orders) // 2 + here.degrees
+        if here is self:
+            embedded[position] = coefficients
+        else:
+            embedded[:] = coefficients[position]
+        return embedded
+
+    def transforms(self, slope: Array, potential: Array | None = None) -> SphereTransforms:
+        """Transforms of one right-hand side with their buffers, see `SphereTransforms`."""
+        return SphereTransforms(self, slope, potential)
+
+
+class SphereTransforms:
+    """f, the gradient of Λ f and, if wanted, a potential M f on the grid; and the adjoint of ∇.
+
+    Λ and M multiply each degree by a factor; their transforms stop at the last factor that is not
+    zero. No array is allocated after construction.
+
+    Parameters
+    ----------
+    space : Sphere
+    slope : ndarray, shape (lmax + 1,)
+        The factors of Λ.
+    potential : ndarray, shape (lmax + 1,), optional
+        The factors of M.
+
+    Attributes
+    ----------
+    values : ndarray, shape (N,)
+    gradient, flux : ndarray, shape (2, N)
+        Components along the colatitude θ and the longitude φ.
+    potential : ndarray, shape (N,)
+        Of length 0 where none is wanted.
+    """
+
+    def __init__(self, space: Sphere, slope: Array, potential: Array | None) -> None:
+        count = len(space.weights)
+        self._space = space
+        self._slope = slope[space.degrees] * _SQRT_4PI
+        self._slope_band = space.band(slope)
+        self._filtered = np.zeros((1, len(space.degrees)), dtype=np.complex128)
+        self._values = np.empty((1, count))
+        self.values: Array = self._values[0]
+        self.gradient: Array = np.empty((2, count))
+        self.flux: Array = np.empty((2, count))
+        self._has_potential = potential is not None
+        self._potential = np.empty((1, count if self._has_potential else 0))
+        self.potential: Array = self._potential[0]
+        if potential is not None:
+            self._factors = potential[space.degrees] * _SQRT_4PI
+            self._potential_band = space.band(potential)
+
+    def evaluate(self, coefficients: Coefficients) -> None:
+        """Fill `values`, `gradient` and `potential`."""
+        space = self._space
+        ducc0.sht.synthesis(
+            alm=coefficients[None],
+            map=self._values,
+            lmax=space.size,
+            spin=0,
+            ringfactor=space._ring_ones,
+            **space.grid,
+        )
+        np.multiply(self._slope, coefficients, out=self._filtered[0])
+        ducc0.sht.synthesis(
+            alm=self._filtered,
+            map=self.gradient,
+            spin=1,
+            mode="DERIV1",
+            **self._slope_band,
+            **space.grid,
+        )
+        if self._has_potential:
+            np.multiply(self._factors, coefficients, out=self._filtered[0])
+            ducc0.sht.synthesis(
+                alm=self._filtered,
+                map=self._potential,
+                spin=0,
+                **self._potential_band,
+                **space.grid,
+            )
+
+    def weak_divergence(self, out: Coefficients) -> None:
+        """out_lm = ∫ `flux` · ∇ conj(Y_lm) dσ, that is minus the divergence."""
+        space = self._space
+        ducc0.sht.adjoint_synthesis(
+            map=self.flux,
+            alm=out[None],
+            lmax=space.size,
+            spin=1,
+            mode="DERIV1",
+            ringfactor=space._ring_weights,
+            **space.grid,
+        )
+
+    def integral(self, field: Array) -> float:
+        """∫ `flux` · field dσ over the components of two vector fields, shape (2, N)."""
+        return float(np.einsum("j,ij,ij->", self._space.weights, self.flux, field))
+
+
+def _even_good_size(n: int) -> int:
+    size = ducc0.fft.good_size(n, True)
+    while size % 2:
+        size = ducc0.fft.good_size(size + 1, True)
+    return int(size)

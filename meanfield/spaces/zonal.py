@@ -1,0 +1,222 @@
+"""Gegenbauer series: functions on S^{d-1} that depend on <x, axis> only."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield.arguments import integer, unit_vector
+from meanfield.exponential_sums import log_moment
+from meanfield.geometry import perpendicular
+from meanfield.harmonics import (
+    bandwidth,
+    gauss_gegenbauer,
+    gegenbauer,
+    gegenbauer_derivative,
+    multiplicities,
+)
+
+Array = NDArray[np.float64]
+Coefficients = NDArray[Any]
+
+
+class Zonal:
+    """f(x) = Σ_{k <= kmax} c_k p_k(<x, axis>), p_k = sqrt(N_k) P_k orthonormal under σ.
+
+    The grid is Gauss-Gegenbauer with 3(kmax + 1)/2 nodes in t = <x, axis>.
+
+    Parameters
+    ----------
+    dim : int
+        Ambient dimension d, 2 <= d <= 1024.
+    kmax : int
+        Largest degree, 3 <= kmax <= 4095.
+    axis : array_like, shape (d,), optional
+        Unit vector; the last unit vector if omitted.
+
+    Attributes
+    ----------
+    dim, size, kmax : int
+        d, kmax and kmax.
+    axis : ndarray, shape (d,)
+    nodes : ndarray, shape (N,)
+        t of each grid point, ascending.
+    points : ndarray, shape (N, d)
+        One point for each t, all on one meridian.
+    weights : ndarray, shape (N,)
+        Quadrature weights of the law of t under σ.
+    exactness : int
+        Largest degree in t that the quadrature integrates exactly.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or N_kmax leaves double precision.
+
+    Examples
+    --------
+    >>> space = Zonal(10, 8)
+    >>> space.analysis(1 + 0.8 * space.nodes)[1] * np.sqrt(10) / 0.8  # doctest: +ELLIPSIS
+    np.float64(1.0...)
+    """
+
+    name = "zonal"
+    coefficient_type = np.float64
+    size_limit = 1023
+
+    def __init__(self, dim: int, kmax: int, axis: ArrayLike | None = None) -> None:
+        self.dim = integer("dim", dim, low=2, high=1024)
+        self.size = self.kmax = integer("kmax", kmax, low=3, high=4095)
+        self.axis = np.eye(self.dim)[-1] if axis is None else unit_vector("axis", axis, self.dim)
+        count = (3 * (self.kmax + 1) + 1) // 2
+        self.exactness = 2 * count - 1
+        self.n_coefficients = self.kmax + 1
+        self._norms = np.sqrt(multiplicities(self.dim, self.kmax))
+        self.nodes, self.weights = gauss_gegenbauer(self.dim, count)
+        self.sines = np.sqrt((1.0 - self.nodes) * (1.0 + self.nodes))
+        # rows are grid points; the derivative along the meridian is sqrt(1-t²) d/dt
+        self.basis = np.ascontiguousarray(self._polynomials(self.nodes).T)
+        slopes = gegenbauer_derivative(self.dim, self.kmax, self.nodes) * self._norms[:, None]
+        self.derivative = np.ascontiguousarray((slopes * self.sines).T)
+
+    def _polynomials(self, t: Array) -> Array:
+        values: Array = gegenbauer(self.dim, self.kmax, t)
+        values *= self._norms[:, None]
+        return values
+
+    def __repr__(self) -> str:
+        return f"Zonal({self.dim}, {self.kmax})"
+
+    @cached_property
+    def points(self) -> Array:
+        """The grid as points of one meridian, shape (N, d)."""
+        across = perpendicular(self.axis)
+        return np.asarray(np.outer(self.nodes, self.axis) + np.outer(self.sines, across))
+
+    def frame(self, index: NDArray[np.intp]) -> Array:
+        """Unit tangent vectors towards the axis at the points `index`, (1, len(index), d)."""
+        across = perpendicular(self.axis)
+        towards = np.outer(self.sines[index], self.axis) - np.outer(self.nodes[index], across)
+        return towards[None]
+
+    def analysis(self, values: Array) -> Coefficients:
+        """Coefficients (kmax + 1,) of the values (N,) on the grid."""
+        return np.asarray((self.weights * values) @ self.basis)
+
+    def synthesis(self, coefficients: Coefficients) -> Array:
+        """Values (N,) on the grid of the coefficients."""
+        return np.asarray(self.basis @ coefficients)
+
+    def at(self, coefficients: Coefficients, points: Array) -> Array:
+        """Values (n,) at arbitrary points (n, d)."""
+        return np.asarray(coefficients @ self._polynomials(np.clip(points @ self.axis, -1.0, 1.0)))
+
+    def power(self, coefficients: Coefficients) -> Array:
+        """c_k² of each degree, shape (kmax + 1,)."""
+        return np.asarray(coefficients**2)
+
+    def mean(self, coefficients: Coefficients) -> Array:
+        """∫ x f dσ, shape (d,): along the axis."""
+        return np.asarray(coefficients[1] / np.sqrt(self.dim) * self.axis)
+
+    def log_moment(self, values: Array, z: Array) -> tuple[Array, Array]:
+        """log G and ∇ log G at the rows z (n, d) of the density with these values on the grid.
+
+        The integral over each circle of latitude is a Gauss sum over u = <y', z'>, where y' and
+        z' are the directions of y and z across the axis; the sum then lives in two dimensions.
+        """
+        along = z @ self.axis
+        across = z - np.outer(along, self.axis)
+        radius = np.linalg.norm(across, axis=1)
+        u, share = self._latitude_rule(float(radius.max()))
+        sources = np.column_stack([np.repeat(self.nodes, len(u)), np.outer(self.sines, u).ravel()])
+        masses = np.outer(self.weights * values, share).ravel()
+        log_g, reduced = log_moment(sources, masses, np.column_stack([along, radius]))
+        direction = across / np.where(radius > 0.0, radius, 1.0)[:, None]
+        return log_g, np.outer(reduced[:, 0], self.axis) + reduced[:, 1:] * direction
+
+    def _latitude_rule(self, radius: float) -> tuple[Array, Array]:
+        if self.dim == 2:
+            return np.array([-1.0, 1.0]), np.array([0.5, 0.5])
+        return gauss_gegenbauer(self.dim - 1, bandwidth(radius, self.dim - 1) // 2 + 2)
+
+    def resized(self, size: int) -> Zonal:
+        """The space of another size about the same axis."""
+        return Zonal(self.dim, size, self.axis)
+
+    def doubled(self) -> Zonal:
+        """The space with twice as many degrees, 2 kmax + 1."""
+        return Zonal(self.dim, 2 * self.kmax + 1, self.axis)
+
+    def embed(self, coefficients: Coefficients, space: Zonal) -> Coefficients:
+        """The same function in a larger space, or its truncation in a smaller one."""
+        embedded = np.zeros(space.kmax + 1)
+        common = min(self.kmax, space.kmax) + 1
+        embedded[:common] = coefficients[:common]
+        return embedded
+
+    def transforms(self, slope: Array, potential: Array | None = None) -> ZonalTransforms:
+        """Transforms of one right-hand side with their buffers, see `ZonalTransforms`."""
+        return ZonalTransforms(self, slope, potential)
+
+
+class ZonalTransforms:
+    """f, the slope of Λ f and, if wanted, a potential M f on the grid; and the adjoint of ∂.
+
+    Λ and M multiply each degree by a factor; their matrices stop at the last factor that is not
+    zero. No array is allocated after construction.
+
+    Parameters
+    ----------
+    space : Zonal
+    slope : ndarray, shape (kmax + 1,)
+        The factors of Λ.
+    potential : ndarray, shape (kmax + 1,), optional
+        The factors of M.
+
+    Attributes
+    ----------
+    values : ndarray, shape (N,)
+    gradient, flux : ndarray, shape (1, N)
+        Component towards the axis.
+    potential : ndarray, shape (N,)
+        Of length 0 where none is wanted.
+    """
+
+    def __init__(self, space: Zonal, slope: Array, potential: Array | None) -> None:
+        count = len(space.nodes)
+        self._basis, self._weights = space.basis, space.weights
+        self._slopes = _filtered(space.derivative, slope)
+        self._tests = np.ascontiguousarray((space.derivative * space.weights[:, None]).T)
+        self.values: Array = np.empty(count)
+        self.gradient: Array = np.empty((1, count))
+        self.flux: Array = np.empty((1, count))
+        self._potentials = np.empty((0, 1))
+        if potential is not None:
+            self._potentials = _filtered(space.basis, potential)
+        self.potential: Array = np.empty(len(self._potentials))
+
+    def evaluate(self, coefficients: Coefficients) -> None:
+        """Fill `values`, `gradient` and `potential`."""
+        slopes = self._slopes
+        np.dot(self._basis, coefficients, out=self.values)
+        np.dot(slopes, coefficients[: slopes.shape[1]], out=self.gradient[0])
+        if len(self.potential) > 0:
+            low = coefficients[: self._potentials.shape[1]]
+            np.dot(self._potentials, low, out=self.potential)
+
+    def weak_divergence(self, out: Coefficients) -> None:
+        """out_k = ∫ `flux` sqrt(1-t²) p_k'(t) dσ, that is minus the divergence."""
+        np.dot(self._tests, self.flux[0], out=out)
+
+    def integral(self, field: Array) -> float:
+        """∫ `flux` · field dσ over the components of two vector fields, shape (1, N)."""
+        return float(np.dot(self._weights * self.flux[0], field[0]))
+
+
+def _filtered(matrix: Array, factors: Array) -> Array:
+    last = int(np.max(np.nonzero(factors)[0], initial=0))
+    return np.ascontiguousarray(matrix[:, : last + 1] * factors[: last + 1])

@@ -1,0 +1,168 @@
+"""d/dt of a measure's state under a dynamics: where data and physics meet, the one inner loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.dynamics import Dynamics
+from meanfield.exponential_sums import log_moment
+from meanfield.geometry import project
+from meanfield.harmonics import bandwidth, scaled_eigenvalues
+from meanfield.measures import AnyMeasure, Density, Particles
+from meanfield.measures.density import spectral_tail
+
+Array = NDArray[np.float64]
+
+# below this share of its maximum a series of G has lost the digits that SA divides by
+_SMALL = 1e-6
+# subnormal numbers would slow the transforms
+_TINY = 1e-30
+
+
+class DensityTendency:
+    """dc/dt = ∫ f X · ∇Y dσ for the coefficients c of f, the weak form of (3.4) and (3.8).
+
+    With u = (1/β) ∫ e^{β<·,y>} dmu, of coefficients Λ_k c_k / β: X = ± ∇u (USA) and
+    X = ± ∇u / (βu) (SA). Mass is exact, since the test function 1 has no gradient.
+
+    Parameters
+    ----------
+    density : Density
+        Any density on the space.
+    dynamics : SA or USA
+        Its noise is not part of the tendency.
+
+    Attributes
+    ----------
+    initial_state : ndarray
+        The density's coefficients as a real vector.
+    """
+
+    def __init__(self, density: Density, dynamics: Dynamics) -> None:
+        self.space, self.dynamics = density.space, dynamics
+        self.initial_state = np.array(density.coefficients).view(np.float64)
+        beta, sign = dynamics.beta, dynamics.sign
+        kernel = scaled_eigenvalues(beta, density.dim, density.space.kmax)
+        kernel[bandwidth(beta, density.dim) + 1 :] = 0.0
+        kernel[kernel < _TINY] = 0.0
+        self._normalised = dynamics.normalised and beta > 0.0
+        if beta > 0.0:
+            slope = kernel / beta
+        else:
+            slope = np.zeros_like(kernel)
+            slope[1] = 1.0 / density.dim
+        if self._normalised:
+            self._transforms = self.space.transforms(slope, sign * kernel)
+        else:
+            self._transforms = self.space.transforms(sign * np.exp(beta) * slope)
+        self._can_be_small = self._normalised and np.exp(-2.0 * beta) < _SMALL
+        self._energy_factor = sign if self._normalised else float(np.exp(-beta))
+
+    def measure(self, state: Array) -> Density:
+        """The density of a real vector."""
+        return Density.from_coefficients(self.space, self._coefficients(state))
+
+    def tail(self, state: Array) -> float:
+        """The spectral tail of a real vector."""
+        return spectral_tail(self.space.power(self._coefficients(state)))
+
+    def _coefficients(self, state: Array) -> NDArray[Any]:
+        return state.view(self.space.coefficient_type)
+
+    def __call__(self, state: Array, out: Array) -> None:
+        """Write d/dt of `state` into `out`."""
+        transforms = self._transforms
+        coefficients = self._coefficients(state)
+        transforms.evaluate(coefficients)
+        if not self._normalised:
+            np.multiply(transforms.gradient, transforms.values, out=transforms.flux)
+        elif self._can_be_small and self._has_small_potential():
+            self._divide_with_care(coefficients)
+        else:
+            np.divide(transforms.gradient, transforms.potential, out=transforms.flux)
+            transforms.flux *= transforms.values
+        transforms.weak_divergence(self._coefficients(out))
+
+    def scaled_dissipation(self) -> float:
+        """e^{-β} ∫ |X|² dmu (USA), e^{-β} ∫ |X|² G(βx) dmu (SA), (3.6), at the last state."""
+        return self._energy_factor * self._transforms.integral(self._transforms.gradient)
+
+    def _has_small_potential(self) -> bool:
+        potential = self._transforms.potential * self.dynamics.sign
+        return bool(potential.min() < _SMALL * potential.max())
+
+    def _divide_with_care(self, coefficients: NDArray[Any]) -> None:
+        """Where the series of G has no digits left, sum positive terms instead."""
+        transforms, sign, beta = self._transforms, self.dynamics.sign, self.dynamics.beta
+        potential = transforms.potential * sign
+        small = np.nonzero(potential < _SMALL * potential.max())[0]
+        density = Density.from_coefficients(self.space, coefficients)
+        log_g, mean = density.log_moment(beta * self.space.points[small])
+        slope = np.einsum("aid,id->ai", self.space.frame(small), mean)
+        transforms.gradient[:, small] = slope
+        transforms.potential[small] = sign
+        np.divide(transforms.gradient, transforms.potential, out=transforms.flux)
+        transforms.flux *= transforms.values
+        with np.errstate(under="ignore"):
+            transforms.gradient[:, small] *= np.exp(log_g - beta)
+
+
+class ParticleTendency:
+    """dx_i/dt = X[mu](x_i) for the points of a `Particles` measure, (3.1).
+
+    The field is extended to R^d as |x| X(x/|x|), which leaves each |x_i| where it is.
+
+    Parameters
+    ----------
+    particles : Particles
+    dynamics : SA or USA
+        Its noise is not part of the tendency.
+
+    Attributes
+    ----------
+    initial_state : ndarray
+        The points as one vector.
+    """
+
+    def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
+        self.dynamics = dynamics
+        self.initial_state = particles.points.ravel().copy()
+        self._weights, self._shape = particles.weights, particles.points.shape
+        self._dissipation = 0.0
+
+    def measure(self, state: Array) -> Particles:
+        """The particles of a vector, put back on the sphere."""
+        points = state.reshape(self._shape)
+        return Particles(points / np.linalg.norm(points, axis=1, keepdims=True), self._weights)
+
+    def __call__(self, state: Array, out: Array) -> None:
+        """Write d/dt of `state` into `out`."""
+        beta, normalised = self.dynamics.beta, self.dynamics.normalised
+        points = state.reshape(self._shape)
+        radii = np.linalg.norm(points, axis=1)
+        points = points / radii[:, None]
+        log_g, mean = log_moment(points, self._weights, beta * points)
+        velocity = self.dynamics.sign * project(points, mean)
+        squares = np.einsum("ij,ij->i", velocity, velocity)
+        log_speed = 0.5 * log_g if normalised else log_g
+        self._dissipation = float(self._weights @ (squares * np.exp(2.0 * log_speed - beta)))
+        if not normalised:
+            velocity *= np.exp(log_g)[:, None]
+        np.multiply(velocity, radii[:, None], out=out.reshape(self._shape))
+
+    def scaled_dissipation(self) -> float:
+        """e^{-β} Σ w |X|² (USA), e^{-β} Σ w |X|² G(βx) (SA), at the last state."""
+        return self._dissipation
+
+
+Tendency = DensityTendency | ParticleTendency
+
+
+def tendency(measure: AnyMeasure, dynamics: Dynamics) -> Tendency:
+    """The right-hand side f(state, out) that moves this kind of measure under the dynamics."""
+    if isinstance(measure, Particles):
+        return ParticleTendency(measure, dynamics)
+    return DensityTendency(measure, dynamics)

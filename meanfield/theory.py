@@ -1,0 +1,237 @@
+"""Closed forms that runs are held against; nothing that computes a run imports this module."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.optimize import brentq
+
+from meanfield.arguments import integer, number
+from meanfield.dynamics import Dynamics
+from meanfield.harmonics import eigenvalues, log_eigenvalues, scaled_eigenvalues
+
+__all__ = [
+    "critical_noise",
+    "eigenvalues",
+    "energy_dirac",
+    "energy_uniform",
+    "growth_rates",
+    "log_eigenvalues",
+    "orthogonal_tokens",
+    "wendel",
+]
+
+Array = NDArray[np.float64]
+
+
+def growth_rates(dynamics: Dynamics, dim: int, kmax: int) -> Array:
+    """γ_k = ± k(k+d-2) Λ_k/β [/ Λ_0 for SA] - τ k(k+d-2): linear growth at the uniform measure.
+
+    A perturbation ε Y_k of σ grows like e^{γ_k t}; the degree with the largest γ_k tells how many
+    clusters form first.
+
+    Parameters
+    ----------
+    dynamics : SA or USA
+    dim : int
+        Ambient dimension d >= 2.
+    kmax : int
+        Largest degree.
+
+    Returns
+    -------
+    ndarray, shape (kmax + 1,)
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import SA
+    >>> int(np.argmax(growth_rates(SA(beta=5.0), dim=2, kmax=10)))
+    3
+    """
+    k = np.arange(integer("kmax", kmax, low=0) + 1)
+    laplacian = k * (k + integer("dim", dim, low=2) - 2.0)
+    beta = dynamics.beta
+    if beta == 0.0:
+        rates = np.where(k == 1, (dim - 1.0) / dim, 0.0)
+    elif dynamics.normalised:
+        multipliers = scaled_eigenvalues(beta, dim, kmax)
+        rates = laplacian * (multipliers / multipliers[0]) / beta
+    else:
+        rates = laplacian * eigenvalues(beta, dim, kmax) / beta
+    return np.asarray(dynamics.sign * rates - dynamics.noise * laplacian)
+
+
+def critical_noise(dynamics: Dynamics, dim: int, degree: int = 1) -> float:
+    """τ_k = Λ_k/β (USA), Λ_k/(β Λ_0) (SA): above it degree k of the uniform state is damped.
+
+    Parameters
+    ----------
+    dynamics : SA or USA
+        Attractive (sign = +1); its own noise plays no part.
+    dim : int
+        Ambient dimension d >= 2.
+    degree : int
+        k >= 1.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the dynamics is repulsive.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import USA
+    >>> critical_noise(USA(beta=0.0), dim=3)
+    0.3333333333333333
+    """
+    degree = integer("degree", degree, low=1)
+    if dynamics.sign != 1:
+        raise ValueError(f"dynamics must be attractive (sign = 1), got sign = {dynamics.sign}")
+    rates = growth_rates(type(dynamics)(dynamics.beta), dim, degree)
+    return float(rates[degree] / (degree * (degree + dim - 2)))
+
+
+def energy_uniform(beta: float, dim: int) -> float:
+    """E_β(σ) = Λ_0(β, d)/(2β), the minimum (Proposition 3.4); 0 at β = 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the energy overflows.
+
+    Examples
+    --------
+    >>> round(energy_uniform(2.0, 2), 12)
+    0.569896325584
+    """
+    beta = number("beta", beta, low=0)
+    if beta == 0.0:
+        integer("dim", dim, low=2)
+        return 0.0
+    return _finite(float(eigenvalues(beta, dim, 0)[0]) / (2.0 * beta), beta)
+
+
+def energy_dirac(beta: float) -> float:
+    """E_β(δ) = e^β/(2β), the maximum (Proposition 3.4); 1/2 at β = 0.
+
+    Raises
+    ------
+    ValueError
+        If β is out of range, or the energy overflows.
+
+    Examples
+    --------
+    >>> energy_dirac(0.0)
+    0.5
+    """
+    beta = number("beta", beta, low=0)
+    if beta == 0.0:
+        return 0.5
+    with np.errstate(over="ignore"):
+        return _finite(float(np.exp(beta)) / (2.0 * beta), beta)
+
+
+def _finite(value: float, beta: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"beta must be <= 709 or so for an energy in float64, got {beta:g}")
+    return value
+
+
+def orthogonal_tokens(dynamics: Dynamics, n: int, t: float) -> float:
+    """γ(t) = <x_i, x_j> of n tokens that start orthogonal: (6.9) for SA, (6.10) for USA.
+
+    The separable equation is inverted: t(γ) is an integral, whose root in 1 - γ is sought in
+    logarithmic scale, so that γ keeps its digits near 1.
+
+    Parameters
+    ----------
+    dynamics : SA or USA
+        Attractive and without noise.
+    n : int
+        Number of tokens, n >= 2.
+    t : float
+        Time t >= 0.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import SA
+    >>> round(orthogonal_tokens(SA(beta=0.0), n=2, t=0.5), 14)  # tanh(t)
+    0.46211715726001
+    """
+    n = integer("n", n, low=2)
+    t = number("t", t, low=0)
+    if dynamics.sign != 1 or dynamics.noise != 0.0:
+        raise ValueError(f"dynamics must have sign = 1 and noise = 0, got {dynamics!r}")
+    if t == 0.0:
+        return 0.0
+    # with s = -log(1 - γ): dt/ds = slowness(γ(s))
+    longest = 36.0
+    if _arrival(dynamics, n, longest) <= t:
+        return 1.0
+    s = brentq(lambda s: _arrival(dynamics, n, s) - t, 0.0, longest, xtol=1e-15, rtol=1e-14)
+    return -math.expm1(-s)
+
+
+def _arrival(dynamics: Dynamics, n: int, s_end: float) -> float:
+    """The time at which 1 - γ = e^{-s}, from (6.9) or (6.10)."""
+    beta = dynamics.beta
+
+    def slowness(s: float) -> float:
+        gamma = -math.expm1(-s)
+        if dynamics.normalised:
+            factor = 0.5 * (math.exp(beta * (1.0 - gamma)) + n - 1)
+        else:
+            factor = 0.5 * n * math.exp(-beta * gamma)
+        return factor / ((n - 1) * gamma + 1)
+
+    edges = [0.0, *[edge for edge in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0) if edge < s_end], s_end]
+    pieces = [
+        quad(slowness, a, b, epsabs=0.0, epsrel=1e-13)[0] for a, b in itertools.pairwise(edges)
+    ]
+    return math.fsum(pieces)
+
+
+def wendel(n: int, dim: int) -> float:
+    """P(n uniform points of S^{d-1} lie in a hemisphere) = 2^{-(n-1)} Σ_{k<d} C(n-1, k).
+
+    Theorem 6.7; 1 for n <= d. In exact rational arithmetic, rounded once.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> wendel(4, 3)
+    0.875
+    """
+    n, dim = integer("n", n, low=1), integer("dim", dim, low=2)
+    if n <= dim:
+        return 1.0
+    ways = sum(math.comb(n - 1, k) for k in range(dim))
+    return float(Fraction(ways, 2 ** (n - 1)))

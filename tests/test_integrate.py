@@ -1,0 +1,184 @@
+"""evolve: saves, refinement, endings, monitors and refusals."""
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.solution import Ending
+
+
+def mu(n=64):
+    return mf.Density(mf.Circle(n), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]))
+
+
+def test_saves_where_asked():
+    assert np.array_equal(mf.evolve(mu(), mf.SA(1.0), 1.0, 4).t, [0, 0.25, 0.5, 0.75, 1])
+    assert np.array_equal(mf.evolve(mu(), mf.SA(1.0), 1.0, [0.1, 0.3]).t, [0, 0.1, 0.3, 1])
+    assert len(mf.evolve(mu(), mf.SA(1.0), 1.0).t) == 21
+
+
+def test_saves_do_not_change_the_answer():
+    few = mf.evolve(mu(), mf.SA(4.0), 2.0, 1, rtol=1e-11, atol=1e-13)
+    many = mf.evolve(mu(), mf.SA(4.0), 2.0, 37, rtol=1e-11, atol=1e-13)
+    assert abs(float(few.dataset.energy[-1] - many.dataset.energy[-1])) < 1e-11
+    assert many.dataset.steps[-1] < 3 * few.dataset.steps[-1] + 37
+
+
+def test_same_run_same_bits():
+    first, second = (mf.evolve(mu(), mf.SA(4.0), 2.0, 3) for _ in range(2))
+    for a, b in zip(first.measures, second.measures, strict=True):
+        assert np.array_equal(a.coefficients, b.coefficients)
+
+
+@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
+def test_convergence_order_in_time(kind):
+    """The error follows the tolerance: a thousandth of rtol gives less than a hundredth of it."""
+    t_end = 1.0 if kind is mf.SA else 0.1
+
+    def final(rtol, atol):
+        return mf.evolve(mu(256), kind(4.0), t_end, 1, rtol=rtol, atol=atol, tail_tol=1e-4).final
+
+    exact = final(1e-13, 1e-16).coefficients
+    errors = [np.abs(final(r, 1e-3 * r).coefficients - exact).max() for r in (1e-4, 1e-7, 1e-10)]
+    assert errors[0] > 100 * errors[1] > 1e4 * errors[2] > 0
+
+
+def test_refinement_keeps_the_state():
+    """The run that has to grow ends where the run that started large does."""
+    grown = mf.evolve(mu(16), mf.SA(4.0), 2.0, 5, rtol=1e-11, atol=1e-13, tail_tol=1e-12)
+    large = mf.evolve(mu(256), mf.SA(4.0), 2.0, 5, rtol=1e-11, atol=1e-13)
+    sizes = grown.dataset["size"].values
+    assert sizes[0] == 16 and sizes[-1] >= 128 and np.all(np.diff(sizes) >= 0)
+    assert np.allclose(grown.dataset.energy, large.dataset.energy, rtol=0, atol=1e-11)
+    points = large.final.space.points
+    assert np.max(np.abs(grown.final.at(points) - large.final.values)) < 1e-9
+
+
+def test_initial_law_is_resolved_from_the_law_itself():
+    sharp = mf.VonMisesFisher([1.0, 0.0], 60.0)
+    sol = mf.evolve(mf.Density(mf.Circle(64), sharp), mf.SA(1.0), 0.01, 1)
+    assert sol.dataset["size"][0] > 64
+    start = sol.measures[0]
+    assert np.max(np.abs(start.values - sharp.pdf(start.space.points))) < 1e-12
+
+
+def test_under_resolved_keeps_what_it_had():
+    sol = mf.evolve(mu(64), mf.SA(4.0), 50.0, 100, largest=128)
+    assert sol.status == "under-resolved" and sol.ending is Ending.UNDER_RESOLVED
+    assert "t = " in sol.message and "Circle(128)" in sol.message and "tail_tol" in sol.message
+    assert 0 < sol.t[-1] < 50 and len(sol.t) == len(sol.measures)
+    assert sol.final.tail <= 1e-8 and np.all(np.diff(sol.t) > 0)
+    again = mf.evolve(mu(256), mf.SA(4.0), float(sol.t[-1]), 1)
+    assert abs(float(again.dataset.energy[-1] - sol.dataset.energy[-1])) < 1e-8
+
+
+def test_start_that_no_space_resolves():
+    sharp = mf.VonMisesFisher([1.0, 0.0], 100.0)
+    sol = mf.evolve(mf.Density(mf.Circle(64), sharp), mf.SA(1.0), 1.0, 1, largest=64)
+    assert sol.status == "under-resolved" and np.array_equal(sol.t, [0.0])
+
+
+def test_failed_step_keeps_what_it_had(monkeypatch):
+    calls = []
+
+    def break_after(self):
+        calls.append(0)
+        return np.nan if len(calls) > 200 else 0.0
+
+    monkeypatch.setattr(mf.tendency.DensityTendency, "scaled_dissipation", break_after)
+    sol = mf.evolve(mu(256), mf.SA(4.0), 2.0, 20)
+    assert sol.status == "failed" and "t = " in sol.message
+    assert 0 < sol.t[-1] < 2 and all(np.isfinite(m.values).all() for m in sol.measures)
+
+
+def test_interrupt_keeps_what_it_had(monkeypatch):
+    calls = []
+
+    def interrupt(self):
+        calls.append(0)
+        if len(calls) > 100:
+            raise KeyboardInterrupt
+        return 0.0
+
+    monkeypatch.setattr(mf.tendency.DensityTendency, "scaled_dissipation", interrupt)
+    monkeypatch.setattr("meanfield.integrate.run.dissipation", lambda *_, **__: 0.0)
+    sol = mf.evolve(mu(256), mf.SA(4.0), 2.0, 20)
+    assert sol.status == "interrupted" and 0 < sol.t[-1] < 2
+
+
+def test_monitors_are_kept():
+    sol = mf.evolve(mu(), mf.SA(1.0), 1.0, 2, monitors={"order": lambda m: np.hypot(*m.mean())})
+    expected = [np.hypot(*m.mean()) for m in sol.measures]
+    assert np.array_equal(sol.dataset["order"], expected) and expected[-1] > expected[0]
+
+
+def test_particles_stay_on_the_sphere():
+    cloud = mf.Particles.sample(mf.Uniform(5), 50, np.random.default_rng(0))
+    sol = mf.evolve(cloud, mf.SA(2.0), 3.0, 3)
+    assert sol.status == "finished"
+    assert np.allclose(np.linalg.norm(sol.final.points, axis=1), 1, rtol=0, atol=1e-15)
+    assert abs(float(sol.dataset.energy[-1] - sol.dataset.energy[0] - sol.dataset.work[-1])) < 1e-9
+    assert "tail" not in sol.dataset
+
+
+@pytest.mark.parametrize("beta", [0.0, 2.0, 5.0])
+@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
+def test_orthogonal_tokens(kind, beta):
+    """(6.9), (6.10): n orthogonal tokens keep one common inner product, known in closed form."""
+    n, t_end = 4, 2.0
+    sol = mf.evolve(mf.Particles(np.eye(n)), kind(beta), t_end, 4, rtol=1e-12, atol=1e-14)
+    for t, cloud in zip(sol.t, sol.measures, strict=True):
+        gram = cloud.points @ cloud.points.T
+        exact = mf.theory.orthogonal_tokens(kind(beta), n, float(t))
+        assert np.max(np.abs(gram - exact)[~np.eye(n, dtype=bool)]) < 1e-10
+
+
+def test_two_tokens_and_the_published_five():
+    """Five tokens of a published run (β = 4, SA): 2βE/e^β at t = 1, 10, 50."""
+    points = np.array(
+        [
+            (0.99806638, 0.06215705),
+            (0.97712061, 0.21268594),
+            (-0.24578194, 0.96932515),
+            (-0.97354734, 0.2284854),
+            (-0.99892629, -0.04632772),
+        ]
+    )
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    sol = mf.evolve(mf.Particles(points), mf.SA(4.0), 50.0, [1.0, 10.0], rtol=1e-11, atol=1e-13)
+    level = 8 * sol.dataset.energy.values[1:] / np.exp(4)
+    assert np.allclose(level, [0.379763057930, 0.520323722601, 0.520351254946], rtol=0, atol=1e-9)
+
+
+def test_large_beta_energies_are_in_units_of_its_exponential():
+    cloud = mf.Particles([[1.0, 0.0], [0.6, 0.8]])
+    sol = mf.evolve(cloud, mf.SA(1000.0), 1.0, 1)
+    assert sol.status == "finished" and sol.dataset.attrs["energy_unit"] == "exp(beta)"
+    assert np.isfinite(sol.dataset.energy).all() and float(sol.dataset.energy[0]) > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"t_end": 0.0}, "t_end must be a finite number > 0"),
+        ({"t_end": np.nan}, "t_end"),
+        ({"save_at": 0}, "save_at"),
+        ({"save_at": [0.5, 0.2]}, "save_at"),
+        ({"save_at": [2.0]}, "save_at"),
+        ({"rtol": 0.0}, "rtol"),
+        ({"rtol": 1e-15}, "rtol"),
+        ({"atol": -1.0}, "atol"),
+        ({"tail_tol": 0.0}, "tail_tol"),
+        ({"largest": 8}, "largest"),
+        ({"measure": "mu"}, "measure"),
+        ({"dynamics": "SA"}, "dynamics"),
+        ({"dynamics": mf.SA(1.0, noise=0.1)}, "noise must be 0"),
+        ({"monitors": {"energy": abs}}, "monitors"),
+        ({"monitors": {"mine": 3}}, "monitors"),
+    ],
+    ids=str,
+)
+def test_refusals(change, message):
+    arguments = {"measure": mu(), "dynamics": mf.SA(1.0), "t_end": 1.0} | change
+    with pytest.raises(ValueError, match=message):
+        mf.evolve(**arguments)

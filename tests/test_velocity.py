@@ -1,0 +1,126 @@
+"""The velocity where a truncated series would have no digits left, against mpmath.
+
+For f = (1-ε) vMF(κ, e) + ε the moment G is in closed form: G(z) = (1-ε) Λ_0(|z+κe|)/Λ_0(κ) + ε Λ_0(|z|).
+"""
+
+import mpmath
+import numpy as np
+import pytest
+
+import meanfield as mf
+
+KAPPA, EPSILON = 50, mpmath.mpf("1e-8")
+ANGLES = np.array([0.01, 0.3, 1.0, 1.5, 2.0, 2.5, 2.9, 3.1, 3.14, np.pi])
+SPACES = [mf.Circle(256), mf.Sphere(95), mf.Zonal(3, 95), mf.Zonal(10, 95)]
+BETAS = [16, 25, 100]
+
+
+def law(dim):
+    bump = mf.VonMisesFisher(np.eye(dim)[-1], float(KAPPA))
+    return mf.Mixture([bump, mf.Uniform(dim)], [1 - float(EPSILON), float(EPSILON)])
+
+
+def exact_velocity(dim, beta, angle):
+    """Component of SA's X along increasing polar angle."""
+    with mpmath.workdps(60):
+        order = mpmath.mpf(dim) / 2 - 1
+        beta, angle = mpmath.mpf(beta), mpmath.mpf(angle)
+
+        def kernel(x):
+            return mpmath.gamma(order + 1) * (2 / x) ** order * mpmath.besseli(order, x)
+
+        def slope(x):
+            return mpmath.gamma(order + 1) * (2 / x) ** order * mpmath.besseli(order + 1, x)
+
+        along, across = beta * mpmath.cos(angle) + KAPPA, beta * mpmath.sin(angle)
+        radius = mpmath.hypot(along, across)
+        turn = -KAPPA * across / radius
+        g = (1 - EPSILON) * kernel(radius) / kernel(KAPPA) + EPSILON * kernel(beta)
+        return float((1 - EPSILON) * slope(radius) * turn / kernel(KAPPA) / g / beta)
+
+
+def meridian(dim, angles):
+    points, along = np.zeros((len(angles), dim)), np.zeros((len(angles), dim))
+    points[:, -1], points[:, 0] = np.cos(angles), np.sin(angles)
+    along[:, -1], along[:, 0] = -np.sin(angles), np.cos(angles)
+    return points, along
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_concentrated_density(space, beta):
+    mu = mf.Density(space, law(space.dim))
+    points, along = meridian(space.dim, ANGLES)
+    velocity = mf.SA(float(beta)).velocity(mu, at=points)
+    found = np.einsum("ij,ij->i", velocity, along)
+    exact = np.array([exact_velocity(space.dim, beta, angle) for angle in ANGLES])
+    assert np.max(np.abs(exact)) > 0.01
+    # |X| <= 1 is a ratio of sums of unit vectors: their rounding, 1e-15, is the floor where the
+    # uniform part, whose pull cancels, outweighs the bump
+    assert np.all(np.abs(found - exact) < 1e-10 * np.abs(exact) + 2e-15)
+    across = velocity - found[:, None] * along
+    assert np.max(np.abs(across)) < 2e-15
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("space", [mf.Circle(256), mf.Zonal(3, 95), mf.Zonal(10, 95)], ids=str)
+def test_right_hand_side_has_the_same_velocity(space, beta):
+    """The right-hand side switches to positive sums by itself: flux / f is X at every grid point."""
+    mu = mf.Density(space, law(space.dim))
+    rate = mf.tendency.tendency(mu, mf.SA(float(beta)))
+    rate(rate.initial_state, np.empty_like(rate.initial_state))
+    transforms = rate._transforms
+    index = np.arange(len(space.weights))
+    expected = np.einsum(
+        "aid,id->ai", space.frame(index), mf.SA(float(beta)).velocity(mu, at=space.points)
+    )
+    # f has lost its small values in the coefficients, so only where f is resolved is X the law's
+    resolved = mu.values > 1e-4 * mu.values.max()
+    found = transforms.flux[:, resolved] / transforms.values[resolved]
+    assert np.max(np.abs(expected[:, resolved])) > 0.01
+    assert np.max(np.abs(found - expected[:, resolved])) < 1e-9
+    assert np.isfinite(transforms.flux).all()
+    # a convex combination of unit vectors is no longer than 1, with room for rounding
+    assert np.max(np.abs(transforms.flux)) <= (1 + 1e-9) * np.max(np.abs(transforms.values))
+
+
+def test_series_alone_would_fail():
+    """The trap itself: without positive sums the velocity at the far side is wrong by its own size."""
+    mu = mf.Density(mf.Circle(256), mf.VonMisesFisher([1.0, 0.0], 50.0))
+    beta, x = 25.0, mf.geometry.circle_points([3.0])
+    k = np.arange(mu.space.kmax + 1)
+    kernel = mf.harmonics.scaled_eigenvalues(beta, 2, mu.space.kmax)
+    wave = mu.coefficients * np.exp(1j * 3.0 * k)
+    g = kernel[0] + 2 * np.sum((kernel * wave).real[1:])
+    series = 2 * np.sum((kernel * 1j * k * wave).real[1:]) / g / beta
+    exact = mf.SA(beta).velocity(mu, at=x)[0] @ [-np.sin(3.0), np.cos(3.0)]
+    assert abs(series - exact) > 0.5 * abs(exact)
+
+
+@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
+def test_velocity_is_tangent_and_turns_with_the_sign(kind):
+    mu = mf.Particles([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8]], weights=[1, 3])
+    at = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    out = kind(2.0).velocity(mu, at=at)
+    assert np.max(np.abs(np.einsum("ij,ij->i", out, at))) < 1e-15
+    assert np.array_equal(kind(2.0, sign=-1).velocity(mu, at=at), -out)
+
+
+def test_two_tokens_by_hand():
+    """USA and SA for a token at the east seen from the north, weights 1/4 and 3/4."""
+    mu = mf.Particles([[1.0, 0.0], [0.0, 1.0]], weights=[1, 3])
+    beta = 1.5
+    usa = mf.USA(beta).velocity(mu, at=[[0.0, 1.0]])
+    assert np.allclose(usa, [[0.25, 0.0]], rtol=1e-15, atol=0)
+    sa = mf.SA(beta).velocity(mu, at=[[0.0, 1.0]])
+    assert np.allclose(sa, [[1 / (1 + 3 * np.exp(beta)), 0.0]], rtol=1e-14, atol=0)
+
+
+def test_beta_beyond_overflow():
+    mu = mf.Density(mf.Circle(64), mf.FourierSeries(cos=[0.5]))
+    at = mf.geometry.circle_points([1.0])
+    # β → ∞: X ≈ ∇ log f / β (facts of the heat limit), here to the next order in 1/β
+    beta = 1e4
+    slope = -0.5 * np.sin(1.0) / (1 + 0.5 * np.cos(1.0)) / beta
+    found = mf.SA(beta).velocity(mu, at=at)[0] @ [-np.sin(1.0), np.cos(1.0)]
+    assert found == pytest.approx(slope, rel=5 / beta)
