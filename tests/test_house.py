@@ -169,18 +169,21 @@ def size_faults(package: Path) -> list[str]:
 
 
 def name_faults(package: Path) -> list[str]:
-    """Files that bear the name of a public function: one name, two things to import."""
+    """Files that bear the name of a public function of their folder: two things fight over it."""
     trees = modules(package)
-    files = {module.rpartition(".")[2] for module in trees if module}
-    public = set()
-    for module, tree in trees.items():
-        if (package / module.replace(".", "/")).is_dir():
-            for node in tree.body:
-                if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                    public.add(node.name)
-                elif isinstance(node, ast.ImportFrom) and node.module != package.name:
-                    public |= {alias.asname or alias.name for alias in node.names if node.module}
-    return [f"{name} is a file and a public name" for name in sorted(files & public)]
+    found = []
+    for folder, tree in trees.items():
+        if not (package / folder.replace(".", "/")).is_dir():
+            continue
+        files = {m.rpartition(".")[2] for m in trees if m and m.rpartition(".")[0] == folder}
+        public = set()
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                public.add(node.name)
+            elif isinstance(node, ast.ImportFrom) and node.module != package.name:
+                public |= {alias.asname or alias.name for alias in node.names if node.module}
+        found += [f"{name} is a file and a public name" for name in sorted(files & public)]
+    return found
 
 
 CHECKS = [import_faults, room_faults, size_faults, name_faults]

@@ -90,7 +90,7 @@ def run(
     case: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[CASE]", show_default=False, help="Case file (TOML); a bundled one if omitted."
+            metavar="CASE", show_default=False, help="Case file (TOML); a bundled one if omitted."
         ),
     ] = None,
     output: Annotated[
@@ -147,7 +147,7 @@ def plot(
         ),
     ] = None,
 ) -> None:
-    """Draw a run: the measure at several times, and its energy with its bounds."""
+    """Draw a run: the measure at several times and the energy."""
     solution = _loaded(file)
     picture = file.with_suffix(".png") if output is None else output
     check_output(picture, "--output", FIGURE_SUFFIXES)
@@ -159,7 +159,7 @@ def plot(
 def info(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[RUN.nc]", show_default=False, help="Result file of a run."),
+        typer.Argument(metavar="RUN.nc", show_default=False, help="Result file of a run."),
     ] = None,
 ) -> None:
     """Summarise a run; without one, tell versions and threads."""
@@ -173,7 +173,7 @@ def _save(solution: Solution, file: Path) -> None:
     try:
         solution.save(file)
     except (OSError, ValueError) as error:
-        raise Refusal(f"can't write {file}: {error}", FAILED_RUN) from None
+        raise Refusal(str(error), FAILED_RUN) from None
 
 
 def _draw(solution: Solution, picture: Path) -> None:
@@ -189,4 +189,4 @@ def _loaded(file: Path) -> Solution:
     try:
         return load(file)
     except (OSError, ValueError) as error:
-        raise Refusal(str(error).replace("path must", "RUN.nc must", 1), BAD_INPUT) from None
+        raise Refusal(str(error), BAD_INPUT) from None

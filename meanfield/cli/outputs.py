@@ -10,7 +10,7 @@ from pathlib import Path
 from meanfield.case import Case
 
 BAD_INPUT, FAILED_RUN, INTERRUPTED = 2, 1, 130
-FIGURE_SUFFIXES = (".png", ".pdf", ".svg", ".jpg", ".webp")
+FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 
 
 class Refusal(Exception):
@@ -34,11 +34,12 @@ def outputs(case: Case, output: Path | None, figure: Path | None) -> tuple[Path,
     if file is None:
         file, key = Path(case.output.file), f"{in_case}.file"
     check_output(file, key, (".nc",))
-    picture, key = figure, "--figure"
-    if picture is None and case.output.figure is not None:
+    if figure is not None:
+        picture, key = figure, "--figure"
+    elif case.output.figure is not None:
         picture, key = Path(case.output.figure), f"{in_case}.figure"
-    if picture is None:
-        picture, key = file.with_suffix(".png"), f"the figure of {key}"
+    else:
+        picture, key = file.with_suffix(".png"), f"the figure beside {key}"
     check_output(picture, key, FIGURE_SUFFIXES)
     return file, picture
 
@@ -52,7 +53,7 @@ def check_output(path: Path, key: str, suffixes: Sequence[str]) -> None:
         Naming the option or key, the path and what is allowed.
     """
     allowed = f"a file name that ends in {' or '.join(suffixes)}"
-    if path.suffix.lower() not in suffixes:
+    if path.suffix not in suffixes:
         raise Refusal(f"{key} must be {allowed}, got {str(path)!r}", BAD_INPUT)
     reason = _hindrance(path)
     if reason:

@@ -1,17 +1,17 @@
 """Harmonic analysis of zonal functions on S^{d-1}: polynomials, Gauss nodes, multipliers."""
 
+from meanfield.harmonics.multipliers import (
+    bandwidth,
+    eigenvalues,
+    log_eigenvalues,
+    scaled_eigenvalues,
+)
 from meanfield.harmonics.polynomials import (
     gauss_gegenbauer,
     gegenbauer,
     gegenbauer_derivative,
     multiplicities,
     multiplicity_growth,
-)
-from meanfield.harmonics.multipliers import (
-    bandwidth,
-    eigenvalues,
-    log_eigenvalues,
-    scaled_eigenvalues,
 )
 
 __all__ = [

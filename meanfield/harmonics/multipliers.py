@@ -174,7 +174,7 @@ def bandwidth(beta: float, dim: int, tolerance: float = 1e-17) -> int:
     Examples
     --------
     >>> bandwidth(0.0, 3), bandwidth(9.0, 3)
-    (0, 34)
+    (0, 33)
     """
     beta, dim, _ = _check(beta, dim, 0)
     if beta == 0.0:

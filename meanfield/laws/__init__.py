@@ -1,8 +1,14 @@
-"""Probability laws on S^{d-1}, the data that a user starts from; densities are with respect to σ."""
+"""Laws on the sphere: the data that a user starts from, as densities to evaluate and to sample.
 
-from meanfield.laws.basic import Law, Mixture, Uniform, VonMisesFisher
-from meanfield.laws.cloud import PointCloud
+All densities are with respect to σ, the uniform probability measure.
+"""
+
+from meanfield.laws.mixture import Mixture
+from meanfield.laws.point_cloud import PointCloud
+from meanfield.laws.protocol import Law
 from meanfield.laws.series import FourierSeries, ZonalSeries
+from meanfield.laws.uniform import Uniform
+from meanfield.laws.vonmises_fisher import VonMisesFisher
 
 __all__ = [
     "FourierSeries",

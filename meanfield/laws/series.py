@@ -1,88 +1,153 @@
-"""Laws given by a Fourier or Gegenbauer series, refused where negative."""
+"""Densities given by a finite series, on the circle or about an axis."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
-from numpy.polynomial import Chebyshev
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import generator, integer, real_array, unit_rows, unit_vector
-from meanfield.geometry import circle_angles
+from meanfield.arguments import integer, real_array, unit_rows, unit_vector
+from meanfield.geometry import circle_points
 from meanfield.harmonics import gegenbauer
-from meanfield.laws.basic import Law, Uniform
+from meanfield.laws.directions import points_around
+from meanfield.laws.pieces import Pieces
+from meanfield.laws.protocol import brief, checked_draw, freeze
 
 Array = NDArray[np.float64]
-ComplexArray = NDArray[np.complex128]
 
-# a minimum below zero by no more than rounding is zero
-_ROUNDING = 1e-12
+_EPS = float(np.finfo(np.float64).eps)
+_LARGEST = 1e100
 
 
+def _coefficients(name: str, values: ArrayLike) -> Array:
+    array = np.zeros(0) if np.size(values) == 0 else real_array(name, values, 1)
+    large = np.abs(array) > _LARGEST
+    if large.any():
+        first = int(np.argmax(large))
+        raise ValueError(
+            f"{name} must be <= {_LARGEST:g} in absolute value, got {array[first]:g} at index {first}"
+        )
+    return array
+
+
+def _rounding(terms: NDArray[Any]) -> float:
+    """How far below 0 rounding may take 1 + Σ_{k<=K} terms: 4 ε (K + 1) (1 + Σ |terms|)."""
+    return 4.0 * _EPS * (terms.size + 1) * (1.0 + float(np.abs(terms).sum()))
+
+
+def fourier_sum(coefficients: NDArray[np.complex128], z: NDArray[np.complex128]) -> Array:
+    """1 + Re Σ_{k>=1} c_k z^k by Horner's rule, for |z| = 1."""
+    total = np.zeros_like(z)
+    for coefficient in coefficients[::-1]:
+        total += coefficient
+        total *= z
+    return np.asarray(1.0 + total.real)
+
+
+def zonal_sum(dim: int, coefficients: Array, t: Array) -> Array:
+    """Σ_{k>=0} a_k P_k(t), P_k(1) = 1, by the three-term recurrence in O(t.size) memory.
+
+    Examples
+    --------
+    >>> zonal_sum(3, np.array([1.0, 0.0, 2.0]), np.array([0.0, 1.0]))
+    array([0., 3.])
+    """
+    total = np.full_like(t, coefficients[0])
+    previous, current = np.ones_like(t), t
+    with np.errstate(under="ignore"):
+        for k, coefficient in enumerate(coefficients[1:], start=1):
+            total += coefficient * current
+            following = ((2 * k + dim - 2) * t * current - k * previous) / (k + dim - 2)
+            previous, current = current, following
+    return total
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
 class FourierSeries:
-    """f(θ) = 1 + Σ_{k>=1} a_k cos kθ + b_k sin kθ on the circle.
+    """f(θ) = 1 + Σ_{k>=1} a_k cos kθ + b_k sin kθ on the circle, d = 2.
 
     Parameters
     ----------
-    cos, sin : array_like, optional
-        a_1, a_2, … and b_1, b_2, …
+    cos, sin : array_like
+        a_1, a_2, … and b_1, b_2, …; either may be shorter than the other, or empty.
 
     Raises
     ------
     ValueError
-        If f is negative somewhere (zero is allowed), with its minimum and where that is.
+        If f is negative anywhere, by more than rounding: the message has its minimum and where.
 
     Examples
     --------
-    >>> FourierSeries(cos=[0.5]).pdf([[1.0, 0.0], [-1.0, 0.0]])
-    array([1.5, 0.5])
+    >>> FourierSeries(cos=[0.5], sin=[0.0, 0.3]).pdf([[1.0, 0.0]])
+    array([1.5])
     """
 
-    dim = 2
+    cos: Array
+    sin: Array
+    dim: int
+    _complex: NDArray[np.complex128] = field(repr=False)
+    _pieces: Pieces = field(repr=False)
 
     def __init__(self, cos: ArrayLike = (), sin: ArrayLike = ()) -> None:
-        self.cos, self.sin = _series("cos", cos), _series("sin", sin)
-        modes = np.zeros(1 + max(len(self.cos), len(self.sin)), dtype=np.complex128)
-        modes[0] = 1.0
-        modes[1 : len(self.cos) + 1] += self.cos
-        modes[1 : len(self.sin) + 1] -= 1j * self.sin
-        self._modes = modes
-        self._bound = 1.0 + float(np.abs(modes[1:]).sum())
-        lowest, where = _minimum(modes)
-        if lowest < -_ROUNDING * self._bound:
+        cos, sin = _coefficients("cos", cos), _coefficients("sin", sin)
+        series = np.zeros(max(cos.size, sin.size), dtype=np.complex128)
+        series[: cos.size] += cos
+        series[: sin.size] -= 1j * sin
+        pieces = Pieces(lambda a: fourier_sum(series, np.exp(1j * a)), series.size, 2.0 * np.pi)
+        lowest, where = pieces.minimum()
+        if lowest < -_rounding(series):
             raise ValueError(
-                f"the series with cos = {self.cos.tolist()}, sin = {self.sin.tolist()} must be "
-                f">= 0, got {lowest:.6g} at θ = {where:.6g}"
+                f"cos and sin must give a density >= 0, but 1 + Σ a_k cos kθ + b_k sin kθ "
+                f"has the minimum {lowest:.6g} at θ = {where:.6g}"
             )
+        freeze(self, cos=cos, sin=sin, dim=2, _complex=series, _pieces=pieces)
 
     def __repr__(self) -> str:
-        return f"FourierSeries(cos={self.cos.tolist()}, sin={self.sin.tolist()})"
+        return f"FourierSeries(cos={brief(self.cos)}, sin={brief(self.sin)})"
 
     def pdf(self, points: ArrayLike) -> Array:
-        """Density (n,) at unit rows (n, 2)."""
-        angles = circle_angles(unit_rows("points", points, 2))
-        return np.maximum(_cosine_sum(self._modes, angles), 0.0)
+        """f at unit rows (n, 2), shape (n,).
+
+        Raises
+        ------
+        ValueError
+            If the points are not unit rows of length 2.
+        """
+        points = unit_rows("points", points, 2)
+        # a zero of f may come out as -1e-17
+        return np.maximum(fourier_sum(self._complex, points[:, 0] + 1j * points[:, 1]), 0.0)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """n independent points, shape (n, 2)."""
-        return _rejection(self, self._bound, n, rng)
+        """n independent draws, unit rows (n, 2), by rejection from a proved bound.
+
+        Raises
+        ------
+        ValueError
+            If n < 1 or rng is no numpy Generator.
+        """
+        return circle_points(self._pieces.sample(checked_draw(n, rng), 0, rng))
 
 
+@dataclass(frozen=True, init=False, repr=False, eq=False)
 class ZonalSeries:
-    """f(x) = 1 + Σ_{k>=1} a_k P_k(<x, axis>) with Gegenbauer polynomials P_k(1) = 1, any d.
+    """f(x) = 1 + Σ_{k>=1} a_k P_k(<x, axis>), P_k the Gegenbauer polynomial with P_k(1) = 1.
 
     Parameters
     ----------
     dim : int
         Ambient dimension d >= 2.
     coefficients : array_like
-        a_1, a_2, …
+        a_1, a_2, …; may be empty.
     axis : array_like, shape (d,), optional
-        Unit vector; the last unit vector if omitted.
+        A unit vector; the last one of the standard basis if omitted.
 
     Raises
     ------
     ValueError
-        If f is negative somewhere (zero is allowed), with its minimum and where that is.
+        If an argument is out of range, or f is negative anywhere, by more than rounding: the
+        message has its minimum and where.
 
     Examples
     --------
@@ -90,85 +155,48 @@ class ZonalSeries:
     array([1.8])
     """
 
+    dim: int
+    coefficients: Array
+    axis: Array
+    _series: Array = field(repr=False)
+    _pieces: Pieces = field(repr=False)
+
     def __init__(self, dim: int, coefficients: ArrayLike, axis: ArrayLike | None = None) -> None:
-        self.dim = integer("dim", dim, low=2)
-        self.coefficients = _series("coefficients", coefficients)
-        self.axis = np.eye(self.dim)[-1] if axis is None else unit_vector("axis", axis, self.dim)
-        self.axis.flags.writeable = False
-        self._bound = 1.0 + float(np.abs(self.coefficients).sum())
-        degree = len(self.coefficients)
-        # f(cos θ) is a cosine polynomial, whose minimum is that of a Fourier series
-        chebyshev_sum = Chebyshev.interpolate(self._profile, max(degree, 1)).coef
-        lowest, where = _minimum(chebyshev_sum.astype(np.complex128))
-        if lowest < -_ROUNDING * self._bound:
+        dim = integer("dim", dim, low=2)
+        axis = np.eye(dim)[-1] if axis is None else unit_vector("axis", axis, dim)
+        coefficients = _coefficients("coefficients", coefficients)
+        series = np.concatenate([[1.0], coefficients])
+        pieces = Pieces(lambda a: zonal_sum(dim, series, np.cos(a)), coefficients.size, np.pi)
+        lowest, where = pieces.minimum()
+        least = np.array([np.cos(where)])
+        if lowest < -_rounding(series[1:] * gegenbauer(dim, coefficients.size, least)[1:, 0]):
             raise ValueError(
-                f"the series with coefficients {self.coefficients.tolist()} must be >= 0, got "
-                f"{lowest:.6g} at <x, axis> = {np.cos(where):.6g}"
+                f"coefficients must give a density >= 0, but 1 + Σ a_k P_k(t) in dim = {dim} "
+                f"has the minimum {lowest:.6g} at t = <x, axis> = {least[0]:.6g}"
             )
+        freeze(self, dim=dim, coefficients=coefficients, axis=axis, _series=series, _pieces=pieces)
 
     def __repr__(self) -> str:
-        return f"ZonalSeries({self.dim}, {self.coefficients.tolist()})"
-
-    def _profile(self, t: Array) -> Array:
-        polynomials = gegenbauer(self.dim, len(self.coefficients), t)
-        return np.asarray(1.0 + np.tensordot(self.coefficients, polynomials[1:], axes=1))
+        return f"ZonalSeries({self.dim}, {brief(self.coefficients)}, axis={brief(self.axis)})"
 
     def pdf(self, points: ArrayLike) -> Array:
-        """Density (n,) at unit rows (n, d)."""
-        t = unit_rows("points", points, self.dim) @ self.axis
-        return np.maximum(self._profile(np.clip(t, -1.0, 1.0)), 0.0)
+        """f at unit rows (n, d), shape (n,).
+
+        Raises
+        ------
+        ValueError
+            If the points are not unit rows of length d.
+        """
+        t = np.clip(unit_rows("points", points, self.dim) @ self.axis, -1.0, 1.0)
+        return np.maximum(zonal_sum(self.dim, self._series, t), 0.0)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """n independent points, shape (n, d)."""
-        return _rejection(self, self._bound, n, rng)
+        """n independent draws, unit rows (n, d), by rejection from a proved bound.
 
-
-def _series(name: str, coefficients: ArrayLike) -> Array:
-    array = np.atleast_1d(np.asarray(coefficients))
-    if array.size == 0:
-        return np.zeros(0)
-    series = real_array(name, array, 1)
-    series.flags.writeable = False
-    return series
-
-
-def _cosine_sum(modes: ComplexArray, angles: Array) -> Array:
-    """Re Σ_k modes_k e^{ikθ}, by Horner's rule."""
-    turn = np.exp(1j * angles)
-    total = np.full(angles.shape, modes[-1])
-    for mode in modes[-2::-1]:
-        total = total * turn + mode
-    return np.asarray(total.real)
-
-
-def _minimum(modes: ComplexArray) -> tuple[float, float]:
-    """The least value of Re Σ_k modes_k e^{ikθ} and its θ: a fine grid, then Newton's method."""
-    k = np.arange(len(modes))
-    angles = np.linspace(0.0, 2.0 * np.pi, 32 * (len(modes) + 2), endpoint=False)
-    values = _cosine_sum(modes, angles)
-    dips = (values <= np.roll(values, 1)) & (values <= np.roll(values, -1))
-    theta, step = angles[dips], angles[1]
-    for _ in range(8):
-        slope = _cosine_sum(1j * k * modes, theta)
-        bend = _cosine_sum(-(k**2) * modes, theta)
-        flat = np.abs(bend) <= 1e-300
-        move = np.where(flat, 0.0, slope / np.where(flat, 1.0, bend))
-        theta = theta - np.clip(move, -step, step)
-    candidates = np.concatenate([theta, angles])
-    values = _cosine_sum(modes, candidates)
-    where = int(np.argmin(values))
-    return float(values[where]), float(candidates[where] % (2.0 * np.pi))
-
-
-def _rejection(law: Law, bound: float, n: int, rng: np.random.Generator) -> Array:
-    """n points of a law whose density is at most `bound`, from uniform proposals."""
-    n, rng = integer("n", n, low=1), generator("rng", rng)
-    proposals = Uniform(law.dim)
-    points = np.empty((n, law.dim))
-    have = 0
-    while have < n:
-        drawn = proposals.sample(int(bound * (n - have)) + 16, rng)
-        kept = drawn[rng.uniform(0.0, bound, len(drawn)) < law.pdf(drawn)][: n - have]
-        points[have : have + len(kept)] = kept
-        have += len(kept)
-    return points
+        Raises
+        ------
+        ValueError
+            If n < 1 or rng is no numpy Generator.
+        """
+        angles = self._pieces.sample(checked_draw(n, rng), self.dim - 2, rng)
+        return points_around(np.broadcast_to(self.axis, (n, self.dim)), angles, rng)

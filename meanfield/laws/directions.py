@@ -1,0 +1,51 @@
+"""Random directions: uniform on the sphere, and at given angles around given axes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.geometry import project
+
+Array = NDArray[np.float64]
+
+
+def _normalised(rows: Array) -> Array:
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def uniform_points(n: int, dim: int, rng: np.random.Generator) -> Array:
+    """g/|g| with g standard normal in R^d: n uniform points on S^{d-1}, shape (n, d)."""
+    return _normalised(rng.standard_normal((n, dim)))
+
+
+def points_around(axes: Array, angles: Array, rng: np.random.Generator) -> Array:
+    """cos φ a + sin φ u with u uniform among the unit vectors perpendicular to a.
+
+    Parameters
+    ----------
+    axes : ndarray, shape (n, d)
+        Unit rows a.
+    angles : ndarray, shape (n,)
+        Polar angles φ in [0, π].
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray, shape (n, d)
+        Unit rows.
+
+    Examples
+    --------
+    >>> x = points_around(np.array([[0.0, 1.0]]), np.array([np.pi / 3]), np.random.default_rng(0))
+    >>> float(x[0, 1])
+    0.5
+    """
+    n, dim = axes.shape
+    if dim == 2:
+        across = rng.choice([-1.0, 1.0], size=(n, 1)) * np.column_stack([-axes[:, 1], axes[:, 0]])
+    else:
+        across = project(axes, rng.standard_normal((n, dim)))
+        # once more, since the first difference may cancel most digits
+        across = _normalised(project(axes, across))
+    return _normalised(np.cos(angles)[:, None] * axes + np.sin(angles)[:, None] * across)

@@ -1,0 +1,90 @@
+"""Convex combinations of laws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield import arguments
+from meanfield.laws.protocol import Law, checked_draw, freeze
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Mixture:
+    """f = Σ_i w_i f_i: the law of a draw from law i, taken with probability w_i.
+
+    Parameters
+    ----------
+    laws : sequence of Law
+        At least one; all of one dimension.
+    weights : array_like, shape (len(laws),), optional
+        Non-negative, normalised to sum 1; equal if omitted.
+
+    Raises
+    ------
+    ValueError
+        If an entry is no law, dimensions differ or the weights are not of that kind.
+
+    Examples
+    --------
+    >>> from meanfield.laws import Uniform, VonMisesFisher
+    >>> Mixture([VonMisesFisher([0.0, 1.0], 5.0), Uniform(2)], [0.9, 0.1])
+    Mixture(2 laws, dim=2)
+    """
+
+    laws: tuple[Law, ...]
+    weights: Array
+    dim: int
+
+    def __init__(self, laws: Sequence[Law], weights: ArrayLike | None = None) -> None:
+        if not isinstance(laws, Sequence) or isinstance(laws, str) or not laws:
+            raise ValueError(f"laws must be a non-empty sequence of laws, got {laws!r}")
+        for i, law in enumerate(laws):
+            if not isinstance(law, Law):
+                raise ValueError(f"laws must have dim, pdf and sample, got {law!r} at index {i}")
+            if law.dim != laws[0].dim:
+                raise ValueError(
+                    f"laws must have one dim, got dim = {laws[0].dim} at index 0 "
+                    f"and dim = {law.dim} at index {i}"
+                )
+        weights = arguments.weights("weights", weights, len(laws))
+        freeze(self, laws=tuple(laws), weights=weights, dim=laws[0].dim)
+
+    def __repr__(self) -> str:
+        return f"Mixture({len(self.laws)} laws, dim={self.dim})"
+
+    def pdf(self, points: ArrayLike) -> Array:
+        """Σ_i w_i f_i at unit rows (n, d), shape (n,).
+
+        Raises
+        ------
+        ValueError
+            If the points are not unit rows of length d, or a law has no density.
+        """
+        points = arguments.unit_rows("points", points, self.dim)
+        total = np.zeros(len(points))
+        for law, weight in zip(self.laws, self.weights, strict=True):
+            if weight > 0.0:
+                total += weight * law.pdf(points)
+        return total
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """n independent draws, unit rows (n, d).
+
+        Raises
+        ------
+        ValueError
+            If n < 1 or rng is no numpy Generator.
+        """
+        chosen = rng.choice(len(self.laws), size=checked_draw(n, rng), p=self.weights)
+        points = np.empty((n, self.dim))
+        for i, law in enumerate(self.laws):
+            rows = np.flatnonzero(chosen == i)
+            if rows.size:
+                points[rows] = law.sample(rows.size, rng)
+        return points

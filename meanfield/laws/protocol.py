@@ -1,0 +1,62 @@
+"""What a law is, and what all laws share: frozen attributes and the arguments of `sample`."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield.arguments import integer
+
+Array = NDArray[np.float64]
+
+
+@runtime_checkable
+class Law(Protocol):
+    """A probability law f dσ on S^{d-1}, σ the uniform probability measure.
+
+    Whatever has these three is a law; `meanfield` needs no common base class.
+    """
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension d."""
+
+    def pdf(self, points: ArrayLike) -> Array:
+        """f >= 0 at unit rows (n, d), shape (n,), with respect to σ."""
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """n independent draws, unit rows (n, d)."""
+
+
+def freeze(law: object, **attributes: Any) -> None:
+    """Set attributes of a frozen dataclass, its arrays read-only."""
+    for name, value in attributes.items():
+        if isinstance(value, np.ndarray):
+            value.flags.writeable = False
+        object.__setattr__(law, name, value)
+
+
+def brief(array: Array) -> str:
+    """An array for a repr: at most six numbers of three digits.
+
+    Examples
+    --------
+    >>> brief(np.array([0.5, 1 / 3]))
+    '[0.5, 0.333]'
+    """
+    return np.array2string(array, precision=3, separator=", ", threshold=6, edgeitems=2)
+
+
+def checked_draw(n: int, rng: np.random.Generator) -> int:
+    """Return n >= 1, the number of draws.
+
+    Raises
+    ------
+    ValueError
+        If n < 1 or rng is no numpy Generator.
+    """
+    if not isinstance(rng, np.random.Generator):
+        raise ValueError(f"rng must be a numpy.random.Generator, got {rng!r}")
+    return integer("n", n, low=1)

@@ -1,0 +1,171 @@
+"""Measures as arrays over time, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from meanfield.arguments import integer, real_array
+from meanfield.measures import AnyMeasure, Density, Particles
+from meanfield.spaces import Circle, Space, Sphere, Zonal
+
+Array = NDArray[np.float64]
+
+PARTICLES = "particles"
+_LAST_BITS = 1e-15
+_LARGEST = 1 << 20
+
+
+def kind(measure: AnyMeasure) -> dict[str, Any]:
+    """What all measures of a run have in common: the space's name, dimension and axis, if any."""
+    if isinstance(measure, Particles):
+        return {"space": PARTICLES, "dim": measure.dim}
+    axis = {"axis": measure.space.axis} if isinstance(measure.space, Zonal) else {}
+    return {"space": measure.space.name, "dim": measure.dim} | axis
+
+
+def variables(measures: list[AnyMeasure]) -> dict[str, Any]:
+    """The measures as variables of a dataset.
+
+    Coefficients (t, coefficient, part) are those of the largest space in use, and `size` (t)
+    tells each time's own; particles are `points` (t, token, axis) and `weights` (t, token).
+
+    Raises
+    ------
+    ValueError
+        If the measures are not of one kind.
+    """
+    first = kind(measures[0])
+    for other in map(kind, measures):
+        # an axis normalised again may differ in a last bit
+        same = np.allclose(first.get("axis", 0.0), other.get("axis", 0.0), rtol=0, atol=_LAST_BITS)
+        if (first["space"], first["dim"]) != (other["space"], other["dim"]) or not same:
+            raise ValueError(f"measures must be of one kind, got {first} and {other}")
+    particles = [measure for measure in measures if isinstance(measure, Particles)]
+    densities = [measure for measure in measures if isinstance(measure, Density)]
+    return _of_particles(particles) if particles else _of_densities(densities)
+
+
+def _of_particles(measures: list[Particles]) -> dict[str, Any]:
+    numbers = {len(measure.weights) for measure in measures}
+    if len(numbers) > 1:
+        raise ValueError(f"measures must have equally many tokens, got {sorted(numbers)}")
+    points = np.array([measure.points for measure in measures])
+    masses = np.array([measure.weights for measure in measures])
+    return {
+        "points": (("t", "token", "axis"), points, _about("tokens on the unit sphere")),
+        "weights": (("t", "token"), masses, _about("masses of the tokens")),
+    }
+
+
+def _of_densities(measures: list[Density]) -> dict[str, Any]:
+    largest: Any = max((measure.space for measure in measures), key=lambda space: space.size)
+    rows: NDArray[Any] = np.zeros(
+        (len(measures), largest.n_coefficients), dtype=largest.coefficient_type
+    )
+    for row, measure in zip(rows, measures, strict=True):
+        space: Any = measure.space
+        row[:] = space.embed(measure.coefficients, largest)
+    parts = rows.view(np.float64).reshape(*rows.shape, -1)
+    sizes = np.array([measure.space.size for measure in measures])
+    about = "spectral coefficients (real and imaginary part) in the largest space"
+    return {
+        "coefficients": (("t", "coefficient", "part"), parts, _about(about)),
+        "size": ("t", sizes, {"long_name": "size of the space in use (n, lmax or kmax)"}),
+    }
+
+
+def _about(long_name: str) -> dict[str, str]:
+    return {"long_name": long_name, "units": "1"}
+
+
+def measures(stored: xr.Dataset) -> tuple[list[AnyMeasure], list[str]]:
+    """The measures of a file, and the names of the variables that they were made from.
+
+    Raises
+    ------
+    ValueError
+        If an array is missing, has another shape than the sizes tell, or holds a NaN.
+    """
+    if stored.attrs.get("space") == PARTICLES:
+        return _to_particles(stored), ["points", "weights"]
+    return _to_densities(stored), ["coefficients"]
+
+
+def _to_particles(stored: xr.Dataset) -> list[AnyMeasure]:
+    points = array(stored, "points", ("t", "token", "axis"))
+    masses = array(stored, "weights", ("t", "token"))
+    found: list[AnyMeasure] = []
+    for x, w in zip(points, masses, strict=True):
+        particles = Particles(x, w)
+        particles.points = _unturned(x, particles.points)
+        particles.weights = _unturned(w, particles.weights)
+        found.append(particles)
+    return found
+
+
+def _unturned(given: Array, normalised: Array) -> Array:
+    """What was given, if normalising it again only turned last bits."""
+    same = np.allclose(given, normalised, rtol=_LAST_BITS, atol=_LAST_BITS)
+    kept = given.copy() if same else normalised
+    kept.flags.writeable = False
+    return kept
+
+
+def _to_densities(stored: xr.Dataset) -> list[AnyMeasure]:
+    parts = array(stored, "coefficients", ("t", "coefficient", "part"))
+    if "size" not in stored or stored["size"].dims != ("t",):
+        raise ValueError(f"size must be a variable over t, got {list(stored.variables)}")
+    sizes = [integer("size", size, low=3, high=_LARGEST) for size in stored["size"].values]
+    expected = _shape(stored.attrs.get("space"), max(sizes))
+    if parts.shape[1:] != expected:
+        raise ValueError(
+            f"coefficients must have shape {expected} at each t for size {max(sizes)}, "
+            f"got {parts.shape[1:]}"
+        )
+    spaces = {size: _space(stored.attrs, size) for size in sorted(set(sizes))}
+    largest: Any = spaces[max(sizes)]
+    rows = parts.view(largest.coefficient_type)[..., 0]
+    return [
+        Density.from_coefficients(spaces[size], largest.embed(row, spaces[size]))
+        for size, row in zip(sizes, rows, strict=True)
+    ]
+
+
+def _shape(space: Any, size: int) -> tuple[int, int]:
+    """Shape (coefficient, part) of a space, told without making it."""
+    if space == Circle.name:
+        return size // 2, 2
+    if space == Sphere.name:
+        return (size + 1) * (size + 2) // 2, 2
+    if space == Zonal.name:
+        return size + 1, 1
+    names = [Circle.name, Sphere.name, Zonal.name, PARTICLES]
+    raise ValueError(f"space must be one of {names}, got {space!r:.80}")
+
+
+def _space(attributes: dict[Any, Any], size: int) -> Space:
+    if attributes["space"] == Circle.name:
+        return Circle(size)
+    if attributes["space"] == Sphere.name:
+        return Sphere(size)
+    axis = real_array("axis", attributes.get("axis", 0.0), 1)
+    space = Zonal(len(axis), size, axis)
+    space.axis = _unturned(axis, space.axis)
+    return space
+
+
+def array(stored: xr.Dataset, name: str, dims: tuple[str, ...]) -> Array:
+    """The finite numbers of a variable.
+
+    Raises
+    ------
+    ValueError
+        If there is no such variable over these dimensions, or it holds a NaN.
+    """
+    if name not in stored.variables or stored[name].dims != dims:
+        raise ValueError(f"{name} must be a variable over {dims}, got {list(stored.variables)}")
+    return real_array(name, stored[name].values, len(dims))

@@ -1,0 +1,128 @@
+"""NetCDF-4 files: written whole or not at all, and trusted in nothing when read."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import h5netcdf
+import xarray as xr
+
+from meanfield.arguments import integer
+
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# deflate packs at most 1032 to 1: a file that claims more than this holds no such numbers
+_BYTES_PER_STORED_BYTE = 1100
+_BYTES_FREE = 1 << 20
+
+
+class MissingFileError(FileNotFoundError, ValueError):
+    """There is no such file: bad input, like any file that can't be read."""
+
+
+def file_path(path: str | os.PathLike[str]) -> Path:
+    """Return `path` as a Path.
+
+    Raises
+    ------
+    ValueError
+        If it is no name of a file.
+
+    Examples
+    --------
+    >>> file_path("run.nc").suffix
+    '.nc'
+    """
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        raise ValueError(f"path must be the name of a file, got {path!r}")
+    return Path(path)
+
+
+def write(dataset: xr.Dataset, path: Path) -> None:
+    """Write the dataset beside `path` and rename it, float64 for float64, with checksums.
+
+    Raises
+    ------
+    OSError
+        If it can't be written there; then `path` is as it was, and nothing is left behind.
+    """
+    encoding = {
+        str(name): {"_FillValue": None, "zlib": True, "fletcher32": True}
+        for name, variable in dataset.variables.items()
+        if variable.ndim
+    }
+    try:
+        if path.exists() and not path.is_file():
+            raise OSError("it is there already, and is not a file")
+        with TemporaryDirectory(prefix=".meanfield-", dir=path.parent) as folder:
+            beside = Path(folder, "solution.nc")
+            dataset.to_netcdf(beside, engine="h5netcdf", encoding=encoding)
+            beside.replace(path)
+    except (OSError, RuntimeError) as error:
+        raise OSError(f"can't write {path}: {_reason(error)}") from error
+
+
+def read(path: Path, kind: str, version: int) -> xr.Dataset:
+    """All variables and attributes of a file with these `format` and `format_version` or an older.
+
+    Raises
+    ------
+    Exception
+        Of any kind, since what a damaged file makes the libraries do is theirs: see `refusals`.
+    """
+    with path.open("rb") as file:
+        start = file.read(len(_SIGNATURE))
+    if start != _SIGNATURE:
+        raise ValueError(f"it is no NetCDF-4 file, which does not start with {start!r}")
+    with _File(path, "r") as header:
+        _check(header, kind, version, path.stat().st_size)
+    return xr.load_dataset(path, engine="h5netcdf", decode_times=False, mask_and_scale=False)
+
+
+class _File(h5netcdf.File):  # type: ignore[misc]
+    # close() asks for it even when a damaged file stopped the constructor before it was set
+    _writable = False
+
+
+@contextmanager
+def refusals(path: Path) -> Iterator[None]:
+    """Turn whatever a bad file raises into one ValueError with one line.
+
+    Raises
+    ------
+    ValueError
+        With the name of the file and the reason; a MissingFileError if there is none.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise MissingFileError(f"there is no file {path}") from None
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"can't read {path}: {_reason(error)}") from error
+    except OSError as error:
+        what = "" if error.strerror else "it is cut short or damaged: "
+        raise ValueError(f"can't read {path}: {what}{_reason(error)}") from error
+    except Exception as error:
+        raise ValueError(f"can't read {path}: it is damaged: {_reason(error)}") from error
+
+
+def _check(header: h5netcdf.File, kind: str, version: int, size: int) -> None:
+    """Look at attributes and shapes only, before numbers are read."""
+    found = header.attrs.get("format")
+    if not isinstance(found, str) or found != kind:
+        raise ValueError(f"its format must be {kind!r}, got {found!r:.80}")
+    its = integer("format_version", header.attrs.get("format_version"), low=1)
+    if its > version:
+        raise ValueError(f"this file has version {its}; this meanfield reads up to {version}")
+    claim = sum(math.prod(v.shape) * v.dtype.itemsize for v in header.variables.values())
+    if claim > _BYTES_FREE + _BYTES_PER_STORED_BYTE * size:
+        raise ValueError(f"it claims to hold {claim} bytes of numbers, but has only {size} bytes")
+
+
+def _reason(error: Exception) -> str:
+    text = getattr(error, "strerror", None) or str(error) or repr(error)
+    return str(text).strip().partition("\n")[0]

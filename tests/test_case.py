@@ -1,0 +1,163 @@
+"""Case files: what they say is what is built, and the bundled one is a case."""
+
+import re
+import tomllib
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.case import CaseError, case_from_text, default_case_text, one_line, read_case
+
+REST = '[space]\ntype = "sphere"\nlmax = 15\n[dynamics]\nbeta = 2\n[run]\nt_end = 1\n'
+
+
+def measure_of(law, rest=REST):
+    return case_from_text(f"[law]\n{law}\n{rest}", "a.toml").build()[0]
+
+
+def test_bundled_case():
+    case = case_from_text(default_case_text(), "bundled")
+    measure, dynamics, keywords = case.build()
+    assert measure.space.name == "sphere"
+    assert measure.law.points.shape == (470, 3)
+    assert measure.law.bandwidth == case.law.bandwidth
+    assert dynamics == mf.SA(4.0)
+    assert keywords == {"t_end": case.run.t_end, "save_at": 20, "case": default_case_text()}
+    assert case.output.file == "run.nc"
+
+
+def test_bundled_case_shows_every_key():
+    """Each law and space of the template, uncommented, is one that is understood."""
+    lines = [line.removeprefix("# ") for line in default_case_text().splitlines()]
+    types = dict.fromkeys(re.findall(r'^type = "([a-z-]+)"', "\n".join(lines), re.MULTILINE))
+    blocks = re.split(r"\n(?=(?:# )?type = )", default_case_text())
+    for kind in types:
+        block = next(b for b in blocks if re.match(rf'(# )?type = "{kind}"', b))
+        keys = [line.removeprefix("# ") for line in block.splitlines()]
+        table = tomllib.loads("\n".join(k for k in keys if re.match(r"[a-z_]+ = ", k)))
+        allowed = _keys(kind)
+        assert set(table) == allowed, kind
+
+
+def _keys(kind):
+    section = "space" if kind in {"circle", "sphere", "zonal", "particles"} else "law"
+    tables = {"law": 'type = "uniform"', "space": 'type = "circle"'}
+    tables |= {section: f'type = "{kind}"\nnone = 1', "dynamics": "beta = 1", "run": "t_end = 1"}
+    with pytest.raises(CaseError) as caught:
+        case_from_text("".join(f"[{name}]\n{body}\n" for name, body in tables.items()), "a")
+    return set(str(caught.value).partition("the keys here are ")[2].split(", "))
+
+
+def test_whole_numbers_are_numbers():
+    _, dynamics, keywords = case_from_text(f'[law]\ntype = "uniform"\n{REST}', "a").build()
+    assert dynamics.beta == 2.0
+    assert isinstance(dynamics.beta, float)
+    assert isinstance(keywords["t_end"], float)
+
+
+BUMP = '{type = "von-mises-fisher", mean = [1, 0, 0], kappa = 2.0}'
+LAWS = {
+    "uniform": ('type = "uniform"', mf.Uniform(3)),
+    "von-mises-fisher": (
+        'type = "von-mises-fisher"\nmean = [0, 1, 0]\nkappa = 3',
+        mf.VonMisesFisher([0.0, 1.0, 0.0], 3.0),
+    ),
+    "zonal-series": (
+        'type = "zonal-series"\ncoefficients = [0.5, 0.1]\naxis = [1, 0, 0]',
+        mf.ZonalSeries(3, [0.5, 0.1], axis=[1.0, 0.0, 0.0]),
+    ),
+    "mixture": (
+        f'type = "mixture"\nweights = [1, 3]\nlaws = [{{type = "uniform"}}, {BUMP}]',
+        mf.Mixture([mf.Uniform(3), mf.VonMisesFisher([1.0, 0.0, 0.0], 2.0)], [1, 3]),
+    ),
+    "mixture, equal": (
+        f'type = "mixture"\nlaws = [{{type = "uniform"}}, {BUMP}]',
+        mf.Mixture([mf.Uniform(3), mf.VonMisesFisher([1.0, 0.0, 0.0], 2.0)], [1, 1]),
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "law"), LAWS.values(), ids=LAWS)
+def test_laws(text, law):
+    expected = mf.Density(mf.Sphere(15), law)
+    assert np.array_equal(measure_of(text).values, expected.values)
+
+
+def test_fourier_series_on_the_circle():
+    rest = REST.replace('"sphere"\nlmax = 15', '"circle"\nn = 64')
+    measure = measure_of('type = "fourier-series"\ncos = [0.5]\nsin = [0.0, 0.3]', rest)
+    assert measure.space.size == 64
+    assert measure.coefficients[1] == pytest.approx(0.25, abs=1e-15)
+    assert measure.coefficients[2] == pytest.approx(-0.15j, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("law", "space"),
+    [
+        ('type = "zonal-series"\ndim = 7\ncoefficients = [0.5]', 'type = "zonal"\nkmax = 15'),
+        ('type = "zonal-series"\ncoefficients = [0.5]', 'type = "zonal"\nkmax = 15\ndim = 7'),
+    ],
+)
+def test_one_table_settles_the_dimension(law, space):
+    measure = measure_of(law, f"[space]\n{space}\n[dynamics]\nbeta = 2\n[run]\nt_end = 1\n")
+    assert (measure.dim, measure.space.kmax) == (7, 15)
+    assert measure.mean()[-1] == pytest.approx(0.5 / 7, abs=1e-14)
+
+
+def test_points_are_found_beside_the_case(tmp_path, monkeypatch):
+    (tmp_path / "sub").mkdir()
+    points = mf.Uniform(4).sample(5, np.random.default_rng(1))
+    header = "a,b,c,d"
+    np.savetxt(tmp_path / "sub" / "my.csv", points, delimiter=",", header=header, comments="")
+    rest = REST.replace('"sphere"\nlmax = 15', '"particles"')
+    (tmp_path / "sub" / "c.toml").write_text(
+        f'[law]\ntype = "point-cloud"\nfile = "my.csv"\n{rest}'
+    )
+    monkeypatch.chdir(tmp_path)
+    measure, _, _ = read_case("sub/c.toml").build()
+    assert isinstance(measure, mf.Particles)
+    assert np.abs(measure.points - points).max() < 1e-15
+
+
+def test_tokens_are_drawn_by_seed():
+    def drawn(seed):
+        space = f'"particles"\nn = 4\nseed = {seed}'
+        return measure_of(LAWS["mixture"][0], REST.replace('"sphere"\nlmax = 15', space)).points
+
+    assert np.array_equal(drawn(3), drawn(3))
+    assert not np.array_equal(drawn(3), drawn(4))
+
+
+def test_a_case_of_windows_is_read(tmp_path):
+    text = f'[law]\r\ntype = "uniform"\r\n{REST}'
+    (tmp_path / "c.toml").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert read_case(tmp_path / "c.toml").run.t_end == 1.0
+
+
+def test_run_keywords_are_those_of_evolve():
+    keys = {"rtol": 1e-7, "atol": 1e-10, "tail_tol": 1e-6, "largest": 31, "save_at": [0.5, 1.0]}
+    text = "\n".join(f"{key} = {value}" for key, value in keys.items())
+    case = case_from_text(f'[law]\ntype = "uniform"\n{REST}\n{text}', "a.toml")
+    measure, dynamics, keywords = case.build()
+    assert keywords == keys | {"t_end": 1.0, "case": case.text}
+    solution = mf.evolve(measure, dynamics, **keywords)
+    assert solution.t.tolist() == [0.0, 0.5, 1.0]
+    assert solution.case == case.text
+
+
+def test_errors_of_a_section():
+    case = case_from_text(f'[law]\ntype = "uniform"\n{REST}', "a.toml")
+    with pytest.raises(CaseError, match=r"^a.toml: run: something is 3$"), case.errors("run"):
+        raise ValueError(f"something is {3}")
+    with pytest.raises(CaseError, match=r"^a.toml: dynamics.beta is 3$"), case.errors("run"):
+        raise ValueError(f"beta is {3}")
+    with pytest.raises(CaseError, match=r"^as it was$"), case.errors("run"):
+        raise CaseError("as it was")
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\r\n b", "a\u2028b", "a \x00 b\x1b[31m", "\n"])
+def test_one_line(text):
+    line = one_line(text)
+    assert len(line.splitlines()) <= 1
+    assert line.isprintable()

@@ -1,0 +1,255 @@
+"""The command line from a case file to a table, a NetCDF file and a figure."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import termios
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.case import case_from_text, default_case_text
+from meanfield.cli import main
+from meanfield.cli.outputs import FIGURE_SUFFIXES
+from meanfield.plot.runs import SUFFIXES
+
+DYNAMICS = '[dynamics]\ntype = "USA"\nbeta = 1.0\n[run]\nt_end = 0.2\nsave_at = 4\n'
+CIRCLE = f"""
+[law]
+type = "fourier-series"
+cos = [0.5]
+[space]
+type = "circle"
+n = 32
+{DYNAMICS}"""
+SPHERE = f"""
+[law]
+type = "von-mises-fisher"
+mean = [0.0, 0.6, 0.8]
+kappa = 1.0
+[space]
+type = "sphere"
+lmax = 15
+{DYNAMICS}"""
+ZONAL = f"""
+[law]
+type = "zonal-series"
+coefficients = [0.8]
+[space]
+type = "zonal"
+dim = 10
+kmax = 15
+{DYNAMICS}"""
+PARTICLES = f"""
+[law]
+type = "uniform"
+dim = 4
+[space]
+type = "particles"
+n = 20
+seed = 1
+{DYNAMICS}"""
+CASES = {"circle": CIRCLE, "sphere": SPHERE, "zonal": ZONAL, "particles": PARTICLES}
+SIZES = {"circle": ("n", 32), "sphere": ("lmax", 15), "zonal": ("kmax", 15)}
+PNG = b"\x89PNG"
+CODE = "import sys; from meanfield.cli import main; sys.exit(main())"
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(mf.__file__).parent.parent)}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_run(name, folder, capsys):
+    (folder / "case.toml").write_text(CASES[name])
+    assert main(["run", "case.toml", "-o", "out.nc"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    lines = said.out.splitlines()
+    assert lines[0].startswith("case.toml: USA(beta=1.0, sign=1, noise=0.0) on ")
+    assert lines[0].endswith(" to t = 0.2")
+    header = ["t", "energy", "dissipation", "1-mass"]
+    if name in SIZES:
+        header += ["min f", "tail", SIZES[name][0]]
+    assert re.split(r"  +", lines[1].strip()) == header
+    rows = [line.split() for line in lines[2:7]]
+    assert [float(row[0]) for row in rows] == [0.0, 0.05, 0.1, 0.15, 0.2]
+    assert len({len(line) for line in lines[1:7]}) == 1, "columns are aligned"
+    if name in SIZES:
+        assert int(rows[0][-1]) == SIZES[name][1]
+    assert "finished at t = 0.2" in said.out
+    assert re.search(r"\|E\(t\) - E\(0\) - work\| <= \d\.\de-1\d", said.out)
+    assert lines[-1] == "wrote out.nc, out.png"
+    assert sorted(path.name for path in folder.iterdir()) == ["case.toml", "out.nc", "out.png"]
+    assert (folder / "out.png").read_bytes().startswith(PNG)
+    solution = mf.load("out.nc")
+    assert solution.status == "finished"
+    assert solution.case == CASES[name]
+    energies = solution.dataset["energy"].values
+    assert [float(row[1]) for row in rows] == pytest.approx(energies, rel=1e-8)
+    assert np.all(np.diff(energies) > 0.0)
+
+
+def test_quiet_run(folder, capsys):
+    (folder / "case.toml").write_text(f'{CIRCLE}[output]\nfile = "a.nc"\nfigure = "b.pdf"\n')
+    assert main(["run", "case.toml", "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert (folder / "a.nc").is_file()
+    assert (folder / "b.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_options_win_over_the_case(folder, capsys):
+    (folder / "case.toml").write_text(f'{CIRCLE}[output]\nfile = "a.nc"\nfigure = "b.pdf"\n')
+    assert main(["run", "case.toml", "-o", "c.nc", "--figure", "d.svg"]) == 0
+    assert capsys.readouterr().out.endswith("wrote c.nc, d.svg\n")
+    assert sorted(path.name for path in folder.iterdir()) == ["c.nc", "case.toml", "d.svg"]
+
+
+def test_a_file_that_is_there_is_replaced(folder, capsys):
+    (folder / "case.toml").write_text(CIRCLE)
+    (folder / "run.nc").write_text("old")
+    assert main(["run", "case.toml"]) == 0
+    assert capsys.readouterr().err == ""
+    assert mf.load("run.nc").status == "finished"
+
+
+def test_under_resolved_run_keeps_what_it_has(folder, capsys):
+    text = CIRCLE.replace("t_end = 0.2", "t_end = 20.0\nlargest = 32")
+    (folder / "case.toml").write_text(text)
+    assert main(["run", "case.toml"]) == 1
+    said = capsys.readouterr()
+    assert len(said.err.splitlines()) == 1
+    stopped = re.match(r"meanfield: under-resolved at t = ([0-9.]+)", said.err)
+    assert stopped, said.err
+    assert "try" in said.err
+    assert "wrote run.nc, run.png" in said.out
+    solution = mf.load("run.nc")
+    assert solution.status == "under-resolved"
+    assert solution.t[-1] == pytest.approx(float(stopped[1]), rel=1e-5)
+    assert 0.0 < solution.t[-1] < 20.0
+    assert (folder / "run.png").read_bytes().startswith(PNG)
+
+
+def test_print_case_is_the_bundled_case(folder, capsys):
+    assert main(["run", "--print-case"]) == 0
+    printed = capsys.readouterr().out
+    assert printed == default_case_text()
+    assert case_from_text(printed, "printed").run.t_end > 0.0
+    (folder / "case.toml").write_text(printed)
+    assert main(["run", "case.toml", "--print-case"]) == 0
+    assert capsys.readouterr().out == printed
+    assert [path.name for path in folder.iterdir()] == ["case.toml"]
+
+
+@pytest.fixture(scope="session")
+def run_file(tmp_path_factory):
+    case = case_from_text(SPHERE, "sphere")
+    measure, dynamics, keywords = case.build()
+    path = tmp_path_factory.mktemp("run") / "run.nc"
+    mf.evolve(measure, dynamics, **keywords).save(path)
+    return path
+
+
+def test_plot(run_file, folder, capsys):
+    assert main(["plot", str(run_file), "-o", "a.svg"]) == 0
+    assert capsys.readouterr().out == "wrote a.svg\n"
+    assert "<svg" in (folder / "a.svg").read_text()
+    assert main(["plot", str(run_file)]) == 0
+    assert run_file.with_suffix(".png").read_bytes().startswith(PNG)
+
+
+def test_info_of_a_run(run_file, capsys):
+    assert main(["info", str(run_file)]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    entries = dict(re.split(r"  +", line, maxsplit=1) for line in said.out.splitlines())
+    assert entries["status"] == "finished"
+    assert entries["dynamics"] == "USA(beta=1.0, sign=1, noise=0.0)"
+    assert entries["times"] == "5 from 0 to 0.2"
+    assert float(entries["energy defect"]) < 1e-9
+
+
+def test_info_of_the_machine(capsys):
+    assert main(["info"]) == 0
+    said = capsys.readouterr().out
+    for name in "meanfield", "python", "numpy", "ducc0", "cores", "threads":
+        assert re.search(rf"^{name} +\S", said, re.MULTILINE)
+    assert np.__version__ in said
+
+
+def test_help(capsys):
+    for argv in ["--help"], ["run", "--help"], ["plot", "-h"], ["info", "-h"], []:
+        assert main(argv) == 0
+        said = capsys.readouterr()
+        assert said.out.startswith("Usage: meanfield")
+        assert said.err == ""
+    assert main(["--version"]) == 0
+    assert re.fullmatch(r"meanfield \S+\n", capsys.readouterr().out)
+
+
+def test_terminal_sees_a_progress_bar(folder):
+    """Standard error is a terminal, standard output is not."""
+    (folder / "case.toml").write_text(CIRCLE)
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 100))
+    shown = bytearray()
+
+    def listen():
+        try:
+            while chunk := os.read(ours, 1024):
+                shown.extend(chunk)
+        except OSError:  # how Linux says that the other end is closed
+            pass
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    argv = [sys.executable, "-c", CODE, "run", "case.toml"]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=theirs, env=ENVIRONMENT, check=True)
+    os.close(theirs)
+    listener.join(10)
+    os.close(ours)
+    assert b"t = 0.2/0.2" in shown
+    assert b"finished at t = 0.2" in done.stdout
+
+
+def test_interrupted_run_keeps_what_it_has(folder):
+    text = PARTICLES.replace("t_end = 0.2", "t_end = 1e6").replace(
+        "save_at = 4", "save_at = 1000000"
+    )
+    (folder / "case.toml").write_text(text)
+    argv = [sys.executable, "-u", "-c", CODE, "run", "case.toml"]
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+    ) as process:
+        assert process.stdout.readline().startswith("case.toml: USA")
+        threading.Event().wait(0.5)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert re.fullmatch(r"meanfield: interrupted at t = \S+: .*\n", said)
+    solution = mf.load("run.nc")
+    assert solution.status == "interrupted"
+    assert 0.0 < solution.t[-1] < 1e6
+
+
+def test_checked_suffixes_are_those_of_plot():
+    assert FIGURE_SUFFIXES == SUFFIXES
+
+
+def test_unresolved_start_is_told(folder, capsys):
+    """The law fits its space, but with a tail above the tolerance, and nothing larger is allowed."""
+    text = SPHERE.replace("kappa = 1.0", "kappa = 8.0").replace("t_end", "largest = 15\nt_end")
+    (folder / "case.toml").write_text(text.replace("t_end", "tail_tol = 1e-12\nt_end"))
+    assert main(["run", "case.toml"]) == 1
+    said = capsys.readouterr()
+    assert re.fullmatch(r"meanfield: under-resolved at t = 0: .*\n", said.err)
+    assert mf.load("run.nc").t.tolist() == [0.0]
