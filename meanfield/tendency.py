@@ -55,11 +55,11 @@ class DensityTendency:
             slope = np.zeros_like(kernel)
             slope[1] = 1.0 / density.dim
         if self._normalised:
-            self._transforms = self.space.transforms(slope, sign * kernel)
+            self._transforms = self.space.transforms(sign * slope, kernel)
         else:
             self._transforms = self.space.transforms(sign * np.exp(beta) * slope)
         self._can_be_small = self._normalised and np.exp(-2.0 * beta) < _SMALL
-        self._energy_factor = sign if self._normalised else float(np.exp(-beta))
+        self._energy_factor = 1.0 if self._normalised else float(np.exp(-beta))
 
     def measure(self, state: Array) -> Density:
         """The density of a real vector."""
@@ -91,19 +91,18 @@ class DensityTendency:
         return self._energy_factor * self._transforms.integral(self._transforms.gradient)
 
     def _has_small_potential(self) -> bool:
-        potential = self._transforms.potential * self.dynamics.sign
+        potential = self._transforms.potential
         return bool(potential.min() < _SMALL * potential.max())
 
     def _divide_with_care(self, coefficients: NDArray[Any]) -> None:
         """Where the series of G has no digits left, sum positive terms instead."""
-        transforms, sign, beta = self._transforms, self.dynamics.sign, self.dynamics.beta
-        potential = transforms.potential * sign
-        small = np.nonzero(potential < _SMALL * potential.max())[0]
+        transforms, beta = self._transforms, self.dynamics.beta
+        small = np.nonzero(transforms.potential < _SMALL * transforms.potential.max())[0]
         density = Density.from_coefficients(self.space, coefficients)
         log_g, mean = density.log_moment(beta * self.space.points[small])
-        slope = np.einsum("aid,id->ai", self.space.frame(small), mean)
-        transforms.gradient[:, small] = slope
-        transforms.potential[small] = sign
+        pull = np.einsum("aid,id->ai", self.space.frame(small), mean)
+        transforms.gradient[:, small] = self.dynamics.sign * pull
+        transforms.potential[small] = 1.0
         np.divide(transforms.gradient, transforms.potential, out=transforms.flux)
         transforms.flux *= transforms.values
         with np.errstate(under="ignore"):

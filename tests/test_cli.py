@@ -246,7 +246,7 @@ def test_checked_suffixes_are_those_of_plot():
 
 
 def test_unresolved_start_is_told(folder, capsys):
-    """The law fits its space, but with a tail above the tolerance, and nothing larger is allowed."""
+    """The law fits its space, with a tail above the tolerance, and nothing larger is allowed."""
     text = SPHERE.replace("kappa = 1.0", "kappa = 8.0").replace("t_end", "largest = 15\nt_end")
     (folder / "case.toml").write_text(text.replace("t_end", "tail_tol = 1e-12\nt_end"))
     assert main(["run", "case.toml"]) == 1

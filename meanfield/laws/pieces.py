@@ -62,10 +62,11 @@ class Pieces:
         cell = np.minimum(offset.astype(np.int32), np.int32(self._table.shape[1] - 1))
         offset -= cell
         offset -= 0.5
-        values = self._table[-1].take(cell)
-        for coefficients in self._table[-2::-1]:
-            values *= offset
-            values += coefficients.take(cell)
+        values: Array = self._table[-1].take(cell)
+        with np.errstate(under="ignore"):
+            for coefficients in self._table[-2::-1]:
+                values *= offset
+                values += coefficients.take(cell)
         return values
 
     def minimum(self) -> tuple[float, float]:
@@ -87,7 +88,8 @@ class Pieces:
             if powers[0, least] < lowest:
                 lowest, where = float(powers[0, least]), float(centres[least])
             keep = powers[0] - np.abs(powers[1:]).sum(axis=0) < lowest - tolerance
-            powers = np.concatenate([cut @ powers[:, keep] for cut in cuts], axis=1)
+            with np.errstate(under="ignore"):
+                powers = np.concatenate([cut @ powers[:, keep] for cut in cuts], axis=1)
             tolerance = np.tile(tolerance[keep], 3)
             half /= 3.0
             centres = np.concatenate([centres[keep] + 2.0 * i * half for i in (-1, 0, 1)])

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from meanfield import arguments
 from meanfield.arguments import number, unit_rows
+from meanfield.harmonics import multiplicity_growth
 from meanfield.laws.directions import points_around
 from meanfield.laws.pieces import Pieces
 from meanfield.laws.protocol import checked_draw, freeze
@@ -21,15 +22,14 @@ Array = NDArray[np.float64]
 
 _HIGHEST_DEGREE = 2000
 _LOG_NEGLIGIBLE = math.log(1e-18)
-_LARGEST_SQUARE = 1e10
+_HIGHEST_PEAK = 1e10
 _BLOCK = 2**15
 
 
 def _log_multiplicities(dim: int) -> Array:
     """log N_k up to the highest degree, from N_k/N_{k-1}: N_k itself may overflow."""
-    k = np.arange(2.0, _HIGHEST_DEGREE + 1)
-    growth = (2 * k + dim - 2) * (k + dim - 3) / ((2 * k + dim - 4) * k)
-    return np.concatenate([[0.0, math.log(dim)], math.log(dim) + np.cumsum(np.log(growth))])
+    growth = multiplicity_growth(dim, np.arange(1.0, _HIGHEST_DEGREE + 1))
+    return np.concatenate([[0.0], np.cumsum(np.log(growth))])
 
 
 def _log_heat(bandwidth: float, dim: int) -> Array:
@@ -41,8 +41,8 @@ def _log_heat(bandwidth: float, dim: int) -> Array:
 def least_bandwidth(dim: int) -> float:
     """The smallest bandwidth for which the series of the heat kernel h is sound in dimension d.
 
-    The terms up to degree 2000 must be enough, and ∫ h² dσ <= 1e10: sums of terms that cancel
-    leave an error of about 1e-16 (∫ h² dσ)^{1/2} far from the token, where h is below 1.
+    The terms up to degree 2000 must be enough, and the peak h(0) <= 1e10: at the antipode terms
+    of that size cancel, and leave an error of 1e-16 h(0) where h is below 1.
 
     Examples
     --------
@@ -53,8 +53,8 @@ def least_bandwidth(dim: int) -> float:
     by_degree = float(last / (_HIGHEST_DEGREE * (_HIGHEST_DEGREE + dim - 2)))
 
     def excess(log_bandwidth: float) -> float:
-        square = logsumexp(_log_heat(2.0 * math.exp(log_bandwidth), dim))
-        return float(square - math.log(_LARGEST_SQUARE))
+        peak = logsumexp(_log_heat(math.exp(log_bandwidth), dim))
+        return float(peak - math.log(_HIGHEST_PEAK))
 
     if excess(math.log(by_degree)) <= 0.0:
         return by_degree
@@ -74,8 +74,8 @@ def heat_kernel(bandwidth: float, dim: int) -> Pieces:
     if bandwidth < least:
         # the figure shown is rounded up, so that it is allowed
         raise ValueError(
-            f"bandwidth must be >= {1.006 * least:.3g} for points with dim = {dim} (the heat kernel "
-            f"of a smaller one is too sharp for its series), got {bandwidth!r}"
+            f"bandwidth must be >= {1.006 * least:.3g} for points with dim = {dim} "
+            f"(the heat kernel of a smaller one is too sharp for its series), got {bandwidth!r}"
         )
     log_terms = _log_heat(bandwidth, dim)
     degree = int(np.flatnonzero(log_terms >= _LOG_NEGLIGIBLE)[-1])
@@ -111,8 +111,8 @@ class PointCloud:
     >>> law = PointCloud([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]], bandwidth=0.5)
     >>> law
     PointCloud(n=2, dim=3, bandwidth=0.5)
-    >>> float(law.pdf([[0.0, 1.0, 0.0]])[0])
-    0.8792
+    >>> law.pdf([[0.0, 1.0, 0.0]]).round(6)
+    array([0.875686])
     """
 
     points: Array
@@ -141,8 +141,8 @@ class PointCloud:
     def pdf(self, points: ArrayLike) -> Array:
         """f at unit rows (m, d), shape (m,), in blocks: O(n m) time, O(n + m) memory.
 
-        The error is about 1e-15 of the largest value of the kernel near a token; below that,
-        values are rounding, cut at 0.
+        The error is about 1e-15 of the peak h(0) of a single token, plus 1e-16/bandwidth of f;
+        values below that are rounding, cut at 0.
 
         Raises
         ------

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import integer
+from meanfield.arguments import generator, integer
 
 Array = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ def brief(array: Array) -> str:
     Examples
     --------
     >>> brief(np.array([0.5, 1 / 3]))
-    '[0.5, 0.333]'
+    '[0.5  , 0.333]'
     """
     return np.array2string(array, precision=3, separator=", ", threshold=6, edgeitems=2)
 
@@ -57,6 +57,5 @@ def checked_draw(n: int, rng: np.random.Generator) -> int:
     ValueError
         If n < 1 or rng is no numpy Generator.
     """
-    if not isinstance(rng, np.random.Generator):
-        raise ValueError(f"rng must be a numpy.random.Generator, got {rng!r}")
+    generator("rng", rng)
     return integer("n", n, low=1)

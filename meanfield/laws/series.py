@@ -27,7 +27,8 @@ def _coefficients(name: str, values: ArrayLike) -> Array:
     if large.any():
         first = int(np.argmax(large))
         raise ValueError(
-            f"{name} must be <= {_LARGEST:g} in absolute value, got {array[first]:g} at index {first}"
+            f"{name} must be <= {_LARGEST:g} in absolute value, "
+            f"got {array[first]:g} at index {first}"
         )
     return array
 

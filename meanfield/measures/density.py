@@ -156,12 +156,12 @@ class Density:
         """
         z = rows("z", z, self.dim)
         degree = self.space.kmax + bandwidth(float(np.linalg.norm(z, axis=1).max()), self.dim)
-        space, values = self.space, self.values
-        while space.exactness < degree:
-            space = space.doubled()
-        if space is not self.space:
-            values = self._values_on(space)
-        return space.log_moment(np.maximum(values, 0.0), z)
+        if self.law is not None and self.space.exactness >= degree:
+            return self.space.log_moment(np.maximum(self.values, 0.0), z)
+        # the smallest grid that integrates f e^{<z,y>} exactly; often coarser than f's own
+        grid = self.space.resized(self.space.exact_size(degree))
+        values = self.at(grid.points) if self.law is None else self.law.pdf(grid.points)
+        return grid.log_moment(np.maximum(values, 0.0), z)
 
     def moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """G(z), shape (n,), and ∇G(z), shape (n, d), at rows z (n, d) of any length.
@@ -188,11 +188,6 @@ class Density:
         if self.law is not None:
             return Density(space, self.law)
         return Density.from_coefficients(space, _embed(self, space))
-
-    def _values_on(self, space: Space) -> Array:
-        if self.law is not None:
-            return np.asarray(self.law.pdf(space.points))
-        return space.synthesis(_embed(self, space))
 
 
 def _embed(density: Density, space: Any) -> NDArray[Any]:

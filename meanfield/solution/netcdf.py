@@ -43,7 +43,7 @@ def file_path(path: str | os.PathLike[str]) -> Path:
 
 
 def write(dataset: xr.Dataset, path: Path) -> None:
-    """Write the dataset beside `path` and rename it, float64 for float64, with checksums.
+    """Write the dataset beside `path` and rename it, float64 for float64.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def write(dataset: xr.Dataset, path: Path) -> None:
         If it can't be written there; then `path` is as it was, and nothing is left behind.
     """
     encoding = {
-        str(name): {"_FillValue": None, "zlib": True, "fletcher32": True}
+        str(name): {"_FillValue": None, "zlib": True}
         for name, variable in dataset.variables.items()
         if variable.ndim
     }

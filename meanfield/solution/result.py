@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ Array = NDArray[np.float64]
 
 _FORMAT = "meanfield-solution"
 _FORMAT_VERSION = 1
+# the attributes that load makes something of
+_READ = ("dynamics", "beta", "sign", "noise", "space", "axis", "status", "message", "case")
 _DISTRIBUTIONS = {
     "meanfield": "meanfield-attention",
     "numpy": "numpy",
@@ -119,8 +122,8 @@ class Solution:
         OSError
             If it can't be written there; nothing is left behind.
         ValueError
-            If `path` is no name, the measures are not of one kind, or a variable of the dataset
-            bears a name that the file needs for the measures (coefficients, points, weights).
+            If `path` is no name, the measures are not of one kind, or the dataset holds what is
+            no number, or a name that the file needs (coefficients, points, weights).
         """
         netcdf.write(self._to_file(), netcdf.file_path(path))
 
@@ -131,8 +134,9 @@ class Solution:
             raise ValueError(f"dataset must not have variables {clash}: rename them before saving")
         about = self.dataset["t"].attrs if "t" in self.dataset.coords else {"long_name": "time"}
         stored = self.dataset.assign_coords(t=("t", self.t, about)).assign(own)
+        _check_numbers(stored)
         stored.attrs = self.dataset.attrs | self._attributes()
-        return stored
+        return stored.assign_attrs(checksum=_checksum(stored))
 
     def _attributes(self) -> dict[str, Any]:
         """What the file says of itself; these names are not the dataset's."""
@@ -193,9 +197,7 @@ def _from_file(stored: xr.Dataset) -> Solution:
     kinds: dict[str, type[Dynamics]] = {"SA": SA, "USA": USA}
     if dynamics not in kinds:
         raise ValueError(f"dynamics must be one of {list(kinds)}, got {dynamics!r:.80}")
-    for name, variable in stored.variables.items():
-        if variable.dtype.kind not in "biuf":
-            raise ValueError(f"{name} must hold numbers, got {variable.dtype}")
+    _check_numbers(stored)
     measures, used = arrays.measures(stored)
     solution = Solution(
         t=arrays.array(stored, "t", ("t",)),
@@ -206,13 +208,37 @@ def _from_file(stored: xr.Dataset) -> Solution:
         dataset=stored.drop_vars(used),
         case=_attribute(about, "case", str),
     )
-    ours = solution._attributes()
+    found = _checksum(stored)
+    if about.get("checksum") != found:
+        raise ValueError(
+            f"it was damaged or changed: its checksum must be {found:.8}…, got "
+            f"{about.get('checksum')!s:.8}…"
+        )
+    ours = {*solution._attributes(), "checksum"}
     solution.dataset.attrs = {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in about.items()
         if name not in ours
     }
     return solution
+
+
+def _check_numbers(stored: xr.Dataset) -> None:
+    for name, variable in stored.variables.items():
+        if variable.dtype.kind not in "biuf":
+            raise ValueError(f"{name} must hold numbers, got {variable.dtype}")
+
+
+def _checksum(stored: xr.Dataset) -> str:
+    """SHA-256 of all that is read: a damaged index of a file can turn numbers into zeros."""
+    digest = hashlib.sha256()
+    for name in _READ:
+        digest.update(f"{name}: {np.ravel(stored.attrs.get(name, '')).tolist()}\n".encode())
+    for name in sorted(map(str, stored.variables)):
+        values = np.ascontiguousarray(stored[name].values)
+        digest.update(f"{name}: {values.dtype} {values.shape}\n".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
 
 
 def _attribute(attributes: Mapping[Any, Any], name: str, kind: type) -> Any:

@@ -130,6 +130,10 @@ class Circle:
         """log G and ∇ log G at the rows z (n, 2) of the density with these values on the grid."""
         return log_moment(self.points, self.weights * values, z)
 
+    def exact_size(self, degree: int) -> int:
+        """The least size whose quadrature integrates harmonics of this degree exactly."""
+        return max(8, 2 * ((degree + 3) // 3))
+
     def resized(self, size: int) -> Circle:
         """The space of another size."""
         return Circle(size)

@@ -177,6 +177,10 @@ class Sphere:
         """log G and ∇ log G at the rows z (n, 3) of the density with these values on the grid."""
         return log_moment(self.points, self.weights * values, z)
 
+    def exact_size(self, degree: int) -> int:
+        """The least size whose quadrature integrates harmonics of this degree exactly."""
+        return max(3, (degree + 1) // 3)
+
     def resized(self, size: int) -> Sphere:
         """The space of another size."""
         return Sphere(size)

@@ -143,6 +143,10 @@ class Zonal:
             return np.array([-1.0, 1.0]), np.array([0.5, 0.5])
         return gauss_gegenbauer(self.dim - 1, bandwidth(radius, self.dim - 1) // 2 + 2)
 
+    def exact_size(self, degree: int) -> int:
+        """The least size whose quadrature integrates harmonics of this degree exactly."""
+        return max(3, degree // 3)
+
     def resized(self, size: int) -> Zonal:
         """The space of another size about the same axis."""
         return Zonal(self.dim, size, self.axis)

@@ -1,0 +1,222 @@
+"""What test_bad_input.py feeds to `meanfield run`: wrong case files and wrong files of points."""
+
+NORTH = "mean = [0.0, 0.0, 1.0]"
+BASE = {
+    "law": 'type = "fourier-series"\ncos = [0.5]',
+    "space": 'type = "circle"\nn = 32',
+    "dynamics": "beta = 1.0",
+    "run": "t_end = 0.1\nsave_at = 2",
+}
+SPHERE = 'type = "sphere"\nlmax = 7'
+FOURIER = 'type = "fourier-series"\n'
+ZONAL = {"space": 'type = "zonal"\nkmax = 15', "law": 'type = "uniform"\ndim = 4'}
+CSV = {"space": 'type = "particles"', "law": 'type = "point-cloud"\nfile = "tokens.csv"'}
+TOKENS = 'type = "point-cloud"\nfile = "tokens-s2"'
+BUMP = 'type = "von-mises-fisher"\n'
+
+# name: the sections that differ from BASE, and what the line must say
+CASES: dict[str, tuple[dict[str, str], str]] = {
+    "beta negative": ({"dynamics": "beta = -1.0"}, "dynamics.beta must be a finite number >= 0"),
+    "beta nan": ({"dynamics": "beta = nan"}, "dynamics.beta must be a finite number, got nan"),
+    "beta inf": ({"dynamics": "beta = inf"}, "dynamics.beta must be a finite number, got inf"),
+    "beta 1e999": ({"dynamics": "beta = 1e999"}, "dynamics.beta must be a finite number"),
+    "beta a string": ({"dynamics": 'beta = "4"'}, "dynamics.beta must be a valid number, got '4'"),
+    "beta a truth": ({"dynamics": "beta = true"}, "dynamics.beta must be a valid number, got True"),
+    "beta missing": ({"dynamics": 'type = "SA"'}, "dynamics.beta is missing: it must be the inve"),
+    "beta too large": ({"dynamics": 'type = "USA"\nbeta = 800.0'}, "dynamics.beta of USA"),
+    "sign 0": ({"dynamics": "beta = 1\nsign = 0"}, "dynamics.sign must be +1 or -1, got 0"),
+    "sign 0.5": ({"dynamics": "beta = 1\nsign = 0.5"}, "dynamics.sign must be a valid integer"),
+    "noise negative": ({"dynamics": "beta = 1\nnoise = -0.1"}, "dynamics.noise must be a finite"),
+    "noise nan": ({"dynamics": "beta = 1\nnoise = nan"}, "dynamics.noise must be a finite number"),
+    "noise in a run": ({"dynamics": "beta = 1\nnoise = 0.1"}, "dynamics.noise must be 0"),
+    "dynamics unknown": ({"dynamics": 'type = "GPT"\nbeta = 1'}, "dynamics.type must be 'SA' or"),
+    "dynamics not a table": ({"dynamics": ""}, "dynamics.beta is missing"),
+    "d 1": ({"space": 'type = "zonal"\ndim = 1'}, "space.dim must be an integer >= 2"),
+    "d 0 of a law": (ZONAL | {"law": 'type = "uniform"\ndim = 0'}, "dim must be an integer >= 2"),
+    "d no integer": ({"law": 'type = "uniform"\ndim = 2.0'}, "law.dim must be a valid integer"),
+    "d nowhere": ({"space": 'type = "zonal"', "law": 'type = "uniform"'}, "space.dim is missing"),
+    "d nowhere, tokens": (
+        {"space": 'type = "particles"\nn = 3', "law": 'type = "uniform"'},
+        "law.dim is missing: it must be an integer >= 2",
+    ),
+    "n odd": ({"space": 'type = "circle"\nn = 33'}, "space.n must be even, got 33"),
+    "n small": ({"space": 'type = "circle"\nn = 4'}, "space.n must be an integer >= 8"),
+    "n huge": ({"space": f'type = "circle"\nn = 1{"0" * 30}'}, "space.n must be an integer >= 8"),
+    "n a float": ({"space": 'type = "circle"\nn = 32.5'}, "space.n must be a valid integer"),
+    "lmax 0": ({"space": 'type = "sphere"\nlmax = 0'}, "space.lmax must be an integer >= 3"),
+    "kmax 0": (ZONAL | {"space": 'type = "zonal"\nkmax = 0'}, "space.kmax must be an integer"),
+    "kmax negative": (ZONAL | {"space": 'type = "zonal"\nkmax = -5'}, "space.kmax must be an int"),
+    "axis not of norm 1": (
+        ZONAL | {"space": 'type = "zonal"\naxis = [1.0, 1.0, 0.0, 0.0]'},
+        "space.axis must have rows of norm 1",
+    ),
+    "axis too short": (
+        ZONAL | {"space": 'type = "zonal"\naxis = [0.0, 1.0]\ndim = 4'},
+        "space.axis must have rows of length",
+    ),
+    "no tokens": (
+        {"space": 'type = "particles"\nn = 0'},
+        "space.n must be greater than or equal to 1, got 0",
+    ),
+    "tokens not counted": ({"space": 'type = "particles"'}, "space.n is missing"),
+    "seed negative": ({"space": 'type = "particles"\nn = 2\nseed = -1'}, "space.seed must be"),
+    "space unknown": ({"space": 'type = "torus"'}, "space.type must be one of circle, sphere, zon"),
+    "space without type": ({"space": "n = 32"}, "space.type is missing: it must be one of circle"),
+    "another space's key": (
+        {"space": f"{SPHERE}\nn = 3"},
+        "space.n is an unknown key: the keys he",
+    ),
+    "dims don't fit": ({"space": SPHERE}, "law must have dim = 3 on Sphere(7)"),
+    "axes don't fit": (
+        {"space": 'type = "zonal"\nkmax = 15', "law": f"{BUMP}mean = [1.0, 0.0, 0.0]\nkappa = 2.0"},
+        "law must be axisymmetric about the axis",
+    ),
+    "series negative": (
+        {"law": f"{FOURIER}cos = [1.5]"},
+        "law.cos and sin must give a density >= 0",
+    ),
+    "series nan": ({"law": f"{FOURIER}sin = [0.1, nan]"}, "law.sin[1] must be a finite number"),
+    "series a number": ({"law": f"{FOURIER}cos = 0.5"}, "law.cos must be a valid list, got 0.5"),
+    "zonal series negative": (
+        ZONAL | {"law": 'type = "zonal-series"\ndim = 4\ncoefficients = [1.1]'},
+        "law.coefficients must give a density >= 0",
+    ),
+    "zonal series without": (
+        ZONAL | {"law": 'type = "zonal-series"\ndim = 4'},
+        "law.coefficients is missing: it must be the list a_1, a_2, … of numbers",
+    ),
+    "law unknown": (
+        {"law": 'type = "cauchy"'},
+        "law.type must be one of uniform, von-mises-fisher",
+    ),
+    "law without type": ({"law": "dim = 2"}, "law.type is missing: it must be one of uniform"),
+    "kappa negative": (
+        {"law": f"{BUMP}mean = [0, 1]\nkappa = -1"},
+        "law.kappa must be a finite nu",
+    ),
+    "kappa missing": ({"law": f"{BUMP}mean = [0, 1]"}, "law.kappa is missing: it must be the conc"),
+    "mean not of norm 1": (
+        {"law": f"{BUMP}mean = [3, 4]\nkappa = 1"},
+        "law.mean must have rows of",
+    ),
+    "mean empty": ({"law": f"{BUMP}mean = []\nkappa = 1"}, "law.mean must be a non-empty array"),
+    "mean nested": (
+        {"law": f"{BUMP}mean = [[0, 1]]\nkappa = 1"},
+        "law.mean[0] must be a valid num",
+    ),
+    "not resolved": (
+        {"space": SPHERE, "law": f"{BUMP}{NORTH}\nkappa = 1e4"},
+        "the density must have mass 1 within 1e-08 on Sphere(7)",
+    ),
+    "weights too many": (
+        {"law": 'type = "mixture"\nlaws = [{type = "uniform"}]\nweights = [0.5, 0.5]'},
+        "law.weights must have length 1, got 2",
+    ),
+    "weights negative": (
+        {"law": 'type = "mixture"\nlaws = [{type = "uniform"}]\nweights = [-1.0]'},
+        "law.weights must be >= 0, got -1",
+    ),
+    "weights zero": (
+        {"law": 'type = "mixture"\nlaws = [{type = "uniform"}]\nweights = [0.0]'},
+        "law.weights must have a positive sum",
+    ),
+    "mixture empty": (
+        {"law": 'type = "mixture"\nlaws = []'},
+        "law.laws must be a non-empty sequence",
+    ),
+    "mixture of dims": (
+        {"law": 'type = "mixture"\nlaws = [{type="uniform", dim=2}, {type="uniform", dim=3}]'},
+        "law.laws must have one dim, got dim = 2 at index 0",
+    ),
+    "mixture's key": (
+        {"law": 'type = "mixture"\nlaws = [{type = "uniform"}, {type = "uniform", kappa = 1}]'},
+        "law.laws[1].kappa is an unknown key: the keys here are type, dim",
+    ),
+    "mixture's value": (
+        {"law": 'type = "mixture"\nlaws = [{type="von-mises-fisher", mean=[0, 1], kappa=-2}]'},
+        "law.laws[0].kappa must be a finite number >= 0",
+    ),
+    "mixture's type": (
+        {"law": 'type = "mixture"\nlaws = [{type = "delta"}]'},
+        "law.laws[0].type must be one of uniform",
+    ),
+    "mixture of numbers": (
+        {"law": 'type = "mixture"\nlaws = [1]'},
+        "law.laws[0] must be a table, got 1",
+    ),
+    "bandwidth 0": (
+        {"law": f"{TOKENS}\nbandwidth = 0"},
+        "law.bandwidth must be a finite numbe",
+    ),
+    "bandwidth tiny": (
+        {"space": SPHERE, "law": f"{TOKENS}\nbandwidth = 1e-9"},
+        "law.bandwidth must be >= ",
+    ),
+    "no bandwidth": (
+        {"space": SPHERE, "law": TOKENS},
+        "law.bandwidth must be a number > 0 for a density",
+    ),
+    "t_end 0": ({"run": "t_end = 0"}, "run.t_end must be a finite number > 0, got 0"),
+    "t_end negative": ({"run": "t_end = -1.0"}, "run.t_end must be a finite number > 0, got -1"),
+    "t_end nan": ({"run": "t_end = nan"}, "run.t_end must be a finite number, got nan"),
+    "t_end a date": ({"run": "t_end = 2026-11-20"}, "run.t_end must be a valid number"),
+    "t_end missing": ({"run": "save_at = 2"}, "run.t_end is missing: it must be the final time"),
+    "save_at 0": ({"run": "t_end = 1\nsave_at = 0"}, "run.save_at must be an integer >= 1"),
+    "save_at a float": ({"run": "t_end = 1\nsave_at = 2.5"}, "run.save_at must be an integer >= 1"),
+    "save_at a string": (
+        {"run": 't_end = 1\nsave_at = "2"'},
+        "run.save_at must be an integer >= 1",
+    ),
+    "save_at late": ({"run": "t_end = 1\nsave_at = [2.0]"}, "run.save_at must be an integer >= 1"),
+    "save_at unordered": ({"run": "t_end = 1\nsave_at = [0.5, 0.2]"}, "run.save_at must be"),
+    "save_at empty": ({"run": "t_end = 1\nsave_at = []"}, "run.save_at must be a non-empty"),
+    "save_at nan": ({"run": "t_end = 1\nsave_at = [nan]"}, "run.save_at"),
+    "rtol negative": ({"run": "t_end = 1\nrtol = -1e-9"}, "run.rtol must be a finite number >= "),
+    "rtol large": ({"run": "t_end = 1\nrtol = 0.5"}, "run.rtol must be a finite number >= 3e-14 <"),
+    "rtol a string": ({"run": 't_end = 1\nrtol = "1e-9"'}, "run.rtol must be a valid number"),
+    "atol 0": ({"run": "t_end = 1\natol = 0"}, "run.atol must be a finite number > 0, got 0"),
+    "tail_tol 1": ({"run": "t_end = 1\ntail_tol = 1"}, "run.tail_tol must be a finite number"),
+    "largest below n": ({"run": "t_end = 1\nlargest = 16"}, "run.largest must be an integer >= 32"),
+    "key of run unknown": (
+        {"run": "t_end = 1\nstep = 0.1"},
+        "run.step is an unknown key: the keys",
+    ),
+    "key of output unknown": ({"output": 'movie = "a.mp4"'}, "output.movie is an unknown key"),
+    "section unknown": (
+        {"plot": "style = 1"},
+        "plot is an unknown key: the keys here are law, spac",
+    ),
+    "key with a line break": ({"run": '"a\\nb" = 1'}, "run.a b is an unknown key"),
+    "output a folder": ({"output": 'file = "there.nc"'}, "output.file must be a file name that e"),
+    "output no .nc": (
+        {"output": 'file = "run.h5"'},
+        "output.file must be a file name that ends in",
+    ),
+    "output a number": ({"output": "file = 3"}, "output.file must be a valid string, got 3"),
+    "output with a null": (
+        {"output": 'file = "a\\u0000.nc"'},
+        "output.file must be a file name th",
+    ),
+    "figure no picture": ({"output": 'figure = "a.txt"'}, "output.figure must be a file name that"),
+    "figure nowhere": ({"output": 'figure = "no/a.png"'}, "output.figure must be a file name that"),
+}
+
+GOOD_ROWS = "x,y,z\n0,0,1\n"
+# name: the text of tokens.csv, and what the line must say
+CLOUDS: dict[str, tuple[str, str]] = {
+    "not of norm 1": (f"{GOOD_ROWS}1,1,1\n", "points must have rows of norm 1 (within 1e-06), got"),
+    "nan": (f"{GOOD_ROWS}nan,0,1\n", "points must be finite, got nan"),
+    "inf": (f"{GOOD_ROWS}inf,0,1\n", "points must be finite, got inf"),
+    "ragged": (f"{GOOD_ROWS}0,1\n", "line 3 must be 3 numbers with commas between, got '0,1'"),
+    "words": (f"{GOOD_ROWS}0,one,0\n", "line 3 must be 3 numbers with commas between"),
+    "no rows": ("x,y,z\n", "must have at least one row below the header 'x,y,z'"),
+    "nothing": ("", "line 1 must be a header of d >= 2 names"),
+    "no header": ("0,0,1\n0,1,0\n", "line 1 must be a header of d >= 2 names"),
+    "one column": (
+        "x\n1\n",
+        "line 1 must be a header of d >= 2 names with commas between, got ['x']",
+    ),
+    "semicolons": ("x;y;z\n0;0;1\n", "line 1 must be a header of d >= 2 names"),
+    "two dims in a sphere": ("x,y\n0,1\n", "law must have dim = 3 on Sphere(7)"),
+    "latin": ("x,y,\xe9\n0,0,1\n", "must be a CSV file in UTF-8"),
+}

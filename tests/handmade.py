@@ -1,0 +1,62 @@
+"""Runs made by hand, with random numbers that need all their bits."""
+
+import numpy as np
+import xarray as xr
+
+import meanfield as mf
+
+AXIS = np.array([0.48, -0.6, 0.64])
+SPACES = {
+    "circle": lambda size: mf.Circle(32 * size),
+    "sphere": lambda size: mf.Sphere(16 * size - 1),
+    "zonal": lambda size: mf.Zonal(3, 16 * size - 1, AXIS),
+}
+
+
+def solution(measures, dynamics=None, **changes):
+    """A run as evolve would leave it."""
+    t = np.cumsum(1.0 / np.arange(3.0, 3.0 + len(measures)))
+    numbers = {"energy": np.sqrt(1 + t), "dissipation": np.exp(-t), "mass": np.ones(len(t))}
+    columns = {name: ("t", column, {"long_name": name}) for name, column in numbers.items()}
+    if all(isinstance(measure, mf.Density) for measure in measures):
+        about = {"long_name": "size of the space in use (n, lmax or kmax)"}
+        columns["size"] = "t", [measure.space.size for measure in measures], about
+    attributes = {"energy_unit": "1", "rtol": 1e-9, "tail_tol": 0.1}
+    given = {
+        "t": t,
+        "measures": measures,
+        "dynamics": dynamics or mf.USA(beta=1 / 3, sign=-1),
+        "ending": mf.Ending.UNDER_RESOLVED,
+        "message": "under-resolved at t = 1: β is σharp",
+        "dataset": xr.Dataset(columns, coords={"t": ("t", t)}, attrs=attributes),
+        "case": "# β\n[dynamics]\nbeta = 0.3\n" * 3000,
+    }
+    return mf.Solution(**given | changes)
+
+
+def densities(kind, sizes=(1, 1, 2, 4)):
+    """Random series of mass 1 on growing spaces."""
+    rng = np.random.default_rng(7)
+    found = []
+    for size in sizes:
+        space = SPACES[kind](size)
+        coefficients = rng.normal(size=space.n_coefficients).astype(space.coefficient_type)
+        if kind != "zonal":
+            coefficients += 1j * rng.normal(size=space.n_coefficients)
+        if kind == "sphere":
+            coefficients[: space.size + 1].imag = 0.0
+        coefficients[0] = 1.0
+        found.append(mf.Density.from_coefficients(space, coefficients))
+    return found
+
+
+def particles(count=3):
+    rng = np.random.default_rng(8)
+    clouds = rng.normal(size=(count, 50, 7))
+    clouds /= np.linalg.norm(clouds, axis=-1, keepdims=True)
+    return [mf.Particles(cloud, rng.uniform(size=50)) for cloud in clouds]
+
+
+def same_bits(a, b):
+    a, b = np.asarray(a), np.asarray(b)
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()

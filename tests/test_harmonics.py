@@ -1,0 +1,434 @@
+"""Gegenbauer polynomials, Gauss nodes and Funk-Hecke multipliers against closed forms and mpmath."""
+
+import json
+import math
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import eval_legendre, sph_harm_y
+
+from meanfield import harmonics
+
+REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_values.json").read_text())
+EPS = np.finfo(float).eps
+BETAS = [1e-8, 1e-3, 0.3, 1.0, 4.0, 9.0, 25.0, 100.0, 700.0, 1000.0, 1e4]
+DIMS = [2, 3, 4, 5, 10, 50, 257, 1024]
+betas = st.floats(-8.0, 4.0).map(lambda x: 10.0**x)
+dims = st.sampled_from(DIMS)
+
+
+def exact_eigenvalue(beta, dim, k):
+    order, beta = mpmath.mpf(dim) / 2 - 1, mpmath.mpf(beta)
+    return mpmath.gamma(order + 1) * (2 / beta) ** order * mpmath.besseli(order + k, beta)
+
+
+def orthonormal(dim, kmax, t):
+    norms = np.sqrt(harmonics.multiplicities(dim, kmax))
+    return norms[:, None] * harmonics.gegenbauer(dim, kmax, t)
+
+
+# ---------------------------------------------------------------- multiplicities and polynomials
+
+
+@pytest.mark.parametrize(
+    ("dim", "formula"),
+    [
+        (2, lambda k: 1 if k == 0 else 2),
+        (3, lambda k: 2 * k + 1),
+        (4, lambda k: (k + 1) ** 2),
+        (5, lambda k: (k + 1) * (k + 2) * (2 * k + 3) // 6),
+        (6, lambda k: (k + 1) * (k + 2) ** 2 * (k + 3) // 12),
+    ],
+)
+def test_multiplicities_in_closed_form(dim, formula):
+    assert harmonics.multiplicities(dim, 60).tolist() == [formula(k) for k in range(61)]
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_multiplicities_count_polynomials(dim):
+    """Harmonics up to degree K are all polynomials on the sphere: those of degree K and K - 1."""
+    for kmax in (1, 5, 30):
+        on_sphere = math.comb(kmax + dim - 1, dim - 1) + math.comb(kmax + dim - 2, dim - 1)
+        # each of kmax + 1 terms is rounded once
+        total = harmonics.multiplicities(dim, kmax).sum()
+        assert total == pytest.approx(on_sphere, rel=(kmax + 1) * EPS)
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_multiplicity_growth_is_their_ratio(dim):
+    n = harmonics.multiplicities(dim, 50)
+    growth = harmonics.multiplicity_growth(dim, np.arange(1.0, 51))
+    assert np.allclose(growth, n[1:] / n[:-1], rtol=8 * EPS, atol=0)
+
+
+def test_multiplicities_beyond_double_precision():
+    """N_303 of d = 1024 is the last one below 2^1023."""
+    assert np.isfinite(harmonics.multiplicities(1024, 303)).all()
+    with pytest.raises(ValueError, match=r"^kmax = 304 is too large for dim = 1024"):
+        harmonics.multiplicities(1024, 304)
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_polynomials_at_the_poles(dim):
+    k = np.arange(101)
+    ends = harmonics.gegenbauer(dim, 100, np.array([1.0, -1.0, 0.0]))
+    # in each step weights of sum 1 are rounded: at most 3 eps a degree at t = ±1
+    assert np.max(np.abs(ends[:, 0] - 1)) < 300 * EPS
+    assert np.max(np.abs(ends[:, 1] - (-1.0) ** k)) < 300 * EPS
+    assert np.all(ends[1::2, 2] == 0)
+    t = np.linspace(-1, 1, 201)
+    assert np.max(np.abs(harmonics.gegenbauer(dim, 100, t))) < 1 + 300 * EPS
+
+
+def test_polynomials_in_closed_form():
+    """Chebyshev for d = 2, Legendre for d = 3, sin((k+1)θ)/((k+1) sin θ) for d = 4."""
+    theta, k = np.linspace(0.05, np.pi - 0.05, 60), np.arange(81)[:, None]
+    t = np.cos(theta)
+    # the recurrence is stable in [-1, 1], but a rounding of t moves P_k by up to k²·eps
+    tolerance = 81**2 * EPS
+    for dim, exact in [
+        (2, np.cos(k * theta)),
+        (3, eval_legendre(k, t)),
+        (4, np.sin((k + 1) * theta) / ((k + 1) * np.sin(theta))),
+    ]:
+        assert np.max(np.abs(harmonics.gegenbauer(dim, 80, t) - exact)) < tolerance
+
+
+@pytest.mark.parametrize("dim", [5, 10, 50, 300, 1024])
+def test_polynomials_against_mpmath(dim):
+    t = np.array([-0.93, -0.2, 0.01, 0.35, 0.999])
+    found = harmonics.gegenbauer(dim, 40, t)
+    for k in (2, 7, 40):
+        with mpmath.workdps(80):
+            order = mpmath.mpf(dim) / 2 - 1
+            exact = [
+                float(mpmath.gegenbauer(k, order, x) / mpmath.gegenbauer(k, order, 1)) for x in t
+            ]
+        # P_k falls to N_k^{-1/2} inside: errors are relative to that, times the k steps
+        scale = np.abs(exact) + harmonics.multiplicities(dim, k)[-1] ** -0.5
+        assert np.max(np.abs(found[k] - exact) / scale) < 10 * k * EPS
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_derivative_solves_the_differential_equation(dim):
+    """(1-t²) P'' - (d-1) t P' + k(k+d-2) P = 0."""
+    kmax, t = 40, np.linspace(-1, 1, 41)
+    k = np.arange(kmax + 1.0)[:, None]
+    first = harmonics.gegenbauer_derivative(dim, kmax, t)
+    # P_k'' = k(k+d-2)/(d-1) P_{k-1}' of dimension d + 2, by the rule for P_k'
+    second = np.zeros_like(first)
+    above = harmonics.gegenbauer_derivative(dim + 2, kmax - 1, t)
+    second[1:] = k[1:] * (k[1:] + dim - 2) / (dim - 1) * above
+    terms = [
+        (1 - t**2) * second,
+        -(dim - 1) * t * first,
+        k * (k + dim - 2) * harmonics.gegenbauer(dim, kmax, t),
+    ]
+    size = sum(np.abs(term) for term in terms)
+    assert size[1:].max(axis=1).min() > 0
+    # k steps of the recurrence; where P_k vanishes, relative to its size N_k^{-1/2} between zeros
+    size += k * (k + dim - 2) * harmonics.multiplicities(dim, kmax)[:, None] ** -0.5
+    assert np.all(np.abs(sum(terms)) <= 4 * k * EPS * size)
+
+
+def test_derivative_in_closed_form():
+    """k sin kθ / sin θ on the circle; exact coefficients of Legendre's polynomials."""
+    theta, k = np.linspace(0.05, np.pi - 0.05, 50), np.arange(31)
+    found = harmonics.gegenbauer_derivative(2, 30, np.cos(theta))
+    exact = k[:, None] * np.sin(k[:, None] * theta) / np.sin(theta)
+    # a rounding of t moves P_k' by up to k^4 eps, near t = 1
+    assert np.max(np.abs(found - exact)) < 30**4 * EPS
+    t = np.linspace(-1, 1, 50)
+    for degree in (1, 2, 5, 12):
+        exact = np.polynomial.Legendre.basis(degree).deriv()(t)
+        found = harmonics.gegenbauer_derivative(3, degree, t)[degree]
+        assert np.max(np.abs(found - exact)) < degree**4 * EPS
+
+
+def test_derivative_of_a_constant_and_of_t():
+    t = np.linspace(-1, 1, 5)
+    assert harmonics.gegenbauer_derivative(7, 0, t).tolist() == [[0.0] * 5]
+    assert harmonics.gegenbauer_derivative(7, 1, t).tolist() == [[0.0] * 5, [1.0] * 5]
+
+
+def test_shapes_follow_t():
+    t = np.full((2, 3), 0.5)
+    assert harmonics.gegenbauer(3, 4, t).shape == (5, 2, 3)
+    assert harmonics.gegenbauer_derivative(3, 4, t).shape == (5, 2, 3)
+    assert harmonics.gegenbauer(3, 0, np.array(0.5)).shape == (1,)
+
+
+def test_addition_theorem_on_the_sphere():
+    """Σ_m Y_lm(x) conj Y_lm(y) = N_l P_l(<x,y>) with Y orthonormal under σ."""
+    rng = np.random.default_rng(5)
+    theta, phi = rng.uniform(0, np.pi, (2, 20)), rng.uniform(0, 2 * np.pi, (2, 20))
+    x, y = np.stack([np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta)], -1)
+    t = np.einsum("ij,ij->i", x, y)
+    polynomials = harmonics.gegenbauer(3, 20, t)
+    for l in (0, 1, 4, 20):
+        m = np.arange(-l, l + 1)[:, None]
+        first, second = (sph_harm_y(l, m, theta[i], phi[i]) for i in (0, 1))
+        total = 4 * np.pi * np.sum(first * second.conj(), axis=0)
+        # 2l + 1 terms of size up to 2l + 1
+        assert np.allclose(total, (2 * l + 1) * polynomials[l], rtol=0, atol=(2 * l + 1) ** 2 * EPS)
+
+
+@pytest.mark.parametrize("dim", [3, 4, 10, 50, 300])
+def test_product_formula(dim):
+    """∫ P_k(ts + sqrt(1-t²) sqrt(1-s²) u) over a circle of latitude is P_k(t) P_k(s).
+
+    It is the addition theorem averaged over rotations about the axis; u has the law of <y,e> on
+    the sphere of dimension d - 1.
+    """
+    kmax = 24
+    u, weights = harmonics.gauss_gegenbauer(dim - 1, kmax // 2 + 1)
+    t, s = np.array([-0.8, 0.1, 0.7])[:, None], np.array([-0.3, 0.2, 0.9])[None, :]
+    mixed = t[..., None] * s[..., None] + (np.sqrt((1 - t**2) * (1 - s**2)))[..., None] * u
+    found = harmonics.gegenbauer(dim, kmax, mixed) @ weights
+    product = harmonics.gegenbauer(dim, kmax, t) * harmonics.gegenbauer(dim, kmax, s)
+    assert np.abs(product[kmax]).max() > 1e-30
+    # |P_k| <= 1 under the sum, k steps each
+    assert np.max(np.abs(found - product)) < 4 * kmax * EPS
+
+
+# ---------------------------------------------------------------- Gauss nodes
+
+
+def exact_moment(dim, degree):
+    """∫ <x,e>^{2m} dσ = Π_{j=1}^m (2j-1)/(d+2j-2)."""
+    return math.prod((2 * j - 1) / (dim + 2 * j - 2) for j in range(1, degree // 2 + 1))
+
+
+@pytest.mark.parametrize("dim", DIMS)
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 65])
+def test_gauss_nodes_integrate_powers(dim, n):
+    t, w = harmonics.gauss_gegenbauer(dim, n)
+    assert t.shape == w.shape == (n,)
+    assert np.all(np.diff(t) > 0)
+    assert np.all(np.abs(t) < 1)
+    assert w.min() > 0
+    for degree in range(2 * n):
+        moment = w @ t**degree
+        if degree % 2:
+            # nodes and weights are symmetric: only the sum is rounded
+            assert abs(moment) <= n * EPS * (w @ np.abs(t) ** degree)
+        else:
+            # t^degree multiplies a node's relative rounding by its degree
+            assert moment == pytest.approx(exact_moment(dim, degree), rel=(20 + 4 * degree) * EPS)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 4, 10, 50])
+def test_gauss_nodes_miss_the_next_power(dim):
+    """The error at degree 2n is ∫ π_n², π_n = Π (t - t_i) the monic orthogonal polynomial."""
+    n = 4
+    t, w = harmonics.gauss_gegenbauer(dim, n)
+    a = [1 / dim] + [
+        k * (k + dim - 3) / ((2 * k + dim - 2) * (2 * k + dim - 4)) for k in range(2, n + 1)
+    ]
+    gap = exact_moment(dim, 2 * n) - w @ t ** (2 * n)
+    assert gap == pytest.approx(math.prod(a), rel=1e-11)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 4, 10, 50, 300, 1024])
+@pytest.mark.parametrize("kmax", [8, 47])
+def test_polynomials_are_orthonormal(dim, kmax):
+    t, w = harmonics.gauss_gegenbauer(dim, kmax + 1)
+    p = orthonormal(dim, kmax, t)
+    # kmax steps of the recurrence, each relative to sqrt(p_k² summed), and kmax terms
+    assert np.max(np.abs((p * w) @ p.T - np.eye(kmax + 1))) < 20 * kmax * EPS
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 64])
+def test_gauss_nodes_against_numpy(n):
+    t, w = harmonics.gauss_gegenbauer(3, n)
+    exact_t, exact_w = np.polynomial.legendre.leggauss(n)
+    assert np.max(np.abs(t - exact_t)) < 4 * EPS
+    # outer nodes are 1/n² apart: a rounding of one moves its weight by n²·eps
+    assert np.allclose(w, exact_w / 2, rtol=4 * n**2 * EPS, atol=0)
+
+
+@pytest.mark.parametrize(("dim", "n"), [(50, 40), (1024, 24)])
+def test_small_gauss_weights_keep_their_digits(dim, n):
+    t, w = harmonics.gauss_gegenbauer(dim, n)
+    assert w[0] < 1e-9 * w[n // 2]
+    with mpmath.workdps(60):
+        order = mpmath.mpf(dim) / 2 - 1
+        node = mpmath.findroot(
+            lambda x: mpmath.gegenbauer(n, order, x) / mpmath.gegenbauer(n, order, t[0] + 1e-6),
+            (t[0] - 1e-9, t[0] + 1e-9),
+            solver="anderson",
+        )
+        total = mpmath.fsum(
+            mpmath.mpf(math.comb(k + dim - 2, k) + (math.comb(k + dim - 3, k - 1) if k else 0))
+            * (mpmath.gegenbauer(k, order, node) / mpmath.gegenbauer(k, order, 1)) ** 2
+            for k in range(n)
+        )
+        assert abs(t[0] / node - 1) < 8 * EPS
+        # the relative slope of Σ p_k² at a node is about n + d
+        assert abs(w[0] * total - 1) < 4 * (n + dim) * EPS
+
+
+def test_too_many_gauss_nodes_are_refused():
+    assert np.isfinite(harmonics.gauss_gegenbauer(1024, 300)[1]).all()
+    with pytest.raises(ValueError, match=r"^n = 900 Gauss nodes are too many for dim = 1024"):
+        harmonics.gauss_gegenbauer(1024, 900)
+
+
+# ---------------------------------------------------------------- multipliers
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("dim", DIMS)
+def test_eigenvalues_against_mpmath(dim, beta):
+    """The promise: 1e-13, for β to 1e4, d to 1024, k to 2000."""
+    kmax = 2000
+    logs = harmonics.log_eigenvalues(beta, dim, kmax)
+    values = harmonics.eigenvalues(beta, dim, kmax)
+    scaled = harmonics.scaled_eigenvalues(beta, dim, kmax)
+    with mpmath.workdps(40):
+        for k in (0, 1, 7, 60, 2000):
+            exact = exact_eigenvalue(beta, dim, k)
+            log = mpmath.log(exact)
+            assert abs(logs[k] - log) < 1e-13 * max(1, abs(log))
+            if abs(log) < 708:
+                assert abs(values[k] - exact) < 1e-13 * exact
+            if abs(log - beta) < 708:
+                assert abs(scaled[k] * mpmath.exp(beta) - exact) < 1e-13 * exact
+
+
+def test_fewer_degrees_are_the_same_degrees():
+    assert np.allclose(
+        harmonics.log_eigenvalues(4.0, 3, 5),
+        harmonics.log_eigenvalues(4.0, 3, 400)[:6],
+        rtol=8 * EPS,
+        atol=0,
+    )
+    assert harmonics.eigenvalues(4.0, 3, 0).shape == (1,)
+
+
+@pytest.mark.parametrize("row", REFERENCE["Lambda"], ids=lambda r: f"d{r['d']}-b{r['beta']}-{r['k']}")
+def test_published_eigenvalues(row):
+    found = harmonics.eigenvalues(row["beta"], row["d"], row["k"])[-1]
+    assert found == pytest.approx(float(row["value"]), rel=1e-12)
+
+
+@given(beta=betas, dim=dims)
+def test_three_term_relation(beta, dim):
+    """I_{ν-1} - I_{ν+1} = (2ν/β) I_ν, in ratios; Λ_k(d+2) = (d/β) Λ_{k+1}(d)."""
+    kmax = 30
+    logs = harmonics.log_eigenvalues(beta, dim, kmax)
+    assert np.all(np.diff(logs) < 0)
+    order = np.arange(1, kmax) + dim / 2 - 1
+    down, up = np.exp(logs[1:-1] - logs[:-2]), np.exp(logs[2:] - logs[:-2])
+    # the difference of two logarithms loses their size in eps, which may be 1e4
+    size = 10 * EPS * (1 + np.abs(logs).max())
+    assert np.max(np.abs(2 * order / beta * down + up - 1)) < 2 * size
+    shifted = harmonics.log_eigenvalues(beta, dim + 2, kmax - 1)
+    gap = logs[1:] + np.log(dim / beta) - shifted
+    assert np.max(np.abs(gap)) < size + 10 * EPS * np.abs(shifted).max()
+
+
+@pytest.mark.parametrize("dim", [2, 3, 4, 10, 50, 257])
+@pytest.mark.parametrize("beta", [0.0, 0.3, 4.0, 25.0])
+def test_funk_hecke_by_quadrature(dim, beta):
+    """∫ e^{β<x,y>} P_k(<y,e>) dσ(y) at x = e is Λ_k."""
+    t, w = harmonics.gauss_gegenbauer(dim, 80)
+    weighted = w * np.exp(beta * t)
+    found = harmonics.gegenbauer(dim, 20, t) @ weighted
+    assert found[0] > 0.999
+    # rounding is that of the integral of the absolute value, β from the exponent, k from P_k
+    absolute = np.abs(harmonics.gegenbauer(dim, 20, t)) @ weighted
+    error = np.abs(found - harmonics.eigenvalues(beta, dim, 20))
+    assert np.all(error < (20 + beta + 2 * np.arange(21)) * EPS * absolute)
+
+
+@pytest.mark.parametrize("dim", DIMS)
+def test_beta_zero_is_the_limit(dim):
+    assert harmonics.eigenvalues(0.0, dim, 3).tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert harmonics.scaled_eigenvalues(0, dim, 3).tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert harmonics.log_eigenvalues(0.0, dim, 3).tolist() == [0.0, -np.inf, -np.inf, -np.inf]
+    # Λ_k = β^k / (d (d+2) … (d+2k-2)) · (1 + O(β²))
+    beta, k = 1e-9, np.arange(1, 6)
+    leading = np.cumprod(beta / (dim + 2.0 * k - 2))
+    assert np.allclose(harmonics.eigenvalues(beta, dim, 5)[1:], leading, rtol=20 * EPS, atol=0)
+
+
+def test_values_that_over_or_underflow():
+    assert harmonics.eigenvalues(1000.0, 3, 0)[0] == np.inf
+    assert harmonics.eigenvalues(1.0, 3, 400)[400] == 0.0
+    with np.errstate(all="raise"):
+        assert harmonics.scaled_eigenvalues(1.0, 3, 400)[400] == 0.0
+        assert harmonics.log_eigenvalues(1.0, 3, 400)[400] == pytest.approx(-2280.876398773366)
+
+
+def test_smallest_beta():
+    """At the least positive number of double precision the multipliers are those of the limit."""
+    assert harmonics.eigenvalues(5e-324, 3, 2).tolist() == [1.0, 0.0, 0.0]
+
+
+@given(beta=betas, dim=dims)
+def test_bandwidth_keeps_its_promise(beta, dim):
+    """N_k Λ_k < 1e-17 Λ_0 for all k beyond it, and not for itself."""
+    band = harmonics.bandwidth(beta, dim)
+    logs = harmonics.log_eigenvalues(beta, dim, band + 200)
+    logs += np.concatenate(
+        [[0.0], np.cumsum(np.log(harmonics.multiplicity_growth(dim, np.arange(1.0, band + 201))))]
+    )
+    negligible = logs - logs[0] < np.log(1e-17)
+    assert negligible[band + 1 :].all()
+    assert band == 0 or not negligible[band]
+
+
+@pytest.mark.parametrize("dim", [2, 3, 10, 50])
+def test_bandwidth_is_enough_for_the_kernel(dim):
+    """e^{βt} = Σ_{k <= K} N_k Λ_k P_k(t) (proof of Proposition 3.4) to rounding."""
+    t = np.linspace(-1, 1, 31)
+    assert harmonics.bandwidth(0.0, dim) == 0
+    for beta in (0.5, 4.0, 25.0):
+        band = harmonics.bandwidth(beta, dim)
+        terms = harmonics.multiplicities(dim, band) * harmonics.eigenvalues(beta, dim, band)
+        series = terms @ harmonics.gegenbauer(dim, band, t)
+        # Σ N_k Λ_k = e^β bounds the terms, and each P_k has k roundings
+        assert np.max(np.abs(series - np.exp(beta * t))) < 4 * band * EPS * np.exp(beta)
+        # one degree in eight less, and the promise is broken
+        short = band - band // 8 - 1
+        series = terms[: short + 1] @ harmonics.gegenbauer(dim, short, t)
+        assert np.max(np.abs(series - np.exp(beta * t))) > 10 * 1e-17 * terms[0]
+
+
+@pytest.mark.parametrize(
+    "call", [harmonics.eigenvalues, harmonics.log_eigenvalues, harmonics.scaled_eigenvalues]
+)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((-1.0, 3, 4), "beta must be a finite number >= 0, got -1"),
+        ((np.nan, 3, 4), "beta must be a finite number >= 0, got nan"),
+        ((1.0, 1, 4), "dim must be an integer >= 2, got 1"),
+        ((1.0, 2.5, 4), "dim must be an integer >= 2, got 2.5"),
+        ((1.0, 3, -1), "kmax must be an integer >= 0, got -1"),
+    ],
+)
+def test_bad_multipliers(call, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        call(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: harmonics.multiplicities(1, 3), "dim must be an integer >= 2, got 1"),
+        (lambda: harmonics.multiplicities(3, -1), "kmax must be an integer >= 0, got -1"),
+        (lambda: harmonics.gauss_gegenbauer(3, 0), "n must be an integer >= 1, got 0"),
+        (lambda: harmonics.gauss_gegenbauer(1, 3), "dim must be an integer >= 2, got 1"),
+        (lambda: harmonics.bandwidth(-1.0, 3), "beta must be a finite number >= 0, got -1"),
+        (lambda: harmonics.bandwidth(1.0, 0), "dim must be an integer >= 2, got 0"),
+    ],
+)
+def test_bad_arguments(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

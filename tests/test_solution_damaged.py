@@ -1,0 +1,212 @@
+"""Solutions from files that are missing, damaged, foreign or hostile: one line each."""
+
+import re
+
+import h5netcdf
+import numpy as np
+import pytest
+import xarray as xr
+from handmade import densities, particles, same_bits, solution
+
+import meanfield as mf
+from meanfield.solution import MissingFileError
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    path = tmp_path_factory.mktemp("good") / "good.nc"
+    solution(densities("sphere"), case="[run]").save(path)
+    return path
+
+
+def refusal(path):
+    with pytest.raises(ValueError, match=re.escape(str(path))) as caught:
+        mf.load(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+    return str(caught.value)
+
+
+def test_missing_file(tmp_path):
+    assert refusal(tmp_path / "run.nc") == f"there is no file {tmp_path / 'run.nc'}"
+    with pytest.raises(FileNotFoundError):
+        mf.load(tmp_path / "run.nc")
+    assert issubclass(MissingFileError, ValueError)
+
+
+@pytest.mark.parametrize("content", [b"", b"CDF\x01", b"[run]\nt_end = 1\n", b"\x89HDF"])
+def test_no_netcdf(content, tmp_path):
+    (tmp_path / "run.nc").write_bytes(content)
+    assert "it is no NetCDF-4 file" in refusal(tmp_path / "run.nc")
+
+
+def test_a_folder_is_no_file(tmp_path):
+    assert refusal(tmp_path).endswith(": Is a directory")
+
+
+def test_cut_short_anywhere(good, tmp_path):
+    whole = good.read_bytes()
+    path = tmp_path / "cut.nc"
+    for length in np.linspace(8, len(whole) - 1, 25).astype(int):
+        path.write_bytes(whole[:length])
+        assert "cut short or damaged" in refusal(path)
+
+
+def test_a_flipped_byte_never_goes_unseen(good, tmp_path):
+    """What still loads has the same numbers, though a damaged index can turn them into zeros."""
+    whole, expected = good.read_bytes(), mf.load(good)
+    rng, seen = np.random.default_rng(3), 0
+    for place in rng.integers(0, len(whole), 40):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << int(rng.integers(8))
+        (tmp_path / "run.nc").write_bytes(bytes(flipped))
+        try:
+            found = mf.load(tmp_path / "run.nc")
+        except ValueError:
+            seen += 1
+            continue
+        for a, b in zip(expected.measures, found.measures, strict=True):
+            assert same_bits(a.coefficients, b.coefficients)
+    assert seen > 20
+
+
+def test_another_file_of_netcdf(tmp_path):
+    xr.Dataset({"x": ("t", [1.0])}).to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+    assert "its format must be 'meanfield-solution', got None" in refusal(tmp_path / "run.nc")
+
+
+def written(path, sol, change):
+    """A file of ours with a change to its dataset."""
+    sol.save(path)
+    file = xr.load_dataset(path, engine="h5netcdf", mask_and_scale=False)
+    changed = change(file)
+    changed.to_netcdf(path, engine="h5netcdf")
+    return path
+
+
+def attribute(**changes):
+    return lambda file: file.assign_attrs(changes)
+
+
+def without(name):
+    def change(file):
+        file = file.drop_vars(name, errors="ignore")
+        file.attrs.pop(name, None)
+        return file
+
+    return change
+
+
+def put(name, index, value, kind=None):
+    def change(file):
+        values = file[name].values.astype(kind or file[name].dtype)
+        values[index] = value
+        return file.assign({name: (file[name].dims, values)})
+
+    return change
+
+
+# a version to come may drop and rename everything but these two
+FUTURE = xr.Dataset(attrs={"format": "meanfield-solution", "format_version": 7})
+
+
+FAULTS = {
+    "future": (lambda _: FUTURE, "this file has version 7; this meanfield reads up to 1"),
+    "version 0": (attribute(format_version=0), "format_version must be an integer >= 1, got"),
+    "version 1.5": (attribute(format_version=1.5), "format_version must be an integer >= 1, got"),
+    "version none": (without("format_version"), "format_version must be .*, got None"),
+    "format": (attribute(format="dedalus"), "its format must be .*, got 'dedalus'"),
+    "format a number": (attribute(format=[1, 2]), "its format must be 'meanfield-solution', got"),
+    "dynamics": (
+        attribute(dynamics="__import__('os')"),
+        r"dynamics must be one of \['SA', 'USA'\]",
+    ),
+    "no dynamics": (without("dynamics"), "attribute dynamics must be of type str, got None"),
+    "beta": (attribute(beta=-1.0), "beta must be a finite number >= 0, got .*-1.0"),
+    "beta by hand": (attribute(beta=0.25), "it was damaged or changed: its checksum must be"),
+    "energy by hand": (put("energy", 1, 0.0), "it was damaged or changed: its checksum must be"),
+    "no checksum": (without("checksum"), "its checksum must be .*, got None"),
+    "beta NaN": (attribute(beta=np.nan), "beta must be a finite number >= 0, got .*nan"),
+    "beta a word": (attribute(beta="four"), "attribute beta must be of type Real, got 'four'"),
+    "beta an array": (attribute(beta=[1.0, 2.0]), "attribute beta must be of type Real"),
+    "sign": (attribute(sign=2), "sign must be .1 or -1, got .*2"),
+    "noise": (attribute(noise=-2.0), "noise must be a finite number >= 0"),
+    "status": (attribute(status="bored"), "'bored' is not a valid Ending"),
+    "no message": (without("message"), "attribute message must be of type str, got None"),
+    "case": (attribute(case=5), "attribute case must be of type str, got .*5"),
+    "space": (attribute(space="torus"), "space must be one of .*'particles'.*, got 'torus'"),
+    "space a number": (attribute(space=3), "space must be one of .*, got .*3"),
+    "other space": (
+        attribute(space="sphere"),
+        r"coefficients must have shape \(8385, 2\) .*\(64, 2\)",
+    ),
+    "no tokens": (attribute(space="particles"), "points must be a variable over"),
+    "no coefficients": (without("coefficients"), "coefficients must be a variable over"),
+    "no size": (without("size"), "size must be a variable over t"),
+    "no t": (without("t"), "t must be a variable over"),
+    "NaN": (
+        put("coefficients", (1, 5, 0), np.nan),
+        r"coefficients must be finite, got nan at .*\(1, 5, 0\)",
+    ),
+    "infinity": (put("coefficients", (0, 0, 0), np.inf), "coefficients must be finite, got inf"),
+    "t NaN": (put("t", 1, np.nan), "t must be finite, got nan"),
+    "t backwards": (put("t", 1, -1.0), "t must ascend"),
+    "huge size": (
+        put("size", 3, 10**9),
+        "size must be an integer >= 3 and <= 1048576, got .*1000000000",
+    ),
+    "larger size": (
+        put("size", 3, 254),
+        r"must have shape \(127, 2\) .* size 254, got \(64, 2\)",
+    ),
+    "smaller size": (put("size", 3, 62), r"must have shape \(32, 2\)"),
+    "size -5": (put("size", 0, -5), "size must be an integer >= 3 .*, got .*-5"),
+    "size 15.5": (put("size", 0, 15.5, float), "size must be an integer >= 3 .*, got .*15.5"),
+    "t cut": (lambda file: file.isel(part=[0]), "coefficients must have shape .*, got"),
+    "words": (lambda file: file.assign(x=("t", list("abcd"))), "x must hold numbers, got"),
+    "turned": (lambda file: file.transpose("part", ...), "coefficients must be a variable over"),
+    "complex": (
+        lambda file: file.assign(coefficients=file.coefficients.astype(str)),
+        "coefficients must hold numbers",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_file_with_a_fault(name, tmp_path):
+    change, message = FAULTS[name]
+    path = written(tmp_path / "run.nc", solution(densities("circle"), case="[run]"), change)
+    assert re.search(message, refusal(path))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (put("points", (0, 3, 0), 5.0), "points must have rows of norm 1"),
+        (put("weights", (1, 2), -1.0), "weights must be >= 0, got -1"),
+        (put("weights", 0, 0.0), "weights must have a positive sum"),
+        (lambda file: file.isel(token=[]), "points must be a non-empty array"),
+    ],
+)
+def test_particles_with_a_fault(change, message, tmp_path):
+    path = written(tmp_path / "run.nc", solution(particles()), change)
+    assert re.search(message, refusal(path))
+
+
+@pytest.mark.parametrize("axis", [None, "up", [1.0], [1.0, 1.0, 0.0], [np.nan, 0.0, 1.0], 10**9])
+def test_axis_with_a_fault(axis, tmp_path):
+    change = without("axis") if axis is None else attribute(axis=axis)
+    path = written(tmp_path / "run.nc", solution(densities("zonal")), change)
+    assert "axis must" in refusal(path)
+
+
+def test_numbers_that_are_not_there_take_no_memory(tmp_path):
+    """An array of 10^15 numbers that was never written takes no room on disk."""
+    path = tmp_path / "run.nc"
+    with h5netcdf.File(path, "w") as file:
+        file.attrs["format"], file.attrs["format_version"] = "meanfield-solution", 1
+        file.dimensions = {"t": 10**9, "coefficient": 10**6}
+        file.create_variable("t", ("t",), float, chunks=(1000,))
+        file.create_variable("coefficients", ("t", "coefficient"), float, chunks=(1, 1000))
+    assert path.stat().st_size < 100_000
+    assert re.search(r"claims to hold 80000080000+ bytes", refusal(path))
