@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 from meanfield.dynamics import Dynamics
 from meanfield.exponential_sums import log_moment
 from meanfield.geometry import project
-from meanfield.harmonics import bandwidth, scaled_eigenvalues
+from meanfield.harmonics import (
+    bandwidth,
+    eigenvalues,
+    log_eigenvalues,
+    relative_eigenvalues,
+    scaled_eigenvalues,
+)
 from meanfield.measures import AnyMeasure, Density, Particles
 from meanfield.measures.density import spectral_tail
 
@@ -18,8 +24,6 @@ Array = NDArray[np.float64]
 
 # below this share of its maximum a series of G has lost the digits that SA divides by
 _SMALL = 1e-6
-# subnormal numbers would slow the transforms
-_TINY = 1e-30
 
 
 class DensityTendency:
@@ -44,22 +48,21 @@ class DensityTendency:
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
         self.space, self.dynamics = density.space, dynamics
         self.initial_state = np.array(density.coefficients).view(np.float64)
-        beta, sign = dynamics.beta, dynamics.sign
-        kernel = scaled_eigenvalues(beta, density.dim, density.space.kmax)
-        kernel[bandwidth(beta, density.dim) + 1 :] = 0.0
-        kernel[kernel < _TINY] = 0.0
+        beta, dim = dynamics.beta, density.dim
+        kernel = relative_eigenvalues(beta, dim, self.space.kmax)
+        kernel[bandwidth(beta, dim) + 1 :] = 0.0
+        slope = dynamics.sign * (kernel / beta if beta > 0.0 else _slope_at_zero(kernel, dim))
         self._normalised = dynamics.normalised and beta > 0.0
-        if beta > 0.0:
-            slope = kernel / beta
-        else:
-            slope = np.zeros_like(kernel)
-            slope[1] = 1.0 / density.dim
         if self._normalised:
-            self._transforms = self.space.transforms(sign * slope, kernel)
+            # numerator and denominator of X in units of Λ_0, the size of G itself
+            self._transforms = self.space.transforms(slope, kernel)
+            self._energy_factor = float(scaled_eigenvalues(beta, dim, 0)[0])
         else:
-            self._transforms = self.space.transforms(sign * np.exp(beta) * slope)
+            unit = float(eigenvalues(beta, dim, 0)[0]) if beta > 0.0 else 1.0
+            self._transforms = self.space.transforms(unit * slope)
+            self._energy_factor = float(np.exp(-beta))
+        self._log_unit = float(log_eigenvalues(beta, dim, 0)[0])
         self._can_be_small = self._normalised and np.exp(-2.0 * beta) < _SMALL
-        self._energy_factor = 1.0 if self._normalised else float(np.exp(-beta))
 
     def measure(self, state: Array) -> Density:
         """The density of a real vector."""
@@ -106,7 +109,14 @@ class DensityTendency:
         np.divide(transforms.gradient, transforms.potential, out=transforms.flux)
         transforms.flux *= transforms.values
         with np.errstate(under="ignore"):
-            transforms.gradient[:, small] *= np.exp(log_g - beta)
+            transforms.gradient[:, small] *= np.exp(log_g - self._log_unit)
+
+
+def _slope_at_zero(kernel: Array, dim: int) -> Array:
+    """The limit of Λ_k/(β Λ_0) at β = 0: 1/d for k = 1, else 0."""
+    slope = np.zeros_like(kernel)
+    slope[1] = 1.0 / dim
+    return slope
 
 
 class ParticleTendency:

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 
 from meanfield.arguments import integer, number
 from meanfield.dynamics import Dynamics
-from meanfield.harmonics import eigenvalues, log_eigenvalues, scaled_eigenvalues
+from meanfield.harmonics import eigenvalues, log_eigenvalues, relative_eigenvalues
 
 __all__ = [
     "critical_noise",
@@ -64,8 +64,7 @@ def growth_rates(dynamics: Dynamics, dim: int, kmax: int) -> Array:
     if beta == 0.0:
         rates = np.where(k == 1, (dim - 1.0) / dim, 0.0)
     elif dynamics.normalised:
-        multipliers = scaled_eigenvalues(beta, dim, kmax)
-        rates = laplacian * (multipliers / multipliers[0]) / beta
+        rates = laplacian * relative_eigenvalues(beta, dim, kmax) / beta
     else:
         rates = laplacian * eigenvalues(beta, dim, kmax) / beta
     return np.asarray(dynamics.sign * rates - dynamics.noise * laplacian)

@@ -253,3 +253,14 @@ def test_unresolved_start_is_told(folder, capsys):
     said = capsys.readouterr()
     assert re.fullmatch(r"meanfield: under-resolved at t = 0: .*\n", said.err)
     assert mf.load("run.nc").t.tolist() == [0.0]
+
+
+def test_a_disk_that_fills_up_is_told(folder, capsys, monkeypatch):
+    def full(_, path):
+        raise OSError(f"can't write {path}: No space left on device")
+
+    monkeypatch.setattr(mf.Solution, "save", full)
+    (folder / "case.toml").write_text(CIRCLE)
+    assert main(["run", "case.toml"]) == 1
+    assert capsys.readouterr().err == "meanfield: can't write run.nc: No space left on device\n"
+    assert [path.name for path in folder.iterdir()] == ["case.toml"]

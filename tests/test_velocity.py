@@ -124,3 +124,31 @@ def test_beta_beyond_overflow():
     slope = -0.5 * np.sin(1.0) / (1 + 0.5 * np.cos(1.0)) / beta
     found = mf.SA(beta).velocity(mu, at=at)[0] @ [-np.sin(1.0), np.cos(1.0)]
     assert found == pytest.approx(slope, rel=5 / beta)
+
+
+@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
+@pytest.mark.parametrize("beta", [1e-30, 1e-12, 1e-9, 1e-4, 1.0, 6.0])
+@pytest.mark.parametrize("space", [mf.Circle(64), mf.Zonal(10, 31), mf.Zonal(100, 31)], ids=str)
+def test_right_hand_side_keeps_every_degree_that_counts(space, beta, kind):
+    """Series against positive sums, relative to the velocity, from tiny β and in high dimension."""
+    mu = mf.Density(space, mf.VonMisesFisher(np.eye(space.dim)[-1], 2.0))
+    rate = mf.tendency.tendency(mu, kind(beta))
+    rate(rate.initial_state, np.empty_like(rate.initial_state))
+    found = rate._transforms.flux / rate._transforms.values
+    index = np.arange(len(space.weights))
+    velocity = kind(beta).velocity(mu, at=space.points)
+    expected = np.einsum("aid,id->ai", space.frame(index), velocity)
+    size = np.max(np.abs(expected))
+    assert size > 1e-3
+    assert np.max(np.abs(found - expected)) < 1e-12 * size
+
+
+def test_extreme_beta_in_extreme_dimension():
+    """Λ_0 e^{-β} underflows here, and neither the velocity nor a run may notice."""
+    mu = mf.Density(mf.Zonal(1024, 15), mf.ZonalSeries(1024, [0.5]))
+    sol = mf.evolve(mu, mf.SA(1e4), 0.5, 1)
+    assert sol.status == "finished"
+    assert sol.final.mean()[-1] > mu.mean()[-1] > 0
+    assert np.isfinite(sol.final.values).all()
+    rates = mf.theory.growth_rates(mf.SA(1e4), 1024, 3)
+    assert np.all(np.isfinite(rates)) and rates[1] > 0

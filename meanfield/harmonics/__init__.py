@@ -4,6 +4,7 @@ from meanfield.harmonics.multipliers import (
     bandwidth,
     eigenvalues,
     log_eigenvalues,
+    relative_eigenvalues,
     scaled_eigenvalues,
 )
 from meanfield.harmonics.polynomials import (
@@ -23,5 +24,6 @@ __all__ = [
     "log_eigenvalues",
     "multiplicities",
     "multiplicity_growth",
+    "relative_eigenvalues",
     "scaled_eigenvalues",
 ]

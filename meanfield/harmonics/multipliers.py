@@ -52,6 +52,17 @@ def _eigenvalue_ratios(beta: float, dim: int, last: int) -> list[float]:
     return ratios
 
 
+def _binary_ratios(ratios: list[float], kmax: int) -> tuple[Array, NDArray[np.int64]]:
+    """Λ_k/Λ_0 = m · 2^e as mantissas and exponents, so that nothing underflows."""
+    mantissas, exponents = np.ones(kmax + 1), np.zeros(kmax + 1, dtype=np.int64)
+    product, exponent = 1.0, 0
+    for k in range(1, kmax + 1):
+        product, shift = math.frexp(product * ratios[k - 1])
+        exponent += shift
+        mantissas[k], exponents[k] = product, exponent
+    return mantissas, exponents
+
+
 def _binary_eigenvalues(beta: float, dim: int, kmax: int) -> tuple[Array, NDArray[np.int64]]:
     """e^{-β} Λ_k(β, d) = m · 2^e as mantissas and exponents, so that nothing underflows.
 
@@ -61,21 +72,30 @@ def _binary_eigenvalues(beta: float, dim: int, kmax: int) -> tuple[Array, NDArra
     last = _last_degree(beta, dim, kmax)
     ratios = _eigenvalue_ratios(beta, dim, last)
     growth = multiplicity_growth(dim, np.arange(1.0, last + 1)).tolist()
-    mantissas, exponents = np.empty(kmax + 1), np.empty(kmax + 1, dtype=np.int64)
-    product, product_exponent = 1.0, 0
     term, total, sum_exponent = 1.0, 1.0, 0
-    mantissas[0], exponents[0] = 1.0, 0
-    for k in range(1, last + 1):
-        ratio = ratios[k - 1]
-        if k <= kmax:
-            product, shift = math.frexp(product * ratio)
-            product_exponent += shift
-            mantissas[k], exponents[k] = product, product_exponent
-        term *= ratio * growth[k - 1]
+    for ratio, grown in zip(ratios, growth, strict=True):
+        term *= ratio * grown
         total += term
         if total > 1e200:
             term, total, sum_exponent = term * 2.0**-512, total * 2.0**-512, sum_exponent + 512
+    mantissas, exponents = _binary_ratios(ratios, kmax)
     return mantissas / total, exponents - sum_exponent
+
+
+def relative_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
+    """Λ_k(β, d) / Λ_0(β, d) for k = 0 … kmax: what SA sees of the kernel, finite at any β and d.
+
+    Parameters, errors and accuracy as in `scaled_eigenvalues`.
+
+    Examples
+    --------
+    >>> relative_eigenvalues(0.0, 3, 2)
+    array([1., 0., 0.])
+    """
+    beta, dim, kmax = _check(beta, dim, kmax)
+    if beta == 0.0:
+        return np.asarray(np.eye(1, kmax + 1)[0])
+    return np.asarray(np.ldexp(*_binary_ratios(_eigenvalue_ratios(beta, dim, kmax), kmax)))
 
 
 def scaled_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
@@ -166,27 +186,26 @@ def _check(beta: float, dim: int, kmax: int) -> tuple[float, int, int]:
 
 
 def bandwidth(beta: float, dim: int, tolerance: float = 1e-17) -> int:
-    """The least K with N_k Λ_k(β, d) < tolerance · Λ_0 for all k > K: the degree of the potential.
+    """The least K >= 1 with N_k Λ_k(β, d) < tolerance · min(Λ_0, N_1 Λ_1) for all k > K.
 
-    N_k bounds what degree k of a measure contributes at a point, and outgrows 1/Λ_k at first when
-    d is large; Λ_k < tolerance · Λ_0 alone would cut the potential too early there.
+    N_k Λ_k bounds what degree k of a measure adds to its potential at a point: where d is large it
+    grows at first, though Λ_k falls. Λ_1 stands for the gradient, which degree 0 has no part in.
+    At β = 0, K = 1.
 
     Examples
     --------
     >>> bandwidth(0.0, 3), bandwidth(9.0, 3)
-    (0, 33)
+    (1, 33)
     """
     beta, dim, _ = _check(beta, dim, 0)
     if beta == 0.0:
-        return 0
+        return 1
     kmax = 64
     while True:
         logs = log_eigenvalues(beta, dim, kmax)
         logs = logs[1:] - logs[0]
         logs += np.cumsum(np.log(multiplicity_growth(dim, np.arange(1.0, kmax + 1))))
-        counts = np.nonzero(logs >= math.log(tolerance))[0]
-        if len(counts) == 0:
-            return 0
+        counts = np.nonzero(logs >= math.log(tolerance) + min(0.0, logs[0]))[0]
         if counts[-1] < kmax - 1:
             return int(counts[-1]) + 1
         kmax *= 2

@@ -81,7 +81,8 @@ class Mixture:
         ValueError
             If n < 1 or rng is no numpy Generator.
         """
-        chosen = rng.choice(len(self.laws), size=checked_draw(n, rng), p=self.weights)
+        n = checked_draw(n, rng)
+        chosen = rng.choice(len(self.laws), size=n, p=self.weights)
         points = np.empty((n, self.dim))
         for i, law in enumerate(self.laws):
             rows = np.flatnonzero(chosen == i)

@@ -52,8 +52,9 @@ class Pieces:
         to_powers = np.zeros((_DEGREE + 1, _DEGREE + 1))
         for j in range(_DEGREE + 1):
             to_powers[: j + 1, j] = chebyshev.cheb2poly(np.eye(j + 1)[j])
-        # two products, lest the large entries of to_powers meet values that still cancel
-        self._powers = to_powers @ (analysis @ values)
+        with np.errstate(under="ignore"):
+            # two products, lest the large entries of to_powers meet values that still cancel
+            self._powers = to_powers @ (analysis @ values)
         self._table = self._powers * np.exp2(np.arange(_DEGREE + 1.0))[:, None]
 
     def __call__(self, angles: Array) -> Array:
@@ -81,7 +82,7 @@ class Pieces:
             for shift in (-2.0, 0.0, 2.0)
         ]
         powers, centres, half = self._powers, self._centres, 0.5 * self.width
-        tolerance = 4.0 * _EPS * np.abs(powers).sum(axis=0)
+        tolerance = _EPS * (4.0 * np.abs(powers).sum(axis=0))
         lowest, where = math.inf, 0.0
         while centres.size:
             least = int(np.argmin(powers[0]))

@@ -41,9 +41,10 @@ def _rounding(terms: NDArray[Any]) -> float:
 def fourier_sum(coefficients: NDArray[np.complex128], z: NDArray[np.complex128]) -> Array:
     """1 + Re Σ_{k>=1} c_k z^k by Horner's rule, for |z| = 1."""
     total = np.zeros_like(z)
-    for coefficient in coefficients[::-1]:
-        total += coefficient
-        total *= z
+    with np.errstate(under="ignore"):
+        for coefficient in coefficients[::-1]:
+            total += coefficient
+            total *= z
     return np.asarray(1.0 + total.real)
 
 

@@ -1,0 +1,268 @@
+"""Closed forms against the reference numbers, and against what they are the closed forms of."""
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import solve_ivp
+from scipy.optimize import linprog
+
+import meanfield as mf
+from meanfield import theory
+
+REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_values.json").read_text())
+EPS = np.finfo(float).eps
+KINDS = {"SA": mf.SA, "USA": mf.USA}
+# the published numbers have 20 digits; the promise is 1e-12
+PUBLISHED = 1e-12
+
+
+def name(row):
+    return "-".join(str(value) for key, value in row.items() if key in {"kind", "d", "n", "beta"})
+
+
+# ---------------------------------------------------------------- growth at the uniform measure
+
+
+@pytest.mark.parametrize("row", REFERENCE["growth"], ids=name)
+def test_published_growth(row):
+    for kind in ("SA", "USA"):
+        rates = theory.growth_rates(KINDS[kind](row["beta"]), row["d"], row["k"])
+        assert rates.shape == (row["k"] + 1,)
+        assert rates[-1] == pytest.approx(float(row[kind]), rel=PUBLISHED)
+
+
+@pytest.mark.parametrize("row", REFERENCE["argmax"], ids=name)
+def test_published_number_of_clusters(row):
+    for kind in KINDS.values():
+        assert np.argmax(theory.growth_rates(kind(row["beta"]), row["d"], 40)) == row["kmax"]
+
+
+@pytest.mark.parametrize("kind", KINDS.values())
+@pytest.mark.parametrize("dim", [2, 3, 10, 50])
+def test_growth_at_beta_zero(kind, dim):
+    """γ_1 = (d-1)/d, the others vanish; and it is the limit."""
+    rates = theory.growth_rates(kind(0.0), dim, 4)
+    assert rates.tolist() == [0.0, (dim - 1.0) / dim, 0.0, 0.0, 0.0]
+    near = theory.growth_rates(kind(1e-8), dim, 4)
+    # γ_2 is of order β, γ_k is of order β^{k-1}
+    assert np.max(np.abs(near - rates)) < 1e-8
+
+
+def test_growth_at_large_beta():
+    """SA: γ_k → k(k+d-2)/β, a backward heat flow, first order e^{-L/2β}; argmax near sqrt(2β)."""
+    beta = 5000.0
+    k = np.arange(151)
+    rates = theory.growth_rates(mf.SA(beta), 2, 150)
+    # next order of log(I_k/I_0): k²/(4β²) (1 + k²/(6β)), below
+    assert np.allclose(rates[:30], (k**2 / beta * np.exp(-(k**2) / (2 * beta)))[:30], rtol=1e-4)
+    assert abs(np.argmax(rates) - math.sqrt(2 * beta)) < 1
+    # the maximum tends to 2/e
+    assert rates.max() == pytest.approx(2 / math.e, rel=1e-3)
+
+
+@given(
+    st.sampled_from(list(KINDS.values())),
+    st.floats(0.01, 50.0),
+    st.sampled_from([2, 3, 20]),
+    st.floats(0.0, 3.0),
+)
+def test_sign_and_noise(kind, beta, dim, noise):
+    """γ = sign · attraction - τ k(k+d-2), and SA is USA over Λ_0."""
+    k = np.arange(9)
+    damping = noise * (k * (k + dim - 2.0))
+    attraction = theory.growth_rates(kind(beta), dim, 8)
+    assert attraction[0] == 0
+    assert np.all(attraction[1:] > 0)
+    for sign in (1, -1):
+        found = theory.growth_rates(kind(beta, sign=sign, noise=noise), dim, 8)
+        assert np.array_equal(found, sign * attraction - damping)
+    ratio = theory.growth_rates(mf.USA(beta), dim, 8)[1:] / theory.growth_rates(
+        mf.SA(beta), dim, 8
+    )[1:]
+    # e^β in eight factors, then two quotients
+    assert np.allclose(ratio, theory.eigenvalues(beta, dim, 0)[0], rtol=40 * EPS, atol=0)
+
+
+@pytest.mark.parametrize("row", REFERENCE["kappa_lin"], ids=name)
+def test_published_critical_noise(row):
+    noise = theory.critical_noise(mf.USA(row["beta"]), row["d"], row["k"])
+    assert 1 / noise == pytest.approx(float(row["kappa"]), rel=PUBLISHED)
+
+
+@pytest.mark.parametrize("kind", KINDS.values())
+@pytest.mark.parametrize("degree", [1, 2, 5])
+def test_critical_noise_stops_the_growth(kind, degree):
+    noise = theory.critical_noise(kind(3.0, noise=7.0), 4, degree)
+    rates = theory.growth_rates(kind(3.0), 4, degree)
+    assert rates[degree] > 0
+    stopped = theory.growth_rates(kind(3.0, noise=noise), 4, degree)
+    assert abs(stopped[degree]) < 4 * EPS * rates[degree]
+    # Λ_k falls with k: at the noise critical for one degree the lower ones still grow
+    assert np.all(stopped[1:degree] > 0)
+
+
+# ---------------------------------------------------------------- energies
+
+
+@pytest.mark.parametrize("row", REFERENCE["energy"], ids=name)
+def test_published_energies(row):
+    uniform = theory.energy_uniform(row["beta"], row["d"])
+    assert uniform == pytest.approx(float(row["uniform"]), rel=PUBLISHED)
+    assert theory.energy_dirac(row["beta"]) == pytest.approx(float(row["dirac"]), rel=PUBLISHED)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 10, 1024])
+@pytest.mark.parametrize("beta", [1e-6, 0.3, 4.0, 100.0, 700.0])
+def test_energy_of_the_sphere(beta, dim):
+    """E(σ) < E(δ); both are those of the measures themselves."""
+    low, high = theory.energy_uniform(beta, dim), theory.energy_dirac(beta)
+    assert 0 < low < high
+    token = mf.Particles(np.eye(dim)[:1])
+    # e^β has the rounding of its exponent
+    assert mf.energy(token, beta) == pytest.approx(high, rel=(4 + beta) * EPS)
+    if dim < 1000:
+        density = mf.Density(mf.Zonal(dim, 15), mf.Uniform(dim))
+        assert mf.energy(density, beta) == pytest.approx(low, rel=(40 + 2 * beta) * EPS)
+
+
+def test_energies_at_beta_zero():
+    assert theory.energy_uniform(0.0, 3) == 0.0
+    assert theory.energy_dirac(0.0) == 0.5
+    # what the limit leaves out is the constant 1/(2β)
+    assert theory.energy_dirac(1e-5) - 0.5e5 == pytest.approx(0.5, abs=1e-5)
+    assert theory.energy_uniform(1e-5, 3) - 0.5e5 == pytest.approx(0.0, abs=1e-5)
+
+
+# ---------------------------------------------------------------- tokens that start orthogonal
+
+
+@pytest.mark.parametrize("row", REFERENCE["gamma_t"], ids=name)
+def test_published_inner_product(row):
+    found = theory.orthogonal_tokens(KINDS[row["kind"]](row["beta"]), row["n"], row["t"])
+    assert found == pytest.approx(float(row["value"]), rel=PUBLISHED)
+
+
+@pytest.mark.parametrize("row", REFERENCE["tstar"], ids=name)
+def test_published_time_to_cluster(row):
+    """γ(t*) = 1 - δ, so 1 - γ carries the relative error of e^{-2t}-like decay."""
+    found = theory.orthogonal_tokens(
+        KINDS[row["kind"]](row["beta"]), row["n"], float(row["value"])
+    )
+    assert found == pytest.approx(1 - float(row["delta"]), rel=PUBLISHED)
+
+
+@pytest.mark.parametrize("kind", KINDS.values())
+@pytest.mark.parametrize(("n", "beta"), [(2, 0.0), (3, 1.0), (32, 4.0), (5, 9.0)])
+def test_inner_product_solves_its_equation(kind, n, beta):
+    """(6.9) and (6.10), integrated as they stand."""
+
+    def slope(_, gamma):
+        growth = 2 * np.exp(beta * gamma) * (1 - gamma) * ((n - 1) * gamma + 1)
+        share = np.exp(beta) + (n - 1) * np.exp(beta * gamma) if kind is mf.SA else n
+        return growth / share
+
+    end = 3.0 if kind is mf.SA else 0.5
+    times = np.linspace(0, end, 7)
+    run = solve_ivp(
+        slope, (0, end), [0.0], method="DOP853", t_eval=times, rtol=1e-13, atol=1e-15
+    )
+    found = [theory.orthogonal_tokens(kind(beta), n, t) for t in times]
+    assert found[0] == 0.0 < found[1]
+    assert np.all(np.diff(found) >= 0)
+    # a few hundred steps of local error 1e-13
+    assert np.allclose(found, run.y[0], rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", KINDS.values())
+def test_inner_product_at_beta_zero(kind):
+    """dγ/dt = (2/n)(1-γ)((n-1)γ+1): γ = (e^{2t} - 1)/(e^{2t} + n - 1)."""
+    for n, t in itertools.product([2, 7, 1000], [1e-8, 0.3, 4.0, 15.0]):
+        grown = math.expm1(2 * t)
+        exact = grown / (grown + n)
+        # the root is sought to 1e-15 in -log(1-γ)
+        assert theory.orthogonal_tokens(kind(0.0), n, t) == pytest.approx(
+            exact, rel=1e-12, abs=2e-15
+        )
+
+
+@pytest.mark.parametrize("dynamics", [mf.SA(800.0), mf.SA(1e4), mf.USA(700.0)], ids=str)
+def test_inner_product_beyond_overflow(dynamics):
+    """SA: γ is below 2 e^{-β} t, while USA is over in no time."""
+    gamma = theory.orthogonal_tokens(dynamics, 4, 1.0)
+    if isinstance(dynamics, mf.SA):
+        # the root is sought to 1e-15 in -log(1-γ)
+        assert 0 <= gamma < 1e-14
+    else:
+        assert gamma == pytest.approx(1.0, abs=1e-14)
+
+
+# ---------------------------------------------------------------- Wendel's theorem (6.7)
+
+
+def in_a_hemisphere(points):
+    """Whether some w has <x_i, w> >= 1 for all i."""
+    n, dim = points.shape
+    program = linprog(np.zeros(dim), -points, -np.ones(n), bounds=(None, None))
+    return program.status == 0
+
+
+@pytest.mark.parametrize(("n", "dim"), [(3, 2), (5, 2), (4, 3), (6, 3), (6, 4)])
+def test_wendel_by_enumeration(n, dim):
+    """Of the 2^n ways to turn n points in general position into their antipodes, this share."""
+    points = np.random.default_rng(n).normal(size=(n, dim))
+    signs = itertools.product([1.0, -1.0], repeat=n)
+    count = sum(in_a_hemisphere(np.array(sign)[:, None] * points) for sign in signs)
+    assert 0 < count < 2**n
+    assert count / 2**n == theory.wendel(n, dim)
+
+
+def test_wendel_in_closed_form():
+    for n in range(1, 60):
+        # on the circle n/2^{n-1}, all others being in the half circle after one of the points
+        assert theory.wendel(n, 2) == (1.0 if n <= 2 else n / 2 ** (n - 1))
+        if n > 1:
+            assert theory.wendel(2 * n, n) == 0.5
+            assert theory.wendel(n, n) == theory.wendel(n - 1, n) == 1.0
+    assert theory.wendel(4, 3) == 7 / 8
+    assert theory.wendel(5, 3) == 11 / 16
+    # complementary: W(n, d) + W(n, n - d) = 1
+    assert theory.wendel(30, 12) + theory.wendel(30, 18) == pytest.approx(1, abs=EPS)
+    # far out of the range of a float's factorials
+    assert 0 < theory.wendel(3000, 1024) < 1e-50
+    assert theory.wendel(5000, 2) < 1e-300
+
+
+# ---------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: theory.growth_rates(mf.SA(1.0), 1, 4), "dim must be an integer >= 2, got 1"),
+        (lambda: theory.growth_rates(mf.SA(0.0), 1, 4), "dim must be an integer >= 2, got 1"),
+        (lambda: theory.growth_rates(mf.SA(1.0), 3, -1), "kmax must be an integer >= 0, got -1"),
+        (lambda: theory.critical_noise(mf.USA(1.0), 3, 0), "degree must be an integer >= 1, got 0"),
+        (lambda: theory.critical_noise(mf.USA(1.0, sign=-1), 3), "attractive .* got sign = -1"),
+        (lambda: theory.energy_uniform(-1.0, 3), "beta must be a finite number >= 0, got -1"),
+        (lambda: theory.energy_uniform(0.0, 1), "dim must be an integer >= 2, got 1"),
+        (lambda: theory.energy_uniform(800.0, 2), "beta must be <= 709 .* got 800"),
+        (lambda: theory.energy_dirac(np.nan), "beta must be a finite number >= 0, got nan"),
+        (lambda: theory.energy_dirac(1e4), "beta must be <= 709 .* got 10000"),
+        (lambda: theory.orthogonal_tokens(mf.SA(1.0), 1, 1.0), "n must be an integer >= 2, got 1"),
+        (lambda: theory.orthogonal_tokens(mf.SA(1.0), 2, -1), "t must be a finite number >= 0"),
+        (lambda: theory.orthogonal_tokens(mf.SA(1.0), 2, np.inf), "t must be a finite number >= 0"),
+        (lambda: theory.orthogonal_tokens(mf.SA(1.0, sign=-1), 2, 1), "sign = 1 and noise = 0"),
+        (lambda: theory.orthogonal_tokens(mf.SA(1.0, noise=1), 2, 1), "sign = 1 and noise = 0"),
+        (lambda: theory.wendel(0, 3), "n must be an integer >= 1, got 0"),
+        (lambda: theory.wendel(3, 1), "dim must be an integer >= 2, got 1"),
+    ],
+)
+def test_bad_arguments(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
