@@ -40,9 +40,13 @@ def number(
     if high < math.inf:
         allowed += f" <= {high:g}"
     is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
-    if not is_number or not math.isfinite(value) or not low <= value <= high or value <= above:
+    try:
+        converted = float(value) if is_number else math.nan
+    except OverflowError:
+        converted = math.inf
+    if not math.isfinite(converted) or not low <= converted <= high or converted <= above:
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
-    return float(value)
+    return converted
 
 
 def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
@@ -161,10 +165,11 @@ def weights(name: str, values: ArrayLike | None, n: int) -> NDArray[np.float64]:
     if array.min() < 0.0:
         first = int(np.argmax(array < 0.0))
         raise ValueError(f"{name} must be >= 0, got {array[first]:g} at index {first}")
-    total = array.sum()
-    if total <= 0.0:
-        raise ValueError(f"{name} must have a positive sum, got {total:g}")
-    return np.asarray(array / total)
+    largest = array.max()
+    if largest <= 0.0:
+        raise ValueError(f"{name} must have a positive sum, got {array.sum():g}")
+    array /= largest
+    return np.asarray(array / array.sum())
 
 
 def generator(name: str, rng: Any) -> np.random.Generator:

@@ -62,8 +62,8 @@ def log_moment(sources: Array, masses: Array, z: Array) -> tuple[Array, Array]:
         terms -= largest[:, None]
         with np.errstate(under="ignore"):
             np.exp(terms, out=terms)
-        total = terms.sum(axis=1)
-        np.matmul(terms, sources, out=mean[part])
+            total = terms.sum(axis=1)
+            np.matmul(terms, sources, out=mean[part])
         mean[part] /= total[:, None]
         log_g[part] = largest + np.log(total)
     return log_g, mean

@@ -36,8 +36,8 @@ def energy(measure: AnyMeasure, beta: float, *, scaled: bool = False) -> float:
     Examples
     --------
     >>> from meanfield.measures import Particles
-    >>> round(energy(Particles([[1.0, 0.0]]), 2.0) / np.exp(2), 14)
-    0.25
+    >>> round(energy(Particles([[1.0, 0.0]]), 2.0), 12)  # e^2/4
+    1.847264024733
     """
     beta = number("beta", beta, low=0)
     if beta == 0.0:

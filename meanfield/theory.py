@@ -202,7 +202,8 @@ def _arrival(dynamics: Dynamics, n: int, s_end: float) -> float:
     def slowness(s: float) -> float:
         gamma = -math.expm1(-s)
         if dynamics.normalised:
-            factor = 0.5 * (math.exp(beta * (1.0 - gamma)) + n - 1)
+            # e^700 is as good as never
+            factor = 0.5 * (math.exp(min(beta * (1.0 - gamma), 700.0)) + n - 1)
         else:
             factor = 0.5 * n * math.exp(-beta * gamma)
         return factor / ((n - 1) * gamma + 1)

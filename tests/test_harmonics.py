@@ -289,7 +289,9 @@ def test_eigenvalues_against_mpmath(dim, beta):
     logs = harmonics.log_eigenvalues(beta, dim, kmax)
     values = harmonics.eigenvalues(beta, dim, kmax)
     scaled = harmonics.scaled_eigenvalues(beta, dim, kmax)
+    relative = harmonics.relative_eigenvalues(beta, dim, kmax)
     with mpmath.workdps(40):
+        first = exact_eigenvalue(beta, dim, 0)
         for k in (0, 1, 7, 60, 2000):
             exact = exact_eigenvalue(beta, dim, k)
             log = mpmath.log(exact)
@@ -298,6 +300,8 @@ def test_eigenvalues_against_mpmath(dim, beta):
                 assert abs(values[k] - exact) < 1e-13 * exact
             if abs(log - beta) < 708:
                 assert abs(scaled[k] * mpmath.exp(beta) - exact) < 1e-13 * exact
+            if exact > 1e-307 * first:
+                assert abs(relative[k] * first - exact) < 1e-13 * exact
 
 
 def test_fewer_degrees_are_the_same_degrees():
@@ -308,6 +312,7 @@ def test_fewer_degrees_are_the_same_degrees():
         atol=0,
     )
     assert harmonics.eigenvalues(4.0, 3, 0).shape == (1,)
+    assert harmonics.relative_eigenvalues(4.0, 3, 0).tolist() == [1.0]
 
 
 @pytest.mark.parametrize("row", REFERENCE["Lambda"], ids=lambda r: f"d{r['d']}-b{r['beta']}-{r['k']}")
@@ -350,6 +355,7 @@ def test_funk_hecke_by_quadrature(dim, beta):
 def test_beta_zero_is_the_limit(dim):
     assert harmonics.eigenvalues(0.0, dim, 3).tolist() == [1.0, 0.0, 0.0, 0.0]
     assert harmonics.scaled_eigenvalues(0, dim, 3).tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert harmonics.relative_eigenvalues(0.0, dim, 3).tolist() == [1.0, 0.0, 0.0, 0.0]
     assert harmonics.log_eigenvalues(0.0, dim, 3).tolist() == [0.0, -np.inf, -np.inf, -np.inf]
     # Λ_k = β^k / (d (d+2) … (d+2k-2)) · (1 + O(β²))
     beta, k = 1e-9, np.arange(1, 6)
@@ -362,6 +368,7 @@ def test_values_that_over_or_underflow():
     assert harmonics.eigenvalues(1.0, 3, 400)[400] == 0.0
     with np.errstate(all="raise"):
         assert harmonics.scaled_eigenvalues(1.0, 3, 400)[400] == 0.0
+        assert harmonics.relative_eigenvalues(1.0, 3, 400)[400] == 0.0
         assert harmonics.log_eigenvalues(1.0, 3, 400)[400] == pytest.approx(-2280.876398773366)
 
 
@@ -372,22 +379,23 @@ def test_smallest_beta():
 
 @given(beta=betas, dim=dims)
 def test_bandwidth_keeps_its_promise(beta, dim):
-    """N_k Λ_k < 1e-17 Λ_0 for all k beyond it, and not for itself."""
+    """N_k Λ_k < 1e-17 min(Λ_0, N_1 Λ_1) for all k beyond it, and not for itself."""
     band = harmonics.bandwidth(beta, dim)
     logs = harmonics.log_eigenvalues(beta, dim, band + 200)
     logs += np.concatenate(
         [[0.0], np.cumsum(np.log(harmonics.multiplicity_growth(dim, np.arange(1.0, band + 201))))]
     )
-    negligible = logs - logs[0] < np.log(1e-17)
+    assert band >= 1
+    negligible = logs - logs[:2].min() < np.log(1e-17)
     assert negligible[band + 1 :].all()
-    assert band == 0 or not negligible[band]
+    assert not negligible[band]
 
 
 @pytest.mark.parametrize("dim", [2, 3, 10, 50])
 def test_bandwidth_is_enough_for_the_kernel(dim):
     """e^{βt} = Σ_{k <= K} N_k Λ_k P_k(t) (proof of Proposition 3.4) to rounding."""
     t = np.linspace(-1, 1, 31)
-    assert harmonics.bandwidth(0.0, dim) == 0
+    assert harmonics.bandwidth(0.0, dim) == 1
     for beta in (0.5, 4.0, 25.0):
         band = harmonics.bandwidth(beta, dim)
         terms = harmonics.multiplicities(dim, band) * harmonics.eigenvalues(beta, dim, band)
@@ -401,7 +409,13 @@ def test_bandwidth_is_enough_for_the_kernel(dim):
 
 
 @pytest.mark.parametrize(
-    "call", [harmonics.eigenvalues, harmonics.log_eigenvalues, harmonics.scaled_eigenvalues]
+    "call",
+    [
+        harmonics.eigenvalues,
+        harmonics.log_eigenvalues,
+        harmonics.relative_eigenvalues,
+        harmonics.scaled_eigenvalues,
+    ],
 )
 @pytest.mark.parametrize(
     ("arguments", "message"),

@@ -6,7 +6,7 @@ import h5netcdf
 import numpy as np
 import pytest
 import xarray as xr
-from handmade import densities, particles, same_bits, solution
+from handmade import densities, particles, solution
 
 import meanfield as mf
 from meanfield.solution import MissingFileError
@@ -52,22 +52,14 @@ def test_cut_short_anywhere(good, tmp_path):
         assert "cut short or damaged" in refusal(path)
 
 
-def test_a_flipped_byte_never_goes_unseen(good, tmp_path):
-    """What still loads has the same numbers, though a damaged index can turn them into zeros."""
-    whole, expected = good.read_bytes(), mf.load(good)
-    rng, seen = np.random.default_rng(3), 0
-    for place in rng.integers(0, len(whole), 40):
+def test_a_flipped_bit_is_seen(good, tmp_path):
+    """The second half of the file is coefficients."""
+    whole, rng = good.read_bytes(), np.random.default_rng(3)
+    for place in rng.integers(len(whole) // 2, len(whole), 30):
         flipped = bytearray(whole)
         flipped[place] ^= 1 << int(rng.integers(8))
         (tmp_path / "run.nc").write_bytes(bytes(flipped))
-        try:
-            found = mf.load(tmp_path / "run.nc")
-        except ValueError:
-            seen += 1
-            continue
-        for a, b in zip(expected.measures, found.measures, strict=True):
-            assert same_bits(a.coefficients, b.coefficients)
-    assert seen > 20
+        assert "damaged" in refusal(tmp_path / "run.nc")
 
 
 def test_another_file_of_netcdf(tmp_path):
@@ -124,6 +116,8 @@ FAULTS = {
     "no dynamics": (without("dynamics"), "attribute dynamics must be of type str, got None"),
     "beta": (attribute(beta=-1.0), "beta must be a finite number >= 0, got .*-1.0"),
     "beta by hand": (attribute(beta=0.25), "it was damaged or changed: its checksum must be"),
+    # what HDF5 makes of a chunk that a damaged index does not list
+    "zeros": (put("coefficients", slice(None), 0.0), "it was damaged or changed: its checksum"),
     "energy by hand": (put("energy", 1, 0.0), "it was damaged or changed: its checksum must be"),
     "no checksum": (without("checksum"), "its checksum must be .*, got None"),
     "beta NaN": (attribute(beta=np.nan), "beta must be a finite number >= 0, got .*nan"),

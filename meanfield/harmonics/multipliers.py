@@ -26,7 +26,7 @@ def _last_degree(beta: float, dim: int, kmax: int) -> int:
     size = max(64, 2 * kmax)
     while True:
         k = np.arange(1.0, size)
-        log_growth = np.log(_ratio_bound(beta, k + 0.5 * dim - 2.0))
+        log_growth = np.log(np.maximum(_ratio_bound(beta, k + 0.5 * dim - 2.0), 1e-300))
         log_growth += np.log(multiplicity_growth(dim, k))
         log_terms = np.cumsum(log_growth)
         negligible = (log_terms < log_terms.max() + _LOG_NEGLIGIBLE) & (log_growth < -0.05)
@@ -42,7 +42,8 @@ def _eigenvalue_ratios(beta: float, dim: int, last: int) -> list[float]:
     start, log_error = last, 0.0
     while log_error > -40.0:
         start += 1
-        log_error += 2.0 * math.log(beta / (start + 0.5 * dim + math.hypot(start, beta)))
+        bound = beta / (start + 0.5 * dim + math.hypot(start, beta))
+        log_error += 2.0 * math.log(max(bound, 1e-300))
     ratio = float(_ratio_bound(beta, np.array(start + 0.5 * dim)))
     ratios = [0.0] * last
     for k in range(start, -1, -1):
@@ -95,7 +96,9 @@ def relative_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     beta, dim, kmax = _check(beta, dim, kmax)
     if beta == 0.0:
         return np.asarray(np.eye(1, kmax + 1)[0])
-    return np.asarray(np.ldexp(*_binary_ratios(_eigenvalue_ratios(beta, dim, kmax), kmax)))
+    mantissas, exponents = _binary_ratios(_eigenvalue_ratios(beta, dim, kmax), kmax)
+    with np.errstate(under="ignore"):
+        return np.asarray(np.ldexp(mantissas, exponents))
 
 
 def scaled_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
@@ -132,7 +135,8 @@ def scaled_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     if beta == 0.0:
         return np.asarray(np.eye(1, kmax + 1)[0])
     mantissas, exponents = _binary_eigenvalues(beta, dim, kmax)
-    return np.asarray(np.ldexp(mantissas, exponents))
+    with np.errstate(under="ignore"):
+        return np.asarray(np.ldexp(mantissas, exponents))
 
 
 def eigenvalues(beta: float, dim: int, kmax: int) -> Array:

@@ -156,7 +156,8 @@ def gauss_gegenbauer(dim: int, n: int) -> tuple[Array, Array]:
     off_diagonal = _jacobi_off_diagonal(dim, n + 1)
     nodes = eigvalsh_tridiagonal(np.zeros(n), off_diagonal[: n - 1])
     for _ in range(2):
-        correction, squares = _newton(nodes, off_diagonal)
+        with np.errstate(over="ignore", invalid="ignore"):
+            correction, squares = _newton(nodes, off_diagonal)
         nodes = nodes - correction
         nodes = 0.5 * (nodes - nodes[::-1])
     if not np.isfinite(squares).all():

@@ -96,10 +96,23 @@ class Pieces:
             centres = np.concatenate([centres[keep] + 2.0 * i * half for i in (-1, 0, 1)])
         return lowest, where
 
+    def envelope(self, power: int) -> tuple[Array, Array]:
+        """c_0 + Σ |c_j| >= f and the largest sin φ on each cell, which bound f sin^power φ.
+
+        Returns
+        -------
+        upper, steepest : ndarray, shape (M,)
+        """
+        half = 0.5 * self.width
+        steepest = np.sin(np.clip(0.5 * np.pi, self._centres - half, self._centres + half))
+        upper = np.maximum(self._powers[0] + np.abs(self._powers[1:]).sum(axis=0), 0.0)
+        # on the circle of angles the sine is negative on one half, and has no part
+        return upper, steepest if power else np.ones_like(upper)
+
     def sample(self, n: int, power: int, rng: np.random.Generator) -> Array:
         """n draws of φ with density ∝ f(φ) sin^power φ, f >= 0: exact, by rejection.
 
-        The proposal is constant on each cell, c_0 + Σ |c_j| times the largest sin^power there.
+        The proposal is constant on each cell, as large as `envelope` allows there.
 
         Parameters
         ----------
@@ -113,9 +126,7 @@ class Pieces:
         -------
         ndarray, shape (n,)
         """
-        half = 0.5 * self.width
-        steepest = np.sin(np.clip(0.5 * np.pi, self._centres - half, self._centres + half))
-        upper = np.maximum(self._powers[0] + np.abs(self._powers[1:]).sum(axis=0), 0.0)
+        upper, steepest = self.envelope(power)
         with np.errstate(under="ignore"):
             mass = upper * steepest**power
             mass /= mass.sum()

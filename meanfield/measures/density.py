@@ -86,7 +86,10 @@ class Density:
         ValueError
             If the shape or type is not the space's, or a coefficient is not finite.
         """
-        given = np.array(coefficients, dtype=space.coefficient_type)
+        try:
+            given = np.array(coefficients, dtype=space.coefficient_type)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"coefficients must be an array of numbers, got {error}") from None
         if given.shape != (space.n_coefficients,) or not np.isfinite(given).all():
             raise ValueError(
                 f"coefficients must be finite with shape ({space.n_coefficients},) on {space}, "
@@ -106,11 +109,12 @@ class Density:
         return values
 
     def _check_fit(self) -> None:
-        error = float(np.max(np.abs(self.space.synthesis(self.coefficients) - self.values)))
-        if error > _FIT_TOLERANCE * float(np.max(self.values)):
+        missed = self.space.synthesis(self.coefficients) - self.values
+        error = float(np.sqrt(self.space.weights @ missed**2 / self.power.sum()))
+        if error > _FIT_TOLERANCE:
             raise ValueError(
-                f"values must be resolved by {self.space}, but its series misses them by "
-                f"{error:.2g}: take a larger space"
+                f"values must be resolved by {self.space}, but its series misses {error:.2g} of "
+                f"their L² norm: take a larger space"
             )
 
     def __repr__(self) -> str:

@@ -90,7 +90,7 @@ def laplacian(space):
 
 def rounding(space):
     """A transform adds n numbers after k steps of a recurrence, in a random-walk of roundings."""
-    return 8 * (space.kmax + np.sqrt(len(space.weights))) * EPS
+    return 2 * (space.kmax + np.sqrt(len(space.weights))) * EPS
 
 
 def largest_values(space, coefficients):
@@ -290,7 +290,7 @@ def test_quadrature_is_exact_as_far_as_it_says(space):
 
 @every_space
 def test_quadrature_is_not_exact_beyond(space):
-    assert np.max(np.abs(harmonic_integrals(space, space.exactness + 1))) > 1e-3
+    assert np.max(np.abs(harmonic_integrals(space, space.exactness + 1))) > 1e-4
 
 
 @every_space
@@ -424,11 +424,20 @@ def test_doubling_doubles(space):
         assert np.array_equal(space.doubled().axis, space.axis)
 
 
+@every_space
+def test_exact_size_is_exact_and_no_larger_than_needed(space):
+    """The grid has 3/2 of the points that its functions need: a third of the degree is enough."""
+    for degree in [*range(30), 100, 101, 102]:
+        grid = space.resized(space.exact_size(degree))
+        assert grid.exactness >= degree
+        assert grid.kmax <= max(3, degree / 3 + 1)
+
+
 # ---------------------------------------------------------------- exponential moments
 
 
 @every_space
-@given(seeds, st.floats(-2.0, 1.3).map(lambda x: 10.0**x))
+@given(seeds, st.floats(-2.0, 1.0).map(lambda x: 10.0**x))
 def test_log_moment_in_closed_form(space, seed, radius):
     """f = e^{κ<x,m>}/Λ_0(κ): G(z) = Λ_0(r)/Λ_0(κ), ∇ log G = Λ_1(r)/Λ_0(r) (z+κm)/r, r = |z+κm|."""
     kappa, dim = 1.5, space.dim
@@ -440,21 +449,12 @@ def test_log_moment_in_closed_form(space, seed, radius):
     for i, sum_ in enumerate(z + kappa * m):
         r = float(np.linalg.norm(sum_))
         logs = harmonics.log_eigenvalues(r, dim, 1)
-        # the exponent is rounded at the size of its parts, the sum has n positive terms
+        # the exponent is rounded at the size of its parts, the sum has positive terms only; beyond
+        # the exactness of the grid, 47, Λ_k/Λ_0 is below 1e-28 for r <= 12
         tolerance = 10 * (radius + kappa + 10) * EPS
-        assert abs(log_g[i] - (logs[0] - log_norm)) < tolerance + quadrature_error(space, r)
+        assert abs(log_g[i] - (logs[0] - log_norm)) < tolerance
         exact = np.exp(logs[1] - logs[0]) * sum_ / r
-        assert np.max(np.abs(mean[i] - exact)) < tolerance + 2 * quadrature_error(space, r)
-
-
-def quadrature_error(space, r):
-    """The share of e^{r<x,e>} in degrees that the grid aliases, against the smallest value of G."""
-    kmax = space.exactness + 40
-    logs = harmonics.log_eigenvalues(r, space.dim, kmax) + 0.5 * np.log(
-        harmonics.multiplicities(space.dim, kmax)
-    )
-    with np.errstate(under="ignore"):
-        return 10 * float(np.exp(logs[space.exactness + 1 :] - logs[0]).sum())
+        assert np.max(np.abs(mean[i] - exact)) < tolerance
 
 
 @every_space
