@@ -137,16 +137,17 @@ def test_unit_vector():
             arguments.unit_vector("axis", bad, 2)
 
 
-@given(st.lists(st.floats(0.0, 1e300), min_size=1, max_size=20))
+@given(st.lists(st.floats(0.0, 1.7e308), min_size=1, max_size=20))
 def test_weights_are_shares(values):
-    assume(sum(values) > 0)
+    assume(max(values) > 0)
     shares = arguments.weights("weights", values, len(values))
     # rounding of a sum of n numbers of mean size 1/n
     assert abs(shares.sum() - 1) < len(values) * EPS
     exact = [Fraction(value) / sum(map(Fraction, values)) for value in values]
     for share, wanted in zip(shares, exact, strict=True):
-        # n roundings in the sum; below 1e-308 a share is subnormal and has an absolute error only
-        assert abs(Fraction(share) - wanted) <= len(values) * EPS * wanted + Fraction(1e-323)
+        # n roundings in the sum, two in quotients; a share below 1e-308 is subnormal
+        tolerance = Fraction((len(values) + 2) * EPS) * wanted + Fraction(1e-323)
+        assert abs(Fraction(share) - wanted) <= tolerance
 
 
 def test_equal_weights():
@@ -161,7 +162,6 @@ def test_equal_weights():
         ([0.0, 0.0], "must have a positive sum, got 0"),
         ([np.nan, 1.0], "must be finite, got nan"),
         ([[0.5, 0.5]], "must be a non-empty array with 1 axes"),
-        ([1e308, 1e308], "must have a "),
     ],
     ids=str,
 )

@@ -87,9 +87,15 @@ class Density:
             If the shape or type is not the space's, or a coefficient is not finite.
         """
         try:
-            given = np.array(coefficients, dtype=space.coefficient_type)
-        except (TypeError, ValueError) as error:
+            given = np.asarray(coefficients)
+        except ValueError as error:
             raise ValueError(f"coefficients must be an array of numbers, got {error}") from None
+        if not np.can_cast(given.dtype, space.coefficient_type, "same_kind"):
+            raise ValueError(
+                f"coefficients must be {space.coefficient_type.__name__} on {space}, got "
+                f"{given.dtype}"
+            )
+        given = np.array(given, dtype=space.coefficient_type)
         if given.shape != (space.n_coefficients,) or not np.isfinite(given).all():
             raise ValueError(
                 f"coefficients must be finite with shape ({space.n_coefficients},) on {space}, "

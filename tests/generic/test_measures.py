@@ -322,7 +322,7 @@ def test_from_coefficients(mu, seed, radius):
 @every_density
 def test_resized(mu):
     """A law is taken again, and its tail falls; a series is only embedded."""
-    coarse = mf.Density(mu.space.resized(mu.space.size // 2 + 1), mu.law)
+    coarse = mf.Density(mu.space.resized(2 * (mu.space.size // 4)), mu.law)
     fine = coarse.resized(mu.space.size)
     assert fine.space.size == mu.space.size
     assert fine.law is mu.law
