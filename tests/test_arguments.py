@@ -27,11 +27,27 @@ def test_number_is_a_float(value):
 
 @pytest.mark.parametrize(
     "value",
-    [-1.0, 5, np.nan, np.inf, -np.inf, True, np.True_, "4", None, [4.0], 4j, np.array(4.0), 10**400],
+    [
+        -1.0,
+        5,
+        np.nan,
+        np.inf,
+        -np.inf,
+        True,
+        np.True_,
+        "4",
+        None,
+        [4.0],
+        4j,
+        np.array(4.0),
+        10**400,
+    ],
     ids=lambda value: repr(value)[:20],
 )
 def test_number_is_refused(value):
-    with pytest.raises(ValueError, match=r"^beta must be a finite number >= 0 <= 4, got ") as caught:
+    with pytest.raises(
+        ValueError, match=r"^beta must be a finite number >= 0 <= 4, got "
+    ) as caught:
         arguments.number("beta", value, low=0, high=4)
     assert repr(value) in str(caught.value)
 
@@ -87,7 +103,7 @@ def test_real_array_is_a_copy(dtype):
     ids=str,
 )
 def test_real_array_is_refused(values, message):
-    with pytest.raises(ValueError, match="^values ") as caught:
+    with pytest.raises(ValueError, match=r"^values ") as caught:
         arguments.real_array("values", values, 1)
     assert message in str(caught.value)
 
@@ -133,7 +149,7 @@ def test_unit_rows_are_refused(points, message):
 def test_unit_vector():
     assert arguments.unit_vector("axis", [0.6, 0.8]).tolist() == pytest.approx([0.6, 0.8], rel=EPS)
     for bad in ([[0.6, 0.8]], [0.6, 0.7], [1.0], [0.6, 0.8, 0.0]):
-        with pytest.raises(ValueError, match="^axis must "):
+        with pytest.raises(ValueError, match=r"^axis must "):
             arguments.unit_vector("axis", bad, 2)
 
 
@@ -166,7 +182,7 @@ def test_equal_weights():
     ids=str,
 )
 def test_weights_are_refused(values, message):
-    with pytest.raises(ValueError, match="^weights ") as caught:
+    with pytest.raises(ValueError, match=r"^weights ") as caught:
         arguments.weights("weights", values, 2)
     assert message in str(caught.value)
 

@@ -70,7 +70,7 @@ def test_far_from_all_mass(radius):
 
 @pytest.mark.parametrize("radius", [100.0, 1e3, 1e4])
 def test_no_floating_point_error(radius):
-    """Terms that vanish beside the largest one do so in silence, whatever numpy is told to raise."""
+    """Terms that vanish beside the largest one do so in silence, though numpy is told to raise."""
     sources, masses, z = problem(4, 200, 50, 3, radius)
     with np.errstate(all="raise"):
         log_g, mean = log_moment(sources, masses, z)

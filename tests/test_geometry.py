@@ -1,4 +1,4 @@
-"""Points, angles, tangents and geodesics on the sphere: identities, and digits where they get lost."""
+"""Points, angles, tangents and geodesics on the sphere: identities, and no digits lost."""
 
 import mpmath
 import numpy as np

@@ -82,9 +82,9 @@ def test_sign_and_noise(kind, beta, dim, noise):
     for sign in (1, -1):
         found = theory.growth_rates(kind(beta, sign=sign, noise=noise), dim, 8)
         assert np.array_equal(found, sign * attraction - damping)
-    ratio = theory.growth_rates(mf.USA(beta), dim, 8)[1:] / theory.growth_rates(
-        mf.SA(beta), dim, 8
-    )[1:]
+    ratio = (
+        theory.growth_rates(mf.USA(beta), dim, 8)[1:] / theory.growth_rates(mf.SA(beta), dim, 8)[1:]
+    )
     # e^β in eight factors, then two quotients
     assert np.allclose(ratio, theory.eigenvalues(beta, dim, 0)[0], rtol=40 * EPS, atol=0)
 
@@ -151,9 +151,7 @@ def test_published_inner_product(row):
 @pytest.mark.parametrize("row", REFERENCE["tstar"], ids=name)
 def test_published_time_to_cluster(row):
     """γ(t*) = 1 - δ, so 1 - γ carries the relative error of e^{-2t}-like decay."""
-    found = theory.orthogonal_tokens(
-        KINDS[row["kind"]](row["beta"]), row["n"], float(row["value"])
-    )
+    found = theory.orthogonal_tokens(KINDS[row["kind"]](row["beta"]), row["n"], float(row["value"]))
     assert found == pytest.approx(1 - float(row["delta"]), rel=PUBLISHED)
 
 
@@ -169,9 +167,7 @@ def test_inner_product_solves_its_equation(kind, n, beta):
 
     end = 3.0 if kind is mf.SA else 0.5
     times = np.linspace(0, end, 7)
-    run = solve_ivp(
-        slope, (0, end), [0.0], method="DOP853", t_eval=times, rtol=1e-13, atol=1e-15
-    )
+    run = solve_ivp(slope, (0, end), [0.0], method="DOP853", t_eval=times, rtol=1e-13, atol=1e-15)
     found = [theory.orthogonal_tokens(kind(beta), n, t) for t in times]
     assert found[0] == 0.0 < found[1]
     assert np.all(np.diff(found) >= 0)
