@@ -126,7 +126,9 @@ Dynamics = SA | USA
 
 
 def _check(dynamics: SA | USA) -> None:
-    object.__setattr__(dynamics, "beta", number("beta", dynamics.beta, low=0))
+    beta = number("beta", dynamics.beta, low=0)
+    # below 1e-300 the limit β = 0 is exact, and 1/β is not
+    object.__setattr__(dynamics, "beta", beta if beta >= 1e-300 else 0.0)
     object.__setattr__(dynamics, "noise", number("noise", dynamics.noise, low=0))
     if dynamics.sign not in (1, -1) or isinstance(dynamics.sign, bool):
         raise ValueError(f"sign must be +1 or -1, got {dynamics.sign!r}")

@@ -146,7 +146,9 @@ def energy_dirac(beta: float) -> float:
 
 def _finite(value: float, beta: float) -> float:
     if not math.isfinite(value):
-        raise ValueError(f"beta must be <= 709 or so for an energy in float64, got {beta:g}")
+        raise ValueError(
+            f"beta must be 0 or from 1e-307 to 709 for an energy in float64, got {beta:g}"
+        )
     return value
 
 
@@ -191,7 +193,7 @@ def orthogonal_tokens(dynamics: Dynamics, n: int, t: float) -> float:
     longest = 36.0
     if _arrival(dynamics, n, longest) <= t:
         return 1.0
-    s = brentq(lambda s: _arrival(dynamics, n, s) - t, 0.0, longest, xtol=1e-15, rtol=1e-14)
+    s = brentq(lambda s: _arrival(dynamics, n, s) - t, 0.0, longest, xtol=1e-300, rtol=1e-14)
     return -math.expm1(-s)
 
 

@@ -14,6 +14,7 @@ Array = NDArray[np.float64]
 
 _LOG_NEGLIGIBLE = math.log(1e-20)
 _LN2 = math.log(2.0)
+_AS_GOOD_AS_ZERO = 1e-300
 
 
 def _ratio_bound(beta: float, order: Array) -> Array:
@@ -94,7 +95,7 @@ def relative_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     array([1., 0., 0.])
     """
     beta, dim, kmax = _check(beta, dim, kmax)
-    if beta == 0.0:
+    if beta < _AS_GOOD_AS_ZERO:
         return np.asarray(np.eye(1, kmax + 1)[0])
     mantissas, exponents = _binary_ratios(_eigenvalue_ratios(beta, dim, kmax), kmax)
     with np.errstate(under="ignore"):
@@ -132,7 +133,7 @@ def scaled_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     True
     """
     beta, dim, kmax = _check(beta, dim, kmax)
-    if beta == 0.0:
+    if beta < _AS_GOOD_AS_ZERO:
         return np.asarray(np.eye(1, kmax + 1)[0])
     mantissas, exponents = _binary_eigenvalues(beta, dim, kmax)
     with np.errstate(under="ignore"):
@@ -151,7 +152,7 @@ def eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     array([1., 0., 0.])
     """
     beta, dim, kmax = _check(beta, dim, kmax)
-    if beta == 0.0:
+    if beta < _AS_GOOD_AS_ZERO:
         return np.asarray(np.eye(1, kmax + 1)[0])
     mantissas, exponents = _binary_eigenvalues(beta, dim, kmax)
     # e^β in eight factors interleaved with the exponent, lest either overflow on its own
@@ -176,7 +177,7 @@ def log_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     True
     """
     beta, dim, kmax = _check(beta, dim, kmax)
-    if beta == 0.0:
+    if beta < _AS_GOOD_AS_ZERO:
         return np.where(np.arange(kmax + 1) == 0, 0.0, -np.inf)
     mantissas, exponents = _binary_eigenvalues(beta, dim, kmax)
     logs = np.log(mantissas) + exponents * _LN2 + beta
@@ -202,7 +203,7 @@ def bandwidth(beta: float, dim: int, tolerance: float = 1e-17) -> int:
     (1, 33)
     """
     beta, dim, _ = _check(beta, dim, 0)
-    if beta == 0.0:
+    if beta < _AS_GOOD_AS_ZERO:
         return 1
     kmax = 64
     while True:

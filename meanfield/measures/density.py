@@ -84,7 +84,8 @@ class Density:
         Raises
         ------
         ValueError
-            If the shape or type is not the space's, or a coefficient is not finite.
+            If the shape or type is not the space's, a coefficient is not finite, or one of order 0
+            is not real.
         """
         try:
             given = np.asarray(coefficients)
@@ -101,6 +102,14 @@ class Density:
                 f"coefficients must be finite with shape ({space.n_coefficients},) on {space}, "
                 f"got shape {given.shape}"
             )
+        if np.iscomplexobj(given):
+            own = given[: space.n_real].imag
+            if np.abs(own).max() > _SIGN_TOLERANCE * np.abs(given).max():
+                raise ValueError(
+                    f"coefficients must be real in the first {space.n_real} places on {space}, "
+                    f"got an imaginary part of {np.abs(own).max():.3g}"
+                )
+            own[:] = 0.0
         density = cls.__new__(cls)
         density.space, density.dim, density.law = space, space.dim, None
         density.coefficients = given
@@ -162,14 +171,21 @@ class Density:
         Raises
         ------
         ValueError
-            If z is not finite or has the wrong length.
+            If z is not finite, has the wrong length, or is too long for any grid of the space.
         """
         z = rows("z", z, self.dim)
         degree = self.space.kmax + bandwidth(float(np.linalg.norm(z, axis=1).max()), self.dim)
         if self.law is not None and self.space.exactness >= degree:
             return self.space.log_moment(np.maximum(self.values, 0.0), z)
         # the smallest grid that integrates f e^{<z,y>} exactly; often coarser than f's own
-        grid = self.space.resized(self.space.exact_size(degree))
+        size = self.space.exact_size(degree)
+        if size > self.space.largest:
+            raise ValueError(
+                f"z must be shorter for a density on {self.space}, got rows of length up to "
+                f"{float(np.linalg.norm(z, axis=1).max()):.6g}, whose exponential takes size "
+                f"{size} > {self.space.largest}"
+            )
+        grid = self.space.resized(size)
         values = self.at(grid.points) if self.law is None else self.law.pdf(grid.points)
         return grid.log_moment(np.maximum(values, 0.0), z)
 

@@ -62,10 +62,11 @@ class Circle:
     dim = 2
     name = "circle"
     coefficient_type = np.complex128
+    largest = 1 << 20
     size_limit = 1 << 14
 
     def __init__(self, n: int) -> None:
-        self.size = integer("n", n, low=8, high=1 << 20)
+        self.size = integer("n", n, low=8, high=self.largest)
         if self.size % 2:
             raise ValueError(f"n must be even, got {n}")
         self.kmax = self.size // 2 - 1
@@ -73,6 +74,7 @@ class Circle:
         self.exactness = count - 1
         self.angles = 2.0 * np.pi / count * np.arange(count)
         self.weights = np.full(count, 1.0 / count)
+        self.n_real = 1
         self.n_coefficients = self.kmax + 1
         self._values = pyfftw.empty_aligned(count, dtype=np.float64)
         self._modes = pyfftw.empty_aligned(count // 2 + 1, dtype=np.complex128)

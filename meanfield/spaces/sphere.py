@@ -67,10 +67,11 @@ class Sphere:
     dim = 3
     name = "sphere"
     coefficient_type = np.complex128
+    largest = 2047
     size_limit = 511
 
     def __init__(self, lmax: int) -> None:
-        self.size = self.kmax = integer("lmax", lmax, low=3, high=2047)
+        self.size = self.kmax = integer("lmax", lmax, low=3, high=self.largest)
         n_lat = (3 * (self.size + 1) + 1) // 2
         self.n_lon = _even_good_size(3 * self.size + 2)
         self.exactness = min(2 * n_lat - 1, self.n_lon - 1)
@@ -79,6 +80,7 @@ class Sphere:
         self.weights = np.repeat(ring_weights, self.n_lon)
         self.orders = np.repeat(np.arange(self.size + 1), self.size + 1 - np.arange(self.size + 1))
         self.degrees = np.concatenate([np.arange(m, self.size + 1) for m in range(self.size + 1)])
+        self.n_real = self.size + 1
         self.n_coefficients = len(self.degrees)
         self._ring_weights = ring_weights * _SQRT_4PI
         self._ring_ones = np.full(n_lat, _SQRT_4PI)
@@ -294,7 +296,4 @@ class SphereTransforms:
 
 
 def _even_good_size(n: int) -> int:
-    size = ducc0.fft.good_size(n, True)
-    while size % 2:
-        size = ducc0.fft.good_size(size + 1, True)
-    return int(size)
+    return 2 * int(ducc0.fft.good_size((n + 1) // 2, True))

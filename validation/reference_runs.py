@@ -1,0 +1,106 @@
+"""Energies and moments of runs that were computed elsewhere by other methods."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import meanfield as mf
+from validation.claims import Claim, main
+
+TABLE = Path(__file__).parent.parent / "tests" / "data" / "reference_values.json"
+TIGHT: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-14}
+
+
+def check(quick: bool) -> list[Claim]:
+    """The three reference problems, and the published table of zonal runs."""
+    return [*_circle(), *_sphere([63] if quick else [63, 95, 127]), *_zonal(), _table()]
+
+
+def _energy(measure: mf.Density, dynamics: mf.SA | mf.USA, t_end: float, **options: Any) -> float:
+    sol = mf.evolve(measure, dynamics, t_end, 1, **options)
+    return float(sol.dataset["energy"][-1]) if sol.status == "finished" else float("nan")
+
+
+def _circle() -> list[Claim]:
+    mu = mf.Density(mf.Circle(256), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]))
+    name, why = "circle, 1 + 0.5 cos θ + 0.3 sin 2θ, β = 4", "rtol 1e-12, spectral in θ"
+    found = [
+        ("E(0)", mf.energy(mu, 4.0), 1.60135670227965),
+        ("USA, E(0.1)", _energy(mu, mf.USA(4.0), 0.1, **TIGHT), 1.81193444481650),
+        ("SA, E(2)", _energy(mu, mf.SA(4.0), 2.0, **TIGHT), 2.04475125675735),
+    ]
+    return [Claim(f"{name}: {n}", "reference", abs(e - r), 1e-12, why) for n, e, r in found]
+
+
+def _sphere(sizes: list[int]) -> list[Claim]:
+    second = [np.sin(2) * np.cos(0.7), np.sin(2) * np.sin(0.7), np.cos(2)]
+    laws = [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher(second, 3.0)]
+    law = mf.Mixture(laws, [0.6, 0.4])
+    claims = []
+    for lmax in sizes:
+        mu = mf.Density(mf.Sphere(lmax), law)
+        found = [
+            ("E(0)", mf.energy(mu, 4.0), 1.454973125679),
+            ("USA, E(0.1)", _energy(mu, mf.USA(4.0), 0.1, tail_tol=1e-4), 2.518173070008),
+            ("SA, E(1.5)", _energy(mu, mf.SA(4.0), 1.5), 2.639776082951),
+        ]
+        claims += [
+            Claim(
+                f"S², two bumps, lmax {lmax}, β = 4: {n}",
+                "reference",
+                abs(e - r),
+                1e-10,
+                "12 decimals",
+            )
+            for n, e, r in found
+        ]
+    return claims
+
+
+def _zonal() -> list[Claim]:
+    claims = []
+    for dim, t_end, energy, moment in [
+        (4, 2.0, 1.04053293760353, 0.49541885475416),
+        (10, 3.0, 1.05513999052319, 0.66385199577700),
+        (50, 4.0, 0.629300714302, 0.614983283177),
+    ]:
+        mu = mf.Density(mf.Zonal(dim, 31), mf.ZonalSeries(dim, [0.8]))
+        sol = mf.evolve(mu, mf.SA(4.0), t_end, 1, **TIGHT)
+        error = max(
+            abs(float(sol.dataset["energy"][-1]) - energy), abs(sol.final.mean()[-1] - moment)
+        )
+        name = f"zonal d = {dim}, 1 + 0.8⟨x,e⟩, SA, β = 4: E and ⟨x,e⟩ at t = {t_end:g}"
+        claims.append(Claim(name, "reference", error, 1e-11, "rtol 1e-12"))
+    return claims
+
+
+def _table() -> Claim:
+    rows = json.loads(TABLE.read_text(encoding="utf-8"))["pde_reference"]
+    worst = 0.0
+    for row in rows:
+        dim, beta, axis = row["d"], float(row["beta"]), np.eye(row["d"])[0]
+        law: mf.ZonalSeries | mf.VonMisesFisher = mf.VonMisesFisher(axis, 1.0)
+        if row["mu0"] == "1+.5cos":
+            law = mf.ZonalSeries(dim, [0.5], axis=axis)
+        dynamics = {"SA": mf.SA, "USA": mf.USA}[row["kind"]](beta)
+        mu = mf.Density(mf.Zonal(dim, 47, axis=axis), law)
+        if row["t"] > 0:
+            mu = mf.evolve(mu, dynamics, row["t"], 1, **TIGHT).final
+        t, mass = mu.space.nodes, mu.space.weights * mu.values
+        pairs = [
+            (mass @ t, row["m1"]),
+            (mass @ (2 * t**2 - 1), row["m2"]),
+            (mf.energy(mu, beta), row["E"]),
+            (mf.dissipation(mu, dynamics), row["dissipation"]),
+        ]
+        worst = max(worst, *(abs(a - float(b)) / max(1.0, abs(float(b))) for a, b in pairs))
+    name = f"{len(rows)} rows: ∫cos θ, ∫cos 2θ, E, dissipation"
+    return Claim(name, "graded Lagrangian quadrature", worst, 1e-9, "the table's digits")
+
+
+if __name__ == "__main__":
+    main(check)
