@@ -247,7 +247,10 @@ def test_wendel_in_closed_form():
         (lambda: theory.critical_noise(mf.USA(1.0, sign=-1), 3), "attractive .* got sign = -1"),
         (lambda: theory.energy_uniform(-1.0, 3), "beta must be a finite number >= 0, got -1"),
         (lambda: theory.energy_uniform(0.0, 1), "dim must be an integer >= 2, got 1"),
-        (lambda: theory.energy_uniform(800.0, 2), "beta must be 0 or from 1e-307 to 709 .* got 800"),
+        (
+            lambda: theory.energy_uniform(800.0, 2),
+            "beta must be 0 or from 1e-307 to 709 .* got 800",
+        ),
         (lambda: theory.energy_dirac(np.nan), "beta must be a finite number >= 0, got nan"),
         (lambda: theory.energy_dirac(1e4), "beta must be 0 or from 1e-307 to 709 .* got 10000"),
         (lambda: theory.orthogonal_tokens(mf.SA(1.0), 1, 1.0), "n must be an integer >= 2, got 1"),

@@ -184,7 +184,6 @@ class CircleTransforms:
         rows = [np.ones(modes), 1j * k * slope]
         if potential is not None:
             rows.append(potential)
-        self._multipliers = np.array(rows, dtype=np.complex128)
         self._divergence = -1j * k / count
         fields = pyfftw.empty_aligned((len(rows), count), dtype=np.float64)
         spectra = pyfftw.zeros_aligned((len(rows), count // 2 + 1), dtype=np.complex128)
@@ -195,8 +194,14 @@ class CircleTransforms:
         self._flux = pyfftw.empty_aligned(count, dtype=np.float64)
         flux_modes = pyfftw.empty_aligned(count // 2 + 1, dtype=np.complex128)
         self._forward = pyfftw.FFTW(self._flux, flux_modes, flags=_PLAN)
-        self._spectra, self._flux_modes = spectra[:, :modes], flux_modes[:modes]
         spectra[:] = 0.0
+        self._flux_modes = flux_modes[:modes]
+        self._modes = spectra[0, :modes]
+        # row by row, since numpy buffers a product that it broadcasts
+        self._filtered = [
+            (factors.astype(np.complex128), spectrum[:modes])
+            for factors, spectrum in zip(rows[1:], spectra[1:], strict=True)
+        ]
         self.values: Array = fields[0]
         self.gradient: Array = fields[1:2]
         self.potential: Array = np.empty(0) if potential is None else fields[2]
@@ -204,7 +209,9 @@ class CircleTransforms:
 
     def evaluate(self, coefficients: Coefficients) -> None:
         """Fill `values`, `gradient` and `potential`."""
-        np.multiply(self._multipliers, coefficients, out=self._spectra)
+        self._modes[:] = coefficients
+        for factors, modes in self._filtered:
+            np.multiply(factors, coefficients, out=modes)
         self._backward.execute()
 
     def weak_divergence(self, out: Coefficients) -> None:

@@ -148,7 +148,7 @@ class Zonal:
         return gauss_gegenbauer(self.dim - 1, bandwidth(radius, self.dim - 1) // 2 + 2)
 
     def exact_size(self, degree: int) -> int:
-        """A size whose quadrature integrates harmonics of this degree exactly; the next smaller may."""
+        """A size (the least, or one more) whose quadrature integrates this degree exactly."""
         return max(3, degree // 3)
 
     def resized(self, size: int) -> Zonal:

@@ -1,0 +1,1 @@
+"""Measured ratios, side by side in one process."""
