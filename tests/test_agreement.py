@@ -102,8 +102,8 @@ def test_velocity_of_quadrature_nodes(kind):
 def test_tokens_follow_the_density(space, law, dynamics, t_end):
     """2,000 tokens: mean and energy within 5 standard errors of the continuum, at every save.
 
-    The standard errors are those of the tokens' own spread (delta method for the energy, whose
-    diagonal adds e^β/(2βn) on average), carried along the flow.
+    The standard errors are those of the tokens' spread at that time (delta method for the energy,
+    whose diagonal adds (E(δ) - E)/n on average).
     """
     n, beta = 2000, dynamics.beta
     density = mf.evolve(mf.Density(space, law), dynamics, t_end, 4)
@@ -113,15 +113,9 @@ def test_tokens_follow_the_density(space, law, dynamics, t_end):
     assert density.status == tokens.status == "finished"
     for mu, cloud in zip(density.measures, tokens.measures, strict=True):
         spread = cloud.points.std(axis=0) / np.sqrt(n)
-        stretch = _stretch(density.measures[0], mu)
-        assert np.all(np.abs(cloud.mean() - mu.mean()) < 5 * stretch * spread)
+        assert np.all(np.abs(cloud.mean() - mu.mean()) < 5 * spread)
         log_g, _ = cloud.log_moment(beta * cloud.points)
         influence = np.exp(log_g) / beta
         bias = (np.exp(beta) / (2 * beta) - mf.energy(mu, beta)) / n
         error = mf.energy(cloud, beta) - mf.energy(mu, beta) - bias
-        assert abs(error) < 5 * stretch * influence.std() / np.sqrt(n)
-
-
-def _stretch(start, mu):
-    """Fluctuations at uniform grow like the fastest mode; here they stay below the peak's growth."""
-    return max(1.0, np.sqrt(mu.values.max() / start.values.max()))
+        assert abs(error) < 5 * influence.std() / np.sqrt(n)

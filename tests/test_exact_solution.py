@@ -1,6 +1,7 @@
 """β = 0: the Möbius orbit of the uniform measure solves the nonlinear equation exactly.
 
-f = ((1-r²)/|x-r e|²)^{d-1} with r' = (1-r²) m/2, m = |∫ x dmu| = (2(d-1)/d) r ₂F₁(1, 1-d/2; 1+d/2; r²).
+f = ((1-r²)/|x-r e|²)^{d-1} with r' = (1-r²) m/2 and
+m = |∫ x dmu| = (2(d-1)/d) r ₂F₁(1, 1-d/2; 1+d/2; r²).
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""A small perturbation of degree k of the uniform density grows at γ_k = ± k(k+d-2) Λ_k/β [/Λ_0]."""
+"""A perturbation of degree k of the uniform density grows at γ_k = ± k(k+d-2) Λ_k/β [/Λ_0]."""
 
 import numpy as np
 import pytest

@@ -48,7 +48,9 @@ def test_refinement_keeps_the_state():
     grown = mf.evolve(mu(16), mf.SA(4.0), 2.0, 5, rtol=1e-11, atol=1e-13, tail_tol=1e-12)
     large = mf.evolve(mu(256), mf.SA(4.0), 2.0, 5, rtol=1e-11, atol=1e-13)
     sizes = grown.dataset["size"].values
-    assert sizes[0] == 16 and sizes[-1] >= 128 and np.all(np.diff(sizes) >= 0)
+    assert sizes[0] == 16
+    assert sizes[-1] >= 128
+    assert np.all(np.diff(sizes) >= 0)
     assert np.allclose(grown.dataset.energy, large.dataset.energy, rtol=0, atol=1e-11)
     points = large.final.space.points
     assert np.max(np.abs(grown.final.at(points) - large.final.values)) < 1e-9
@@ -64,10 +66,15 @@ def test_initial_law_is_resolved_from_the_law_itself():
 
 def test_under_resolved_keeps_what_it_had():
     sol = mf.evolve(mu(64), mf.SA(4.0), 50.0, 100, largest=128)
-    assert sol.status == "under-resolved" and sol.ending is Ending.UNDER_RESOLVED
-    assert "t = " in sol.message and "Circle(128)" in sol.message and "tail_tol" in sol.message
-    assert 0 < sol.t[-1] < 50 and len(sol.t) == len(sol.measures)
-    assert sol.final.tail <= 1e-8 and np.all(np.diff(sol.t) > 0)
+    assert sol.status == "under-resolved"
+    assert sol.ending is Ending.UNDER_RESOLVED
+    assert "t = " in sol.message
+    assert "Circle(128)" in sol.message
+    assert "tail_tol" in sol.message
+    assert 0 < sol.t[-1] < 50
+    assert len(sol.t) == len(sol.measures)
+    assert sol.final.tail <= 1e-8
+    assert np.all(np.diff(sol.t) > 0)
     again = mf.evolve(mu(256), mf.SA(4.0), float(sol.t[-1]), 1)
     assert abs(float(again.dataset.energy[-1] - sol.dataset.energy[-1])) < 1e-8
 
@@ -75,7 +82,8 @@ def test_under_resolved_keeps_what_it_had():
 def test_start_that_no_space_resolves():
     sharp = mf.VonMisesFisher([1.0, 0.0], 100.0)
     sol = mf.evolve(mf.Density(mf.Circle(64), sharp), mf.SA(1.0), 1.0, 1, largest=64)
-    assert sol.status == "under-resolved" and np.array_equal(sol.t, [0.0])
+    assert sol.status == "under-resolved"
+    assert np.array_equal(sol.t, [0.0])
 
 
 def test_failed_step_keeps_what_it_had(monkeypatch):
@@ -87,8 +95,10 @@ def test_failed_step_keeps_what_it_had(monkeypatch):
 
     monkeypatch.setattr(mf.tendency.DensityTendency, "scaled_dissipation", break_after)
     sol = mf.evolve(mu(256), mf.SA(4.0), 2.0, 20)
-    assert sol.status == "failed" and "t = " in sol.message
-    assert 0 < sol.t[-1] < 2 and all(np.isfinite(m.values).all() for m in sol.measures)
+    assert sol.status == "failed"
+    assert "t = " in sol.message
+    assert 0 < sol.t[-1] < 2
+    assert all(np.isfinite(m.values).all() for m in sol.measures)
 
 
 def test_interrupt_keeps_what_it_had(monkeypatch):
@@ -103,13 +113,15 @@ def test_interrupt_keeps_what_it_had(monkeypatch):
     monkeypatch.setattr(mf.tendency.DensityTendency, "scaled_dissipation", interrupt)
     monkeypatch.setattr("meanfield.integrate.run.dissipation", lambda *_, **__: 0.0)
     sol = mf.evolve(mu(256), mf.SA(4.0), 2.0, 20)
-    assert sol.status == "interrupted" and 0 < sol.t[-1] < 2
+    assert sol.status == "interrupted"
+    assert 0 < sol.t[-1] < 2
 
 
 def test_monitors_are_kept():
     sol = mf.evolve(mu(), mf.SA(1.0), 1.0, 2, monitors={"order": lambda m: np.hypot(*m.mean())})
     expected = [np.hypot(*m.mean()) for m in sol.measures]
-    assert np.array_equal(sol.dataset["order"], expected) and expected[-1] > expected[0]
+    assert np.array_equal(sol.dataset["order"], expected)
+    assert expected[-1] > expected[0]
 
 
 def test_particles_stay_on_the_sphere():
@@ -153,8 +165,10 @@ def test_two_tokens_and_the_published_five():
 def test_large_beta_energies_are_in_units_of_its_exponential():
     cloud = mf.Particles([[1.0, 0.0], [0.6, 0.8]])
     sol = mf.evolve(cloud, mf.SA(1000.0), 1.0, 1)
-    assert sol.status == "finished" and sol.dataset.attrs["energy_unit"] == "exp(beta)"
-    assert np.isfinite(sol.dataset.energy).all() and float(sol.dataset.energy[0]) > 0
+    assert sol.status == "finished"
+    assert sol.dataset.attrs["energy_unit"] == "exp(beta)"
+    assert np.isfinite(sol.dataset.energy).all()
+    assert float(sol.dataset.energy[0]) > 0
 
 
 @pytest.mark.parametrize(

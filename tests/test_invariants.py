@@ -65,7 +65,8 @@ def test_balance_on_every_run(space, kind, sign, numbers, beta):
     assert np.max(np.abs(gained - data.work.values)) < 1e-9
     assert np.all(sign * np.diff(data.energy.values) >= 0)
     low, high = mf.theory.energy_uniform(beta, mu.dim), mf.theory.energy_dirac(beta)
-    assert np.all(data.energy.values >= low) and np.all(data.energy.values <= high)
+    assert np.all(data.energy.values >= low)
+    assert np.all(data.energy.values <= high)
 
 
 def test_balance_sees_a_wrong_velocity(monkeypatch):
@@ -101,7 +102,8 @@ def test_repulsion_ends_at_the_uniform_measure():
     sol = mf.evolve(mu, mf.USA(1.0, sign=-1), 60.0, 5)
     assert sol.status == "finished"
     gaps = sol.dataset.energy.values - mf.theory.energy_uniform(1.0, 2)
-    assert gaps[0] > 0.05 and 0 < gaps[-1] < 1e-7
+    assert gaps[0] > 0.05
+    assert 0 < gaps[-1] < 1e-7
     assert sol.final.power[1] < 1e-12
 
 

@@ -90,7 +90,8 @@ def test_map_is_the_density():
 def test_tokens_are_where_they_are():
     points = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
     longitude, latitude = mf.plot.density(mf.Particles(points)).lines[0].get_data()
-    assert np.allclose(latitude, [np.pi / 2, 0, 0]) and np.allclose(longitude[1:], [0, -np.pi / 2])
+    assert np.allclose(latitude, [np.pi / 2, 0, 0])
+    assert np.allclose(longitude[1:], [0, -np.pi / 2])
 
 
 def test_histogram_counts_pairs():
@@ -104,7 +105,8 @@ def test_colours_are_logarithmic_only_where_the_range_is_wide():
     sharp = mf.Density(mf.Sphere(31), mf.VonMisesFisher([0.0, 0.0, 1.0], 10.0))
     assert type(colour_scale([flat])) is Normalize
     scale = colour_scale([flat, sharp])
-    assert isinstance(scale, LogNorm) and scale.vmax == sharp.values.max()
+    assert isinstance(scale, LogNorm)
+    assert scale.vmax == sharp.values.max()
 
 
 def test_refusals(tmp_path):

@@ -1,6 +1,7 @@
 """The velocity where a truncated series would have no digits left, against mpmath.
 
-For f = (1-ε) vMF(κ, e) + ε the moment G is in closed form: G(z) = (1-ε) Λ_0(|z+κe|)/Λ_0(κ) + ε Λ_0(|z|).
+For f = (1-ε) vMF(κ, e) + ε the moment G is in closed form:
+G(z) = (1-ε) Λ_0(|z+κe|)/Λ_0(κ) + ε Λ_0(|z|).
 """
 
 import mpmath
@@ -65,7 +66,7 @@ def test_concentrated_density(space, beta):
 @pytest.mark.parametrize("beta", BETAS)
 @pytest.mark.parametrize("space", [mf.Circle(256), mf.Zonal(3, 95), mf.Zonal(10, 95)], ids=str)
 def test_right_hand_side_has_the_same_velocity(space, beta):
-    """The right-hand side switches to positive sums by itself: flux / f is X at every grid point."""
+    """The right-hand side switches to positive sums by itself: flux / f is X on the grid."""
     mu = mf.Density(space, law(space.dim))
     rate = mf.tendency.tendency(mu, mf.SA(float(beta)))
     rate(rate.initial_state, np.empty_like(rate.initial_state))
@@ -85,7 +86,7 @@ def test_right_hand_side_has_the_same_velocity(space, beta):
 
 
 def test_series_alone_would_fail():
-    """The trap itself: without positive sums the velocity at the far side is wrong by its own size."""
+    """The trap: without positive sums the velocity at the far side is wrong by its own size."""
     mu = mf.Density(mf.Circle(256), mf.VonMisesFisher([1.0, 0.0], 50.0))
     beta, x = 25.0, mf.geometry.circle_points([3.0])
     k = np.arange(mu.space.kmax + 1)
@@ -151,4 +152,5 @@ def test_extreme_beta_in_extreme_dimension():
     assert sol.final.mean()[-1] > mu.mean()[-1] > 0
     assert np.isfinite(sol.final.values).all()
     rates = mf.theory.growth_rates(mf.SA(1e4), 1024, 3)
-    assert np.all(np.isfinite(rates)) and rates[1] > 0
+    assert np.all(np.isfinite(rates))
+    assert rates[1] > 0

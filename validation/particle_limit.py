@@ -1,4 +1,4 @@
-"""2,000 sampled tokens follow the density: mean and energy in standard errors, over several seeds."""
+"""2,000 sampled tokens follow the density: mean and energy in standard errors."""
 
 from __future__ import annotations
 

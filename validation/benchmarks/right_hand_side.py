@@ -1,7 +1,8 @@
 """One right-hand side over the bare transforms that it can't do without, at β = 4.
 
-`python -m validation.benchmarks.right_hand_side`: medians over interleaved repeats, the ratio first;
-the same library, kind of plan and number of threads on either side. Writes results/right_hand_side.json.
+`python -m validation.benchmarks.right_hand_side`: medians over interleaved repeats, the ratio
+first; the same library, kind of plan and number of threads on either side. Writes
+results/right_hand_side.json.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ GOALS = {("circle", 256): 3.0, ("circle", 1024): 2.0, ("sphere", 63): 1.15, ("sp
 
 
 def bare_circle(n: int, inverse: int) -> Callable[[], None]:
-    """So many inverse and one forward real transform of 3n/2 points, each with a plan of its own."""
+    """So many inverse and one forward real transform of 3n/2 points, each with its plan."""
     count = 3 * n // 2
     plans = []
     for _ in range(inverse):
