@@ -72,6 +72,17 @@ class DensityTendency:
         """The spectral tail of a real vector."""
         return spectral_tail(self.space.power(self._coefficients(state)))
 
+    def scale(self, state: Array) -> Array:
+        """‖f_{<=k}‖ / sqrt(n), f_{<=k} the part of f up to the entry's degree k, n entries.
+
+        What a tolerance for each entry is relative to: a concentrated density has coefficients
+        that grow with the degree, by many powers of ten where d is large, and so do their
+        rounding errors; low degrees have neither.
+        """
+        space = self.space
+        norms = np.sqrt(np.cumsum(space.power(self._coefficients(state)))[space.degrees])
+        return np.repeat(norms, len(state) // len(norms)) / np.sqrt(len(state))
+
     def _coefficients(self, state: Array) -> NDArray[Any]:
         return state.view(self.space.coefficient_type)
 
@@ -146,6 +157,10 @@ class ParticleTendency:
         """The particles of a vector, put back on the sphere."""
         points = state.reshape(self._shape)
         return Particles(points / np.linalg.norm(points, axis=1, keepdims=True), self._weights)
+
+    def scale(self, state: Array) -> Array:
+        """1 for each coordinate, what a tolerance is relative to."""
+        return np.ones_like(state)
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""

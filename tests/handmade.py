@@ -1,9 +1,10 @@
-"""Runs made by hand, with random numbers that need all their bits."""
+"""Runs made by hand: with random numbers that need all their bits, and of bumps to look at."""
 
 import numpy as np
 import xarray as xr
 
 import meanfield as mf
+from meanfield.geometry import sphere_points
 
 AXIS = np.array([0.48, -0.6, 0.64])
 SPACES = {
@@ -60,3 +61,59 @@ def particles(count=3):
 def same_bits(a, b):
     a, b = np.asarray(a), np.asarray(b)
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+POLE = sphere_points([1.2], [-0.8])[0]
+
+
+def bump(dim, kappa):
+    if dim == 3:
+        other = mf.VonMisesFisher(sphere_points([2.0], [1.5])[0], kappa)
+        return mf.Mixture([mf.VonMisesFisher(POLE, kappa), other], [0.7, 0.3])
+    return mf.VonMisesFisher(np.eye(dim)[-1], kappa)
+
+
+SERIES = {
+    "circle": lambda kappa: mf.Density(mf.Circle(128), bump(2, kappa)),
+    "sphere": lambda kappa: mf.Density(mf.Sphere(47), bump(3, kappa)),
+    "zonal": lambda kappa: mf.Density(mf.Zonal(10, 47), bump(10, kappa)),
+    "tokens d=2": lambda kappa: sample(bump(2, kappa)),
+    "tokens d=3": lambda kappa: sample(bump(3, kappa)),
+    "tokens d=10": lambda kappa: sample(bump(10, kappa)),
+}
+DENSITIES = "circle", "sphere", "zonal"
+PROJECTIONS = {"circle": "polar", "sphere": "mollweide", "zonal": "rectilinear"} | {
+    "tokens d=2": "polar",
+    "tokens d=3": "mollweide",
+    "tokens d=10": "rectilinear",
+}
+
+
+def sample(law):
+    return mf.Particles.sample(law, 200, np.random.default_rng(5))
+
+
+def run(measures, dynamics=None, **changes):
+    """A run through these measures, with its numbers."""
+    dynamics = dynamics or mf.SA(4.0)
+    t = np.arange(len(measures)) / 4
+    rows = {
+        "energy": [mf.energy(measure, dynamics.beta, scaled=True) for measure in measures],
+        "dissipation": [mf.dissipation(m, dynamics, scaled=True) for m in measures],
+    }
+    scaled = dynamics.beta > 700
+    unit = 1.0 if scaled else np.exp(dynamics.beta)
+    columns = {name: ("t", unit * np.array(row)) for name, row in rows.items()}
+    if isinstance(measures[0], mf.Density):
+        columns["tail"] = "t", [measure.tail for measure in measures]
+        columns["size"] = "t", [measure.space.size for measure in measures]
+    attributes = {"energy_unit": "exp(beta)" if scaled else "1", "tail_tol": 1e-8}
+    given = {
+        "t": t,
+        "measures": measures,
+        "dynamics": dynamics,
+        "ending": mf.Ending.FINISHED,
+        "message": "finished",
+        "dataset": xr.Dataset(columns, coords={"t": t}, attrs=attributes),
+    }
+    return mf.Solution(**given | changes)

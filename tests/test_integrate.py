@@ -189,6 +189,7 @@ def test_large_beta_energies_are_in_units_of_its_exponential():
         ({"dynamics": mf.SA(1.0, noise=0.1)}, "noise must be 0"),
         ({"monitors": {"energy": abs}}, "monitors"),
         ({"monitors": {"mine": 3}}, "monitors"),
+        ({"monitors": {"points": abs}}, "monitors"),
     ],
     ids=str,
 )

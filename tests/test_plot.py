@@ -1,119 +1,157 @@
-"""Figures show what the numbers say."""
+"""Pictures of one measure show the numbers that they claim to show; files and arguments."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.colors import LogNorm, Normalize
+from handmade import POLE, PROJECTIONS, SERIES, bump, run
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 
 import meanfield as mf
-from meanfield.plot.panels import colour_scale
+from meanfield.geometry import circle_angles, circle_points, sphere_angles, sphere_points
 
 
-def run(space, law, t_end=1.0):
-    return mf.evolve(mf.Density(space, law), mf.SA(4.0), t_end, 8)
-
-
-RUNS = {
-    "circle": lambda: run(mf.Circle(32), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])),
-    "sphere": lambda: run(mf.Sphere(15), mf.VonMisesFisher([0.0, 0.6, 0.8], 2.0), 0.3),
-    "zonal": lambda: run(mf.Zonal(10, 31), mf.ZonalSeries(10, [0.8]), 3.0),
-    "tokens": lambda: mf.evolve(
-        mf.Particles.sample(mf.Uniform(5), 30, np.random.default_rng(0)), mf.SA(4.0), 1.0, 4
-    ),
-}
-
-
-@pytest.fixture(scope="module", params=RUNS, ids=str)
-def sol(request):
-    return RUNS[request.param]()
-
-
-def test_energy_curve_is_the_dataset(sol):
-    ax = mf.plot.energy(sol)
-    curve, low, high = ax.lines
-    assert np.array_equal(curve.get_xdata(), sol.t)
-    assert np.array_equal(curve.get_ydata(), sol.dataset["energy"])
-    dim = sol.final.dim
-    assert low.get_ydata()[0] == pytest.approx(mf.theory.energy_uniform(4.0, dim), rel=1e-12)
-    assert high.get_ydata()[0] == pytest.approx(mf.theory.energy_dirac(4.0), rel=1e-12)
-    # the bounds are in sight, and the energy between them
-    bottom, top = ax.get_ylim()
-    assert bottom < low.get_ydata()[0] < curve.get_ydata().min()
-    assert curve.get_ydata().max() < high.get_ydata()[0] < top
-
-
-def test_figure_has_first_and_last_time(sol):
-    figure = mf.plot.solution(sol, times=3)
-    titles = [ax.get_title() for ax in figure.axes]
-    shown = [title for title in titles if title.startswith("t = ")]
-    assert shown[0] == "t = 0"
-    assert shown[-1] == f"t = {sol.t[-1]:.4g}"
-    assert 2 <= len(shown) <= 3
-
-
-def test_resolution_curve_is_the_dataset(sol):
-    ax = mf.plot.resolution(sol)
-    name = "tail" if "tail" in sol.dataset else "dissipation"
-    shown = ax.lines[0].get_ydata()
-    assert np.array_equal(shown, np.maximum(sol.dataset[name].values, 1e-17))
-
-
-def test_saved_figure_is_a_picture(sol, tmp_path):
-    for suffix, start in ((".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")):
-        path = tmp_path / f"run{suffix}"
-        mf.plot.save(mf.plot.solution(sol), path)
-        assert path.read_bytes().startswith(start)
-
-
-def test_polar_curve_is_the_density():
-    mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]))
-    ax = mf.plot.density(mu)
-    theta, f = ax.lines[0].get_data()
-    expected = 1 + 0.5 * np.cos(theta) + 0.3 * np.sin(2 * theta)
-    assert np.max(np.abs(f - expected)) < 1e-13
-
-
-def test_profile_is_the_density():
-    mu = mf.Density(mf.Zonal(6, 15), mf.ZonalSeries(6, [0.8]))
-    theta, f = mf.plot.density(mu).lines[0].get_data()
-    assert np.max(np.abs(f - (1 + 0.8 * np.cos(theta)))) < 1e-13
+def curve(ax):
+    return next(line for line in ax.lines if line.get_color() == "#0072b2")
 
 
 def test_map_is_the_density():
-    mu = mf.Density(mf.Sphere(15), mf.VonMisesFisher([0.0, 0.6, 0.8], 2.0))
-    mesh = mf.plot.density(mu).collections[0]
-    longitude, latitude = (mesh.get_coordinates()[..., i].ravel() for i in (0, 1))
-    points = mf.geometry.sphere_points(np.pi / 2 - latitude, longitude)
-    assert np.max(np.abs(np.asarray(mesh.get_array()).ravel() - mu.at(points))) < 1e-12
+    """Each pixel inside the rim has f at the place that matplotlib's own projection gives it."""
+    mu = SERIES["sphere"](5.0)
+    ax = mf.plot.density(mu)
+    (image,) = ax.findobj(AxesImage)
+    values = np.asarray(image.get_array())
+    rows, columns = values.shape
+    left, right, bottom, top = image.get_extent()
+    x = left + (right - left) * (np.arange(columns) + 0.5) / columns
+    y = bottom + (top - bottom) * (np.arange(rows) + 0.5) / rows
+    x, y = (grid.ravel() for grid in np.meshgrid(x, y))
+    inside = (x / right) ** 2 + (y / top) ** 2 < 0.999
+    longitude, latitude = ax.transProjection.inverted().transform(np.column_stack([x, y])).T
+    expected = mu.at(sphere_points(np.pi / 2 - latitude, longitude))[inside]
+    assert inside.mean() > 0.77
+    assert np.ptp(expected) > 1
+    assert np.max(np.abs(values.ravel()[inside] - expected)) < 1e-10
+
+
+def test_map_is_drawn_where_the_axes_say():
+    """The brightest spot of the rendered picture is the centre of the larger bump."""
+    ax = mf.plot.density(SERIES["sphere"](30.0))
+    canvas = ax.figure.canvas
+    canvas.draw()
+    light = np.asarray(canvas.buffer_rgba())[..., :3].sum(axis=-1).astype(float)
+    box = ax.get_window_extent()
+    row, column = np.indices(light.shape)
+    places = np.stack([column + 0.5, light.shape[0] - row - 0.5], axis=-1)
+    rim = (places - [(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2]) / [box.width, box.height]
+    light[np.sum(rim**2, axis=-1) > 0.24] = 0.0
+    brightest = places[light >= np.sort(light, axis=None)[-50]].mean(axis=0)
+    colatitude, longitude = sphere_angles(POLE[None])
+    expected = ax.transData.transform((longitude[0] - 2 * np.pi, np.pi / 2 - colatitude[0]))
+    assert np.hypot(*(brightest - expected)) < 6.0
+
+
+@pytest.mark.parametrize("kappa", [2.0, 300.0])
+def test_curve_around_the_circle_is_the_density(kappa):
+    mu = mf.Density(mf.Circle(512), bump(2, kappa))
+    angles, height = curve(mf.plot.density(mu)).get_data()
+    values = mu.at(circle_points(angles))
+    highest = mu.values.max()
+    if kappa < 100:
+        assert height == pytest.approx(values / highest)
+    else:
+        lifted = np.log(np.maximum(values, 0.1) / 0.1) / np.log(highest / 0.1)
+        assert height == pytest.approx(lifted, abs=1e-12)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 10, 200])
+def test_profile_is_the_law_of_the_polar_angle(dim):
+    axis = np.eye(dim)[0]
+    mu = mf.Density(mf.Zonal(dim, 63, axis), mf.VonMisesFisher(axis, 5.0))
+    angles, law = curve(mf.plot.density(mu)).get_data()
+    assert np.trapezoid(law, angles) == pytest.approx(1.0, abs=1e-4)
+    assert np.trapezoid(law * np.cos(angles), angles) == pytest.approx(mu.mean()[0], abs=1e-4)
 
 
 def test_tokens_are_where_they_are():
-    points = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
-    longitude, latitude = mf.plot.density(mf.Particles(points)).lines[0].get_data()
-    assert np.allclose(latitude, [np.pi / 2, 0, 0])
-    assert np.allclose(longitude[1:], [0, -np.pi / 2])
+    cloud = SERIES["tokens d=3"](2.0)
+    (dots,) = mf.plot.density(cloud).findobj(PathCollection)
+    longitude, latitude = dots.get_offsets().T
+    drawn = sphere_points(np.pi / 2 - latitude, longitude)
+    assert np.max(np.abs(drawn - cloud.points)) < 1e-14
+    cloud = SERIES["tokens d=2"](2.0)
+    (dots,) = mf.plot.density(cloud).findobj(PathCollection)
+    assert np.array_equal(dots.get_offsets()[:, 0], circle_angles(cloud.points))
 
 
-def test_histogram_counts_pairs():
-    cloud = mf.Particles.sample(mf.Uniform(8), 20, np.random.default_rng(0))
-    bars = mf.plot.density(cloud).patches
-    assert sum(bar.get_height() for bar in bars) == 20 * 19 / 2
+def test_tokens_beside_the_circle_bear_their_histogram():
+    cloud = mf.Particles(circle_points([0.05, 0.06, 3.0]), [1.0, 1.0, 2.0])
+    bars = [bar for bar in mf.plot.density(cloud).patches if bar.get_height() > 0]
+    assert [round(bar.get_x() / (2 * np.pi / 90)) for bar in bars] == [0, 42]
+    assert bars[0].get_height() == bars[1].get_height() == 1.0
 
 
-def test_colours_are_logarithmic_only_where_the_range_is_wide():
-    flat = mf.Density(mf.Sphere(7), mf.Uniform(3))
-    sharp = mf.Density(mf.Sphere(31), mf.VonMisesFisher([0.0, 0.0, 1.0], 10.0))
-    assert type(colour_scale([flat])) is Normalize
-    scale = colour_scale([flat, sharp])
-    assert isinstance(scale, LogNorm)
-    assert scale.vmax == sharp.values.max()
+def test_tokens_in_many_dimensions_are_seen_from_their_principal_axes():
+    """Two tight clusters span the plane that is seen: their distances stay."""
+    rng = np.random.default_rng(2)
+    turn, _ = np.linalg.qr(rng.normal(size=(10, 10)))
+    angles = np.concatenate([rng.normal(0.0, 1e-3, 50), rng.normal(1.0, 1e-3, 50)])
+    cloud = mf.Particles(circle_points(angles) @ turn[:2])
+    (dots,) = mf.plot.density(cloud).findobj(PathCollection)
+    seen = np.asarray(dots.get_offsets())
+    assert seen @ seen.T == pytest.approx(cloud.points @ cloud.points.T)
 
 
-def test_refusals(tmp_path):
-    sol = RUNS["circle"]()
-    with pytest.raises(ValueError, match=r"path must end in .png, .pdf, .svg, got .*run.xyz"):
-        mf.plot.save(mf.plot.solution(sol), tmp_path / "run.xyz")
-    with pytest.raises(ValueError, match="times must be an integer >= 1"):
-        mf.plot.solution(sol, times=0)
-    with pytest.raises(ValueError, match="ax must have projection 'polar'"):
-        mf.plot.density(sol.final, Figure().add_subplot())
+@pytest.mark.parametrize("kind", SERIES)
+def test_draws_into_given_axes(kind):
+    ax = Figure().add_subplot(projection=PROJECTIONS[kind])
+    assert mf.plot.density(SERIES[kind](1.0), ax) is ax
+    other = Figure().add_subplot(projection="hammer")
+    with pytest.raises(ValueError, match=f"ax must have projection '{PROJECTIONS[kind]}' for"):
+        mf.plot.density(SERIES[kind](1.0), other)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("SVG", b"<?xml")]
+)
+def test_save(suffix, start, tmp_path):
+    path = tmp_path / f"figure.{suffix}"
+    mf.plot.save(mf.plot.density(SERIES["circle"](1.0)).figure, path)
+    assert path.read_bytes().startswith(start)
+
+
+def test_arguments_are_checked(tmp_path):
+    sol = run([SERIES["circle"](1.0)])
+    tokens = run([SERIES["tokens d=2"](1.0)])
+    for message, call in {
+        "times must be an integer >= 1 and <= 12, got 0": lambda: mf.plot.solution(sol, 0),
+        "times must be an integer >= 1 and <= 12, got 2.5": lambda: mf.plot.solution(sol, 2.5),
+        "sol must be a Solution, got 'run.nc'": lambda: mf.plot.solution("run.nc"),
+        "sol must be a Solution, got None": lambda: mf.plot.energy(None),
+        "measure must be a Density or Particles, got Solution": lambda: mf.plot.density(sol),
+        "ax must be matplotlib Axes, got 3": lambda: mf.plot.energy(sol, 3),
+        "sol must hold densities and their tail": lambda: mf.plot.resolution(tokens),
+        "path must end in .png, .pdf, .svg, got 'run.bmp'": lambda: mf.plot.save(
+            Figure(), "run.bmp"
+        ),
+        "got 'run'": lambda: mf.plot.save(Figure(), "run"),
+        "figure must be a matplotlib Figure, got Solution": lambda: mf.plot.save(sol, "run.png"),
+    }.items():
+        with pytest.raises(ValueError, match=re.escape(message)):
+            call()
+    with pytest.raises(OSError, match="No such file or directory"):
+        mf.plot.save(Figure(), tmp_path / "no" / "run.png")
+
+
+def test_no_window_and_no_matplotlib_until_asked():
+    script = (
+        "import sys, meanfield as mf; assert 'matplotlib' not in sys.modules; mf.plot;"
+        "assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    here = Path(mf.__file__).parents[1]
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=here)

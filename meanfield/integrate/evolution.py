@@ -47,7 +47,8 @@ def evolve(
         (0, t_end]; t = 0 and t_end are always saved.
     rtol, atol : float
         Relative and absolute tolerance of a time step, for each coefficient or coordinate. For
-        densities `atol` is relative to the L² norm of f, and shared by the coefficients.
+        densities `atol` is relative to the L² norm of f up to the coefficient's degree, and
+        shared by the coefficients.
     tail_tol : float
         A density whose spectral tail exceeds this is refined: the step is taken back and the
         space doubled. Values below about 1e-14 are lost in rounding.
@@ -162,8 +163,12 @@ def _largest(measure: AnyMeasure, largest: int | None) -> int:
     return integer("largest", largest, low=size)
 
 
+# names that a result file needs for times and measures
+_RESERVED = ("t", "coefficients", "points", "weights")
+
+
 def _checked_monitors(monitors: Monitors | None) -> Monitors:
     for name, monitor in (monitors or {}).items():
-        if name in VARIABLES or name == "t" or not callable(monitor):
+        if name in {*VARIABLES, *_RESERVED} or not callable(monitor):
             raise ValueError(f"monitors must map new names to callables, got {name!r}: {monitor!r}")
     return monitors or {}

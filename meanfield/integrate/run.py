@@ -102,9 +102,7 @@ class Run:
 
     def _solver(self, t_bound: float) -> Any:
         atol = np.full_like(self.state, self.options.atol)
-        if isinstance(self.tendency, DensityTendency):
-            # relative to the density's L² norm, and shared by its coefficients
-            atol[:-1] *= np.linalg.norm(self.state[:-1]) / np.sqrt(len(atol) - 1)
+        atol[:-1] *= self.tendency.scale(self.state[:-1])
         return DOP853(
             self._rate,
             self.t,

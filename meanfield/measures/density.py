@@ -146,8 +146,8 @@ class Density:
         return spectral_tail(self.power)
 
     def mass(self) -> float:
-        """∫ f dσ."""
-        return float(self.coefficients[0].real)
+        """∫ f dσ, by quadrature of the values."""
+        return float(self.space.weights @ self.values)
 
     def mean(self) -> Array:
         """∫ x f dσ, shape (d,)."""

@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.figure import Figure, SubFigure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from meanfield.arguments import integer
-from meanfield.harmonics import eigenvalues, scaled_eigenvalues
 from meanfield.measures import Density
-from meanfield.plot.panels import COLOUR, MAP, colour_scale, density, projection
+from meanfield.plot.curves import check, dissipation, energy, resolution
+from meanfield.plot.panels import (
+    NORMAL,
+    ORANGE,
+    SMALL,
+    colour_bar,
+    draw,
+    look,
+    new_figure,
+    projection,
+)
 from meanfield.solution import Solution
 
 Array = NDArray[np.float64]
 
 SUFFIXES = (".png", ".pdf", ".svg")
-_ORANGE = "#d55e00"
+_MOST_PANELS = 12
+_LETTERS = "abcdefghijkl"
 
 
 def solution(sol: Solution, times: int = 4) -> Figure:
-    """The measure at several times, over the energy with its bounds and the resolution.
+    """mu_t at several times, and over t the energy between E(σ) and E(δ), dissipation, tail.
 
     Parameters
     ----------
     sol : Solution
     times : int
-        Number of measures, from the first to the last, at about equal steps of energy; >= 1.
+        Number of panels, 1 to 12, at saved times from the first to the last at about equal steps
+        of energy; all saved times if there are fewer.
 
     Returns
     -------
@@ -39,7 +50,7 @@ def solution(sol: Solution, times: int = 4) -> Figure:
     Raises
     ------
     ValueError
-        If `times` is out of range.
+        If `sol` is no solution or `times` is out of range.
 
     Examples
     --------
@@ -48,138 +59,106 @@ def solution(sol: Solution, times: int = 4) -> Figure:
     >>> len(solution(mf.evolve(mu, mf.SA(1.0), 1.0), times=3).axes)
     6
     """
-    chosen = _instants(sol, integer("times", times, low=1, high=12))
-    figure = Figure(figsize=(2.6 * max(len(chosen), 3), 5.4), layout="constrained")
-    height = 0.8 if projection(sol.final) == "mollweide" else 1.0
-    rows = np.asarray(figure.subfigures(2, 1, height_ratios=[height, 1.15]))
-    upper, lower = rows.ravel()
-    _draw_measures(upper, sol, chosen)
-    left, right = lower.subplots(1, 2, width_ratios=[3, 2])
-    energy(sol, left)
-    for index in chosen:
-        left.axvline(sol.t[index], color="0.8", linewidth=0.8, zorder=0)
-    resolution(sol, right)
+    check(sol)
+    chosen = _instants(sol, integer("times", times, low=1, high=_MOST_PANELS))
+    kind = projection(sol.final)
+    columns = _columns(len(chosen), kind)
+    rows = -(-len(chosen) // columns)
+    height = {"mollweide": 3.3 / columns, "polar": 7.0 / columns}.get(kind, 1.7) + 0.25
+    figure = new_figure(7.2, rows * height + 2.2)
+    parts: Any = figure.subfigures(2, 1, height_ratios=[rows * height, 2.0])
+    upper, lower = parts
+    _draw_measures(upper, sol, chosen, rows, columns)
+    with_tail = "tail" in sol.dataset
+    axes = lower.subplots(1, 3 if with_tail else 2, width_ratios=[5, 3, 3] if with_tail else [5, 3])
+    _mark(energy(sol, axes[0]), sol, chosen)
+    dissipation(sol, axes[1])
+    if with_tail:
+        resolution(sol, axes[2])
+    colour = "black" if sol.status == "finished" else ORANGE
+    name, dynamics = sol.status, sol.dynamics
+    repulsive = ", repulsive" if dynamics.sign < 0 else ""
+    title = f"{dynamics.name}, β = {dynamics.beta:g}{repulsive}: {name} at t = {sol.t[-1]:.4g}"
+    figure.suptitle(title, fontsize=NORMAL + 1, color=colour)
     return figure
 
 
-def _draw_measures(figure: SubFigure, sol: Solution, chosen: list[int]) -> None:
-    kind = projection(sol.final)
-    axes = figure.subplots(1, len(chosen), subplot_kw={"projection": kind}, squeeze=False)[0]
-    densities = [mu for mu in (sol.measures[i] for i in chosen) if isinstance(mu, Density)]
-    norm = colour_scale(densities) if densities and kind == "mollweide" else None
-    for ax, index in zip(axes, chosen, strict=True):
-        density(sol.measures[index], ax, norm=norm)
-        ax.set_title(f"t = {sol.t[index]:.4g}", fontsize=10)
-    if norm is not None:
-        bar = figure.colorbar(ScalarMappable(norm, MAP), ax=list(axes), shrink=0.6, pad=0.01)
-        bar.set_label("density f")
-    elif kind is None and densities:
-        axes[0].set_ylabel("density f")
+def _columns(panels: int, kind: str) -> int:
+    if kind == "mollweide":
+        return panels if panels <= 3 else -(-panels // 2) if panels <= 6 else 4
+    return min(panels, 4)
 
 
-def energy(sol: Solution, ax: Axes | None = None) -> Axes:
-    """The interaction energy over t between its bounds E(σ) and E(δ) (Proposition 3.4).
+def _draw_measures(parent: Any, sol: Solution, chosen: list[int], rows: int, columns: int) -> None:
+    kind, shared = projection(sol.final), look([sol.measures[i] for i in chosen])
+    axes = parent.subplots(rows, columns, subplot_kw={"projection": kind}, squeeze=False).ravel()
+    for ax in axes[len(chosen) :]:
+        ax.remove()
+    for number, index in enumerate(chosen):
+        ax = axes[number]
+        draw(sol.measures[index], ax, shared)
+        ax.set_title(f"({_LETTERS[number]})  t = {sol.t[index]:.4g}", fontsize=NORMAL, pad=4)
+        if number % columns:
+            ax.set_ylabel("")
+            ax.tick_params(axis="y", labelleft=False)
+    if kind == "mollweide" and isinstance(sol.final, Density):
+        colour_bar(parent, list(axes[: len(chosen)]), shared.scale, "right")
 
-    Parameters
-    ----------
-    sol : Solution
-    ax : matplotlib Axes, optional
-        Made on a new figure if omitted.
 
-    Returns
-    -------
-    matplotlib Axes
-    """
-    if ax is None:
-        ax = Figure(layout="constrained").add_subplot()
-    low, high = _bounds(sol)
-    values = sol.dataset["energy"].values
-    ax.plot(sol.t, values, color=COLOUR, linewidth=1.8, marker="o", ms=2.5)
-    place = sol.t[0] + 0.01 * (sol.t[-1] - sol.t[0])
-    for level, name, side in ((low, "E(σ)", "top"), (high, "E(δ)", "bottom")):
-        ax.axhline(level, color="0.35", linestyle="--", linewidth=0.9)
+def _mark(ax: Axes, sol: Solution, chosen: list[int]) -> None:
+    """Mark the panels' times on the energy."""
+    values, (bottom, top) = sol.dataset["energy"].values, ax.get_ylim()
+    ax.plot(sol.t[chosen], values[chosen], "o", color=ORANGE, markersize=4, clip_on=False, zorder=5)
+    for number, index in enumerate(chosen):
+        below = values[index] > (bottom + top) / 2
         ax.annotate(
-            f"{name} = {level:.4g}",
-            (place, level),
-            xytext=(0, 2 if side == "bottom" else -2),
+            _LETTERS[number],
+            (sol.t[index], values[index]),
+            xytext=(5 if index == 0 else 0, -5 if below else 5),
             textcoords="offset points",
-            va=side,
-            fontsize=8,
-            color="0.25",
+            ha="left" if index == 0 else "center",
+            va="top" if below else "bottom",
+            fontsize=SMALL,
+            color=ORANGE,
         )
-    margin = 0.1 * (high - low)
-    ax.set_ylim(low - margin, high + margin)
-    unit = "" if sol.dataset.attrs.get("energy_unit", "1") == "1" else " (units of e^β)"
-    ax.set_xlabel("t")
-    ax.set_ylabel(f"energy E{unit}")
-    ax.set_title(f"{sol.dynamics.name}, β = {sol.dynamics.beta:g}, {sol.status}", fontsize=10)
-    return ax
 
 
-def resolution(sol: Solution, ax: Axes | None = None) -> Axes:
-    """The spectral tail over t and the size of the space; for tokens the dissipation.
+def _instants(sol: Solution, times: int) -> list[int]:
+    """Saves at about equal steps of the energy's way, first and last among them, all different."""
+    count = len(sol.t)
+    times = min(times, count)
+    way = np.append(0.0, np.cumsum(np.abs(np.diff(sol.dataset["energy"].values))))
+    if not way[-1] > 0.0:
+        way = sol.t - sol.t[0]
+    if times == 1:
+        return [count - 1]
+    levels = np.linspace(0.0, way[-1], times)[:-1]
+    chosen = [int(np.argmin(np.abs(way - level))) for level in levels] + [count - 1]
+    for number in range(times):
+        # as many saves must be left over as there are panels to come
+        least = chosen[number - 1] + 1 if number else 0
+        chosen[number] = min(max(chosen[number], least), count - times + number)
+    return chosen
+
+
+def save(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure as PNG, PDF or SVG, by the suffix of the path.
 
     Parameters
     ----------
-    sol : Solution
-    ax : matplotlib Axes, optional
-        Made on a new figure if omitted.
-
-    Returns
-    -------
-    matplotlib Axes
-    """
-    if ax is None:
-        ax = Figure(layout="constrained").add_subplot()
-    ax.set_xlabel("t")
-    ax.set_yscale("log")
-    if "tail" not in sol.dataset:
-        ax.plot(sol.t, np.maximum(sol.dataset["dissipation"].values, 1e-300), color=COLOUR)
-        ax.set_ylabel("dissipation")
-        return ax
-    ax.plot(sol.t, np.maximum(sol.dataset["tail"].values, 1e-17), color=COLOUR, marker="o", ms=2.5)
-    tolerance = sol.dataset.attrs.get("tail_tol")
-    if tolerance is not None:
-        ax.axhline(tolerance, color="0.35", linestyle="--", linewidth=0.9)
-    ax.set_ylabel("spectral tail", color=COLOUR)
-    sizes = ax.twinx()
-    sizes.step(sol.t, sol.dataset["size"].values, where="post", color=_ORANGE, linewidth=1.4)
-    sizes.set_ylim(0, None)
-    sizes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-    final = sol.final
-    name = final.space.name if isinstance(final, Density) else ""
-    symbol = {"circle": "n", "sphere": "lmax", "zonal": "kmax"}[name]
-    sizes.set_ylabel(symbol, color=_ORANGE)
-    ax.set_title(f"resolution: tail and {symbol}", fontsize=10)
-    return ax
-
-
-def save(figure: Figure, path: str | Path) -> None:
-    """Write a figure as PNG, PDF or SVG, by the suffix of the path.
+    figure : matplotlib Figure
+    path : str or path-like
+        Ending in .png, .pdf or .svg.
 
     Raises
     ------
     ValueError
-        If the suffix is another.
+        If `figure` is no figure, or the suffix is another.
+    OSError
+        If it can't be written there.
     """
-    path = Path(path)
-    if path.suffix not in SUFFIXES:
-        raise ValueError(f"path must end in {', '.join(SUFFIXES)}, got {path}")
-    figure.savefig(path, dpi=160)
-
-
-def _bounds(sol: Solution) -> tuple[float, float]:
-    beta, dim = sol.dynamics.beta, sol.final.dim
-    if beta == 0.0:
-        return 0.0, 0.5
-    if sol.dataset.attrs.get("energy_unit", "1") != "1":
-        return float(scaled_eigenvalues(beta, dim, 0)[0]) / (2 * beta), 1 / (2 * beta)
-    return float(eigenvalues(beta, dim, 0)[0]) / (2 * beta), float(np.exp(beta)) / (2 * beta)
-
-
-def _instants(sol: Solution, times: int) -> list[int]:
-    """First and last save, and saves between at about equal steps of energy."""
-    values = sol.dataset["energy"].values
-    levels = np.linspace(values[0], values[-1], times)
-    nearest = {int(np.argmin(np.abs(values - level))) for level in levels}
-    return sorted(nearest | {0, len(values) - 1} if times > 1 else {len(values) - 1})
+    if not isinstance(figure, Figure):
+        raise ValueError(f"figure must be a matplotlib Figure, got {figure!r}")
+    if not isinstance(path, (str, os.PathLike)) or Path(path).suffix.lower() not in SUFFIXES:
+        raise ValueError(f"path must end in {', '.join(SUFFIXES)}, got {str(path)!r}")
+    figure.savefig(path, dpi=200)

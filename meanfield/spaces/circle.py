@@ -75,6 +75,7 @@ class Circle:
         self.angles = 2.0 * np.pi / count * np.arange(count)
         self.weights = np.full(count, 1.0 / count)
         self.n_real = 1
+        self.degrees = np.arange(self.kmax + 1)
         self.n_coefficients = self.kmax + 1
         self._values = pyfftw.empty_aligned(count, dtype=np.float64)
         self._modes = pyfftw.empty_aligned(count // 2 + 1, dtype=np.complex128)

@@ -77,6 +77,7 @@ class Zonal:
         count = (3 * (self.kmax + 1) + 1) // 2
         self.exactness = 2 * count - 1
         self.n_real = self.kmax + 1
+        self.degrees = np.arange(self.kmax + 1)
         self.n_coefficients = self.kmax + 1
         self._norms = np.sqrt(multiplicities(self.dim, self.kmax))
         self.nodes, self.weights = gauss_gegenbauer(self.dim, count)

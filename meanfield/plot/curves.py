@@ -1,0 +1,209 @@
+"""Numbers of a run over t: energy between its bounds, dissipation, spectral tail."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator, NullFormatter
+from numpy.typing import NDArray
+
+from meanfield.harmonics import eigenvalues, scaled_eigenvalues
+from meanfield.measures import Density
+from meanfield.plot.panels import BLUE, GREY, NORMAL, SMALL, new_figure
+from meanfield.solution import Solution
+
+Array = NDArray[np.float64]
+
+_SIZE_NAMES = {"circle": "n", "sphere": "lmax", "zonal": "kmax"}
+# an energy that moves less than this part of the way between its bounds hides the far one
+_VISIBLE = 0.08
+# and one that moves less than this part of itself stands still but for rounding
+_STILL = 1e-12
+# a stretch of t shorter than this part of the axis has no room for the name of a size
+_ROOM = 0.2
+
+
+def energy(sol: Solution, ax: Axes | None = None) -> Axes:
+    """E_β(mu_t) over t (3.5) between E(σ) = Λ_0/(2β) and E(δ) = e^β/(2β) (Proposition 3.4).
+
+    Where the energy moves little, a bound that is far away is named at the edge only.
+
+    Parameters
+    ----------
+    sol : Solution
+    ax : matplotlib Axes, optional
+        Made on a new figure if omitted.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If `sol` is no solution, or `ax` no Axes.
+    """
+    ax = _panel(sol, ax, "energy E")
+    values, limits = sol.dataset["energy"].values, bounds(sol)
+    _curve(ax, sol, values)
+    low, high = float(values.min()), float(values.max())
+    span, whole = high - low, limits[1] - limits[0]
+    is_still = span <= _STILL * abs(high)
+    reach = span if span < _VISIBLE * whole and not is_still else 1.01 * whole
+    low = limits[0] if low - limits[0] <= reach else low
+    high = limits[1] if limits[1] - high <= reach else high
+    margin = 0.14 * (high - low)
+    ax.set_ylim(low - margin, high + margin)
+    rising = sol.dynamics.sign > 0
+    for level, name, top in ((limits[0], "σ", False), (limits[1], "δ", True)):
+        ax.axhline(level, color=GREY, linestyle="--", linewidth=0.8)
+        hidden = level > high or level < low
+        arrow = (" ↑" if top else " ↓") if hidden else ""
+        edge = (high + margin if top else low - margin) if hidden else level
+        above = top != hidden
+        ax.annotate(
+            f"E({name}) = {level:.4g}{arrow}",
+            (0.02 if rising == top else 0.98, edge),
+            xycoords=ax.get_yaxis_transform(),
+            xytext=(0, 2 if above else -2),
+            textcoords="offset points",
+            ha="left" if rising == top else "right",
+            va="bottom" if above else "top",
+            fontsize=SMALL,
+            color="0.3",
+        )
+    return ax
+
+
+def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
+    """|dE/dt| = ∫ |X|² G(βx) dmu (SA, (3.6)) or ∫ |X|² dmu (USA, Lemma 3.7) over t.
+
+    Parameters
+    ----------
+    sol : Solution
+    ax : matplotlib Axes, optional
+        Made on a new figure if omitted.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If `sol` is no solution, or `ax` no Axes.
+    """
+    ax = _panel(sol, ax, "dissipation |dE/dt|")
+    values = sol.dataset["dissipation"].values
+    _curve(ax, sol, values)
+    if values.max() > 30.0 * values.min() > 0.0:
+        ax.set_yscale("log")
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        ax.set_ylim(0.0, 1.1 * values.max() or 1.0)
+    return ax
+
+
+def resolution(sol: Solution, ax: Axes | None = None) -> Axes:
+    """The spectral tail of a density over t, its tolerance, and the size of the space.
+
+    Parameters
+    ----------
+    sol : Solution
+        Of a density.
+    ax : matplotlib Axes, optional
+        Made on a new figure if omitted.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If `sol` is no solution of densities, or `ax` no Axes.
+    """
+    ax = _panel(sol, ax, "spectral tail")
+    if not isinstance(sol.final, Density) or "tail" not in sol.dataset:
+        raise ValueError(f"sol must hold densities and their tail, got {sol!r}")
+    values = sol.dataset["tail"].values
+    _curve(ax, sol, np.where(values > 0.0, values, np.nan))
+    ax.set_yscale("log")
+    if "tail_tol" in sol.dataset.attrs:
+        _tolerance(ax, float(sol.dataset.attrs["tail_tol"]), values)
+    _sizes(sol, ax, f"{_SIZE_NAMES[sol.final.space.name]} = ")
+    return ax
+
+
+def _tolerance(ax: Axes, tolerance: float, values: Array) -> None:
+    lowest = min(float(values[values > 0.0].min(initial=np.inf)), 0.1 * tolerance)
+    # above it there is room for its name and those of the sizes
+    ax.set_ylim(0.5 * lowest, tolerance * (tolerance / lowest) ** 0.3)
+    ax.axhline(tolerance, color=GREY, linestyle="--", linewidth=0.8)
+    name = ax.text(0.02, tolerance, "tolerance", fontsize=SMALL, color="0.3", va="bottom")
+    name.set_transform(ax.get_yaxis_transform())
+
+
+def _sizes(sol: Solution, ax: Axes, name: str) -> None:
+    """Bands of t, in turn white and grey, in which the space had one size."""
+    sizes, length = sol.dataset["size"].values, sol.t[-1] - sol.t[0]
+    starts = np.flatnonzero(np.append(True, np.diff(sizes) != 0))
+    ends = np.append(sol.t[starts[1:]], sol.t[-1])
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        first = sol.t[start]
+        if number % 2:
+            ax.axvspan(first, end, color="0.93", linewidth=0.0, zorder=0)
+        if end - first >= _ROOM * length:
+            label, name = f"{name}{sizes[start]}", ""
+            ax.text(
+                (first + end) / 2,
+                0.97,
+                label,
+                transform=ax.get_xaxis_transform(),
+                ha="center",
+                va="top",
+                fontsize=SMALL,
+                color="0.3",
+            )
+
+
+def check(sol: Solution) -> None:
+    """Refuse what is no solution."""
+    if not isinstance(sol, Solution):
+        raise ValueError(f"sol must be a Solution, got {sol!r}")
+
+
+def _curve(ax: Axes, sol: Solution, values: Array) -> None:
+    ax.plot(sol.t, values, "-" if len(sol.t) > 1 else "o", color=BLUE, linewidth=1.4)
+
+
+def _panel(sol: Solution, ax: Axes | None, title: str) -> Axes:
+    check(sol)
+    if ax is None:
+        ax = new_figure(3.4, 2.4).add_subplot()
+    elif not isinstance(ax, Axes):
+        raise ValueError(f"ax must be matplotlib Axes, got {ax!r}")
+    unit = " / exp(β)" if _is_scaled(sol) and title != "spectral tail" else ""
+    ax.set_title(title + unit, fontsize=NORMAL, loc="left", pad=4)
+    ax.set_xlabel("time t", fontsize=NORMAL)
+    ax.tick_params(labelsize=SMALL)
+    ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    ax.yaxis.get_offset_text().set_fontsize(SMALL)
+    ax.spines[["top", "right"]].set_visible(False)
+    if len(sol.t) > 1:
+        ax.set_xlim(sol.t[0], sol.t[-1])
+    return ax
+
+
+def _is_scaled(sol: Solution) -> bool:
+    return bool(sol.dataset.attrs.get("energy_unit", "1") != "1")
+
+
+def bounds(sol: Solution) -> tuple[float, float]:
+    """E(σ) and E(δ) in the unit of the solution's energy; 0 and 1/2 at β = 0."""
+    beta, dim = sol.dynamics.beta, sol.final.dim
+    if beta == 0.0:
+        return 0.0, 0.5
+    if _is_scaled(sol):
+        return float(scaled_eigenvalues(beta, dim, 0)[0]) / (2 * beta), 1 / (2 * beta)
+    return float(eigenvalues(beta, dim, 0)[0]) / (2 * beta), float(np.exp(beta)) / (2 * beta)

@@ -1,0 +1,182 @@
+"""Pictures of runs: panels, marks, curves and bounds are those of the run, and legible."""
+
+import re
+
+import numpy as np
+import pytest
+from handmade import DENSITIES, PROJECTIONS, SERIES, bump, run
+from matplotlib.colors import LogNorm
+from matplotlib.image import AxesImage
+
+import meanfield as mf
+
+KAPPAS = 0.5, 2.0, 5.0, 30.0
+
+
+@pytest.fixture(scope="module", params=SERIES)
+def drawn(request):
+    sol = run([SERIES[request.param](kappa) for kappa in KAPPAS])
+    figure = mf.plot.solution(sol, times=3)
+    figure.canvas.draw()
+    return request.param, sol, figure
+
+
+def panels(figure):
+    return [ax for ax in figure.axes if re.match(r"\([a-l]\)", ax.get_title())]
+
+
+def curve(ax, color="#0072b2"):
+    return next(line for line in ax.lines if line.get_color() == color)
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def test_panels_at_saved_times_from_first_to_last(drawn):
+    kind, sol, figure = drawn
+    axes = panels(figure)
+    times = [float(ax.get_title().split("=")[1]) for ax in axes]
+    assert [ax.name for ax in axes] == 3 * [PROJECTIONS[kind]]
+    assert times[0] == sol.t[0]
+    assert times[-1] == sol.t[-1]
+    assert times[1] in sol.t[1:-1]
+    bars = kind == "sphere"
+    assert len(figure.axes) == 3 + bars + (3 if kind in DENSITIES else 2)
+
+
+def test_no_two_texts_overlap(drawn):
+    _, _, figure = drawn
+    boxes = []
+    for ax in figure.axes:
+        (x0, x1), (y0, y1) = sorted(ax.get_xlim()), sorted(ax.get_ylim())
+        shown = [ax.title, ax._left_title, ax.xaxis.label, ax.yaxis.label, *ax.texts]
+        for ticks, low, high in (
+            (ax.xaxis.get_major_ticks(), x0, x1),
+            (ax.yaxis.get_major_ticks(), y0, y1),
+        ):
+            shown += [tick.label1 for tick in ticks if low <= tick.get_loc() <= high]
+        boxes += [
+            (text.get_text(), text.get_window_extent())
+            for text in shown
+            if text.get_visible() and text.get_text().strip()
+        ]
+    assert len(boxes) > 20
+    for number, (name, box) in enumerate(boxes):
+        for other, other_box in boxes[:number]:
+            overlap = min(box.x1, other_box.x1) - max(box.x0, other_box.x0)
+            overlap = min(overlap, min(box.y1, other_box.y1) - max(box.y0, other_box.y0))
+            assert overlap < 2.0, (name, other)
+
+
+def test_every_text_lies_on_the_figure(drawn):
+    _, _, figure = drawn
+    width, height = figure.canvas.get_width_height()
+    for ax in figure.axes:
+        for text in (*ax.texts, ax.title, ax.xaxis.label, ax.yaxis.label):
+            if text.get_visible() and text.get_text():
+                box = text.get_window_extent()
+                assert -1 < box.x0 < box.x1 < width + 1
+                assert -1 < box.y0 < box.y1 < height + 1
+
+
+def test_marks_on_the_energy_are_the_panels(drawn):
+    _, sol, figure = drawn
+    ax = next(ax for ax in figure.axes if ax.get_title(loc="left") == "energy E")
+    marks = curve(ax, "#d55e00")
+    assert [f"{t:.4g}" for t in marks.get_xdata()] == [
+        ax.get_title().split("= ")[1] for ax in panels(figure)
+    ]
+    assert set(marks.get_ydata()) <= set(sol.dataset.energy.values)
+    assert {"a", "b", "c"} <= set(texts(ax))
+
+
+@pytest.mark.parametrize(
+    ("energies", "times", "expected"),
+    [
+        ([0, 1, 2, 3, 4, 5, 6], 3, [0, 3, 6]),
+        ([0, 0, 0, 0, 1, 2, 2], 3, [0, 4, 6]),
+        ([0, 9, 9, 9, 9, 9, 9], 4, [0, 1, 2, 6]),
+        ([9, 9, 9, 9, 9, 9, 0], 4, [0, 1, 5, 6]),
+        ([5, 4, 3, 2, 1, 0, 0], 2, [0, 6]),
+        ([0, 2, 0, 2, 0, 2, 0], 3, [0, 3, 6]),
+        ([1, 1, 1, 1, 1, 1, 1], 3, [0, 3, 6]),
+        ([0, 1, 2, 3, 4, 5, 6], 1, [6]),
+        ([0, 1, 2, 3, 4, 5, 6], 12, [0, 1, 2, 3, 4, 5, 6]),
+    ],
+)
+def test_times_are_at_equal_steps_of_energy(energies, times, expected):
+    sol = run(7 * [SERIES["circle"](1.0)])
+    sol.dataset["energy"] = "t", np.array(energies, float)
+    shown = [float(ax.get_title().split("=")[1]) for ax in panels(mf.plot.solution(sol, times))]
+    assert shown == list(sol.t[expected])
+
+
+@pytest.mark.parametrize("kind", SERIES)
+def test_a_run_that_saved_once(kind):
+    figure = mf.plot.solution(run([SERIES[kind](2.0)], ending="under-resolved"))
+    figure.canvas.draw()
+    assert len(panels(figure)) == 1
+    assert figure.get_suptitle() == "SA, β = 4: under-resolved at t = 0"
+
+
+def test_one_scale_for_all_panels():
+    figure = mf.plot.solution(run([SERIES["sphere"](kappa) for kappa in KAPPAS]))
+    norms = {image.norm for ax in panels(figure) for image in ax.findobj(AxesImage)}
+    assert len(norms) == 1
+    assert isinstance(next(iter(norms)), LogNorm)
+    highest = max(SERIES["sphere"](kappa).values.max() for kappa in KAPPAS)
+    assert next(iter(norms)).vmax == highest > 20
+    bar = next(ax for ax in figure.axes if ax.get_ylabel() == "density f")
+    assert bar.get_ylim() == pytest.approx((0.1, highest))
+
+
+def test_curves_are_the_dataset():
+    sol = run([SERIES["zonal"](kappa) for kappa in KAPPAS], mf.USA(2.0))
+    for draw, name in (
+        (mf.plot.energy, "energy"),
+        (mf.plot.dissipation, "dissipation"),
+        (mf.plot.resolution, "tail"),
+    ):
+        x, y = curve(draw(sol)).get_data()
+        assert np.array_equal(x, sol.t)
+        assert np.array_equal(y, sol.dataset[name])
+
+
+@pytest.mark.parametrize("beta", [0.0, 1e-6, 4.0, 600.0, 5000.0])
+@pytest.mark.parametrize("kind", ["circle", "tokens d=10"])
+def test_bounds_of_the_energy(beta, kind):
+    sol = run([SERIES[kind](kappa) for kappa in (0.1, 30.0)], mf.SA(beta))
+    ax = mf.plot.energy(sol)
+    dim = sol.final.dim
+    if beta < 700:
+        expected = mf.theory.energy_uniform(beta, dim), mf.theory.energy_dirac(beta)
+    else:
+        log_uniform = mf.theory.log_eigenvalues(beta, dim, 0)[0] - beta
+        expected = np.exp(log_uniform) / (2 * beta), 1 / (2 * beta)
+    lines = [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == "--"]
+    assert lines == pytest.approx(expected, rel=1e-12)
+    values = sol.dataset.energy.values
+    assert expected[0] * (1 - 1e-12) <= values.min() < values.max() <= expected[1] * (1 + 1e-12)
+    for name, level in zip("σδ", expected, strict=True):
+        assert any(text.startswith(f"E({name}) = {level:.4g}") for text in texts(ax))
+    assert ("exp(β)" in ax.get_title(loc="left")) == (beta > 700)
+
+
+def test_a_bound_far_away_is_named_at_the_edge():
+    ax = mf.plot.energy(run([SERIES["zonal"](kappa) for kappa in (0.5, 1.0)]))
+    assert ax.get_ylim()[1] < 0.1 * mf.theory.energy_dirac(4.0)
+    assert "E(δ) = 6.825 ↑" in texts(ax)
+    assert "E(σ) = 0.2656" in texts(ax)
+    ax = mf.plot.energy(run([SERIES["zonal"](kappa) for kappa in (0.5, 50.0)]))
+    assert ax.get_ylim()[1] > mf.theory.energy_dirac(4.0)
+    assert "E(δ) = 6.825" in texts(ax)
+
+
+def test_resolution_names_tolerance_and_sizes():
+    space = mf.Circle(128), mf.Circle(128), mf.Circle(256), mf.Circle(256)
+    pairs = zip(space, (2.0, 4.0, 8.0, 16.0), strict=True)
+    ax = mf.plot.resolution(run([mf.Density(s, bump(2, kappa)) for s, kappa in pairs]))
+    dashed = [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == "--"]
+    assert dashed == [1e-8]
+    assert texts(ax) == ["tolerance", "n = 128", "256"]
