@@ -81,7 +81,7 @@ class DensityTendency:
         """
         space = self.space
         norms = np.sqrt(np.cumsum(space.power(self._coefficients(state)))[space.degrees])
-        return np.repeat(norms, len(state) // len(norms)) / np.sqrt(len(state))
+        return np.asarray(np.repeat(norms, len(state) // len(norms)) / np.sqrt(len(state)))
 
     def _coefficients(self, state: Array) -> NDArray[Any]:
         return state.view(self.space.coefficient_type)
