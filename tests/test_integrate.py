@@ -124,6 +124,17 @@ def test_monitors_are_kept():
     assert expected[-1] > expected[0]
 
 
+def test_monitor_that_is_no_number_ends_the_run():
+    def late(measure):
+        return np.nan if np.hypot(*measure.mean()) > 0.3 else 1.0
+
+    sol = mf.evolve(mu(), mf.SA(1.0), 4.0, 8, monitors={"late": late})
+    assert sol.status == "failed"
+    assert "late is nan" in sol.message
+    assert np.isfinite(sol.dataset["late"][:-1]).all()
+    assert 0 < sol.t[-1] < 4
+
+
 def test_particles_stay_on_the_sphere():
     cloud = mf.Particles.sample(mf.Uniform(5), 50, np.random.default_rng(0))
     sol = mf.evolve(cloud, mf.SA(2.0), 3.0, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -167,10 +168,18 @@ class Run:
     def save_once(self) -> None:
         """Save the present state unless it is saved already."""
         if not self.rows or self.rows[-1]["t"] < self.t:
-            self.save()
+            # the run ends for a reason of its own, which a monitor's must not replace
+            with suppress(Stop):
+                self.save()
 
     def save(self) -> None:
-        """Keep the measure and its numbers at the present time."""
+        """Keep the measure and its numbers at the present time.
+
+        Raises
+        ------
+        Stop
+            If one of the numbers is not finite; it is kept all the same.
+        """
         measure, beta = self.measure(), self.dynamics.beta
         unit = float(np.exp(beta)) if beta <= LARGEST_UNSCALED else 1.0
         row = {
@@ -190,6 +199,12 @@ class Run:
         row |= {name: float(monitor(measure)) for name, monitor in self.options.monitors.items()}
         self.measures.append(measure)
         self.rows.append(row)
+        for name, value in row.items():
+            if not np.isfinite(value):
+                reason = f"{name} is {value}"
+                raise Stop(
+                    Ending.FAILED, f"failed at t = {self.t:.6g}: {reason}; is its monitor right?"
+                )
 
     def dataset(self) -> xr.Dataset:
         """What was saved, as variables over t."""
