@@ -375,6 +375,19 @@ def test_values_that_over_or_underflow():
         assert harmonics.log_eigenvalues(1.0, 3, 400)[400] == pytest.approx(-2280.876398773366)
 
 
+@pytest.mark.parametrize(("beta", "dim"), [(1e4, 10**6), (1e4, 2 * 10**5), (2e4, 10**6)])
+def test_factor_beyond_double_precision_of_a_value_within(beta, dim):
+    """Λ_0 ~ e^{β²/2d} is moderate though e^β is not: no factor on the way may overflow."""
+    assert beta > 709.0 * 8
+    with mpmath.workdps(40):
+        expected = mpmath.hyp0f1(mpmath.mpf(dim) / 2, mpmath.mpf(beta) ** 2 / 4)
+    value = harmonics.eigenvalues(beta, dim, 0)[0]
+    # exponents of size β cancel, each with a rounding error of its own
+    assert abs(value / float(expected) - 1.0) < EPS * beta
+    log_value = harmonics.log_eigenvalues(beta, dim, 0)[0]
+    assert abs(log_value - float(mpmath.log(expected))) < EPS * beta
+
+
 def test_smallest_beta():
     """At the least positive number of double precision the multipliers are those of the limit."""
     assert harmonics.eigenvalues(5e-324, 3, 2).tolist() == [1.0, 0.0, 0.0]

@@ -155,8 +155,8 @@ def eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     if beta < _AS_GOOD_AS_ZERO:
         return np.asarray(np.eye(1, kmax + 1)[0])
     mantissas, exponents = _binary_eigenvalues(beta, dim, kmax)
-    # e^β in eight factors interleaved with the exponent, lest either overflow on its own
-    pieces = 8
+    # e^β in factors below e^500 interleaved with the exponent, lest either overflow on its own
+    pieces = 8 + int(beta / 500.0)
     share = exponents // pieces
     with np.errstate(over="ignore", under="ignore"):
         values = np.ldexp(mantissas, exponents - pieces * share)
