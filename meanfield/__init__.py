@@ -20,7 +20,7 @@ from meanfield.laws import (
     VonMisesFisher,
     ZonalSeries,
 )
-from meanfield.measures import Density, Particles
+from meanfield.measures import Density, FlowMap, Particles
 from meanfield.solution import Ending, Solution, load
 from meanfield.spaces import Circle, Sphere, Zonal
 
@@ -35,6 +35,7 @@ __all__ = [
     "Circle",
     "Density",
     "Ending",
+    "FlowMap",
     "FourierSeries",
     "Mixture",
     "Particles",

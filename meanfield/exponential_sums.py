@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.harmonics import bandwidth, gauss_gegenbauer
+
 Array = NDArray[np.float64]
 
 _BLOCK = 1 << 21
@@ -67,6 +69,39 @@ def log_moment(sources: Array, masses: Array, z: Array) -> tuple[Array, Array]:
         mean[part] /= total[:, None]
         log_g[part] = largest + np.log(total)
     return log_g, mean
+
+
+def latitude_log_moment(
+    axis: Array, cosines: Array, sines: Array, masses: Array, z: Array
+) -> tuple[Array, Array]:
+    """log G(z) and ∇ log G(z) of masses spread evenly over circles of latitude about an axis.
+
+    The integral over each latitude is a Gauss sum over u = <y', z'>, where y' and z' are the
+    directions of y and z across the axis; the sum then lives in two dimensions.
+
+    Parameters
+    ----------
+    axis : ndarray, shape (d,)
+    cosines, sines : ndarray, shape (m,)
+        Of the polar angle of each latitude.
+    masses : ndarray, shape (m,)
+    z : ndarray, shape (n, d)
+    """
+    along = z @ axis
+    across = z - np.outer(along, axis)
+    radius = np.linalg.norm(across, axis=1)
+    u, share = _latitude_rule(axis.size, float(radius.max()))
+    sources = np.column_stack([np.repeat(cosines, len(u)), np.outer(sines, u).ravel()])
+    spread = np.outer(masses, share).ravel()
+    log_g, reduced = log_moment(sources, spread, np.column_stack([along, radius]))
+    direction = across / np.where(radius > 0.0, radius, 1.0)[:, None]
+    return log_g, np.outer(reduced[:, 0], axis) + reduced[:, 1:] * direction
+
+
+def _latitude_rule(dim: int, radius: float) -> tuple[Array, Array]:
+    if dim == 2:
+        return np.array([-1.0, 1.0]), np.array([0.5, 0.5])
+    return gauss_gegenbauer(dim - 1, bandwidth(radius, dim - 1) // 2 + 2)
 
 
 def moment(log_g: Array, mean: Array) -> tuple[Array, Array]:

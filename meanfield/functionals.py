@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from meanfield.arguments import number
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import SA, Dynamics
 from meanfield.harmonics import scaled_eigenvalues
-from meanfield.measures import AnyMeasure, Density
-from meanfield.tendency import tendency
+from meanfield.measures import AnyMeasure, Density, FlowMap
+from meanfield.tendency import FlowTendency, tendency
 
 
 def energy(measure: AnyMeasure, beta: float, *, scaled: bool = False) -> float:
     """E_β(mu) = 1/(2β) ∬ e^{β<x,y>} dmu dmu (3.5); at β = 0 its limit |∫ x dmu|²/2 without 1/(2β).
 
-    For densities E = 1/(2β) Σ_k Λ_k |mu_k|², for particles the double sum.
+    For densities E = 1/(2β) Σ_k Λ_k |mu_k|², for flow maps and particles the double sum.
 
     Parameters
     ----------
-    measure : Density or Particles
+    measure : Density, FlowMap or Particles
     beta : float
         Inverse temperature β >= 0.
     scaled : bool
@@ -42,6 +42,9 @@ def energy(measure: AnyMeasure, beta: float, *, scaled: bool = False) -> float:
     beta = number("beta", beta, low=0)
     if beta == 0.0:
         return 0.5 * float(np.sum(measure.mean() ** 2))
+    if isinstance(measure, FlowMap):
+        rate = FlowTendency(measure, SA(beta))
+        return _unscaled("energy", rate.scaled_energy(rate.initial_state), beta, scaled)
     if isinstance(measure, Density):
         power = measure.power
         double_integral = float(scaled_eigenvalues(beta, measure.dim, len(power) - 1) @ power)
@@ -56,7 +59,7 @@ def dissipation(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False
 
     Parameters
     ----------
-    measure : Density or Particles
+    measure : Density, FlowMap or Particles
     dynamics : SA or USA
     scaled : bool
         Whether to return e^{-β} times it, which overflows for no β.

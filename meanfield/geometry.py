@@ -53,6 +53,18 @@ def circle_angles(points: Array) -> Array:
     return np.where(angles < 0.0, angles + 2.0 * np.pi, angles) % (2.0 * np.pi)
 
 
+def polar_angles(points: Array, axis: Array) -> Array:
+    """Angle in [0, π] of each point (n, d) from a unit vector, right to rounding at both poles.
+
+    Examples
+    --------
+    >>> float(polar_angles(np.array([[1e-20, 0.0, 1.0]]), np.array([0.0, 0.0, 1.0]))[0])
+    1e-20
+    """
+    along = points @ axis
+    return np.asarray(np.arctan2(np.linalg.norm(points - np.outer(along, axis), axis=1), along))
+
+
 def sphere_points(colatitudes: ArrayLike, longitudes: ArrayLike) -> Array:
     """Points (n, 3) on S^2 at colatitude θ (from the north pole) and longitude φ, in radians.
 

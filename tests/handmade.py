@@ -20,7 +20,7 @@ def solution(measures, dynamics=None, **changes):
     numbers = {"energy": np.sqrt(1 + t), "dissipation": np.exp(-t), "mass": np.ones(len(t))}
     columns = {name: ("t", column, {"long_name": name}) for name, column in numbers.items()}
     if all(isinstance(measure, mf.Density) for measure in measures):
-        about = {"long_name": "size of the space in use (n, lmax or kmax)"}
+        about = {"long_name": "size of the space in use (n, lmax or kmax), or number of nodes"}
         columns["size"] = "t", [measure.space.size for measure in measures], about
     attributes = {"energy_unit": "1", "rtol": 1e-9, "tail_tol": 0.1}
     given = {

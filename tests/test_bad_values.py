@@ -124,7 +124,7 @@ CALLS = {
     ),
     "a law": (
         lambda: mf.evolve(mf.Uniform(2), mf.SA(1.0), 1.0),
-        "measure must be a Density or Parti",
+        "measure must be a Density, FlowMap or Parti",
     ),
     "no dynamics": (lambda: mf.evolve(UNIFORM, "SA", 1.0), "dynamics must be SA or USA, got 'SA'"),
     "n odd": (lambda: mf.Circle(17), "n must be even, got 17"),

@@ -7,12 +7,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, number, real_array
 from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.integrate.flow_run import FlowRun
+from meanfield.integrate.hand_over import handed_over
 from meanfield.integrate.progress import ProgressBar
-from meanfield.integrate.run import VARIABLES, Monitors, Options, Run, Stop
-from meanfield.measures import AnyMeasure, Density, Particles
+from meanfield.integrate.records import VARIABLES, Monitors, Stop
+from meanfield.integrate.run import DensityRun, Options, Run
+from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
 from meanfield.solution import Ending, Solution
 
 Array = NDArray[np.float64]
+
+
+ON_UNRESOLVED = ("stop", "flow-map")
+_MOST_NODES = 200_000
 
 
 def evolve(
@@ -25,6 +32,8 @@ def evolve(
     atol: float = 1e-12,
     tail_tol: float = 1e-8,
     largest: int | None = None,
+    cluster_radius: float = 1e-8,
+    on_unresolved: str = "stop",
     monitors: Monitors | None = None,
     progress: bool = False,
     case: str = "",
@@ -37,7 +46,7 @@ def evolve(
 
     Parameters
     ----------
-    measure : Density or Particles
+    measure : Density, FlowMap or Particles
         The measure at t = 0.
     dynamics : SA or USA
     t_end : float
@@ -48,14 +57,20 @@ def evolve(
     rtol, atol : float
         Relative and absolute tolerance of a time step, for each coefficient or coordinate. For
         densities `atol` is relative to the L² norm of f up to the coefficient's degree, and
-        shared by the coefficients.
+        shared by the coefficients. Flow maps have a tolerance of their own instead, their `tol`.
     tail_tol : float
         A density whose spectral tail exceeds this is refined: the step is taken back and the
         space doubled. Values below about 1e-14 are lost in rounding.
     largest : int, optional
         Largest size (n, lmax or kmax) of the space; default 16384 on the circle, 511 on S^2,
         1023 for zonal densities. A density that outgrows it ends the run as 'under-resolved',
-        with its last resolved state.
+        with its last resolved state, unless `on_unresolved` says otherwise. For flow maps the
+        largest number of nodes, default 200000.
+    cluster_radius : float
+        Radius in radians at which a cluster of a flow map is held as an atom; 0 for never.
+    on_unresolved : {'stop', 'flow-map'}
+        What to do with a density that its largest space does not resolve: 'flow-map' goes on
+        with a `FlowMap` of the same law to `t_end`, in the same solution.
     monitors : mapping of str to callable, optional
         Further numbers of a measure, computed at every save.
     progress : bool
@@ -83,16 +98,20 @@ def evolve(
     """
     _check_start(measure, dynamics)
     times = _save_times(t_end, save_at)
+    if on_unresolved not in ON_UNRESOLVED:
+        raise ValueError(f"on_unresolved must be one of {ON_UNRESOLVED}, got {on_unresolved!r}")
     options = Options(
         rtol=number("rtol", rtol, low=3e-14, high=1e-2),
         atol=number("atol", atol, above=0),
         tail_tol=number("tail_tol", tail_tol, low=1e-15, high=1e-2),
         largest=_largest(measure, largest),
+        most_nodes=_most_nodes(measure, largest),
+        cluster_radius=number("cluster_radius", cluster_radius, low=0, high=1e-2),
         monitors=_checked_monitors(monitors),
     )
-    run = Run(measure, dynamics, options)
-    ending, message = _drive(run, times, progress)
-    dataset = run.dataset()
+    run = _run(measure, dynamics, options)
+    run, ending, message = _drive(run, times, progress, on_unresolved)
+    dataset = run.records.dataset()
     dataset.attrs |= {
         "rtol": options.rtol,
         "atol": options.atol,
@@ -101,38 +120,56 @@ def evolve(
     }
     return Solution(
         t=dataset.t.values,
-        measures=run.measures,
+        measures=run.records.measures,
         dynamics=dynamics,
         ending=ending,
         message=message,
         dataset=dataset,
         case=case,
+        history=run.history() if isinstance(run, FlowRun) else None,
     )
 
 
-def _drive(run: Run, times: Array, progress: bool) -> tuple[Ending, str]:
-    """Advance from save to save; how the run ended, and the sentence that says so."""
+def _run(measure: AnyMeasure, dynamics: Dynamics, options: Options) -> Run:
+    if isinstance(measure, Density):
+        return DensityRun(measure, dynamics, options)
+    if isinstance(measure, FlowMap):
+        return FlowRun(measure, dynamics, options)
+    return Run(measure, dynamics, options)
+
+
+def _drive(run: Run, times: Array, progress: bool, on_unresolved: str) -> tuple[Run, Ending, str]:
+    """Advance from save to save; the last run, how it ended, and the sentence that says so."""
     try:
         with ProgressBar(float(times[-1]), progress) as bar:
-            run.start()
-            for time in times[1:]:
-                run.advance(float(time), bar.report)
-                run.save()
+            try:
+                _advance(run, times, bar)
+            except Stop as stop:
+                if stop.ending != Ending.UNDER_RESOLVED or on_unresolved != "flow-map":
+                    raise
+                run = handed_over(run, bar.report)
+                _advance(run, times, bar)
     except Stop as stop:
         run.save_once()
-        return stop.ending, str(stop)
+        return run, stop.ending, str(stop)
     except KeyboardInterrupt:
         run.save_once()
-        return (
-            Ending.INTERRUPTED,
-            f"interrupted at t = {run.t:g}: what was computed so far is kept",
-        )
-    return Ending.FINISHED, f"finished at t = {run.t:g} after {run.steps} steps"
+        message = f"interrupted at t = {run.t:g}: what was computed so far is kept"
+        return run, Ending.INTERRUPTED, message
+    return run, *run.finished()
+
+
+def _advance(run: Run, times: Array, bar: ProgressBar) -> None:
+    if not run.records.measures:
+        run.start()
+    for time in times[times > max(run.t, run.records.last_time)]:
+        run.advance(float(time), bar.report)
+        run.save()
 
 
 def _check_start(measure: AnyMeasure, dynamics: Dynamics) -> None:
-    if not isinstance(measure, (Density, Particles)):
-        raise ValueError(f"measure must be a Density or Particles, got {measure!r}")
+    if not isinstance(measure, (Density, FlowMap, Particles)):
+        raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")
     if not isinstance(dynamics, (SA, USA)):
         raise ValueError(f"dynamics must be SA or USA, got {dynamics!r}")
     if dynamics.noise > 0.0:
@@ -155,12 +192,18 @@ def _save_times(t_end: float, save_at: int | ArrayLike | None) -> Array:
 
 
 def _largest(measure: AnyMeasure, largest: int | None) -> int:
-    if isinstance(measure, Particles):
+    if not isinstance(measure, Density):
         return 0
     size = measure.space.size
     if largest is None:
         return max(size, measure.space.size_limit)
     return integer("largest", largest, low=size)
+
+
+def _most_nodes(measure: AnyMeasure, largest: int | None) -> int:
+    if not isinstance(measure, FlowMap) or largest is None:
+        return _MOST_NODES
+    return integer("largest", largest, low=len(measure.angles))
 
 
 # names that a result file needs for times and measures

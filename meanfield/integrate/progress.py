@@ -6,7 +6,6 @@ from types import TracebackType
 
 from tqdm import tqdm
 
-from meanfield.functionals import energy
 from meanfield.integrate.run import Run
 from meanfield.measures import Density
 
@@ -46,7 +45,7 @@ class ProgressBar:
         self._last = now
         measure, beta = run.measure(), run.dynamics.beta
         where = measure.space if isinstance(measure, Density) else measure
-        share = 2.0 * (beta or 1.0) * energy(measure, beta, scaled=True)
+        share = 2.0 * (beta or 1.0) * run.scaled_energy()
         bar.set_postfix_str(f"E/E(δ) = {share:.4f}, {where}", refresh=False)
         bar.n = run.t
         bar.refresh()

@@ -6,7 +6,9 @@ All densities are with respect to σ, the uniform probability measure.
 from meanfield.laws.mixture import Mixture
 from meanfield.laws.point_cloud import PointCloud
 from meanfield.laws.protocol import Law
+from meanfield.laws.records import from_record, to_record
 from meanfield.laws.series import FourierSeries, ZonalSeries
+from meanfield.laws.symmetry import symmetry_axis
 from meanfield.laws.uniform import Uniform
 from meanfield.laws.vonmises_fisher import VonMisesFisher
 
@@ -18,4 +20,7 @@ __all__ = [
     "Uniform",
     "VonMisesFisher",
     "ZonalSeries",
+    "from_record",
+    "symmetry_axis",
+    "to_record",
 ]

@@ -270,3 +270,28 @@ def _checked_values(space: Space, values: ArrayLike) -> Array:
     if lowest < -_SIGN_TOLERANCE * float(np.abs(array).max()):
         raise ValueError(f"values must be >= 0, got {lowest:.6g} at index {int(array.argmin())}")
     return array
+
+
+class SeriesLaw:
+    """The law of a density that was given by values or coefficients: its series, where positive.
+
+    Parameters
+    ----------
+    density : Density
+    """
+
+    def __init__(self, density: Density) -> None:
+        self.density, self.dim = density, density.dim
+
+    def __repr__(self) -> str:
+        return f"SeriesLaw({self.density})"
+
+    def pdf(self, points: ArrayLike) -> Array:
+        """f at unit rows (n, d), shape (n,)."""
+        return np.maximum(self.density.at(points), 0.0)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """n draws from the grid of the density, each with the mass of its node, (n, d)."""
+        space = self.density.space
+        masses = np.maximum(space.weights * self.density.values, 0.0)
+        return np.asarray(space.points[rng.choice(len(masses), size=n, p=masses / masses.sum())])

@@ -9,12 +9,16 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from meanfield.arguments import integer, real_array
-from meanfield.measures import AnyMeasure, Density, Particles
+from meanfield.history import MomentHistory
+from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
+from meanfield.measures.density import SeriesLaw
+from meanfield.solution import flows
 from meanfield.spaces import Circle, Space, Sphere, Zonal
 
 Array = NDArray[np.float64]
 
-PARTICLES = "particles"
+SIZE_NAME = "size of the space in use (n, lmax or kmax), or number of nodes"
+PARTICLES, FLOW_MAP = "particles", "flow-map"
 _LAST_BITS = 1e-15
 _LARGEST = 1 << 20
 
@@ -23,30 +27,54 @@ def kind(measure: AnyMeasure) -> dict[str, Any]:
     """What all measures of a run have in common: the space's name, dimension and axis, if any."""
     if isinstance(measure, Particles):
         return {"space": PARTICLES, "dim": measure.dim}
+    if isinstance(measure, FlowMap):
+        return {"space": FLOW_MAP, "dim": measure.dim} | flows.attributes(measure)
     axis = {"axis": measure.space.axis} if isinstance(measure.space, Zonal) else {}
     return {"space": measure.space.name, "dim": measure.dim} | axis
 
 
-def variables(measures: list[AnyMeasure]) -> dict[str, Any]:
+def about(measures: list[AnyMeasure]) -> dict[str, Any]:
+    """The attributes that tell the kind of a run's measures, of both kinds after a hand-over."""
+    return kind(measures[-1]) | kind(measures[0])
+
+
+def variables(measures: list[AnyMeasure], history: MomentHistory | None = None) -> dict[str, Any]:
     """The measures as variables of a dataset.
 
     Coefficients (t, coefficient, part) are those of the largest space in use, and `size` (t)
-    tells each time's own; particles are `points` (t, token, axis) and `weights` (t, token).
+    tells each time's own; particles are `points` (t, token, axis) and `weights` (t, token). Flow
+    maps, which may take over from densities, are as in `flows`; coefficients at their times are 0.
 
     Raises
     ------
     ValueError
         If the measures are not of one kind.
     """
+    particles = [measure for measure in measures if isinstance(measure, Particles)]
+    densities = [measure for measure in measures if isinstance(measure, Density)]
+    moving = [measure if isinstance(measure, FlowMap) else None for measure in measures]
+    _check_kinds(measures[: len(densities)] or measures)
+    _check_kinds(measures[len(densities) :] or measures)
+    found: dict[str, Any] = {}
+    if len(particles) not in (0, len(measures)):
+        raise ValueError(f"measures must be of one kind, got {measures[0]} and {measures[-1]}")
+    if particles:
+        return _of_particles(particles)
+    if any(moving):
+        found |= flows.variables(moving, history)
+    if densities:
+        counts = [0 if flow is None else len(flow.angles) for flow in moving]
+        found |= _of_densities(densities, np.array(counts))
+    return found
+
+
+def _check_kinds(measures: list[AnyMeasure]) -> None:
     first = kind(measures[0])
     for other in map(kind, measures):
         # an axis normalised again may differ in a last bit
         same = np.allclose(first.get("axis", 0.0), other.get("axis", 0.0), rtol=0, atol=_LAST_BITS)
         if (first["space"], first["dim"]) != (other["space"], other["dim"]) or not same:
             raise ValueError(f"measures must be of one kind, got {first} and {other}")
-    particles = [measure for measure in measures if isinstance(measure, Particles)]
-    densities = [measure for measure in measures if isinstance(measure, Density)]
-    return _of_particles(particles) if particles else _of_densities(densities)
 
 
 def _of_particles(measures: list[Particles]) -> dict[str, Any]:
@@ -61,20 +89,20 @@ def _of_particles(measures: list[Particles]) -> dict[str, Any]:
     }
 
 
-def _of_densities(measures: list[Density]) -> dict[str, Any]:
+def _of_densities(measures: list[Density], sizes: NDArray[np.int64]) -> dict[str, Any]:
     largest: Any = max((measure.space for measure in measures), key=lambda space: space.size)
     rows: NDArray[Any] = np.zeros(
-        (len(measures), largest.n_coefficients), dtype=largest.coefficient_type
+        (len(sizes), largest.n_coefficients), dtype=largest.coefficient_type
     )
-    for row, measure in zip(rows, measures, strict=True):
+    for row, measure in zip(rows, measures, strict=False):
         space: Any = measure.space
         row[:] = space.embed(measure.coefficients, largest)
     parts = rows.view(np.float64).reshape(*rows.shape, -1)
-    sizes = np.array([measure.space.size for measure in measures])
+    sizes[: len(measures)] = [measure.space.size for measure in measures]
     about = "spectral coefficients (real and imaginary part) in the largest space"
     return {
         "coefficients": (("t", "coefficient", "part"), parts, _about(about)),
-        "size": ("t", sizes, {"long_name": "size of the space in use (n, lmax or kmax)"}),
+        "size": ("t", sizes, {"long_name": SIZE_NAME}),
     }
 
 
@@ -92,7 +120,21 @@ def measures(stored: xr.Dataset) -> tuple[list[AnyMeasure], list[str]]:
     """
     if stored.attrs.get("space") == PARTICLES:
         return _to_particles(stored), ["points", "weights"]
-    return _to_densities(stored), ["coefficients"]
+    used = [*(name for name in (*flows.VARIABLES, *flows.HISTORY) if name in stored.variables)]
+    if stored.attrs.get("space") == FLOW_MAP:
+        only = flows.flow_maps(stored, None)
+        if None in only:
+            raise ValueError(f"node_count must be > 0 at each t, got {stored['node_count'].values}")
+        return [flow for flow in only if flow is not None], used
+    found = _to_densities(stored)
+    if "node_count" in stored.variables:
+        moving = flows.flow_maps(stored, _first_law(found))
+        found += [flow for flow in moving[len(found) :] if flow is not None]
+    if len(found) != stored.sizes["t"]:
+        raise ValueError(
+            f"there must be a measure at each of {stored.sizes['t']} t, got {len(found)}"
+        )
+    return found, ["coefficients", *used]
 
 
 def _to_particles(stored: xr.Dataset) -> list[AnyMeasure]:
@@ -119,7 +161,10 @@ def _to_densities(stored: xr.Dataset) -> list[AnyMeasure]:
     parts = array(stored, "coefficients", ("t", "coefficient", "part"))
     if "size" not in stored or stored["size"].dims != ("t",):
         raise ValueError(f"size must be a variable over t, got {list(stored.variables)}")
-    sizes = [integer("size", size, low=3, high=_LARGEST) for size in stored["size"].values]
+    counts = stored["size"].values
+    if "node_count" in stored.variables:
+        counts = counts[stored["node_count"].values == 0]
+    sizes = [integer("size", size, low=3, high=_LARGEST) for size in counts]
     expected = _shape(stored.attrs.get("space"), max(sizes))
     if parts.shape[1:] != expected:
         raise ValueError(
@@ -131,8 +176,13 @@ def _to_densities(stored: xr.Dataset) -> list[AnyMeasure]:
     rows = parts.view(largest.coefficient_type)[..., 0]
     return [
         Density.from_coefficients(spaces[size], largest.embed(row, spaces[size]))
-        for size, row in zip(sizes, rows, strict=True)
+        for size, row in zip(sizes, rows, strict=False)
     ]
+
+
+def _first_law(found: list[AnyMeasure]) -> SeriesLaw | None:
+    first = found[0] if found else None
+    return SeriesLaw(first) if isinstance(first, Density) else None
 
 
 def _shape(space: Any, size: int) -> tuple[int, int]:

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, unit_vector
-from meanfield.exponential_sums import log_moment
+from meanfield.exponential_sums import latitude_log_moment
 from meanfield.geometry import perpendicular
 from meanfield.harmonics import (
-    bandwidth,
     gauss_gegenbauer,
     gegenbauer,
     gegenbauer_derivative,
@@ -128,25 +127,8 @@ class Zonal:
         return np.asarray(coefficients[1] / np.sqrt(self.dim) * self.axis)
 
     def log_moment(self, values: Array, z: Array) -> tuple[Array, Array]:
-        """log G and ∇ log G at the rows z (n, d) of the density with these values on the grid.
-
-        The integral over each circle of latitude is a Gauss sum over u = <y', z'>, where y' and
-        z' are the directions of y and z across the axis; the sum then lives in two dimensions.
-        """
-        along = z @ self.axis
-        across = z - np.outer(along, self.axis)
-        radius = np.linalg.norm(across, axis=1)
-        u, share = self._latitude_rule(float(radius.max()))
-        sources = np.column_stack([np.repeat(self.nodes, len(u)), np.outer(self.sines, u).ravel()])
-        masses = np.outer(self.weights * values, share).ravel()
-        log_g, reduced = log_moment(sources, masses, np.column_stack([along, radius]))
-        direction = across / np.where(radius > 0.0, radius, 1.0)[:, None]
-        return log_g, np.outer(reduced[:, 0], self.axis) + reduced[:, 1:] * direction
-
-    def _latitude_rule(self, radius: float) -> tuple[Array, Array]:
-        if self.dim == 2:
-            return np.array([-1.0, 1.0]), np.array([0.5, 0.5])
-        return gauss_gegenbauer(self.dim - 1, bandwidth(radius, self.dim - 1) // 2 + 2)
+        """log G and ∇ log G at the rows z (n, d) of the density with these values on the grid."""
+        return latitude_log_moment(self.axis, self.nodes, self.sines, self.weights * values, z)
 
     def exact_size(self, degree: int) -> int:
         """A size (the least, or one more) whose quadrature integrates this degree exactly."""

@@ -61,6 +61,10 @@ def zonal(dim, kmax, axis, turn=None):
     return mf.Density(mf.Zonal(dim, kmax, axis=axis), bumps(dim, axis=axis))
 
 
+def flow(dim, axis, turn=None):
+    return mf.FlowMap(bumps(dim, axis=axis if turn is None else turn @ axis))
+
+
 # each takes a rotation, or None for the measure as it stands
 MEASURES = {
     "circle": lambda turn=None: mf.Density(mf.Circle(64), bumps(2, turn)),
@@ -69,6 +73,10 @@ MEASURES = {
     "zonal 3": lambda turn=None: zonal(3, 31, SLANTED, turn),
     "zonal 10": lambda turn=None: zonal(10, 31, np.full(10, 10**-0.5), turn),
     "zonal 50": lambda turn=None: zonal(50, 15, np.eye(50)[-1], turn),
+    "flow 2": lambda turn=None: mf.FlowMap(bumps(2, turn)),
+    "flow 3": lambda turn=None: flow(3, SLANTED, turn),
+    "flow 10": lambda turn=None: flow(10, np.full(10, 10**-0.5), turn),
+    "flow 50": lambda turn=None: flow(50, np.eye(50)[-1], turn),
     "tokens 2": lambda turn=None: tokens(2, turn),
     "tokens 3": lambda turn=None: tokens(3, turn),
     "tokens 10": lambda turn=None: tokens(10, turn),
@@ -240,6 +248,21 @@ def test_zonal_density_on_a_general_space(name, general, seed, radius):
     assert np.allclose(mu.power[:32], zonal_mu.power, rtol=0, atol=1e-13)
 
 
+@pytest.mark.parametrize("dim", [2, 3, 10, 50])
+@given(seeds, radii)
+def test_flow_map_is_its_law(dim, seed, radius):
+    """At t = 0 the nodes are a quadrature of the density: two representations of one measure."""
+    flow_mu = BUILT[f"flow {dim}"]
+    if dim == 2:
+        mu = BUILT["circle"]
+    else:
+        mu = mf.Density(mf.Zonal(dim, 31, axis=flow_mu.axis), flow_mu.line.law)
+    z = radius * unit_points(dim, 5, seed)
+    for found, exact in zip(flow_mu.log_moment(z), mu.log_moment(z), strict=True):
+        assert np.max(np.abs(found - exact)) < 1e-13
+    assert np.max(np.abs(flow_mu.mean() - mu.mean())) < 1e-13
+
+
 @given(seeds, radii, st.permutations(range(9)))
 def test_tokens_have_no_order(seed, radius, order):
     mu = BUILT["tokens 10"]
@@ -367,9 +390,8 @@ def test_power_is_known_for_a_bump():
 
 @every_measure
 def test_arrays_cannot_be_written(mu):
-    arrays = (
-        [mu.points, mu.weights] if isinstance(mu, mf.Particles) else [mu.values, mu.coefficients]
-    )
+    nodes = isinstance(mu, mf.Particles | mf.FlowMap)
+    arrays = [mu.points, mu.weights] if nodes else [mu.values, mu.coefficients]
     for array in arrays:
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0.5

@@ -1,0 +1,137 @@
+"""A run of a flow map: panels split, clusters become atoms, moments are kept."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.collapse import collapsed
+from meanfield.dynamics import Dynamics
+from meanfield.history import MomentHistory, step_times
+from meanfield.integrate.records import Records, Stop
+from meanfield.integrate.run import Options, Run
+from meanfield.measures import AnyMeasure, FlowMap
+from meanfield.measures.flowmap import FREE
+from meanfield.solution import Ending
+from meanfield.tendency import FlowTendency, LineField
+
+Array = NDArray[np.float64]
+
+# a panel is so short that 16 Gauss nodes integrate e^{β cos} across it to rounding
+_REACH = 8.0
+# errors of single steps add up: this share of the tolerance for each
+_STEP_SHARE = 0.1
+# least relative tolerance that the solver takes
+_RTOL = 3e-14
+
+
+class FlowRun(Run):
+    """A run that keeps its flow map resolved, and the moments of every step.
+
+    Parameters
+    ----------
+    flow : FlowMap
+    dynamics : SA or USA
+    options : Options
+        Its tolerances in time do not count: they are the flow map's own.
+    records : Records, optional
+        Those of the run that this one takes over from.
+    """
+
+    tendency: FlowTendency
+
+    def __init__(
+        self, flow: FlowMap, dynamics: Dynamics, options: Options, records: Records | None = None
+    ) -> None:
+        self._field = LineField(dynamics, flow.dim)
+        self._reach = _REACH / max(1.0, dynamics.beta)
+        self._radius = options.cluster_radius
+        self._adaptation = 0.0
+        self._times: list[float] = [0.0]
+        self._moments: list[Array] = []
+        super().__init__(flow.refined(self._reach), dynamics, options, records)
+
+    def _tendency(self, measure: AnyMeasure) -> FlowTendency:
+        return FlowTendency(cast(FlowMap, measure), self.dynamics, self._field)
+
+    def _tolerances(self) -> tuple[float, Array]:
+        tol = _STEP_SHARE * self.tendency.flow.tol
+        return _RTOL, np.append(tol * self.tendency.scale(self.state[:-1]), tol)
+
+    def adapt(self, solver: Any) -> bool:
+        """Split panels and hold clusters as atoms where that is due."""
+        self._remember(solver)
+        flow = self.tendency.measure(self.state[:-1])
+        spread = np.zeros(len(flow.angles))
+        spread[flow.owners == FREE] = self.tendency.spread(solver.f[:-1])
+        held = collapsed(flow, spread, self._radius)
+        if held is not flow:
+            gap = self._change_to(held)
+            self.records.collapses.append((self.t, len(held.atoms), gap))
+        finer = held.refined(self._reach)
+        if finer is not held:
+            if len(finer.angles) > self.options.most_nodes:
+                raise Stop(Ending.UNDER_RESOLVED, self._too_many(finer))
+            self._change_to(finer)
+        return finer is not flow
+
+    def _change_to(self, flow: FlowMap) -> float:
+        """Go on with another flow map for the same measure; e^{-β} times what the energy gained."""
+        before = self.scaled_energy()
+        self._adopt(self._tendency(flow), work=float(self.state[-1]))
+        gap = self.scaled_energy() - before
+        self._adaptation += gap
+        return gap
+
+    def _remember(self, solver: Any) -> None:
+        if not self._field.line.relative:
+            return
+        dense = solver.dense_output()
+        times = step_times(solver.t_old, solver.t)
+        self._times.append(float(solver.t))
+        self._moments.append(np.array([self.tendency.charges(dense(t)[:-1]) for t in times]))
+
+    def history(self) -> MomentHistory | None:
+        """The moments of the run so far, where the line keeps their digits."""
+        if not self._moments:
+            return None
+        return MomentHistory(np.array(self._times), np.array(self._moments))
+
+    def _too_many(self, flow: FlowMap) -> str:
+        return (
+            f"under-resolved at t = {self.t:.6g}: the flow map would take {len(flow.angles)} "
+            f"nodes, more than the {self.options.most_nodes} allowed; try a larger `largest`, a "
+            f"larger `tol` of the flow map or a smaller `t_end`"
+        )
+
+    def finished(self) -> tuple[Ending, str]:
+        """How the run ended: clustered if all mass is one atom at rest."""
+        flow = self.tendency.flow
+        if len(flow.atoms) == 1 and (flow.owners != FREE).all():
+            return (
+                Ending.CLUSTERED,
+                f"clustered at t = {self.t:g} after {self.steps} steps: all mass is one atom",
+            )
+        return super().finished()
+
+    def scaled_energy(self) -> float:
+        """e^{-β} E_β at the present time."""
+        return self.tendency.scaled_energy(self.state[:-1])
+
+    def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
+        flow = cast(FlowMap, measure)
+        numbers = {
+            "tail": flow.tail,
+            "size": len(flow.angles),
+            **super()._numbers(flow),
+            "atoms": len(flow.atoms),
+            "adaptation": self._adaptation,
+        }
+        if flow.has_density:
+            density = flow.density_at_nodes
+            numbers["min_density"] = float(density.min())
+            numbers["max_density"] = float(density.max())
+            numbers["entropy"] = flow.entropy()
+        return numbers

@@ -1,0 +1,46 @@
+"""From the run of a density that its space can't hold to the run of a flow map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from meanfield.integrate.flow_run import FlowRun
+from meanfield.integrate.run import Run
+from meanfield.laws import Law
+from meanfield.measures import Density, FlowMap
+from meanfield.measures.density import SeriesLaw
+from meanfield.spaces import Zonal
+
+
+def flow_map(density: Density) -> FlowMap:
+    """The flow map of a density at t = 0, from its law or else from its series.
+
+    Raises
+    ------
+    ValueError
+        If no flow map holds the law.
+    """
+    law: Law = density.law if density.law is not None else SeriesLaw(density)
+    axis = density.space.axis if isinstance(density.space, Zonal) else None
+    return FlowMap(law, axis=axis)
+
+
+def handed_over(run: Run, report: Callable[[Run], None]) -> FlowRun:
+    """The run of a flow map from the same start, at the time that the density's came to.
+
+    Its labels are those of t = 0: f_t is f_0 at the foot of a characteristic, with no trace of
+    the density's truncated spectrum.
+
+    Raises
+    ------
+    ValueError
+        If no flow map holds the law.
+    Stop
+        If the flow map can't be followed so far.
+    """
+    first = cast(Density, run.records.measures[0])
+    flow = FlowRun(flow_map(first), run.dynamics, run.options, run.records)
+    flow.advance(run.t, report)
+    flow.records.hand_over = run.t, flow.scaled_energy() - run.scaled_energy()
+    return flow

@@ -1,0 +1,121 @@
+"""What a run keeps at every save: the measure, and its numbers as variables over t."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from meanfield.dynamics import Dynamics
+from meanfield.measures import AnyMeasure
+from meanfield.solution import SIZE_NAME, Ending
+
+Array = NDArray[np.float64]
+Monitors = Mapping[str, Callable[[AnyMeasure], float]]
+
+# above it e^β overflows, and the energies of a dataset are in units of e^β
+LARGEST_UNSCALED = 700.0
+# times e^{-β} in a run
+SCALED = ("energy", "dissipation", "work", "adaptation")
+VARIABLES = {
+    "energy": "interaction energy E_β(mu), (3.5)",
+    "dissipation": "∫|X|² G(βx) dmu for SA, ∫|X|² dmu for USA",
+    "work": "± ∫ dissipation dt since t = 0, equal to the energy gained",
+    "mass": "∫ dmu",
+    "min_density": "minimum of the density on the grid or at the nodes",
+    "tail": "relative L² size of the last tenth of the spectrum; flow map: largest tail of a panel",
+    "size": SIZE_NAME,
+    "steps": "accepted time steps since t = 0",
+    "evaluations": "evaluations of the right-hand side since t = 0",
+    "max_density": "maximum of the density at the nodes",
+    "entropy": "∫ log f dmu",
+    "atoms": "clusters held as atoms",
+    "clusters": "clusters of the measure",
+    "adaptation": "energy changed by splitting panels and holding clusters as atoms since t = 0",
+}
+
+
+class Stop(Exception):
+    """The run can't go on; the text says what happened, when, and what to try."""
+
+    def __init__(self, ending: Ending, message: str) -> None:
+        super().__init__(message)
+        self.ending = ending
+
+
+class Records:
+    """Measures and rows of numbers at the saves of a run."""
+
+    def __init__(self, dynamics: Dynamics, monitors: Monitors) -> None:
+        self.measures: list[AnyMeasure] = []
+        self._rows: list[dict[str, float]] = []
+        self.collapses: list[tuple[float, int, float]] = []
+        self.hand_over: tuple[float, float] | None = None
+        self._monitors = monitors
+        self._scaled = dynamics.beta > LARGEST_UNSCALED
+        self._unit = 1.0 if self._scaled else float(np.exp(dynamics.beta))
+
+    @property
+    def last_time(self) -> float:
+        """Time of the last save, -inf before the first."""
+        return self._rows[-1]["t"] if self._rows else -np.inf
+
+    def save(self, measure: AnyMeasure, row: dict[str, float]) -> None:
+        """Keep the measure and its numbers, energies of the row in units of e^β.
+
+        Raises
+        ------
+        Stop
+            If one of the numbers is not finite; it is kept all the same.
+        """
+        row = {k: v * self._unit if k in SCALED else v for k, v in row.items()}
+        row |= {name: float(monitor(measure)) for name, monitor in self._monitors.items()}
+        self.measures.append(measure)
+        self._rows.append(row)
+        for name, value in row.items():
+            if not np.isfinite(value) and name not in _MAY_BE_INFINITE:
+                reason = f"{name} is {value}"
+                raise Stop(
+                    Ending.FAILED, f"failed at t = {row['t']:.6g}: {reason}; is its monitor right?"
+                )
+
+    def dataset(self) -> xr.Dataset:
+        """What was saved, as variables over t; nan where a measure has no such number."""
+        names = list(dict.fromkeys(name for row in self._rows for name in row))
+        columns = {name: np.array([row.get(name, np.nan) for row in self._rows]) for name in names}
+        times = columns.pop("t")
+        about_t = {
+            name: ("t", column, {"long_name": VARIABLES.get(name, name)})
+            for name, column in columns.items()
+        }
+        return xr.Dataset(
+            about_t | self._about_collapses(),
+            coords={"t": ("t", times, {"long_name": "time"})},
+            attrs={"energy_unit": "exp(beta)" if self._scaled else "1"} | self._about_hand_over(),
+        )
+
+    def _about_collapses(self) -> dict[str, tuple[str, Array, dict[str, str]]]:
+        if not self.collapses:
+            return {}
+        times, atoms, gaps = np.array(self.collapses).T
+        columns = {
+            "collapse_time": (times, "when nodes were last held by atoms, or atoms merged"),
+            "collapse_atoms": (atoms, "atoms from then on"),
+            "collapse_energy": (gaps * self._unit, "energy gained by it"),
+        }
+        return {
+            name: ("collapse", column, {"long_name": about})
+            for name, (column, about) in columns.items()
+        }
+
+    def _about_hand_over(self) -> dict[str, float]:
+        if self.hand_over is None:
+            return {}
+        t, gap = self.hand_over
+        return {"hand_over_t": t, "hand_over_energy_gap": gap * self._unit}
+
+
+# a density may leave double precision while its measure does not
+_MAY_BE_INFINITE = ("max_density", "min_density")

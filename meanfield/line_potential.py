@@ -1,0 +1,166 @@
+"""The potential of a measure on a line of angles, from sources gathered into Chebyshev nodes.
+
+Sources in a cell of the line act on everything, near or far, as if they sat at the cell's 16
+Chebyshev nodes: a cell is so short that the kernel is a polynomial on it to rounding, relative to
+its own size there. So the sum keeps its relative accuracy where the potential is e^{-2β} of its
+maximum, which a series of harmonics does not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft, sparse
+
+from meanfield.kernels import LARGEST_ZONAL_BETA, circle_kernel, zonal_kernel
+
+Array = NDArray[np.float64]
+
+NODES = 16
+# e^{βx} on a cell of this many units of 1/β is a polynomial of 16 terms to 1e-15
+_CELL = 3.0
+_RELATIVE_UP_TO = 100.0
+_TURN = 2.0 * np.pi
+
+_ORDER = np.arange(NODES)
+_CHEBYSHEV = np.cos(np.pi * (_ORDER + 0.5) / NODES)
+# ℓ_j(x) = Σ_k T_k(x) _LAGRANGE[k, j]
+_LAGRANGE = np.cos(np.pi * np.outer(_ORDER, _ORDER + 0.5) / NODES) * (2.0 / NODES)
+_LAGRANGE[0] *= 0.5
+
+
+class CircleLine:
+    """Cells on the circle, and the kernel between their nodes as a block circulant product.
+
+    Above β = 100 the product is taken by Fourier transforms of the cells; its error is then one
+    of rounding relative to the largest potential.
+
+    Parameters
+    ----------
+    beta : float
+
+    Attributes
+    ----------
+    size : int
+        Number of nodes of all cells.
+    relative : bool
+        Whether each potential is right relative to its own size.
+    """
+
+    dim = 2
+
+    def __init__(self, beta: float) -> None:
+        self.beta = beta
+        self._cells = 4 + int(np.ceil(_TURN * beta / _CELL))
+        self.size = self._cells * NODES
+        self._width = _TURN / self._cells
+        self.relative = beta <= _RELATIVE_UP_TO
+        local = 0.5 * self._width * _CHEBYSHEV
+        sources = np.arange(self._cells)[:, None] * self._width + local
+        tables = circle_kernel(beta, local, sources[..., None])
+        # source cell and node, then table and target node
+        blocks = tables.transpose(1, 2, 0, 3).reshape(self._cells, NODES, 3 * NODES)
+        self._around = (np.arange(self._cells)[:, None] + np.arange(self._cells)) % self._cells
+        if self.relative:
+            self._blocks = np.ascontiguousarray(blocks.reshape(self.size, 3 * NODES))
+        else:
+            self._spectrum = fft.rfft(blocks, axis=0).conj()
+
+    def cells(self, angles: Array) -> tuple[NDArray[np.intp], Array]:
+        """The cell of each angle, and its place there in [-1, 1]."""
+        scaled = np.mod(angles, _TURN) / self._width
+        cell = np.minimum(scaled.astype(np.intp), self._cells - 1)
+        return cell, 2.0 * (scaled - cell) - 1.0
+
+    def fields(self, charges: Array) -> Array:
+        """K, ∂K/β, ΔK/β summed over charges (size,) at the nodes, shape (size, 3)."""
+        cells = charges.reshape(self._cells, NODES)
+        if self.relative:
+            stacked = cells[self._around].reshape(self._cells, -1) @ self._blocks
+        else:
+            modes = fft.rfft(cells, axis=0)[:, None] @ self._spectrum
+            stacked = fft.irfft(modes[:, 0], n=self._cells, axis=0)
+        fields: Array = stacked.reshape(self._cells, 3, NODES).transpose(0, 2, 1)
+        return fields.reshape(self.size, 3)
+
+    def kernel(self, targets: Array, sources: Array) -> Array:
+        """K, ∂K/β, ΔK/β between angles, shape (3, ...)."""
+        return circle_kernel(self.beta, targets, sources)
+
+
+class ZonalLine:
+    """Cells on the polar angles [0, π] about an axis of S^{d-1}, d >= 3, and their dense kernel.
+
+    Parameters
+    ----------
+    beta : float
+        At most 150.
+    dim : int
+
+    Attributes
+    ----------
+    size : int
+        Number of nodes of all cells.
+    relative : bool
+        True: each potential is right relative to its own size.
+
+    Raises
+    ------
+    ValueError
+        If beta is too large.
+    """
+
+    def __init__(self, beta: float, dim: int) -> None:
+        if beta > LARGEST_ZONAL_BETA:
+            raise ValueError(
+                f"beta must be <= {LARGEST_ZONAL_BETA:g} for a flow map in dim = {dim} >= 3, "
+                f"got {beta:g}: take Particles"
+            )
+        self.beta, self.dim, self.relative = beta, dim, True
+        self._cells = 3 + int(np.ceil(np.pi * beta / _CELL))
+        self.size = self._cells * NODES
+        self._width = np.pi / self._cells
+        middles = self._width * (np.arange(self._cells) + 0.5)
+        nodes = (middles[:, None] + 0.5 * self._width * _CHEBYSHEV).ravel()
+        tables = zonal_kernel(beta, dim, nodes[:, None], nodes)
+        self._tables = tables.reshape(3 * self.size, self.size)
+
+    def cells(self, angles: Array) -> tuple[NDArray[np.intp], Array]:
+        """The cell of each angle, and its place there in [-1, 1]."""
+        scaled = np.clip(angles, 0.0, np.pi) / self._width
+        cell = np.minimum(scaled.astype(np.intp), self._cells - 1)
+        return cell, 2.0 * (scaled - cell) - 1.0
+
+    def fields(self, charges: Array) -> Array:
+        """K, ∂K/β, ΔK/β summed over charges (size,) at the nodes, shape (size, 3)."""
+        return np.asarray((self._tables @ charges).reshape(3, self.size).T)
+
+    def kernel(self, targets: Array, sources: Array) -> Array:
+        """K, ∂K/β, ΔK/β between polar angles, shape (3, ...)."""
+        return zonal_kernel(self.beta, self.dim, targets, sources)
+
+
+Line = CircleLine | ZonalLine
+
+
+def line(beta: float, dim: int) -> Line:
+    """The cells for angles of the circle (dim 2) or polar angles of S^{dim-1}."""
+    return CircleLine(beta) if dim == 2 else ZonalLine(beta, dim)
+
+
+def interpolation(cells: Line, angles: Array) -> sparse.csr_array:
+    """Rows of Lagrange weights (n, size): values at angles from values at the nodes.
+
+    Its transpose gathers masses at angles into charges at the nodes.
+    """
+    cell, place = cells.cells(angles)
+    terms = np.empty((NODES, len(place)))
+    terms[0], terms[1] = 1.0, place
+    for k in range(2, NODES):
+        np.multiply(2.0 * place, terms[k - 1], out=terms[k])
+        terms[k] -= terms[k - 2]
+    weights = terms.T @ _LAGRANGE
+    columns = (cell * NODES)[:, None] + _ORDER
+    starts = np.arange(0, NODES * len(place) + 1, NODES)
+    shape = (len(place), cells.size)
+    return sparse.csr_array((weights.ravel(), columns.ravel(), starts), shape=shape)

@@ -1,0 +1,297 @@
+"""A measure as the image of a law under a flow: labels, masses, positions, log f."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield import panels
+from meanfield.arguments import integer, number, rows
+from meanfield.exponential_sums import latitude_log_moment, log_moment, moment
+from meanfield.geometry import circle_angles
+from meanfield.labels import LabelLine, axis_of_labels
+from meanfield.laws import Law, PointCloud
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_LARGEST = 200_000
+# what rounding allows in the mass of a law on a line
+_LAW_TOLERANCE = 1e-14
+
+# owner of a node that stands at no atom
+FREE = -1
+
+
+class FlowMap:
+    """mu_t = Φ_t # mu_0 on the circle, or axisymmetric on S^{d-1}: nodes that move with the flow.
+
+    The labels lie on a line, in panels of 16 Gauss nodes, and the masses are those of the law.
+    Panels split as the flow stretches them, clusters that have shrunk to a point are held as
+    atoms: a flow map follows a measure through concentration, which no series can.
+
+    Parameters
+    ----------
+    law : Law
+        On the circle, or axisymmetric in d >= 3.
+    tol : float
+        A panel is split when the tail of its positions' expansion, in radians, times its mass
+        exceeds this. It is also the tolerance of each time step, for the mean position error.
+    axis : array_like, shape (d,), optional
+        The axis of symmetry, where the law does not tell it (d >= 3).
+    largest : int
+        The most nodes that the law may take.
+
+    Attributes
+    ----------
+    dim : int
+    axis : ndarray, shape (d,), or None
+        Axis of symmetry; None on the circle.
+    points : ndarray, shape (n, d)
+        Φ_t(label) of every node; for an axisymmetric law on one meridian, each for its latitude.
+    weights : ndarray, shape (n,)
+        Masses of the nodes.
+    angles : ndarray, shape (n,)
+        Angle on the circle (not reduced to one turn) or polar angle.
+    labels : ndarray, shape (n,)
+        The angle at t = 0.
+    density_at_nodes : ndarray, shape (n,)
+        f_t at the points; inf where it overflows.
+    atoms, atom_masses : ndarray, shape (m,)
+        Angles and masses of the clusters held as atoms. Their nodes stand at the atom.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, the law is not symmetric about an axis, or it takes too
+        many nodes.
+
+    Examples
+    --------
+    >>> from meanfield.laws import FourierSeries
+    >>> mu = FlowMap(FourierSeries(cos=[0.5]))
+    >>> mu, mu.mean().round(14) + 0.0
+    (FlowMap(dim=2, nodes=128, atoms=0), array([0.25, 0.  ]))
+    """
+
+    def __init__(
+        self,
+        law: Law,
+        tol: float = 1e-12,
+        *,
+        axis: ArrayLike | None = None,
+        largest: int = _LARGEST,
+    ) -> None:
+        if not isinstance(law, Law):
+            raise ValueError(f"law must have dim, pdf and sample, got {law!r}")
+        self.tol = number("tol", tol, low=1e-14, high=1e-2)
+        largest = integer("largest", largest, low=panels.NODES)
+        line = LabelLine(law, axis_of_labels(law, axis))
+        if isinstance(law, PointCloud) and law.bandwidth is None:
+            self._set_atoms(line, law)
+            return
+        edges = panels.lay(line.label_density, line.length, min(_LAW_TOLERANCE, tol), largest)
+        labels = panels.nodes(edges).ravel()
+        scale = 1.0 / float((line.label_density(labels) * panels.weights(edges).ravel()).sum())
+        self.line = replace(line, scale=scale)
+        self._set(
+            edges=edges,
+            angles=labels,
+            expansion=np.zeros(len(labels)),
+            weights=self.line.label_density(labels) * panels.weights(edges).ravel(),
+            owners=np.full(len(labels), FREE),
+            atoms=np.zeros(0),
+        )
+
+    def _set_atoms(self, line: LabelLine, cloud: PointCloud) -> None:
+        """Each token an atom, its nodes all in one place."""
+        if line.axis is not None:
+            raise ValueError(
+                f"law must have a density in dim = {cloud.dim} > 2, got {cloud!r} without bandwidth"
+            )
+        self.line = line
+        atoms = circle_angles(cloud.points)
+        labels = np.repeat(atoms, panels.NODES)
+        self._set(
+            edges=np.stack([atoms, atoms], axis=1),
+            angles=labels,
+            expansion=np.zeros(len(labels)),
+            weights=np.repeat(cloud.weights / panels.NODES, panels.NODES),
+            owners=np.repeat(np.arange(len(atoms)), panels.NODES),
+            atoms=atoms,
+        )
+
+    def _set(self, **arrays: NDArray[Any]) -> None:
+        for array in arrays.values():
+            array.flags.writeable = False
+        self.edges: Array = arrays["edges"]
+        self.angles: Array = arrays["angles"]
+        self.expansion: Array = arrays["expansion"]
+        self.weights: Array = arrays["weights"]
+        self.owners: Integers = arrays["owners"]
+        self.atoms: Array = arrays["atoms"]
+
+    @classmethod
+    def from_arrays(cls, line: LabelLine, tol: float, **arrays: NDArray[Any]) -> FlowMap:
+        """The flow map with these edges, angles, expansion, weights, owners and atoms."""
+        flow = cls.__new__(cls)
+        flow.tol, flow.line = tol, line
+        flow._set(**arrays)
+        return flow
+
+    def moved(self, **arrays: NDArray[Any]) -> FlowMap:
+        """The same law's flow map with some of its arrays replaced."""
+        kept = ("edges", "angles", "expansion", "weights", "owners", "atoms")
+        own = {name: getattr(self, name) for name in kept}
+        return FlowMap.from_arrays(self.line, self.tol, **(own | arrays))
+
+    def __repr__(self) -> str:
+        return f"FlowMap(dim={self.dim}, nodes={len(self.angles)}, atoms={len(self.atoms)})"
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension d."""
+        return self.line.law.dim
+
+    @property
+    def axis(self) -> Array | None:
+        """Axis of symmetry, shape (d,); None on the circle."""
+        return self.line.axis
+
+    @property
+    def has_density(self) -> bool:
+        """Whether the law has a density, which the flow then keeps for ever."""
+        return bool(np.all(self.edges[:, 1] > self.edges[:, 0]))
+
+    @property
+    def labels(self) -> Array:
+        """Angle of each node at t = 0, shape (n,)."""
+        return panels.nodes(self.edges).ravel()
+
+    @cached_property
+    def points(self) -> Array:
+        """Φ_t(label), shape (n, d); where d > 2 on one meridian, each for its latitude."""
+        points = self.line.points(self.angles)
+        points.flags.writeable = False
+        return points
+
+    @cached_property
+    def log_density(self) -> Array:
+        """log f_t(Φ_t(label)) = log f_0(label) - ∫ div X dt, shape (n,); inf for given tokens."""
+        if not self.has_density:
+            return np.full(len(self.angles), np.inf)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.line.pdf(self.labels)) - self.expansion)
+
+    @property
+    def density_at_nodes(self) -> Array:
+        """f_t at the points, shape (n,); inf where it overflows."""
+        with np.errstate(over="ignore", under="ignore"):
+            return np.asarray(np.exp(self.log_density))
+
+    @property
+    def atom_masses(self) -> Array:
+        """Masses (m,) of the clusters held as atoms."""
+        held = self.owners >= 0
+        return np.asarray(
+            np.bincount(self.owners[held], self.weights[held], minlength=len(self.atoms)),
+            dtype=np.float64,
+        )
+
+    def mass(self) -> float:
+        """∫ dmu."""
+        return float(self.weights.sum())
+
+    def mean(self) -> Array:
+        """∫ x dmu, shape (d,)."""
+        if self.axis is None:
+            return np.asarray(self.weights @ self.points)
+        return np.asarray(float(self.weights @ np.cos(self.angles)) * self.axis)
+
+    def entropy(self) -> float:
+        """∫ log f_t dmu_t = ∫ f log f dσ, 0 for the uniform law."""
+        counted = self.weights > 0.0
+        return float(self.weights[counted] @ self.log_density[counted])
+
+    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d) of any length.
+
+        A sum of positive terms over the nodes, right to rounding where G is small.
+
+        Raises
+        ------
+        ValueError
+            If z is not finite or has the wrong length.
+        """
+        z = rows("z", z, self.dim)
+        if self.axis is None:
+            return log_moment(self.points, self.weights, z)
+        cosines, sines = np.cos(self.angles), np.sin(self.angles)
+        return latitude_log_moment(self.axis, cosines, sines, self.weights, z)
+
+    def moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """G(z), shape (m,), and ∇G(z), shape (m, d), at rows z (m, d) of any length.
+
+        Raises
+        ------
+        ValueError
+            If z is not finite, has the wrong length, or G(z) overflows.
+        """
+        return moment(*self.log_moment(z))
+
+    @property
+    def tail(self) -> float:
+        """The largest tail of a panel's expansion, in radians, times the panel's mass."""
+        return float(self._tails().max())
+
+    def _tails(self) -> Array:
+        """Tail times mass of each panel; 0 where all nodes stand at one atom."""
+        shape = (-1, panels.NODES)
+        owners, masses = self.owners.reshape(shape), self.weights.reshape(shape).sum(axis=1)
+        moving = (owners[:, 0] == FREE) | (owners != owners[:, :1]).any(axis=1)
+        return np.where(moving, masses * panels.tails(self.angles.reshape(shape)), 0.0)
+
+    def refined(self, reach: float) -> FlowMap:
+        """The flow map with every panel split that is no longer resolved; itself if none is.
+
+        Parameters
+        ----------
+        reach : float
+            The angle over which a panel with more mass than `tol` may extend, whatever its tail:
+            the kernel must be resolved across it.
+        """
+        shape = (-1, panels.NODES)
+        masses = self.weights.reshape(shape).sum(axis=1)
+        extents = np.ptp(self.angles.reshape(shape), axis=1)
+        split = (self._tails() > self.tol) | ((extents > reach) & (masses > self.tol))
+        return self._split(split).refined(reach) if split.any() else self
+
+    def _split(self, split: NDArray[np.bool_]) -> FlowMap:
+        shape = (-1, panels.NODES)
+        order = np.argsort(
+            np.concatenate([np.flatnonzero(~split), np.repeat(np.flatnonzero(split), 2)]),
+            kind="stable",
+        )
+
+        def joined(kept: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+            return np.concatenate([kept[~split], new])[order]
+
+        edges = joined(self.edges, panels.halves(self.edges[split]))
+        labels = panels.nodes(panels.halves(self.edges[split])).ravel()
+        masses = self.line.label_density(labels).reshape(shape) * panels.weights(
+            panels.halves(self.edges[split])
+        )
+        angles = self.angles.reshape(shape)
+        expansion = self.expansion.reshape(shape)
+        owners = self.owners.reshape(shape)
+        return self.moved(
+            edges=edges,
+            angles=joined(angles, panels.halved(angles[split])).ravel(),
+            expansion=joined(expansion, panels.halved(expansion[split])).ravel(),
+            weights=joined(self.weights.reshape(shape), masses).ravel(),
+            owners=joined(owners, np.full((2 * int(split.sum()), panels.NODES), FREE)).ravel(),
+        )

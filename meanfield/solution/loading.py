@@ -1,0 +1,88 @@
+"""Solutions read back from their files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.solution import arrays, flows, netcdf
+from meanfield.solution.checks import check_numbers, checksum
+from meanfield.solution.result import FORMAT, FORMAT_VERSION, Ending, Solution
+
+
+def load(path: str | os.PathLike[str]) -> Solution:
+    """Read the solution that `Solution.save` wrote.
+
+    Nothing in the file is executed, and the sizes that it claims are checked before memory is
+    taken for them.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    ValueError
+        If the file is missing (then it is a FileNotFoundError too), not NetCDF-4, no solution, of
+        a later version, cut short, damaged or inconsistent.
+
+    Examples
+    --------
+    >>> load("no-such-run.nc")
+    Traceback (most recent call last):
+        ...
+    meanfield.solution.netcdf.MissingFileError: there is no file no-such-run.nc
+    """
+    source = netcdf.file_path(path)
+    with netcdf.refusals(source):
+        return _from_file(netcdf.read(source, FORMAT, FORMAT_VERSION))
+
+
+def _from_file(stored: xr.Dataset) -> Solution:
+    about = stored.attrs
+    dynamics = _attribute(about, "dynamics", str)
+    kinds: dict[str, type[Dynamics]] = {"SA": SA, "USA": USA}
+    if dynamics not in kinds:
+        raise ValueError(f"dynamics must be one of {list(kinds)}, got {dynamics!r:.80}")
+    check_numbers(stored)
+    measures, used = arrays.measures(stored)
+    solution = Solution(
+        t=arrays.array(stored, "t", ("t",)),
+        measures=measures,
+        dynamics=kinds[dynamics](*(_attribute(about, p, Real) for p in ("beta", "sign", "noise"))),
+        ending=Ending(_attribute(about, "status", str)),
+        message=_attribute(about, "message", str),
+        dataset=stored.drop_vars(used),
+        case=_attribute(about, "case", str),
+        history=flows.history(stored),
+    )
+    found = checksum(stored)
+    if about.get("checksum") != found:
+        raise ValueError(
+            f"it was damaged or changed: its checksum must be {found:.8}…, got "
+            f"{about.get('checksum')!s:.8}…"
+        )
+    ours = {*solution._attributes(), "checksum"}
+    solution.dataset.attrs = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in about.items()
+        if name not in ours
+    }
+    return solution
+
+
+def _attribute(attributes: Mapping[Any, Any], name: str, kind: type) -> Any:
+    value = attributes.get(name)
+    if not isinstance(value, kind):
+        raise ValueError(f"attribute {name} must be of type {kind.__name__}, got {value!r:.80}")
+    return value

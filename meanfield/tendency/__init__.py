@@ -1,0 +1,29 @@
+"""d/dt of a measure's state under a dynamics: where data and physics meet, the one inner loop."""
+
+from __future__ import annotations
+
+from meanfield.dynamics import Dynamics
+from meanfield.measures import AnyMeasure, FlowMap, Particles
+from meanfield.tendency.density import DensityTendency
+from meanfield.tendency.flow import FlowTendency, LineField
+from meanfield.tendency.particles import ParticleTendency
+
+__all__ = [
+    "DensityTendency",
+    "FlowTendency",
+    "LineField",
+    "ParticleTendency",
+    "Tendency",
+    "tendency",
+]
+
+Tendency = DensityTendency | ParticleTendency | FlowTendency
+
+
+def tendency(measure: AnyMeasure, dynamics: Dynamics) -> Tendency:
+    """The right-hand side f(state, out) that moves this kind of measure under the dynamics."""
+    if isinstance(measure, Particles):
+        return ParticleTendency(measure, dynamics)
+    if isinstance(measure, FlowMap):
+        return FlowTendency(measure, dynamics)
+    return DensityTendency(measure, dynamics)

@@ -1,0 +1,450 @@
+"""Flow maps: panels, agreement with densities, concentration, atoms, and what a run keeps."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import solve_ivp
+
+import meanfield as mf
+from meanfield import panels
+from meanfield.collapse import collapsed
+
+EPS = np.finfo(float).eps
+LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+
+
+def circle(angles):
+    return np.column_stack([np.cos(angles), np.sin(angles)])
+
+
+def balance(sol):
+    """The largest gap of E(t) - E(0) = ∫ dissipation."""
+    energy, work = sol.dataset.energy.values, sol.dataset.work.values
+    return np.max(np.abs(energy - energy[0] - work))
+
+
+# ---------------------------------------------------------------- panels
+
+
+def test_halves_interpolate_polynomials():
+    edges = np.array([[-1.0, 3.0]])
+    values = panels.nodes(edges) ** 15
+    assert np.allclose(
+        panels.halved(values), panels.nodes(panels.halves(edges)) ** 15, atol=1e-12 * 3**15
+    )
+    # a polynomial of degree 12 has no tail, one of degree 15 has
+    assert panels.tails(panels.nodes(edges) ** 12)[0] < 1e-10
+    assert panels.tails(values)[0] > 1.0
+    assert panels.weights(edges).sum() == pytest.approx(4.0, rel=4 * EPS)
+
+
+def test_a_narrow_peak_is_found():
+    """Between the first panels' nodes no one sees it: its missing mass tells."""
+    law = mf.VonMisesFisher(circle([0.3])[0], 1e6)
+    mu = mf.FlowMap(law)
+    assert mu.mass() == pytest.approx(1, abs=4 * EPS)
+    assert np.linalg.norm(mu.mean()) == pytest.approx(1 - 0.5e-6, abs=1e-9)
+
+
+def test_a_law_with_a_jump_is_refused():
+    class Half:
+        dim = 2
+
+        def pdf(self, points):
+            return np.where(np.asarray(points)[:, 0] > 0.1234, 2.0, 0.0) * 1.0857
+
+        def sample(self, n, rng):
+            raise NotImplementedError
+
+    with pytest.raises(ValueError, match=r"law must be .* that 1600 nodes resolve"):
+        mf.FlowMap(Half(), largest=1600)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((mf.SA(1.0),), r"law must have dim, pdf and sample, got SA"),
+        ((LAW, 1.0), r"tol must be .* got 1.0"),
+        ((LAW, "small"), r"tol must be .* got 'small'"),
+        ((mf.Mixture([mf.VonMisesFisher([1, 0, 0], 1), mf.VonMisesFisher([0, 1, 0], 1)]),), "law"),
+        ((mf.PointCloud(np.eye(3)),), r"law must .* got PointCloud"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        mf.FlowMap(*arguments)
+
+
+# ---------------------------------------------------------------- against densities
+
+
+@pytest.mark.parametrize(("dynamics", "t_end"), [(mf.SA(4.0), 3.0), (mf.USA(4.0), 0.25)])
+def test_agrees_with_the_density_on_the_circle(dynamics, t_end):
+    flow = mf.evolve(mf.FlowMap(LAW), dynamics, t_end, 3)
+    mu = mf.Density(mf.Circle(256), LAW)
+    dense = mf.evolve(mu, dynamics, t_end, 3, rtol=1e-11, atol=1e-14, tail_tol=1e-12)
+    check_agreement(flow, dense, circle(np.random.default_rng(0).uniform(0, 7, 1000)))
+
+
+@pytest.mark.parametrize("dim", [3, 10, 50])
+@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
+def test_agrees_with_the_density_on_spheres(dim, kind):
+    dynamics, t_end = kind(4.0), 1.5 if kind is mf.SA else 0.1 * dim / 3
+    law = mf.ZonalSeries(dim, [0.8])
+    flow = mf.evolve(mf.FlowMap(law), dynamics, t_end, 3)
+    mu = mf.Density(mf.Zonal(dim, 63), law)
+    dense = mf.evolve(mu, dynamics, t_end, 3, rtol=1e-11, atol=1e-14, tail_tol=1e-12)
+    # points as σ has them: near the axis a series in high dimension has no digits
+    check_agreement(flow, dense, mf.Uniform(dim).sample(1000, np.random.default_rng(0)))
+
+
+def check_agreement(flow, dense, points):
+    assert flow.status == dense.status == "finished"
+    energy = dense.dataset.energy.values
+    # it moved
+    assert energy[-1] > 1.005 * energy[0]
+    assert np.max(np.abs(flow.dataset.energy - energy)) < 1e-10 * max(1.0, energy[-1])
+    z = 3.0 * points[:20]
+    for t, moved, mu in zip(flow.t, flow.measures, dense.measures, strict=True):
+        assert moved.mass() == pytest.approx(1, abs=1e-14)
+        assert np.max(np.abs(moved.mean() - mu.mean())) < 1e-10
+        assert np.allclose(moved.log_moment(z)[0], mu.log_moment(z)[0], rtol=0, atol=1e-10)
+        f = mu.at(points)
+        assert np.max(np.abs(flow.density(points, t) - f)) < 1e-10 * max(1.0, f.max())
+    assert balance(flow) < 1e-11
+
+
+def test_density_at_nodes_is_the_density_there():
+    sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 2.0, 1)
+    error = sol.density(sol.final.points, 2.0) / sol.final.density_at_nodes - 1
+    # positions and densities are right by mass: the sum is what the tolerance bounds
+    assert sol.final.weights @ np.abs(error) < 20 * sol.final.tol
+    assert sol.final.entropy() > 0.3
+
+
+# ---------------------------------------------------------------- reference runs
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "t_end", "energy"),
+    [(mf.SA(4.0), 5.0, 3.62038354988778), (mf.USA(4.0), 0.5, 3.41738665514126)],
+)
+def test_reference_energies(dynamics, t_end, energy):
+    """Of a Fourier run with N = 8192."""
+    sol = mf.evolve(mf.FlowMap(LAW), dynamics, t_end, 4)
+    assert float(sol.dataset.energy[-1]) == pytest.approx(energy, abs=1e-11)
+    assert balance(sol) < 1e-11
+    assert np.max(np.abs(sol.dataset.mass - 1)) < 1e-14
+    assert sol.dataset["size"][-1] < 1500
+
+
+def test_to_the_dirac_through_the_plateau():
+    sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 300.0, [20.0, 40.0, 100.0, 200.0])
+    assert sol.status == "clustered"
+    assert "one atom" in sol.message
+    dirac = mf.theory.energy_dirac(4.0)
+    energy = sol.dataset.energy.values
+    # two clusters at t = 20 … 100, nothing moves to speak of
+    assert np.ptp(energy[1:4]) < 3e-3 < 0.4 * (dirac - energy[3])
+    assert len(sol.measures[2].atoms) == 2
+    assert energy[-1] == pytest.approx(dirac, abs=1e-13)
+    assert balance(sol) < 1e-10
+    assert np.all(np.diff(energy) >= -1e-12)
+    assert np.max(np.abs(sol.dataset.mass - 1)) < 1e-14
+    assert np.max(np.abs(sol.dataset.collapse_energy)) < 1e-12 * dirac
+    assert sol.final.atom_masses == pytest.approx([1.0], abs=1e-14)
+
+
+def test_nodes_grow_like_the_logarithm():
+    """The peak grows like e^{t}, by 1e8 and more; the nodes that hold it do not double."""
+    sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 25.0, [5.0])
+    sizes, peaks = sol.dataset["size"].values, sol.dataset.max_density.values
+    assert peaks[-1] > 1e8 * peaks[1]
+    assert sizes[-1] < 2.2 * sizes[1]
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_a_symmetric_start_stays_symmetric(dim):
+    law = mf.FourierSeries(cos=[0.5]) if dim == 2 else mf.ZonalSeries(3, [0.0, 0.5])
+    sol = mf.evolve(mf.FlowMap(law), mf.SA(2.0), 5.0, 5)
+    for mu in sol.measures:
+        across = [mu.mean()[1], 0.0] if dim == 2 else mu.mean()
+        assert np.max(np.abs(across)) < 1e-12
+
+
+# ---------------------------------------------------------------- atoms
+
+
+def atoms(angles, masses=None):
+    return mf.FlowMap(mf.PointCloud(circle(np.asarray(angles)), masses))
+
+
+@pytest.mark.parametrize("share", [0.5, 0.3, 0.9])
+@pytest.mark.parametrize("dynamics", [mf.SA(3.0), mf.SA(10.0), mf.USA(2.0), mf.USA(0.0)])
+def test_two_atoms_follow_their_equation(dynamics, share):
+    """The angle between clusters of masses a and 1 - a obeys a scalar equation."""
+    beta = dynamics.beta
+
+    def closing(t, angle):
+        pull = np.exp(beta * np.cos(angle))
+        if not dynamics.normalised:
+            return -pull * np.sin(angle)
+        gap = np.exp(beta * (1 - np.cos(angle)))
+        here, there = share, 1 - share
+        drag = there / (here * gap + there) + here / (there * gap + here)
+        return -np.sin(angle) * drag
+
+    t_end = 30.0 if beta == 10 else 1.0 if dynamics.normalised or beta == 0 else 0.1
+    exact = solve_ivp(closing, (0, t_end), [2.0], method="DOP853", rtol=1e-13, atol=1e-15).y[0, -1]
+    sol = mf.evolve(atoms([0.5, 2.5], [share, 1 - share]), dynamics, t_end, 1)
+    assert 2.0 - exact > 1e-5
+    assert float(np.diff(sol.final.atoms)[0]) == pytest.approx(exact, abs=1e-10)
+
+
+def test_time_to_merge():
+    """From π/2 to 0.1 for β = 10 and equal masses under SA: t = 1129.33847345."""
+    sol = mf.evolve(atoms([0.0, np.pi / 2]), mf.SA(10.0), 1129.33847345, 1)
+    assert float(np.diff(sol.final.atoms)[0]) == pytest.approx(0.1, abs=1e-9)
+    end = mf.evolve(atoms([0.0, np.pi / 2]), mf.SA(10.0), 1200.0, 1)
+    assert end.status == "clustered"
+    assert end.final.atoms == pytest.approx([np.pi / 4], abs=1e-9)
+
+
+def test_forces_between_far_clusters_keep_their_digits():
+    """Of relative size e^{-40}: hidden beside the force within a cluster, but not here."""
+    mu = atoms([0.0, np.pi / 2], [0.25, 0.75])
+    sol = mf.evolve(mu, mf.SA(40.0), 1.0, 1)
+    rate = mf.dissipation(mu, mf.SA(40.0), scaled=True)
+    # Σ a X² G with X = -(1-a)/a e^{-β} and G ~ a e^β
+    a = np.array([0.25, 0.75])
+    expected = np.sum(a * ((1 - a) / a * np.exp(-40.0)) ** 2 * a)
+    assert rate == pytest.approx(expected, rel=1e-13)
+    assert float(sol.dataset.work[-1]) > 0
+
+
+def escape_rate(beta, k, mode):
+    """-(1/k) Σ_j h'(2πj/k) (1 - cos(2π m j/k)) / S, h' = e^{β cos}(cos - β sin²), for SA."""
+    x = 2 * np.pi / k * np.arange(k)
+    slopes = np.exp(beta * np.cos(x)) * (np.cos(x) - beta * np.sin(x) ** 2)
+    return -slopes @ (1 - np.cos(mode * x)) / np.exp(beta * np.cos(x)).sum()
+
+
+@pytest.mark.parametrize(("beta", "k", "mode"), [(5.0, 3, 1), (10.0, 4, 2), (20.0, 6, 3)])
+def test_equal_clusters_leave_at_their_rate(beta, k, mode):
+    """k equispaced atoms, displaced by 1e-8 in the mode that grows fastest."""
+    rate = escape_rate(beta, k, mode)
+    assert rate > 1e-3
+    if k == 3:
+        assert rate == pytest.approx(0.00704403, abs=1e-8)
+    even = 0.3 + 2 * np.pi / k * np.arange(k)
+    sol = mf.evolve(atoms(even + 1e-8 * np.cos(mode * (even - 0.3))), mf.SA(beta), 4.0 / rate, 4)
+    away = [np.abs(np.diff(mu.atoms) - 2 * np.pi / k).max() for mu in sol.measures[1:]]
+    assert away[0] > 1e-8
+    assert np.log(away[-1] / away[0]) / (3.0 / rate) == pytest.approx(rate, rel=0.01)
+
+
+def test_atoms_across_the_seam():
+    """Clusters at angle 0 hold labels of both ends of the line."""
+    sol = mf.evolve(mf.FlowMap(mf.FourierSeries(cos=[0.9])), mf.SA(1.0), 60.0, 2)
+    assert sol.status == "clustered"
+    assert abs(np.remainder(sol.final.atoms[0] + np.pi, 2 * np.pi) - np.pi) < 1e-8
+    assert np.ptp(sol.final.angles) == pytest.approx(2 * np.pi)
+
+
+def test_repelling_nodes_are_no_cluster():
+    mu = mf.FlowMap(LAW)
+    assert collapsed(mu, np.ones(len(mu.angles)), 10.0) is mu
+    held = collapsed(mu, -np.ones(len(mu.angles)), 10.0)
+    assert len(held.atoms) == 1
+    assert held.atom_masses[0] == pytest.approx(1)
+
+
+def test_a_tight_law_is_an_atom_after_a_step():
+    law = mf.VonMisesFisher(circle([1.0])[0], 1e6)
+    sol = mf.evolve(mf.FlowMap(law), mf.SA(1.0), 20.0, 1, cluster_radius=1e-2)
+    assert sol.status == "clustered"
+    assert sol.final.atoms == pytest.approx([1.0], abs=1e-12)
+    # held at once, a cluster of variance v = 1e-6 gains β v e^β/2 of energy, and that is recorded
+    assert float(sol.dataset.adaptation[-1]) == pytest.approx(0.5e-6 * np.e, rel=0.1)
+
+
+def test_symmetric_start_ends_in_two_atoms():
+    """Density 1 + cos(θ)/2 under USA, β = 2: 0.921 at 0 and 0.079 at π, to 0.002."""
+    sol = mf.evolve(mf.FlowMap(mf.FourierSeries(cos=[0.5])), mf.USA(2.0), 40.0, 1)
+    x = sol.final.points[:, 0]
+    assert sol.final.weights[x > 0.999].sum() == pytest.approx(0.921, abs=2e-3)
+    assert sol.final.weights[x < -0.999].sum() == pytest.approx(0.079, abs=2e-3)
+
+
+# ---------------------------------------------------------------- rates near the end
+
+
+@pytest.mark.parametrize(("dim", "beta", "times"), [(2, 0.5, (22, 26)), (3, 1.0, (18, 22))])
+@pytest.mark.parametrize("p", [1, 2])
+def test_wasserstein_rate_is_that_of_the_antipode(dim, beta, times, p):
+    """W_p falls at (d-1) e^{-β}/p under USA, though each label nears the limit at e^β."""
+    law = mf.FourierSeries(cos=[0.5]) if dim == 2 else mf.ZonalSeries(dim, [0.5])
+    sol = mf.evolve(mf.FlowMap(law), mf.USA(beta), times[1], list(times)[:1])
+    logs = []
+    for mu in sol.measures[1:]:
+        distance = np.abs(np.remainder(mu.angles + np.pi, 2 * np.pi) - np.pi)
+        logs.append(np.log(mu.weights @ distance**p) / p)
+    rate = (logs[0] - logs[1]) / (times[1] - times[0])
+    assert rate == pytest.approx((dim - 1) * np.exp(-beta) / p, abs=1e-4)
+
+
+@pytest.mark.parametrize(("dynamics", "rate"), [(mf.SA(1.0), 1.0), (mf.USA(1.0), np.e)])
+def test_a_label_nears_the_limit_at_the_rate_of_the_linearisation(dynamics, rate):
+    law = mf.VonMisesFisher([1.0, 0.0], 5.0)
+    times = np.array([8.0, 11.0]) / rate
+    sol = mf.evolve(mf.FlowMap(law), dynamics, times[1], times)
+    label = int(np.argmin(np.abs(sol.final.labels - 0.3)))
+    near = [mu.angles[np.argmin(np.abs(mu.labels - 0.3))] for mu in sol.measures[1:]]
+    assert 0 < near[1] < near[0] < 1e-2
+    assert label >= 0
+    # mass that has not arrived yet slows it by its share
+    assert np.log(near[0] / near[1]) / (times[1] - times[0]) == pytest.approx(rate, rel=2e-2)
+
+
+# ---------------------------------------------------------------- endings, hand-over, files
+
+
+def test_a_limit_on_nodes_ends_the_run():
+    sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 20.0, 4, largest=600)
+    assert sol.status == "under-resolved"
+    assert "more than the 600 allowed" in sol.message
+    assert 0 < sol.t[-1] < 10
+    assert sol.dataset["size"][-1] <= 600
+    assert balance(sol) < 1e-11
+
+
+def test_hand_over_goes_on():
+    mu = mf.Density(mf.Circle(64), LAW)
+    sol = mf.evolve(mu, mf.SA(4.0), 8.0, 8, largest=256, on_unresolved="flow-map")
+    assert sol.status == "finished"
+    assert sol.t[-1] == 8.0
+    assert isinstance(sol.measures[0], mf.Density)
+    assert isinstance(sol.final, mf.FlowMap)
+    flow = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 8.0, 8)
+    assert np.allclose(sol.dataset.energy, flow.dataset.energy, rtol=0, atol=1e-9)
+    assert abs(sol.dataset.attrs["hand_over_energy_gap"]) < 1e-9
+    assert 2 < sol.dataset.attrs["hand_over_t"] < 4
+    assert balance(sol) < 1e-9
+    stopped = mf.evolve(mu, mf.SA(4.0), 8.0, 8, largest=256)
+    assert stopped.status == "under-resolved"
+
+
+def test_hand_over_of_a_given_series():
+    law = mf.ZonalSeries(10, [0.8])
+    space = mf.Zonal(10, 31)
+    mu = mf.Density.from_coefficients(space, mf.Density(space, law).coefficients)
+    sol = mf.evolve(mu, mf.SA(4.0), 8.0, 4, largest=63, on_unresolved="flow-map")
+    assert isinstance(sol.final, mf.FlowMap)
+    flow = mf.evolve(mf.FlowMap(law), mf.SA(4.0), 8.0, 4)
+    assert np.allclose(sol.dataset.energy, flow.dataset.energy, rtol=0, atol=1e-9)
+
+
+def test_bad_hand_over():
+    with pytest.raises(ValueError, match=r"on_unresolved must be one of .* got 'go on'"):
+        mf.evolve(mf.Density(mf.Circle(16), LAW), mf.SA(1.0), 1.0, on_unresolved="go on")
+
+
+@pytest.mark.parametrize("handed", [False, True])
+def test_a_file_keeps_flow_map_and_history(tmp_path, handed):
+    if handed:
+        start = mf.Density(mf.Circle(64), LAW)
+        sol = mf.evolve(start, mf.SA(4.0), 40.0, 9, largest=128, on_unresolved="flow-map")
+    else:
+        sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 40.0, 9)
+    sol.save(tmp_path / "flow.nc")
+    again = mf.load(tmp_path / "flow.nc")
+    assert again.status == sol.status
+    assert (tmp_path / "flow.nc").stat().st_size < 5e6
+    for mu, other in zip(sol.measures, again.measures, strict=True):
+        assert type(mu) is type(other)
+        assert np.array_equal(mu.mean(), other.mean())
+    for name in ("points", "weights", "density_at_nodes", "atoms", "owners"):
+        assert np.array_equal(getattr(sol.final, name), getattr(again.final, name))
+    points = circle(np.linspace(0, 6, 50))
+    assert np.array_equal(sol.density(points, 3.3), again.density(points, 3.3))
+    assert again.dataset.equals(sol.dataset)
+
+
+def test_a_file_without_its_law_says_so(tmp_path):
+    class Own:
+        dim = 2
+
+        def pdf(self, points):
+            return LAW.pdf(points)
+
+        def sample(self, n, rng):
+            return LAW.sample(n, rng)
+
+    sol = mf.evolve(mf.FlowMap(Own()), mf.SA(4.0), 1.0, 1)
+    sol.save(tmp_path / "own.nc")
+    again = mf.load(tmp_path / "own.nc")
+    assert np.array_equal(again.final.density_at_nodes, sol.final.density_at_nodes)
+    with pytest.raises(ValueError, match=r"law is not known any more .* points"):
+        again.density([[1.0, 0.0]], 0.5)
+
+
+@pytest.mark.parametrize("t", [-1.0, 2.1, np.nan])
+def test_density_outside_the_run_is_refused(t):
+    sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 2.0, 1)
+    with pytest.raises(ValueError, match="t must be a finite number"):
+        sol.density([[1.0, 0.0]], t)
+
+
+def test_density_of_other_runs_is_refused():
+    sol = mf.evolve(mf.Density(mf.Circle(32), LAW), mf.SA(1.0), 1.0, 1)
+    with pytest.raises(ValueError, match=r"density needs the moments of a flow map .* got a run"):
+        sol.density([[1.0, 0.0]], 0.5)
+
+
+def test_density_has_mass_one_at_any_time():
+    sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 3.5, 1)
+    points = circle(2 * np.pi / 1024 * np.arange(1024))
+    for t in np.random.default_rng(3).uniform(0, 3.5, 10):
+        f = sol.density(points, t)
+        assert f.max() > f.min() >= 0
+        assert f.mean() == pytest.approx(1, abs=1e-9)
+
+
+# ---------------------------------------------------------------- any law
+
+
+coefficients = st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=4)
+
+
+@settings(max_examples=50)
+@given(coefficients, coefficients, st.sampled_from([2, 3, 10]), st.floats(0.0, 8.0), st.booleans())
+def test_any_law_runs_uphill_to_an_ending(cos, sin, dim, beta, normalised):
+    scale = 0.9 / max(1.0, np.abs(cos).sum() + (np.abs(sin).sum() if dim == 2 else 0.0))
+    cos, sin = scale * np.array(cos), scale * np.array(sin)
+    law = mf.FourierSeries(cos, sin) if dim == 2 else mf.ZonalSeries(dim, cos)
+    dynamics = mf.SA(beta) if normalised else mf.USA(beta)
+    t_end = 20.0 if normalised else 20.0 * np.exp(-0.7 * beta)
+    sol = mf.evolve(mf.FlowMap(law), dynamics, t_end, 5)
+    assert sol.status in {"finished", "clustered"}
+    energy = sol.dataset.energy.values
+    assert np.all(np.diff(energy) >= -1e-10 * energy[-1])
+    assert balance(sol) < 1e-9 * max(1.0, energy[-1])
+    assert np.max(np.abs(sol.dataset.mass - 1)) < 1e-14
+
+
+@settings(max_examples=8)
+@given(st.floats(0.0, 7.0))
+def test_turning_the_law_turns_the_run(turn):
+    """A rotation of the circle moves every panel across the law, and changes nothing."""
+    z = 0.5 * np.exp(-1j * turn), 0.3j * np.exp(-2j * turn)
+    law = mf.FourierSeries(cos=np.real(z), sin=-np.imag(z))
+    assert np.allclose(
+        law.pdf(circle([turn + 0.4])), mf.FourierSeries([0.5], [0, -0.3]).pdf(circle([0.4]))
+    )
+    mine = mf.evolve(mf.FlowMap(law), mf.SA(4.0), 5.0, 1)
+    other = mf.evolve(mf.FlowMap(mf.FourierSeries([0.5], [0, -0.3])), mf.SA(4.0), 5.0, 1)
+    c, s = np.cos(turn), np.sin(turn)
+    turned = np.array([[c, -s], [s, c]]) @ other.final.mean()
+    assert np.max(np.abs(mine.final.mean() - turned)) < 1e-10
+    assert abs(float(mine.dataset.energy[-1] - other.dataset.energy[-1])) < 1e-10

@@ -1,0 +1,114 @@
+"""Kernels between angles against quadrature; the potential of gathered masses."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meanfield.harmonics import gauss_gegenbauer, relative_eigenvalues, scaled_eigenvalues
+from meanfield.kernels import circle_kernel, zonal_kernel
+from meanfield.line_potential import interpolation, line
+
+EPS = np.finfo(float).eps
+betas = st.floats(-2.0, 2.0).map(lambda x: 10.0**x)
+angles = st.floats(0.0, np.pi)
+
+
+def averaged(beta, dim, phi, psi):
+    """The same three numbers by Gauss sums over the latitude of the source."""
+    u, w = gauss_gegenbauer(dim - 1, 120)
+    t = np.cos(phi) * np.cos(psi) + np.sin(phi) * np.sin(psi) * u
+    slope = -np.sin(phi) * np.cos(psi) + np.cos(phi) * np.sin(psi) * u
+    kernel = w * np.exp(beta * (t - 1))
+    laplacian = beta * (1 - t) * (1 + t) - (dim - 1) * t
+    return np.array([kernel.sum(), kernel @ slope, kernel @ laplacian])
+
+
+@pytest.mark.parametrize("dim", [3, 4, 5, 20, 100])
+@given(betas, angles, angles)
+def test_zonal_kernel_by_quadrature(dim, beta, phi, psi):
+    exact = averaged(beta, dim, phi, psi)
+    found = zonal_kernel(beta, dim, np.array(phi), np.array(psi))
+    # exponents up to 2β are rounded; the Laplacian is of size β + d beside the kernel
+    size = exact[0] * np.array([1, 1, beta + dim])
+    assert exact[0] > 0
+    assert np.max(np.abs(found - exact) / size) < (20 + 8 * beta) * EPS
+
+
+@given(betas, st.floats(0, 7), st.floats(0, 7))
+def test_circle_kernel_in_closed_form(beta, target, source):
+    kernel, slope, laplacian = circle_kernel(beta, np.array(target), np.array(source))
+    cosine = np.cos(target - source)
+    assert kernel == pytest.approx(np.exp(beta * (cosine - 1)), rel=(10 + 8 * beta) * EPS)
+    assert slope == pytest.approx(-np.sin(target - source) * kernel, rel=1e-12)
+    h = 1e-4
+    shifted = [circle_kernel(beta, target + s * h, np.array(source))[1] for s in (1, -1)]
+    # the derivative of ∂K/β is ΔK/β
+    assert abs((shifted[0] - shifted[1]) / (2 * h) - laplacian) < h**2 * (1 + beta) ** 2 + 1e-11
+
+
+@pytest.mark.parametrize("dim", [2, 3, 10])
+def test_uniform_measure_has_the_potential_of_degree_zero(dim):
+    """∫ e^{β<x,y>} dσ = Λ_0 everywhere, with no slope."""
+    nodes, weights = gauss_gegenbauer(dim, 60)
+    beta, targets = 9.0, np.linspace(0.0, np.pi, 7)[:, None]
+    if dim == 2:
+        sources, masses = 2 * np.pi / 60 * np.arange(60), np.full(60, 1 / 60)
+        sums = circle_kernel(beta, targets, sources) @ masses
+    else:
+        sums = zonal_kernel(beta, dim, targets, np.arccos(nodes)) @ weights
+    expected = scaled_eigenvalues(beta, dim, 0)[0]
+    assert np.max(np.abs(sums[0] / expected - 1)) < 1e-13
+    assert np.max(np.abs(sums[1:])) < 1e-13 * (beta + dim) * expected
+
+
+CASES = [(0.0, 2), (1e-9, 2), (1.0, 2), (4.0, 2), (20.0, 2), (100.0, 2)]
+CASES += [(0.0, 3), (4.0, 3), (20.0, 10), (50.0, 50), (100.0, 4)]
+
+
+@pytest.mark.parametrize(("beta", "dim"), CASES)
+@pytest.mark.parametrize("width", [3.0, 0.03])
+def test_gathered_masses_keep_relative_accuracy(beta, dim, width):
+    """Near the masses and at the antipode, where the potential is e^{-2β} of its maximum."""
+    rng = np.random.default_rng(1)
+    cells = line(beta, dim)
+    assert cells.relative
+    sources = np.clip(1.5 + 0.5 * width * rng.uniform(-1, 1, 300), 0, np.pi)
+    masses = 10.0 ** -rng.uniform(0, 9, 300)
+    targets = np.linspace(0.0, np.pi if dim > 2 else 2 * np.pi, 101)
+    gathered = interpolation(cells, sources).T @ masses
+    found = (interpolation(cells, targets) @ cells.fields(gathered)).T
+    exact = cells.kernel(targets[:, None], sources) @ masses
+    if dim == 2 and width < 1 <= beta:
+        assert exact[0].min() < np.exp(-1.9 * beta) * exact[0].max()
+    # two interpolations, each with a Lebesgue constant below 3, on cells where the kernel varies
+    # by e^3; its second derivative is β times larger
+    error = np.abs(found - exact) / (exact[0] * np.array([[1], [1], [beta + dim]]))
+    assert np.max(error) < (2000 + 40 * beta) * EPS
+
+
+def test_large_beta_is_right_to_rounding_of_the_largest():
+    cells = line(1000.0, 2)
+    assert not cells.relative
+    rng = np.random.default_rng(1)
+    sources, masses = rng.uniform(0, 7, 2000), np.full(2000, 1 / 2000)
+    targets = np.linspace(0.0, 6.0, 77)
+    found = interpolation(cells, targets) @ cells.fields(interpolation(cells, sources).T @ masses)
+    exact = cells.kernel(targets[:, None], sources) @ masses
+    assert np.max(np.abs(found[:, 0] - exact[0])) < 1e-13 * exact[0].max()
+    assert np.max(np.abs(found[:, 2] - exact[2])) < 1e-12 * np.abs(exact[2]).max()
+
+
+def test_kernel_and_multipliers_agree():
+    """∫ K(φ, ψ) P_1(cos ψ) dσ(ψ) = Λ_1 cos φ: kernel and Funk-Hecke, two ways to one number."""
+    for dim in (3, 7):
+        t, w = gauss_gegenbauer(dim, 60)
+        phi = np.array([0.3, 1.0, 2.9])
+        found = zonal_kernel(5.0, dim, phi[:, None], np.arccos(t))[0] @ (w * t)
+        ratio = relative_eigenvalues(5.0, dim, 1)[1] * scaled_eigenvalues(5.0, dim, 0)[0]
+        assert np.allclose(found, ratio * np.cos(phi), rtol=1e-13, atol=0)
+
+
+def test_large_beta_on_spheres_is_refused():
+    with pytest.raises(ValueError, match=r"beta must be <= 150 .* got 151"):
+        line(151.0, 3)
