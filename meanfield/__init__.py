@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
 from meanfield import theory
+from meanfield.clustering import Clusters, clusters
 from meanfield.dynamics import SA, USA
 from meanfield.functionals import dissipation, energy
 from meanfield.integrate import evolve
@@ -33,6 +34,7 @@ __all__ = [
     "SA",
     "USA",
     "Circle",
+    "Clusters",
     "Density",
     "Ending",
     "FlowMap",
@@ -46,17 +48,21 @@ __all__ = [
     "VonMisesFisher",
     "Zonal",
     "ZonalSeries",
+    "clusters",
     "dissipation",
     "energy",
     "evolve",
     "load",
     "plot",
+    "studies",
     "theory",
 ]
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Import `meanfield.plot`, and with it matplotlib, only when it is asked for."""
+    """Import `meanfield.plot`, and with it matplotlib, or `meanfield.studies` when asked for."""
     if name == "plot":
         return importlib.import_module("meanfield.plot")
+    if name == "studies":
+        return importlib.import_module("meanfield.studies")
     raise AttributeError(f"module 'meanfield' has no attribute {name!r}")

@@ -147,7 +147,7 @@ def test_to_the_dirac_through_the_plateau():
     energy = sol.dataset.energy.values
     # two clusters at t = 20 … 100, nothing moves to speak of
     assert np.ptp(energy[1:4]) < 3e-3 < 0.4 * (dirac - energy[3])
-    assert len(sol.measures[2].atoms) == 2
+    assert len(np.unique(np.round(sol.measures[2].atoms, 6))) == 2
     assert energy[-1] == pytest.approx(dirac, abs=1e-13)
     assert balance(sol) < 1e-10
     assert np.all(np.diff(energy) >= -1e-12)

@@ -63,9 +63,9 @@ EVERYWHERE = {"numpy", "scipy"}
 DOORS = {
     "pyfftw": {"spaces.circle"},
     "ducc0": {"spaces.sphere"},
-    "xarray": {"solution", "integrate"},
+    "xarray": {"solution", "integrate", "studies"},
     "h5netcdf": {"solution", "integrate"},
-    "tqdm": {"integrate"},
+    "tqdm": {"integrate", "studies"},
     "matplotlib": {"plot"},
     "pydantic": {"case"},
     "typer": {"cli"},

@@ -12,6 +12,7 @@ from meanfield.case.faults import Fault, located, shown
 from meanfield.case.tables import (
     CircleTable,
     DynamicsTable,
+    FlowMapTable,
     FourierSeriesTable,
     LawTable,
     MixtureTable,
@@ -34,11 +35,13 @@ from meanfield.laws import (
     VonMisesFisher,
     ZonalSeries,
 )
-from meanfield.measures import AnyMeasure, Density, Particles
+from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
 from meanfield.spaces import Circle, Space, Sphere, Zonal
 
 
-def build_measure(law: LawTable, space: SpaceTable | ParticlesTable, folder: Path) -> AnyMeasure:
+def build_measure(
+    law: LawTable, space: SpaceTable | FlowMapTable | ParticlesTable, folder: Path
+) -> AnyMeasure:
     """The measure at t = 0; where one table leaves the dimension open, the other settles it.
 
     Raises
@@ -48,6 +51,8 @@ def build_measure(law: LawTable, space: SpaceTable | ParticlesTable, folder: Pat
     """
     if isinstance(space, ParticlesTable):
         return _particles(law, space, folder)
+    if isinstance(space, FlowMapTable):
+        return _flow_map(law, space, folder)
     grid = _space(space, _law_dim(law))
     return Density(grid, _law(law, "law", grid.dim, folder))
 
@@ -63,6 +68,12 @@ def build_dynamics(table: DynamicsTable) -> Dynamics:
     kind = SA if table.type == "SA" else USA
     with located("dynamics", type(table).model_fields):
         return kind(table.beta, sign=table.sign, noise=table.noise)
+
+
+def _flow_map(law: LawTable, table: FlowMapTable, folder: Path) -> FlowMap:
+    moving = _law(law, "law", None, folder)
+    with located("space", ("tol", "axis")):
+        return FlowMap(moving, table.tol, axis=table.axis)
 
 
 def _particles(law: LawTable, table: ParticlesTable, folder: Path) -> Particles:

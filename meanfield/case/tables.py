@@ -101,8 +101,16 @@ class ParticlesTable(Table):
     seed: int = Field(default=0, ge=0)
 
 
+class FlowMapTable(Table):
+    """Nodes that move with the flow: the circle, or a law that is symmetric about an axis."""
+
+    type: Literal["flow-map"]
+    tol: float = 1e-12
+    axis: list[float] | None = None
+
+
 SpaceTable = CircleTable | SphereTable | ZonalTable
-AnySpaceTable = Annotated[SpaceTable | ParticlesTable, Field(discriminator="type")]
+AnySpaceTable = Annotated[SpaceTable | FlowMapTable | ParticlesTable, Field(discriminator="type")]
 
 
 class DynamicsTable(Table):
@@ -130,6 +138,8 @@ class RunTable(Table):
     atol: float | None = None
     tail_tol: float | None = None
     largest: int | None = None
+    cluster_radius: float | None = None
+    on_unresolved: Literal["stop", "flow-map"] = "flow-map"
 
 
 class OutputTable(Table):

@@ -132,7 +132,7 @@ def run(
         typer.echo(table(solution))
         typer.echo(closing(solution))
         typer.echo(f"wrote {file}, {picture}")
-    if solution.ending is not Ending.FINISHED:
+    if solution.ending not in (Ending.FINISHED, Ending.CLUSTERED):
         interrupted = solution.ending is Ending.INTERRUPTED
         raise Refusal(solution.message, INTERRUPTED if interrupted else FAILED_RUN)
 

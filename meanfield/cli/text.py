@@ -9,7 +9,7 @@ from importlib.metadata import version as installed_version
 
 import numpy as np
 
-from meanfield.measures import AnyMeasure, Density
+from meanfield.measures import AnyMeasure, Density, FlowMap
 from meanfield.solution import Ending, Solution
 from meanfield.spaces import Sphere
 
@@ -22,6 +22,8 @@ _LIBRARIES = (
 
 
 def _size_name(measure: AnyMeasure) -> str:
+    if isinstance(measure, FlowMap):
+        return "nodes"
     return _SIZE_NAMES[measure.space.name] if isinstance(measure, Density) else "n"
 
 
@@ -60,7 +62,8 @@ def _defect(solution: Solution) -> float:
 def closing(solution: Solution) -> str:
     """How the run ended, if it finished, and how well its energy identity holds."""
     check = f"|E(t) - E(0) - work| <= {_defect(solution):.1e}, work the integral of the dissipation"
-    return f"{solution.message}\n{check}" if solution.ending is Ending.FINISHED else check
+    good = (Ending.FINISHED, Ending.CLUSTERED)
+    return f"{solution.message}\n{check}" if solution.ending in good else check
 
 
 def summary(solution: Solution) -> dict[str, str]:

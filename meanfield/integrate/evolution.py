@@ -147,7 +147,7 @@ def _drive(run: Run, times: Array, progress: bool, on_unresolved: str) -> tuple[
             except Stop as stop:
                 if stop.ending != Ending.UNDER_RESOLVED or on_unresolved != "flow-map":
                     raise
-                run = handed_over(run, bar.report)
+                run = _taken_over(run, bar, stop)
                 _advance(run, times, bar)
     except Stop as stop:
         run.save_once()
@@ -157,6 +157,13 @@ def _drive(run: Run, times: Array, progress: bool, on_unresolved: str) -> tuple[
         message = f"interrupted at t = {run.t:g}: what was computed so far is kept"
         return run, Ending.INTERRUPTED, message
     return run, *run.finished()
+
+
+def _taken_over(run: Run, bar: ProgressBar, stop: Stop) -> Run:
+    try:
+        return handed_over(run, bar.report)
+    except ValueError as error:
+        raise Stop(stop.ending, f"{stop}; a flow map can't take over: {error}") from error
 
 
 def _advance(run: Run, times: Array, bar: ProgressBar) -> None:

@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.clustering import clusters
 from meanfield.collapse import collapsed
 from meanfield.dynamics import Dynamics
 from meanfield.history import MomentHistory, step_times
@@ -127,6 +128,7 @@ class FlowRun(Run):
             "size": len(flow.angles),
             **super()._numbers(flow),
             "atoms": len(flow.atoms),
+            "clusters": len(clusters(flow)),
             "adaptation": self._adaptation,
         }
         if flow.has_density:

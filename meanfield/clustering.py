@@ -1,0 +1,196 @@
+"""Clusters of a measure: where its mass is concentrated on the scale of a radius."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+from scipy.special import betainc
+
+from meanfield.arguments import number
+from meanfield.geometry import geodesic_distance
+from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
+from meanfield.spaces import Zonal
+
+Array = NDArray[np.float64]
+
+# a ball is dense if it holds this many times its share of the uniform measure
+_DENSE = 2.0
+# points this near, as shares of the radius, count as one: the finer, then, of many, the coarser
+_FINE, _COARSE = 1 / 64, 1 / 8
+_MANY = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Clusters of a measure, the heaviest first.
+
+    Attributes
+    ----------
+    masses : ndarray, shape (k,)
+        Descending. What they leave of the measure's mass lies outside all clusters.
+    centres : ndarray, shape (k, d)
+        Unit rows, the directions of the clusters' means.
+    radii : ndarray, shape (k,)
+        Root mean square geodesic distance of a cluster's mass from its centre.
+    """
+
+    masses: Array
+    centres: Array
+    radii: Array
+
+    def __len__(self) -> int:
+        """Number of clusters."""
+        return len(self.masses)
+
+
+def clusters(measure: AnyMeasure, radius: float = 0.1, *, min_mass: float = 1e-3) -> Clusters:
+    """Where the mass of a measure is concentrated on the scale of `radius`.
+
+    A point is dense if the ball of `radius` around it holds at least twice what the uniform
+    measure would have there, and at least `min_mass`. Dense points no further apart than `radius`
+    belong to one cluster, and other points within `radius` of a dense one to that of the nearest.
+    So the uniform measure has no cluster, a Dirac one of radius 0, and atoms more than two radii
+    apart are a cluster each; a trickle of mass between clusters neither joins them nor counts.
+
+    Parameters
+    ----------
+    measure : Density, FlowMap or Particles
+        A density counts as the masses of its grid points. Of an axisymmetric density or flow map
+        (d > 2) the points of one meridian stand for their latitudes: a cluster away from the poles
+        is a ring, its centre the point of the ring on that meridian, and a ball is a belt; one
+        within `radius` of a pole has its centre there.
+    radius : float
+        In radians, up to 1.
+    min_mass : float
+        Least mass of a cluster, 0 to 1.
+
+    Returns
+    -------
+    Clusters
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> from meanfield.measures import Particles
+    >>> found = clusters(Particles([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]))
+    >>> len(found), found.masses.round(3), found.radii
+    (2, array([0.667, 0.333]), array([0., 0.]))
+    """
+    if not isinstance(measure, (Density, FlowMap, Particles)):
+        raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")
+    radius = number("radius", radius, above=0, high=1)
+    min_mass = number("min_mass", min_mass, low=0, high=1)
+    points, masses = _points_of(measure)
+    places, shares, member = _coarsened(points, masses, radius)
+    reach = 2.0 * np.sin(0.5 * radius)
+    tree = cKDTree(places)
+    pairs = tree.query_pairs(reach, output_type="ndarray")
+    around = shares.copy()
+    np.add.at(around, pairs[:, 0], shares[pairs[:, 1]])
+    np.add.at(around, pairs[:, 1], shares[pairs[:, 0]])
+    least = np.maximum(min_mass, _DENSE * _uniform_share(measure, places, radius))
+    dense = around >= least
+    labels = _labels(places, pairs, dense, reach)[member]
+    return _measured(points, masses, labels, min_mass, _axis_of(measure), radius)
+
+
+def _points_of(measure: AnyMeasure) -> tuple[Array, Array]:
+    if isinstance(measure, Density):
+        return measure.space.points, np.maximum(measure.space.weights * measure.values, 0.0)
+    return measure.points, measure.weights
+
+
+def _axis_of(measure: AnyMeasure) -> Array | None:
+    """The axis of a measure whose points stand for latitudes."""
+    if isinstance(measure, Density) and isinstance(measure.space, Zonal):
+        return measure.space.axis
+    return measure.axis if isinstance(measure, FlowMap) else None
+
+
+def _coarsened(
+    points: Array, masses: Array, radius: float
+) -> tuple[Array, Array, NDArray[np.intp]]:
+    """Places and masses of groups of points much closer than the radius; the group of each."""
+    member = np.arange(len(points))
+    places, shares = points, masses
+    for cell in (_FINE, _COARSE):
+        if len(places) <= (0 if cell == _FINE else _MANY):
+            break
+        _, group = np.unique(np.floor(places / (cell * radius)), axis=0, return_inverse=True)
+        group = group.ravel()
+        total = np.asarray(np.bincount(group, shares), dtype=np.float64)
+        # the mean of a group without mass is that of its points
+        parts = np.where(total[group] > 0.0, shares, 1.0)
+        whole = np.bincount(group, parts)
+        columns = [np.bincount(group, parts * column) / whole for column in places.T]
+        places, shares, member = np.column_stack(columns), total, group[member]
+    return places, shares, member
+
+
+def _uniform_share(measure: AnyMeasure, places: Array, radius: float) -> Array:
+    """σ of the ball of the radius around each place, or of the belt of an axisymmetric measure."""
+    dim, axis = measure.dim, _axis_of(measure)
+    if axis is None:
+        return np.full(len(places), _cap(dim, np.array(radius)))
+    polar = np.arccos(np.clip(places @ axis, -1.0, 1.0))
+    below, above = np.maximum(polar - radius, 0.0), np.minimum(polar + radius, np.pi)
+    return np.asarray(_cap(dim, above) - _cap(dim, below))
+
+
+def _cap(dim: int, angle: Array) -> Array:
+    """σ of the cap of points up to this polar angle."""
+    half = 0.5 * (dim - 1.0)
+    return np.asarray(betainc(half, half, np.sin(0.5 * angle) ** 2))
+
+
+def _labels(
+    places: Array, pairs: NDArray[np.intp], dense: NDArray[np.bool_], reach: float
+) -> NDArray[np.intp]:
+    """The cluster of each place, -1 outside all."""
+    labels = np.full(len(places), -1)
+    if not dense.any():
+        return labels
+    joined = pairs[dense[pairs[:, 0]] & dense[pairs[:, 1]]]
+    graph = coo_array((np.ones(len(joined)), joined.T), shape=(len(places), len(places)))
+    components = connected_components(graph, directed=False)[1]
+    index = np.flatnonzero(dense)
+    distance, nearest = cKDTree(places[index]).query(places)
+    return np.where(distance <= reach, components[index[nearest]], -1)
+
+
+def _measured(
+    points: Array,
+    masses: Array,
+    labels: NDArray[np.intp],
+    min_mass: float,
+    axis: Array | None,
+    radius: float,
+) -> Clusters:
+    found = []
+    for label in np.unique(labels[labels >= 0]):
+        inside = (labels == label) & (masses > 0.0)
+        x, m = points[inside], masses[inside]
+        total = float(m.sum())
+        if total <= 0.0 or total < min_mass:
+            continue
+        mean = m @ x / total
+        centre = mean / np.linalg.norm(mean)
+        if axis is not None and abs(float(centre @ axis)) > np.cos(radius):
+            # a cap: its mean lies on the axis
+            centre = np.copysign(1.0, centre @ axis) * axis
+        found.append((total, centre, float(np.sqrt(m @ geodesic_distance(x, centre) ** 2 / total))))
+    found.sort(key=lambda cluster: -cluster[0])
+    return Clusters(
+        masses=np.array([cluster[0] for cluster in found]),
+        centres=np.array([cluster[1] for cluster in found]).reshape(-1, points.shape[1]),
+        radii=np.array([cluster[2] for cluster in found]),
+    )

@@ -1,0 +1,229 @@
+"""How a measure near uniform forms clusters, how long they stand, and when they merge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import Any, cast
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from meanfield.arguments import generator, integer, number
+from meanfield.clustering import clusters
+from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.geometry import circle_angles
+from meanfield.integrate import evolve
+from meanfield.laws import FourierSeries, Law
+from meanfield.measures import FlowMap
+from meanfield.solution import Solution
+from meanfield.theory import energy_dirac, growth_rates
+
+Array = NDArray[np.float64]
+
+# a mode of this size has left the linear regime
+_GROWN = 0.1
+# clusters hold all but this share of the mass on a plateau, and stand for this factor in time
+_OUTSIDE = 1e-2
+_STANDS = 1.2
+
+
+def metastability(
+    dynamics: Dynamics | Sequence[Dynamics],
+    *,
+    law: Law | None = None,
+    amplitude: float = 1e-3,
+    rng: np.random.Generator | None = None,
+    t_start: float | None = None,
+    t_end: float | None = None,
+    saves: int = 300,
+    radius: float = 0.1,
+    executor: Executor | None = None,
+    progress: bool = False,
+) -> xr.Dataset:
+    """From near uniform on the circle through clusters and their mergers, for one or more dynamics.
+
+    Parameters
+    ----------
+    dynamics : SA or USA, or a sequence of them
+        Attractive (sign = 1), β > 0.
+    law : Law, optional
+        The start, on the circle. Without one it is 1 + Σ a_k cos kθ + b_k sin kθ for k up to three
+        times the degree that grows fastest, a_k and b_k normal with deviation `amplitude`.
+    amplitude : float
+    rng : numpy Generator, optional
+        Needed where no law is given.
+    t_start, t_end : float, optional
+        First time saved and last one, in units of the fastest growth, 1/max γ_k; default 0.1
+        and 1e4.
+    saves : int
+        Number of times, in equal steps of log t.
+    radius : float
+        Of `clusters`, in radians.
+    executor : concurrent.futures.Executor, optional
+        Where the runs are done; here, one after the other, without one.
+    progress : bool
+        Whether to show a bar that counts the runs.
+
+    Returns
+    -------
+    xarray.Dataset
+        Over (run, t), t in units of 1/max γ_k of each run: `time` itself, `energy_share` E/E(δ),
+        `clusters`, `cluster_angle` and `cluster_mass` (run, t, cluster). Over run: `grown_degree`,
+        the largest mode when one first exceeds 0.1; `predicted_degree`, argmax γ_k;
+        `growth_rate`, fitted to that mode while it is small, and `growth_rate_predicted`, its γ_k.
+        Over (run, plateau): `plateau_start`, `plateau_end`, `plateau_clusters`: times between
+        which the clusters are equally many, hold 99 % of the mass and stand for 20 % of the time;
+        over (run, merger): `merging_time`, when clusters became fewer. `status` of each run.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, before any run starts.
+    """
+    runs = list(dynamics) if isinstance(dynamics, Sequence) else [dynamics]
+    for one in runs:
+        if not isinstance(one, (SA, USA)) or one.sign != 1 or one.beta <= 0.0 or one.noise > 0.0:
+            raise ValueError(
+                f"dynamics must be SA or USA with beta > 0, sign 1 and no noise, got {one!r}"
+            )
+    saves, radius = integer("saves", saves, low=10), number("radius", radius, above=0, high=1)
+    first = number("t_start", 0.1 if t_start is None else t_start, above=0)
+    last = number("t_end", 1e4 if t_end is None else t_end, above=first)
+    ticks = np.geomspace(first, last, saves)
+    tasks = [(one, law or _near_uniform(one, amplitude, rng), ticks, radius) for one in runs]
+    mapped = map(_run, tasks) if executor is None else executor.map(_run, tasks)
+    bar = tqdm(mapped, total=len(tasks), disable=not progress, desc="metastability")
+    return _joined(runs, ticks, list(bar))
+
+
+def _near_uniform(one: Dynamics, amplitude: float, rng: np.random.Generator | None) -> Law:
+    amplitude = number("amplitude", amplitude, above=0, high=0.1)
+    if rng is None:
+        raise ValueError(f"rng must be a numpy Generator where no law is given, got {rng!r}")
+    degrees = 3 * int(np.argmax(growth_rates(one, 2, _most(one)))) + 2
+    cos, sin = amplitude * generator("rng", rng).normal(size=(2, degrees))
+    return FourierSeries(cos=cos, sin=sin)
+
+
+def _most(one: Dynamics) -> int:
+    """A degree well past the fastest growing one, sqrt(2β)."""
+    return 8 + int(4.0 * np.sqrt(one.beta))
+
+
+def _run(task: tuple[Dynamics, Law, Array, float]) -> dict[str, Any]:
+    dynamics, law, ticks, radius = task
+    rates = growth_rates(dynamics, 2, _most(dynamics))
+    fastest = int(np.argmax(rates))
+    times = ticks / rates[fastest]
+    solution = evolve(FlowMap(law), dynamics, float(times[-1]), times[:-1])
+    # the start itself is no save of the study, and a run may have ended early
+    kept = cast(list[FlowMap], solution.measures[1:])
+    modes = np.array([_modes(flow, _most(dynamics)) for flow in kept])
+    grown = _grown_degree(modes)
+    found = [clusters(flow, radius) for flow in kept]
+    counts = np.array([len(group) for group in found])
+    inside = np.array([float(group.masses.sum()) for group in found])
+    steady = np.where(inside > 1.0 - _OUTSIDE, counts, 0)
+    return {
+        "time": solution.t[1:],
+        "energy_share": _energy_share(solution)[1:],
+        "clusters": counts,
+        "angles": [circle_angles(group.centres) for group in found],
+        "masses": [group.masses for group in found],
+        "grown_degree": grown,
+        "predicted_degree": fastest,
+        "growth_rate": _fitted_rate(solution.t[1:], modes[:, grown]),
+        "growth_rate_predicted": rates[grown],
+        "plateaus": _plateaus(solution.t[1:], steady),
+        "mergers": [
+            float(t)
+            for t, before, after in zip(solution.t[2:], steady[:-1], steady[1:], strict=True)
+            if 0 < after < before
+        ],
+        "status": solution.status,
+    }
+
+
+def _modes(flow: FlowMap, kmax: int) -> Array:
+    """|∫ e^{ikθ} dmu| for k = 0 … kmax, the first set to 0."""
+    modes = np.abs(np.exp(1j * np.outer(np.arange(kmax + 1), flow.angles)) @ flow.weights)
+    modes[0] = 0.0
+    return np.asarray(modes)
+
+
+def _energy_share(solution: Solution) -> Array:
+    dynamics = solution.dynamics
+    scaled = solution.dataset.attrs["energy_unit"] != "1"
+    dirac = 0.5 / dynamics.beta if scaled else energy_dirac(dynamics.beta)
+    return np.asarray(solution.dataset["energy"].values / dirac)
+
+
+def _grown_degree(modes: Array) -> int:
+    grown = np.flatnonzero(modes.max(axis=1) > _GROWN)
+    return int(np.argmax(modes[grown[0] if len(grown) else -1]))
+
+
+def _fitted_rate(times: Array, mode: Array) -> float:
+    """Slope of log |mode| while it is below a tenth of what counts as grown; nan if never."""
+    small = np.flatnonzero(mode > 0.1 * _GROWN)
+    end = small[0] if len(small) else len(mode)
+    if end < 3:
+        return float("nan")
+    return float(np.polyfit(times[:end], np.log(mode[:end]), 1)[0])
+
+
+def _plateaus(times: Array, counts: NDArray[Any]) -> list[tuple[float, float, int]]:
+    """Start, end and number of clusters of each stretch of times with equally many."""
+    edges = np.flatnonzero(np.diff(counts)) + 1
+    stretches = zip([0, *edges], [*edges, len(counts)], strict=True)
+    return [
+        (float(times[first]), float(times[end - 1]), int(counts[first]))
+        for first, end in stretches
+        if counts[first] > 0 and times[end - 1] >= _STANDS * times[first]
+    ]
+
+
+def _joined(runs: list[Dynamics], ticks: Array, found: list[dict[str, Any]]) -> xr.Dataset:
+    """One dataset of all runs, padded with nan."""
+    widest = max((len(a) for one in found for a in one["angles"]), default=0)
+
+    def padded(rows: list[Any], *shape: int) -> Array:
+        table = np.full((len(rows), *shape), np.nan)
+        for line, row in zip(table, rows, strict=True):
+            values = np.asarray(row, dtype=np.float64)
+            line[tuple(slice(0, n) for n in values.shape)] = values if values.size else line[:0]
+        return table
+
+    def by_cluster(name: str) -> Array:
+        tables = [padded(one[name], widest) for one in found]
+        return padded(tables, len(ticks), widest)
+
+    longest = max(len(one["plateaus"]) for one in found)
+    plateaus = padded([np.reshape(one["plateaus"], (-1, 3)) for one in found], longest, 3)
+    mergers = padded([one["mergers"] for one in found], max(len(one["mergers"]) for one in found))
+    over_t = {
+        name: (("run", "t"), padded([one[name] for one in found], len(ticks)))
+        for name in ("time", "energy_share", "clusters")
+    }
+    names = ("grown_degree", "predicted_degree", "growth_rate", "growth_rate_predicted", "status")
+    over_run = {name: ("run", np.array([one[name] for one in found])) for name in names}
+    return xr.Dataset(
+        {
+            **over_t,
+            **over_run,
+            "cluster_angle": (("run", "t", "cluster"), by_cluster("angles")),
+            "cluster_mass": (("run", "t", "cluster"), by_cluster("masses")),
+            "plateau_start": (("run", "plateau"), plateaus[:, :, 0]),
+            "plateau_end": (("run", "plateau"), plateaus[:, :, 1]),
+            "plateau_clusters": (("run", "plateau"), plateaus[:, :, 2]),
+            "merging_time": (("run", "merger"), mergers),
+        },
+        coords={
+            "t": ("t", ticks, {"long_name": "time in units of the fastest growth 1/max γ_k"}),
+            "beta": ("run", np.array([one.beta for one in runs])),
+            "dynamics": ("run", np.array([one.name for one in runs])),
+        },
+    )

@@ -1,0 +1,89 @@
+"""Studies: datasets that answer, at executors too, and refusals before any run."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+
+
+@pytest.fixture(scope="module")
+def plateaus():
+    rng = np.random.default_rng(0)
+    with ThreadPoolExecutor(2) as pool:
+        return mf.studies.metastability(
+            [mf.SA(5.0), mf.USA(3.0)], rng=rng, saves=60, t_end=300.0, executor=pool
+        )
+
+
+def test_metastability_tells_what_grew(plateaus):
+    for run, dynamics in enumerate([mf.SA(5.0), mf.USA(3.0)]):
+        rates = mf.theory.growth_rates(dynamics, 2, 20)
+        one = plateaus.isel(run=run)
+        assert int(one.predicted_degree) == np.argmax(rates)
+        grown = int(one.grown_degree)
+        assert abs(grown - np.argmax(rates)) <= 1
+        assert float(one.growth_rate_predicted) == pytest.approx(rates[grown])
+        # with several modes at work the largest is not yet alone
+        assert float(one.growth_rate) == pytest.approx(rates[grown], rel=0.1)
+        assert str(one.status.values) in {"finished", "clustered"}
+
+
+def test_metastability_tells_plateaus_and_mergers(plateaus):
+    one = plateaus.isel(run=0)
+    counts = one.plateau_clusters.values
+    counts = counts[np.isfinite(counts)]
+    assert len(counts) >= 1
+    assert np.all(np.diff(counts) < 0)
+    start, end = one.plateau_start.values[0], one.plateau_end.values[0]
+    assert 0 < start < end
+    inside = (one.time >= start) & (one.time <= end)
+    assert np.all(one.clusters.values[inside] == counts[0])
+    assert np.all(np.diff(one.energy_share) > -1e-12)
+    assert float(one.energy_share[-1]) <= 1
+    for angles, masses in zip(one.cluster_angle.values, one.cluster_mass.values, strict=True):
+        assert np.array_equal(np.isnan(angles), np.isnan(masses))
+    mergers = one.merging_time.values[np.isfinite(one.merging_time.values)]
+    assert len(mergers) >= len(counts) - 1
+
+
+def test_equal_clusters_from_one_mode():
+    """Only degree 3 in the start: three equal clusters that stand still by symmetry."""
+    ds = mf.studies.metastability(
+        mf.SA(5.0), law=mf.FourierSeries(cos=[0, 0, 1e-3]), saves=40, t_end=60.0
+    )
+    assert int(ds.grown_degree[0]) == 3
+    assert ds.clusters.values[0, -1] == 3
+    assert ds.cluster_mass.values[0, -1, :3] == pytest.approx([1 / 3] * 3, abs=1e-6)
+    angles = np.sort(ds.cluster_angle.values[0, -1, :3])
+    assert np.diff(angles) == pytest.approx([2 * np.pi / 3] * 2, abs=1e-9)
+    rate = mf.theory.growth_rates(mf.SA(5.0), 2, 3)[3]
+    assert float(ds.growth_rate[0]) == pytest.approx(rate, rel=2e-3)
+
+
+def test_surviving_atom():
+    ds = mf.studies.surviving_atom([mf.USA(1.5), mf.USA(2.0)], t_end=30.0)
+    assert ds.spread.values[0] > 0 > ds.spread.values[1]
+    assert ds.far_mass.values[0] < 0.03
+    assert ds.far_mass.values[1] == pytest.approx(0.079, abs=2e-3)
+    assert np.all(ds.near_mass.values + ds.far_mass.values < 1 + 1e-14)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mf.studies.metastability(mf.SA(0.0), rng=np.random.default_rng(0)), "dynamics"),
+        (lambda: mf.studies.metastability(mf.SA(1.0, sign=-1)), r"dynamics must be .* got SA"),
+        (lambda: mf.studies.metastability("SA"), r"dynamics must be .* got 'S'"),
+        (lambda: mf.studies.metastability(mf.SA(1.0)), r"rng must be .* got None"),
+        (lambda: mf.studies.metastability(mf.SA(1.0), rng=0), r"rng must be .* got 0"),
+        (lambda: mf.studies.metastability(mf.SA(1.0), saves=2), r"saves must be .* got 2"),
+        (lambda: mf.studies.metastability(mf.SA(1.0), t_end=0.01), r"t_end must be .* got 0.01"),
+        (lambda: mf.studies.surviving_atom([mf.Uniform(2)]), r"dynamics must be .* got Uniform"),
+        (lambda: mf.studies.surviving_atom([mf.SA(1.0)], t_end=-1), r"t_end must be .* got -1"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
