@@ -3,15 +3,34 @@
 import re
 from pathlib import Path
 
+import numpy as np
+
 README = Path(__file__).parent.parent / "README.md"
 
 
-def test_readme(tmp_path, monkeypatch, capsys):
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 1
-    monkeypatch.chdir(tmp_path)
+def blocks():
+    return re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def run(code):
     scope = {}
-    exec(compile(blocks[0], "README.md", "exec"), scope)
+    exec(compile(code, "README.md", "exec"), scope)
+    return scope
+
+
+def test_readme_runs_flow_maps(capsys):
+    scope = run(blocks()[1])
+    printed = capsys.readouterr().out
+    assert "clustered at t = 300" in printed
+    assert "0.661" in printed
+    gap = float(scope["sol"].dataset["energy"][-1]) - np.exp(4.0) / 8
+    assert abs(gap) < 1e-12
+
+
+def test_readme(tmp_path, monkeypatch, capsys):
+    assert len(blocks()) == 2
+    monkeypatch.chdir(tmp_path)
+    scope = run(blocks()[0])
     printed = capsys.readouterr().out
     assert "finished at t = 1.5" in printed
     assert (tmp_path / "two_bumps.png").stat().st_size > 10_000

@@ -1,0 +1,174 @@
+"""Flow maps: reference runs, agreement with densities, rates, mergers, the way to the Dirac."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+import meanfield as mf
+from validation.claims import Claim, main
+
+LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+
+
+def balance(sol: mf.Solution) -> float:
+    """The largest gap of E(t) - E(0) = ∫ dissipation."""
+    energy, work = sol.dataset["energy"].values, sol.dataset["work"].values
+    return float(np.max(np.abs(energy - energy[0] - work)))
+
+
+def atoms(angles: np.ndarray) -> mf.FlowMap:
+    """Equal atoms on the circle."""
+    return mf.FlowMap(mf.PointCloud(np.column_stack([np.cos(angles), np.sin(angles)])))
+
+
+def reference() -> list[Claim]:
+    """Energies of a Fourier run with N = 8192."""
+    claims = []
+    for dynamics, t_end, energy in [
+        (mf.SA(4.0), 5.0, 3.62038354988778),
+        (mf.USA(4.0), 0.5, 3.41738665514126),
+    ]:
+        sol = mf.evolve(mf.FlowMap(LAW), dynamics, t_end, 4)
+        name = f"circle, {dynamics.name}, β = 4: E({t_end:g}), N = 8192 agrees"
+        miss = abs(float(sol.dataset.energy[-1]) - energy)
+        claims.append(Claim(name, "reference", miss, 1e-11, "tol 1e-12"))
+    return claims
+
+
+def agreement(dims: list[int]) -> list[Claim]:
+    """Energy, and f at 1000 points of σ, against `Density` while both are resolved."""
+    claims = []
+    for dim in dims:
+        law = LAW if dim == 2 else mf.ZonalSeries(dim, [0.8])
+        space = mf.Circle(256) if dim == 2 else mf.Zonal(dim, 63)
+        x = mf.Uniform(dim).sample(1000, np.random.default_rng(dim))
+        energies, values = [], []
+        for dynamics, t_end in [(mf.SA(4.0), 2.0), (mf.USA(4.0), 0.1 if dim < 10 else 0.3)]:
+            flow = mf.evolve(mf.FlowMap(law), dynamics, t_end, 2)
+            dense = mf.evolve(
+                mf.Density(space, law),
+                dynamics,
+                t_end,
+                2,
+                rtol=1e-11,
+                atol=1e-14,
+                tail_tol=1e-12,
+            )
+            energies.append(np.max(np.abs(flow.dataset.energy - dense.dataset.energy)))
+            final = dense.final
+            assert isinstance(final, mf.Density)
+            f = final.at(x)
+            values.append(np.max(np.abs(flow.density(x, t_end) - f)) / f.max())
+        where = "circle" if dim == 2 else f"zonal d = {dim}"
+        why = "tol 1e-12, rtol 1e-11"
+        claims += [
+            Claim(f"{where}: energy, SA and USA", "density", float(max(energies)), 1e-10, why),
+            Claim(f"{where}: f at 1000 points", "density", float(max(values)), 1e-10, why),
+        ]
+    return claims
+
+
+def to_the_dirac() -> list[Claim]:
+    """SA, β = 4, through the two-cluster plateau and the merger."""
+    sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 400.0, [20.0, 100.0, 150.0])
+    dirac = mf.theory.energy_dirac(4.0)
+    energy = sol.dataset["energy"].values
+    name = "SA, β = 4 to t = 400"
+    return [
+        Claim(f"{name}: E(δ) - E", "(3.5)", abs(dirac - energy[-1]), 1e-10, "one atom"),
+        Claim(f"{name}: energy balance", "(3.6)", balance(sol), 1e-9, "tol 1e-12, through all"),
+        Claim(f"{name}: mass", "exact", float(np.abs(sol.dataset.mass - 1).max()), 1e-14, "sum"),
+        Claim(
+            f"{name}: energy of the largest collapse, share of E(δ)",
+            "β m r²",
+            float(np.abs(sol.dataset.collapse_energy).max() / dirac),
+            1e-12,
+            "radius 1e-8",
+        ),
+    ]
+
+
+def pairs() -> list[Claim]:
+    """Two atoms, and k equal ones, against their own equations."""
+    end = mf.evolve(atoms(np.array([0.0, np.pi / 2])), mf.SA(10.0), 1129.33847345, 1).final
+    assert isinstance(end, mf.FlowMap)
+    miss = abs(float(np.diff(end.atoms)[0]) - 0.1)
+    claims = [Claim("two atoms, β = 10: 0.1 at t = 1129.33847345", "F5", miss, 1e-9, "8 decimals")]
+    for beta in (5.0, 20.0, 81.0, 200.0, 1000.0):
+        k = int(np.argmax(mf.theory.growth_rates(mf.SA(beta), 2, int(4 * beta**0.5) + 8)))
+        rate, mode = escape(beta, k)
+        even = 0.01 + 2 * np.pi / k * np.arange(k)
+        start = even + 1e-8 * np.cos(mode * (even - 0.01))
+        sol = mf.evolve(atoms(start), mf.SA(beta), 4.0 / rate, 4)
+        gaps = [np.diff(mu.atoms) for mu in sol.measures[1:] if isinstance(mu, mf.FlowMap)]
+        away = [np.max(np.abs(gap - 2 * np.pi / k)) for gap in gaps]
+        found = np.log(away[-1] / away[0]) / (3.0 / rate)
+        name = f"{k} equal clusters, β = {beta:g}: rate {rate:.6f} of leaving"
+        claims.append(Claim(name, "F6", float(abs(found / rate - 1)), 1e-2, "1e-8 at first"))
+    return claims
+
+
+def escape(beta: float, k: int) -> tuple[float, int]:
+    """The fastest rate at which k equal clusters leave under SA, and its mode."""
+    x = 2 * np.pi / k * np.arange(k)
+    weights = np.exp(beta * (np.cos(x) - 1.0))
+    slopes = weights * (np.cos(x) - beta * np.sin(x) ** 2) / weights.sum()
+    rates = [float(-slopes @ (1 - np.cos(mode * x))) for mode in range(k // 2 + 1)]
+    return max(rates), int(np.argmax(rates))
+
+
+def rates(quick: bool) -> list[Claim]:
+    """W_p to the limit under USA falls at (d-1) e^{-β}/p where f is positive at the antipode."""
+    cases = [(2, 0.5, (22.0, 26.0))] if quick else [(2, 0.5, (22.0, 26.0)), (2, 1.0, (40.0, 44.0))]
+    claims = []
+    for dim, beta, times in [*cases, (3, 1.0, (18.0, 22.0))]:
+        law = mf.FourierSeries(cos=[0.5]) if dim == 2 else mf.ZonalSeries(dim, [0.5])
+        sol = mf.evolve(mf.FlowMap(law), mf.USA(beta), times[1], times[:1])
+        for p in (1, 2):
+            logs = []
+            for mu in sol.measures[1:]:
+                assert isinstance(mu, mf.FlowMap)
+                distance = np.abs(np.remainder(mu.angles + np.pi, 2 * np.pi) - np.pi)
+                logs.append(float(np.log(mu.weights @ distance**p)) / p)
+            rate = (logs[0] - logs[1]) / (times[1] - times[0])
+            exact = (dim - 1) * np.exp(-beta) / p
+            name = f"d = {dim}, β = {beta:g}: rate of W_{p}, {exact:.6f}"
+            claims.append(Claim(name, "F12", float(abs(rate - exact)), 1e-4, "late times"))
+    return claims
+
+
+def long_runs() -> list[Claim]:
+    """β = 20, more than three clusters, to t = 1e5."""
+    c, s = 1e-2 * np.random.default_rng(0).normal(size=(2, 5))
+    claims = []
+    for dynamics in (mf.SA(20.0), mf.USA(20.0)):
+        start = time.perf_counter()
+        sol = mf.evolve(mf.FlowMap(mf.FourierSeries(c, s)), dynamics, 1e5, 4)
+        seconds = time.perf_counter() - start
+        dirac = mf.theory.energy_dirac(20.0)
+        name = f"{dynamics.name}, β = 20 to t = 1e5"
+        gap = balance(sol) / dirac
+        claims += [
+            Claim(f"{name}: seconds", "measured here", seconds, 300.0, "five minutes"),
+            Claim(f"{name}: energy balance, share of E(δ)", "(3.6)", gap, 1e-9, "tol 1e-12"),
+        ]
+    return claims
+
+
+def check(quick: bool) -> list[Claim]:
+    """All of them; the quick form leaves out d = 10 and the slowest rate."""
+    dims = [2, 3, 50] if quick else [2, 3, 10, 50]
+    return [
+        *reference(),
+        *agreement(dims),
+        *to_the_dirac(),
+        *pairs(),
+        *rates(quick),
+        *long_runs(),
+    ]
+
+
+if __name__ == "__main__":
+    main(check)
