@@ -13,7 +13,7 @@ from scipy.special import betainc
 
 from meanfield.arguments import number
 from meanfield.geometry import geodesic_distance
-from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
+from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles
 from meanfield.spaces import Zonal
 
 Array = NDArray[np.float64]
@@ -113,7 +113,7 @@ def _axis_of(measure: AnyMeasure) -> Array | None:
     """The axis of a measure whose points stand for latitudes."""
     if isinstance(measure, Density) and isinstance(measure.space, Zonal):
         return measure.space.axis
-    return measure.axis if isinstance(measure, FlowMap) else None
+    return measure.axis if isinstance(measure, LineFlowMap) else None
 
 
 def _coarsened(

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.measures import FlowMap
-from meanfield.measures.flowmap import FREE
+from meanfield.measures import LineFlowMap
+from meanfield.measures.flow.line import FREE
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -21,12 +21,12 @@ _TURN = 2.0 * np.pi
 _FEWEST = 16
 
 
-def collapsed(flow: FlowMap, spread: Array, radius: float) -> FlowMap:
+def collapsed(flow: LineFlowMap, spread: Array, radius: float) -> LineFlowMap:
     """The flow map with what lies within `radius` of an atom held by it, and new atoms.
 
     Parameters
     ----------
-    flow : FlowMap
+    flow : LineFlowMap
     spread : ndarray, shape (n,)
         div X at the nodes: only where it is negative nodes are drawn together.
     radius : float
@@ -34,7 +34,7 @@ def collapsed(flow: FlowMap, spread: Array, radius: float) -> FlowMap:
 
     Returns
     -------
-    FlowMap
+    LineFlowMap
         The same object if nothing has collapsed.
     """
     owners, atoms = _merged(flow, radius)
@@ -55,14 +55,14 @@ def collapsed(flow: FlowMap, spread: Array, radius: float) -> FlowMap:
     return flow.moved(angles=angles, owners=owners, atoms=atoms)
 
 
-def _offsets(flow: FlowMap, angles: Array, places: Array) -> tuple[Array, Array]:
+def _offsets(flow: LineFlowMap, angles: Array, places: Array) -> tuple[Array, Array]:
     """Angles relative to places, on the circle the short way round, and the whole turns left."""
     apart = angles - places
     turns = np.zeros_like(apart) if flow.axis is not None else _TURN * np.round(apart / _TURN)
     return apart - turns, turns
 
 
-def _merged(flow: FlowMap, radius: float) -> tuple[Integers, Array]:
+def _merged(flow: LineFlowMap, radius: float) -> tuple[Integers, Array]:
     """Owners and atoms, where atoms closer than the radius have become one."""
     owners, atoms = flow.owners, flow.atoms
     for first in range(len(atoms) - 1, 0, -1):
@@ -75,7 +75,7 @@ def _merged(flow: FlowMap, radius: float) -> tuple[Integers, Array]:
     return owners, atoms
 
 
-def _held(flow: FlowMap, owners: Integers, atoms: Array, radius: float) -> Integers:
+def _held(flow: LineFlowMap, owners: Integers, atoms: Array, radius: float) -> Integers:
     """Owners, where free nodes within the radius of an atom are held by it."""
     free = owners == FREE
     if not len(atoms) or not free.any():
@@ -88,7 +88,7 @@ def _held(flow: FlowMap, owners: Integers, atoms: Array, radius: float) -> Integ
 
 
 def _with_new_atoms(
-    flow: FlowMap, spread: Array, owners: Integers, atoms: Array, radius: float
+    flow: LineFlowMap, spread: Array, owners: Integers, atoms: Array, radius: float
 ) -> tuple[Integers, Array]:
     """Owners and atoms with an atom for every run of free, contracting nodes within the radius."""
     free = np.flatnonzero((owners == FREE) & (spread < 0.0))

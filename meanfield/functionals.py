@@ -7,7 +7,7 @@ import numpy as np
 from meanfield.arguments import number
 from meanfield.dynamics import SA, Dynamics
 from meanfield.harmonics import scaled_eigenvalues
-from meanfield.measures import AnyMeasure, Density, FlowMap
+from meanfield.measures import AnyMeasure, Density, LineFlowMap
 from meanfield.tendency import FlowTendency, tendency
 
 
@@ -42,7 +42,7 @@ def energy(measure: AnyMeasure, beta: float, *, scaled: bool = False) -> float:
     beta = number("beta", beta, low=0)
     if beta == 0.0:
         return 0.5 * float(np.sum(measure.mean() ** 2))
-    if isinstance(measure, FlowMap):
+    if isinstance(measure, LineFlowMap):
         rate = FlowTendency(measure, SA(beta))
         return _unscaled("energy", rate.scaled_energy(rate.initial_state), beta, scaled)
     if isinstance(measure, Density):

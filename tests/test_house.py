@@ -55,8 +55,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "__init__": (*KNOWING, "studies", "plot", "report", "case"),
 }
 
-# Rooms that are folders of siblings, which do not know each other. Any other room may grow into a
-# folder too; its files are then parts of one thing and may import each other.
+# Rooms that are folders of siblings, which do not know each other. Any other room, and a sibling,
+# may grow into a folder too; its files are then parts of one thing and may import each other.
 SIBLINGS = {"spaces", "measures", "studies"}
 
 EVERYWHERE = {"numpy", "scipy"}
@@ -127,7 +127,8 @@ def import_fault(module: str, target: str, package: str) -> str | None:
 def _inner_fault(module: str, target: str) -> str | None:
     room, other = room_of(module), room_of(target)
     if room == other:
-        if room not in SIBLINGS or module == room:
+        parts, others = module.split("."), target.split(".")
+        if room not in SIBLINGS or module == room or parts[1:2] == others[1:2]:
             return None
         return f"imports its sibling {target}"
     if other in ROOMS.get(room, ()):

@@ -105,7 +105,7 @@ class FlowMapTable(Table):
     """Nodes that move with the flow: the circle, or a law that is symmetric about an axis."""
 
     type: Literal["flow-map"]
-    tol: float = 1e-12
+    tol: float | None = None
     axis: list[float] | None = None
 
 

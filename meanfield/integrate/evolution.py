@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, number, real_array
 from meanfield.dynamics import SA, USA, Dynamics
-from meanfield.integrate.flow_run import FlowRun
+from meanfield.integrate.flow_run import FlowRun, flow_run
 from meanfield.integrate.hand_over import handed_over
 from meanfield.integrate.progress import ProgressBar
 from meanfield.integrate.records import VARIABLES, Monitors, Stop
@@ -134,7 +134,7 @@ def _run(measure: AnyMeasure, dynamics: Dynamics, options: Options) -> Run:
     if isinstance(measure, Density):
         return DensityRun(measure, dynamics, options)
     if isinstance(measure, FlowMap):
-        return FlowRun(measure, dynamics, options)
+        return flow_run(measure, dynamics, options)
     return Run(measure, dynamics, options)
 
 
@@ -210,7 +210,7 @@ def _largest(measure: AnyMeasure, largest: int | None) -> int:
 def _most_nodes(measure: AnyMeasure, largest: int | None) -> int:
     if not isinstance(measure, FlowMap) or largest is None:
         return _MOST_NODES
-    return integer("largest", largest, low=len(measure.angles))
+    return integer("largest", largest, low=len(measure.weights))
 
 
 # names that a result file needs for times and measures

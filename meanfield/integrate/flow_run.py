@@ -13,8 +13,8 @@ from meanfield.dynamics import Dynamics
 from meanfield.history import MomentHistory, step_times
 from meanfield.integrate.records import Records, Stop
 from meanfield.integrate.run import Options, Run
-from meanfield.measures import AnyMeasure, FlowMap
-from meanfield.measures.flowmap import FREE
+from meanfield.measures import AnyMeasure, FlowMap, LineFlowMap
+from meanfield.measures.flow.line import FREE
 from meanfield.solution import Ending
 from meanfield.tendency import FlowTendency, LineField
 
@@ -33,7 +33,7 @@ class FlowRun(Run):
 
     Parameters
     ----------
-    flow : FlowMap
+    flow : LineFlowMap
     dynamics : SA or USA
     options : Options
         Its tolerances in time do not count: they are the flow map's own.
@@ -44,7 +44,11 @@ class FlowRun(Run):
     tendency: FlowTendency
 
     def __init__(
-        self, flow: FlowMap, dynamics: Dynamics, options: Options, records: Records | None = None
+        self,
+        flow: LineFlowMap,
+        dynamics: Dynamics,
+        options: Options,
+        records: Records | None = None,
     ) -> None:
         self._field = LineField(dynamics, flow.dim)
         self._reach = _REACH / max(1.0, dynamics.beta)
@@ -55,7 +59,7 @@ class FlowRun(Run):
         super().__init__(flow.refined(self._reach), dynamics, options, records)
 
     def _tendency(self, measure: AnyMeasure) -> FlowTendency:
-        return FlowTendency(cast(FlowMap, measure), self.dynamics, self._field)
+        return FlowTendency(cast(LineFlowMap, measure), self.dynamics, self._field)
 
     def _tolerances(self) -> tuple[float, Array]:
         tol = _STEP_SHARE * self.tendency.flow.tol
@@ -78,7 +82,7 @@ class FlowRun(Run):
             self._change_to(finer)
         return finer is not flow
 
-    def _change_to(self, flow: FlowMap) -> float:
+    def _change_to(self, flow: LineFlowMap) -> float:
         """Go on with another flow map for the same measure; e^{-β} times what the energy gained."""
         before = self.scaled_energy()
         self._adopt(self._tendency(flow), work=float(self.state[-1]))
@@ -100,7 +104,7 @@ class FlowRun(Run):
             return None
         return MomentHistory(np.array(self._times), np.array(self._moments))
 
-    def _too_many(self, flow: FlowMap) -> str:
+    def _too_many(self, flow: LineFlowMap) -> str:
         return (
             f"under-resolved at t = {self.t:.6g}: the flow map would take {len(flow.angles)} "
             f"nodes, more than the {self.options.most_nodes} allowed; try a larger `largest`, a "
@@ -122,7 +126,7 @@ class FlowRun(Run):
         return self.tendency.scaled_energy(self.state[:-1])
 
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
-        flow = cast(FlowMap, measure)
+        flow = cast(LineFlowMap, measure)
         numbers = {
             "tail": flow.tail,
             "size": len(flow.angles),
@@ -137,3 +141,10 @@ class FlowRun(Run):
             numbers["max_density"] = float(density.max())
             numbers["entropy"] = flow.entropy()
         return numbers
+
+
+def flow_run(
+    flow: FlowMap, dynamics: Dynamics, options: Options, records: Records | None = None
+) -> FlowRun:
+    """The run of a flow map of any form."""
+    return FlowRun(cast(LineFlowMap, flow), dynamics, options, records)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from meanfield.integrate.flow_run import FlowRun
+from meanfield.integrate.flow_run import FlowRun, flow_run
 from meanfield.integrate.run import Run
 from meanfield.laws import Law
 from meanfield.measures import Density, FlowMap
@@ -40,7 +40,7 @@ def handed_over(run: Run, report: Callable[[Run], None]) -> FlowRun:
         If the flow map can't be followed so far.
     """
     first = cast(Density, run.records.measures[0])
-    flow = FlowRun(flow_map(first), run.dynamics, run.options, run.records)
+    flow = flow_run(flow_map(first), run.dynamics, run.options, run.records)
     flow.advance(run.t, report)
     flow.records.hand_over = run.t, flow.scaled_energy() - run.scaled_energy()
     return flow

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from meanfield.arguments import integer, real_array
 from meanfield.history import MomentHistory
-from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
+from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
 from meanfield.measures.density import SeriesLaw
 from meanfield.solution import flows
 from meanfield.spaces import Circle, Space, Sphere, Zonal
@@ -27,8 +27,10 @@ def kind(measure: AnyMeasure) -> dict[str, Any]:
     """What all measures of a run have in common: the space's name, dimension and axis, if any."""
     if isinstance(measure, Particles):
         return {"space": PARTICLES, "dim": measure.dim}
-    if isinstance(measure, FlowMap):
+    if isinstance(measure, LineFlowMap):
         return {"space": FLOW_MAP, "dim": measure.dim} | flows.attributes(measure)
+    if not isinstance(measure, Density):
+        raise ValueError(f"measures must be of a kind that a file can keep, got {measure}")
     axis = {"axis": measure.space.axis} if isinstance(measure.space, Zonal) else {}
     return {"space": measure.space.name, "dim": measure.dim} | axis
 
@@ -52,7 +54,7 @@ def variables(measures: list[AnyMeasure], history: MomentHistory | None = None) 
     """
     particles = [measure for measure in measures if isinstance(measure, Particles)]
     densities = [measure for measure in measures if isinstance(measure, Density)]
-    moving = [measure if isinstance(measure, FlowMap) else None for measure in measures]
+    moving = [measure if isinstance(measure, LineFlowMap) else None for measure in measures]
     _check_kinds(measures[: len(densities)] or measures)
     _check_kinds(measures[len(densities) :] or measures)
     found: dict[str, Any] = {}

@@ -18,7 +18,7 @@ from meanfield.arguments import integer, number, real_array
 from meanfield.history import NODES, MomentHistory
 from meanfield.labels import LabelLine
 from meanfield.laws import Law, from_record, to_record
-from meanfield.measures import FlowMap
+from meanfield.measures import LineFlowMap
 
 Array = NDArray[np.float64]
 
@@ -74,7 +74,7 @@ class ForgottenLaw:
         raise ValueError(f"law is not known any more, n = {n}: the file could not keep it")
 
 
-def attributes(flow: FlowMap) -> dict[str, Any]:
+def attributes(flow: LineFlowMap) -> dict[str, Any]:
     """What all flow maps of a run have in common: law, scale, tolerance and axis."""
     line = flow.line
     try:
@@ -86,7 +86,7 @@ def attributes(flow: FlowMap) -> dict[str, Any]:
     return about | axis
 
 
-def variables(flows: list[FlowMap | None], history: MomentHistory | None) -> dict[str, Any]:
+def variables(flows: list[LineFlowMap | None], history: MomentHistory | None) -> dict[str, Any]:
     """Flow maps as variables of a dataset; None at times that have another measure."""
     present = [flow for flow in flows if flow is not None]
 
@@ -119,7 +119,7 @@ def _about(long_name: str) -> dict[str, str]:
     return {"long_name": long_name, "units": "1"}
 
 
-def flow_maps(stored: xr.Dataset, first_law: Law | None) -> list[FlowMap | None]:
+def flow_maps(stored: xr.Dataset, first_law: Law | None) -> list[LineFlowMap | None]:
     """The flow maps of a file, None at times without one.
 
     Parameters
@@ -156,14 +156,14 @@ def flow_maps(stored: xr.Dataset, first_law: Law | None) -> list[FlowMap | None]
     ]
 
 
-def _flow_map(line: LabelLine, tol: float, arrays: dict[str, NDArray[Any]]) -> FlowMap:
+def _flow_map(line: LabelLine, tol: float, arrays: dict[str, NDArray[Any]]) -> LineFlowMap:
     owners = arrays["node_owner"].astype(np.int64)
     if owners.min() < -1 or owners.max() >= len(arrays["atom_angle"]):
         raise ValueError(
             f"node_owner must be -1 or the number of one of {len(arrays['atom_angle'])} atoms, "
             f"got {owners.min()} to {owners.max()}"
         )
-    flow = FlowMap.from_arrays(
+    flow = LineFlowMap.from_arrays(
         line,
         tol,
         edges=arrays["panel_edges"],

@@ -16,7 +16,7 @@ from meanfield.arguments import number, real_array, unit_rows
 from meanfield.characteristics import density_on_line
 from meanfield.dynamics import Dynamics
 from meanfield.history import MomentHistory
-from meanfield.measures import AnyMeasure, FlowMap
+from meanfield.measures import AnyMeasure, LineFlowMap
 from meanfield.solution import arrays, netcdf
 from meanfield.solution.checks import check_numbers, checksum
 from meanfield.tendency import LineField
@@ -136,7 +136,7 @@ class Solution:
         array([1.])
         """
         flow = self.final
-        if self.history is None or not isinstance(flow, FlowMap):
+        if self.history is None or not isinstance(flow, LineFlowMap):
             raise ValueError(
                 f"density needs the moments of a flow map at beta <= 100, got a run of {flow} "
                 f"under {self.dynamics}: take measures[i].at(points)"

@@ -17,7 +17,7 @@ from meanfield.dynamics import SA, USA, Dynamics
 from meanfield.geometry import circle_angles
 from meanfield.integrate import evolve
 from meanfield.laws import FourierSeries, Law
-from meanfield.measures import FlowMap
+from meanfield.measures import FlowMap, LineFlowMap
 from meanfield.solution import Solution
 from meanfield.theory import energy_dirac, growth_rates
 
@@ -120,7 +120,7 @@ def _run(task: tuple[Dynamics, Law, Array, float]) -> dict[str, Any]:
     times = ticks / rates[fastest]
     solution = evolve(FlowMap(law), dynamics, float(times[-1]), times[:-1])
     # the start itself is no save of the study, and a run may have ended early
-    kept = cast(list[FlowMap], solution.measures[1:])
+    kept = cast(list[LineFlowMap], solution.measures[1:])
     modes = np.array([_modes(flow, _most(dynamics)) for flow in kept])
     grown = _grown_degree(modes)
     found = [clusters(flow, radius) for flow in kept]
@@ -147,7 +147,7 @@ def _run(task: tuple[Dynamics, Law, Array, float]) -> dict[str, Any]:
     }
 
 
-def _modes(flow: FlowMap, kmax: int) -> Array:
+def _modes(flow: LineFlowMap, kmax: int) -> Array:
     """|∫ e^{ikθ} dmu| for k = 0 … kmax, the first set to 0."""
     modes = np.abs(np.exp(1j * np.outer(np.arange(kmax + 1), flow.angles)) @ flow.weights)
     modes[0] = 0.0

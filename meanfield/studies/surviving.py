@@ -15,7 +15,7 @@ from meanfield.arguments import number
 from meanfield.dynamics import SA, USA, Dynamics
 from meanfield.integrate import evolve
 from meanfield.laws import FourierSeries
-from meanfield.measures import FlowMap
+from meanfield.measures import FlowMap, LineFlowMap
 from meanfield.tendency import FlowTendency
 
 Array = NDArray[np.float64]
@@ -84,7 +84,7 @@ def surviving_atom(
 
 def _run(task: tuple[Dynamics, FourierSeries, float]) -> tuple[float, float, float]:
     dynamics, law, t_end = task
-    flow = cast(FlowMap, evolve(FlowMap(law), dynamics, t_end, 1).final)
+    flow = cast(LineFlowMap, evolve(FlowMap(law), dynamics, t_end, 1).final)
     cosines = np.cos(flow.angles)
     near = float(flow.weights[cosines > np.cos(_NEAR)].sum())
     far = float(flow.weights[cosines < -np.cos(_NEAR)].sum())

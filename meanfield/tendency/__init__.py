@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meanfield.dynamics import Dynamics
-from meanfield.measures import AnyMeasure, FlowMap, Particles
+from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
 from meanfield.tendency.density import DensityTendency
 from meanfield.tendency.flow import FlowTendency, LineField
 from meanfield.tendency.particles import ParticleTendency
@@ -24,6 +24,8 @@ def tendency(measure: AnyMeasure, dynamics: Dynamics) -> Tendency:
     """The right-hand side f(state, out) that moves this kind of measure under the dynamics."""
     if isinstance(measure, Particles):
         return ParticleTendency(measure, dynamics)
-    if isinstance(measure, FlowMap):
+    if isinstance(measure, LineFlowMap):
         return FlowTendency(measure, dynamics)
-    return DensityTendency(measure, dynamics)
+    if isinstance(measure, Density):
+        return DensityTendency(measure, dynamics)
+    raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")

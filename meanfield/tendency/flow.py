@@ -8,8 +8,8 @@ from scipy.special import softmax
 
 from meanfield.dynamics import Dynamics
 from meanfield.line_potential import CircleLine, Line, interpolation, line
-from meanfield.measures import FlowMap
-from meanfield.measures.flowmap import FREE
+from meanfield.measures import LineFlowMap
+from meanfield.measures.flow.line import FREE
 
 Array = NDArray[np.float64]
 
@@ -59,7 +59,7 @@ class FlowTendency:
 
     Parameters
     ----------
-    flow : FlowMap
+    flow : LineFlowMap
     dynamics : SA or USA
         Its noise is not part of the tendency.
     field : LineField, optional
@@ -71,7 +71,9 @@ class FlowTendency:
     field : LineField
     """
 
-    def __init__(self, flow: FlowMap, dynamics: Dynamics, field: LineField | None = None) -> None:
+    def __init__(
+        self, flow: LineFlowMap, dynamics: Dynamics, field: LineField | None = None
+    ) -> None:
         self.flow, self.dynamics = flow, dynamics
         self.field = field or LineField(dynamics, flow.dim)
         self._free = np.flatnonzero(flow.owners == FREE)
@@ -93,7 +95,7 @@ class FlowTendency:
         self._sums = np.zeros((3, self._count))
         self._speed = np.zeros(self._count)
 
-    def measure(self, state: Array) -> FlowMap:
+    def measure(self, state: Array) -> LineFlowMap:
         """The flow map of a state."""
         flow, free, held = self.flow, self._free, self._held
         positions, expansions = state[: self._count], state[self._count :]

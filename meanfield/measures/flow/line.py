@@ -11,15 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import panels
 from meanfield.arguments import integer, number, rows
-from meanfield.exponential_sums import latitude_log_moment, log_moment, moment
+from meanfield.exponential_sums import latitude_log_moment
 from meanfield.geometry import circle_angles
 from meanfield.labels import LabelLine, axis_of_labels
-from meanfield.laws import Law, PointCloud
+from meanfield.laws import Law, PointCloud, symmetry_axis
+from meanfield.measures.flow.base import FlowMap
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _LARGEST = 200_000
+_TOL = 1e-12
 # what rounding allows in the mass of a law on a line
 _LAW_TOLERANCE = 1e-14
 
@@ -27,7 +29,7 @@ _LAW_TOLERANCE = 1e-14
 FREE = -1
 
 
-class FlowMap:
+class LineFlowMap(FlowMap):
     """mu_t = Φ_t # mu_0 on the circle, or axisymmetric on S^{d-1}: nodes that move with the flow.
 
     The labels lie on a line, in panels of 16 Gauss nodes, and the masses are those of the law.
@@ -38,12 +40,12 @@ class FlowMap:
     ----------
     law : Law
         On the circle, or axisymmetric in d >= 3.
-    tol : float
-        A panel is split when the tail of its positions' expansion, in radians, times its mass
-        exceeds this. It is also the tolerance of each time step, for the mean position error.
+    tol : float, optional
+        Default 1e-12. A panel is split when the tail of its positions' expansion, in radians, times
+        its mass exceeds this. It is also the tolerance of time steps, for the mean position error.
     axis : array_like, shape (d,), optional
         The axis of symmetry, where the law does not tell it (d >= 3).
-    largest : int
+    largest : int, optional
         The most nodes that the law may take.
 
     Attributes
@@ -73,7 +75,7 @@ class FlowMap:
     Examples
     --------
     >>> from meanfield.laws import FourierSeries
-    >>> mu = FlowMap(FourierSeries(cos=[0.5]))
+    >>> mu = LineFlowMap(FourierSeries(cos=[0.5]))
     >>> mu, mu.mean().round(14) + 0.0
     (FlowMap(dim=2, nodes=128, atoms=0), array([0.25, 0.  ]))
     """
@@ -81,23 +83,21 @@ class FlowMap:
     def __init__(
         self,
         law: Law,
-        tol: float = 1e-12,
+        tol: float | None = None,
         *,
         axis: ArrayLike | None = None,
-        largest: int = _LARGEST,
+        largest: int | None = None,
     ) -> None:
-        if not isinstance(law, Law):
-            raise ValueError(f"law must have dim, pdf and sample, got {law!r}")
-        self.tol = number("tol", tol, low=1e-14, high=1e-2)
-        largest = integer("largest", largest, low=panels.NODES)
+        self.tol = number("tol", _TOL if tol is None else tol, low=1e-14, high=1e-2)
+        largest = integer("largest", _LARGEST if largest is None else largest, low=panels.NODES)
         line = LabelLine(law, axis_of_labels(law, axis))
         if isinstance(law, PointCloud) and law.bandwidth is None:
             self._set_atoms(line, law)
             return
-        edges = panels.lay(line.label_density, line.length, min(_LAW_TOLERANCE, tol), largest)
+        edges = panels.lay(line.label_density, line.length, min(_LAW_TOLERANCE, self.tol), largest)
         labels = panels.nodes(edges).ravel()
         scale = 1.0 / float((line.label_density(labels) * panels.weights(edges).ravel()).sum())
-        self.line = replace(line, scale=scale)
+        self._follow(replace(line, scale=scale))
         self._set(
             edges=edges,
             angles=labels,
@@ -113,7 +113,7 @@ class FlowMap:
             raise ValueError(
                 f"law must have a density in dim = {cloud.dim} > 2, got {cloud!r} without bandwidth"
             )
-        self.line = line
+        self._follow(line)
         atoms = circle_angles(cloud.points)
         labels = np.repeat(atoms, panels.NODES)
         self._set(
@@ -124,6 +124,9 @@ class FlowMap:
             owners=np.repeat(np.arange(len(atoms)), panels.NODES),
             atoms=atoms,
         )
+
+    def _follow(self, line: LabelLine) -> None:
+        self.line, self.dim = line, line.dim
 
     def _set(self, **arrays: NDArray[Any]) -> None:
         for array in arrays.values():
@@ -136,26 +139,27 @@ class FlowMap:
         self.atoms: Array = arrays["atoms"]
 
     @classmethod
-    def from_arrays(cls, line: LabelLine, tol: float, **arrays: NDArray[Any]) -> FlowMap:
+    def holds(cls, law: Law, axis: ArrayLike | None) -> bool:
+        """Whether the law is on the circle, or symmetric about an axis that is told."""
+        return law.dim == 2 or axis is not None or symmetry_axis(law) is not None
+
+    @classmethod
+    def from_arrays(cls, line: LabelLine, tol: float, **arrays: NDArray[Any]) -> LineFlowMap:
         """The flow map with these edges, angles, expansion, weights, owners and atoms."""
         flow = cls.__new__(cls)
-        flow.tol, flow.line = tol, line
+        flow.tol = tol
+        flow._follow(line)
         flow._set(**arrays)
         return flow
 
-    def moved(self, **arrays: NDArray[Any]) -> FlowMap:
+    def moved(self, **arrays: NDArray[Any]) -> LineFlowMap:
         """The same law's flow map with some of its arrays replaced."""
         kept = ("edges", "angles", "expansion", "weights", "owners", "atoms")
         own = {name: getattr(self, name) for name in kept}
-        return FlowMap.from_arrays(self.line, self.tol, **(own | arrays))
+        return LineFlowMap.from_arrays(self.line, self.tol, **(own | arrays))
 
     def __repr__(self) -> str:
         return f"FlowMap(dim={self.dim}, nodes={len(self.angles)}, atoms={len(self.atoms)})"
-
-    @property
-    def dim(self) -> int:
-        """Ambient dimension d."""
-        return self.line.law.dim
 
     @property
     def axis(self) -> Array | None:
@@ -173,25 +177,19 @@ class FlowMap:
         return panels.nodes(self.edges).ravel()
 
     @cached_property
-    def points(self) -> Array:
+    def points(self) -> Array:  # type: ignore[override]
         """Φ_t(label), shape (n, d); where d > 2 on one meridian, each for its latitude."""
         points = self.line.points(self.angles)
         points.flags.writeable = False
         return points
 
     @cached_property
-    def log_density(self) -> Array:
+    def log_density(self) -> Array:  # type: ignore[override]
         """log f_t(Φ_t(label)) = log f_0(label) - ∫ div X dt, shape (n,); inf for given tokens."""
         if not self.has_density:
             return np.full(len(self.angles), np.inf)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.line.pdf(self.labels)) - self.expansion)
-
-    @property
-    def density_at_nodes(self) -> Array:
-        """f_t at the points, shape (n,); inf where it overflows."""
-        with np.errstate(over="ignore", under="ignore"):
-            return np.asarray(np.exp(self.log_density))
 
     @property
     def atom_masses(self) -> Array:
@@ -202,20 +200,11 @@ class FlowMap:
             dtype=np.float64,
         )
 
-    def mass(self) -> float:
-        """∫ dmu."""
-        return float(self.weights.sum())
-
     def mean(self) -> Array:
         """∫ x dmu, shape (d,)."""
         if self.axis is None:
-            return np.asarray(self.weights @ self.points)
+            return super().mean()
         return np.asarray(float(self.weights @ np.cos(self.angles)) * self.axis)
-
-    def entropy(self) -> float:
-        """∫ log f_t dmu_t = ∫ f log f dσ, 0 for the uniform law."""
-        counted = self.weights > 0.0
-        return float(self.weights[counted] @ self.log_density[counted])
 
     def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d) of any length.
@@ -227,21 +216,11 @@ class FlowMap:
         ValueError
             If z is not finite or has the wrong length.
         """
-        z = rows("z", z, self.dim)
         if self.axis is None:
-            return log_moment(self.points, self.weights, z)
+            return super().log_moment(z)
+        z = rows("z", z, self.dim)
         cosines, sines = np.cos(self.angles), np.sin(self.angles)
         return latitude_log_moment(self.axis, cosines, sines, self.weights, z)
-
-    def moment(self, z: ArrayLike) -> tuple[Array, Array]:
-        """G(z), shape (m,), and ∇G(z), shape (m, d), at rows z (m, d) of any length.
-
-        Raises
-        ------
-        ValueError
-            If z is not finite, has the wrong length, or G(z) overflows.
-        """
-        return moment(*self.log_moment(z))
 
     @property
     def tail(self) -> float:
@@ -255,7 +234,7 @@ class FlowMap:
         moving = (owners[:, 0] == FREE) | (owners != owners[:, :1]).any(axis=1)
         return np.where(moving, masses * panels.tails(self.angles.reshape(shape)), 0.0)
 
-    def refined(self, reach: float) -> FlowMap:
+    def refined(self, reach: float) -> LineFlowMap:
         """The flow map with every panel split that is no longer resolved; itself if none is.
 
         Parameters
@@ -270,7 +249,7 @@ class FlowMap:
         split = (self._tails() > self.tol) | ((extents > reach) & (masses > self.tol))
         return self._split(split).refined(reach) if split.any() else self
 
-    def _split(self, split: NDArray[np.bool_]) -> FlowMap:
+    def _split(self, split: NDArray[np.bool_]) -> LineFlowMap:
         shape = (-1, panels.NODES)
         order = np.argsort(
             np.concatenate([np.flatnonzero(~split), np.repeat(np.flatnonzero(split), 2)]),

@@ -1,0 +1,136 @@
+"""What all flow maps have in common, and which form a law takes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield.arguments import rows
+from meanfield.exponential_sums import log_moment, moment
+from meanfield.laws import Law
+
+Array = NDArray[np.float64]
+
+
+class FlowMap:
+    """mu_t = Φ_t # mu_0: nodes that carry the masses of a law along with the flow.
+
+    A flow map follows a measure through concentration, which no series can: its nodes go where
+    the mass goes. `FlowMap(law)` is a `LineFlowMap` on the circle and for laws that are symmetric
+    about an axis.
+
+    Parameters
+    ----------
+    law : Law
+        On the circle, or symmetric about an axis in d >= 3.
+    tol : float, optional
+        Of the nodes' positions, weighted by mass; 1e-12 if omitted.
+    axis : array_like, shape (d,), optional
+        The axis of symmetry, where the law does not tell it (d >= 3).
+    largest : int, optional
+        The most nodes that the law may take.
+
+    Attributes
+    ----------
+    dim : int
+    points : ndarray, shape (n, d)
+        Φ_t(label) of every node.
+    weights : ndarray, shape (n,)
+        Masses of the nodes.
+    density_at_nodes : ndarray, shape (n,)
+        f_t at the points; inf where it overflows.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the law has no form of flow map or too much detail.
+
+    Examples
+    --------
+    >>> from meanfield.laws import FourierSeries
+    >>> mu = FlowMap(FourierSeries(cos=[0.5]))
+    >>> mu, mu.mean().round(14) + 0.0
+    (FlowMap(dim=2, nodes=128, atoms=0), array([0.25, 0.  ]))
+    """
+
+    # the classes for laws of some kind, each asked by `holds` in turn; set where all are known
+    forms: ClassVar[tuple[type[FlowMap], ...]] = ()
+
+    dim: int
+    tol: float
+    points: Array
+    weights: Array
+    log_density: Array
+
+    def __init__(
+        self,
+        law: Law,
+        tol: float | None = None,
+        *,
+        axis: ArrayLike | None = None,
+        largest: int | None = None,
+    ) -> None:
+        """Tell the arguments that all forms take."""
+
+    def __new__(cls, *given: Any, **named: Any) -> Self:
+        """Make the form that holds the law; its own __init__ follows."""
+        if cls is not FlowMap:
+            return super().__new__(cls)
+        law = named.get("law", given[0] if given else None)
+        if not isinstance(law, Law):
+            raise ValueError(f"law must have dim, pdf and sample, got {law!r}")
+        for form in cls.forms:
+            if form.holds(law, named.get("axis")):
+                return cast(Self, super().__new__(form))
+        raise ValueError(
+            f"law must be on the circle, or symmetric about an axis that its class tells or that "
+            f"is given, got {law!r}"
+        )
+
+    @classmethod
+    def holds(cls, law: Law, axis: ArrayLike | None) -> bool:  # noqa: ARG003
+        """Whether this form is for such a law; the base class itself holds none."""
+        return False
+
+    @property
+    def density_at_nodes(self) -> Array:
+        """f_t at the points, shape (n,); inf where it overflows."""
+        with np.errstate(over="ignore", under="ignore"):
+            return np.asarray(np.exp(self.log_density))
+
+    def mass(self) -> float:
+        """∫ dmu."""
+        return float(self.weights.sum())
+
+    def mean(self) -> Array:
+        """∫ x dmu, shape (d,)."""
+        return np.asarray(self.weights @ self.points)
+
+    def entropy(self) -> float:
+        """∫ log f_t dmu_t = ∫ f log f dσ, 0 for the uniform law."""
+        counted = self.weights > 0.0
+        return float(self.weights[counted] @ self.log_density[counted])
+
+    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d) of any length.
+
+        A sum of positive terms over the nodes, right to rounding where G is small.
+
+        Raises
+        ------
+        ValueError
+            If z is not finite or has the wrong length.
+        """
+        return log_moment(self.points, self.weights, rows("z", z, self.dim))
+
+    def moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """G(z), shape (m,), and ∇G(z), shape (m, d), at rows z (m, d) of any length.
+
+        Raises
+        ------
+        ValueError
+            If z is not finite, has the wrong length, or G(z) overflows.
+        """
+        return moment(*self.log_moment(z))
