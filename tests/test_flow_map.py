@@ -389,6 +389,19 @@ def test_a_file_without_its_law_says_so(tmp_path):
         again.density([[1.0, 0.0]], 0.5)
 
 
+def test_a_run_may_be_gone_on_with():
+    """From a moved flow map, but then characteristics do not lead back to the law."""
+    half = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 1.5, 1)
+    whole = mf.evolve(half.final, mf.SA(4.0), 1.5, 1)
+    once = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 3.0, 1)
+    assert float(whole.dataset.energy[-1]) == pytest.approx(
+        float(once.dataset.energy[-1]), abs=1e-11
+    )
+    assert whole.final.entropy() == pytest.approx(once.final.entropy(), abs=1e-10)
+    with pytest.raises(ValueError, match="density needs the moments of a flow map from its law"):
+        whole.density([[1.0, 0.0]], 1.0)
+
+
 @pytest.mark.parametrize("t", [-1.0, 2.1, np.nan])
 def test_density_outside_the_run_is_refused(t):
     sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 2.0, 1)

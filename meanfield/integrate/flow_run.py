@@ -56,6 +56,8 @@ class FlowRun(Run):
         self._adaptation = 0.0
         self._times: list[float] = [0.0]
         self._moments: list[Array] = []
+        # characteristics lead back to the law only where the run begins at the labels
+        self._keeps_history = self._field.line.relative and flow.is_at_labels
         super().__init__(flow.refined(self._reach), dynamics, options, records)
 
     def _tendency(self, measure: AnyMeasure) -> FlowTendency:
@@ -91,7 +93,7 @@ class FlowRun(Run):
         return gap
 
     def _remember(self, solver: Any) -> None:
-        if not self._field.line.relative:
+        if not self._keeps_history:
             return
         dense = solver.dense_output()
         times = step_times(solver.t_old, solver.t)

@@ -138,8 +138,8 @@ class Solution:
         flow = self.final
         if self.history is None or not isinstance(flow, LineFlowMap):
             raise ValueError(
-                f"density needs the moments of a flow map at beta <= 100, got a run of {flow} "
-                f"under {self.dynamics}: take measures[i].at(points)"
+                f"density needs the moments of a flow map from its law on, at beta <= 100, got a "
+                f"run of {flow} under {self.dynamics}: a Density has `at(points)`"
             )
         points = unit_rows("points", points, flow.dim)
         t = number("t", t, low=0, high=float(self.history.times[-1]))

@@ -172,6 +172,11 @@ class LineFlowMap(FlowMap):
         return bool(np.all(self.edges[:, 1] > self.edges[:, 0]))
 
     @property
+    def is_at_labels(self) -> bool:
+        """Whether the measure is still that of the law."""
+        return bool(np.array_equal(self.angles, self.labels))
+
+    @property
     def labels(self) -> Array:
         """Angle of each node at t = 0, shape (n,)."""
         return panels.nodes(self.edges).ravel()
