@@ -65,7 +65,7 @@ def clusters(measure: AnyMeasure, radius: float = 0.1, *, min_mass: float = 1e-3
         is a ring, its centre the point of the ring on that meridian, and a ball is a belt; one
         within `radius` of a pole has its centre there.
     radius : float
-        In radians, up to 1.
+        In radians, up to 1; a ball of it must hold several points of what is not concentrated.
     min_mass : float
         Least mass of a cluster, 0 to 1.
 

@@ -17,10 +17,10 @@ LONGEST_FILE = 300
 LONGEST_FUNCTION = 50
 
 TOP = "arguments", "harmonics", "geometry", "exponential_sums"
-LINES = "panels", "kernels", "line_potential", "history"
+LINES = "panels", "patches", "kernels", "line_potential", "history"
 MEASURING = (*TOP, *LINES, "laws", "labels", "dynamics", "spaces", "measures")
 STEPPING = (*MEASURING, "collapse", "clustering", "tendency", "functionals")
-RUNNING = (*STEPPING, "characteristics", "solution", "integrate")
+RUNNING = (*STEPPING, "characteristics", "sphere_flow", "solution", "integrate")
 KNOWING = (*RUNNING, "transport", "theory")
 
 # From top to bottom, each room with the rooms that it may import.
@@ -30,6 +30,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "geometry": ("arguments",),
     "exponential_sums": ("arguments", "harmonics"),
     "panels": ("arguments",),
+    "patches": ("arguments",),
     "kernels": ("arguments",),
     "line_potential": ("arguments", "kernels"),
     "history": ("arguments",),
@@ -37,14 +38,15 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "labels": ("arguments", "harmonics", "geometry", "laws"),
     "dynamics": ("arguments", "geometry"),
     "spaces": TOP,
-    "measures": (*TOP, "panels", "laws", "labels", "spaces"),
+    "measures": (*TOP, "panels", "patches", "laws", "labels", "spaces"),
     "collapse": (*TOP, "measures"),
     "clustering": (*TOP, "spaces", "measures"),
     "tendency": (*TOP, "line_potential", "dynamics", "spaces", "measures"),
     "functionals": (*TOP, "dynamics", "spaces", "measures", "tendency"),
     "characteristics": (*TOP, "history", "labels", "tendency"),
-    "solution": (*MEASURING, "tendency", "characteristics"),
-    "integrate": (*STEPPING, "solution"),
+    "sphere_flow": (*TOP, "patches", "laws", "dynamics", "spaces", "tendency"),
+    "solution": (*MEASURING, "tendency", "characteristics", "sphere_flow"),
+    "integrate": (*STEPPING, "sphere_flow", "solution"),
     "transport": (*TOP, "spaces", "measures"),
     "theory": ("arguments", "harmonics", "dynamics"),
     "studies": KNOWING,
@@ -62,7 +64,7 @@ SIBLINGS = {"spaces", "measures", "studies"}
 EVERYWHERE = {"numpy", "scipy"}
 DOORS = {
     "pyfftw": {"spaces.circle"},
-    "ducc0": {"spaces.sphere"},
+    "ducc0": {"spaces.sphere", "spaces.sphere_at"},
     "xarray": {"solution", "integrate", "studies"},
     "h5netcdf": {"solution", "integrate"},
     "tqdm": {"integrate", "studies"},

@@ -133,7 +133,9 @@ def test_arguments_are_checked(tmp_path):
         "times must be an integer >= 1 and <= 12, got 2.5": lambda: mf.plot.solution(sol, 2.5),
         "sol must be a Solution, got 'run.nc'": lambda: mf.plot.solution("run.nc"),
         "sol must be a Solution, got None": lambda: mf.plot.energy(None),
-        "measure must be a Density or Particles, got Solution": lambda: mf.plot.density(sol),
+        "measure must be a Density, FlowMap or Particles, got Solution": lambda: mf.plot.density(
+            sol
+        ),
         "ax must be matplotlib Axes, got 3": lambda: mf.plot.energy(sol, 3),
         "sol must hold densities and their tail": lambda: mf.plot.resolution(tokens),
         "path must end in .png, .pdf, .svg, got 'run.bmp'": lambda: mf.plot.save(

@@ -7,11 +7,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, number, real_array
 from meanfield.dynamics import SA, USA, Dynamics
-from meanfield.integrate.flow_run import FlowRun, flow_run
-from meanfield.integrate.hand_over import handed_over
+from meanfield.integrate.flow_run import FlowRun
+from meanfield.integrate.hand_over import AnyRun, flow_run, handed_over
 from meanfield.integrate.progress import ProgressBar
 from meanfield.integrate.records import VARIABLES, Monitors, Stop
 from meanfield.integrate.run import DensityRun, Options, Run
+from meanfield.integrate.sphere_run import SphereRun
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
 from meanfield.solution import Ending, Solution
 
@@ -20,6 +21,7 @@ Array = NDArray[np.float64]
 
 ON_UNRESOLVED = ("stop", "flow-map")
 _MOST_NODES = 200_000
+_MOST_NODES_ON_S2 = 400_000
 
 
 def evolve(
@@ -126,11 +128,11 @@ def evolve(
         message=message,
         dataset=dataset,
         case=case,
-        history=run.history() if isinstance(run, FlowRun) else None,
+        history=run.history() if isinstance(run, FlowRun | SphereRun) else None,
     )
 
 
-def _run(measure: AnyMeasure, dynamics: Dynamics, options: Options) -> Run:
+def _run(measure: AnyMeasure, dynamics: Dynamics, options: Options) -> AnyRun:
     if isinstance(measure, Density):
         return DensityRun(measure, dynamics, options)
     if isinstance(measure, FlowMap):
@@ -138,7 +140,9 @@ def _run(measure: AnyMeasure, dynamics: Dynamics, options: Options) -> Run:
     return Run(measure, dynamics, options)
 
 
-def _drive(run: Run, times: Array, progress: bool, on_unresolved: str) -> tuple[Run, Ending, str]:
+def _drive(
+    run: AnyRun, times: Array, progress: bool, on_unresolved: str
+) -> tuple[AnyRun, Ending, str]:
     """Advance from save to save; the last run, how it ended, and the sentence that says so."""
     try:
         with ProgressBar(float(times[-1]), progress) as bar:
@@ -159,14 +163,14 @@ def _drive(run: Run, times: Array, progress: bool, on_unresolved: str) -> tuple[
     return run, *run.finished()
 
 
-def _taken_over(run: Run, bar: ProgressBar, stop: Stop) -> Run:
+def _taken_over(run: AnyRun, bar: ProgressBar, stop: Stop) -> AnyRun:
     try:
         return handed_over(run, bar.report)
     except ValueError as error:
         raise Stop(stop.ending, f"{stop}; a flow map can't take over: {error}") from error
 
 
-def _advance(run: Run, times: Array, bar: ProgressBar) -> None:
+def _advance(run: AnyRun, times: Array, bar: ProgressBar) -> None:
     if not run.records.measures:
         run.start()
     for time in times[times > max(run.t, run.records.last_time)]:
@@ -209,7 +213,7 @@ def _largest(measure: AnyMeasure, largest: int | None) -> int:
 
 def _most_nodes(measure: AnyMeasure, largest: int | None) -> int:
     if not isinstance(measure, FlowMap) or largest is None:
-        return _MOST_NODES
+        return _MOST_NODES_ON_S2 if measure.dim == 3 else _MOST_NODES
     return integer("largest", largest, low=len(measure.weights))
 
 

@@ -13,7 +13,7 @@ from meanfield.dynamics import Dynamics
 from meanfield.history import MomentHistory, step_times
 from meanfield.integrate.records import Records, Stop
 from meanfield.integrate.run import Options, Run
-from meanfield.measures import AnyMeasure, FlowMap, LineFlowMap
+from meanfield.measures import AnyMeasure, LineFlowMap
 from meanfield.measures.flow.line import FREE
 from meanfield.solution import Ending
 from meanfield.tendency import FlowTendency, LineField
@@ -143,10 +143,3 @@ class FlowRun(Run):
             numbers["max_density"] = float(density.max())
             numbers["entropy"] = flow.entropy()
         return numbers
-
-
-def flow_run(
-    flow: FlowMap, dynamics: Dynamics, options: Options, records: Records | None = None
-) -> FlowRun:
-    """The run of a flow map of any form."""
-    return FlowRun(cast(LineFlowMap, flow), dynamics, options, records)

@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
-from meanfield.integrate.flow_run import FlowRun, flow_run
-from meanfield.integrate.run import Run
+from meanfield.dynamics import Dynamics
+from meanfield.integrate.flow_run import FlowRun
+from meanfield.integrate.records import Records
+from meanfield.integrate.run import Options, Run
+from meanfield.integrate.sphere_run import SphereRun
 from meanfield.laws import Law
-from meanfield.measures import Density, FlowMap
+from meanfield.measures import Density, FlowMap, LineFlowMap, SphereFlowMap
 from meanfield.measures.density import SeriesLaw
 from meanfield.spaces import Zonal
+
+AnyRun = Run | SphereRun
+
+
+def flow_run(
+    flow: FlowMap, dynamics: Dynamics, options: Options, records: Records | None = None
+) -> FlowRun | SphereRun:
+    """The run of a flow map of either form.
+
+    Raises
+    ------
+    ValueError
+        If the flow map can't be run under this dynamics.
+    """
+    if isinstance(flow, SphereFlowMap):
+        return SphereRun(flow, dynamics, options, records)
+    return FlowRun(cast(LineFlowMap, flow), dynamics, options, records)
 
 
 def flow_map(density: Density) -> FlowMap:
@@ -26,7 +46,7 @@ def flow_map(density: Density) -> FlowMap:
     return FlowMap(law, axis=axis)
 
 
-def handed_over(run: Run, report: Callable[[Run], None]) -> FlowRun:
+def handed_over(run: AnyRun, report: Callable[[Any], None]) -> FlowRun | SphereRun:
     """The run of a flow map from the same start, at the time that the density's came to.
 
     Its labels are those of t = 0: f_t is f_0 at the foot of a characteristic, with no trace of

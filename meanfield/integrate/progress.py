@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Any
 
 from tqdm import tqdm
 
-from meanfield.integrate.run import Run
 from meanfield.measures import Density
 
 _FORMAT = "{l_bar}{bar}| t = {n:.4g}/{total:.4g} [{elapsed}<{remaining}]{postfix}"
@@ -34,7 +34,7 @@ class ProgressBar:
         """Leave the last line standing."""
         self._bar.close()
 
-    def report(self, run: Run) -> None:
+    def report(self, run: Any) -> None:
         """Show where the run is."""
         bar = self._bar
         if bar.disable:

@@ -32,6 +32,8 @@ VARIABLES = {
     "max_density": "maximum of the density at the nodes",
     "entropy": "∫ log f dmu",
     "atoms": "clusters held as atoms",
+    "particles": "particles that stand for clusters",
+    "smooth_mass": "mass that the nodes carry, outside particles",
     "clusters": "clusters of the measure",
     "adaptation": "energy changed by splitting panels and holding clusters as atoms since t = 0",
 }

@@ -1,9 +1,9 @@
 """Measures: what answers G(z) = ∫ e^{<z,y>} dmu(y) and its gradient."""
 
 from meanfield.measures.density import Density
-from meanfield.measures.flow import FlowMap, LineFlowMap
+from meanfield.measures.flow import FlowMap, LineFlowMap, SphereFlowMap
 from meanfield.measures.particles import Particles
 
 AnyMeasure = Density | FlowMap | Particles
 
-__all__ = ["AnyMeasure", "Density", "FlowMap", "LineFlowMap", "Particles"]
+__all__ = ["AnyMeasure", "Density", "FlowMap", "LineFlowMap", "Particles", "SphereFlowMap"]

@@ -1,7 +1,20 @@
-"""Figures of measures and runs; the only door to matplotlib. Figures are returned, never shown."""
+"""Figures of measures, runs and studies; the only door to matplotlib.
 
-from meanfield.plot.curves import dissipation, energy, resolution
+Figures are returned, never shown.
+"""
+
+from meanfield.plot.curves import dissipation, energy, nodes, resolution
 from meanfield.plot.panels import density
+from meanfield.plot.plateaus import metastability
 from meanfield.plot.runs import save, solution
 
-__all__ = ["density", "dissipation", "energy", "resolution", "save", "solution"]
+__all__ = [
+    "density",
+    "dissipation",
+    "energy",
+    "metastability",
+    "nodes",
+    "resolution",
+    "save",
+    "solution",
+]

@@ -1,4 +1,4 @@
-"""Numbers of a run over t: energy between its bounds, dissipation, spectral tail."""
+"""Numbers of a run over t: energy between its bounds, dissipation, spectral tail, nodes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from meanfield.harmonics import eigenvalues, scaled_eigenvalues
-from meanfield.measures import Density
-from meanfield.plot.panels import BLUE, GREY, NORMAL, SMALL, new_figure
+from meanfield.measures import Density, FlowMap, LineFlowMap
+from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
 from meanfield.solution import Solution
 
 Array = NDArray[np.float64]
 
 _SIZE_NAMES = {"circle": "n", "sphere": "lmax", "zonal": "kmax"}
+_TAIL, _NODES = "spectral tail", "number of nodes"
 # an energy that moves less than this part of the way between its bounds hides the far one
 _VISIBLE = 0.08
 # and one that moves less than this part of itself stands still but for rounding
@@ -46,7 +47,8 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     ax = _panel(sol, ax, "energy E")
     values, limits = sol.dataset["energy"].values, bounds(sol)
     _curve(ax, sol, values)
-    low, high = float(values.min()), float(values.max())
+    known = values[np.isfinite(values)] if np.isfinite(values).any() else np.array(limits)
+    low, high = float(known.min()), float(known.max())
     span, whole = high - low, limits[1] - limits[0]
     is_still = span <= _STILL * abs(high)
     reach = span if span < _VISIBLE * whole and not is_still else 1.01 * whole
@@ -96,11 +98,12 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     ax = _panel(sol, ax, "dissipation |dE/dt|")
     values = sol.dataset["dissipation"].values
     _curve(ax, sol, values)
-    if values.max() > 30.0 * values.min() > 0.0:
+    known = values[np.isfinite(values)]
+    if known.max(initial=0.0) > 30.0 * known.min(initial=np.inf) > 0.0:
         ax.set_yscale("log")
         ax.yaxis.set_minor_formatter(NullFormatter())
     else:
-        ax.set_ylim(0.0, 1.1 * values.max() or 1.0)
+        ax.set_ylim(0.0, 1.1 * known.max(initial=0.0) or 1.0)
     return ax
 
 
@@ -123,7 +126,7 @@ def resolution(sol: Solution, ax: Axes | None = None) -> Axes:
     ValueError
         If `sol` is no solution of densities, or `ax` no Axes.
     """
-    ax = _panel(sol, ax, "spectral tail")
+    ax = _panel(sol, ax, _TAIL)
     if not isinstance(sol.final, Density) or "tail" not in sol.dataset:
         raise ValueError(f"sol must hold densities and their tail, got {sol!r}")
     values = sol.dataset["tail"].values
@@ -132,6 +135,65 @@ def resolution(sol: Solution, ax: Axes | None = None) -> Axes:
     if "tail_tol" in sol.dataset.attrs:
         _tolerance(ax, float(sol.dataset.attrs["tail_tol"]), values)
     _sizes(sol, ax, f"{_SIZE_NAMES[sol.final.space.name]} = ")
+    return ax
+
+
+def nodes(sol: Solution, ax: Axes | None = None) -> Axes:
+    """The number of nodes of a flow map over t, and how far the flow has drawn them together.
+
+    While clusters form, nodes come exponentially closer, and their number grows like t: like the
+    logarithm of 1/distance, drawn dashed as log₁₀ of the largest contraction since t = 0,
+    max(-∫ div X dt)/(d-1), where a series would need 1/distance many coefficients.
+
+    Parameters
+    ----------
+    sol : Solution
+        Of flow maps, or of densities first and then of flow maps.
+    ax : matplotlib Axes, optional
+        Made on a new figure if omitted; gets a twin with the scale of the contraction, where the
+        labels lie on a line.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If `sol` is no solution of flow maps, or `ax` no Axes.
+    """
+    ax = node_count(sol, ax)
+    pairs = zip(sol.t, sol.measures, strict=True)
+    moving = [(t, m) for t, m in pairs if isinstance(m, LineFlowMap)]
+    drawn = [-float(m.expansion[m.weights > 0.0].min()) / (m.dim - 1) for _, m in moving]
+    if not moving:
+        return ax
+    right = ax.twinx()
+    right.plot([t for t, _ in moving], np.array(drawn) / np.log(10.0), "--", color=ORANGE)
+    right.lines[0].set_linewidth(1.2)
+    right.set_ylim(0.0, 1.1 * right.get_ylim()[1])
+    right.set_ylabel("log₁₀ of contraction", fontsize=NORMAL, color=ORANGE)
+    right.tick_params(labelsize=SMALL, colors=ORANGE)
+    right.spines[["top", "left"]].set_visible(False)
+    return ax
+
+
+def node_count(sol: Solution, ax: Axes | None = None) -> Axes:
+    """The number of nodes alone; grey, the size of the space of densities before."""
+    ax = _panel(sol, ax, _NODES)
+    is_flow = np.array([isinstance(measure, FlowMap) for measure in sol.measures])
+    if not is_flow.any():
+        raise ValueError(f"sol must hold flow maps, got {sol!r}")
+    sizes = [m.space.size if isinstance(m, Density) else len(m.weights) for m in sol.measures]
+    values = np.array(sizes, dtype=np.float64)
+    _curve(ax, sol, np.where(is_flow, values, np.nan))
+    first = sol.measures[0]
+    if isinstance(first, Density):
+        ax.plot(sol.t[~is_flow], values[~is_flow], "-", color=GREY, linewidth=1.4)
+        name = f"grey: series, {_SIZE_NAMES[first.space.name]}"
+        label = ax.text(0.98, 0.03, name, fontsize=SMALL, color="0.3", ha="right", va="bottom")
+        label.set_transform(ax.transAxes)
+    ax.set_ylim(0.0, 1.1 * values.max())
     return ax
 
 
@@ -183,7 +245,7 @@ def _panel(sol: Solution, ax: Axes | None, title: str) -> Axes:
         ax = new_figure(3.4, 2.4).add_subplot()
     elif not isinstance(ax, Axes):
         raise ValueError(f"ax must be matplotlib Axes, got {ax!r}")
-    unit = " / exp(β)" if _is_scaled(sol) and title != "spectral tail" else ""
+    unit = " / exp(β)" if _is_scaled(sol) and title not in (_TAIL, _NODES) else ""
     ax.set_title(title + unit, fontsize=NORMAL, loc="left", pad=4)
     ax.set_xlabel("time t", fontsize=NORMAL)
     ax.tick_params(labelsize=SMALL)

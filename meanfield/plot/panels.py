@@ -7,15 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LogNorm, Normalize
-from matplotlib.figure import Figure
+from matplotlib.colors import Normalize
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from meanfield.geometry import (
     circle_angles,
@@ -24,21 +19,28 @@ from meanfield.geometry import (
     sphere_angles,
     sphere_points,
 )
-from meanfield.measures import AnyMeasure, Density, Particles
+from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles
+from meanfield.plot import flow_panels
+from meanfield.plot.frames import (
+    BLUE,
+    COLOURS,
+    GREY,
+    SMALL,
+    colour_bar,
+    height,
+    law_of_angle,
+    new_figure,
+    profile,
+    ring,
+    scale_of,
+)
 from meanfield.spaces import Zonal
 
 Array = NDArray[np.float64]
 
-BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "0.45"
-SMALL, NORMAL = 7.0, 8.0
-COLOURS = colormaps["magma"].with_extremes(bad=colormaps["magma"](0.0))
 _ROOT8 = float(np.sqrt(8.0))
 _PIXELS = 180
 _BINS = 90
-# f = 1 is the uniform density: beyond so many times of it the scale is logarithmic
-_CONCENTRATED = 20.0
-_EMPTY = 0.1
-_HALF_TURNS = ([0.0, np.pi / 2, np.pi, 3 * np.pi / 2], ["0", "π/2", "π", "3π/2"])
 
 
 @dataclass(frozen=True)
@@ -50,18 +52,21 @@ class Look:
 
 
 def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
-    """Draw a measure: f(x) for densities, x_1 … x_n for particles.
+    """Draw a measure: f(x) for densities and flow maps, x_1 … x_n for particles.
 
     A density on S^2 becomes a Mollweide map in longitude and latitude; on the circle a curve
     around it, r growing with f. Of a zonal one, where f grows like a power of the dimension and
     tells little, the law of the polar angle θ from its axis is drawn: the density
     f(θ) sin^{d-2} θ Γ(d/2) / (√π Γ((d-1)/2)) on [0, π]. The uniform density is dotted. Particles
     are points on the map, or beside the circle, which then bears their histogram; for d > 3 they
-    are projected onto their two principal axes. The scale is logarithmic where it exceeds 20.
+    are projected onto their two principal axes. A flow map is drawn like a density from its free
+    nodes where its labels lie on a line, else as points; atoms are stems, their dots with areas by
+    mass. The scale is logarithmic where it exceeds 20, and ends at 10⁴; an arrow tells how far a
+    flow map's density goes beyond.
 
     Parameters
     ----------
-    measure : Density or Particles
+    measure : Density, FlowMap or Particles
     ax : matplotlib Axes, optional
         Of projection 'mollweide' on S^2 and 'polar' on the circle; made on a new figure if
         omitted.
@@ -82,8 +87,8 @@ def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
     >>> ax.name
     'polar'
     """
-    if not isinstance(measure, (Density, Particles)):
-        raise ValueError(f"measure must be a Density or Particles, got {measure!r}")
+    if not isinstance(measure, (Density, FlowMap, Particles)):
+        raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")
     wanted = projection(measure)
     shared = look([measure])
     if ax is None:
@@ -97,63 +102,55 @@ def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """A figure of that many inches that belongs to no window."""
-    figure = Figure(figsize=(width, height), dpi=200, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def projection(measure: AnyMeasure) -> str:
     """The matplotlib projection of the panel of a measure."""
-    if isinstance(measure, Density) and isinstance(measure.space, Zonal):
+    if _is_profile(measure):
         return "rectilinear"
     return {2: "polar", 3: "mollweide"}.get(measure.dim, "rectilinear")
 
 
+def _is_profile(measure: AnyMeasure) -> bool:
+    """Whether the law of the polar angle is drawn."""
+    if isinstance(measure, LineFlowMap):
+        return measure.axis is not None
+    return isinstance(measure, Density) and isinstance(measure.space, Zonal)
+
+
 def look(measures: Sequence[AnyMeasure]) -> Look:
     """One scale and one plane for several measures."""
-    lowest, highest = np.inf, 0.0
-    for measure in measures:
-        values = _histogram(measure) if isinstance(measure, Particles) else measure.values
-        if isinstance(measure, Density) and isinstance(measure.space, Zonal):
-            values = _law_of_angle(values, measure.space.sines, measure.dim)
-        lowest, highest = min(lowest, float(values.min())), max(highest, float(values.max()))
-    if highest > _CONCENTRATED:
-        scale: Normalize = LogNorm(max(lowest, _EMPTY), highest)
-    else:
-        scale = Normalize(0.0, highest)
+    lowest, highest = np.array([_extremes(measure) for measure in measures]).T
     last = measures[-1]
     plane: Array = np.eye(2, last.dim)
-    if isinstance(last, Particles) and last.dim > 3:
+    if not isinstance(last, Density) and last.dim > 3:
         moments = np.einsum("i,ij,ik->jk", last.weights, last.points, last.points)
         plane = np.asarray(np.linalg.eigh(moments)[1][:, :-3:-1].T)
-    return Look(scale, plane)
+    return Look(scale_of(float(lowest.min()), float(highest.max())), plane)
 
 
-def colour_bar(parent: Any, axes: list[Axes], scale: Normalize, side: str) -> None:
-    """The scale of the maps on these axes; an arrow shows that smaller values look alike."""
-    mappable = ScalarMappable(scale, COLOURS)
-    extend = "min" if scale.vmin == _EMPTY else "neither"
-    bar = parent.colorbar(
-        mappable, ax=axes, location=side, extend=extend, shrink=0.8, pad=0.02, aspect=25
-    )
-    bar.set_label("density f", fontsize=NORMAL)
-    bar.ax.tick_params(labelsize=SMALL)
-    bar.outline.set_linewidth(0.6)
+def _extremes(measure: AnyMeasure) -> tuple[float, float]:
+    """Smallest and largest of the densities that are drawn."""
+    if isinstance(measure, LineFlowMap):
+        return flow_panels.extremes(measure)
+    values = measure.values if isinstance(measure, Density) else _histogram(measure)
+    if isinstance(measure, Density) and isinstance(measure.space, Zonal):
+        values = law_of_angle(values, measure.space.sines, measure.dim)
+    return float(values.min()), float(values.max())
 
 
 def draw(measure: AnyMeasure, ax: Axes, shared: Look) -> None:
     """Fill a panel of the measure's projection."""
     ax.tick_params(labelsize=SMALL)
     ax.set_axisbelow(True)
-    if isinstance(measure, Density) and isinstance(measure.space, Zonal):
+    if isinstance(measure, LineFlowMap):
+        paint = flow_panels.draw_ring if measure.axis is None else flow_panels.draw_profile
+        paint(measure, ax, shared.scale)
+    elif isinstance(measure, Density) and isinstance(measure.space, Zonal):
         _profile(measure, measure.space, ax, shared.scale)
     elif measure.dim == 2:
         _ring(measure, ax, shared.scale)
     elif measure.dim == 3:
         _map(measure, ax, shared.scale)
-    elif isinstance(measure, Particles):
+    elif not isinstance(measure, Density):
         _disc(measure, ax, shared.plane)
 
 
@@ -197,72 +194,26 @@ def _centres(count: int, half_width: float) -> Array:
 def _ring(measure: AnyMeasure, ax: Any, scale: Normalize) -> None:
     if isinstance(measure, Density):
         angles: Array = np.linspace(0.0, 2.0 * np.pi, max(720, 4 * measure.space.size) + 1)
-        height = _height(measure.at(circle_points(angles)), scale)
-        ax.fill_between(angles, 0.0, height, color=BLUE, alpha=0.25, linewidth=0.0)
-        ax.plot(angles, height, color=BLUE, linewidth=1.2)
+        heights = height(measure.at(circle_points(angles)), scale)
+        ax.fill_between(angles, 0.0, heights, color=BLUE, alpha=0.25, linewidth=0.0)
+        ax.plot(angles, heights, color=BLUE, linewidth=1.2)
     else:
-        height = _height(_histogram(measure), scale)
+        heights = height(_histogram(measure), scale)
         angles = np.asarray(2.0 * np.pi / _BINS * (np.arange(_BINS) + 0.5))
-        ax.bar(angles, height, 2.0 * np.pi / _BINS, color=BLUE, alpha=0.35, linewidth=0.0)
+        ax.bar(angles, heights, 2.0 * np.pi / _BINS, color=BLUE, alpha=0.35, linewidth=0.0)
         _points(ax, circle_angles(measure.points), np.full(len(measure.points), -0.12), measure)
-    around = np.linspace(0.0, 2.0 * np.pi, 361)
-    ax.plot(around, np.zeros_like(around), color="black", linewidth=0.6)
-    uniform = float(_height(np.ones(1), scale)[0])
-    ax.plot(around, np.full_like(around, uniform), ":", color=GREY, linewidth=0.8)
-    ax.set_rorigin(-1.0)
-    ax.set_rlim(0.0 if isinstance(measure, Density) else -0.2, 1.05)
-    ax.set_xticks(*_HALF_TURNS)
-    ax.tick_params(axis="x", pad=-3)
-    ticks = _ticks(scale)
-    ax.set_yticks(_height(ticks, scale), [f"{tick:g}" for tick in ticks])
-    places = np.arange(22.5, 360.0, 45.0)
-    ax.set_rlabel_position(places[int(np.argmin(np.interp(np.radians(places), angles, height)))])
-    ax.grid(linewidth=0.3, color="0.8")
-    for spine in ax.spines.values():
-        spine.set_linewidth(0.0)
-
-
-def _height(values: Array, scale: Normalize) -> Array:
-    """Where a density stands between the bottom 0 and the top 1 of its scale."""
-    return np.asarray(scale(np.maximum(values, scale.vmin or 0.0)))
-
-
-def _ticks(scale: Normalize) -> Array:
-    """The uniform density 1 and a round number below the largest density."""
-    largest = float(scale.vmax or 1.0)
-    exponent = np.floor(np.log10(largest))
-    leading = np.floor(largest / 10.0**exponent)
-    return np.unique([1.0, leading * 10.0**exponent])
+    ring(ax, angles, heights, scale, 0.0 if isinstance(measure, Density) else -0.2)
 
 
 def _profile(measure: Density, space: Zonal, ax: Axes, scale: Normalize) -> None:
     angles: Array = np.linspace(0.0, np.pi, max(361, 4 * space.kmax + 1))
     across = perpendicular(space.axis)
     points = np.outer(np.cos(angles), space.axis) + np.outer(np.sin(angles), across)
-    law = _law_of_angle(measure.at(points), np.sin(angles), measure.dim)
-    uniform = _law_of_angle(np.ones_like(angles), np.sin(angles), measure.dim)
-    bottom, top = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
-    if isinstance(scale, LogNorm):
-        ax.set_yscale("log")
-    ax.set_ylim(bottom, top * (top / bottom) ** 0.05 if bottom else 1.05 * top)
-    ax.fill_between(angles, bottom, np.maximum(law, bottom), color=BLUE, alpha=0.25, linewidth=0.0)
-    ax.plot(angles, np.maximum(law, bottom), color=BLUE, linewidth=1.2)
-    ax.plot(angles, np.maximum(uniform, bottom), ":", color=GREY, linewidth=0.8)
-    ax.set_xlim(0.0, np.pi)
-    ax.set_xticks([0.0, np.pi / 2, np.pi], ["0", "π/2", "π"])
-    ax.set_xlabel("polar angle θ", fontsize=NORMAL)
-    ax.set_ylabel("density of θ", fontsize=NORMAL)
-    ax.spines[["top", "right"]].set_visible(False)
+    law = law_of_angle(measure.at(points), np.sin(angles), measure.dim)
+    profile(ax, angles, law, measure.dim, scale)
 
 
-def _law_of_angle(values: Array, sines: Array, dim: int) -> Array:
-    """f(θ) sin^{d-2} θ Γ(d/2) / (√π Γ((d-1)/2)), which has the integral 1 over [0, π]."""
-    log_factor = gammaln(dim / 2) - gammaln((dim - 1) / 2) - 0.5 * np.log(np.pi)
-    with np.errstate(under="ignore"):
-        return np.asarray(values * np.exp(log_factor) * np.maximum(sines, 0.0) ** (dim - 2))
-
-
-def _disc(measure: Particles, ax: Axes, plane: Array) -> None:
+def _disc(measure: FlowMap | Particles, ax: Axes, plane: Array) -> None:
     x, y = plane @ measure.points.T
     around = np.linspace(0.0, 2.0 * np.pi, 361)
     ax.plot(np.cos(around), np.sin(around), color="black", linewidth=0.6)
@@ -277,13 +228,13 @@ def _disc(measure: Particles, ax: Axes, plane: Array) -> None:
     ax.spines[:].set_visible(False)
 
 
-def _points(ax: Axes, x: Array, y: Array, measure: Particles) -> None:
+def _points(ax: Axes, x: Array, y: Array, measure: FlowMap | Particles) -> None:
     area = 5.0 * measure.weights / measure.weights.max()
     alpha = float(np.clip(200.0 / len(x), 0.2, 0.8))
     ax.scatter(x, y, s=area, color=BLUE, alpha=alpha, linewidths=0.0, rasterized=len(x) > 2000)
 
 
-def _histogram(measure: Particles) -> Array:
+def _histogram(measure: FlowMap | Particles) -> Array:
     """The density of tokens on the circle in equal bins; elsewhere the uniform one."""
     if measure.dim != 2:
         return np.ones(1)

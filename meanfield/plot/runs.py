@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +13,25 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from meanfield.arguments import integer
-from meanfield.measures import Density
-from meanfield.plot.curves import check, dissipation, energy, resolution
-from meanfield.plot.panels import (
-    NORMAL,
-    ORANGE,
-    SMALL,
-    colour_bar,
-    draw,
-    look,
-    new_figure,
-    projection,
-)
+from meanfield.measures import Density, FlowMap
+from meanfield.plot.curves import check, dissipation, energy, node_count, resolution
+from meanfield.plot.frames import NORMAL, ORANGE, SMALL, colour_bar, new_figure
+from meanfield.plot.panels import draw, look, projection
 from meanfield.solution import Solution
 
 Array = NDArray[np.float64]
 
 SUFFIXES = (".png", ".pdf", ".svg")
 _MOST_PANELS = 12
+_GOOD = "finished", "clustered"
 _LETTERS = "abcdefghijkl"
 
 
 def solution(sol: Solution, times: int = 4) -> Figure:
     """mu_t at several times, and over t the energy between E(σ) and E(δ), dissipation, tail.
+
+    A run that ends as a flow map has its number of nodes instead of the spectral tail, also where
+    it began as a density. Densities beyond 10⁴ are cut, and their panels say how far they go.
 
     Parameters
     ----------
@@ -69,18 +66,25 @@ def solution(sol: Solution, times: int = 4) -> Figure:
     parts: Any = figure.subfigures(2, 1, height_ratios=[rows * height, 2.0])
     upper, lower = parts
     _draw_measures(upper, sol, chosen, rows, columns)
-    with_tail = "tail" in sol.dataset
-    axes = lower.subplots(1, 3 if with_tail else 2, width_ratios=[5, 3, 3] if with_tail else [5, 3])
+    third = _third(sol)
+    axes = lower.subplots(1, 3 if third else 2, width_ratios=[5, 3, 3] if third else [5, 3])
     _mark(energy(sol, axes[0]), sol, chosen)
     dissipation(sol, axes[1])
-    if with_tail:
-        resolution(sol, axes[2])
-    colour = "black" if sol.status == "finished" else ORANGE
+    if third:
+        third(sol, axes[2])
+    colour = "black" if sol.status in _GOOD else ORANGE
     name, dynamics = sol.status, sol.dynamics
     repulsive = ", repulsive" if dynamics.sign < 0 else ""
     title = f"{dynamics.name}, β = {dynamics.beta:g}{repulsive}: {name} at t = {sol.t[-1]:.4g}"
     figure.suptitle(title, fontsize=NORMAL + 1, color=colour)
     return figure
+
+
+def _third(sol: Solution) -> Callable[[Solution, Axes], Axes] | None:
+    """What tells the resolution of the run's measures, if anything does."""
+    if isinstance(sol.final, FlowMap):
+        return node_count
+    return resolution if isinstance(sol.final, Density) and "tail" in sol.dataset else None
 
 
 def _columns(panels: int, kind: str) -> int:
@@ -127,7 +131,8 @@ def _instants(sol: Solution, times: int) -> list[int]:
     """Saves at about equal steps of the energy's way, first and last among them, all different."""
     count = len(sol.t)
     times = min(times, count)
-    way = np.append(0.0, np.cumsum(np.abs(np.diff(sol.dataset["energy"].values))))
+    steps = np.abs(np.diff(sol.dataset["energy"].values))
+    way = np.append(0.0, np.cumsum(np.where(np.isfinite(steps), steps, 0.0)))
     if not way[-1] > 0.0:
         way = sol.t - sol.t[0]
     if times == 1:

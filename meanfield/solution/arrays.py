@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -10,15 +11,17 @@ from numpy.typing import NDArray
 
 from meanfield.arguments import integer, real_array
 from meanfield.history import MomentHistory
-from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
+from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, SphereFlowMap
 from meanfield.measures.density import SeriesLaw
-from meanfield.solution import flows
+from meanfield.solution import flows, sphere_flows
 from meanfield.spaces import Circle, Space, Sphere, Zonal
+from meanfield.sphere_flow import History
 
 Array = NDArray[np.float64]
+AnyHistory = MomentHistory | History
 
 SIZE_NAME = "size of the space in use (n, lmax or kmax), or number of nodes"
-PARTICLES, FLOW_MAP = "particles", "flow-map"
+PARTICLES, FLOW_MAP, SPHERE_FLOW = "particles", "flow-map", "flow-map-sphere"
 _LAST_BITS = 1e-15
 _LARGEST = 1 << 20
 
@@ -27,6 +30,8 @@ def kind(measure: AnyMeasure) -> dict[str, Any]:
     """What all measures of a run have in common: the space's name, dimension and axis, if any."""
     if isinstance(measure, Particles):
         return {"space": PARTICLES, "dim": measure.dim}
+    if isinstance(measure, SphereFlowMap):
+        return {"space": SPHERE_FLOW, "dim": measure.dim} | sphere_flows.attributes(measure)
     if isinstance(measure, LineFlowMap):
         return {"space": FLOW_MAP, "dim": measure.dim} | flows.attributes(measure)
     if not isinstance(measure, Density):
@@ -40,7 +45,7 @@ def about(measures: list[AnyMeasure]) -> dict[str, Any]:
     return kind(measures[-1]) | kind(measures[0])
 
 
-def variables(measures: list[AnyMeasure], history: MomentHistory | None = None) -> dict[str, Any]:
+def variables(measures: list[AnyMeasure], history: AnyHistory | None = None) -> dict[str, Any]:
     """The measures as variables of a dataset.
 
     Coefficients (t, coefficient, part) are those of the largest space in use, and `size` (t)
@@ -55,6 +60,7 @@ def variables(measures: list[AnyMeasure], history: MomentHistory | None = None) 
     particles = [measure for measure in measures if isinstance(measure, Particles)]
     densities = [measure for measure in measures if isinstance(measure, Density)]
     moving = [measure if isinstance(measure, LineFlowMap) else None for measure in measures]
+    relaid = [measure if isinstance(measure, SphereFlowMap) else None for measure in measures]
     _check_kinds(measures[: len(densities)] or measures)
     _check_kinds(measures[len(densities) :] or measures)
     found: dict[str, Any] = {}
@@ -63,9 +69,11 @@ def variables(measures: list[AnyMeasure], history: MomentHistory | None = None) 
     if particles:
         return _of_particles(particles)
     if any(moving):
-        found |= flows.variables(moving, history)
+        found |= flows.variables(moving, cast(MomentHistory | None, history))
+    if any(relaid):
+        found |= sphere_flows.variables(relaid, cast(History | None, history))
     if densities:
-        counts = [0 if flow is None else len(flow.angles) for flow in moving]
+        counts = [len(m.weights) if isinstance(m, FlowMap) else 0 for m in measures]
         found |= _of_densities(densities, np.array(counts))
     return found
 
@@ -122,21 +130,46 @@ def measures(stored: xr.Dataset) -> tuple[list[AnyMeasure], list[str]]:
     """
     if stored.attrs.get("space") == PARTICLES:
         return _to_particles(stored), ["points", "weights"]
-    used = [*(name for name in (*flows.VARIABLES, *flows.HISTORY) if name in stored.variables)]
-    if stored.attrs.get("space") == FLOW_MAP:
-        only = flows.flow_maps(stored, None)
-        if None in only:
-            raise ValueError(f"node_count must be > 0 at each t, got {stored['node_count'].values}")
-        return [flow for flow in only if flow is not None], used
-    found = _to_densities(stored)
-    if "node_count" in stored.variables:
-        moving = flows.flow_maps(stored, _first_law(found))
-        found += [flow for flow in moving[len(found) :] if flow is not None]
+    found: list[AnyMeasure] = []
+    if "coefficients" in stored.variables or not _counts_of_flows(stored):
+        found = _to_densities(stored)
+    moving = _to_flow_maps(stored, _first_law(found))
+    found += [flow for flow in moving[len(found) :] if flow is not None]
     if len(found) != stored.sizes["t"]:
         raise ValueError(
             f"there must be a measure at each of {stored.sizes['t']} t, got {len(found)}"
         )
-    return found, ["coefficients", *used]
+    own = ("coefficients", *flows.VARIABLES, *flows.HISTORY)
+    others = (*sphere_flows.VARIABLES, *sphere_flows.HISTORY)
+    return found, [name for name in (*own, *others) if name in stored.variables]
+
+
+def _counts_of_flows(stored: xr.Dataset) -> list[str]:
+    return [name for name in ("node_count", "flow_count") if name in stored.variables]
+
+
+def _to_flow_maps(stored: xr.Dataset, first_law: SeriesLaw | None) -> Sequence[FlowMap | None]:
+    """The flow maps of either form, None at times without one."""
+    names = _counts_of_flows(stored)
+    if not names:
+        return []
+    if names == ["node_count"]:
+        return flows.flow_maps(stored, first_law)
+    return sphere_flows.flow_maps(stored, first_law)
+
+
+def history(stored: xr.Dataset) -> AnyHistory | None:
+    """The moments that a file keeps, if any.
+
+    Raises
+    ------
+    ValueError
+        If they don't fit.
+    """
+    names = _counts_of_flows(stored)
+    if not names:
+        return None
+    return flows.history(stored) if names == ["node_count"] else sphere_flows.history(stored)
 
 
 def _to_particles(stored: xr.Dataset) -> list[AnyMeasure]:
@@ -164,9 +197,11 @@ def _to_densities(stored: xr.Dataset) -> list[AnyMeasure]:
     if "size" not in stored or stored["size"].dims != ("t",):
         raise ValueError(f"size must be a variable over t, got {list(stored.variables)}")
     counts = stored["size"].values
-    if "node_count" in stored.variables:
-        counts = counts[stored["node_count"].values == 0]
+    for name in _counts_of_flows(stored):
+        counts = counts[stored[name].values == 0]
     sizes = [integer("size", size, low=3, high=_LARGEST) for size in counts]
+    if not sizes:
+        raise ValueError(f"size must tell a density at the first t, got {stored['size'].values}")
     expected = _shape(stored.attrs.get("space"), max(sizes))
     if parts.shape[1:] != expected:
         raise ValueError(

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from meanfield.dynamics import SA, USA, Dynamics
-from meanfield.solution import arrays, flows, netcdf
+from meanfield.solution import arrays, netcdf
 from meanfield.solution.checks import check_numbers, checksum
 from meanfield.solution.result import FORMAT, FORMAT_VERSION, Ending, Solution
 
@@ -64,7 +64,7 @@ def _from_file(stored: xr.Dataset) -> Solution:
         message=_attribute(about, "message", str),
         dataset=stored.drop_vars(used),
         case=_attribute(about, "case", str),
-        history=flows.history(stored),
+        history=arrays.history(stored),
     )
     found = checksum(stored)
     if about.get("checksum") != found:

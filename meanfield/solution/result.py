@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -16,10 +16,12 @@ from meanfield.arguments import number, real_array, unit_rows
 from meanfield.characteristics import density_on_line
 from meanfield.dynamics import Dynamics
 from meanfield.history import MomentHistory
-from meanfield.measures import AnyMeasure, LineFlowMap
+from meanfield.measures import AnyMeasure, LineFlowMap, SphereFlowMap
 from meanfield.solution import arrays, netcdf
+from meanfield.solution.arrays import AnyHistory
 from meanfield.solution.checks import check_numbers, checksum
-from meanfield.tendency import LineField
+from meanfield.sphere_flow import History, transported
+from meanfield.tendency import LineField, SphereField
 
 Array = NDArray[np.float64]
 
@@ -81,7 +83,7 @@ class Solution:
     message: str
     dataset: xr.Dataset
     case: str = ""
-    history: MomentHistory | None = None
+    history: AnyHistory | None = None
 
     def __post_init__(self) -> None:
         self.t = real_array("t", self.t, 1)
@@ -136,17 +138,21 @@ class Solution:
         array([1.])
         """
         flow = self.final
-        if self.history is None or not isinstance(flow, LineFlowMap):
+        if self.history is None or not isinstance(flow, (LineFlowMap, SphereFlowMap)):
             raise ValueError(
                 f"density needs the moments of a flow map from its law on, at beta <= 100, got a "
                 f"run of {flow} under {self.dynamics}: a Density has `at(points)`"
             )
         points = unit_rows("points", points, flow.dim)
-        t = number("t", t, low=0, high=float(self.history.times[-1]))
+        t = number("t", t, low=0, high=float(self.t[-1]))
+        if isinstance(flow, SphereFlowMap):
+            moments = cast(History, self.history)
+            return transported(SphereField(self.dynamics), moments, flow.law.pdf, points, t)
         if t == 0.0:
             return np.asarray(flow.line.scale * flow.line.law.pdf(points))
         field = LineField(self.dynamics, flow.dim)
-        return density_on_line(flow.line, field, self.history, points, t)
+        history = cast(MomentHistory, self.history)
+        return density_on_line(flow.line, field, history, points, t)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a NetCDF-4 file, which `load` reads back to the bit and any NetCDF tool opens.

@@ -7,8 +7,10 @@ from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
 from meanfield.tendency.density import DensityTendency
 from meanfield.tendency.flow import FlowTendency, LineField
 from meanfield.tendency.particles import ParticleTendency
+from meanfield.tendency.sphere_field import SphereField
 
 __all__ = [
+    "SphereField",
     "DensityTendency",
     "FlowTendency",
     "LineField",

@@ -2,7 +2,8 @@
 
 from meanfield.measures.flow.base import FlowMap
 from meanfield.measures.flow.line import LineFlowMap
+from meanfield.measures.flow.sphere import SphereFlowMap
 
-FlowMap.forms = (LineFlowMap,)
+FlowMap.forms = (LineFlowMap, SphereFlowMap)
 
-__all__ = ["FlowMap", "LineFlowMap"]
+__all__ = ["FlowMap", "LineFlowMap", "SphereFlowMap"]

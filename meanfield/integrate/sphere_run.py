@@ -1,0 +1,161 @@
+"""A run of a flow map on S^2: what `SphereFlow` does, kept as every run's records are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from meanfield.clustering import clusters
+from meanfield.dynamics import Dynamics
+from meanfield.integrate.records import Records, Stop
+from meanfield.integrate.run import Options
+from meanfield.measures import SphereFlowMap
+from meanfield.solution import Ending
+from meanfield.sphere_flow import History, SphereFlow
+
+# e^β times numbers of order one stays far within double precision
+_LARGEST_BETA = 300.0
+# nodes are some 0.1 rad apart where the density is smooth, and a ball must hold many
+_CLUSTER_SIZE = 0.3
+
+
+class SphereRun:
+    """Time, counters and records of a run of a flow map on S^2, with the methods of `Run`.
+
+    Parameters
+    ----------
+    flow : SphereFlowMap
+        At t = 0.
+    dynamics : SA or USA
+    options : Options
+        `most_nodes` counts; tolerances in time are the flow map's own.
+    records : Records, optional
+        Those of the run that this one takes over from.
+
+    Raises
+    ------
+    ValueError
+        If the flow map has moved, or β is too large.
+    """
+
+    def __init__(
+        self,
+        flow: SphereFlowMap,
+        dynamics: Dynamics,
+        options: Options,
+        records: Records | None = None,
+    ) -> None:
+        if flow.t > 0.0:
+            raise ValueError(
+                f"measure must be a flow map at t = 0 on S^2, got one of t = {flow.t:g}: evolve "
+                f"it from its law to a later t_end"
+            )
+        if dynamics.beta > _LARGEST_BETA:
+            raise ValueError(
+                f"beta must be <= {_LARGEST_BETA:g} for a flow map on S^2, got {dynamics.beta:g}"
+            )
+        self.dynamics, self.options = dynamics, options
+        self.records = records or Records(dynamics, options.monitors)
+        self._law, self._tol = flow.law, flow.tol
+        self.carried = SphereFlow(flow.law, dynamics, tol=flow.tol, limit=options.most_nodes)
+
+    @property
+    def t(self) -> float:
+        """The present time."""
+        return self.carried.t
+
+    @property
+    def steps(self) -> int:
+        """Accepted time steps since t = 0."""
+        return len(self.carried.history.pieces)
+
+    def start(self) -> None:
+        """Save the initial measure."""
+        self.save()
+
+    def measure(self) -> SphereFlowMap:
+        """The measure at the present time."""
+        carried = self.carried
+        logs = np.full(len(carried.points), np.inf)
+        logs[: carried.n_nodes] = np.log(carried.density_at_nodes)
+        return SphereFlowMap.from_arrays(
+            self._law,
+            self._tol,
+            self.t,
+            points=carried.points.copy(),
+            weights=carried.weights.copy(),
+            log_density=logs,
+        )
+
+    def advance(self, t_bound: float, report: Callable[[Any], None]) -> None:
+        """Step from the present time to `t_bound`.
+
+        Raises
+        ------
+        Stop
+            If no mesh within the limit resolves the density, or steps become too small.
+        """
+        if t_bound <= self.t:
+            return
+        try:
+            self.carried.advance(t_bound, lambda: report(self))
+        except ArithmeticError as error:
+            raise Stop(
+                Ending.UNDER_RESOLVED,
+                f"under-resolved at t = {self.t:.6g}: {error}; try a larger `largest`, a larger "
+                f"`tol` of the flow map or a smaller `t_end`",
+            ) from error
+
+    def scaled_energy(self) -> float:
+        """e^{-β} E_β at the present time."""
+        return self.carried.field.energy(self.carried.moments, scaled=True)
+
+    def history(self) -> History | None:
+        """The moments of the run so far, and what was absorbed."""
+        return self.carried.history if self.carried.history.pieces else None
+
+    def finished(self) -> tuple[Ending, str]:
+        """How a run that came to its end ended, and the sentence that says so."""
+        return Ending.FINISHED, f"finished at t = {self.t:g} after {self.steps} steps"
+
+    def save_once(self) -> None:
+        """Save the present state unless it is saved already."""
+        if self.records.last_time < self.t:
+            # the run ends for a reason of its own, which a monitor's must not replace
+            with suppress(Stop):
+                self.save()
+
+    def save(self) -> None:
+        """Keep the measure and its numbers at the present time.
+
+        Raises
+        ------
+        Stop
+            If one of the numbers is not finite; it is kept all the same.
+        """
+        carried, measure = self.carried, self.measure()
+        field, moments = carried.field, carried.moments
+        sources = carried.points, carried.weights
+        velocity = field.velocity(moments, carried.points, sources)
+        unit = float(np.exp(-self.dynamics.beta))
+        gained = carried.monitors.dissipated() if carried.monitors.t else 0.0
+        density = carried.density_at_nodes
+        row = {
+            "t": self.t,
+            "energy": self.scaled_energy(),
+            "dissipation": unit * field.dissipation(moments, *sources, velocity),
+            "work": self.dynamics.sign * unit * gained,
+            "mass": measure.mass(),
+            "min_density": float(density.min()),
+            "size": measure.n_nodes,
+            "steps": self.steps,
+            "evaluations": carried.evaluations,
+            "max_density": float(density.max()),
+            "particles": len(measure.points) - measure.n_nodes,
+            "smooth_mass": carried.smooth_mass,
+            "clusters": len(clusters(measure, _CLUSTER_SIZE)),
+        }
+        self.records.save(measure, row)

@@ -1,0 +1,109 @@
+"""A flow map on S^2 without symmetry: nodes of a mesh of patches, and particles for clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield.arguments import integer, number
+from meanfield.laws import Law, PointCloud
+from meanfield.measures.flow.base import FlowMap
+from meanfield.patches import PER_LEAF, lay
+
+Array = NDArray[np.float64]
+
+_TOL = 1e-9
+_LARGEST = 400_000
+_LEAF_SHARE = 0.1
+_LEAST_DENSITY = 1e-300
+
+
+class SphereFlowMap(FlowMap):
+    """mu_t = Φ_t # mu_0 on S^2 for any law with a density.
+
+    Nodes lie in patches of 10 × 10 Gauss points on the cubed sphere, a quadtree that is laid anew
+    on the present density when the flow has stretched it. What has gathered in a small cluster is
+    carried by particles with the same moments.
+
+    Parameters
+    ----------
+    law : Law
+        On S^2, with a density.
+    tol : float, optional
+        Error of the moments, in units of mass, that meshes and time steps are chosen for;
+        default 1e-9.
+    axis : None
+        An axis makes the form a `LineFlowMap`.
+    largest : int, optional
+        The most nodes of a mesh; default 400000.
+
+    Attributes
+    ----------
+    law : Law
+    points : ndarray, shape (n, 3)
+        Nodes and then particles.
+    weights : ndarray, shape (n,)
+    n_nodes : int
+        How many of them are nodes of the mesh.
+    density_at_nodes : ndarray, shape (n,)
+        f_t at the nodes, of what they carry; inf for the particles.
+    t : float
+        Time since the law.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the law takes too many nodes.
+
+    Examples
+    --------
+    >>> from meanfield.laws import Mixture, VonMisesFisher
+    >>> bumps = [VonMisesFisher([0.0, 0.0, 1.0], 2.0), VonMisesFisher([0.0, 1.0, 0.0], 2.0)]
+    >>> FlowMap(Mixture(bumps), tol=1e-6)
+    FlowMap(dim=3, nodes=2400, particles=0)
+    """
+
+    def __init__(
+        self,
+        law: Law,
+        tol: float | None = None,
+        *,
+        axis: ArrayLike | None = None,  # noqa: ARG002 (of the other form)
+        largest: int | None = None,
+    ) -> None:
+        tol = number("tol", _TOL if tol is None else tol, low=1e-13, high=1e-2)
+        largest = integer("largest", _LARGEST if largest is None else largest, low=6 * PER_LEAF)
+        try:
+            mesh = lay(law.pdf, _LEAF_SHARE * tol, limit=largest)
+        except ArithmeticError as error:
+            raise ValueError(f"law {law!r} is not resolved: {error}") from error
+        logs = np.log(np.maximum(mesh.values[0], _LEAST_DENSITY))
+        masses = mesh.weights * mesh.values[0]
+        self._set(law, tol, 0.0, points=mesh.points, weights=masses, log_density=logs)
+
+    def _set(self, law: Law, tol: float, t: float, **arrays: Array) -> None:
+        for array in arrays.values():
+            array.flags.writeable = False
+        self.law, self.tol, self.t, self.dim = law, tol, t, 3
+        self.points, self.weights = arrays["points"], arrays["weights"]
+        self.log_density = arrays["log_density"]
+        self.n_nodes = int(np.isfinite(self.log_density).sum())
+
+    @classmethod
+    def holds(cls, law: Law, axis: ArrayLike | None) -> bool:
+        """Whether the law is on S^2 and has a density."""
+        tokens = isinstance(law, PointCloud) and law.bandwidth is None
+        return law.dim == 3 and axis is None and not tokens
+
+    @classmethod
+    def from_arrays(cls, law: Law, tol: float, t: float, **arrays: NDArray[Any]) -> SphereFlowMap:
+        """The flow map with these points, weights and log_density, inf at particles."""
+        flow = cls.__new__(cls)
+        flow._set(law, tol, t, **arrays)
+        return flow
+
+    def __repr__(self) -> str:
+        particles = len(self.points) - self.n_nodes
+        return f"FlowMap(dim=3, nodes={self.n_nodes}, particles={particles})"

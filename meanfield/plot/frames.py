@@ -1,0 +1,128 @@
+"""What panels share: figures, colours, scales of densities, frames of circle and polar angle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+Array = NDArray[np.float64]
+
+BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "0.45"
+SMALL, NORMAL = 7.0, 8.0
+COLOURS = colormaps["magma"].with_extremes(bad=colormaps["magma"](0.0))
+# f = 1 is the uniform density: beyond so many times of it the scale is logarithmic
+_CONCENTRATED = 20.0
+_EMPTY = 0.1
+# and it ends here: a flow map's density has no bound, and 1e30 would hide all others
+CAP = 1e4
+# half the angle that a number on the scale takes, and the margin beside the poles of a profile
+_LABEL, _MARGIN = np.pi / 10, 0.02 * np.pi
+_HALF_TURNS = ([0.0, np.pi / 2, np.pi, 3 * np.pi / 2], ["0", "π/2", "π", "3π/2"])
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure of that many inches that belongs to no window."""
+    figure = Figure(figsize=(width, height), dpi=200, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def scale_of(lowest: float, highest: float) -> Normalize:
+    """The scale for densities between these two: linear from 0, or logarithmic up to the cap."""
+    if highest > _CONCENTRATED:
+        return LogNorm(min(max(lowest, _EMPTY), 1.0), min(highest, CAP))
+    return Normalize(0.0, highest)
+
+
+def colour_bar(parent: Any, axes: list[Axes], scale: Normalize, side: str) -> None:
+    """The scale of the maps on these axes; arrows show that values beyond its ends look alike."""
+    mappable = ScalarMappable(scale, COLOURS)
+    below, above = scale.vmin == _EMPTY, scale.vmax == CAP
+    extend = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[below, above]
+    bar = parent.colorbar(
+        mappable, ax=axes, location=side, extend=extend, shrink=0.8, pad=0.02, aspect=25
+    )
+    bar.set_label("density f", fontsize=NORMAL)
+    bar.ax.tick_params(labelsize=SMALL)
+    bar.outline.set_linewidth(0.6)
+
+
+def height(values: Array, scale: Normalize) -> Array:
+    """Where a density stands between the bottom 0 and the top 1 of its scale."""
+    return np.asarray(scale(np.clip(values, scale.vmin or 0.0, scale.vmax)))
+
+
+def ring(ax: Any, angles: Array, heights: Array, scale: Normalize, bottom: float = 0.0) -> None:
+    """The circle, the uniform density, and the scale where the curve leaves most room for it."""
+    around = np.linspace(0.0, 2.0 * np.pi, 361)
+    ax.plot(around, np.zeros_like(around), color="black", linewidth=0.6)
+    uniform = float(height(np.ones(1), scale)[0])
+    ax.plot(around, np.full_like(around, uniform), ":", color=GREY, linewidth=0.8)
+    ax.set_rorigin(-1.0)
+    ax.set_rlim(bottom, 1.05)
+    ax.set_xticks(*_HALF_TURNS)
+    ax.tick_params(axis="x", pad=-3)
+    ticks = _ticks(scale)
+    ax.set_yticks(height(ticks, scale), [f"{tick:g}" for tick in ticks])
+    places = np.arange(22.5, 360.0, 45.0)
+    distance = np.abs((np.radians(places)[:, None] - angles + np.pi) % (2.0 * np.pi) - np.pi)
+    near = np.where(distance < _LABEL, heights, 0.0).max(axis=1)
+    ax.set_rlabel_position(places[int(np.argmin(near))])
+    ax.grid(linewidth=0.3, color="0.8")
+    for spine in ax.spines.values():
+        spine.set_linewidth(0.0)
+
+
+def _ticks(scale: Normalize) -> Array:
+    """The uniform density 1 and a round number below the largest density."""
+    largest = float(scale.vmax or 1.0)
+    exponent = np.floor(np.log10(largest))
+    leading = np.floor(largest / 10.0**exponent)
+    return np.unique([1.0, leading * 10.0**exponent])
+
+
+def profile(ax: Axes, angles: Array, law: Array, dim: int, scale: Normalize) -> None:
+    """The density of the polar angle over [0, π], and dotted that of the uniform measure."""
+    bottom, top = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
+    if isinstance(scale, LogNorm):
+        ax.set_yscale("log")
+    ax.set_ylim(bottom, top * (top / bottom) ** 0.05 if bottom else 1.05 * top)
+    law = np.clip(law, bottom, top if top == CAP else None)
+    ax.fill_between(angles, bottom, law, color=BLUE, alpha=0.25, linewidth=0.0)
+    ax.plot(angles, law, color=BLUE, linewidth=1.2)
+    smooth: Array = np.linspace(0.0, np.pi, 361)
+    uniform = np.exp(log_law_of_angle(np.zeros_like(smooth), smooth, dim))
+    ax.plot(smooth, np.maximum(uniform, bottom), ":", color=GREY, linewidth=0.8)
+    ax.set_xlim(-_MARGIN, np.pi + _MARGIN)
+    ax.set_xticks([0.0, np.pi / 2, np.pi], ["0", "π/2", "π"])
+    ax.set_xlabel("polar angle θ", fontsize=NORMAL)
+    ax.set_ylabel("density of θ", fontsize=NORMAL)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def law_of_angle(values: Array, sines: Array, dim: int) -> Array:
+    """f(θ) sin^{d-2} θ Γ(d/2) / (√π Γ((d-1)/2)), which has the integral 1 over [0, π]."""
+    with np.errstate(under="ignore"):
+        return np.asarray(values * np.exp(_log_factor(dim)) * np.maximum(sines, 0.0) ** (dim - 2))
+
+
+def log_law_of_angle(log_values: Array, angles: Array, dim: int) -> Array:
+    """The logarithm of the same at polar angles, from log f: where f or the sine leave range."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_sines = np.log(np.maximum(np.sin(np.clip(angles, 0.0, np.pi)), 0.0))
+        found = log_values + _log_factor(dim) + ((dim - 2) * log_sines if dim > 2 else 0.0)
+    # f = ∞ at a pole: no number
+    return np.where(np.isnan(found), -np.inf, found)
+
+
+def _log_factor(dim: int) -> float:
+    return float(gammaln(dim / 2) - gammaln((dim - 1) / 2) - 0.5 * np.log(np.pi))

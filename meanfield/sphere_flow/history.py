@@ -1,0 +1,148 @@
+"""The moments of a run as piecewise polynomials in time: all that its velocity field depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.arguments import number
+
+Array = NDArray[np.float64]
+Coefficients = NDArray[Any]
+
+POINTS = 8
+_LOBATTO = 0.5 - 0.5 * np.cos(np.pi * np.arange(POINTS) / (POINTS - 1))
+# weights of the Lobatto points on [0, 1], exact for polynomials of degree 7
+CLENSHAW_CURTIS = np.linalg.solve(
+    np.polynomial.legendre.legvander(2.0 * _LOBATTO - 1.0, POINTS - 1).T, np.eye(1, POINTS)[0]
+)
+_BARYCENTRIC = (-1.0) ** np.arange(POINTS)
+_BARYCENTRIC[[0, -1]] *= 0.5
+
+
+@dataclass(frozen=True)
+class Absorption:
+    """At a time, the share χ of the smooth part that went over to particles.
+
+    1 - χ = Π_j (1 - exp(-(|x - c_j|/r)^8)).
+
+    Attributes
+    ----------
+    time : float
+    centres : ndarray, shape (k, 3)
+    radius : float
+    """
+
+    time: float
+    centres: Array
+    radius: float
+
+    def kept(self, points: Array) -> Array:
+        """1 - χ at points (n, 3), shape (n,), without cancellation near the centres."""
+        kept = np.ones(len(points))
+        with np.errstate(under="ignore"):
+            for centre in self.centres:
+                kept *= -np.expm1(-self._eighth(points, centre))
+        return kept
+
+    def taken(self, points: Array, index: int) -> Array:
+        """The share of centre `index`, shape (n,); all shares and `kept` sum to 1."""
+        taken = np.ones(len(points))
+        with np.errstate(under="ignore"):
+            for centre in self.centres[:index]:
+                taken *= -np.expm1(-self._eighth(points, centre))
+            return taken * np.exp(-self._eighth(points, self.centres[index]))
+
+    def _eighth(self, points: Array, centre: Array) -> Array:
+        apart = (points - centre) / self.radius
+        squared = np.einsum("ij,ij->i", apart, apart)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.minimum(squared, 1e3) ** 4)
+
+
+class History:
+    """mu_lm(t) as a polynomial of degree 7 on each step of a run, and what was absorbed when.
+
+    Attributes
+    ----------
+    edges : list of float
+        The times of the steps, ascending.
+    pieces : list of ndarray, shape (8, n_coefficients)
+        Moments at the Chebyshev-Lobatto points of each step.
+    absorptions : list of Absorption
+    """
+
+    def __init__(self, start: float) -> None:
+        self.edges: list[float] = [start]
+        self.pieces: list[Coefficients] = []
+        self.absorptions: list[Absorption] = []
+
+    def times(self, start: float, end: float) -> Array:
+        """The times of a step at which its moments are wanted, shape (8,)."""
+        times: Array = start + (end - start) * _LOBATTO
+        times[-1] = end
+        return times
+
+    def append(self, end: float, moments: Coefficients) -> None:
+        """A further step with moments (8, n_coefficients) at `times` of it."""
+        self.edges.append(end)
+        self.pieces.append(np.array(moments))
+
+    def piece(self, t: float) -> int:
+        """The step that holds a time; of two, the earlier.
+
+        Raises
+        ------
+        ValueError
+            If the time is outside the run.
+        """
+        low, high = self.edges[0], self.edges[-1]
+        t = number("t", t, low=low, high=high)
+        index = int(np.searchsorted(np.asarray(self.edges), t, side="left")) - 1
+        return max(0, min(index, len(self.pieces) - 1))
+
+    def at(self, t: float, piece: int | None = None) -> Coefficients:
+        """The moments at a time, by barycentric interpolation."""
+        piece = self.piece(t) if piece is None else piece
+        start, end = self.edges[piece], self.edges[piece + 1]
+        apart = (t - start) / (end - start) - _LOBATTO
+        if not apart.all():
+            return np.asarray(self.pieces[piece][int(np.argmin(np.abs(apart)))])
+        weights = _BARYCENTRIC / apart
+        return np.asarray(weights @ self.pieces[piece] / weights.sum())
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All of it as arrays, to be saved."""
+        centres = [np.zeros((0, 3)), *(a.centres for a in self.absorptions)]
+        return {
+            "edges": np.asarray(self.edges),
+            "moments": np.asarray(self.pieces),
+            "absorption_times": np.array(
+                [a.time for a in self.absorptions for _ in a.centres], dtype=np.float64
+            ),
+            "absorption_radii": np.array(
+                [a.radius for a in self.absorptions for _ in a.centres], dtype=np.float64
+            ),
+            "absorption_centres": np.concatenate(centres),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> History:
+        """The inverse of `arrays`."""
+        history = cls(float(arrays["edges"][0]))
+        history.edges = [float(t) for t in arrays["edges"]]
+        history.pieces = list(arrays["moments"])
+        times = arrays["absorption_times"]
+        for time in np.unique(times):
+            here = times == time
+            history.absorptions.append(
+                Absorption(
+                    float(time),
+                    arrays["absorption_centres"][here],
+                    float(arrays["absorption_radii"][here][0]),
+                )
+            )
+        return history

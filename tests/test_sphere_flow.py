@@ -1,0 +1,283 @@
+"""Flow maps on S^2 against series, other solvers, dense sums and identities."""
+
+import numpy as np
+import pytest
+from scipy.special import sph_harm_y
+
+import meanfield as mf
+from meanfield.harmonics import gegenbauer_derivative
+from meanfield.patches import Leaves, lay
+from meanfield.spaces.sphere_at import Places, SphereAt
+from meanfield.sphere_flow import History, SphereFlow, compressed, follow
+from meanfield.tendency.sphere_field import SphereField
+
+AWKWARD = [
+    [0.0, 0.0, 1.0],
+    [-0.0, 0.0, -1.0],
+    [1e-9, 2e-9, 1.0],
+    [1e-200, -1e-200, -1.0],
+    [-1e-12, 0.0, -1.0],
+    [0.0, -1.0, 0.0],
+]
+
+
+def bumps():
+    colatitude, longitude = 2.0, 0.7
+    second = [
+        np.sin(colatitude) * np.cos(longitude),
+        np.sin(colatitude) * np.sin(longitude),
+        np.cos(colatitude),
+    ]
+    laws = [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher(second, 3.0)]
+    return mf.Mixture(laws, [0.6, 0.4])
+
+
+def unit(rng, n):
+    points = rng.normal(size=(n, 3))
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def places(rng, n):
+    points = np.concatenate([np.array(AWKWARD), unit(rng, n)])
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def dense_harmonics(at, there):
+    theta, phi = there.angles.T
+    pairs = zip(at.degrees, at.orders, strict=True)
+    return np.sqrt(4.0 * np.pi) * np.stack([sph_harm_y(l, m, theta, phi) for l, m in pairs])
+
+
+@pytest.mark.parametrize("lmax", [1, 24, 50])
+def test_moments_and_values_are_dense_sums(lmax):
+    rng = np.random.default_rng(1)
+    at, there = SphereAt(lmax), Places.of(places(rng, 200))
+    harmonics = dense_harmonics(at, there)
+    masses = rng.uniform(size=harmonics.shape[1])
+    moments = at.moments(there, masses)
+    # harmonics are at most sqrt(2l+1) in size
+    allowed = 1e-13 * masses.sum()
+    assert np.abs(moments - harmonics.conj() @ masses).max() < allowed
+    assert moments[0].real == pytest.approx(masses.sum(), rel=1e-14)
+    twice = np.where(at.orders == 0, 1.0, 2.0)
+    expected = ((twice * moments) @ harmonics).real
+    # transforms of so few degrees reach no more than this
+    accuracy = 4e-13 if lmax < 10 else 1.5e-13
+    assert np.abs(at.values(moments, there) - expected).max() < accuracy * np.abs(expected).max()
+    factors = -at.degrees * (at.degrees + 1.0)
+    expected = ((twice * factors * moments) @ harmonics).real
+    error = np.abs(at.laplacian(moments, there) - expected).max()
+    assert error < accuracy * np.abs(expected).max()
+
+
+def test_layout_is_that_of_the_space():
+    space = mf.Sphere(24)
+    values = mf.VonMisesFisher([0.6, 0.0, 0.8], 3.0).pdf(space.points)
+    moments = SphereAt(24).moments(Places.of(space.points), space.weights * values)
+    assert np.abs(moments - space.analysis(values)).max() < 1e-12
+
+
+@pytest.mark.parametrize("axis", [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.6, 0.0, 0.8]])
+def test_gradient_of_a_zonal_function_at_the_poles_too(axis):
+    lmax, axis = 24, np.array(axis)
+    rng = np.random.default_rng(2)
+    points, at = places(rng, 200), SphereAt(24)
+    factors = rng.normal(size=lmax + 1)
+    coefficients = at.moments(Places.of(axis[None]), np.ones(1)) * factors[at.degrees]
+    t = np.clip(points @ axis, -1.0, 1.0)
+    slope = (factors * (2 * np.arange(lmax + 1) + 1)) @ gegenbauer_derivative(3, lmax, t)
+    expected = slope[:, None] * (axis - t[:, None] * points)
+    error = np.abs(at.gradient(coefficients, Places.of(points)) - expected).max()
+    assert error < 3e-13 * np.abs(expected).max()
+
+
+def test_weights_of_a_mesh_integrate_polynomials():
+    points, weights = Leaves.uniform(2).nodes()
+    assert weights.sum() == pytest.approx(1.0, abs=1e-14)
+    assert weights @ points[:, 0] ** 2 == pytest.approx(1 / 3, abs=1e-14)
+    assert np.abs(np.linalg.norm(points, axis=1) - 1.0).max() < 1e-15
+
+
+def test_every_node_is_in_its_leaf():
+    coarse = Leaves.uniform(1)
+    leaves = Leaves.joined([coarse.take(np.arange(20)), coarse.take(np.array([20])).children()])
+    points, weights = leaves.nodes()
+    mass, count = leaves.holding(points, weights)
+    assert (count == 100).all()
+    assert np.abs(mass - weights.reshape(-1, 100).sum(axis=1)).max() < 1e-16
+
+
+def test_narrow_peak_is_found_by_seeds_and_missed_with_an_error():
+    axis = np.array([0.6, 0.1, 0.79])
+    axis /= np.linalg.norm(axis)
+    law = mf.VonMisesFisher(axis, 1e6)
+    with pytest.raises(ArithmeticError, match="missed between nodes"):
+        lay(law.pdf, 1e-9)
+    seeds = law.sample(300, np.random.default_rng(3))
+    mesh = lay(law.pdf, 1e-9, seeds=(seeds, np.full(300, 1 / 300)))
+    assert mesh.mass == pytest.approx(1.0, abs=1e-9)
+    with pytest.raises(ArithmeticError, match="limit = 1000 nodes"):
+        lay(law.pdf, 1e-9, limit=1000)
+
+
+@pytest.mark.parametrize("dynamics", [mf.SA(4.0), mf.SA(0.0), mf.USA(3.0, sign=-1), mf.SA(25.0)])
+def test_velocity_and_divergence_of_points(dynamics):
+    rng = np.random.default_rng(4)
+    # half the sphere: at β = 25 the series of G has no digits on the other half
+    sources = unit(rng, 300)
+    sources[:, 2] = np.abs(sources[:, 2])
+    masses = rng.uniform(size=300) / 150.0
+    points = places(rng, 50)
+    field = SphereField(dynamics)
+    moments = field.moments(sources, masses)
+    velocity, divergence = field.velocity_and_divergence(moments, points, (sources, masses))
+    beta = dynamics.beta
+
+    def exact(at):
+        terms = masses * np.exp(beta * (at @ sources.T))
+        pull = terms @ sources
+        pull /= terms.sum(axis=1, keepdims=True) if dynamics.normalised else 1.0
+        if dynamics.normalised and beta == 0.0:
+            pull *= masses.sum()
+        return dynamics.sign * (pull - np.sum(at * pull, axis=1, keepdims=True) * at)
+
+    size = np.abs(velocity).max()
+    assert size > 0.1
+    # digits of G left at 1e-6 of its maximum
+    allowed = 1e-6 if beta == 25.0 else 1e-11
+    assert np.abs(velocity - exact(points)).max() < allowed * size
+    assert np.abs(np.sum(velocity * points, axis=1)).max() < 1e-12 * size
+    step, total = 1e-4, np.zeros(len(points))
+    for axis in np.eye(3):
+        for k, c in ((1, 2 / 3), (2, -1 / 12)):
+            ahead, behind = points + k * step * axis, points - k * step * axis
+            ahead /= np.linalg.norm(ahead, axis=1, keepdims=True)
+            behind /= np.linalg.norm(behind, axis=1, keepdims=True)
+            total += c * ((exact(ahead) - exact(behind)) @ axis) / step
+    assert np.abs(divergence - total).max() < 1e-7 * max(1.0, np.abs(total).max())
+
+
+def test_compression_keeps_every_exponential():
+    rng = np.random.default_rng(5)
+    points = np.array([0.6, 0.0, 0.8]) + 0.03 * rng.normal(size=(4000, 3))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    masses = rng.exponential(size=4000)
+    fewer, weights = compressed(points, masses, 4.0, 1e-12)
+    assert len(fewer) <= 153
+    assert weights.min() > 0.0
+    z = 4.0 * unit(rng, 100)
+    expected = np.exp(z @ points.T) @ masses
+    assert np.abs(np.exp(z @ fewer.T) @ weights / expected - 1.0).max() < 1e-11
+
+
+def test_history_is_exact_on_polynomials_and_survives_saving():
+    history = History(0.0)
+    for start, end in ((0.0, 0.3), (0.3, 1.0)):
+        times = history.times(start, end)
+        history.append(end, np.stack([1.0 + times**7, 1j * times], axis=1))
+    copy = History.from_arrays(history.arrays())
+    for t in (0.0, 0.1, 0.3, 0.7, 1.0):
+        assert np.abs(copy.at(t) - np.array([1.0 + t**7, 1j * t])).max() < 1e-14
+    with pytest.raises(ValueError, match="t must be a finite number >= 0"):
+        history.at(1.1)
+
+
+@pytest.fixture(scope="module")
+def attracted():
+    flow = SphereFlow(bumps(), mf.SA(4.0), tol=1e-9)
+    flow.advance(0.5)
+    return flow
+
+
+def test_density_agrees_with_the_spectral_solver(attracted):
+    points = places(np.random.default_rng(6), 1000)
+    mu = mf.Density(mf.Sphere(95), bumps())
+    expected = mf.evolve(mu, mf.SA(4.0), 0.5, 1, rtol=1e-11, atol=1e-13).final.at(points)
+    assert np.abs(attracted.density(points) - expected).max() < 1e-10
+
+
+def test_energy_identity_and_mass(attracted):
+    monitors = attracted.monitors
+    gained = monitors.energy[-1] - monitors.energy[0]
+    assert gained > 0.1
+    assert gained == pytest.approx(monitors.dissipated(), abs=1e-9)
+    assert attracted.mass() == pytest.approx(1.0, abs=1e-9)
+
+
+def test_there_and_back(attracted):
+    points = places(np.random.default_rng(7), 100)
+    there, stretch, _ = follow(attracted.field, attracted.history, points, 0.0, 0.45)
+    again, back, _ = follow(attracted.field, attracted.history, there, 0.45, 0.0)
+    assert np.abs(there - points).max() > 0.1
+    assert np.abs(again - points).max() < 1e-9
+    assert np.abs(stretch + back).max() < 1e-8
+
+
+def test_density_at_nodes_is_the_density(attracted):
+    nodes = attracted.nodes[::50]
+    assert np.abs(attracted.density(nodes) / attracted.density_at_nodes[::50] - 1).max() < 1e-7
+
+
+def test_energies_computed_elsewhere():
+    flow = SphereFlow(bumps(), mf.USA(4.0), tol=1e-9)
+    flow.advance(0.1)
+    assert flow.energy() == pytest.approx(2.518173070008, abs=1e-10)
+    flow = SphereFlow(bumps(), mf.SA(4.0), tol=1e-8)
+    flow.advance(1.5)
+    assert flow.energy() == pytest.approx(2.639776082951, abs=1e-9)
+
+
+def test_repulsion_and_no_temperature():
+    law = mf.VonMisesFisher([0.6, 0.0, 0.8], 2.0)
+    flow = SphereFlow(law, mf.SA(2.0, sign=-1), tol=1e-8)
+    flow.advance(0.5)
+    assert flow.energy() < flow.monitors.energy[0] - 0.01
+    assert flow.monitors.energy[-1] - flow.monitors.energy[0] == pytest.approx(
+        -flow.monitors.dissipated(), abs=1e-8
+    )
+    still = SphereFlow(law, mf.USA(0.0), tol=1e-8)
+    still.advance(0.5)
+    mu = mf.evolve(mf.Density(mf.Sphere(63), law), mf.USA(0.0), 0.5, 1, rtol=1e-11).final
+    assert np.abs(still.mean() - mu.mean()).max() < 1e-9
+
+
+def test_clusters_become_atoms():
+    flow = SphereFlow(mf.VonMisesFisher([0.6, 0.0, 0.8], 10.0), mf.SA(4.0), tol=1e-6)
+    flow.advance(6.0)
+    centres, masses, distance = flow.clusters(0.3)
+    assert np.abs(centres - [[0.6, 0.0, 0.8]]).max() < 1e-6
+    assert masses == pytest.approx([1.0], abs=1e-6)
+    assert 1e-4 < distance < 1e-2
+    assert flow.smooth_mass < 1e-5
+    assert np.exp(4.0) / 8.0 - flow.energy() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"law": mf.Uniform(2)}, "law must have dim = 3"),
+        ({"dynamics": mf.SA(1.0, noise=0.1)}, "noise must be 0 for a flow, got 0.1"),
+        ({"tol": 0.0}, "tol must be"),
+        ({"limit": 10}, "limit must be an integer >= 600, got 10"),
+        ({"cluster_radius": -1.0}, "cluster_radius must be"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        SphereFlow(**({"law": mf.Uniform(3), "dynamics": mf.SA(1.0)} | arguments))
+
+
+def test_particles_stand_for_what_they_replaced():
+    law = mf.VonMisesFisher([0.6, 0.0, 0.8], 10.0)
+    energies = []
+    for radius in (0.0, None):
+        flow = SphereFlow(law, mf.SA(4.0), tol=1e-6, cluster_radius=radius)
+        flow.advance(2.2)
+        energies.append(flow.energy())
+    assert len(flow.atoms[1]) > 0
+    assert flow.smooth_mass < 0.1
+    assert energies[1] == pytest.approx(energies[0], abs=1e-8)
+    # the density of the whole measure is still known
+    points = np.array([[0.6, 0.0, 0.8], [0.0, 0.0, 1.0]])
+    nodes = flow.density(points)
+    assert nodes[0] > 100.0 > nodes[1] > 0.0
