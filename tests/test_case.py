@@ -23,7 +23,8 @@ def test_bundled_case():
     assert measure.law.points.shape == (470, 3)
     assert measure.law.bandwidth == case.law.bandwidth
     assert dynamics == mf.SA(4.0)
-    assert keywords == {"t_end": case.run.t_end, "save_at": 20, "case": default_case_text()}
+    own = {"t_end": case.run.t_end, "save_at": 20, "case": default_case_text()}
+    assert keywords == own | {"on_unresolved": "flow-map"}
     assert case.output.file == "run.nc"
 
 
@@ -41,7 +42,8 @@ def test_bundled_case_shows_every_key():
 
 
 def _keys(kind):
-    section = "space" if kind in {"circle", "sphere", "zonal", "particles"} else "law"
+    spaces = {"circle", "sphere", "zonal", "flow-map", "particles"}
+    section = "space" if kind in spaces else "law"
     tables = {"law": 'type = "uniform"', "space": 'type = "circle"'}
     tables |= {section: f'type = "{kind}"\nnone = 1', "dynamics": "beta = 1", "run": "t_end = 1"}
     with pytest.raises(CaseError) as caught:
@@ -137,7 +139,8 @@ def test_a_case_of_windows_is_read(tmp_path):
 
 def test_run_keywords_are_those_of_evolve():
     keys = {"rtol": 1e-7, "atol": 1e-10, "tail_tol": 1e-6, "largest": 31, "save_at": [0.5, 1.0]}
-    text = "\n".join(f"{key} = {value}" for key, value in keys.items())
+    keys |= {"cluster_radius": 1e-7, "on_unresolved": "stop"}
+    text = "\n".join(f"{key} = {value!r}" for key, value in keys.items())
     case = case_from_text(f'[law]\ntype = "uniform"\n{REST}\n{text}', "a.toml")
     measure, dynamics, keywords = case.build()
     assert keywords == keys | {"t_end": 1.0, "case": case.text}

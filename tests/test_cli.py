@@ -122,8 +122,32 @@ def test_a_file_that_is_there_is_replaced(folder, capsys):
     assert mf.load("run.nc").status == "finished"
 
 
-def test_under_resolved_run_keeps_what_it_has(folder, capsys):
+STOP = 'on_unresolved = "stop"'
+
+
+def test_a_run_that_outgrows_its_space_goes_on(folder, capsys):
     text = CIRCLE.replace("t_end = 0.2", "t_end = 20.0\nlargest = 32")
+    (folder / "case.toml").write_text(text)
+    assert main(["run", "case.toml"]) == 0
+    assert "wrote run.nc, run.png" in capsys.readouterr().out
+    solution = mf.load("run.nc")
+    assert solution.status in {"finished", "clustered"}
+    assert solution.t[-1] == 20.0
+    assert isinstance(solution.final, mf.FlowMap)
+    assert (folder / "run.png").read_bytes().startswith(PNG)
+
+
+def test_a_sphere_whose_law_has_an_axis_goes_on_along_it(folder):
+    text = SPHERE.replace("kappa = 1.0", "kappa = 8.0").replace("t_end", "largest = 15\nt_end")
+    (folder / "case.toml").write_text(text)
+    assert main(["run", "case.toml", "-q"]) == 0
+    solution = mf.load("run.nc")
+    assert solution.status == "finished"
+    assert solution.final.axis is not None
+
+
+def test_under_resolved_run_keeps_what_it_has(folder, capsys):
+    text = CIRCLE.replace("t_end = 0.2", "t_end = 20.0\nlargest = 32\n" + STOP)
     (folder / "case.toml").write_text(text)
     assert main(["run", "case.toml"]) == 1
     said = capsys.readouterr()
@@ -247,7 +271,9 @@ def test_checked_suffixes_are_those_of_plot():
 
 def test_unresolved_start_is_told(folder, capsys):
     """The law fits its space, with a tail above the tolerance, and nothing larger is allowed."""
-    text = SPHERE.replace("kappa = 1.0", "kappa = 8.0").replace("t_end", "largest = 15\nt_end")
+    text = SPHERE.replace("kappa = 1.0", "kappa = 8.0").replace(
+        "t_end", f"largest = 15\n{STOP}\nt_end"
+    )
     (folder / "case.toml").write_text(text.replace("t_end", "tail_tol = 1e-12\nt_end"))
     assert main(["run", "case.toml"]) == 1
     said = capsys.readouterr()

@@ -67,7 +67,10 @@ def test_a_law_with_a_jump_is_refused():
         ((mf.SA(1.0),), r"law must have dim, pdf and sample, got SA"),
         ((LAW, 1.0), r"tol must be .* got 1.0"),
         ((LAW, "small"), r"tol must be .* got 'small'"),
-        ((mf.Mixture([mf.VonMisesFisher([1, 0, 0], 1), mf.VonMisesFisher([0, 1, 0], 1)]),), "law"),
+        (
+            (mf.Mixture([mf.VonMisesFisher([1, 0, 0, 0], 1), mf.VonMisesFisher([0, 1, 0, 0], 1)]),),
+            r"law must be on the circle or S\^2, or symmetric .* got Mixture",
+        ),
         ((mf.PointCloud(np.eye(3)),), r"law must .* got PointCloud"),
     ],
 )

@@ -94,19 +94,21 @@ def _columns(panels: int, kind: str) -> int:
 
 
 def _draw_measures(parent: Any, sol: Solution, chosen: list[int], rows: int, columns: int) -> None:
-    kind, shared = projection(sol.final), look([sol.measures[i] for i in chosen])
-    axes = parent.subplots(rows, columns, subplot_kw={"projection": kind}, squeeze=False).ravel()
-    for ax in axes[len(chosen) :]:
-        ax.remove()
+    shared, maps = look([sol.measures[i] for i in chosen]), []
     for number, index in enumerate(chosen):
-        ax = axes[number]
-        draw(sol.measures[index], ax, shared)
+        measure = sol.measures[index]
+        # a flow map that takes over may be drawn otherwise than its density
+        kind = projection(measure)
+        ax = parent.add_subplot(rows, columns, number + 1, projection=kind)
+        draw(measure, ax, shared)
+        if kind == "mollweide" and isinstance(measure, Density):
+            maps.append(ax)
         ax.set_title(f"({_LETTERS[number]})  t = {sol.t[index]:.4g}", fontsize=NORMAL, pad=4)
         if number % columns:
             ax.set_ylabel("")
             ax.tick_params(axis="y", labelleft=False)
-    if kind == "mollweide" and isinstance(sol.final, Density):
-        colour_bar(parent, list(axes[: len(chosen)]), shared.scale, "right")
+    if maps:
+        colour_bar(parent, list(parent.axes), shared.scale, "right")
 
 
 def _mark(ax: Axes, sol: Solution, chosen: list[int]) -> None:

@@ -218,7 +218,8 @@ class SphereFlow(Carried):
         return min(self.tol, _LEAST_SHARE / _LEAF_SHARE * self.smooth_mass)
 
     def _is_stretched(self) -> bool:
-        if self.smooth_mass < _NO_MASS:
+        # below the tolerance the nodes only move on: no mesh is worth its time
+        if self.smooth_mass < self.tol:
             return False
         error = stretch_error(self.nodes, self._node_masses, self._scale)
         return error > _STRETCH_SHARE * self._mesh_tol()
@@ -226,7 +227,7 @@ class SphereFlow(Carried):
     def _has_gathered(self) -> bool:
         """Whether a good part of what the nodes carry may be handed over to particles."""
         wait = _REGATHER_AFTER if self.smooth_mass > _MASS_OF_LATE else _REGATHER_LATE
-        if self.t - self._since < wait or self.smooth_mass < _NO_MASS:
+        if self.t - self._since < wait or self.smooth_mass < self.tol:
             return False
         kept = float(self._absorption().kept(self.nodes) @ self._node_masses)
         return kept < (1.0 - _GATHERED_SHARE) * self.smooth_mass

@@ -19,14 +19,14 @@ class FlowMap:
 
     A flow map follows a measure through concentration, which no series can: its nodes go where
     the mass goes. `FlowMap(law)` is a `LineFlowMap` on the circle and for laws that are symmetric
-    about an axis.
+    about an axis, a `SphereFlowMap` for other laws on S^2.
 
     Parameters
     ----------
     law : Law
         On the circle, or symmetric about an axis in d >= 3.
     tol : float, optional
-        Of the nodes' positions, weighted by mass; 1e-12 if omitted.
+        Error of the nodes' positions, weighted by mass; 1e-12 if omitted, 1e-9 in the second form.
     axis : array_like, shape (d,), optional
         The axis of symmetry, where the law does not tell it (d >= 3).
     largest : int, optional
@@ -85,8 +85,8 @@ class FlowMap:
             if form.holds(law, named.get("axis")):
                 return cast(Self, super().__new__(form))
         raise ValueError(
-            f"law must be on the circle, or symmetric about an axis that its class tells or that "
-            f"is given, got {law!r}"
+            f"law must be on the circle or S^2, or symmetric about an axis that its class tells "
+            f"or that is given, and have a density beyond the circle, got {law!r}"
         )
 
     @classmethod
