@@ -19,6 +19,9 @@ SCRIPTS = [
     "velocity",
     "particle_limit",
     "convergence",
+    "flow_maps",
+    "sphere_flow_maps",
+    "metastability",
 ]
 README = Path(__file__).parent / "README.md"
 START = "<!-- what follows is written by `python -m validation --write` -->\n"

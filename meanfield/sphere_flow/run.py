@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 
 _LEAF_SHARE = 0.5
 _STRETCH_SHARE = 10.0
-_STEP_SHARE = 0.3
+_STEP_SHARE = 0.1
 _LOG_DENSITY_SHARE = 100.0
 _LEAST_STEP_TOL = 1e-13
 _REGATHER_AFTER = 1.0
@@ -32,6 +32,8 @@ _REGATHER_LATE = 2.5
 _MASS_OF_LATE = 1e-4
 _GATHERED_SHARE = 0.3
 _LITTLE_MASS = 1e-2
+# the dissipation of USA, which is not divided by G, sees errors of high moments more
+_USA_SHARE = 0.3
 _NO_MASS = 1e-15
 _LOOSEST_STEP_TOL = 1e-5
 _LEAST_SHARE = 2e-2
@@ -108,6 +110,8 @@ class SphereFlow(Carried):
             raise ValueError(f"noise must be 0 for a flow, got {dynamics.noise:g}")
         self.law, self.dynamics = law, dynamics
         self.tol = number("tol", tol, low=1e-13, high=1e-2)
+        if not dynamics.normalised:
+            self.tol *= _USA_SHARE
         self.limit = integer("limit", limit, low=6 * PER_LEAF)
         self._scale = max(1.0, dynamics.beta)
         if cluster_radius is None:

@@ -23,6 +23,8 @@ Sources = tuple[Array, Array]
 
 # below this share of its maximum a series of G has lost the digits that SA divides by
 _SMALL = 1e-6
+# where there is nothing to sum instead, down to this share it still has a few
+_SMALLEST = 1e-9
 _BLOCK = 1 << 20
 
 
@@ -85,12 +87,12 @@ class SphereField:
             Only their directions count.
         sources : (ndarray, ndarray), optional
             Points (m, 3) and masses (m,) of the measure, summed where G is below 1e-6 of its
-            maximum: the series has no digits there.
+            maximum: the series loses its digits there, some seven of them at 1e-9.
 
         Raises
         ------
         ArithmeticError
-            If G is that small at a point, and no sources are given.
+            If G is below 1e-9 of its maximum at a point, and no sources are given.
         """
         return self._evaluate(moments, Places.of(points), points, sources, False)[0]
 
@@ -136,7 +138,8 @@ class SphereField:
             return np.zeros(0, dtype=np.intp)
         # G <= e^β mass; its maximum over the sphere is at least its mean Λ_0 · mass
         largest = max(float(potential.max()), float(moments[0].real))
-        small = np.flatnonzero(potential < _SMALL * largest)
+        share = _SMALLEST if sources is None else _SMALL
+        small = np.flatnonzero(potential < share * largest)
         if len(small) and sources is None:
             raise ArithmeticError(
                 f"at {len(small)} points G is down to {potential.min() / largest:.3g} of its "

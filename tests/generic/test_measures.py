@@ -77,6 +77,7 @@ MEASURES = {
     "flow 3": lambda turn=None: flow(3, SLANTED, turn),
     "flow 10": lambda turn=None: flow(10, np.full(10, 10**-0.5), turn),
     "flow 50": lambda turn=None: flow(50, np.eye(50)[-1], turn),
+    "flow on S2": lambda turn=None: mf.FlowMap(bumps(3, turn), tol=1e-8),
     "tokens 2": lambda turn=None: tokens(2, turn),
     "tokens 3": lambda turn=None: tokens(3, turn),
     "tokens 10": lambda turn=None: tokens(10, turn),
@@ -182,7 +183,11 @@ def test_rows_do_not_see_each_other(mu):
         assert np.max(np.abs(mean[i] - alone[0])) < rounding(60)
 
 
-@pytest.mark.parametrize("name", [name for name in MEASURES if name != "one token"])
+# a mesh of patches does not turn with the measure: it has a test of its own, at its tolerance
+TURNED = [name for name in MEASURES if name not in {"one token", "flow on S2"}]
+
+
+@pytest.mark.parametrize("name", TURNED)
 @given(seeds, radii)
 def test_turning_the_measure_turns_the_answer(name, seed, radius):
     """G_{Rmu}(Rz) = G_mu(z), ∇G_{Rmu}(Rz) = R ∇G_mu(z)."""

@@ -1,0 +1,118 @@
+"""Runs of flow maps on S^2: endings, records, files and hand-over."""
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.measures import LineFlowMap, SphereFlowMap
+
+BUMPS = mf.Mixture(
+    [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.6, 0.0, -0.8], 3.0)], [0.6, 0.4]
+)
+POINTS = mf.Uniform(3).sample(200, np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def sol():
+    return mf.evolve(mf.FlowMap(BUMPS, tol=1e-8), mf.SA(4.0), 2.4, 4)
+
+
+def test_the_form_follows_the_law():
+    assert isinstance(mf.FlowMap(BUMPS, tol=1e-4), SphereFlowMap)
+    for law in (mf.Uniform(3), mf.VonMisesFisher([0.6, 0.0, 0.8], 3.0), mf.ZonalSeries(3, [0.5])):
+        assert isinstance(mf.FlowMap(law), LineFlowMap)
+    assert isinstance(mf.FlowMap(mf.FourierSeries(cos=[0.5])), LineFlowMap)
+
+
+def test_records(sol):
+    data = sol.dataset
+    assert sol.status == "finished"
+    gap = np.abs(data.energy - data.energy[0] - data.work)
+    assert np.max(gap) < 1e-8 * mf.theory.energy_dirac(4.0)
+    assert np.max(np.abs(data.mass - 1)) < 1e-8
+    assert float(data.energy[-1]) > 1.2 * float(data.energy[0])
+    assert np.all(np.diff(data["size"]) >= 0)
+    assert data.particles.values[0] == 0
+    assert data.clusters.values[-1] == len(mf.clusters(sol.final, 0.3)) == 2
+    assert data.max_density[-1] > 20
+    for t, flow in zip(sol.t, sol.measures, strict=True):
+        assert flow.t == t
+        assert flow.mass() == pytest.approx(1, abs=1e-8)
+
+
+def test_density_beside_the_series(sol):
+    dense = mf.evolve(
+        mf.Density(mf.Sphere(95), BUMPS), mf.SA(4.0), 1.2, 2, rtol=1e-11, tail_tol=1e-11
+    )
+    f = dense.final.at(POINTS)
+    assert np.max(np.abs(sol.density(POINTS, 1.2) - f)) < 1e-8 * f.max()
+    assert float(dense.dataset.energy[-1]) == pytest.approx(float(sol.dataset.energy[2]), abs=1e-8)
+    grid = mf.Sphere(127)
+    for t in (0.3, 1.1):
+        assert grid.weights @ sol.density(grid.points, t) == pytest.approx(1, abs=1e-8)
+    assert np.allclose(sol.density(POINTS, 0.0), BUMPS.pdf(POINTS), rtol=1e-13)
+
+
+def test_density_at_nodes(sol):
+    flow = sol.measures[2]
+    f = sol.density(flow.points[: flow.n_nodes][::40], sol.t[2])
+    assert np.max(np.abs(flow.density_at_nodes[: flow.n_nodes][::40] / f - 1)) < 1e-5
+
+
+def test_a_file_keeps_it(sol, tmp_path):
+    sol.save(tmp_path / "run.nc")
+    again = mf.load(tmp_path / "run.nc")
+    assert np.array_equal(again.density(POINTS, 1.7), sol.density(POINTS, 1.7))
+    assert again.dataset.equals(sol.dataset)
+    for mu, other in zip(sol.measures, again.measures, strict=True):
+        for name in ("points", "weights", "log_density"):
+            assert np.array_equal(getattr(mu, name), getattr(other, name))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_hand_over(known, tmp_path):
+    mu = mf.Density(mf.Sphere(31), BUMPS)
+    if not known:
+        mu = mf.Density.from_coefficients(mu.space, mu.coefficients)
+    sol = mf.evolve(mu, mf.SA(4.0), 1.5, 3, largest=31, on_unresolved="flow-map")
+    assert sol.status == "finished"
+    assert isinstance(sol.measures[0], mf.Density)
+    assert isinstance(sol.final, SphereFlowMap)
+    flow = mf.evolve(mf.FlowMap(BUMPS), mf.SA(4.0), 1.5, 3)
+    assert np.max(np.abs(sol.dataset.energy - flow.dataset.energy)) < 1e-8
+    sol.save(tmp_path / "run.nc")
+    again = mf.load(tmp_path / "run.nc")
+    assert np.array_equal(again.density(POINTS, 1.2), sol.density(POINTS, 1.2))
+    assert [type(m) for m in again.measures] == [type(m) for m in sol.measures]
+
+
+def test_turning_the_law_turns_the_run(sol):
+    """The patches do not turn with it, so the two agree to the tolerance only."""
+    turn = np.linalg.qr(np.random.default_rng(2).normal(size=(3, 3)))[0]
+    turn *= np.sign(np.linalg.det(turn))
+    laws = [mf.VonMisesFisher(turn @ law.mean, law.kappa) for law in BUMPS.laws]
+    other = mf.evolve(mf.FlowMap(mf.Mixture(laws, BUMPS.weights), tol=1e-8), mf.SA(4.0), 1.2, 2)
+    assert np.max(np.abs(other.final.mean() - turn @ sol.measures[2].mean())) < 1e-8
+    f = sol.density(POINTS, 1.2)
+    assert np.max(np.abs(other.density(POINTS @ turn.T, 1.2) - f)) < 1e-8 * f.max()
+    assert abs(float(other.dataset.energy[-1] - sol.dataset.energy[2])) < 1e-8
+    assert np.max(np.abs(other.final.mean() - sol.measures[2].mean())) > 0.1
+
+
+def test_a_limit_on_nodes_ends_the_run():
+    mu = mf.FlowMap(BUMPS, tol=1e-8)
+    sol = mf.evolve(mu, mf.SA(4.0), 6.0, 6, largest=len(mu.weights))
+    assert sol.status == "under-resolved"
+    assert "nodes" in sol.message
+    assert 0 < sol.t[-1] < 6
+
+
+def test_what_can_not_be_run_is_refused(sol):
+    with pytest.raises(ValueError, match=r"measure must be a flow map at t = 0 on S\^2, got one"):
+        mf.evolve(sol.final, mf.SA(4.0), 1.0)
+    with pytest.raises(ValueError, match=r"beta must be <= 300 .* got 400"):
+        mf.evolve(sol.measures[0], mf.SA(400.0), 1.0)
+    with pytest.raises(ValueError, match=r"law .* is not resolved"):
+        mf.FlowMap(BUMPS, tol=1e-10, largest=600)
+    with pytest.raises(ValueError, match=r"law must be on the circle or S\^2"):
+        mf.FlowMap(mf.PointCloud(np.eye(3)))

@@ -1,0 +1,180 @@
+"""Plateaus from near uniform, the atom at the antipode, and the nodes that it takes (figures)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import meanfield as mf
+from meanfield.measures import LineFlowMap
+from validation.claims import Claim, main
+from validation.flow_maps import escape
+
+FIGURES = Path(__file__).parent.parent / "docs" / "figures"
+LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+
+
+def plateaus(betas: list[float]) -> list[Claim]:
+    """One mode with 1e-2 of noise in it: k clusters, that leave at the rate of F6."""
+    claims = []
+    for beta in betas:
+        rates = mf.theory.growth_rates(mf.SA(beta), 2, int(4 * beta**0.5) + 8)
+        k = int(np.argmax(rates))
+        rate, mode = escape(beta, k)
+        cos, sin = np.zeros((2, k + mode))
+        cos[k - 1] = 1e-2
+        # the side band k + m displaces the clusters in their mode m, cos(mθ)
+        sin[k + mode - 1] = 1e-7
+        formed = 25.0 / rates[k]
+        times = formed + np.array([1.0, 2.0, 3.0]) / rate
+        sol = mf.evolve(mf.FlowMap(mf.FourierSeries(cos, sin)), mf.SA(beta), times[2], times[:2])
+        away = [_displacement(cast(LineFlowMap, mu), k) for mu in sol.measures[1:]]
+        # unequal masses shift the state that they leave: a constant, which differences are free of
+        found = np.log((away[2] - away[1]) / (away[1] - away[0])) * rate
+        claims += [
+            Claim(f"β = {beta:g}: clusters less {k}", "argmax γ_k", _missing(sol, k), 0.0, "count"),
+            Claim(
+                f"β = {beta:g}: rate {rate:.6f} at which they leave",
+                "F6",
+                float(abs(found / rate - 1.0)),
+                1e-2,
+                "from a density, displaced by 1e-7",
+            ),
+        ]
+    return claims
+
+
+def _missing(sol: mf.Solution, k: int) -> float:
+    return float(abs(len(mf.clusters(sol.measures[1], 0.3 / k)) - k))
+
+
+def _displacement(flow: LineFlowMap, k: int) -> float:
+    """Largest gap between neighbours less 2π/k; the centres are those of mass."""
+    centres = mf.clusters(flow, 0.3 / k).centres
+    angles = np.sort(np.arctan2(centres[:, 1], centres[:, 0]))
+    return float(np.max(np.abs(np.diff(angles) - 2 * np.pi / k)))
+
+
+def antipode(quick: bool) -> list[Claim]:
+    """Density 1 + cos(θ)/2 under USA: where mass stays at π, and from which β on."""
+    betas = [1.0, 2.0] if quick else [1.0, 2.0, 3.0, 5.0]
+    known = {1.0: 0.0, 2.0: 0.079, 3.0: 0.165, 5.0: 0.0}
+    ds = mf.studies.surviving_atom([mf.USA(beta) for beta in betas], t_end=60.0)
+    masses = ds.far_mass.values
+    claims = [
+        Claim(
+            f"USA, β = {beta:g}: mass {mass:.6f} near π, less {known[beta]:g}",
+            "F13",
+            float(abs(mass - known[beta])),
+            2e-3,
+            "known to 2e-3",
+        )
+        for beta, mass in zip(betas, masses, strict=True)
+    ]
+    if not quick:
+        low, high = _threshold(1.77, 1.81)
+        name = f"least β with an atom at π: {low:.4f} to {high:.4f}, width"
+        claims.append(Claim(name, "bisection", high - low, 1e-3, "sign of div X at π, t = 150"))
+        _draw_antipode()
+        claims.append(_broken())
+    return claims
+
+
+def _threshold(low: float, high: float) -> tuple[float, float]:
+    """Bisection on the sign of div X at π late in the run."""
+    while high - low > 1e-3:
+        middle = 0.5 * (low + high)
+        spread = float(mf.studies.surviving_atom([mf.USA(middle)], t_end=150.0).spread[0])
+        low, high = (middle, high) if spread > 0.0 else (low, middle)
+    return low, high
+
+
+def _broken() -> Claim:
+    """With 1e-8 of sin θ the two atoms are no longer opposite, and merge in the end."""
+    law = mf.FourierSeries(cos=[0.5], sin=[1e-8])
+    sol = mf.evolve(mf.FlowMap(law), mf.USA(2.0), 2000.0, 40)
+    counts = sol.dataset.clusters.values
+    merged = float(sol.t[np.flatnonzero(counts == 2)[-1]]) if (counts == 2).any() else 0.0
+    name = f"β = 2 with 1e-8 of asymmetry: atoms left (two until t = {merged:g})"
+    return Claim(name, "symmetric starts only", float(counts[-1]), 1.0, "one Dirac")
+
+
+def _draw_antipode() -> None:
+    betas = np.concatenate(
+        [np.arange(1.0, 1.75, 0.25), np.arange(1.76, 1.84, 0.02), np.arange(2.0, 5.1, 0.5)]
+    )
+    ds = mf.studies.surviving_atom([mf.USA(float(beta)) for beta in betas], t_end=60.0)
+    figure = Figure(figsize=(5.6, 3.2), layout="constrained")
+    ax = figure.add_subplot()
+    ax.plot(betas, ds.far_mass.values, "o-", color="#d55e00", ms=4)
+    ax.axhline(0.0, color="0.6", linewidth=0.8)
+    ax.set_xlabel("β")
+    ax.set_ylabel("mass near θ = π at t = 60")
+    ax.set_title("USA from density 1 + cos(θ)/2", fontsize=10)
+    ax.spines[["top", "right"]].set_visible(False)
+    figure.savefig(FIGURES / "surviving_atom.png", dpi=160)
+
+
+def nodes(quick: bool) -> list[Claim]:
+    """Nodes against the logarithm of the stretching, on circle, zonal and general S^2."""
+    runs = {
+        "circle": mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 25.0, 25),
+        "zonal d = 10": mf.evolve(mf.FlowMap(mf.ZonalSeries(10, [0.8])), mf.SA(4.0), 25.0, 25),
+    }
+    claims = []
+    for name, sol in runs.items():
+        sizes, peaks = sol.dataset["size"].values, np.log(sol.dataset.max_density.values)
+        slope = (sizes[-1] - sizes[5]) / (peaks[-1] - peaks[5])
+        claims.append(
+            Claim(
+                f"{name}: nodes for each factor e of the peak",
+                "log",
+                float(slope),
+                100.0,
+                "no power of it",
+            )
+        )
+    if not quick:
+        _draw_nodes(runs)
+    return claims
+
+
+def _draw_nodes(runs: dict[str, mf.Solution]) -> None:
+    figure = Figure(figsize=(5.6, 3.4), layout="constrained")
+    ax = figure.add_subplot()
+    for (name, sol), colour in zip(runs.items(), ("#0072b2", "#009e73"), strict=True):
+        ax.plot(sol.t, sol.dataset["size"].values, color=colour, label=f"{name}: nodes")
+        ax.plot(
+            sol.t,
+            np.minimum(sol.dataset.max_density.values, 1e5),
+            ":",
+            color=colour,
+            label=f"{name}: peak of f",
+        )
+    ax.set_yscale("log")
+    ax.set_ylim(1.0, 1e5)
+    ax.set_xlabel("t")
+    ax.legend(frameon=False, fontsize=8)
+    ax.set_title("SA, β = 4: nodes of a flow map beside the peak that they hold", fontsize=10)
+    ax.spines[["top", "right"]].set_visible(False)
+    figure.savefig(FIGURES / "nodes.png", dpi=160)
+
+
+def check(quick: bool) -> list[Claim]:
+    """Plateaus, the antipode, nodes; figures in the full form only."""
+    claims = [
+        *plateaus([5.0] if quick else [5.0, 20.0, 81.0, 200.0, 1000.0]),
+        *antipode(quick),
+        *nodes(quick),
+    ]
+    if not quick:
+        ds = mf.studies.metastability(mf.SA(20.0), rng=np.random.default_rng(1))
+        mf.plot.save(mf.plot.metastability(ds), FIGURES / "metastability.png")
+    return claims
+
+
+if __name__ == "__main__":
+    main(check)

@@ -1,0 +1,93 @@
+"""Flow maps on S^2 without symmetry: reference runs, densities, and the way to separate atoms."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from typing import cast
+
+import numpy as np
+
+import meanfield as mf
+from meanfield.geometry import geodesic_distance
+from validation.claims import Claim, main
+
+SECOND = [np.sin(2.0) * np.cos(0.7), np.sin(2.0) * np.sin(0.7), np.cos(2.0)]
+TWO = mf.Mixture(
+    [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher(SECOND, 3.0)], [0.6, 0.4]
+)
+THREE = mf.Mixture(
+    [
+        mf.VonMisesFisher([0.5**0.5, 0.0, 0.5**0.5], 8.0),
+        mf.VonMisesFisher([-0.5, 0.75**0.5, 0.0], 12.0),
+        mf.VonMisesFisher([0.0, -0.6, -0.8], 5.0),
+    ],
+    [0.5, 0.3, 0.2],
+)
+
+
+def reference() -> list[Claim]:
+    """Energies computed elsewhere, f beside `Density`, and the mass of `sol.density`."""
+    claims = []
+    for dynamics, t_end, energy in [
+        (mf.USA(4.0), 0.1, 2.518173070008),
+        (mf.SA(4.0), 1.5, 2.639776082951),
+    ]:
+        sol = mf.evolve(mf.FlowMap(TWO), dynamics, t_end, 2)
+        gained = sol.dataset.energy - sol.dataset.energy[0] - sol.dataset.work
+        miss = abs(float(sol.dataset.energy[-1]) - energy)
+        name = f"two bumps, {dynamics.name}, β = 4"
+        claims += [
+            Claim(f"{name}: E({t_end:g})", "reference", miss, 1e-9, "tol 1e-9"),
+            Claim(f"{name}: energy balance", "(3.6)", float(abs(gained).max()), 1e-9, "tol 1e-9"),
+        ]
+    x = mf.Uniform(3).sample(1000, np.random.default_rng(0))
+    dense = mf.evolve(
+        mf.Density(mf.Sphere(95), TWO), mf.SA(4.0), 1.0, 1, rtol=1e-11, tail_tol=1e-12
+    )
+    f = cast(mf.Density, dense.final).at(x)
+    gap = np.abs(sol.density(x, 1.0) - f).max() / f.max()
+    claims.append(Claim("f(1) at 1000 points, SA", "density", float(gap), 1e-10, "tol 1e-9"))
+    grid = mf.Sphere(127)
+    masses = [grid.weights @ sol.density(grid.points, t) for t in (0.2, 0.7, 1.3)]
+    worst = float(np.max(np.abs(np.array(masses) - 1.0)))
+    claims.append(Claim("∫ f_t dσ by quadrature", "exact", worst, 1e-9, "tol 1e-9"))
+    return claims
+
+
+def to_atoms() -> list[Claim]:
+    """Three bumps under SA until nothing is left between the clusters."""
+    start = time.perf_counter()
+    sol = mf.evolve(mf.FlowMap(THREE), mf.SA(4.0), 17.0, 1)
+    seconds = time.perf_counter() - start
+    final = cast(mf.FlowMap, sol.final)
+    atoms = mf.clusters(final, 0.3).centres
+    squares = np.min([geodesic_distance(final.points, atom) ** 2 for atom in atoms], axis=0)
+    unit = 1e3 if sys.platform == "darwin" else 1.0
+    gibibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit / 2**20
+    mass = abs(final.mass() - 1.0)
+    gained = sol.dataset.energy - sol.dataset.energy[0] - sol.dataset.work
+    name = "three bumps, SA, β = 4, t = 17"
+    return [
+        Claim(
+            f"{name}: W_2 to {len(atoms)} atoms",
+            "clusters",
+            float(final.weights @ squares) ** 0.5,
+            1e-6,
+            "nothing between",
+        ),
+        Claim(f"{name}: seconds", "measured here", seconds, 300.0, "five minutes"),
+        Claim(f"{name}: GiB at most", "measured here", gibibytes, 2.0, "two GiB"),
+        Claim(f"{name}: mass", "exact", mass, 1e-8, "a few meshes at tol 1e-9"),
+        Claim(f"{name}: energy balance", "(3.6)", float(abs(gained).max()), 1e-8, "the same"),
+    ]
+
+
+def check(quick: bool) -> list[Claim]:
+    """The quick form leaves out the long run to atoms."""
+    return reference() if quick else [*reference(), *to_atoms()]
+
+
+if __name__ == "__main__":
+    main(check)
