@@ -149,7 +149,7 @@ def _draw_nodes(runs: dict[str, mf.Solution]) -> None:
         ax.plot(sol.t, sol.dataset["size"].values, color=colour, label=f"{name}: nodes")
         ax.plot(
             sol.t,
-            np.minimum(sol.dataset.max_density.values, 1e5),
+            sol.dataset.max_density.values,
             ":",
             color=colour,
             label=f"{name}: peak of f",
