@@ -11,10 +11,13 @@ from scipy.special import gammaln
 from meanfield.arguments import unit_vector
 from meanfield.geometry import circle_points, perpendicular
 from meanfield.laws import Law, symmetry_axis
+from meanfield.laws.protocol import brief
 
 Array = NDArray[np.float64]
 
 _TURN = 2.0 * np.pi
+# points of a meridian, and by how much of its maximum a law may differ between two
+_COMPARED, _ALIKE = 64, 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,7 +85,9 @@ def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
     if law.dim == 2:
         return None
     if axis is not None:
-        return unit_vector("axis", axis, law.dim)
+        given = unit_vector("axis", axis, law.dim)
+        _check_axisymmetric(law, given)
+        return given
     found = symmetry_axis(law)
     if found is None:
         raise ValueError(
@@ -90,3 +95,20 @@ def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
             f"{law!r}"
         )
     return found
+
+
+def _check_axisymmetric(law: Law, axis: Array) -> None:
+    """Compare the law on one meridian with another, in general position."""
+    direction = np.cos(1.0 + np.arange(law.dim) ** 1.5)
+    direction -= (direction @ axis) * axis
+    direction /= np.linalg.norm(direction)
+    polar = np.pi * (np.arange(_COMPARED) + 0.5) / _COMPARED
+    along, first = np.outer(np.cos(polar), axis), perpendicular(axis)
+    values = law.pdf(along + np.outer(np.sin(polar), first))
+    for other in (direction, -direction):
+        gap = np.abs(law.pdf(along + np.outer(np.sin(polar), other)) - values).max()
+        if gap > _ALIKE * float(values.max()):
+            raise ValueError(
+                f"axis must be one about which the law is symmetric, got {brief(axis)}, but "
+                f"{law!r} differs by {gap:.2g} between two meridians"
+            )

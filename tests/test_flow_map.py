@@ -71,12 +71,13 @@ def test_a_law_with_a_jump_is_refused():
             (mf.Mixture([mf.VonMisesFisher([1, 0, 0, 0], 1), mf.VonMisesFisher([0, 1, 0, 0], 1)]),),
             r"law must be on the circle or S\^2, or symmetric .* got Mixture",
         ),
+        ((mf.VonMisesFisher(np.eye(5)[0], 1.0), None, np.eye(5)[1]), r"axis must be .* got \[0"),
         ((mf.PointCloud(np.eye(3)),), r"law must .* got PointCloud"),
     ],
 )
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
-        mf.FlowMap(*arguments)
+        mf.FlowMap(*arguments[:2], **({"axis": arguments[2]} if len(arguments) > 2 else {}))
 
 
 # ---------------------------------------------------------------- against densities
@@ -334,6 +335,7 @@ def test_hand_over_goes_on():
     assert abs(sol.dataset.attrs["hand_over_energy_gap"]) < 1e-9
     assert 2 < sol.dataset.attrs["hand_over_t"] < 4
     assert balance(sol) < 1e-9
+    assert "a flow map took over at t = " in sol.message
     stopped = mf.evolve(mu, mf.SA(4.0), 8.0, 8, largest=256)
     assert stopped.status == "under-resolved"
 

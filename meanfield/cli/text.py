@@ -9,7 +9,7 @@ from importlib.metadata import version as installed_version
 
 import numpy as np
 
-from meanfield.measures import AnyMeasure, Density, FlowMap
+from meanfield.measures import Density, FlowMap
 from meanfield.solution import Ending, Solution
 from meanfield.spaces import Sphere
 
@@ -21,9 +21,10 @@ _LIBRARIES = (
 )
 
 
-def _size_name(measure: AnyMeasure) -> str:
+def _size_name(solution: Solution) -> str:
+    measure = solution.final
     if isinstance(measure, FlowMap):
-        return "nodes"
+        return "nodes" if isinstance(solution.measures[0], FlowMap) else "size"
     return _SIZE_NAMES[measure.space.name] if isinstance(measure, Density) else "n"
 
 
@@ -42,7 +43,7 @@ def table(solution: Solution) -> str:
         columns |= {
             "min f": [f"{f:.3e}" for f in data["min_density"].values],
             "tail": [f"{t:.1e}" for t in data["tail"].values],
-            _size_name(solution.final): [f"{int(s)}" for s in data["size"].values],
+            _size_name(solution): [f"{int(s)}" for s in data["size"].values],
         }
     widths = [max(len(name), *map(len, cells)) for name, cells in columns.items()]
     kept = np.unique(np.linspace(0, len(solution.t) - 1, _ROWS).round().astype(int))

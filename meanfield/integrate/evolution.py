@@ -113,6 +113,8 @@ def evolve(
     )
     run = _run(measure, dynamics, options)
     run, ending, message = _drive(run, times, progress, on_unresolved)
+    if run.records.hand_over is not None:
+        message += f"; a flow map took over at t = {run.records.hand_over[0]:.6g}"
     dataset = run.records.dataset()
     dataset.attrs |= {
         "rtol": options.rtol,
