@@ -5,14 +5,18 @@ from __future__ import annotations
 import resource
 import sys
 import time
+from pathlib import Path
 from typing import cast
 
 import numpy as np
+from matplotlib.figure import Figure
 
 import meanfield as mf
 from meanfield.geometry import geodesic_distance
+from meanfield.measures import LineFlowMap
 from validation.claims import Claim, main
 
+FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "nodes_s2.png"
 SECOND = [np.sin(2.0) * np.cos(0.7), np.sin(2.0) * np.sin(0.7), np.cos(2.0)]
 TWO = mf.Mixture(
     [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher(SECOND, 3.0)], [0.6, 0.4]
@@ -59,13 +63,14 @@ def reference() -> list[Claim]:
 def to_atoms() -> list[Claim]:
     """Three bumps under SA until nothing is left between the clusters."""
     start = time.perf_counter()
-    sol = mf.evolve(mf.FlowMap(THREE), mf.SA(4.0), 17.0, 1)
+    sol = mf.evolve(mf.FlowMap(THREE), mf.SA(4.0), 17.0, 34)
     seconds = time.perf_counter() - start
     final = cast(mf.FlowMap, sol.final)
     atoms = mf.clusters(final, 0.3).centres
     squares = np.min([geodesic_distance(final.points, atom) ** 2 for atom in atoms], axis=0)
     unit = 1e3 if sys.platform == "darwin" else 1.0
     gibibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit / 2**20
+    _draw(sol)
     mass = abs(final.mass() - 1.0)
     gained = sol.dataset.energy - sol.dataset.energy[0] - sol.dataset.work
     name = "three bumps, SA, β = 4, t = 17"
@@ -84,9 +89,32 @@ def to_atoms() -> list[Claim]:
     ]
 
 
+def _draw(sol: mf.Solution) -> None:
+    figure = Figure(figsize=(5.6, 3.2), layout="constrained")
+    ax = figure.add_subplot()
+    ax.plot(sol.t, sol.dataset["size"].values, color="#0072b2", label="nodes of the mesh")
+    ax.plot(sol.t, sol.dataset["particles"].values, color="#d55e00", label="particles")
+    ax.set_xlabel("t")
+    ax.set_yscale("symlog", linthresh=10.0)
+    ax.legend(frameon=False, fontsize=8)
+    ax.set_title("SA, β = 4, three bumps on S²: nodes and particles", fontsize=10)
+    ax.spines[["top", "right"]].set_visible(False)
+    figure.savefig(FIGURE, dpi=160)
+
+
+def symmetric() -> list[Claim]:
+    """A von Mises-Fisher law, whose flow map is a line of latitudes, to one atom."""
+    sol = mf.evolve(mf.FlowMap(mf.VonMisesFisher([0.0, 0.6, 0.8], 10.0)), mf.SA(4.0), 17.0, 1)
+    final = cast(LineFlowMap, sol.final)
+    distance = float(final.weights @ final.angles**2) ** 0.5
+    name = "von Mises-Fisher law, κ = 10, SA, β = 4, t = 17: W_2 to its mean"
+    return [Claim(name, "polar angles", distance, 1e-6, "e^{-t}")]
+
+
 def check(quick: bool) -> list[Claim]:
     """The quick form leaves out the long run to atoms."""
-    return reference() if quick else [*reference(), *to_atoms()]
+    claims = [*reference(), *symmetric()]
+    return claims if quick else [*claims, *to_atoms()]
 
 
 if __name__ == "__main__":
