@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
 from scipy.special import betainc
 
 from meanfield.arguments import number
@@ -23,6 +24,10 @@ _DENSE = 2.0
 # points this near, as shares of the radius, count as one: the finer, then, of many, the coarser
 _FINE, _COARSE = 1 / 64, 1 / 8
 _MANY = 20_000
+# more pairs than this are never held at once
+_MOST_PAIRS = 4_000_000
+# means shorter than this are 0 but for rounding
+_NO_DIRECTION = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +39,8 @@ class Clusters:
     masses : ndarray, shape (k,)
         Descending. What they leave of the measure's mass lies outside all clusters.
     centres : ndarray, shape (k, d)
-        Unit rows, the directions of the clusters' means.
+        Unit rows, the directions of the clusters' means; where a mean is 0, as on a closed ring
+        of particles, the cluster's heaviest point.
     radii : ndarray, shape (k,)
         Root mean square geodesic distance of a cluster's mass from its centre.
     """
@@ -52,8 +58,9 @@ def clusters(measure: AnyMeasure, radius: float = 0.1, *, min_mass: float = 1e-3
     """Where the mass of a measure is concentrated on the scale of `radius`.
 
     A point is dense if the ball of `radius` around it holds at least twice what the uniform
-    measure would have there, and at least `min_mass`. Dense points no further apart than `radius`
-    belong to one cluster, and other points within `radius` of a dense one to that of the nearest.
+    measure would have there (on a density's grid, if that is more), and at least `min_mass`.
+    Dense points no further apart than `radius` belong to one cluster, and other points within
+    `radius` of a dense one to that of the nearest.
     So the uniform measure has no cluster, a Dirac one of radius 0, and atoms more than two radii
     apart are a cluster each; a trickle of mass between clusters neither joins them nor counts.
 
@@ -92,14 +99,16 @@ def clusters(measure: AnyMeasure, radius: float = 0.1, *, min_mass: float = 1e-3
     points, masses = _points_of(measure)
     places, shares, member = _coarsened(points, masses, radius)
     reach = 2.0 * np.sin(0.5 * radius)
-    tree = cKDTree(places)
-    pairs = tree.query_pairs(reach, output_type="ndarray")
-    around = shares.copy()
-    np.add.at(around, pairs[:, 0], shares[pairs[:, 1]])
-    np.add.at(around, pairs[:, 1], shares[pairs[:, 0]])
-    least = np.maximum(min_mass, _DENSE * _uniform_share(measure, places, radius))
-    dense = around >= least
-    labels = _labels(places, pairs, dense, reach)[member]
+    uniform = _uniform_share(measure, places, radius)
+    columns = [shares]
+    cells = _uniform_masses(measure)
+    if cells is not None:
+        columns.append(np.asarray(np.bincount(member, cells), dtype=np.float64))
+    around = _ball_masses(places, np.column_stack(columns), reach)
+    # where points are coarse, a ball's share of the uniform measure is what they give it
+    uniform = np.maximum(uniform, around[:, 1:].max(axis=1, initial=0.0))
+    dense = around[:, 0] >= np.maximum(min_mass, _DENSE * uniform)
+    labels = _labels(places, dense, reach)[member]
     return _measured(points, masses, labels, min_mass, _axis_of(measure), radius)
 
 
@@ -107,6 +116,17 @@ def _points_of(measure: AnyMeasure) -> tuple[Array, Array]:
     if isinstance(measure, Density):
         return measure.space.points, np.maximum(measure.space.weights * measure.values, 0.0)
     return measure.points, measure.weights
+
+
+def _uniform_masses(measure: AnyMeasure) -> Array | None:
+    """What the points of a grid, or the nodes of a flow map, hold of σ; None for tokens."""
+    if isinstance(measure, Density):
+        return measure.space.weights
+    if not isinstance(measure, FlowMap):
+        return None
+    density = measure.density_at_nodes
+    known = (density > 0.0) & np.isfinite(density)
+    return np.where(known, measure.weights / np.where(known, density, 1.0), 0.0)
 
 
 def _axis_of(measure: AnyMeasure) -> Array | None:
@@ -152,19 +172,52 @@ def _cap(dim: int, angle: Array) -> Array:
     return np.asarray(betainc(half, half, np.sin(0.5 * angle) ** 2))
 
 
-def _labels(
-    places: Array, pairs: NDArray[np.intp], dense: NDArray[np.bool_], reach: float
-) -> NDArray[np.intp]:
+def _ball_masses(places: Array, columns: Array, reach: float) -> Array:
+    """Sums of each column of masses (n, c) over the ball around each place, shape (n, c)."""
+    tree = cKDTree(places)
+    if tree.count_neighbors(tree, reach) <= _MOST_PAIRS:
+        pairs = tree.query_pairs(reach, output_type="ndarray")
+        around = columns.copy()
+        np.add.at(around, pairs[:, 0], columns[pairs[:, 1]])
+        np.add.at(around, pairs[:, 1], columns[pairs[:, 0]])
+        return around
+    block = max(1, _MOST_PAIRS // len(places))
+    near = (
+        cdist(places[i : i + block], places, "sqeuclidean") <= reach**2
+        for i in range(0, len(places), block)
+    )
+    return np.concatenate([part @ columns for part in near])
+
+
+def _labels(places: Array, dense: NDArray[np.bool_], reach: float) -> NDArray[np.intp]:
     """The cluster of each place, -1 outside all."""
     labels = np.full(len(places), -1)
     if not dense.any():
         return labels
-    joined = pairs[dense[pairs[:, 0]] & dense[pairs[:, 1]]]
-    graph = coo_array((np.ones(len(joined)), joined.T), shape=(len(places), len(places)))
-    components = connected_components(graph, directed=False)[1]
-    index = np.flatnonzero(dense)
-    distance, nearest = cKDTree(places[index]).query(places)
-    return np.where(distance <= reach, components[index[nearest]], -1)
+    components = _components(places[dense], reach)
+    distance, nearest = cKDTree(places[dense]).query(places)
+    return np.where(distance <= reach, components[nearest], -1)
+
+
+def _components(places: Array, reach: float) -> NDArray[np.intp]:
+    """Connected components of the graph of pairs within `reach`."""
+    tree = cKDTree(places)
+    if tree.count_neighbors(tree, reach) <= _MOST_PAIRS:
+        pairs = tree.query_pairs(reach, output_type="ndarray")
+        graph = coo_array((np.ones(len(pairs)), pairs.T), shape=(len(places), len(places)))
+        return np.asarray(connected_components(graph, directed=False)[1], dtype=np.intp)
+    # many pairs: grow each component outwards, all that is near the last growth at a time
+    labels = np.full(len(places), -1, dtype=np.intp)
+    left, count = np.arange(len(places)), 0
+    while len(left) > 0:
+        grown, left = left[:1], left[1:]
+        while len(grown) > 0:
+            labels[grown] = count
+            distance, _ = cKDTree(places[grown]).query(places[left])
+            near = distance <= reach
+            grown, left = left[near], left[~near]
+        count += 1
+    return labels
 
 
 def _measured(
@@ -183,7 +236,9 @@ def _measured(
         if total <= 0.0 or total < min_mass:
             continue
         mean = m @ x / total
-        centre = mean / np.linalg.norm(mean)
+        length = float(np.linalg.norm(mean))
+        # a ring around a great circle has no mean direction, only that of rounding
+        centre = mean / length if length > _NO_DIRECTION else x[np.argmax(m)]
         if axis is not None and abs(float(centre @ axis)) > np.cos(radius):
             # a cap: its mean lies on the axis
             centre = np.copysign(1.0, centre @ axis) * axis

@@ -7,8 +7,8 @@ import numpy as np
 from meanfield.arguments import number
 from meanfield.dynamics import SA, Dynamics
 from meanfield.harmonics import scaled_eigenvalues
-from meanfield.measures import AnyMeasure, Density, LineFlowMap
-from meanfield.tendency import FlowTendency, tendency
+from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap
+from meanfield.tendency import FlowTendency, SphereField, tendency
 
 
 def energy(measure: AnyMeasure, beta: float, *, scaled: bool = False) -> float:
@@ -81,9 +81,19 @@ def dissipation(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False
     >>> dissipation(Particles([[1.0, 0.0]]), SA(2.0))
     0.0
     """
+    if isinstance(measure, SphereFlowMap):
+        return _unscaled("dissipation", _on_sphere(measure, dynamics), dynamics.beta, scaled)
     rate = tendency(measure, dynamics)
     rate(rate.initial_state, np.empty_like(rate.initial_state))
     return _unscaled("dissipation", rate.scaled_dissipation(), dynamics.beta, scaled)
+
+
+def _on_sphere(measure: SphereFlowMap, dynamics: Dynamics) -> float:
+    """e^{-β} times the dissipation of a flow map on S^2."""
+    field, sources = SphereField(dynamics), (measure.points, measure.weights)
+    moments = field.moments(*sources)
+    velocity = field.velocity(moments, measure.points, sources)
+    return field.dissipation(moments, *sources, velocity) * float(np.exp(-dynamics.beta))
 
 
 def _unscaled(name: str, value: float, beta: float, scaled: bool) -> float:

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from meanfield.arguments import unit_vector
 from meanfield.geometry import circle_points, perpendicular
 from meanfield.laws import Law, symmetry_axis
-from meanfield.laws.protocol import brief
+from meanfield.laws.protocol import brief, checked_pdf
 
 Array = NDArray[np.float64]
 
@@ -57,7 +57,7 @@ class LabelLine:
 
     def pdf(self, labels: Array) -> Array:
         """f_0 at labels, shape (n,)."""
-        return np.asarray(self.scale * self.law.pdf(self.points(labels)))
+        return np.asarray(self.scale * checked_pdf(self.law, self.points(labels)))
 
     def label_density(self, labels: Array) -> Array:
         """The law's density of labels with respect to their Lebesgue measure, shape (n,)."""
@@ -83,6 +83,8 @@ def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
         If there is none.
     """
     if law.dim == 2:
+        if axis is not None:
+            raise ValueError(f"axis must be None on the circle, got {axis!r}")
         return None
     if axis is not None:
         given = unit_vector("axis", axis, law.dim)

@@ -44,7 +44,9 @@ def test_a_dirac():
 
 
 @pytest.mark.parametrize(
-    "space", [mf.Circle(64), mf.Sphere(31), mf.Zonal(3, 31), mf.Zonal(20, 15)], ids=str
+    "space",
+    [mf.Circle(8), mf.Circle(64), mf.Sphere(3), mf.Sphere(31), mf.Zonal(3, 3), mf.Zonal(20, 15)],
+    ids=str,
 )
 def test_uniform_has_none(space):
     assert len(mf.clusters(mf.Density(space, mf.Uniform(space.dim)))) == 0
@@ -75,13 +77,27 @@ def test_bumps_on_the_sphere():
     assert np.max(np.abs(found.centres - means)) < 1e-3
 
 
-def test_a_ring_is_a_cluster_of_latitude():
-    law = mf.ZonalSeries(3, [0.0, 0.5])
-    sol = mf.evolve(mf.FlowMap(mf.Mixture([mf.Uniform(3), law])), mf.SA(4.0), 12.0, 1)
+def test_caps_and_rings_of_an_axisymmetric_measure():
+    law = mf.Mixture([mf.Uniform(3), mf.ZonalSeries(3, [0.0, 0.5])])
+    sol = mf.evolve(mf.FlowMap(law), mf.SA(4.0), 12.0, 1)
     found = mf.clusters(sol.final)
     # symmetric about the equator: two caps, each about its pole
     assert found.masses == pytest.approx([0.5, 0.5], abs=1e-3)
     assert np.abs(found.centres[:, 2]) == pytest.approx([1, 1])
+    # a belt around 60 degrees from the axis, (1 + cos(φ - π/3))^60 or so
+    space = mf.Zonal(3, 255)
+    polar = np.arccos(space.nodes)
+    values = np.exp(-200.0 * (polar - np.pi / 3) ** 2)
+    ring = mf.clusters(mf.Density(space, values / (space.weights @ values)))
+    assert len(ring) == 1
+    assert ring.centres[0, 2] == pytest.approx(0.5, abs=5e-3)
+    assert ring.radii[0] == pytest.approx(0.05, rel=0.1)
+
+
+def test_smooth_flow_maps_have_none():
+    """Their nodes are coarser than the ball; what counts is the density, below 2 everywhere."""
+    for law in (mf.FourierSeries(cos=[0.9]), mf.ZonalSeries(3, [0.9]), mf.Uniform(2)):
+        assert len(mf.clusters(mf.FlowMap(law))) == 0
 
 
 def test_a_trickle_does_not_join():
@@ -110,14 +126,44 @@ def test_turned_and_permuted(seed, order):
     assert np.max(gaps.min(axis=1)) < 1e-9
 
 
-def test_many_points_in_a_small_ball():
+def test_uniform_has_none_below_the_grid_spacing():
+    assert len(mf.clusters(mf.Density(mf.Circle(64), mf.Uniform(2)), 0.01)) == 0
+
+
+def test_a_closed_ring_has_a_point_of_its_own_for_centre():
+    half = np.arange(64) * np.pi / 64
+    half = np.column_stack([np.cos(half), np.sin(half), 0 * half])
+    points = np.vstack([half, -half])[np.arange(128).reshape(2, -1).T.ravel()]
+    assert np.linalg.norm(points.sum(axis=0)) < 1e-12
+    found = mf.clusters(mf.Particles(points))
+    assert len(found) == 1
+    assert np.max(points @ found.centres[0]) == pytest.approx(1, abs=1e-15)
+    # the rms of an angle uniform in [0, π], to the second order of the spacing
+    assert found.radii[0] == pytest.approx(np.pi / np.sqrt(3), rel=1e-3)
+
+
+@pytest.mark.parametrize(("dim", "spread"), [(3, 1e-6), (3, 0.03), (10, 1e-6)])
+def test_many_points_in_a_small_ball(dim, spread):
     rng = np.random.default_rng(0)
-    points = unit(np.array([0.0, 0.0, 1.0]) + 1e-6 * rng.normal(size=(100_000, 3)))
+    points = unit(np.eye(dim)[-1] + spread * rng.normal(size=(100_000, dim)))
     start = time.perf_counter()
     found = mf.clusters(mf.Particles(points))
-    assert time.perf_counter() - start < 20
+    # about 0.1 s, 1 s and 0.3 s; a list of all pairs takes more than 10 s
+    assert time.perf_counter() - start < 5
     assert len(found) == 1
-    assert found.radii[0] == pytest.approx(np.sqrt(2) * 1e-6, rel=1e-2)
+    assert found.radii[0] == pytest.approx(np.sqrt(dim - 1) * spread, rel=1e-2)
+
+
+@pytest.mark.parametrize("gap", [0.08, 0.12])
+def test_blocks_of_pairs_find_the_same(gap, monkeypatch):
+    angles = np.concatenate([np.linspace(0, 1, 40), np.linspace(1 + gap, 2, 40)])
+    mu = mf.Particles(np.column_stack([np.cos(angles), np.sin(angles), 0 * angles]))
+    at_once = mf.clusters(mu)
+    monkeypatch.setattr("meanfield.clustering._MOST_PAIRS", 200)
+    in_blocks = mf.clusters(mu)
+    assert len(at_once) == (1 if gap < 0.1 else 2)
+    for name in ("masses", "centres", "radii"):
+        assert np.array_equal(getattr(at_once, name), getattr(in_blocks, name))
 
 
 @pytest.mark.parametrize(

@@ -70,12 +70,52 @@ def test_surviving_atom():
     assert np.all(ds.near_mass.values + ds.far_mass.values < 1 + 1e-14)
 
 
+def test_nothing_grows_in_time():
+    ds = mf.studies.metastability(mf.SA(5.0), law=mf.Uniform(2), saves=12, t_end=2.0)
+    assert np.all(ds.clusters.values == 0)
+    assert ds.sizes["plateau"] == ds.sizes["merger"] == ds.sizes["cluster"] == 0
+    assert np.allclose(ds.energy_share, ds.energy_share[0, 0])
+
+
+def test_spread_at_the_antipode_keeps_its_digits():
+    """e^{-2β} of the largest potential, where series and transforms have none left."""
+    law = mf.FourierSeries(cos=[0.9])
+    for beta in (99.0, 101.0, 150.0):
+        ds = mf.studies.surviving_atom(mf.SA(beta), law=law, t_end=1e-3)
+        flow = mf.FlowMap(law)
+        share = flow.weights * np.exp(beta * (np.cos(np.pi - flow.angles) - 1))
+        share /= share.sum()
+        apart = np.pi - flow.angles
+        expected = share @ (beta * np.sin(apart) ** 2 - np.cos(apart))
+        assert float(ds.spread[0]) == pytest.approx(expected, abs=2e-2)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: mf.studies.metastability(mf.SA(0.0), rng=np.random.default_rng(0)), "dynamics"),
-        (lambda: mf.studies.metastability(mf.SA(1.0, sign=-1)), r"dynamics must be .* got SA"),
+        (lambda: mf.studies.metastability(mf.SA(1.0, sign=-1)), r"dynamics must have .* got SA"),
         (lambda: mf.studies.metastability("SA"), r"dynamics must be .* got 'S'"),
+        (lambda: mf.studies.metastability([]), r"dynamics must be .* got \[\]"),
+        (
+            lambda: mf.studies.metastability(mf.SA(1.0), law=mf.Uniform(3)),
+            r"law must be one on the",
+        ),
+        (
+            lambda: mf.studies.metastability(
+                mf.SA(50.0), amplitude=0.1, rng=np.random.default_rng(0)
+            ),
+            r"amplitude must be smaller .* got 0.1",
+        ),
+        (
+            lambda: mf.studies.metastability(mf.SA(1.0), law=mf.Uniform(2), executor="x"),
+            r"executor must be .* got 'x'",
+        ),
+        (lambda: mf.studies.surviving_atom([]), r"dynamics must be .* got \[\]"),
+        (
+            lambda: mf.studies.surviving_atom(mf.SA(1.0), law=mf.FourierSeries(sin=[0.5])),
+            r"law must be a FourierSeries of cosines only, got",
+        ),
         (lambda: mf.studies.metastability(mf.SA(1.0)), r"rng must be .* got None"),
         (lambda: mf.studies.metastability(mf.SA(1.0), rng=0), r"rng must be .* got 0"),
         (lambda: mf.studies.metastability(mf.SA(1.0), saves=2), r"saves must be .* got 2"),

@@ -10,11 +10,11 @@ from meanfield.dynamics import SA, USA, Dynamics
 from meanfield.integrate.flow_run import FlowRun
 from meanfield.integrate.hand_over import AnyRun, flow_run, handed_over
 from meanfield.integrate.progress import ProgressBar
-from meanfield.integrate.records import VARIABLES, Monitors, Stop
+from meanfield.integrate.records import COLLAPSES, VARIABLES, Monitors, Stop
 from meanfield.integrate.run import DensityRun, Options, Run
 from meanfield.integrate.sphere_run import SphereRun
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
-from meanfield.solution import Ending, Solution
+from meanfield.solution import RESERVED, Ending, Solution
 
 Array = NDArray[np.float64]
 
@@ -69,7 +69,8 @@ def evolve(
         with its last resolved state, unless `on_unresolved` says otherwise. For flow maps the
         largest number of nodes, default 200000.
     cluster_radius : float
-        Radius in radians at which a cluster of a flow map is held as an atom; 0 for never.
+        Radius in radians at which a cluster of a flow map is held as an atom; 0 for never. On
+        S^2 without symmetry particles of the same moments carry a cluster, unless it is 0.
     on_unresolved : {'stop', 'flow-map'}
         What to do with a density that its largest space does not resolve: 'flow-map' goes on
         with a `FlowMap` of the same law to `t_end`, in the same solution.
@@ -219,12 +220,8 @@ def _most_nodes(measure: AnyMeasure, largest: int | None) -> int:
     return integer("largest", largest, low=len(measure.weights))
 
 
-# names that a result file needs for times and measures
-_RESERVED = ("t", "coefficients", "points", "weights")
-
-
 def _checked_monitors(monitors: Monitors | None) -> Monitors:
     for name, monitor in (monitors or {}).items():
-        if name in {*VARIABLES, *_RESERVED} or not callable(monitor):
+        if name in {*VARIABLES, *COLLAPSES, *RESERVED} or not callable(monitor):
             raise ValueError(f"monitors must map new names to callables, got {name!r}: {monitor!r}")
     return monitors or {}

@@ -73,7 +73,9 @@ class FlowRun(Run):
         flow = self.tendency.measure(self.state[:-1])
         spread = np.zeros(len(flow.angles))
         spread[flow.owners == FREE] = self.tendency.spread(solver.f[:-1])
-        held = collapsed(flow, spread, self._radius)
+        # what repels stays apart, however near
+        radius = self._radius if self.dynamics.sign > 0 else 0.0
+        held = collapsed(flow, spread, radius)
         if held is not flow:
             gap = self._change_to(held)
             self.records.collapses.append((self.t, len(held.atoms), gap))

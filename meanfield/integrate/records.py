@@ -38,6 +38,8 @@ VARIABLES = {
     "adaptation": "energy changed by splitting panels and holding clusters as atoms since t = 0",
 }
 
+COLLAPSES = ("collapse_time", "collapse_atoms", "collapse_energy")
+
 
 class Stop(Exception):
     """The run can't go on; the text says what happened, when, and what to try."""
@@ -70,14 +72,19 @@ class Records:
         Raises
         ------
         Stop
-            If one of the numbers is not finite; it is kept all the same.
+            If one of the numbers is not finite, or a monitor fails; what there is is kept.
         """
         row = {k: v * self._unit if k in SCALED else v for k, v in row.items()}
-        row |= {name: float(monitor(measure)) for name, monitor in self._monitors.items()}
         self.measures.append(measure)
         self._rows.append(row)
+        for name, monitor in self._monitors.items():
+            try:
+                row[name] = float(monitor(measure))
+            except Exception as error:
+                reason = f"the monitor {name} raised {error!r} for {measure}"
+                raise Stop(Ending.FAILED, f"failed at t = {row['t']:.6g}: {reason}") from error
         for name, value in row.items():
-            if not np.isfinite(value) and name not in _MAY_BE_INFINITE:
+            if np.isnan(value) or (np.isinf(value) and name not in _MAY_BE_INFINITE):
                 reason = f"{name} is {value}"
                 raise Stop(
                     Ending.FAILED, f"failed at t = {row['t']:.6g}: {reason}; is its monitor right?"

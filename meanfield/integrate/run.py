@@ -122,6 +122,8 @@ class Run:
         Stop
             If the run can't go on; the state is the last good one.
         """
+        if t_bound <= self.t:
+            return
         solver = self._solver(t_bound)
         while solver.status == "running":
             planned = solver.h_abs

@@ -16,8 +16,8 @@ from meanfield.measures import SphereFlowMap
 from meanfield.solution import Ending
 from meanfield.sphere_flow import History, SphereFlow
 
-# e^β times numbers of order one stays far within double precision
-_LARGEST_BETA = 300.0
+# patches must be small against the kernel's width: more of them would start a run than may end it
+_LARGEST_BETA = 40.0
 # nodes are some 0.1 rad apart where the density is smooth, and a ball must hold many
 _CLUSTER_SIZE = 0.3
 
@@ -60,7 +60,18 @@ class SphereRun:
         self.dynamics, self.options = dynamics, options
         self.records = records or Records(dynamics, options.monitors)
         self._law, self._tol = flow.law, flow.tol
-        self.carried = SphereFlow(flow.law, dynamics, tol=flow.tol, limit=options.most_nodes)
+        # on S^2 a cluster is carried by particles of the same moments long before it is a point
+        radius = 0.0 if options.cluster_radius == 0.0 else None
+        try:
+            self.carried = SphereFlow(
+                flow.law,
+                dynamics,
+                tol=flow.tol,
+                limit=options.most_nodes,
+                cluster_radius=radius,
+            )
+        except ArithmeticError as error:
+            raise ValueError(f"measure {flow!r} can't be run: {error}") from error
 
     @property
     def t(self) -> float:
@@ -149,13 +160,17 @@ class SphereRun:
             "dissipation": unit * field.dissipation(moments, *sources, velocity),
             "work": self.dynamics.sign * unit * gained,
             "mass": measure.mass(),
-            "min_density": float(density.min()),
             "size": measure.n_nodes,
             "steps": self.steps,
             "evaluations": carried.evaluations,
-            "max_density": float(density.max()),
             "particles": len(measure.points) - measure.n_nodes,
             "smooth_mass": carried.smooth_mass,
             "clusters": len(clusters(measure, _CLUSTER_SIZE)),
         }
+        if measure.n_nodes == len(measure.points):
+            row |= {
+                "min_density": float(density.min()),
+                "max_density": float(density.max()),
+                "entropy": measure.entropy(),
+            }
         self.records.save(measure, row)

@@ -11,6 +11,9 @@ from meanfield.arguments import generator, integer
 
 Array = NDArray[np.float64]
 
+# a pdf may fall below 0 by this share of its maximum
+_ROUNDING = 1e-10
+
 
 @runtime_checkable
 class Law(Protocol):
@@ -28,6 +31,29 @@ class Law(Protocol):
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """n independent draws, unit rows (n, d)."""
+
+
+def checked_pdf(law: Law, points: Array) -> Array:
+    """f at unit rows (n, d) of a law that may be a user's own, rounding below 0 cut off.
+
+    Raises
+    ------
+    ValueError
+        If the values are no finite numbers >= 0 of shape (n,).
+    """
+    values = np.asarray(law.pdf(points))
+    if values.shape != (len(points),) or values.dtype.kind not in "fiu":
+        raise ValueError(
+            f"law must have a pdf of shape (n,) = ({len(points)},), got {law!r} with shape "
+            f"{values.shape} of {values.dtype}"
+        )
+    lowest = float(values.min(initial=0.0))
+    if not np.isfinite(values).all() or lowest < -_ROUNDING * float(values.max(initial=0.0)):
+        raise ValueError(
+            f"law must have a finite pdf >= 0, got {law!r} with values from {lowest:.6g} to "
+            f"{float(values.max()):.6g}"
+        )
+    return np.maximum(values, 0.0)
 
 
 def freeze(law: object, **attributes: Any) -> None:

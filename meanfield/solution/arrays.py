@@ -19,6 +19,11 @@ from meanfield.sphere_flow import History
 
 Array = NDArray[np.float64]
 AnyHistory = MomentHistory | History
+# names that a file needs for itself
+RESERVED = (
+    *("t", "coefficients", "points", "weights"),
+    *(*flows.VARIABLES, *flows.HISTORY, *sphere_flows.VARIABLES, *sphere_flows.HISTORY),
+)
 
 SIZE_NAME = "size of the space in use (n, lmax or kmax), or number of nodes"
 PARTICLES, FLOW_MAP, SPHERE_FLOW = "particles", "flow-map", "flow-map-sphere"

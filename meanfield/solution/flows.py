@@ -19,10 +19,13 @@ from meanfield.history import NODES, MomentHistory
 from meanfield.labels import LabelLine
 from meanfield.laws import Law, from_record, to_record
 from meanfield.measures import LineFlowMap
+from meanfield.measures.density import SeriesLaw
 
 Array = NDArray[np.float64]
 
 _LARGEST = 1 << 26
+# the law is the series of the run's first density
+SERIES = "series of the first density"
 VARIABLES = (
     "node_count",
     "atom_count",
@@ -80,7 +83,7 @@ def attributes(flow: LineFlowMap) -> dict[str, Any]:
     try:
         law = json.dumps(to_record(line.law))
     except ValueError:
-        law = ""
+        law = SERIES if isinstance(line.law, SeriesLaw) else ""
     axis = {} if line.axis is None else {"flow_axis": line.axis}
     about = {"flow_law": law, "flow_scale": line.scale, "flow_tol": flow.tol, "flow_dim": flow.dim}
     return about | axis
@@ -181,10 +184,17 @@ def _line(stored: xr.Dataset, first_law: Law | None) -> tuple[LabelLine, float]:
     about = stored.attrs
     dim = integer("flow_dim", about.get("flow_dim"), low=2)
     text = about.get("flow_law")
-    law = from_record(json.loads(str(text))) if text else first_law or ForgottenLaw(dim)
+    law = read_law(str(text or ""), dim, first_law)
     axis = real_array("flow_axis", about["flow_axis"], 1) if "flow_axis" in about else None
     scale = number("flow_scale", about.get("flow_scale"), above=0)
     return LabelLine(law, axis, scale), number("flow_tol", about.get("flow_tol"), above=0)
+
+
+def read_law(text: str, dim: int, first_law: Law | None) -> Law:
+    """The law that a file tells: its record, the series of the first density, or none."""
+    if text == SERIES:
+        return first_law or ForgottenLaw(dim)
+    return from_record(json.loads(text)) if text else ForgottenLaw(dim)
 
 
 def history(stored: xr.Dataset) -> MomentHistory | None:

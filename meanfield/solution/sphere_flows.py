@@ -10,9 +10,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from meanfield.arguments import integer, number, rows, unit_rows
-from meanfield.laws import Law, from_record, to_record
+from meanfield.laws import Law, to_record
 from meanfield.measures import SphereFlowMap
-from meanfield.solution.flows import ForgottenLaw
+from meanfield.measures.density import SeriesLaw
+from meanfield.solution.flows import SERIES, read_law
 from meanfield.sphere_flow import History
 
 Array = NDArray[np.float64]
@@ -35,7 +36,7 @@ def attributes(flow: SphereFlowMap) -> dict[str, Any]:
     try:
         law = json.dumps(to_record(flow.law))
     except ValueError:
-        law = ""
+        law = SERIES if isinstance(flow.law, SeriesLaw) else ""
     return {"flow_law": law, "flow_tol": flow.tol}
 
 
@@ -79,8 +80,7 @@ def flow_maps(stored: xr.Dataset, first_law: Law | None) -> list[SphereFlowMap |
     if not len(points) == len(weights) == len(logs) == sum(counts):
         lengths = len(points), len(weights), len(logs)
         raise ValueError(f"flow_points, … must have {sum(counts)} rows, got {lengths}")
-    text = stored.attrs.get("flow_law")
-    law = from_record(json.loads(str(text))) if text else first_law or ForgottenLaw(3)
+    law = read_law(str(stored.attrs.get("flow_law") or ""), 3, first_law)
     tol = number("flow_tol", stored.attrs.get("flow_tol"), above=0)
     ends = np.cumsum(counts)
     parts = [slice(end - count, end) for count, end in zip(counts, ends, strict=True)]

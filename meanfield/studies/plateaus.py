@@ -13,7 +13,8 @@ from tqdm import tqdm
 
 from meanfield.arguments import generator, integer, number
 from meanfield.clustering import clusters
-from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.dynamics import Dynamics
+from meanfield.executors import dynamics_of_runs, mapped_by
 from meanfield.geometry import circle_angles
 from meanfield.integrate import evolve
 from meanfield.laws import FourierSeries, Law
@@ -83,18 +84,18 @@ def metastability(
     ValueError
         If an argument is out of range, before any run starts.
     """
-    runs = list(dynamics) if isinstance(dynamics, Sequence) else [dynamics]
+    runs = dynamics_of_runs(dynamics)
     for one in runs:
-        if not isinstance(one, (SA, USA)) or one.sign != 1 or one.beta <= 0.0 or one.noise > 0.0:
-            raise ValueError(
-                f"dynamics must be SA or USA with beta > 0, sign 1 and no noise, got {one!r}"
-            )
+        if one.sign != 1 or one.beta <= 0.0 or one.noise > 0.0:
+            raise ValueError(f"dynamics must have beta > 0, sign 1 and no noise, got {one!r}")
+    if law is not None and (not isinstance(law, Law) or law.dim != 2):
+        raise ValueError(f"law must be one on the circle, got {law!r}")
     saves, radius = integer("saves", saves, low=10), number("radius", radius, above=0, high=1)
     first = number("t_start", 0.1 if t_start is None else t_start, above=0)
     last = number("t_end", 1e4 if t_end is None else t_end, above=first)
     ticks = np.geomspace(first, last, saves)
     tasks = [(one, law or _near_uniform(one, amplitude, rng), ticks, radius) for one in runs]
-    mapped = map(_run, tasks) if executor is None else executor.map(_run, tasks)
+    mapped = mapped_by(executor, _run, tasks)
     bar = tqdm(mapped, total=len(tasks), disable=not progress, desc="metastability")
     return _joined(runs, ticks, list(bar))
 
@@ -105,7 +106,13 @@ def _near_uniform(one: Dynamics, amplitude: float, rng: np.random.Generator | No
         raise ValueError(f"rng must be a numpy Generator where no law is given, got {rng!r}")
     degrees = 3 * int(np.argmax(growth_rates(one, 2, _most(one)))) + 2
     cos, sin = amplitude * generator("rng", rng).normal(size=(2, degrees))
-    return FourierSeries(cos=cos, sin=sin)
+    try:
+        return FourierSeries(cos=cos, sin=sin)
+    except ValueError as error:
+        raise ValueError(
+            f"amplitude must be smaller for a density >= 0 of {degrees} random modes, got "
+            f"{amplitude:g}"
+        ) from error
 
 
 def _most(one: Dynamics) -> int:
@@ -194,7 +201,8 @@ def _joined(runs: list[Dynamics], ticks: Array, found: list[dict[str, Any]]) -> 
         table = np.full((len(rows), *shape), np.nan)
         for line, row in zip(table, rows, strict=True):
             values = np.asarray(row, dtype=np.float64)
-            line[tuple(slice(0, n) for n in values.shape)] = values if values.size else line[:0]
+            if values.size:
+                line[tuple(slice(0, n) for n in values.shape)] = values
         return table
 
     def by_cluster(name: str) -> Array:

@@ -12,20 +12,23 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from meanfield.arguments import number
-from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.dynamics import Dynamics
+from meanfield.executors import dynamics_of_runs, mapped_by
 from meanfield.integrate import evolve
 from meanfield.laws import FourierSeries
 from meanfield.measures import FlowMap, LineFlowMap
-from meanfield.tendency import FlowTendency
+from meanfield.tendency import LineField
 
 Array = NDArray[np.float64]
 
 # nodes this near, in radians, belong to an atom
 _NEAR = 0.1
+# e^{-2β} of the potential at π is still a number
+_LARGEST_BETA = 300.0
 
 
 def surviving_atom(
-    dynamics: Sequence[Dynamics],
+    dynamics: Dynamics | Sequence[Dynamics],
     *,
     law: FourierSeries | None = None,
     t_end: float = 100.0,
@@ -39,9 +42,10 @@ def surviving_atom(
 
     Parameters
     ----------
-    dynamics : sequence of SA or USA
+    dynamics : SA or USA, or a sequence of them
+        β <= 300.
     law : FourierSeries, optional
-        The start; 1 + cos(θ)/2 if omitted.
+        The start, of cosines only; 1 + cos(θ)/2 if omitted.
     t_end : float
         > 0.
     executor : concurrent.futures.Executor, optional
@@ -61,13 +65,16 @@ def surviving_atom(
     ValueError
         If an argument is of another kind, before any run starts.
     """
-    runs = list(dynamics)
+    runs = dynamics_of_runs(dynamics)
     for one in runs:
-        if not isinstance(one, (SA, USA)) or one.noise > 0.0:
-            raise ValueError(f"dynamics must be SA or USA without noise, got {one!r}")
+        if one.noise > 0.0 or one.beta > _LARGEST_BETA:
+            raise ValueError(f"dynamics must be without noise and beta <= 300, got {one!r}")
+    law = FourierSeries(cos=[0.5]) if law is None else law
+    if not isinstance(law, FourierSeries) or law.sin.any():
+        raise ValueError(f"law must be a FourierSeries of cosines only, got {law!r}")
     t_end = number("t_end", t_end, above=0)
-    tasks = [(one, law or FourierSeries(cos=[0.5]), t_end) for one in runs]
-    mapped = map(_run, tasks) if executor is None else executor.map(_run, tasks)
+    tasks = [(one, law, t_end) for one in runs]
+    mapped = mapped_by(executor, _run, tasks)
     rows = np.array(list(tqdm(mapped, total=len(tasks), disable=not progress)))
     return xr.Dataset(
         {
@@ -88,6 +95,6 @@ def _run(task: tuple[Dynamics, FourierSeries, float]) -> tuple[float, float, flo
     cosines = np.cos(flow.angles)
     near = float(flow.weights[cosines > np.cos(_NEAR)].sum())
     far = float(flow.weights[cosines < -np.cos(_NEAR)].sum())
-    rate = FlowTendency(flow, dynamics)
-    _, spread = rate.field.from_charges(rate.charges(rate.initial_state), np.array([np.pi]))
+    field = LineField(dynamics, 2)
+    _, spread = field.velocity(field.line.kernel(np.array([[np.pi]]), flow.angles) @ flow.weights)
     return near, far, float(spread[0])

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, number
 from meanfield.laws import Law, PointCloud
+from meanfield.laws.protocol import checked_pdf
 from meanfield.measures.flow.base import FlowMap
 from meanfield.patches import PER_LEAF, lay
 
@@ -76,7 +77,7 @@ class SphereFlowMap(FlowMap):
         tol = number("tol", _TOL if tol is None else tol, low=1e-13, high=1e-2)
         largest = integer("largest", _LARGEST if largest is None else largest, low=6 * PER_LEAF)
         try:
-            mesh = lay(law.pdf, _LEAF_SHARE * tol, limit=largest)
+            mesh = lay(lambda x: checked_pdf(law, x), _LEAF_SHARE * tol, limit=largest)
         except ArithmeticError as error:
             raise ValueError(f"law {law!r} is not resolved: {error}") from error
         logs = np.log(np.maximum(mesh.values[0], _LEAST_DENSITY))
@@ -103,6 +104,20 @@ class SphereFlowMap(FlowMap):
         flow = cls.__new__(cls)
         flow._set(law, tol, t, **arrays)
         return flow
+
+    def entropy(self) -> float:
+        """∫ log f_t dmu_t = ∫ f log f dσ, while nodes carry all of the mass.
+
+        Raises
+        ------
+        ValueError
+            If there are particles, at which f is not known.
+        """
+        if self.n_nodes < len(self.points):
+            raise ValueError(
+                f"measure must have no particles for its entropy to be known, got {self}"
+            )
+        return super().entropy()
 
     def __repr__(self) -> str:
         particles = len(self.points) - self.n_nodes
