@@ -63,7 +63,7 @@ def reference() -> list[Claim]:
 def to_atoms() -> list[Claim]:
     """Three bumps under SA until nothing is left between the clusters."""
     start = time.perf_counter()
-    sol = mf.evolve(mf.FlowMap(THREE), mf.SA(4.0), 17.0, 34)
+    sol = mf.evolve(mf.FlowMap(THREE), mf.SA(4.0), 20.0, 40)
     seconds = time.perf_counter() - start
     final = cast(mf.FlowMap, sol.final)
     atoms = mf.clusters(final, 0.3).centres
@@ -73,7 +73,7 @@ def to_atoms() -> list[Claim]:
     _draw(sol)
     mass = abs(final.mass() - 1.0)
     gained = sol.dataset.energy - sol.dataset.energy[0] - sol.dataset.work
-    name = "three bumps, SA, β = 4, t = 17"
+    name = "three bumps, SA, β = 4, t = 20"
     return [
         Claim(
             f"{name}: W_2 to {len(atoms)} atoms",

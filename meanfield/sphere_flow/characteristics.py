@@ -43,7 +43,7 @@ def follow(
         Either order.
     absorbed : bool
         Whether to follow, backwards, only what absorptions have left: a point that keeps nothing
-        is left where it is.
+        is left where it is. For meshes, which need no more digits of the field than it has.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def _follow_block(
     for piece, a, b in steps:
         moments = [history.at(a + c * (b - a), piece) for c in DOP853.C]
         moving = state[live]
-        _step(field, moments, moving, b - a)
+        _step(field, moments, moving, b - a, absorbed)
         state[live] = moving
         if absorbed and b in at_time:
             kept[live] *= at_time[b].kept(moving[:, :3])
@@ -101,7 +101,9 @@ def _follow_block(
     return state, kept
 
 
-def _step(field: SphereField, moments: list[NDArray[Any]], state: Array, h: float) -> None:
+def _step(
+    field: SphereField, moments: list[NDArray[Any]], state: Array, h: float, loose: bool
+) -> None:
     """One step of length h, in place; the positions are put back on the sphere."""
     stages = np.empty((DOP853.n_stages, *state.shape))
     for s, row in enumerate(DOP853.A[: DOP853.n_stages]):
@@ -109,7 +111,7 @@ def _step(field: SphereField, moments: list[NDArray[Any]], state: Array, h: floa
         for coefficient, stage in zip(row[:s], stages, strict=False):
             if coefficient != 0.0:
                 at += (h * coefficient) * stage[:, :3]
-        velocity, divergence = field.velocity_and_divergence(moments[s], at)
+        velocity, divergence = field.velocity_and_divergence(moments[s], at, loose=loose)
         stages[s, :, :3], stages[s, :, 3] = velocity, divergence
     for coefficient, stage in zip(DOP853.B, stages, strict=True):
         if coefficient != 0.0:

@@ -21,10 +21,10 @@ Array = NDArray[np.float64]
 Coefficients = NDArray[Any]
 Sources = tuple[Array, Array]
 
-# below this share of its maximum a series of G has lost the digits that SA divides by
-_SMALL = 1e-6
-# where there is nothing to sum instead, down to this share it still has a few
-_SMALLEST = 1e-9
+# below this share of its maximum a series of G has too few digits left for SA to divide by
+_SMALL = 1e-9
+# and below this share none
+_NO_DIGITS = 1e-14
 _BLOCK = 1 << 20
 
 
@@ -44,7 +44,7 @@ class SphereField:
     at : SphereAt
         The transforms, up to the degree where Λ_l no longer counts.
     needs_sources : bool
-        Whether G may be too small for its series somewhere: e^{-2β} < 1e-6 and SA.
+        Whether G may be too small for its series somewhere: e^{-2β} < 1e-9 and SA.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class SphereField:
         points : ndarray, shape (n, 3)
             Only their directions count.
         sources : (ndarray, ndarray), optional
-            Points (m, 3) and masses (m,) of the measure, summed where G is below 1e-6 of its
+            Points (m, 3) and masses (m,) of the measure, summed where G is below 1e-9 of its
             maximum: the series loses its digits there, some seven of them at 1e-9.
 
         Raises
@@ -97,10 +97,19 @@ class SphereField:
         return self._evaluate(moments, Places.of(points), points, sources, False)[0]
 
     def velocity_and_divergence(
-        self, moments: Coefficients, points: Array, sources: Sources | None = None
+        self,
+        moments: Coefficients,
+        points: Array,
+        sources: Sources | None = None,
+        *,
+        loose: bool = False,
     ) -> tuple[Array, Array]:
-        """X (n, 3) and div X (n,) at rows (n, 3); parameters as in `velocity`."""
-        return self._evaluate(moments, Places.of(points), points, sources, True)
+        """X (n, 3) and div X (n,) at rows (n, 3); parameters as in `velocity`.
+
+        With `loose` the series is used however small G is: what lies there has less than 1e-9 of
+        the mass, and a mesh that is laid with it needs no more.
+        """
+        return self._evaluate(moments, Places.of(points), points, sources, True, loose)
 
     def _evaluate(
         self,
@@ -109,6 +118,7 @@ class SphereField:
         points: Array,
         sources: Sources | None,
         with_divergence: bool,
+        loose: bool = False,
     ) -> tuple[Array, Array]:
         slope = self._slope * moments
         velocity = self.at.gradient(slope, places)
@@ -116,7 +126,7 @@ class SphereField:
         if not self._normalised:
             return velocity, divergence
         potential = self.at.values(self._kernel * moments, places)
-        small = self._small(potential, moments, sources)
+        small = self._small(potential, moments, sources, loose)
         potential[small] = 1.0
         velocity /= potential[:, None]
         if with_divergence:
@@ -132,14 +142,16 @@ class SphereField:
         return velocity, divergence
 
     def _small(
-        self, potential: Array, moments: Coefficients, sources: Sources | None
+        self, potential: Array, moments: Coefficients, sources: Sources | None, loose: bool
     ) -> NDArray[np.intp]:
         if not self.needs_sources:
             return np.zeros(0, dtype=np.intp)
         # G <= e^β mass; its maximum over the sphere is at least its mean Λ_0 · mass
         largest = max(float(potential.max()), float(moments[0].real))
-        share = _SMALLEST if sources is None else _SMALL
-        small = np.flatnonzero(potential < share * largest)
+        if loose:
+            np.maximum(potential, _NO_DIGITS * largest, out=potential)
+            return np.zeros(0, dtype=np.intp)
+        small = np.flatnonzero(potential < _SMALL * largest)
         if len(small) and sources is None:
             raise ArithmeticError(
                 f"at {len(small)} points G is down to {potential.min() / largest:.3g} of its "
