@@ -163,10 +163,10 @@ class FlowTendency:
 
     def scaled_dissipation(self) -> float:
         """e^{-β} ∫ |X|² dmu (USA), e^{-β} ∫ |X|² G(βx) dmu (SA), (3.6), at the last state."""
-        squares = self._masses * self._speed**2
         if self.dynamics.normalised:
-            return float(squares @ self._sums[0])
-        return float(squares.sum() * np.exp(-self.dynamics.beta))
+            return float(self._masses * self._speed**2 @ self._sums[0])
+        # X = e^β S: its square alone may leave double precision
+        return float(self._masses @ self._sums[1] ** 2 * np.exp(self.dynamics.beta))
 
     def scaled_energy(self, state: Array) -> float:
         """e^{-β} E_β(mu), (3.5); at β = 0 its limit without the constant."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self, cast
+from typing import ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,7 @@ class FlowMap:
     Parameters
     ----------
     law : Law
-        On the circle, or symmetric about an axis in d >= 3.
+        On the circle, on S^2, or symmetric about an axis in d >= 3.
     tol : float, optional
         Error of the nodes' positions, weighted by mass; 1e-12 if omitted, 1e-9 in the second form.
     axis : array_like, shape (d,), optional
@@ -74,15 +74,21 @@ class FlowMap:
     ) -> None:
         """Tell the arguments that all forms take."""
 
-    def __new__(cls, *given: Any, **named: Any) -> Self:
+    def __new__(
+        cls,
+        law: Law | None = None,
+        tol: float | None = None,  # noqa: ARG004 (of __init__)
+        *,
+        axis: ArrayLike | None = None,
+        largest: int | None = None,  # noqa: ARG004 (of __init__)
+    ) -> Self:
         """Make the form that holds the law; its own __init__ follows."""
         if cls is not FlowMap:
             return super().__new__(cls)
-        law = named.get("law", given[0] if given else None)
         if not isinstance(law, Law):
             raise ValueError(f"law must have dim, pdf and sample, got {law!r}")
         for form in cls.forms:
-            if form.holds(law, named.get("axis")):
+            if form.holds(law, axis):
                 return cast(Self, super().__new__(form))
         raise ValueError(
             f"law must be on the circle or S^2, or symmetric about an axis that its class tells "
