@@ -55,6 +55,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "report": (*KNOWING, "plot"),
     "case": KNOWING,
     "cli": (*KNOWING, "studies", "plot", "report", "case"),
+    "__main__": ("cli",),
     "__init__": (*KNOWING, "studies", "plot", "report", "case"),
 }
 
