@@ -290,3 +290,25 @@ def test_a_disk_that_fills_up_is_told(folder, capsys, monkeypatch):
     assert main(["run", "case.toml"]) == 1
     assert capsys.readouterr().err == "meanfield: can't write run.nc: No space left on device\n"
     assert [path.name for path in folder.iterdir()] == ["case.toml"]
+
+
+def test_a_flow_map_on_the_sphere_is_run_and_told(folder, capsys):
+    law = """
+[law]
+type = "mixture"
+laws = [{ type = "von-mises-fisher", mean = [0.0, 0.0, 1.0], kappa = 3.0 }, { type = "uniform" },
+        { type = "von-mises-fisher", mean = [0.0, 1.0, 0.0], kappa = 3.0 }]
+[space]
+type = "flow-map"
+tol = 1e-5
+[dynamics]
+beta = 2.0
+[run]
+t_end = 5.0
+"""
+    (folder / "case.toml").write_text(law)
+    assert main(["run", "case.toml"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"min f +nodes +clusters", said)
+    assert "nan" not in said
+    assert mf.load("run.nc").final.dim == 3

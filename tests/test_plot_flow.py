@@ -246,3 +246,16 @@ def test_arguments_are_checked():
     }.items():
         with pytest.raises(ValueError, match=re.escape(message)):
             call()
+
+
+def test_nodes_on_the_sphere_have_the_colour_of_their_density():
+    law = mf.Mixture(
+        [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.0, 1.0, 0.0], 3.0)]
+    )
+    sol = mf.evolve(mf.FlowMap(law, tol=1e-5), mf.SA(4.0), 4.0, 1)
+    flow = sol.final
+    assert 0 < flow.n_nodes < len(flow.points)
+    nodes, particles = mf.plot.density(flow).collections[-2:]
+    assert np.allclose(nodes.get_array(), np.sort(flow.density_at_nodes[: flow.n_nodes]))
+    assert len(particles.get_offsets()) == len(flow.points) - flow.n_nodes
+    assert len(mf.plot.solution(sol).axes) >= 5

@@ -39,12 +39,17 @@ def table(solution: Solution) -> str:
         f"dissipation{unit}": [f"{d:.4e}" for d in data["dissipation"].values],
         "1-mass": [f"{1.0 - m:.1e}" for m in data["mass"].values],
     }
-    if "min_density" in data:
-        columns |= {
-            "min f": [f"{f:.3e}" for f in data["min_density"].values],
-            "tail": [f"{t:.1e}" for t in data["tail"].values],
-            _size_name(solution): [f"{int(s)}" for s in data["size"].values],
-        }
+    further = {
+        "min_density": ("min f", ".3e"),
+        "tail": ("tail", ".1e"),
+        "size": (_size_name(solution), ".0f"),
+        "clusters": ("clusters", ".0f"),
+    }
+    for name, (heading, form) in further.items():
+        if name in data:
+            # at some times a measure may have no such number
+            values = data[name].values
+            columns[heading] = [f"{v:{form}}" if np.isfinite(v) else "-" for v in values]
     widths = [max(len(name), *map(len, cells)) for name, cells in columns.items()]
     kept = np.unique(np.linspace(0, len(solution.t) - 1, _ROWS).round().astype(int))
     rows = [list(columns), *([cells[i] for cells in columns.values()] for i in kept)]

@@ -19,12 +19,20 @@ from meanfield.geometry import (
     sphere_angles,
     sphere_points,
 )
-from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles
+from meanfield.measures import (
+    AnyMeasure,
+    Density,
+    FlowMap,
+    LineFlowMap,
+    Particles,
+    SphereFlowMap,
+)
 from meanfield.plot import flow_panels
 from meanfield.plot.frames import (
     BLUE,
     COLOURS,
     GREY,
+    ORANGE,
     SMALL,
     colour_bar,
     height,
@@ -41,6 +49,8 @@ Array = NDArray[np.float64]
 _ROOT8 = float(np.sqrt(8.0))
 _PIXELS = 180
 _BINS = 90
+# area of the dot of a particle of mass 1, in points²
+_AREA = 40.0
 
 
 @dataclass(frozen=True)
@@ -131,6 +141,9 @@ def _extremes(measure: AnyMeasure) -> tuple[float, float]:
     """Smallest and largest of the densities that are drawn."""
     if isinstance(measure, LineFlowMap):
         return flow_panels.extremes(measure)
+    if isinstance(measure, SphereFlowMap):
+        density = measure.density_at_nodes[: measure.n_nodes]
+        return float(density.min()), max(1.0, float(density.max()))
     values = measure.values if isinstance(measure, Density) else _histogram(measure)
     if isinstance(measure, Density) and isinstance(measure.space, Zonal):
         values = law_of_angle(values, measure.space.sines, measure.dim)
@@ -178,11 +191,14 @@ def _map(measure: AnyMeasure, ax: Any, scale: Normalize) -> None:
     else:
         colatitudes, longitudes = sphere_angles(measure.points)
         wrapped = np.where(longitudes > np.pi, longitudes - 2.0 * np.pi, longitudes)
-        _points(ax, wrapped, np.pi / 2 - colatitudes, measure)
+        if isinstance(measure, SphereFlowMap):
+            _nodes(ax, wrapped, np.pi / 2 - colatitudes, measure, scale)
+        else:
+            _points(ax, wrapped, np.pi / 2 - colatitudes, measure)
     ax.set_xticks(np.pi / 3 * np.arange(-2, 3), [])
     ax.set_yticks(np.pi / 6 * np.arange(-2, 3), [])
     ax.set_longitude_grid_ends(90)
-    ax.grid(color="white" if isinstance(measure, Density) else "0.8", alpha=0.35, linewidth=0.4)
+    ax.grid(color="0.8" if isinstance(measure, Particles) else "white", alpha=0.35, linewidth=0.4)
     ax.spines["geo"].set_linewidth(0.6)
 
 
@@ -232,6 +248,17 @@ def _points(ax: Axes, x: Array, y: Array, measure: FlowMap | Particles) -> None:
     area = 5.0 * measure.weights / measure.weights.max()
     alpha = float(np.clip(200.0 / len(x), 0.2, 0.8))
     ax.scatter(x, y, s=area, color=BLUE, alpha=alpha, linewidths=0.0, rasterized=len(x) > 2000)
+
+
+def _nodes(ax: Axes, x: Array, y: Array, flow: SphereFlowMap, scale: Normalize) -> None:
+    """Nodes in the colour of the density there, the densest on top; particles by their mass."""
+    ax.set_facecolor(COLOURS(0.0))
+    density = flow.density_at_nodes[: flow.n_nodes]
+    order = np.argsort(density)
+    kind: dict[str, Any] = {"linewidths": 0.0, "rasterized": True}
+    ax.scatter(x[order], y[order], s=2.0, c=density[order], cmap=COLOURS, norm=scale, **kind)
+    area = np.maximum(0.5, _AREA * flow.weights[flow.n_nodes :])
+    ax.scatter(x[flow.n_nodes :], y[flow.n_nodes :], s=area, color=ORANGE, **kind)
 
 
 def _histogram(measure: FlowMap | Particles) -> Array:
