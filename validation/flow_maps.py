@@ -95,7 +95,15 @@ def pairs() -> list[Claim]:
     end = mf.evolve(atoms(np.array([0.0, np.pi / 2])), mf.SA(10.0), 1129.33847345, 1).final
     assert isinstance(end, mf.FlowMap)
     miss = abs(float(np.diff(end.atoms)[0]) - 0.1)
-    claims = [Claim("two atoms, β = 10: 0.1 at t = 1129.33847345", "F5", miss, 1e-9, "8 decimals")]
+    claims = [
+        Claim(
+            "two atoms, β = 10: 0.1 at t = 1129.33847345",
+            "scalar equation",
+            miss,
+            1e-9,
+            "8 decimals",
+        )
+    ]
     for beta in (5.0, 20.0, 81.0, 200.0, 1000.0):
         k = int(np.argmax(mf.theory.growth_rates(mf.SA(beta), 2, int(4 * beta**0.5) + 8)))
         rate, mode = escape(beta, k)
@@ -106,7 +114,9 @@ def pairs() -> list[Claim]:
         away = [np.max(np.abs(gap - 2 * np.pi / k)) for gap in gaps]
         found = np.log(away[-1] / away[0]) / (3.0 / rate)
         name = f"{k} equal clusters, β = {beta:g}: rate {rate:.6f} of leaving"
-        claims.append(Claim(name, "F6", float(abs(found / rate - 1)), 1e-2, "1e-8 at first"))
+        claims.append(
+            Claim(name, "linearisation", float(abs(found / rate - 1)), 1e-2, "1e-8 at first")
+        )
     return claims
 
 
@@ -135,7 +145,9 @@ def rates(quick: bool) -> list[Claim]:
             rate = (logs[0] - logs[1]) / (times[1] - times[0])
             exact = (dim - 1) * np.exp(-beta) / p
             name = f"d = {dim}, β = {beta:g}: rate of W_{p}, {exact:.6f}"
-            claims.append(Claim(name, "F12", float(abs(rate - exact)), 1e-4, "late times"))
+            claims.append(
+                Claim(name, "antipode, linear", float(abs(rate - exact)), 1e-4, "late times")
+            )
     return claims
 
 

@@ -18,7 +18,7 @@ LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 
 
 def plateaus(betas: list[float]) -> list[Claim]:
-    """One mode with 1e-2 of noise in it: k clusters, that leave at the rate of F6."""
+    """One mode with 1e-2 of noise in it: k clusters, that leave at the linear rate."""
     claims = []
     for beta in betas:
         rates = mf.theory.growth_rates(mf.SA(beta), 2, int(4 * beta**0.5) + 8)
@@ -38,7 +38,7 @@ def plateaus(betas: list[float]) -> list[Claim]:
             Claim(f"β = {beta:g}: clusters less {k}", "argmax γ_k", _missing(sol, k), 0.0, "count"),
             Claim(
                 f"β = {beta:g}: rate {rate:.6f} at which they leave",
-                "F6",
+                "linearisation",
                 float(abs(found / rate - 1.0)),
                 1e-2,
                 "from a density, displaced by 1e-7",
@@ -67,7 +67,7 @@ def antipode(quick: bool) -> list[Claim]:
     claims = [
         Claim(
             f"USA, β = {beta:g}: mass {mass:.6f} near π, less {known[beta]:g}",
-            "F13",
+            "computed elsewhere",
             float(abs(mass - known[beta])),
             2e-3,
             "known to 2e-3",
