@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,12 +40,24 @@ class MomentHistory:
         """Moments (q,) at a time in the history's range."""
         step = int(np.clip(np.searchsorted(self.times, t) - 1, 0, len(self.moments) - 1))
         start, end = self.times[step], self.times[step + 1]
-        apart = (t - start) / (end - start) - _LOBATTO
-        nearest = int(np.argmin(np.abs(apart)))
-        if abs(apart[nearest]) < 1e-15:
-            return np.asarray(self.moments[step, nearest])
-        shares = _BARYCENTRIC / apart
-        return np.asarray(shares @ self.moments[step] / shares.sum())
+        found: Array = between(self.moments[step], (t - start) / (end - start))
+        return found
+
+
+def between(values: NDArray[Any], share: float) -> NDArray[Any]:
+    """The polynomial through values (8, …) at the Lobatto points of a step, a share of it on.
+
+    Examples
+    --------
+    >>> between(step_times(0.0, 1.0)[:, None] ** 7, 0.5).round(12)
+    array([0.0078125])
+    """
+    apart = share - _LOBATTO
+    nearest = int(np.argmin(np.abs(apart)))
+    if abs(apart[nearest]) < 1e-15:
+        return np.asarray(values[nearest])
+    shares = _BARYCENTRIC / apart
+    return np.asarray(shares @ values / shares.sum())
 
 
 def step_times(start: float, end: float) -> Array:
@@ -54,4 +68,6 @@ def step_times(start: float, end: float) -> Array:
     >>> step_times(0.0, 1.0)[[0, -1]]
     array([0., 1.])
     """
-    return start + (end - start) * _LOBATTO
+    times: Array = start + (end - start) * _LOBATTO
+    times[-1] = end
+    return times

@@ -44,7 +44,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "tendency": (*TOP, "line_potential", "dynamics", "spaces", "measures"),
     "functionals": (*TOP, "dynamics", "spaces", "measures", "tendency"),
     "characteristics": (*TOP, "history", "labels", "tendency"),
-    "sphere_flow": (*TOP, "patches", "laws", "dynamics", "spaces", "tendency"),
+    "sphere_flow": (*TOP, "patches", "history", "laws", "dynamics", "spaces", "tendency"),
     "solution": (*MEASURING, "tendency", "characteristics", "sphere_flow"),
     "integrate": (*STEPPING, "sphere_flow", "solution"),
     "transport": (*TOP, "spaces", "measures"),

@@ -6,6 +6,7 @@ from scipy.special import sph_harm_y
 
 import meanfield as mf
 from meanfield.harmonics import gegenbauer_derivative
+from meanfield.history import step_times
 from meanfield.patches import Leaves, lay
 from meanfield.spaces.sphere_at import Places, SphereAt
 from meanfield.sphere_flow import History, SphereFlow, compressed, follow
@@ -173,7 +174,7 @@ def test_compression_keeps_every_exponential():
 def test_history_is_exact_on_polynomials_and_survives_saving():
     history = History(0.0)
     for start, end in ((0.0, 0.3), (0.3, 1.0)):
-        times = history.times(start, end)
+        times = step_times(start, end)
         history.append(end, np.stack([1.0 + times**7, 1j * times], axis=1))
     copy = History.from_arrays(history.arrays())
     for t in (0.0, 0.1, 0.3, 0.7, 1.0):

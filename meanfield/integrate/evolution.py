@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -157,13 +159,21 @@ def _drive(
                 run = _taken_over(run, bar, stop)
                 _advance(run, times, bar)
     except Stop as stop:
-        run.save_once()
+        _save_once(run)
         return run, stop.ending, str(stop)
     except KeyboardInterrupt:
-        run.save_once()
+        _save_once(run)
         message = f"interrupted at t = {run.t:g}: what was computed so far is kept"
         return run, Ending.INTERRUPTED, message
     return run, *run.finished()
+
+
+def _save_once(run: AnyRun) -> None:
+    """Save the present state unless it is saved already."""
+    if run.records.last_time < run.t:
+        # the run ends for a reason of its own, which a monitor's must not replace
+        with suppress(Stop):
+            run.save()
 
 
 def _taken_over(run: AnyRun, bar: ProgressBar, stop: Stop) -> AnyRun:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -151,13 +150,6 @@ class Run:
     def finished(self) -> tuple[Ending, str]:
         """How a run that came to its end ended, and the sentence that says so."""
         return Ending.FINISHED, f"finished at t = {self.t:g} after {self.steps} steps"
-
-    def save_once(self) -> None:
-        """Save the present state unless it is saved already."""
-        if self.records.last_time < self.t:
-            # the run ends for a reason of its own, which a monitor's must not replace
-            with suppress(Stop):
-                self.save()
 
     def save(self) -> None:
         """Keep the measure and its numbers at the present time.

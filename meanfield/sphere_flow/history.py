@@ -9,18 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.arguments import number
+from meanfield.history import NODES, between, step_times
 
 Array = NDArray[np.float64]
 Coefficients = NDArray[Any]
 
-POINTS = 8
-_LOBATTO = 0.5 - 0.5 * np.cos(np.pi * np.arange(POINTS) / (POINTS - 1))
-# weights of the Lobatto points on [0, 1], exact for polynomials of degree 7
+# weights of the eight times of a step of length 1, exact for polynomials of degree 7
 CLENSHAW_CURTIS = np.linalg.solve(
-    np.polynomial.legendre.legvander(2.0 * _LOBATTO - 1.0, POINTS - 1).T, np.eye(1, POINTS)[0]
+    np.polynomial.legendre.legvander(2.0 * step_times(0.0, 1.0) - 1.0, NODES - 1).T,
+    np.eye(1, NODES)[0],
 )
-_BARYCENTRIC = (-1.0) ** np.arange(POINTS)
-_BARYCENTRIC[[0, -1]] *= 0.5
 
 
 @dataclass(frozen=True)
@@ -80,14 +78,8 @@ class History:
         self.pieces: list[Coefficients] = []
         self.absorptions: list[Absorption] = []
 
-    def times(self, start: float, end: float) -> Array:
-        """The times of a step at which its moments are wanted, shape (8,)."""
-        times: Array = start + (end - start) * _LOBATTO
-        times[-1] = end
-        return times
-
     def append(self, end: float, moments: Coefficients) -> None:
-        """A further step with moments (8, n_coefficients) at `times` of it."""
+        """A further step with moments (8, n_coefficients) at its `step_times`."""
         self.edges.append(end)
         self.pieces.append(np.array(moments))
 
@@ -108,11 +100,7 @@ class History:
         """The moments at a time, by barycentric interpolation."""
         piece = self.piece(t) if piece is None else piece
         start, end = self.edges[piece], self.edges[piece + 1]
-        apart = (t - start) / (end - start) - _LOBATTO
-        if not apart.all():
-            return np.asarray(self.pieces[piece][int(np.argmin(np.abs(apart)))])
-        weights = _BARYCENTRIC / apart
-        return np.asarray(weights @ self.pieces[piece] / weights.sum())
+        return between(self.pieces[piece], (t - start) / (end - start))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All of it as arrays, to be saved."""

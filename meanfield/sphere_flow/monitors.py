@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from meanfield.sphere_flow.history import CLENSHAW_CURTIS, POINTS
+from meanfield.history import NODES
+from meanfield.sphere_flow.history import CLENSHAW_CURTIS
 
 
 @dataclass
@@ -43,6 +44,6 @@ class Monitors:
 
     def dissipated(self) -> float:
         """∫ dissipation dt over the run so far: the change of the energy, times the sign."""
-        times = np.asarray(self.t).reshape(-1, POINTS)
-        rates = np.asarray(self.dissipation).reshape(-1, POINTS)
+        times = np.asarray(self.t).reshape(-1, NODES)
+        rates = np.asarray(self.dissipation).reshape(-1, NODES)
         return float((times[:, -1] - times[:, 0]) @ (rates @ CLENSHAW_CURTIS))

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, number, unit_rows
 from meanfield.dynamics import Dynamics
+from meanfield.history import step_times
 from meanfield.laws import Law
 from meanfield.patches import PER_LEAF, Mesh, lay
 from meanfield.sphere_flow.absorbing import absorbed_particles, gathered, stretch_error
@@ -193,7 +194,7 @@ class SphereFlow(Carried):
     def _record(self, solver: Any) -> None:
         """Moments and monitors at the Lobatto points of the last step."""
         dense = solver.dense_output()
-        times = self.history.times(solver.t_old, solver.t)
+        times = step_times(solver.t_old, solver.t)
         moments = []
         for t in times:
             points = dense(t)[: self.points.size].reshape(-1, 3)
