@@ -148,7 +148,7 @@ def flow_maps(stored: xr.Dataset, first_law: Law | None) -> list[LineFlowMap | N
     pieces = {}
     for name in VARIABLES[2:]:
         kind = name.partition("_")[0]
-        array = _numbers(stored, name)
+        array = numbers_of(stored, name)
         if len(array) != cuts[kind][-1]:
             raise ValueError(f"{name} must have {cuts[kind][-1]} rows, got {len(array)}")
         pieces[name] = np.split(array, cuts[kind][:-1])
@@ -207,7 +207,7 @@ def history(stored: xr.Dataset) -> MomentHistory | None:
     """
     if not set(HISTORY) <= set(stored.variables):
         return None
-    times, moments = (_numbers(stored, name) for name in HISTORY)
+    times, moments = (numbers_of(stored, name) for name in HISTORY)
     if moments.shape[:2] != (len(times) - 1, NODES):
         raise ValueError(
             f"history_moments must have shape ({len(times) - 1}, {NODES}, …), got {moments.shape}"
@@ -221,7 +221,14 @@ def _counts(stored: xr.Dataset, name: str) -> list[int]:
     return [integer(name, value, low=0, high=_LARGEST) for value in stored[name].values]
 
 
-def _numbers(stored: xr.Dataset, name: str) -> NDArray[Any]:
+def numbers_of(stored: xr.Dataset, name: str) -> NDArray[Any]:
+    """The numbers of a variable.
+
+    Raises
+    ------
+    ValueError
+        If there is no such variable, or it holds a NaN.
+    """
     if name not in stored.variables:
         raise ValueError(f"{name} is missing among {list(stored.variables)}")
     values = np.asarray(stored[name].values)

@@ -13,7 +13,7 @@ from meanfield.arguments import integer, number, rows, unit_rows
 from meanfield.laws import Law, to_record
 from meanfield.measures import SphereFlowMap
 from meanfield.measures.density import SeriesLaw
-from meanfield.solution.flows import SERIES, read_law
+from meanfield.solution.flows import SERIES, numbers_of, read_law
 from meanfield.sphere_flow import History
 
 Array = NDArray[np.float64]
@@ -74,9 +74,11 @@ def flow_maps(stored: xr.Dataset, first_law: Law | None) -> list[SphereFlowMap |
     ValueError
         If an array is missing, or of another length than the counts tell.
     """
-    counts = [integer("flow_count", c, low=0, high=_LARGEST) for c in _of(stored, "flow_count")]
-    points = unit_rows("flow_points", _of(stored, "flow_points"), 3)
-    weights, logs = _of(stored, "flow_weights"), _of(stored, "flow_log_density")
+    counts = [
+        integer("flow_count", c, low=0, high=_LARGEST) for c in numbers_of(stored, "flow_count")
+    ]
+    points = unit_rows("flow_points", numbers_of(stored, "flow_points"), 3)
+    weights, logs = numbers_of(stored, "flow_weights"), numbers_of(stored, "flow_log_density")
     if not len(points) == len(weights) == len(logs) == sum(counts):
         lengths = len(points), len(weights), len(logs)
         raise ValueError(f"flow_points, … must have {sum(counts)} rows, got {lengths}")
@@ -91,7 +93,7 @@ def flow_maps(stored: xr.Dataset, first_law: Law | None) -> list[SphereFlowMap |
             law,
             tol,
             float(t),
-            points=_of(stored, "flow_points")[part].copy(),
+            points=numbers_of(stored, "flow_points")[part].copy(),
             weights=weights[part].copy(),
             log_density=logs[part].copy(),
         )
@@ -109,19 +111,10 @@ def history(stored: xr.Dataset) -> History | None:
     """
     if not set(HISTORY) <= set(stored.variables):
         return None
-    arrays = {key: _of(stored, name) for name, key, _ in _HISTORY}
+    arrays = {key: numbers_of(stored, name) for name, key, _ in _HISTORY}
     parts = arrays["moments"]
     if parts.ndim != 4 or parts.shape[3] != 2 or len(parts) != len(arrays["edges"]) - 1:
         raise ValueError(f"history_moments must fit history_edges, got shape {parts.shape}")
     arrays["moments"] = parts[..., 0] + 1j * parts[..., 1]
     rows("absorption_centres", np.vstack([np.ones((1, 3)), arrays["absorption_centres"]]), 3)
     return History.from_arrays(arrays)
-
-
-def _of(stored: xr.Dataset, name: str) -> NDArray[Any]:
-    if name not in stored.variables:
-        raise ValueError(f"{name} is missing among {list(stored.variables)}")
-    values = np.asarray(stored[name].values)
-    if np.isnan(values).any():
-        raise ValueError(f"{name} must hold no NaN, got one at {np.argwhere(np.isnan(values))[0]}")
-    return values
