@@ -10,7 +10,7 @@ from types import ModuleType
 
 from meanfield import theory
 from meanfield.clustering import Clusters, clusters
-from meanfield.dynamics import SA, USA
+from meanfield.dynamics import SA, USA, Attention, FeedForward, Head, Layers
 from meanfield.functionals import dissipation, energy
 from meanfield.integrate import evolve
 from meanfield.laws import (
@@ -33,12 +33,16 @@ except PackageNotFoundError:
 __all__ = [
     "SA",
     "USA",
+    "Attention",
     "Circle",
     "Clusters",
     "Density",
     "Ending",
+    "FeedForward",
     "FlowMap",
     "FourierSeries",
+    "Head",
+    "Layers",
     "Mixture",
     "Particles",
     "PointCloud",

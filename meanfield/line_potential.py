@@ -8,6 +8,8 @@ maximum, which a series of harmonics does not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft, sparse
@@ -15,6 +17,7 @@ from scipy import fft, sparse
 from meanfield.kernels import LARGEST_ZONAL_BETA, circle_kernel, zonal_kernel
 
 Array = NDArray[np.float64]
+Kernel = Callable[[float, Array, Array], Array]
 
 NODES = 16
 # e^{βx} on a cell of this many units of 1/β is a polynomial of 16 terms to 1e-15
@@ -24,9 +27,9 @@ _TURN = 2.0 * np.pi
 
 _ORDER = np.arange(NODES)
 _CHEBYSHEV = np.cos(np.pi * (_ORDER + 0.5) / NODES)
-# ℓ_j(x) = Σ_k T_k(x) _LAGRANGE[k, j]
-_LAGRANGE = np.cos(np.pi * np.outer(_ORDER, _ORDER + 0.5) / NODES) * (2.0 / NODES)
-_LAGRANGE[0] *= 0.5
+# ℓ_j(x) = Σ_k T_k(x) LAGRANGE[k, j]
+LAGRANGE = np.cos(np.pi * np.outer(_ORDER, _ORDER + 0.5) / NODES) * (2.0 / NODES)
+LAGRANGE[0] *= 0.5
 
 
 class CircleLine:
@@ -38,6 +41,8 @@ class CircleLine:
     Parameters
     ----------
     beta : float
+    kernel : callable, optional
+        Tables of the kernel between angles, as `circle_kernel` (the default) gives three.
 
     Attributes
     ----------
@@ -49,20 +54,21 @@ class CircleLine:
 
     dim = 2
 
-    def __init__(self, beta: float) -> None:
-        self.beta = beta
+    def __init__(self, beta: float, kernel: Kernel = circle_kernel) -> None:
+        self.beta, self._kernel = beta, kernel
         self._cells = 4 + int(np.ceil(_TURN * beta / _CELL))
         self.size = self._cells * NODES
         self._width = _TURN / self._cells
         self.relative = beta <= _RELATIVE_UP_TO
         local = 0.5 * self._width * _CHEBYSHEV
         sources = np.arange(self._cells)[:, None] * self._width + local
-        tables = circle_kernel(beta, local, sources[..., None])
+        tables = kernel(beta, local, sources[..., None])
+        self._tables = len(tables)
         # source cell and node, then table and target node
-        blocks = tables.transpose(1, 2, 0, 3).reshape(self._cells, NODES, 3 * NODES)
+        blocks = tables.transpose(1, 2, 0, 3).reshape(self._cells, NODES, self._tables * NODES)
         self._around = (np.arange(self._cells)[:, None] + np.arange(self._cells)) % self._cells
         if self.relative:
-            self._blocks = np.ascontiguousarray(blocks.reshape(self.size, 3 * NODES))
+            self._blocks = np.ascontiguousarray(blocks.reshape(self.size, -1))
         else:
             self._spectrum = fft.rfft(blocks, axis=0).conj()
 
@@ -73,19 +79,19 @@ class CircleLine:
         return cell, 2.0 * (scaled - cell) - 1.0
 
     def fields(self, charges: Array) -> Array:
-        """K, ∂K/β, ΔK/β summed over charges (size,) at the nodes, shape (size, 3)."""
+        """The tables summed over charges (size,) at the nodes, shape (size, number of tables)."""
         cells = charges.reshape(self._cells, NODES)
         if self.relative:
             stacked = cells[self._around].reshape(self._cells, -1) @ self._blocks
         else:
             modes = fft.rfft(cells, axis=0)[:, None] @ self._spectrum
             stacked = fft.irfft(modes[:, 0], n=self._cells, axis=0)
-        fields: Array = stacked.reshape(self._cells, 3, NODES).transpose(0, 2, 1)
-        return fields.reshape(self.size, 3)
+        fields: Array = stacked.reshape(self._cells, self._tables, NODES).transpose(0, 2, 1)
+        return fields.reshape(self.size, self._tables)
 
     def kernel(self, targets: Array, sources: Array) -> Array:
-        """K, ∂K/β, ΔK/β between angles, shape (3, ...)."""
-        return circle_kernel(self.beta, targets, sources)
+        """The tables between angles, shape (number of tables, ...)."""
+        return self._kernel(self.beta, targets, sources)
 
 
 class ZonalLine:
@@ -155,12 +161,17 @@ def interpolation(cells: Line, angles: Array) -> sparse.csr_array:
     """
     cell, place = cells.cells(angles)
     terms = np.empty((NODES, len(place)))
-    terms[0], terms[1] = 1.0, place
-    for k in range(2, NODES):
-        np.multiply(2.0 * place, terms[k - 1], out=terms[k])
-        terms[k] -= terms[k - 2]
-    weights = terms.T @ _LAGRANGE
+    chebyshev(place, terms)
+    weights = terms.T @ LAGRANGE
     columns = (cell * NODES)[:, None] + _ORDER
     starts = np.arange(0, NODES * len(place) + 1, NODES)
     shape = (len(place), cells.size)
     return sparse.csr_array((weights.ravel(), columns.ravel(), starts), shape=shape)
+
+
+def chebyshev(place: Array, terms: Array) -> None:
+    """Write T_k(place), k = 0 … 15, into the rows of `terms`, shape (16, n)."""
+    terms[0], terms[1] = 1.0, place
+    for k in range(2, NODES):
+        np.multiply(2.0 * place, terms[k - 1], out=terms[k])
+        terms[k] -= terms[k - 2]

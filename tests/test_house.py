@@ -18,7 +18,7 @@ LONGEST_FUNCTION = 50
 
 TOP = "arguments", "harmonics", "geometry", "exponential_sums"
 LINES = "panels", "patches", "kernels", "line_potential", "history"
-MEASURING = (*TOP, *LINES, "laws", "labels", "dynamics", "spaces", "measures")
+MEASURING = (*TOP, *LINES, "laws", "labels", "dynamics", "spaces", "token_sums", "measures")
 STEPPING = (*MEASURING, "collapse", "clustering", "tendency", "functionals")
 RUNNING = (*STEPPING, "characteristics", "sphere_flow", "solution", "integrate")
 KNOWING = (*RUNNING, "transport", "theory")
@@ -38,7 +38,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "labels": ("arguments", "harmonics", "geometry", "laws"),
     "dynamics": ("arguments", "geometry"),
     "spaces": TOP,
-    "measures": (*TOP, "panels", "patches", "laws", "labels", "spaces"),
+    "token_sums": (*TOP, "line_potential", "spaces"),
+    "measures": (*TOP, "panels", "patches", "laws", "labels", "spaces", "token_sums"),
     "collapse": (*TOP, "measures"),
     "clustering": (*TOP, "spaces", "measures"),
     "tendency": (*TOP, "line_potential", "dynamics", "spaces", "measures"),

@@ -9,8 +9,15 @@ from meanfield import arguments
 from meanfield.arguments import generator, integer, rows, unit_rows
 from meanfield.exponential_sums import log_moment, moment
 from meanfield.laws import Law
+from meanfield.token_sums import TokenSums, token_sums
 
 Array = NDArray[np.float64]
+
+SUMS = ("auto", "direct", "transforms", "gram")
+# pairs of points from which transforms are worth their set-up
+_MANY_PAIRS = 1 << 19
+# |z| that differ by rounding only are one β
+_ONE_LENGTH = 1e-14
 
 
 class Particles:
@@ -22,17 +29,24 @@ class Particles:
         Unit rows (within 1e-6, then normalised).
     weights : array_like, shape (n,), optional
         Non-negative, normalised to sum 1; equal if omitted.
+    sums : {'auto', 'direct', 'transforms', 'gram'}
+        How sums over tokens are done. 'direct': over all pairs, in blocks, any d. 'transforms':
+        in O(n), on the circle (β <= 100) and S^2, for the kernel e^{β<x,y>}; elsewhere direct.
+        'gram': a run moves the n × n matrix that expresses tokens by their starts, whatever d is;
+        for SA and USA. 'auto' takes transforms from 2^19 pairs on, and the Gram matrix in runs
+        with n <= d/4, else direct sums.
 
     Attributes
     ----------
     points : ndarray, shape (n, d)
     weights : ndarray, shape (n,)
     dim : int
+    sums : str
 
     Raises
     ------
     ValueError
-        If points or weights are not of that kind.
+        If points or weights are not of that kind, or there is no such way to sum.
 
     Examples
     --------
@@ -40,7 +54,12 @@ class Particles:
     array([0.5, 0.5])
     """
 
-    def __init__(self, points: ArrayLike, weights: ArrayLike | None = None) -> None:
+    def __init__(
+        self, points: ArrayLike, weights: ArrayLike | None = None, *, sums: str = "auto"
+    ) -> None:
+        if sums not in SUMS:
+            raise ValueError(f"sums must be one of {SUMS}, got {sums!r}")
+        self.sums = sums
         self.points = unit_rows("points", points)
         self.weights = arguments.weights("weights", weights, len(self.points))
         self.dim = self.points.shape[1]
@@ -48,7 +67,7 @@ class Particles:
         self.weights.flags.writeable = False
 
     @classmethod
-    def sample(cls, law: Law, n: int, rng: np.random.Generator) -> Particles:
+    def sample(cls, law: Law, n: int, rng: np.random.Generator, *, sums: str = "auto") -> Particles:
         """n tokens drawn independently from a law.
 
         Raises
@@ -56,7 +75,7 @@ class Particles:
         ValueError
             If n < 1 or rng is no numpy Generator.
         """
-        return cls(law.sample(integer("n", n, low=1), generator("rng", rng)))
+        return cls(law.sample(integer("n", n, low=1), generator("rng", rng)), sums=sums)
 
     def __repr__(self) -> str:
         return f"Particles(n={len(self.points)}, dim={self.dim})"
@@ -70,14 +89,32 @@ class Particles:
         return np.asarray(self.weights @ self.points)
 
     def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
-        """log G(z) and ∇ log G(z), G(z) = Σ_i w_i e^{<z,x_i>}, at rows z (m, d): O(n m).
+        """log G(z) and ∇ log G(z), G(z) = Σ_i w_i e^{<z,x_i>}, at rows z (m, d).
+
+        O(n + m) on the circle and S^2 where all z are of one length, as βx are, else O(n m).
 
         Raises
         ------
         ValueError
             If z is not finite or has the wrong length.
         """
-        return log_moment(self.points, self.weights, rows("z", z, self.dim))
+        z = rows("z", z, self.dim)
+        lengths = np.linalg.norm(z, axis=1)
+        beta = float(lengths.mean())
+        if beta > 0.0 and np.ptp(lengths) <= _ONE_LENGTH * beta:
+            fast = self.fast_sums(beta, len(z))
+            if fast is not None:
+                return fast.log_moment(self.points, self.weights, z / lengths[:, None])
+        return log_moment(self.points, self.weights, z)
+
+    def fast_sums(self, beta: float, targets: int | None = None) -> TokenSums | None:
+        """The sums in O(n) for this β and so many targets (default n), None for direct sums."""
+        pairs = len(self.points) * (len(self.points) if targets is None else targets)
+        if self.dim > 3 or self.sums in ("direct", "gram"):
+            return None
+        if self.sums == "auto" and pairs < _MANY_PAIRS:
+            return None
+        return token_sums(beta, self.dim)
 
     def moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """G(z), shape (m,), and ∇G(z), shape (m, d), at rows z (m, d) of any length.

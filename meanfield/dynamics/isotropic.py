@@ -1,4 +1,4 @@
-"""The velocity fields of self-attention: what moves a measure, whatever stores it."""
+"""SA and USA: self-attention whose queries, keys and values are the tokens themselves."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ class SA:
     noise: float = 0.0
 
     name: ClassVar[str] = "SA"
+    dim: ClassVar[None] = None
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -69,8 +70,12 @@ class SA:
             If the points are not unit rows of the measure's dimension.
         """
         points = unit_rows("at", at, measure.dim)
+        return project(points, self.output(measure, points))
+
+    def output(self, measure: Measure, points: Array) -> Array:
+        """± ∇G/G at βx, shape (n, d): what attention adds to tokens at unit rows (n, d)."""
         _, mean = measure.log_moment(self.beta * points)
-        return self.sign * project(points, mean)
+        return self.sign * mean
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,7 @@ class USA:
     noise: float = 0.0
 
     name: ClassVar[str] = "USA"
+    dim: ClassVar[None] = None
     normalised: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -118,8 +124,12 @@ class USA:
             If the points are not unit rows of the measure's dimension.
         """
         points = unit_rows("at", at, measure.dim)
+        return project(points, self.output(measure, points))
+
+    def output(self, measure: Measure, points: Array) -> Array:
+        """± ∇G at βx, shape (n, d): what attention adds to tokens at unit rows (n, d)."""
         log_g, mean = measure.log_moment(self.beta * points)
-        return self.sign * np.exp(log_g)[:, None] * project(points, mean)
+        return self.sign * np.exp(log_g)[:, None] * mean
 
 
 Dynamics = SA | USA

@@ -1,0 +1,225 @@
+"""Self-attention with queries, keys, values and several heads, (2.3) and (2.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield.arguments import number, real_array, unit_rows
+from meanfield.dynamics.isotropic import Measure
+from meanfield.geometry import project
+
+Array = NDArray[np.float64]
+
+# beyond it e^{<z,y>} leaves double precision
+_LARGEST_EXPONENT = 700.0
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """Queries Qx, keys Ky and values Vy of one attention head.
+
+    Parameters
+    ----------
+    Q, K : array_like, shape (m, d), or float
+        With any number m of rows; a number stands for that multiple of the identity.
+    V : array_like, shape (d, d), or float
+        With its output projection, if it has one.
+
+    Attributes
+    ----------
+    dim : int or None
+        d; None if all three are numbers, which fit any d.
+    bilinear : ndarray (d, d) or float
+        KᵀQ, of which the attention scores <Qx, Ky> = <KᵀQx, y> are made.
+
+    Raises
+    ------
+    ValueError
+        If the matrices do not fit each other or hold a NaN.
+
+    Examples
+    --------
+    >>> Head(Q=[[1.0, 0.0]], K=[[0.0, 2.0]], V=-1.0).bilinear
+    array([[0., 0.],
+           [2., 0.]])
+    """
+
+    Q: ArrayLike = 1.0
+    K: ArrayLike = 1.0
+    V: ArrayLike = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("Q", "K", "V"):
+            object.__setattr__(self, name, matrix_or_number(name, getattr(self, name)))
+        shapes = {name: np.shape(getattr(self, name)) for name in ("Q", "K", "V")}
+        widths = {shape[1] for shape in shapes.values() if shape}
+        heights = {shapes[name][0] for name in ("Q", "K") if shapes[name]}
+        if shapes["Q"] == () or shapes["K"] == ():
+            heights |= widths if heights else set()
+        if shapes["V"]:
+            widths.add(shapes["V"][0])
+        if len(widths) > 1 or len(heights) > 1:
+            raise ValueError(
+                f"Q and K must be (m, d) and V (d, d), with numbers for multiples of the "
+                f"identity (d, d), got shapes {shapes}"
+            )
+        if widths and min(widths) < 2:
+            raise ValueError(f"Q, K and V must have d >= 2 columns, got shapes {shapes}")
+
+    def __repr__(self) -> str:
+        shapes = (np.shape(m) or m for m in (self.Q, self.K, self.V))
+        return "Head(Q={}, K={}, V={})".format(*shapes)
+
+    @property
+    def dim(self) -> int | None:
+        """Ambient dimension d, None if any fits."""
+        widths = [np.shape(m)[1] for m in (self.Q, self.K, self.V) if np.ndim(m)]
+        return widths[0] if widths else None
+
+    @property
+    def bilinear(self) -> Any:
+        """KᵀQ, a number if both are."""
+        if np.ndim(self.Q) and np.ndim(self.K):
+            return np.asarray(self.K).T @ np.asarray(self.Q)
+        key = np.asarray(self.K).T if np.ndim(self.K) else self.K
+        return key * self.Q  # type: ignore[operator]
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """X[mu](x) = P_x Σ_h V_h ∇G(β K_hᵀQ_h x) [/ G(β K_hᵀQ_h x)], (2.3) and (2.7).
+
+    `SA(beta)` is one `Head()` of identities; V = -1 makes it repulsive.
+
+    Parameters
+    ----------
+    beta : float
+        Inverse temperature β >= 0; for trained weights 1/sqrt(m).
+    heads : sequence of Head
+        At least one; their outputs are added.
+    normalise : bool
+        Whether to divide by G (softmax), as SA does and USA does not.
+    noise : float
+        τ >= 0 of the diffusion τ Δf.
+
+    Attributes
+    ----------
+    dim : int or None
+        Ambient dimension that the matrices ask for; None if any fits.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, heads differ in dimension, or, without `normalise`,
+        β |KᵀQ| > 700.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> turned = mf.Head(V=[[0.0, -1.0], [1.0, 0.0]])
+    >>> mf.Attention(1.0, [turned]).velocity(mf.Particles([[1.0, 0.0]]), at=[[1.0, 0.0]])
+    array([[0., 1.]])
+    """
+
+    beta: float
+    heads: Sequence[Head]
+    normalise: bool = True
+    noise: float = 0.0
+
+    name: ClassVar[str] = "Attention"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "beta", number("beta", self.beta, low=0))
+        object.__setattr__(self, "noise", number("noise", self.noise, low=0))
+        heads = tuple(self.heads) if isinstance(self.heads, Sequence) else (self.heads,)
+        if not heads or not all(isinstance(head, Head) for head in heads):
+            raise ValueError(f"heads must be a sequence of at least one Head, got {self.heads!r}")
+        object.__setattr__(self, "heads", heads)
+        if not isinstance(self.normalise, bool):
+            raise ValueError(f"normalise must be True or False, got {self.normalise!r}")
+        dims = {head.dim for head in heads} - {None}
+        if len(dims) > 1:
+            raise ValueError(f"heads must be of one dimension, got {sorted(dims, key=str)}")
+        object.__setattr__(self, "_bilinear", [self.beta * head.bilinear for head in heads])
+        if not self.normalise:
+            self._check_size()
+
+    def _check_size(self) -> None:
+        largest = max(
+            float(np.linalg.norm(b, 2)) if np.ndim(b) else abs(float(b)) for b in self._scaled
+        )
+        if largest > _LARGEST_EXPONENT:
+            raise ValueError(
+                f"beta |KᵀQ| must be <= {_LARGEST_EXPONENT:g} without normalise, got {largest:g}"
+            )
+
+    def __repr__(self) -> str:
+        return (
+            f"Attention(beta={self.beta}, heads={len(self.heads)}, dim={self.dim}, "
+            f"normalise={self.normalise}, noise={self.noise})"
+        )
+
+    @property
+    def _scaled(self) -> list[Any]:
+        return self._bilinear  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def dim(self) -> int | None:
+        """Ambient dimension d, None if any fits."""
+        return next((head.dim for head in self.heads if head.dim is not None), None)
+
+    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
+        """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
+
+        Raises
+        ------
+        ValueError
+            If the points are not unit rows of the measure's dimension, or it is not the heads'.
+        """
+        points = unit_rows("at", at, measure.dim)
+        check_dim(self, measure.dim)
+        return project(points, self.output(measure, points))
+
+    def output(self, measure: Measure, points: Array) -> Array:
+        """Σ_h V_h ∇G [/ G], shape (n, d): what attention adds to tokens at unit rows (n, d)."""
+        total = np.zeros_like(points)
+        for head, bilinear in zip(self.heads, self._scaled, strict=True):
+            z = points @ bilinear.T if np.ndim(bilinear) else bilinear * points
+            log_g, mean = measure.log_moment(z)
+            if not self.normalise:
+                mean *= np.exp(log_g)[:, None]
+            value = np.asarray(head.V)
+            total += mean @ value.T if value.ndim else value * mean
+        return total
+
+
+def matrix_or_number(name: str, value: ArrayLike) -> Any:
+    """A finite float64 matrix, made read-only, or a finite number.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if np.ndim(value) == 0:
+        return number(name, value)
+    matrix = real_array(name, value, 2)
+    matrix.flags.writeable = False
+    return matrix
+
+
+def check_dim(dynamics: Any, dim: int) -> None:
+    """Refuse a measure of another dimension than the matrices of a dynamics ask for.
+
+    Raises
+    ------
+    ValueError
+        Naming both.
+    """
+    if dynamics.dim not in (None, dim):
+        raise ValueError(f"{dynamics!r} must meet a measure of its own dim, got one of dim {dim}")

@@ -1,0 +1,200 @@
+"""Feed-forward layers, and a sequence of layers through depth, (2.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import erf
+
+from meanfield.arguments import number, real_array, unit_rows
+from meanfield.dynamics.heads import Attention, check_dim
+from meanfield.dynamics.isotropic import SA, USA, Measure
+from meanfield.geometry import project
+
+Array = NDArray[np.float64]
+
+_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "relu": lambda x: np.maximum(x, 0.0),
+    "gelu": lambda x: 0.5 * x * (1.0 + erf(x / np.sqrt(2.0))),
+    "tanh": np.tanh,
+}
+# layer boundaries within rounding of a time are at it
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class FeedForward:
+    """X(x) = P_x W σ(Ax + b): the perceptron of (2.8), which acts on each token by itself.
+
+    Parameters
+    ----------
+    W : array_like, shape (d, m)
+    A : array_like, shape (m, d)
+    b : array_like, shape (m,), optional
+        Zero if omitted.
+    activation : {'relu', 'gelu', 'tanh'}
+        σ, entry by entry.
+
+    Raises
+    ------
+    ValueError
+        If the matrices do not fit each other or hold a NaN, or there is no such activation.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> drift = FeedForward(W=[[0.0], [1.0]], A=[[2.0, 0.0]])
+    >>> drift.velocity(mf.Particles([[0.0, 1.0]]), at=[[1.0, 0.0], [-1.0, 0.0]])
+    array([[0., 2.],
+           [0., 0.]])
+    """
+
+    W: ArrayLike
+    A: ArrayLike
+    b: ArrayLike | None = None
+    activation: str = "relu"
+
+    name: ClassVar[str] = "FeedForward"
+    beta: ClassVar[float] = 0.0
+    noise: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        outer, inner = real_array("W", self.W, 2), real_array("A", self.A, 2)
+        shift = np.zeros(len(inner)) if self.b is None else real_array("b", self.b, 1)
+        if outer.shape != inner.shape[::-1] or shift.shape != (len(inner),) or len(outer) < 2:
+            raise ValueError(
+                f"W must be (d, m), A (m, d) and b (m,) with d >= 2, got shapes {outer.shape}, "
+                f"{inner.shape} and {shift.shape}"
+            )
+        if self.activation not in _ACTIVATIONS:
+            raise ValueError(
+                f"activation must be one of {list(_ACTIVATIONS)}, got {self.activation!r}"
+            )
+        for name, array in (("W", outer), ("A", inner), ("b", shift)):
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    def __repr__(self) -> str:
+        return f"FeedForward(dim={self.dim}, width={np.shape(self.A)[0]}, {self.activation})"
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension d."""
+        return int(np.shape(self.A)[1])
+
+    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
+        """Tangent vectors X(x), shape (n, d), at unit rows `at`; the measure does not count.
+
+        Raises
+        ------
+        ValueError
+            If the points are not unit rows of the layer's dimension.
+        """
+        points = unit_rows("at", at, self.dim)
+        return project(points, self.output(measure, points))
+
+    def output(self, measure: Measure, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
+        """W σ(Ax + b), shape (n, d), at rows (n, d)."""
+        hidden = _ACTIVATIONS[self.activation](points @ np.asarray(self.A).T + self.b)
+        return np.asarray(hidden @ np.asarray(self.W).T)
+
+
+Layer = SA | USA | Attention | FeedForward
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """One dynamics after another: layer i acts from t = i·step to (i + 1)·step.
+
+    Attention layers give heads that change with depth, as trained models have them. Attention and
+    feed-forward layers by turns are the Lie–Trotter splitting of (2.8): 2N layers of one step are
+    time N·step of (2.8).
+
+    Parameters
+    ----------
+    layers : sequence of SA, USA, Attention or FeedForward
+    step : float
+        > 0, the time that each layer acts.
+
+    Attributes
+    ----------
+    dim : int or None
+    beta : float
+        Of the first attention layer, for the energy that a run monitors; 0 if there is none.
+    depth : float
+        len(layers)·step.
+
+    Raises
+    ------
+    ValueError
+        If there is no layer, one is of another kind or has noise, or dimensions differ.
+
+    Examples
+    --------
+    >>> Layers([SA(1.0), SA(2.0)], step=0.5).depth
+    1.0
+    """
+
+    layers: Sequence[Layer]
+    step: float = 1.0
+
+    name: ClassVar[str] = "Layers"
+    noise: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        layers = tuple(self.layers) if isinstance(self.layers, Sequence) else (self.layers,)
+        if not layers:
+            raise ValueError(f"layers must hold at least one layer, got {self.layers!r}")
+        for layer in layers:
+            if not isinstance(layer, (SA, USA, Attention, FeedForward)) or layer.noise > 0.0:
+                raise ValueError(
+                    f"layers must be SA, USA, Attention or FeedForward without noise, got {layer!r}"
+                )
+        object.__setattr__(self, "layers", layers)
+        object.__setattr__(self, "step", number("step", self.step, above=0))
+        dims = {layer.dim for layer in layers} - {None}
+        if len(dims) > 1:
+            raise ValueError(f"layers must be of one dimension, got {sorted(dims, key=str)}")
+
+    def __repr__(self) -> str:
+        return f"Layers({len(self.layers)} layers, step={self.step}, dim={self.dim})"
+
+    @property
+    def dim(self) -> int | None:
+        """Ambient dimension d, None if any fits."""
+        return next((layer.dim for layer in self.layers if layer.dim is not None), None)
+
+    @property
+    def beta(self) -> float:
+        """β of the first attention layer, 0 if there is none."""
+        return next((x.beta for x in self.layers if not isinstance(x, FeedForward)), 0.0)
+
+    @property
+    def depth(self) -> float:
+        """Time at which the last layer ends."""
+        return len(self.layers) * self.step
+
+    def between(self, start: float, end: float) -> Iterator[tuple[Layer, float]]:
+        """The layers that act from `start` to `end`, and when each ends."""
+        first = int(np.floor(start / self.step + _ROUNDING))
+        for index in range(first, len(self.layers)):
+            until = min((index + 1) * self.step, end)
+            if until > start:
+                yield self.layers[index], until
+            if (index + 1) * self.step >= end * (1.0 - 1e-15):
+                return
+
+    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
+        """Tangent vectors of the first layer, shape (n, d): the field at t = 0.
+
+        Raises
+        ------
+        ValueError
+            If the points are not unit rows of the measure's dimension, or it is not the layers'.
+        """
+        check_dim(self, measure.dim)
+        return self.layers[0].velocity(measure, at)
