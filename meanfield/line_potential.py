@@ -74,9 +74,15 @@ class CircleLine:
 
     def cells(self, angles: Array) -> tuple[NDArray[np.intp], Array]:
         """The cell of each angle, and its place there in [-1, 1]."""
-        scaled = np.mod(angles, _TURN) / self._width
-        cell = np.minimum(scaled.astype(np.intp), self._cells - 1)
-        return cell, 2.0 * (scaled - cell) - 1.0
+        turns = angles / _TURN
+        scaled = turns - np.floor(turns)
+        scaled *= self._cells
+        cell = scaled.astype(np.intp)
+        np.minimum(cell, self._cells - 1, out=cell)
+        scaled -= cell
+        scaled *= 2.0
+        scaled -= 1.0
+        return cell, scaled
 
     def fields(self, charges: Array) -> Array:
         """The tables summed over charges (size,) at the nodes, shape (size, number of tables)."""
@@ -172,6 +178,7 @@ def interpolation(cells: Line, angles: Array) -> sparse.csr_array:
 def chebyshev(place: Array, terms: Array) -> None:
     """Write T_k(place), k = 0 … 15, into the rows of `terms`, shape (16, n)."""
     terms[0], terms[1] = 1.0, place
+    twice = 2.0 * place
     for k in range(2, NODES):
-        np.multiply(2.0 * place, terms[k - 1], out=terms[k])
+        np.multiply(twice, terms[k - 1], out=terms[k])
         terms[k] -= terms[k - 2]

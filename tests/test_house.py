@@ -42,7 +42,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "measures": (*TOP, "panels", "patches", "laws", "labels", "spaces", "token_sums"),
     "collapse": (*TOP, "measures"),
     "clustering": (*TOP, "spaces", "measures"),
-    "tendency": (*TOP, "line_potential", "dynamics", "spaces", "measures"),
+    "tendency": (*TOP, "line_potential", "dynamics", "spaces", "token_sums", "measures"),
     "functionals": (*TOP, "dynamics", "spaces", "measures", "tendency"),
     "characteristics": (*TOP, "history", "labels", "tendency"),
     "sphere_flow": (*TOP, "patches", "history", "laws", "dynamics", "spaces", "tendency"),

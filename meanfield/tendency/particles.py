@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from meanfield.dynamics import SA, USA, Field
 from meanfield.exponential_sums import log_moment
-from meanfield.geometry import project
+from meanfield.geometry import circle_angles, circle_points, project
 from meanfield.measures import Particles
+from meanfield.token_sums import CircleSums, SphereSums
 
 Array = NDArray[np.float64]
 
@@ -24,9 +25,10 @@ class ParticleTendency:
     Parameters
     ----------
     particles : Particles
-        Its `sums` tells how sums over tokens are done.
     dynamics : SA, USA, Attention or FeedForward
         Its noise is not part of the tendency.
+    fast : SphereSums, optional
+        The sums in O(n) for its β on S^2; over all pairs if omitted.
 
     Attributes
     ----------
@@ -36,14 +38,15 @@ class ParticleTendency:
         How sums are done: 'transforms' or 'direct'.
     """
 
-    def __init__(self, particles: Particles, dynamics: Field) -> None:
+    def __init__(
+        self, particles: Particles, dynamics: Field, fast: SphereSums | None = None
+    ) -> None:
         self.dynamics = dynamics
         self.initial_state = particles.points.ravel().copy()
         self._particles = particles
         self._weights, self._shape = particles.weights, particles.points.shape
-        isotropic = isinstance(dynamics, (SA, USA))
-        self._fast = particles.fast_sums(dynamics.beta) if isotropic else None
-        self.sums = "direct" if self._fast is None else "transforms"
+        self._fast = fast
+        self.sums = "direct" if fast is None else "transforms"
         self._dissipation = 0.0
 
     def measure(self, state: Array) -> Particles:
@@ -88,4 +91,57 @@ class ParticleTendency:
 
     def scaled_dissipation(self) -> float:
         """e^{-β} Σ w |X|² (USA), e^{-β} Σ w |X|² G(βx) (SA), at the last state; else Σ w |X|²."""
+        return self._dissipation
+
+
+class CircleTendency:
+    """dθ_i/dt for the angles of tokens on the circle, with sums in O(n).
+
+    Parameters
+    ----------
+    particles : Particles
+        On the circle.
+    dynamics : SA or USA
+        Its noise is not part of the tendency.
+    sums : CircleSums
+        For the β of the dynamics.
+
+    Attributes
+    ----------
+    initial_state : ndarray, shape (n,)
+        The angles.
+    sums : str
+        'transforms'.
+    """
+
+    sums = "transforms"
+
+    def __init__(self, particles: Particles, dynamics: SA | USA, sums: CircleSums) -> None:
+        self.dynamics, self._sums, self._particles = dynamics, sums, particles
+        self.initial_state = circle_angles(particles.points)
+        self._dissipation = 0.0
+
+    def measure(self, state: Array) -> Particles:
+        """The particles at these angles."""
+        given = self._particles
+        return Particles(circle_points(state), given.weights, sums=given.sums)
+
+    def scale(self, state: Array) -> Array:
+        """1 for each angle, what a tolerance is relative to."""
+        return np.ones_like(state)
+
+    def __call__(self, state: Array, out: Array) -> None:
+        """Write d/dt of `state` into `out`."""
+        masses, dynamics = self._particles.weights, self.dynamics
+        potential, slope = self._sums.potential_and_slope(state, masses)
+        if dynamics.normalised:
+            np.divide(slope, potential, out=out)
+            self._dissipation = float(np.dot(masses * slope, out))
+            out *= dynamics.sign
+        else:
+            self._dissipation = float(np.dot(masses * slope, slope) * np.exp(dynamics.beta))
+            np.multiply(slope, dynamics.sign * np.exp(dynamics.beta), out=out)
+
+    def scaled_dissipation(self) -> float:
+        """e^{-β} Σ w |X|² (USA), e^{-β} Σ w |X|² G(βx) (SA), at the last state."""
         return self._dissipation

@@ -44,29 +44,17 @@ class CircleSums:
 
     def log_moment(self, points: Array, masses: Array, at: Array) -> tuple[Array, Array]:
         """log G(βx), shape (m,), and ∇ log G(βx), shape (m, 2), at unit rows `at` (m, 2)."""
-        tangents = _tangents(at)
-        potential, along, across = self._evaluated(points, masses, at, 3)
+        fields = self._line.fields(self._charges(circle_angles(points), masses))
+        potential, along, across = self._series(fields, circle_angles(at))
         mean = (across / potential)[:, None] * at
-        mean += (along / potential)[:, None] * tangents
+        mean += (along / potential)[:, None] * np.column_stack([-at[:, 1], at[:, 0]])
         return np.log(potential) + self.beta, mean
 
-    def pull(
-        self, points: Array, masses: Array, at: Array, *, most_pairs: float = np.inf
-    ) -> tuple[Array, Array]:
-        """log G(βx) and P_x ∇ log G(βx), as `log_moment`; `most_pairs` is not needed here."""
-        del most_pairs
-        potential, along = self._evaluated(points, masses, at, 2)
-        pull = _tangents(at)
-        pull *= (along / potential)[:, None]
-        return np.log(potential) + self.beta, pull
-
-    def _evaluated(self, points: Array, masses: Array, at: Array, tables: int) -> Array:
-        """The first tables of the kernel summed over the tokens, shape (tables, m)."""
-        angles = circle_angles(points)
-        fields = self._line.fields(self._charges(angles, masses))[:, :tables]
-        cells = fields.reshape(self._cells, NODES, tables)
-        series = np.ascontiguousarray(np.einsum("kj,cjf->fkc", LAGRANGE, cells))
-        return self._series(series, angles if at is points else circle_angles(at))
+    def potential_and_slope(self, angles: Array, masses: Array) -> tuple[Array, Array]:
+        """e^{-β} G and e^{-β} <∇G, tangent> at βx for the tokens themselves, shape (n,) each."""
+        fields = self._line.fields(self._charges(angles, masses))[:, :2]
+        potential, slope = self._series(fields, angles)
+        return potential, slope
 
     def _charges(self, angles: Array, masses: Array) -> Array:
         terms, moments = np.empty((NODES, _BLOCK)), np.zeros((NODES, self._cells))
@@ -80,8 +68,10 @@ class CircleSums:
                 moment += np.bincount(cell, term, self._cells)
         return (moments.T @ LAGRANGE).ravel()
 
-    def _series(self, series: Array, angles: Array) -> Array:
-        """Values (tables, m) of Chebyshev series (tables, 16, cells) at angles (m,)."""
+    def _series(self, fields: Array, angles: Array) -> Array:
+        """Values (tables, m) at angles (m,) of the tables at the nodes, shape (size, tables)."""
+        cells = fields.reshape(self._cells, NODES, -1)
+        series = np.ascontiguousarray(np.einsum("kj,cjf->fkc", LAGRANGE, cells))
         values = np.zeros((len(series), len(angles)))
         terms, buffer = np.empty((NODES, _BLOCK)), np.empty(_BLOCK)
         for start in range(0, len(angles), _BLOCK):
@@ -104,7 +94,3 @@ def _kernel(beta: float, targets: Array, sources: Array) -> Array:
     with np.errstate(under="ignore"):
         kernel = np.exp(-2.0 * beta * half * half)
         return np.stack([kernel, -np.sin(apart) * kernel, np.cos(apart) * kernel])
-
-
-def _tangents(points: Array) -> Array:
-    return np.column_stack([-points[:, 1], points[:, 0]])
