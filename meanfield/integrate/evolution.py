@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, number, real_array
-from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.dynamics import AnyDynamics, Dynamics
 from meanfield.integrate.flow_run import FlowRun
 from meanfield.integrate.hand_over import AnyRun, flow_run, handed_over
 from meanfield.integrate.progress import ProgressBar
 from meanfield.integrate.records import COLLAPSES, VARIABLES, Monitors, Stop
-from meanfield.integrate.run import DensityRun, Options, Run
+from meanfield.integrate.run import DensityRun, Options
 from meanfield.integrate.sphere_run import SphereRun
-from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
+from meanfield.integrate.starts import check_start, layer_step, layer_times
+from meanfield.integrate.token_runs import TokenRun, token_run
+from meanfield.measures import AnyMeasure, Density, FlowMap
 from meanfield.solution import RESERVED, Ending, Solution
 
 Array = NDArray[np.float64]
@@ -28,10 +31,13 @@ _MOST_NODES_ON_S2 = 400_000
 
 def evolve(
     measure: AnyMeasure,
-    dynamics: Dynamics,
+    dynamics: AnyDynamics,
     t_end: float,
     save_at: int | ArrayLike | None = None,
     *,
+    method: str = "flow",
+    step: float | None = None,
+    rng: np.random.Generator | None = None,
     rtol: float = 1e-9,
     atol: float = 1e-12,
     tail_tol: float = 1e-8,
@@ -52,12 +58,22 @@ def evolve(
     ----------
     measure : Density, FlowMap or Particles
         The measure at t = 0.
-    dynamics : SA or USA
+    dynamics : SA or USA; for Particles also Attention, FeedForward or Layers, and noise
     t_end : float
         > 0. Times scale like e^{-β} under USA.
     save_at : int or array_like, optional
         That many equal intervals (default 20), or the times themselves, ascending in
         (0, t_end]; t = 0 and t_end are always saved.
+    method : {'flow', 'layers'}
+        For Particles. 'flow' solves the differential equation. 'layers' takes the discrete steps
+        of a Transformer, x ← N(x + step · Σ A V x), N for the normalisation to length 1: t_end
+        must be a whole number of steps, and saves are at the steps nearest to `save_at`.
+    step : float, optional
+        Of 'layers', default the step of `Layers`; or the largest time step under noise, default
+        0.02 over the largest rate of SA or USA.
+    rng : numpy Generator, optional
+        Needed for Particles with noise, dx = X dt + sqrt(2τ) dB: see `integrate.token_runs` for
+        the scheme, of weak order 2. The same seed gives the same bits.
     rtol, atol : float
         Relative and absolute tolerance of a time step, for each coefficient or coordinate. For
         densities `atol` is relative to the L² norm of f up to the coefficient's degree, and
@@ -101,8 +117,11 @@ def evolve(
     >>> sol.status, round(float(sol.dataset.energy[-1]), 10)
     ('finished', 0.716683516)
     """
-    _check_start(measure, dynamics)
     times = _save_times(t_end, save_at)
+    check_start(measure, dynamics, times[-1], method=method, step=step, rng=rng)
+    if method == "layers":
+        step = layer_step(dynamics, step)
+        times = layer_times(times, step)
     if on_unresolved not in ON_UNRESOLVED:
         raise ValueError(f"on_unresolved must be one of {ON_UNRESOLVED}, got {on_unresolved!r}")
     options = Options(
@@ -114,7 +133,7 @@ def evolve(
         cluster_radius=number("cluster_radius", cluster_radius, low=0, high=1e-2),
         monitors=_checked_monitors(monitors),
     )
-    run = _run(measure, dynamics, options)
+    run = _run(measure, dynamics, options, method, step, rng)
     run, ending, message = _drive(run, times, progress, on_unresolved)
     if run.records.hand_over is not None:
         message += f"; a flow map took over at t = {run.records.hand_over[0]:.6g}"
@@ -125,6 +144,10 @@ def evolve(
         "tail_tol": options.tail_tol,
         "t_end": float(times[-1]),
     }
+    if isinstance(run, TokenRun):
+        dataset.attrs |= {"method": method, "sums": run.sums}
+        if run.step is not None:
+            dataset.attrs["step"] = run.step
     return Solution(
         t=dataset.t.values,
         measures=run.records.measures,
@@ -137,12 +160,19 @@ def evolve(
     )
 
 
-def _run(measure: AnyMeasure, dynamics: Dynamics, options: Options) -> AnyRun:
+def _run(
+    measure: AnyMeasure,
+    dynamics: AnyDynamics,
+    options: Options,
+    method: str,
+    step: float | None,
+    rng: np.random.Generator | None,
+) -> AnyRun:
     if isinstance(measure, Density):
-        return DensityRun(measure, dynamics, options)
+        return DensityRun(measure, cast(Dynamics, dynamics), options)
     if isinstance(measure, FlowMap):
-        return flow_run(measure, dynamics, options)
-    return Run(measure, dynamics, options)
+        return flow_run(measure, cast(Dynamics, dynamics), options)
+    return token_run(measure, dynamics, options, method=method, step=step, rng=rng)
 
 
 def _drive(
@@ -189,15 +219,6 @@ def _advance(run: AnyRun, times: Array, bar: ProgressBar) -> None:
     for time in times[times > max(run.t, run.records.last_time)]:
         run.advance(float(time), bar.report)
         run.save()
-
-
-def _check_start(measure: AnyMeasure, dynamics: Dynamics) -> None:
-    if not isinstance(measure, (Density, FlowMap, Particles)):
-        raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")
-    if not isinstance(dynamics, (SA, USA)):
-        raise ValueError(f"dynamics must be SA or USA, got {dynamics!r}")
-    if dynamics.noise > 0.0:
-        raise ValueError(f"noise must be 0 to evolve a measure, got {dynamics.noise:g}")
 
 
 def _save_times(t_end: float, save_at: int | ArrayLike | None) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import AnyDynamics
 from meanfield.measures import AnyMeasure
 from meanfield.solution import SIZE_NAME, Ending
 
@@ -23,6 +23,7 @@ VARIABLES = {
     "energy": "interaction energy E_β(mu), (3.5)",
     "dissipation": "∫|X|² G(βx) dmu for SA, ∫|X|² dmu for USA",
     "work": "± ∫ dissipation dt since t = 0, equal to the energy gained",
+    "speed": "root mean square of |X| over the tokens",
     "mass": "∫ dmu",
     "min_density": "minimum of the density on the grid or at the nodes",
     "tail": "relative L² size of the last tenth of the spectrum; flow map: largest tail of a panel",
@@ -52,7 +53,7 @@ class Stop(Exception):
 class Records:
     """Measures and rows of numbers at the saves of a run."""
 
-    def __init__(self, dynamics: Dynamics, monitors: Monitors) -> None:
+    def __init__(self, dynamics: AnyDynamics, monitors: Monitors) -> None:
         self.measures: list[AnyMeasure] = []
         self._rows: list[dict[str, float]] = []
         self.collapses: list[tuple[float, int, float]] = []

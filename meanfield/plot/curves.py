@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
+from meanfield.dynamics import SA, USA
 from meanfield.harmonics import eigenvalues, scaled_eigenvalues
 from meanfield.measures import Density, FlowMap, LineFlowMap
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
@@ -56,7 +57,7 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     high = limits[1] if limits[1] - high <= reach else high
     margin = 0.14 * (high - low)
     ax.set_ylim(low - margin, high + margin)
-    rising = sol.dynamics.sign > 0
+    rising = values[-1] >= values[0]
     for level, name, top in ((limits[0], "σ", False), (limits[1], "δ", True)):
         ax.axhline(level, color=GREY, linestyle="--", linewidth=0.8)
         hidden = level > high or level < low
@@ -80,6 +81,8 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
 def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     """|dE/dt| = ∫ |X|² G(βx) dmu (SA, (3.6)) or ∫ |X|² dmu (USA, Lemma 3.7) over t.
 
+    For dynamics that have no such identity it is the root mean square of the velocity |X|.
+
     Parameters
     ----------
     sol : Solution
@@ -95,8 +98,9 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     ValueError
         If `sol` is no solution, or `ax` no Axes.
     """
-    ax = _panel(sol, ax, "dissipation |dE/dt|")
-    values = sol.dataset["dissipation"].values
+    has_identity = isinstance(sol.dynamics, (SA, USA))
+    ax = _panel(sol, ax, "dissipation |dE/dt|" if has_identity else "speed, rms of |X|")
+    values = sol.dataset["dissipation" if has_identity else "speed"].values
     _curve(ax, sol, values)
     known = values[np.isfinite(values)]
     if known.max(initial=0.0) > 30.0 * known.min(initial=np.inf) > 0.0:

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from meanfield.arguments import integer
+from meanfield.dynamics import SA, USA
 from meanfield.measures import Density, FlowMap
 from meanfield.plot.curves import check, dissipation, energy, node_count, resolution
 from meanfield.plot.frames import NORMAL, ORANGE, SMALL, colour_bar, new_figure
@@ -73,11 +74,18 @@ def solution(sol: Solution, times: int = 4) -> Figure:
     if third:
         third(sol, axes[2])
     colour = "black" if sol.status in _GOOD else ORANGE
-    name, dynamics = sol.status, sol.dynamics
-    repulsive = ", repulsive" if dynamics.sign < 0 else ""
-    title = f"{dynamics.name}, β = {dynamics.beta:g}{repulsive}: {name} at t = {sol.t[-1]:.4g}"
-    figure.suptitle(title, fontsize=NORMAL + 1, color=colour)
+    figure.suptitle(_title(sol), fontsize=NORMAL + 1, color=colour)
     return figure
+
+
+def _title(sol: Solution) -> str:
+    dynamics = sol.dynamics
+    what = f"{dynamics.name}, β = {dynamics.beta:g}"
+    if isinstance(dynamics, (SA, USA)) and dynamics.sign < 0:
+        what += ", repulsive"
+    if dynamics.noise > 0.0:
+        what += f", τ = {dynamics.noise:g}"
+    return f"{what}: {sol.status} at t = {sol.t[-1]:.4g}"
 
 
 def _third(sol: Solution) -> Callable[[Solution, Axes], Axes] | None:

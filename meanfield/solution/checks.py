@@ -12,6 +12,7 @@ _READ = (
     *("dynamics", "beta", "sign", "noise", "space", "axis", "status", "message", "case"),
     *("flow_law", "flow_scale", "flow_tol", "flow_dim", "flow_axis"),
 )
+_READ_WHERE_PRESENT = ("dynamics_record",)
 
 
 def check_numbers(stored: xr.Dataset) -> None:
@@ -30,7 +31,7 @@ def check_numbers(stored: xr.Dataset) -> None:
 def checksum(stored: xr.Dataset) -> str:
     """SHA-256 of all that is read: a damaged index of a file can turn numbers into zeros."""
     digest = hashlib.sha256()
-    for name in _READ:
+    for name in (*_READ, *(name for name in _READ_WHERE_PRESENT if name in stored.attrs)):
         digest.update(f"{name}: {np.ravel(stored.attrs.get(name, '')).tolist()}\n".encode())
     for name in sorted(map(str, stored.variables)):
         values = np.ascontiguousarray(stored[name].values)

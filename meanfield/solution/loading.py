@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from meanfield.dynamics import SA, USA, Dynamics
-from meanfield.solution import arrays, netcdf
+from meanfield.solution import arrays, moved_by, netcdf
 from meanfield.solution.checks import check_numbers, checksum
 from meanfield.solution.result import FORMAT, FORMAT_VERSION, Ending, Solution
 
@@ -50,19 +48,16 @@ def load(path: str | os.PathLike[str]) -> Solution:
 
 def _from_file(stored: xr.Dataset) -> Solution:
     about = stored.attrs
-    dynamics = _attribute(about, "dynamics", str)
-    kinds: dict[str, type[Dynamics]] = {"SA": SA, "USA": USA}
-    if dynamics not in kinds:
-        raise ValueError(f"dynamics must be one of {list(kinds)}, got {dynamics!r:.80}")
+    dynamics = moved_by.dynamics(stored)
     check_numbers(stored)
     measures, used = arrays.measures(stored)
     solution = Solution(
         t=arrays.array(stored, "t", ("t",)),
         measures=measures,
-        dynamics=kinds[dynamics](*(_attribute(about, p, Real) for p in ("beta", "sign", "noise"))),
+        dynamics=dynamics,
         ending=Ending(_attribute(about, "status", str)),
         message=_attribute(about, "message", str),
-        dataset=stored.drop_vars(used),
+        dataset=stored.drop_vars([*used, *moved_by.names(stored)]),
         case=_attribute(about, "case", str),
         history=arrays.history(stored),
     )

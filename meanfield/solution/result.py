@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import number, real_array, unit_rows
 from meanfield.characteristics import density_on_line
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import AnyDynamics, Dynamics
 from meanfield.history import MomentHistory
 from meanfield.measures import AnyMeasure, LineFlowMap, SphereFlowMap
-from meanfield.solution import arrays, netcdf
+from meanfield.solution import arrays, moved_by, netcdf
 from meanfield.solution.arrays import AnyHistory
 from meanfield.solution.checks import check_numbers, checksum
 from meanfield.sphere_flow import History, transported
@@ -54,7 +54,7 @@ class Solution:
     ----------
     t : ndarray, shape (m,)
     measures : list of Density or of Particles, length m
-    dynamics : SA or USA
+    dynamics : SA, USA, or for tokens Attention, FeedForward or Layers
     ending : Ending
     message : str
         What happened, at which t, with which number, what to try.
@@ -78,7 +78,7 @@ class Solution:
 
     t: Array
     measures: list[AnyMeasure]
-    dynamics: Dynamics
+    dynamics: AnyDynamics
     ending: Ending
     message: str
     dataset: xr.Dataset
@@ -143,14 +143,15 @@ class Solution:
                 f"density needs the moments of a flow map from its law on, at beta <= 100, got a "
                 f"run of {flow} under {self.dynamics}: a Density has `at(points)`"
             )
+        dynamics = cast(Dynamics, self.dynamics)
         points = unit_rows("points", points, flow.dim)
         t = number("t", t, low=0, high=float(self.t[-1]))
         if isinstance(flow, SphereFlowMap):
             moments = cast(History, self.history)
-            return transported(SphereField(self.dynamics), moments, flow.law.pdf, points, t)
+            return transported(SphereField(dynamics), moments, flow.law.pdf, points, t)
         if t == 0.0:
             return np.asarray(flow.line.scale * flow.line.law.pdf(points))
-        field = LineField(self.dynamics, flow.dim)
+        field = LineField(dynamics, flow.dim)
         history = cast(MomentHistory, self.history)
         return density_on_line(flow.line, field, history, points, t)
 
@@ -175,7 +176,7 @@ class Solution:
         netcdf.write(self._to_file(), netcdf.file_path(path))
 
     def _to_file(self) -> xr.Dataset:
-        own = arrays.variables(self.measures, self.history)
+        own = arrays.variables(self.measures, self.history) | moved_by.variables(self.dynamics)
         clash = sorted(own.keys() & {str(name) for name in self.dataset.variables} - {"size"})
         if clash:
             raise ValueError(f"dataset must not have variables {clash}: rename them before saving")
@@ -187,20 +188,16 @@ class Solution:
 
     def _attributes(self) -> dict[str, Any]:
         """What the file says of itself; these names are not the dataset's."""
-        dynamics = self.dynamics
         return {
             "Conventions": "CF-1.11",
-            "title": f"Mean-field self-attention: {dynamics}",
+            "title": f"Mean-field self-attention: {self.dynamics}",
             "references": "arXiv 2312.10794",
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             "status": self.status,
             "message": self.message,
             "case": self.case,
-            "dynamics": dynamics.name,
-            "beta": dynamics.beta,
-            "sign": dynamics.sign,
-            "noise": dynamics.noise,
+            **moved_by.attributes(self.dynamics),
             **arrays.about(self.measures),
             **{f"{name}_version": _version(dist) for name, dist in _DISTRIBUTIONS.items()},
         }

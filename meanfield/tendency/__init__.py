@@ -21,14 +21,24 @@ __all__ = [
     "ParticleTendency",
     "Tendency",
     "tendency",
+    "token_tendency",
 ]
 
 TokenTendency = ParticleTendency | CircleTendency | GramTendency
 Tendency = DensityTendency | FlowTendency | TokenTendency
 
 
-def token_tendency(particles: Particles, dynamics: Field) -> TokenTendency:
+def token_tendency(
+    particles: Particles, dynamics: Field, *, may_span: bool = True
+) -> TokenTendency:
     """The right-hand side for tokens, by the sums that `particles.sums` or their number asks for.
+
+    Parameters
+    ----------
+    particles : Particles
+    dynamics : SA, USA, Attention or FeedForward
+    may_span : bool
+        Whether tokens stay in the span of their starts, so that a Gram matrix can move them.
 
     Raises
     ------
@@ -37,18 +47,20 @@ def token_tendency(particles: Particles, dynamics: Field) -> TokenTendency:
     """
     if isinstance(dynamics, (SA, USA)):
         n, d = particles.points.shape
-        if particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d):
+        gram = particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)
+        if gram and may_span:
             return GramTendency(particles, dynamics)
         fast = particles.fast_sums(dynamics.beta)
         if isinstance(fast, CircleSums):
             return CircleTendency(particles, dynamics, fast)
-        if fast is not None or particles.sums != "transforms":
+        if fast is not None or particles.sums in ("auto", "direct"):
             return ParticleTendency(particles, dynamics, fast)
     elif particles.sums in ("auto", "direct"):
         return ParticleTendency(particles, dynamics)
     raise ValueError(
         f"sums must be 'auto' or 'direct' for {dynamics!r} and {particles!r}, got "
-        f"{particles.sums!r}: transforms are for SA and USA on the circle (beta <= 100) and S^2"
+        f"{particles.sums!r}: transforms are for SA and USA on the circle (beta <= 100) and S^2, "
+        f"the Gram matrix for SA and USA without noise"
     )
 
 

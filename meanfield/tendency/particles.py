@@ -42,12 +42,16 @@ class ParticleTendency:
         self, particles: Particles, dynamics: Field, fast: SphereSums | None = None
     ) -> None:
         self.dynamics = dynamics
-        self.initial_state = particles.points.ravel().copy()
+        self.initial_state = self.state_of(particles.points)
         self._particles = particles
         self._weights, self._shape = particles.weights, particles.points.shape
         self._fast = fast
         self.sums = "direct" if fast is None else "transforms"
         self._dissipation = 0.0
+
+    def state_of(self, points: Array) -> Array:
+        """The state of tokens at these points."""
+        return points.flatten()
 
     def measure(self, state: Array) -> Particles:
         """The particles of a vector, put back on the sphere."""
@@ -118,8 +122,12 @@ class CircleTendency:
 
     def __init__(self, particles: Particles, dynamics: SA | USA, sums: CircleSums) -> None:
         self.dynamics, self._sums, self._particles = dynamics, sums, particles
-        self.initial_state = circle_angles(particles.points)
+        self.initial_state = self.state_of(particles.points)
         self._dissipation = 0.0
+
+    def state_of(self, points: Array) -> Array:
+        """The state of tokens at these points."""
+        return circle_angles(points)
 
     def measure(self, state: Array) -> Particles:
         """The particles at these angles."""

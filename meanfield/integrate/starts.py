@@ -1,0 +1,112 @@
+"""What a run must be given before it starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.arguments import generator, number
+from meanfield.dynamics import SA, USA, AnyDynamics, Attention, FeedForward, Layers
+from meanfield.dynamics.heads import check_dim
+from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
+
+Array = NDArray[np.float64]
+
+METHODS = ("flow", "layers")
+# a time within rounding of a whole number of steps is one
+_ROUNDING = 1e-9
+
+
+def check_start(
+    measure: AnyMeasure,
+    dynamics: AnyDynamics,
+    t_end: float,
+    *,
+    method: str,
+    step: float | None,
+    rng: Any,
+) -> None:
+    """Refuse what can't be run, before any work starts.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument.
+    """
+    if not isinstance(measure, (Density, FlowMap, Particles)):
+        raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {METHODS}, got {method!r}")
+    if step is not None:
+        number("step", step, above=0)
+    if isinstance(measure, Particles):
+        _check_tokens(measure, dynamics, method, step, rng)
+        if isinstance(dynamics, Layers) and t_end > dynamics.depth * (1.0 + _ROUNDING):
+            raise ValueError(
+                f"t_end must be <= {dynamics.depth:g}, the depth of {dynamics!r}, got {t_end:g}"
+            )
+        return
+    if not isinstance(dynamics, (SA, USA)):
+        raise ValueError(f"dynamics must be SA or USA for {measure!r}, got {dynamics!r}")
+    if dynamics.noise > 0.0:
+        raise ValueError(f"noise must be 0 to evolve {measure!r}, got {dynamics.noise:g}")
+    for name, value, plain in ("method", method, "flow"), ("step", step, None), ("rng", rng, None):
+        if value != plain:
+            raise ValueError(f"{name} must be {plain!r} but for Particles, got {value!r}")
+
+
+def _check_tokens(
+    particles: Particles, dynamics: AnyDynamics, method: str, step: float | None, rng: Any
+) -> None:
+    if not isinstance(dynamics, (SA, USA, Attention, FeedForward, Layers)):
+        raise ValueError(
+            f"dynamics must be SA, USA, Attention, FeedForward or Layers, got {dynamics!r}"
+        )
+    check_dim(dynamics, particles.dim)
+    if dynamics.noise > 0.0:
+        if method == "layers":
+            raise ValueError(f"noise must be 0 for method 'layers', got {dynamics.noise:g}")
+        generator("rng, which noise needs,", rng)
+    elif rng is not None:
+        raise ValueError(f"rng must be None without noise, got {rng!r}")
+    elif step is not None and method == "flow":
+        raise ValueError(
+            f"step must be None for the flow without noise, whose steps follow rtol, got {step!r}"
+        )
+
+
+def layer_step(dynamics: AnyDynamics, step: float | None) -> float:
+    """The step of discrete layers.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or it does not fit into that of `Layers`.
+    """
+    if not isinstance(dynamics, Layers):
+        return number("step, which method 'layers' needs,", step, above=0)
+    if step is None:
+        return dynamics.step
+    per_layer = dynamics.step / step
+    if abs(per_layer - round(per_layer)) > _ROUNDING * per_layer or per_layer < 1.0 - _ROUNDING:
+        raise ValueError(
+            f"step must be the step {dynamics.step:g} of the layers or a whole fraction of it, "
+            f"got {step:g}"
+        )
+    return step
+
+
+def layer_times(times: Array, step: float) -> Array:
+    """The whole numbers of steps nearest to the times.
+
+    Raises
+    ------
+    ValueError
+        If the last time is none.
+    """
+    count = times[-1] / step
+    if round(count) < 1 or abs(count - round(count)) > _ROUNDING * count:
+        raise ValueError(f"t_end must be a whole number of steps of {step:g}, got {times[-1]:g}")
+    return np.asarray(np.unique(np.round(times / step)) * step)

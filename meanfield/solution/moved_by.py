@@ -1,0 +1,66 @@
+"""The dynamics of a run as attributes and variables of its file, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from meanfield.dynamics import SA, USA, AnyDynamics, from_record, to_record
+
+# variables that hold the matrices of a dynamics
+_PREFIX = "dynamics_matrix_"
+
+
+def attributes(dynamics: AnyDynamics) -> dict[str, Any]:
+    """What a file says of the dynamics."""
+    about = {"dynamics": dynamics.name, "beta": dynamics.beta, "noise": dynamics.noise}
+    if isinstance(dynamics, (SA, USA)):
+        return about | {"sign": dynamics.sign}
+    return about | {"dynamics_record": json.dumps(to_record(dynamics)[0])}
+
+
+def variables(dynamics: AnyDynamics) -> dict[str, Any]:
+    """The matrices of a dynamics as variables of a dataset; none for SA and USA."""
+    if isinstance(dynamics, (SA, USA)):
+        return {}
+    _, matrices = to_record(dynamics)
+    return {
+        f"{_PREFIX}{i}": (tuple(f"{_PREFIX}{i}_axis_{axis}" for axis in range(m.ndim)), m)
+        for i, m in enumerate(matrices)
+    }
+
+
+def names(stored: xr.Dataset) -> list[str]:
+    """The names of the variables that hold matrices of the dynamics."""
+    return [str(name) for name in stored.variables if str(name).startswith(_PREFIX)]
+
+
+def dynamics(stored: xr.Dataset) -> AnyDynamics:
+    """The dynamics of a file.
+
+    Raises
+    ------
+    ValueError
+        If an attribute is missing, of another type or inconsistent with the matrices.
+    """
+    about: Mapping[Any, Any] = stored.attrs
+    name = about.get("dynamics")
+    if name in ("SA", "USA"):
+        record = {key: about.get(key) for key in ("beta", "sign", "noise")}
+        return from_record({"type": name} | record, [])
+    text = about.get("dynamics_record")
+    if not isinstance(text, str):
+        raise ValueError(f"dynamics must be SA or USA, or have a dynamics_record, got {name!r:.80}")
+    try:
+        record = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"dynamics_record must be JSON, got {text!r:.80}") from error
+    count = len(names(stored))
+    found = [f"{_PREFIX}{i}" for i in range(count)]
+    if not set(found) <= {str(each) for each in stored.variables}:
+        raise ValueError(f"matrices of the dynamics must be {found}, got {names(stored)}")
+    return from_record(record, [np.array(stored[each].values) for each in found])

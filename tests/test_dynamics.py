@@ -1,0 +1,174 @@
+"""Heads, feed-forward layers and layers through depth: fields, shapes, records."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.special import erf
+
+import meanfield as mf
+from meanfield.dynamics import from_record, to_record
+
+
+def tokens(n, dim, seed=0):
+    rng = np.random.default_rng(seed)
+    return mf.Particles(mf.Particles.sample(mf.Uniform(dim), n, rng).points, rng.random(n))
+
+
+def heads(dim, count, rank, seed=1):
+    rng = np.random.default_rng(seed)
+    shapes = (rank, dim), (rank, dim), (dim, dim)
+    return [mf.Head(*(rng.normal(size=s) for s in shapes)) for _ in range(count)]
+
+
+def by_loops(particles, x, beta, given, normalise):
+    """(2.7) as it stands in the paper, token by token."""
+    total = np.zeros_like(x)
+    for head in given:
+        scores = [beta * (head.Q @ x) @ (head.K @ y) for y in particles.points]
+        shares = particles.weights * np.exp(scores)
+        if normalise:
+            shares /= shares.sum()
+        total += sum(s * head.V @ y for s, y in zip(shares, particles.points, strict=True))
+    return total - (total @ x) * x
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize(("dim", "rank"), [(2, 1), (5, 3), (5, 7)])
+def test_attention_is_equation_2_7(dim, rank, normalise):
+    particles, given = tokens(6, dim), heads(dim, 3, rank)
+    field = mf.Attention(0.7, given, normalise=normalise)
+    found = field.velocity(particles, particles.points)
+    for x, velocity in zip(particles.points, found, strict=True):
+        expected = by_loops(particles, x, 0.7, given, normalise)
+        assert np.abs(velocity - expected).max() < 1e-13 * max(1.0, np.abs(expected).max())
+    assert np.abs(found).max() > 0.1
+
+
+@pytest.mark.parametrize("identity", [1.0, np.eye(4)], ids=["number", "matrix"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_attention_of_identities_is_sa_and_usa(identity, sign):
+    particles = tokens(9, 4)
+    head = mf.Head(identity, identity, sign * identity)
+    for kind, normalise in (mf.SA, True), (mf.USA, False):
+        one = kind(1.7, sign).velocity(particles, particles.points)
+        other = mf.Attention(1.7, [head], normalise).velocity(particles, particles.points)
+        assert np.abs(one).max() > 0.01
+        assert np.abs(one - other).max() < 1e-14 * np.exp(1.7)
+
+
+def test_a_number_times_a_matrix_is_that_multiple():
+    rng = np.random.default_rng(4)
+    key = rng.normal(size=(3, 3))
+    assert np.array_equal(mf.Head(2.0, key).bilinear, 2.0 * key.T)
+    assert np.array_equal(mf.Head(key, 0.5).bilinear, 0.5 * key)
+    assert mf.Head(2.0, 3.0).bilinear == 6.0
+    assert mf.Head().dim is None
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "tanh"])
+def test_feed_forward(activation):
+    rng = np.random.default_rng(2)
+    W, A, b = rng.normal(size=(3, 5)), rng.normal(size=(5, 3)), rng.normal(size=5)
+    particles = tokens(4, 3)
+    found = mf.FeedForward(W, A, b, activation).velocity(particles, particles.points)
+    for x, velocity in zip(particles.points, found, strict=True):
+        hidden = A @ x + b
+        if activation == "relu":
+            hidden = np.where(hidden > 0, hidden, 0.0)
+        elif activation == "gelu":
+            hidden = hidden * (1 + erf(hidden / 2**0.5)) / 2
+        else:
+            hidden = (np.exp(2 * hidden) - 1) / (np.exp(2 * hidden) + 1)
+        drift = W @ hidden
+        assert np.abs(velocity - (drift - (drift @ x) * x)).max() < 1e-13
+
+
+def test_layers_follow_one_another():
+    one, two = mf.SA(1.0), mf.SA(2.0)
+    layers = mf.Layers([one, two, one], step=0.5)
+    assert layers.depth == 1.5
+    assert list(layers.between(0.0, 1.5)) == [(one, 0.5), (two, 1.0), (one, 1.5)]
+    assert list(layers.between(0.25, 0.75)) == [(one, 0.5), (two, 0.75)]
+    assert list(layers.between(0.5, 1.0)) == [(two, 1.0)]
+    # boundaries at sums of tenths, which are not exact
+    tenths = mf.Layers([one, two] * 50, step=0.1)
+    seen = [layer for k in range(100) for layer, _ in tenths.between(0.1 * k, 0.1 * (k + 1))]
+    assert seen == [one, two] * 50
+
+
+@pytest.mark.parametrize(
+    "dynamics",
+    [
+        mf.SA(2.0, -1, 0.1),
+        mf.USA(1.0),
+        mf.Attention(0.3, [*heads(4, 2, 3), mf.Head(V=-1.0)], normalise=False, noise=0.2),
+        mf.FeedForward(np.ones((4, 2)), np.eye(2, 4), [0.1, 0.2], "gelu"),
+        mf.Layers([mf.SA(1.0), mf.Attention(1.0, heads(4, 1, 2)), mf.USA(0.5)], step=0.25),
+    ],
+    ids=lambda d: d.name,
+)
+def test_records_give_the_dynamics_back(dynamics):
+    record, matrices = to_record(dynamics)
+    again = from_record(json.loads(json.dumps(record)), matrices)
+    particles = tokens(5, 4)
+    assert (again.name, again.beta, again.noise) == (dynamics.name, dynamics.beta, dynamics.noise)
+    velocity = dynamics.velocity(particles, particles.points)
+    assert np.array_equal(again.velocity(particles, particles.points), velocity)
+    assert np.abs(velocity).max() > 0.0
+    assert json.loads(json.dumps(to_record(again)[0])) == record
+
+
+EYE = np.eye(3)
+BAD = {
+    "Q and K differ in rows": (lambda: mf.Head(np.ones((2, 3)), np.ones((1, 3))), r"Q and K must"),
+    "Q and K differ in d": (lambda: mf.Head(np.ones((2, 3)), np.ones((2, 4))), r"Q and K must"),
+    "V not square": (lambda: mf.Head(V=np.ones((2, 3))), r"V \(d, d\)"),
+    "V of another d": (lambda: mf.Head(EYE, EYE, np.eye(4)), r"V \(d, d\)"),
+    "Q a number, K not square": (lambda: mf.Head(1.0, np.ones((2, 3))), r"Q and K must"),
+    "Q a vector": (lambda: mf.Head(np.ones(3)), r"Q must be a non-empty array with 2 axes"),
+    "K with a NaN": (lambda: mf.Head(EYE, EYE * np.nan), r"K must be finite, got nan"),
+    "V infinite": (lambda: mf.Head(V=np.inf), r"V must be a finite number, got inf"),
+    "d = 1": (lambda: mf.Head(np.ones((1, 1))), r"d >= 2"),
+    "no head": (lambda: mf.Attention(1.0, []), r"heads must be a sequence of at least one Head"),
+    "no Head": (lambda: mf.Attention(1.0, [EYE]), r"heads must be a sequence of at least one Head"),
+    "heads differ": (
+        lambda: mf.Attention(1.0, [mf.Head(EYE), mf.Head(np.eye(4))]),
+        r"heads must be of one dimension, got \[3, 4\]",
+    ),
+    "beta": (lambda: mf.Attention(-1.0, [mf.Head()]), r"beta must be a finite number >= 0"),
+    "noise": (lambda: mf.Attention(1.0, [mf.Head()], noise=-1), r"noise must be a finite number"),
+    "normalise": (lambda: mf.Attention(1.0, [mf.Head()], normalise=1), r"normalise must be True"),
+    "overflow": (
+        lambda: mf.Attention(300.0, [mf.Head(3.0 * EYE)], normalise=False),
+        r"beta \|KᵀQ\| must be <= 700 without normalise, got 900",
+    ),
+    "W, A": (lambda: mf.FeedForward(np.ones((3, 2)), np.ones((3, 2))), r"W must be \(d, m\)"),
+    "b": (lambda: mf.FeedForward(EYE, EYE, np.ones(2)), r"b \(m,\)"),
+    "activation": (lambda: mf.FeedForward(EYE, EYE, activation="sin"), r"activation must be one"),
+    "no layer": (lambda: mf.Layers([]), r"layers must hold at least one layer"),
+    "noisy layer": (lambda: mf.Layers([mf.SA(1.0, noise=0.1)]), r"layers must be SA, USA"),
+    "layers differ": (
+        lambda: mf.Layers(
+            [mf.Attention(1.0, [mf.Head(EYE)]), mf.FeedForward(np.eye(4), np.eye(4))]
+        ),
+        r"layers must be of one dimension",
+    ),
+    "step": (lambda: mf.Layers([mf.SA(1.0)], step=0.0), r"step must be a finite number > 0"),
+    "dims": (
+        lambda: mf.Attention(1.0, [mf.Head(EYE)]).velocity(tokens(3, 4), np.eye(4)),
+        r"must meet a measure of its own dim, got one of dim 4",
+    ),
+    "record": (lambda: from_record({"type": "GPT"}, []), r"record of a dynamics"),
+    "record of a matrix": (
+        lambda: from_record({"type": "FeedForward", "W": {"matrix": 7}}, []),
+        r"record of a dynamics",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case):
+    call, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        call()

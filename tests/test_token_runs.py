@@ -1,0 +1,360 @@
+"""Runs of tokens: published and closed forms, any attention, layers, noise."""
+
+import numpy as np
+import pytest
+from scipy.stats import chi
+
+import meanfield as mf
+
+TIGHT = {"rtol": 1e-12, "atol": 1e-14}
+# the start of the published five-token run, and 2βE/e^β along it
+FIVE = [
+    (0.99806638, 0.06215705),
+    (0.97712061, 0.21268594),
+    (-0.24578194, 0.96932515),
+    (-0.97354734, 0.2284854),
+    (-0.99892629, -0.04632772),
+]
+FIVE_AT = [1, 10, 50, 100, 200, 400]
+FIVE_ENERGIES = [
+    *(0.379763057930, 0.520323722601, 0.520351254946),
+    *(0.520398763668, 0.520601743896, 1.000000000000),
+]
+
+
+def five(sums="auto"):
+    points = np.array(FIVE)
+    return mf.Particles(points / np.linalg.norm(points, axis=1, keepdims=True), sums=sums)
+
+
+def share(solution):
+    """2βE/e^β at the saves after the first."""
+    beta = solution.dynamics.beta
+    return solution.dataset.energy.values[1:] * 2 * beta / np.exp(beta)
+
+
+def some(n, dim, seed=0, **kind):
+    return mf.Particles.sample(mf.Uniform(dim), n, np.random.default_rng(seed), **kind)
+
+
+@pytest.mark.parametrize("sums", ["direct", "transforms"])
+def test_published_run_of_five_tokens(sums):
+    solution = mf.evolve(five(sums), mf.SA(4.0), 400.0, FIVE_AT)
+    assert np.abs(share(solution) - FIVE_ENERGIES).max() < 1e-9
+    assert solution.dataset.attrs["sums"] == sums
+
+
+def test_euler_steps_of_five_tokens_are_far_from_the_flow():
+    """The usual script, x ← N(x + 0.1 Σ A x), is off by 2e-3 at t = 1, and ends in the same place."""
+    layers = mf.evolve(five(), mf.SA(4.0), 400.0, FIVE_AT, method="layers", step=0.1)
+    off = np.abs(share(layers) - FIVE_ENERGIES)
+    assert 1e-3 < off[0] < 3e-3
+    assert off[-1] < 1e-9
+    assert int(layers.dataset.steps[-1]) == 4000
+    assert layers.dataset.attrs["step"] == 0.1
+
+
+@pytest.mark.parametrize("n", [2, 7, 64])
+@pytest.mark.parametrize("dynamics", [mf.SA(0.0), mf.SA(2.0), mf.USA(1.5)], ids=str)
+@pytest.mark.parametrize("sums", ["direct", "gram"])
+def test_theorem_6_8(n, dynamics, sums):
+    """Orthogonal tokens keep one inner product, (6.9) and (6.10)."""
+    tokens = mf.Particles(np.eye(max(n, 3))[:n], sums=sums)
+    solution = mf.evolve(tokens, dynamics, 2.0, 4, **TIGHT)
+    for t, measure in zip(solution.t, solution.measures, strict=True):
+        gram = measure.points @ measure.points.T
+        apart = gram[~np.eye(n, dtype=bool)]
+        assert np.abs(apart - mf.theory.orthogonal_tokens(dynamics, n, t)).max() < 1e-10
+    assert apart.min() > 0.3
+
+
+@pytest.mark.parametrize(
+    "dynamics", [mf.SA(3.0), mf.USA(2.0), mf.SA(3.0, -1), mf.USA(2.0, -1), mf.SA(0.0)], ids=str
+)
+def test_gram_matrix_moves_points(dynamics):
+    """Also where tokens coincide, are dependent, or have unequal weights."""
+    points = some(9, 40, seed=3).points.copy()
+    points[3] = points[4]
+    points[5] = points[6] + points[7]
+    points[5] /= np.linalg.norm(points[5])
+    weights = np.arange(1.0, 10.0)
+    runs = [
+        mf.evolve(mf.Particles(points, weights, sums=sums), dynamics, 1.5, 3, **TIGHT)
+        for sums in ("direct", "gram")
+    ]
+    for one, other in zip(runs[0].measures, runs[1].measures, strict=True):
+        assert np.abs(one.points - other.points).max() < 1e-10
+    for name in "energy", "dissipation", "work":
+        one, other = (run.dataset[name].values for run in runs)
+        assert np.abs(one - other).max() < 1e-9 * np.abs(one).max()
+    assert np.abs(runs[0].final.points - points).max() > 0.1
+
+
+@pytest.mark.parametrize("sums", ["direct", "transforms"])
+@pytest.mark.parametrize("dim", [2, 3])
+def test_transforms_move_the_same_tokens(dim, sums):
+    law = mf.VonMisesFisher(np.eye(dim)[0], 2.0)
+    points = law.sample(60, np.random.default_rng(1))
+    plain = mf.evolve(mf.Particles(points, sums="direct"), mf.USA(3.0), 0.4, 2, **TIGHT)
+    other = mf.evolve(mf.Particles(points, sums=sums), mf.USA(3.0), 0.4, 2, **TIGHT)
+    assert np.abs(plain.final.points - other.final.points).max() < 1e-10
+    gained = float(other.dataset.energy[-1] - other.dataset.energy[0])
+    assert gained > 0.1
+    assert abs(gained - float(other.dataset.work[-1])) < 1e-11 * gained
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "rate"), [(mf.SA(1.0), 1.0), (mf.SA(6.0), 1.0), (mf.USA(1.0), np.e)], ids=str
+)
+def test_lemma_6_4_in_a_hemisphere(dynamics, rate):
+    """Tokens in an open hemisphere end in one point, at least as fast as (6.8); near it at rate 1."""
+    rng = np.random.default_rng(2)
+    points = rng.normal(size=(12, 4))
+    points[:, 0] = np.abs(points[:, 0]) + 0.1
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    times = np.linspace(0.0, 30.0, 61)[1:] / rate
+    solution = mf.evolve(mf.Particles(points), dynamics, times[-1], times[:-1], **TIGHT)
+    limit = solution.final.mean() / np.linalg.norm(solution.final.mean())
+    # 1 - α = |x - x*|²/2 of the farthest token
+    gap = [0.5 * np.max(np.sum((m.points - limit) ** 2, axis=1)) for m in solution.measures]
+    near = np.array(gap) < 1e-3
+    assert near.sum() > 5
+    first, seen = int(np.argmax(near)), np.array(gap) > 1e-20
+    bound = gap[first] * np.exp(
+        -(solution.t - solution.t[first]) / (2 * 12 * np.exp(2 * dynamics.beta))
+    )
+    assert np.all(np.array(gap)[first:] <= bound[first:] * (1 + 1e-12))
+    late = near & seen
+    slope = np.polyfit(solution.t[late][3:], np.log(np.array(gap)[late][3:]), 1)[0]
+    assert abs(slope + 2 * rate) < 0.01 * rate
+
+
+def attention(dim, seed=0):
+    rng = np.random.default_rng(seed)
+    shapes = (3, dim), (3, dim), (dim, dim)
+    heads = [mf.Head(*(rng.normal(size=s) for s in shapes)) for _ in range(2)]
+    return mf.Attention(0.5, heads), mf.FeedForward(
+        rng.normal(size=(dim, 6)) / 2, rng.normal(size=(6, dim)), rng.normal(size=6), "gelu"
+    )
+
+
+def errors(steps, run, reference):
+    return np.array([np.abs(run(step) - reference).max() for step in steps])
+
+
+def test_layers_are_euler_steps():
+    """x ← N(x + h V A x) is the flow to first order in h."""
+    tokens, (field, _) = some(8, 5), attention(5)
+    exact = mf.evolve(tokens, field, 1.0, 1, **TIGHT).final.points
+    off = errors(
+        [0.02, 0.01, 0.005],
+        lambda h: mf.evolve(tokens, field, 1.0, 1, method="layers", step=h).final.points,
+        exact,
+    )
+    assert np.all(np.abs(np.log2(off[:-1] / off[1:]) - 1.0) < 0.1)
+    assert off[0] > 1e-3
+
+
+def test_lie_trotter_splitting_is_of_first_order():
+    """Attention and feed-forward by turns tend to the flow of their sum, (2.8)."""
+    tokens, (field, perceptron) = some(8, 5), attention(5)
+
+    def split(h, which):
+        layers = mf.Layers(which * round(1.0 / h), step=h)
+        return mf.evolve(tokens, layers, layers.depth, 1, **TIGHT).final.points
+
+    there, back = (
+        (lambda h: split(h, [field, perceptron])),
+        (lambda h: split(h, [perceptron, field])),
+    )
+    gaps = np.array([np.abs(there(h) - back(h)).max() for h in (0.05, 0.025, 0.0125)])
+    assert np.all(np.abs(np.log2(gaps[:-1] / gaps[1:]) - 1.0) < 0.1)
+    # extrapolated limits of both orders are one
+    limits = [2 * run(0.0125) - run(0.025) for run in (there, back)]
+    assert np.abs(limits[0] - limits[1]).max() < 0.05 * gaps[-1]
+
+
+def test_layers_hand_over_where_they_should():
+    """Three layers in one run are three runs, saved in between or not."""
+    tokens, (field, perceptron) = some(6, 5), attention(5)
+    layers = mf.Layers([field, perceptron, mf.SA(2.0)], step=0.3)
+    whole = mf.evolve(tokens, layers, layers.depth, [0.1, 0.3, 0.45, 0.6], **TIGHT)
+    state = tokens
+    for layer in layers.layers:
+        state = mf.evolve(state, layer, 0.3, 1, **TIGHT).final
+    assert np.abs(whole.final.points - state.points).max() < 1e-10
+    half = mf.evolve(tokens, layers, 0.45, 1, **TIGHT).final.points
+    assert np.abs(whole.measures[3].points - half).max() < 1e-10
+    discrete = mf.evolve(tokens, layers, layers.depth, 1, method="layers")
+    points = tokens.points
+    for layer in layers.layers:
+        points = points + 0.3 * layer.output(mf.Particles(points), points)
+        points /= np.linalg.norm(points, axis=1, keepdims=True)
+    assert np.abs(discrete.final.points - points).max() < 1e-14
+    assert discrete.dataset.steps.values.tolist() == [0, 3]
+
+
+# ---------------------------------------------------------------- noise
+
+
+@pytest.mark.parametrize("dim", [2, 3, 5, 10])
+@pytest.mark.parametrize("degree", [1, 2, 3])
+def test_brownian_step_has_the_generator_to_third_order(dim, degree):
+    """E P_k(cos r) over the lengths r that a step takes, against e^{-k(k+d-2)s/2}."""
+
+    def off(s):
+        deviation = np.sqrt(s / (1 + (dim - 2) * s / 6))
+        nodes, weights = np.polynomial.legendre.leggauss(200)
+        radii = 10.0 * (nodes + 1.0) + 1e-300
+        density = chi(dim - 1).pdf(radii) * 10.0 * weights
+        cosines = np.cos(deviation * radii)
+        zonal = {
+            1: cosines,
+            2: (dim * cosines**2 - 1) / (dim - 1),
+            3: ((dim + 2) * cosines**3 - 3 * cosines) / (dim - 1),
+        }[degree]
+        return density @ zonal - np.exp(-0.5 * degree * (degree + dim - 2) * s)
+
+    small = 0.2 / (degree * (degree + dim - 2))
+    one, other = off(small), off(0.5 * small)
+    if dim == 2:
+        assert abs(one) < 1e-14
+    else:
+        assert abs(one) > 1e-8
+        assert abs(np.log2(one / other) - 3.0) < 0.1
+
+
+@pytest.mark.parametrize("dim", [2, 3, 8])
+def test_noise_alone_is_brownian_motion(dim):
+    """E P_k(<x_t, x_0>) = e^{-k(k+d-2)τt}, in few large steps, within four standard errors."""
+    n, noise = 40_000, 0.3
+    start = mf.Particles(np.tile(np.eye(dim)[0], (n, 1)))
+    still = mf.Attention(0.0, [mf.Head(V=0.0)], noise=noise)
+    t_end = 1.0 / ((dim - 1) * noise)
+    rng = np.random.default_rng(4)
+    final = mf.evolve(start, still, t_end, 1, step=t_end / 8, rng=rng).final.points[:, 0]
+    for values, rate in (
+        (final, dim - 1),
+        ((dim * final**2 - 1) / (dim - 1), 2 * dim),
+    ):
+        error = values.std() / np.sqrt(n)
+        assert abs(values.mean() - np.exp(-rate * noise * t_end)) < 4 * error
+        assert error < 0.01
+
+
+def kuramoto(t_end, noise, r0):
+    """|∫ e^{iθ} dmu| of noisy Kuramoto (β = 0, d = 2) in the limit, by Fourier modes."""
+    from scipy.integrate import solve_ivp
+
+    k = np.arange(1, 41)
+
+    def rate(_, c):
+        before, after = np.append(1.0, c[:-1]), np.append(c[1:], 0.0)
+        return 0.5 * k * c[0] * (before - after) - noise * k**2 * c
+
+    start = np.zeros(40)
+    start[0] = r0
+    return solve_ivp(rate, (0, t_end), start, rtol=1e-10, atol=1e-12).y[0, -1]
+
+
+def test_noisy_tokens_are_near_the_limit():
+    """Weak order 2: with 10⁶ tokens a step of 1 is off by some 1e-2, one of 1/2 by a quarter."""
+    law, rng = mf.FourierSeries(cos=[1.0]), np.random.default_rng(7)
+    # equal masses in place of random draws, so that the start adds no error
+    n = 10**6
+    grid = np.linspace(0, 2 * np.pi, 4097)
+    mass = (grid + np.sin(grid)) / (2 * np.pi)
+    angles = np.interp((np.arange(n) + 0.5) / n, mass, grid)
+    tokens = mf.Particles(mf.geometry.circle_points(angles))
+    assert abs(float(law.pdf(np.array([[1.0, 0.0]]))[0]) - 2.0) < 1e-12
+    exact = kuramoto(2.0, 0.1, 0.5)
+    off = []
+    for step in 1.0, 0.5:
+        run = mf.evolve(tokens, mf.SA(0.0, noise=0.1), 2.0, 1, step=step, rng=rng)
+        off.append(np.linalg.norm(run.final.mean()) - exact)
+    print(off)
+    assert abs(off[0]) > 5e-3
+    assert abs(np.log2(abs(off[0] / off[1])) - 2.0) < 0.25
+
+
+def test_same_seed_same_bits():
+    tokens, noisy = some(50, 3), mf.SA(1.0, noise=0.2)
+    runs = [
+        mf.evolve(tokens, noisy, 0.3, 3, rng=np.random.default_rng(seed)).final.points
+        for seed in (5, 5, 6)
+    ]
+    assert np.array_equal(runs[0], runs[1])
+    assert np.abs(runs[0] - runs[2]).max() > 0.01
+
+
+def test_a_run_is_kept_with_its_matrices(tmp_path):
+    field, perceptron = attention(5)
+    layers = mf.Layers([field, perceptron], step=0.5)
+    solution = mf.evolve(some(6, 5), layers, 1.0, 4)
+    solution.save(tmp_path / "run.nc")
+    again = mf.load(tmp_path / "run.nc")
+    assert np.array_equal(again.final.points, solution.final.points)
+    assert repr(again.dynamics) == repr(layers)
+    one, other = (d.layers[0].heads[1].Q for d in (again.dynamics, layers))
+    assert np.array_equal(one, other)
+    assert set(again.dataset) == set(solution.dataset)
+    assert again.dataset.attrs["sums"] == "direct"
+
+
+# ---------------------------------------------------------------- bad input
+
+TOKENS, DENSITY = some(4, 3), mf.Density(mf.Sphere(7), mf.Uniform(3))
+FIELD = mf.Attention(1.0, [mf.Head(np.eye(3))])
+RNG = np.random.default_rng(0)
+BAD = {
+    "no dynamics": ((TOKENS, "SA"), {}, "dynamics must be SA, USA, Attention"),
+    "attention on a density": ((DENSITY, FIELD), {}, "dynamics must be SA or USA for Density"),
+    "noise on a density": ((DENSITY, mf.SA(1.0, noise=0.1)), {}, "noise must be 0 to evolve"),
+    "layers of a density": ((DENSITY, mf.SA(1.0)), {"method": "layers"}, "method must be 'flow'"),
+    "step of a density": ((DENSITY, mf.SA(1.0)), {"step": 0.1}, "step must be None but for"),
+    "rng of a density": ((DENSITY, mf.SA(1.0)), {"rng": RNG}, "rng must be None but for"),
+    "method": ((TOKENS, mf.SA(1.0)), {"method": "euler"}, "method must be one of"),
+    "step < 0": ((TOKENS, mf.SA(1.0)), {"step": -1.0}, "step must be a finite number > 0"),
+    "step of a flow": ((TOKENS, mf.SA(1.0)), {"step": 0.1}, "step must be None for the flow"),
+    "noise without rng": ((TOKENS, mf.SA(1.0, noise=0.1)), {}, "rng, which noise needs, must be"),
+    "rng a seed": ((TOKENS, mf.SA(1.0, noise=0.1)), {"rng": 3}, "rng, which noise needs, must be"),
+    "rng without noise": ((TOKENS, mf.SA(1.0)), {"rng": RNG}, "rng must be None without noise"),
+    "noise in layers": (
+        (TOKENS, mf.SA(1.0, noise=0.1)),
+        {"method": "layers", "step": 0.1},
+        "noise must be 0 for method 'layers'",
+    ),
+    "step of attention": (
+        (TOKENS, mf.Attention(1.0, [mf.Head()], noise=0.1)),
+        {"rng": RNG},
+        "step must be given for Attention",
+    ),
+    "layers without step": ((TOKENS, FIELD), {"method": "layers"}, "step, which method 'layers'"),
+    "no whole steps": (
+        (TOKENS, FIELD),
+        {"method": "layers", "step": 0.3},
+        "t_end must be a whole number of steps of 0.3, got 1",
+    ),
+    "no part of a layer": (
+        (TOKENS, mf.Layers([FIELD, FIELD], step=0.5)),
+        {"method": "layers", "step": 0.2},
+        "step must be the step 0.5 of the layers or a whole fraction",
+    ),
+    "beyond the last layer": (
+        (TOKENS, mf.Layers([FIELD], step=0.5)),
+        {},
+        "t_end must be <= 0.5, the depth of",
+    ),
+    "another dim": (
+        (some(4, 5), FIELD),
+        {},
+        "must meet a measure of its own dim, got one of dim 5",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case):
+    given, options, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        mf.evolve(*given, 1.0, **options)

@@ -1,0 +1,159 @@
+"""Sums over tokens in O(n) against sums over all pairs."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import meanfield as mf
+from meanfield.exponential_sums import log_moment
+from meanfield.geometry import project
+from meanfield.tendency import tendency
+from meanfield.token_sums import CircleSums, SphereSums, token_sums
+
+BETAS = [0.0, 0.1, 1.0, 9.0, 25.0, 100.0]
+SUMS = {2: CircleSums, 3: SphereSums}
+
+
+def cloud(dim, kind, n=2000, seed=0):
+    """Tokens with some at the poles, some at one place, and masses over three decades."""
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(n, dim))
+    if kind == "bump":
+        points[:, 0] += 3.0
+    if kind == "clusters":
+        near = np.eye(dim)[rng.integers(0, dim, size=n)] + 1e-3 * points
+        points = np.where(rng.random((n, 1)) < 0.9, near, points)
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    points[0], points[1], points[2] = np.eye(dim)[-1], -np.eye(dim)[-1], np.eye(dim)[-1]
+    points[3] = points[4]
+    masses = 10.0 ** rng.uniform(-3, 0, size=n)
+    return points, masses / masses.sum()
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("kind", ["uniform", "bump", "clusters"])
+@pytest.mark.parametrize("dim", SUMS)
+def test_fast_sums_are_direct_sums(dim, kind, beta):
+    """1e-12 of log G and of the velocity, at the tokens and at points among them."""
+    points, masses = cloud(dim, kind)
+    sums = SUMS[dim](beta)
+    others = cloud(dim, "uniform", n=50, seed=1)[0]
+    for at in points, others:
+        log_g, mean = log_moment(points, masses, beta * at)
+        fast_g, fast_mean = sums.log_moment(points, masses, at)
+        assert np.abs(fast_g - log_g).max() < 1e-12
+        assert np.abs(fast_mean - mean).max() < 1e-12
+
+
+@pytest.mark.parametrize("beta", [25.0, 100.0])
+@pytest.mark.parametrize("dim", SUMS)
+def test_relative_accuracy_far_from_all_tokens(dim, beta):
+    """At the antipode of a bump G is e^{-2β} of its maximum, e^{-200} here, and SA divides by it."""
+    rng = np.random.default_rng(5)
+    axis = np.eye(dim)[0]
+    particles = mf.Particles.sample(mf.VonMisesFisher(axis, 300.0), 3000, rng)
+    at = mf.VonMisesFisher(-axis, 200.0).sample(300, rng)
+    exact = mf.Particles(particles.points, sums="direct")
+    for dynamics in mf.SA(beta), mf.USA(beta):
+        slow, fast = dynamics.velocity(exact, at), dynamics.velocity(particles, at)
+        size = np.linalg.norm(slow, axis=1)
+        assert np.all(size > 0.0)
+        assert np.all(np.linalg.norm(fast - slow, axis=1) < 1e-11 * size)
+    assert particles.fast_sums(beta, len(at)) is not None
+
+
+@pytest.mark.parametrize("dim", SUMS)
+@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
+@pytest.mark.parametrize("beta", BETAS)
+def test_right_hand_sides_agree(dim, kind, beta):
+    points, masses = cloud(dim, "bump", n=900)
+    rates = []
+    for way in "direct", "transforms":
+        particles = mf.Particles(points, masses, sums=way)
+        rate = tendency(particles, kind(beta, -1))
+        assert rate.sums == way
+        out = np.empty_like(rate.initial_state)
+        rate(rate.initial_state, out)
+        if len(out) == len(points):
+            tangents = np.column_stack([-points[:, 1], points[:, 0]])
+            out = (out[:, None] * tangents).ravel()
+        rates.append((out.reshape(points.shape), rate.scaled_dissipation()))
+    (slow, loss), (fast, fast_loss) = rates
+    assert np.abs(fast - slow).max() < 1e-12 * np.abs(slow).max()
+    assert abs(fast_loss - loss) < 1e-12 * loss
+    assert loss > 0.0
+
+
+@pytest.mark.parametrize("dim", SUMS)
+def test_few_terms_first_where_g_is_smallest(dim):
+    """With a limit on terms, what is left of the small ones keeps nine digits here."""
+    points, masses = cloud(dim, "bump", n=3000)
+    beta = 25.0
+    exact = project(points, log_moment(points, masses, beta * points)[1])
+    if dim == 3:
+        _, pull = SphereSums(beta).pull(points, masses, points, most_pairs=30_000)
+        assert np.abs(pull - exact).max() < 1e-9
+        _, pull = SphereSums(beta).pull(points, masses, points)
+        assert np.abs(pull - exact).max() < 1e-12
+    else:
+        _, slope = CircleSums(beta).potential_and_slope(mf.geometry.circle_angles(points), masses)
+        assert np.abs(slope).max() > 0.01
+
+
+@given(seed=st.integers(0, 2**32 - 1), beta=st.sampled_from(BETAS), dim=st.sampled_from([2, 3]))
+def test_rotation_and_permutation(seed, beta, dim):
+    points, masses = cloud(dim, "bump", n=200, seed=seed)
+    rng = np.random.default_rng(seed)
+    turn = np.linalg.qr(rng.normal(size=(dim, dim)))[0]
+    order = rng.permutation(len(points))
+    dynamics = mf.SA(beta)
+
+    def velocity(x, w):
+        return dynamics.velocity(mf.Particles(x, w, sums="transforms"), x)
+
+    plain = velocity(points, masses)
+    assert np.abs(velocity(points @ turn.T, masses) - plain @ turn.T).max() < 1e-12
+    assert np.abs(velocity(points[order], masses[order]) - plain[order]).max() < 1e-12
+
+
+def test_what_is_chosen():
+    rng = np.random.default_rng(0)
+    uniform = {dim: mf.Uniform(dim) for dim in (2, 3, 4, 64)}
+
+    def chosen(dim, n, way="auto", dynamics=None):
+        particles = mf.Particles.sample(uniform[dim], n, rng, sums=way)
+        return tendency(particles, dynamics or mf.SA(1.0)).sums
+
+    assert chosen(2, 100) == chosen(3, 100) == chosen(4, 1000) == "direct"
+    assert chosen(2, 1000) == chosen(3, 1000) == "transforms"
+    assert chosen(2, 10, "transforms") == chosen(3, 10, "transforms") == "transforms"
+    assert chosen(2, 1000, "direct") == "direct"
+    assert chosen(64, 16) == "gram"
+    assert chosen(64, 17) == "direct"
+    assert chosen(4, 9, "gram") == "gram"
+    # no cells on the circle beyond β = 100, no transforms but for e^{β<x,y>}
+    assert chosen(2, 1000, dynamics=mf.SA(101.0)) == "direct"
+    assert chosen(3, 1000, dynamics=mf.SA(101.0)) == "transforms"
+    assert chosen(2, 1000, dynamics=mf.Attention(1.0, [mf.Head()])) == "direct"
+    assert token_sums(1e5, 3) is None
+
+
+@pytest.mark.parametrize(
+    ("dim", "way", "dynamics"),
+    [
+        (2, "transforms", mf.SA(101.0)),
+        (4, "transforms", mf.SA(1.0)),
+        (3, "transforms", mf.Attention(1.0, [mf.Head()])),
+        (3, "gram", mf.Attention(1.0, [mf.Head()])),
+    ],
+)
+def test_sums_that_can_not_be_done(dim, way, dynamics):
+    particles = mf.Particles(np.eye(dim), sums=way)
+    with pytest.raises(ValueError, match=f"sums must be .*got '{way}'"):
+        tendency(particles, dynamics)
+
+
+def test_no_such_sums():
+    with pytest.raises(ValueError, match="sums must be one of .* got 'fast'"):
+        mf.Particles(np.eye(2), sums="fast")
