@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 Masses = Callable[[Array], Array]
 
 NODES = 16
-_GAUSS, _GAUSS_WEIGHTS = legendre.leggauss(NODES)
+_GAUSS, GAUSS_WEIGHTS = legendre.leggauss(NODES)
 _TO_LEGENDRE = np.linalg.inv(legendre.legvander(_GAUSS, NODES - 1))
 # values at the nodes of the two halves from values at the nodes of the whole
 _TO_HALVES = np.concatenate(
@@ -32,12 +32,17 @@ def nodes(edges: Array) -> Array:
 
 def weights(edges: Array) -> Array:
     """Weights of the labels' Lebesgue measure at the nodes, shape (P, 16)."""
-    return np.asarray(0.5 * (edges[:, 1] - edges[:, 0])[:, None] * _GAUSS_WEIGHTS)
+    return np.asarray(0.5 * (edges[:, 1] - edges[:, 0])[:, None] * GAUSS_WEIGHTS)
 
 
 def tails(values: Array) -> Array:
     """Largest of the last three Legendre coefficients on each panel, shape (P,)."""
     return np.asarray(np.abs(values @ _TO_LEGENDRE[-_LAST:].T).max(axis=1))
+
+
+def expansions(values: Array) -> Array:
+    """Legendre coefficients (P, 16) on each panel, of values at its nodes."""
+    return np.asarray(values @ _TO_LEGENDRE.T)
 
 
 def halves(edges: Array) -> Array:

@@ -74,6 +74,7 @@ class SphereAt:
 
     Attributes
     ----------
+    lmax, kmax : int
     degrees, orders : ndarray of int, shape (n_coefficients,)
 
     Raises
@@ -90,7 +91,7 @@ class SphereAt:
     """
 
     def __init__(self, lmax: int) -> None:
-        self.lmax = integer("lmax", lmax, low=1, high=2047)
+        self.lmax = self.kmax = integer("lmax", lmax, low=1, high=2047)
         size = self.lmax + 1
         self.orders = np.repeat(np.arange(size), size - np.arange(size))
         self.degrees = np.concatenate([np.arange(m, size) for m in range(size)])

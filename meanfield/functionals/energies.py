@@ -1,4 +1,4 @@
-"""Numbers of one instant: energy and dissipation of a measure."""
+"""Energy and dissipation of a measure."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def energy(measure: AnyMeasure, beta: float, *, scaled: bool = False) -> float:
         return 0.5 * float(np.sum(measure.mean() ** 2))
     if isinstance(measure, LineFlowMap):
         rate = FlowTendency(measure, SA(beta))
-        return _unscaled("energy", rate.scaled_energy(rate.initial_state), beta, scaled)
+        return unscaled("energy", rate.scaled_energy(rate.initial_state), beta, scaled)
     if isinstance(measure, Density):
         power = measure.power
         double_integral = float(scaled_eigenvalues(beta, measure.dim, len(power) - 1) @ power)
     else:
         log_g, _ = measure.log_moment(beta * measure.points)
         double_integral = float(measure.weights @ np.exp(log_g - beta))
-    return _unscaled("energy", double_integral / (2.0 * beta), beta, scaled)
+    return unscaled("energy", double_integral / (2.0 * beta), beta, scaled)
 
 
 def dissipation(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False) -> float:
@@ -82,10 +82,10 @@ def dissipation(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False
     0.0
     """
     if isinstance(measure, SphereFlowMap):
-        return _unscaled("dissipation", _on_sphere(measure, dynamics), dynamics.beta, scaled)
+        return unscaled("dissipation", _on_sphere(measure, dynamics), dynamics.beta, scaled)
     rate = tendency(measure, dynamics)
     rate(rate.initial_state, np.empty_like(rate.initial_state))
-    return _unscaled("dissipation", rate.scaled_dissipation(), dynamics.beta, scaled)
+    return unscaled("dissipation", rate.scaled_dissipation(), dynamics.beta, scaled)
 
 
 def _on_sphere(measure: SphereFlowMap, dynamics: Dynamics) -> float:
@@ -96,10 +96,12 @@ def _on_sphere(measure: SphereFlowMap, dynamics: Dynamics) -> float:
     return field.dissipation(moments, *sources, velocity) * float(np.exp(-dynamics.beta))
 
 
-def _unscaled(name: str, value: float, beta: float, scaled: bool) -> float:
+def unscaled(name: str, value: float, beta: float, scaled: bool, *, power: float = 1.0) -> float:
+    """A value that was computed as e^{-power β} times what it is, or as it was if it shall be."""
     if scaled:
         return value
-    if value > 0.0 and np.log(value) + beta > 709.0:
+    if value > 0.0 and np.log(value) + power * beta > 709.0:
         raise ValueError(f"beta = {beta:g} makes the {name} overflow: ask for it with scaled=True")
-    # e^β in two factors, since it may overflow where the product does not
-    return value * float(np.exp(beta / 2)) * float(np.exp(beta / 2))
+    # the exponential in two factors, since it may overflow where the product does not
+    half = float(np.exp(0.5 * power * beta)) if value > 0.0 else 1.0
+    return value * half * half

@@ -1,0 +1,205 @@
+"""Moments of any measure, degree by degree, in one basis of harmonics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.geometry import circle_angles, circle_points
+from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
+from meanfield.measures.flow.line import FREE
+from meanfield.spaces import Zonal
+from meanfield.spaces.circle_at import CircleAt
+from meanfield.spaces.sphere_at import Places, SphereAt
+from meanfield.spaces.zonal_at import ZonalAt
+
+Array = NDArray[np.float64]
+Coefficients = NDArray[Any]
+Basis = CircleAt | SphereAt | ZonalAt
+
+# axes, points and density coefficients that differ by rounding only
+_ROUNDING = 1e-14
+# an atom this near a pole is there; elsewhere it stands for a latitude
+_POLE = 1e-6
+# a panel of 16 Gauss nodes resolves e^{ikθ} up to k = 8/length, with a margin for its density
+_REACH = 8.0
+_FIRST_DEGREE = 32
+# of a flow map, moments are right to a few times its tolerance
+_TOLERANCES = 10.0
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """Points (n, d) and their masses (n,)."""
+
+    points: Array
+    masses: Array
+
+
+def atoms_of(measure: AnyMeasure) -> Atoms:
+    """What of a measure sits at points: tokens, and the clusters of a flow map held as atoms.
+
+    Where d > 2, an atom of a `LineFlowMap` off the poles stands for a latitude and is none.
+    """
+    if isinstance(measure, Particles):
+        return Atoms(measure.points, measure.weights)
+    if isinstance(measure, SphereFlowMap):
+        held = np.isinf(measure.log_density) & (measure.log_density > 0.0)
+        return Atoms(measure.points[held], measure.weights[held])
+    if isinstance(measure, LineFlowMap):
+        if measure.axis is None:
+            return Atoms(circle_points(measure.atoms), measure.atom_masses)
+        polar = _at_pole(measure.atoms)
+        ends = np.sign(np.cos(measure.atoms[polar]))
+        return Atoms(np.outer(ends, measure.axis), measure.atom_masses[polar])
+    return Atoms(np.zeros((0, measure.dim)), np.zeros(0))
+
+
+def _at_pole(angles: Array) -> NDArray[np.bool_]:
+    return np.abs(np.sin(angles)) < _POLE
+
+
+def common_axis(mu: AnyMeasure, nu: AnyMeasure) -> Array | None:
+    """An axis in d >= 3 about which both measures are symmetric, as far as they tell."""
+    for one, other in ((mu, nu), (nu, mu)):
+        axis = axis_of(one)
+        if axis is not None and _is_about(other, axis):
+            return axis
+    return None
+
+
+def axis_of(measure: AnyMeasure) -> Array | None:
+    """The axis in d >= 3 of a measure that is stored by latitudes."""
+    if isinstance(measure, Density) and isinstance(measure.space, Zonal) and measure.dim > 2:
+        return measure.space.axis
+    return measure.axis if isinstance(measure, LineFlowMap) else None
+
+
+def _is_about(measure: AnyMeasure, axis: Array) -> bool:
+    own = axis_of(measure)
+    if own is not None and min(np.abs(own - axis).max(), np.abs(own + axis).max()) < _ROUNDING:
+        return True
+    if isinstance(measure, Density):
+        return _is_uniform(measure)
+    if isinstance(measure, Particles):
+        across = measure.points - np.outer(measure.points @ axis, axis)
+        return bool(np.abs(across).max() < _ROUNDING)
+    return False
+
+
+def _is_uniform(density: Density) -> bool:
+    return bool(np.abs(density.coefficients[1:]).max() < _ROUNDING)
+
+
+def common_basis(mu: AnyMeasure, nu: AnyMeasure, kmax: int) -> Basis | None:
+    """Harmonics up to degree kmax that hold both measures; None if only their kernel does."""
+    if mu.dim == 2:
+        return CircleAt(kmax)
+    axis = common_axis(mu, nu)
+    if axis is not None:
+        return ZonalAt(axis, kmax)
+    return SphereAt(kmax) if mu.dim == 3 else None
+
+
+def moments(measure: AnyMeasure, basis: Basis, multipliers: Array) -> tuple[Coefficients, float]:
+    """∫ conj(Y) dmu for all Y of the basis, and the share of Σ multipliers · power not yet there.
+
+    A flow map is a quadrature, which has no say on the degrees that its nodes don't resolve. Its
+    part without atoms is taken up to the first degree past which the power is negligible, and is 0
+    from there on. The share is that of its last half of degrees; all else is complete.
+
+    Parameters
+    ----------
+    measure : Density, FlowMap or Particles
+    basis : CircleAt, SphereAt or ZonalAt
+    multipliers : ndarray, shape (kmax + 1,)
+        What the power of each degree will be multiplied with.
+    """
+    if isinstance(measure, Density):
+        return _of_density(measure, basis), 0.0
+    atoms = atoms_of(measure)
+    found = _of_points(atoms.points, atoms.masses, basis)
+    if isinstance(measure, Particles):
+        return found, 0.0
+    size, negligible = min(_FIRST_DEGREE, basis.kmax), (_TOLERANCES * measure.tol) ** 2
+    while True:
+        part = _resized(basis, size)
+        smooth = _of_nodes(measure, part)
+        power = part.power(smooth)
+        weighted = multipliers[: size + 1] * power
+        last = weighted[size // 2 + 1 :].sum()
+        low = power[size // 2 + 1 :].sum() <= negligible
+        if low or last <= negligible * weighted[1:].sum() or size == basis.kmax:
+            break
+        size = min(2 * size, basis.kmax)
+    found[basis.degrees <= size] += smooth
+    return found, 0.0 if low else float(last / weighted[1:].sum())
+
+
+def _resized(basis: Basis, kmax: int) -> Basis:
+    return ZonalAt(basis.axis, kmax) if isinstance(basis, ZonalAt) else type(basis)(kmax)
+
+
+def _of_density(density: Density, basis: Basis) -> Coefficients:
+    space, given = density.space, density.coefficients
+    if isinstance(space, Zonal) and not isinstance(basis, ZonalAt):
+        return _turned(given, space.axis, basis)
+    moments = np.zeros(len(basis.degrees), dtype=given.dtype)
+    if isinstance(basis, ZonalAt) and (not isinstance(space, Zonal) or _is_uniform(density)):
+        moments = moments.real.copy()
+        moments[0] = given[0].real
+        return moments
+    # both layouts have the same order once degrees are cut at the smaller
+    common = min(space.kmax, basis.kmax)
+    moments[basis.degrees <= common] = given[space.degrees <= common]
+    if isinstance(space, Zonal) and isinstance(basis, ZonalAt) and space.axis @ basis.axis < 0.0:
+        moments[1::2] *= -1.0
+    return moments
+
+
+def _turned(zonal: Array, axis: Array, basis: CircleAt | SphereAt) -> Coefficients:
+    """Coefficients of Σ c_k p_k(<x, axis>), by the addition theorem, cut or filled with zeros."""
+    factors = np.zeros(basis.kmax + 1)
+    common = min(len(zonal), len(factors))
+    factors[:common] = zonal[:common]
+    if isinstance(basis, CircleAt):
+        factors[1:] /= np.sqrt(2.0)
+    else:
+        factors /= np.sqrt(2.0 * np.arange(len(factors)) + 1.0)
+    pole = _of_points(axis[None], np.ones(1), basis)
+    return np.asarray(factors[basis.degrees] * pole)
+
+
+def _of_points(points: Array, masses: Array, basis: Basis) -> Coefficients:
+    if len(points) == 0:
+        dtype = np.float64 if isinstance(basis, ZonalAt) else np.complex128
+        return np.zeros(len(basis.degrees), dtype=dtype)
+    if isinstance(basis, CircleAt):
+        return basis.moments(circle_angles(points), masses)
+    if isinstance(basis, SphereAt):
+        return basis.moments(Places.of(points), masses)
+    return basis.moments(np.clip(points @ basis.axis, -1.0, 1.0), masses)
+
+
+def _of_nodes(measure: LineFlowMap | SphereFlowMap, basis: Basis) -> Coefficients:
+    """Moments of what is no atom of a flow map, its panels split until they resolve the basis."""
+    if isinstance(measure, SphereFlowMap):
+        free = ~(np.isinf(measure.log_density) & (measure.log_density > 0.0))
+        return _of_points(measure.points[free], measure.weights[free], basis)
+    finer = measure.refined(_REACH / basis.kmax) if measure.has_density else measure
+    free = finer.owners == FREE
+    if measure.axis is None:
+        assert isinstance(basis, CircleAt)
+        return basis.moments(finer.angles[free], finer.weights[free])
+    off = np.flatnonzero(~_at_pole(finer.atoms))
+    free |= np.isin(finer.owners, off)
+    cosines = np.cos(finer.angles[free])
+    if isinstance(basis, ZonalAt):
+        side = np.sign(measure.axis @ basis.axis)
+        return basis.moments(side * cosines, finer.weights[free])
+    own = ZonalAt(measure.axis, basis.kmax).moments(cosines, finer.weights[free])
+    assert isinstance(basis, SphereAt)
+    return _turned(own, measure.axis, basis)
