@@ -43,7 +43,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "collapse": (*TOP, "measures"),
     "clustering": (*TOP, "spaces", "measures"),
     "tendency": (*TOP, "line_potential", "dynamics", "spaces", "token_sums", "measures"),
-    "functionals": (*TOP, "dynamics", "spaces", "measures", "tendency"),
+    "functionals": (*TOP, "panels", "patches", "dynamics", "spaces", "measures", "tendency"),
     "characteristics": (*TOP, "history", "labels", "tendency"),
     "sphere_flow": (*TOP, "patches", "history", "laws", "dynamics", "spaces", "tendency"),
     "solution": (*MEASURING, "tendency", "characteristics", "sphere_flow"),
@@ -67,7 +67,7 @@ SIBLINGS = {"spaces", "measures", "studies"}
 EVERYWHERE = {"numpy", "scipy"}
 DOORS = {
     "pyfftw": {"spaces.circle"},
-    "ducc0": {"spaces.sphere", "spaces.sphere_at"},
+    "ducc0": {"spaces.sphere", "spaces.sphere_at", "spaces.circle_at"},
     "xarray": {"solution", "integrate", "studies"},
     "h5netcdf": {"solution", "integrate"},
     "tqdm": {"integrate", "studies"},

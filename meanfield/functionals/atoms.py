@@ -86,6 +86,6 @@ def sobolev_kernel(dim: int, s: float, kmax: int) -> Kernel:
             after = ((2 * k + dim - 2) * t * present - k * before) / (k + dim - 2)
             before, present = present, after
             total += terms[k] * present
-        return total
+        return np.asarray(total)
 
     return kernel

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from meanfield import panels
 from meanfield.functionals.moments import atoms_of, moments
 from meanfield.geometry import circle_angles
-from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
+from meanfield.measures import AnyMeasure, Density, LineFlowMap
 from meanfield.spaces.circle_at import CircleAt
 
 Array = NDArray[np.float64]
@@ -91,7 +91,6 @@ def distribution(measure: AnyMeasure) -> Distribution:
         return _of_density(measure)
     if isinstance(measure, LineFlowMap) and measure.has_density:
         return _of_flow(measure)
-    assert isinstance(measure, (Particles, LineFlowMap))
     atoms = atoms_of(measure)
     return _of_steps(circle_angles(atoms.points), atoms.masses)
 
@@ -111,7 +110,7 @@ def _of_density(density: Density) -> Distribution:
     waves = np.zeros_like(coefficients)
     waves[1:] = coefficients[1:] / (1j * basis.degrees[1:] * _TURN)
     count = int(np.ceil(_TURN * basis.kmax / _LONGEST)) + 1
-    breaks = _TURN / count * np.arange(count)
+    breaks = np.asarray(_TURN / count * np.arange(count), dtype=np.float64)
     return Distribution(
         breaks,
         np.full(count, float(basis.kmax)),
@@ -124,7 +123,9 @@ def _of_flow(flow: LineFlowMap) -> Distribution:
     shape = (-1, panels.NODES)
     places = panels.expansions(flow.angles.reshape(shape))
     half_masses = flow.weights.reshape(shape) / panels.GAUSS_WEIGHTS
-    primitive = legendre.legint(panels.expansions(half_masses), lbnd=-1.0, axis=1)
+    primitive = np.asarray(
+        legendre.legint(panels.expansions(half_masses), lbnd=-1.0, axis=1), dtype=np.float64
+    )
     totals = np.concatenate([[0.0], np.cumsum(flow.weights.reshape(shape).sum(axis=1))])
     cuts = np.linspace(-1.0, 1.0, _PARTS + 1)
     ends = legendre.legval(cuts, places.T)
@@ -161,7 +162,7 @@ def _values(coefficients: Array, row: NDArray[np.intp], x: Array) -> Array:
 
 def _inverse(places: Array, row: NDArray[np.intp], targets: Array) -> Array:
     """x in [-1, 1] at which the panel `row` stands at the target: bisection, then Newton."""
-    slopes = legendre.legder(places, axis=1)
+    slopes = np.asarray(legendre.legder(places, axis=1), dtype=np.float64)
     low, high = np.full(len(targets), -1.0), np.ones(len(targets))
     for _ in range(_BISECTIONS):
         x = 0.5 * (low + high)

@@ -1,0 +1,344 @@
+"""Distances in the attention kernel and in H^s, against closed forms and each other."""
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import meanfield as mf
+from meanfield import harmonics
+from meanfield.functionals import mmd, sobolev
+from meanfield.functionals.atoms import merged, sobolev_kernel, sobolev_tail
+from meanfield.functionals.moments import moments
+from meanfield.spaces.circle_at import CircleAt
+from meanfield.spaces.sphere_at import SphereAt
+from meanfield.spaces.zonal_at import ZonalAt
+
+BETAS = [0.1, 1.0, 9.0, 100.0]
+TILT = np.array([0.48, -0.6, 0.64])
+WAVES = mf.FourierSeries(cos=[0.5, 0.2], sin=[0.1])
+BUMP = mf.VonMisesFisher([0.6, 0.8], 20.0)
+CAP = mf.VonMisesFisher(TILT, 5.0)
+CAPS = mf.Mixture([CAP, mf.VonMisesFisher([0.0, 1.0, 0.0], 3.0)], [0.4, 0.6])
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+
+def pair(dim, angle):
+    """Two points this far apart, in general position."""
+    x, y = unit(np.cos(1.0 + np.arange(2.0 * dim).reshape(2, dim) ** 1.5))
+    y = unit(y - (x @ y) * x)
+    return mf.Particles([x]), mf.Particles([np.cos(angle) * x + np.sin(angle) * y])
+
+
+def cloud(dim, n, seed):
+    rng = np.random.default_rng(seed)
+    return mf.Particles(unit(rng.normal(size=(n, dim))), rng.uniform(0.1, 1.0, n))
+
+
+def uniform(dim):
+    space = {2: mf.Circle(8), 3: mf.Sphere(3)}.get(dim)
+    return mf.Density(space or mf.Zonal(dim, 3), mf.Uniform(dim))
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("angle", [1e-6, 1e-2, 0.7, np.pi])
+@pytest.mark.parametrize("dim", [2, 3, 5, 64])
+def test_two_diracs(dim, angle, beta):
+    """2 (e^β - e^{β cos a}); a moment is right to 1e-14 on S^2 and to rounding elsewhere."""
+    exact = np.sqrt(-2 * np.expm1(-2 * beta * np.sin(angle / 2) ** 2))
+    found = mmd(*pair(dim, angle), beta, scaled=True)
+    assert found == pytest.approx(exact, rel=1e-9, abs=2e-14)
+    assert mmd(*pair(dim, angle), beta) == pytest.approx(found * np.exp(beta / 2), rel=1e-13)
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("dim", [2, 3, 5, 30])
+def test_dirac_from_uniform(dim, beta):
+    """e^β - Λ_0, at a pole of the axis and elsewhere; the uniform law as a flow map too."""
+    exact = np.sqrt(1.0 - np.exp(mf.theory.log_eigenvalues(beta, dim, 0)[0] - beta))
+    for x in (np.eye(dim)[-1], unit(np.cos(np.arange(dim) ** 1.5))):
+        for sigma in (
+            uniform(dim),
+            mf.FlowMap(mf.Uniform(dim), axis=None if dim == 2 else np.eye(dim)[-1]),
+        ):
+            assert mmd(mf.Particles([x]), sigma, beta, scaled=True) == pytest.approx(
+                exact, rel=1e-12
+            )
+
+
+@pytest.mark.parametrize("beta", BETAS)
+def test_densities_against_series(beta):
+    """Δ = a cos 2θ has Σ |Δ_2|² = a²/2; a zonal one, a P_1, has a²/d."""
+    mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5, 0.4]))
+    nu = mf.Density(mf.Circle(64), mf.FourierSeries(cos=[0.5, 0.1]))
+    eigenvalue = np.exp(mf.theory.log_eigenvalues(beta, 2, 2)[2] - beta)
+    assert mmd(mu, nu, beta, scaled=True) == pytest.approx(0.3 * np.sqrt(eigenvalue / 2), rel=1e-12)
+    assert sobolev(mu, nu, -1.5) == pytest.approx(0.3 * 2**-1.5 / np.sqrt(2), rel=1e-12)
+    for dim in (3, 10):
+        axis = unit(np.cos(np.arange(dim) ** 1.5))
+        f = mf.Density(mf.Zonal(dim, 7, axis), mf.ZonalSeries(dim, [0.5], axis))
+        g = mf.Density(mf.Zonal(dim, 15, -axis), mf.ZonalSeries(dim, [0.2], axis))
+        eigenvalue = np.exp(mf.theory.log_eigenvalues(beta, dim, 1)[1] - beta)
+        assert mmd(f, g, beta, scaled=True) == pytest.approx(
+            0.3 * np.sqrt(eigenvalue / dim), rel=1e-12
+        )
+        assert sobolev(f, g, 0.5) == pytest.approx(0.3 * (dim - 1) ** 0.25 / dim**0.5, rel=1e-12)
+
+
+REPRESENTED = {
+    "circle": (2, WAVES, mf.Density(mf.Circle(64), WAVES), mf.Density(mf.Circle(256), BUMP)),
+    "sphere": (3, CAPS, mf.Density(mf.Sphere(47), CAPS), mf.Density(mf.Zonal(3, 47, TILT), CAP)),
+}
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("case", REPRESENTED)
+def test_representations_of_one_measure_agree(case, beta):
+    """A density, its flow map, and the nodes of its grid as particles (a quadrature of it)."""
+    _dim, law, density, other = REPRESENTED[case]
+    # on S^2 a mesh is laid to its tolerance
+    flow, tolerance = mf.FlowMap(law), 1e-13 if case == "circle" else 5e-9
+    fine = density.resized(160)
+    nodes = mf.Particles(fine.space.points, fine.space.weights * fine.values)
+    value = mmd(density, other, beta, scaled=True)
+    assert value > 1e-2
+    # the grid of 3/2 · 160 integrates degrees up to 150 beyond those of the density
+    for measure in (flow, nodes):
+        assert mmd(measure, other, beta, scaled=True) == pytest.approx(value, abs=tolerance)
+        assert mmd(measure, density, beta, scaled=True) < tolerance
+
+
+def test_axisymmetric_representations_agree():
+    """Zonal density, line flow map and density on S^2, in each pairing; also with sign of axis."""
+    law = mf.ZonalSeries(3, [0.5, 0.2], TILT)
+    zonal, turned = mf.Density(mf.Zonal(3, 15, TILT), law), mf.Density(mf.Zonal(3, 31, -TILT), law)
+    full, flow = mf.Density(mf.Sphere(31), law), mf.FlowMap(law)
+    other = mf.Density(mf.Sphere(47), CAPS)
+    for s in (-2.0, -1.0, 0.0, 1.0):
+        value = sobolev(zonal, other, s)
+        for one in (turned, full, flow):
+            assert sobolev(one, other, s) == pytest.approx(value, rel=1e-12)
+            # rounding at high degrees, which s > 0 weighs most
+            assert sobolev(one, zonal, s) < 1e-12
+    cap = mf.VonMisesFisher(np.eye(10)[-1], 5.0)
+    zonal = mf.Density(mf.Zonal(10, 47), cap)
+    for s in (-3.0, -1.0, 0.0):
+        assert sobolev(mf.FlowMap(cap), zonal, s) < 1e-11 < 1e-2 < sobolev(zonal, uniform(10), s)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 6])
+def test_tokens_and_a_density_by_quadrature(dim):
+    """∬ e^{β<x,y>} dΔ dΔ with the density's part by G at the tokens: another way to the number."""
+    beta, tokens = 3.0, cloud(dim, 20, 1)
+    law = mf.VonMisesFisher(unit(np.cos(np.arange(dim) ** 1.5)), 4.0)
+    space = mf.Circle(64) if dim == 2 else mf.Zonal(dim, 47, law.mean)
+    for nu in (mf.Density(space, law), mf.FlowMap(law)):
+        cross = tokens.weights @ nu.moment(beta * tokens.points)[0]
+        own = tokens.weights @ tokens.moment(beta * tokens.points)[0]
+        exact = own - 2 * cross + 2 * beta * mf.energy(nu, beta)
+        # three sums of size e^β, of which a part is left
+        assert mmd(tokens, nu, beta) ** 2 == pytest.approx(exact, rel=1e-11)
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("dim", [2, 3, 7])
+def test_distance_from_uniform_is_energy(dim, beta):
+    """mmd² = 2β (E - E(σ)), for tokens and for a law (d = 7: half the digits of pairs, squared)."""
+    sigma = uniform(dim)
+    law = mf.ZonalSeries(dim, [0.7]) if dim > 2 else WAVES
+    for mu in (cloud(dim, 30, 2), mf.FlowMap(law)):
+        gap = mf.energy(mu, beta, scaled=True) - mf.energy(sigma, beta, scaled=True)
+        assert mmd(mu, sigma, beta, scaled=True) ** 2 == pytest.approx(2 * beta * gap, rel=1e-9)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 5])
+@settings(max_examples=8)
+@given(st.integers(0, 50))
+def test_it_is_a_metric(dim, seed):
+    """Zero for equal measures, however listed; symmetric; triangle; unchanged by rotations."""
+    a, b, c = (cloud(dim, 3 + seed % 5 + i, 7 * seed + i) for i in range(3))
+    rng = np.random.default_rng(seed)
+    turn, _ = np.linalg.qr(rng.normal(size=(dim, dim)))
+    order = rng.permutation(len(a.points))
+    doubled = np.concatenate([order, order])
+    listed = mf.Particles(a.points[doubled], a.weights[doubled])
+    s = -0.5 * dim - 0.5
+    for distance in (lambda x, y: mmd(x, y, 4.0), lambda x, y: sobolev(x, y, s)):
+        assert distance(a, a) == 0.0
+        assert distance(a, listed) < 1e-13 * (10 if dim == 3 else 1)
+        assert distance(a, b) == pytest.approx(distance(b, a), rel=1e-13)
+        assert 1e-2 < distance(a, c) <= distance(a, b) + distance(b, c)
+        turned = [mf.Particles(m.points @ turn.T, m.weights) for m in (a, b)]
+        # off-diagonal tails of H^s, 1e-6 on S^2
+        assert distance(*turned) == pytest.approx(distance(a, b), rel=1e-5 if dim > 2 else 1e-9)
+
+
+def test_equal_measures_of_other_kinds():
+    for mu in (mf.Density(mf.Circle(32), WAVES), mf.FlowMap(WAVES), uniform(4)):
+        assert mmd(mu, mu, 9.0) == 0.0
+        assert sobolev(mu, mu) == 0.0
+    assert mmd(cloud(3, 5, 1), cloud(3, 4, 2), 0.0) == 0.0
+
+
+def test_poles_and_coinciding_tokens():
+    """Where coordinates of S^2 are singular nothing happens, and tokens of one place add up."""
+    poles = mf.Particles([[0, 0, 1.0], [0, 0, -1.0], [1e-300, 0, 1.0]], [0.25, 0.5, 0.25])
+    equator = mf.Particles([[1.0, 0, 0], [-1.0, 0, 0]])
+    beta = 4.0
+    exact = np.sqrt(2 * np.cosh(beta) - 2.0)
+    assert mmd(poles, equator, beta) == pytest.approx(exact, rel=1e-13)
+    assert sobolev(poles, mf.Particles([[0, 0, 1.0], [0, 0, -1.0]]), -2.0) < 1e-14
+    points, masses = merged(np.array([[1.0, 0], [0, 1.0], [1.0, 1e-16]]), np.array([1.0, 2, -1]))
+    assert len(points) == 2
+    assert sorted(masses) == [0.0, 2.0]
+
+
+def exact_circle(angle, s):
+    """Two Diracs: Σ_{k≠0} |k|^{2s} |1 - e^{ika}|² = 4 (ζ(-2s) - Re Li_{-2s}(e^{ia}))."""
+    with mpmath.workdps(40):
+        order = mpmath.mpf(-2 * s)
+        gap = mpmath.zeta(order) - mpmath.re(mpmath.polylog(order, mpmath.expj(angle)))
+        return float(mpmath.sqrt(4 * gap))
+
+
+@pytest.mark.parametrize("angle", [1e-3, 0.1, 1.0, np.pi])
+@pytest.mark.parametrize("s", [-1.0, -1.25, -2.0, -3.0])
+def test_diracs_on_the_circle(s, angle):
+    """Exact at s = -1, else but for |Σ_{k>K} k^{2s} cos ka| < K^{2s} / sin(a/2), K = 65535.
+
+    The angle between two points is right to rounding, whatever it is.
+    """
+    exact, left = exact_circle(angle, s), 0.0 if s == -1.0 else 65535 ** (2 * s) / np.sin(angle / 2)
+    found = sobolev(*pair(2, angle), s)
+    assert abs(found**2 - exact**2) < 4 * left + (1e-13 + 4e-15 / angle) * exact**2
+
+
+@pytest.mark.parametrize("angle", [0.1, 1.0, 3.0])
+def test_diracs_on_the_sphere(angle):
+    """Σ (2l+1)/(l(l+1))² P_l(t) = 1 - π²/6 + Li_2((1+t)/2): it solves Δκ = log((1-t)/2) + 1.
+
+    The degrees l > K = 1023 leave out 2K^{-3} |P_K|/sin(a/2), |P_K| < (2/(πK sin a))^{1/2}.
+    """
+    exact = 2 * float(mpmath.polylog(2, 1) - mpmath.polylog(2, mpmath.cos(angle / 2) ** 2))
+    left = 2 * 1023**-3.5 * np.sqrt(2 / np.pi / np.sin(angle)) / np.sin(angle / 2)
+    assert abs(sobolev(*pair(3, angle), -2.0) ** 2 - exact) < 2 * left + 1e-13
+
+
+def test_tail_of_a_dirac():
+    """On the circle a Hurwitz zeta; on S^2 at s = -2 it telescopes; N_k = (k+1)² in d = 4."""
+    for s in (-0.51, -1.0, -2.5):
+        assert sobolev_tail(2, s, 100) == pytest.approx(
+            float(2 * mpmath.zeta(-2 * s, 101)), rel=1e-9
+        )
+    assert sobolev_tail(3, -2.0, 100) == pytest.approx(101**-2, rel=1e-11)
+    exact = mpmath.nsum(lambda k: ((k + 1) / (k * (k + 2))) ** 2, [101, mpmath.inf])
+    assert sobolev_tail(4, -2.0, 100) == pytest.approx(float(exact), rel=1e-9)
+    assert sobolev_kernel(4, -2.0, 2)(np.zeros(1))[0] == pytest.approx(4 / 9 + 9 / 64, rel=1e-12)
+
+
+@pytest.mark.parametrize("dim", [4, 5])
+def test_diracs_in_high_dimension(dim):
+    """Pairs stop at degree 255; from the kernel that stops at 2047 they differ by K^{-3}."""
+    a, b = pair(dim, 1.0)
+    s = -0.5 * dim
+    kernel = sobolev_kernel(dim, s, 2047)
+    exact = 2 * (kernel(np.zeros(1)) - kernel(np.array([4 * np.sin(0.5) ** 2])))[0]
+    exact += 2 * sobolev_tail(dim, s, 2047)
+    assert sobolev(a, b, s) ** 2 == pytest.approx(exact, abs=255**-2.0)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 5])
+def test_moments_are_sums_of_harmonics(dim):
+    """|moments|² by degree is N_k ∬ P_k(<x,y>), in each basis."""
+    tokens, kmax = cloud(dim, 4, 3), 6
+    basis = {2: CircleAt, 3: SphereAt}.get(dim, lambda k: ZonalAt(np.eye(dim)[-1], k))(kmax)
+    if dim == 5:
+        ends = np.eye(5)[[-1, -1, -1, -1]] * np.array([[1], [-1], [-1], [1]])
+        tokens = mf.Particles(ends, tokens.weights)
+    found, _ = moments(tokens, basis, np.ones(kmax + 1))
+    polynomials = harmonics.gegenbauer(dim, kmax, tokens.points @ tokens.points.T)
+    sums = np.einsum("i,kij,j->k", tokens.weights, polynomials, tokens.weights)
+    exact = harmonics.multiplicities(dim, kmax) * sums
+    assert np.abs(basis.power(found) - exact).max() < 1e-12
+
+
+def test_circle_with_flow_maps_that_have_run():
+    """s = -1 from distribution functions against a series; near s = -1 from moments."""
+    law, dynamics = WAVES, mf.SA(4.0)
+    flow = mf.evolve(mf.FlowMap(law), dynamics, 1.0, save_at=1).final
+    density = mf.evolve(mf.Density(mf.Circle(256), law), dynamics, 1.0, save_at=1).final
+    start = mf.Density(mf.Circle(64), law)
+    value = sobolev(density, start)
+    assert value > 0.1
+    # both runs keep 1e-10
+    assert sobolev(flow, start) == pytest.approx(value, rel=1e-10)
+    assert sobolev(flow, density) < 1e-10
+    tokens = mf.Particles.sample(law, 500, np.random.default_rng(1))
+    assert sobolev(tokens, flow) == pytest.approx(sobolev(tokens, density), rel=1e-9)
+    # d/ds log of the norm is below log K
+    assert sobolev(tokens, flow, -1 - 1e-9) == pytest.approx(sobolev(tokens, flow), rel=1e-7)
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_samples_come_near_at_the_square_root(dim):
+    """E mmd² = (e^β - Σ Λ_k |mu_k|²)/n, and the slope of its mean over n is -1."""
+    beta, rng = 4.0, np.random.default_rng(5)
+    law = mf.VonMisesFisher(np.eye(dim)[-1], 2.0)
+    mu = mf.Density(mf.Circle(64) if dim == 2 else mf.Zonal(3, 31), law)
+    sizes, means = [100, 1000, 10000, 100000], []
+    expected = 1.0 - 2 * beta * mf.energy(mu, beta, scaled=True)
+    for n in sizes:
+        squares = [
+            mmd(mf.Particles.sample(law, n, rng), mu, beta, scaled=True) ** 2 for _ in range(60)
+        ]
+        means.append(np.mean(squares))
+        sigma = np.std(squares) / np.sqrt(len(squares))
+        assert abs(means[-1] - expected / n) < 4 * sigma < 0.5 * expected / n
+    slope = np.polyfit(np.log(sizes), 0.5 * np.log(means), 1)[0]
+    assert -0.55 < slope < -0.45
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_a_million_tokens(dim):
+    law = mf.VonMisesFisher(np.eye(dim)[-1], 2.0)
+    mu = mf.Density(mf.Circle(64) if dim == 2 else mf.Zonal(3, 31), law)
+    tokens = mf.Particles.sample(law, 10**6, np.random.default_rng(6))
+    for value in (mmd(tokens, mu, 4.0, scaled=True), sobolev(tokens, mu, -1.0 if dim == 2 else -2)):
+        assert 1e-5 < value < 1e-2
+
+
+ONE = mf.Particles([[0.0, 0.0, 1.0]])
+BAD = [
+    (lambda: mmd(ONE, uniform(2), 1.0), "nu must have dim = 3"),
+    (lambda: mmd(ONE, "x", 1.0), "nu must be a Density, FlowMap or Particles, got 'x'"),
+    (lambda: mmd(ONE, ONE, -1.0), "beta must be a finite number >= 0, got -1.0"),
+    (lambda: mmd(ONE, uniform(3), 1e4), "beta = 10000 makes the mmd overflow"),
+    (lambda: sobolev(ONE, uniform(3)), r"s must be < -\(d-1\)/2 = -1 .* got s = -1"),
+    (lambda: sobolev(ONE, ONE, np.nan), "s must be a finite number, got nan"),
+    (
+        lambda: mmd(
+            mf.Density(mf.Zonal(4, 3, [1, 0, 0, 0]), mf.ZonalSeries(4, [0.1], [1, 0, 0, 0])),
+            mf.Density(mf.Zonal(4, 3), mf.ZonalSeries(4, [0.1])),
+            1.0,
+        ),
+        "mu and nu must share an axis in d = 4",
+    ),
+    (
+        lambda: sobolev(
+            mf.FlowMap(mf.VonMisesFisher([0.0, 0.0, 1.0], 1e6)),
+            mf.Density(mf.Zonal(3, 3), mf.Uniform(3)),
+            0,
+        ),
+        "s = 0 takes degrees beyond 2047",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
