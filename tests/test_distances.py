@@ -112,6 +112,15 @@ def test_representations_of_one_measure_agree(case, beta):
         assert mmd(measure, density, beta, scaled=True) < tolerance
 
 
+def test_cosines_about_an_axis_of_the_circle():
+    """The same law as a series about its mean and as a Fourier series."""
+    zonal = mf.Density(mf.Zonal(2, 63, [0.6, 0.8]), BUMP)
+    fourier, other = mf.Density(mf.Circle(128), BUMP), mf.Density(mf.Circle(64), WAVES)
+    assert mmd(zonal, fourier, 4.0) < 1e-13 < 1e-2 < mmd(zonal, other, 4.0)
+    tokens = cloud(2, 9, 4)
+    assert sobolev(tokens, zonal) == pytest.approx(sobolev(tokens, fourier), rel=1e-12)
+
+
 def test_axisymmetric_representations_agree():
     """Zonal density, line flow map and density on S^2, in each pairing; also with sign of axis."""
     law = mf.ZonalSeries(3, [0.5, 0.2], TILT)
