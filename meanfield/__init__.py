@@ -11,7 +11,7 @@ from types import ModuleType
 from meanfield import theory
 from meanfield.clustering import Clusters, clusters
 from meanfield.dynamics import SA, USA, Attention, FeedForward, Head, Layers
-from meanfield.functionals import dissipation, energy
+from meanfield.functionals import dissipation, energy, mmd, sobolev
 from meanfield.integrate import evolve
 from meanfield.laws import (
     FourierSeries,
@@ -57,7 +57,9 @@ __all__ = [
     "energy",
     "evolve",
     "load",
+    "mmd",
     "plot",
+    "sobolev",
     "studies",
     "theory",
 ]

@@ -45,7 +45,7 @@ def test_published_run_of_five_tokens(sums):
 
 
 def test_euler_steps_of_five_tokens_are_far_from_the_flow():
-    """The usual script, x ← N(x + 0.1 Σ A x), is off by 2e-3 at t = 1, and ends in the same place."""
+    """The usual script, x ← N(x + 0.1 Σ A x), is off by 2e-3 at t = 1, and ends as the flow does."""
     layers = mf.evolve(five(), mf.SA(4.0), 400.0, FIVE_AT, method="layers", step=0.1)
     off = np.abs(share(layers) - FIVE_ENERGIES)
     assert 1e-3 < off[0] < 3e-3
@@ -104,16 +104,17 @@ def test_transforms_move_the_same_tokens(dim, sums):
 
 
 @pytest.mark.parametrize(
-    ("dynamics", "rate"), [(mf.SA(1.0), 1.0), (mf.SA(6.0), 1.0), (mf.USA(1.0), np.e)], ids=str
+    ("dynamics", "rate", "t_end"),
+    [(mf.SA(1.0), 1.0, 30.0), (mf.SA(6.0), 1.0, 150.0), (mf.USA(1.0), np.e, 12.0)],
+    ids=str,
 )
-def test_lemma_6_4_in_a_hemisphere(dynamics, rate):
-    """Tokens in an open hemisphere end in one point, at least as fast as (6.8); near it at rate 1."""
+def test_lemma_6_4_in_a_hemisphere(dynamics, rate, t_end):
+    """Tokens in an open hemisphere end in one point, no slower than (6.8); near it at rate 1."""
     rng = np.random.default_rng(2)
     points = rng.normal(size=(12, 4))
     points[:, 0] = np.abs(points[:, 0]) + 0.1
     points /= np.linalg.norm(points, axis=1, keepdims=True)
-    times = np.linspace(0.0, 30.0, 61)[1:] / rate
-    solution = mf.evolve(mf.Particles(points), dynamics, times[-1], times[:-1], **TIGHT)
+    solution = mf.evolve(mf.Particles(points), dynamics, t_end, 300, **TIGHT)
     limit = solution.final.mean() / np.linalg.norm(solution.final.mean())
     # 1 - α = |x - x*|²/2 of the farthest token
     gap = [0.5 * np.max(np.sum((m.points - limit) ** 2, axis=1)) for m in solution.measures]
@@ -218,7 +219,7 @@ def test_brownian_step_has_the_generator_to_third_order(dim, degree):
     small = 0.2 / (degree * (degree + dim - 2))
     one, other = off(small), off(0.5 * small)
     if dim == 2:
-        assert abs(one) < 1e-14
+        assert abs(one) < 1e-13
     else:
         assert abs(one) > 1e-8
         assert abs(np.log2(one / other) - 3.0) < 0.1
@@ -272,7 +273,6 @@ def test_noisy_tokens_are_near_the_limit():
     for step in 1.0, 0.5:
         run = mf.evolve(tokens, mf.SA(0.0, noise=0.1), 2.0, 1, step=step, rng=rng)
         off.append(np.linalg.norm(run.final.mean()) - exact)
-    print(off)
     assert abs(off[0]) > 5e-3
     assert abs(np.log2(abs(off[0] / off[1])) - 2.0) < 0.25
 

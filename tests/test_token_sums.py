@@ -49,7 +49,7 @@ def test_fast_sums_are_direct_sums(dim, kind, beta):
 @pytest.mark.parametrize("beta", [25.0, 100.0])
 @pytest.mark.parametrize("dim", SUMS)
 def test_relative_accuracy_far_from_all_tokens(dim, beta):
-    """At the antipode of a bump G is e^{-2β} of its maximum, e^{-200} here, and SA divides by it."""
+    """At a bump's antipode G is e^{-2β} of its maximum, e^{-200} here, and SA divides by it."""
     rng = np.random.default_rng(5)
     axis = np.eye(dim)[0]
     particles = mf.Particles.sample(mf.VonMisesFisher(axis, 300.0), 3000, rng)
@@ -155,5 +155,5 @@ def test_sums_that_can_not_be_done(dim, way, dynamics):
 
 
 def test_no_such_sums():
-    with pytest.raises(ValueError, match="sums must be one of .* got 'fast'"):
+    with pytest.raises(ValueError, match=r"sums must be one of .* got 'fast'"):
         mf.Particles(np.eye(2), sums="fast")

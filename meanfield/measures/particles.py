@@ -101,7 +101,9 @@ class Particles:
         z = rows("z", z, self.dim)
         lengths = np.linalg.norm(z, axis=1)
         beta = float(lengths.mean())
-        if beta > 0.0 and np.ptp(lengths) <= _ONE_LENGTH * beta:
+        if beta == 0.0:
+            return np.zeros(len(z)), np.tile(self.mean(), (len(z), 1))
+        if np.ptp(lengths) <= _ONE_LENGTH * beta:
             fast = self.fast_sums(beta, len(z))
             if fast is not None:
                 return fast.log_moment(self.points, self.weights, z / lengths[:, None])
