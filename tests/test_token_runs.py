@@ -45,7 +45,7 @@ def test_published_run_of_five_tokens(sums):
 
 
 def test_euler_steps_of_five_tokens_are_far_from_the_flow():
-    """The usual script, x ← N(x + 0.1 Σ A x), is off by 2e-3 at t = 1, and ends as the flow does."""
+    """The usual script, x ← N(x + 0.1 Σ A x), is off by 2e-3 at t = 1, and ends alike."""
     layers = mf.evolve(five(), mf.SA(4.0), 400.0, FIVE_AT, method="layers", step=0.1)
     off = np.abs(share(layers) - FIVE_ENERGIES)
     assert 1e-3 < off[0] < 3e-3

@@ -134,20 +134,9 @@ def evolve(
         monitors=_checked_monitors(monitors),
     )
     run = _run(measure, dynamics, options, method, step, rng)
-    run, ending, message = _drive(run, times, progress, on_unresolved)
-    if run.records.hand_over is not None:
-        message += f"; a flow map took over at t = {run.records.hand_over[0]:.6g}"
+    run, ending, message = _driven(run, times, progress, on_unresolved)
     dataset = run.records.dataset()
-    dataset.attrs |= {
-        "rtol": options.rtol,
-        "atol": options.atol,
-        "tail_tol": options.tail_tol,
-        "t_end": float(times[-1]),
-    }
-    if isinstance(run, TokenRun):
-        dataset.attrs |= {"method": method, "sums": run.sums}
-        if run.step is not None:
-            dataset.attrs["step"] = run.step
+    dataset.attrs |= _how(run, float(times[-1]), method)
     return Solution(
         t=dataset.t.values,
         measures=run.records.measures,
@@ -158,6 +147,22 @@ def evolve(
         case=case,
         history=run.history() if isinstance(run, FlowRun | SphereRun) else None,
     )
+
+
+def _how(run: AnyRun, t_end: float, method: str) -> dict[str, float | str]:
+    """How a run was done, for its dataset."""
+    options = run.options
+    how: dict[str, float | str] = {
+        "rtol": options.rtol,
+        "atol": options.atol,
+        "tail_tol": options.tail_tol,
+        "t_end": t_end,
+    }
+    if isinstance(run, TokenRun):
+        how |= {"method": method, "sums": run.sums}
+        if run.step is not None:
+            how["step"] = run.step
+    return how
 
 
 def _run(
@@ -175,10 +180,19 @@ def _run(
     return token_run(measure, dynamics, options, method=method, step=step, rng=rng)
 
 
-def _drive(
+def _driven(
     run: AnyRun, times: Array, progress: bool, on_unresolved: str
 ) -> tuple[AnyRun, Ending, str]:
     """Advance from save to save; the last run, how it ended, and the sentence that says so."""
+    run, ending, message = _drive(run, times, progress, on_unresolved)
+    if run.records.hand_over is not None:
+        message += f"; a flow map took over at t = {run.records.hand_over[0]:.6g}"
+    return run, ending, message
+
+
+def _drive(
+    run: AnyRun, times: Array, progress: bool, on_unresolved: str
+) -> tuple[AnyRun, Ending, str]:
     try:
         with ProgressBar(float(times[-1]), progress) as bar:
             try:

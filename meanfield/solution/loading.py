@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from meanfield.solution import arrays, moved_by, netcdf
 from meanfield.solution.checks import check_numbers, checksum
+from meanfield.solution.moved_by import attribute
 from meanfield.solution.result import FORMAT, FORMAT_VERSION, Ending, Solution
 
 
@@ -55,10 +54,10 @@ def _from_file(stored: xr.Dataset) -> Solution:
         t=arrays.array(stored, "t", ("t",)),
         measures=measures,
         dynamics=dynamics,
-        ending=Ending(_attribute(about, "status", str)),
-        message=_attribute(about, "message", str),
+        ending=Ending(attribute(about, "status", str)),
+        message=attribute(about, "message", str),
         dataset=stored.drop_vars([*used, *moved_by.names(stored)]),
-        case=_attribute(about, "case", str),
+        case=attribute(about, "case", str),
         history=arrays.history(stored),
     )
     found = checksum(stored)
@@ -74,10 +73,3 @@ def _from_file(stored: xr.Dataset) -> Solution:
         if name not in ours
     }
     return solution
-
-
-def _attribute(attributes: Mapping[Any, Any], name: str, kind: type) -> Any:
-    value = attributes.get(name)
-    if not isinstance(value, kind):
-        raise ValueError(f"attribute {name} must be of type {kind.__name__}, got {value!r:.80}")
-    return value

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from meanfield.dynamics import SA, USA, AnyDynamics, from_record, to_record
+from meanfield.dynamics import (
+    SA,
+    USA,
+    AnyDynamics,
+    Attention,
+    FeedForward,
+    Layers,
+    from_record,
+    to_record,
+)
 
+_PLAIN = [SA.name, USA.name]
+_NAMES = [*_PLAIN, *(kind.name for kind in (Attention, FeedForward, Layers))]
 # variables that hold the matrices of a dynamics
 _PREFIX = "dynamics_matrix_"
 
@@ -48,13 +60,13 @@ def dynamics(stored: xr.Dataset) -> AnyDynamics:
         If an attribute is missing, of another type or inconsistent with the matrices.
     """
     about: Mapping[Any, Any] = stored.attrs
-    name = about.get("dynamics")
-    if name in ("SA", "USA"):
-        record = {key: about.get(key) for key in ("beta", "sign", "noise")}
-        return from_record({"type": name} | record, [])
-    text = about.get("dynamics_record")
-    if not isinstance(text, str):
-        raise ValueError(f"dynamics must be SA or USA, or have a dynamics_record, got {name!r:.80}")
+    name = attribute(about, "dynamics", str)
+    if name not in _NAMES:
+        raise ValueError(f"dynamics must be one of {_NAMES}, got {name!r:.80}")
+    if name in _PLAIN:
+        numbers = {key: attribute(about, key, Real) for key in ("beta", "sign", "noise")}
+        return from_record({"type": name} | numbers, [])
+    text = attribute(about, "dynamics_record", str)
     try:
         record = json.loads(text)
     except json.JSONDecodeError as error:
@@ -64,3 +76,17 @@ def dynamics(stored: xr.Dataset) -> AnyDynamics:
     if not set(found) <= {str(each) for each in stored.variables}:
         raise ValueError(f"matrices of the dynamics must be {found}, got {names(stored)}")
     return from_record(record, [np.array(stored[each].values) for each in found])
+
+
+def attribute(attributes: Mapping[Any, Any], name: str, kind: type) -> Any:
+    """An attribute of a file.
+
+    Raises
+    ------
+    ValueError
+        If it is missing or of another type.
+    """
+    value = attributes.get(name)
+    if not isinstance(value, kind):
+        raise ValueError(f"attribute {name} must be of type {kind.__name__}, got {value!r:.80}")
+    return value
