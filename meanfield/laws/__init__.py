@@ -6,6 +6,7 @@ All densities are with respect to σ, the uniform probability measure.
 from meanfield.laws.mixture import Mixture
 from meanfield.laws.point_cloud import PointCloud
 from meanfield.laws.protocol import Law
+from meanfield.laws.quantised import quantised_points
 from meanfield.laws.records import from_record, to_record
 from meanfield.laws.series import FourierSeries, ZonalSeries
 from meanfield.laws.symmetry import symmetry_axis
@@ -21,6 +22,7 @@ __all__ = [
     "VonMisesFisher",
     "ZonalSeries",
     "from_record",
+    "quantised_points",
     "symmetry_axis",
     "to_record",
 ]

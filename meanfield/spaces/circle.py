@@ -87,6 +87,10 @@ class Circle:
     def __repr__(self) -> str:
         return f"Circle({self.size})"
 
+    def __reduce__(self) -> tuple[type[Circle], tuple[int]]:
+        """The plans of transforms do not travel between processes."""
+        return Circle, (self.size,)
+
     @cached_property
     def points(self) -> Array:
         """The grid as points, shape (N, 2)."""
