@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.polynomial.legendre import legder, leggauss, legint, legval, legvander
+from numpy.polynomial.legendre import leggauss, legint, legval, legvander
 from numpy.typing import NDArray
 
 from meanfield.arguments import generator, integer
@@ -130,11 +130,12 @@ def _quantiles(
     middles = half * (2.0 * np.arange(panels) + 1.0)
     values = density((middles[:, None] + half * _NODES).ravel()).reshape(panels, -1)
     # Legendre coefficients of the mass from the left end of each panel, by columns
-    shares = legint(_TO_COEFFICIENTS @ values.T, lbnd=-1.0)
+    slopes: Array = _TO_COEFFICIENTS @ values.T
+    shares: Array = np.asarray(legint(slopes, lbnd=-1.0), dtype=np.float64)
     before = np.append(0.0, np.cumsum(shares.sum(axis=0)))
     wanted = levels * before[-1]
     panel = np.clip(np.searchsorted(before, wanted, side="right") - 1, 0, panels - 1)
-    place = _inverted(shares[:, panel], legder(shares)[:, panel], wanted - before[panel])
+    place = _inverted(shares[:, panel], slopes[:, panel], wanted - before[panel])
     return np.asarray(middles[panel] + half * place)
 
 
