@@ -71,6 +71,7 @@ DOORS = {
     "xarray": {"solution", "integrate", "studies"},
     "h5netcdf": {"solution", "integrate"},
     "tqdm": {"integrate", "studies"},
+    "ot": {"transport.network"},
     "matplotlib": {"plot"},
     "pydantic": {"case"},
     "typer": {"cli"},

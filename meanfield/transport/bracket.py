@@ -1,0 +1,41 @@
+"""A distance that is known to lie between two numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """A value with a lower bound and an upper bound of the distance; `float` takes the value.
+
+    Attributes
+    ----------
+    value, lower, upper : float
+        lower <= value <= upper.
+
+    Raises
+    ------
+    ValueError
+        If the three are not in this order.
+
+    Examples
+    --------
+    >>> float(Bracket(0.5, 0.4, 0.6))
+    0.5
+    """
+
+    value: float
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        # a NaN is in no order
+        if not self.lower <= self.value <= self.upper:
+            raise ValueError(
+                f"value must lie between lower and upper, got {self.value!r} with lower = "
+                f"{self.lower!r} and upper = {self.upper!r}"
+            )
+
+    def __float__(self) -> float:
+        return self.value

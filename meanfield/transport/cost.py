@@ -1,0 +1,183 @@
+"""The cost of a monotone plan, ∫ |Q_mu(u) - Q_nu(u + s)|^p du, and its derivative in s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.polynomial import legendre
+from numpy.typing import NDArray
+
+from meanfield.transport.quantiles import GAUSS, GAUSS_WEIGHTS, NODES, Atoms, Curve, Quantiles
+from meanfield.transport.roots import bracketed_roots
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+# values at places of a curve, and weights of which an interval has its share of the error
+Integrand = Callable[[Indices, Array], tuple[Array, Array]]
+
+_LAST_MODES = np.linalg.inv(legendre.legvander(GAUSS, NODES - 1))[-3:].T
+_CHUNK = 1 << 15
+_MOST_HALVINGS = 64
+# error of a distance that is aimed at, and the distance below which all is rounding
+_ACCURACY, _SMALLEST = 1e-13, 1e-13
+_EPS = float(np.finfo(np.float64).eps)
+# a kink is looked for between points this far inside of an interval, where no jump is
+_INSIDE = 1e-9
+
+
+def cost(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
+    """C(s) = ∫_0^1 |Q_mu(u) - Q_nu(u + s)|^p du.
+
+    Exact for atoms. Otherwise by Gauss panels on the pieces of both, cut where the difference
+    changes its sign and halved where they do not resolve it; zeros of a density, where its
+    quantile function has a root's singularity, take some forty halvings.
+    """
+    if isinstance(mu, Atoms) and isinstance(nu, Atoms):
+        return _cost_of_atoms(mu, nu, shift, p)
+    if isinstance(mu, Atoms):
+        return cost(nu, mu, -shift, p)
+
+    def integrand(piece: Indices, sigma: Array) -> tuple[Array, Array]:
+        density = mu.density(piece, sigma)
+        apart = np.abs(_apart(mu, nu, shift, piece, sigma))
+        return (apart if p == 1.0 else apart**p) * density, np.abs(density)
+
+    def allowed(total: float) -> float:
+        return float(_ACCURACY * p * max(total ** (1.0 / p), _SMALLEST) ** (p - 1.0))
+
+    intervals = _intervals(mu, nu, shift, kinks=p % 2.0 != 0.0)
+    # a signed density may leave a sum of rounding below 0
+    return max(
+        _integral(integrand, intervals, allowed, least=1e-17, most=8 * len(intervals[0]) + 20_000),
+        0.0,
+    )
+
+
+def cost_slope(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
+    """dC/ds = -p ∫ |D|^{p-1} sign(D) dQ_mu(u), D = Q_mu(u) - Q_nu(u + s); ascending in s.
+
+    Where Q_mu jumps, the integral over the jump is a difference of |D|^p: with atoms no quadrature
+    is left.
+    """
+    if isinstance(nu, Atoms) and not isinstance(mu, Atoms):
+        return -cost_slope(nu, mu, -shift, p)
+    lowest, highest = (mu.angles, mu.angles) if isinstance(mu, Atoms) else mu.ends
+    behind = np.append(lowest[1:], lowest[0] + mu.turn)
+    at = nu.quantile(mu.starts[1:] + shift)
+    jumps = float(np.sum(np.abs(behind - at) ** p - np.abs(highest - at) ** p))
+    if isinstance(mu, Atoms):
+        return -jumps
+
+    def integrand(piece: Indices, sigma: Array) -> tuple[Array, Array]:
+        apart, slope = _apart(mu, nu, shift, piece, sigma), mu.slope(piece, sigma)
+        signed = np.sign(apart) * np.abs(apart) ** (p - 1.0)
+        return p * signed * slope, np.abs(slope) / mu.turn
+
+    # the minimum is flat: its place matters to second order
+    intervals = _intervals(mu, nu, shift, kinks=True)
+    return -jumps - _integral(
+        integrand, intervals, _loosely, least=1e-12, most=len(intervals[0]) + 2_000
+    )
+
+
+def _loosely(total: float) -> float:
+    return 1e-10 * total
+
+
+def _apart(mu: Curve, nu: Quantiles, shift: float, piece: Indices, sigma: Array) -> Array:
+    return mu.angle(piece, sigma) - nu.quantile(mu.mass(piece, sigma) + shift)
+
+
+def _cost_of_atoms(mu: Atoms, nu: Atoms, shift: float, p: float) -> float:
+    masses = nu.starts - shift
+    if mu.turn:
+        masses = masses - np.floor(masses)
+    cuts = np.sort(np.concatenate([mu.starts, masses]), kind="stable")
+    cuts = np.clip(cuts, 0.0, 1.0)
+    middle = 0.5 * (cuts[1:] + cuts[:-1])
+    apart = np.abs(mu.quantile(middle) - nu.quantile(middle + shift))
+    lengths = np.diff(cuts)
+    # slivers between sums of masses that should be equal, and may be far apart
+    lengths[lengths < 4.0 * _EPS * np.sqrt(len(cuts))] = 0.0
+    return float(lengths @ apart**p)
+
+
+def _intervals(mu: Curve, nu: Quantiles, shift: float, kinks: bool) -> tuple[Indices, Array, Array]:
+    """Piece of mu and both ends in σ of intervals on which both quantile functions are smooth."""
+    masses = nu.starts - shift
+    if mu.turn:
+        masses = masses - np.floor(masses)
+    piece, sigma = mu.place(np.clip(masses, 0.0, 1.0))
+    count = len(mu.starts) - 1
+    positions = np.unique(np.concatenate([np.arange(count + 1.0), piece + 0.5 * (sigma + 1.0)]))
+    if kinks:
+        owner, low, high = _between(positions, count)
+        width = high - low
+
+        def apart(index: Indices, x: Array) -> Array:
+            return _apart(mu, nu, shift, owner[index], x)
+
+        inner_low, inner_high = low + _INSIDE * width, high - _INSIDE * width
+        every = np.arange(len(owner))
+        changes = np.flatnonzero(apart(every, inner_low) * apart(every, inner_high) < 0.0)
+        roots = bracketed_roots(
+            lambda i, x: apart(changes[i], x), inner_low[changes], inner_high[changes]
+        )
+        positions = np.unique(np.concatenate([positions, owner[changes] + 0.5 * (roots + 1.0)]))
+    return _between(positions, count)
+
+
+def _between(positions: Array, count: int) -> tuple[Indices, Array, Array]:
+    piece = np.minimum(positions[:-1].astype(np.intp), count - 1)
+    return piece, 2.0 * (positions[:-1] - piece) - 1.0, 2.0 * (positions[1:] - piece) - 1.0
+
+
+def _integral(
+    integrand: Integrand,
+    intervals: tuple[Indices, Array, Array],
+    allowed: Callable[[float], float],
+    least: float,
+    most: int,
+) -> float:
+    """∫ over the intervals; halved where their tail exceeds allowed(first estimate) by share.
+
+    An interval with less weight than `least` is left as it is, and at most `most` are added, so
+    that rounding near zeros of a density is not resolved for ever.
+    """
+    total, share = 0.0, None
+    piece, low, high = intervals
+    left = most
+    for _ in range(_MOST_HALVINGS):
+        sums, tails, weights = _gauss(integrand, piece, low, high)
+        if share is None:
+            share = allowed(float(np.abs(sums).sum()))
+        split = (tails > share * (weights + 1e-3)) & (weights > least)
+        left -= 2 * int(split.sum())
+        split &= left > 0
+        total += float(sums[~split].sum())
+        if not split.any():
+            return total
+        middle = 0.5 * (low[split] + high[split])
+        piece = np.repeat(piece[split], 2)
+        low, high = (
+            np.stack([low[split], middle], axis=1).ravel(),
+            np.stack([middle, high[split]], axis=1).ravel(),
+        )
+    return total + float(_gauss(integrand, piece, low, high)[0].sum())
+
+
+def _gauss(
+    integrand: Integrand, piece: Indices, low: Array, high: Array
+) -> tuple[Array, Array, Array]:
+    """Sum, tail of the Legendre series times length, and weight of each interval."""
+    sums, tails, weights = np.empty_like(low), np.empty_like(low), np.empty_like(low)
+    for first in range(0, len(low), _CHUNK):
+        part = slice(first, first + _CHUNK)
+        half = 0.5 * (high[part] - low[part])
+        sigma = 0.5 * (high[part] + low[part])[:, None] + half[:, None] * GAUSS
+        values, weight = integrand(np.repeat(piece[part], NODES).reshape(-1, NODES), sigma)
+        sums[part] = half * (values @ GAUSS_WEIGHTS)
+        tails[part] = half * np.abs(values @ _LAST_MODES).max(axis=1)
+        weights[part] = half * (weight @ GAUSS_WEIGHTS)
+    return sums, tails, weights

@@ -1,0 +1,143 @@
+"""Measures on a line or a circle by their quantile functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import chebyshev, legendre
+from numpy.typing import NDArray
+
+from meanfield.transport.roots import bracketed_roots
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+NODES = 16
+GAUSS, GAUSS_WEIGHTS = legendre.leggauss(NODES)
+_TO_CHEBYSHEV = np.linalg.inv(chebyshev.chebvander(GAUSS, NODES - 1))
+_CHUNK = 1 << 18
+
+
+class Atoms:
+    """Σ_i m_i δ_{x_i}: the quantile function is a staircase.
+
+    Parameters
+    ----------
+    angles, masses : ndarray, shape (n,)
+        Any angles, masses >= 0; those without mass are dropped, and the sum is made 1.
+    turn : float
+        2π on the circle, where the quantile function goes on as Q(u + 1) = Q(u) + 2π; 0 on a line.
+
+    Attributes
+    ----------
+    angles, masses : ndarray, shape (n,)
+        Ascending angles.
+    starts : ndarray, shape (n + 1,)
+        The mass before each atom, and 1.
+    """
+
+    def __init__(self, angles: Array, masses: Array, turn: float) -> None:
+        order = np.argsort(angles, kind="stable")
+        order = order[masses[order] > 0.0]
+        self.turn = turn
+        self.angles, self.masses = angles[order], masses[order] / masses.sum()
+        self.starts = np.concatenate([[0.0], np.cumsum(self.masses)])
+        self.starts /= self.starts[-1]
+
+    def quantile(self, u: Array) -> Array:
+        """Q(u) = inf{x : F(x) >= u}, any shape; on the circle for any u."""
+        turns = np.floor(u) if self.turn else np.zeros_like(u)
+        place = np.searchsorted(self.starts, u - turns, side="left") - 1
+        return np.asarray(self.angles[np.clip(place, 0, len(self.angles) - 1)] + self.turn * turns)
+
+
+class Curve:
+    """Angle x(σ) and mass m(σ) as polynomials of σ in [-1, 1] on each of P pieces.
+
+    The quantile function is x(m^{-1}(u)). No mass lies between pieces.
+
+    Parameters
+    ----------
+    angles, masses : ndarray, shape (P, 16)
+        Angles at Gauss nodes of each piece, and the masses of the nodes.
+    turn : float
+        2π on the circle, 0 on a line.
+    least : float
+        Pieces with no more than this mass are dropped; the sum of the others is made 1.
+
+    Attributes
+    ----------
+    starts : ndarray, shape (P + 1,)
+        The mass before each piece, and 1.
+    ends : ndarray, shape (2, P)
+        x(-1) and x(1).
+    """
+
+    def __init__(self, angles: Array, masses: Array, turn: float, least: float = 0.0) -> None:
+        kept = masses.sum(axis=1) > least
+        angles, masses = angles[kept], masses[kept] / masses[kept].sum()
+        self.turn = turn
+        self.starts = np.concatenate([[0.0], np.cumsum(masses.sum(axis=1))])
+        self.starts /= self.starts[-1]
+        self._angles = _contiguous(_TO_CHEBYSHEV @ angles.T)
+        self._slopes = _contiguous(chebyshev.chebder(self._angles))
+        self._density = _contiguous(_TO_CHEBYSHEV @ (masses / GAUSS_WEIGHTS).T)
+        self._masses = _contiguous(chebyshev.chebint(self._density, lbnd=-1.0))
+        signs = (-1.0) ** np.arange(NODES)
+        self.ends = np.stack([signs @ self._angles, self._angles.sum(axis=0)])
+
+    def angle(self, piece: Indices, sigma: Array) -> Array:
+        """x(σ)."""
+        return _series(self._angles, piece, sigma)
+
+    def slope(self, piece: Indices, sigma: Array) -> Array:
+        """dx/dσ."""
+        return _series(self._slopes, piece, sigma)
+
+    def density(self, piece: Indices, sigma: Array) -> Array:
+        """dm/dσ."""
+        return _series(self._density, piece, sigma)
+
+    def mass(self, piece: Indices, sigma: Array) -> Array:
+        """The mass up to σ of the piece and in all pieces before it."""
+        return np.asarray(self.starts[piece] + _series(self._masses, piece, sigma))
+
+    def place(self, u: Array) -> tuple[Indices, Array]:
+        """Piece and σ with mass(piece, σ) = u, for u (n,) in [0, 1].
+
+        Where a truncated series makes the mass fall, one of the places that have it.
+        """
+        piece = np.clip(np.searchsorted(self.starts, u, side="right") - 1, 0, len(self.starts) - 2)
+        sigma = np.empty_like(u)
+        for first in range(0, len(u), _CHUNK):
+            part = slice(first, first + _CHUNK)
+            inside, target = piece[part], u[part] - self.starts[piece[part]]
+
+            def missed(i: Indices, x: Array, inside: Indices = inside, u: Array = target) -> Array:
+                return _series(self._masses, inside[i], x) - u[i]
+
+            sigma[part] = bracketed_roots(missed, np.full(len(target), -1.0), np.ones(len(target)))
+        return piece, sigma
+
+    def quantile(self, u: Array) -> Array:
+        """Q(u), any shape; on the circle for any u."""
+        turns = np.floor(u) if self.turn else np.zeros_like(u)
+        piece, sigma = self.place(np.clip(u - turns, 0.0, 1.0).ravel())
+        return np.asarray(self.angle(piece, sigma).reshape(u.shape) + self.turn * turns)
+
+
+Quantiles = Atoms | Curve
+
+
+def _contiguous(coefficients: NDArray[Any]) -> Array:
+    return np.ascontiguousarray(coefficients, dtype=np.float64)
+
+
+def _series(coefficients: Array, piece: Indices, sigma: Array) -> Array:
+    """Chebyshev series of the pieces at σ, by Clenshaw's rule."""
+    double = 2.0 * sigma
+    ahead, following = np.zeros_like(sigma), np.zeros_like(sigma)
+    for row in coefficients[:0:-1]:
+        ahead, following = row[piece] + double * ahead - following, ahead
+    return np.asarray(coefficients[0][piece] + sigma * ahead - following)
