@@ -31,7 +31,7 @@ def wasserstein(mu: AnyMeasure, nu: AnyMeasure, p: float = 1) -> float | Bracket
 
     A float, exact to about 1e-12, for
 
-    - any two measures on the circle;
+    - any two measures on the circle (Delon, Salomon and Sobolevski 2010);
     - two measures that are symmetric about one axis (densities on `Zonal` spaces, flow maps,
       tokens on the axis): the distance of their polar angles;
     - tokens in one point against tokens or a density.
