@@ -24,6 +24,7 @@ from meanfield.laws import (
 from meanfield.measures import Density, FlowMap, Particles
 from meanfield.solution import Ending, Solution, load
 from meanfield.spaces import Circle, Sphere, Zonal
+from meanfield.transport import Bracket, wasserstein
 
 try:
     __version__ = version("meanfield-attention")
@@ -34,6 +35,7 @@ __all__ = [
     "SA",
     "USA",
     "Attention",
+    "Bracket",
     "Circle",
     "Clusters",
     "Density",
@@ -62,6 +64,7 @@ __all__ = [
     "sobolev",
     "studies",
     "theory",
+    "wasserstein",
 ]
 
 
