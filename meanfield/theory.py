@@ -22,6 +22,7 @@ __all__ = [
     "energy_uniform",
     "growth_rates",
     "log_eigenvalues",
+    "orthogonal_arrival",
     "orthogonal_tokens",
     "wendel",
 ]
@@ -185,8 +186,7 @@ def orthogonal_tokens(dynamics: Dynamics, n: int, t: float) -> float:
     """
     n = integer("n", n, low=2)
     t = number("t", t, low=0)
-    if dynamics.sign != 1 or dynamics.noise != 0.0:
-        raise ValueError(f"dynamics must have sign = 1 and noise = 0, got {dynamics!r}")
+    _check_attraction(dynamics)
     if t == 0.0:
         return 0.0
     # with s = -log(1 - γ): dt/ds = slowness(γ(s))
@@ -195,6 +195,48 @@ def orthogonal_tokens(dynamics: Dynamics, n: int, t: float) -> float:
         return 1.0
     s = brentq(lambda s: _arrival(dynamics, n, s) - t, 0.0, longest, xtol=1e-300, rtol=1e-14)
     return -math.expm1(-s)
+
+
+def orthogonal_arrival(dynamics: Dynamics, n: int, delta: float) -> float:
+    """t* at which n tokens that start orthogonal have inner products 1 - δ: Γ_{∞,δ} of (6.12).
+
+    t* = ∫_0^{1-δ} (e^{β(1-γ)} + n - 1) / (2(1-γ)((n-1)γ + 1)) dγ for SA, and with n e^{-βγ} for
+    the numerator under USA.
+
+    Parameters
+    ----------
+    dynamics : SA or USA
+        Attractive and without noise.
+    n : int
+        Number of tokens, n >= 2.
+    delta : float
+        δ, 1e-15 <= δ < 1.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import SA
+    >>> round(orthogonal_arrival(SA(beta=0.0), n=2, delta=0.5), 14)  # artanh(1/2)
+    0.54930614433405
+    """
+    n = integer("n", n, low=2)
+    if not 1e-15 <= number("delta", delta) < 1.0:
+        raise ValueError(f"delta must be in [1e-15, 1), got {delta!r}")
+    _check_attraction(dynamics)
+    return _arrival(dynamics, n, -math.log(delta))
+
+
+def _check_attraction(dynamics: Dynamics) -> None:
+    if dynamics.sign != 1 or dynamics.noise != 0.0:
+        raise ValueError(f"dynamics must have sign = 1 and noise = 0, got {dynamics!r}")
 
 
 def _arrival(dynamics: Dynamics, n: int, s_end: float) -> float:

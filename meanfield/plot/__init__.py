@@ -5,6 +5,7 @@ Figures are returned, never shown.
 
 from meanfield.plot.curves import dissipation, energy, nodes, resolution
 from meanfield.plot.panels import density
+from meanfield.plot.phases import phase_diagram
 from meanfield.plot.plateaus import metastability
 from meanfield.plot.runs import save, solution
 
@@ -14,6 +15,7 @@ __all__ = [
     "energy",
     "metastability",
     "nodes",
+    "phase_diagram",
     "resolution",
     "save",
     "solution",

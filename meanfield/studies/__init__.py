@@ -1,6 +1,8 @@
 """Studies: one question each, answered as a dataset by runs that may share an executor."""
 
+from meanfield.studies.ensembles import random_heads
+from meanfield.studies.phases import phase_diagram
 from meanfield.studies.plateaus import metastability
 from meanfield.studies.surviving import surviving_atom
 
-__all__ = ["metastability", "surviving_atom"]
+__all__ = ["metastability", "phase_diagram", "random_heads", "surviving_atom"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from meanfield.dynamics import SA, USA, Field
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
+from meanfield.tendency.batch import BatchTendency, GramBatch, batch_tendency
 from meanfield.tendency.density import DensityTendency
 from meanfield.tendency.flow import FlowTendency, LineField
 from meanfield.tendency.gram import GramTendency
@@ -19,7 +20,10 @@ __all__ = [
     "CircleTendency",
     "GramTendency",
     "ParticleTendency",
+    "BatchTendency",
+    "GramBatch",
     "Tendency",
+    "batch_tendency",
     "tendency",
     "token_tendency",
 ]

@@ -1,0 +1,215 @@
+"""When random tokens have become one cluster: the phase diagram over t and β (Figures 3 and 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from tqdm import tqdm
+
+from meanfield.arguments import generator, integer, number, real_array
+from meanfield.dynamics import SA, USA, Attention
+from meanfield.executors import mapped_by
+from meanfield.integrate import evolve_batch
+from meanfield.laws import Uniform
+from meanfield.theory import orthogonal_arrival
+
+Array = NDArray[np.float64]
+AnyAttention = SA | USA | Attention
+
+# realisations of a task: a few chunks of the integrator
+_BLOCK = 64
+# error of a step in an inner product as a share of δ, and at most
+_SHARE, _MOST = 1e-3, 1e-6
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Realisations of one dynamics, each from a seed of its own."""
+
+    dynamics: AnyAttention
+    dim: int
+    n: int
+    times: Array
+    delta: float
+    seeds: list[np.random.SeedSequence]
+
+
+def phase_diagram(
+    dim: int,
+    n: int,
+    betas: ArrayLike,
+    t_end: float,
+    realisations: int,
+    delta: float = 1e-3,
+    dynamics: Callable[[float], AnyAttention] = SA,
+    *,
+    times: int | ArrayLike = 100,
+    rng: np.random.Generator | None = None,
+    executor: Executor | None = None,
+    progress: bool = False,
+) -> xr.Dataset:
+    """P(<x_i(t), x_j(t)> >= 1 - δ) of n uniform tokens over t and β, and when it is to become 1.
+
+    For d much larger than n and e^β all pairs arrive together: uniform tokens are nearly orthogonal
+    there, and 1 - δ is reached at the time t*(β) of (6.12), Theorem 6.9. In low dimension tokens
+    linger in several clusters at larger β.
+
+    Parameters
+    ----------
+    dim : int
+        Ambient dimension d >= 2.
+    n : int
+        Number of tokens, n >= 2.
+    betas : array_like
+        Ascending, >= 0.
+    t_end : float
+        > 0.
+    realisations : int
+        Independent starts, the same ones for every β.
+    delta : float
+        1e-9 <= δ < 1; inner products are followed to about δ/1000.
+    dynamics : callable
+        From β to SA, USA or `Attention` without noise; `lambda beta: Attention(beta, heads)` with
+        `random_heads` is Figure 5.
+    times : int or array_like
+        That many equal intervals of [0, t_end], or the times themselves, ascending.
+    rng : numpy Generator, optional
+        For the starts; `default_rng(0)` if omitted. They do not depend on the executor.
+    executor : concurrent.futures.Executor, optional
+        Where the runs are done; here, one after the other, without one.
+    progress : bool
+        Whether to show a bar that counts blocks of runs.
+
+    Returns
+    -------
+    xarray.Dataset
+        Over (t, beta): `probability`, the mean over realisations and pairs i != j, and
+        `standard_error`, of that mean over realisations (nan for one). Over beta: `arrival`, t* of
+        tokens that start orthogonal; nan where the dynamics is not attractive SA or USA.
+        Coordinate `dim`; attributes n, delta, realisations and dynamics.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, before any run starts.
+    ArithmeticError
+        If a run can't go on.
+    """
+    dim, n = integer("dim", dim, low=2), integer("n", n, low=2)
+    count = integer("realisations", realisations, low=1)
+    if not 1e-9 <= number("delta", delta) < 1.0:
+        raise ValueError(f"delta must be in [1e-9, 1), got {delta!r}")
+    axis = _ascending("betas", betas, np.inf)
+    moments = _moments(times, number("t_end", t_end, above=0))
+    runs = _dynamics_at(dynamics, axis, dim)
+    rng = np.random.default_rng(0) if rng is None else generator("rng", rng)
+    seeds = np.random.SeedSequence(rng.integers(1 << 32, size=8).tolist()).spawn(count)
+    blocks = [seeds[first : first + _BLOCK] for first in range(0, count, _BLOCK)]
+    tasks = [_Task(one, dim, n, moments, delta, block) for one in runs for block in blocks]
+    mapped = mapped_by(executor, _counted, tasks)
+    bar = tqdm(mapped, total=len(tasks), disable=not progress, desc="phase diagram")
+    # sums of whole numbers: the same in whatever order
+    sums = np.array(list(bar)).reshape(len(runs), len(blocks), 2, -1).sum(axis=1)
+    return _diagram(sums, moments, axis, runs, _Task(runs[0], dim, n, moments, delta, seeds))
+
+
+def _dynamics_at(dynamics: Any, betas: Array, dim: int) -> list[AnyAttention]:
+    if not callable(dynamics):
+        raise ValueError(f"dynamics must be a callable from β to a dynamics, got {dynamics!r}")
+    runs = [dynamics(float(beta)) for beta in betas]
+    for one in runs:
+        if not isinstance(one, (SA, USA, Attention)) or one.noise > 0.0:
+            raise ValueError(f"dynamics must be SA, USA or Attention without noise, got {one!r}")
+        if one.dim not in (None, dim):
+            raise ValueError(f"dim must be that of {one!r}, got {dim}")
+    return runs
+
+
+def _ascending(name: str, values: ArrayLike, high: float) -> Array:
+    array = real_array(name, values, 1)
+    if array[0] < 0.0 or array[-1] > high or (np.diff(array) <= 0.0).any():
+        allowed = f"in [0, {high:g}]" if high < np.inf else ">= 0"
+        raise ValueError(f"{name} must be ascending and {allowed}, got {array[:8]}")
+    return array
+
+
+def _moments(times: int | ArrayLike, t_end: float) -> Array:
+    if np.ndim(times) == 0:
+        return np.linspace(0.0, t_end, integer("times", times, low=1) + 1)
+    return _ascending("times", times, t_end)
+
+
+def _counted(task: _Task) -> NDArray[np.int64]:
+    """Sums over realisations of the number of near pairs and of its square, shape (2, times)."""
+    law = Uniform(task.dim)
+    starts = np.array([law.sample(task.n, np.random.default_rng(seed)) for seed in task.seeds])
+    tolerance = min(_SHARE * task.delta, _MOST)
+    pairs = task.n * (task.n - 1)
+    near = evolve_batch(
+        starts,
+        task.dynamics,
+        task.times,
+        rtol=tolerance,
+        atol=1e-2 * tolerance,
+        observe=partial(_near_pairs, delta=task.delta),
+        settled=partial(_all_near, pairs=pairs) if _is_attractive(task.dynamics) else None,
+    )
+    return np.array([near.sum(axis=1), (near**2).sum(axis=1)])
+
+
+def _is_attractive(dynamics: AnyAttention) -> bool:
+    return isinstance(dynamics, (SA, USA)) and dynamics.sign == 1
+
+
+def _near_pairs(gram: Array, delta: float) -> NDArray[np.int64]:
+    """The number of pairs i != j with <x_i, x_j> >= 1 - δ of each realisation."""
+    return np.count_nonzero(gram >= 1.0 - delta, axis=(1, 2)) - gram.shape[1]
+
+
+def _all_near(near: NDArray[np.int64], pairs: int) -> bool:
+    """Whether all pairs are near in all realisations, and so will be ever after.
+
+    Under attraction the smallest inner product m = <x_i, x_j> >= 0 can't fall: its rate is a sum of
+    positive multiples of <x_k, x_j> - m <x_k, x_i> >= m (1 - <x_k, x_i>) >= 0, and of the same
+    with i and j exchanged.
+    """
+    return bool((near == pairs).all())
+
+
+def _diagram(
+    sums: NDArray[np.int64], times: Array, betas: Array, runs: list[AnyAttention], task: _Task
+) -> xr.Dataset:
+    count, pairs = len(task.seeds), task.n * (task.n - 1)
+    mean = sums[:, 0] / count
+    with np.errstate(invalid="ignore", divide="ignore"):
+        squares = (sums[:, 1] - count * mean**2) / (count - 1.0)
+    # a difference of equal numbers but for rounding may be negative
+    error = np.sqrt(np.maximum(squares, 0.0) / count)
+    arrival = [
+        orthogonal_arrival(one, task.n, task.delta)
+        if _is_attractive(one) and isinstance(one, (SA, USA))
+        else np.nan
+        for one in runs
+    ]
+    over = ("t", "beta")
+    return xr.Dataset(
+        {
+            "probability": (over, mean.T / pairs, {"long_name": "P(<x_i, x_j> >= 1 - δ)"}),
+            "standard_error": (over, error.T / pairs),
+            "arrival": ("beta", arrival, {"long_name": "t* of (6.12)"}),
+        },
+        coords={"t": ("t", times), "beta": ("beta", betas), "dim": task.dim},
+        attrs={
+            "n": task.n,
+            "delta": task.delta,
+            "realisations": count,
+            "dynamics": runs[0].name,
+        },
+    )
