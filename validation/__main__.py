@@ -22,6 +22,7 @@ SCRIPTS = [
     "flow_maps",
     "sphere_flow_maps",
     "metastability",
+    "phase_diagram",
 ]
 README = Path(__file__).parent / "README.md"
 START = "<!-- what follows is written by `python -m validation --write` -->\n"

@@ -56,6 +56,9 @@ def phase_diagram(ds: Any) -> Figure:
     # the lowest panel of each column, which may stand above an empty place
     for ax in panels[max(0, len(given) - columns) : len(given)]:
         ax.set_xlabel("time t", fontsize=NORMAL)
+    curve = next((line for ax in panels for line in ax.lines), None)
+    if curve is not None:
+        figure.legend(handles=[curve], loc="outside lower center", fontsize=SMALL, frameon=False)
     bar = figure.colorbar(mesh, ax=panels, shrink=0.8, pad=0.02, aspect=30)
     first = given[0].attrs
     bar.set_label(f"P(⟨x₁, x₂⟩ ≥ 1 − {first.get('delta', np.nan):g})", fontsize=NORMAL)
@@ -86,9 +89,6 @@ def _panel(ax: Axes, ds: Any) -> Any:
     arrival = ds["arrival"].values
     if np.isfinite(arrival).any():
         ax.plot(arrival, betas, color=_CURVE, linewidth=1.2, label="t*(β), (6.12)")
-        ax.legend(
-            loc="lower right", fontsize=SMALL, frameon=False, labelcolor=_CURVE, handlelength=1.2
-        )
     ax.set_xlim(limits)
     ax.set_title(f"d = {int(ds['dim'])}", fontsize=NORMAL)
     ax.tick_params(labelsize=SMALL)

@@ -170,7 +170,7 @@ def _is_attractive(dynamics: AnyAttention) -> bool:
 
 def _near_pairs(gram: Array, delta: float) -> NDArray[np.int64]:
     """The number of pairs i != j with <x_i, x_j> >= 1 - δ of each realisation."""
-    return np.count_nonzero(gram >= 1.0 - delta, axis=(1, 2)) - gram.shape[1]
+    return np.asarray(np.count_nonzero(gram >= 1.0 - delta, axis=(1, 2)) - gram.shape[1])
 
 
 def _all_near(near: NDArray[np.int64], pairs: int) -> bool:

@@ -15,7 +15,7 @@ _UNSHIFTED = 300.0
 
 
 class TangentAttention:
-    """M = ± (A - diag(AG)/diag(G)) of each realisation, whose rows are velocities: X_i = Σ_j M_ij x_j.
+    """M = ± (A - diag(AG)/diag(G)) of each realisation: velocities are X_i = Σ_j M_ij x_j.
 
     A is the attention matrix e^{β G_ij}, over its row sums for SA and over n for USA.
 

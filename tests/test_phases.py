@@ -1,0 +1,516 @@
+"""Batches of realisations, and the phase diagram that they draw."""
+
+import itertools
+import json
+import re
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.integrate import batch as batch_module
+from meanfield.integrate import evolve_batch
+from meanfield.studies.ensembles import ENSEMBLES
+from meanfield.tendency import batch_tendency
+from meanfield.tendency.batch import PointsBatch
+
+REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_values.json").read_text())
+KINDS = {"SA": mf.SA, "USA": mf.USA}
+EPS = np.finfo(float).eps
+
+
+def starts(count, n, dim, seed=0):
+    points = np.random.default_rng(seed).normal(size=(count, n, dim))
+    return points / np.linalg.norm(points, axis=2, keepdims=True)
+
+
+def gram_of(points):
+    return points @ np.swapaxes(points, -1, -2)
+
+
+def rate_of(points, dynamics, form):
+    tendency = batch_tendency(points, dynamics, form)
+    out = np.empty_like(tendency.initial_state)
+    tendency(tendency.initial_state, out)
+    return out * tendency.speed
+
+
+def head(dim, seed, **given):
+    rng = np.random.default_rng(seed)
+    return mf.Head(**{name: rng.normal(size=(dim, dim)) / dim**0.5 for name in "QKV"} | given)
+
+
+HEADS = {
+    "one": [head(3, 0)],
+    "two": [head(3, 1), head(3, 2, V=-0.5)],
+    "numbers": [mf.Head(Q=0.7, K=-1.2, V=2.0)],
+    "low rank": [mf.Head(Q=[[1.0, 0.5, 0.0]], K=[[0.3, 0.0, 2.0]], V=-1.0)],
+}
+
+# ---------------------------------------------------------------- right-hand sides
+
+
+@pytest.mark.parametrize("dim", [2, 5, 40])
+@pytest.mark.parametrize(
+    "dynamics",
+    [mf.SA(0.0), mf.SA(3.0), mf.SA(3.0, sign=-1), mf.SA(1e4), mf.USA(2.0), mf.USA(2.0, sign=-1)],
+    ids=str,
+)
+def test_points_move_by_the_field(dynamics, dim):
+    """The velocity of the measure, of each realisation by itself; and Ġ = Ẋ Xᵀ + X Ẋᵀ."""
+    points = starts(3, 6, dim)
+    velocity = rate_of(points, dynamics, "points").reshape(points.shape)
+    expected = np.array([dynamics.velocity(mf.Particles(x), at=x) for x in points])
+    largest = np.abs(expected).max()
+    assert largest > 1e-3 or dynamics.beta == 1e4
+    # exponents up to β carry its multiple of rounding
+    bound = (100 + 8 * dynamics.beta) * EPS * max(largest, 1e-3)
+    assert np.abs(velocity - expected).max() < bound
+    slope = rate_of(points, dynamics, "gram").reshape(3, 6, 6)
+    product = expected @ points.transpose(0, 2, 1)
+    assert np.abs(slope - product - product.transpose(0, 2, 1)).max() < 4 * bound
+
+
+def test_huge_usa_is_in_units_of_its_speed():
+    """e^{β} = 1e260 overflows nothing that a step squares."""
+    points = starts(1, 5, 4)
+    tendency = batch_tendency(points, mf.USA(600.0), "gram")
+    out = np.empty_like(tendency.initial_state)
+    tendency(tendency.initial_state, out)
+    assert 0 < np.abs(out).max() < 1
+    assert tendency.speed == np.exp(600.0)
+    last = evolve_batch(points, mf.USA(600.0), [1e3 * np.exp(-600.0)])[0, 0]
+    assert np.isfinite(last).all()
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("heads", HEADS.values(), ids=HEADS)
+def test_heads_move_points_by_their_field(heads, normalise):
+    dynamics = mf.Attention(1.5, heads, normalise)
+    points = starts(4, 7, 3)
+    velocity = rate_of(points, dynamics, "auto").reshape(points.shape)
+    expected = np.array([dynamics.velocity(mf.Particles(x), at=x) for x in points])
+    assert np.abs(expected).max() > 0.1
+    assert np.abs(velocity - expected).max() < 200 * EPS * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("form", ["points", "gram"])
+def test_rate_keeps_lengths_off_the_sphere(form):
+    """|x_i| stays where it is, so that rounding in it does not grow."""
+    points = starts(2, 5, 3) * np.random.default_rng(1).uniform(0.5, 2.0, size=(2, 5, 1))
+    rate = rate_of(points, mf.SA(2.0), form)
+    if form == "gram":
+        change = rate.reshape(2, 25)[:, ::6]
+    else:
+        change = np.einsum("rij,rij->ri", rate.reshape(points.shape), points)
+    assert np.abs(rate).max() > 0.1
+    assert np.abs(change).max() < 1e-14
+
+
+def test_symmetries():
+    """Rotations leave inner products as they are; permutations and realisations move along."""
+    points = starts(3, 5, 4)
+    turn, _ = np.linalg.qr(np.random.default_rng(1).normal(size=(4, 4)))
+    order = np.array([3, 0, 4, 1, 2])
+    times = [0.5, 2.0]
+    for form in "points", "gram":
+        found = evolve_batch(points, mf.SA(2.0), times, form=form)
+        turned = evolve_batch(points @ turn.T, mf.SA(2.0), times, form=form)
+        # coordinates have errors of their own, inner products are the same but for rounding
+        assert np.abs(turned - found).max() < (1e-8 if form == "points" else 1e-12)
+        moved = evolve_batch(points[:, order], mf.SA(2.0), times, form=form)
+        assert np.abs(moved - found[:, :, order][:, :, :, order]).max() < 1e-12
+        shuffled = evolve_batch(points[[2, 0, 1]], mf.SA(2.0), times, form=form)
+        assert np.abs(shuffled - found[:, [2, 0, 1]]).max() < 1e-12
+
+
+# ---------------------------------------------------------------- runs
+
+
+@pytest.mark.parametrize("dim", [2, 8, 64])
+@pytest.mark.parametrize("dynamics", [mf.SA(4.0), mf.USA(1.0), mf.SA(2.0, sign=-1)], ids=str)
+def test_both_forms_agree(dynamics, dim):
+    """With n > d the matrices are of low rank, and stay so."""
+    points, times = starts(4, 8, dim), np.linspace(0.0, 4.0, 9)
+    grams = [
+        evolve_batch(points, dynamics, times, form=form, rtol=1e-12, atol=1e-13)
+        for form in ("gram", "points")
+    ]
+    assert np.abs(grams[0][-1] - grams[0][0]).max() > 0.1
+    # some 50 steps of local error 1e-12, which grows where tokens leave each other
+    assert np.abs(grams[1] - grams[0]).max() < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "dim"),
+    [
+        (mf.SA(3.0), 3),
+        (mf.USA(1.0), 40),
+        (mf.Attention(2.0, HEADS["two"]), 3),
+        (mf.Attention(1.0, HEADS["one"], False), 3),
+    ],
+    ids=str,
+)
+def test_batch_is_single_runs(dynamics, dim):
+    points, times = starts(3, 10, dim), np.array([0.5, 1.0, 3.0])
+    found = evolve_batch(points, dynamics, times, rtol=1e-10, atol=1e-12)
+    for number, x in enumerate(points):
+        sol = _single(x, dynamics, times)
+        # errors of some 1e-10 a step in either run
+        assert np.abs(gram_of(sol) - found[:, number]).max() < 1e-8
+
+
+def _single(x, dynamics, times):
+    """The points of one realisation at the times, by evolve or, for heads, by a plain solver."""
+    if isinstance(dynamics, (mf.SA, mf.USA)):
+        sol = mf.evolve(mf.Particles(x), dynamics, times[-1], times, rtol=1e-10, atol=1e-12)
+        return np.array([mu.points for mu in sol.measures[1:]])
+    from scipy.integrate import solve_ivp
+
+    def field(_, state):
+        y = state.reshape(x.shape)
+        y = y / np.linalg.norm(y, axis=1, keepdims=True)
+        return dynamics.velocity(mf.Particles(y), at=y).ravel()
+
+    run = solve_ivp(field, (0, times[-1]), x.ravel(), "DOP853", times, rtol=1e-10, atol=1e-12)
+    return run.y.T.reshape(len(times), *x.shape)
+
+
+@pytest.mark.parametrize("form", ["points", "gram"])
+def test_orthogonal_tokens(form):
+    """(6.9) and (6.10): tokens that start orthogonal keep one inner product among them."""
+    times = np.array([0.3, 1.0, 4.0])
+    for kind in KINDS.values():
+        found = evolve_batch(np.eye(5)[None], kind(1.5), times, form=form)
+        pairs = found[:, 0][:, ~np.eye(5, dtype=bool)]
+        exact = [mf.theory.orthogonal_tokens(kind(1.5), 5, t) for t in times]
+        # rtol 1e-9 over some dozens of steps
+        assert np.abs(pairs - np.array(exact)[:, None]).max() < 1e-8
+
+
+def test_dense_output_is_of_high_order():
+    """Tightening the tolerance a hundredfold shrinks the error between steps by much."""
+    points, times = starts(2, 6, 10), np.linspace(0.1, 3.0, 30)
+    exact = evolve_batch(points, mf.SA(2.0), times, rtol=1e-13, atol=1e-14)
+    errors = [
+        np.abs(evolve_batch(points, mf.SA(2.0), times, rtol=tol, atol=tol) - exact).max()
+        for tol in (1e-5, 1e-7, 1e-9)
+    ]
+    assert errors[0] > 1e-8
+    # the local error is of order 8, interpolation of order 7: a factor 100^{7/8} = 56 each
+    assert errors[1] < errors[0] / 15
+    assert errors[2] < errors[1] / 15
+
+
+def test_chunks_do_not_matter(monkeypatch):
+    points, times = starts(7, 6, 3), np.array([0.0, 1.0, 2.5])
+    whole = evolve_batch(points, mf.SA(2.0), times)
+    monkeypatch.setattr(batch_module, "_CHUNK", 80)
+    parts = evolve_batch(points, mf.SA(2.0), times)
+    assert np.array_equal(parts[0], whole[0])
+    # other steps, each within 1e-9
+    assert 0 < np.abs(parts - whole).max() < 1e-8
+
+
+def test_what_is_settled_is_not_followed():
+    """The rows after the settled one are the same as it, and no field is asked for them."""
+    points, times = starts(3, 4, 20), np.linspace(0.0, 40.0, 21)
+    seen = []
+
+    def observe(gram):
+        seen.append(len(gram))
+        return np.count_nonzero(gram >= 0.999, axis=(1, 2))
+
+    found = evolve_batch(
+        points, mf.SA(1.0), times, observe=observe, settled=lambda r: np.all(r > 15)
+    )
+    assert len(seen) < 10
+    assert found.shape == (21, 3)
+    assert np.array_equal(found, evolve_batch(points, mf.SA(1.0), times, observe=observe))
+    assert found[0].tolist() == [4, 4, 4]
+
+
+@pytest.mark.parametrize("first", [1, 30])
+def test_failure_tells_when(monkeypatch, first):
+    """A field that is no number from its second, or its 31st, evaluation on."""
+
+    class Breaking(PointsBatch):
+        calls = 0
+
+        def __call__(self, state, out):
+            super().__call__(state, out)
+            self.calls += 1
+            if self.calls > first:
+                out[0] = np.nan
+
+    monkeypatch.setattr(batch_module, "batch_tendency", lambda x, one, _: Breaking(x, one))
+    with pytest.raises(
+        ArithmeticError, match=r"failed at t = \S+: .*try larger tolerances"
+    ) as told:
+        evolve_batch(starts(1, 3, 3), mf.SA(1.0), [9.0])
+    t = float(re.search(r"t = (\S+):", str(told.value))[1])
+    assert t == 0 if first == 1 else 0 < t < 9
+
+
+# ---------------------------------------------------------------- (6.12)
+
+
+@pytest.mark.parametrize(
+    "row", REFERENCE["tstar"], ids=lambda r: f"{r['kind']}-{r['n']}-{r['beta']}"
+)
+def test_published_arrival(row):
+    found = mf.theory.orthogonal_arrival(
+        KINDS[row["kind"]](row["beta"]), row["n"], float(row["delta"])
+    )
+    assert found == pytest.approx(float(row["value"]), rel=1e-12)
+
+
+def test_arrival_inverts_the_inner_product():
+    for kind, n, beta in itertools.product(KINDS.values(), (2, 32), (0.0, 3.0, 9.0)):
+        for delta in (0.9, 1e-6):
+            t = mf.theory.orthogonal_arrival(kind(beta), n, delta)
+            left = 1 - mf.theory.orthogonal_tokens(kind(beta), n, t)
+            # six digits are lost in 1 - γ, and as many in t, which is up to e^9 times its last part
+            assert left == pytest.approx(delta, rel=1e-8)
+    closed = 0.5 * np.log((31 * 0.999 + 1) / 1e-3)
+    assert mf.theory.orthogonal_arrival(mf.SA(0.0), 32, 1e-3) == pytest.approx(closed, rel=1e-13)
+
+
+# ---------------------------------------------------------------- the diagram
+
+
+@pytest.fixture(scope="module")
+def high():
+    """d = 512: all pairs arrive together."""
+    times = np.linspace(4.0, 8.0, 161)
+    return mf.studies.phase_diagram(512, 32, [0.0, 1.0, 2.0, 3.0], 8.0, 64, times=times)
+
+
+def test_all_arrive_at_the_curve_in_high_dimension(high):
+    """Inner products at the start have mean 0 and variance 1/d: the time is off by a few 1/d."""
+    for beta in high.beta.values:
+        one = high.sel(beta=beta)
+        half = float(np.interp(0.5, one.probability.values, one.t.values))
+        assert half == pytest.approx(float(one.arrival), rel=4 / 512)
+        # from 1 % to 99 % within a tenth of the time
+        early, late = np.interp([0.01, 0.99], one.probability.values, one.t.values)
+        assert 0 < late - early < 0.1 * half
+    closed = 0.5 * np.log((31 * 0.999 + 1) / 1e-3)
+    assert float(high.arrival[0]) == pytest.approx(closed, rel=1e-12)
+
+
+def test_more_dimensions_come_nearer_to_the_curve(high):
+    times = np.linspace(4.0, 12.0, 161)
+    low = mf.studies.phase_diagram(8, 32, [0.0, 3.0], 12.0, 64, times=times)
+    for beta in low.beta.values:
+        wide = low.sel(beta=beta)
+        early, late = np.interp([0.01, 0.9], wide.probability.values, wide.t.values)
+        narrow = high.sel(beta=beta)
+        first, last = np.interp([0.01, 0.9], narrow.probability.values, narrow.t.values)
+        assert late - early > 4 * (last - first)
+
+
+def test_attraction_never_parts_near_pairs_on_average():
+    """P rises in t; on the circle tokens linger in clusters at large β."""
+    ds = mf.studies.phase_diagram(2, 8, [0.0, 1.0, 9.0], 30.0, 64)
+    # no theorem for single pairs: two tokens on the edge between clusters may part
+    assert np.diff(ds.probability.values, axis=0).min() > -1e-3
+    final = ds.probability.values[-1]
+    assert final[0] > 0.99
+    assert 0.05 < final[2] < 0.9
+    start = ds.isel(t=0)
+    # two uniform points are that near with probability arccos(0.999)/π
+    chance = np.arccos(0.999) / np.pi
+    assert np.all(np.abs(start.probability - chance) < 5 * start.standard_error)
+    assert np.ptp(start.probability.values) == 0.0
+
+
+def test_the_diagram_is_that_of_single_runs():
+    """The same starts by evolve, one at a time: the same share of pairs but for a threshold."""
+    betas, times = [0.5, 4.0], np.array([1.0, 5.0, 9.0])
+    found = []
+
+    def keeping(*given, **named):
+        found.append(given[0])
+        return evolve_batch(*given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("meanfield.studies.phases.evolve_batch", keeping)
+        ds = mf.studies.phase_diagram(3, 8, betas, 9.0, 5, 1e-2, times=times)
+    assert len(found) == 2
+    assert np.array_equal(found[0], found[1])
+    for beta in betas:
+        share = np.empty((3, 5))
+        for number, x in enumerate(found[0]):
+            grams = gram_of(_single(x, mf.SA(beta), times))
+            share[:, number] = ((grams >= 0.99).sum(axis=(1, 2)) - 8) / 56
+        one = ds.sel(beta=beta)
+        assert np.ptp(share) > 0.1
+        assert np.allclose(one.probability, share.mean(axis=1), rtol=0, atol=1e-14)
+        error = share.std(axis=1, ddof=1) / 5**0.5
+        assert np.allclose(one.standard_error, error, rtol=1e-12, atol=1e-9)
+
+
+def test_executors_and_seeds():
+    given = (2, 6, [0.0, 3.0], 4.0, 70)
+    here = mf.studies.phase_diagram(*given, times=8)
+    with ProcessPoolExecutor(2) as pool:
+        there = mf.studies.phase_diagram(*given, times=8, executor=pool)
+    assert here.identical(there)
+    again = mf.studies.phase_diagram(*given, times=8, rng=np.random.default_rng(0))
+    assert here.identical(again)
+    other = mf.studies.phase_diagram(*given, times=8, rng=np.random.default_rng(1))
+    gap = np.abs(other.probability - here.probability)
+    assert gap.max() > 0
+    # two independent samples
+    assert np.all(gap <= 5 * np.hypot(here.standard_error, other.standard_error) + 1e-12)
+
+
+@pytest.mark.parametrize("kind", ENSEMBLES)
+def test_random_heads(kind):
+    """Figure 5 in small: d = 16; what the ensembles promise of their matrices."""
+    dim = 16
+    one = mf.studies.random_heads(kind, dim, np.random.default_rng(0))
+    bilinear = np.asarray(one.bilinear)
+    assert bilinear.shape == one.V.shape == (dim, dim)
+    symmetric = kind.startswith("wigner")
+    assert np.allclose(bilinear, bilinear.T, atol=1e-15) is symmetric
+    if kind == "wigner-positive":
+        assert np.linalg.eigvalsh(one.V).min() > 0
+    if kind.endswith("product"):
+        # V = QᵀK, where the scores have KᵀQ
+        assert np.allclose(one.V, bilinear.T, atol=1e-15)
+    draws = [
+        mf.studies.random_heads(kind, dim, np.random.default_rng(seed)).bilinear
+        for seed in range(40)
+    ]
+    off = np.array(draws)[:, ~np.eye(dim, dtype=bool)]
+    # 40 · 240 entries of variance 1/d, pairs of which may be one: within 5 deviations
+    assert off.var() == pytest.approx(1 / dim, rel=5 * 3 * (2 / off.size) ** 0.5)
+    ds = mf.studies.phase_diagram(
+        dim, 8, [1.0, 4.0], 10.0, 8, dynamics=lambda beta: mf.Attention(beta, [one]), times=4
+    )
+    values = ds.probability.values
+    assert np.isfinite(values).all()
+    assert values.max() <= 1
+    assert np.isnan(ds.arrival).all()
+    if kind == "wigner-positive":
+        assert values[-1].min() > values[0].max()
+
+
+def test_usa():
+    ds = mf.studies.phase_diagram(64, 8, [1.0, 4.0], 4.0, 16, dynamics=mf.USA, times=80)
+    for beta in ds.beta.values:
+        one = ds.sel(beta=beta)
+        half = float(np.interp(0.5, one.probability.values, one.t.values))
+        # inner products at the start are of order 1/8
+        assert half == pytest.approx(float(one.arrival), rel=0.2)
+    assert ds.attrs["dynamics"] == "USA"
+
+
+# ---------------------------------------------------------------- its picture
+
+
+def test_picture(high):
+    low = mf.studies.phase_diagram(2, 4, [0.0, 2.0], 8.0, 4, times=5)
+    figure = mf.plot.phase_diagram([low, high])
+    figure.canvas.draw()
+    panels = [ax for ax in figure.axes if ax.get_title().startswith("d = ")]
+    assert [ax.get_title() for ax in panels] == ["d = 2", "d = 512"]
+    mesh = panels[1].collections[0]
+    assert np.array_equal(np.asarray(mesh.get_array()).T, high.probability.values)
+    assert mesh.get_clim() == (0, 1)
+    curve = panels[1].lines[0]
+    assert np.array_equal(curve.get_xdata(), high.arrival.values)
+    assert np.array_equal(curve.get_ydata(), high.beta.values)
+    assert panels[1].get_xlabel() == "time t"
+    # the two differ in n
+    assert figure.get_suptitle() == "SA"
+    alone = mf.plot.phase_diagram(high.assign(arrival=np.nan * high.arrival))
+    assert alone.get_suptitle() == "SA, n = 32 uniform tokens, 64 realisations"
+    assert not alone.legends
+    for bad in ([], "diagram", high.drop_vars("arrival"), high.isel(beta=[0])):
+        with pytest.raises(ValueError, match="ds must"):
+            mf.plot.phase_diagram(bad)
+
+
+# ---------------------------------------------------------------- bad input
+
+POINTS = starts(1, 3, 3)
+GOOD = {"dim": 3, "n": 4, "betas": [1.0], "t_end": 1.0, "realisations": 2}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"dim": 1}, "dim must be an integer >= 2, got 1"),
+        ({"n": 1}, "n must be an integer >= 2, got 1"),
+        ({"betas": []}, "betas must be a non-empty array"),
+        ({"betas": 1.0}, "betas must be a non-empty array with 1 axes"),
+        ({"betas": [-1.0, 2.0]}, r"betas must be ascending and >= 0, got \[-1"),
+        ({"betas": [2.0, 1.0]}, "betas must be ascending"),
+        ({"betas": [np.nan]}, "betas must be finite, got nan"),
+        ({"t_end": 0.0}, "t_end must be a finite number > 0, got 0"),
+        ({"realisations": 0}, "realisations must be an integer >= 1, got 0"),
+        ({"delta": 0.0}, r"delta must be in \[1e-9, 1\), got 0"),
+        ({"delta": 1.0}, r"delta must be in .* got 1"),
+        ({"delta": "x"}, "delta must be a finite number, got 'x'"),
+        ({"dynamics": mf.SA(1.0)}, "dynamics must be a callable .* got SA"),
+        ({"dynamics": lambda beta: mf.SA(beta, noise=1.0)}, "without noise, got SA"),
+        ({"dynamics": lambda beta: beta}, "dynamics must be SA, USA or Attention .* got 1.0"),
+        (
+            {"dynamics": lambda beta: mf.Attention(beta, [head(4, 0)])},
+            "dim must be that of Attention.*, got 3",
+        ),
+        ({"times": 0}, "times must be an integer >= 1, got 0"),
+        ({"times": [0.5, 2.0]}, r"times must be ascending and in \[0, 1\], got"),
+        ({"rng": 3}, "rng must be a numpy.random.Generator, got 3"),
+        ({"executor": 3}, "executor must be .* got 3"),
+    ],
+)
+def test_bad_diagram(given, message):
+    with pytest.raises(ValueError, match=message):
+        mf.studies.phase_diagram(**GOOD | given)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: evolve_batch(POINTS[0], mf.SA(1.0), [1.0]), "points must be .* 3 axes"),
+        (lambda: evolve_batch(POINTS[:, :1], mf.SA(1.0), [1.0]), "points must be .* n, d >= 2"),
+        (lambda: evolve_batch(2 * POINTS, mf.SA(1.0), [1.0]), "unit rows .* norm 1 off 1"),
+        (lambda: evolve_batch(POINTS, mf.SA(1.0), [1.0, 1.0]), "times must be ascending"),
+        (lambda: evolve_batch(POINTS, mf.SA(1.0), [-1.0, 1.0]), "times must be .* >= 0, got"),
+        (lambda: evolve_batch(POINTS, mf.SA(1.0, noise=1.0), [1.0]), "noise must be 0 .* got 1"),
+        (lambda: evolve_batch(POINTS, "SA", [1.0]), "dynamics must be .* got 'SA'"),
+        (lambda: evolve_batch(POINTS, mf.SA(1.0), [1.0], form="x"), "form must be one of .* 'x'"),
+        (
+            lambda: evolve_batch(POINTS, mf.Attention(1.0, [mf.Head()]), [1.0], form="gram"),
+            "form must be 'points' for Attention",
+        ),
+        (
+            lambda: evolve_batch(POINTS, mf.Attention(1.0, [head(4, 0)]), [1.0]),
+            "points must be of the dim of Attention",
+        ),
+        (lambda: evolve_batch(POINTS, mf.SA(1.0), [1.0], rtol=1.0), "rtol must be"),
+        (lambda: evolve_batch(POINTS, mf.SA(1.0), [1.0], atol=0.0), "atol must be"),
+        (lambda: mf.theory.orthogonal_arrival(mf.SA(1.0), 1, 0.1), "n must be an integer >= 2"),
+        (lambda: mf.theory.orthogonal_arrival(mf.SA(1.0), 2, 1.0), "delta must be in .* got 1"),
+        (lambda: mf.theory.orthogonal_arrival(mf.SA(1.0), 2, 0.0), "delta must be in .* got 0"),
+        (
+            lambda: mf.theory.orthogonal_arrival(mf.SA(1.0, sign=-1), 2, 0.5),
+            "sign = 1 and noise = 0",
+        ),
+        (
+            lambda: mf.studies.random_heads("x", 3, np.random.default_rng(0)),
+            "kind must be one of .* got 'x'",
+        ),
+        (lambda: mf.studies.random_heads("ginibre", 1, np.random.default_rng(0)), "dim must be"),
+        (lambda: mf.studies.random_heads("ginibre", 3, 0), "rng must be .* got 0"),
+    ],
+)
+def test_bad_arguments(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
