@@ -14,7 +14,7 @@ from meanfield.integrate import batch as batch_module
 from meanfield.integrate import evolve_batch
 from meanfield.studies.ensembles import ENSEMBLES
 from meanfield.tendency import batch_tendency
-from meanfield.tendency.batch import PointsBatch
+from meanfield.tendency.batch import GramBatch, PointsBatch
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_values.json").read_text())
 KINDS = {"SA": mf.SA, "USA": mf.USA}
@@ -34,7 +34,7 @@ def rate_of(points, dynamics, form):
     tendency = batch_tendency(points, dynamics, form)
     out = np.empty_like(tendency.initial_state)
     tendency(tendency.initial_state, out)
-    return out * tendency.speed
+    return out
 
 
 def head(dim, seed, **given):
@@ -73,16 +73,18 @@ def test_points_move_by_the_field(dynamics, dim):
     assert np.abs(slope - product - product.transpose(0, 2, 1)).max() < 4 * bound
 
 
-def test_huge_usa_is_in_units_of_its_speed():
-    """e^{β} = 1e260 overflows nothing that a step squares."""
-    points = starts(1, 5, 4)
-    tendency = batch_tendency(points, mf.USA(600.0), "gram")
-    out = np.empty_like(tendency.initial_state)
-    tendency(tendency.initial_state, out)
-    assert 0 < np.abs(out).max() < 1
-    assert tendency.speed == np.exp(600.0)
-    last = evolve_batch(points, mf.USA(600.0), [1e3 * np.exp(-600.0)])[0, 0]
-    assert np.isfinite(last).all()
+@pytest.mark.parametrize("dynamics", [mf.USA(300.0), mf.USA(200.0)], ids=str)
+def test_steep_usa(dynamics):
+    """Speeds of e^{300} among equal tokens, and of 1 among orthogonal ones."""
+    half = mf.theory.orthogonal_arrival(dynamics, 3, 0.99)
+    found = evolve_batch(np.eye(3)[None], dynamics, [half])[0, 0, 0, 1]
+    # steps of 1e-9, and γ' grows with e^{300 γ}
+    assert found == pytest.approx(0.01, rel=1e-6)
+
+
+def test_form_by_size():
+    for n, kind in ((4, GramBatch), (5, PointsBatch)):
+        assert isinstance(batch_tendency(starts(1, n, 4), mf.SA(1.0)), kind)
 
 
 @pytest.mark.parametrize("normalise", [True, False])
@@ -94,6 +96,12 @@ def test_heads_move_points_by_their_field(heads, normalise):
     expected = np.array([dynamics.velocity(mf.Particles(x), at=x) for x in points])
     assert np.abs(expected).max() > 0.1
     assert np.abs(velocity - expected).max() < 200 * EPS * np.abs(expected).max()
+    if normalise:
+        # exponents of 1e4 overflow nothing, and lose four digits
+        hot = mf.Attention(1e4, heads)
+        velocity = rate_of(points, hot, "auto").reshape(points.shape)
+        expected = np.array([hot.velocity(mf.Particles(x), at=x) for x in points])
+        assert np.abs(velocity - expected).max() < 1e-10
 
 
 @pytest.mark.parametrize("form", ["points", "gram"])
@@ -120,6 +128,9 @@ def test_symmetries():
         turned = evolve_batch(points @ turn.T, mf.SA(2.0), times, form=form)
         # coordinates have errors of their own, inner products are the same but for rounding
         assert np.abs(turned - found).max() < (1e-8 if form == "points" else 1e-12)
+        # lengths within 1e-6 of 1 are made 1
+        longer = evolve_batch(points * (1 + 5e-7), mf.SA(2.0), times, form=form)
+        assert np.abs(longer - found).max() < 1e-12
         moved = evolve_batch(points[:, order], mf.SA(2.0), times, form=form)
         assert np.abs(moved - found[:, :, order][:, :, :, order]).max() < 1e-12
         shuffled = evolve_batch(points[[2, 0, 1]], mf.SA(2.0), times, form=form)
@@ -210,6 +221,9 @@ def test_chunks_do_not_matter(monkeypatch):
     monkeypatch.setattr(batch_module, "_CHUNK", 80)
     parts = evolve_batch(points, mf.SA(2.0), times)
     assert np.array_equal(parts[0], whole[0])
+    # the start is neither stepped nor interpolated
+    assert np.array_equal(evolve_batch(points, mf.SA(2.0), [0.0])[0], whole[0])
+    assert np.abs(whole[0] - gram_of(points)).max() < 4 * EPS
     # other steps, each within 1e-9
     assert 0 < np.abs(parts - whole).max() < 1e-8
 
@@ -232,9 +246,9 @@ def test_what_is_settled_is_not_followed():
     assert found[0].tolist() == [4, 4, 4]
 
 
-@pytest.mark.parametrize("first", [1, 30])
+@pytest.mark.parametrize("first", [0, 1, 30])
 def test_failure_tells_when(monkeypatch, first):
-    """A field that is no number from its second, or its 31st, evaluation on."""
+    """A field that is no number from its first, second or 31st evaluation on."""
 
     class Breaking(PointsBatch):
         calls = 0
@@ -251,7 +265,7 @@ def test_failure_tells_when(monkeypatch, first):
     ) as told:
         evolve_batch(starts(1, 3, 3), mf.SA(1.0), [9.0])
     t = float(re.search(r"t = (\S+):", str(told.value))[1])
-    assert t == 0 if first == 1 else 0 < t < 9
+    assert 0 < t < 9 if first == 30 else t == 0
 
 
 # ---------------------------------------------------------------- (6.12)
@@ -338,12 +352,14 @@ def test_the_diagram_is_that_of_single_runs():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("meanfield.studies.phases.evolve_batch", keeping)
+        patch.setattr("meanfield.studies.phases._BLOCK", 2)
         ds = mf.studies.phase_diagram(3, 8, betas, 9.0, 5, 1e-2, times=times)
-    assert len(found) == 2
-    assert np.array_equal(found[0], found[1])
+    assert [len(block) for block in found] == [2, 2, 1, 2, 2, 1]
+    points = np.concatenate(found[:3])
+    assert np.array_equal(points, np.concatenate(found[3:]))
     for beta in betas:
         share = np.empty((3, 5))
-        for number, x in enumerate(found[0]):
+        for number, x in enumerate(points):
             grams = gram_of(_single(x, mf.SA(beta), times))
             share[:, number] = ((grams >= 0.99).sum(axis=(1, 2)) - 8) / 56
         one = ds.sel(beta=beta)
@@ -464,6 +480,7 @@ GOOD = {"dim": 3, "n": 4, "betas": [1.0], "t_end": 1.0, "realisations": 2}
             {"dynamics": lambda beta: mf.Attention(beta, [head(4, 0)])},
             "dim must be that of Attention.*, got 3",
         ),
+        ({"betas": [1.0, 301.0], "dynamics": mf.USA}, "betas must be <= 300 for USA, got 301"),
         ({"times": 0}, "times must be an integer >= 1, got 0"),
         ({"times": [0.5, 2.0]}, r"times must be ascending and in \[0, 1\], got"),
         ({"rng": 3}, "rng must be a numpy.random.Generator, got 3"),
@@ -486,6 +503,10 @@ def test_bad_diagram(given, message):
         (lambda: evolve_batch(POINTS, mf.SA(1.0, noise=1.0), [1.0]), "noise must be 0 .* got 1"),
         (lambda: evolve_batch(POINTS, "SA", [1.0]), "dynamics must be .* got 'SA'"),
         (lambda: evolve_batch(POINTS, mf.SA(1.0), [1.0], form="x"), "form must be one of .* 'x'"),
+        (
+            lambda: evolve_batch(POINTS, mf.USA(301.0), [1.0]),
+            "beta must be <= 300 for USA, got 301",
+        ),
         (
             lambda: evolve_batch(POINTS, mf.Attention(1.0, [mf.Head()]), [1.0], form="gram"),
             "form must be 'points' for Attention",

@@ -41,7 +41,7 @@ def evolve_batch(
     points : array_like, shape (r, n, d)
         Unit rows at t = 0.
     dynamics : SA, USA or Attention
-        Without noise.
+        Without noise; β <= 300 for USA.
     times : array_like
         Ascending, >= 0.
     rtol, atol : float
@@ -119,29 +119,27 @@ def _followed(
         rate(state, out)
         return out
 
-    clock = times * rate.speed
-    state = rate.initial_state
-    rows = [observe(rate.gram(state)) for _ in clock[clock == 0.0]]
+    rows: list[Any] = []
     # overflow is told below, where it is known at which t
     with np.errstate(over="ignore", invalid="ignore"):
-        solver = DOP853(field, 0.0, state, clock[-1], **tolerances)
-        while len(rows) < len(clock):
+        solver = DOP853(field, 0.0, rate.initial_state, times[-1], **tolerances)
+        while len(rows) < len(times):
             # a first step of nan would be tried for ever
             reason = solver.step() if np.isfinite(solver.h_abs) else "the field is not finite"
             good = np.isfinite(solver.h_abs) and np.isfinite(solver.y).all()
             if solver.status == "failed" or not good:
                 what = (reason or "the state is no longer finite").rstrip(".")
                 raise ArithmeticError(
-                    f"the batch failed at t = {solver.t / rate.speed:.6g}: {what}; try larger "
+                    f"the batch failed at t = {solver.t:.6g}: {what}; try larger "
                     f"tolerances rtol and atol"
                 )
-            due = clock[len(rows) : np.searchsorted(clock, solver.t, side="right")]
+            due = times[len(rows) : np.searchsorted(times, solver.t, side="right")]
             if not due.size:
                 continue
             dense = solver.dense_output()
             rows += [observe(rate.gram(dense(t))) for t in due]
             if settled(rows[-1]):
-                rows += [rows[-1]] * (len(clock) - len(rows))
+                rows += [rows[-1]] * (len(times) - len(rows))
     return np.array(rows)
 
 
@@ -150,11 +148,12 @@ def _starts(points: ArrayLike) -> Array:
     _, n, dim = starts.shape
     if n < 2 or dim < 2:
         raise ValueError(f"points must be (r, n, d) with n, d >= 2, got shape {starts.shape}")
-    norms = np.linalg.norm(starts, axis=2, keepdims=True)
+    norms = np.sqrt(np.einsum("rij,rij->ri", starts, starts))
     off = float(np.abs(norms - 1.0).max())
     if off > _NORM_TOLERANCE:
         raise ValueError(f"points must be unit rows (within 1e-06), got a norm {off:.3g} off 1")
-    return np.asarray(starts / norms)
+    starts /= norms[:, :, None]
+    return starts
 
 
 def _times(times: ArrayLike) -> Array:

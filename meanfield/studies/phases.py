@@ -18,6 +18,7 @@ from meanfield.dynamics import SA, USA, Attention
 from meanfield.executors import mapped_by
 from meanfield.integrate import evolve_batch
 from meanfield.laws import Uniform
+from meanfield.tendency import LARGEST_BETA
 from meanfield.theory import orthogonal_arrival
 
 Array = NDArray[np.float64]
@@ -68,7 +69,7 @@ def phase_diagram(
     n : int
         Number of tokens, n >= 2.
     betas : array_like
-        Ascending, >= 0.
+        Ascending, >= 0; <= 300 for USA.
     t_end : float
         > 0.
     realisations : int
@@ -127,6 +128,8 @@ def _dynamics_at(dynamics: Any, betas: Array, dim: int) -> list[AnyAttention]:
     for one in runs:
         if not isinstance(one, (SA, USA, Attention)) or one.noise > 0.0:
             raise ValueError(f"dynamics must be SA, USA or Attention without noise, got {one!r}")
+        if isinstance(one, USA) and one.beta > LARGEST_BETA:
+            raise ValueError(f"betas must be <= {LARGEST_BETA:g} for USA, got {one.beta:g}")
         if one.dim not in (None, dim):
             raise ValueError(f"dim must be that of {one!r}, got {dim}")
     return runs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from meanfield.dynamics import SA, USA, Field
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
-from meanfield.tendency.batch import BatchTendency, GramBatch, batch_tendency
+from meanfield.tendency.batch import LARGEST_BETA, BatchTendency, GramBatch, batch_tendency
 from meanfield.tendency.density import DensityTendency
 from meanfield.tendency.flow import FlowTendency, LineField
 from meanfield.tendency.gram import GramTendency
@@ -20,6 +20,7 @@ __all__ = [
     "CircleTendency",
     "GramTendency",
     "ParticleTendency",
+    "LARGEST_BETA",
     "BatchTendency",
     "GramBatch",
     "Tendency",

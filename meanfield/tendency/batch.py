@@ -10,8 +10,8 @@ from meanfield.dynamics import SA, USA, Attention
 Array = NDArray[np.float64]
 
 FORMS = ("auto", "points", "gram")
-# up to this β neither e^β nor its square overflows, and exponents need no shift
-_UNSHIFTED = 300.0
+# up to this β neither e^β nor the square of it over a tolerance overflows
+LARGEST_BETA = 300.0
 
 
 class TangentAttention:
@@ -24,18 +24,11 @@ class TangentAttention:
     dynamics : SA or USA
     shape : tuple
         (r, n, n).
-
-    Attributes
-    ----------
-    speed : float
-        Units of time in which the velocities are: 1, or e^β for USA where that is huge.
     """
 
     def __init__(self, dynamics: SA | USA, shape: tuple[int, int, int]) -> None:
         self._dynamics, self._n = dynamics, shape[1]
-        self._shifted = dynamics.beta > _UNSHIFTED
-        huge = self._shifted and not dynamics.normalised
-        self.speed = float(np.exp(dynamics.beta)) if huge else 1.0
+        self._shifted = dynamics.beta > LARGEST_BETA
         self._matrix = np.empty(shape)
         self._diagonal = self._matrix.reshape(shape[0], -1)[:, :: self._n + 1]
         self._factor = np.full(shape[:2], dynamics.sign / self._n)
@@ -43,7 +36,7 @@ class TangentAttention:
         self._ones = np.ones(self._n)
 
     def transposed(self, gram: Array) -> Array:
-        """Mᵀ at inner products (r, n, n), in a buffer of its own."""
+        """Mᵀ at inner products (r, n, n), in a buffer that the caller may use up."""
         matrix, factor, along, n = self._matrix, self._factor, self._along, self._n
         if self._shifted:
             np.subtract(gram, 1.0, out=matrix)
@@ -53,14 +46,16 @@ class TangentAttention:
         with np.errstate(under="ignore"):
             np.exp(matrix, out=matrix)
         # symmetric up to here, so that rows may be scaled as columns: the shorter way in memory
-        np.einsum("rij,rij->ri", matrix, gram, out=along)
         if self._dynamics.normalised:
             np.matmul(matrix.reshape(-1, n), self._ones, out=factor.reshape(-1))
             np.divide(self._dynamics.sign, factor, out=factor)
+        # P_x x = 0, of which rounding would leave 1e-16 e^β
+        self._diagonal[...] = 0.0
+        np.einsum("rij,rij->ri", matrix, gram, out=along)
         matrix *= factor[:, None, :]
         along *= factor
         along /= gram.reshape(len(gram), -1)[:, :: n + 1]
-        self._diagonal -= along
+        np.negative(along, out=self._diagonal)
         return matrix
 
 
@@ -79,8 +74,6 @@ class GramBatch:
     Attributes
     ----------
     initial_state : ndarray, shape (r n²,)
-    speed : float
-        The rate is in units of it.
     """
 
     def __init__(self, points: Array, dynamics: SA | USA) -> None:
@@ -88,7 +81,6 @@ class GramBatch:
         self._shape = gram.shape
         self.initial_state = gram.ravel()
         self._attention = TangentAttention(dynamics, gram.shape)
-        self.speed = self._attention.speed
         self._product = np.empty_like(gram)
         self._mirrored = self._product.transpose(0, 2, 1)
 
@@ -99,8 +91,11 @@ class GramBatch:
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
         gram = state.reshape(self._shape)
-        np.matmul(gram, self._attention.transposed(gram), out=self._product)
-        np.add(self._product, self._mirrored, out=out.reshape(self._shape))
+        matrix = self._attention.transposed(gram)
+        np.matmul(gram, matrix, out=self._product)
+        # a transposed copy first: faster than a sum of two orders in memory
+        np.copyto(matrix, self._mirrored)
+        np.add(self._product, matrix, out=out.reshape(self._shape))
 
 
 class PointsBatch:
@@ -117,15 +112,12 @@ class PointsBatch:
     Attributes
     ----------
     initial_state : ndarray, shape (r n d,)
-    speed : float
-        The rate is in units of it.
     """
 
     def __init__(self, points: Array, dynamics: SA | USA) -> None:
         r, n, _ = self._shape = points.shape
         self.initial_state = points.ravel()
         self._attention = TangentAttention(dynamics, (r, n, n))
-        self.speed = self._attention.speed
         self._gram = np.empty((r, n, n))
 
     def gram(self, state: Array) -> Array:
@@ -155,11 +147,7 @@ class HeadsBatch:
     Attributes
     ----------
     initial_state : ndarray, shape (r n d,)
-    speed : float
-        1, the unit of time of the rate.
     """
-
-    speed = 1.0
 
     def __init__(self, points: Array, dynamics: Attention) -> None:
         r, n, _ = self._shape = points.shape
@@ -224,7 +212,7 @@ def batch_tendency(
     Raises
     ------
     ValueError
-        If the form is none, or the dynamics is not moved in it.
+        If the form is none, the dynamics is not moved in it, or β > 300 for USA.
     """
     if form not in FORMS:
         raise ValueError(f"form must be one of {FORMS}, got {form!r}")
@@ -234,6 +222,8 @@ def batch_tendency(
         return HeadsBatch(points, dynamics)
     if not isinstance(dynamics, (SA, USA)):
         raise ValueError(f"dynamics must be SA, USA or Attention, got {dynamics!r}")
+    if isinstance(dynamics, USA) and dynamics.beta > LARGEST_BETA:
+        raise ValueError(f"beta must be <= {LARGEST_BETA:g} for USA, got {dynamics.beta:g}")
     _, n, dim = points.shape
     if form == "gram" or (form == "auto" and n <= dim):
         return GramBatch(points, dynamics)
