@@ -104,11 +104,14 @@ def test_heads_move_points_by_their_field(heads, normalise):
         assert np.abs(velocity - expected).max() < 1e-10
 
 
-@pytest.mark.parametrize("form", ["points", "gram"])
+@pytest.mark.parametrize("form", ["points", "gram", "heads"])
 def test_rate_keeps_lengths_off_the_sphere(form):
     """|x_i| stays where it is, so that rounding in it does not grow."""
     points = starts(2, 5, 3) * np.random.default_rng(1).uniform(0.5, 2.0, size=(2, 5, 1))
-    rate = rate_of(points, mf.SA(2.0), form)
+    if form == "heads":
+        rate = rate_of(points, mf.Attention(2.0, HEADS["two"]), "auto")
+    else:
+        rate = rate_of(points, mf.SA(2.0), form)
     if form == "gram":
         change = rate.reshape(2, 25)[:, ::6]
     else:

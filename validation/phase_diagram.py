@@ -46,9 +46,7 @@ def arrivals(quick: bool) -> list[Claim]:
             # inner products of mean 0 and variance 1/d raise the mean of e^{βG} by β²/2d
             bound, why = (4.0 + 0.5 * beta**2) / dim, "(4 + β²/2)/d: starts are not orthogonal"
             name = f"d = {dim}, β = {beta:g}: P = 1/2 at t = {half:.3f}, off t* by a share of"
-            claims.append(
-                Claim(name, "(6.11), (6.12)", off, 4.0 / dim, "4/d: starts of mean 0, variance 1/d")
-            )
+            claims.append(Claim(name, "(6.11), (6.12)", off, bound, why))
     return claims
 
 

@@ -1,7 +1,7 @@
 """What a realisation of n = 32 tokens in d = 1024 costs by its inner products and by its points.
 
-`python -m validation.benchmarks.batches`: SA, β = 3, medians over interleaved repeats in one
-process, times for one realisation. Three ways: inner products in chunks; points in chunks, by the
+`OPENBLAS_NUM_THREADS=1 python -m validation.benchmarks.batches`: SA, β = 3, medians in one
+process over interleaved repeats, of one realisation: inner products in chunks; points by the
 same batched products; and points by `evolve`, one realisation at a time, as a script would move
 them. Writes results/batches.json.
 """
