@@ -358,3 +358,12 @@ def test_bad_input(case):
     given, options, message = BAD[case]
     with pytest.raises(ValueError, match=message):
         mf.evolve(*given, 1.0, **options)
+
+
+def test_a_field_that_is_not_finite_ends_the_run():
+    huge = mf.FeedForward(1e200 * np.eye(3), 1e200 * np.eye(3))
+    with np.errstate(all="ignore"):
+        solution = mf.evolve(TOKENS, huge, 1.0)
+    assert solution.status == "failed"
+    assert "failed at t = 0: speed is inf" in solution.message
+    assert len(solution.measures) == 1

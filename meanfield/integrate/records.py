@@ -86,9 +86,9 @@ class Records:
                 raise Stop(Ending.FAILED, f"failed at t = {row['t']:.6g}: {reason}") from error
         for name, value in row.items():
             if np.isnan(value) or (np.isinf(value) and name not in _MAY_BE_INFINITE):
-                reason = f"{name} is {value}"
+                remedy = "; is its monitor right?" if name in self._monitors else ""
                 raise Stop(
-                    Ending.FAILED, f"failed at t = {row['t']:.6g}: {reason}; is its monitor right?"
+                    Ending.FAILED, f"failed at t = {row['t']:.6g}: {name} is {value}{remedy}"
                 )
 
     def dataset(self) -> xr.Dataset:

@@ -95,7 +95,7 @@ class Run:
 
     def _solver(self, t_bound: float) -> Any:
         rtol, atol = self._tolerances()
-        return DOP853(
+        solver = DOP853(
             self._rate,
             self.t,
             self.state,
@@ -104,6 +104,10 @@ class Run:
             rtol=rtol,
             atol=atol,
         )
+        # from a field that is not finite the solver would try steps for ever
+        if not (np.isfinite(solver.f).all() and np.isfinite(solver.h_abs)):
+            raise Stop(Ending.FAILED, self._failed("the field is not finite"))
+        return solver
 
     def accepts(self, state: Array) -> bool:  # noqa: ARG002
         """Whether a step may count; if not, the run is changed so that it can be taken again."""
