@@ -1,4 +1,4 @@
-"""Closed forms that runs are held against; nothing that computes a run imports this module."""
+"""Closed forms for n tokens: orthogonal starts, and how often all lie in a hemisphere."""
 
 from __future__ import annotations
 
@@ -6,151 +6,11 @@ import itertools
 import math
 from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
 from meanfield.arguments import integer, number
 from meanfield.dynamics import Dynamics
-from meanfield.harmonics import eigenvalues, log_eigenvalues, relative_eigenvalues
-
-__all__ = [
-    "critical_noise",
-    "eigenvalues",
-    "energy_dirac",
-    "energy_uniform",
-    "growth_rates",
-    "log_eigenvalues",
-    "orthogonal_arrival",
-    "orthogonal_tokens",
-    "wendel",
-]
-
-Array = NDArray[np.float64]
-
-
-def growth_rates(dynamics: Dynamics, dim: int, kmax: int) -> Array:
-    """γ_k = ± k(k+d-2) Λ_k/β [/ Λ_0 for SA] - τ k(k+d-2): linear growth at the uniform measure.
-
-    A perturbation ε Y_k of σ grows like e^{γ_k t}; the degree with the largest γ_k tells how many
-    clusters form first.
-
-    Parameters
-    ----------
-    dynamics : SA or USA
-    dim : int
-        Ambient dimension d >= 2.
-    kmax : int
-        Largest degree.
-
-    Returns
-    -------
-    ndarray, shape (kmax + 1,)
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> from meanfield.dynamics import SA
-    >>> int(np.argmax(growth_rates(SA(beta=5.0), dim=2, kmax=10)))
-    3
-    """
-    k = np.arange(integer("kmax", kmax, low=0) + 1)
-    laplacian = k * (k + integer("dim", dim, low=2) - 2.0)
-    beta = dynamics.beta
-    if beta == 0.0:
-        rates = np.where(k == 1, (dim - 1.0) / dim, 0.0)
-    elif dynamics.normalised:
-        rates = laplacian * relative_eigenvalues(beta, dim, kmax) / beta
-    else:
-        rates = laplacian * eigenvalues(beta, dim, kmax) / beta
-    return np.asarray(dynamics.sign * rates - dynamics.noise * laplacian)
-
-
-def critical_noise(dynamics: Dynamics, dim: int, degree: int = 1) -> float:
-    """τ_k = Λ_k/β (USA), Λ_k/(β Λ_0) (SA): above it degree k of the uniform state is damped.
-
-    Parameters
-    ----------
-    dynamics : SA or USA
-        Attractive (sign = +1); its own noise plays no part.
-    dim : int
-        Ambient dimension d >= 2.
-    degree : int
-        k >= 1.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the dynamics is repulsive.
-
-    Examples
-    --------
-    >>> from meanfield.dynamics import USA
-    >>> critical_noise(USA(beta=0.0), dim=3)
-    0.3333333333333333
-    """
-    degree = integer("degree", degree, low=1)
-    if dynamics.sign != 1:
-        raise ValueError(f"dynamics must be attractive (sign = 1), got sign = {dynamics.sign}")
-    rates = growth_rates(type(dynamics)(dynamics.beta), dim, degree)
-    return float(rates[degree] / (degree * (degree + dim - 2)))
-
-
-def energy_uniform(beta: float, dim: int) -> float:
-    """E_β(σ) = Λ_0(β, d)/(2β), the minimum (Proposition 3.4); 0 at β = 0.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the energy overflows.
-
-    Examples
-    --------
-    >>> round(energy_uniform(2.0, 2), 12)
-    0.569896325584
-    """
-    beta = number("beta", beta, low=0)
-    if beta == 0.0:
-        integer("dim", dim, low=2)
-        return 0.0
-    return _finite(float(eigenvalues(beta, dim, 0)[0]) / (2.0 * beta), beta)
-
-
-def energy_dirac(beta: float) -> float:
-    """E_β(δ) = e^β/(2β), the maximum (Proposition 3.4); 1/2 at β = 0.
-
-    Raises
-    ------
-    ValueError
-        If β is out of range, or the energy overflows.
-
-    Examples
-    --------
-    >>> energy_dirac(0.0)
-    0.5
-    """
-    beta = number("beta", beta, low=0)
-    if beta == 0.0:
-        return 0.5
-    with np.errstate(over="ignore"):
-        return _finite(float(np.exp(beta)) / (2.0 * beta), beta)
-
-
-def _finite(value: float, beta: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError(
-            f"beta must be 0 or from 1e-307 to 709 for an energy in float64, got {beta:g}"
-        )
-    return value
 
 
 def orthogonal_tokens(dynamics: Dynamics, n: int, t: float) -> float:

@@ -1,0 +1,206 @@
+"""n tokens against the density that they tend to: errors over n and t, and their rates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from tqdm import tqdm
+
+from meanfield.arguments import integer, number
+from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.executors import mapped_by
+from meanfield.functionals import energy
+from meanfield.integrate import evolve
+from meanfield.laws import Law, symmetry_axis
+from meanfield.measures import Density
+from meanfield.solution import Solution
+from meanfield.spaces import Circle, Sphere, Zonal
+from meanfield.studies.limit.rates import fitted_rates, normality
+from meanfield.studies.limit.runs import DISTANCES, STARTS, Task, errors, sobolev_order
+from meanfield.theory import dobrushin_constant
+
+Array = NDArray[np.float64]
+
+# spaces to begin with; a run doubles them as it must
+_CIRCLE, _SPHERE, _ZONAL = 64, 31, 31
+# tolerances of the limit's run
+_RTOL, _ATOL, _TAIL_TOL = 1e-11, 1e-13, 1e-10
+# the largest exponent of the bound that is a number
+_LARGEST = 700.0
+
+
+def mean_field_limit(
+    law: Law,
+    dynamics: Dynamics,
+    t_end: float,
+    ns: Sequence[int],
+    repeats: int,
+    *,
+    distances: Sequence[str] | None = None,
+    save_at: int | ArrayLike = 4,
+    start: str = "iid",
+    seed: int = 0,
+    rtol: float = 1e-8,
+    executor: Executor | None = None,
+    progress: bool = False,
+) -> xr.Dataset:
+    """Runs of n tokens drawn from a law, held against the run of the law's density.
+
+    Parameters
+    ----------
+    law : Law
+        With a density, on the circle, on S^2, or symmetric about an axis of S^{d-1}.
+    dynamics : SA or USA
+    t_end : float
+    ns : sequence of int
+        Numbers of tokens, ascending, each >= 2.
+    repeats : int
+        Independent starts for each n.
+    distances : sequence of {'mmd', 'sobolev', 'w1', 'w2'}, optional
+        'mmd' in the attention kernel, 'sobolev' of order -⌈d/2⌉ (-1 on the circle, -2 on S^2);
+        'w1' and 'w2' on the circle. Default mmd and sobolev, and w1 on the circle.
+    save_at : int or array_like
+        As in `evolve`.
+    start : {'iid', 'quantised'}
+        Independent draws, or equal shares of the law's mass with a random shift (circle and S^2).
+    seed : int
+        The same seed gives the same result, however many workers there are.
+    rtol : float
+        Of the tokens' runs.
+    executor : concurrent.futures.Executor, optional
+        Where the runs of tokens are done; here, one after the other, without one.
+    progress : bool
+        Whether to show a bar that counts the runs.
+
+    Returns
+    -------
+    xarray.Dataset
+        Over (n, repeat, t): one variable for each distance, `energy_error` |E(mu_n) - E(mu)| and
+        `mean_error` |∫ x d(mu_n - mu)|; `fluctuation` (n, repeat, t, axis), √n ∫ x d(mu_n - mu).
+        Over (quantity, t): `rate`, the slope of the root mean square error over n in logarithms,
+        and its 95 % interval `rate_low`, `rate_high` by resampling the repeats (nan for one).
+        Over (n, t): `dobrushin`, e^{Ct} times the mean of w1 at t = 0 (Remark 3.3), C in the
+        attributes, where w1 is measured. Over (t, axis): `normal_p`, of Shapiro and Wilk's test
+        that the fluctuations of the largest n are Gaussian (nan below 3 repeats). Over t:
+        `energy`, that of the limit.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, before any run starts, or the limit's run can't go on.
+    """
+    counts = _counts(ns)
+    repeats, seed = integer("repeats", repeats, low=1), integer("seed", seed, low=0)
+    names = _distances(distances, law)
+    if start not in STARTS:
+        raise ValueError(f"start must be one of {STARTS}, got {start!r}")
+    if not isinstance(dynamics, (SA, USA)):
+        raise ValueError(f"dynamics must be SA or USA, got {dynamics!r}")
+    rtol = number("rtol", rtol, low=3e-14, high=1e-2)
+    limit = _limit(law, dynamics, t_end, save_at)
+    energies = np.array([energy(measure, dynamics.beta) for measure in limit.measures])
+    tasks = [
+        Task(law, dynamics, limit.t, limit.measures, energies, n, (seed, i, r), start, names, rtol)
+        for i, n in enumerate(counts)
+        for r in range(repeats)
+    ]
+    mapped = mapped_by(executor, errors, tasks)
+    found = list(tqdm(mapped, total=len(tasks), disable=not progress, desc="mean_field_limit"))
+    return _joined(found, counts, repeats, limit, dynamics, energies)
+
+
+def _counts(ns: Sequence[int]) -> list[int]:
+    if not isinstance(ns, (Sequence, np.ndarray)) or len(ns) == 0:
+        raise ValueError(f"ns must be a sequence of at least one integer >= 2, got {ns!r}")
+    counts = [integer("ns", n, low=2) for n in ns]
+    if sorted(set(counts)) != counts:
+        raise ValueError(f"ns must ascend, got {counts}")
+    return counts
+
+
+def _distances(distances: Sequence[str] | None, law: Law) -> tuple[str, ...]:
+    if not isinstance(law, Law):
+        raise ValueError(f"law must be one with dim, pdf and sample, got {law!r}")
+    if distances is None:
+        return ("mmd", "sobolev", "w1") if law.dim == 2 else ("mmd", "sobolev")
+    names = tuple(distances)
+    allowed = DISTANCES if law.dim == 2 else DISTANCES[:2]
+    if isinstance(distances, str) or not set(names) <= set(allowed):
+        raise ValueError(
+            f"distances must be among {allowed} for tokens in dim = {law.dim}, got {distances!r}"
+        )
+    return names
+
+
+def _limit(law: Law, dynamics: Dynamics, t_end: float, save_at: int | ArrayLike) -> Solution:
+    """The run of the law's density, or of its flow map from where no space holds it."""
+    axis = symmetry_axis(law)
+    if law.dim == 2:
+        start: Density = Density(Circle(_CIRCLE), law)
+    elif law.dim == 3:
+        start = Density(Sphere(_SPHERE), law)
+    elif axis is not None:
+        start = Density(Zonal(law.dim, _ZONAL, axis=axis), law)
+    else:
+        raise ValueError(f"law must be symmetric about an axis in dim = {law.dim}, got {law!r}")
+    found = evolve(
+        start,
+        dynamics,
+        t_end,
+        save_at,
+        rtol=_RTOL,
+        atol=_ATOL,
+        tail_tol=_TAIL_TOL,
+        on_unresolved="flow-map",
+    )
+    if found.status not in ("finished", "clustered"):
+        raise ValueError(f"t_end must be smaller for the limit of {law!r}: {found.message}")
+    return found
+
+
+def _joined(
+    found: list[dict[str, Array]],
+    counts: list[int],
+    repeats: int,
+    limit: Solution,
+    dynamics: Dynamics,
+    energies: Array,
+) -> xr.Dataset:
+    shape = (len(counts), repeats)
+    over = ("n", "repeat", "t")
+    tables = {
+        name: np.array([one[name] for one in found]).reshape(*shape, *found[0][name].shape)
+        for name in found[0]
+    }
+    fluctuation = tables.pop("fluctuation")
+    names = list(tables)
+    rates = np.array([fitted_rates(np.array(counts), tables[name]) for name in names])
+    constant = dobrushin_constant(dynamics)
+    data: dict[str, Any] = {
+        **{name: (over, table) for name, table in tables.items()},
+        "fluctuation": ((*over, "axis"), fluctuation, {"long_name": "√n ∫ x d(mu_n - mu)"}),
+        "rate": (("quantity", "t"), rates[:, 0]),
+        "rate_low": (("quantity", "t"), rates[:, 1]),
+        "rate_high": (("quantity", "t"), rates[:, 2]),
+        "normal_p": (("t", "axis"), normality(fluctuation[-1])),
+        "energy": ("t", energies),
+    }
+    if "w1" in tables:
+        at_start = tables["w1"][:, :, :1].mean(axis=1)
+        growth = np.exp(np.minimum(constant * limit.t, _LARGEST))
+        data["dobrushin"] = (("n", "t"), at_start * growth)
+    return xr.Dataset(
+        data,
+        coords={"n": counts, "t": limit.t, "quantity": names},
+        attrs={
+            "dynamics": repr(dynamics),
+            "dobrushin_constant": constant,
+            "sobolev_order": sobolev_order(limit.final.dim),
+            "limit": limit.message,
+        },
+    )

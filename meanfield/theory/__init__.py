@@ -1,0 +1,24 @@
+"""Closed forms that runs are held against; nothing that computes a run imports this room."""
+
+from meanfield.harmonics import eigenvalues, log_eigenvalues
+from meanfield.theory.measures import (
+    critical_noise,
+    dobrushin_constant,
+    energy_dirac,
+    energy_uniform,
+    growth_rates,
+)
+from meanfield.theory.tokens import orthogonal_arrival, orthogonal_tokens, wendel
+
+__all__ = [
+    "critical_noise",
+    "dobrushin_constant",
+    "eigenvalues",
+    "energy_dirac",
+    "energy_uniform",
+    "growth_rates",
+    "log_eigenvalues",
+    "orthogonal_arrival",
+    "orthogonal_tokens",
+    "wendel",
+]

@@ -1,0 +1,175 @@
+"""Closed forms for measures: linear growth at uniform, critical noise, energies, stability."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.arguments import integer, number
+from meanfield.dynamics import Dynamics
+from meanfield.harmonics import eigenvalues, relative_eigenvalues
+
+Array = NDArray[np.float64]
+
+
+def growth_rates(dynamics: Dynamics, dim: int, kmax: int) -> Array:
+    """γ_k = ± k(k+d-2) Λ_k/β [/ Λ_0 for SA] - τ k(k+d-2): linear growth at the uniform measure.
+
+    A perturbation ε Y_k of σ grows like e^{γ_k t}; the degree with the largest γ_k tells how many
+    clusters form first.
+
+    Parameters
+    ----------
+    dynamics : SA or USA
+    dim : int
+        Ambient dimension d >= 2.
+    kmax : int
+        Largest degree.
+
+    Returns
+    -------
+    ndarray, shape (kmax + 1,)
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import SA
+    >>> int(np.argmax(growth_rates(SA(beta=5.0), dim=2, kmax=10)))
+    3
+    """
+    k = np.arange(integer("kmax", kmax, low=0) + 1)
+    laplacian = k * (k + integer("dim", dim, low=2) - 2.0)
+    beta = dynamics.beta
+    if beta == 0.0:
+        rates = np.where(k == 1, (dim - 1.0) / dim, 0.0)
+    elif dynamics.normalised:
+        rates = laplacian * relative_eigenvalues(beta, dim, kmax) / beta
+    else:
+        rates = laplacian * eigenvalues(beta, dim, kmax) / beta
+    return np.asarray(dynamics.sign * rates - dynamics.noise * laplacian)
+
+
+def critical_noise(dynamics: Dynamics, dim: int, degree: int = 1) -> float:
+    """τ_k = Λ_k/β (USA), Λ_k/(β Λ_0) (SA): above it degree k of the uniform state is damped.
+
+    Parameters
+    ----------
+    dynamics : SA or USA
+        Attractive (sign = +1); its own noise plays no part.
+    dim : int
+        Ambient dimension d >= 2.
+    degree : int
+        k >= 1.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the dynamics is repulsive.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import USA
+    >>> critical_noise(USA(beta=0.0), dim=3)
+    0.3333333333333333
+    """
+    degree = integer("degree", degree, low=1)
+    if dynamics.sign != 1:
+        raise ValueError(f"dynamics must be attractive (sign = 1), got sign = {dynamics.sign}")
+    rates = growth_rates(type(dynamics)(dynamics.beta), dim, degree)
+    return float(rates[degree] / (degree * (degree + dim - 2)))
+
+
+def energy_uniform(beta: float, dim: int) -> float:
+    """E_β(σ) = Λ_0(β, d)/(2β), the minimum (Proposition 3.4); 0 at β = 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the energy overflows.
+
+    Examples
+    --------
+    >>> round(energy_uniform(2.0, 2), 12)
+    0.569896325584
+    """
+    beta = number("beta", beta, low=0)
+    if beta == 0.0:
+        integer("dim", dim, low=2)
+        return 0.0
+    return _finite(float(eigenvalues(beta, dim, 0)[0]) / (2.0 * beta), beta)
+
+
+def energy_dirac(beta: float) -> float:
+    """E_β(δ) = e^β/(2β), the maximum (Proposition 3.4); 1/2 at β = 0.
+
+    Raises
+    ------
+    ValueError
+        If β is out of range, or the energy overflows.
+
+    Examples
+    --------
+    >>> energy_dirac(0.0)
+    0.5
+    """
+    beta = number("beta", beta, low=0)
+    if beta == 0.0:
+        return 0.5
+    with np.errstate(over="ignore"):
+        return _finite(float(np.exp(beta)) / (2.0 * beta), beta)
+
+
+def _finite(value: float, beta: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError(
+            f"beta must be 0 or from 1e-307 to 709 for an energy in float64, got {beta:g}"
+        )
+    return value
+
+
+def dobrushin_constant(dynamics: Dynamics) -> float:
+    """C in W_1(mu_t, nu_t) <= e^{Ct} W_1(mu_0, nu_0), Remark 3.3, in geodesic distance; ours.
+
+    C bounds how fast the field varies with x and, in units of W_1, with the measure. USA: both
+    are e^β, the largest derivative of P_x y e^{β<x,y>}. SA: its gradient is β Cov(y) - <x, ∇ log
+    G>, of norm at most β + 1/(4β) (1 below β = 1/2), and e^{β<x,y>}/G varies by at most (1 + 2β)
+    e^{2β}. Both signs alike. What runs do is far better: see `studies.mean_field_limit`.
+
+    Parameters
+    ----------
+    dynamics : SA or USA
+        Without noise.
+
+    Returns
+    -------
+    float
+        inf where it leaves double precision.
+
+    Raises
+    ------
+    ValueError
+        If there is noise.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import USA
+    >>> dobrushin_constant(USA(0.0))
+    2.0
+    """
+    if dynamics.noise > 0.0:
+        raise ValueError(f"dynamics must be without noise, got {dynamics!r}")
+    beta = dynamics.beta
+    if not dynamics.normalised:
+        return 2.0 * math.exp(beta)
+    in_x = beta + 0.25 / beta if beta > 0.5 else 1.0
+    return in_x + (1.0 + 2.0 * beta) * (math.exp(2.0 * beta) if beta < 350.0 else math.inf)
