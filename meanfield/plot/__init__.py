@@ -4,6 +4,7 @@ Figures are returned, never shown.
 """
 
 from meanfield.plot.curves import dissipation, energy, nodes, resolution
+from meanfield.plot.limits import mean_field_limit
 from meanfield.plot.panels import density
 from meanfield.plot.phases import phase_diagram
 from meanfield.plot.plateaus import metastability
@@ -13,6 +14,7 @@ __all__ = [
     "density",
     "dissipation",
     "energy",
+    "mean_field_limit",
     "metastability",
     "nodes",
     "phase_diagram",

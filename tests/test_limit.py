@@ -1,0 +1,198 @@
+"""Studies of the mean-field limit: rates, seeds, bounds, fluctuations; quantised starts."""
+
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.studies.limit.rates import fitted_rates, normality
+
+LAW = mf.FourierSeries(cos=[0.5], sin=[0.2])
+BUMPS = mf.Mixture(
+    [mf.VonMisesFisher([1.0, 0.0, 0.0], 4.0), mf.VonMisesFisher([0.0, 0.6, 0.8], 2.0)], [0.4, 0.6]
+)
+
+
+def test_rates_of_exact_powers():
+    counts = np.array([10, 100, 1000])
+    errors = 3.0 * counts[:, None, None] ** np.array([-0.5, -2.0])[None, None, :]
+    assert np.allclose(fitted_rates(counts, errors)[0], [-0.5, -2.0])
+    assert np.isnan(fitted_rates(counts, errors)[1:]).all()
+    assert np.allclose(fitted_rates(counts, np.repeat(errors, 4, axis=1)), [[-0.5, -2.0]] * 3)
+    assert np.isnan(fitted_rates(counts[:1], errors[:1])).all()
+    assert np.isnan(fitted_rates(counts, 0.0 * errors)[0]).all()
+
+
+def test_intervals_hold_the_true_rate():
+    """95 % intervals from 40 repeats of noisy errors hold -1/2 about as often as they say."""
+    rng, counts = np.random.default_rng(0), np.array([100, 1000, 10_000])
+    held = 0
+    for _ in range(60):
+        errors = np.abs(rng.normal(size=(3, 40, 1))) * counts[:, None, None] ** -0.5
+        _, low, high = fitted_rates(counts, errors)[:, 0]
+        assert 0.0 < high - low < 0.3
+        held += low <= -0.5 <= high
+    assert held >= 50
+
+
+def test_normality_tells_what_is_not_normal():
+    rng = np.random.default_rng(0)
+    normal, other = rng.normal(size=(60, 1, 1)), rng.exponential(size=(60, 1, 1))
+    assert normality(normal)[0, 0] > 0.05
+    assert normality(other)[0, 0] < 1e-4
+    assert np.isnan(normality(normal[:2])).all()
+    assert np.isnan(normality(0.0 * normal)).all()
+
+
+@pytest.mark.parametrize(
+    ("law", "dynamics", "t_end"),
+    [(LAW, mf.SA(2.0), 1.0), (LAW, mf.USA(1.0), 0.5), (BUMPS, mf.SA(2.0), 0.5)],
+    ids=["circle, SA", "circle, USA", "S^2, SA"],
+)
+def test_errors_fall_like_the_root_of_n(law, dynamics, t_end):
+    """Of all quantities; the full claim, n to 10⁶ and ± 0.03, is in validation."""
+    ds = mf.studies.mean_field_limit(law, dynamics, t_end, [100, 1000, 10_000], 10, save_at=1)
+    assert np.all(np.abs(ds.rate + 0.5) < 0.2)
+    first = ds.rate.sel(quantity="mmd")
+    assert np.all(np.abs(first + 0.5) < 0.1)
+    # E mmd² = (e^β - ∬ e^{β<x,y>} dmu dmu)/n at t = 0, with a spread of at most itself
+    beta = dynamics.beta
+    expected = (np.exp(beta) - 2 * beta * float(ds.energy[0])) / ds.n.values
+    squares = (ds.mmd.values[:, :, 0] ** 2).mean(axis=1)
+    assert np.all(np.abs(squares / expected - 1.0) < 4.0 / np.sqrt(10))
+    assert ds.sizes["axis"] == law.dim
+    assert np.all(ds.normal_p > 1e-4)
+
+
+def test_dobrushin_bound_and_fluctuations():
+    ds = mf.studies.mean_field_limit(LAW, mf.USA(0.3), 0.4, [30, 300], 40, save_at=2)
+    assert ds.attrs["dobrushin_constant"] == pytest.approx(2 * np.exp(0.3))
+    assert np.all(ds.w1.mean("repeat") <= ds.dobrushin * (1 + 1e-12))
+    # √n (mean of n draws) has the law's covariance: diag E x² - (E x)²
+    second = 0.5
+    means = 0.5 * np.array([0.5, 0.2])
+    variance = ds.fluctuation.values[:, :, 0].var(axis=1)
+    assert np.all(np.abs(variance / (second - means**2) - 1.0) < 4 * np.sqrt(2 / 40))
+
+
+def test_quantised_starts_gain_on_the_square_of_n():
+    """The energy error falls faster than n^{-2}; here by a factor 100 for each doubling."""
+    ds = mf.studies.mean_field_limit(
+        LAW, mf.SA(2.0), 1.0, [8, 16, 32], 3, save_at=1, start="quantised"
+    )
+    assert np.all(ds.rate.sel(quantity="energy_error") < -2.5)
+    assert float(ds.energy_error[0, :, -1].mean()) > 1e-6
+
+
+def test_same_result_however_many_workers():
+    def run(executor=None):
+        return mf.studies.mean_field_limit(
+            LAW, mf.SA(1.0), 0.5, [10, 20], 3, save_at=1, seed=5, executor=executor
+        )
+
+    here = run()
+    with ProcessPoolExecutor(2) as pool:
+        there = run(pool)
+    assert here.identical(there)
+    other = mf.studies.mean_field_limit(LAW, mf.SA(1.0), 0.5, [10, 20], 3, save_at=1, seed=6)
+    assert not np.array_equal(here.mmd, other.mmd)
+
+
+def test_a_flow_map_takes_over_the_limit():
+    ds = mf.studies.mean_field_limit(LAW, mf.USA(4.0), 0.6, [50], 1, save_at=1)
+    assert "a flow map took over" in ds.attrs["limit"]
+    assert np.isfinite(ds.w1).all()
+
+
+def test_axis_in_many_dimensions():
+    law = mf.VonMisesFisher([0.0, 0.6, 0.0, 0.8], 2.0)
+    ds = mf.studies.mean_field_limit(law, mf.SA(1.0), 0.5, [50, 400], 4, save_at=1)
+    assert ds.attrs["sobolev_order"] == -2.0
+    assert np.all(ds.mmd[1].mean("repeat") < ds.mmd[0].mean("repeat"))
+    assert "w1" not in ds
+
+
+@pytest.mark.parametrize("law", [LAW, mf.VonMisesFisher([0.6, 0.8], 200.0), mf.Uniform(2)])
+def test_quantised_points_are_quantiles(law):
+    """As many points as their share up to each angle, to one."""
+    n = 400
+    points = mf.Particles.quantised(law, n).points
+    angles = np.sort(mf.geometry.circle_angles(points))
+    nodes, weights = np.polynomial.legendre.leggauss(2000)
+    for end in (0.5, 2.0, 4.0, 6.0):
+        at = mf.geometry.circle_points(0.5 * end * (nodes + 1.0))
+        share = weights @ law.pdf(at) * end / (4 * np.pi)
+        assert abs(np.sum(angles < end) - n * share) < 1.0
+
+
+@pytest.mark.parametrize("law", [BUMPS, mf.VonMisesFisher([0.0, 0.6, 0.8], 5.0), mf.Uniform(3)])
+def test_lattices_on_the_sphere(law):
+    """Their energy and mean come nearer to the law's than those of random draws do."""
+    density = mf.Density(mf.Sphere(63), law)
+    rng = np.random.default_rng(1)
+    drawn = mf.Particles.sample(law, 4000, rng)
+    for lattice in mf.Particles.quantised(law, 4000), mf.Particles.quantised(law, 4000, rng):
+        assert mf.mmd(lattice, density, 2.0) < 0.1 * mf.mmd(drawn, density, 2.0)
+    coarse = mf.mmd(mf.Particles.quantised(law, 250), density, 2.0)
+    fine = mf.mmd(mf.Particles.quantised(law, 4000), density, 2.0)
+    assert fine < coarse / 8
+
+
+BAD = {
+    "no law": ({"law": "uniform"}, "law must be one with dim, pdf and sample"),
+    "no axis": (
+        {
+            "law": mf.Mixture(
+                [mf.VonMisesFisher(np.eye(4)[0], 1.0), mf.VonMisesFisher(np.eye(4)[1], 1.0)],
+                [0.5, 0.5],
+            ),
+            "distances": ["mmd"],
+        },
+        "law must be symmetric about an axis in dim = 4",
+    ),
+    "attention": ({"dynamics": mf.Attention(1.0, [mf.Head()])}, "dynamics must be SA or USA"),
+    "noise": ({"dynamics": mf.SA(1.0, noise=0.1)}, "noise must be 0"),
+    "n = 1": ({"ns": [1, 2]}, "ns must be an integer >= 2, got 1"),
+    "no n": ({"ns": []}, "ns must be a sequence of at least one integer"),
+    "n falling": ({"ns": [20, 10]}, "ns must ascend"),
+    "n a number": ({"ns": 10}, "ns must be a sequence"),
+    "no repeats": ({"repeats": 0}, "repeats must be an integer >= 1"),
+    "distance": ({"distances": ["w3"]}, "distances must be among"),
+    "one distance": ({"distances": "w1"}, "distances must be among"),
+    "w1 on S^2": ({"law": BUMPS, "distances": ["w1"]}, r"distances must be among \('mmd', 'sob"),
+    "start": ({"start": "grid"}, "start must be one of"),
+    "seed": ({"seed": -1}, "seed must be an integer >= 0"),
+    "t_end": ({"t_end": 0.0}, "t_end must be a finite number > 0"),
+    "rtol": ({"rtol": 1.0}, "rtol must be a finite number"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case):
+    changed, message = BAD[case]
+    given = {"law": LAW, "dynamics": mf.SA(1.0), "t_end": 0.5, "ns": [10], "repeats": 1} | changed
+    with pytest.raises(ValueError, match=message):
+        mf.studies.mean_field_limit(**given)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mf.Particles.quantised(mf.Uniform(4), 10), "law must be one on the circle or S"),
+        (lambda: mf.Particles.quantised(LAW, 0), "n must be an integer >= 1"),
+        (lambda: mf.Particles.quantised(LAW, 5, 3), "rng must be a numpy.random.Generator"),
+    ],
+)
+def test_bad_quantised_starts(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_figure():
+    ds = mf.studies.mean_field_limit(LAW, mf.SA(1.0), 0.5, [10, 100], 4, save_at=2)
+    figure = mf.plot.mean_field_limit(ds)
+    assert len(figure.axes) == 3
+    assert len(figure.axes[0].lines) == ds.sizes["quantity"]
+    with pytest.raises(ValueError, match=r"ds must be a Dataset"):
+        mf.plot.mean_field_limit(ds.drop_vars("rate"))
