@@ -53,7 +53,7 @@ def phase_diagram(
     *,
     times: int | ArrayLike = 100,
     rng: np.random.Generator | None = None,
-    executor: Executor | None = None,
+    executor: Executor | str | None = None,
     progress: bool = False,
 ) -> xr.Dataset:
     """P(<x_i(t), x_j(t)> >= 1 - δ) of n uniform tokens over t and β, and when it is to become 1.
@@ -83,7 +83,7 @@ def phase_diagram(
         That many equal intervals of [0, t_end], or the times themselves, ascending.
     rng : numpy Generator, optional
         For the starts; `default_rng(0)` if omitted. They do not depend on the executor.
-    executor : concurrent.futures.Executor, optional
+    executor : concurrent.futures.Executor or 'processes', optional
         Where the runs are done; here, one after the other, without one.
     progress : bool
         Whether to show a bar that counts blocks of runs.

@@ -41,7 +41,7 @@ def metastability(
     t_end: float | None = None,
     saves: int = 300,
     radius: float = 0.1,
-    executor: Executor | None = None,
+    executor: Executor | str | None = None,
     progress: bool = False,
 ) -> xr.Dataset:
     """From near uniform on the circle through clusters and their mergers, for one or more dynamics.
@@ -63,7 +63,7 @@ def metastability(
         Number of times, in equal steps of log t.
     radius : float
         Of `clusters`, in radians.
-    executor : concurrent.futures.Executor, optional
+    executor : concurrent.futures.Executor or 'processes', optional
         Where the runs are done; here, one after the other, without one.
     progress : bool
         Whether to show a bar that counts the runs.

@@ -32,7 +32,7 @@ def surviving_atom(
     *,
     law: FourierSeries | None = None,
     t_end: float = 100.0,
-    executor: Executor | None = None,
+    executor: Executor | str | None = None,
     progress: bool = False,
 ) -> xr.Dataset:
     """Masses near 0 and π at the end of a run from a density that is symmetric about θ = 0.
@@ -48,7 +48,7 @@ def surviving_atom(
         The start, of cosines only; 1 + cos(θ)/2 if omitted.
     t_end : float
         > 0.
-    executor : concurrent.futures.Executor, optional
+    executor : concurrent.futures.Executor or 'processes', optional
         Where the runs are done; here, one after the other, without one.
     progress : bool
         Whether to show a bar that counts the runs.

@@ -46,7 +46,7 @@ def mean_field_limit(
     start: str = "iid",
     seed: int = 0,
     rtol: float = 1e-8,
-    executor: Executor | None = None,
+    executor: Executor | str | None = None,
     progress: bool = False,
 ) -> xr.Dataset:
     """Runs of n tokens drawn from a law, held against the run of the law's density.
@@ -72,7 +72,7 @@ def mean_field_limit(
         The same seed gives the same result, however many workers there are.
     rtol : float
         Of the tokens' runs.
-    executor : concurrent.futures.Executor, optional
+    executor : concurrent.futures.Executor or 'processes', optional
         Where the runs of tokens are done; here, one after the other, without one.
     progress : bool
         Whether to show a bar that counts the runs.
