@@ -23,6 +23,9 @@ SCRIPTS = [
     "sphere_flow_maps",
     "metastability",
     "phase_diagram",
+    "tokens",
+    "mean_field_limit",
+    "real_tokens",
 ]
 README = Path(__file__).parent / "README.md"
 START = "<!-- what follows is written by `python -m validation --write` -->\n"

@@ -4,6 +4,7 @@ Figures are returned, never shown.
 """
 
 from meanfield.plot.curves import dissipation, energy, nodes, resolution
+from meanfield.plot.histograms import inner_products
 from meanfield.plot.limits import mean_field_limit
 from meanfield.plot.panels import density
 from meanfield.plot.phases import phase_diagram
@@ -14,6 +15,7 @@ __all__ = [
     "density",
     "dissipation",
     "energy",
+    "inner_products",
     "mean_field_limit",
     "metastability",
     "nodes",
