@@ -11,6 +11,7 @@ from types import ModuleType
 from meanfield import theory
 from meanfield.clustering import Clusters, clusters
 from meanfield.dynamics import SA, USA, Attention, FeedForward, Head, Layers
+from meanfield.free_tokens import FreeTokens, evolve_free
 from meanfield.functionals import dissipation, energy, mmd, sobolev
 from meanfield.integrate import evolve
 from meanfield.laws import (
@@ -43,6 +44,7 @@ __all__ = [
     "FeedForward",
     "FlowMap",
     "FourierSeries",
+    "FreeTokens",
     "Head",
     "Layers",
     "Mixture",
@@ -58,6 +60,7 @@ __all__ = [
     "dissipation",
     "energy",
     "evolve",
+    "evolve_free",
     "load",
     "mmd",
     "plot",

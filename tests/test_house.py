@@ -50,14 +50,15 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "integrate": (*STEPPING, "sphere_flow", "solution"),
     "transport": (*TOP, "spaces", "measures"),
     "theory": ("arguments", "harmonics", "dynamics"),
+    "free_tokens": ("arguments",),
     "executors": ("dynamics",),
-    "studies": (*KNOWING, "executors"),
+    "studies": (*KNOWING, "free_tokens", "executors"),
     "plot": KNOWING,
     "report": (*KNOWING, "plot"),
     "case": KNOWING,
     "cli": (*KNOWING, "studies", "plot", "report", "case"),
     "__main__": ("cli",),
-    "__init__": (*KNOWING, "studies", "plot", "report", "case"),
+    "__init__": (*KNOWING, "free_tokens", "studies", "plot", "report", "case"),
 }
 
 # Rooms that are folders of siblings, which do not know each other. Any other room, and a sibling,

@@ -26,6 +26,7 @@ SCRIPTS = [
     "tokens",
     "mean_field_limit",
     "real_tokens",
+    "free_tokens",
 ]
 README = Path(__file__).parent / "README.md"
 START = "<!-- what follows is written by `python -m validation --write` -->\n"

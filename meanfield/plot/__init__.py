@@ -4,6 +4,7 @@ Figures are returned, never shown.
 """
 
 from meanfield.plot.curves import dissipation, energy, nodes, resolution
+from meanfield.plot.free import limits_without_normalisation
 from meanfield.plot.histograms import inner_products
 from meanfield.plot.limits import mean_field_limit
 from meanfield.plot.panels import density
@@ -16,6 +17,7 @@ __all__ = [
     "dissipation",
     "energy",
     "inner_products",
+    "limits_without_normalisation",
     "mean_field_limit",
     "metastability",
     "nodes",

@@ -1,9 +1,17 @@
 """Studies: one question each, answered as a dataset by runs that may share an executor."""
 
 from meanfield.studies.ensembles import random_heads
+from meanfield.studies.free import limits_without_normalisation
 from meanfield.studies.limit import mean_field_limit
 from meanfield.studies.phases import phase_diagram
 from meanfield.studies.plateaus import metastability
 from meanfield.studies.surviving import surviving_atom
 
-__all__ = ["mean_field_limit", "metastability", "phase_diagram", "random_heads", "surviving_atom"]
+__all__ = [
+    "limits_without_normalisation",
+    "mean_field_limit",
+    "metastability",
+    "phase_diagram",
+    "random_heads",
+    "surviving_atom",
+]

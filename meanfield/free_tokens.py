@@ -1,0 +1,268 @@
+"""Tokens in R^d under self-attention without layer normalisation, (9.1) to (9.6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.integrate import DOP853
+from scipy.linalg import expm
+from scipy.optimize import brentq
+from scipy.special import softmax
+
+from meanfield.arguments import integer, number, real_array, rows
+
+Array = NDArray[np.float64]
+
+KERNELS = ("softmax", "rescaled", "frozen", "hardmax")
+TIES = ("average", "first", "last")
+# scores that differ by this share of the largest are tied
+_TIED = 1e-12
+_LARGEST = 1e150
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class FreeTokens:
+    """n tokens in R^d over t.
+
+    Attributes
+    ----------
+    t : ndarray, shape (m,)
+    points : ndarray, shape (m, n, d)
+        x_i(t), or z_i(t) = e^{-tV} x_i(t) but for the kernel 'softmax'.
+    status : str
+        'finished', or 'overflow' where tokens left double precision first.
+    switches : ndarray
+        Times at which a token's set of largest scores changed, for 'hardmax'.
+    """
+
+    t: Array
+    points: Array
+    status: str
+    switches: Array = field(default_factory=lambda: np.zeros(0))
+
+    def __repr__(self) -> str:
+        _, n, dim = self.points.shape
+        return f"FreeTokens({self.status}, n={n}, dim={dim}, to t = {self.t[-1]:g})"
+
+
+def evolve_free(
+    points: ArrayLike,
+    t_end: float,
+    save_at: int = 20,
+    *,
+    beta: float = 1.0,
+    query: ArrayLike | float = 1.0,
+    key: ArrayLike | float = 1.0,
+    value: ArrayLike | float = 1.0,
+    kernel: str = "rescaled",
+    tie: str = "average",
+    rtol: float = 1e-9,
+    atol: float = 1e-12,
+) -> FreeTokens:
+    """Tokens that attention moves freely in R^d: no sphere, no normalisation.
+
+    With A_ij = softmax_j s_ij, 'softmax' is (9.1), x_i' = Σ_j A_ij V x_j, s_ij = β<Qx_i, Kx_j>.
+    The others move z_i = e^{-tV} x_i by z_i' = Σ_j A_ij V (z_j - z_i): 'rescaled' is (9.2)-(9.3),
+    s_ij = β<Q e^{tV} z_i, K e^{tV} z_j>; 'frozen' is (9.4), s_ij = β<Qz_i, Kz_j>; 'hardmax' is its
+    limit β → ∞, (9.5)-(9.6), where A_i is even on the set C_i of largest scores.
+
+    Parameters
+    ----------
+    points : array_like, shape (n, d)
+        n >= 2 rows of any length, at t = 0.
+    t_end : float
+    save_at : int
+        Number of equal intervals.
+    beta : float
+        β >= 0; does not count for 'hardmax'.
+    query, key : array_like, shape (m, d), or float
+        Q and K; a number stands for that multiple of the identity.
+    value : array_like, shape (d, d), or float
+        V.
+    kernel : {'softmax', 'rescaled', 'frozen', 'hardmax'}
+    tie : {'average', 'first', 'last'}
+        What a token does whose largest score is tied, where Filippov's theory allows any average:
+        go to the mean of C_i, or to its first or last token.
+    rtol, atol : float
+        Of a step, for each coordinate.
+
+    Returns
+    -------
+    FreeTokens
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or the matrices do not fit.
+    ArithmeticError
+        If steps become too small.
+
+    Examples
+    --------
+    >>> run = evolve_free([[1.0, 1.0], [-1.0, 1.0], [0.0, 0.0]], 1.0, 1, kernel="hardmax")
+    >>> run.points[-1, 2].round(6) + 0.0  # (1 - 1/e) (z_1 + z_2)/2
+    array([0.      , 0.632121])
+    """
+    start = rows("points", points)
+    if len(start) < 2:
+        raise ValueError(f"points must be at least 2 tokens, got shape {start.shape}")
+    if kernel not in KERNELS:
+        raise ValueError(f"kernel must be one of {KERNELS}, got {kernel!r}")
+    if tie not in TIES:
+        raise ValueError(f"tie must be one of {TIES}, got {tie!r}")
+    times = np.linspace(
+        0.0, number("t_end", t_end, above=0), integer("save_at", save_at, low=1) + 1
+    )
+    scores = _Scores(start.shape[1], number("beta", beta, low=0), query, key, value)
+    tolerances = {
+        "rtol": number("rtol", rtol, low=3e-14, high=1e-2),
+        "atol": number("atol", atol, above=0),
+    }
+    if kernel == "hardmax":
+        return _hardmax(start, times, scores, tie, tolerances)
+    return _soft(start, times, scores, kernel, tolerances)
+
+
+def _soft(
+    start: Array, times: Array, scores: _Scores, kernel: str, tolerances: dict[str, float]
+) -> FreeTokens:
+    """(9.1), (9.3) or (9.4)."""
+
+    def rate(t: float, state: Array) -> Array:
+        z = state.reshape(start.shape)
+        grown = z @ scores.growth(t).T if kernel == "rescaled" else z
+        shares = softmax(scores(grown), axis=1)
+        mean = shares @ z
+        if kernel != "softmax":
+            mean -= z
+        return np.asarray((mean @ scores.value.T).ravel())
+
+    found, reached = [start], 1
+    solver = DOP853(rate, 0.0, start.ravel(), times[-1], **tolerances)
+    while solver.status == "running":
+        _step(solver)
+        dense = solver.dense_output()
+        while reached < len(times) and times[reached] <= solver.t:
+            found.append(dense(times[reached]).reshape(start.shape))
+            reached += 1
+        if not np.abs(solver.y).max() < _LARGEST:
+            return FreeTokens(times[:reached], np.array(found), "overflow")
+    return FreeTokens(times, np.array(found), "finished")
+
+
+class _Scores:
+    """β<Qx_i, Kx_j> less each row's largest, and e^{tV}."""
+
+    def __init__(self, dim: int, beta: float, query: Any, key: Any, value: Any) -> None:
+        self._beta, self._query = beta, _matrix("query", query, dim)
+        self._key, self.value = _matrix("key", key, dim), _matrix("value", value, dim)
+        if len(self._query) != len(self._key) or len(self.value) != dim:
+            raise ValueError(
+                f"query and key must be (m, {dim}) and value ({dim}, {dim}), got shapes "
+                f"{self._query.shape}, {self._key.shape} and {self.value.shape}"
+            )
+
+    def __call__(self, points: Array) -> Array:
+        raw = (points @ self._query.T) @ (points @ self._key.T).T
+        return np.asarray(self._beta * (raw - raw.max(axis=1, keepdims=True)))
+
+    def growth(self, t: float) -> Array:
+        """e^{tV}."""
+        return np.asarray(expm(t * self.value))
+
+    def ranked(self, points: Array) -> Array:
+        """<Qz_i, Kz_j>, for 'hardmax'."""
+        return np.asarray((points @ self._query.T) @ (points @ self._key.T).T)
+
+
+def _matrix(name: str, given: Any, dim: int) -> Array:
+    if np.ndim(given) == 0:
+        return number(name, given) * np.eye(dim)
+    matrix = real_array(name, given, 2)
+    if matrix.shape[1] != dim:
+        raise ValueError(f"{name} must have d = {dim} columns, got shape {matrix.shape}")
+    return matrix
+
+
+def _step(solver: Any) -> None:
+    reason = solver.step()
+    if solver.status == "failed" or not np.isfinite(solver.y).all():
+        raise ArithmeticError(f"the run stopped at t = {solver.t:.6g}: {reason or 'not finite'}")
+
+
+def _hardmax(
+    start: Array, times: Array, scores: _Scores, tie: str, tolerances: dict[str, float]
+) -> FreeTokens:
+    """(9.5) from switch to switch of the sets C_i, between which it is linear."""
+    found, switches, reached = [start], [], 1
+    t, z = 0.0, start
+    tied = _largest(scores, z)
+    while t < times[-1]:
+        weights = _weights(tied, tie)
+
+        def rate(_: float, state: Array, weights: Array = weights) -> Array:
+            here = state.reshape(start.shape)
+            return np.asarray(((weights @ here - here) @ scores.value.T).ravel())
+
+        solver = DOP853(rate, t, z.ravel(), times[-1], **tolerances)
+        while solver.status == "running":
+            _step(solver)
+            dense = solver.dense_output()
+            end = _switch(solver, dense, scores, weights, start.shape)
+            while reached < len(times) and times[reached] <= end:
+                found.append(dense(times[reached]).reshape(start.shape))
+                reached += 1
+            t, z = end, dense(end).reshape(start.shape)
+            # nearer than where the switch was seen, so that what fell behind is left out
+            after = _largest(scores, z, 0.1 * _TIED)
+            if end < solver.t or not _still_largest(after, weights):
+                switches.append(end)
+                tied = after
+                break
+    return FreeTokens(times, np.array(found), "finished", np.array(switches))
+
+
+def _largest(scores: _Scores, z: Array, tolerance: float = _TIED) -> NDArray[np.bool_]:
+    """Whether j is in C_i; a token is in its own only where no other is.
+
+    Beside a tie with others its own score is the one that falls behind as soon as it moves.
+    """
+    ranked = scores.ranked(z)
+    scale = np.maximum(np.abs(ranked).max(axis=1, keepdims=True), 1.0)
+    tied = ranked >= ranked.max(axis=1, keepdims=True) - tolerance * scale
+    others = tied & ~np.eye(len(z), dtype=bool)
+    return np.asarray(np.where(others.any(axis=1, keepdims=True), others, tied))
+
+
+def _still_largest(tied: NDArray[np.bool_], weights: Array) -> bool:
+    """Whether every token still goes only to tokens of its C_i."""
+    return bool(np.all(tied[weights > 0.0]))
+
+
+def _weights(tied: NDArray[np.bool_], tie: str) -> Array:
+    if tie == "average":
+        return np.asarray(tied / tied.sum(axis=1, keepdims=True))
+    n = tied.shape[1]
+    chosen = tied.argmax(axis=1) if tie == "first" else n - 1 - tied[:, ::-1].argmax(axis=1)
+    return np.asarray(np.eye(n)[chosen])
+
+
+def _switch(
+    solver: Any, dense: Any, scores: _Scores, weights: Array, shape: tuple[int, ...]
+) -> float:
+    """When in the last step a token's target first falls behind another one; else its end."""
+
+    def ahead(t: float) -> float:
+        ranked = scores.ranked(dense(t).reshape(shape))
+        chosen = np.where(weights > 0.0, ranked, np.inf).min(axis=1)
+        scale = np.maximum(np.abs(ranked).max(axis=1), 1.0)
+        return float(np.min((chosen - ranked.max(axis=1)) / scale)) + _TIED
+
+    if ahead(solver.t) >= 0.0:
+        return float(solver.t)
+    if ahead(solver.t_old) < 0.0:
+        return float(solver.t_old + 1e-3 * (solver.t - solver.t_old))
+    return float(brentq(ahead, solver.t_old, solver.t, xtol=1e-14 * max(1.0, solver.t)))

@@ -1,0 +1,163 @@
+"""Tokens in R^d without layer normalisation: closed forms, both variables, switches, Table 1."""
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+import meanfield as mf
+from meanfield.free_tokens import evolve_free
+
+TIGHT = {"rtol": 1e-12, "atol": 1e-14}
+THREE = [[1.0, 1.0], [-1.0, 1.0], [0.0, 0.0]]
+
+
+def box(n, dim, seed=0):
+    return np.random.default_rng(seed).uniform(-1.0, 1.0, size=(n, dim))
+
+
+def matrices(dim, seed=1):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(2, dim)), rng.normal(size=(2, dim)), rng.normal(size=(dim, dim)) / dim
+
+
+def test_equation_9_1_by_loops():
+    """The velocity at t = 0 from a step so short that nothing else is left."""
+    start, (query, key, value) = box(5, 3), matrices(3)
+    h = 1e-6
+    run = evolve_free(
+        start, h, 1, beta=0.7, query=query, key=key, value=value, kernel="softmax", **TIGHT
+    )
+    found = (run.points[1] - start) / h
+    for x, velocity in zip(start, found, strict=True):
+        shares = np.exp([0.7 * (query @ x) @ (key @ y) for y in start])
+        expected = sum(s * value @ y for s, y in zip(shares, start, strict=True)) / shares.sum()
+        assert np.abs(velocity - expected).max() < 1e-5
+    assert np.abs(found).max() > 0.1
+
+
+def test_both_variables_are_one_run():
+    start, (query, key, value) = box(8, 3), matrices(3)
+    given = {"beta": 1.3, "query": query, "key": key, "value": value} | TIGHT
+    x = evolve_free(start, 2.0, 4, kernel="softmax", **given)
+    z = evolve_free(start, 2.0, 4, kernel="rescaled", **given)
+    for t, one, other in zip(x.t, x.points, z.points, strict=True):
+        assert np.abs(other @ expm(t * value).T - one).max() < 1e-10
+    assert np.abs(z.points[-1] - start).max() > 0.1
+
+
+def test_without_scores_all_tokens_go_to_the_mean():
+    """β = 0, V = I: z_i = m + e^{-t} (z_i(0) - m), and the mean stays."""
+    start = box(6, 2)
+    run = evolve_free(start, 3.0, 3, beta=0.0, **TIGHT)
+    for t, z in zip(run.t, run.points, strict=True):
+        mean = start.mean(axis=0)
+        assert np.abs(z - mean - np.exp(-t) * (start - mean)).max() < 1e-11
+
+
+def test_permutation_and_rotation():
+    start, rng = box(7, 3), np.random.default_rng(2)
+    order = rng.permutation(7)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    plain = evolve_free(start, 1.5, 2, **TIGHT).points[-1]
+    assert (
+        np.abs(evolve_free(start[order], 1.5, 2, **TIGHT).points[-1] - plain[order]).max() < 1e-12
+    )
+    turned = evolve_free(start @ turn.T, 1.5, 2, **TIGHT).points[-1]
+    assert np.abs(turned - plain @ turn.T).max() < 1e-11
+
+
+@pytest.mark.parametrize(
+    ("tie", "end"), [("average", (0.0, 1.0)), ("first", (1.0, 1.0)), ("last", (-1.0, 1.0))]
+)
+def test_example_9_3(tie, end):
+    """The third token may follow either of the others, or their mean; they stay."""
+    run = evolve_free(THREE, 3.0, 6, kernel="hardmax", tie=tie)
+    exact = (1.0 - np.exp(-run.t))[:, None] * np.array(end)
+    assert np.abs(run.points[:, 2] - exact).max() < 1e-8
+    assert np.array_equal(run.points[-1, :2], THREE[:2])
+
+
+def test_a_switch_is_found_where_it_is():
+    """A leader that moves: with V = I token 0 follows 1 until 2 has grown past it along its way.
+
+    Q turns by a quarter, so that the token that 0 follows and what it moves along differ.
+    """
+    start = box(12, 2, seed=5)
+    turn = np.array([[0.0, -1.0], [1.0, 0.0]])
+    hard = evolve_free(start, 4.0, 8, query=turn, kernel="hardmax", rtol=1e-11)
+    assert len(hard.switches) > 0
+    gaps = []
+    for beta in (1e3, 1e4, 1e5):
+        soft = evolve_free(start, 4.0, 8, beta=beta, query=turn, kernel="frozen", rtol=1e-9)
+        gaps.append(np.abs(soft.points - hard.points).max())
+    # switches come a time of order 1/β apart
+    assert gaps[2] < 1e-3
+    assert gaps[2] < gaps[1] < gaps[0]
+
+
+def test_hull_never_grows():
+    """V = I: each velocity points into the hull (largest coordinate in any direction falls)."""
+    run = evolve_free(box(10, 2, seed=3), 6.0, 60, beta=4.0)
+    angles = np.linspace(0, 2 * np.pi, 40)
+    support = (run.points @ np.array([np.cos(angles), np.sin(angles)])).max(axis=1)
+    assert np.diff(support, axis=0).max() < 1e-9
+    assert support[0].max() > 0.5
+
+
+def test_table_1():
+    ds = mf.studies.limits_without_normalisation(np.random.default_rng(0))
+    off = {str(case): float(ds.off.sel(case=case)) for case in ds.case.values}
+    assert off["polytope"] < 1e-4
+    assert off["polytope × line"] < 1e-4
+    assert off["hyperplanes"] < 1e-4
+    assert off["origin"] < 0.2
+    assert 2 <= int(ds.distinct.sel(case="hyperplanes")) <= 3
+    assert 3 <= int(ds.distinct.sel(case="polytope")) < 20
+    assert np.all(ds.moved.values[:3] < 1e-3)
+    figure = mf.plot.limits_without_normalisation(ds)
+    assert len(figure.axes) == 4
+    with pytest.raises(ValueError, match=r"ds must be a Dataset"):
+        mf.plot.limits_without_normalisation(ds.drop_vars("off"))
+
+
+def test_overflow_is_an_ending():
+    run = evolve_free(box(3, 2), 1000.0, 10, kernel="softmax")
+    assert run.status == "overflow"
+    assert len(run.t) == len(run.points) < 11
+    assert np.isfinite(run.points).all()
+    assert evolve_free(box(3, 2), 1.0, 2, kernel="softmax").status == "finished"
+
+
+BAD = {
+    "one token": ({"points": [[1.0, 0.0]]}, "points must be at least 2 tokens"),
+    "nan": ({"points": [[1.0, np.nan], [0.0, 1.0]]}, "points must be finite"),
+    "beta": ({"beta": -1.0}, "beta must be a finite number >= 0"),
+    "t_end": ({"t_end": 0.0}, "t_end must be a finite number > 0"),
+    "kernel": ({"kernel": "linear"}, "kernel must be one of"),
+    "tie": ({"tie": "both"}, "tie must be one of"),
+    "query": ({"query": np.ones((2, 3))}, "query must have d = 2 columns"),
+    "query and key": ({"query": np.ones((3, 2))}, r"query and key must be \(m, 2\)"),
+    "value": ({"value": np.ones((3, 2))}, r"value \(2, 2\)"),
+    "value nan": ({"value": np.nan}, "value must be a finite number"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case):
+    changed, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        evolve_free(**({"points": THREE, "t_end": 1.0} | changed))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rng": 3}, "rng must be a numpy.random.Generator"),
+        ({"n": 3}, "n must be an integer >= 4"),
+        ({"beta": 0.0}, "beta must be a finite number > 0"),
+        ({"t_end": -1.0}, "t_end must be a finite number > 0"),
+    ],
+)
+def test_bad_study(options, message):
+    with pytest.raises(ValueError, match=message):
+        mf.studies.limits_without_normalisation(**({"rng": np.random.default_rng(0)} | options))
