@@ -178,8 +178,8 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
     "tail_tol 1": ({"run": "t_end = 1\ntail_tol = 1"}, "run.tail_tol must be a finite number"),
     "largest below n": ({"run": "t_end = 1\nlargest = 16"}, "run.largest must be an integer >= 32"),
     "key of run unknown": (
-        {"run": "t_end = 1\nstep = 0.1"},
-        "run.step is an unknown key: the keys",
+        {"run": "t_end = 1\nstride = 0.1"},
+        "run.stride is an unknown key: the keys",
     ),
     "key of output unknown": ({"output": 'movie = "a.mp4"'}, "output.movie is an unknown key"),
     "section unknown": (

@@ -312,3 +312,56 @@ t_end = 5.0
     assert re.search(r"min f +nodes +clusters", said)
     assert "nan" not in said
     assert mf.load("run.nc").final.dim == 3
+
+
+def test_noisy_tokens_from_a_case(folder, capsys):
+    """The seed of the case settles draws and noise: two runs are one."""
+    text = PARTICLES.replace("beta = 1.0", "beta = 1.0\nnoise = 0.1")
+    (folder / "noisy.toml").write_text(text)
+    for name in "a.nc", "b.nc":
+        assert main(["run", "noisy.toml", "-o", name]) == 0
+    assert "energy identity" not in capsys.readouterr().out
+    one, other = mf.load("a.nc"), mf.load("b.nc")
+    assert np.array_equal(one.final.points, other.final.points)
+    assert one.dynamics.noise == 0.1
+    assert main(["info", "a.nc"]) == 0
+    assert re.search(r"energy defect +no identity", capsys.readouterr().out)
+
+
+def test_layers_from_a_case(folder, capsys):
+    text = PARTICLES.replace("t_end = 0.2", 't_end = 0.2\nmethod = "layers"\nstep = 0.05')
+    (folder / "layers.toml").write_text(text.replace('"particles"', '"particles"\nsums = "direct"'))
+    assert main(["run", "layers.toml"]) == 0
+    assert "finished at t = 0.2 after 4 steps" in capsys.readouterr().out
+
+
+def test_limit(folder, capsys):
+    (folder / "case.toml").write_text(CIRCLE)
+    assert main(["limit", "case.toml", "--ns", "20,200", "--repeats", "3", "-o", "l.nc"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:4] == ["quantity", "error,", "n", "="]
+    assert [line.split()[0] for line in lines[1:4]] == ["mmd", "sobolev", "w1"]
+    assert lines[-1] == "wrote l.nc, l.png"
+    assert (folder / "l.png").read_bytes().startswith(PNG)
+    import xarray as xr
+
+    with xr.open_dataset(folder / "l.nc", engine="h5netcdf") as found:
+        assert found.sizes == {"n": 2, "repeat": 3, "t": 5, "axis": 2, "quantity": 5}
+        rate = float(found.rate.sel(quantity="w1")[-1])
+    assert float(lines[3].split()[2]) == pytest.approx(rate, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--ns", "a,b"], "--ns must be integers"),
+        (["--ns", "1,2"], "ns must be an integer >= 2, got 1"),
+        (["--repeats", "0"], "repeats must be an integer >= 1"),
+        (["-o", "l.txt"], "--output must be a file name that ends in .nc"),
+    ],
+)
+def test_limit_refuses(folder, capsys, options, message):
+    (folder / "case.toml").write_text(CIRCLE)
+    assert main(["limit", "case.toml", *options]) == 2
+    assert message in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["case.toml"]

@@ -38,10 +38,10 @@ from meanfield.laws import (
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
 from meanfield.spaces import Circle, Space, Sphere, Zonal
 
+AnyTable = SpaceTable | FlowMapTable | ParticlesTable
 
-def build_measure(
-    law: LawTable, space: SpaceTable | FlowMapTable | ParticlesTable, folder: Path
-) -> AnyMeasure:
+
+def build_measure(law: LawTable, space: AnyTable, folder: Path) -> AnyMeasure:
     """The measure at t = 0; where one table leaves the dimension open, the other settles it.
 
     Raises
@@ -55,6 +55,25 @@ def build_measure(
         return _flow_map(law, space, folder)
     grid = _space(space, _law_dim(law))
     return Density(grid, _law(law, "law", grid.dim, folder))
+
+
+def build_law(law: LawTable, space: AnyTable, folder: Path) -> Law:
+    """The law by itself.
+
+    Raises
+    ------
+    ValueError
+        Naming key, value and what is allowed.
+    """
+    dim = _space(space, _law_dim(law)).dim if isinstance(space, SpaceTable) else None
+    return _law(law, "law", dim, folder)
+
+
+def noise_rng(space: AnyTable) -> dict[str, np.random.Generator]:
+    """The random numbers of a noisy run of tokens, apart from those of its start."""
+    if not isinstance(space, ParticlesTable):
+        return {}
+    return {"rng": np.random.default_rng(np.random.SeedSequence(space.seed, spawn_key=(1,)))}
 
 
 def build_dynamics(table: DynamicsTable) -> Dynamics:
@@ -78,10 +97,11 @@ def _flow_map(law: LawTable, table: FlowMapTable, folder: Path) -> FlowMap:
 
 def _particles(law: LawTable, table: ParticlesTable, folder: Path) -> Particles:
     if table.n is not None:
-        drawn_from = _law(law, "law", None, folder)
-        return Particles.sample(drawn_from, table.n, np.random.default_rng(table.seed))
+        drawn_from, rng = _law(law, "law", None, folder), np.random.default_rng(table.seed)
+        start = Particles.sample if table.start == "iid" else Particles.quantised
+        return start(drawn_from, table.n, rng, sums=table.sums)
     if isinstance(law, PointCloudTable) and law.bandwidth is None:
-        return Particles(_points(law, "law", folder))
+        return Particles(_points(law, "law", folder), sums=table.sums)
     raise Fault("space.n is missing: it must be the number of tokens to draw from the law, >= 1")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationError
 
-from meanfield.case.building import build_dynamics, build_measure
+from meanfield.case.building import build_dynamics, build_law, build_measure, noise_rng
 from meanfield.case.faults import CaseError, Fault
 from meanfield.case.schema import Table, kinds, schema_fault
 from meanfield.case.tables import (
@@ -22,6 +22,7 @@ from meanfield.case.tables import (
     RunTable,
 )
 from meanfield.dynamics import Dynamics
+from meanfield.laws import Law
 from meanfield.measures import AnyMeasure
 
 _LARGEST_FILE = 1 << 20
@@ -72,7 +73,21 @@ class Case(Table):
         with self.errors("law"):
             dynamics = build_dynamics(self.dynamics)
             measure = build_measure(self.law, self.space, self._folder)
-        return measure, dynamics, self.run.model_dump(exclude_none=True) | {"case": self._text}
+        keywords = self.run.model_dump(exclude_none=True) | {"case": self._text}
+        if dynamics.noise > 0.0:
+            keywords |= noise_rng(self.space)
+        return measure, dynamics, keywords
+
+    def build_law(self) -> tuple[Law, Dynamics]:
+        """The law and the dynamics.
+
+        Raises
+        ------
+        CaseError
+            If a value is out of range.
+        """
+        with self.errors("law"):
+            return build_law(self.law, self.space, self._folder), build_dynamics(self.dynamics)
 
     @contextmanager
     def errors(self, section: str) -> Iterator[None]:

@@ -94,11 +94,13 @@ class ZonalTable(Table):
 
 
 class ParticlesTable(Table):
-    """n tokens drawn from the law with a seed; without n, the tokens of a point cloud."""
+    """n tokens of the law, by a seed for draws and noise; without n, those of a point cloud."""
 
     type: Literal["particles"]
     n: int | None = Field(default=None, ge=1, le=10**7)
     seed: int = Field(default=0, ge=0)
+    start: Literal["iid", "quantised"] = "iid"
+    sums: Literal["auto", "direct", "transforms", "gram"] = "auto"
 
 
 class FlowMapTable(Table):
@@ -134,6 +136,8 @@ class RunTable(Table):
 
     t_end: float = Field(description="the final time, a number > 0")
     save_at: Annotated[int | list[float], BeforeValidator(_count_or_times)] = 20
+    method: Literal["flow", "layers"] | None = None
+    step: float | None = None
     rtol: float | None = None
     atol: float | None = None
     tail_tol: float | None = None

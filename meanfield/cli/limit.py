@@ -1,0 +1,73 @@
+"""The command that holds tokens against their limit."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from meanfield.case import read_case
+from meanfield.cli.commands import app
+from meanfield.cli.outputs import BAD_INPUT, FAILED_RUN, Refusal, check_output
+
+_NS = "100,1000,10000"
+
+
+@app.command()
+def limit(
+    case: Annotated[Path, typer.Argument(metavar="CASE", help="Case file (TOML).")],
+    ns: Annotated[str, typer.Option(metavar="N,N,…", help="Numbers of tokens.")] = _NS,
+    repeats: Annotated[int, typer.Option(help="Starts for each number of tokens.")] = 8,
+    seed: Annotated[int, typer.Option(help="Of the starts.")] = 0,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="LIMIT.nc", help="Result file.")
+    ] = Path("limit.nc"),
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+) -> None:
+    """Hold runs of n tokens against the run of their density: errors over n and t, and rates.
+
+    Law, dynamics and times are the case's; tokens are drawn from its law. Writes LIMIT.nc and a
+    figure beside it.
+    """
+    chosen, picture = read_case(case), output.with_suffix(".png")
+    check_output(output, "--output", (".nc",))
+    check_output(picture, "the figure beside --output", (".png",))
+    counts = _counts(ns)
+    from meanfield import plot, studies  # matplotlib is slow to import
+
+    law, dynamics = chosen.build_law()
+    with chosen.errors("run"):
+        found = studies.mean_field_limit(
+            law,
+            dynamics,
+            chosen.run.t_end,
+            counts,
+            repeats,
+            save_at=chosen.run.save_at,
+            seed=seed,
+            progress=sys.stderr.isatty() and not quiet,
+        )
+    try:
+        found.to_netcdf(output, engine="h5netcdf")
+        plot.save(plot.mean_field_limit(found), picture)
+    except OSError as error:
+        raise Refusal(f"can't write {output} or {picture}: {error}", FAILED_RUN) from None
+    if quiet:
+        return
+    typer.echo(f"{'quantity':<14}{'error, n = ' + str(counts[-1]):>20}{'rate in n':>12}  95 %")
+    for name in found["quantity"].values:
+        last = found.sel(quantity=name).isel(t=-1)
+        size = float((last[str(name)].isel(n=-1) ** 2).mean() ** 0.5)
+        rate, low, high = (float(last[key]) for key in ("rate", "rate_low", "rate_high"))
+        typer.echo(f"{name!s:<14}{size:>20.3e}{rate:>12.3f}  {low:.3f} … {high:.3f}")
+    typer.echo(f"wrote {output}, {picture}")
+
+
+def _counts(ns: str) -> list[int]:
+    try:
+        return [int(float(n)) for n in ns.split(",")]
+    except (ValueError, OverflowError):
+        message = f"--ns must be integers with commas between them, got {ns!r}"
+        raise Refusal(message, BAD_INPUT) from None
