@@ -28,7 +28,7 @@ def test_readme_runs_flow_maps(capsys):
 
 
 def test_readme(tmp_path, monkeypatch, capsys):
-    assert len(blocks()) == 2
+    assert len(blocks()) == 3
     monkeypatch.chdir(tmp_path)
     scope = run(blocks()[0])
     printed = capsys.readouterr().out
@@ -36,3 +36,14 @@ def test_readme(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "two_bumps.png").stat().st_size > 10_000
     # 500 tokens: a few standard errors of 1/sqrt(500)
     assert abs(scope["sol"].final.mean() - scope["cloud"].final.mean()).max() < 0.2
+
+
+def test_readme_runs_tokens(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scope = run(blocks()[2])
+    # Euler steps of 0.1 against the flow
+    gap = np.abs(scope["flow"].final.points - scope["steps"].final.points).max()
+    assert 1e-3 < gap < 0.5
+    assert scope["noisy"].dynamics.noise == 0.05
+    assert np.all(np.abs(scope["ds"]["rate"].sel(quantity="w1") + 0.5) < 0.3)
+    assert (tmp_path / "limit.png").stat().st_size > 10_000
