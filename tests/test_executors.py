@@ -81,7 +81,9 @@ def test_results_come_in_order():
     assert list(mapped_by(None, squared, [])) == []
 
 
-@pytest.mark.parametrize("executor", [None, "processes", ThreadPoolExecutor(1)], ids=str)
+@pytest.mark.parametrize(
+    "executor", [None, "processes", ThreadPoolExecutor(1)], ids=["here", "processes", "threads"]
+)
 def test_a_task_that_fails_is_named(executor):
     with pytest.raises(ArithmeticError, match="no such number") as caught:
         list(mapped_by(executor, failing, [1, 2, 3, 4]))
@@ -140,7 +142,9 @@ def test_metastability_on_a_cluster(cluster):
     assert one.identical(other)
 
 
-@pytest.mark.parametrize("executor", ["threads", 3, object()])
+@pytest.mark.parametrize(
+    "executor", ["threads", 3, object()], ids=["a word", "a number", "a thing"]
+)
 def test_no_executor(executor):
     with pytest.raises(ValueError, match=r"executor must be a concurrent.futures.Executor or"):
         mapped_by(executor, squared, [1])

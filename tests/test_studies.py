@@ -108,6 +108,10 @@ def test_spread_at_the_antipode_keeps_its_digits():
             r"amplitude must be smaller .* got 0.1",
         ),
         (
+            lambda: mf.studies.metastability(mf.SA(1.0), law=mf.Uniform(2), amplitude=-1.0),
+            r"amplitude must be .* got -1.0",
+        ),
+        (
             lambda: mf.studies.metastability(mf.SA(1.0), law=mf.Uniform(2), executor="x"),
             r"executor must be .* got 'x'",
         ),

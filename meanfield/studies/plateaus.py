@@ -90,6 +90,7 @@ def metastability(
             raise ValueError(f"dynamics must have beta > 0, sign 1 and no noise, got {one!r}")
     if law is not None and (not isinstance(law, Law) or law.dim != 2):
         raise ValueError(f"law must be one on the circle, got {law!r}")
+    amplitude = number("amplitude", amplitude, above=0, high=0.1)
     saves, radius = integer("saves", saves, low=10), number("radius", radius, above=0, high=1)
     first = number("t_start", 0.1 if t_start is None else t_start, above=0)
     last = number("t_end", 1e4 if t_end is None else t_end, above=first)
@@ -101,7 +102,6 @@ def metastability(
 
 
 def _near_uniform(one: Dynamics, amplitude: float, rng: np.random.Generator | None) -> Law:
-    amplitude = number("amplitude", amplitude, above=0, high=0.1)
     if rng is None:
         raise ValueError(f"rng must be a numpy Generator where no law is given, got {rng!r}")
     degrees = 3 * int(np.argmax(growth_rates(one, 2, _most(one)))) + 2
