@@ -56,7 +56,7 @@ def mean_field_limit(ds: Any) -> Figure:
     _over_t(over_t, ds)
     _gaussian(gaussian, ds)
     for ax in over_n, over_t, gaussian:
-        ax.tick_params(labelsize=SMALL)
+        ax.tick_params(which="both", labelsize=SMALL)
     figure.suptitle(
         f"{ds.attrs['dynamics']}: tokens against the limit, {ds.sizes['repeat']} repeats",
         fontsize=NORMAL + 1,
@@ -92,15 +92,16 @@ def _over_t(ax: Axes, ds: Any) -> None:
         ceiling = limits[1] * (limits[1] / limits[0]) ** 0.5
         constant = ds.attrs["dobrushin_constant"]
         fine = np.linspace(t[0], t[-1], 2000)
-        for start in ds["dobrushin"].values[:, 0]:
+        for start in errors[:, 0]:
             bound = start * np.exp(np.minimum(constant * (fine - t[0]), 700.0))
             shown = bound <= ceiling
             ax.semilogy(fine[shown], bound[shown], "--", color=GREY, linewidth=0.8)
         ax.plot([], [], "--", color=GREY, linewidth=0.8, label=f"e^(Ct), C = {constant:.4g}")
-        ax.set_ylim(limits[0], ceiling)
+        # room for the legend below the curves
+        ax.set_ylim(limits[0] ** 1.3 / limits[1] ** 0.3, ceiling)
     ax.set_xlabel("time t", fontsize=NORMAL)
     ax.set_title(f"{_NAMES[name]} over time", fontsize=NORMAL)
-    ax.legend(fontsize=SMALL, frameon=False, ncols=2)
+    ax.legend(fontsize=SMALL, frameon=False, ncols=2, loc="lower left")
 
 
 def _gaussian(ax: Axes, ds: Any) -> None:
