@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +11,8 @@ from meanfield.geometry import circle_angles
 from meanfield.line_potential import LAGRANGE, NODES, CircleLine, chebyshev
 
 Array = NDArray[np.float64]
+# which angles, their cells, and T_k at their places there, shape (16, n)
+Block = tuple[slice, NDArray[np.intp], Array]
 
 # angles at a time, so that their Chebyshev polynomials stay in the cache
 _BLOCK = 1 << 14
@@ -44,43 +48,46 @@ class CircleSums:
 
     def log_moment(self, points: Array, masses: Array, at: Array) -> tuple[Array, Array]:
         """log G(βx), shape (m,), and ∇ log G(βx), shape (m, 2), at unit rows `at` (m, 2)."""
-        fields = self._line.fields(self._charges(circle_angles(points), masses))
-        potential, along, across = self._series(fields, circle_angles(at))
+        fields = self._line.fields(self._charges(self._blocks(circle_angles(points)), masses))
+        potential, along, across = self._series(fields, self._blocks(circle_angles(at)), len(at))
         mean = (across / potential)[:, None] * at
         mean += (along / potential)[:, None] * np.column_stack([-at[:, 1], at[:, 0]])
         return np.log(potential) + self.beta, mean
 
     def potential_and_slope(self, angles: Array, masses: Array) -> tuple[Array, Array]:
         """e^{-β} G and e^{-β} <∇G, tangent> at βx for the tokens themselves, shape (n,) each."""
-        fields = self._line.fields(self._charges(angles, masses))[:, :2]
-        potential, slope = self._series(fields, angles)
+        # a single block serves both ways
+        once = list(self._blocks(angles)) if len(angles) <= _BLOCK else None
+        fields = self._line.fields(self._charges(once or self._blocks(angles), masses))[:, :2]
+        potential, slope = self._series(fields, once or self._blocks(angles), len(angles))
         return potential, slope
 
-    def _charges(self, angles: Array, masses: Array) -> Array:
-        terms, moments = np.empty((NODES, _BLOCK)), np.zeros((NODES, self._cells))
+    def _blocks(self, angles: Array) -> Iterator[Block]:
+        """Cells and Chebyshev polynomials of some angles at a time; the next block overwrites."""
+        terms = np.empty((NODES, min(_BLOCK, len(angles))))
         for start in range(0, len(angles), _BLOCK):
             part = slice(start, start + _BLOCK)
             cell, place = self._line.cells(angles[part])
             block = terms[:, : len(place)]
             chebyshev(place, block)
-            block *= masses[part]
-            for moment, term in zip(moments, block, strict=True):
-                moment += np.bincount(cell, term, self._cells)
+            yield part, cell, block
+
+    def _charges(self, blocks: Iterable[Block], masses: Array) -> Array:
+        moments = np.zeros((NODES, self._cells))
+        for part, cell, terms in blocks:
+            for moment, term in zip(moments, terms, strict=True):
+                moment += np.bincount(cell, term * masses[part], self._cells)
         return (moments.T @ LAGRANGE).ravel()
 
-    def _series(self, fields: Array, angles: Array) -> Array:
-        """Values (tables, m) at angles (m,) of the tables at the nodes, shape (size, tables)."""
+    def _series(self, fields: Array, blocks: Iterable[Block], count: int) -> Array:
+        """Values (tables, count) of the tables at the nodes, shape (size, tables), in blocks."""
         cells = fields.reshape(self._cells, NODES, -1)
         series = np.ascontiguousarray(np.einsum("kj,cjf->fkc", LAGRANGE, cells))
-        values = np.zeros((len(series), len(angles)))
-        terms, buffer = np.empty((NODES, _BLOCK)), np.empty(_BLOCK)
-        for start in range(0, len(angles), _BLOCK):
-            part = slice(start, start + _BLOCK)
-            cell, place = self._line.cells(angles[part])
-            block, product = terms[:, : len(place)], buffer[: len(place)]
-            chebyshev(place, block)
+        values, buffer = np.zeros((len(series), count)), np.empty(min(_BLOCK, count))
+        for part, cell, terms in blocks:
+            product = buffer[: len(cell)]
             for value, coefficients in zip(values[:, part], series, strict=True):
-                for coefficient, term in zip(coefficients, block, strict=True):
+                for coefficient, term in zip(coefficients, terms, strict=True):
                     np.take(coefficient, cell, out=product, mode="clip")
                     product *= term
                     value += product
