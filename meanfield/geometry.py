@@ -145,3 +145,27 @@ def perpendicular(axis: Array) -> Array:
     start[int(np.argmin(np.abs(axis)))] = 1.0
     across = start - (axis @ start) * axis
     return np.asarray(across / np.linalg.norm(across))
+
+
+def logarithm(points: Array, targets: Array) -> Array:
+    """log_x(y), the velocity at x of the shortest geodesic that is at y at time 1.
+
+    Parameters
+    ----------
+    points, targets : ndarray, shape (n, d)
+        Unit rows x and y; for y = -x the result is some vector of length π.
+
+    Examples
+    --------
+    >>> logarithm(np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])).round(15) + 0.0
+    array([[0.        , 1.57079633]])
+    """
+    # y - x is as right as y near x, where y - <x, y> x would be rounding
+    across = project(points, targets - points)
+    length = np.linalg.norm(across, axis=1)
+    opposite = (length == 0.0) & (np.sum(points * targets, axis=1) < 0.0)
+    if opposite.any():
+        across[opposite] = [perpendicular(point) for point in points[opposite]]
+        length[opposite] = 1.0
+    scale = geodesic_distance(points, targets) / np.where(length > 0.0, length, 1.0)
+    return np.asarray(scale[:, None] * across)

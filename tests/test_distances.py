@@ -12,7 +12,7 @@ from meanfield.functionals import mmd, sobolev
 from meanfield.functionals.atoms import merged, sobolev_kernel, sobolev_tail
 from meanfield.functionals.moments import moments
 from meanfield.spaces.circle_at import CircleAt
-from meanfield.spaces.sphere_at import SphereAt
+from meanfield.spaces.sphere.at import SphereAt
 from meanfield.spaces.zonal_at import ZonalAt
 
 BETAS = [0.1, 1.0, 9.0, 100.0]

@@ -68,7 +68,7 @@ SIBLINGS = {"spaces", "measures", "studies"}
 EVERYWHERE = {"numpy", "scipy"}
 DOORS = {
     "pyfftw": {"spaces.circle"},
-    "ducc0": {"spaces.sphere", "spaces.sphere_at", "spaces.circle_at"},
+    "ducc0": {"spaces.sphere", "spaces.circle_at"},
     "xarray": {"solution", "integrate", "studies"},
     "h5netcdf": {"solution", "integrate"},
     "tqdm": {"integrate", "studies"},

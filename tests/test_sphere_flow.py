@@ -8,7 +8,7 @@ import meanfield as mf
 from meanfield.harmonics import gegenbauer_derivative
 from meanfield.history import step_times
 from meanfield.patches import Leaves, lay
-from meanfield.spaces.sphere_at import Places, SphereAt
+from meanfield.spaces.sphere.at import Places, SphereAt
 from meanfield.sphere_flow import History, SphereFlow, compressed, follow
 from meanfield.tendency.sphere_field import SphereField
 

@@ -14,7 +14,7 @@ from meanfield.measures.flow.line import FREE
 from meanfield.patches import PER_LEAF
 from meanfield.spaces import Zonal
 from meanfield.spaces.circle_at import CircleAt
-from meanfield.spaces.sphere_at import Places, SphereAt
+from meanfield.spaces.sphere.at import Places, SphereAt
 from meanfield.spaces.zonal_at import ZonalAt
 
 Array = NDArray[np.float64]

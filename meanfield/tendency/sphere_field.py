@@ -15,7 +15,7 @@ from meanfield.harmonics import (
     relative_eigenvalues,
     scaled_eigenvalues,
 )
-from meanfield.spaces.sphere_at import Places, SphereAt
+from meanfield.spaces.sphere.at import Places, SphereAt
 
 Array = NDArray[np.float64]
 Coefficients = NDArray[Any]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from meanfield.exponential_sums import log_moment
 from meanfield.geometry import project
 from meanfield.harmonics import bandwidth, log_eigenvalues, relative_eigenvalues
-from meanfield.spaces.sphere_at import Places, SphereAt
+from meanfield.spaces.sphere.at import Places, SphereAt
 
 Array = NDArray[np.float64]
 Coefficients = NDArray[Any]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.arguments import integer
+from meanfield.spaces.sphere.hessian import hessian_coefficients, hessian_components
 
 Array = NDArray[np.float64]
 Coefficients = NDArray[Any]
@@ -141,6 +142,19 @@ class SphereAt:
         gradient[:, 1] = outwards * places.sin_phi + east * places.cos_phi
         gradient[:, 2] = -south * places.sin_theta
         return gradient
+
+    def hessian(self, coefficients: Coefficients, places: Places) -> Array:
+        """Components θθ, φφ and θφ of the covariant second derivative, shape (3, n)."""
+        trace, spin = hessian_coefficients(coefficients, self.lmax)
+        parts = _SQRT_4PI * ducc0.sht.synthesis_general(
+            alm=spin,
+            spin=2,
+            lmax=self.lmax,
+            loc=places.angles,
+            epsilon=_EPSILON,
+            nthreads=places.threads,
+        )
+        return hessian_components(self.values(trace[0], places), parts)
 
     def laplacian(self, coefficients: Coefficients, places: Places) -> Array:
         """Δf, shape (n,)."""

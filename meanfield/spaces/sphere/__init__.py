@@ -1,0 +1,5 @@
+"""S^2: its grid with the transforms on it, fields and second derivatives, arbitrary points."""
+
+from meanfield.spaces.sphere.grid import Sphere, SphereTransforms
+
+__all__ = ["Sphere", "SphereTransforms"]
