@@ -468,7 +468,7 @@ def test_clouds_have_a_bracket(dim, p):
 def test_clouds_without_pot(monkeypatch):
     monkeypatch.setitem(sys.modules, "ot", None)
     mu = cloud(np.random.default_rng(0), 3, 3)
-    with pytest.raises(ValueError, match=r"transport\].*Particles\(n=3, dim=3\)"):
+    with pytest.raises(ValueError, match=r"transport\].*3 and 3 of them"):
         wasserstein(mu, mu)
 
 
@@ -486,14 +486,24 @@ def test_powers_out_of_range(p):
 
 
 def test_pairs_that_cannot_be_had():
-    zonal = mf.Density(mf.Zonal(3, 8), mf.ZonalSeries(3, [0.5]))
-    other = mf.Density(mf.Zonal(3, 8, [1.0, 0.0, 0.0]), mf.ZonalSeries(3, [0.5], [1.0, 0.0, 0.0]))
-    sphere = mf.Density(mf.Sphere(8), mf.ZonalSeries(3, [0.5]))
-    flow = mf.FlowMap(mf.VonMisesFisher([0.0, 0.0, 1.0], 2.0))
-    token, some = mf.Particles([[1.0, 0.0, 0.0]]), cloud(np.random.default_rng(0), 3, 3)
-    for pair in (zonal, other), (sphere, zonal), (flow, token), (zonal, some), (sphere, sphere):
+    east = [1.0, 0.0, 0.0, 0.0]
+    zonal = mf.Density(mf.Zonal(4, 8), mf.ZonalSeries(4, [0.5]))
+    other = mf.Density(mf.Zonal(4, 8, east), mf.ZonalSeries(4, [0.5], east))
+    flow = mf.FlowMap(mf.VonMisesFisher([0.0, 0.0, 0.0, 1.0], 2.0))
+    token, some = mf.Particles([east]), cloud(np.random.default_rng(0), 3, 4)
+    for pair in (zonal, other), (flow, other), (flow, token), (zonal, some):
         with pytest.raises(ValueError, match=r"both be symmetric about one axis.*got"):
             wasserstein(*pair)
+    zonal = mf.Density(mf.Zonal(3, 8), mf.ZonalSeries(3, [0.5]))
+    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0, 0.0], 2.0))
+    with pytest.raises(ValueError, match=r"or share an axis; got FlowMap"):
+        wasserstein(zonal, flow)
+    sphere = mf.Density(mf.Sphere(8), mf.ZonalSeries(3, [0.5]))
+    with pytest.raises(ValueError, match=r"p must be 1 or 2 .* got p = 3"):
+        wasserstein(sphere, zonal, 3)
+    for gap in (0.0, 1.5, np.nan):
+        with pytest.raises(ValueError, match=r"gap must be a finite number >= 1e-06 <= 1, got"):
+            wasserstein(sphere, zonal, 1, gap=gap)
     with pytest.raises(ValueError, match="same dim"):
         wasserstein(UNIFORM, zonal)
     with pytest.raises(ValueError, match="nu must be a Density"):

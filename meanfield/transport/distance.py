@@ -12,21 +12,25 @@ from meanfield.spaces import Zonal
 from meanfield.transport.bracket import Bracket
 from meanfield.transport.circle import circle_distance
 from meanfield.transport.cost import cost
-from meanfield.transport.network import cloud_distance
+from meanfield.transport.network import LARGEST, cloud_distance
 from meanfield.transport.representation import about_axis, average_about, on_circle
+from meanfield.transport.sphere import ON_SPHERE, sphere_distance
 
 Array = NDArray[np.float64]
 
 _LARGEST_P = 100.0
+_LEAST_GAP = 1e-6
 # by how much two axes, or a token and an axis, may differ
 _ALIKE = 1e-12
 _POSSIBLE = (
-    "both lie on the circle, both be symmetric about one axis, both be Particles, or be a single "
-    "token and a Density (the points and weights of a flow map make Particles, too)"
+    "both lie on the circle, both be symmetric about one axis, both be Particles, both lie on S^2, "
+    "or be a single token and a Density (the points and weights of a flow map make Particles, too)"
 )
 
 
-def wasserstein(mu: AnyMeasure, nu: AnyMeasure, p: float = 1) -> float | Bracket:
+def wasserstein(
+    mu: AnyMeasure, nu: AnyMeasure, p: float = 1, *, gap: float | None = None
+) -> float | Bracket:
     """W_p(mu, nu) = (inf ∫ dist(x, y)^p dπ)^{1/p} over plans π, dist the geodesic distance.
 
     A float, exact to about 1e-12, for
@@ -36,7 +40,15 @@ def wasserstein(mu: AnyMeasure, nu: AnyMeasure, p: float = 1) -> float | Bracket
       tokens on the axis): the distance of their polar angles;
     - tokens in one point against tokens or a density.
 
-    Other clouds of tokens have a `Bracket`, by POT. The error of a density or a flow map as such
+    A `Bracket` with a lower and an upper bound, for
+
+    - tokens in any dimension, n m <= 2^26 of them: the network simplex method of POT, with bounds
+      that agree to rounding;
+    - other measures on S^2 and p = 1 or 2: see `transport.sphere`. W_1 of densities takes about a
+      second, W_2 some seconds and needs POT. Measures that are much nearer to each other than
+      the scale of their features, such as tokens and their own law, have wide brackets.
+
+    The error of a density or a flow map as such
     comes on top: distances are those of the series, and of the panels. A mass error ε, of rounding
     too, moves W_p by ε^{1/p} if it has to cross a gap without mass; where a truncated series is
     negative, its mass there counts as ε.
@@ -46,6 +58,10 @@ def wasserstein(mu: AnyMeasure, nu: AnyMeasure, p: float = 1) -> float | Bracket
     mu, nu : Density, FlowMap or Particles
     p : float, optional
         1 <= p <= 100.
+    gap : float, optional
+        (upper - lower)/upper that a bracket on S^2 shall have, in [1e-6, 1]; default 0.002 for W_1
+        and 0.01 for W_2. Work ends when it is reached, or when more would not help: ask the
+        bracket what it has.
 
     Returns
     -------
@@ -54,8 +70,8 @@ def wasserstein(mu: AnyMeasure, nu: AnyMeasure, p: float = 1) -> float | Bracket
     Raises
     ------
     ValueError
-        If p is out of range, the dimensions differ, a density's mass is not 1, or there is no way
-        to compute this pair.
+        If p or gap is out of range, the dimensions differ, a density's mass is not 1, or there is
+        no way to compute this pair.
 
     Examples
     --------
@@ -66,6 +82,7 @@ def wasserstein(mu: AnyMeasure, nu: AnyMeasure, p: float = 1) -> float | Bracket
     0.333333333333
     """
     p = number("p", p, low=1, high=_LARGEST_P)
+    gap = None if gap is None else number("gap", gap, low=_LEAST_GAP, high=1)
     for name, measure in ("mu", mu), ("nu", nu):
         if not isinstance(measure, Density | FlowMap | Particles):
             raise ValueError(f"{name} must be a Density, FlowMap or Particles, got {measure!r}")
@@ -81,11 +98,15 @@ def wasserstein(mu: AnyMeasure, nu: AnyMeasure, p: float = 1) -> float | Bracket
         if point is not None and isinstance(other, Density):
             return _line_distance(one, average_about(other, point), point, p)
     if isinstance(mu, Particles) and isinstance(nu, Particles):
-        return cloud_distance(mu, nu, p)
+        if mu.dim > 3 or len(mu.points) * len(nu.points) <= LARGEST or p not in ON_SPHERE:
+            return cloud_distance(mu, nu, p)
+        return sphere_distance(mu, nu, p, gap)
     axis = _axis(mu) if _axis(mu) is not None else _axis(nu)
-    if axis is None or not (_symmetric(mu, axis) and _symmetric(nu, axis)):
-        raise ValueError(f"mu and nu must {_POSSIBLE}; got {mu!r} and {nu!r}")
-    return _line_distance(mu, nu, axis, p)
+    if axis is not None and _symmetric(mu, axis) and _symmetric(nu, axis):
+        return _line_distance(mu, nu, axis, p)
+    if mu.dim == 3:
+        return sphere_distance(mu, nu, p, gap)
+    raise ValueError(f"mu and nu must {_POSSIBLE}; got {mu!r} and {nu!r}")
 
 
 def _line_distance(mu: AnyMeasure, nu: AnyMeasure, axis: Array, p: float) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,8 +13,24 @@ from meanfield.transport.bracket import Bracket
 
 Array = NDArray[np.float64]
 
-_LARGEST = 1 << 26
+LARGEST = 1 << 26
 _MOST_PIVOTS = 10_000_000
+
+
+@dataclass(frozen=True)
+class BestPlan:
+    """The least cost of a plan between two finite measures.
+
+    Attributes
+    ----------
+    plan : ndarray, shape (n, m)
+    lower, upper : float
+        Of the cost: that of dual potentials, and that of the plan.
+    """
+
+    plan: Array
+    lower: float
+    upper: float
 
 
 def cloud_distance(mu: Particles, nu: Particles, p: float) -> Bracket:
@@ -26,34 +44,43 @@ def cloud_distance(mu: Particles, nu: Particles, p: float) -> Bracket:
     ValueError
         If n m > 2^26, or POT is not installed.
     """
+    n, m = len(mu.points), len(nu.points)
+    if n * m > LARGEST:
+        raise ValueError(f"mu and nu must have n m <= 2^26 pairs of tokens, got {n} and {m} tokens")
+    # in units of the largest distance, so that no p overflows
+    costs = (pair_distances(mu.points, nu.points) / np.pi) ** p
+    best = best_plan(mu.weights, nu.weights, costs)
+    value = float(np.pi * best.upper ** (1.0 / p))
+    return Bracket(value, float(np.pi * best.lower ** (1.0 / p)), value)
+
+
+def best_plan(a: Array, b: Array, costs: Array) -> BestPlan:
+    """The plan of least cost between masses a (n,) and b (m,), for costs (n, m) in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If POT is not installed.
+    """
     try:
         import ot
     except ImportError as error:
         raise ValueError(
-            f"mu and nu must lie on the circle, or one be a point, unless POT is installed "
-            f"(pip install 'meanfield-attention[transport]'), got {mu!r} and {nu!r}"
+            f"mu and nu must lie on the circle, be symmetric about one axis, or one be a point, "
+            f"unless POT is installed (pip install 'meanfield-attention[transport]'); got tokens "
+            f"or cells, {len(a)} and {len(b)} of them"
         ) from error
-    n, m = len(mu.points), len(nu.points)
-    if n * m > _LARGEST:
-        raise ValueError(f"mu and nu must have n m <= 2^26 pairs of tokens, got {n} and {m} tokens")
-    # in units of the largest distance, so that no p overflows
-    costs = (_distances(mu.points, nu.points) / np.pi) ** p
-    plan, log = ot.emd(
-        mu.weights, nu.weights, costs, log=True, numItermax=_MOST_PIVOTS, check_marginals=False
-    )
+    plan, log = ot.emd(a, b, costs, log=True, numItermax=_MOST_PIVOTS, check_marginals=False)
     # what a plan leaves undone costs no more than the largest distance
     undone = max(
-        float(np.abs(plan.sum(axis=1) - mu.weights).sum()),
-        float(np.abs(plan.sum(axis=0) - nu.weights).sum()),
+        float(np.abs(plan.sum(axis=1) - a).sum()), float(np.abs(plan.sum(axis=0) - b).sum())
     )
     upper = min(float(np.sum(plan * costs)) + undone, 1.0)
     v = (costs - np.asarray(log["u"])[:, None]).min(axis=0)
     u = (costs - v).min(axis=1)
-    lower = min(max(float(mu.weights @ u + nu.weights @ v), 0.0), upper)
-    value = float(np.pi * upper ** (1.0 / p))
-    return Bracket(value, float(np.pi * lower ** (1.0 / p)), value)
+    return BestPlan(plan, min(max(float(a @ u + b @ v), 0.0), upper), upper)
 
 
-def _distances(x: Array, y: Array) -> Array:
+def pair_distances(x: Array, y: Array) -> Array:
     """Geodesic distances (n, m), a row at a time since the differences would take d times more."""
     return np.stack([geodesic_distance(point, y) for point in x])

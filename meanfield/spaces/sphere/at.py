@@ -55,6 +55,14 @@ class Places:
         angles[:, 1] += 2.0 * np.pi * (angles[:, 1] < 0.0)
         return cls(angles, z / radii, across / radii, cos_phi, sin_phi)
 
+    def frame(self) -> Array:
+        """Unit vectors along θ and φ, shape (2, n, 3)."""
+        flat = np.zeros_like(self.cos_phi)
+        south = [self.cos_theta * self.cos_phi, self.cos_theta * self.sin_phi, -self.sin_theta]
+        return np.stack(
+            [np.stack(south, axis=1), np.stack([-self.sin_phi, self.cos_phi, flat], axis=1)]
+        )
+
     @property
     def threads(self) -> int:
         """Threads of a transform, fixed by the number of points so that results repeat."""

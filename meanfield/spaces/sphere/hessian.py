@@ -11,7 +11,9 @@ Array = NDArray[np.float64]
 Coefficients = NDArray[Any]
 
 
-def hessian_coefficients(coefficients: Coefficients, lmax: int) -> tuple[Coefficients, Coefficients]:
+def hessian_coefficients(
+    coefficients: Coefficients, lmax: int
+) -> tuple[Coefficients, Coefficients]:
     """Coefficients of Δf, shape (1, n), and of ð²f in its two parts, shape (2, n)."""
     degrees = np.concatenate([np.arange(m, lmax + 1) for m in range(lmax + 1)])
     eigenvalues = degrees * (degrees + 1.0)

@@ -1,0 +1,183 @@
+"""W_1 on S^2 by Beckmann's flow of least length, min ∫|m| dσ over div m = ρ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.spaces import Sphere
+from meanfield.spaces.sphere.fields import SphereFields
+
+Array = NDArray[np.float64]
+Coefficients = NDArray[Any]
+
+_RELAXATION = 1.6
+# threshold of the shrinkage over the mean of |ρ|
+_THRESHOLD = 2.0
+_STEPS = 50
+_FEWEST_STEPS, _MOST_STEPS = 150, 800
+# bounds that gained less than this share in the last steps need more degrees instead
+_STALLED = 0.8
+# smoothing times of the heat kernel, in units of 1/lmax²
+_SMOOTHING = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+@dataclass(frozen=True)
+class BeckmannFlow:
+    """Bounds of W_1 and what proves them.
+
+    Attributes
+    ----------
+    lower, upper : float
+    potential : ndarray
+        Coefficients of the 1-Lipschitz φ with ∫ φ ρ dσ = lower, in the layout of Sphere(lmax).
+    lmax : int
+    """
+
+    lower: float
+    upper: float
+    potential: Coefficients
+    lmax: int
+
+
+def beckmann_flow(difference: Coefficients, lmax: int, gap: float, largest: int) -> BeckmannFlow:
+    """Bounds of sup ∫ φ ρ dσ = min ∫|m| dσ, φ 1-Lipschitz and div m + ρ = 0, |ρ| with total > 0.
+
+    Douglas-Rachford splitting: the shrinkage of m at each point of the grid, and the projection
+    onto div m + ρ = 0 by two transforms. A fixed point is m with the gradient of φ as its
+    direction. From an iterate
+
+    - m = -∇Δ^{-1}ρ + (turned gradient of the iterate's stream function) is a flow, its length is
+      the upper bound;
+    - φ over the largest |∇φ| is 1-Lipschitz, and ∫ φ ρ dσ the lower bound.
+
+    Both are smoothed by the heat kernel, whose average over rotations makes no field longer: it
+    takes away the ripples that truncation at lmax leaves, and the time that gives the best bound
+    is taken. Degrees are doubled where more steps no longer help. Lengths and maxima are those on a
+    grid of four times the degree, widened by what they changed from one of twice the degree.
+
+    Parameters
+    ----------
+    difference : ndarray
+        Coefficients of ρ in the layout of Sphere(lmax), the first one 0.
+    lmax : int
+    gap : float
+        (upper - lower)/upper that is asked for; the best bounds are returned if it is not reached.
+    largest : int
+        Largest degree of the flow.
+    """
+    best: BeckmannFlow | None = None
+    while best is None or (best.upper - best.lower > gap * best.upper and lmax < largest):
+        if best is not None:
+            finer = Sphere(2 * lmax + 1)
+            difference, lmax = Sphere(lmax).embed(difference, finer), finer.size
+        found = _Splitting(Sphere(lmax), difference).solve(gap)
+        best = found if best is None else _better(best, found)
+    return best
+
+
+def _better(one: BeckmannFlow, other: BeckmannFlow) -> BeckmannFlow:
+    potential = max(one, other, key=lambda flow: flow.lower)
+    upper = min(one.upper, other.upper)
+    return BeckmannFlow(potential.lower, upper, potential.potential, potential.lmax)
+
+
+class _Splitting:
+    """The iterate z of the splitting, the best bounds so far and their smoothing times."""
+
+    def __init__(self, space: Sphere, difference: Coefficients) -> None:
+        self._space, self._difference = space, difference
+        self._fields = SphereFields(space)
+        self._eigenvalues = np.maximum(space.degrees * (space.degrees + 1.0), 1.0)
+        self._grid = SphereFields(Sphere(2 * space.size + 1), space.size)
+        self._straight = self._grid.gradient(difference / self._eigenvalues)
+        self._multiplicity = np.where(space.orders == 0, 1.0, 2.0)
+        self._potential = np.zeros_like(difference)
+        self._stream = np.zeros_like(difference)
+        self.lower, self.upper = 0.0, np.inf
+        self._best = self._potential, self._stream
+        self._places = [2, 4]
+
+    def solve(self, gap: float) -> BeckmannFlow:
+        """Steps until the bounds have the gap, or no longer come nearer."""
+        threshold = _THRESHOLD * float(
+            self._space.weights @ np.abs(self._space.synthesis(self._difference))
+        )
+        z = np.zeros((2, len(self._space.weights)))
+        before = np.inf
+        for step in range(1, _MOST_STEPS + 1):
+            self._potential = self._fields.weak_divergence(z) - self._difference
+            self._potential /= -self._eigenvalues
+            self._potential[0] = 0.0
+            correction = self._fields.gradient(self._potential)
+            flow = z + correction
+            aim = flow + correction
+            length = np.hypot(aim[0], aim[1])
+            aim *= np.maximum(1.0 - threshold / np.maximum(length, 1e-300), 0.0)
+            z += _RELAXATION * (aim - flow)
+            if step % _STEPS == 0:
+                self._look(flow)
+                apart = self.upper - self.lower
+                slow = apart > _STALLED * before and step >= _FEWEST_STEPS
+                if apart <= 0.9 * gap * self.upper or slow:
+                    break
+                before = apart
+        return self._proved()
+
+    def _look(self, flow: Array) -> None:
+        """Bounds from the iterate, at the last best smoothing times and their neighbours."""
+        self._stream = self._fields.weak_divergence(np.stack([flow[1], -flow[0]]))
+        self._stream /= self._eigenvalues
+        self._stream[0] = 0.0
+        lower: dict[int, tuple[float, Coefficients]] = {}
+        upper: dict[int, tuple[float, Coefficients]] = {}
+        for place in self._near(self._places[0]):
+            potential = self._smoothed(self._potential, place)
+            lower[place] = self._drop(potential) / self._steepest(potential, self._grid), potential
+        for place in self._near(self._places[1]):
+            stream = self._smoothed(self._stream, place)
+            upper[place] = self._length(stream, self._grid, self._straight), stream
+        low = max(lower, key=lambda place: lower[place][0])
+        high = min(upper, key=lambda place: upper[place][0])
+        self._places = [low, high]
+        if lower[low][0] > self.lower:
+            self.lower, potential = lower[low]
+            self._best = potential, self._best[1]
+        if upper[high][0] < self.upper:
+            self.upper, stream = upper[high]
+            self._best = self._best[0], stream
+
+    def _near(self, place: int) -> range:
+        return range(max(place - 1, 0), min(place + 2, len(_SMOOTHING)))
+
+    def _smoothed(self, coefficients: Coefficients, place: int) -> Coefficients:
+        heat = np.exp(-_SMOOTHING[place] * self._eigenvalues / self._space.size**2)
+        return np.asarray(heat * coefficients)
+
+    def _drop(self, potential: Coefficients) -> float:
+        """∫ φ ρ dσ."""
+        return float(self._multiplicity @ (potential.conj() * self._difference).real)
+
+    def _steepest(self, potential: Coefficients, grid: SphereFields) -> float:
+        gradient = grid.gradient(potential)
+        return float(np.hypot(gradient[0], gradient[1]).max())
+
+    def _length(self, stream: Coefficients, grid: SphereFields, straight: Array) -> float:
+        turned = grid.gradient(stream)
+        along, across = straight[0] - turned[1], straight[1] + turned[0]
+        return float(grid.space.weights @ np.hypot(along, across))
+
+    def _proved(self) -> BeckmannFlow:
+        """The best bounds, looked at between the points of the grid."""
+        potential, stream = self._best
+        fine = SphereFields(Sphere(4 * self._space.size + 3), self._space.size)
+        coarse_steepest = self._steepest(potential, self._grid)
+        steepest = self._steepest(potential, fine)
+        steepest += abs(steepest - coarse_steepest)
+        length = self._length(stream, fine, fine.gradient(self._difference / self._eigenvalues))
+        upper = length + abs(length - self.upper)
+        lower = self._drop(potential) / steepest if steepest > 0.0 else 0.0
+        return BeckmannFlow(lower, upper, potential / max(steepest, 1e-300), self._space.size)

@@ -1,0 +1,127 @@
+"""W_1 and W_2 on S^2 without symmetry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.measures import AnyMeasure, Density, Particles, SphereFlowMap
+from meanfield.spaces import Sphere
+from meanfield.transport.bracket import Bracket
+from meanfield.transport.sphere.ascent import DualAscent
+from meanfield.transport.sphere.beckmann import BeckmannFlow, beckmann_flow
+from meanfield.transport.sphere.cells import cells_of
+from meanfield.transport.sphere.maps import map_cost
+from meanfield.transport.sphere.potential import Potential
+from meanfield.transport.sphere.spread import Spread, series
+from meanfield.transport.sphere.upper import cells_cost
+
+Array = NDArray[np.float64]
+Coefficients = NDArray[Any]
+
+# the powers that there are, with the relative gaps asked for where the caller asks for none
+ON_SPHERE = {1.0: 2e-3, 2.0: 1e-2}
+_FIRST_LMAX, _LARGEST_LMAX = 63, 511
+# tokens have moments of all degrees: those of the potential that bounds their W_1
+_LMAX_OF_TOKENS = 127
+# degree of the potential, least weight, most steps and cells of each attempt at W_2
+_ATTEMPTS = ((31, 0.03, 80, 700), (31, 0.01, 120, 1500), (63, 0.01, 150, 2500))
+_CELLS_OF_THE_REST = 400
+_MOST_TARGETS = 8_000
+
+
+def sphere_distance(mu: AnyMeasure, nu: AnyMeasure, p: float, gap: float | None) -> Bracket:
+    """Bounds of W_1 or W_2 between measures with dim = 3, at best (upper - lower)/upper <= gap.
+
+    W_1 of densities comes from Beckmann's flow. Otherwise the upper bound is a plan between cells
+    or, for densities, a potential's map, and the lower one the dual functional of a potential.
+
+    Raises
+    ------
+    ValueError
+        If p is neither 1 nor 2, or POT is needed and not installed.
+    """
+    if p not in ON_SPHERE:
+        raise ValueError(
+            f"p must be 1 or 2 for measures on S^2 without a shared axis, unless both are "
+            f"Particles with at most 2^26 pairs; got p = {p:g}"
+        )
+    gap = ON_SPHERE[p] if gap is None else gap
+    bracket = _first_power(mu, nu, gap) if p == 1.0 else _second_power(mu, nu, gap)
+    lower, upper = bracket
+    return Bracket(0.5 * (lower + upper), lower, upper)
+
+
+def _first_power(mu: AnyMeasure, nu: AnyMeasure, gap: float) -> tuple[float, float]:
+    if isinstance(mu, Density) and isinstance(nu, Density):
+        lmax = max(_FIRST_LMAX, mu.space.kmax, nu.space.kmax)
+        difference = series(mu, lmax) - series(nu, lmax)
+        flow = _flow(difference, lmax, gap)
+        return flow.lower, flow.upper
+    first, second = Spread(_held(mu)), Spread(_held(nu))
+    space = Sphere(_LMAX_OF_TOKENS)
+    difference = first.moments(space.size) - second.moments(space.size)
+    heat = np.exp(-2.0 * space.degrees * (space.degrees + 1.0) / space.size**2)
+    flow = _flow(heat * difference, space.size, max(gap, ON_SPHERE[1.0]), space.size)
+    # φ is a series, so that moments give its mean under tokens, too
+    multiplicity = np.where(space.orders == 0, 1.0, 2.0)
+    lower = max(float(multiplicity @ (flow.potential.conj() * difference).real), 0.0)
+    upper = np.inf
+    for _, _, _, cells in _ATTEMPTS:
+        upper = min(upper, cells_cost(_cells(first, cells), _cells(second, cells), 1.0))
+        if lower >= (1.0 - gap) * upper:
+            break
+    return min(lower, upper), upper
+
+
+def _flow(
+    difference: Coefficients, lmax: int, gap: float, largest: int = _LARGEST_LMAX
+) -> BeckmannFlow:
+    difference[0] = 0.0
+    return beckmann_flow(difference, lmax, gap, largest)
+
+
+def _second_power(mu: AnyMeasure, nu: AnyMeasure, gap: float) -> tuple[float, float]:
+    first, second = Spread(_held(mu)), Spread(_held(nu))
+    # the potential of the more concentrated measure has fewer kinks
+    if first.concentration < second.concentration:
+        first, second = second, first
+    lower, upper, lmax = 0.0, np.inf, _ATTEMPTS[0][0]
+    coefficients = np.zeros(len(Sphere(lmax).degrees), dtype=np.complex128)
+    targets, masses = second.gathered(_MOST_TARGETS)
+    for degree, floor, steps, cells in _ATTEMPTS:
+        coefficients = Sphere(lmax).embed(coefficients, Sphere(degree))
+        lmax = degree
+        between = cells_cost(_cells(first, cells), _cells(second, cells), 2.0)
+        upper = min(upper, between)
+        ascent = DualAscent(first, targets, masses, degree)
+        coefficients = ascent.climb(coefficients, floor, steps, 0.5 * upper)
+        potential = Potential(degree, coefficients)
+        at_second = potential.conjugate(second.points)
+        dual = first.masses @ potential.values(first.points) + second.masses @ at_second.values
+        lower = max(lower, 2.0 * float(dual))
+        if first.has_density and second.has_density and not _close(lower, upper, gap):
+            upper = min(upper, map_cost(first, second, potential, at_second, _CELLS_OF_THE_REST))
+        if _close(lower, upper, gap):
+            break
+    return float(np.sqrt(max(min(lower, upper), 0.0))), float(np.sqrt(upper))
+
+
+def _cells(spread: Spread, most: int) -> Any:
+    return cells_of(spread.points, spread.masses, most)
+
+
+def _close(lower: float, upper: float, gap: float) -> bool:
+    """Whether the square roots are within the gap."""
+    return bool(np.sqrt(max(lower, 0.0)) >= (1.0 - gap) * np.sqrt(upper))
+
+
+def _held(measure: AnyMeasure) -> Density | Particles | SphereFlowMap:
+    if isinstance(measure, Density | Particles | SphereFlowMap):
+        return measure
+    raise ValueError(
+        f"mu and nu must be Density, Particles or a flow map on S^2 without symmetry, or share an "
+        f"axis; got {measure!r}"
+    )

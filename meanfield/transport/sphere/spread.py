@@ -1,0 +1,129 @@
+"""A measure on S^2 as masses at points, and by its moments."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.measures import Density, Particles, SphereFlowMap
+from meanfield.spaces import Sphere
+from meanfield.spaces.sphere.at import Places, SphereAt
+from meanfield.transport.sphere.cells import cells_of
+
+Array = NDArray[np.float64]
+Coefficients = NDArray[Any]
+
+_MASS_TOLERANCE = 1e-6
+# how much mass a series may have below 0
+_NEGATIVE_MASS = 1e-3
+# the grid of a density has at least this degree, so that masses at its points resolve transports
+_FINEST = 63
+_GATHERED_LMAX = 47
+# points with less mass than this share of the largest are left out
+_LEAST = 1e-13
+
+
+class Spread:
+    """Masses at points of S^2 with total 1: tokens, the nodes of a flow map, a density's grid.
+
+    A density is clipped at 0 where its series is negative, and its mass made 1.
+
+    Parameters
+    ----------
+    measure : Density, Particles or SphereFlowMap
+        With dim = 3.
+
+    Attributes
+    ----------
+    points : ndarray, shape (n, 3)
+    masses : ndarray, shape (n,)
+        > 0.
+
+    Raises
+    ------
+    ValueError
+        If a density does not have mass 1 within 1e-6, or mass below 0 of more than 1e-3.
+    """
+
+    def __init__(self, measure: Density | Particles | SphereFlowMap) -> None:
+        self.measure = measure
+        self._scale = 1.0
+        if isinstance(measure, Density):
+            grid = Sphere(max(measure.space.kmax, _FINEST))
+            values = _on_grid(measure, grid)
+            points, masses = grid.points, grid.weights * np.maximum(values, 0.0)
+            self._check(measure, float(grid.weights @ values), float(masses.sum()))
+            self._scale = 1.0 / float(masses.sum())
+        else:
+            points, masses = measure.points, measure.weights
+        kept = masses > _LEAST * masses.max()
+        self.points, self.masses = points[kept], masses[kept] / masses[kept].sum()
+
+    @staticmethod
+    def _check(measure: Density, mass: float, positive: float) -> None:
+        if not abs(mass - 1.0) < _MASS_TOLERANCE:
+            raise ValueError(
+                f"a density must have mass 1 within {_MASS_TOLERANCE:g} to have a distance, got "
+                f"{measure!r} of mass {mass:.9g}"
+            )
+        if positive - mass > _NEGATIVE_MASS:
+            raise ValueError(
+                f"a density must have no more than {_NEGATIVE_MASS:g} of its mass below 0 to have "
+                f"a distance, got {measure!r} with {positive - mass:.3g}: take a larger space"
+            )
+
+    @property
+    def has_density(self) -> bool:
+        """Whether `density` can be asked."""
+        return isinstance(self.measure, Density)
+
+    def density(self, points: Array) -> Array:
+        """The density at points (n, 3), clipped and with mass 1."""
+        measure = self.measure
+        if not isinstance(measure, Density):
+            raise ValueError(f"{measure!r} has no density, it must be a Density")
+        values = measure.space.at(measure.coefficients, points)
+        return np.asarray(self._scale * np.maximum(values, 0.0))
+
+    def gathered(self, most: int) -> tuple[Array, Array]:
+        """Points and masses, about so many at most, that stand for the measure in an ascent."""
+        if self.has_density:
+            grid = Sphere(_GATHERED_LMAX)
+            masses = grid.weights * self.density(grid.points)
+            kept = masses > _LEAST * masses.max()
+            return grid.points[kept], masses[kept] / masses[kept].sum()
+        if len(self.points) <= most:
+            return self.points, self.masses
+        cells = cells_of(self.points, self.masses, most)
+        return cells.centres, cells.masses
+
+    def moments(self, lmax: int) -> Coefficients:
+        """∫ conj(Y_lm) dmu of the degrees up to lmax, in the layout of Sphere(lmax)."""
+        return SphereAt(lmax).moments(self._places, self.masses)
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places.of(self.points)
+
+    @cached_property
+    def concentration(self) -> float:
+        """Σ |c_lm|² of a low degree: 1 for the uniform measure, more where mass is together."""
+        at = SphereAt(15)
+        return float(at.power(self.moments(15)).sum())
+
+
+def series(measure: Density, lmax: int) -> Coefficients:
+    """Coefficients of a density on S^2 in the layout of Sphere(lmax), lmax at least its own."""
+    space = Sphere(lmax)
+    if isinstance(measure.space, Sphere):
+        return measure.space.embed(measure.coefficients, space)
+    return space.analysis(_on_grid(measure, space))
+
+
+def _on_grid(measure: Density, grid: Sphere) -> Array:
+    if isinstance(measure.space, Sphere):
+        return grid.synthesis(measure.space.embed(measure.coefficients, grid))
+    return np.asarray(measure.space.at(measure.coefficients, grid.points))
