@@ -48,7 +48,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "sphere_flow": (*TOP, "patches", "history", "laws", "dynamics", "spaces", "tendency"),
     "solution": (*MEASURING, "tendency", "characteristics", "sphere_flow"),
     "integrate": (*STEPPING, "sphere_flow", "solution"),
-    "transport": (*TOP, "spaces", "measures"),
+    "transport": (*TOP, "laws", "spaces", "measures"),
     "theory": ("arguments", "harmonics", "dynamics"),
     "free_tokens": ("arguments",),
     "executors": ("dynamics",),

@@ -13,13 +13,13 @@ from meanfield.dynamics import AnyDynamics, Dynamics
 from meanfield.integrate.flow_run import FlowRun
 from meanfield.integrate.hand_over import AnyRun, flow_run, handed_over
 from meanfield.integrate.progress import ProgressBar
-from meanfield.integrate.records import COLLAPSES, VARIABLES, Monitors, Stop
+from meanfield.integrate.records import Monitors, Stop, checked_monitors
 from meanfield.integrate.run import DensityRun, Options
 from meanfield.integrate.sphere_run import SphereRun
 from meanfield.integrate.starts import check_start, layer_step, layer_times
 from meanfield.integrate.token_runs import TokenRun, token_run
 from meanfield.measures import AnyMeasure, Density, FlowMap
-from meanfield.solution import RESERVED, Ending, Solution
+from meanfield.solution import Ending, Solution
 
 Array = NDArray[np.float64]
 
@@ -93,7 +93,9 @@ def evolve(
         What to do with a density that its largest space does not resolve: 'flow-map' goes on
         with a `FlowMap` of the same law to `t_end`, in the same solution.
     monitors : mapping of str to callable, optional
-        Further numbers of a measure, computed at every save.
+        Further numbers of a measure, asked for at every save, like `DistanceTo`. A monitor may
+        give None where there is no such number, which is nan in the dataset, or a number with
+        `lower` and `upper`, like a `Bracket`: then there are variables name_lower, name_upper too.
     progress : bool
         Whether to show a bar with t, energy and size on standard error.
     case : str
@@ -131,7 +133,7 @@ def evolve(
         largest=_largest(measure, largest),
         most_nodes=_most_nodes(measure, largest),
         cluster_radius=number("cluster_radius", cluster_radius, low=0, high=1e-2),
-        monitors=_checked_monitors(monitors),
+        monitors=checked_monitors(monitors),
     )
     run = _run(measure, dynamics, options, method, step, rng)
     run, ending, message = _driven(run, times, progress, on_unresolved)
@@ -263,10 +265,3 @@ def _most_nodes(measure: AnyMeasure, largest: int | None) -> int:
     if not isinstance(measure, FlowMap) or largest is None:
         return _MOST_NODES_ON_S2 if measure.dim == 3 else _MOST_NODES
     return integer("largest", largest, low=len(measure.weights))
-
-
-def _checked_monitors(monitors: Monitors | None) -> Monitors:
-    for name, monitor in (monitors or {}).items():
-        if name in {*VARIABLES, *COLLAPSES, *RESERVED} or not callable(monitor):
-            raise ValueError(f"monitors must map new names to callables, got {name!r}: {monitor!r}")
-    return monitors or {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -10,10 +11,11 @@ from numpy.typing import NDArray
 
 from meanfield.dynamics import AnyDynamics
 from meanfield.measures import AnyMeasure
-from meanfield.solution import SIZE_NAME, Ending
+from meanfield.solution import RESERVED, SIZE_NAME, Ending
 
 Array = NDArray[np.float64]
-Monitors = Mapping[str, Callable[[AnyMeasure], float]]
+# a monitor gives a number, a number with bounds `lower` and `upper`, or None
+Monitors = Mapping[str, Callable[[AnyMeasure], Any]]
 
 # above it e^β overflows, and the energies of a dataset are in units of e^β
 LARGEST_UNSCALED = 700.0
@@ -40,6 +42,10 @@ VARIABLES = {
 }
 
 COLLAPSES = ("collapse_time", "collapse_atoms", "collapse_energy")
+# what no monitor may be called
+TAKEN = frozenset({*VARIABLES, *COLLAPSES, *RESERVED})
+# of a bracket, the variables beside its value
+LOWER, UPPER = "_lower", "_upper"
 
 
 class Stop(Exception):
@@ -80,31 +86,39 @@ class Records:
         self._rows.append(row)
         for name, monitor in self._monitors.items():
             try:
-                row[name] = float(monitor(measure))
+                row |= _read(name, monitor(measure))
             except Exception as error:
                 reason = f"the monitor {name} raised {error!r} for {measure}"
                 raise Stop(Ending.FAILED, f"failed at t = {row['t']:.6g}: {reason}") from error
         for name, value in row.items():
             if np.isnan(value) or (np.isinf(value) and name not in _MAY_BE_INFINITE):
-                remedy = "; is its monitor right?" if name in self._monitors else ""
+                remedy = "" if name in TAKEN else "; is its monitor right?"
                 raise Stop(
                     Ending.FAILED, f"failed at t = {row['t']:.6g}: {name} is {value}{remedy}"
                 )
 
     def dataset(self) -> xr.Dataset:
         """What was saved, as variables over t; nan where a measure has no such number."""
-        names = list(dict.fromkeys(name for row in self._rows for name in row))
+        names = dict.fromkeys([*(name for row in self._rows for name in row), *self._monitors])
         columns = {name: np.array([row.get(name, np.nan) for row in self._rows]) for name in names}
         times = columns.pop("t")
+        about = VARIABLES | self._about_monitors()
         about_t = {
-            name: ("t", column, {"long_name": VARIABLES.get(name, name)})
-            for name, column in columns.items()
+            name: ("t", column, {"long_name": about[name]}) for name, column in columns.items()
         }
         return xr.Dataset(
             about_t | self._about_collapses(),
             coords={"t": ("t", times, {"long_name": "time"})},
             attrs={"energy_unit": "exp(beta)" if self._scaled else "1"} | self._about_hand_over(),
         )
+
+    def _about_monitors(self) -> dict[str, str]:
+        """What monitors say that they are, else their names."""
+        about = {n: str(getattr(m, "long_name", n)) for n, m in self._monitors.items()}
+        about |= {f"{name}{LOWER}": f"lower bound of {what}" for name, what in about.items()} | {
+            f"{name}{UPPER}": f"upper bound of {what}" for name, what in about.items()
+        }
+        return about
 
     def _about_collapses(self) -> dict[str, tuple[str, Array, dict[str, str]]]:
         if not self.collapses:
@@ -129,3 +143,29 @@ class Records:
 
 # a density may leave double precision while its measure does not
 _MAY_BE_INFINITE = ("max_density", "min_density")
+
+
+def _read(name: str, given: Any) -> dict[str, float]:
+    """The variables of what a monitor gave: none of None, three of a bracket."""
+    if given is None:
+        return {}
+    numbers = {name: float(given)}
+    if hasattr(given, "lower") and hasattr(given, "upper"):
+        numbers |= {f"{name}{LOWER}": float(given.lower), f"{name}{UPPER}": float(given.upper)}
+    return numbers
+
+
+def checked_monitors(monitors: Monitors | None) -> Monitors:
+    """Return `monitors` when each is a callable under a name that nothing else has.
+
+    Raises
+    ------
+    ValueError
+        Naming the first that is not.
+    """
+    given = dict(monitors or {})
+    bounds = {f"{name}{bound}" for name in given for bound in (LOWER, UPPER)}
+    for name, monitor in given.items():
+        if name in TAKEN | bounds or not callable(monitor):
+            raise ValueError(f"monitors must map new names to callables, got {name!r}: {monitor!r}")
+    return given

@@ -2,5 +2,6 @@
 
 from meanfield.transport.bracket import Bracket
 from meanfield.transport.distance import wasserstein
+from meanfield.transport.monitors import DistanceTo
 
-__all__ = ["Bracket", "wasserstein"]
+__all__ = ["Bracket", "DistanceTo", "wasserstein"]

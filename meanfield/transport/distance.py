@@ -18,7 +18,7 @@ from meanfield.transport.sphere import ON_SPHERE, sphere_distance
 
 Array = NDArray[np.float64]
 
-_LARGEST_P = 100.0
+LARGEST_P = 100.0
 _LEAST_GAP = 1e-6
 # by how much two axes, or a token and an axis, may differ
 _ALIKE = 1e-12
@@ -81,7 +81,7 @@ def wasserstein(
     >>> round(float(wasserstein(uniform, Particles([[1.0, 0.0]]), p=2) ** 2 / np.pi**2), 12)  # 1/3
     0.333333333333
     """
-    p = number("p", p, low=1, high=_LARGEST_P)
+    p = number("p", p, low=1, high=LARGEST_P)
     gap = None if gap is None else number("gap", gap, low=_LEAST_GAP, high=1)
     for name, measure in ("mu", mu), ("nu", nu):
         if not isinstance(measure, Density | FlowMap | Particles):

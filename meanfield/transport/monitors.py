@@ -1,0 +1,189 @@
+"""Distances as monitors of runs: what a run's measure is compared with, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.arguments import integer, number
+from meanfield.laws import Law, PointCloud, Uniform, symmetry_axis
+from meanfield.laws.protocol import checked_pdf
+from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, SphereFlowMap
+from meanfield.measures.density import spectral_tail
+from meanfield.spaces import Circle, Space, Sphere, Zonal
+from meanfield.transport.bracket import Bracket
+from meanfield.transport.distance import LARGEST_P, wasserstein
+
+Array = NDArray[np.float64]
+Distance = Callable[[Any, Any], float | Bracket]
+
+TO = ("uniform", "centre", "start")
+# a mean shorter than this has no direction that is more than rounding
+_SHORTEST_MEAN = 1e-8
+# the spaces that a law is first tried on, and what makes it resolved
+_MODES, _DEGREE = 64, 31
+_TAIL, _MASS = 1e-12, 1e-10
+_PARALLEL = 1e-12
+
+
+class DistanceTo:
+    """W_p(mu_t, ν) at the saves of a run, for `evolve(monitors={"w1": DistanceTo("uniform")})`.
+
+    It remembers how often it was called, and the start: one run needs one of its own.
+
+    Parameters
+    ----------
+    to : {'uniform', 'centre', 'start'}, Law, Density, FlowMap or Particles
+        What ν is. 'uniform' is σ; 'centre' the Dirac at the direction of the present mean
+        ∫ x dmu_t, there is none where that is shorter than 1e-8; 'start' the measure of the first
+        call. A law becomes a density on a space that resolves it, about the axis of mu_t where
+        that has one, and about the law's own for tokens in d >= 4.
+    p : float, optional
+        1 <= p <= 100.
+    every : int, optional
+        Computed at the first and at every so many-th call after it.
+    distance : callable, optional
+        Another distance (mu, nu) -> float or Bracket, such as `functools.partial(mmd, beta=4.0)`.
+
+    Attributes
+    ----------
+    long_name : str
+        What it measures, in words.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range. When called, if the dimensions differ, no space resolves
+        the law, or the distance can't be computed.
+
+    Examples
+    --------
+    >>> from meanfield.laws import VonMisesFisher
+    >>> w1, bump = DistanceTo("uniform"), VonMisesFisher([0.0, 0.0, 1.0], 500.0)
+    >>> round(w1(Density(Zonal(3, 127), bump)), 4)  # a Dirac has π/2
+    1.5147
+    """
+
+    def __init__(
+        self,
+        to: str | Law | AnyMeasure,
+        p: float = 1,
+        every: int = 1,
+        *,
+        distance: Distance | None = None,
+    ) -> None:
+        is_word = isinstance(to, str) and to in TO
+        if not is_word and not isinstance(to, Density | FlowMap | Particles | Law):
+            raise ValueError(f"to must be one of {TO}, a law or a measure, got {to!r}")
+        self.to = to
+        self.p = number("p", p, low=1, high=LARGEST_P)
+        self.every = integer("every", every, low=1)
+        if distance is not None and (not callable(distance) or self.p != 1.0):
+            raise ValueError(
+                f"distance must be a callable, and p then be left out, got {distance!r} with "
+                f"p = {self.p:g}"
+            )
+        self.distance = distance
+        self._calls = 0
+        self._start: AnyMeasure | None = None
+        self._resolved: dict[bytes, AnyMeasure] = {}
+
+    def __repr__(self) -> str:
+        own = f"p={self.p:g}" if self.distance is None else f"distance={self.distance!r}"
+        return f"DistanceTo({self.to!r}, every={self.every}, {own})"
+
+    @property
+    def long_name(self) -> str:
+        """What it measures, in words."""
+        name = f"Wasserstein distance W_{self.p:g}"
+        if self.distance is not None:
+            name = getattr(getattr(self.distance, "func", self.distance), "__name__", "distance")
+        return f"{name} to {self.to if isinstance(self.to, str) else repr(self.to)}"
+
+    def __call__(self, measure: AnyMeasure) -> float | Bracket | None:
+        """The distance; None where there is no centre, and at calls that are not due."""
+        is_due = self._calls % self.every == 0
+        self._calls += 1
+        if self.to == "start" and self._start is None:
+            self._start = measure
+        other = self._other(measure) if is_due else None
+        if other is None:
+            return None
+        if self.distance is not None:
+            return self.distance(measure, other)
+        if self.to == "centre" and isinstance(measure, SphereFlowMap):
+            # nothing but the distances of its nodes to a point
+            measure = Particles(measure.points, measure.weights)
+        return wasserstein(measure, other, self.p)
+
+    def _other(self, measure: AnyMeasure) -> AnyMeasure | None:
+        """What the measure is compared with, if there is one."""
+        if self.to == "start":
+            return self._start
+        if self.to == "centre":
+            return _centre(measure)
+        if isinstance(self.to, Density | FlowMap | Particles):
+            return self.to
+        law = Uniform(measure.dim) if isinstance(self.to, str) else self.to
+        if law.dim != measure.dim:
+            raise ValueError(f"to must have dim = {measure.dim} as {measure} has, got {law!r}")
+        axis = _axis(measure)
+        key = b"" if axis is None else axis.tobytes()
+        if key not in self._resolved:
+            self._resolved[key] = _measure_of(law, axis)
+        return self._resolved[key]
+
+
+def _centre(measure: AnyMeasure) -> Particles | None:
+    mean = measure.mean()
+    length = float(np.linalg.norm(mean))
+    return None if length < _SHORTEST_MEAN else Particles((mean / length)[None])
+
+
+def _axis(measure: AnyMeasure) -> Array | None:
+    if isinstance(measure, Density) and isinstance(measure.space, Zonal):
+        return measure.space.axis
+    return measure.axis if isinstance(measure, LineFlowMap) else None
+
+
+def _measure_of(law: Law, axis: Array | None) -> Density | Particles:
+    """The law as a measure beside one that is symmetric about the axis, if it has one."""
+    if isinstance(law, PointCloud) and law.bandwidth is None:
+        return Particles(law.points, law.weights)
+    if law.dim == 2:
+        return _density(law, Circle(_MODES))
+    own = symmetry_axis(law)
+    if axis is None and law.dim > 3:
+        axis = own
+    is_about = axis is not None and (
+        isinstance(law, Uniform) or (own is not None and abs(float(own @ axis)) > 1.0 - _PARALLEL)
+    )
+    # whether a law that does not tell its axis is symmetric, its values tell
+    if axis is not None and (is_about or (own is None and law.dim > 3)):
+        return _density(law, Zonal(law.dim, _DEGREE, axis))
+    if law.dim > 3:
+        raise ValueError(
+            f"to must be a law that is symmetric about an axis in d = {law.dim} > 3, which the "
+            f"measure shares if it has one, got {law!r} beside the axis {axis}"
+        )
+    return _density(law, Sphere(_DEGREE))
+
+
+def _density(law: Law, space: Space) -> Density:
+    """The law on the least space, by doubling, that resolves it."""
+    while True:
+        coefficients = space.analysis(checked_pdf(law, space.points))
+        # where a coarse grid misses a narrow law altogether, 0/0
+        with np.errstate(invalid="ignore"):
+            tail = spectral_tail(space.power(coefficients))
+        if tail < _TAIL and abs(float(coefficients[0].real) - 1.0) < _MASS:
+            return Density(space, law)
+        if space.doubled().size > space.size_limit:
+            raise ValueError(
+                f"to must be a law that {space} resolves to a spectral tail < {_TAIL:g}, got "
+                f"{law!r} with {tail:.2g}: give a measure of it instead, such as a FlowMap"
+            )
+        space = space.doubled()
