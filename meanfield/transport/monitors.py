@@ -23,7 +23,7 @@ Distance = Callable[[Any, Any], float | Bracket]
 TO = ("uniform", "centre", "start")
 # a mean shorter than this has no direction that is more than rounding
 _SHORTEST_MEAN = 1e-8
-# the spaces that a law is first tried on, and what makes it resolved
+# spaces that hold the uniform law, and what makes another law resolved
 _MODES, _DEGREE = 64, 31
 _TAIL, _MASS = 1e-12, 1e-10
 _PARALLEL = 1e-12
@@ -39,8 +39,8 @@ class DistanceTo:
     to : {'uniform', 'centre', 'start'}, Law, Density, FlowMap or Particles
         What ν is. 'uniform' is σ; 'centre' the Dirac at the direction of the present mean
         ∫ x dmu_t, there is none where that is shorter than 1e-8; 'start' the measure of the first
-        call. A law becomes a density on a space that resolves it, about the axis of mu_t where
-        that has one, and about the law's own for tokens in d >= 4.
+        call. A law becomes a flow map on the circle and about the axis of mu_t, or for tokens in
+        d >= 4 about its own; else a density on S^2.
     p : float, optional
         1 <= p <= 100.
     every : int, optional
@@ -149,31 +149,44 @@ def _axis(measure: AnyMeasure) -> Array | None:
     return measure.axis if isinstance(measure, LineFlowMap) else None
 
 
-def _measure_of(law: Law, axis: Array | None) -> Density | Particles:
-    """The law as a measure beside one that is symmetric about the axis, if it has one."""
+def _measure_of(law: Law, axis: Array | None) -> AnyMeasure:
+    """The law as a measure beside one that is symmetric about the axis, if it has one.
+
+    Flow maps hold laws of any sharpness; a series in many dimensions loses those of a few degrees.
+    """
     if isinstance(law, PointCloud) and law.bandwidth is None:
         return Particles(law.points, law.weights)
-    if law.dim == 2:
-        return _density(law, Circle(_MODES))
-    own = symmetry_axis(law)
     if axis is None and law.dim > 3:
-        axis = own
-    is_about = axis is not None and (
-        isinstance(law, Uniform) or (own is not None and abs(float(own @ axis)) > 1.0 - _PARALLEL)
-    )
-    # whether a law that does not tell its axis is symmetric, its values tell
-    if axis is not None and (is_about or (own is None and law.dim > 3)):
-        return _density(law, Zonal(law.dim, _DEGREE, axis))
+        axis = symmetry_axis(law)
+    if isinstance(law, Uniform):
+        return Density(_smallest(law.dim, axis), law)
+    if law.dim == 2:
+        return FlowMap(law)
+    own = symmetry_axis(law)
+    # whether a law that does not tell its axis is symmetric about this one, its values tell
+    if axis is not None and (_is_about(own, axis) or (own is None and law.dim > 3)):
+        return FlowMap(law, axis=axis)
     if law.dim > 3:
         raise ValueError(
-            f"to must be a law that is symmetric about an axis in d = {law.dim} > 3, which the "
-            f"measure shares if it has one, got {law!r} beside the axis {axis}"
+            f"to must be a law that is symmetric about an axis in d = {law.dim} > 3, about that "
+            f"of the measure if it has one, got {law!r} beside the axis {axis}"
         )
-    return _density(law, Sphere(_DEGREE))
+    return _density(law)
 
 
-def _density(law: Law, space: Space) -> Density:
-    """The law on the least space, by doubling, that resolves it."""
+def _smallest(dim: int, axis: Array | None) -> Space:
+    if dim == 2:
+        return Circle(_MODES)
+    return Sphere(_DEGREE) if axis is None else Zonal(dim, _DEGREE, axis)
+
+
+def _is_about(own: Array | None, axis: Array) -> bool:
+    return own is not None and abs(float(own @ axis)) > 1.0 - _PARALLEL
+
+
+def _density(law: Law) -> Density:
+    """The law on the least sphere, by doubling, that resolves it."""
+    space = Sphere(_DEGREE)
     while True:
         coefficients = space.analysis(checked_pdf(law, space.points))
         # where a coarse grid misses a narrow law altogether, 0/0
@@ -184,6 +197,6 @@ def _density(law: Law, space: Space) -> Density:
         if space.doubled().size > space.size_limit:
             raise ValueError(
                 f"to must be a law that {space} resolves to a spectral tail < {_TAIL:g}, got "
-                f"{law!r} with {tail:.2g}: give a measure of it instead, such as a FlowMap"
+                f"{law!r} with {tail:.2g}"
             )
         space = space.doubled()
