@@ -54,7 +54,7 @@ def build_measure(law: LawTable, space: AnyTable, folder: Path) -> AnyMeasure:
     if isinstance(space, FlowMapTable):
         return _flow_map(law, space, folder)
     grid = _space(space, _law_dim(law))
-    return Density(grid, _law(law, "law", grid.dim, folder))
+    return Density(grid, law_from(law, "law", grid.dim, folder))
 
 
 def build_law(law: LawTable, space: AnyTable, folder: Path) -> Law:
@@ -66,7 +66,7 @@ def build_law(law: LawTable, space: AnyTable, folder: Path) -> Law:
         Naming key, value and what is allowed.
     """
     dim = _space(space, _law_dim(law)).dim if isinstance(space, SpaceTable) else None
-    return _law(law, "law", dim, folder)
+    return law_from(law, "law", dim, folder)
 
 
 def noise_rng(space: AnyTable) -> dict[str, np.random.Generator]:
@@ -90,14 +90,14 @@ def build_dynamics(table: DynamicsTable) -> Dynamics:
 
 
 def _flow_map(law: LawTable, table: FlowMapTable, folder: Path) -> FlowMap:
-    moving = _law(law, "law", None, folder)
+    moving = law_from(law, "law", None, folder)
     with located("space", ("tol", "axis")):
         return FlowMap(moving, table.tol, axis=table.axis)
 
 
 def _particles(law: LawTable, table: ParticlesTable, folder: Path) -> Particles:
     if table.n is not None:
-        drawn_from, rng = _law(law, "law", None, folder), np.random.default_rng(table.seed)
+        drawn_from, rng = law_from(law, "law", None, folder), np.random.default_rng(table.seed)
         start = Particles.sample if table.start == "iid" else Particles.quantised
         return start(drawn_from, table.n, rng, sums=table.sums)
     if isinstance(law, PointCloudTable) and law.bandwidth is None:
@@ -131,7 +131,14 @@ def _law_dim(table: LawTable) -> int | None:
             return None
 
 
-def _law(table: LawTable, where: str, dim: int | None, folder: Path) -> Law:
+def law_from(table: LawTable, where: str, dim: int | None, folder: Path) -> Law:
+    """The law of the table `where`, in this dimension where the table leaves it open.
+
+    Raises
+    ------
+    ValueError
+        Naming key, value and what is allowed.
+    """
     with located(where, type(table).model_fields):
         match table:
             case UniformTable():
@@ -151,7 +158,7 @@ def _law(table: LawTable, where: str, dim: int | None, folder: Path) -> Law:
 
 def _mixture(table: MixtureTable, where: str, dim: int | None, folder: Path) -> Mixture:
     dim = _law_dim(table) if dim is None else dim
-    parts = [_law(law, f"{where}.laws[{i}]", dim, folder) for i, law in enumerate(table.laws)]
+    parts = [law_from(law, f"{where}.laws[{i}]", dim, folder) for i, law in enumerate(table.laws)]
     weights = [1.0] * len(parts) if table.weights is None else table.weights
     return Mixture(parts, weights)
 

@@ -13,11 +13,13 @@ from pydantic import Field, PrivateAttr, ValidationError
 
 from meanfield.case.building import build_dynamics, build_law, build_measure, noise_rng
 from meanfield.case.faults import CaseError, Fault
+from meanfield.case.monitoring import build_monitors
 from meanfield.case.schema import Table, kinds, schema_fault
 from meanfield.case.tables import (
     AnyLawTable,
     AnySpaceTable,
     DynamicsTable,
+    MonitorTable,
     OutputTable,
     RunTable,
 )
@@ -36,6 +38,7 @@ class Case(Table):
     ----------
     law, space, dynamics, run, output
         The tables.
+    monitors : dict of str to table
     name : str
         The file that they come from.
     text : str
@@ -47,6 +50,7 @@ class Case(Table):
     dynamics: DynamicsTable = Field(description="a table with beta")
     run: RunTable = Field(description="a table with t_end")
     output: OutputTable = OutputTable()
+    monitors: dict[str, MonitorTable] = Field(default_factory=dict)
 
     _name: str = PrivateAttr(default="")
     _text: str = PrivateAttr(default="")
@@ -76,6 +80,11 @@ class Case(Table):
         keywords = self.run.model_dump(exclude_none=True) | {"case": self._text}
         if dynamics.noise > 0.0:
             keywords |= noise_rng(self.space)
+        if self.monitors:
+            with self.errors("monitors"):
+                keywords["monitors"] = build_monitors(
+                    self.monitors, measure, dynamics, self._folder
+                )
         return measure, dynamics, keywords
 
     def build_law(self) -> tuple[Law, Dynamics]:
@@ -111,7 +120,7 @@ class Case(Table):
         word = message.partition(" ")[0]
         sections = type(self).model_fields
         for name in (section, *sections):
-            if word in type(getattr(self, name)).model_fields:
+            if word in getattr(type(getattr(self, name)), "model_fields", ()):
                 return f"{name}.{message}"
         return message if word in sections else f"{section}: {message}"
 

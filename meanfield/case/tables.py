@@ -146,6 +146,18 @@ class RunTable(Table):
     on_unresolved: Literal["stop", "flow-map"] = "flow-map"
 
 
+class MonitorTable(Table):
+    """A distance at the saves; p, beta and s are keys of one distance each."""
+
+    distance: Literal["wasserstein", "mmd", "sobolev"] = "wasserstein"
+    p: float | None = None
+    beta: float | None = None
+    s: float | None = None
+    to: Literal["uniform", "centre", "start"] | None = None
+    law: AnyLawTable | None = None
+    every: int = 1
+
+
 class OutputTable(Table):
     """Where results go, relative to the present folder; the figure beside the file if left out."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,7 @@ VARIABLES = {
 }
 
 COLLAPSES = ("collapse_time", "collapse_atoms", "collapse_energy")
-# what no monitor may be called
-TAKEN = frozenset({*VARIABLES, *COLLAPSES, *RESERVED})
+_TAKEN = frozenset({*VARIABLES, *COLLAPSES, *RESERVED})
 # of a bracket, the variables beside its value
 LOWER, UPPER = "_lower", "_upper"
 
@@ -92,7 +91,7 @@ class Records:
                 raise Stop(Ending.FAILED, f"failed at t = {row['t']:.6g}: {reason}") from error
         for name, value in row.items():
             if np.isnan(value) or (np.isinf(value) and name not in _MAY_BE_INFINITE):
-                remedy = "" if name in TAKEN else "; is its monitor right?"
+                remedy = "" if name in _TAKEN else "; is its monitor right?"
                 raise Stop(
                     Ending.FAILED, f"failed at t = {row['t']:.6g}: {name} is {value}{remedy}"
                 )
@@ -155,6 +154,11 @@ def _read(name: str, given: Any) -> dict[str, float]:
     return numbers
 
 
+def taken_names(monitors: Iterable[str]) -> set[str]:
+    """What none of these monitors may be called: other variables, and bounds of these."""
+    return {*_TAKEN, *(f"{name}{bound}" for name in monitors for bound in (LOWER, UPPER))}
+
+
 def checked_monitors(monitors: Monitors | None) -> Monitors:
     """Return `monitors` when each is a callable under a name that nothing else has.
 
@@ -164,8 +168,8 @@ def checked_monitors(monitors: Monitors | None) -> Monitors:
         Naming the first that is not.
     """
     given = dict(monitors or {})
-    bounds = {f"{name}{bound}" for name in given for bound in (LOWER, UPPER)}
+    taken = taken_names(given)
     for name, monitor in given.items():
-        if name in TAKEN | bounds or not callable(monitor):
+        if name in taken or not callable(monitor):
             raise ValueError(f"monitors must map new names to callables, got {name!r}: {monitor!r}")
     return given
