@@ -7,6 +7,7 @@ from meanfield.plot.curves import dissipation, energy, nodes, resolution
 from meanfield.plot.free import limits_without_normalisation
 from meanfield.plot.histograms import inner_products
 from meanfield.plot.limits import mean_field_limit
+from meanfield.plot.monitor_curves import distances
 from meanfield.plot.panels import density
 from meanfield.plot.phases import phase_diagram
 from meanfield.plot.plateaus import metastability
@@ -15,6 +16,7 @@ from meanfield.plot.runs import save, solution
 __all__ = [
     "density",
     "dissipation",
+    "distances",
     "energy",
     "inner_products",
     "limits_without_normalisation",

@@ -16,7 +16,6 @@ from meanfield.solution import Solution
 Array = NDArray[np.float64]
 
 _SIZE_NAMES = {"circle": "n", "sphere": "lmax", "zonal": "kmax"}
-_TAIL, _NODES = "spectral tail", "number of nodes"
 # an energy that moves less than this part of the way between its bounds hides the far one
 _VISIBLE = 0.08
 # and one that moves less than this part of itself stands still but for rounding
@@ -45,7 +44,7 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     ValueError
         If `sol` is no solution, or `ax` no Axes.
     """
-    ax = _panel(sol, ax, "energy E")
+    ax = panel(sol, ax, "energy E", is_energy=True)
     values, limits = sol.dataset["energy"].values, bounds(sol)
     _curve(ax, sol, values)
     known = values[np.isfinite(values)] if np.isfinite(values).any() else np.array(limits)
@@ -99,7 +98,8 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
         If `sol` is no solution, or `ax` no Axes.
     """
     has_identity = isinstance(sol.dynamics, (SA, USA))
-    ax = _panel(sol, ax, "dissipation |dE/dt|" if has_identity else "speed, rms of |X|")
+    title = "dissipation |dE/dt|" if has_identity else "speed, rms of |X|"
+    ax = panel(sol, ax, title, is_energy=has_identity)
     values = sol.dataset["dissipation" if has_identity else "speed"].values
     _curve(ax, sol, values)
     known = values[np.isfinite(values)]
@@ -130,7 +130,7 @@ def resolution(sol: Solution, ax: Axes | None = None) -> Axes:
     ValueError
         If `sol` is no solution of densities, or `ax` no Axes.
     """
-    ax = _panel(sol, ax, _TAIL)
+    ax = panel(sol, ax, "spectral tail")
     if not isinstance(sol.final, Density) or "tail" not in sol.dataset:
         raise ValueError(f"sol must hold densities and their tail, got {sol!r}")
     values = sol.dataset["tail"].values
@@ -184,7 +184,7 @@ def nodes(sol: Solution, ax: Axes | None = None) -> Axes:
 
 def node_count(sol: Solution, ax: Axes | None = None) -> Axes:
     """The number of nodes alone; grey, the size of the space of densities before."""
-    ax = _panel(sol, ax, _NODES)
+    ax = panel(sol, ax, "number of nodes")
     is_flow = np.array([isinstance(measure, FlowMap) for measure in sol.measures])
     if not is_flow.any():
         raise ValueError(f"sol must hold flow maps, got {sol!r}")
@@ -243,13 +243,14 @@ def _curve(ax: Axes, sol: Solution, values: Array) -> None:
     ax.plot(sol.t, values, "-" if len(sol.t) > 1 else "o", color=BLUE, linewidth=1.4)
 
 
-def _panel(sol: Solution, ax: Axes | None, title: str) -> Axes:
+def panel(sol: Solution, ax: Axes | None, title: str, *, is_energy: bool = False) -> Axes:
+    """Axes over t with this title, and the unit of what is an energy; new ones if omitted."""
     check(sol)
     if ax is None:
         ax = new_figure(3.4, 2.4).add_subplot()
     elif not isinstance(ax, Axes):
         raise ValueError(f"ax must be matplotlib Axes, got {ax!r}")
-    unit = " / exp(β)" if _is_scaled(sol) and title not in (_TAIL, _NODES) else ""
+    unit = " / exp(β)" if is_energy and _is_scaled(sol) else ""
     ax.set_title(title + unit, fontsize=NORMAL, loc="left", pad=4)
     ax.set_xlabel("time t", fontsize=NORMAL)
     ax.tick_params(labelsize=SMALL)

@@ -17,6 +17,7 @@ from meanfield.dynamics import SA, USA
 from meanfield.measures import Density, FlowMap
 from meanfield.plot.curves import check, dissipation, energy, node_count, resolution
 from meanfield.plot.frames import NORMAL, ORANGE, SMALL, colour_bar, new_figure
+from meanfield.plot.monitor_curves import distances, monitored
 from meanfield.plot.panels import draw, look, projection
 from meanfield.solution import Solution
 
@@ -32,7 +33,8 @@ def solution(sol: Solution, times: int = 4) -> Figure:
     """mu_t at several times, and over t the energy between E(σ) and E(δ), dissipation, tail.
 
     A run that ends as a flow map has its number of nodes instead of the spectral tail, also where
-    it began as a density. Densities beyond 10⁴ are cut, and their panels say how far they go.
+    it began as a density. Monitors named w, w1, w_start and so on have a panel of distances.
+    Densities beyond 10⁴ are cut, and their panels say how far they go.
 
     Parameters
     ----------
@@ -67,12 +69,11 @@ def solution(sol: Solution, times: int = 4) -> Figure:
     parts: Any = figure.subfigures(2, 1, height_ratios=[rows * height, 2.0])
     upper, lower = parts
     _draw_measures(upper, sol, chosen, rows, columns)
-    third = _third(sol)
-    axes = lower.subplots(1, 3 if third else 2, width_ratios=[5, 3, 3] if third else [5, 3])
+    beside = _beside_energy(sol)
+    axes = lower.subplots(1, 1 + len(beside), width_ratios=[5] + [3] * len(beside))
     _mark(energy(sol, axes[0]), sol, chosen)
-    dissipation(sol, axes[1])
-    if third:
-        third(sol, axes[2])
+    for curve, ax in zip(beside, axes[1:], strict=True):
+        curve(sol, ax)
     colour = "black" if sol.status in _GOOD else ORANGE
     figure.suptitle(_title(sol), fontsize=NORMAL + 1, color=colour)
     return figure
@@ -88,11 +89,14 @@ def _title(sol: Solution) -> str:
     return f"{what}: {sol.status} at t = {sol.t[-1]:.4g}"
 
 
-def _third(sol: Solution) -> Callable[[Solution, Axes], Axes] | None:
-    """What tells the resolution of the run's measures, if anything does."""
+def _beside_energy(sol: Solution) -> list[Callable[[Solution, Axes], Axes]]:
+    """Dissipation, what tells the resolution of the run's measures, and distances, if any."""
+    curves: list[Callable[[Solution, Axes], Axes]] = [dissipation]
     if isinstance(sol.final, FlowMap):
-        return node_count
-    return resolution if isinstance(sol.final, Density) and "tail" in sol.dataset else None
+        curves.append(node_count)
+    elif isinstance(sol.final, Density) and "tail" in sol.dataset:
+        curves.append(resolution)
+    return [*curves, distances] if monitored(sol) else curves
 
 
 def _columns(panels: int, kind: str) -> int:
