@@ -187,6 +187,83 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
         "plot is an unknown key: the keys here are law, spac",
     ),
     "key with a line break": ({"run": '"a\\nb" = 1'}, "run.a b is an unknown key"),
+    "monitor without to": (
+        {"monitors.w": "p = 2"},
+        "monitors.w must have either to or a table law",
+    ),
+    "monitor of two": (
+        {"monitors.w": 'to = "start"\nlaw = {type = "uniform"}'},
+        "monitors.w must have either to or a table law, got both, to = 'start'",
+    ),
+    "monitor to nowhere": (
+        {"monitors.w": 'to = "north"'},
+        "monitors.w.to must be 'uniform', 'centre' or 'start', got 'north'",
+    ),
+    "monitor's key": (
+        {"monitors.w": "q = 2"},
+        "monitors.w.q is an unknown key: the keys here are distance, p, beta, s, to, law, every",
+    ),
+    "monitor's distance": (
+        {"monitors.w": 'to = "start"\ndistance = "energy"'},
+        "monitors.w.distance must be 'wasserstein', 'mmd' or 'sobolev', got 'energy'",
+    ),
+    "monitor's p": (
+        {"monitors.w": 'to = "start"\np = 0.5'},
+        "monitors.w.p must be a finite number >= 1 <= 100, got 0.5",
+    ),
+    "monitor's p, another distance": (
+        {"monitors.m": 'to = "start"\ndistance = "mmd"\np = 1'},
+        "monitors.m.p must be left out for distance = 'mmd', as it is one of 'wasserstein', got 1",
+    ),
+    "monitor's beta": (
+        {"monitors.m": 'to = "start"\ndistance = "mmd"\nbeta = -1'},
+        "monitors.m.beta must be a finite number >= 0, got -1",
+    ),
+    "monitor's s": (
+        {"monitors.h": 'to = "centre"\ndistance = "sobolev"\ns = 0'},
+        "monitors.h.s must be < -(d-1)/2 = -0.5",
+    ),
+    "monitor's every": (
+        {"monitors.w": 'to = "start"\nevery = 0'},
+        "monitors.w.every must be an integer >= 1, got 0",
+    ),
+    "monitor's law": (
+        {"monitors.w": 'law = {type = "von-mises-fisher", mean = [0, 1], kappa = -1}'},
+        "monitors.w.law.kappa must be a finite number >= 0",
+    ),
+    "monitor's law, type": (
+        {"monitors.w": 'law = {type = "delta"}'},
+        "monitors.w.law.type must be one of uniform, von-mises-fisher",
+    ),
+    "monitor's law, dim": (
+        {"monitors.w": 'law = {type = "uniform", dim = 3}'},
+        "monitors.w.law must have dim = 2 beside Density(Circle(32)",
+    ),
+    "monitor's law, a cloud": (
+        {"monitors.w": 'law = {type = "point-cloud", file = "none.csv"}'},
+        "monitors.w.law.file = 'none.csv': must be a CSV file or 'tokens-s2', but none.csv does",
+    ),
+    "monitor's name": (
+        {"monitors.energy": 'to = "start"'},
+        "monitors must have names of letters, digits and _ that are no variables of a run or bound",
+    ),
+    "monitor's name, blank": (
+        {'monitors."a b"': 'to = "start"'},
+        "monitors must have names of let",
+    ),
+    "monitor's name, a bound": (
+        {"monitors.w": 'to = "start"', "monitors.w_upper": 'to = "start"'},
+        "no variables of a run or bounds of another monitor, got 'w_upper'",
+    ),
+    "monitor no table": ({"monitors": "w = 3"}, "monitors.w must be a table, got 3"),
+    "monitor that can't be had": (
+        {
+            "space": 'type = "particles"\nn = 9',
+            "law": 'type = "uniform"\ndim = 3',
+            "monitors.w": 'to = "uniform"',
+        },
+        "monitors.w: mu and nu must both lie on the circle",
+    ),
     "output a folder": ({"output": 'file = "there.nc"'}, "output.file must be a file name that e"),
     "output no .nc": (
         {"output": 'file = "run.h5"'},

@@ -149,6 +149,72 @@ def test_run_keywords_are_those_of_evolve():
     assert solution.case == case.text
 
 
+MONITORS = """
+[monitors.w1]
+to = "uniform"
+[monitors.w2]
+to = "centre"
+p = 2
+every = 2
+[monitors.wl]
+law = { type = "von-mises-fisher", mean = [0, 1], kappa = 3 }
+[monitors.m]
+distance = "mmd"
+to = "start"
+[monitors.m9]
+distance = "mmd"
+beta = 9
+to = "start"
+[monitors.h]
+distance = "sobolev"
+to = "uniform"
+[monitors.h2]
+distance = "sobolev"
+s = -2
+[monitors.h2.law]
+type = "uniform"
+"""
+
+
+def test_monitors():
+    circle = REST.replace('"sphere"\nlmax = 15', '"circle"\nn = 64')
+    law = '[law]\ntype = "fourier-series"\ncos = [0.5]\n'
+    measure, dynamics, keywords = case_from_text(f"{law}{circle}{MONITORS}", "a.toml").build()
+    sol = mf.evolve(measure, dynamics, **keywords | {"save_at": 3})
+    start, final = sol.measures[0], sol.final
+    uniform = mf.Density(mf.Circle(64), mf.Uniform(2))
+    bump = mf.Density(mf.Circle(64), mf.VonMisesFisher([0, 1], 3))
+    east = mf.Particles([[1, 0]])
+    expected = {
+        "w1": mf.wasserstein(final, uniform),
+        "w2": mf.wasserstein(sol.measures[2], east, 2),
+        "wl": mf.wasserstein(final, bump),
+        "m": mf.mmd(final, start, dynamics.beta),
+        "m9": mf.mmd(final, start, 9.0),
+        "h": mf.sobolev(final, uniform),
+        "h2": mf.sobolev(final, uniform, -2.0),
+    }
+    for name, value in expected.items():
+        kept = sol.dataset[name].values
+        # bump and centre come by another way than here, each right to about 1e-13
+        assert kept[np.isfinite(kept)][-1] == pytest.approx(value, abs=1e-12), name
+        assert value > 0.01
+    # tried on the start, and yet at its first call when the run starts
+    assert np.isfinite(sol.dataset.w2).values.tolist() == [True, False, True, False]
+
+
+def test_the_template_shows_monitors():
+    lines = default_case_text().splitlines()
+    first = lines.index(next(line for line in lines if line.startswith("# [monitors.w1]")))
+    shown = [line.removeprefix("# ") for line in lines[first : first + 8]]
+    text = "\n".join(line for line in shown if re.match(r"\[|[a-z]+ = ", line))
+    circle = REST.replace('"sphere"\nlmax = 15', '"circle"')
+    case = case_from_text(f'[law]\ntype = "uniform"\n{circle}{text}', "a.toml")
+    assert set(case.monitors) == {"w1"}
+    assert {"distance", "p", "to", "every"} == case.monitors["w1"].model_fields_set
+    assert "monitors" in case.build()[2]
+
+
 def test_errors_of_a_section():
     case = case_from_text(f'[law]\ntype = "uniform"\n{REST}', "a.toml")
     with pytest.raises(CaseError, match=r"^a.toml: run: something is 3$"), case.errors("run"):

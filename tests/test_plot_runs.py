@@ -180,3 +180,59 @@ def test_resolution_names_tolerance_and_sizes():
     dashed = [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == "--"]
     assert dashed == [1e-8]
     assert texts(ax) == ["tolerance", "n = 128", "256"]
+
+
+def with_distances(kind="circle", **columns):
+    sol = run([SERIES[kind](kappa) for kappa in KAPPAS])
+    for name, values in columns.items():
+        sol.dataset[name] = "t", np.array(values)
+    return sol
+
+
+def distance_panels(figure):
+    return [ax for ax in figure.axes if ax.get_title(loc="left").startswith("distance")]
+
+
+def test_monitored_distances_have_a_panel():
+    nan = np.nan
+    sol = with_distances(
+        w1=[1.0, 0.5, 0.2, 0.1],
+        w2_centre=[1.5, nan, 0.5, nan],
+        w1_lower=[0.9, 0.4, 0.1, nan],
+        w1_upper=[1.1, 0.6, 0.3, nan],
+        work=[0.0, 1.0, 2.0, 3.0],
+        width=[9.0, 9.0, 9.0, 9.0],
+    )
+    (ax,) = distance_panels(mf.plot.solution(sol))
+    assert ax.get_title(loc="left") == "distances"
+    assert [line.get_label() for line in ax.lines] == ["w1", "w2_centre"]
+    assert np.array_equal(ax.lines[0].get_ydata(), sol.dataset.w1)
+    assert np.array_equal(ax.lines[1].get_xdata(), sol.t[[0, 2]])
+    assert np.array_equal(ax.lines[1].get_ydata(), [1.5, 0.5])
+    (band,) = ax.collections
+    reach = band.get_paths()[0].vertices[:, 1]
+    assert (reach.min(), reach.max()) == (0.1, 1.1)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["w1", "w2_centre"]
+
+
+@pytest.mark.parametrize("kind", SERIES)
+def test_a_run_without_monitored_distances_has_no_such_panel(kind):
+    assert distance_panels(mf.plot.solution(with_distances(kind, work=4 * [0.0]))) == []
+    assert len(distance_panels(mf.plot.solution(with_distances(kind, w=4 * [1.0])))) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [([1.0, 1e-1, 1e-2, 1e-3], "log"), ([0.0, 1.0, 1.0, 2.0], "linear"), (4 * [np.nan], "linear")],
+)
+def test_the_scale_of_distances(values, scale):
+    assert mf.plot.distances(with_distances(w1=values)).get_yscale() == scale
+
+
+def test_distances_to_one_measure_say_so():
+    sol = with_distances(w1=[1.0, 2.0, 3.0, 4.0], w2=[1.0, 2.0, 3.0, 4.0])
+    for name in "w1", "w2":
+        sol.dataset[name].attrs["long_name"] = f"Wasserstein distance {name} to centre"
+    assert mf.plot.distances(sol).get_title(loc="left") == "distance to centre"
+    with pytest.raises(ValueError, match="sol must have monitors named w"):
+        mf.plot.distances(with_distances())

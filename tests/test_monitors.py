@@ -1,0 +1,353 @@
+"""Distances as monitors: what a run keeps is what `wasserstein` gives for its saved measures."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.transport import Bracket, DistanceTo, wasserstein
+
+EAST = np.eye(10)[-1]
+SERIES = mf.ZonalSeries(3, [0.5, 0.2])
+
+
+def tokens(dim, n=40):
+    return mf.Particles.sample(mf.Uniform(dim), n, np.random.default_rng(3))
+
+
+STARTS = {
+    "circle": lambda: mf.Density(mf.Circle(64), mf.FourierSeries(cos=[0.5], sin=[0.2])),
+    "zonal d=3": lambda: mf.Density(mf.Zonal(3, 31), SERIES),
+    "zonal d=10": lambda: mf.Density(mf.Zonal(10, 31), mf.VonMisesFisher(EAST, 2.0)),
+    "flow map": lambda: mf.FlowMap(mf.FourierSeries(cos=[0.5], sin=[0.2])),
+    "zonal flow map": lambda: mf.FlowMap(SERIES),
+    "tokens": lambda: tokens(2),
+}
+# another space than the monitor's
+UNIFORM = {
+    "circle": mf.Density(mf.Circle(16), mf.Uniform(2)),
+    "zonal d=3": mf.Density(mf.Zonal(3, 15), mf.Uniform(3)),
+    "zonal d=10": mf.Density(mf.Zonal(10, 15), mf.Uniform(10)),
+}
+UNIFORM |= {"flow map": UNIFORM["circle"], "tokens": UNIFORM["circle"]}
+UNIFORM |= {"zonal flow map": UNIFORM["zonal d=3"]}
+
+
+def evolved(kind, monitors, t_end=2.0, saves=4):
+    sol = mf.evolve(STARTS[kind](), mf.SA(2.0), t_end, saves, monitors=monitors)
+    assert sol.status == "finished", sol.message
+    return sol
+
+
+# -- against the distance by hand ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("kind", STARTS)
+def test_uniform_and_start_are_those_by_hand(kind, p):
+    monitors = {"wu": DistanceTo("uniform", p=p), "ws": DistanceTo("start", p=p)}
+    sol = evolved(kind, monitors)
+    uniform = [wasserstein(m, UNIFORM[kind], p) for m in sol.measures]
+    start = [wasserstein(m, sol.measures[0], p) for m in sol.measures]
+    # two series of one density, each a distance to about 1e-13
+    assert np.abs(sol.dataset.wu - uniform).max() < 1e-12
+    assert np.array_equal(sol.dataset.ws, start)
+    # of a measure and itself: rounding of masses, ε^{1/p}
+    assert sol.dataset.ws[0] < 1e-14 ** (1 / p)
+    assert np.ptp(sol.dataset.wu.values) > 0.05
+    assert sol.dataset.ws[-1] > 0.05
+
+
+@pytest.mark.parametrize("kind", STARTS)
+def test_centre_is_the_integral_of_the_distance_to_it(kind):
+    sol = evolved(kind, {"w1": DistanceTo("centre"), "w2": DistanceTo("centre", p=2)})
+    for save, measure in enumerate(sol.measures):
+        centre = measure.mean() / np.linalg.norm(measure.mean())
+        if isinstance(measure, mf.Density):
+            # the angle has a kink at the centre: an error of (2π/6144)²/12
+            fine, tolerance = measure.resized(1023 if measure.dim > 2 else 4096), 1e-7
+            points, masses = fine.space.points, fine.space.weights * fine.values
+        else:
+            # tokens are exact; in one of 8 panels is the kink, 16 nodes have an error of 16^{-2}/12
+            points, masses = measure.points, measure.weights
+            tolerance = 3e-4 if kind == "flow map" else 1e-13
+        angles = 2.0 * np.arcsin(0.5 * np.linalg.norm(points - centre, axis=1))
+        for p in 1, 2:
+            expected = (masses @ angles**p) ** (1 / p)
+            assert float(sol.dataset[f"w{p}"][save]) == pytest.approx(expected, abs=tolerance)
+
+
+@pytest.mark.parametrize("kind", ["zonal d=3", "zonal flow map"])
+def test_polar_angles_add_up(kind):
+    """Of a measure that is nearer to its pole at each quantile, W_1 to σ is π/2 less that to it."""
+    sol = evolved(kind, {"w": DistanceTo("uniform"), "c": DistanceTo("centre")})
+    assert np.abs(sol.dataset.w + sol.dataset.c - np.pi / 2).max() < 1e-12
+
+
+def mean_angle(dim, kappa):
+    """∫ θ of exp(κ cos θ) sin^{d-2} θ, by 400 Gauss nodes where it is not below rounding."""
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    reach = min(np.pi, 12.0 * np.sqrt(dim / kappa))
+    angles = 0.5 * reach * (nodes + 1.0)
+    masses = weights * np.exp(kappa * (np.cos(angles) - 1.0)) * np.sin(angles) ** (dim - 2)
+    return float(masses @ angles / masses.sum())
+
+
+@pytest.mark.parametrize("kappa", [3.0, 300.0, 1e4, 1e6])
+@pytest.mark.parametrize("dim", [2, 3, 10, 50])
+def test_a_law_of_any_sharpness(dim, kappa):
+    """W_1(σ, law) of a bump is π/2 less its mean angle."""
+    axis = np.eye(dim)[-1]
+    law, expected = mf.VonMisesFisher(axis, kappa), np.pi / 2 - mean_angle(dim, kappa)
+    space = mf.Circle(16) if dim == 2 else mf.Zonal(dim, 15, -axis)
+    for uniform in mf.Density(space, mf.Uniform(dim)), mf.FlowMap(mf.Uniform(dim)):
+        # the distance's own accuracy
+        assert DistanceTo(law)(uniform) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_law_without_density_is_its_tokens():
+    cloud = mf.PointCloud(np.eye(2), [0.3, 0.7])
+    measure = STARTS["circle"]()
+    expected = wasserstein(measure, mf.Particles(np.eye(2), [0.3, 0.7]))
+    assert DistanceTo(cloud)(measure) == expected
+    assert expected > 0.5
+
+
+def test_a_law_of_a_users_own_class():
+    class Own:
+        dim = 5
+
+        def pdf(self, points):
+            return 1.0 + np.asarray(points)[:, 0]
+
+        def sample(self, n, rng):
+            raise NotImplementedError
+
+    axis = np.eye(5)[0]
+    measure = mf.Density(mf.Zonal(5, 15, axis), mf.Uniform(5))
+    same = mf.Density(mf.Zonal(5, 15, axis), mf.ZonalSeries(5, [1.0], axis=axis))
+    assert DistanceTo(Own())(measure) == pytest.approx(wasserstein(measure, same), abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["circle", "zonal d=3"])
+def test_a_measure_is_taken_as_it_is(kind):
+    other, measure = tokens(2) if kind == "circle" else mf.FlowMap(SERIES), STARTS[kind]()
+    assert DistanceTo(other, p=2)(measure) == wasserstein(measure, other, 2)
+
+
+# -- other distances -------------------------------------------------------------------------------
+
+BUMP3 = mf.VonMisesFisher([0.6, 0.0, 0.8], 5.0)
+ON_SPHERES = {
+    "sphere": (mf.Density(mf.Sphere(31), SERIES), mf.Density(mf.Sphere(47), BUMP3)),
+    "zonal": (mf.Density(mf.Zonal(3, 31), SERIES), mf.Density(mf.Sphere(47), BUMP3)),
+    "tokens": (tokens(3), mf.Density(mf.Sphere(47), BUMP3)),
+    "tokens d=5": (tokens(5), mf.Density(mf.Zonal(5, 47), mf.VonMisesFisher(np.eye(5)[4], 5.0))),
+}
+
+
+@pytest.mark.parametrize("kind", ON_SPHERES)
+def test_mmd_and_sobolev(kind):
+    measure, other = ON_SPHERES[kind]
+    for distance in partial(mf.mmd, beta=3.0), partial(mf.sobolev, s=-3.0):
+        found = DistanceTo(other.law, distance=distance)(measure)
+        # a series and a flow map of one law differ by the latter's tolerance of 1e-12
+        assert found == pytest.approx(distance(measure, other), rel=1e-10)
+        assert found > 0.01
+
+
+def test_mmd_to_uniform_is_the_energy():
+    """mmd(mu, σ)² = 2β (E(mu) - E(σ))."""
+    monitors = {"mmd": DistanceTo("uniform", distance=partial(mf.mmd, beta=2.0))}
+    sol = evolved("circle", monitors)
+    gained = sol.dataset.energy - mf.theory.energy_uniform(2.0, 2)
+    assert np.abs(sol.dataset.mmd**2 - 4.0 * gained).max() < 1e-12
+
+
+# -- the centre ------------------------------------------------------------------------------------
+
+
+def test_an_attracted_measure_goes_to_its_centre():
+    """Where all tokens lie in a hemisphere they meet; near the end at rate 1."""
+    cap = mf.Particles.sample(mf.VonMisesFisher(EAST, 40.0), 60, np.random.default_rng(1))
+    monitors = {"w": DistanceTo("centre", p=2)}
+    sol = mf.evolve(cap, mf.SA(1.0), 24.0, 24, rtol=1e-12, atol=1e-15, monitors=monitors)
+    assert np.all(np.diff(sol.dataset.w) < 0.0)
+    assert sol.dataset.w[-1] < 1e-9
+    rates = -np.diff(np.log(sol.dataset.w))
+    # the next order is the square of the distance; at the end 1e-15 of rounding beside 1e-9
+    assert np.abs(rates[12:20] - 1.0).max() < 1e-4
+    assert 0.5 < rates[0] < 1.5
+
+
+def test_on_a_mesh_the_centre_has_the_distance_of_the_density():
+    law = mf.Mixture([BUMP3, mf.VonMisesFisher([0.0, 1.0, 0.0], 2.0)], [0.5, 0.5])
+    measure, mesh = mf.Density(mf.Sphere(47), law), mf.FlowMap(law)
+    # the kink of the distance at the centre lies within a patch of side 1/4: error below h³/100
+    for p in 1, 2:
+        expected = DistanceTo("centre", p=p)(measure)
+        assert DistanceTo("centre", p=p)(mesh) == pytest.approx(expected, abs=1e-4)
+        assert expected > 0.5
+
+
+SYMMETRIC = {
+    "circle": mf.Density(mf.Circle(16), mf.Uniform(2)),
+    "two bumps": mf.Density(mf.Circle(64), mf.FourierSeries(cos=[0.0, 0.5])),
+    "zonal": mf.Density(mf.Zonal(10, 15), mf.Uniform(10)),
+    "tokens": mf.Particles([[1.0, 0.0], [-1.0, 0.0]]),
+}
+
+
+@pytest.mark.parametrize("measure", SYMMETRIC.values(), ids=SYMMETRIC)
+def test_a_symmetric_measure_has_no_centre(measure):
+    assert DistanceTo("centre")(measure) is None
+    assert DistanceTo("uniform")(measure) is not None or measure.dim > 2
+    sol = mf.evolve(measure, mf.SA(1.0), 0.5, 2, monitors={"w": DistanceTo("centre")})
+    assert sol.status == "finished"
+    assert np.isnan(sol.dataset.w).all()
+    assert sol.dataset.w.dims == ("t",)
+
+
+# -- when ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 7, 100])
+def test_every(every):
+    kept = {"w": DistanceTo("uniform", every=every), "all": DistanceTo("uniform")}
+    sol = evolved("circle", kept, saves=7)
+    is_due = np.arange(8) % every == 0
+    assert np.array_equal(np.isfinite(sol.dataset.w), is_due)
+    assert np.array_equal(sol.dataset.w[is_due], sol.dataset["all"][is_due])
+
+
+def test_a_density_that_hands_over_is_monitored_on():
+    law = mf.FourierSeries(cos=[0.5])
+    monitors = {"w": DistanceTo("uniform"), "s": DistanceTo("start"), "c": DistanceTo("centre")}
+    sol = mf.evolve(
+        mf.Density(mf.Circle(64), law),
+        mf.SA(4.0),
+        8.0,
+        8,
+        largest=64,
+        on_unresolved="flow-map",
+        monitors=monitors,
+    )
+    flow = mf.evolve(mf.FlowMap(law), mf.SA(4.0), 8.0, [8.0])
+    assert isinstance(sol.measures[0], mf.Density)
+    assert isinstance(sol.final, mf.FlowMap)
+    for name, other in ("w", UNIFORM["circle"]), ("s", sol.measures[0]):
+        # two runs, each within 1e-9
+        assert float(sol.dataset[name][-1]) == pytest.approx(
+            wasserstein(flow.final, other), abs=1e-8
+        )
+    assert np.isfinite(sol.dataset.c).all()
+
+
+# -- brackets, and what is kept --------------------------------------------------------------------
+
+
+def test_clouds_have_brackets():
+    sol = mf.evolve(tokens(3), mf.SA(1.0), 1.0, 2, monitors={"w": DistanceTo("start", every=2)})
+    expected = wasserstein(sol.final, sol.measures[0])
+    assert isinstance(expected, Bracket)
+    data = sol.dataset
+    last = [float(data[name][-1]) for name in ("w", "w_lower", "w_upper")]
+    assert last == [expected.value, expected.lower, expected.upper]
+    assert last[0] > 0.05
+    for name in "w", "w_lower", "w_upper":
+        assert np.isfinite(data[name]).values.tolist() == [True, False, True]
+    assert data.w.long_name == "Wasserstein distance W_1 to start"
+    assert data.w_lower.long_name == "lower bound of Wasserstein distance W_1 to start"
+
+
+def test_a_loaded_run_has_them_too(tmp_path):
+    def bracketed(measure):
+        size = float(np.linalg.norm(measure.mean()))
+        return Bracket(size, 0.9 * size, 1.1 * size) if size > 0.3 else None
+
+    monitors = {"w": DistanceTo("uniform", every=2), "mine": bracketed}
+    sol = evolved("circle", monitors)
+    sol.save(tmp_path / "run.nc")
+    loaded = mf.load(tmp_path / "run.nc").dataset
+    names = {"w", "mine", "mine_lower", "mine_upper"}
+    assert names <= set(loaded)
+    for name in names:
+        assert np.array_equal(loaded[name], sol.dataset[name], equal_nan=True)
+        assert loaded[name].attrs == sol.dataset[name].attrs
+    assert np.isfinite(loaded.mine).values.tolist() == [False, True, True, True, True]
+    assert loaded.mine_upper.long_name == "upper bound of mine"
+
+
+class Open:
+    """A bracket of which one end is missing."""
+
+    def __init__(self, value, lower, upper):
+        self.value, self.lower, self.upper = value, lower, upper
+
+    def __float__(self):
+        return self.value
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (float("nan"), "w is nan; is its monitor right?"),
+        (float("inf"), "w is inf; is its monitor right?"),
+        (Open(1.0, float("nan"), 2.0), "w_lower is nan; is its monitor right?"),
+        (Open(1.0, 0.0, float("inf")), "w_upper is inf; is its monitor right?"),
+        (Open(float("nan"), 0.0, 1.0), "w is nan; is its monitor right?"),
+        ("far", "the monitor w raised ValueError"),
+        ([1.0, 2.0], "the monitor w raised TypeError"),
+    ],
+)
+def test_what_is_no_number_ends_a_run(given, told):
+    sol = mf.evolve(STARTS["circle"](), mf.SA(1.0), 1.0, 2, monitors={"w": lambda _: given})
+    assert sol.status == "failed"
+    assert told in sol.message
+
+
+@pytest.mark.parametrize("names", [("w", "w_lower"), ("w_upper", "w"), ("energy",), ("t",)])
+def test_names_of_bounds_are_no_monitors(names):
+    monitors = dict.fromkeys(names, abs)
+    with pytest.raises(ValueError, match="monitors must map new names to callables, got '"):
+        mf.evolve(STARTS["circle"](), mf.SA(1.0), 1.0, monitors=monitors)
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+REFUSED = {
+    "to": (("north",), {}, r"to must be one of \('uniform', 'centre', 'start'\), a law or a meas"),
+    "to nothing": ((None,), {}, "to must be one of .* got None"),
+    "p small": (("uniform", 0.5), {}, "p must be a finite number >= 1 <= 100, got 0.5"),
+    "p large": (("uniform", 1000), {}, "p must be a finite number >= 1 <= 100, got 1000"),
+    "every": (("uniform", 1, 0), {}, "every must be an integer >= 1, got 0"),
+    "distance": (("uniform",), {"distance": "mmd"}, "distance must be a callable"),
+    "p of another": (("uniform", 2), {"distance": mf.sobolev}, "and p then be left out, .* p = 2"),
+}
+
+
+@pytest.mark.parametrize(("given", "named", "message"), REFUSED.values(), ids=REFUSED)
+def test_bad_arguments(given, named, message):
+    with pytest.raises(ValueError, match=message):
+        DistanceTo(*given, **named)
+
+
+def test_laws_that_do_not_fit():
+    measure = STARTS["zonal d=10"]()
+    with pytest.raises(ValueError, match="to must have dim = 10 as Density"):
+        DistanceTo(mf.Uniform(3))(measure)
+    with pytest.raises(ValueError, match="to must be a law that is symmetric about an axis"):
+        DistanceTo(mf.VonMisesFisher(np.eye(10)[0], 2.0))(measure)
+    # a bump of the width 1/50 of a spacing at lmax = 511, between its nodes
+    sharp = mf.VonMisesFisher([0.6, 0.0, 0.8], 1e6)
+    with pytest.raises(ValueError, match=r"to must be a law that Sphere\(511\) resolves"):
+        DistanceTo(sharp)(STARTS["zonal d=3"]())
+
+
+def test_a_distance_that_cannot_be_had_ends_the_run():
+    two = mf.Mixture([BUMP3, mf.VonMisesFisher([0.0, 1.0, 0.0], 2.0)], [0.5, 0.5])
+    monitors = {"w": DistanceTo("uniform")}
+    sol = mf.evolve(mf.FlowMap(two), mf.SA(1.0), 0.1, 1, monitors=monitors)
+    assert sol.status == "failed"
+    assert "the monitor w raised ValueError('mu and nu must" in sol.message
