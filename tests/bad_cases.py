@@ -259,10 +259,10 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
     "monitor that can't be had": (
         {
             "space": 'type = "particles"\nn = 9',
-            "law": 'type = "uniform"\ndim = 3',
+            "law": 'type = "uniform"\ndim = 5',
             "monitors.w": 'to = "uniform"',
         },
-        "monitors.w: mu and nu must both lie on the circle",
+        "monitors.w: mu and nu must ",
     ),
     "output a folder": ({"output": 'file = "there.nc"'}, "output.file must be a file name that e"),
     "output no .nc": (

@@ -346,8 +346,30 @@ def test_laws_that_do_not_fit():
 
 
 def test_a_distance_that_cannot_be_had_ends_the_run():
-    two = mf.Mixture([BUMP3, mf.VonMisesFisher([0.0, 1.0, 0.0], 2.0)], [0.5, 0.5])
-    monitors = {"w": DistanceTo("uniform")}
-    sol = mf.evolve(mf.FlowMap(two), mf.SA(1.0), 0.1, 1, monitors=monitors)
+    sol = mf.evolve(tokens(5), mf.SA(1.0), 0.1, 1, monitors={"w": DistanceTo("uniform")})
     assert sol.status == "failed"
     assert "the monitor w raised ValueError('mu and nu must" in sol.message
+
+
+def test_without_symmetry_two_densities_on_the_sphere_are_compared(monkeypatch):
+    compared = []
+
+    def bracket(mu, nu, p):
+        compared.append((mu, nu))
+        return Bracket(0.2, 0.1, 0.3 * p)
+
+    monkeypatch.setattr("meanfield.transport.monitors.wasserstein", bracket)
+    measure = mf.Density(mf.Sphere(15), mf.Mixture([BUMP3, mf.Uniform(3)], [0.01, 0.99]))
+    monitors = {"u": DistanceTo("uniform"), "b": DistanceTo(BUMP3, p=2)}
+    sol = mf.evolve(measure, mf.SA(1.0), 0.1, 1, tail_tol=1e-2, monitors=monitors)
+    assert sol.status == "finished"
+    assert len(compared) == 4
+    for given, (mu, nu) in zip(np.repeat(sol.measures, 2), compared, strict=True):
+        assert mu is given
+        assert isinstance(nu.space, mf.Sphere)
+        assert nu.tail < 1e-12
+    assert compared[0][1].law == mf.Uniform(3)
+    assert compared[1][1].law == BUMP3
+    # laid once
+    assert compared[3][1] is compared[1][1]
+    assert sol.dataset.b_upper.values.tolist() == [0.6, 0.6]
