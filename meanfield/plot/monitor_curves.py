@@ -15,7 +15,8 @@ from meanfield.solution import Solution
 
 _NAME = re.compile(r"w(\d|_|$)")
 _COLOURS = BLUE, ORANGE, "#009e73", "#cc79a7"
-_LINES = "-", "--", ":"
+# curves that lie on each other still show
+_LINES = "-", "--", "-.", ":"
 # distances below are rounding, and no reason for a logarithmic scale
 _ROUNDING = 1e-12
 
@@ -58,7 +59,7 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
         values = sol.dataset[name].values
         known = np.isfinite(values)
         colour = _COLOURS[number % len(_COLOURS)]
-        line = _LINES[number // len(_COLOURS) % len(_LINES)]
+        line = _LINES[number % len(_LINES)]
         t, values = sol.t[known], values[known]
         alone = "o" if len(t) == 1 else ""
         ax.plot(t, values, line + alone, color=colour, linewidth=1.4, markersize=4, label=name)
