@@ -25,7 +25,15 @@ from meanfield.laws import (
 from meanfield.measures import Density, FlowMap, Particles
 from meanfield.solution import Ending, Solution, load
 from meanfield.spaces import Circle, Sphere, Zonal
-from meanfield.transport import Bracket, wasserstein
+from meanfield.transport import (
+    Bracket,
+    DistanceTo,
+    SlicedDistance,
+    sliced_wasserstein,
+    transport_map,
+    transport_plan,
+    wasserstein,
+)
 
 try:
     __version__ = version("meanfield-attention")
@@ -33,13 +41,12 @@ except PackageNotFoundError:
     __version__ = "unknown"
 
 __all__ = [
-    "SA",
-    "USA",
     "Attention",
     "Bracket",
     "Circle",
     "Clusters",
     "Density",
+    "DistanceTo",
     "Ending",
     "FeedForward",
     "FlowMap",
@@ -50,8 +57,11 @@ __all__ = [
     "Mixture",
     "Particles",
     "PointCloud",
+    "SA",
+    "SlicedDistance",
     "Solution",
     "Sphere",
+    "USA",
     "Uniform",
     "VonMisesFisher",
     "Zonal",
@@ -64,9 +74,12 @@ __all__ = [
     "load",
     "mmd",
     "plot",
+    "sliced_wasserstein",
     "sobolev",
     "studies",
     "theory",
+    "transport_map",
+    "transport_plan",
     "wasserstein",
 ]
 

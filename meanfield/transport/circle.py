@@ -22,10 +22,15 @@ def circle_distance(mu: Quantiles, nu: Quantiles, p: float) -> float:
     """
     if p == 1.0 and isinstance(mu, Atoms) and isinstance(nu, Atoms):
         return _median_of_atoms(mu, nu)
+    return float(cost(mu, nu, best_shift(mu, nu, p), p) ** (1.0 / p))
+
+
+def best_shift(mu: Quantiles, nu: Quantiles, p: float) -> float:
+    """The s of the monotone plan Q_mu(u) to Q_nu(u + s) that costs least."""
     shift = brentq(
         lambda s: cost_slope(mu, nu, s, p), -_FARTHEST, _FARTHEST, xtol=1e-15, maxiter=300
     )
-    return float(cost(mu, nu, shift, p) ** (1.0 / p))
+    return float(shift)
 
 
 def _median_of_atoms(mu: Atoms, nu: Atoms) -> float:

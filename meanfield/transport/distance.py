@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from meanfield.arguments import number
 from meanfield.geometry import geodesic_distance
-from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles
+from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, SphereFlowMap
 from meanfield.spaces import Zonal
 from meanfield.transport.bracket import Bracket
 from meanfield.transport.circle import circle_distance
 from meanfield.transport.cost import cost
-from meanfield.transport.network import LARGEST, cloud_distance
+from meanfield.transport.network import cloud_distance
 from meanfield.transport.representation import about_axis, average_about, on_circle
 from meanfield.transport.sphere import ON_SPHERE, sphere_distance
 
@@ -20,6 +20,8 @@ Array = NDArray[np.float64]
 
 LARGEST_P = 100.0
 _LEAST_GAP = 1e-6
+# pairs of tokens on S^2 for which the network simplex takes less than a minute
+_SIMPLEX_ON_SPHERE = 1 << 24
 # by how much two axes, or a token and an axis, may differ
 _ALIKE = 1e-12
 _POSSIBLE = (
@@ -42,11 +44,12 @@ def wasserstein(
 
     A `Bracket` with a lower and an upper bound, for
 
-    - tokens in any dimension, n m <= 2^26 of them: the network simplex method of POT, with bounds
-      that agree to rounding;
-    - other measures on S^2 and p = 1 or 2: see `transport.sphere`. W_1 of densities takes about a
-      second, W_2 some seconds and needs POT. Measures that are much nearer to each other than
-      the scale of their features, such as tokens and their own law, have wide brackets.
+    - tokens in any dimension, n m <= 2^26 of them (2^24 on S^2 if p is 1 or 2): the network
+      simplex method of POT, with bounds that agree to rounding;
+    - other measures on S^2 and p = 1 or 2: see `transport.sphere`; a mesh counts by its nodes. W_1
+      of densities takes about a second, W_2 some seconds and needs POT. Measures that are much
+      nearer to each other than the scale of their features, such as tokens and their own law, have
+      wide brackets.
 
     The error of a density or a flow map as such
     comes on top: distances are those of the series, and of the panels. A mass error ε, of rounding
@@ -83,13 +86,11 @@ def wasserstein(
     """
     p = number("p", p, low=1, high=LARGEST_P)
     gap = None if gap is None else number("gap", gap, low=_LEAST_GAP, high=1)
-    for name, measure in ("mu", mu), ("nu", nu):
-        if not isinstance(measure, Density | FlowMap | Particles):
-            raise ValueError(f"{name} must be a Density, FlowMap or Particles, got {measure!r}")
-    if mu.dim != nu.dim:
-        raise ValueError(f"mu and nu must have the same dim, got {mu!r} and {nu!r}")
+    check_pair(mu, nu)
+    # a mesh on S^2 by its nodes
+    mu, nu = _as_tokens(mu), _as_tokens(nu)
     if mu.dim == 2:
-        return circle_distance(on_circle(_held(mu)), on_circle(_held(nu)), p)
+        return circle_distance(on_circle(held(mu)), on_circle(held(nu)), p)
     for one, other in (mu, nu), (nu, mu):
         point = _single_point(one)
         if point is not None and isinstance(other, Particles):
@@ -98,11 +99,12 @@ def wasserstein(
         if point is not None and isinstance(other, Density):
             return _line_distance(one, average_about(other, point), point, p)
     if isinstance(mu, Particles) and isinstance(nu, Particles):
-        if mu.dim > 3 or len(mu.points) * len(nu.points) <= LARGEST or p not in ON_SPHERE:
+        pairs = len(mu.points) * len(nu.points)
+        if mu.dim > 3 or pairs <= _SIMPLEX_ON_SPHERE or p not in ON_SPHERE:
             return cloud_distance(mu, nu, p)
         return sphere_distance(mu, nu, p, gap)
-    axis = _axis(mu) if _axis(mu) is not None else _axis(nu)
-    if axis is not None and _symmetric(mu, axis) and _symmetric(nu, axis):
+    axis = shared_axis(mu, nu)
+    if axis is not None:
         return _line_distance(mu, nu, axis, p)
     if mu.dim == 3:
         return sphere_distance(mu, nu, p, gap)
@@ -110,11 +112,45 @@ def wasserstein(
 
 
 def _line_distance(mu: AnyMeasure, nu: AnyMeasure, axis: Array, p: float) -> float:
-    first, second = about_axis(_held(mu), axis), about_axis(_held(nu), axis)
+    first, second = about_axis(held(mu), axis), about_axis(held(nu), axis)
     return float(cost(first, second, 0.0, p) ** (1.0 / p))
 
 
-def _held(measure: AnyMeasure) -> Density | LineFlowMap | Particles:
+def check_pair(mu: AnyMeasure, nu: AnyMeasure) -> None:
+    """Both must be measures of one dimension.
+
+    Raises
+    ------
+    ValueError
+        If they are not.
+    """
+    for name, measure in ("mu", mu), ("nu", nu):
+        if not isinstance(measure, Density | FlowMap | Particles):
+            raise ValueError(f"{name} must be a Density, FlowMap or Particles, got {measure!r}")
+    if mu.dim != nu.dim:
+        raise ValueError(f"mu and nu must have the same dim, got {mu!r} and {nu!r}")
+
+
+def shared_axis(mu: AnyMeasure, nu: AnyMeasure) -> Array | None:
+    """The axis about which both are symmetric, if one of them is stored so."""
+    axis = _axis(mu) if _axis(mu) is not None else _axis(nu)
+    return axis if axis is not None and _symmetric(mu, axis) and _symmetric(nu, axis) else None
+
+
+def _as_tokens(measure: AnyMeasure) -> AnyMeasure:
+    if isinstance(measure, SphereFlowMap):
+        return Particles(measure.points, measure.weights / measure.weights.sum())
+    return measure
+
+
+def held(measure: AnyMeasure) -> Density | LineFlowMap | Particles:
+    """The measure, if it has a quantile function on the circle or about its axis.
+
+    Raises
+    ------
+    ValueError
+        If it has none.
+    """
     if isinstance(measure, Density | LineFlowMap | Particles):
         return measure
     raise ValueError(f"mu and nu must {_POSSIBLE}; got {measure!r}")

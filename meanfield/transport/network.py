@@ -44,14 +44,24 @@ def cloud_distance(mu: Particles, nu: Particles, p: float) -> Bracket:
     ValueError
         If n m > 2^26, or POT is not installed.
     """
+    best = cloud_plan(mu, nu, p)
+    value = float(np.pi * best.upper ** (1.0 / p))
+    return Bracket(value, float(np.pi * best.lower ** (1.0 / p)), value)
+
+
+def cloud_plan(mu: Particles, nu: Particles, p: float) -> BestPlan:
+    """The best plan between n and m tokens, for the cost (dist/π)^p.
+
+    Raises
+    ------
+    ValueError
+        If n m > 2^26, or POT is not installed.
+    """
     n, m = len(mu.points), len(nu.points)
     if n * m > LARGEST:
         raise ValueError(f"mu and nu must have n m <= 2^26 pairs of tokens, got {n} and {m} tokens")
     # in units of the largest distance, so that no p overflows
-    costs = (pair_distances(mu.points, nu.points) / np.pi) ** p
-    best = best_plan(mu.weights, nu.weights, costs)
-    value = float(np.pi * best.upper ** (1.0 / p))
-    return Bracket(value, float(np.pi * best.lower ** (1.0 / p)), value)
+    return best_plan(mu.weights, nu.weights, (pair_distances(mu.points, nu.points) / np.pi) ** p)
 
 
 def best_plan(a: Array, b: Array, costs: Array) -> BestPlan:

@@ -33,6 +33,8 @@ class Atoms:
     ----------
     angles, masses : ndarray, shape (n,)
         Ascending angles.
+    order : ndarray of int, shape (n,)
+        Where they stood among those given.
     starts : ndarray, shape (n + 1,)
         The mass before each atom, and 1.
     """
@@ -40,7 +42,7 @@ class Atoms:
     def __init__(self, angles: Array, masses: Array, turn: float) -> None:
         order = np.argsort(angles, kind="stable")
         order = order[masses[order] > 0.0]
-        self.turn = turn
+        self.turn, self.order = turn, order
         self.angles, self.masses = angles[order], masses[order] / masses.sum()
         self.starts = np.concatenate([[0.0], np.cumsum(self.masses)])
         self.starts /= self.starts[-1]
@@ -119,6 +121,20 @@ class Curve:
 
             sigma[part] = bracketed_roots(missed, np.full(len(target), -1.0), np.ones(len(target)))
         return piece, sigma
+
+    def cumulative(self, angles: Array) -> Array:
+        """F(x), the mass up to each angle (n,): in [0, 1], counted from the first piece on."""
+        lowest, highest = self.ends
+        if self.turn:
+            angles = lowest[0] + (angles - lowest[0]) % self.turn
+        piece = np.clip(np.searchsorted(lowest, angles, side="right") - 1, 0, len(lowest) - 1)
+        inside = np.clip(angles, lowest[piece], highest[piece])
+
+        def missed(i: Indices, x: Array) -> Array:
+            return self.angle(piece[i], x) - inside[i]
+
+        sigma = bracketed_roots(missed, np.full(len(angles), -1.0), np.ones(len(angles)))
+        return np.clip(self.mass(piece, sigma), 0.0, 1.0)
 
     def quantile(self, u: Array) -> Array:
         """Q(u), any shape; on the circle for any u."""

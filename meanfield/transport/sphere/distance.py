@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.measures import AnyMeasure, Density, Particles, SphereFlowMap
+from meanfield.measures import AnyMeasure, Density, Particles
 from meanfield.spaces import Sphere
 from meanfield.transport.bracket import Bracket
 from meanfield.transport.sphere.ascent import DualAscent
@@ -15,7 +15,7 @@ from meanfield.transport.sphere.beckmann import BeckmannFlow, beckmann_flow
 from meanfield.transport.sphere.cells import cells_of
 from meanfield.transport.sphere.maps import map_cost
 from meanfield.transport.sphere.potential import Potential
-from meanfield.transport.sphere.spread import Spread, series
+from meanfield.transport.sphere.spread import Spread, check_mass, series
 from meanfield.transport.sphere.upper import cells_cost
 
 Array = NDArray[np.float64]
@@ -49,14 +49,24 @@ def sphere_distance(mu: AnyMeasure, nu: AnyMeasure, p: float, gap: float | None)
             f"Particles with at most 2^26 pairs; got p = {p:g}"
         )
     gap = ON_SPHERE[p] if gap is None else gap
-    bracket = _first_power(mu, nu, gap) if p == 1.0 else _second_power(mu, nu, gap)
-    lower, upper = bracket
+    if _are_equal(mu, nu):
+        return Bracket(0.0, 0.0, 0.0)
+    lower, upper = (_first_power if p == 1.0 else _second_power)(mu, nu, gap)
     return Bracket(0.5 * (lower + upper), lower, upper)
+
+
+def _are_equal(mu: AnyMeasure, nu: AnyMeasure) -> bool:
+    if isinstance(mu, Density) and isinstance(nu, Density):
+        lmax = max(_FIRST_LMAX, mu.space.kmax, nu.space.kmax)
+        return bool(np.all(series(mu, lmax) == series(nu, lmax)))
+    return mu is nu
 
 
 def _first_power(mu: AnyMeasure, nu: AnyMeasure, gap: float) -> tuple[float, float]:
     if isinstance(mu, Density) and isinstance(nu, Density):
         lmax = max(_FIRST_LMAX, mu.space.kmax, nu.space.kmax)
+        for density in mu, nu:
+            check_mass(density, float(density.coefficients[0].real))
         difference = series(mu, lmax) - series(nu, lmax)
         flow = _flow(difference, lmax, gap)
         return flow.lower, flow.upper
@@ -118,10 +128,10 @@ def _close(lower: float, upper: float, gap: float) -> bool:
     return bool(np.sqrt(max(lower, 0.0)) >= (1.0 - gap) * np.sqrt(upper))
 
 
-def _held(measure: AnyMeasure) -> Density | Particles | SphereFlowMap:
-    if isinstance(measure, Density | Particles | SphereFlowMap):
+def _held(measure: AnyMeasure) -> Density | Particles:
+    if isinstance(measure, Density | Particles):
         return measure
     raise ValueError(
-        f"mu and nu must be Density, Particles or a flow map on S^2 without symmetry, or share an "
+        f"mu and nu must be Density, Particles or a flow map without an axis on S^2, or share an "
         f"axis; got {measure!r}"
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.measures import Density, Particles, SphereFlowMap
+from meanfield.measures import Density, Particles
 from meanfield.spaces import Sphere
 from meanfield.spaces.sphere.at import Places, SphereAt
 from meanfield.transport.sphere.cells import cells_of
@@ -27,13 +27,13 @@ _LEAST = 1e-13
 
 
 class Spread:
-    """Masses at points of S^2 with total 1: tokens, the nodes of a flow map, a density's grid.
+    """Masses at points of S^2 with total 1: tokens, or the grid of a density.
 
     A density is clipped at 0 where its series is negative, and its mass made 1.
 
     Parameters
     ----------
-    measure : Density, Particles or SphereFlowMap
+    measure : Density or Particles
         With dim = 3.
 
     Attributes
@@ -48,32 +48,20 @@ class Spread:
         If a density does not have mass 1 within 1e-6, or mass below 0 of more than 1e-3.
     """
 
-    def __init__(self, measure: Density | Particles | SphereFlowMap) -> None:
+    def __init__(self, measure: Density | Particles) -> None:
         self.measure = measure
         self._scale = 1.0
         if isinstance(measure, Density):
             grid = Sphere(max(measure.space.kmax, _FINEST))
             values = _on_grid(measure, grid)
             points, masses = grid.points, grid.weights * np.maximum(values, 0.0)
-            self._check(measure, float(grid.weights @ values), float(masses.sum()))
+            check_mass(measure, float(grid.weights @ values))
+            _check_sign(measure, float(masses.sum() - grid.weights @ values))
             self._scale = 1.0 / float(masses.sum())
         else:
             points, masses = measure.points, measure.weights
         kept = masses > _LEAST * masses.max()
         self.points, self.masses = points[kept], masses[kept] / masses[kept].sum()
-
-    @staticmethod
-    def _check(measure: Density, mass: float, positive: float) -> None:
-        if not abs(mass - 1.0) < _MASS_TOLERANCE:
-            raise ValueError(
-                f"a density must have mass 1 within {_MASS_TOLERANCE:g} to have a distance, got "
-                f"{measure!r} of mass {mass:.9g}"
-            )
-        if positive - mass > _NEGATIVE_MASS:
-            raise ValueError(
-                f"a density must have no more than {_NEGATIVE_MASS:g} of its mass below 0 to have "
-                f"a distance, got {measure!r} with {positive - mass:.3g}: take a larger space"
-            )
 
     @property
     def has_density(self) -> bool:
@@ -113,6 +101,29 @@ class Spread:
         """Σ |c_lm|² of a low degree: 1 for the uniform measure, more where mass is together."""
         at = SphereAt(15)
         return float(at.power(self.moments(15)).sum())
+
+
+def check_mass(measure: Density, mass: float) -> None:
+    """A density that has a distance has the mass 1.
+
+    Raises
+    ------
+    ValueError
+        If it has not, within 1e-6.
+    """
+    if not abs(mass - 1.0) < _MASS_TOLERANCE:
+        raise ValueError(
+            f"a density must have mass 1 within {_MASS_TOLERANCE:g} to have a distance, got "
+            f"{measure!r} of mass {mass:.9g}"
+        )
+
+
+def _check_sign(measure: Density, negative: float) -> None:
+    if negative > _NEGATIVE_MASS:
+        raise ValueError(
+            f"a density must have no more than {_NEGATIVE_MASS:g} of its mass below 0 to have a "
+            f"distance, got {measure!r} with {negative:.3g}: take a larger space"
+        )
 
 
 def series(measure: Density, lmax: int) -> Coefficients:

@@ -1,0 +1,139 @@
+"""Optimal plans between tokens, and optimal maps of measures without atoms."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array
+
+from meanfield.arguments import number, unit_rows
+from meanfield.geometry import circle_angles, circle_points, perpendicular, polar_angles
+from meanfield.measures import AnyMeasure, Particles
+from meanfield.transport.circle import best_shift
+from meanfield.transport.distance import LARGEST_P, check_pair, held, shared_axis
+from meanfield.transport.network import cloud_plan
+from meanfield.transport.quantiles import Atoms, Curve, Quantiles
+from meanfield.transport.representation import TURN, about_axis, on_circle
+
+Array = NDArray[np.float64]
+
+
+def transport_plan(mu: Particles, nu: Particles, p: float = 1) -> coo_array:
+    """An optimal plan π of W_p between tokens: π[i, j] is the mass that goes from x_i to y_j.
+
+    On the circle a monotone plan with at most n + m + 1 masses, of O((n + m) log(n + m)) work; in
+    more dimensions that of POT's network simplex, n m <= 2^26. Where several plans are optimal,
+    one of them.
+
+    Parameters
+    ----------
+    mu, nu : Particles
+        n and m tokens.
+    p : float, optional
+        1 <= p <= 100.
+
+    Returns
+    -------
+    scipy.sparse.coo_array, shape (n, m)
+        Its rows have the sums `mu.weights`, its columns `nu.weights`.
+
+    Raises
+    ------
+    ValueError
+        If p is out of range, one is no Particles, the dimensions differ, there are too many
+        tokens, or POT is needed and not installed.
+
+    Examples
+    --------
+    >>> mu, nu = Particles([[1.0, 0.0], [0.0, 1.0]]), Particles([[0.0, -1.0]])
+    >>> transport_plan(mu, nu).toarray()
+    array([[0.5],
+           [0.5]])
+    """
+    p = number("p", p, low=1, high=LARGEST_P)
+    check_pair(mu, nu)
+    for name, measure in ("mu", mu), ("nu", nu):
+        if not isinstance(measure, Particles):
+            raise ValueError(f"{name} must be Particles to have a plan, got {measure!r}")
+    if mu.dim > 2:
+        return coo_array(cloud_plan(mu, nu, p).plan)
+    first = Atoms(circle_angles(mu.points), mu.weights, TURN)
+    second = Atoms(circle_angles(nu.points), nu.weights, TURN)
+    shape = len(mu.points), len(nu.points)
+    return _monotone(first, second, best_shift(first, second, p), shape)
+
+
+def _monotone(mu: Atoms, nu: Atoms, shift: float, shape: tuple[int, int]) -> coo_array:
+    """The plan from Q_mu(u) to Q_nu(u + s), atom by atom."""
+    cuts = nu.starts - shift
+    cuts = np.unique(np.concatenate([mu.starts, cuts - np.floor(cuts)]))
+    middle = 0.5 * (cuts[1:] + cuts[:-1])
+    rows = mu.order[np.searchsorted(mu.starts, middle) - 1]
+    ahead = middle + shift
+    columns = nu.order[np.searchsorted(nu.starts, ahead - np.floor(ahead)) - 1]
+    plan = coo_array((np.diff(cuts), (rows, columns)), shape=shape)
+    plan.sum_duplicates()
+    return plan
+
+
+def transport_map(mu: AnyMeasure, nu: AnyMeasure, at: ArrayLike, p: float = 1) -> Array:
+    """Where an optimal map of W_p from mu to nu takes points.
+
+    On the circle, or for two measures that are symmetric about one axis: the monotone map
+    Q_nu(F_mu(x) + s), on the circle with the shift s of least cost (for p > 1 the only optimal
+    map; for p = 1 one of them). To tokens it is a staircase.
+
+    Parameters
+    ----------
+    mu, nu : Density, FlowMap or Particles
+        mu must have a density.
+    at : array_like, shape (n, d)
+        Unit rows.
+    p : float, optional
+        1 <= p <= 100.
+
+    Returns
+    -------
+    ndarray, shape (n, d)
+
+    Raises
+    ------
+    ValueError
+        If p is out of range, the dimensions differ, mu has atoms, the measures share no axis, or
+        the points are no unit rows.
+
+    Examples
+    --------
+    >>> from meanfield.laws import Uniform, VonMisesFisher
+    >>> from meanfield.measures import Density
+    >>> from meanfield.spaces import Circle
+    >>> uniform = Density(Circle(16), Uniform(2))
+    >>> transport_map(uniform, uniform, [[0.6, 0.8]], p=2).round(12)
+    array([[0.6, 0.8]])
+    """
+    p = number("p", p, low=1, high=LARGEST_P)
+    check_pair(mu, nu)
+    points = unit_rows("at", at, mu.dim)
+    if mu.dim == 2:
+        first, second = on_circle(held(mu)), on_circle(held(nu))
+        masses = _curve(mu, first).cumulative(circle_angles(points))
+        return circle_points(second.quantile(masses + best_shift(first, second, p)))
+    axis = shared_axis(mu, nu)
+    if axis is None:
+        raise ValueError(
+            f"mu and nu must lie on the circle or be symmetric about one axis, got {mu!r} and "
+            f"{nu!r}"
+        )
+    first, second = about_axis(held(mu), axis), about_axis(held(nu), axis)
+    angles = second.quantile(_curve(mu, first).cumulative(polar_angles(points, axis)))
+    across = points - np.outer(points @ axis, axis)
+    length = np.linalg.norm(across, axis=1)
+    across[length == 0.0] = perpendicular(axis)
+    across /= np.where(length == 0.0, 1.0, length)[:, None]
+    return np.asarray(np.cos(angles)[:, None] * axis + np.sin(angles)[:, None] * across)
+
+
+def _curve(measure: AnyMeasure, quantiles: Quantiles) -> Curve:
+    if isinstance(quantiles, Curve):
+        return quantiles
+    raise ValueError(f"mu must have a density to have an optimal map, got {measure!r}")
