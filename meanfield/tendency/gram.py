@@ -85,6 +85,8 @@ class GramTendency:
         np.matmul(attention, gram, out=product)
         gram *= along[:, None]
         product -= gram
+        # <X_i, x_i> = 0 would leave rounding, at the largest weight of all
+        np.fill_diagonal(product, 0.0)
         squares = np.einsum("ij,ij->i", product, attention)
         share = potential if dynamics.normalised else np.exp(dynamics.beta)
         self._dissipation = float(self._weights @ (squares * share))
