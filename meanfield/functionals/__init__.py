@@ -1,6 +1,7 @@
-"""Numbers of one instant: energy and dissipation of a measure, distances of two."""
+"""Numbers of one instant: energy, dissipation and speed of a measure, distances of two."""
 
 from meanfield.functionals.distances import mmd, sobolev
 from meanfield.functionals.energies import dissipation, energy
+from meanfield.functionals.speed import metric_speed, slope
 
-__all__ = ["dissipation", "energy", "mmd", "sobolev"]
+__all__ = ["dissipation", "energy", "metric_speed", "mmd", "slope", "sobolev"]

@@ -132,6 +132,7 @@ class FlowRun(Run):
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
         flow = cast(LineFlowMap, measure)
         numbers = {
+            "metric_speed": self._metric_speed(),
             "tail": flow.tail,
             "size": len(flow.angles),
             **super()._numbers(flow),

@@ -25,6 +25,7 @@ VARIABLES = {
     "energy": "interaction energy E_β(mu), (3.5)",
     "dissipation": "∫|X|² G(βx) dmu for SA, ∫|X|² dmu for USA",
     "work": "± ∫ dissipation dt since t = 0, equal to the energy gained",
+    "metric_speed": "(∫|X|² dmu)^{1/2}, the speed of the measure in W_2",
     "speed": "root mean square of |X| over the tokens",
     "mass": "∫ dmu",
     "min_density": "minimum of the density on the grid or at the nodes",

@@ -15,7 +15,7 @@ from meanfield.functionals import dissipation, energy
 from meanfield.integrate.records import Monitors, Records, Stop
 from meanfield.measures import AnyMeasure, Density
 from meanfield.solution import Ending
-from meanfield.tendency import DensityTendency, Tendency, tendency
+from meanfield.tendency import DensityTendency, FlowTendency, Tendency, tendency
 
 Array = NDArray[np.float64]
 
@@ -177,6 +177,12 @@ class Run:
         """e^{-β} E_β at the present time."""
         return energy(self.measure(), self.dynamics.beta, scaled=True)
 
+    def _metric_speed(self) -> float:
+        """(∫ |X|² dmu)^{1/2} of a density or flow map, on the nodes that the run has."""
+        rate = cast(DensityTendency | FlowTendency, self.tendency)
+        rate(self.state[:-1], np.empty_like(self.state[:-1]))
+        return rate.speed()
+
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:  # noqa: ARG002
         """What this kind of measure has besides."""
         return {"steps": self.steps, "evaluations": self.evaluations}
@@ -229,6 +235,7 @@ class DensityRun(Run):
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
         density = cast(Density, measure)
         return {
+            "metric_speed": self._metric_speed(),
             "min_density": float(density.values.min()),
             "tail": density.tail,
             "size": density.space.size,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from meanfield.clustering import clusters
 from meanfield.dynamics import Dynamics
@@ -14,6 +15,8 @@ from meanfield.integrate.run import Options
 from meanfield.measures import SphereFlowMap
 from meanfield.solution import Ending
 from meanfield.sphere_flow import History, SphereFlow
+
+Array = NDArray[np.float64]
 
 # patches must be small against the kernel's width: more of them would start a run than may end it
 _LARGEST_BETA = 40.0
@@ -152,6 +155,7 @@ class SphereRun:
             "dissipation": unit * field.dissipation(moments, *sources, velocity),
             "work": self.dynamics.sign * unit * gained,
             "mass": measure.mass(),
+            "metric_speed": _root_mean_square(velocity, carried.weights),
             "size": measure.n_nodes,
             "steps": self.steps,
             "evaluations": carried.evaluations,
@@ -166,3 +170,7 @@ class SphereRun:
                 "entropy": measure.entropy(),
             }
         self.records.save(measure, row)
+
+
+def _root_mean_square(vectors: Array, masses: Array) -> float:
+    return float(np.sqrt(masses @ np.einsum("ij,ij->i", vectors, vectors)))

@@ -98,8 +98,10 @@ class TokenRun(Run):
         row = {"t": self.t, "energy": self.scaled_energy(), "mass": measure.mass()}
         if isinstance(self.moved_by, (SA, USA)):
             row["dissipation"] = dissipation(measure, self.moved_by, scaled=True)
-        row["speed"] = self._speed(measure)
         self.records.save(measure, row | self._numbers(measure))
+
+    def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
+        return {"speed": self._speed(cast(Particles, measure)), **super()._numbers(measure)}
 
     def _speed(self, measure: Particles) -> float:
         """Root mean square of |X| over the tokens, X of the layer that acted last."""

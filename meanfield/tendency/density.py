@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 
 # below this share of its maximum a series of G has lost the digits that SA divides by
 _SMALL = 1e-6
+# e^{-β} beyond which |X|² of USA may overflow
+_TINY = 1e-150
 
 
 class DensityTendency:
@@ -100,7 +102,22 @@ class DensityTendency:
 
     def scaled_dissipation(self) -> float:
         """e^{-β} ∫ |X|² dmu (USA), e^{-β} ∫ |X|² G(βx) dmu (SA), (3.6), at the last state."""
-        return self._energy_factor * self._transforms.integral(self._transforms.gradient)
+        factor, gradient = self._energy_factor, self._transforms.gradient
+        if factor < _TINY:
+            # a square that leaves double precision before it is scaled
+            return self._transforms.integral(factor * gradient)
+        return factor * self._transforms.integral(gradient)
+
+    def speed(self) -> float:
+        """(∫ |X|² dmu)^{1/2} at the last state."""
+        if not self._normalised:
+            root = float(np.sqrt(max(self.scaled_dissipation(), 0.0)))
+            return root * float(np.exp(0.5 * self.dynamics.beta))
+        flux, values = self._transforms.flux, self._transforms.values
+        squares = np.einsum("ij,ij->j", flux, flux)
+        counted = values != 0.0
+        np.divide(squares, values, out=squares, where=counted)
+        return float(np.sqrt(max(self.space.weights[counted] @ squares[counted], 0.0)))
 
     def _has_small_potential(self) -> bool:
         potential = self._transforms.potential

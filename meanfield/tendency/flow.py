@@ -168,6 +168,14 @@ class FlowTendency:
         # X = e^β S: its square alone may leave double precision
         return float(self._masses @ self._sums[1] ** 2 * np.exp(self.dynamics.beta))
 
+    def speed(self) -> float:
+        """(∫ |X|² dmu)^{1/2} at the last state."""
+        # X of USA as a whole, since its square may leave double precision
+        largest = float(np.abs(self._speed).max())
+        if largest == 0.0:
+            return 0.0
+        return largest * float(np.sqrt(self._masses @ (self._speed / largest) ** 2))
+
     def scaled_energy(self, state: Array) -> float:
         """e^{-β} E_β(mu), (3.5); at β = 0 its limit without the constant."""
         beta = self.dynamics.beta

@@ -1,0 +1,254 @@
+"""How fast a measure moves, and how steep the energy is where it stands: equal along a flow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.functionals.energies import dissipation, unscaled
+from meanfield.geometry import project
+from meanfield.harmonics import bandwidth, scaled_eigenvalues
+from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, SphereFlowMap
+from meanfield.spaces import Space, Zonal
+from meanfield.tendency import DensityTendency, FlowTendency, SphereField
+
+Array = NDArray[np.float64]
+
+# on a grid twice as fine an integral has changed by rounding only
+_CONVERGED, _ROUNDING = 1e-13, 1e-15
+# a panel is so short that 16 Gauss nodes integrate e^{β cos} across it to rounding
+_REACH = 8.0
+
+
+def metric_speed(
+    measure: AnyMeasure, dynamics: Dynamics, weighted: bool = False, *, scaled: bool = False
+) -> float:
+    """|mu'| = (∫ |X|² dmu)^{1/2}, the speed in W_2: lim W_2(mu_t, mu_{t+h})/h, as X is a gradient.
+
+    Weighted, for SA: (∫ |X|² G(βx) dmu)^{1/2}, the speed in the metric of section 3.4, whose
+    gradient flow of E_β is (SA), (3.15). Its square is the dissipation (3.6).
+
+    Parameters
+    ----------
+    measure : Density, FlowMap or Particles
+    dynamics : SA or USA
+        Without noise.
+    weighted : bool
+        For SA only; the metric of USA is W_2 itself.
+    scaled : bool
+        Whether to return e^{-β/2} times it where it may overflow: under USA, and weighted.
+
+    Returns
+    -------
+    float
+        >= 0. Densities are integrated on a grid fine enough for rounding, flow maps on panels
+        that resolve e^{β<x,y>}, meshes on S^2 as they are.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not of that kind, no grid resolves |X|², or the value is too large for
+        float64.
+
+    Notes
+    -----
+    In the metric in which the dynamics is a gradient flow the speed equals the slope of the energy,
+    and E(t) - E(0) = ± ∫ (|mu'|²/2 + slope²/2) dt. Both squares are then the dissipation, so
+    ``energy - energy[0] - work`` in a run's dataset is the gap of that equality. A run keeps the
+    speed in W_2 at each save: as `metric_speed` for densities and flow maps, as `speed` for tokens;
+    the weighted one is ``sqrt(dissipation)``. As a monitor of a run, `slope` is the other side:
+    ``evolve(..., monitors={"slope": lambda mu: slope(mu, dynamics)})``.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import SA
+    >>> from meanfield.laws import FourierSeries
+    >>> from meanfield.spaces import Circle
+    >>> mu = Density(Circle(16), FourierSeries(cos=[0.5]))  # at β = 0: 0.5/sqrt(8)
+    >>> round(metric_speed(mu, SA(0.0)), 12)
+    0.176776695297
+    """
+    _check(measure, dynamics)
+    if weighted and not isinstance(dynamics, SA):
+        raise ValueError(f"weighted must be False for {dynamics!r}, whose metric is W_2, got True")
+    by_energy = weighted or not dynamics.normalised
+    number = _root_of_dissipation if by_energy else _speed
+    value = _resolved(measure, dynamics, number, _unit(measure, dynamics) if by_energy else 1.0)
+    if by_energy:
+        return unscaled("metric speed", value, dynamics.beta, scaled, power=0.5)
+    return value
+
+
+def slope(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False) -> float:
+    """The slope of E_β in the metric in which the dynamics is its gradient flow.
+
+    USA: (∫ |∇ δE/δmu|² dmu)^{1/2}, in W_2; SA: (∫ |∇ δE/δmu|²/G(βx) dmu)^{1/2}, in the metric of
+    section 3.4; δE/δmu = (1/β) ∫ e^{β<·,y>} dmu(y) (3.9), at β = 0 <x, ∫ y dmu>. From sums of
+    positive terms over the measure, not from the velocity that runs use.
+
+    Parameters
+    ----------
+    measure : Density, FlowMap or Particles
+    dynamics : SA or USA
+        Without noise; its sign does not matter.
+    scaled : bool
+        Whether to return e^{-β/2} times it, which overflows for no β.
+
+    Returns
+    -------
+    float
+        >= 0, and 0 where the measure is stationary.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not of that kind, no grid resolves the integrand, or the value is too
+        large for float64.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import SA
+    >>> mu = Particles([[1.0, 0.0], [0.0, 1.0]])
+    >>> bool(np.isclose(slope(mu, SA(3.0)), metric_speed(mu, SA(3.0), weighted=True)))
+    True
+    """
+    _check(measure, dynamics)
+    potential, log_mass = _potential(measure, dynamics.beta)
+
+    def steepness(part: AnyMeasure, dynamics: Dynamics) -> float:
+        points, masses = _nodes(part)
+        log_g, mean = potential.log_moment(dynamics.beta * points)
+        across = project(points, mean)
+        squares = np.einsum("ij,ij->i", across, across)
+        log_g = log_g + log_mass
+        exponents = (log_g if dynamics.normalised else 2.0 * log_g) - dynamics.beta
+        with np.errstate(under="ignore"):
+            total = float(masses @ (squares * np.exp(exponents)))
+        # a signed density may leave a sum of rounding below 0
+        return float(np.sqrt(max(total, 0.0)))
+
+    value = _resolved(measure, dynamics, steepness, _unit(measure, dynamics))
+    return unscaled("slope", value, dynamics.beta, scaled, power=0.5)
+
+
+def _check(measure: AnyMeasure, dynamics: Dynamics) -> None:
+    if not isinstance(measure, Density | FlowMap | Particles):
+        raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")
+    if not isinstance(dynamics, (SA, USA)) or dynamics.noise > 0.0:
+        raise ValueError(
+            f"dynamics must be SA or USA without noise, gradient flows of the energy, got "
+            f"{dynamics!r}"
+        )
+
+
+def _unit(measure: AnyMeasure, dynamics: Dynamics) -> float:
+    """The size of e^{-β/2} G^{1/2}, of what is weighted with G (SA), or of e^{-β/2} G (USA)."""
+    beta = dynamics.beta
+    scaled_g = float(scaled_eigenvalues(beta, measure.dim, 0)[0])
+    if dynamics.normalised:
+        return float(np.sqrt(scaled_g))
+    return scaled_g * float(np.exp(0.5 * beta))
+
+
+def _root_of_dissipation(measure: AnyMeasure, dynamics: Dynamics) -> float:
+    return float(np.sqrt(max(dissipation(measure, dynamics, scaled=True), 0.0)))
+
+
+def _speed(measure: AnyMeasure, dynamics: Dynamics) -> float:
+    """(∫ |X|² dmu)^{1/2} by the velocity that runs use."""
+    if isinstance(measure, Density | LineFlowMap):
+        rate = _tendency(measure, dynamics)
+        rate(rate.initial_state, np.empty_like(rate.initial_state))
+        return rate.speed()
+    points, masses = measure.points, measure.weights
+    if isinstance(measure, SphereFlowMap):
+        field = SphereField(dynamics)
+        velocity = field.velocity(field.moments(points, masses), points, (points, masses))
+    else:
+        velocity = dynamics.velocity(measure, points)
+    return float(np.sqrt(masses @ np.einsum("ij,ij->i", velocity, velocity)))
+
+
+def _tendency(measure: Density | LineFlowMap, dynamics: Dynamics) -> DensityTendency | FlowTendency:
+    if isinstance(measure, Density):
+        return DensityTendency(measure, dynamics)
+    return FlowTendency(measure, dynamics)
+
+
+def _resolved(
+    measure: AnyMeasure,
+    dynamics: Dynamics,
+    number: Callable[[AnyMeasure, Dynamics], float],
+    unit: float,
+) -> float:
+    """A number of the measure, on nodes that resolve what it integrates.
+
+    Under USA |X|² f is band-limited; SA divides by G, so there a density's grid is doubled until
+    the number changes by rounding only.
+    """
+    if isinstance(measure, LineFlowMap) and measure.has_density and dynamics.beta > 0.0:
+        return number(measure.refined(_REACH / dynamics.beta), dynamics)
+    if not isinstance(measure, Density):
+        return number(measure, dynamics)
+    degree = measure.space.kmax + 2 * bandwidth(dynamics.beta, measure.dim)
+    finer = _embedded(measure, degree)
+    value, change = number(finer, dynamics), np.inf
+    while dynamics.normalised and dynamics.beta > 0.0:
+        space = finer.space
+        if 2 * space.size + 1 > space.largest:
+            raise ValueError(
+                f"measure must have a speed that is resolved by a space of size "
+                f"{space.largest}, got {measure!r}, where it still changes by {change:.1e}"
+            )
+        finer = _on(finer, space.doubled())
+        before, last = change, value
+        value = number(finer, dynamics)
+        change = abs(value - last)
+        # changes fall geometrically, until they are rounding
+        if change <= max(_CONVERGED * value, _ROUNDING * unit) or change >= before:
+            break
+    return value
+
+
+def _embedded(density: Density, degree: int) -> Density:
+    """The series of a density on a space whose quadrature is exact up to this degree."""
+    space = density.space
+    return _on(density, space.resized(max(space.size, space.exact_size(degree))))
+
+
+def _on(density: Density, space: Space) -> Density:
+    embed: Callable[..., NDArray[np.complex128]] = density.space.embed
+    return Density.from_coefficients(space, embed(density.coefficients, space))
+
+
+def _nodes(measure: AnyMeasure) -> tuple[Array, Array]:
+    """Points (n, d) and masses (n,) that integrate over the measure."""
+    if isinstance(measure, Density):
+        return measure.space.points, measure.space.weights * measure.values
+    return measure.points, measure.weights
+
+
+def _potential(measure: AnyMeasure, beta: float) -> tuple[AnyMeasure, float]:
+    """What answers G(βx) but for its mass, and the log of that.
+
+    Points that integrate f e^{β<x,y>} exactly, which are summed as tokens are, in O(n) on the
+    circle and on S^2; a measure that is stored by its latitudes itself.
+    """
+    if isinstance(measure, Particles):
+        return measure, 0.0
+    if isinstance(measure, LineFlowMap):
+        if measure.axis is not None:
+            return measure, 0.0
+        if measure.has_density and beta > 0.0:
+            measure = measure.refined(_REACH / beta)
+    if isinstance(measure, Density):
+        degree = measure.space.kmax + bandwidth(beta, measure.dim)
+        measure = _embedded(measure, degree)
+        if isinstance(measure.space, Zonal):
+            return measure, 0.0
+    points, masses = _nodes(measure)
+    masses = np.maximum(masses, 0.0)
+    return Particles(points, masses), float(np.log(masses.sum()))

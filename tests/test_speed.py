@@ -1,0 +1,287 @@
+"""The metric side: speed against slope, W_2 over time, the dissipation, and closed forms."""
+
+import numpy as np
+import pytest
+from scipy.special import iv, ive
+
+import meanfield as mf
+from meanfield.functionals import metric_speed, slope
+from meanfield.transport import wasserstein
+
+SERIES = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+BUMPS = mf.Mixture(
+    [mf.VonMisesFisher([0.0, 0.0, 1.0], 2.0), mf.VonMisesFisher([0.0, 1.0, 0.0], 2.0)], [0.7, 0.3]
+)
+AXIS = np.array([0.6, 0.0, 0.8, *np.zeros(7)])
+PEAK = mf.VonMisesFisher(AXIS, 4.0)
+
+
+def drawn(law, n, sums="direct"):
+    rng = np.random.default_rng(1)
+    return mf.Particles(law.sample(n, rng), rng.random(n), sums=sums)
+
+
+MEASURES = {
+    "circle": lambda: mf.Density(mf.Circle(64), SERIES),
+    "circle, zonal": lambda: mf.Density(mf.Zonal(2, 31), mf.VonMisesFisher([0.0, 1.0], 3.0)),
+    "S^2": lambda: mf.Density(mf.Sphere(31), BUMPS),
+    "zonal": lambda: mf.Density(mf.Zonal(10, 47, AXIS), PEAK),
+    "series": lambda: mf.Density.from_coefficients(mf.Circle(16), np.r_[1.0, 0.3j, np.zeros(6)]),
+    "flow map": lambda: mf.FlowMap(SERIES),
+    "flow map about an axis": lambda: mf.FlowMap(PEAK),
+    "mesh on S^2": lambda: mf.FlowMap(BUMPS, tol=1e-6),
+    "atoms": lambda: mf.FlowMap(mf.PointCloud(drawn(SERIES, 6).points)),
+    "tokens on the circle": lambda: drawn(SERIES, 30),
+    "tokens by cells": lambda: drawn(SERIES, 30, "transforms"),
+    "tokens on S^2": lambda: drawn(BUMPS, 30),
+    "tokens by harmonics": lambda: drawn(BUMPS, 30, "transforms"),
+    "tokens in d = 7": lambda: drawn(mf.Uniform(7), 20),
+    "tokens by inner products": lambda: drawn(mf.Uniform(40), 8, "gram"),
+}
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0, 4.0, 30.0])
+@pytest.mark.parametrize("kind", MEASURES)
+def test_speed_is_slope(kind, beta):
+    """Velocities that runs use against sums of positive terms."""
+    measure = MEASURES[kind]()
+    for dynamics in mf.SA(beta), mf.SA(beta, sign=-1), mf.USA(beta), mf.USA(beta, sign=-1):
+        speed = metric_speed(measure, dynamics, isinstance(dynamics, mf.SA))
+        assert speed > 0.0
+        # inner products of tokens far apart: |X| e^{-β} is 1e-10 there, found to rounding
+        tolerance = 1e-7 if kind == "tokens by inner products" and beta == 30.0 else 1e-12
+        assert speed == pytest.approx(slope(measure, dynamics), rel=tolerance)
+
+
+@pytest.mark.parametrize("kind", ["circle", "S^2", "zonal", "flow map", "tokens in d = 7"])
+def test_square_of_the_weighted_speed_is_the_dissipation(kind):
+    measure = MEASURES[kind]()
+    for beta in 0.0, 1.0, 4.0:
+        for dynamics, weighted in (mf.SA(beta), True), (mf.USA(beta), False):
+            lost = mf.dissipation(measure, dynamics)
+            # the dissipation of a density is that on its own grid
+            assert metric_speed(measure, dynamics, weighted) ** 2 == pytest.approx(lost, rel=1e-11)
+
+
+def brute_force(points, masses, beta, sign):
+    """X and G over all pairs, without any of the package."""
+    inner = points @ points.T
+    kernel = np.exp(beta * inner) * masses
+    across = kernel @ points - (kernel * inner).sum(axis=1)[:, None] * points
+    return sign * across, kernel.sum(axis=1)
+
+
+@pytest.mark.parametrize("kind", ["tokens on the circle", "tokens on S^2", "tokens in d = 7"])
+@pytest.mark.parametrize("beta", [0.5, 4.0])
+def test_tokens_by_all_pairs(kind, beta):
+    tokens = MEASURES[kind]()
+    across, g = brute_force(tokens.points, tokens.weights, beta, 1)
+    squares = (across**2).sum(axis=1)
+    expected = {
+        (mf.USA(beta), False): squares,
+        (mf.SA(beta), False): squares / g**2,
+        (mf.SA(beta), True): squares / g,
+    }
+    for (dynamics, weighted), values in expected.items():
+        found = metric_speed(tokens, dynamics, weighted)
+        assert found == pytest.approx(np.sqrt(tokens.weights @ values), rel=1e-13)
+    assert slope(tokens, mf.USA(beta)) == pytest.approx(
+        np.sqrt(tokens.weights @ squares), rel=1e-13
+    )
+
+
+def test_speed_of_sa_by_the_nodes_of_other_measures():
+    """Unweighted speeds of SA are tied to no slope: density, flow map and mesh agree instead."""
+    for beta in 0.0, 1.0, 4.0, 30.0:
+        circle, flow = (metric_speed(MEASURES[k](), mf.SA(beta)) for k in ("circle", "flow map"))
+        assert circle == pytest.approx(flow, rel=1e-12)
+        zonal, about = (MEASURES[k]() for k in ("zonal", "flow map about an axis"))
+        assert metric_speed(zonal, mf.SA(beta)) == pytest.approx(
+            metric_speed(about, mf.SA(beta)), rel=1e-11
+        )
+    mesh = mf.FlowMap(BUMPS, tol=1e-9)
+    # the mesh has the moments of the law to its tolerance
+    assert metric_speed(mesh, mf.SA(4.0)) == pytest.approx(
+        metric_speed(MEASURES["S^2"](), mf.SA(4.0)), rel=1e-8
+    )
+
+
+# -- closed forms --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dim", [2, 3, 10])
+def test_one_harmonic_at_beta_zero(dim):
+    # f = 1 + a <x, e>, m = (a/d) e, |X|² = (a/d)² (1 - t²): its mean is (a/d)² (1 - 1/d)
+    measure = mf.Density(mf.Zonal(dim, 8), mf.ZonalSeries(dim, [0.8]))
+    expected = 0.8 / dim * np.sqrt(1.0 - 1.0 / dim)
+    for dynamics in mf.SA(0.0), mf.USA(0.0):
+        assert metric_speed(measure, dynamics) == pytest.approx(expected, rel=1e-14)
+        assert slope(measure, dynamics) == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("beta", [0.5, 4.0, 30.0])
+def test_one_cosine_on_the_circle(beta, k):
+    # u = (I_0 + a I_k cos kθ)/β; with A + B cos below, S = sqrt(A² - B²): the mean of sin² is
+    # 1/(A + S), that of sin² cos is -B/(2 (A + S)²)
+    a, zeroth, kth = 0.6, iv(0, beta), iv(k, beta)
+    measure = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[*np.zeros(k - 1), a]))
+    steep = (a * k * kth / beta) ** 2
+    assert metric_speed(measure, mf.USA(beta)) == pytest.approx(np.sqrt(steep / 2), rel=1e-13)
+    b = a * kth
+    whole = zeroth + np.sqrt(zeroth**2 - b**2)
+    expected = np.sqrt(steep * (1.0 / whole - 0.5 * a * b / whole**2))
+    assert metric_speed(measure, mf.SA(beta), True) == pytest.approx(expected, rel=1e-13)
+    # at β = 0.5 the slope for k = 3 is 5e-3 of G, which has 1e-15
+    assert slope(measure, mf.SA(beta)) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("beta", [1.0, 4.0, 1000.0])
+def test_two_tokens(beta):
+    # masses b and 1 - b at an angle γ: |X_1| = (1 - b) e^{β cos γ} sin γ / G
+    b, angle = 0.3, 1.0 / np.sqrt(beta)
+    tokens = mf.Particles([[1.0, 0.0], [np.cos(angle), np.sin(angle)]], [b, 1.0 - b])
+    far, sine = np.exp(-2.0 * beta * np.sin(0.5 * angle) ** 2), np.sin(angle)
+    g = np.array([b + (1 - b) * far, (1 - b) + b * far])
+    pull = far * sine * np.array([1 - b, b])
+    weights = np.array([b, 1 - b])
+    plain = np.sqrt(weights @ (pull / g) ** 2)
+    assert metric_speed(tokens, mf.SA(beta)) == pytest.approx(plain, rel=1e-12)
+    weighted = np.sqrt(weights @ (pull**2 / g))
+    assert weighted > 0.0
+    assert metric_speed(tokens, mf.SA(beta), True, scaled=True) == pytest.approx(
+        weighted, rel=1e-12
+    )
+    assert slope(tokens, mf.SA(beta), scaled=True) == pytest.approx(weighted, rel=1e-12)
+    if beta < 700:
+        steep = np.sqrt(weights @ pull**2) * np.exp(beta)
+        assert metric_speed(tokens, mf.USA(beta)) == pytest.approx(steep, rel=1e-12)
+
+
+def test_stationary_measures_have_no_speed():
+    for beta in 0.0, 4.0, 1000.0:
+        for measure in (
+            mf.Density(mf.Circle(16), mf.Uniform(2)),
+            mf.Density(mf.Sphere(7), mf.Uniform(3)),
+            mf.Particles([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]]),
+        ):
+            assert metric_speed(measure, mf.SA(beta)) < 1e-14
+            assert slope(measure, mf.SA(beta), scaled=True) < 1e-14
+
+
+@pytest.mark.parametrize("kind", ["circle", "S^2", "zonal", "flow map", "tokens on S^2"])
+def test_a_large_beta(kind):
+    measure, dynamics = MEASURES[kind](), mf.SA(1000.0)
+    if kind == "zonal":
+        # a series of G has no digits far from the peak; there positive terms are summed
+        measure = mf.Density(mf.Zonal(10, 95, AXIS), PEAK)
+    speed = metric_speed(measure, dynamics, True, scaled=True)
+    assert 0.0 < speed < 1.0
+    # Λ_k of 1000 are right to 1e-13, and exponents of 1000 have rounding of 1e-13
+    assert slope(measure, dynamics, scaled=True) == pytest.approx(speed, rel=1e-11)
+    assert 0.0 < metric_speed(measure, dynamics) < 1.0
+
+
+def test_a_beta_that_is_too_large_unscaled():
+    measure, dynamics = MEASURES["tokens on S^2"](), mf.SA(2000.0)
+    with pytest.raises(ValueError, match=r"beta = 2000 makes the slope overflow.*scaled=True"):
+        slope(measure, dynamics)
+    with pytest.raises(ValueError, match=r"beta = 2000 makes the metric speed overflow"):
+        metric_speed(measure, dynamics, True)
+
+
+def test_squares_that_overflow():
+    """USA at β = 700: e^β can be held, its square can't."""
+    law, beta = mf.FourierSeries(cos=[0.5]), 700.0
+    # (a I_1/β)/sqrt(2)
+    scaled = 0.5 * ive(1, beta) / beta / np.sqrt(2.0)
+    density = mf.Density(mf.Circle(16), law)
+    for measure in density, mf.FlowMap(law):
+        for number in metric_speed, slope:
+            found = number(measure, mf.USA(beta))
+            assert found / np.exp(beta) == pytest.approx(scaled, rel=1e-11)
+    lost = mf.dissipation(density, mf.USA(beta), scaled=True)
+    assert lost / np.exp(beta) == pytest.approx(scaled**2, rel=1e-11)
+
+
+def test_far_tokens_do_not_gain_energy_by_rounding():
+    """|X|² of tokens by inner products, 1e-18 beside weights of 1, is no negative number."""
+    tokens = MEASURES["tokens by inner products"]()
+    direct = mf.Particles(tokens.points, tokens.weights, sums="direct")
+    for dynamics in mf.SA(30.0), mf.USA(30.0):
+        expected = mf.dissipation(direct, dynamics)
+        assert mf.dissipation(tokens, dynamics) == pytest.approx(expected, rel=1e-6)
+
+
+# -- along runs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dynamics", [mf.SA(2.0), mf.USA(1.0, sign=-1)], ids=["SA", "USA"])
+@pytest.mark.parametrize("kind", ["circle", "flow map", "tokens on the circle"])
+def test_speed_is_the_limit_of_distances(kind, dynamics):
+    measure = MEASURES[kind]()
+    speed, errors = metric_speed(measure, dynamics), []
+    steps = [0.02, 0.01, 0.005]
+    for h in steps:
+        moved = mf.evolve(measure, dynamics, h, 1, rtol=1e-12, atol=1e-14).final
+        errors.append(wasserstein(measure, moved, 2) / h - speed)
+    assert abs(errors[0]) > 1e-5
+    orders = np.log2(np.abs(errors[:-1]) / np.abs(errors[1:]))
+    # W_2/h is right to 1e-9, and the next term of the error is of second order
+    np.testing.assert_allclose(orders, 1.0, atol=0.1)
+    # without the first order, what is left of the second: h²
+    assert 2.0 * errors[2] - errors[1] == pytest.approx(0.0, abs=1e-4 * speed)
+
+
+@pytest.mark.parametrize("dynamics", [mf.SA(2.0), mf.SA(2.0, -1), mf.USA(1.0)])
+@pytest.mark.parametrize("kind", ["circle", "flow map", "tokens on S^2"])
+def test_energy_dissipation_equality(kind, dynamics):
+    """E(t) - E(0) = ± ∫ (|mu'|²/2 + slope²/2) dt, by Gauss nodes in time."""
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    is_sa = isinstance(dynamics, mf.SA)
+    sol = mf.evolve(
+        MEASURES[kind](),
+        dynamics,
+        0.5,
+        0.25 * (nodes + 1.0),
+        rtol=1e-12,
+        atol=1e-14,
+        monitors={
+            "own_speed": lambda mu: metric_speed(mu, dynamics, is_sa),
+            "slope": lambda mu: slope(mu, dynamics),
+        },
+    )
+    ds = sol.dataset
+    rate = 0.5 * ds.own_speed.values[1:-1] ** 2 + 0.5 * ds.slope.values[1:-1] ** 2
+    gained = float(ds.energy[-1] - ds.energy[0])
+    assert abs(gained) > 1e-3
+    # 12 nodes on an interval of 0.5, where rates change by a factor of a few; steps of 1e-12
+    assert dynamics.sign * 0.25 * float(weights @ rate) == pytest.approx(gained, abs=1e-10)
+    np.testing.assert_allclose(ds.energy - ds.energy[0] - ds.work, 0.0, atol=1e-11)
+    if is_sa:
+        np.testing.assert_allclose(ds.own_speed, np.sqrt(ds.dissipation), rtol=1e-9)
+    kept = ds.speed if kind == "tokens on S^2" else ds.metric_speed
+    speeds = [metric_speed(mu, dynamics) for mu in sol.measures]
+    # the run's own grid resolves its density to 1e-8
+    np.testing.assert_allclose(kept, speeds, rtol=1e-9)
+
+
+def test_mesh_runs_keep_their_speed():
+    sol = mf.evolve(mf.FlowMap(BUMPS, tol=1e-6), mf.SA(2.0), 0.2, 1)
+    expected = [metric_speed(mu, mf.SA(2.0)) for mu in sol.measures]
+    np.testing.assert_allclose(sol.dataset.metric_speed, expected, rtol=1e-12)
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+def test_what_has_no_speed():
+    mu = MEASURES["circle"]()
+    for number in metric_speed, slope:
+        with pytest.raises(ValueError, match=r"measure must be a Density, FlowMap or Particles"):
+            number(SERIES, mf.SA(1.0))
+        for dynamics in mf.SA(1.0, noise=0.1), mf.Attention(1.0, [mf.Head(np.eye(2))]), None:
+            with pytest.raises(ValueError, match=r"dynamics must be SA or USA without noise.*got"):
+                number(mu, dynamics)
+    with pytest.raises(ValueError, match=r"weighted must be False for USA.*W_2, got True"):
+        metric_speed(mu, mf.USA(1.0), weighted=True)
