@@ -22,6 +22,7 @@ SCRIPTS = [
     "flow_maps",
     "sphere_flow_maps",
     "metastability",
+    "transport",
     "phase_diagram",
     "tokens",
     "mean_field_limit",
