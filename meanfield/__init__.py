@@ -12,7 +12,7 @@ from meanfield import theory
 from meanfield.clustering import Clusters, clusters
 from meanfield.dynamics import SA, USA, Attention, FeedForward, Head, Layers
 from meanfield.free_tokens import FreeTokens, evolve_free
-from meanfield.functionals import dissipation, energy, mmd, sobolev
+from meanfield.functionals import dissipation, energy, metric_speed, mmd, slope, sobolev
 from meanfield.integrate import evolve
 from meanfield.laws import (
     FourierSeries,
@@ -72,9 +72,11 @@ __all__ = [
     "evolve",
     "evolve_free",
     "load",
+    "metric_speed",
     "mmd",
     "plot",
     "sliced_wasserstein",
+    "slope",
     "sobolev",
     "studies",
     "theory",

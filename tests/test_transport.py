@@ -519,3 +519,21 @@ def test_roots_of_many_functions_at_a_time():
     # the last has no root: its better end
     expected = np.append(np.cbrt(targets[:4]), 1.0)
     np.testing.assert_allclose(roots, expected, atol=1e-15)
+
+
+def test_equal_measures_are_at_distance_zero():
+    """Exactly, at any p, and however tokens are numbered."""
+    rng = np.random.default_rng(3)
+    law, turned = bump(0.3, 30.0), [0.0, 0.6, 0.8]
+    zonal = mf.VonMisesFisher(turned, 30.0)
+    pairs = [(dense(law), dense(law)), (mf.FlowMap(law), mf.FlowMap(law))]
+    space = mf.Zonal(3, 40, turned)
+    pairs += [(mf.Density(space, zonal), mf.Density(space, zonal))]
+    pairs += [(mf.FlowMap(zonal), mf.FlowMap(zonal))]
+    for dim in 2, 3:
+        some, order = cloud(rng, 30, dim), rng.permutation(30)
+        pairs.append((some, mf.Particles(some.points[order], some.weights[order])))
+    for mu, nu in pairs:
+        for p in 1, 2, 3.5:
+            assert float(wasserstein(mu, nu, p)) == 0.0
+            assert float(wasserstein(nu, mu, p)) == 0.0

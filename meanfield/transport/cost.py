@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
-from meanfield.transport.quantiles import GAUSS, GAUSS_WEIGHTS, NODES, Atoms, Curve, Quantiles
+from meanfield.transport.quantiles import NODES, Atoms, Curve, Quantiles
 from meanfield.transport.roots import bracketed_roots
 
 Array = NDArray[np.float64]
@@ -16,7 +17,23 @@ Indices = NDArray[np.intp]
 # values at places of a curve, and weights of which an interval has its share of the error
 Integrand = Callable[[Indices, Array], tuple[Array, Array]]
 
-_LAST_MODES = np.linalg.inv(legendre.legvander(GAUSS, NODES - 1))[-3:].T
+
+class _Rule(NamedTuple):
+    """Gauss nodes and weights, and what gives the last three Legendre coefficients of values."""
+
+    nodes: Array
+    weights: Array
+    last_modes: Array
+
+    @classmethod
+    def of(cls, count: int) -> _Rule:
+        nodes, weights = (np.asarray(found, dtype=np.float64) for found in legendre.leggauss(count))
+        series = np.asarray(np.linalg.inv(legendre.legvander(nodes, count - 1)), dtype=np.float64)
+        return cls(nodes, weights, series[-3:].T)
+
+
+# on a short part of a piece, whose polynomials are of degree 15, few nodes do
+_MANY, _FEW, _SHORT = _Rule.of(NODES), _Rule.of(6), 1.0 / 16.0
 _CHUNK = 1 << 15
 _MOST_HALVINGS = 64
 # error of a distance that is aimed at, and the distance below which all is rounding
@@ -49,7 +66,14 @@ def cost(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
     intervals = _intervals(mu, nu, shift, kinks=p % 2.0 != 0.0)
     # a signed density may leave a sum of rounding below 0
     return max(
-        _integral(integrand, intervals, allowed, least=1e-17, most=8 * len(intervals[0]) + 20_000),
+        _integral(
+            integrand,
+            intervals,
+            allowed,
+            least=1e-17,
+            most=8 * len(intervals[0]) + 20_000,
+            is_smooth=p.is_integer(),
+        ),
         0.0,
     )
 
@@ -77,7 +101,12 @@ def cost_slope(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
     # the minimum is flat: its place matters to second order
     intervals = _intervals(mu, nu, shift, kinks=True)
     return -jumps - _integral(
-        integrand, intervals, _loosely, least=1e-12, most=len(intervals[0]) + 2_000
+        integrand,
+        intervals,
+        _loosely,
+        least=1e-12,
+        most=len(intervals[0]) + 2_000,
+        is_smooth=p.is_integer(),
     )
 
 
@@ -139,17 +168,19 @@ def _integral(
     allowed: Callable[[float], float],
     least: float,
     most: int,
+    is_smooth: bool,
 ) -> float:
     """∫ over the intervals; halved where their tail exceeds allowed(first estimate) by share.
 
     An interval with less weight than `least` is left as it is, and at most `most` are added, so
-    that rounding near zeros of a density is not resolved for ever.
+    that rounding near zeros of a density is not resolved for ever. Only where the integrand is
+    smooth up to both ends of an interval do few nodes serve a short one.
     """
     total, share = 0.0, None
     piece, low, high = intervals
     left = most
     for _ in range(_MOST_HALVINGS):
-        sums, tails, weights = _gauss(integrand, piece, low, high)
+        sums, tails, weights = _gauss(integrand, piece, low, high, is_smooth)
         if share is None:
             share = allowed(float(np.abs(sums).sum()))
         split = (tails > share * (weights + 1e-3)) & (weights > least)
@@ -164,20 +195,24 @@ def _integral(
             np.stack([low[split], middle], axis=1).ravel(),
             np.stack([middle, high[split]], axis=1).ravel(),
         )
-    return total + float(_gauss(integrand, piece, low, high)[0].sum())
+    return total + float(_gauss(integrand, piece, low, high, is_smooth)[0].sum())
 
 
 def _gauss(
-    integrand: Integrand, piece: Indices, low: Array, high: Array
+    integrand: Integrand, piece: Indices, low: Array, high: Array, is_smooth: bool
 ) -> tuple[Array, Array, Array]:
     """Sum, tail of the Legendre series times length, and weight of each interval."""
-    sums, tails, weights = np.empty_like(low), np.empty_like(low), np.empty_like(low)
-    for first in range(0, len(low), _CHUNK):
-        part = slice(first, first + _CHUNK)
-        half = 0.5 * (high[part] - low[part])
-        sigma = 0.5 * (high[part] + low[part])[:, None] + half[:, None] * GAUSS
-        values, weight = integrand(np.repeat(piece[part], NODES).reshape(-1, NODES), sigma)
-        sums[part] = half * (values @ GAUSS_WEIGHTS)
-        tails[part] = half * np.abs(values @ _LAST_MODES).max(axis=1)
-        weights[part] = half * (weight @ GAUSS_WEIGHTS)
-    return sums, tails, weights
+    found = np.empty((3, len(low)))
+    short = is_smooth & (high - low < _SHORT)
+    for rule, chosen in ((_FEW, short), (_MANY, ~short)):
+        inside = np.flatnonzero(chosen)
+        for first in range(0, len(inside), _CHUNK):
+            part = inside[first : first + _CHUNK]
+            half = 0.5 * (high[part] - low[part])
+            sigma = 0.5 * (high[part] + low[part])[:, None] + half[:, None] * rule.nodes
+            places = np.repeat(piece[part], len(rule.nodes)).reshape(sigma.shape)
+            values, weight = integrand(places, sigma)
+            found[0, part] = half * (values @ rule.weights)
+            found[1, part] = half * np.abs(values @ rule.last_modes).max(axis=1)
+            found[2, part] = half * (weight @ rule.weights)
+    return found[0], found[1], found[2]

@@ -113,6 +113,8 @@ def wasserstein(
 
 def _line_distance(mu: AnyMeasure, nu: AnyMeasure, axis: Array, p: float) -> float:
     first, second = about_axis(held(mu), axis), about_axis(held(nu), axis)
+    if first.same_as(second):
+        return 0.0
     return float(cost(first, second, 0.0, p) ** (1.0 / p))
 
 

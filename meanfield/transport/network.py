@@ -15,6 +15,7 @@ Array = NDArray[np.float64]
 
 LARGEST = 1 << 26
 _MOST_PIVOTS = 10_000_000
+_SAME = 1e-15
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,21 @@ def cloud_distance(mu: Particles, nu: Particles, p: float) -> Bracket:
     ValueError
         If n m > 2^26, or POT is not installed.
     """
+    if _are_equal(mu, nu):
+        return Bracket(0.0, 0.0, 0.0)
     best = cloud_plan(mu, nu, p)
     value = float(np.pi * best.upper ** (1.0 / p))
     return Bracket(value, float(np.pi * best.lower ** (1.0 / p)), value)
+
+
+def _are_equal(mu: Particles, nu: Particles) -> bool:
+    """Whether the tokens are the same however they are numbered, weights but for rounding."""
+    if mu.points.shape != nu.points.shape:
+        return False
+    here, there = np.lexsort(mu.points.T), np.lexsort(nu.points.T)
+    return np.array_equal(mu.points[here], nu.points[there]) and np.allclose(
+        mu.weights[here], nu.weights[there], rtol=_SAME, atol=0.0
+    )
 
 
 def cloud_plan(mu: Particles, nu: Particles, p: float) -> BestPlan:
