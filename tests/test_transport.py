@@ -467,9 +467,9 @@ def test_clouds_have_a_bracket(dim, p):
 
 def test_clouds_without_pot(monkeypatch):
     monkeypatch.setitem(sys.modules, "ot", None)
-    mu = cloud(np.random.default_rng(0), 3, 3)
+    rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match=r"transport\].*3 and 3 of them"):
-        wasserstein(mu, mu)
+        wasserstein(cloud(rng, 3, 3), cloud(rng, 3, 3))
 
 
 def test_a_bracket_is_in_order():

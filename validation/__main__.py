@@ -23,6 +23,7 @@ SCRIPTS = [
     "sphere_flow_maps",
     "metastability",
     "transport",
+    "sphere_transport",
     "phase_diagram",
     "tokens",
     "mean_field_limit",
