@@ -201,7 +201,7 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
     ),
     "monitor's key": (
         {"monitors.w": "q = 2"},
-        "monitors.w.q is an unknown key: the keys here are distance, p, beta, s, to, law, every",
+        "monitors.w.q is an unknown key: the keys here are distance, p, gap, beta, s, to, law",
     ),
     "monitor's distance": (
         {"monitors.w": 'to = "start"\ndistance = "energy"'},

@@ -8,6 +8,7 @@ import pytest
 
 import meanfield as mf
 from meanfield.case import CaseError, case_from_text, default_case_text, one_line, read_case
+from meanfield.case.tables import MonitorTable
 
 REST = '[space]\ntype = "sphere"\nlmax = 15\n[dynamics]\nbeta = 2\n[run]\nt_end = 1\n'
 
@@ -23,6 +24,11 @@ def test_bundled_case():
     assert measure.law.points.shape == (470, 3)
     assert measure.law.bandwidth == case.law.bandwidth
     assert dynamics == mf.SA(4.0)
+    monitors = keywords.pop("monitors")
+    assert {name: monitor.to for name, monitor in monitors.items()} == {
+        "w1_uniform": "uniform",
+        "w1_centre": "centre",
+    }
     own = {"t_end": case.run.t_end, "save_at": 20, "case": default_case_text()}
     assert keywords == own | {"on_unresolved": "flow-map"}
     assert case.output.file == "run.nc"
@@ -204,14 +210,17 @@ def test_monitors():
 
 
 def test_the_template_shows_monitors():
+    """Every key of a monitor is there, and those of W_p are understood."""
     lines = default_case_text().splitlines()
-    first = lines.index(next(line for line in lines if line.startswith("# [monitors.w1]")))
-    shown = [line.removeprefix("# ") for line in lines[first : first + 8]]
-    text = "\n".join(line for line in shown if re.match(r"\[|[a-z]+ = ", line))
+    first = lines.index(next(line for line in lines if line.startswith("[monitors.w1_uniform]")))
+    shown = [line.removeprefix("# ") for line in lines[first : first + 11]]
+    keys = [line for line in shown if re.match(r"[a-z]+ = ", line)]
+    table = tomllib.loads("\n".join(keys))
+    assert set(table) == set(MonitorTable.model_fields) - {"law"}
+    text = "\n".join(key for key in keys if not re.match("beta|s ", key))
     circle = REST.replace('"sphere"\nlmax = 15', '"circle"')
-    case = case_from_text(f'[law]\ntype = "uniform"\n{circle}{text}', "a.toml")
-    assert set(case.monitors) == {"w1"}
-    assert {"distance", "p", "to", "every"} == case.monitors["w1"].model_fields_set
+    case = case_from_text(f'[law]\ntype = "uniform"\n{circle}[monitors.w]\n{text}', "a.toml")
+    assert case.monitors["w"].model_fields_set == set(table) - {"beta", "s"}
     assert "monitors" in case.build()[2]
 
 

@@ -323,7 +323,13 @@ REFUSED = {
     "p large": (("uniform", 1000), {}, "p must be a finite number >= 1 <= 100, got 1000"),
     "every": (("uniform", 1, 0), {}, "every must be an integer >= 1, got 0"),
     "distance": (("uniform",), {"distance": "mmd"}, "distance must be a callable"),
-    "p of another": (("uniform", 2), {"distance": mf.sobolev}, "and p then be left out, .* p = 2"),
+    "gap": (("uniform",), {"gap": 0}, "gap must be a finite number >= 1e-06 <= 1, got 0"),
+    "gap of another": (("uniform",), {"distance": mf.sobolev, "gap": 0.1}, "gap = 0.1"),
+    "p of another": (
+        ("uniform", 2),
+        {"distance": mf.sobolev},
+        "p and gap then be left out, .* = 2",
+    ),
 }
 
 
@@ -351,25 +357,22 @@ def test_a_distance_that_cannot_be_had_ends_the_run():
     assert "the monitor w raised ValueError('mu and nu must" in sol.message
 
 
-def test_without_symmetry_two_densities_on_the_sphere_are_compared(monkeypatch):
-    compared = []
-
-    def bracket(mu, nu, p):
-        compared.append((mu, nu))
-        return Bracket(0.2, 0.1, 0.3 * p)
-
-    monkeypatch.setattr("meanfield.transport.monitors.wasserstein", bracket)
-    measure = mf.Density(mf.Sphere(15), mf.Mixture([BUMP3, mf.Uniform(3)], [0.01, 0.99]))
-    monitors = {"u": DistanceTo("uniform"), "b": DistanceTo(BUMP3, p=2)}
-    sol = mf.evolve(measure, mf.SA(1.0), 0.1, 1, tail_tol=1e-2, monitors=monitors)
+def test_without_symmetry_two_densities_on_the_sphere_have_brackets():
+    measure = mf.Density(mf.Sphere(15), mf.Mixture([BUMP3, mf.Uniform(3)], [0.5, 0.5]))
+    own = {"u": DistanceTo("uniform"), "b": DistanceTo(BUMP3, p=2, every=2, gap=0.05)}
+    sol = mf.evolve(measure, mf.SA(1.0), 0.1, 2, tail_tol=1e-2, monitors=own)
     assert sol.status == "finished"
-    assert len(compared) == 4
-    for given, (mu, nu) in zip(np.repeat(sol.measures, 2), compared, strict=True):
-        assert mu is given
-        assert isinstance(nu.space, mf.Sphere)
-        assert nu.tail < 1e-12
-    assert compared[0][1].law == mf.Uniform(3)
-    assert compared[1][1].law == BUMP3
-    # laid once
-    assert compared[3][1] is compared[1][1]
-    assert sol.dataset.b_upper.values.tolist() == [0.6, 0.6]
+    uniform = mf.Density(mf.Sphere(15), mf.Uniform(3))
+    for state, low, high in zip(
+        sol.measures, sol.dataset.u_lower.values, sol.dataset.u_upper.values, strict=True
+    ):
+        bracket = mf.wasserstein(state, uniform)
+        assert low == pytest.approx(bracket.lower, rel=1e-12)
+        assert high == pytest.approx(bracket.upper, rel=1e-12)
+    assert np.isnan(sol.dataset.b.values).tolist() == [False, True, False]
+    width = 1.0 - (sol.dataset.b_lower / sol.dataset.b_upper).values[[0, 2]]
+    assert np.all(width <= 0.05)
+    # the bump and the uniform part are apart by half of what the bump and the uniform law are
+    zonal = mf.Zonal(3, 31, BUMP3.mean)
+    exact = 0.5 * mf.wasserstein(mf.Density(zonal, BUMP3), mf.Density(zonal, mf.Uniform(3)))
+    assert sol.dataset.u_lower[0] <= exact <= sol.dataset.u_upper[0]

@@ -17,7 +17,7 @@ from meanfield.measures import AnyMeasure
 from meanfield.transport import DistanceTo
 
 # which distance a key belongs to
-_OWNER = {"p": "wasserstein", "beta": "mmd", "s": "sobolev"}
+_OWNER = {"p": "wasserstein", "gap": "wasserstein", "beta": "mmd", "s": "sobolev"}
 
 
 def build_monitors(
@@ -73,6 +73,6 @@ def _arguments(
         arguments["distance"] = partial(mmd, beta=beta)
     elif table.distance == "sobolev":
         arguments["distance"] = partial(sobolev, s=-1.0 if table.s is None else table.s)
-    elif table.p is not None:
-        arguments["p"] = table.p
+    else:
+        arguments |= {"p": 1.0 if table.p is None else table.p, "gap": table.gap}
     return arguments

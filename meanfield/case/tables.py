@@ -147,10 +147,11 @@ class RunTable(Table):
 
 
 class MonitorTable(Table):
-    """A distance at the saves; p, beta and s are keys of one distance each."""
+    """A distance at the saves; p and gap, beta, and s are keys of one distance each."""
 
     distance: Literal["wasserstein", "mmd", "sobolev"] = "wasserstein"
     p: float | None = None
+    gap: float | None = None
     beta: float | None = None
     s: float | None = None
     to: Literal["uniform", "centre", "start"] | None = None

@@ -19,7 +19,7 @@ from meanfield.transport.sphere import ON_SPHERE, sphere_distance
 Array = NDArray[np.float64]
 
 LARGEST_P = 100.0
-_LEAST_GAP = 1e-6
+LEAST_GAP = 1e-6
 # pairs of tokens on S^2 for which the network simplex takes less than a minute
 _SIMPLEX_ON_SPHERE = 1 << 24
 # by how much two axes, or a token and an axis, may differ
@@ -85,7 +85,7 @@ def wasserstein(
     0.333333333333
     """
     p = number("p", p, low=1, high=LARGEST_P)
-    gap = None if gap is None else number("gap", gap, low=_LEAST_GAP, high=1)
+    gap = None if gap is None else number("gap", gap, low=LEAST_GAP, high=1)
     check_pair(mu, nu)
     # a mesh on S^2 by its nodes
     mu, nu = _as_tokens(mu), _as_tokens(nu)

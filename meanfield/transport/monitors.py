@@ -15,7 +15,7 @@ from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Partic
 from meanfield.measures.density import spectral_tail
 from meanfield.spaces import Circle, Space, Sphere, Zonal
 from meanfield.transport.bracket import Bracket
-from meanfield.transport.distance import LARGEST_P, wasserstein
+from meanfield.transport.distance import LARGEST_P, LEAST_GAP, wasserstein
 
 Array = NDArray[np.float64]
 Distance = Callable[[Any, Any], float | Bracket]
@@ -45,6 +45,8 @@ class DistanceTo:
         1 <= p <= 100.
     every : int, optional
         Computed at the first and at every so many-th call after it.
+    gap : float, optional
+        Of brackets on S^2, see `wasserstein`.
     distance : callable, optional
         Another distance (mu, nu) -> float or Bracket, such as `functools.partial(mmd, beta=4.0)`.
 
@@ -73,6 +75,7 @@ class DistanceTo:
         p: float = 1,
         every: int = 1,
         *,
+        gap: float | None = None,
         distance: Distance | None = None,
     ) -> None:
         is_word = isinstance(to, str) and to in TO
@@ -81,10 +84,11 @@ class DistanceTo:
         self.to = to
         self.p = number("p", p, low=1, high=LARGEST_P)
         self.every = integer("every", every, low=1)
-        if distance is not None and (not callable(distance) or self.p != 1.0):
+        self.gap = None if gap is None else number("gap", gap, low=LEAST_GAP, high=1)
+        if distance is not None and (not callable(distance) or self.p != 1.0 or gap is not None):
             raise ValueError(
-                f"distance must be a callable, and p then be left out, got {distance!r} with "
-                f"p = {self.p:g}"
+                f"distance must be a callable, and p and gap then be left out, got {distance!r} "
+                f"with p = {self.p:g} and gap = {gap}"
             )
         self.distance = distance
         self._calls = 0
@@ -117,7 +121,7 @@ class DistanceTo:
         if self.to == "centre" and isinstance(measure, SphereFlowMap):
             # nothing but the distances of its nodes to a point
             measure = Particles(measure.points, measure.weights)
-        return wasserstein(measure, other, self.p)
+        return wasserstein(measure, other, self.p, gap=self.gap)
 
     def _other(self, measure: AnyMeasure) -> AnyMeasure | None:
         """What the measure is compared with, if there is one."""
