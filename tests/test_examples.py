@@ -28,7 +28,7 @@ def test_readme_runs_flow_maps(capsys):
 
 
 def test_readme(tmp_path, monkeypatch, capsys):
-    assert len(blocks()) == 3
+    assert len(blocks()) == 4
     monkeypatch.chdir(tmp_path)
     scope = run(blocks()[0])
     printed = capsys.readouterr().out
@@ -47,3 +47,16 @@ def test_readme_runs_tokens(tmp_path, monkeypatch):
     assert scope["noisy"].dynamics.noise == 0.05
     assert np.all(np.abs(scope["ds"]["rate"].sel(quantity="w1") + 0.5) < 0.3)
     assert (tmp_path / "limit.png").stat().st_size > 10_000
+
+
+def test_readme_measures_distances(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    scope = run(blocks()[3])
+    printed = capsys.readouterr().out
+    # W_1 of the bump, exact by its polar angles, lies in the bracket that is printed
+    bracket = re.search(r"lower=([0-9.]+), upper=([0-9.]+)", printed)
+    assert float(bracket[1]) <= 0.99430231356564 <= float(bracket[2])
+    columns = scope["sol"].dataset
+    assert np.all(np.diff(columns["w1"]) > 0)
+    assert np.all(np.diff(columns["w2_centre"]) < 0)
+    assert (tmp_path / "distances.png").stat().st_size > 10_000

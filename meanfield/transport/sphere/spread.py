@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from meanfield.measures import Density, Particles
 from meanfield.spaces import Sphere
 from meanfield.spaces.sphere.at import Places, SphereAt
+from meanfield.spaces.sphere.fields import SphereFields
 from meanfield.transport.sphere.cells import cells_of
 
 Array = NDArray[np.float64]
@@ -19,8 +20,9 @@ Coefficients = NDArray[Any]
 _MASS_TOLERANCE = 1e-6
 # how much mass a series may have below 0
 _NEGATIVE_MASS = 1e-3
-# the grid of a density has at least this degree, so that masses at its points resolve transports
-_FINEST = 63
+# the grid of a density has at least this degree, so that masses at its points resolve transports,
+# and integrates its products with potentials of such a degree
+_FINEST, _POTENTIAL = 63, 64
 _GATHERED_LMAX = 47
 # points with less mass than this share of the largest are left out
 _LEAST = 1e-13
@@ -52,7 +54,8 @@ class Spread:
         self.measure = measure
         self._scale = 1.0
         if isinstance(measure, Density):
-            grid = Sphere(max(measure.space.kmax, _FINEST))
+            grid = Sphere(_FINEST)
+            grid = grid.resized(max(grid.exact_size(measure.space.kmax + _POTENTIAL), _FINEST))
             values = _on_grid(measure, grid)
             points, masses = grid.points, grid.weights * np.maximum(values, 0.0)
             check_mass(measure, float(grid.weights @ values))
@@ -78,9 +81,9 @@ class Spread:
 
     def gathered(self, most: int) -> tuple[Array, Array]:
         """Points and masses, about so many at most, that stand for the measure in an ascent."""
-        if self.has_density:
+        if isinstance(self.measure, Density):
             grid = Sphere(_GATHERED_LMAX)
-            masses = grid.weights * self.density(grid.points)
+            masses = grid.weights * np.maximum(_on_grid(self.measure, grid), 0.0)
             kept = masses > _LEAST * masses.max()
             return grid.points[kept], masses[kept] / masses[kept].sum()
         if len(self.points) <= most:
@@ -136,5 +139,5 @@ def series(measure: Density, lmax: int) -> Coefficients:
 
 def _on_grid(measure: Density, grid: Sphere) -> Array:
     if isinstance(measure.space, Sphere):
-        return grid.synthesis(measure.space.embed(measure.coefficients, grid))
+        return SphereFields(grid, measure.space.size).values(measure.coefficients)
     return np.asarray(measure.space.at(measure.coefficients, grid.points))
