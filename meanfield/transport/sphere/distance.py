@@ -51,8 +51,7 @@ def sphere_distance(mu: AnyMeasure, nu: AnyMeasure, p: float, gap: float | None)
     gap = ON_SPHERE[p] if gap is None else gap
     if _are_equal(mu, nu):
         return Bracket(0.0, 0.0, 0.0)
-    lower, upper = (_first_power if p == 1.0 else _second_power)(mu, nu, gap)
-    return Bracket(0.5 * (lower + upper), lower, upper)
+    return (_first_power if p == 1.0 else _second_power)(mu, nu, gap)
 
 
 def _are_equal(mu: AnyMeasure, nu: AnyMeasure) -> bool:
@@ -62,14 +61,15 @@ def _are_equal(mu: AnyMeasure, nu: AnyMeasure) -> bool:
     return mu is nu
 
 
-def _first_power(mu: AnyMeasure, nu: AnyMeasure, gap: float) -> tuple[float, float]:
+def _first_power(mu: AnyMeasure, nu: AnyMeasure, gap: float) -> Bracket:
     if isinstance(mu, Density) and isinstance(nu, Density):
         lmax = max(_FIRST_LMAX, mu.space.kmax, nu.space.kmax)
         for density in mu, nu:
             check_mass(density, float(density.coefficients[0].real))
         difference = series(mu, lmax) - series(nu, lmax)
         flow = _flow(difference, lmax, gap)
-        return flow.lower, flow.upper
+        # flows come nearer than potentials, whose error is first order in the kinks they smooth
+        return Bracket(flow.upper, flow.lower, flow.upper)
     first, second = Spread(_held(mu)), Spread(_held(nu))
     space = Sphere(_LMAX_OF_TOKENS)
     difference = first.moments(space.size) - second.moments(space.size)
@@ -83,7 +83,8 @@ def _first_power(mu: AnyMeasure, nu: AnyMeasure, gap: float) -> tuple[float, flo
         upper = min(upper, cells_cost(_cells(first, cells), _cells(second, cells), 1.0))
         if lower >= (1.0 - gap) * upper:
             break
-    return min(lower, upper), upper
+    lower = min(lower, upper)
+    return Bracket(0.5 * (lower + upper), lower, upper)
 
 
 def _flow(
@@ -93,7 +94,7 @@ def _flow(
     return beckmann_flow(difference, lmax, gap, largest)
 
 
-def _second_power(mu: AnyMeasure, nu: AnyMeasure, gap: float) -> tuple[float, float]:
+def _second_power(mu: AnyMeasure, nu: AnyMeasure, gap: float) -> Bracket:
     first, second = Spread(_held(mu)), Spread(_held(nu))
     # the potential of the more concentrated measure has fewer kinks
     if first.concentration < second.concentration:
@@ -116,7 +117,9 @@ def _second_power(mu: AnyMeasure, nu: AnyMeasure, gap: float) -> tuple[float, fl
             upper = min(upper, map_cost(first, second, potential, at_second, _CELLS_OF_THE_REST))
         if _close(lower, upper, gap):
             break
-    return float(np.sqrt(max(min(lower, upper), 0.0))), float(np.sqrt(upper))
+    low, high = float(np.sqrt(max(min(lower, upper), 0.0))), float(np.sqrt(upper))
+    # the dual functional has an error of second order in the potential, plans have one of first
+    return Bracket(low, low, high)
 
 
 def _cells(spread: Spread, most: int) -> Any:
