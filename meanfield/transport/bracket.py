@@ -12,7 +12,7 @@ class Bracket:
     Attributes
     ----------
     value, lower, upper : float
-        lower <= value <= upper.
+        lower <= value <= upper; the value is the best estimate, on S^2 often one of the bounds.
 
     Raises
     ------
