@@ -15,7 +15,8 @@ class GramTendency:
     """dC/dt for tokens x_i(t) = Σ_j C_ij x_j(0), whose Gram matrix is C G(0) Cᵀ.
 
     A velocity P_x ∇G(βx) is a combination of tokens, so they stay in the span of their starts, and
-    with the attention matrix A, dC/dt = ± (A - diag(A G)) C: n³ work, whatever d is. The field is
+    with the attention matrix A, dC/dt = ± (A - diag(A G)) C: n³ work, whatever d is. A token's own
+    term is left out of A, since P_x x = 0, and rounding would leave 1e-16 e^β of it. The field is
     extended to rows of any length as in `ParticleTendency`.
 
     Parameters
@@ -39,8 +40,13 @@ class GramTendency:
         n = len(particles.points)
         self._n, self._weights = n, particles.weights
         self._gram = particles.points @ particles.points.T
+        with np.errstate(divide="ignore"):
+            self._log_weights = np.log(particles.weights)
+        # the starts in coordinates of their span, where velocities have lengths
+        self._in_span = np.linalg.qr(particles.points.T).R.T
         self.initial_state = np.eye(n).ravel()
         self._work = np.empty((3, n, n))
+        self._velocities = np.empty_like(self._in_span)
         self._dissipation = 0.0
 
     def gram(self, state: Array) -> Array:
@@ -71,30 +77,41 @@ class GramTendency:
         radii = np.sqrt(gram.diagonal())
         gram /= radii
         gram /= radii[:, None]
-        # e^{-β} G(βx): 1 is the largest inner product but for rounding
-        np.subtract(gram, 1.0, out=attention)
-        attention *= dynamics.beta
-        with np.errstate(under="ignore"):
-            np.exp(attention, out=attention)
-        attention *= self._weights
-        potential = attention.sum(axis=1)
-        if dynamics.normalised:
-            attention /= potential[:, None]
+        with np.errstate(under="ignore", over="ignore"):
+            log_unit, share = self._attend(gram, attention)
         along = np.einsum("ij,ij->i", attention, gram)
-        # <X_i, x_j>, of which |X_i|² is a mean over j without cancellation of 1 against 1
-        np.matmul(attention, gram, out=product)
-        gram *= along[:, None]
-        product -= gram
-        # <X_i, x_i> = 0 would leave rounding, at the largest weight of all
-        np.fill_diagonal(product, 0.0)
-        squares = np.einsum("ij,ij->i", product, attention)
-        share = potential if dynamics.normalised else np.exp(dynamics.beta)
-        self._dissipation = float(self._weights @ (squares * share))
-        attention *= radii[:, None]
         attention /= radii
         np.matmul(attention, combined, out=rate)
+        along /= radii
         rate -= along[:, None] * combined
-        rate *= dynamics.sign * (1.0 if dynamics.normalised else np.exp(dynamics.beta))
+        with np.errstate(under="ignore"):
+            np.matmul(rate, self._in_span, out=self._velocities)
+            self._velocities *= share[:, None]
+            squares = np.einsum("ij,ij->i", self._velocities, self._velocities)
+        self._dissipation = float(self._weights @ squares)
+        radii *= dynamics.sign * (1.0 if dynamics.normalised else np.exp(log_unit))
+        rate *= radii[:, None]
+
+    def _attend(self, gram: Array, attention: Array) -> tuple[Array, Array]:
+        """Fill the attention matrix without own terms, for USA row by row in units of e^{u_i}.
+
+        Returns u and e^{-β/2} e^{u} for USA, e^{-β/2} sqrt(G(βx)) for SA: with what |X| counts.
+        """
+        beta = self.dynamics.beta
+        np.multiply(gram, beta, out=attention)
+        attention += self._log_weights
+        np.fill_diagonal(attention, -np.inf)
+        largest = attention.max(axis=1)
+        # a token beside which no other has mass
+        largest[np.isneginf(largest)] = 0.0
+        attention -= largest[:, None]
+        np.exp(attention, out=attention)
+        if not self.dynamics.normalised:
+            return largest, np.exp(largest - 0.5 * beta)
+        # where the own term is more than e^709 times all others, they pull by nothing
+        others = attention.sum(axis=1)
+        attention /= (others + np.exp(beta + self._log_weights - largest))[:, None]
+        return largest, np.sqrt(np.exp(largest - beta) * others + self._weights)
 
     def scaled_dissipation(self) -> float:
         """e^{-β} Σ w |X|² (USA), e^{-β} Σ w |X|² G(βx) (SA), at the last state."""
