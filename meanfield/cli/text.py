@@ -21,6 +21,10 @@ _LIBRARIES = (
 )
 
 
+# of energies, as a heading
+_UNITS = {"1": "", "Lambda_0": "/Λ_0"}
+
+
 def _size_name(solution: Solution) -> str:
     measure = solution.final
     if isinstance(measure, FlowMap):
@@ -31,8 +35,7 @@ def _size_name(solution: Solution) -> str:
 def table(solution: Solution) -> str:
     """About ten of the times saved, one in a row."""
     data = solution.dataset
-    scaled = data.attrs.get("energy_unit", "1") != "1"
-    unit = "/e^β" if scaled else ""
+    unit = _UNITS.get(data.attrs.get("energy_unit", "1"), "/e^β")
     columns = {
         "t": [f"{t:.5g}" for t in solution.t],
         f"energy{unit}": [f"{e:.10g}" for e in data["energy"].values],

@@ -17,7 +17,12 @@ from meanfield.functionals.atoms import (
 from meanfield.functionals.circle_cdf import sobolev_circle
 from meanfield.functionals.energies import unscaled
 from meanfield.functionals.moments import atoms_of, axis_of, common_basis, moments
-from meanfield.harmonics import bandwidth, multiplicities, scaled_eigenvalues
+from meanfield.harmonics import (
+    bandwidth,
+    eigenvalues_in_unit,
+    multiplicities,
+    scaled_eigenvalues,
+)
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
 from meanfield.spaces.zonal_at import ZonalAt
 
@@ -74,14 +79,16 @@ def mmd(mu: AnyMeasure, nu: AnyMeasure, beta: float, *, scaled: bool = False) ->
     if beta == 0.0:
         return 0.0
     kmax = _density_degree(mu, nu) or bandwidth(beta, mu.dim, _NEGLIGIBLE)
-    multipliers = scaled_eigenvalues(beta, mu.dim, kmax)
+    multipliers, log_unit = scaled_eigenvalues(beta, mu.dim, kmax), beta
+    if isinstance(mu, Density) and isinstance(nu, Density):
+        multipliers, log_unit = eigenvalues_in_unit(beta, mu.dim, kmax)
     squared, _ = _difference(mu, nu, multipliers)
     if squared is None:
         # less its value at x = y, which no difference of measures sees
         offset = float(multipliers[0]) - 1.0
         kernel = attention_kernel(beta)
         squared = _by_pairs(mu, nu, multipliers, kernel, offset, 0.0)
-    return unscaled("mmd", float(np.sqrt(squared)), beta, scaled, power=0.5)
+    return unscaled("mmd", float(np.sqrt(squared)), log_unit, beta, scaled, power=0.5)
 
 
 def sobolev(mu: AnyMeasure, nu: AnyMeasure, s: float = -1.0) -> float:

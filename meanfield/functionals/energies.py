@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from meanfield.arguments import number
-from meanfield.dynamics import SA, Dynamics
-from meanfield.harmonics import scaled_eigenvalues
+from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap
-from meanfield.tendency import FlowTendency, SphereField, tendency
+from meanfield.tendency import DensityTendency, FlowTendency, SphereField, tendency
 
 
 def energy(measure: AnyMeasure, beta: float, *, scaled: bool = False) -> float:
@@ -40,18 +40,22 @@ def energy(measure: AnyMeasure, beta: float, *, scaled: bool = False) -> float:
     1.847264024733
     """
     beta = number("beta", beta, low=0)
+    return unscaled("energy", *energy_in_unit(measure, beta), beta, scaled)
+
+
+def energy_in_unit(measure: AnyMeasure, beta: float) -> tuple[float, float]:
+    """e^{-u} E_β(mu), and u: β, but log Λ_0 for a density where e^{-β} Λ_0 underflows."""
     if beta == 0.0:
-        return 0.5 * float(np.sum(measure.mean() ** 2))
+        return 0.5 * float(np.sum(measure.mean() ** 2)), 0.0
     if isinstance(measure, LineFlowMap):
         rate = FlowTendency(measure, SA(beta))
-        return unscaled("energy", rate.scaled_energy(rate.initial_state), beta, scaled)
+        return rate.scaled_energy(rate.initial_state), beta
     if isinstance(measure, Density):
         power = measure.power
-        double_integral = float(scaled_eigenvalues(beta, measure.dim, len(power) - 1) @ power)
-    else:
-        log_g, _ = measure.log_moment(beta * measure.points)
-        double_integral = float(measure.weights @ np.exp(log_g - beta))
-    return unscaled("energy", double_integral / (2.0 * beta), beta, scaled)
+        multipliers, log_unit = eigenvalues_in_unit(beta, measure.dim, len(power) - 1)
+        return float(multipliers @ power) / (2.0 * beta), log_unit
+    log_g, _ = measure.log_moment(beta * measure.points)
+    return float(measure.weights @ np.exp(log_g - beta)) / (2.0 * beta), beta
 
 
 def dissipation(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False) -> float:
@@ -72,7 +76,7 @@ def dissipation(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False
     Raises
     ------
     ValueError
-        If the value is too large for float64.
+        If the dynamics is not SA or USA, or the value is too large for float64.
 
     Examples
     --------
@@ -81,27 +85,32 @@ def dissipation(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False
     >>> dissipation(Particles([[1.0, 0.0]]), SA(2.0))
     0.0
     """
+    if not isinstance(dynamics, (SA, USA)):
+        raise ValueError(f"dynamics must be SA or USA, got {dynamics!r}")
+    return unscaled("dissipation", *dissipation_in_unit(measure, dynamics), dynamics.beta, scaled)
+
+
+def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float, float]:
+    """e^{-u} times the dissipation, and u as in `energy_in_unit`."""
     if isinstance(measure, SphereFlowMap):
-        return unscaled("dissipation", _on_sphere(measure, dynamics), dynamics.beta, scaled)
+        field, sources = SphereField(dynamics), (measure.points, measure.weights)
+        moments = field.moments(*sources)
+        velocity = field.velocity(moments, measure.points, sources)
+        value = field.dissipation(moments, *sources, velocity, scaled=True)
+        return value, dynamics.beta
     rate = tendency(measure, dynamics)
     rate(rate.initial_state, np.empty_like(rate.initial_state))
-    return unscaled("dissipation", rate.scaled_dissipation(), dynamics.beta, scaled)
+    log_unit = rate.log_unit if isinstance(rate, DensityTendency) else dynamics.beta
+    return rate.scaled_dissipation(), log_unit
 
 
-def _on_sphere(measure: SphereFlowMap, dynamics: Dynamics) -> float:
-    """e^{-β} times the dissipation of a flow map on S^2."""
-    field, sources = SphereField(dynamics), (measure.points, measure.weights)
-    moments = field.moments(*sources)
-    velocity = field.velocity(moments, measure.points, sources)
-    return field.dissipation(moments, *sources, velocity) * float(np.exp(-dynamics.beta))
-
-
-def unscaled(name: str, value: float, beta: float, scaled: bool, *, power: float = 1.0) -> float:
-    """A value that was computed as e^{-power β} times what it is, or as it was if it shall be."""
-    if scaled:
-        return value
-    if value > 0.0 and np.log(value) + power * beta > 709.0:
+def unscaled(
+    name: str, value: float, log_unit: float, beta: float, scaled: bool, *, power: float = 1.0
+) -> float:
+    """A value that was computed in units of e^{power u}, as it is or in those of e^{power β}."""
+    exponent = power * (log_unit - beta if scaled else log_unit)
+    if value > 0.0 and np.log(value) + exponent > 709.0:
         raise ValueError(f"beta = {beta:g} makes the {name} overflow: ask for it with scaled=True")
     # the exponential in two factors, since it may overflow where the product does not
-    half = float(np.exp(0.5 * power * beta)) if value > 0.0 else 1.0
+    half = float(np.exp(0.5 * exponent)) if value > 0.0 else 1.0
     return value * half * half

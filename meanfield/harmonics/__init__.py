@@ -3,6 +3,7 @@
 from meanfield.harmonics.multipliers import (
     bandwidth,
     eigenvalues,
+    eigenvalues_in_unit,
     log_eigenvalues,
     relative_eigenvalues,
     scaled_eigenvalues,
@@ -18,6 +19,7 @@ from meanfield.harmonics.polynomials import (
 __all__ = [
     "bandwidth",
     "eigenvalues",
+    "eigenvalues_in_unit",
     "gauss_gegenbauer",
     "gegenbauer",
     "gegenbauer_derivative",

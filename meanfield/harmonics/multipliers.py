@@ -15,6 +15,8 @@ Array = NDArray[np.float64]
 _LOG_NEGLIGIBLE = math.log(1e-20)
 _LN2 = math.log(2.0)
 _AS_GOOD_AS_ZERO = 1e-300
+# products with numbers below it lose digits
+_LOG_LEAST = math.log(1e-290)
 
 
 def _ratio_bound(beta: float, order: Array) -> Array:
@@ -184,6 +186,23 @@ def log_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     with np.errstate(divide="ignore"):
         direct = np.log(eigenvalues(beta, dim, kmax))
     return np.where(np.abs(logs) < 700.0, direct, logs)
+
+
+def eigenvalues_in_unit(beta: float, dim: int, kmax: int) -> tuple[Array, float]:
+    """λ_k = e^{-u} Λ_k(β, d), k = 0 … kmax, and u: β, but log Λ_0 where e^{-β} Λ_0 < 1e-290.
+
+    In that unit neither underflows for what a density's energy is made of, in high dimension too.
+    Parameters and errors as in `scaled_eigenvalues`.
+
+    Examples
+    --------
+    >>> eigenvalues_in_unit(1e4, 512, 0)[0], eigenvalues_in_unit(2.0, 3, 0)[1]
+    (array([1.]), 2.0)
+    """
+    log_first = float(log_eigenvalues(beta, dim, 0)[0])
+    if log_first - beta < _LOG_LEAST:
+        return relative_eigenvalues(beta, dim, kmax), log_first
+    return scaled_eigenvalues(beta, dim, kmax), float(beta)
 
 
 def _check(beta: float, dim: int, kmax: int) -> tuple[float, int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
 from meanfield.measures import Density
@@ -44,8 +45,9 @@ class ProgressBar:
             return
         self._last = now
         measure, beta = run.measure(), run.dynamics.beta
+        to_dirac = float(np.exp(run.records.log_unit - beta))
         where = measure.space if isinstance(measure, Density) else measure
-        share = 2.0 * (beta or 1.0) * run.scaled_energy()
+        share = 2.0 * (beta or 1.0) * run.scaled_energy() * to_dirac
         bar.set_postfix_str(f"E/E(δ) = {share:.4f}, {where}", refresh=False)
         bar.n = run.t
         bar.refresh()

@@ -19,7 +19,7 @@ Monitors = Mapping[str, Callable[[AnyMeasure], Any]]
 
 # above it e^β overflows, and the energies of a dataset are in units of e^β
 LARGEST_UNSCALED = 700.0
-# times e^{-β} in a run
+# in units of e^β in a run, or of Λ_0
 SCALED = ("energy", "dissipation", "work", "adaptation")
 VARIABLES = {
     "energy": "interaction energy E_β(mu), (3.5)",
@@ -57,16 +57,31 @@ class Stop(Exception):
 
 
 class Records:
-    """Measures and rows of numbers at the saves of a run."""
+    """Measures and rows of numbers at the saves of a run.
 
-    def __init__(self, dynamics: AnyDynamics, monitors: Monitors) -> None:
+    Parameters
+    ----------
+    dynamics : SA, USA, Attention, FeedForward or Layers
+    monitors : mapping of str to callable
+    log_unit : float, optional
+        Energies are given in units of e^{log_unit}: β if omitted, or log Λ_0 where e^{-β} Λ_0
+        underflows; the dataset then keeps them in that unit.
+    """
+
+    def __init__(
+        self, dynamics: AnyDynamics, monitors: Monitors, log_unit: float | None = None
+    ) -> None:
         self.measures: list[AnyMeasure] = []
         self._rows: list[dict[str, float]] = []
         self.collapses: list[tuple[float, int, float]] = []
         self.hand_over: tuple[float, float] | None = None
         self._monitors = monitors
-        self._scaled = dynamics.beta > LARGEST_UNSCALED
-        self._unit = 1.0 if self._scaled else float(np.exp(dynamics.beta))
+        self.log_unit = dynamics.beta if log_unit is None else log_unit
+        self._unit, self._unit_name = 1.0, "exp(beta)"
+        if self.log_unit != dynamics.beta:
+            self._unit_name = "Lambda_0"
+        elif dynamics.beta <= LARGEST_UNSCALED:
+            self._unit, self._unit_name = float(np.exp(dynamics.beta)), "1"
 
     @property
     def last_time(self) -> float:
@@ -74,7 +89,7 @@ class Records:
         return self._rows[-1]["t"] if self._rows else -np.inf
 
     def save(self, measure: AnyMeasure, row: dict[str, float]) -> None:
-        """Keep the measure and its numbers, energies of the row in units of e^β.
+        """Keep the measure and its numbers, energies of the row in units of e^{log_unit}.
 
         Raises
         ------
@@ -109,7 +124,7 @@ class Records:
         return xr.Dataset(
             about_t | self._about_collapses(),
             coords={"t": ("t", times, {"long_name": "time"})},
-            attrs={"energy_unit": "exp(beta)" if self._scaled else "1"} | self._about_hand_over(),
+            attrs={"energy_unit": self._unit_name} | self._about_hand_over(),
         )
 
     def _about_monitors(self) -> dict[str, str]:

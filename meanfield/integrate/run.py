@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.integrate import DOP853
 
 from meanfield.dynamics import Dynamics
-from meanfield.functionals import dissipation, energy
+from meanfield.functionals.energies import dissipation_in_unit, energy_in_unit
+from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.integrate.records import Monitors, Records, Stop
 from meanfield.measures import AnyMeasure, Density
 from meanfield.solution import Ending
@@ -48,7 +49,7 @@ class Run:
         records: Records | None = None,
     ) -> None:
         self.dynamics, self.options = dynamics, options
-        self.records = records or Records(dynamics, options.monitors)
+        self.records = records or Records(dynamics, options.monitors, self._log_unit(measure))
         self.t, self.step_size = 0.0, 0.0
         self.steps = self.evaluations = 0
         self.tendency: Tendency
@@ -56,6 +57,10 @@ class Run:
         self.initial: AnyMeasure | None = None
         self._adopt(self._tendency(measure), work=0.0)
         self.initial = measure
+
+    def _log_unit(self, measure: AnyMeasure) -> float | None:  # noqa: ARG002
+        """Of the energies, where it is not β."""
+        return None
 
     def start(self) -> None:
         """Save the initial measure.
@@ -167,15 +172,15 @@ class Run:
         row = {
             "t": self.t,
             "energy": self.scaled_energy(),
-            "dissipation": dissipation(measure, self.dynamics, scaled=True),
+            "dissipation": dissipation_in_unit(measure, self.dynamics)[0],
             "work": self.dynamics.sign * float(self.state[-1]),
             "mass": measure.mass(),
         }
         self.records.save(measure, row | self._numbers(measure))
 
     def scaled_energy(self) -> float:
-        """e^{-β} E_β at the present time."""
-        return energy(self.measure(), self.dynamics.beta, scaled=True)
+        """E_β at the present time in the unit of the records, e^β or Λ_0."""
+        return energy_in_unit(self.measure(), self.dynamics.beta)[0]
 
     def _metric_speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} of a density or flow map, on the nodes that the run has."""
@@ -204,6 +209,9 @@ class DensityRun(Run):
                 self._refine(self._tail(self.state))
         finally:
             self.save()
+
+    def _log_unit(self, measure: AnyMeasure) -> float | None:
+        return eigenvalues_in_unit(self.dynamics.beta, measure.dim, 0)[1]
 
     def _tail(self, state: Array) -> float:
         return cast(DensityTendency, self.tendency).tail(state[:-1])

@@ -152,7 +152,7 @@ class SphereRun:
         row = {
             "t": self.t,
             "energy": self.scaled_energy(),
-            "dissipation": unit * field.dissipation(moments, *sources, velocity),
+            "dissipation": field.dissipation(moments, *sources, velocity, scaled=True),
             "work": self.dynamics.sign * unit * gained,
             "mass": measure.mass(),
             "metric_speed": _root_mean_square(velocity, carried.weights),

@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from meanfield.dynamics import SA, USA
-from meanfield.harmonics import eigenvalues, scaled_eigenvalues
+from meanfield.harmonics import log_eigenvalues
 from meanfield.measures import Density, FlowMap, LineFlowMap
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
 from meanfield.solution import Solution
@@ -16,6 +16,7 @@ from meanfield.solution import Solution
 Array = NDArray[np.float64]
 
 _SIZE_NAMES = {"circle": "n", "sphere": "lmax", "zonal": "kmax"}
+_UNITS = {"1": "", "Lambda_0": " / Λ_0"}
 # an energy that moves less than this part of the way between its bounds hides the far one
 _VISIBLE = 0.08
 # and one that moves less than this part of itself stands still but for rounding
@@ -51,13 +52,16 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     low, high = float(known.min()), float(known.max())
     span, whole = high - low, limits[1] - limits[0]
     is_still = span <= _STILL * abs(high)
-    reach = span if span < _VISIBLE * whole and not is_still else 1.01 * whole
+    is_near = np.isfinite(whole) and (span >= _VISIBLE * whole or is_still)
+    reach = 1.01 * whole if is_near else span
     low = limits[0] if low - limits[0] <= reach else low
     high = limits[1] if limits[1] - high <= reach else high
-    margin = 0.14 * (high - low)
+    margin = 0.14 * (high - low) or 0.1 * abs(high)
     ax.set_ylim(low - margin, high + margin)
     rising = values[-1] >= values[0]
     for level, name, top in ((limits[0], "σ", False), (limits[1], "δ", True)):
+        if not np.isfinite(level):
+            continue
         ax.axhline(level, color=GREY, linestyle="--", linewidth=0.8)
         hidden = level > high or level < low
         arrow = (" ↑" if top else " ↓") if hidden else ""
@@ -250,7 +254,7 @@ def panel(sol: Solution, ax: Axes | None, title: str, *, is_energy: bool = False
         ax = new_figure(3.4, 2.4).add_subplot()
     elif not isinstance(ax, Axes):
         raise ValueError(f"ax must be matplotlib Axes, got {ax!r}")
-    unit = " / exp(β)" if is_energy and _is_scaled(sol) else ""
+    unit = _UNITS.get(_unit(sol), " / exp(β)") if is_energy else ""
     ax.set_title(title + unit, fontsize=NORMAL, loc="left", pad=4)
     ax.set_xlabel("time t", fontsize=NORMAL)
     ax.tick_params(labelsize=SMALL)
@@ -262,15 +266,17 @@ def panel(sol: Solution, ax: Axes | None, title: str, *, is_energy: bool = False
     return ax
 
 
-def _is_scaled(sol: Solution) -> bool:
-    return bool(sol.dataset.attrs.get("energy_unit", "1") != "1")
+def _unit(sol: Solution) -> str:
+    return str(sol.dataset.attrs.get("energy_unit", "1"))
 
 
 def bounds(sol: Solution) -> tuple[float, float]:
-    """E(σ) and E(δ) in the unit of the solution's energy; 0 and 1/2 at β = 0."""
+    """E(σ) and E(δ) in the unit of the solution's energy, maybe inf; 0 and 1/2 at β = 0."""
     beta, dim = sol.dynamics.beta, sol.final.dim
     if beta == 0.0:
         return 0.0, 0.5
-    if _is_scaled(sol):
-        return float(scaled_eigenvalues(beta, dim, 0)[0]) / (2 * beta), 1 / (2 * beta)
-    return float(eigenvalues(beta, dim, 0)[0]) / (2 * beta), float(np.exp(beta)) / (2 * beta)
+    log_first = float(log_eigenvalues(beta, dim, 0)[0])
+    log_unit = {"1": 0.0, "Lambda_0": log_first}.get(_unit(sol), beta)
+    with np.errstate(over="ignore"):
+        low, high = np.exp(np.array([log_first, beta]) - log_unit) / (2 * beta)
+    return float(low), float(high)

@@ -11,9 +11,9 @@ from meanfield.dynamics import Dynamics
 from meanfield.harmonics import (
     bandwidth,
     eigenvalues,
+    eigenvalues_in_unit,
     log_eigenvalues,
     relative_eigenvalues,
-    scaled_eigenvalues,
 )
 from meanfield.measures import Density
 from meanfield.measures.density import spectral_tail
@@ -43,6 +43,8 @@ class DensityTendency:
     ----------
     initial_state : ndarray
         The density's coefficients as a real vector.
+    log_unit : float
+        u of `scaled_dissipation`: β, but log Λ_0 where e^{-β} Λ_0 underflows.
     """
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
@@ -53,15 +55,15 @@ class DensityTendency:
         kernel[bandwidth(beta, dim) + 1 :] = 0.0
         slope = dynamics.sign * (kernel / beta if beta > 0.0 else _slope_at_zero(kernel, dim))
         self._normalised = dynamics.normalised and beta > 0.0
-        if self._normalised:
-            # numerator and denominator of X in units of Λ_0, the size of G itself
-            self._transforms = self.space.transforms(slope, kernel)
-            self._energy_factor = float(scaled_eigenvalues(beta, dim, 0)[0])
-        else:
-            unit = float(eigenvalues(beta, dim, 0)[0]) if beta > 0.0 else 1.0
-            self._transforms = self.space.transforms(unit * slope)
-            self._energy_factor = float(np.exp(-beta))
-        self._log_unit = float(log_eigenvalues(beta, dim, 0)[0])
+        # numerator and denominator of X in units of Λ_0, the size of G itself
+        self._transforms = self.space.transforms(slope, kernel if self._normalised else None)
+        first, self.log_unit = eigenvalues_in_unit(beta, dim, 0)
+        self._energy_factor = float(first[0])
+        self._speed_unit = 1.0
+        if not self._normalised and beta > 0.0:
+            self._speed_unit = float(eigenvalues(beta, dim, 0)[0])
+            self._energy_factor *= self._speed_unit
+        self._log_first = float(log_eigenvalues(beta, dim, 0)[0])
         self._can_be_small = self._normalised and np.exp(-2.0 * beta) < _SMALL
 
     def measure(self, state: Array) -> Density:
@@ -99,21 +101,19 @@ class DensityTendency:
             np.divide(transforms.gradient, transforms.potential, out=transforms.flux)
             transforms.flux *= transforms.values
         transforms.weak_divergence(self._coefficients(out))
+        out *= self._speed_unit
 
     def scaled_dissipation(self) -> float:
-        """e^{-β} ∫ |X|² dmu (USA), e^{-β} ∫ |X|² G(βx) dmu (SA), (3.6), at the last state."""
-        factor, gradient = self._energy_factor, self._transforms.gradient
-        if factor < _TINY:
-            # a square that leaves double precision before it is scaled
-            return self._transforms.integral(factor * gradient)
-        return factor * self._transforms.integral(gradient)
+        """e^{-u} ∫ |X|² dmu (USA), e^{-u} ∫ |X|² G(βx) dmu (SA), (3.6), at the last state."""
+        return self._energy_factor * self._transforms.integral(self._transforms.gradient)
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""
+        transforms = self._transforms
         if not self._normalised:
-            root = float(np.sqrt(max(self.scaled_dissipation(), 0.0)))
-            return root * float(np.exp(0.5 * self.dynamics.beta))
-        flux, values = self._transforms.flux, self._transforms.values
+            squares = transforms.integral(transforms.gradient)
+            return self._speed_unit * float(np.sqrt(max(squares, 0.0)))
+        flux, values = transforms.flux, transforms.values
         squares = np.einsum("ij,ij->j", flux, flux)
         counted = values != 0.0
         np.divide(squares, values, out=squares, where=counted)
@@ -135,7 +135,7 @@ class DensityTendency:
         np.divide(transforms.gradient, transforms.potential, out=transforms.flux)
         transforms.flux *= transforms.values
         with np.errstate(under="ignore"):
-            transforms.gradient[:, small] *= np.exp(log_g - self._log_unit)
+            transforms.gradient[:, small] *= np.exp(log_g - self._log_first)
 
 
 def _slope_at_zero(kernel: Array, dim: int) -> Array:

@@ -173,14 +173,23 @@ class SphereField:
         return energy if scaled else energy * float(np.exp(beta))
 
     def dissipation(
-        self, moments: Coefficients, points: Array, masses: Array, velocity: Array
+        self,
+        moments: Coefficients,
+        points: Array,
+        masses: Array,
+        velocity: Array,
+        *,
+        scaled: bool = False,
     ) -> float:
-        """∫ |X|² G dmu (SA), ∫ |X|² dmu (USA), from the velocity (n, 3) at masses (n,)."""
-        squares = masses * np.einsum("ij,ij->i", velocity, velocity)
+        """∫ |X|² G dmu (SA), ∫ |X|² dmu (USA), from X (n, 3) at masses (n,); or e^{-β} times it."""
+        beta = self.dynamics.beta
         if not self._normalised:
-            return float(squares.sum())
+            # X = e^β ∇u: its square alone may leave double precision
+            velocity = velocity * float(np.exp(-0.5 * beta)) if scaled else velocity
+            return float(masses @ np.einsum("ij,ij->i", velocity, velocity))
+        squares = masses * np.einsum("ij,ij->i", velocity, velocity)
         potential = self.at.values(self._kernel * moments, Places.of(points))
-        unit = float(self._energy_factors[0]) * float(np.exp(self.dynamics.beta))
+        unit = float(self._energy_factors[0]) * (1.0 if scaled else float(np.exp(beta)))
         return unit * float(squares @ potential)
 
 

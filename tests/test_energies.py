@@ -1,0 +1,150 @@
+"""Energy, dissipation and distance where e^β, or e^{-β} Λ_0, leaves double precision."""
+
+import mpmath
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield import theory
+from meanfield.cli.text import table
+from meanfield.harmonics import eigenvalues_in_unit
+
+EPS = np.finfo(float).eps
+MANY = mf.ZonalSeries(1024, [0.5])
+SPACE = mf.Zonal(1024, 8)
+
+
+def exact_multiplier(k, beta, dim):
+    """Λ_k(β, d) with 50 digits."""
+    with mpmath.workdps(50):
+        order = mpmath.mpf(dim) / 2 - 1
+        bessel = mpmath.besseli(order + k, beta)
+        return mpmath.gamma(order + 1) * (mpmath.mpf(2) / beta) ** order * bessel
+
+
+def test_eigenvalues_in_unit():
+    for beta, dim in [(2.0, 3), (700.0, 1024), (1400.0, 1024), (1e4, 512)]:
+        values, log_unit = eigenvalues_in_unit(beta, dim, 3)
+        assert (log_unit == beta) == (beta <= 700.0)
+        with mpmath.workdps(50):
+            exact = [exact_multiplier(k, beta, dim) * mpmath.exp(-log_unit) for k in range(4)]
+        # the logarithm of the unit has the rounding of some 1e4
+        assert np.allclose(values, np.array(exact, dtype=float), rtol=5e-12, atol=0)
+
+
+def test_energy_beyond_the_range_of_the_scaled_one():
+    density = mf.Density(SPACE, MANY)
+    with mpmath.workdps(50):
+        first, second = (exact_multiplier(k, 1400, 1024) for k in range(2))
+        exact = first + second * mpmath.mpf("0.25") / 1024
+    power = density.power
+    assert power[1] == pytest.approx(0.25 / 1024, rel=1e-12)
+    assert mf.energy(density, 1400.0) == pytest.approx(float(exact / 2800), rel=1e-11)
+    assert mf.energy(density, 1400.0, scaled=True) == 0.0
+    uniform = mf.Density(mf.Zonal(512, 5), mf.Uniform(512))
+    with pytest.raises(ValueError, match="beta = 10000 makes the energy overflow"):
+        mf.energy(uniform, 1e4)
+
+
+def test_distance_beyond_the_range_of_its_square():
+    uniform, other = mf.Density(SPACE, mf.Uniform(1024)), mf.Density(SPACE, MANY)
+    exact = mpmath.sqrt(exact_multiplier(1, 1400, 1024) / 4096)
+    assert mf.mmd(uniform, other, 1400.0) == pytest.approx(float(exact), rel=1e-11)
+    scaled = float(exact * mpmath.exp(-700))
+    assert 1e-169 < scaled < 1e-167
+    assert mf.mmd(uniform, other, 1400.0, scaled=True) == pytest.approx(scaled, rel=1e-11, abs=0.0)
+
+
+def test_run_in_units_of_the_uniform_energy():
+    """E/Λ_0 rises from near 1/(2β), by the work, at the rate that `dissipation` tells."""
+    density, beta = mf.Density(SPACE, MANY), 1400.0
+    run = mf.evolve(density, mf.SA(beta), 0.1, 4, rtol=1e-12, atol=1e-14)
+    assert run.status == "finished"
+    assert run.dataset.attrs["energy_unit"] == "Lambda_0"
+    first = float(theory.eigenvalues(beta, 1024, 0)[0])
+    energies, rates = run.dataset.energy.values, run.dataset.dissipation.values
+    assert energies[0] == pytest.approx(mf.energy(density, beta) / first, rel=1e-11)
+    assert rates[0] == pytest.approx(mf.dissipation(density, mf.SA(beta)) / first, rel=1e-11)
+    gained = energies - energies[0]
+    assert gained[-1] > 1e-5 * energies[0]
+    assert np.abs(gained - run.dataset.work.values).max() < 1e-10 * gained[-1]
+    # Simpson's rule
+    step = run.t[1]
+    simpson = step / 3 * (rates[0] + 4 * rates[1] + 2 * rates[2] + 4 * rates[3] + rates[4])
+    assert gained[-1] == pytest.approx(simpson, rel=1e-4, abs=0.0)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_pictures_and_tables_tell_the_unit(sign):
+    """Also of a state at rest, with E(δ) beyond double precision."""
+    for law in MANY, mf.Uniform(1024):
+        run = mf.evolve(mf.Density(SPACE, law), mf.SA(1400.0, sign), 0.1, 2)
+        assert "energy/Λ_0  dissipation/Λ_0" in " ".join(table(run).split()).replace(" ", "  ")
+        ax = mf.plot.energy(run)
+        assert ax.get_title(loc="left") == "energy E / Λ_0"
+        assert "E(σ) = 0.0003571" in [text.get_text().rstrip(" ↓") for text in ax.texts]
+        low, high = ax.get_ylim()
+        assert low < run.dataset.energy.min() <= run.dataset.energy.max() < high
+
+
+@pytest.mark.parametrize("beta", [300.0, 500.0, 700.0])
+def test_dissipation_of_usa_squares_no_large_velocity(beta):
+    """Circle(64) against sums of positive terms on its grid; X alone is e^700."""
+    density = mf.Density(mf.Circle(64), mf.FourierSeries(cos=[0.9]))
+    angles = 2 * np.pi * np.arange(4096) / 4096
+    apart = angles[:, None] - angles
+    values = 1.0 + 0.9 * np.cos(angles)
+    slope = -(np.exp(beta * (np.cos(apart) - 1.0)) * np.sin(apart)) @ values / len(angles)
+    exact = np.mean(values * slope**2) * np.exp(beta)
+    found = mf.dissipation(density, mf.USA(beta), scaled=True)
+    # e^β has the rounding of its exponent
+    assert found == pytest.approx(exact, rel=1e-12 + 4 * beta * EPS)
+    if beta > 360.0:
+        with pytest.raises(ValueError, match="makes the dissipation overflow"):
+            mf.dissipation(density, mf.USA(beta))
+
+
+@pytest.mark.parametrize("space", [mf.Sphere(15), mf.Zonal(3, 15), mf.Zonal(50, 15)], ids=str)
+def test_dissipation_of_usa_on_other_spaces(space):
+    """X = e^{-β} ∇u scales it by the square: at β = 300 both ways fit."""
+    density = mf.Density(space, mf.ZonalSeries(space.dim, [0.5]))
+    for beta in 300.0, 500.0, 700.0:
+        multiplier = exact_multiplier(1, beta, space.dim)
+        # u = 1 + c <x, e>, ∫ (1 - <x, e>²) (1 + 0.5 <x, e>) dσ = (d-1)/d
+        slope = multiplier / beta / 2
+        share = (space.dim - 1) / mpmath.mpf(space.dim)
+        exact = float(slope**2 * share * mpmath.exp(-mpmath.mpf(beta)))
+        found = mf.dissipation(density, mf.USA(beta), scaled=True)
+        assert found == pytest.approx(exact, rel=1e-11, abs=0.0)
+
+
+@pytest.mark.parametrize(
+    "dynamics", [mf.SA(30.0), mf.USA(30.0), mf.SA(1000.0), mf.USA(700.0)], ids=str
+)
+def test_dissipation_of_a_flow_map_on_the_sphere(dynamics):
+    """Against velocities and G by sums of positive terms over the same nodes."""
+    law = mf.Mixture(
+        [mf.VonMisesFisher([0, 0, 1], 1.0), mf.VonMisesFisher([1, 0, 0], 1.0)], [0.5, 0.5]
+    )
+    flow, beta = mf.FlowMap(law), dynamics.beta
+    log_g, mean = flow.log_moment(beta * flow.points)
+    pull = mean - np.einsum("ij,ij->i", mean, flow.points)[:, None] * flow.points
+    log_share = log_g - beta if dynamics.normalised else 2.0 * log_g - beta
+    exact = flow.weights @ (np.sum(pull**2, axis=1) * np.exp(log_share))
+    # the series of X leaves out what is below rounding of its largest
+    assert mf.dissipation(flow, dynamics, scaled=True) == pytest.approx(exact, rel=1e-7, abs=0.0)
+
+
+@pytest.mark.parametrize(
+    "dynamics",
+    [
+        mf.Attention(2.0, [mf.Head()]),
+        mf.FeedForward([[0.0], [1.0]], [[2.0, 0.0]]),
+        mf.Layers([mf.SA(1.0)]),
+        "SA",
+    ],
+    ids=str,
+)
+def test_dissipation_is_of_sa_and_usa(dynamics):
+    with pytest.raises(ValueError, match="dynamics must be SA or USA, got"):
+        mf.dissipation(mf.Particles(np.eye(2)), dynamics)
