@@ -538,3 +538,10 @@ def test_bad_diagram(given, message):
 def test_bad_arguments(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_arrival_beyond_double_precision_is_inf():
+    """The runs themselves go on: at β = 800 nothing moves."""
+    diagram = mf.studies.phase_diagram(3, 2, [1.0, 800.0], 1.0, 4, times=2)
+    assert np.isfinite(diagram.arrival.values[0])
+    assert np.isposinf(diagram.arrival.values[1])

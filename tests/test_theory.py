@@ -5,6 +5,7 @@ import json
 import math
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -186,15 +187,87 @@ def test_inner_product_at_beta_zero(kind):
         )
 
 
-@pytest.mark.parametrize("dynamics", [mf.SA(800.0), mf.SA(1e4), mf.USA(700.0)], ids=str)
-def test_inner_product_beyond_overflow(dynamics):
-    """SA: γ is below 2 e^{-β} t, while USA is over in no time."""
-    gamma = theory.orthogonal_tokens(dynamics, 4, 1.0)
-    if isinstance(dynamics, mf.SA):
-        # the root is sought to 1e-15 in -log(1-γ)
-        assert 0 <= gamma < 1e-14
-    else:
-        assert gamma == pytest.approx(1.0, abs=1e-14)
+@pytest.mark.parametrize(
+    ("beta", "t"), [(700.0, 1e-3), (705.0, 1.0), (800.0, 1e300), (800.0, 1e308), (1e3, 1e308)]
+)
+def test_inner_product_beyond_overflow(beta, t):
+    """SA: at first γ = 2 t e^{-β}, however large e^β is."""
+    exact = mpmath.mpf(2) * mpmath.mpf(t) * mpmath.exp(-mpmath.mpf(beta))
+    gamma = theory.orthogonal_tokens(mf.SA(beta), 4, t)
+    assert 0.0 < gamma < 1e-10
+    # the next term is of relative size β γ, below 1e-10 here
+    assert gamma == pytest.approx(float(exact), rel=1e-10 if gamma > 1e-20 else 2e-13, abs=0.0)
+
+
+def test_inner_product_that_is_over_in_no_time():
+    assert theory.orthogonal_tokens(mf.USA(700.0), 4, 1.0) == pytest.approx(1.0, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("beta", "n", "delta"), [(599, 32, 1e-3), (601, 32, 1e-3), (705, 5, 0.5), (716, 5, 0.5)]
+)
+def test_arrival_at_large_beta(beta, n, delta):
+    """(6.12) by mpmath, on both sides of where e^β is taken out of the integral."""
+    with mpmath.workdps(30):
+
+        def slowness(gamma):
+            above = mpmath.exp(beta * (1 - gamma)) + n - 1
+            return above / (2 * (1 - gamma) * ((n - 1) * gamma + 1))
+
+        edges = [mpmath.mpf(x) / beta for x in (0, 1, 3, 10, 30, 100, 250)] + [1 - delta]
+        exact = float(mpmath.quad(slowness, edges))
+    assert theory.orthogonal_arrival(mf.SA(float(beta)), n, delta) == pytest.approx(
+        exact, rel=2e-13
+    )
+
+
+@pytest.mark.parametrize("beta", [717.0, 800.0, 1e4])
+def test_arrival_that_no_float_holds(beta):
+    with pytest.raises(ValueError, match=rf"beta must be .* got {beta:g} with n = 5"):
+        theory.orthogonal_arrival(mf.SA(beta), 5, 0.5)
+
+
+# ---------------------------------------------------------------- stability (Remark 3.3)
+
+
+def quotients(dynamics):
+    """How fast X varies with x and, in units of W_1, with the measure, where it does so most."""
+    beta, step = dynamics.beta, 1e-4
+    north, turned = np.array([0.0, 1.0]), np.array([np.sin(step), np.cos(step)])
+
+    def velocity(points, weights, at):
+        return dynamics.velocity(mf.Particles(points, weights, sums="direct"), at=[at])[0]
+
+    if isinstance(dynamics, mf.USA):
+        near, far = velocity([north], [1.0], turned), velocity([turned], [1.0], north)
+        return np.linalg.norm(near) / step, np.linalg.norm(far) / step
+    # two points on both sides, a little below: β (1 - c²) + c at c = 1/(2β)
+    c = min(1.0, 0.5 / beta) if beta > 0.0 else 1.0
+    pair = [[np.sqrt(1 - c * c), -c], [-np.sqrt(1 - c * c), -c]]
+    # half a step to each side, in one chart
+    sides = [velocity(pair, None, [np.sin(s), np.cos(s)]) for s in (-step, step)]
+    along = [side @ [np.cos(s), -np.sin(s)] for side, s in zip(sides, (-step, step), strict=True)]
+    in_x = (along[1] - along[0]) / (2 * step)
+    # a small mass at x while all else is at its antipode
+    mass = 1e-3 * np.exp(-2 * beta)
+    in_mu = velocity([turned, -north], [mass, 1.0 - mass], north)
+    return abs(in_x), np.linalg.norm(in_mu) / (mass * step)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0, 3.0, 5.0])
+def test_dobrushin_constant_is_reached_but_for_its_estimate(beta):
+    """Both parts for USA, the first for SA; its second lies between e^{2β} and (1 + 2β) e^{2β}."""
+    for sign in 1, -1:
+        in_x, in_mu = quotients(mf.USA(beta, sign))
+        assert theory.dobrushin_constant(mf.USA(beta, sign)) == pytest.approx(
+            in_x + in_mu, rel=1e-6
+        )
+        in_x, in_mu = quotients(mf.SA(beta, sign))
+        constant = theory.dobrushin_constant(mf.SA(beta, sign))
+        # the mass itself takes 1e-3 of the quotient, the step 1e-8 (1 + β)²
+        assert in_mu == pytest.approx(np.exp(2 * beta), rel=2e-3)
+        assert in_x + in_mu <= constant * (1 + 1e-6)
+        assert constant - in_x == pytest.approx((1 + 2 * beta) * np.exp(2 * beta), rel=1e-6)
 
 
 # ---------------------------------------------------------------- Wendel's theorem (6.7)

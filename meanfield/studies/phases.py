@@ -93,7 +93,8 @@ def phase_diagram(
     xarray.Dataset
         Over (t, beta): `probability`, the mean over realisations and pairs i != j, and
         `standard_error`, of that mean over realisations (nan for one). Over beta: `arrival`, t* of
-        tokens that start orthogonal; nan where the dynamics is not attractive SA or USA.
+        tokens that start orthogonal; inf where it leaves double precision, nan where the dynamics
+        is not attractive SA or USA.
         Coordinate `dim`; attributes n, delta, realisations and dynamics.
 
     Raises
@@ -186,6 +187,16 @@ def _all_near(near: NDArray[np.int64], pairs: int) -> bool:
     return bool((near == pairs).all())
 
 
+def _arrival(dynamics: AnyAttention, n: int, delta: float) -> float:
+    if not isinstance(dynamics, (SA, USA)) or not _is_attractive(dynamics):
+        return float("nan")
+    try:
+        return orthogonal_arrival(dynamics, n, delta)
+    except ValueError:
+        # all arguments were checked: only t* itself can be beyond double precision
+        return float("inf")
+
+
 def _diagram(
     sums: NDArray[np.int64], times: Array, betas: Array, runs: list[AnyAttention], task: _Task
 ) -> xr.Dataset:
@@ -195,12 +206,7 @@ def _diagram(
         squares = (sums[:, 1] - count * mean**2) / (count - 1.0)
     # a difference of equal numbers but for rounding may be negative
     error = np.sqrt(np.maximum(squares, 0.0) / count)
-    arrival = [
-        orthogonal_arrival(one, task.n, task.delta)
-        if _is_attractive(one) and isinstance(one, (SA, USA))
-        else np.nan
-        for one in runs
-    ]
+    arrival = [_arrival(one, task.n, task.delta) for one in runs]
     over = ("t", "beta")
     return xr.Dataset(
         {

@@ -12,6 +12,14 @@ from scipy.optimize import brentq
 from meanfield.arguments import integer, number
 from meanfield.dynamics import Dynamics
 
+# of the integral over s = -log(1 - γ)
+_EDGES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+# γ (n + β) below it: γ grows in proportion to t but for rounding
+_LINEAR = 1e-17
+# e^β beyond it is taken out of an integral
+_LARGEST_UNSCALED = 600.0
+_LARGEST_LOG = math.log(1.7e308)
+
 
 def orthogonal_tokens(dynamics: Dynamics, n: int, t: float) -> float:
     """γ(t) = <x_i, x_j> of n tokens that start orthogonal: (6.9) for SA, (6.10) for USA.
@@ -51,9 +59,23 @@ def orthogonal_tokens(dynamics: Dynamics, n: int, t: float) -> float:
         return 0.0
     # with s = -log(1 - γ): dt/ds = slowness(γ(s))
     longest = 36.0
-    if _arrival(dynamics, n, longest) <= t:
+    last, log_unit = _arrival(dynamics, n, longest)
+    # in two factors, since one may underflow where the product does not
+    t = t * math.exp(-0.5 * log_unit) * math.exp(-0.5 * log_unit)
+    if last <= t:
         return 1.0
-    s = brentq(lambda s: _arrival(dynamics, n, s) - t, 0.0, longest, xtol=1e-300, rtol=1e-14)
+    # at first γ grows in proportion to t
+    first = t / _slowness(dynamics, n, 0.0, log_unit)
+    if first * (n + dynamics.beta) < _LINEAR:
+        return first
+    s = brentq(
+        lambda s: _arrival(dynamics, n, s)[0] - t,
+        0.0,
+        longest,
+        xtol=1e-300,
+        rtol=1e-14,
+        maxiter=500,
+    )
     return -math.expm1(-s)
 
 
@@ -79,7 +101,7 @@ def orthogonal_arrival(dynamics: Dynamics, n: int, delta: float) -> float:
     Raises
     ------
     ValueError
-        If an argument is out of range.
+        If an argument is out of range, or t* is too large for float64 (SA from about β = 710 on).
 
     Examples
     --------
@@ -91,7 +113,15 @@ def orthogonal_arrival(dynamics: Dynamics, n: int, delta: float) -> float:
     if not 1e-15 <= number("delta", delta) < 1.0:
         raise ValueError(f"delta must be in [1e-15, 1), got {delta!r}")
     _check_attraction(dynamics)
-    return _arrival(dynamics, n, -math.log(delta))
+    time, log_unit = _arrival(dynamics, n, -math.log(delta))
+    if math.log(time) + log_unit > _LARGEST_LOG:
+        raise ValueError(
+            f"beta must be such that t*, of order exp(beta)/beta, fits float64, got "
+            f"{dynamics.beta:g} with n = {n} and delta = {delta:g}"
+        )
+    # in two factors, since the exponential may overflow where the product does not
+    half = math.exp(0.5 * log_unit)
+    return time * half * half
 
 
 def _check_attraction(dynamics: Dynamics) -> None:
@@ -99,24 +129,30 @@ def _check_attraction(dynamics: Dynamics) -> None:
         raise ValueError(f"dynamics must have sign = 1 and noise = 0, got {dynamics!r}")
 
 
-def _arrival(dynamics: Dynamics, n: int, s_end: float) -> float:
-    """The time at which 1 - γ = e^{-s}, from (6.9) or (6.10)."""
+def _arrival(dynamics: Dynamics, n: int, s_end: float) -> tuple[float, float]:
+    """e^{-u} times the time at which 1 - γ = e^{-s}, from (6.9) or (6.10), and u: β where large."""
     beta = dynamics.beta
+    log_unit = beta if dynamics.normalised and beta > _LARGEST_UNSCALED else 0.0
 
-    def slowness(s: float) -> float:
-        gamma = -math.expm1(-s)
-        if dynamics.normalised:
-            # e^700 is as good as never
-            factor = 0.5 * (math.exp(min(beta * (1.0 - gamma), 700.0)) + n - 1)
-        else:
-            factor = 0.5 * n * math.exp(-beta * gamma)
-        return factor / ((n - 1) * gamma + 1)
-
-    edges = [0.0, *[edge for edge in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0) if edge < s_end], s_end]
+    # at large β all is decided within 1/β of the start
+    inner = [5.0**k / max(beta, 1.0) for k in range(6)]
+    middle = [edge for edge in (*inner, *_EDGES) if edge < s_end]
+    edges = [0.0, *sorted(middle), s_end]
     pieces = [
-        quad(slowness, a, b, epsabs=0.0, epsrel=1e-13)[0] for a, b in itertools.pairwise(edges)
+        quad(lambda s: _slowness(dynamics, n, s, log_unit), a, b, epsabs=0.0, epsrel=1e-13)[0]
+        for a, b in itertools.pairwise(edges)
     ]
-    return math.fsum(pieces)
+    return math.fsum(pieces), log_unit
+
+
+def _slowness(dynamics: Dynamics, n: int, s: float, log_unit: float) -> float:
+    """e^{-u} dt/ds at 1 - γ = e^{-s}."""
+    beta, gamma = dynamics.beta, -math.expm1(-s)
+    if dynamics.normalised:
+        factor = math.exp(beta * (1.0 - gamma) - log_unit) + (n - 1) * math.exp(-log_unit)
+    else:
+        factor = n * math.exp(-beta * gamma)
+    return 0.5 * factor / ((n - 1) * gamma + 1)
 
 
 def wendel(n: int, dim: int) -> float:
