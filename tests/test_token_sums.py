@@ -137,23 +137,106 @@ def test_what_is_chosen():
     # no cells on the circle beyond β = 100, no transforms but for e^{β<x,y>}
     assert chosen(2, 1000, dynamics=mf.SA(101.0)) == "direct"
     assert chosen(3, 1000, dynamics=mf.SA(101.0)) == "transforms"
-    assert chosen(2, 1000, dynamics=mf.Attention(1.0, [mf.Head()])) == "direct"
+    # heads whose queries are of one length ask for e^{β<x,y>} at one β
+    head, wide = mf.Head(), mf.Head(Q=np.diag([1.0, 2.0]))
+    turned = mf.Head(K=[[0.0, -1.0], [1.0, 0.0]], V=2.0)
+    assert chosen(2, 1000, dynamics=mf.Attention(1.0, [head])) == "transforms"
+    assert chosen(2, 1000, dynamics=mf.Attention(1.0, [head, turned])) == "transforms"
+    assert chosen(2, 1000, dynamics=mf.Attention(1.0, [wide])) == "direct"
+    assert chosen(2, 1000, dynamics=mf.Attention(1.0, [head, wide])) == "direct and transforms"
+    assert chosen(2, 100, dynamics=mf.Attention(1.0, [head])) == "direct"
+    assert chosen(2, 1000, dynamics=mf.FeedForward(np.eye(2), np.eye(2))) == "none"
+    assert chosen(2, 1000, "direct", mf.Attention(1.0, [head])) == "direct"
     assert token_sums(1e5, 3) is None
 
 
+@pytest.mark.parametrize("dynamics", [mf.SA(1.0), mf.Attention(1.0, [mf.Head()])], ids=str)
+def test_what_is_said_is_what_is_done(dynamics, monkeypatch):
+    """The transforms are asked for, at every evaluation, where `sums` says so, and else not."""
+    calls = []
+    for kind in SUMS.values():
+        for name in "log_moment", "pull", "potential_and_slope":
+            if plain := getattr(kind, name, None):
+
+                def counted(self, *args, plain=plain, **options):
+                    calls.append(self.beta)
+                    return plain(self, *args, **options)
+
+                monkeypatch.setattr(kind, name, counted)
+    for dim, way in [(2, "transforms"), (3, "transforms"), (4, "transforms"), (3, "direct")]:
+        particles = mf.Particles(np.eye(dim), sums=way)
+        rate = tendency(particles, dynamics)
+        rate(rate.initial_state, np.empty_like(rate.initial_state))
+        assert bool(calls) == (rate.sums == "transforms") == (way == "transforms" and dim < 4)
+        calls.clear()
+
+
 @pytest.mark.parametrize(
-    ("dim", "way", "dynamics"),
+    ("dim", "dynamics"),
     [
-        (2, "transforms", mf.SA(101.0)),
-        (4, "transforms", mf.SA(1.0)),
-        (3, "transforms", mf.Attention(1.0, [mf.Head()])),
-        (3, "gram", mf.Attention(1.0, [mf.Head()])),
+        (2, mf.SA(101.0)),
+        (4, mf.SA(1.0)),
+        (3, mf.Attention(1.0, [mf.Head(Q=np.diag([1.0, 2.0, 3.0]))])),
+        (3, mf.FeedForward(np.eye(3), np.eye(3))),
+        (2, mf.Layers([mf.SA(1.0), mf.SA(101.0)], step=0.5)),
     ],
+    ids=str,
 )
-def test_sums_that_can_not_be_done(dim, way, dynamics):
-    particles = mf.Particles(np.eye(dim), sums=way)
-    with pytest.raises(ValueError, match=f"sums must be .*got '{way}'"):
-        tendency(particles, dynamics)
+def test_elsewhere_transforms_are_direct_sums(dim, dynamics):
+    points = np.random.default_rng(0).normal(size=(5, dim))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    ways = "transforms", "direct"
+    one, other = (mf.evolve(mf.Particles(points, sums=way), dynamics, 1.0, 2) for way in ways)
+    assert other.status == "finished"
+    # angles and points are stepped with a tolerance of 1e-9 each
+    assert np.abs(one.final.points - other.final.points).max() < 1e-8
+    said = (
+        "direct and transforms" if isinstance(dynamics, mf.Layers) else other.dataset.attrs["sums"]
+    )
+    assert one.dataset.attrs["sums"] == said
+
+
+@pytest.mark.parametrize(
+    "dynamics",
+    [
+        mf.Attention(1.0, [mf.Head()]),
+        mf.FeedForward(np.eye(3), np.eye(3)),
+        mf.Layers([mf.SA(1.0), mf.FeedForward(np.eye(3), np.eye(3))]),
+        mf.SA(1.0, noise=0.1),
+    ],
+    ids=str,
+)
+def test_gram_matrix_that_can_not_move_tokens(dynamics, monkeypatch):
+    """Refused before any work."""
+    particles = mf.Particles(np.eye(3), sums="gram")
+    rng = np.random.default_rng(0) if dynamics.noise else None
+    monkeypatch.setattr(mf.dynamics.SA, "output", None)
+    monkeypatch.setattr("meanfield.integrate.evolution.token_run", None)
+    with pytest.raises(ValueError, match=r"sums must be 'auto', 'direct' or 'transforms' .*'gram'"):
+        mf.evolve(particles, dynamics, 1.0, rng=rng)
+
+
+def test_layers_tell_all_of_their_sums():
+    points = np.random.default_rng(0).normal(size=(800, 2))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    layers = mf.Layers([mf.FeedForward(np.eye(2), np.eye(2)), mf.SA(1.0), mf.SA(101.0)], step=1e-3)
+    for method in "flow", "layers":
+        for n, said in (800, "direct and transforms"), (8, "direct"):
+            run = mf.evolve(mf.Particles(points[:n]), layers, layers.depth, 1, method=method)
+            assert run.dataset.attrs["sums"] == said
+    alone = mf.evolve(mf.Particles(points[:8]), layers.layers[0], 1.0, 1)
+    assert alone.dataset.attrs["sums"] == "none"
+
+
+@pytest.mark.parametrize("sums", ["auto", "direct", "transforms", "gram"])
+def test_files_keep_how_tokens_are_summed(sums, tmp_path):
+    run = mf.evolve(mf.Particles(np.eye(3), sums=sums), mf.SA(1.0), 1.0, 2)
+    run.save(tmp_path / "run.nc")
+    again = mf.load(tmp_path / "run.nc")
+    assert {measure.sums for measure in again.measures} == {sums}
+    assert again.dataset.attrs == run.dataset.attrs
+    again.save(tmp_path / "again.nc")
+    assert mf.load(tmp_path / "again.nc").final.sums == sums
 
 
 def test_no_such_sums():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -188,14 +188,18 @@ class Attention:
     def output(self, measure: Measure, points: Array) -> Array:
         """Σ_h V_h ∇G [/ G], shape (n, d): what attention adds to tokens at unit rows (n, d)."""
         total = np.zeros_like(points)
-        for head, bilinear in zip(self.heads, self._scaled, strict=True):
-            z = points @ bilinear.T if np.ndim(bilinear) else bilinear * points
+        for head, z in zip(self.heads, self.queries(points), strict=True):
             log_g, mean = measure.log_moment(z)
             if not self.normalise:
                 mean *= np.exp(log_g)[:, None]
             value = np.asarray(head.V)
             total += mean @ value.T if value.ndim else value * mean
         return total
+
+    def queries(self, points: Array) -> Iterator[Array]:
+        """β KᵀQ x of one head after the other, shape (n, d) each: where it asks for G."""
+        for bilinear in self._scaled:
+            yield points @ bilinear.T if np.ndim(bilinear) else bilinear * points
 
 
 def matrix_or_number(name: str, value: ArrayLike) -> Any:

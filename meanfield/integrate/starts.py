@@ -11,6 +11,7 @@ from meanfield.arguments import generator, number
 from meanfield.dynamics import SA, USA, AnyDynamics, Attention, FeedForward, Layers
 from meanfield.dynamics.heads import check_dim
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
+from meanfield.tendency import check_sums
 
 Array = NDArray[np.float64]
 
@@ -65,6 +66,9 @@ def _check_tokens(
             f"dynamics must be SA, USA, Attention, FeedForward or Layers, got {dynamics!r}"
         )
     check_dim(dynamics, particles.dim)
+    if method == "flow":
+        for layer in dynamics.layers if isinstance(dynamics, Layers) else [dynamics]:
+            check_sums(particles, layer, may_span=layer.noise == 0.0)
     if dynamics.noise > 0.0:
         if method == "layers":
             raise ValueError(f"noise must be 0 for method 'layers', got {dynamics.noise:g}")

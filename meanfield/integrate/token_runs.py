@@ -15,7 +15,15 @@ from meanfield.integrate.records import Stop
 from meanfield.integrate.run import Options, Run
 from meanfield.measures import AnyMeasure, Particles
 from meanfield.solution import Ending
-from meanfield.tendency import CircleTendency, ParticleTendency, Tendency, token_tendency
+from meanfield.tendency import (
+    CircleTendency,
+    ParticleTendency,
+    Tendency,
+    TokenTendency,
+    joined,
+    sums_done,
+    token_tendency,
+)
 
 Array = NDArray[np.float64]
 
@@ -44,13 +52,14 @@ class TokenRun(Run):
     def __init__(self, particles: Particles, dynamics: AnyDynamics, options: Options) -> None:
         self.moved_by = dynamics
         self._field: Field = dynamics.layers[0] if isinstance(dynamics, Layers) else dynamics
+        self._sums: set[str] = set()
         # a plain run knows SA and USA only; what it does with others is done here
         super().__init__(particles, cast(Dynamics, dynamics), options)
 
     @property
     def sums(self) -> str:
-        """How sums over tokens are done: 'direct', 'transforms' or 'gram'."""
-        return str(getattr(self.tendency, "sums", "direct"))
+        """How sums over tokens were done: 'direct', 'transforms', 'gram', several, or 'none'."""
+        return joined(self._sums)
 
     @property
     def _is_gradient_flow(self) -> bool:
@@ -58,7 +67,12 @@ class TokenRun(Run):
         return isinstance(self.moved_by, (SA, USA)) and self.moved_by.noise == 0.0
 
     def _tendency(self, measure: AnyMeasure) -> Tendency:
-        return token_tendency(cast(Particles, measure), self._field)
+        rate = self._token_tendency(cast(Particles, measure))
+        self._sums.add(rate.sums)
+        return rate
+
+    def _token_tendency(self, particles: Particles) -> TokenTendency:
+        return token_tendency(particles, self._field)
 
     def _rate(self, t: float, state: Array) -> Array:
         rate = super()._rate(t, state)
@@ -133,17 +147,10 @@ class LayeredRun(TokenRun):
     def _is_gradient_flow(self) -> bool:
         return False
 
-    @property
-    def sums(self) -> str:
-        """How sums over tokens are done."""
-        beta = self._field.beta
-        isotropic = isinstance(self._field, (SA, USA))
-        fast = self._particles.fast_sums(beta) if isotropic else None
-        return "direct" if fast is None else "transforms"
-
     def _tendency(self, measure: AnyMeasure) -> Tendency:
+        # layers ask for their sums themselves, and the Gram matrix knows none of one layer
         given = cast(Particles, measure)
-        # the Gram matrix knows no sums of one layer
+        self._sums.add(sums_done(given, self._field))
         plain = Particles(given.points, given.weights, sums="direct")
         return token_tendency(plain, self._field)
 
@@ -168,7 +175,9 @@ class LayeredRun(TokenRun):
     def _after(self, layer: int) -> Particles:
         if isinstance(self.moved_by, Layers):
             at = int(layer * self._h / self.moved_by.step + _ROUNDING)
-            self._field = self.moved_by.layers[at]
+            if self.moved_by.layers[at] is not self._field:
+                self._field = self.moved_by.layers[at]
+                self._sums.add(sums_done(self._particles, self._field))
         given = self._particles
         points = given.points + self._h * self._field.output(given, given.points)
         norms = np.linalg.norm(points, axis=1, keepdims=True)
@@ -207,9 +216,9 @@ class NoisyRun(TokenRun):
         self.step, self._h, self._rng = step, step, rng
         super().__init__(particles, dynamics, options)
 
-    def _tendency(self, measure: AnyMeasure) -> Tendency:
+    def _token_tendency(self, particles: Particles) -> TokenTendency:
         # noise leaves the span of the tokens, so no Gram matrix
-        return token_tendency(cast(Particles, measure), self._field, may_span=False)
+        return token_tendency(particles, self._field, may_span=False)
 
     def advance(self, t_bound: float, report: Callable[[Run], None]) -> None:
         """Steps of equal length to `t_bound`.

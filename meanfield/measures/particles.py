@@ -33,7 +33,7 @@ class Particles:
         How sums over tokens are done. 'direct': over all pairs, in blocks, any d. 'transforms':
         in O(n), on the circle (β <= 100) and S^2, for the kernel e^{β<x,y>}; elsewhere direct.
         'gram': a run moves the n × n matrix that expresses tokens by their starts, whatever d is;
-        for SA and USA. 'auto' takes transforms from 2^19 pairs on, and the Gram matrix in runs
+        for SA and USA without noise only. 'auto' takes transforms from 2^19 pairs on, and the Gram matrix in runs
         with n <= d/4, else direct sums.
 
     Attributes
@@ -122,15 +122,21 @@ class Particles:
             If z is not finite or has the wrong length.
         """
         z = rows("z", z, self.dim)
+        if not z.any():
+            return np.zeros(len(z)), np.tile(self.mean(), (len(z), 1))
+        fast = self.sums_at(z)
+        if fast is None:
+            return log_moment(self.points, self.weights, z)
+        directions = z / np.linalg.norm(z, axis=1)[:, None]
+        return fast.log_moment(self.points, self.weights, directions)
+
+    def sums_at(self, z: Array) -> TokenSums | None:
+        """The sums in O(n) that `log_moment` takes at rows z (m, d), None for direct sums."""
         lengths = np.linalg.norm(z, axis=1)
         beta = float(lengths.mean())
-        if beta == 0.0:
-            return np.zeros(len(z)), np.tile(self.mean(), (len(z), 1))
-        if np.ptp(lengths) <= _ONE_LENGTH * beta:
-            fast = self.fast_sums(beta, len(z))
-            if fast is not None:
-                return fast.log_moment(self.points, self.weights, z / lengths[:, None])
-        return log_moment(self.points, self.weights, z)
+        if beta == 0.0 or np.ptp(lengths) > _ONE_LENGTH * beta:
+            return None
+        return self.fast_sums(beta, len(z))
 
     def fast_sums(self, beta: float, targets: int | None = None) -> TokenSums | None:
         """The sums in O(n) for this β and so many targets (default n), None for direct sums."""

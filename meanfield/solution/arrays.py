@@ -34,7 +34,8 @@ _LARGEST = 1 << 20
 def kind(measure: AnyMeasure) -> dict[str, Any]:
     """What all measures of a run have in common: the space's name, dimension and axis, if any."""
     if isinstance(measure, Particles):
-        return {"space": PARTICLES, "dim": measure.dim}
+        sums = {} if measure.sums == "auto" else {"particle_sums": measure.sums}
+        return {"space": PARTICLES, "dim": measure.dim} | sums
     if isinstance(measure, SphereFlowMap):
         return {"space": SPHERE_FLOW, "dim": measure.dim} | sphere_flows.attributes(measure)
     if isinstance(measure, LineFlowMap):
@@ -96,6 +97,9 @@ def _of_particles(measures: list[Particles]) -> dict[str, Any]:
     numbers = {len(measure.weights) for measure in measures}
     if len(numbers) > 1:
         raise ValueError(f"measures must have equally many tokens, got {sorted(numbers)}")
+    ways = {measure.sums for measure in measures}
+    if len(ways) > 1:
+        raise ValueError(f"measures must be summed in one way, got sums {sorted(ways)}")
     points = np.array([measure.points for measure in measures])
     masses = np.array([measure.weights for measure in measures])
     return {
@@ -182,7 +186,7 @@ def _to_particles(stored: xr.Dataset) -> list[AnyMeasure]:
     masses = array(stored, "weights", ("t", "token"))
     found: list[AnyMeasure] = []
     for x, w in zip(points, masses, strict=True):
-        particles = Particles(x, w)
+        particles = Particles(x, w, sums=stored.attrs.get("particle_sums", "auto"))
         particles.points = _unturned(x, particles.points)
         particles.weights = _unturned(w, particles.weights)
         found.append(particles)

@@ -8,7 +8,12 @@ from meanfield.tendency.batch import LARGEST_BETA, BatchTendency, GramBatch, bat
 from meanfield.tendency.density import DensityTendency
 from meanfield.tendency.flow import FlowTendency, LineField
 from meanfield.tendency.gram import GramTendency
-from meanfield.tendency.particles import CircleTendency, ParticleTendency
+from meanfield.tendency.particles import (
+    CircleTendency,
+    ParticleTendency,
+    joined,
+    sums_done,
+)
 from meanfield.tendency.sphere_field import SphereField
 from meanfield.token_sums import CircleSums
 
@@ -25,6 +30,9 @@ __all__ = [
     "GramBatch",
     "Tendency",
     "batch_tendency",
+    "check_sums",
+    "joined",
+    "sums_done",
     "tendency",
     "token_tendency",
 ]
@@ -48,25 +56,34 @@ def token_tendency(
     Raises
     ------
     ValueError
-        If the sums that are asked for can't be done for these tokens or this dynamics.
+        If a Gram matrix is asked for that can't move these tokens, see `check_sums`.
     """
-    if isinstance(dynamics, (SA, USA)):
-        n, d = particles.points.shape
-        gram = particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)
-        if gram and may_span:
-            return GramTendency(particles, dynamics)
-        fast = particles.fast_sums(dynamics.beta)
-        if isinstance(fast, CircleSums):
-            return CircleTendency(particles, dynamics, fast)
-        if fast is not None or particles.sums in ("auto", "direct"):
-            return ParticleTendency(particles, dynamics, fast)
-    elif particles.sums in ("auto", "direct"):
+    check_sums(particles, dynamics, may_span=may_span)
+    if not isinstance(dynamics, (SA, USA)):
         return ParticleTendency(particles, dynamics)
-    raise ValueError(
-        f"sums must be 'auto' or 'direct' for {dynamics!r} and {particles!r}, got "
-        f"{particles.sums!r}: transforms are for SA and USA on the circle (beta <= 100) and S^2, "
-        f"the Gram matrix for SA and USA without noise"
-    )
+    n, d = particles.points.shape
+    gram = particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)
+    if gram and may_span:
+        return GramTendency(particles, dynamics)
+    fast = particles.fast_sums(dynamics.beta)
+    if isinstance(fast, CircleSums):
+        return CircleTendency(particles, dynamics, fast)
+    return ParticleTendency(particles, dynamics, fast)
+
+
+def check_sums(particles: Particles, dynamics: Field, *, may_span: bool = True) -> None:
+    """Refuse tokens that a Gram matrix shall move, and this dynamics or its noise does not let it.
+
+    Raises
+    ------
+    ValueError
+        Naming `sums`, and what is allowed.
+    """
+    if particles.sums == "gram" and not (may_span and isinstance(dynamics, (SA, USA))):
+        raise ValueError(
+            f"sums must be 'auto', 'direct' or 'transforms' for {particles!r} under {dynamics!r}, "
+            f"got 'gram': the Gram matrix is for SA and USA without noise"
+        )
 
 
 def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:

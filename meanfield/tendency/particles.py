@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA, Field
+from meanfield.dynamics import SA, USA, Attention, Field
 from meanfield.exponential_sums import log_moment
 from meanfield.geometry import circle_angles, circle_points, project
 from meanfield.measures import Particles
@@ -15,6 +17,32 @@ Array = NDArray[np.float64]
 
 # terms that a right-hand side may sum one by one where its transforms lose digits
 _MOST_PAIRS = 1 << 24
+
+
+def sums_done(particles: Particles, dynamics: Field) -> str:
+    """How `dynamics.output` sums over tokens at the tokens, head by head.
+
+    'direct', 'transforms', 'direct and transforms', or 'none' for a feed-forward layer.
+    """
+    if isinstance(dynamics, (SA, USA)):
+        fast = [particles.fast_sums(dynamics.beta)]
+    elif isinstance(dynamics, Attention):
+        fast = [particles.sums_at(z) for z in dynamics.queries(particles.points)]
+    else:
+        return "none"
+    return joined(["direct" if sums is None else "transforms" for sums in fast])
+
+
+def joined(ways: Iterable[str]) -> str:
+    """Ways to sum in one phrase, each once.
+
+    Examples
+    --------
+    >>> joined(["transforms", "direct", "none", "direct"]), joined(["none"])
+    ('direct and transforms', 'none')
+    """
+    each = {word for way in ways for word in way.split(" and ")}
+    return " and ".join(sorted(each - {"none"})) or "none"
 
 
 class ParticleTendency:
@@ -35,7 +63,7 @@ class ParticleTendency:
     initial_state : ndarray
         The points as one vector.
     sums : str
-        How sums are done: 'transforms' or 'direct'.
+        How sums are done, see `sums_done`.
     """
 
     def __init__(
@@ -46,7 +74,10 @@ class ParticleTendency:
         self._particles = particles
         self._weights, self._shape = particles.weights, particles.points.shape
         self._fast = fast
-        self.sums = "direct" if fast is None else "transforms"
+        if isinstance(dynamics, (SA, USA)):
+            self.sums = "direct" if fast is None else "transforms"
+        else:
+            self.sums = sums_done(particles, dynamics)
         self._dissipation = 0.0
 
     def state_of(self, points: Array) -> Array:
