@@ -71,6 +71,64 @@ def log_moment(sources: Array, masses: Array, z: Array) -> tuple[Array, Array]:
     return log_g, mean
 
 
+def pull_of_others(
+    points: Array, masses: Array, beta: float
+) -> tuple[Array, NDArray[np.float64], Array]:
+    """What each token is pulled with by the others, P_x Σ_{j≠i} m_j e^{β<x_i, x_j>} x_j.
+
+    A token's pull on itself is radial and P_x takes it away, but for rounding of 1e-16 e^β, which
+    is more than all others pull with where these are far.
+
+    Parameters
+    ----------
+    points : ndarray, shape (n, d)
+        Unit rows.
+    masses : ndarray, shape (n,)
+        >= 0, not all zero.
+    beta : float
+
+    Returns
+    -------
+    pull : ndarray, shape (n, d)
+        In units of e^{log_unit}.
+    log_unit : ndarray, shape (n,)
+        Log of the largest term of others; 0 where there is none.
+    log_g : ndarray, shape (n,)
+        log G(βx_i), own terms included.
+
+    Examples
+    --------
+    >>> pull, log_unit, log_g = pull_of_others(np.eye(2), np.array([0.5, 0.5]), 1000.0)
+    >>> pull, log_unit.round(12), log_g.round(9)
+    (array([[0., 1.],
+           [1., 0.]]), array([-0.69314718, -0.69314718]), array([999.306852819, 999.306852819]))
+    """
+    n = len(points)
+    with np.errstate(divide="ignore"):
+        log_masses = np.log(masses)
+    pull, log_unit, log_g = np.empty_like(points), np.empty(n), np.empty(n)
+    step = max(1, min(n, _BLOCK // n))
+    buffer = np.empty((step, n))
+    for start in range(0, n, step):
+        part = slice(start, min(start + step, n))
+        terms = buffer[: part.stop - start]
+        np.matmul(beta * points[part], points.T, out=terms)
+        terms += log_masses
+        own = np.arange(part.stop - start)
+        terms[own, start + own] = -np.inf
+        largest = terms.max(axis=1)
+        largest[np.isneginf(largest)] = 0.0
+        terms -= largest[:, None]
+        with np.errstate(under="ignore", divide="ignore"):
+            np.exp(terms, out=terms)
+            np.matmul(terms, points, out=pull[part])
+            others = largest + np.log(terms.sum(axis=1))
+        log_unit[part] = largest
+        log_g[part] = np.logaddexp(others, beta + log_masses[part])
+    pull -= np.einsum("ij,ij->i", pull, points)[:, None] * points
+    return pull, log_unit, log_g
+
+
 def latitude_log_moment(
     axis: Array, cosines: Array, sines: Array, masses: Array, z: Array
 ) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""The flow of few tokens through their Gram matrix, where differences of large numbers lie near."""
+"""Tokens moved by points and through their Gram matrix, where their own terms outweigh all."""
 
 import mpmath
 import numpy as np
@@ -10,10 +10,10 @@ import meanfield as mf
 ROUNDING = 1e-13
 
 
-def tokens(n, dim, weights=None, seed=0):
+def tokens(n, dim, weights=None, seed=0, sums="gram"):
     points = np.random.default_rng(seed).normal(size=(n, dim))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
-    return mf.Particles(points, weights, sums="gram")
+    return mf.Particles(points, weights, sums=sums)
 
 
 def exact_dissipation(particles, dynamics):
@@ -40,15 +40,16 @@ def test_dissipation_of_four_tokens():
 
 
 @pytest.mark.parametrize("weights", [None, [1e-12, 1, 2, 1e-300, 0]], ids=["equal", "unequal"])
+@pytest.mark.parametrize("sums", ["direct", "gram"])
 @pytest.mark.parametrize("dim", [3, 8, 64])
 @pytest.mark.parametrize(
     "dynamics",
     [mf.SA(0.0), mf.SA(1.0), mf.SA(30.0), mf.SA(300.0), mf.USA(2.0), mf.USA(30.0), mf.USA(300.0)],
     ids=str,
 )
-def test_dissipation_keeps_its_digits(dynamics, dim, weights):
+def test_dissipation_keeps_its_digits(dynamics, dim, sums, weights):
     """Also where e^β is 10^130 times what the other tokens pull with."""
-    particles = tokens(5, dim, weights)
+    particles = tokens(5, dim, weights, sums=sums)
     exact = exact_dissipation(particles, dynamics)
     assert exact > 0.0
     # an exponent β<x,y> has an error of rounding times β, here in e^{2β<x,y>}
@@ -106,3 +107,43 @@ def test_a_token_alone_rests(dynamics):
         assert mf.dissipation(particles, dynamics) == 0.0
         run = mf.evolve(particles, dynamics, 1.0, 1)
         assert np.abs(run.final.points[0] - particles.points[0]).max() < 1e-14
+
+
+@pytest.mark.parametrize("sums", ["direct", "gram"])
+@pytest.mark.parametrize("beta", [150.0, 250.0, 345.0, 355.0, 500.0, 700.0])
+def test_two_tokens_under_usa_at_large_beta(beta, sums):
+    """γ = <x_1, x_2> rises by γ' = (1 - γ²) e^{βγ}, in time e^{-βγ}/β: 40 orders of e^β apart."""
+    start = 0.5
+    points = np.zeros((2, 8))
+    points[0, 0], points[1, :2] = 1.0, [start, np.sqrt(1.0 - start**2)]
+    # γ' changes by β γ' dt: up to γ + h, e^{-βγ} = e^{-βγ_0} - β (1 - γ²) t but for 1 + O(h)
+    t_end = 0.5 * np.exp(-beta * start) / beta
+    run = mf.evolve(mf.Particles(points, sums=sums), mf.USA(beta), t_end, 2, rtol=1e-11)
+    assert run.status == "finished"
+    assert run.t[-1] == t_end
+    assert run.dataset.attrs["energy_unit"] == ("1" if beta <= 350.0 else "exp(beta)")
+    gamma = run.final.points[0] @ run.final.points[1]
+    found = beta * (gamma - start)
+
+    def passed(rise):
+        with mpmath.workdps(30):
+            end = mpmath.mpf(start) + mpmath.mpf(rise) / beta
+            slowness = mpmath.quad(lambda g: mpmath.exp(-beta * g) / (1 - g * g), [start, end])
+            return float(slowness / t_end)
+
+    assert found > 0.3
+    # rounding of γ is that of β γ in the exponent
+    assert passed(found) == pytest.approx(1.0, rel=1e-8)
+    gained = np.diff(run.dataset.energy.values).sum()
+    # the energy of the tokens themselves, e^β against e^{β/2}, hides all that is gained
+    assert abs(gained) <= 1e-13 * run.dataset.energy.values[0]
+    assert run.dataset.work.values[-1] > 0.0
+
+
+def test_speed_of_usa_with_noise_squares_no_large_velocity():
+    points = np.array([[1.0, 0.0], [np.cos(0.01), np.sin(0.01)]])
+    rng = np.random.default_rng(0)
+    noisy = mf.USA(700.0, noise=1e-9)
+    run = mf.evolve(mf.Particles(points), noisy, 1e-310, 1, step=1e-310, rng=rng)
+    fast = 0.5 * np.sin(0.01) * np.exp(700.0 * np.cos(0.01))
+    assert run.dataset.speed.values[0] == pytest.approx(fast, rel=1e-11)

@@ -182,6 +182,26 @@ def test_large_beta_energies_are_in_units_of_its_exponential():
     assert float(sol.dataset.energy[0]) > 0
 
 
+@pytest.mark.parametrize("beta", [190.0, 210.0, 500.0, 700.0])
+def test_usa_whose_rates_leave_double_precision(beta):
+    """Its time runs like e^{-β}: a density and a flow map gain by the work, and alike."""
+    law = mf.FourierSeries(cos=[0.5])
+    runs = [
+        mf.evolve(start, mf.USA(beta), 0.2 * np.exp(-beta), [0.1 * np.exp(-beta)], rtol=1e-11)
+        for start in (mf.Density(mf.Circle(256), law), mf.FlowMap(law, tol=1e-13))
+    ]
+    for run in runs:
+        assert run.status == "finished"
+        assert np.array_equal(run.t, np.array([0.0, 0.1, 0.2]) * np.exp(-beta))
+        gained = run.dataset.energy.values - run.dataset.energy.values[0]
+        # of which the rounding of the energy is some 1e-9
+        assert gained[-1] > 1e-7 * run.dataset.energy.values[0]
+        assert np.allclose(gained, run.dataset.work.values, rtol=1e-8, atol=0)
+    one, other = (run.dataset.work.values[-1] for run in runs)
+    # the flow map's nodes are Gauss nodes of panels that are fine against the kernel
+    assert one == pytest.approx(other, rel=1e-8, abs=0.0)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

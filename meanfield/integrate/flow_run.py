@@ -72,7 +72,7 @@ class FlowRun(Run):
         self._remember(solver)
         flow = self.tendency.measure(self.state[:-1])
         spread = np.zeros(len(flow.angles))
-        spread[flow.owners == FREE] = self.tendency.spread(solver.f[:-1])
+        spread[flow.owners == FREE] = self.tendency.spread(solver.f[:-1] / self._time_unit)
         # what repels stays apart, however near
         radius = self._radius if self.dynamics.sign > 0 else 0.0
         held = collapsed(flow, spread, radius)
@@ -98,6 +98,7 @@ class FlowRun(Run):
         if not self._keeps_history:
             return
         dense = solver.dense_output()
+        # without a unit of time: at the β where there is one no line keeps a history
         times = step_times(solver.t_old, solver.t)
         self._times.append(float(solver.t))
         self._moments.append(np.array([self.tendency.charges(dense(t)[:-1]) for t in times]))

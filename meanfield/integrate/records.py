@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from meanfield.dynamics import AnyDynamics
+from meanfield.dynamics import USA, AnyDynamics
 from meanfield.measures import AnyMeasure
 from meanfield.solution import RESERVED, SIZE_NAME, Ending
 
@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 # a monitor gives a number, a number with bounds `lower` and `upper`, or None
 Monitors = Mapping[str, Callable[[AnyMeasure], Any]]
 
-# above it e^β overflows, and the energies of a dataset are in units of e^β
+# above it e^β (or e^{2β}) overflows, and the energies of a dataset are in units of e^β
 LARGEST_UNSCALED = 700.0
 # in units of e^β in a run, or of Λ_0
 SCALED = ("energy", "dissipation", "work", "adaptation")
@@ -80,7 +80,8 @@ class Records:
         self._unit, self._unit_name = 1.0, "exp(beta)"
         if self.log_unit != dynamics.beta:
             self._unit_name = "Lambda_0"
-        elif dynamics.beta <= LARGEST_UNSCALED:
+        # a dissipation of USA is of order e^{2β}
+        elif (2.0 if isinstance(dynamics, USA) else 1.0) * dynamics.beta <= LARGEST_UNSCALED:
             self._unit, self._unit_name = float(np.exp(dynamics.beta)), "1"
 
     @property

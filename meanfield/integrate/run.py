@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import DOP853
 
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import USA, Dynamics
 from meanfield.functionals.energies import dissipation_in_unit, energy_in_unit
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.integrate.records import Monitors, Records, Stop
@@ -19,6 +19,9 @@ from meanfield.solution import Ending
 from meanfield.tendency import DensityTendency, FlowTendency, Tendency, tendency
 
 Array = NDArray[np.float64]
+
+# the β up to which e^β over a tolerance of 1e-12 can still be squared, by far
+_LARGEST_RATE = 200.0
 
 
 @dataclass(frozen=True)
@@ -85,10 +88,18 @@ class Run:
             return self.initial
         return self.tendency.measure(self.state[:-1])
 
+    @property
+    def _time_unit(self) -> float:
+        """1, or e^{-β} for USA at large β, whose rates e^β the solver could not square."""
+        dynamics = self.tendency.dynamics
+        is_fast = isinstance(dynamics, USA) and dynamics.beta > _LARGEST_RATE
+        return float(np.exp(-dynamics.beta)) if is_fast else 1.0
+
     def _rate(self, t: float, state: Array) -> Array:  # noqa: ARG002 (the field has no clock)
         rate = np.empty_like(state)
         self.tendency(state[:-1], rate[:-1])
         rate[-1] = self.tendency.scaled_dissipation()
+        rate *= self._time_unit
         self.evaluations += 1
         return rate
 
@@ -99,13 +110,15 @@ class Run:
         return self.options.rtol, atol
 
     def _solver(self, t_bound: float) -> Any:
+        """The solver from the present time on, whose clock counts units of time."""
+        unit = self._time_unit
         rtol, atol = self._tolerances()
         solver = DOP853(
             self._rate,
-            self.t,
+            self.t / unit,
             self.state,
-            t_bound,
-            first_step=min(self.step_size, t_bound - self.t) or None,
+            t_bound / unit,
+            first_step=min(self.step_size, t_bound - self.t) / unit or None,
             rtol=rtol,
             atol=atol,
         )
@@ -134,17 +147,19 @@ class Run:
             return
         solver = self._solver(t_bound)
         while solver.status == "running":
-            planned = solver.h_abs
+            planned = solver.h_abs * self._time_unit
             reason = solver.step()
             if solver.status == "failed" or not np.isfinite(solver.y).all():
                 raise Stop(Ending.FAILED, self._failed(reason))
             if not self.accepts(solver.y):
-                self.step_size = solver.step_size
+                self.step_size = solver.step_size * self._time_unit
                 solver = self._solver(t_bound)
                 continue
             # the last step before a save is cut short, which says nothing about the next
-            self.step_size = max(solver.h_abs, planned)
-            self.state, self.t, self.steps = solver.y, float(solver.t), self.steps + 1
+            self.step_size = max(solver.h_abs * self._time_unit, planned)
+            at_end = solver.status == "finished"
+            self.t = t_bound if at_end else float(solver.t) * self._time_unit
+            self.state, self.steps = solver.y, self.steps + 1
             if self.adapt(solver) and solver.status == "running":
                 solver = self._solver(t_bound)
             report(self)

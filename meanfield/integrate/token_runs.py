@@ -120,7 +120,10 @@ class TokenRun(Run):
     def _speed(self, measure: Particles) -> float:
         """Root mean square of |X| over the tokens, X of the layer that acted last."""
         velocity = project(measure.points, self._field.output(measure, measure.points))
-        return float(np.sqrt(measure.weights @ np.einsum("ij,ij->i", velocity, velocity)))
+        # without softmax it may be too large to be squared
+        unit = float(np.abs(velocity).max()) or 1.0
+        velocity /= unit
+        return unit * float(np.sqrt(measure.weights @ np.einsum("ij,ij->i", velocity, velocity)))
 
 
 class LayeredRun(TokenRun):

@@ -33,8 +33,8 @@ class Particles:
         How sums over tokens are done. 'direct': over all pairs, in blocks, any d. 'transforms':
         in O(n), on the circle (β <= 100) and S^2, for the kernel e^{β<x,y>}; elsewhere direct.
         'gram': a run moves the n × n matrix that expresses tokens by their starts, whatever d is;
-        for SA and USA without noise only. 'auto' takes transforms from 2^19 pairs on, and the Gram matrix in runs
-        with n <= d/4, else direct sums.
+        for SA and USA without noise only. 'auto' takes transforms from 2^19 pairs on, and the
+        Gram matrix in runs with n <= d/4, else direct sums.
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.dynamics import SA, USA, Attention, Field
-from meanfield.exponential_sums import log_moment
+from meanfield.exponential_sums import pull_of_others
 from meanfield.geometry import circle_angles, circle_points, project
 from meanfield.measures import Particles
 from meanfield.token_sums import CircleSums, SphereSums
@@ -113,15 +113,16 @@ class ParticleTendency:
         beta = dynamics.beta
         if self._fast is not None:
             log_g, pull = self._fast.pull(points, self._weights, points, most_pairs=_MOST_PAIRS)
+            log_unit = log_g
         else:
-            log_g, mean = log_moment(points, self._weights, beta * points)
-            pull = project(points, mean)
+            pull, log_unit, log_g = pull_of_others(points, self._weights, beta)
         pull *= dynamics.sign
-        squares = np.einsum("ij,ij->i", pull, pull)
-        log_speed = 0.5 * log_g if dynamics.normalised else log_g
-        self._dissipation = float(self._weights @ (squares * np.exp(2.0 * log_speed - beta)))
-        if not dynamics.normalised:
-            pull *= np.exp(log_g)[:, None]
+        # |X|² G for SA, |X|² for USA; X itself may be too large to be squared
+        log_share = log_unit - 0.5 * log_g if dynamics.normalised else log_unit
+        with np.errstate(under="ignore"):
+            shares = pull * np.exp(log_share - 0.5 * beta)[:, None]
+            self._dissipation = float(self._weights @ np.einsum("ij,ij->i", shares, shares))
+            pull *= np.exp(log_unit - log_g if dynamics.normalised else log_unit)[:, None]
         return pull
 
     def scaled_dissipation(self) -> float:
