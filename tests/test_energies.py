@@ -148,3 +148,29 @@ def test_dissipation_of_a_flow_map_on_the_sphere(dynamics):
 def test_dissipation_is_of_sa_and_usa(dynamics):
     with pytest.raises(ValueError, match="dynamics must be SA or USA, got"):
         mf.dissipation(mf.Particles(np.eye(2)), dynamics)
+
+
+def test_kernel_that_no_space_of_many_dimensions_holds():
+    """Its degrees end where their multiplicities leave double precision: 303 in d = 1024."""
+    density = mf.Density(SPACE, MANY)
+    with pytest.raises(
+        ValueError, match=r"z must be shorter .* dim = 1024, got length 700, beta for SA and USA"
+    ):
+        mf.SA(700.0).velocity(density, np.eye(1024)[:2])
+    tokens = mf.Particles([SPACE.axis])
+    with pytest.raises(ValueError, match=r"beta must be smaller in dim = 1024 .* got 700"):
+        mf.mmd(tokens, density, 700.0)
+
+
+@pytest.mark.parametrize("beta", [20.0, 700.0])
+def test_distance_of_tokens_off_the_axis(beta):
+    """mmd² of one token and 1 + c <x, e>: e^β - 2 (Λ_0 + c s Λ_1) + Λ_0 + c² Λ_1/d, s = <x, e>."""
+    density = mf.Density(SPACE, MANY)
+    token = np.eye(1024)[0] * 0.6 + np.eye(1024)[-1] * 0.8
+    with mpmath.workdps(50):
+        first, second = (exact_multiplier(k, beta, 1024) for k in range(2))
+        share = mpmath.mpf("0.4") * second
+        squared = mpmath.exp(beta) - first - 2 * share + second / 4096
+        exact = float(mpmath.sqrt(squared * mpmath.exp(-mpmath.mpf(beta))))
+    found = mf.mmd(mf.Particles([token]), density, beta, scaled=True)
+    assert found == pytest.approx(exact, rel=1e-12)

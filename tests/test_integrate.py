@@ -101,6 +101,33 @@ def test_failed_step_keeps_what_it_had(monkeypatch):
     assert all(np.isfinite(m.values).all() for m in sol.measures)
 
 
+def test_field_that_can_not_be_computed_keeps_what_it_had(monkeypatch):
+    calls, plain = [], mf.tendency.DensityTendency.__call__
+
+    def refuse_after(self, state, out):
+        calls.append(0)
+        if len(calls) > 200:
+            raise ValueError("z must be shorter")
+        plain(self, state, out)
+
+    monkeypatch.setattr(mf.tendency.DensityTendency, "__call__", refuse_after)
+    monkeypatch.setattr("meanfield.integrate.run.dissipation_in_unit", lambda *_: (0.0, 0.0))
+    sol = mf.evolve(mu(256), mf.SA(4.0), 2.0, 20)
+    assert sol.status == "failed"
+    assert "z must be shorter" in sol.message
+    assert 0 < sol.t[-1] < 2
+
+
+def test_density_without_a_larger_space_ends_under_resolved():
+    """In d = 1024 degrees end at 303, since N_k leaves double precision."""
+    axis = np.eye(1024)[-1]
+    start = mf.Density(mf.Zonal(1024, 200), mf.VonMisesFisher(axis, 600.0))
+    sol = mf.evolve(start, mf.SA(30.0), 1.0, 1, tail_tol=1e-12)
+    assert sol.status == "under-resolved"
+    assert "t = 0" in sol.message
+    assert len(sol.measures) == 1
+
+
 def test_interrupt_keeps_what_it_had(monkeypatch):
     calls = []
 

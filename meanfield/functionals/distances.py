@@ -59,7 +59,8 @@ def mmd(mu: AnyMeasure, nu: AnyMeasure, beta: float, *, scaled: bool = False) ->
     ------
     ValueError
         If β is negative or not finite, the dimensions differ, the distance is too large for
-        float64, or d >= 4 and the measures are symmetric about different axes.
+        float64, d >= 4 and the measures are symmetric about different axes, or β is so large in
+        high dimension that the kernel's degrees have multiplicities beyond float64.
 
     Notes
     -----
@@ -78,7 +79,7 @@ def mmd(mu: AnyMeasure, nu: AnyMeasure, beta: float, *, scaled: bool = False) ->
     beta = number("beta", beta, low=0)
     if beta == 0.0:
         return 0.0
-    kmax = _density_degree(mu, nu) or bandwidth(beta, mu.dim, _NEGLIGIBLE)
+    kmax = _density_degree(mu, nu) or _kernel_degree(mu, nu, beta)
     multipliers, log_unit = scaled_eigenvalues(beta, mu.dim, kmax), beta
     if isinstance(mu, Density) and isinstance(nu, Density):
         multipliers, log_unit = eigenvalues_in_unit(beta, mu.dim, kmax)
@@ -179,6 +180,23 @@ def _density_degree(mu: AnyMeasure, nu: AnyMeasure) -> int | None:
     if isinstance(mu, Density) and isinstance(nu, Density):
         return max(mu.space.kmax, nu.space.kmax)
     return None
+
+
+def _kernel_degree(mu: AnyMeasure, nu: AnyMeasure, beta: float) -> int:
+    """The degree up to which moments of the measures are compared in the kernel."""
+    densities = [m for m in (mu, nu) if isinstance(m, Density)]
+    has_basis = common_basis(mu, nu, 1) is not None
+    if densities and not has_basis:
+        # beside tokens: degrees that the density does not have are all in their pairs
+        return densities[0].space.kmax
+    kmax = bandwidth(beta, mu.dim, _NEGLIGIBLE)
+    alone = isinstance(mu, Particles) and isinstance(nu, Particles)
+    if (has_basis or not alone) and _within_double(mu.dim, kmax) < kmax:
+        raise ValueError(
+            f"beta must be smaller in dim = {mu.dim} for {mu} and {nu}, got {beta:g}: its kernel "
+            f"takes degrees up to {kmax}, whose multiplicities leave double precision"
+        )
+    return kmax
 
 
 def _largest_degree(mu: AnyMeasure, nu: AnyMeasure) -> int:

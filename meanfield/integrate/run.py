@@ -228,6 +228,13 @@ class DensityRun(Run):
     def _log_unit(self, measure: AnyMeasure) -> float | None:
         return eigenvalues_in_unit(self.dynamics.beta, measure.dim, 0)[1]
 
+    def _rate(self, t: float, state: Array) -> Array:
+        try:
+            return super()._rate(t, state)
+        except ValueError as error:
+            # where G has become small, sums of positive terms may take a grid that there is not
+            raise Stop(Ending.FAILED, self._failed(str(error))) from error
+
     def _tail(self, state: Array) -> float:
         return cast(DensityTendency, self.tendency).tail(state[:-1])
 
@@ -241,7 +248,11 @@ class DensityRun(Run):
 
     def _refine(self, tail: float) -> None:
         density = cast(Density, self.measure())
-        size = density.space.doubled().size
+        try:
+            size = density.space.doubled().size
+        except ValueError as error:
+            # there is no such space in double precision
+            raise Stop(Ending.UNDER_RESOLVED, self._unresolved(density, tail)) from error
         if size > self.options.largest:
             raise Stop(Ending.UNDER_RESOLVED, self._unresolved(density, tail))
         finer = density.resized(size)

@@ -174,18 +174,19 @@ class Density:
             If z is not finite, has the wrong length, or is too long for any grid of the space.
         """
         z = rows("z", z, self.dim)
-        degree = self.space.kmax + bandwidth(float(np.linalg.norm(z, axis=1).max()), self.dim)
+        length = float(np.linalg.norm(z, axis=1).max())
+        degree = self.space.kmax + bandwidth(length, self.dim)
         if self.law is not None and self.space.exactness >= degree:
             return self.space.log_moment(np.maximum(self.values, 0.0), z)
         # the smallest grid that integrates f e^{<z,y>} exactly; often coarser than f's own
         size = self.space.exact_size(degree)
-        if size > self.space.largest:
+        try:
+            grid = self.space.resized(size)
+        except ValueError as error:
             raise ValueError(
-                f"z must be shorter for a density on {self.space}, got rows of length up to "
-                f"{float(np.linalg.norm(z, axis=1).max()):.6g}, whose exponential takes size "
-                f"{size} > {self.space.largest}"
-            )
-        grid = self.space.resized(size)
+                f"z must be shorter for a density on {self.space} in dim = {self.dim}, got length "
+                f"{length:.6g}, beta for SA and USA: its exponential takes size {size}; {error}"
+            ) from error
         values = self.at(grid.points) if self.law is None else self.law.pdf(grid.points)
         return grid.log_moment(np.maximum(values, 0.0), z)
 
