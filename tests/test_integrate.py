@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
+from meanfield.integrate.pace import MOST_STEPS, Pace
 from meanfield.solution import Ending
 
 
@@ -126,6 +127,40 @@ def test_density_without_a_larger_space_ends_under_resolved():
     assert sol.status == "under-resolved"
     assert "t = 0" in sol.message
     assert len(sol.measures) == 1
+
+
+def test_run_that_can_not_arrive_ends():
+    """Repulsive USA rests at the uniform measure, and keeps explicit steps to e^{-β}."""
+    start = mf.Density(mf.Circle(128), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]))
+    sol = mf.evolve(start, mf.USA(beta=30.0, sign=-1), t_end=1.0)
+    assert sol.status == "failed"
+    assert "USA runs in times of order exp(-beta) = 9.4e-14; try a smaller t_end" in sol.message
+    assert 0 < sol.t[-1] < 1e-6
+    assert int(sol.dataset.steps[-1]) < 5000
+    assert float(sol.dataset.energy[-1]) == pytest.approx(mf.theory.energy_uniform(30.0, 2))
+    # in its own times it arrives
+    near = mf.evolve(start, mf.USA(beta=30.0, sign=-1), t_end=100 * np.exp(-30.0))
+    assert near.status == "finished"
+
+
+def test_noise_that_can_not_arrive_ends_at_once():
+    tokens = mf.Particles(np.eye(3))
+    sol = mf.evolve(tokens, mf.USA(30.0, noise=0.1), 1.0, rng=np.random.default_rng(0))
+    assert sol.status == "failed"
+    assert "the next save is" in sol.message
+    assert sol.t.tolist() == [0.0]
+
+
+def test_pace_waits_for_steps_that_grow():
+    """Small steps at the start of a run, or in a collapse, are no reason to end it."""
+    growing, steady, now, later = Pace(), Pace(), 0.0, 0.0
+    left = []
+    for step in range(6000):
+        now += 1e-12 * 1.001**step
+        later += 1e-6
+        left.append(growing.left(now, 1.0))
+        assert steady.left(later, 1.0) <= MOST_STEPS
+    assert max(left) == 0.0
 
 
 def test_interrupt_keeps_what_it_had(monkeypatch):

@@ -13,6 +13,7 @@ from scipy.integrate import DOP853
 from meanfield.dynamics import USA, Dynamics
 from meanfield.functionals.energies import dissipation_in_unit, energy_in_unit
 from meanfield.harmonics import eigenvalues_in_unit
+from meanfield.integrate.pace import MOST_STEPS, Pace
 from meanfield.integrate.records import Monitors, Records, Stop
 from meanfield.measures import AnyMeasure, Density
 from meanfield.solution import Ending
@@ -55,6 +56,7 @@ class Run:
         self.records = records or Records(dynamics, options.monitors, self._log_unit(measure))
         self.t, self.step_size = 0.0, 0.0
         self.steps = self.evaluations = 0
+        self._pace = Pace()
         self.tendency: Tendency
         self.state: Array
         self.initial: AnyMeasure | None = None
@@ -162,7 +164,22 @@ class Run:
             self.state, self.steps = solver.y, self.steps + 1
             if self.adapt(solver) and solver.status == "running":
                 solver = self._solver(t_bound)
+            self._check_pace(self._pace.left(self.t, t_bound))
             report(self)
+
+    def _check_pace(self, left: float) -> None:
+        """Stop where the next save is more steps away than anybody waits for."""
+        if left <= MOST_STEPS:
+            return
+        beta = self.tendency.dynamics.beta
+        is_usa = isinstance(self.tendency.dynamics, USA)
+        of_usa = f"; USA runs in times of order exp(-beta) = {np.exp(-beta):.1e}" if is_usa else ""
+        raise Stop(
+            Ending.FAILED,
+            f"failed at t = {self.t:.6g}: at step sizes of {self.step_size:.1e}, which do not grow "
+            f"any more, the next save is {left:.1e} steps away{of_usa}; try a smaller t_end, or "
+            f"more saves to go on all the same",
+        )
 
     def _failed(self, reason: str | None) -> str:
         what = reason or "the state is no longer finite"

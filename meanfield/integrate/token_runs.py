@@ -233,7 +233,9 @@ class NoisyRun(TokenRun):
         """
         start, span = self.t, t_bound - self.t
         count = max(1, int(np.ceil(span / self._h - _ROUNDING)))
-        h, rate = span / count, np.empty_like(self.state[:-1])
+        self.step_size = h = span / count
+        self._check_pace(float(count))
+        rate = np.empty_like(self.state[:-1])
         for done in range(1, count + 1):
             here = self._diffused(self.state[:-1], 0.5 * h)
             self.tendency(here, rate)
