@@ -74,11 +74,11 @@ def metric_speed(
     _check(measure, dynamics)
     if weighted and not isinstance(dynamics, SA):
         raise ValueError(f"weighted must be False for {dynamics!r}, whose metric is W_2, got True")
-    by_energy = weighted or not dynamics.normalised
+    by_energy, beta = weighted or not dynamics.normalised, dynamics.beta
     number = _root_of_dissipation if by_energy else _speed
     value = _resolved(measure, dynamics, number, _unit(measure, dynamics) if by_energy else 1.0)
     if by_energy:
-        return unscaled("metric speed", value, dynamics.beta, scaled, power=0.5)
+        return unscaled("metric speed", value, beta, beta, scaled, power=0.5)
     return value
 
 
@@ -131,7 +131,8 @@ def slope(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False) -> f
         return float(np.sqrt(max(total, 0.0)))
 
     value = _resolved(measure, dynamics, steepness, _unit(measure, dynamics))
-    return unscaled("slope", value, dynamics.beta, scaled, power=0.5)
+    beta = dynamics.beta
+    return unscaled("slope", value, beta, beta, scaled, power=0.5)
 
 
 def _check(measure: AnyMeasure, dynamics: Dynamics) -> None:

@@ -22,8 +22,6 @@ Array = NDArray[np.float64]
 
 # below this share of its maximum a series of G has lost the digits that SA divides by
 _SMALL = 1e-6
-# e^{-β} beyond which |X|² of USA may overflow
-_TINY = 1e-150
 
 
 class DensityTendency:
