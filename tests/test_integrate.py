@@ -65,6 +65,23 @@ def test_initial_law_is_resolved_from_the_law_itself():
     assert np.max(np.abs(start.values - sharp.pdf(start.space.points))) < 1e-12
 
 
+@pytest.mark.parametrize("degree", [10, 23])
+def test_law_beyond_the_grid_starts_on_a_larger_one(degree):
+    """The tail is rounding: it is the misfit that says that degrees are missing."""
+    law = mf.FourierSeries(cos=0.005 * np.eye(degree)[-1])
+    small, large = mf.Density(mf.Circle(16), law), mf.Density(mf.Circle(256), law)
+    assert small.tail < 1e-12
+    sol, other = (mf.evolve(start, mf.SA(100.0), 3.0, 3) for start in (small, large))
+    assert sol.dataset["size"][0] > 2 * degree
+    grown = other.dataset.energy - mf.theory.energy_uniform(100.0, 2)
+    assert grown[-1] > 1.5 * grown[0] > 0
+    assert np.allclose(sol.dataset.energy, other.dataset.energy, rtol=0, atol=1e-6 * grown[-1])
+    stopped = mf.evolve(small, mf.SA(100.0), 3.0, 3, largest=16)
+    assert stopped.status == "under-resolved"
+    assert "the misfit of the law reached" in stopped.message
+    assert np.array_equal(stopped.t, [0.0])
+
+
 def test_under_resolved_keeps_what_it_had():
     sol = mf.evolve(mu(64), mf.SA(4.0), 50.0, 100, largest=128)
     assert sol.status == "under-resolved"

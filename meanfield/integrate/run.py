@@ -16,6 +16,7 @@ from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.integrate.pace import MOST_STEPS, Pace
 from meanfield.integrate.records import Monitors, Records, Stop
 from meanfield.measures import AnyMeasure, Density
+from meanfield.measures.density import FIT_TOLERANCE
 from meanfield.solution import Ending
 from meanfield.tendency import DensityTendency, FlowTendency, Tendency, tendency
 
@@ -237,8 +238,8 @@ class DensityRun(Run):
             If the largest space does not resolve it; it is saved all the same.
         """
         try:
-            while self._tail(self.state) > self.options.tail_tol:
-                self._refine(self._tail(self.state))
+            while (missed := self._missed()) > self.options.tail_tol:
+                self._refine(missed)
         finally:
             self.save()
 
@@ -251,6 +252,11 @@ class DensityRun(Run):
         except ValueError as error:
             # where G has become small, sums of positive terms may take a grid that there is not
             raise Stop(Ending.FAILED, self._failed(str(error))) from error
+
+    def _missed(self) -> float:
+        """The tail of the initial density, or its misfit where that is more than rounding."""
+        misfit = cast(Density, self.initial).misfit
+        return max(self._tail(self.state), misfit if misfit > FIT_TOLERANCE else 0.0)
 
     def _tail(self, state: Array) -> float:
         return cast(DensityTendency, self.tendency).tail(state[:-1])
@@ -277,8 +283,9 @@ class DensityRun(Run):
         self.initial = finer if self.t == 0.0 else None
 
     def _unresolved(self, density: Density, tail: float) -> str:
+        what = "misfit of the law" if self.t == 0.0 and density.misfit == tail else "spectral tail"
         return (
-            f"under-resolved at t = {self.t:.6g}: the spectral tail reached {tail:.1e} > "
+            f"under-resolved at t = {self.t:.6g}: the {what} reached {tail:.1e} > "
             f"{self.options.tail_tol:.1e} on {density.space}, the largest space allowed; "
             f"try a FlowMap, a larger `largest`, a larger `tail_tol` or a smaller `t_end`"
         )

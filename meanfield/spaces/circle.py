@@ -18,6 +18,8 @@ Coefficients = NDArray[Any]
 
 # estimated plans are the same in every process, so results repeat bit for bit
 _PLAN = ("FFTW_ESTIMATE",)
+# of a cell: the golden section, so that no alias comes back to where it was
+_SHIFT = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
 class Circle:
@@ -122,6 +124,12 @@ class Circle:
             total += coefficient
             total *= turn
         return np.asarray(coefficients[0].real + 2.0 * total.real)
+
+    def between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
+        """Points (N, 2) between those of the grid, weights (N,) of σ, and values there."""
+        shift = _SHIFT * self.angles[1]
+        values = self.synthesis(coefficients * np.exp(1j * shift * self.degrees))
+        return circle_points(self.angles + shift), self.weights, values
 
     def power(self, coefficients: Coefficients) -> Array:
         """Σ |f_k|² over the harmonics of each degree, shape (kmax + 1,)."""

@@ -21,6 +21,9 @@ from meanfield.harmonics import (
 Array = NDArray[np.float64]
 Coefficients = NDArray[Any]
 
+# of a cell: the golden section, so that no alias comes back to where it was
+_SHIFT = 0.5 * (np.sqrt(5.0) - 1.0)
+
 
 class Zonal:
     """f(x) = Σ_{k <= kmax} c_k p_k(<x, axis>), p_k = sqrt(N_k) P_k orthonormal under σ.
@@ -117,6 +120,15 @@ class Zonal:
     def at(self, coefficients: Coefficients, points: Array) -> Array:
         """Values (n,) at arbitrary points (n, d)."""
         return np.asarray(coefficients @ self._polynomials(np.clip(points @ self.axis, -1.0, 1.0)))
+
+    def between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
+        """Points (N - 1, d) between those of the grid, weights of about σ, and values there."""
+        polar = np.arctan2(self.sines, self.nodes)
+        polar = polar[:-1] + _SHIFT * np.diff(polar)
+        points = np.outer(np.cos(polar), self.axis)
+        points += np.outer(np.sin(polar), perpendicular(self.axis))
+        weights = self.weights[:-1] ** (1.0 - _SHIFT) * self.weights[1:] ** _SHIFT
+        return points, weights, self.at(coefficients, points)
 
     def power(self, coefficients: Coefficients) -> Array:
         """c_k² of each degree, shape (kmax + 1,)."""

@@ -3,6 +3,8 @@
 Floating-point errors of any kind are raised: nothing here may divide by zero, over- or underflow.
 """
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -380,6 +382,47 @@ def test_tail_tells_what_is_missing():
     assert tails[0] > 1e-4
     assert errors[-1] < 1e-12
     assert mf.Density(mf.Circle(48), mf.Uniform(2)).tail < 8 * EPS
+
+
+# the degree that a law adds to the uniform one, and the space that would hold it: on the first grid
+# the harmonic looks like one of degree 1, on the others like none of the degrees kept
+HIDDEN = [
+    (mf.Circle(16), 23, "Circle(64)"),
+    (mf.Circle(16), 47, "Circle(128)"),
+    (mf.Circle(16), 10, "Circle(32)"),
+    (mf.Circle(256), 150, "Circle(512)"),
+    (mf.Sphere(7), 10, "Sphere(15)"),
+    (mf.Sphere(7), 16, "Sphere(31)"),
+    (mf.Zonal(3, 7), 10, "Zonal(3, 15)"),
+]
+
+
+@pytest.mark.parametrize(("space", "degree", "larger"), HIDDEN, ids=str)
+def test_law_that_the_space_takes_for_another(space, degree, larger):
+    series = np.eye(degree)[-1] * 0.9
+    law = mf.FourierSeries(cos=series) if space.dim == 2 else mf.ZonalSeries(3, series)
+    with pytest.raises(ValueError, match=re.escape(f"take {larger}") + "$"):
+        mf.Density(space, law)
+
+
+def test_law_that_no_space_resolves():
+    with pytest.raises(ValueError, match="take a FlowMap, since no size up to 16384 resolves it"):
+        mf.Density(mf.Circle(16), mf.FourierSeries(cos=np.eye(10_000)[-1]))
+
+
+def test_misfit_is_what_the_series_misses():
+    """a cos 10θ has the norm a/√2, and Circle(16) ends at degree 7."""
+    mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.0] * 9 + [0.01]))
+    assert mu.misfit == pytest.approx(0.01 / np.sqrt(2), rel=1e-12)
+    assert mu.resized(24).misfit < 8 * EPS
+
+
+def test_tail_of_a_spectrum_with_gaps():
+    """Multiples of 10 alone: none is among the last four degrees of 16, but 10 is the last."""
+    mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.0] * 9 + [0.5]))
+    assert mu.misfit < 8 * EPS
+    assert mu.tail == pytest.approx(0.5 / np.sqrt(2 + 0.5**2), rel=1e-12)
+    assert mf.Density(mf.Circle(64), mu.law).tail < 8 * EPS
 
 
 def test_power_is_known_for_a_bump():

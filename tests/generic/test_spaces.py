@@ -136,6 +136,22 @@ def test_round_trip(space, seed):
 
 
 @every_space
+@given(seeds)
+def test_between_is_the_series_elsewhere(space, seed):
+    """Between the points of the grid, with weights that nearly are a quadrature there."""
+    coefficients = random_coefficients(space, seed)
+    points, weights, values = space.between(coefficients)
+    # angles are rounded, which a degree k multiplies by k
+    scale = EPS * space.kmax * np.sqrt(harmonics.multiplicities(space.dim, space.kmax).sum())
+    assert np.allclose(values, space.at(coefficients, points), rtol=0, atol=50 * scale)
+    apart = np.linalg.norm(points[:, None] - space.points[None], axis=2).min(axis=1)
+    assert apart.min() > 0.1 / len(space.weights)
+    # the ends next to the poles are left out
+    assert weights.min() >= 0
+    assert weights.sum() == pytest.approx(1, abs=0.1)
+
+
+@every_space
 def test_results_are_the_callers(space):
     """A later transform must not write into an earlier result."""
     values = space.synthesis(random_coefficients(space, 0))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from meanfield.arguments import integer
 from meanfield.exponential_sums import log_moment
 from meanfield.geometry import sphere_angles, sphere_points
+from meanfield.spaces.sphere.rings import between_rings, on_rings
 
 Array = NDArray[np.float64]
 Coefficients = NDArray[Any]
@@ -145,18 +146,13 @@ class Sphere:
     def at(self, coefficients: Coefficients, points: Array) -> Array:
         """Values (n,) at arbitrary points (n, 3); each point is a ring of its own, O(n lmax²)."""
         colatitudes, longitudes = sphere_angles(points)
-        n = len(points)
-        values = ducc0.sht.synthesis(
-            alm=coefficients[None],
-            lmax=self.size,
-            spin=0,
-            theta=colatitudes,
-            phi0=longitudes,
-            nphi=np.ones(n, dtype=np.uint64),
-            ringstart=np.arange(n, dtype=np.uint64),
-            nthreads=self.grid["nthreads"],
-        )
-        return np.asarray(values[0] * _SQRT_4PI)
+        threads = self.grid["nthreads"]
+        return on_rings(coefficients, self.size, colatitudes, longitudes, 1, threads)
+
+    def between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
+        """Points (M, 3) between those of the grid, weights (M,) of about σ, and values there."""
+        threads = self.grid["nthreads"]
+        return between_rings(coefficients, self.size, self.colatitudes, self.weights, threads)
 
     def power(self, coefficients: Coefficients) -> Array:
         """Σ_m |f_lm|² of each degree, shape (lmax + 1,)."""

@@ -8,17 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import integer, real_array, rows, unit_rows
+from meanfield.arguments import integer, rows, unit_rows
 from meanfield.exponential_sums import moment
 from meanfield.harmonics import bandwidth
 from meanfield.laws import Law
-from meanfield.spaces import Space, Zonal
+from meanfield.measures.density.values import (
+    SIGN_TOLERANCE,
+    checked_fit,
+    checked_mass,
+    checked_values,
+    law_values,
+)
+from meanfield.spaces import Space
 
 Array = NDArray[np.float64]
 
-_MASS_TOLERANCE = 1e-8
-_SIGN_TOLERANCE = 1e-12
-_FIT_TOLERANCE = 1e-8
+# a degree is present from this share of the power on: 1e-8 of the L² norm
+_PRESENT = 1e-16
 
 
 class Density:
@@ -29,7 +35,8 @@ class Density:
     space : Circle, Sphere or Zonal
     law_or_values : Law or array_like, shape (N,)
         A law, whose pdf is taken at ``space.points``, or the values of f there. Values must be
-        >= 0, have mass 1 within 1e-8 (made exact), and be resolved by the space.
+        >= 0, have mass 1 within 1e-8 (made exact), and be met by their series to 1e-8 of their L²
+        norm. A law's series may miss 1e-2 of it: a run then starts on a larger space.
 
     Attributes
     ----------
@@ -38,6 +45,9 @@ class Density:
         In the layout of the space; the first one is the mass.
     law : Law or None
         The law that the density was made from, if any.
+    misfit : float
+        What the series misses of f, relative to its L² norm, on the grid and, for a law, between
+        its points too: harmonics show there that the grid takes for others. 0 for coefficients.
 
     Raises
     ------
@@ -59,23 +69,17 @@ class Density:
         self.law: Law | None = None
         if isinstance(law_or_values, Law):
             self.law = law_or_values
-            values = _law_values(space, law_or_values)
+            values = law_values(space, law_or_values)
         else:
-            values = _checked_values(space, law_or_values)
+            values = checked_values(space, law_or_values)
         coefficients = space.analysis(values)
-        mass = float(coefficients[0].real)
-        if abs(mass - 1.0) > _MASS_TOLERANCE:
-            raise ValueError(
-                f"the density must have mass 1 within {_MASS_TOLERANCE:g} on {space}, got mass "
-                f"{mass:.9g}: normalise the values or take a larger space"
-            )
+        mass = checked_mass(space, float(coefficients[0].real))
+        self.misfit = checked_fit(space, coefficients, values, self.law)
         self.coefficients: NDArray[Any] = coefficients / mass
         self.coefficients.flags.writeable = False
         # a cached property: these are the law's values, more exact than those of the series
         self.values = values / mass
         self.values.flags.writeable = False
-        if self.law is None:
-            self._check_fit()
 
     @classmethod
     def from_coefficients(cls, space: Space, coefficients: NDArray[Any]) -> Density:
@@ -104,7 +108,7 @@ class Density:
             )
         if np.iscomplexobj(given):
             own = given[: space.n_real].imag
-            if np.abs(own).max() > _SIGN_TOLERANCE * np.abs(given).max():
+            if np.abs(own).max() > SIGN_TOLERANCE * np.abs(given).max():
                 raise ValueError(
                     f"coefficients must be real in the first {space.n_real} places on {space}, "
                     f"got an imaginary part of {np.abs(own).max():.3g}"
@@ -112,7 +116,7 @@ class Density:
             own[:] = 0.0
         density = cls.__new__(cls)
         density.space, density.dim, density.law = space, space.dim, None
-        density.coefficients = given
+        density.coefficients, density.misfit = given, 0.0
         density.coefficients.flags.writeable = False
         return density
 
@@ -122,15 +126,6 @@ class Density:
         values = self.space.synthesis(self.coefficients)
         values.flags.writeable = False
         return values
-
-    def _check_fit(self) -> None:
-        missed = self.space.synthesis(self.coefficients) - self.values
-        error = float(np.sqrt(self.space.weights @ missed**2 / self.power.sum()))
-        if error > _FIT_TOLERANCE:
-            raise ValueError(
-                f"values must be resolved by {self.space}, but its series misses {error:.2g} of "
-                f"their L² norm: take a larger space"
-            )
 
     def __repr__(self) -> str:
         return f"Density({self.space}, tail={self.tail:.1e})"
@@ -142,7 +137,7 @@ class Density:
 
     @property
     def tail(self) -> float:
-        """Relative L² size of the last tenth of the spectrum."""
+        """Relative L² size of the last tenth of the spectrum, see `spectral_tail`."""
         return spectral_tail(self.power)
 
     def mass(self) -> float:
@@ -225,52 +220,18 @@ def _embed(density: Density, space: Any) -> NDArray[Any]:
 def spectral_tail(power: Array) -> float:
     """sqrt(Σ_{last tenth} power / Σ power), over at least the last four degrees.
 
+    Where all that there is are multiples of one degree, over at least that many, so that one of
+    them is among the last.
+
     Examples
     --------
     >>> spectral_tail(np.array([1.0] + [0.0] * 38 + [1e-20]))
     1e-10
     """
-    last = max(4, len(power) // 10)
-    return float(np.sqrt(power[-last:].sum() / power.sum()))
-
-
-def _law_values(space: Space, law: Law) -> Array:
-    if law.dim != space.dim:
-        raise ValueError(f"law must have dim = {space.dim} on {space}, got {law!r}")
-    values = np.asarray(law.pdf(space.points))
-    if isinstance(space, Zonal):
-        _check_axisymmetric(space, law, values)
-    return values
-
-
-def _check_axisymmetric(space: Zonal, law: Law, values: Array) -> None:
-    """Compare the law on the meridian of the grid with another meridian, in general position."""
-    direction = np.cos(1.0 + np.arange(space.dim) ** 1.5)
-    direction -= (direction @ space.axis) * space.axis
-    direction /= np.linalg.norm(direction)
-    across = np.outer(space.sines, direction)
-    for sign in (1.0, -1.0):
-        turned = law.pdf(np.outer(space.nodes, space.axis) + sign * across)
-        gap = float(np.max(np.abs(turned - values)))
-        if gap > 1e-9 * float(values.max()):
-            raise ValueError(
-                f"law must be axisymmetric about the axis of {space}, but {law!r} differs by "
-                f"{gap:.2g} between two meridians: take Sphere for d = 3, Circle for d = 2"
-            )
-
-
-def _checked_values(space: Space, values: ArrayLike) -> Array:
-    array = real_array("values", values, 1)
-    count = len(space.weights)
-    if array.shape != (count,):
-        raise ValueError(
-            f"values must have shape ({count},), one for each row of space.points on {space}, "
-            f"got {array.shape}"
-        )
-    lowest = float(array.min())
-    if lowest < -_SIGN_TOLERANCE * float(np.abs(array).max()):
-        raise ValueError(f"values must be >= 0, got {lowest:.6g} at index {int(array.argmin())}")
-    return array
+    total = power.sum()
+    step = int(np.gcd.reduce(np.nonzero(power > _PRESENT * total)[0]))
+    last = max(4, len(power) // 10, step)
+    return float(np.sqrt(power[-last:].sum() / total))
 
 
 class SeriesLaw:

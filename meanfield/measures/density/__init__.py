@@ -1,0 +1,6 @@
+"""Densities: their series, and the values that they start from."""
+
+from meanfield.measures.density.spectral import Density, SeriesLaw, spectral_tail
+from meanfield.measures.density.values import FIT_TOLERANCE
+
+__all__ = ["FIT_TOLERANCE", "Density", "SeriesLaw", "spectral_tail"]

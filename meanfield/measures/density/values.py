@@ -1,0 +1,132 @@
+"""The values that a density starts from, and how far its space resolves them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield.arguments import real_array
+from meanfield.laws import Law
+from meanfield.spaces import Space, Zonal
+
+Array = NDArray[np.float64]
+
+FIT_TOLERANCE = 1e-8
+# of a law's series, before a run finds the space that it needs
+_COARSEST_FIT = 1e-2
+_MASS_TOLERANCE = 1e-8
+SIGN_TOLERANCE = 1e-12
+
+
+def law_values(space: Space, law: Law) -> Array:
+    """The pdf of a law on the grid.
+
+    Raises
+    ------
+    ValueError
+        If dimensions differ, or the law is not axisymmetric about the axis of a `Zonal` space.
+    """
+    if law.dim != space.dim:
+        raise ValueError(f"law must have dim = {space.dim} on {space}, got {law!r}")
+    values = np.asarray(law.pdf(space.points))
+    if isinstance(space, Zonal):
+        _check_axisymmetric(space, law, values)
+    return values
+
+
+def _check_axisymmetric(space: Zonal, law: Law, values: Array) -> None:
+    """Compare the law on the meridian of the grid with another meridian, in general position."""
+    direction = np.cos(1.0 + np.arange(space.dim) ** 1.5)
+    direction -= (direction @ space.axis) * space.axis
+    direction /= np.linalg.norm(direction)
+    across = np.outer(space.sines, direction)
+    for sign in (1.0, -1.0):
+        turned = law.pdf(np.outer(space.nodes, space.axis) + sign * across)
+        gap = float(np.max(np.abs(turned - values)))
+        if gap > 1e-9 * float(values.max()):
+            raise ValueError(
+                f"law must be axisymmetric about the axis of {space}, but {law!r} differs by "
+                f"{gap:.2g} between two meridians: take Sphere for d = 3, Circle for d = 2"
+            )
+
+
+def checked_values(space: Space, values: ArrayLike) -> Array:
+    """Values of a density on the grid.
+
+    Raises
+    ------
+    ValueError
+        If they are no finite numbers >= 0, one for each point.
+    """
+    array = real_array("values", values, 1)
+    count = len(space.weights)
+    if array.shape != (count,):
+        raise ValueError(
+            f"values must have shape ({count},), one for each row of space.points on {space}, "
+            f"got {array.shape}"
+        )
+    lowest = float(array.min())
+    if lowest < -SIGN_TOLERANCE * float(np.abs(array).max()):
+        raise ValueError(f"values must be >= 0, got {lowest:.6g} at index {int(array.argmin())}")
+    return array
+
+
+def checked_mass(space: Space, mass: float) -> float:
+    """The mass of a density, by which it is divided.
+
+    Raises
+    ------
+    ValueError
+        If it is not 1.
+    """
+    if not abs(mass - 1.0) <= _MASS_TOLERANCE:
+        raise ValueError(
+            f"the density must have mass 1 within {_MASS_TOLERANCE:g} on {space}, got mass "
+            f"{mass:.9g}: normalise the values or take a larger space"
+        )
+    return mass
+
+
+def checked_fit(
+    space: Space, coefficients: NDArray[Any], values: Array, law: Law | None = None
+) -> float:
+    """What a series misses of the values on its grid and of the law between, relative in L².
+
+    Raises
+    ------
+    ValueError
+        If that is more than 1e-8 of values, 1e-2 of a law.
+    """
+    misfit = _misfit(space, coefficients, values, law)
+    if law is None and not misfit <= FIT_TOLERANCE:
+        raise ValueError(
+            f"values must be resolved by {space}, but its series misses {misfit:.2g} of "
+            f"their L² norm: take a larger space"
+        )
+    if law is not None and not misfit <= _COARSEST_FIT:
+        raise ValueError(
+            f"law must be one that {space} resolves, but its series misses {misfit:.2g} of the "
+            f"L² norm of {law!r}: take {_larger(space, law)}"
+        )
+    return misfit
+
+
+def _misfit(space: Space, coefficients: NDArray[Any], values: Array, law: Law | None) -> float:
+    square = space.weights @ (space.synthesis(coefficients) - values) ** 2
+    if law is not None:
+        points, weights, series = space.between(coefficients)
+        square = max(square, weights @ (series - law.pdf(points)) ** 2)
+    return float(np.sqrt(square / space.power(coefficients).sum()))
+
+
+def _larger(space: Space, law: Law) -> str:
+    """The space that resolves a law, in words."""
+    finer: Space = space.doubled()
+    while finer.size <= finer.size_limit:
+        values = law_values(finer, law)
+        if _misfit(finer, finer.analysis(values), values, law) <= FIT_TOLERANCE:
+            return repr(finer)
+        finer = finer.doubled()
+    return f"a FlowMap, since no size up to {space.size_limit} resolves it"
