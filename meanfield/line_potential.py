@@ -66,8 +66,8 @@ class CircleLine:
         self._tables = len(tables)
         # source cell and node, then table and target node
         blocks = tables.transpose(1, 2, 0, 3).reshape(self._cells, NODES, self._tables * NODES)
-        self._around = (np.arange(self._cells)[:, None] + np.arange(self._cells)) % self._cells
         if self.relative:
+            self._around = (np.arange(self._cells)[:, None] + np.arange(self._cells)) % self._cells
             self._blocks = np.ascontiguousarray(blocks.reshape(self.size, -1))
         else:
             self._spectrum = fft.rfft(blocks, axis=0).conj()

@@ -120,6 +120,68 @@ def check_agreement(flow, dense, points):
     assert balance(flow) < 1e-11
 
 
+def agree(flow, dense, beta, at, tol):
+    """Energy, dissipation and velocity of a flow map and of a density, relative."""
+    assert flow.weights.size < 3000
+    # the square of USA's velocities overflows beyond
+    for dynamics in (mf.SA(beta), mf.USA(min(beta, 300.0))):
+        pair = [mf.dissipation(m, dynamics, scaled=True) for m in (flow, dense)]
+        assert pair[0] == pytest.approx(pair[1], rel=tol, abs=0)
+        velocities = [dynamics.velocity(m, at=at) for m in (flow, dense)]
+        assert np.allclose(*velocities, rtol=0, atol=tol * np.abs(velocities[1]).max())
+    pair = [mf.energy(m, beta, scaled=True) for m in (flow, dense)]
+    assert pair[0] == pytest.approx(pair[1], rel=tol, abs=0)
+
+
+@pytest.mark.parametrize("beta", [30.0, 150.0, 700.0, 3000.0])
+def test_a_sharp_kernel_is_resolved_on_the_circle(beta):
+    """The law's own nodes are 0.05 apart, the kernel is β^{-1/2} wide."""
+    # exponents of size β are rounded by β eps, and the velocity is a difference of such
+    agree(mf.FlowMap(LAW), mf.Density(mf.Circle(64), LAW), beta, circle(np.arange(6.0)), 1e-10)
+
+
+def test_a_sharp_kernel_is_resolved_about_an_axis():
+    law, at = mf.ZonalSeries(5, [0.5]), mf.Uniform(5).sample(5, np.random.default_rng(0))
+    pair = [
+        mf.SA(2000.0).velocity(m, at) for m in (mf.FlowMap(law), mf.Density(mf.Zonal(5, 7), law))
+    ]
+    assert np.allclose(*pair, rtol=0, atol=1e-9 * np.abs(pair[1]).max())
+
+
+@pytest.mark.parametrize("beta", [30.0, 120.0])
+def test_a_sharp_kernel_is_resolved_on_the_sphere(beta):
+    axes = [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    law = mf.Mixture([mf.VonMisesFisher(axis, 1.0) for axis in axes])
+    at = mf.Uniform(3).sample(5, np.random.default_rng(0))
+    # the tolerance of the mesh is 1e-9 in mass
+    agree(mf.FlowMap(law), mf.Density(mf.Sphere(40), law), beta, at, 1e-8)
+
+
+def test_a_flow_that_has_moved_is_resolved_too():
+    """Its panels are split where they stand, with the masses of the law."""
+    flow = mf.evolve(mf.FlowMap(LAW), mf.SA(2.0), 0.7, 1).final
+    dense = mf.evolve(mf.Density(mf.Circle(256), LAW), mf.SA(2.0), 0.7, 1, rtol=1e-12).final
+    agree(flow, dense, 300.0, circle(np.arange(6.0)), 1e-7)
+
+
+def test_a_kernel_that_no_nodes_resolve_is_refused():
+    bumps = [mf.VonMisesFisher(axis, 1.0) for axis in np.eye(3)[:2]]
+    flow = mf.FlowMap(mf.Mixture(bumps), tol=1e-6)
+    with pytest.raises(
+        ValueError, match=r"beta, .* must be smaller for .* got 1e\+08, which takes"
+    ):
+        mf.energy(mf.FlowMap(LAW), 1e8, scaled=True)
+    with pytest.raises(
+        ValueError, match=r"beta, .* must be smaller for .* got 400: limit = 1000000"
+    ):
+        mf.SA(400.0).velocity(flow, at=np.eye(3))
+    moved = mf.evolve(flow, mf.SA(2.0), 0.3, 1).final
+    assert mf.energy(moved, 4.0) > 0
+    for call in (mf.energy, lambda m, beta: mf.dissipation(m, mf.SA(beta))):
+        with pytest.raises(ValueError, match=r"beta, .* must be <= 1\d.* at t = 0.3.* got 100"):
+            call(moved, 100.0)
+
+
 def test_density_at_nodes_is_the_density_there():
     sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 2.0, 1)
     error = sol.density(sol.final.points, 2.0) / sol.final.density_at_nodes - 1

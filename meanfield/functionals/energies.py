@@ -31,7 +31,8 @@ def energy(measure: AnyMeasure, beta: float, *, scaled: bool = False) -> float:
     Raises
     ------
     ValueError
-        If β is negative or not finite, or E is too large for float64.
+        If β is negative or not finite, E is too large for float64, or the nodes of a flow map
+        can't resolve the kernel: see `FlowMap.resolving`.
 
     Examples
     --------
@@ -48,8 +49,11 @@ def energy_in_unit(measure: AnyMeasure, beta: float) -> tuple[float, float]:
     if beta == 0.0:
         return 0.5 * float(np.sum(measure.mean() ** 2)), 0.0
     if isinstance(measure, LineFlowMap):
-        rate = FlowTendency(measure, SA(beta))
+        rate = FlowTendency(measure.resolving(beta), SA(beta))
         return rate.scaled_energy(rate.initial_state), beta
+    if isinstance(measure, SphereFlowMap):
+        flow, field = measure.resolving(beta), SphereField(SA(beta))
+        return field.energy(field.moments(flow.points, flow.weights), scaled=True), beta
     if isinstance(measure, Density):
         power = measure.power
         multipliers, log_unit = eigenvalues_in_unit(beta, measure.dim, len(power) - 1)
@@ -76,7 +80,8 @@ def dissipation(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False
     Raises
     ------
     ValueError
-        If the dynamics is not SA or USA, or the value is too large for float64.
+        If the dynamics is not SA or USA, the value is too large for float64, or a flow map can't
+        resolve the kernel.
 
     Examples
     --------
@@ -93,11 +98,13 @@ def dissipation(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False
 def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float, float]:
     """e^{-u} times the dissipation, and u as in `energy_in_unit`."""
     if isinstance(measure, SphereFlowMap):
-        field, sources = SphereField(dynamics), (measure.points, measure.weights)
+        flow, field = measure.resolving(dynamics.beta), SphereField(dynamics)
+        sources = flow.points, flow.weights
         moments = field.moments(*sources)
-        velocity = field.velocity(moments, measure.points, sources)
-        value = field.dissipation(moments, *sources, velocity, scaled=True)
-        return value, dynamics.beta
+        velocity = field.velocity(moments, flow.points, sources)
+        return field.dissipation(moments, *sources, velocity, scaled=True), dynamics.beta
+    if isinstance(measure, LineFlowMap):
+        measure = measure.resolving(dynamics.beta)
     rate = tendency(measure, dynamics)
     rate(rate.initial_state, np.empty_like(rate.initial_state))
     log_unit = rate.log_unit if isinstance(rate, DensityTendency) else dynamics.beta

@@ -14,14 +14,12 @@ from meanfield.history import MomentHistory, step_times
 from meanfield.integrate.records import Records, Stop
 from meanfield.integrate.run import Options, Run
 from meanfield.measures import AnyMeasure, LineFlowMap
-from meanfield.measures.flow.line import FREE
+from meanfield.measures.flow.line import FREE, REACH
 from meanfield.solution import Ending
 from meanfield.tendency import FlowTendency, LineField
 
 Array = NDArray[np.float64]
 
-# a panel is so short that 16 Gauss nodes integrate e^{β cos} across it to rounding
-_REACH = 8.0
 # errors of single steps add up: this share of the tolerance for each
 _STEP_SHARE = 0.1
 # least relative tolerance that the solver takes
@@ -51,7 +49,7 @@ class FlowRun(Run):
         records: Records | None = None,
     ) -> None:
         self._field = LineField(dynamics, flow.dim)
-        self._reach = _REACH / max(1.0, dynamics.beta)
+        self._reach = REACH / max(1.0, dynamics.beta)
         self._radius = options.cluster_radius
         self._adaptation = 0.0
         self._times: list[float] = [0.0]

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meanfield as mf
+from meanfield.measures import SphereFlowMap
 
 EPS = np.finfo(float).eps
 SLANTED = np.array([0.48, 0.6, 0.64])
@@ -483,6 +484,13 @@ def test_bad_queries(mu, ask):
 @every_measure
 def test_moment_that_overflows_is_refused(mu):
     z = 2000 * mu.mean()[None] / np.linalg.norm(mu.mean())
+    if isinstance(mu, SphereFlowMap):
+        # its patches end long before G overflows
+        with pytest.raises(
+            ValueError, match=r"the length of z, must be smaller .* got 2000: limit"
+        ):
+            mu.moment(z)
+        return
     log_g, mean = mu.log_moment(z)
     assert log_g[0] > 709
     assert np.isfinite(mean).all()

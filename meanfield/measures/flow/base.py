@@ -119,17 +119,30 @@ class FlowMap:
         counted = self.weights > 0.0
         return float(self.weights[counted] @ self.log_density[counted])
 
-    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
-        """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d) of any length.
-
-        A sum of positive terms over the nodes, right to rounding where G is small.
+    def resolving(self, beta: float) -> Self:  # noqa: ARG002 (of the forms)
+        """The same measure with nodes that integrate e^{β<x,y>} at any x, to `tol` of it.
 
         Raises
         ------
         ValueError
-            If z is not finite or has the wrong length.
+            If there is no such flow map: too many nodes, or the law is out of reach.
         """
-        return log_moment(self.points, self.weights, rows("z", z, self.dim))
+        return self
+
+    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d).
+
+        A sum of positive terms over nodes that resolve the exponential, right to `tol` relative to
+        G itself where G is small.
+
+        Raises
+        ------
+        ValueError
+            If z is not finite, has the wrong length, or is too long for the nodes to resolve.
+        """
+        z = rows("z", z, self.dim)
+        flow = self.resolving(float(np.linalg.norm(z, axis=1).max()))
+        return log_moment(flow.points, flow.weights, z)
 
     def moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """G(z), shape (m,), and ∇G(z), shape (m, d), at rows z (m, d) of any length.

@@ -20,7 +20,10 @@ from meanfield.measures.flow.base import FlowMap
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+# a panel may extend over this angle / β: 16 Gauss nodes integrate e^{β cos} across it to rounding
+REACH = 8.0
 _LARGEST = 200_000
+_MOST = 4_000_000
 _TOL = 1e-12
 # what rounding allows in the mass of a law on a line
 _LAW_TOLERANCE = 1e-14
@@ -212,20 +215,13 @@ class LineFlowMap(FlowMap):
         return np.asarray(float(self.weights @ np.cos(self.angles)) * self.axis)
 
     def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
-        """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d) of any length.
-
-        A sum of positive terms over the nodes, right to rounding where G is small.
-
-        Raises
-        ------
-        ValueError
-            If z is not finite or has the wrong length.
-        """
+        """log G(z) and ∇ log G(z) at rows z (m, d), see `FlowMap.log_moment`."""
         if self.axis is None:
             return super().log_moment(z)
         z = rows("z", z, self.dim)
-        cosines, sines = np.cos(self.angles), np.sin(self.angles)
-        return latitude_log_moment(self.axis, cosines, sines, self.weights, z)
+        flow = self.resolving(float(np.linalg.norm(z, axis=1).max()))
+        cosines, sines = np.cos(flow.angles), np.sin(flow.angles)
+        return latitude_log_moment(self.axis, cosines, sines, flow.weights, z)
 
     @property
     def tail(self) -> float:
@@ -248,11 +244,31 @@ class LineFlowMap(FlowMap):
             The angle over which a panel with more mass than `tol` may extend, whatever its tail:
             the kernel must be resolved across it.
         """
+        split = (self._tails() > self.tol) | (self._extents() > reach)
+        return self._split(split).refined(reach) if split.any() else self
+
+    def resolving(self, beta: float) -> LineFlowMap:
+        """The flow map with panels split until e^{β cos} is integrated across each to rounding.
+
+        Raises
+        ------
+        ValueError
+            If that takes more than 4 million nodes.
+        """
+        reach = REACH / max(1.0, beta)
+        count = panels.NODES * float(np.ceil(self._extents() / reach).sum())
+        if count > _MOST:
+            raise ValueError(
+                f"beta, or the length of z, must be smaller for {self}, got {beta:g}, which takes "
+                f"some {count:.2g} nodes > {_MOST}"
+            )
+        return self.refined(reach)
+
+    def _extents(self) -> Array:
+        """The angle over which each panel of more mass than `tol` extends, else 0."""
         shape = (-1, panels.NODES)
         masses = self.weights.reshape(shape).sum(axis=1)
-        extents = np.ptp(self.angles.reshape(shape), axis=1)
-        split = (self._tails() > self.tol) | ((extents > reach) & (masses > self.tol))
-        return self._split(split).refined(reach) if split.any() else self
+        return np.where(masses > self.tol, np.ptp(self.angles.reshape(shape), axis=1), 0.0)
 
     def _split(self, split: NDArray[np.bool_]) -> LineFlowMap:
         shape = (-1, panels.NODES)

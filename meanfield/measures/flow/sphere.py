@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,18 @@ from meanfield.arguments import integer, number
 from meanfield.laws import Law, PointCloud
 from meanfield.laws.protocol import checked_pdf
 from meanfield.measures.flow.base import FlowMap
-from meanfield.patches import PER_LEAF, lay
+from meanfield.patches import ORDER, PER_LEAF, lay
 
 Array = NDArray[np.float64]
 
 _TOL = 1e-9
 _LARGEST = 400_000
+# a patch may extend over this angle / β: 10 Gauss nodes each way integrate e^{β<x,y>} across it
+# with a relative error of 2 I_20(5) = 1e-10
+_REACH = 10.0
+_MOST = 1_000_000
+# the level of patches from which on they are more
+_DEEPEST = 6
 _LEAF_SHARE = 0.1
 _LEAST_DENSITY = 1e-300
 
@@ -77,9 +84,14 @@ class SphereFlowMap(FlowMap):
         tol = number("tol", _TOL if tol is None else tol, low=1e-13, high=1e-2)
         largest = integer("largest", _LARGEST if largest is None else largest, low=6 * PER_LEAF)
         try:
-            mesh = lay(lambda x: checked_pdf(law, x), _LEAF_SHARE * tol, limit=largest)
+            self._lay(law, tol, 1, largest)
         except ArithmeticError as error:
             raise ValueError(f"law {law!r} is not resolved: {error}") from error
+
+    def _lay(self, law: Law, tol: float, coarsest: int, largest: int) -> None:
+        mesh = lay(
+            lambda x: checked_pdf(law, x), _LEAF_SHARE * tol, coarsest=coarsest, limit=largest
+        )
         logs = np.log(np.maximum(mesh.values[0], _LEAST_DENSITY))
         masses = mesh.weights * mesh.values[0]
         self._set(law, tol, 0.0, points=mesh.points, weights=masses, log_density=logs)
@@ -91,6 +103,7 @@ class SphereFlowMap(FlowMap):
         self.points, self.weights = arrays["points"], arrays["weights"]
         self.log_density = arrays["log_density"]
         self.n_nodes = int(np.isfinite(self.log_density).sum())
+        self._finest: SphereFlowMap = self
 
     @classmethod
     def holds(cls, law: Law, axis: ArrayLike | None) -> bool:
@@ -104,6 +117,45 @@ class SphereFlowMap(FlowMap):
         flow = cls.__new__(cls)
         flow._set(law, tol, t, **arrays)
         return flow
+
+    def resolving(self, beta: float) -> SphereFlowMap:
+        """The same measure on patches that resolve e^{β<x,y>}; itself if they do.
+
+        The law's patches are laid anew. Those of a later time can't be, and are made for the β of
+        their run; so are the particles.
+
+        Raises
+        ------
+        ValueError
+            If the patches of a later time are too wide, or 10^6 nodes are too few for the law.
+        """
+        if beta * self._finest.extent <= _REACH:
+            return self._finest
+        if self.t > 0.0:
+            raise ValueError(
+                f"beta, or the length of z, must be <= {_REACH / self.extent:.4g} for {self} at "
+                f"t = {self.t:g}, whose patches are no smaller, got {beta:g}"
+            )
+        coarsest = int(np.ceil(np.log2(0.5 * np.pi * beta / _REACH)))
+        finer = SphereFlowMap.__new__(SphereFlowMap)
+        try:
+            finer._lay(self.law, self.tol, min(coarsest, _DEEPEST), _MOST)
+        except ArithmeticError as error:
+            raise ValueError(
+                f"beta, or the length of z, must be smaller for {self}, got {beta:g}: {error}; "
+                f"try a Density on a Sphere"
+            ) from error
+        self._finest = finer
+        return finer
+
+    @cached_property
+    def extent(self) -> float:
+        """The widest patch with more mass than `tol`, the distance of opposite nodes."""
+        grid = self.points[: self.n_nodes].reshape(-1, ORDER, ORDER, 3)
+        along = np.linalg.norm(grid[:, -1] - grid[:, 0], axis=-1).max(axis=1)
+        across = np.linalg.norm(grid[:, :, -1] - grid[:, :, 0], axis=-1).max(axis=1)
+        counted = self.weights[: self.n_nodes].reshape(-1, PER_LEAF).sum(axis=1) > self.tol
+        return float(np.max(np.maximum(along, across), where=counted, initial=1e-300))
 
     def entropy(self) -> float:
         """∫ log f_t dmu_t = ∫ f log f dσ, while nodes carry all of the mass.
