@@ -139,6 +139,54 @@ def test_lattices_on_the_sphere(law):
     assert fine < coarse / 8
 
 
+def spread(points, centre):
+    """Mean square distance of the points nearer to a centre than 0.8, and their share."""
+    squares = np.sum((points - centre) ** 2, axis=1)
+    near = squares < 0.8**2
+    return squares[near].mean(), near.mean()
+
+
+@pytest.mark.parametrize("kappa", [1e2, 1e4, 1e6])
+def test_narrow_laws_keep_mass_and_width(kappa):
+    """Two bumps in general position: shares as given, mean squares 2/κ of a tangent Gaussian."""
+    centres = mf.geometry.sphere_points(np.array([1.0, 1.0]), np.array([0.3, 2.1234]))
+    law = mf.Mixture([mf.VonMisesFisher(c, kappa) for c in centres], [0.3, 0.7])
+    points = mf.Particles.quantised(law, 4000).points
+    for centre, share in zip(centres, [0.3, 0.7], strict=True):
+        square, found = spread(points, centre)
+        assert found == pytest.approx(share, abs=1e-3)
+        # as exactly as a lattice of thousands of points knows it
+        assert kappa * square == pytest.approx(2.0, rel=0.04)
+
+
+def test_a_narrow_bump_beside_a_broad_one():
+    centre = mf.geometry.sphere_points(np.array([1.0]), np.array([0.3]))[0]
+    law = mf.Mixture([mf.VonMisesFisher(centre, 1e5), mf.VonMisesFisher([0.0, 0.0, -1.0], 9.0)])
+    square, share = spread(mf.Particles.quantised(law, 4000).points, centre)
+    assert share == pytest.approx(0.5, abs=1e-3)
+    assert 1e5 * square == pytest.approx(2.0, rel=0.04)
+
+
+def test_a_cloud_of_one_token_is_as_wide_as_its_bandwidth():
+    token = np.array([1.0, 2.0, 0.5]) / np.sqrt(5.25)
+    for bandwidth in (2e-5, 2e-3):
+        cloud = mf.PointCloud(token[None], bandwidth=bandwidth)
+        mean = mf.Particles.quantised(cloud, 5000).mean()
+        assert 1 - mean @ token == pytest.approx(1 - np.exp(-2 * bandwidth), rel=2e-3)
+
+
+class Leaking:
+    """Nine tenths of a bump."""
+
+    dim, bump = 3, mf.VonMisesFisher([0.0, 0.6, 0.8], 1.0)
+
+    def pdf(self, points):
+        return 0.9 * self.bump.pdf(points)
+
+    def sample(self, n, rng):
+        return self.bump.sample(n, rng)
+
+
 BAD = {
     "no law": ({"law": "uniform"}, "law must be one with dim, pdf and sample"),
     "no axis": (
@@ -182,6 +230,10 @@ def test_bad_input(case):
         (lambda: mf.Particles.quantised(mf.Uniform(4), 10), "law must be one on the circle or S"),
         (lambda: mf.Particles.quantised(LAW, 0), "n must be an integer >= 1"),
         (lambda: mf.Particles.quantised(LAW, 5, 3), "rng must be a numpy.random.Generator"),
+        (
+            lambda: mf.Particles.quantised(Leaking(), 5),
+            "the mass of .* was not found on 6144 rings",
+        ),
     ],
 )
 def test_bad_quantised_starts(call, message):
