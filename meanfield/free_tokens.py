@@ -21,6 +21,9 @@ TIES = ("average", "first", "last")
 # scores that differ by this share of the largest are tied
 _TIED = 1e-12
 _LARGEST = 1e150
+# so many switches within this share of the time, or of each token: tokens slide along a tie
+_QUICK_SWITCHES, _NO_TIME = 200, 1e-6
+_SWITCHES_PER_TOKEN = 1000
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -30,10 +33,14 @@ class FreeTokens:
     Attributes
     ----------
     t : ndarray, shape (m,)
+        The saves that were reached, and where a run stalled.
     points : ndarray, shape (m, n, d)
         x_i(t), or z_i(t) = e^{-tV} x_i(t) but for the kernel 'softmax'.
     status : str
-        'finished', or 'overflow' where tokens left double precision first.
+        'finished'; 'overflow' where tokens, or e^{tV} z in their scores, left double precision
+        first; 'stalled' where 'hardmax' switched 200 times within 1e-6 of `t_end`, to and fro
+        between targets whose scores stay tied: one of Filippov's solutions slides there along the
+        tie, with weights that no choice of `tie` gives.
     switches : ndarray
         Times at which a token's set of largest scores changed, for 'hardmax'.
     """
@@ -134,6 +141,8 @@ def _soft(
     def rate(t: float, state: Array) -> Array:
         z = state.reshape(start.shape)
         grown = z @ scores.growth(t).T if kernel == "rescaled" else z
+        if not np.abs(grown).max() < _LARGEST:
+            raise OverflowError(f"e^(tV) z is no longer finite at t = {t:g}")
         shares = softmax(scores(grown), axis=1)
         mean = shares @ z
         if kernel != "softmax":
@@ -143,8 +152,11 @@ def _soft(
     found, reached = [start], 1
     solver = DOP853(rate, 0.0, start.ravel(), times[-1], **tolerances)
     while solver.status == "running":
-        _step(solver)
-        dense = solver.dense_output()
+        try:
+            _step(solver)
+            dense = solver.dense_output()
+        except OverflowError:
+            return FreeTokens(times[:reached], np.array(found), "overflow")
         while reached < len(times) and times[reached] <= solver.t:
             found.append(dense(times[reached]).reshape(start.shape))
             reached += 1
@@ -170,8 +182,9 @@ class _Scores:
         return np.asarray(self._beta * (raw - raw.max(axis=1, keepdims=True)))
 
     def growth(self, t: float) -> Array:
-        """e^{tV}."""
-        return np.asarray(expm(t * self.value))
+        """e^{tV}; not finite where it overflows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(expm(t * self.value))
 
     def ranked(self, points: Array) -> Array:
         """<Qz_i, Kz_j>, for 'hardmax'."""
@@ -197,7 +210,7 @@ def _hardmax(
     start: Array, times: Array, scores: _Scores, tie: str, tolerances: dict[str, float]
 ) -> FreeTokens:
     """(9.5) from switch to switch of the sets C_i, between which it is linear."""
-    found, switches, reached = [start], [], 1
+    found, switches, reached = [start], list[float](), 1
     t, z = 0.0, start
     tied = _largest(scores, z)
     while t < times[-1]:
@@ -221,8 +234,21 @@ def _hardmax(
             if end < solver.t or not _still_largest(after, weights):
                 switches.append(end)
                 tied = after
+                if _stalls(switches, len(start), times[-1]):
+                    saved = times[:reached]
+                    if end > saved[-1]:
+                        saved, found = np.append(saved, end), [*found, z]
+                    return FreeTokens(saved, np.array(found), "stalled", np.array(switches))
                 break
     return FreeTokens(times, np.array(found), "finished", np.array(switches))
+
+
+def _stalls(switches: list[float], n: int, t_end: float) -> bool:
+    """Whether the last switches took next to no time, or there were too many."""
+    if len(switches) < _QUICK_SWITCHES:
+        return False
+    quick = switches[-1] - switches[-_QUICK_SWITCHES] < _NO_TIME * t_end
+    return quick or len(switches) > _SWITCHES_PER_TOKEN * n
 
 
 def _largest(scores: _Scores, z: Array, tolerance: float = _TIED) -> NDArray[np.bool_]:

@@ -128,6 +128,49 @@ def test_overflow_is_an_ending():
     assert evolve_free(box(3, 2), 1.0, 2, kernel="softmax").status == "finished"
 
 
+def test_overflow_of_the_scores_is_an_ending():
+    """z_i stay in their hull while e^{tV} z_i, in the scores, leave double precision."""
+    run = evolve_free(box(3, 2), 1000.0, 10, value=1.0)
+    assert run.status == "overflow"
+    # e^t = 1e150 at t = 345
+    assert np.array_equal(run.t, [0.0, 100.0, 200.0, 300.0])
+    assert np.abs(run.points).max() <= 1.0
+    plain = evolve_free(box(3, 2), 300.0, 3, value=1.0)
+    assert plain.status == "finished"
+    assert np.abs(plain.points - run.points).max() < 1e-8
+
+
+def sliding():
+    """Starts and matrices of five tokens, one of which ends between two targets."""
+    rng = np.random.default_rng(0)
+    rng.normal(size=(5, 2)), rng.normal(size=(6, 2)), rng.normal(size=(2, 2))
+    start = rng.normal(size=(5, 2))
+    query, key = rng.normal(size=(2, 3, 2))
+    return start, {"query": query, "key": key, "value": 0.5 * rng.normal(size=(2, 2))}
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_sliding_along_a_tie_is_an_ending(twice):
+    start, given = sliding()
+    if twice:
+        start[1] = start[0]
+    run = evolve_free(start, 1.0, 10, kernel="hardmax", **given)
+    assert run.status == "stalled"
+    assert len(run.switches) < 250
+    assert 0.5 < run.t[-1] < 0.7
+    assert run.t[-1] == run.switches[-1]
+    assert np.array_equal(run.t[:-1], np.linspace(0.0, 1.0, 11)[: len(run.t) - 1])
+    # scores of one token are tied there
+    ranked = (run.points[-1] @ given["query"].T) @ (run.points[-1] @ given["key"].T).T
+    highest = np.sort(ranked, axis=1)
+    distinct = highest[:, -1] - highest[:, -3 if twice else -2]
+    assert distinct.min() < 1e-9
+    before = evolve_free(start, 0.5, 5, kernel="hardmax", **given)
+    assert before.status == "finished"
+    assert np.array_equal(before.t, run.t[:6])
+    assert np.abs(before.points - run.points[:6]).max() < 1e-8
+
+
 BAD = {
     "one token": ({"points": [[1.0, 0.0]]}, "points must be at least 2 tokens"),
     "nan": ({"points": [[1.0, np.nan], [0.0, 1.0]]}, "points must be finite"),
