@@ -120,6 +120,20 @@ def test_table_1():
         mf.plot.limits_without_normalisation(ds.drop_vars("off"))
 
 
+def test_evidence_of_table_1_is_measured():
+    """At the start nothing has come true: tokens are where they were drawn."""
+    n = 40
+    ds = mf.studies.limits_without_normalisation(np.random.default_rng(0), n=n, t_end=1e-6)
+    assert np.all(ds.distinct > 0.8 * n)
+    ends = np.sort(ds.trajectory.sel(case="hyperplanes").values[-1], axis=0)
+    # three values have room for the widest of three gaps, of coordinates in a box of width 2
+    assert 0.1 < float(ds.off.sel(case="hyperplanes")) < np.ptp(ends, axis=0).max()
+    assert float(ds.off.sel(case="origin")) > 1
+    flat = {"n": 4, "beta": 1e-300, "t_end": 400.0}
+    with pytest.raises(ValueError, match="t_end must be smaller for 'polytope', got 400"):
+        mf.studies.limits_without_normalisation(np.random.default_rng(0), **flat)
+
+
 def test_overflow_is_an_ending():
     run = evolve_free(box(3, 2), 1000.0, 10, kernel="softmax")
     assert run.status == "overflow"

@@ -59,7 +59,10 @@ def limit(
     typer.echo(f"{'quantity':<14}{'error, n = ' + str(counts[-1]):>20}{'rate in n':>12}  95 %")
     for name in found["quantity"].values:
         last = found.sel(quantity=name).isel(t=-1)
-        size = float((last[str(name)].isel(n=-1) ** 2).mean() ** 0.5)
+        errors = last[str(name)].isel(n=-1)
+        # squares may leave double precision
+        unit = float(errors.max()) or 1.0
+        size = unit * float(((errors / unit) ** 2).mean() ** 0.5)
         rate, low, high = (float(last[key]) for key in ("rate", "rate_low", "rate_high"))
         typer.echo(f"{name!s:<14}{size:>20.3e}{rate:>12.3f}  {low:.3f} … {high:.3f}")
     typer.echo(f"wrote {output}, {picture}")

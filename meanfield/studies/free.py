@@ -48,16 +48,16 @@ def limits_without_normalisation(
     -------
     xarray.Dataset
         Over (case, t, token, axis): `trajectory`, the first two coordinates of z_i (of x_i for
-        'origin'). Over case: `distinct`, how many different limits there are (of the coordinate
-        along the eigenvector for 'hyperplanes'); `off`, how far the last tokens are from the
-        claim: the distance from the boundary of their convex hull; the distance of coordinates
-        from the nearest of the values; the largest |x_i|; and `moved`, how far they went in the
-        last tenth of the time.
+        'origin'). Over case: `distinct`, how many of the last tokens (of their coordinates along
+        the eigenvector for 'hyperplanes') are 1e-2 apart; `off`, how far they are from the claim:
+        the distance from the boundary of their convex hull; half of the widest group when
+        coordinates are cut into three at their two largest gaps; the largest |x_i|; and `moved`,
+        how far they went in the last tenth of the time.
 
     Raises
     ------
     ValueError
-        If an argument is out of range.
+        If an argument is out of range, or tokens overflow before t_end.
     """
     generator("rng", rng)
     n, beta = integer("n", n, low=4), number("beta", beta, above=0)
@@ -81,23 +81,33 @@ def _run(case: str, rng: np.random.Generator, n: int, beta: float, t_end: float)
     value = _VALUES[case]
     start = rng.uniform(-1.0, 1.0, size=(n, len(value)))
     kernel = "softmax" if case == "origin" else "rescaled"
-    return evolve_free(start, t_end, 200, beta=beta, value=value, kernel=kernel)
+    run = evolve_free(start, t_end, 200, beta=beta, value=value, kernel=kernel)
+    if run.status != "finished":
+        raise ValueError(f"t_end must be smaller for {case!r}, got {t_end:g}: {run}")
+    return run
 
 
 def _evidence(case: str, run: FreeTokens) -> tuple[int, float, float]:
     last, before = run.points[-1], run.points[-len(run.t) // 10]
     if case == "origin":
-        return 1, float(np.linalg.norm(last, axis=1).max()), _moved(last, before)
+        largest = float(np.linalg.norm(last, axis=1).max())
+        return len(_distinct(last)), largest, _moved(last, before)
     if case == "hyperplanes":
         # the left eigenvector: it gives the coordinate along the right one
         along = np.linalg.eig(_VALUES[case].T)[1][:, 0].real
         last, before = last @ along[:, None], before @ along[:, None]
-        values = _distinct(last)
-        return len(values), float(np.abs(last - values.T).min(axis=1).max()), _moved(last, before)
+        return len(_distinct(last)), _from_three_values(last[:, 0]), _moved(last, before)
     last, before = last[:, :2], before[:, :2]
     hull = ConvexHull(last)
     depths = -(last @ hull.equations[:, :2].T + hull.equations[:, 2]).max(axis=1)
     return len(_distinct(last)), float(depths.max()), _moved(last, before)
+
+
+def _from_three_values(values: Array) -> float:
+    """Largest distance from three values, the middles of the groups between the largest gaps."""
+    ordered = np.sort(values)
+    cuts = np.sort(np.argsort(np.diff(ordered))[-2:]) + 1
+    return 0.5 * max(float(np.ptp(group)) for group in np.split(ordered, cuts))
 
 
 def _moved(last: Array, before: Array) -> float:

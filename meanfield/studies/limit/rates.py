@@ -29,7 +29,9 @@ def fitted_rates(counts: NDArray[np.int64], errors: Array) -> Array:
     >>> fitted_rates(counts, 1 / counts[:, None, None] ** 0.5).ravel()
     array([-0.5,  nan,  nan])
     """
-    squares = errors**2
+    # slopes see no factor, and squares might leave double precision
+    largest = errors.max(axis=(0, 1))
+    squares = (errors / np.where(largest > 0.0, largest, 1.0)) ** 2
     repeats = errors.shape[1]
     rate = _slopes(counts, squares.mean(axis=1))
     if repeats == 1:

@@ -192,13 +192,19 @@ def _joined(
     }
     if "w1" in tables:
         at_start = tables["w1"][:, :, :1].mean(axis=1)
-        growth = np.exp(np.minimum(constant * limit.t, _LARGEST))
+        later = limit.t > 0.0
+        # C may be inf, and then has no product with t = 0
+        growth = np.ones(len(limit.t))
+        growth[later] = np.exp(np.minimum(constant * limit.t[later], _LARGEST))
         data["dobrushin"] = (("n", "t"), at_start * growth)
     return xr.Dataset(
         data,
         coords={"n": counts, "t": limit.t, "quantity": names},
         attrs={
             "dynamics": repr(dynamics),
+            "name": dynamics.name,
+            "beta": dynamics.beta,
+            "sign": dynamics.sign,
             "dobrushin_constant": constant,
             "sobolev_order": sobolev_order(limit.final.dim),
             "limit": limit.message,
