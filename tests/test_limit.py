@@ -99,6 +99,28 @@ def test_same_result_however_many_workers():
     assert not np.array_equal(here.mmd, other.mmd)
 
 
+def test_beta_beyond_the_range_of_dobrushin_and_of_squares():
+    """C is inf from β = 350 on, energies are of order e^β/(2β)."""
+    law = mf.FourierSeries(cos=[0.5])
+    ds = mf.studies.mean_field_limit(law, mf.SA(400.0), 5e-4, [4, 16], 2, save_at=1)
+    assert ds.attrs["dobrushin_constant"] == np.inf
+    assert np.array_equal(ds.dobrushin[:, 0], ds.w1[:, :, 0].mean("repeat"))
+    assert np.all(ds.dobrushin[:, 1] > 1e300)
+    assert float(ds.energy_error.max()) > 1e160
+    assert np.isfinite(ds.rate).all()
+    mf.plot.mean_field_limit(ds)
+
+
+def test_rates_see_no_factor():
+    errors = (
+        np.random.default_rng(0).uniform(1, 2, size=(3, 4, 2)) / np.array([1, 3, 10])[:, None, None]
+    )
+    counts = np.array([10, 100, 1000])
+    plain = fitted_rates(counts, errors)
+    assert np.allclose(fitted_rates(counts, 1e200 * errors), plain, rtol=1e-12)
+    assert np.allclose(fitted_rates(counts, 1e-200 * errors), plain, rtol=1e-12)
+
+
 def test_a_flow_map_takes_over_the_limit():
     ds = mf.studies.mean_field_limit(LAW, mf.USA(4.0), 0.6, [50], 1, save_at=1)
     assert "a flow map took over" in ds.attrs["limit"]
@@ -242,9 +264,29 @@ def test_bad_quantised_starts(call, message):
 
 
 def test_figure():
-    ds = mf.studies.mean_field_limit(LAW, mf.SA(1.0), 0.5, [10, 100], 4, save_at=2)
+    ds = mf.studies.mean_field_limit(LAW, mf.SA(0.5), 0.5, [10, 100], 4, save_at=2)
     figure = mf.plot.mean_field_limit(ds)
     assert len(figure.axes) == 3
     assert len(figure.axes[0].lines) == ds.sizes["quantity"]
+    assert figure.get_suptitle() == "SA, β = 0.5: tokens against the limit, 4 repeats"
+    assert all(ax.get_xlabel() and ax.get_ylabel() for ax in figure.axes)
+    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    rate, low = (float(ds[name].sel(quantity="w1")[-1]) for name in ("rate", "rate_low"))
+    assert rf"W₁: $n^{{{rate:.2f} \pm {rate - low:.2f}}}$" in labels
     with pytest.raises(ValueError, match=r"ds must be a Dataset"):
         mf.plot.mean_field_limit(ds.drop_vars("rate"))
+
+
+@pytest.mark.parametrize("beta", [0.5, 2.0])
+def test_legends_and_bounds_leave_the_figure_to_the_errors(beta):
+    """C is 6.4 at β = 1/2, and 275 at β = 2: a bound of e^{275 t} says nothing beside 0.1."""
+    ds = mf.studies.mean_field_limit(LAW, mf.SA(beta), 0.5, [10, 100], 4, save_at=2)
+    figure = mf.plot.mean_field_limit(ds)
+    figure.canvas.draw()
+    for ax in figure.axes[:2]:
+        legend = ax.get_legend().get_window_extent().transformed(ax.transData.inverted())
+        lowest = min(line.get_ydata().min() for line in ax.lines if len(line.get_ydata()))
+        assert legend.y1 < lowest
+        assert ax.get_ylim()[1] < 1e4 * max(float(ds[str(q)].max()) for q in ds["quantity"].values)
+    bounds = [line for line in figure.axes[1].lines if line.get_linestyle() == "--"]
+    assert bool(bounds) == (beta < 1)

@@ -61,6 +61,18 @@ def height(values: Array, scale: Normalize) -> Array:
     return np.asarray(scale(np.clip(values, scale.vmin or 0.0, scale.vmax)))
 
 
+def heading(name: str, beta: float, sign: int = 1, noise: float = 0.0) -> str:
+    """What a dynamics is called in the title of a figure.
+
+    Examples
+    --------
+    >>> heading("SA", 4.0, -1)
+    'SA, β = 4, repulsive'
+    """
+    what = f"{name}, β = {beta:g}" + (", repulsive" if sign < 0 else "")
+    return what + (f", τ = {noise:g}" if noise > 0.0 else "")
+
+
 def ring(ax: Any, angles: Array, heights: Array, scale: Normalize, bottom: float = 0.0) -> None:
     """The circle, the uniform density, and the scale where the curve leaves most room for it."""
     around = np.linspace(0.0, 2.0 * np.pi, 361)

@@ -16,7 +16,7 @@ from meanfield.arguments import integer
 from meanfield.dynamics import SA, USA
 from meanfield.measures import Density, FlowMap
 from meanfield.plot.curves import check, dissipation, energy, node_count, resolution
-from meanfield.plot.frames import NORMAL, ORANGE, SMALL, colour_bar, new_figure
+from meanfield.plot.frames import NORMAL, ORANGE, SMALL, colour_bar, heading, new_figure
 from meanfield.plot.monitor_curves import distances, monitored
 from meanfield.plot.panels import draw, look, projection
 from meanfield.solution import Solution
@@ -81,11 +81,8 @@ def solution(sol: Solution, times: int = 4) -> Figure:
 
 def _title(sol: Solution) -> str:
     dynamics = sol.dynamics
-    what = f"{dynamics.name}, β = {dynamics.beta:g}"
-    if isinstance(dynamics, (SA, USA)) and dynamics.sign < 0:
-        what += ", repulsive"
-    if dynamics.noise > 0.0:
-        what += f", τ = {dynamics.noise:g}"
+    sign = dynamics.sign if isinstance(dynamics, (SA, USA)) else 1
+    what = heading(dynamics.name, dynamics.beta, sign, dynamics.noise)
     return f"{what}: {sol.status} at t = {sol.t[-1]:.4g}"
 
 
