@@ -13,6 +13,7 @@ from meanfield.laws.vonmises_fisher import VonMisesFisher
 
 Array = NDArray[np.float64]
 
+# unit vectors nearer than this are one; their cosine could tell no angle below 1e-8
 _PARALLEL = 1e-14
 
 
@@ -38,6 +39,9 @@ def symmetry_axis(law: Law) -> Array | None:
     axes = [symmetry_axis(part) for part in parts] or [np.eye(law.dim)[-1]]
     first = axes[0]
     for axis in axes:
-        if first is None or axis is None or 1.0 - abs(float(first @ axis)) > _PARALLEL:
+        if first is None or axis is None:
+            return None
+        apart = min(np.linalg.norm(axis - first), np.linalg.norm(axis + first))
+        if apart > _PARALLEL:
             return None
     return first
