@@ -47,6 +47,38 @@ def test_a_narrow_peak_is_found():
     assert np.linalg.norm(mu.mean()) == pytest.approx(1 - 0.5e-6, abs=1e-9)
 
 
+def test_a_bump_of_next_to_no_mass_is_found():
+    """1e-10 of the mass, 1e-3 wide, between the first nodes: the mass tells, at 1e-12."""
+    centre = circle(np.array([1.234]))[0]
+    bump = mf.VonMisesFisher(centre, 1e6)
+    law = mf.Mixture([mf.Uniform(2), bump], [1 - 1e-10, 1e-10])
+    assert mf.FlowMap(law).mean() @ centre == pytest.approx(1e-10, rel=1e-4)
+
+
+def test_a_law_whose_own_mass_is_off_is_taken():
+    def density(labels):
+        return (1.0 + 1e-10) * LAW.pdf(circle(labels)) / (2 * np.pi)
+
+    edges = panels.lay(density, 2 * np.pi, 1e-14, 200_000)
+    assert len(edges) == len(mf.FlowMap(LAW).edges)
+    with pytest.raises(ValueError, match="law must be a probability density"):
+        panels.lay(lambda a: np.full(len(a), (1 + 1e-8) / 7), 7.0, 1e-12, 200_000)
+
+
+@pytest.mark.parametrize("tilt", [1e-8, 1e-7, 1e-5])
+def test_axes_that_nearly_are_one(tilt):
+    """Two: neither is one about which the law is symmetric."""
+    tilted = np.array([np.sin(tilt), 0.0, np.cos(tilt)])
+    law = mf.Mixture([mf.VonMisesFisher(axis, 10.0) for axis in ([0.0, 0.0, 1.0], tilted)])
+    flow = mf.FlowMap(law, tol=1e-7)
+    assert type(flow).__name__ == "SphereFlowMap"
+    # the mean is tilted by half of it; the mesh is right to 1e-8
+    exact = mf.VonMisesFisher([0.0, 0.0, 1.0], 10.0)
+    assert np.abs(flow.mean() - mf.FlowMap(exact).mean()).max() < tilt + 1e-7
+    opposite = mf.Mixture([mf.VonMisesFisher([0.0, 0.0, s], 10.0) for s in (1.0, -1.0)])
+    assert type(mf.FlowMap(opposite)).__name__ == "LineFlowMap"
+
+
 def test_a_law_with_a_jump_is_refused():
     class Half:
         dim = 2
