@@ -61,8 +61,10 @@ def clusters(measure: AnyMeasure, radius: float = 0.1, *, min_mass: float = 1e-3
     measure would have there (on a density's grid, if that is more), and at least `min_mass`.
     Dense points no further apart than `radius` belong to one cluster, and other points within
     `radius` of a dense one to that of the nearest.
-    So the uniform measure has no cluster, a Dirac one of radius 0, and atoms more than two radii
-    apart are a cluster each; a trickle of mass between clusters neither joins them nor counts.
+    So the uniform measure has no cluster, a Dirac one of radius 0, and of atoms more than two radii
+    apart each is a cluster that has twice the uniform measure of a ball, on the circle 2/π of
+    `radius`: others are outside all clusters, as is a trickle of mass between clusters, which joins
+    none.
 
     Parameters
     ----------
@@ -91,6 +93,9 @@ def clusters(measure: AnyMeasure, radius: float = 0.1, *, min_mass: float = 1e-3
     >>> found = clusters(Particles([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]))
     >>> len(found), found.masses.round(3), found.radii
     (2, array([0.667, 0.333]), array([0., 0.]))
+    >>> light = Particles([[1.0, 0.0], [0.0, 1.0]], weights=[0.05, 0.95])  # 0.05 < 2/π · 0.1
+    >>> clusters(light).masses
+    array([0.95])
     """
     if not isinstance(measure, (Density, FlowMap, Particles)):
         raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")

@@ -237,6 +237,12 @@ def test_diracs_on_the_sphere(angle):
     assert abs(sobolev(*pair(3, angle), -2.0) ** 2 - exact) < 2 * left + 1e-13
 
 
+def test_antipodal_diracs_on_the_sphere():
+    """Σ_{l odd} 4 (2l+1)/(l(l+1))² = π²/3, and beyond K alternating terms leave 2 K^{-3}."""
+    gap = sobolev(*pair(3, np.pi), -2.0) ** 2 - np.pi**2 / 3
+    assert abs(gap) == pytest.approx(2 * 1023**-3.0, rel=0.01)
+
+
 def test_tail_of_a_dirac():
     """On the circle a Hurwitz zeta; on S^2 at s = -2 it telescopes; N_k = (k+1)² in d = 4."""
     for s in (-0.51, -1.0, -2.5):

@@ -119,10 +119,11 @@ def sobolev(mu: AnyMeasure, nu: AnyMeasure, s: float = -1.0) -> float:
     Exact, but for rounding, for two densities and, at s = -1, on the circle, where the norm is
     2π times the standard deviation of the difference of the distribution functions.
     Otherwise degrees end at K = 65535 on the circle, 1023 on S^2, 2047 about an axis, 255 in pairs;
-    beyond it every atom counts as if it stood alone. Squared, that is off by about K^{2s}/sin(a/2)
-    times m m' for two atoms at angle a on the circle, by K^{2s+1/2} sin(a/2)^{-3/2} m m' on S^2
-    (1e-10 for two Diracs at a = 1, s = -2); so atoms nearer than 1/K seem apart, and distances of
-    tokens below K^{s + (d-1)/2} n^{-1/2} aren't told from it.
+    beyond it every atom counts as if it stood alone. Squared, that is off by up to about
+    2 K^{2s}/sin(a/2) times m m' for two atoms at angle a on the circle; on S^2 by up to about
+    1.6 K^{2s+1/2} sin(a)^{-1/2}/sin(a/2) times m m' (1e-10 for two Diracs at a = 1, s = -2), and
+    for antipodes, where P_k = ±1, by 2 K^{2s+1} m m' (2e-9). So atoms nearer than 1/K seem apart,
+    and distances of tokens below K^{s + (d-1)/2} n^{-1/2} aren't told from it.
 
     Examples
     --------
