@@ -93,3 +93,8 @@ def __getattr__(name: str) -> ModuleType:
     if name == "studies":
         return importlib.import_module("meanfield.studies")
     raise AttributeError(f"module 'meanfield' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, without the rooms that importing them has opened."""
+    return sorted([*__all__, "__version__"])

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+import meanfield as mf
+
 README = Path(__file__).parent.parent / "README.md"
 
 
@@ -45,7 +47,7 @@ def test_readme_runs_tokens(tmp_path, monkeypatch):
     gap = np.abs(scope["flow"].final.points - scope["steps"].final.points).max()
     assert 1e-3 < gap < 0.5
     assert scope["noisy"].dynamics.noise == 0.05
-    assert np.all(np.abs(scope["ds"]["rate"].sel(quantity="w1") + 0.5) < 0.3)
+    assert np.all(np.abs(scope["ds"]["rate"].sel(quantity="w1") + 0.5) < 0.1)
     assert (tmp_path / "limit.png").stat().st_size > 10_000
 
 
@@ -60,3 +62,10 @@ def test_readme_measures_distances(tmp_path, monkeypatch, capsys):
     assert np.all(np.diff(columns["w1"]) > 0)
     assert np.all(np.diff(columns["w2_centre"]) < 0)
     assert (tmp_path / "distances.png").stat().st_size > 10_000
+
+
+def test_names_are_the_public_ones():
+    """Nothing that importing needs is offered, and everything that is offered is there."""
+    names = dir(mf)
+    assert set(names) == {*mf.__all__, "__version__"}
+    assert all(hasattr(mf, name) for name in names)
