@@ -409,3 +409,24 @@ def test_plans_of_the_network_against_linear_programming():
     best = best_plan(a, b, costs)
     assert best.lower <= found.fun + 1e-12
     assert best.upper == pytest.approx(found.fun, rel=1e-10)
+
+
+def test_masses_that_differ_by_what_is_allowed_are_one():
+    space = mf.Sphere(31)
+    uniform = mf.Density(space, mf.Uniform(3))
+    other = mf.Density.from_coefficients(space, uniform.coefficients * (1.0 + 1e-9))
+    for p in 1, 2:
+        assert mf.wasserstein(uniform, other, p) == mf.Bracket(0.0, 0.0, 0.0)
+
+
+def test_axes_that_nearly_agree_are_two():
+    """A zonal pair about axes 1e-6 apart: no common meridian, but a bracket."""
+    angle = 1e-6
+    axes = np.array([0.0, 0.0, 1.0]), np.array([np.sin(angle), 0.0, np.cos(angle)])
+    pair = [mf.Density(mf.Zonal(3, 63, a), mf.VonMisesFisher(a, 20.0)) for a in axes]
+    bracket = mf.wasserstein(*pair)
+    # W_1 is at least the distance of the means, and at most the turn
+    apart = np.linalg.norm(pair[0].mean() - pair[1].mean())
+    assert 0.99 * apart <= bracket.upper
+    assert bracket.lower <= angle
+    assert bracket.upper - bracket.lower < 0.1 * bracket.upper

@@ -42,7 +42,7 @@ class DistanceTo:
         call. A law becomes a flow map on the circle and about the axis of mu_t, or for tokens in
         d >= 4 about its own; else a density on S^2.
     p : float, optional
-        1 <= p <= 100.
+        1 <= p <= 20.
     every : int, optional
         Computed at the first and at every so many-th call after it.
     gap : float, optional

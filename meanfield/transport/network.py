@@ -16,6 +16,7 @@ Array = NDArray[np.float64]
 LARGEST = 1 << 26
 _MOST_PIVOTS = 10_000_000
 _SAME = 1e-15
+_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,9 @@ def cloud_distance(mu: Particles, nu: Particles, p: float) -> Bracket:
     """
     if _are_equal(mu, nu):
         return Bracket(0.0, 0.0, 0.0)
-    best = cloud_plan(mu, nu, p)
-    value = float(np.pi * best.upper ** (1.0 / p))
-    return Bracket(value, float(np.pi * best.lower ** (1.0 / p)), value)
+    farthest, best = cloud_plan(mu, nu, p)
+    value = float(farthest * best.upper ** (1.0 / p))
+    return Bracket(value, float(farthest * best.lower ** (1.0 / p)), value)
 
 
 def _are_equal(mu: Particles, nu: Particles) -> bool:
@@ -62,8 +63,8 @@ def _are_equal(mu: Particles, nu: Particles) -> bool:
     )
 
 
-def cloud_plan(mu: Particles, nu: Particles, p: float) -> BestPlan:
-    """The best plan between n and m tokens, for the cost (dist/π)^p.
+def cloud_plan(mu: Particles, nu: Particles, p: float) -> tuple[float, BestPlan]:
+    """The largest distance r of n and m tokens, and the best plan for the cost (dist/r)^p.
 
     Raises
     ------
@@ -73,8 +74,9 @@ def cloud_plan(mu: Particles, nu: Particles, p: float) -> BestPlan:
     n, m = len(mu.points), len(nu.points)
     if n * m > LARGEST:
         raise ValueError(f"mu and nu must have n m <= 2^26 pairs of tokens, got {n} and {m} tokens")
-    # in units of the largest distance, so that no p overflows
-    return best_plan(mu.weights, nu.weights, (pair_distances(mu.points, nu.points) / np.pi) ** p)
+    distances = pair_distances(mu.points, nu.points)
+    farthest = max(float(distances.max()), 1e-300)
+    return farthest, best_plan(mu.weights, nu.weights, (distances / farthest) ** p)
 
 
 def best_plan(a: Array, b: Array, costs: Array) -> BestPlan:
@@ -94,10 +96,11 @@ def best_plan(a: Array, b: Array, costs: Array) -> BestPlan:
             f"or cells, {len(a)} and {len(b)} of them"
         ) from error
     plan, log = ot.emd(a, b, costs, log=True, numItermax=_MOST_PIVOTS, check_marginals=False)
-    # what a plan leaves undone costs no more than the largest distance
+    # what a plan leaves undone costs no more than the largest distance; weights have rounding
     undone = max(
         float(np.abs(plan.sum(axis=1) - a).sum()), float(np.abs(plan.sum(axis=0) - b).sum())
     )
+    undone = undone if undone > _EPS * (len(a) + len(b)) else 0.0
     upper = min(float(np.sum(plan * costs)) + undone, 1.0)
     v = (costs - np.asarray(log["u"])[:, None]).min(axis=0)
     u = (costs - v).min(axis=1)

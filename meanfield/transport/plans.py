@@ -30,7 +30,7 @@ def transport_plan(mu: Particles, nu: Particles, p: float = 1) -> coo_array:
     mu, nu : Particles
         n and m tokens.
     p : float, optional
-        1 <= p <= 100.
+        1 <= p <= 20.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def transport_plan(mu: Particles, nu: Particles, p: float = 1) -> coo_array:
         if not isinstance(measure, Particles):
             raise ValueError(f"{name} must be Particles to have a plan, got {measure!r}")
     if mu.dim > 2:
-        return coo_array(cloud_plan(mu, nu, p).plan)
+        return coo_array(cloud_plan(mu, nu, p)[1].plan)
     first = Atoms(circle_angles(mu.points), mu.weights, TURN)
     second = Atoms(circle_angles(nu.points), nu.weights, TURN)
     shape = len(mu.points), len(nu.points)
@@ -90,7 +90,7 @@ def transport_map(mu: AnyMeasure, nu: AnyMeasure, at: ArrayLike, p: float = 1) -
     at : array_like, shape (n, d)
         Unit rows.
     p : float, optional
-        1 <= p <= 100.
+        1 <= p <= 20.
 
     Returns
     -------

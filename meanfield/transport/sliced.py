@@ -50,7 +50,7 @@ def sliced_wasserstein(
     mu, nu : Particles
         With dim >= 3.
     p : float, optional
-        1 <= p <= 100.
+        1 <= p <= 20.
     planes : int, optional
         Number of planes, >= 2.
     rng : numpy Generator

@@ -36,8 +36,10 @@ def map_cost(mu: Spread, nu: Spread, potential: Potential, at_nu: Conjugate, cel
     moved_mu, distance_mu = _kept_by_mu(mu, nu, potential)
     moved_nu = nu.masses * _kept_by_nu(mu, nu, at_nu)
     left_mu, left_nu = mu.masses - moved_mu, nu.masses - moved_nu
-    first, second = cells_of(mu.points, left_mu, cells), cells_of(nu.points, left_nu, cells)
-    left = cells_cost(first, second, 2.0) / float(left_mu.sum()) if left_mu.any() else 0.0
+    left = 0.0
+    if left_mu.any() and left_nu.any():
+        first, second = cells_of(mu.points, left_mu, cells), cells_of(nu.points, left_nu, cells)
+        left = cells_cost(first, second, 2.0) / float(left_mu.sum())
     by_mu = float(moved_mu @ distance_mu**2 + left * left_mu.sum())
     by_nu = float(moved_nu @ at_nu.slack.distance**2 + left * left_nu.sum())
     return max(by_mu, by_nu) + abs(by_mu - by_nu)
