@@ -562,3 +562,17 @@ def test_bounds_of_clouds_agree_at_large_powers(p):
     rng = np.random.default_rng(5)
     found = wasserstein(cloud(rng, 20, 5), cloud(rng, 25, 5), p)
     assert found.upper - found.lower < 1e-6 * found.upper
+
+
+@pytest.mark.parametrize("p", [5, 10, 20])
+def test_circle_at_large_powers_against_all_plans(p):
+    """The shift ends at a kink: a sliver beside it would go round, at (2π)^p."""
+    rng = np.random.default_rng(6)
+    for _ in range(40):
+        n, m = rng.integers(1, 9, 2)
+        mu, nu = (on_circle(rng.uniform(0, 2 * np.pi, k), rng.random(k)) for k in (n, m))
+        plans = brute_force(mu, nu, p)
+        assert wasserstein(mu, nu, p) == pytest.approx(plans, rel=1e-6)
+        plan = mf.transport_plan(mu, nu, p)
+        apart = angle_between(mu.points, nu.points)[plan.row, plan.col]
+        assert (plan.data @ apart**p) ** (1 / p) == pytest.approx(plans, rel=1e-6)

@@ -90,16 +90,14 @@ def wasserstein(
     check_pair(mu, nu)
     # a mesh on S^2 by its nodes
     mu, nu = _as_tokens(mu), _as_tokens(nu)
-    if mu.dim == 2:
-        return circle_distance(on_circle(held(mu)), on_circle(held(nu)), p)
     for one, other in (mu, nu), (nu, mu):
         point = _single_point(one)
         if point is not None and isinstance(other, Particles):
-            distances = geodesic_distance(other.points, point)
-            farthest = max(float(distances.max()), 1e-300)
-            return float(farthest * (other.weights @ (distances / farthest) ** p) ** (1.0 / p))
-        if point is not None and isinstance(other, Density):
+            return _distance_to(point, other, p)
+        if point is not None and isinstance(other, Density) and mu.dim > 2:
             return _line_distance(one, average_about(other, point), point, p)
+    if mu.dim == 2:
+        return circle_distance(on_circle(held(mu)), on_circle(held(nu)), p)
     if isinstance(mu, Particles) and isinstance(nu, Particles):
         pairs = len(mu.points) * len(nu.points)
         if mu.dim > 3 or pairs <= _SIMPLEX_ON_SPHERE or p not in ON_SPHERE:
@@ -111,6 +109,12 @@ def wasserstein(
     if mu.dim == 3:
         return sphere_distance(mu, nu, p, gap)
     raise ValueError(f"mu and nu must {_POSSIBLE}; got {mu!r} and {nu!r}")
+
+
+def _distance_to(point: Array, cloud: Particles, p: float) -> float:
+    distances = geodesic_distance(cloud.points, point)
+    farthest = max(float(distances.max()), 1e-300)
+    return float(farthest * (cloud.weights @ (distances / farthest) ** p) ** (1.0 / p))
 
 
 def _line_distance(mu: AnyMeasure, nu: AnyMeasure, axis: Array, p: float) -> float:
