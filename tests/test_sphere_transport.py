@@ -411,12 +411,39 @@ def test_plans_of_the_network_against_linear_programming():
     assert best.upper == pytest.approx(found.fun, rel=1e-10)
 
 
-def test_masses_that_differ_by_what_is_allowed_are_one():
+def test_densities_that_differ_by_rounding_are_near():
+    """No flow of rounding is looked for: its length bounds both distances."""
     space = mf.Sphere(31)
     uniform = mf.Density(space, mf.Uniform(3))
-    other = mf.Density.from_coefficients(space, uniform.coefficients * (1.0 + 1e-9))
+    heavier = mf.Density.from_coefficients(space, uniform.coefficients * (1.0 + 1e-9))
+    zonal = mf.Density(mf.Zonal(3, 31, TILTED), mf.Uniform(3))
+    bump = mf.Density(space, mf.VonMisesFisher(TILTED, 3.0))
+    near = mf.Density(mf.Zonal(3, 31, TILTED), mf.VonMisesFisher(TILTED, 3.0))
+    for pair in (uniform, heavier), (uniform, zonal), (bump, near):
+        for p in 1, 2:
+            began = time.perf_counter()
+            bracket = mf.wasserstein(*pair, p=p)
+            assert time.perf_counter() - began < 1.0
+            assert bracket.lower == bracket.value == 0.0
+            assert bracket.upper < (1e-13 if p == 1 else 1e-6)
+
+
+def test_a_flow_map_about_another_axis():
+    """Its latitudes as tokens, beside its density."""
+    law = mf.VonMisesFisher([1.0, 0.0, 0.0], 4.0)
+    other = mf.Density(mf.Sphere(31), mf.VonMisesFisher(TILTED, 2.0))
+    dense = mf.Density(mf.Sphere(31), law)
     for p in 1, 2:
-        assert mf.wasserstein(uniform, other, p) == mf.Bracket(0.0, 0.0, 0.0)
+        ours = mf.wasserstein(mf.FlowMap(law), other, p)
+        theirs = mf.wasserstein(dense, other, p)
+        assert max(ours.lower, theirs.lower) <= min(ours.upper, theirs.upper)
+        assert ours.upper - ours.lower < 0.02 * ours.upper
+
+
+def test_masses_far_apart_in_size():
+    points = np.array([[0.36, 0.48, 0.8], [0.0, 1.0, 0.0]])
+    cells = cells_of(points, np.array([1e-4, 1e-21]), 5)
+    assert len(cells.masses) == 1
 
 
 def test_axes_that_nearly_agree_are_two():

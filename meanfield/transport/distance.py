@@ -47,10 +47,10 @@ def wasserstein(
 
     - tokens in any dimension, n m <= 2^26 of them (2^24 on S^2 if p is 1 or 2): the network
       simplex method of POT, with bounds that agree to rounding;
-    - other measures on S^2 and p = 1 or 2: see `transport.sphere`; a mesh counts by its nodes. W_1
-      of densities takes about a second, W_2 some seconds and needs POT. Measures that are much
-      nearer to each other than the scale of their features, such as tokens and their own law, have
-      wide brackets.
+    - other measures on S^2 and p = 1 or 2: see `transport.sphere`; flow maps count by their nodes.
+      Up to lmax = 63 W_1 of densities takes a second or so, W_2 some seconds, and it needs POT.
+      Measures that are much nearer to each other than the scale of their features, such as tokens
+      and their own law, have wide brackets, and take up to a minute.
 
     The error of a density or a flow map as such
     comes on top: distances are those of the series, and of the panels. A mass error ε, of rounding

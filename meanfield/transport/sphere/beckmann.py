@@ -70,7 +70,7 @@ def beckmann_flow(difference: Coefficients, lmax: int, gap: float, largest: int)
         Largest degree of the flow.
     """
     best: BeckmannFlow | None = None
-    while best is None or (best.upper - best.lower > gap * best.upper and lmax < largest):
+    while best is None or (best.upper - best.lower > gap * best.upper and 2 * lmax < largest):
         if best is not None:
             finer = Sphere(2 * lmax + 1)
             difference, lmax = Sphere(lmax).embed(difference, finer), finer.size
@@ -173,7 +173,8 @@ class _Splitting:
     def _proved(self) -> BeckmannFlow:
         """The best bounds, looked at between the points of the grid."""
         potential, stream = self._best
-        fine = SphereFields(Sphere(4 * self._space.size + 3), self._space.size)
+        finest = min(4 * self._space.size + 3, Sphere.largest)
+        fine = SphereFields(Sphere(finest), self._space.size)
         coarse_steepest = self._steepest(potential, self._grid)
         steepest = self._steepest(potential, fine)
         steepest += abs(steepest - coarse_steepest)

@@ -48,6 +48,10 @@ def cells_of(points: Array, masses: Array, most: int) -> Cells:
         _, _, inside, offsets = heapq.heappop(heap)
         widest = np.linalg.eigh((masses[inside, None] * offsets).T @ offsets)[1][:, -1]
         side = offsets @ widest > 0.0
+        if side.all() or not side.any():
+            # all but rounding of the mass is in one place
+            heapq.heappush(heap, (0.0, next(number), inside, offsets))
+            continue
         for part in inside[side], inside[~side]:
             heapq.heappush(heap, _part(next(number), points, masses, part))
     parts = [_centre(points[inside], masses[inside]) for _, _, inside, _ in heap]

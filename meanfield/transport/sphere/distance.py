@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.measures import AnyMeasure, Density, Particles
+from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
 from meanfield.spaces import Sphere
 from meanfield.transport.bracket import Bracket
 from meanfield.transport.sphere.ascent import DualAscent
@@ -15,7 +15,7 @@ from meanfield.transport.sphere.beckmann import BeckmannFlow, beckmann_flow
 from meanfield.transport.sphere.cells import cells_of
 from meanfield.transport.sphere.maps import map_cost
 from meanfield.transport.sphere.potential import Potential
-from meanfield.transport.sphere.spread import Spread, check_mass, series
+from meanfield.transport.sphere.spread import Spread, check_mass, rings, series
 from meanfield.transport.sphere.upper import cells_cost
 
 Array = NDArray[np.float64]
@@ -30,7 +30,8 @@ _LMAX_OF_TOKENS = 127
 _ATTEMPTS = ((31, 0.03, 80, 700), (31, 0.01, 120, 1500), (63, 0.01, 150, 2500))
 _CELLS_OF_THE_REST = 400
 _MOST_TARGETS = 8_000
-_EPS = float(np.finfo(np.float64).eps)
+_LARGEST_DENSITY = 1023
+_ROUNDING = 1e-13
 
 
 def sphere_distance(mu: AnyMeasure, nu: AnyMeasure, p: float, gap: float | None) -> Bracket:
@@ -50,18 +51,27 @@ def sphere_distance(mu: AnyMeasure, nu: AnyMeasure, p: float, gap: float | None)
             f"Particles with at most 2^26 pairs; got p = {p:g}"
         )
     gap = ON_SPHERE[p] if gap is None else gap
-    if _are_equal(mu, nu):
-        return Bracket(0.0, 0.0, 0.0)
+    for measure in mu, nu:
+        if isinstance(measure, Density) and measure.space.kmax > _LARGEST_DENSITY:
+            raise ValueError(
+                f"mu and nu must have degrees <= {_LARGEST_DENSITY} on S^2 without a shared axis, "
+                f"got {measure!r}"
+            )
+    if isinstance(mu, Density) and isinstance(nu, Density):
+        near = _flow_of_rounding(mu, nu)
+        if near is not None:
+            return Bracket(0.0, 0.0, near if p == 1.0 else float(np.sqrt(np.pi * near)))
     return (_first_power if p == 1.0 else _second_power)(mu, nu, gap)
 
 
-def _are_equal(mu: AnyMeasure, nu: AnyMeasure) -> bool:
-    if isinstance(mu, Density) and isinstance(nu, Density):
-        lmax = max(_FIRST_LMAX, mu.space.kmax, nu.space.kmax)
-        one, other = series(mu, lmax), series(nu, lmax)
-        # the first coefficient is the mass, which counts as 1
-        return bool(np.abs((one - other)[1:]).max() <= _EPS * np.abs(one).max())
-    return mu is nu
+def _flow_of_rounding(mu: Density, nu: Density) -> float | None:
+    """(∫|∇Δ^{-1}ρ|² dσ)^{1/2} >= W_1 >= W_2²/π, where that is rounding of the coefficients."""
+    space = Sphere(max(_FIRST_LMAX, mu.space.kmax, nu.space.kmax))
+    power = space.power(series(mu, space.size) - series(nu, space.size))
+    degrees = np.arange(1, space.size + 1)
+    # the first coefficient is the mass, which counts as 1
+    length = float(np.sqrt(np.sum(power[1:] / (degrees * (degrees + 1.0)))))
+    return length if length <= _ROUNDING else None
 
 
 def _first_power(mu: AnyMeasure, nu: AnyMeasure, gap: float) -> Bracket:
@@ -137,7 +147,6 @@ def _close(lower: float, upper: float, gap: float) -> bool:
 def _held(measure: AnyMeasure) -> Density | Particles:
     if isinstance(measure, Density | Particles):
         return measure
-    raise ValueError(
-        f"mu and nu must be Density, Particles or a flow map without an axis on S^2, or share an "
-        f"axis; got {measure!r}"
-    )
+    if isinstance(measure, LineFlowMap):
+        return rings(measure)
+    raise ValueError(f"mu and nu must be Density, FlowMap or Particles, got {measure!r}")

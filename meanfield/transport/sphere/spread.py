@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.measures import Density, Particles
+from meanfield.geometry import perpendicular
+from meanfield.measures import Density, LineFlowMap, Particles
 from meanfield.spaces import Sphere
 from meanfield.spaces.sphere.at import Places, SphereAt
 from meanfield.spaces.sphere.fields import SphereFields
@@ -24,6 +25,8 @@ _NEGATIVE_MASS = 1e-3
 # and integrates its products with potentials of such a degree
 _FINEST, _POTENTIAL = 63, 64
 _GATHERED_LMAX = 47
+# tokens around a latitude: moments of this degree are exact
+_AROUND = 128
 # points with less mass than this share of the largest are left out
 _LEAST = 1e-13
 
@@ -104,6 +107,18 @@ class Spread:
         """Σ |c_lm|² of a low degree: 1 for the uniform measure, more where mass is together."""
         at = SphereAt(15)
         return float(at.power(self.moments(15)).sum())
+
+
+def rings(flow: LineFlowMap) -> Particles:
+    """The nodes of a flow map about an axis in d = 3, each as tokens around its latitude."""
+    axis = np.asarray(flow.axis)
+    across = perpendicular(axis)
+    longitudes = 2.0 * np.pi / _AROUND * np.arange(_AROUND)
+    circle = np.outer(np.cos(longitudes), across)
+    circle += np.outer(np.sin(longitudes), np.cross(axis, across))
+    angles = flow.angles[:, None, None]
+    points = (np.cos(angles) * axis + np.sin(angles) * circle).reshape(-1, 3)
+    return Particles(points, np.repeat(flow.weights / _AROUND, _AROUND))
 
 
 def check_mass(measure: Density, mass: float) -> None:
