@@ -28,7 +28,14 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
     "sign 0.5": ({"dynamics": "beta = 1\nsign = 0.5"}, "dynamics.sign must be a valid integer"),
     "noise negative": ({"dynamics": "beta = 1\nnoise = -0.1"}, "dynamics.noise must be a finite"),
     "noise nan": ({"dynamics": "beta = 1\nnoise = nan"}, "dynamics.noise must be a finite number"),
-    "noise in a run": ({"dynamics": "beta = 1\nnoise = 0.1"}, "dynamics.noise must be 0"),
+    "noise on a flow map": (
+        {"dynamics": "beta = 1\nnoise = 0.1", "space": 'type = "flow-map"'},
+        "dynamics.noise must be 0",
+    ),
+    "noise and a flow map to come": (
+        {"dynamics": "beta = 1\nnoise = 0.1", "run": 't_end = 1.0\non_unresolved = "flow-map"'},
+        "run.on_unresolved must be 'stop' with noise, got 'flow-map' and noise = 0.1",
+    ),
     "dynamics unknown": ({"dynamics": 'type = "GPT"\nbeta = 1'}, "dynamics.type must be 'SA' or"),
     "dynamics not a table": ({"dynamics": ""}, "dynamics.beta is missing"),
     "d 1": ({"space": 'type = "zonal"\ndim = 1'}, "space.dim must be an integer >= 2"),

@@ -296,7 +296,10 @@ def test_usa_whose_rates_leave_double_precision(beta):
         ({"largest": 8}, "largest"),
         ({"measure": "mu"}, "measure"),
         ({"dynamics": "SA"}, "dynamics"),
-        ({"dynamics": mf.SA(1.0, noise=0.1)}, "noise must be 0"),
+        (
+            {"dynamics": mf.SA(1.0, noise=0.1), "on_unresolved": "flow-map"},
+            "on_unresolved must be 'stop' with noise, got 'flow-map' and noise = 0.1",
+        ),
         ({"monitors": {"energy": abs}}, "monitors"),
         ({"monitors": {"mine": 3}}, "monitors"),
         ({"monitors": {"points": abs}}, "monitors"),

@@ -78,6 +78,8 @@ class Case(Table):
             dynamics = build_dynamics(self.dynamics)
             measure = build_measure(self.law, self.space, self._folder)
         keywords = self.run.model_dump(exclude_none=True) | {"case": self._text}
+        # with noise no flow map can take over
+        keywords.setdefault("on_unresolved", "stop" if dynamics.noise > 0.0 else "flow-map")
         if dynamics.noise > 0.0:
             keywords |= noise_rng(self.space)
         if self.monitors:

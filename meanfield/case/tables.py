@@ -132,7 +132,7 @@ def _count_or_times(value: Any) -> Any:
 
 
 class RunTable(Table):
-    """What `evolve` takes; what is left out is as evolve has it."""
+    """What `evolve` takes; what is left out is as evolve has it, but for `on_unresolved`."""
 
     t_end: float = Field(description="the final time, a number > 0")
     save_at: Annotated[int | list[float], BeforeValidator(_count_or_times)] = 20
@@ -143,7 +143,7 @@ class RunTable(Table):
     tail_tol: float | None = None
     largest: int | None = None
     cluster_radius: float | None = None
-    on_unresolved: Literal["stop", "flow-map"] = "flow-map"
+    on_unresolved: Literal["stop", "flow-map"] | None = None
 
 
 class MonitorTable(Table):

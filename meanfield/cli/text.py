@@ -63,9 +63,9 @@ def table(solution: Solution) -> str:
 
 
 def _defect(solution: Solution) -> float | None:
-    """max_t |E(t) - E(0) ∓ ∫ dissipation dt|, zero but for errors of the time steps.
+    """max_t |E(t) - E(0) - work|, zero but for errors of the time steps.
 
-    None for a run that has no such identity: with noise, in discrete layers, other attention.
+    None for a run that has no such identity: tokens with noise, in layers, under other attention.
     """
     if "work" not in solution.dataset:
         return None
@@ -78,7 +78,8 @@ def closing(solution: Solution) -> str:
     lines = [solution.message] if solution.ending in (Ending.FINISHED, Ending.CLUSTERED) else []
     defect = _defect(solution)
     if defect is not None:
-        lines.append(f"|E(t) - E(0) - work| <= {defect:.1e}, work the integral of the dissipation")
+        what = "the dissipation" + (" and of the noise" if solution.dynamics.noise > 0.0 else "")
+        lines.append(f"|E(t) - E(0) - work| <= {defect:.1e}, work the integral of {what}")
     return "\n".join(lines)
 
 

@@ -1,7 +1,18 @@
-"""Numbers of one instant: energy, dissipation and speed of a measure, distances of two."""
+"""Numbers of one instant: energies, dissipation and speed of a measure, distances of two."""
 
 from meanfield.functionals.distances import mmd, sobolev
 from meanfield.functionals.energies import dissipation, energy
+from meanfield.functionals.free_energies import entropy, free_dissipation, free_energy
 from meanfield.functionals.speed import metric_speed, slope
 
-__all__ = ["dissipation", "energy", "metric_speed", "mmd", "slope", "sobolev"]
+__all__ = [
+    "dissipation",
+    "energy",
+    "entropy",
+    "free_dissipation",
+    "free_energy",
+    "metric_speed",
+    "mmd",
+    "slope",
+    "sobolev",
+]

@@ -12,11 +12,17 @@ from meanfield.arguments import integer, number, real_array
 from meanfield.dynamics import AnyDynamics, Dynamics
 from meanfield.integrate.flow_run import FlowRun
 from meanfield.integrate.hand_over import AnyRun, flow_run, handed_over
+from meanfield.integrate.noisy_density import NoisyDensityRun
 from meanfield.integrate.progress import ProgressBar
 from meanfield.integrate.records import Monitors, Stop, checked_monitors
 from meanfield.integrate.run import DensityRun, Options
 from meanfield.integrate.sphere_run import SphereRun
-from meanfield.integrate.starts import check_start, layer_step, layer_times
+from meanfield.integrate.starts import (
+    check_on_unresolved,
+    check_start,
+    layer_step,
+    layer_times,
+)
 from meanfield.integrate.token_runs import TokenRun, token_run
 from meanfield.measures import AnyMeasure, Density, FlowMap
 from meanfield.solution import Ending, Solution
@@ -24,7 +30,6 @@ from meanfield.solution import Ending, Solution
 Array = NDArray[np.float64]
 
 
-ON_UNRESOLVED = ("stop", "flow-map")
 _MOST_NODES = 200_000
 _MOST_NODES_ON_S2 = 400_000
 
@@ -54,11 +59,16 @@ def evolve(
     of order 8; the time integral of the dissipation is one more component of the state, so that
     E(t) - E(0) = ± ∫ dissipation is a check on every run. Stepping starts anew at every save.
 
+    With noise τ a density solves ∂_t f = -div(f X) + τ Δf, by an exponential Runge-Kutta method of
+    order 4 to which the Laplacian is exact (`integrate.exponential`); what the noise does to the
+    energy, τ ∫ u Δf dσ with u = (1/β) ∫ e^{β<·,y>} dmu, is then part of `work`.
+
     Parameters
     ----------
     measure : Density, FlowMap or Particles
         The measure at t = 0.
-    dynamics : SA or USA; for Particles also Attention, FeedForward or Layers, and noise
+    dynamics : SA or USA; for Particles also Attention, FeedForward or Layers
+        Noise is for densities and Particles.
     t_end : float
         > 0. Times scale like e^{-β} under USA.
     save_at : int or array_like, optional
@@ -91,7 +101,8 @@ def evolve(
         S^2 without symmetry particles of the same moments carry a cluster, unless it is 0.
     on_unresolved : {'stop', 'flow-map'}
         What to do with a density that its largest space does not resolve: 'flow-map' goes on
-        with a `FlowMap` of the same law to `t_end`, in the same solution.
+        with a `FlowMap` of the same law to `t_end`, in the same solution. Without noise only,
+        under which densities stay smooth and have no flow map.
     monitors : mapping of str to callable, optional
         Further numbers of a measure, asked for at every save, like `DistanceTo`. A monitor may
         give None where there is no such number, which is nan in the dataset, or a number with
@@ -124,8 +135,7 @@ def evolve(
     if method == "layers":
         step = layer_step(dynamics, step)
         times = layer_times(times, step)
-    if on_unresolved not in ON_UNRESOLVED:
-        raise ValueError(f"on_unresolved must be one of {ON_UNRESOLVED}, got {on_unresolved!r}")
+    check_on_unresolved(measure, dynamics, on_unresolved)
     options = Options(
         rtol=number("rtol", rtol, low=3e-14, high=1e-2),
         atol=number("atol", atol, above=0),
@@ -176,7 +186,8 @@ def _run(
     rng: np.random.Generator | None,
 ) -> AnyRun:
     if isinstance(measure, Density):
-        return DensityRun(measure, cast(Dynamics, dynamics), options)
+        density_run = NoisyDensityRun if dynamics.noise > 0.0 else DensityRun
+        return density_run(measure, cast(Dynamics, dynamics), options)
     if isinstance(measure, FlowMap):
         return flow_run(measure, cast(Dynamics, dynamics), options)
     return token_run(measure, dynamics, options, method=method, step=step, rng=rng)

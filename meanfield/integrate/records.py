@@ -20,12 +20,17 @@ Monitors = Mapping[str, Callable[[AnyMeasure], Any]]
 # above it e^β (or e^{2β}) overflows, and the energies of a dataset are in units of e^β
 LARGEST_UNSCALED = 700.0
 # in units of e^β in a run, or of Λ_0
-SCALED = ("energy", "dissipation", "work", "adaptation")
+SCALED = (
+    *("energy", "dissipation", "work", "adaptation"),
+    *("free_energy", "free_dissipation", "free_work"),
+)
 VARIABLES = {
     "energy": "interaction energy E_β(mu), (3.5)",
     "dissipation": "∫|X|² G(βx) dmu for SA, ∫|X|² dmu for USA",
-    "work": "± ∫ dissipation dt since t = 0, equal to the energy gained",
-    "metric_speed": "(∫|X|² dmu)^{1/2}, the speed of the measure in W_2",
+    "work": "± ∫ dissipation dt since t = 0, equal to the energy gained; with noise τ more by "
+    "τ ∫∫ u Δf dσ dt, u = (1/β) ∫ e^{β<·,y>} dmu",
+    "metric_speed": "(∫|X|² dmu)^{1/2}, the speed of the measure in W_2; with noise τ that of "
+    "X - τ ∇ log f",
     "speed": "root mean square of |X| over the tokens",
     "mass": "∫ dmu",
     "min_density": "minimum of the density on the grid or at the nodes",
@@ -35,6 +40,9 @@ VARIABLES = {
     "evaluations": "evaluations of the right-hand side since t = 0",
     "max_density": "maximum of the density at the nodes",
     "entropy": "∫ log f dmu",
+    "free_energy": "τ ∫ log f dmu ∓ E_β, of USA with noise τ",
+    "free_dissipation": "∫|X - τ ∇ log f|² dmu, the rate at which the free energy falls",
+    "free_work": "-∫ free_dissipation dt since t = 0, equal to the free energy gained",
     "atoms": "clusters held as atoms",
     "particles": "particles that stand for clusters",
     "smooth_mass": "mass that the nodes carry, outside particles",

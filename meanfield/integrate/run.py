@@ -116,15 +116,19 @@ class Run:
         """The solver from the present time on, whose clock counts units of time."""
         unit = self._time_unit
         rtol, atol = self._tolerances()
-        solver = DOP853(
-            self._rate,
-            self.t / unit,
-            self.state,
-            t_bound / unit,
-            first_step=min(self.step_size, t_bound - self.t) / unit or None,
-            rtol=rtol,
-            atol=atol,
+        return self._checked(
+            DOP853(
+                self._rate,
+                self.t / unit,
+                self.state,
+                t_bound / unit,
+                first_step=min(self.step_size, t_bound - self.t) / unit or None,
+                rtol=rtol,
+                atol=atol,
+            )
         )
+
+    def _checked(self, solver: Any) -> Any:
         # from a field that is not finite the solver would try steps for ever
         if not (np.isfinite(solver.f).all() and np.isfinite(solver.h_abs)):
             raise Stop(Ending.FAILED, self._failed("the field is not finite"))

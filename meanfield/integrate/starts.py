@@ -16,6 +16,7 @@ from meanfield.tendency import check_sums
 Array = NDArray[np.float64]
 
 METHODS = ("flow", "layers")
+ON_UNRESOLVED = ("stop", "flow-map")
 # a time within rounding of a whole number of steps is one
 _ROUNDING = 1e-9
 
@@ -51,11 +52,31 @@ def check_start(
         return
     if not isinstance(dynamics, (SA, USA)):
         raise ValueError(f"dynamics must be SA or USA for {measure!r}, got {dynamics!r}")
-    if dynamics.noise > 0.0:
-        raise ValueError(f"noise must be 0 to evolve {measure!r}, got {dynamics.noise:g}")
+    if dynamics.noise > 0.0 and isinstance(measure, FlowMap):
+        raise ValueError(
+            f"noise must be 0 to evolve {measure!r}, got {dynamics.noise:g}: take a Density or "
+            f"Particles"
+        )
     for name, value, plain in ("method", method, "flow"), ("step", step, None), ("rng", rng, None):
         if value != plain:
             raise ValueError(f"{name} must be {plain!r} but for Particles, got {value!r}")
+
+
+def check_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str) -> None:
+    """Refuse a flow map where none can go on.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument.
+    """
+    if choice not in ON_UNRESOLVED:
+        raise ValueError(f"on_unresolved must be one of {ON_UNRESOLVED}, got {choice!r}")
+    if choice == "flow-map" and isinstance(measure, Density) and dynamics.noise > 0.0:
+        raise ValueError(
+            f"on_unresolved must be 'stop' with noise, got {choice!r} and noise = "
+            f"{dynamics.noise:g}"
+        )
 
 
 def _check_tokens(

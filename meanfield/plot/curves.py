@@ -84,7 +84,8 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
 def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     """|dE/dt| = ∫ |X|² G(βx) dmu (SA, (3.6)) or ∫ |X|² dmu (USA, Lemma 3.7) over t.
 
-    For dynamics that have no such identity it is the root mean square of the velocity |X|.
+    With noise it is what X alone does to E. For dynamics that have no such identity it is the root
+    mean square of the velocity |X|.
 
     Parameters
     ----------
@@ -102,7 +103,10 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
         If `sol` is no solution, or `ax` no Axes.
     """
     has_identity = isinstance(sol.dynamics, (SA, USA))
-    title = "dissipation |dE/dt|" if has_identity else "speed, rms of |X|"
+    title = "speed, rms of |X|"
+    if has_identity:
+        # noise has a part of its own in dE/dt
+        title = "dissipation" if sol.dynamics.noise > 0.0 else "dissipation |dE/dt|"
     ax = panel(sol, ax, title, is_energy=has_identity)
     values = sol.dataset["dissipation" if has_identity else "speed"].values
     _curve(ax, sol, values)

@@ -46,6 +46,8 @@ class Circle:
     points : ndarray, shape (N, 2)
     weights : ndarray, shape (N,)
         Quadrature weights of σ, 1/N each.
+    laplacian : ndarray, shape (n/2,)
+        k(k+d-2) of each coefficient, the eigenvalues of -Δ.
     exactness : int
         Largest degree whose harmonics the quadrature integrates exactly.
 
@@ -78,6 +80,7 @@ class Circle:
         self.weights = np.full(count, 1.0 / count)
         self.n_real = 1
         self.degrees = np.arange(self.kmax + 1)
+        self.laplacian = self.degrees**2.0
         self.n_coefficients = self.kmax + 1
         self._values = pyfftw.empty_aligned(count, dtype=np.float64)
         self._modes = pyfftw.empty_aligned(count // 2 + 1, dtype=np.complex128)

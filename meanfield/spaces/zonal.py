@@ -52,6 +52,8 @@ class Zonal:
         One point for each t, all on one meridian.
     weights : ndarray, shape (N,)
         Quadrature weights of the law of t under σ.
+    laplacian : ndarray, shape (kmax + 1,)
+        k(k+d-2) of each coefficient, the eigenvalues of -Δ.
     exactness : int
         Largest degree in t that the quadrature integrates exactly.
 
@@ -80,6 +82,7 @@ class Zonal:
         self.exactness = 2 * count - 1
         self.n_real = self.kmax + 1
         self.degrees = np.arange(self.kmax + 1)
+        self.laplacian = self.degrees * (self.degrees + self.dim - 2.0)
         self.n_coefficients = self.kmax + 1
         self._norms = np.sqrt(multiplicities(self.dim, self.kmax))
         self.nodes, self.weights = gauss_gegenbauer(self.dim, count)

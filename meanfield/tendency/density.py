@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,14 @@ from meanfield.harmonics import (
 )
 from meanfield.measures import Density
 from meanfield.measures.density import spectral_tail
+from meanfield.spaces import Transforms
 
 Array = NDArray[np.float64]
 
 # below this share of its maximum a series of G has lost the digits that SA divides by
 _SMALL = 1e-6
+# share of its maximum below which a density is rounding
+_EMPTY = 1e-14
 
 
 class DensityTendency:
@@ -116,6 +120,23 @@ class DensityTendency:
         counted = values != 0.0
         np.divide(squares, values, out=squares, where=counted)
         return float(np.sqrt(max(self.space.weights[counted] @ squares[counted], 0.0)))
+
+    def noisy_speed(self, state: Array) -> float:
+        """(∫ |X - τ ∇ log f|² dmu)^{1/2}, the speed with the noise's flux; where f > 0."""
+        self(state, np.empty_like(state))
+        noise, flux = self._noise, self._transforms.flux
+        noise.evaluate(self._coefficients(state))
+        scale = 1.0 if self._normalised else float(np.exp(-0.5 * self.dynamics.beta))
+        total = scale * self._speed_unit * flux + scale * noise.gradient
+        # where f is rounding, f ∇ log f is not known, and small
+        counted = noise.values > _EMPTY * noise.values.max()
+        squares = np.einsum("ij,ij->j", total, total)[counted] / noise.values[counted]
+        return float(np.sqrt(self.space.weights[counted] @ squares)) / scale
+
+    @cached_property
+    def _noise(self) -> Transforms:
+        """f, and -τ ∇f as its gradient."""
+        return self.space.transforms(np.full(self.space.kmax + 1, -self.dynamics.noise))
 
     def _has_small_potential(self) -> bool:
         potential = self._transforms.potential

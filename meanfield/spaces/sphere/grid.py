@@ -50,6 +50,8 @@ class Sphere:
         Quadrature weights of σ.
     degrees, orders : ndarray of int, shape (n_coefficients,)
         l and m of each coefficient: m = 0 … lmax, for each l = m … lmax.
+    laplacian : ndarray, shape (n_coefficients,)
+        l(l+1) of each coefficient, the eigenvalues of -Δ.
     exactness : int
         Largest degree whose harmonics the quadrature integrates exactly.
 
@@ -81,6 +83,7 @@ class Sphere:
         self.weights = np.repeat(ring_weights, self.n_lon)
         self.orders = np.repeat(np.arange(self.size + 1), self.size + 1 - np.arange(self.size + 1))
         self.degrees = np.concatenate([np.arange(m, self.size + 1) for m in range(self.size + 1)])
+        self.laplacian = self.degrees * (self.degrees + 1.0)
         self.n_real = self.size + 1
         self.n_coefficients = len(self.degrees)
         self._ring_weights = ring_weights * _SQRT_4PI
@@ -162,14 +165,8 @@ class Sphere:
 
     def mean(self, coefficients: Coefficients) -> Array:
         """∫ x f dσ, shape (3,)."""
-        polar, across = coefficients[1].real, coefficients[self.size + 1]
-        return np.array(
-            [
-                -np.sqrt(2.0 / 3.0) * across.real,
-                np.sqrt(2.0 / 3.0) * across.imag,
-                polar / np.sqrt(3.0),
-            ]
-        )
+        polar, across = coefficients[1].real, np.sqrt(2.0 / 3.0) * coefficients[self.size + 1]
+        return np.array([-across.real, across.imag, polar / np.sqrt(3.0)])
 
     def log_moment(self, values: Array, z: Array) -> tuple[Array, Array]:
         """log G and ∇ log G at the rows z (n, 3) of the density with these values on the grid."""

@@ -1,0 +1,104 @@
+"""The run of a density with noise: transport by explicit stages, diffusion exact."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.functionals import entropy
+from meanfield.harmonics import eigenvalues_in_unit
+from meanfield.integrate.exponential import ExponentialSteps
+from meanfield.integrate.run import DensityRun
+from meanfield.measures import AnyMeasure, Density
+from meanfield.tendency import DensityTendency, Tendency
+
+Array = NDArray[np.float64]
+
+
+class NoisyDensityRun(DensityRun):
+    """∂_t f = -div(f X) + τ Δf: degree k decays at the rate τ k(k+d-2), which costs no steps.
+
+    The noise's part of dE/dt, τ ∫ u Δf dσ with u = (1/β) ∫ e^{β<·,y>} dmu, is a sum over degrees.
+    """
+
+    _free_work = _losing = 0.0
+
+    def start(self) -> None:
+        """Resolve the initial density and save it.
+
+        Raises
+        ------
+        Stop
+            If the largest space does not resolve it; it is saved all the same.
+        """
+        super().start()
+        self._losing = self._free_dissipation(self.state)
+
+    def _adopt(self, rate: Tendency, work: float) -> None:
+        super()._adopt(rate, work)
+        space, dynamics = cast(DensityTendency, rate).space, self.dynamics
+        degrees, first = np.unique(space.degrees, return_index=True)
+        laplacian = space.laplacian[first]
+        # the last rate is that of the work, which does not decay
+        self._decay = np.append(dynamics.noise * laplacian, 0.0)
+        entries = len(rate.initial_state) // len(space.degrees)
+        self._which = np.append(np.repeat(space.degrees, entries), len(degrees))
+        if dynamics.beta == 0.0:
+            potential = np.where(degrees == 1, 1.0 / space.dim, 0.0)
+        else:
+            multipliers, _ = eigenvalues_in_unit(dynamics.beta, space.dim, space.kmax)
+            potential = multipliers / dynamics.beta
+        self._energy_lost = dynamics.noise * laplacian * potential
+
+    def _rate(self, t: float, state: Array) -> Array:
+        rate = super()._rate(t, state)
+        space = cast(DensityTendency, self.tendency).space
+        power = space.power(state[:-1].view(space.coefficient_type))
+        rate[-1] -= self.dynamics.sign * float(self._energy_lost @ power)
+        return rate
+
+    def _solver(self, t_bound: float) -> Any:
+        rtol, atol = self._tolerances()
+        return self._checked(
+            ExponentialSteps(
+                self._rate,
+                self._decay,
+                self._which,
+                self.t,
+                self.state,
+                t_bound,
+                first_step=min(self.step_size, t_bound - self.t) or None,
+                rtol=rtol,
+                atol=atol,
+            )
+        )
+
+    def adapt(self, solver: Any) -> bool:
+        """Nothing to change; but count what free energy the step lost, by Simpson's rule."""
+        if not self.dynamics.normalised:
+            middle, end = map(self._free_dissipation, (solver.middle, solver.y))
+            self._free_work -= solver.step_size * (self._losing + 4.0 * middle + end) / 6.0
+            self._losing = end
+        return False
+
+    def _free_dissipation(self, state: Array) -> float:
+        """∫ |X - τ ∇ log f|² dmu in the unit of energies."""
+        rate = cast(DensityTendency, self.tendency)
+        return (float(np.exp(-0.5 * rate.log_unit)) * rate.noisy_speed(state[:-1])) ** 2
+
+    def _metric_speed(self) -> float:
+        return cast(DensityTendency, self.tendency).noisy_speed(self.state[:-1])
+
+    def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
+        """The entropy, and for USA, a gradient flow of it and the energy, the free energy."""
+        density, dynamics = cast(Density, measure), self.dynamics
+        numbers = super()._numbers(density) | {"entropy": entropy(density)}
+        if not dynamics.normalised:
+            log_unit = cast(DensityTendency, self.tendency).log_unit
+            heat = dynamics.noise * numbers["entropy"] * float(np.exp(-log_unit))
+            numbers["free_energy"] = heat - dynamics.sign * self.scaled_energy()
+            numbers["free_dissipation"] = self._free_dissipation(self.state)
+            numbers["free_work"] = self._free_work
+        return numbers
