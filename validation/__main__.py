@@ -26,6 +26,7 @@ SCRIPTS = [
     "sphere_transport",
     "phase_diagram",
     "tokens",
+    "noisy_densities",
     "mean_field_limit",
     "real_tokens",
     "free_tokens",

@@ -92,8 +92,13 @@ class DensityTendency:
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
+        self._evaluate(self._coefficients(state))
+        self._transforms.weak_divergence(self._coefficients(out))
+        out *= self._speed_unit
+
+    def _evaluate(self, coefficients: NDArray[Any]) -> None:
+        """Fill the transforms, and their flux with f X in units of the speed."""
         transforms = self._transforms
-        coefficients = self._coefficients(state)
         transforms.evaluate(coefficients)
         if not self._normalised:
             np.multiply(transforms.gradient, transforms.values, out=transforms.flux)
@@ -102,8 +107,6 @@ class DensityTendency:
         else:
             np.divide(transforms.gradient, transforms.potential, out=transforms.flux)
             transforms.flux *= transforms.values
-        transforms.weak_divergence(self._coefficients(out))
-        out *= self._speed_unit
 
     def scaled_dissipation(self) -> float:
         """e^{-u} ∫ |X|² dmu (USA), e^{-u} ∫ |X|² G(βx) dmu (SA), (3.6), at the last state."""
@@ -123,9 +126,9 @@ class DensityTendency:
 
     def noisy_speed(self, state: Array) -> float:
         """(∫ |X - τ ∇ log f|² dmu)^{1/2}, the speed with the noise's flux; where f > 0."""
-        self(state, np.empty_like(state))
-        noise, flux = self._noise, self._transforms.flux
-        noise.evaluate(self._coefficients(state))
+        coefficients, noise, flux = self._coefficients(state), self._noise, self._transforms.flux
+        self._evaluate(coefficients)
+        noise.evaluate(coefficients)
         scale = 1.0 if self._normalised else float(np.exp(-0.5 * self.dynamics.beta))
         total = scale * self._speed_unit * flux + scale * noise.gradient
         # where f is rounding, f ∇ log f is not known, and small

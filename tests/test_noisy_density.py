@@ -1,0 +1,515 @@
+"""Densities with noise, ∂_t f = -div(f X) + τ Δf: the method, closed forms, balances, agreement."""
+
+import json
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.special import ive
+
+import meanfield as mf
+from meanfield.functionals import entropy, free_dissipation, free_energy
+from meanfield.integrate.exponential import ExponentialSteps, phi_functions
+from meanfield.integrate.noisy_density import NoisyDensityRun
+from meanfield.integrate.run import Options
+
+EPS = np.finfo(float).eps
+REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_values.json").read_text())
+TIGHT = {"rtol": 1e-11, "atol": 1e-13}
+AXIS = np.array([0.48, 0.6, 0.64])
+SERIES = mf.ZonalSeries(3, [0.5, 0.2], axis=AXIS)
+CIRCLE = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+STARTS = {
+    "circle": lambda: mf.Density(mf.Circle(64), CIRCLE),
+    "sphere": lambda: mf.Density(mf.Sphere(31), SERIES),
+    "zonal": lambda: mf.Density(mf.Zonal(7, 31), mf.ZonalSeries(7, [0.5, 0.2])),
+}
+
+
+@pytest.fixture(params=STARTS)
+def mu(request):
+    return STARTS[request.param]()
+
+
+def order_parameter(measure):
+    return float(np.linalg.norm(measure.mean()))
+
+
+def gap(first, second):
+    return float(np.abs(first.coefficients - second.coefficients).max())
+
+
+# ------------------------------------------------------------------------------- the method itself
+
+
+def test_phi_functions_have_all_their_digits():
+    z = np.concatenate([[0.0, -1.0], -np.geomspace(1e-20, 1e7, 200), [-1.0 - EPS, -700.0]])
+    exact = []
+    # three divisions by 1e-20 take 60 digits
+    with mpmath.workdps(100):
+        for x in map(mpmath.mpf, z.tolist()):
+            row = [mpmath.exp(x)]
+            for k in range(3):
+                step = 1 / mpmath.factorial(k)
+                row.append((row[-1] - step) / x if x else 1 / mpmath.factorial(k + 1))
+            exact.append([float(number) for number in row])
+    for found, expected in zip(phi_functions(z), np.array(exact).T, strict=True):
+        assert np.allclose(found, expected, rtol=4 * EPS, atol=0)
+
+
+def driven_decay(decay, count):
+    """The error at t = 1 of y' = -λ y + cos t, y = (λ cos t + sin t)/(1 + λ²), in equal steps."""
+    which = np.zeros(1, dtype=int)
+    steps = ExponentialSteps(
+        lambda t, y: np.array([np.cos(t)]),
+        *(np.array([decay]), which, 0.0, np.array([decay / (1.0 + decay**2)]), 1.0),
+        first_step=1.0 / count,
+        rtol=1e9,
+        atol=np.ones(1),
+    )
+    while steps.status == "running":
+        steps.h_abs = 1.0 / count
+        assert steps.step() is None
+    return abs(float(steps.y[0]) - (decay * np.cos(1.0) + np.sin(1.0)) / (1.0 + decay**2))
+
+
+@pytest.mark.parametrize("decay", [0.1, 1.0, 30.0, 1e3, 1e4, 1e8])
+def test_one_error_constant_for_all_stiffness(decay):
+    """The error is at most C h⁴ with one C for all λ, and C h⁴ where λh is small."""
+    counts = np.array([4, 8, 16])
+    errors = np.array([driven_decay(decay, count) for count in counts])
+    assert (errors < 2e-3 / counts**4.0).all()
+    if decay <= 1.0:
+        assert np.allclose(np.log2(errors[:-1] / errors[1:]), 4.0, rtol=0, atol=0.1)
+
+
+def in_fixed_steps(start, dynamics, t_end, count):
+    options = Options(1e9, 1e9, 1.0, start.space.size, 0, 0.0, {})
+    run = NoisyDensityRun(start, dynamics, options)
+    steps = run._solver(t_end)
+    while steps.status == "running":
+        steps.h_abs = t_end / count
+        assert steps.step() is None
+    return steps.y
+
+
+@pytest.mark.parametrize("dynamics", [mf.SA(2.0, noise=0.1), mf.USA(2.0, noise=0.3)], ids=str)
+def test_order_four(mu, dynamics):
+    """Of coefficients and of the work, by Richardson's ratio of the differences of three runs."""
+    coarse, middle, fine = (in_fixed_steps(mu, dynamics, 1.0, n) for n in (10, 20, 40))
+    for part in slice(None, -1), slice(-1, None):
+        before, after = (
+            np.linalg.norm((coarse - middle)[part]),
+            np.linalg.norm((middle - fine)[part]),
+        )
+        assert np.log2(before / after) == pytest.approx(4.0, abs=0.2)
+        # far above rounding
+        assert after > 1e-12
+
+
+def test_tolerance_bounds_the_error(mu):
+    dynamics = mf.SA(2.0, noise=0.1)
+    exact = mf.evolve(mu, dynamics, 1.0, 1, rtol=1e-13, atol=1e-15).final
+    gaps = []
+    for rtol in (1e-4, 1e-6, 1e-8):
+        final = mf.evolve(mu, dynamics, 1.0, 1, rtol=rtol, atol=1e-3 * rtol).final
+        gaps.append(gap(final, exact))
+        assert gaps[-1] < rtol
+    assert gaps[0] > 10 * gaps[1] > 100 * gaps[2] > 0
+
+
+def test_a_first_step_that_is_far_too_long_is_taken_back():
+    """y' = y² leaves double precision within a long step; tried again it does not."""
+    which = np.zeros(1, dtype=int)
+    steps = ExponentialSteps(
+        lambda t, y: y**2,
+        *(np.zeros(1), which, 0.0, np.full(1, 1e-3), 999.0),
+        first_step=1e300,
+        rtol=1e-9,
+        atol=np.full(1, 1e-12),
+    )
+    while steps.status == "running":
+        assert steps.step() is None
+    assert steps.y[0] == pytest.approx(1.0, rel=1e-5)
+
+
+def test_a_step_that_can_not_be_taken_says_so():
+    which = np.zeros(1, dtype=int)
+    steps = ExponentialSteps(
+        lambda t, y: y**2,
+        *(np.zeros(1), which, 0.0, np.ones(1), 2.0),
+        first_step=None,
+        rtol=1e-6,
+        atol=np.full(1, 1e-9),
+    )
+    reason = None
+    while reason is None:
+        reason = steps.step()
+    assert steps.status == "failed"
+    assert "spacing of floats" in reason
+    # the solution 1/(1-t) ends at t = 1
+    assert steps.t == pytest.approx(1.0, abs=1e-4)
+
+
+# ------------------------------------------------------------------------------------ closed forms
+
+
+@pytest.mark.parametrize(
+    ("space", "law"),
+    [
+        (mf.Circle(32), mf.FourierSeries(cos=[0.0, 0.5, 0.1], sin=[0.0, 0.0, 0.2])),
+        (mf.Sphere(15), mf.ZonalSeries(3, [0.0, 0.5, 0.3], axis=AXIS)),
+        (mf.Zonal(20, 15), mf.ZonalSeries(20, [0.0, 0.5, 0.01])),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
+def test_heat_flow_alone(space, law, kind):
+    """β = 0 and mean 0: no drift, so f_k e^{-τ k(k+d-2) t} to rounding, in one step a save."""
+    mu = mf.Density(space, law)
+    assert order_parameter(mu) < 1e-15
+    sol = mf.evolve(mu, kind(0.0, noise=0.7), 0.6, 3)
+    decay = space.degrees * (space.degrees + space.dim - 2.0)
+    for t, measure in zip(sol.t, sol.measures, strict=True):
+        expected = mu.coefficients * np.exp(-0.7 * decay * t)
+        assert np.abs(measure.coefficients - expected).max() < 1e-13
+    assert sol.dataset.steps[-1] == 3
+    assert np.abs(mu.coefficients[space.degrees > 1]).max() > 0.01
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
+@pytest.mark.parametrize("dim", [2, 3, 20])
+@pytest.mark.parametrize("degree", [1, 2, 4])
+def test_linear_growth(dim, degree, kind, sign):
+    """γ_k = ± k(k+d-2) Λ_k/β [/Λ_0] - τ k(k+d-2), with noise of about the drift's strength."""
+    beta = 3.0 * np.sqrt(dim)
+    noise = 0.6 * mf.theory.critical_noise(kind(beta), dim, degree)
+    dynamics = kind(beta, sign=sign, noise=noise)
+    rate = mf.theory.growth_rates(dynamics, dim, degree)[degree]
+    laplacian = degree * (degree + dim - 2)
+    drift = mf.theory.eigenvalues(beta, dim, degree)[degree] * laplacian / beta
+    if kind is mf.SA:
+        drift /= mf.theory.eigenvalues(beta, dim, 0)[0]
+    assert rate == pytest.approx(sign * drift - noise * laplacian, rel=1e-12)
+    law = mf.ZonalSeries(dim, [0.0] * (degree - 1) + [1e-6])
+    t_end = 0.3 / abs(rate)
+    for space in [mf.Zonal(dim, 15), *({2: [mf.Circle(32)], 3: [mf.Sphere(15)]}.get(dim, []))]:
+        mu = mf.Density(space, law)
+        final = mf.evolve(mu, dynamics, t_end, 1, rtol=1e-10, atol=1e-15).final
+        grown = np.log(final.power[degree] / mu.power[degree]) / 2
+        # in a time in which it grows by e^{0.3} the next term adds at most about 1e-6
+        assert grown == pytest.approx(rate * t_end, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
+@pytest.mark.parametrize("dim", [2, 3, 8])
+def test_critical_noise(kind, dim):
+    """One percent below it the uniform measure is left, one percent above it is come back to."""
+    critical = mf.theory.critical_noise(kind(2.0), dim)
+    mu = mf.Density(mf.Zonal(dim, 15), mf.ZonalSeries(dim, [1e-3]))
+    below, above = (
+        mf.evolve(mu, kind(2.0, noise=factor * critical), 20.0, 1, rtol=1e-7).final
+        for factor in (0.99, 1.01)
+    )
+    assert order_parameter(below) > 1.05 * order_parameter(mu)
+    assert order_parameter(above) < 0.95 * order_parameter(mu)
+
+
+# ------------------------------------------------------------------------------- stationary states
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "start", "t_end", "mean", "energy"),
+    [
+        (mf.USA(1.0, noise=0.5), 0.1, 300.0, 0.54382120316, 0.80597967742),
+        (mf.SA(4.0, noise=0.2), 0.1, 1500.0, 0.535115430189, 2.126045252850),
+    ],
+    ids=str,
+)
+def test_stationary_states_of_the_circle(dynamics, start, t_end, mean, energy):
+    """Their numbers are from a fixed point f ∝ e^{u/τ} (USA), G^{1/(βτ)} (SA), not from runs."""
+    mu = mf.Density(mf.Circle(64), mf.FourierSeries(cos=[start]))
+    # the method stands still where the flow does, so the limit is better than its tolerance
+    sol = mf.evolve(mu, dynamics, t_end, 10, rtol=1e-8)
+    assert float(sol.final.mean()[0]) == pytest.approx(mean, abs=1e-9)
+    assert float(sol.dataset.energy[-1]) == pytest.approx(energy, abs=1e-9)
+    assert float(sol.dataset.metric_speed[-1]) < 1e-9
+
+
+def test_stationary_states_are_exponentials_of_their_potentials():
+    """log f = log G/(βτ) + c for SA on S², log f = u/τ + c for USA on the circle, everywhere."""
+    for name, dynamics, t_end in (
+        ("sphere", mf.SA(3.0, noise=0.15), 60.0),
+        ("circle", mf.USA(2.0, noise=0.4), 60.0),
+    ):
+        sol = mf.evolve(STARTS[name](), dynamics, t_end, 1, rtol=1e-8)
+        log_g, _ = sol.final.log_moment(dynamics.beta * sol.final.space.points)
+        potential = log_g if dynamics.normalised else np.exp(log_g)
+        rest = np.log(sol.final.values) - potential / (dynamics.beta * dynamics.noise)
+        assert np.ptp(np.log(sol.final.values)) > 3.0
+        # f is known to the run's 1e-8 of its mean, and its least value is some 1e-3
+        assert np.ptp(rest) < 1e-5
+
+
+@pytest.mark.parametrize("dim", [2, 3, 50])
+def test_stationary_states_at_beta_zero(dim):
+    """f ∝ e^{<x, m>/τ} with r = |m| = I_{d/2}(r/τ) / I_{d/2-1}(r/τ): noisy Kuramoto for d = 2."""
+    noise = 0.5 / dim
+
+    def excess(r):
+        return ive(dim / 2, r / noise) / ive(dim / 2 - 1, r / noise) - r
+
+    expected = brentq(excess, 0.05, 1.0, xtol=1e-15)
+    mu = mf.Density(mf.Zonal(dim, 47), mf.ZonalSeries(dim, [0.5]))
+    # the rate at which the limit is reached is of order (d-1)/d - (d-1)τ
+    sol = mf.evolve(mu, mf.SA(0.0, noise=noise), 120.0, 1, rtol=1e-7)
+    assert order_parameter(sol.final) == pytest.approx(expected, abs=1e-9)
+    assert expected > 0.5
+
+
+@pytest.mark.parametrize("row", [r for r in REFERENCE["first_order_noise"] if r["beta"] == 5])
+def test_first_order_transition(row):
+    """At κ_c = 1/τ the uniform and the clustered state have equal free energy."""
+    dim, beta, m1 = row["d"], float(row["beta"]), float(row["m1"])
+    kappa = brentq(lambda k: ive(dim / 2, k) / ive(dim / 2 - 1, k) - m1, 0.1, 100.0)
+    start = mf.Density(mf.Zonal(dim, 47), mf.VonMisesFisher(np.eye(dim)[-1], kappa))
+    dynamics = mf.USA(beta, noise=1.0 / float(row["kappa_c"]))
+    assert dynamics.noise > mf.theory.critical_noise(dynamics, dim)
+    sol = mf.evolve(start, dynamics, 12.0, 1, rtol=1e-6)
+    # m1 is approached like e^{-3t} in d = 4, e^{-1.6t} in d = 3, the free energy twice as fast
+    assert order_parameter(sol.final) == pytest.approx(m1, abs=1e-6)
+    uniform = -mf.theory.energy_uniform(beta, dim)
+    assert float(sol.dataset.free_energy[-1]) == pytest.approx(uniform, abs=1e-10)
+    assert float(sol.dataset.free_energy[0]) > uniform + 1e-3
+
+
+# ---------------------------------------------------------------------------- balances of every run
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+def test_balances(mu, kind, beta, sign):
+    """E(t) - E(0) = work for both, F(t) - F(0) = -∫ free dissipation for USA, to the tolerance."""
+    dynamics = kind(beta, sign=sign, noise=0.3)
+    sol = mf.evolve(mu, dynamics, 1.0, 5)
+    data = sol.dataset
+    assert sol.status == "finished"
+    assert np.abs(data.energy - data.energy[0] - data.work).max() < 1e-9
+    assert np.abs(data.energy - data.energy[0]).max() > 1e-3
+    # mass is the first coefficient, which nothing changes; its quadrature rounds
+    assert np.abs(data.mass - 1.0).max() < 1e-14
+    assert all(measure.coefficients[0] == mu.coefficients[0] for measure in sol.measures)
+    expected = [entropy(measure) for measure in sol.measures]
+    assert np.array_equal(data.entropy, expected)
+    if kind is mf.SA:
+        assert "free_energy" not in data
+        return
+    assert np.abs(data.free_energy - data.free_energy[0] - data.free_work).max() < 3e-9
+    assert (np.diff(data.free_energy) < 0).all()
+    assert np.allclose(data.metric_speed**2, data.free_dissipation, rtol=1e-12, atol=0)
+    for name, number in ("free_energy", free_energy), ("free_dissipation", free_dissipation):
+        expected = [number(measure, dynamics) for measure in sol.measures]
+        assert np.allclose(data[name], expected, rtol=1e-12, atol=1e-14)
+
+
+def test_work_is_the_dissipation_and_the_noise():
+    """Both integrals by Gauss-Legendre quadrature over saved times, ∫ u Δf by the grid."""
+    mu, dynamics = STARTS["circle"](), mf.SA(2.0, noise=0.3)
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    sol = mf.evolve(mu, dynamics, 1.0, (nodes + 1.0) / 2.0, **TIGHT)
+
+    def by_noise(measure):
+        space = measure.space
+        k = np.arange(space.kmax + 1)
+        laplacian = space.synthesis(-(k**2) * measure.coefficients)
+        potential = measure.moment(2.0 * space.points)[0] / 2.0
+        return 0.3 * float(space.weights @ (potential * laplacian))
+
+    inner = slice(1, -1)
+    rates = sol.dataset.dissipation.values[inner] + [by_noise(m) for m in sol.measures[inner]]
+    assert float(sol.dataset.work[-1]) == pytest.approx(weights @ rates / 2.0, abs=1e-11)
+    assert by_noise(mu) < -0.01
+
+
+def test_free_dissipation_is_the_rate_of_the_free_energy():
+    """Both numbers are of one instant: their integral and difference agree, at both signs."""
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    for sign in (1, -1):
+        dynamics = mf.USA(2.0, sign=sign, noise=0.2)
+        sol = mf.evolve(STARTS["sphere"](), dynamics, 0.5, (nodes + 1.0) / 4.0, **TIGHT)
+        data = sol.dataset
+        lost = weights @ data.free_dissipation.values[1:-1] / 4.0
+        assert float(data.free_energy[0] - data.free_energy[-1]) == pytest.approx(lost, abs=1e-10)
+        assert lost > 0.01
+
+
+def test_entropy_of_a_law():
+    """∫ f log f dσ of f = e^{κ t}/Λ_0(κ) is κ L - log Λ_0, L = ∫ t f dσ; and of 1 + a cos θ."""
+    mu = mf.Density(mf.Sphere(47), mf.VonMisesFisher(AXIS, 4.0))
+    mean, log_norm = 1.0 / np.tanh(4.0) - 0.25, np.log(np.sinh(4.0) / 4.0)
+    assert entropy(mu) == pytest.approx(4.0 * mean - log_norm, abs=1e-13)
+    touching = mf.Density(mf.Circle(256), mf.FourierSeries(cos=[1.0]))
+    exact = quad(lambda x: (f := 1.0 + np.cos(x)) * np.log(f) / np.pi, 0.0, np.pi - 1e-9)[0]
+    # f has a zero of second order, so the trapezoidal rule is of third
+    assert entropy(touching) == pytest.approx(exact, abs=384.0**-3 * 10)
+
+
+def test_large_beta():
+    """USA at β = 300: energies of size e^300, dissipations of e^600, all in units of e^300."""
+    mu = mf.Density(mf.Circle(128), mf.FourierSeries(cos=[0.3]))
+    critical = mf.theory.critical_noise(mf.USA(300.0), 2)
+    sol = mf.evolve(mu, mf.USA(300.0, noise=2.0 * critical), 0.1 / critical, 2)
+    assert sol.status == "finished"
+    data = sol.dataset
+    change = data.free_energy[0] - data.free_energy[-1]
+    assert float(data.free_work[-1]) == pytest.approx(-float(change), rel=1e-7)
+    assert float(change) > 1e-3 * abs(float(data.free_energy[0]))
+
+
+# --------------------------------------------------------------------------- agreement and the rest
+
+
+@pytest.mark.parametrize("dynamics", [mf.SA(3.0, noise=0.1), mf.USA(2.0, noise=0.2)], ids=str)
+def test_sphere_and_circle_are_zonal(dynamics):
+    for space, law, axis in (
+        (mf.Sphere(47), SERIES, AXIS),
+        (mf.Circle(96), mf.FourierSeries(cos=[0.5, 0.2]), np.array([1.0, 0.0])),
+    ):
+        own = mf.evolve(mf.Density(space, law), dynamics, 1.0, 2, **TIGHT)
+        zonal = mf.Density(mf.Zonal(space.dim, 47, axis=axis), law)
+        other = mf.evolve(zonal, dynamics, 1.0, 2, **TIGHT)
+        for name in own.dataset.data_vars.keys() & {"energy", "work", "entropy", "free_energy"}:
+            assert np.allclose(own.dataset[name], other.dataset[name], rtol=0, atol=1e-10), name
+        points = np.random.default_rng(0).normal(size=(50, space.dim))
+        points /= np.linalg.norm(points, axis=1, keepdims=True)
+        assert np.abs(own.final.at(points) - other.final.at(points)).max() < 1e-10
+
+
+@pytest.mark.parametrize("dynamics", [mf.SA(2.0, noise=0.2), mf.USA(1.0, noise=0.3)], ids=str)
+def test_tokens_follow_the_density(dynamics):
+    """∫ x dmu and ∫ cos 2θ, sin 2θ dmu of 10⁵ tokens, within 5 standard errors of their sums."""
+    n, t_end = 10**5, 0.5
+    rng = np.random.default_rng(7)
+    # its error of weak order 2 is some 1e-4, that of sampling 1e-2
+    step = {"step": 0.025, "rng": rng}
+    tokens = mf.evolve(mf.Particles.sample(CIRCLE, n, rng), dynamics, t_end, 1, **step).final
+    density = mf.evolve(STARTS["circle"](), dynamics, t_end, 1).final
+    angles = np.arctan2(*tokens.points.T[::-1])
+    start = STARTS["circle"]()
+    for degree in (1, 2):
+        turns = np.exp(-1j * degree * angles)
+        error = 5.0 / np.sqrt(n)
+        off = turns.mean() - density.coefficients[degree]
+        assert abs(off.real) < error * turns.real.std()
+        assert abs(off.imag) < error * turns.imag.std()
+        moved = density.coefficients[degree] - start.coefficients[degree]
+        assert abs(moved) > error
+
+
+@pytest.mark.parametrize(
+    ("coarse", "fine"),
+    [(mf.Circle(32), mf.Circle(4096)), (mf.Zonal(3, 15), mf.Zonal(3, 255))],
+    ids=str,
+)
+@pytest.mark.parametrize("rtol", [1e-4, 1e-9])
+def test_noise_on_high_degrees_costs_no_steps(coarse, fine, rtol):
+    law = mf.ZonalSeries(coarse.dim, [0.5])
+    steps = [
+        int(
+            mf.evolve(
+                mf.Density(space, law), mf.USA(1.0, noise=1.0), 1.0, 1, rtol=rtol
+            ).dataset.steps[-1]
+        )
+        for space in (coarse, fine)
+    ]
+    # the tolerance is shared by more coefficients on the finer space
+    assert abs(steps[0] - steps[1]) <= max(3, 0.2 * steps[0])
+
+
+def test_few_steps_on_a_large_sphere():
+    """An explicit method needs steps of at most 3/(τ k²), some 5000 in all."""
+    mu = mf.Density(mf.Sphere(127), SERIES)
+    sol = mf.evolve(mu, mf.USA(1.0, noise=1.0), 1.0, 1, rtol=1e-4, atol=1e-7)
+    assert sol.dataset.steps[-1] < 30
+
+
+def test_refinement_keeps_the_state():
+    """The run that has to grow ends where the run that started large does."""
+    dynamics = mf.SA(4.0, noise=0.02)
+    grown, large = (
+        mf.evolve(mf.Density(mf.Circle(n), CIRCLE), dynamics, 2.0, 5, tail_tol=1e-11, **TIGHT)
+        for n in (16, 128)
+    )
+    assert grown.dataset["size"][0] < grown.dataset["size"][-1]
+    for name in "energy", "work", "entropy":
+        assert np.allclose(grown.dataset[name], large.dataset[name], rtol=0, atol=1e-9), name
+
+
+def test_what_no_space_holds_is_under_resolved():
+    dynamics = mf.USA(3.0, noise=1e-4)
+    sol = mf.evolve(STARTS["circle"](), dynamics, 10.0, 4, largest=64)
+    assert sol.status == "under-resolved"
+    assert 0.0 < sol.t[-1] < 10.0
+    assert sol.final.tail <= 1e-8
+
+
+def test_a_start_that_touches_zero():
+    """Noise fills it at once; the free energy's balance is right to what f near 0 is known to."""
+    mu = mf.Density(mf.Circle(64), mf.FourierSeries(cos=[1.0]))
+    sol = mf.evolve(mu, mf.USA(1.0, noise=0.3), 1.0, 4)
+    assert sol.status == "finished"
+    assert sol.dataset.min_density[-1] > 0.1
+    data = sol.dataset
+    assert np.abs(data.energy - data.energy[0] - data.work).max() < 1e-10
+    # the grid sees f log f and |∇f|²/f, which have a kink in their third and first derivatives
+    assert np.abs(data.free_energy - data.free_energy[0] - data.free_work).max() < 1e-2
+
+
+def test_same_run_same_bits():
+    first, second = (
+        mf.evolve(STARTS["sphere"](), mf.USA(1.0, noise=0.1), 0.5, 2) for _ in range(2)
+    )
+    assert np.array_equal(first.final.coefficients, second.final.coefficients)
+    assert first.dataset.identical(second.dataset)
+
+
+def test_save_and_load(tmp_path, mu):
+    sol = mf.evolve(mu, mf.USA(1.0, noise=0.25), 0.5, 2)
+    sol.save(tmp_path / "run.nc")
+    again = mf.load(tmp_path / "run.nc")
+    assert again.dynamics == sol.dynamics
+    assert np.array_equal(again.final.coefficients, sol.final.coefficients)
+    for name, values in sol.dataset.data_vars.items():
+        assert np.array_equal(again.dataset[name], values)
+        assert again.dataset[name].attrs["long_name"] == values.attrs["long_name"]
+    figure = mf.plot.solution(again)
+    titles = [ax.get_title(loc="left") + ax.get_title() for ax in figure.axes]
+    assert "dissipation" in titles
+    assert not any("dE/dt" in title for title in titles)
+
+
+def test_refusals():
+    dynamics = mf.SA(1.0, noise=0.1)
+    flow = mf.FlowMap(CIRCLE)
+    with pytest.raises(ValueError, match=r"noise must be 0 to evolve .*got 0.1: take a Density"):
+        mf.evolve(flow, dynamics, 1.0)
+    mu = STARTS["circle"]()
+    for name, value in ("step", 0.1), ("rng", np.random.default_rng(0)), ("method", "layers"):
+        with pytest.raises(ValueError, match=rf"{name} must be .* but for Particles"):
+            mf.evolve(mu, dynamics, 1.0, **{name: value})
+    with pytest.raises(
+        ValueError, match=r"on_unresolved must be 'stop' with noise, got 'flow-map'"
+    ):
+        mf.evolve(mu, dynamics, 1.0, on_unresolved="flow-map")
+    for number in free_energy, free_dissipation:
+        with pytest.raises(ValueError, match=r"dynamics must be USA, whose flow .* got SA"):
+            number(mu, dynamics)
+        with pytest.raises(ValueError, match=r"density must be a Density, got FlowMap|LineFlowMap"):
+            number(flow, mf.USA(1.0, noise=0.1))
+    with pytest.raises(ValueError, match=r"density must be a Density, got None"):
+        entropy(None)
