@@ -161,8 +161,14 @@ class ExponentialSteps:
         return span if change == 0.0 else min(span, 0.01 * max(size, 1e-5) / change)
 
     def _norm(self, what: Array, largest: Array) -> float:
-        ratios = what / (self._atol + self._rtol * np.abs(largest))
-        return float(np.sqrt(np.mean(ratios * ratios)))
+        """Root mean square of the entries over their tolerances; squares do not overflow."""
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            ratios = what / (self._atol + self._rtol * np.abs(largest))
+            unit = float(np.abs(ratios).max())
+            if unit == 0.0 or not np.isfinite(unit):
+                return unit
+            ratios /= unit
+            return unit * float(np.sqrt(np.mean(ratios * ratios)))
 
     def step(self) -> str | None:
         """Take one step in as many tries as it needs, to a new array `y`.
