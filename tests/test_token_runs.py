@@ -304,12 +304,13 @@ def test_a_run_is_kept_with_its_matrices(tmp_path):
 # ---------------------------------------------------------------- bad input
 
 TOKENS, DENSITY = some(4, 3), mf.Density(mf.Sphere(7), mf.Uniform(3))
+FLOW = mf.FlowMap(mf.Uniform(2))
 FIELD = mf.Attention(1.0, [mf.Head(np.eye(3))])
 RNG = np.random.default_rng(0)
 BAD = {
     "no dynamics": ((TOKENS, "SA"), {}, "dynamics must be SA, USA, Attention"),
     "attention on a density": ((DENSITY, FIELD), {}, "dynamics must be SA or USA for Density"),
-    "noise on a density": ((DENSITY, mf.SA(1.0, noise=0.1)), {}, "noise must be 0 to evolve"),
+    "noise on a flow map": ((FLOW, mf.SA(1.0, noise=0.1)), {}, "noise must be 0 to evolve"),
     "layers of a density": ((DENSITY, mf.SA(1.0)), {"method": "layers"}, "method must be 'flow'"),
     "step of a density": ((DENSITY, mf.SA(1.0)), {"step": 0.1}, "step must be None but for"),
     "rng of a density": ((DENSITY, mf.SA(1.0)), {"rng": RNG}, "rng must be None but for"),
