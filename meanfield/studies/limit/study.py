@@ -56,6 +56,7 @@ def mean_field_limit(
     law : Law
         With a density, on the circle, on S^2, or symmetric about an axis of S^{d-1}.
     dynamics : SA or USA
+        Without noise.
     t_end : float
     ns : sequence of int
         Numbers of tokens, ascending, each >= 2.
@@ -101,6 +102,8 @@ def mean_field_limit(
         raise ValueError(f"start must be one of {STARTS}, got {start!r}")
     if not isinstance(dynamics, (SA, USA)):
         raise ValueError(f"dynamics must be SA or USA, got {dynamics!r}")
+    if dynamics.noise > 0.0:
+        raise ValueError(f"noise must be 0 for a study of the flow, got {dynamics.noise:g}")
     rtol = number("rtol", rtol, low=3e-14, high=1e-2)
     limit = _limit(law, dynamics, t_end, save_at)
     energies = np.array([energy(measure, dynamics.beta) for measure in limit.measures])
