@@ -50,6 +50,8 @@ def test_speed_is_slope(kind, beta):
         assert speed > 0.0
         # inner products of tokens far apart: |X| e^{-β} is 1e-10 there, found to rounding
         tolerance = 1e-7 if kind == "tokens by inner products" and beta == 30.0 else 1e-12
+        # one of the two on a mesh that is laid anew for the kernel, each to its tolerance
+        tolerance = 1e-11 if kind == "mesh on S^2" and beta == 30.0 else tolerance
         assert speed == pytest.approx(slope(measure, dynamics), rel=tolerance)
 
 

@@ -107,7 +107,7 @@ def free_dissipation(density: Density, dynamics: USA, *, scaled: bool = False) -
     _check(density, dynamics)
     rate, beta = DensityTendency(density, dynamics), dynamics.beta
     root = rate.noisy_speed(rate.initial_state) * float(np.exp(-0.5 * beta))
-    return unscaled("free dissipation", root * root, beta, scaled)
+    return unscaled("free dissipation", root * root, beta, beta, scaled)
 
 
 def _check(density: Density, dynamics: USA) -> None:

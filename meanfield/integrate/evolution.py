@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, number, real_array
 from meanfield.dynamics import AnyDynamics, Dynamics
+from meanfield.integrate.density_run import DensityRun
 from meanfield.integrate.flow_run import FlowRun
 from meanfield.integrate.hand_over import AnyRun, flow_run, handed_over
 from meanfield.integrate.noisy_density import NoisyDensityRun
 from meanfield.integrate.progress import ProgressBar
 from meanfield.integrate.records import Monitors, Stop, checked_monitors
-from meanfield.integrate.run import DensityRun, Options
+from meanfield.integrate.run import Options
 from meanfield.integrate.sphere_run import SphereRun
 from meanfield.integrate.starts import (
     check_on_unresolved,

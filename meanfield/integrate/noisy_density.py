@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from meanfield.functionals import entropy
 from meanfield.harmonics import eigenvalues_in_unit
+from meanfield.integrate.density_run import DensityRun
 from meanfield.integrate.exponential import ExponentialSteps
-from meanfield.integrate.run import DensityRun
 from meanfield.measures import AnyMeasure, Density
 from meanfield.tendency import DensityTendency, Tendency
 
@@ -51,6 +51,10 @@ class NoisyDensityRun(DensityRun):
             multipliers, _ = eigenvalues_in_unit(dynamics.beta, space.dim, space.kmax)
             potential = multipliers / dynamics.beta
         self._energy_lost = dynamics.noise * laplacian * potential
+
+    @property
+    def _time_unit(self) -> float:
+        return 1.0
 
     def _rate(self, t: float, state: Array) -> Array:
         rate = super()._rate(t, state)

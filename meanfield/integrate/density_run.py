@@ -1,0 +1,92 @@
+"""The run of a density: its space is doubled where the spectrum outgrows it."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.harmonics import eigenvalues_in_unit
+from meanfield.integrate.records import Stop
+from meanfield.integrate.run import Run
+from meanfield.measures import AnyMeasure, Density
+from meanfield.measures.density import FIT_TOLERANCE
+from meanfield.solution import Ending
+from meanfield.tendency import DensityTendency
+
+Array = NDArray[np.float64]
+
+
+class DensityRun(Run):
+    """A run that doubles the space of its density where the spectrum outgrows it."""
+
+    def start(self) -> None:
+        """Resolve the initial density and save it.
+
+        Raises
+        ------
+        Stop
+            If the largest space does not resolve it; it is saved all the same.
+        """
+        try:
+            while (missed := self._missed()) > self.options.tail_tol:
+                self._refine(missed)
+        finally:
+            self.save()
+
+    def _log_unit(self, measure: AnyMeasure) -> float | None:
+        return eigenvalues_in_unit(self.dynamics.beta, measure.dim, 0)[1]
+
+    def _rate(self, t: float, state: Array) -> Array:
+        try:
+            return super()._rate(t, state)
+        except ValueError as error:
+            # where G has become small, sums of positive terms may take a grid that there is not
+            raise Stop(Ending.FAILED, self._failed(str(error))) from error
+
+    def _missed(self) -> float:
+        """The tail of the initial density, or its misfit where that is more than rounding."""
+        misfit = cast(Density, self.initial).misfit
+        return max(self._tail(self.state), misfit if misfit > FIT_TOLERANCE else 0.0)
+
+    def _tail(self, state: Array) -> float:
+        return cast(DensityTendency, self.tendency).tail(state[:-1])
+
+    def accepts(self, state: Array) -> bool:
+        """Whether the density of a step is resolved; if not, the step is taken back."""
+        tail = self._tail(state)
+        if tail <= self.options.tail_tol:
+            return True
+        self._refine(tail)
+        return False
+
+    def _refine(self, tail: float) -> None:
+        density = cast(Density, self.measure())
+        try:
+            size = density.space.doubled().size
+        except ValueError as error:
+            # there is no such space in double precision
+            raise Stop(Ending.UNDER_RESOLVED, self._unresolved(density, tail)) from error
+        if size > self.options.largest:
+            raise Stop(Ending.UNDER_RESOLVED, self._unresolved(density, tail))
+        finer = density.resized(size)
+        self._adopt(self._tendency(finer), work=float(self.state[-1]))
+        self.initial = finer if self.t == 0.0 else None
+
+    def _unresolved(self, density: Density, tail: float) -> str:
+        what = "misfit of the law" if self.t == 0.0 and density.misfit == tail else "spectral tail"
+        return (
+            f"under-resolved at t = {self.t:.6g}: the {what} reached {tail:.1e} > "
+            f"{self.options.tail_tol:.1e} on {density.space}, the largest space allowed; "
+            f"try a FlowMap, a larger `largest`, a larger `tail_tol` or a smaller `t_end`"
+        )
+
+    def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
+        density = cast(Density, measure)
+        return {
+            "metric_speed": self._metric_speed(),
+            "min_density": float(density.values.min()),
+            "tail": density.tail,
+            "size": density.space.size,
+        } | super()._numbers(density)
