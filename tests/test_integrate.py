@@ -139,11 +139,13 @@ def test_field_that_can_not_be_computed_keeps_what_it_had(monkeypatch):
 def test_density_without_a_larger_space_ends_under_resolved():
     """In d = 1024 degrees end at 303, since N_k leaves double precision."""
     axis = np.eye(1024)[-1]
-    start = mf.Density(mf.Zonal(1024, 200), mf.VonMisesFisher(axis, 600.0))
+    start = mf.Density(mf.Zonal(1024, 200), mf.VonMisesFisher(axis, 500.0))
     sol = mf.evolve(start, mf.SA(30.0), 1.0, 1, tail_tol=1e-12)
     assert sol.status == "under-resolved"
     assert "t = 0" in sol.message
     assert len(sol.measures) == 1
+    with pytest.raises(ValueError, match="Zonal.* resolves, but its series misses .*a FlowMap"):
+        mf.Density(mf.Zonal(1024, 200), mf.VonMisesFisher(axis, 600.0))
 
 
 def test_run_that_can_not_arrive_ends():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -123,10 +124,12 @@ def _misfit(space: Space, coefficients: NDArray[Any], values: Array, law: Law | 
 
 def _larger(space: Space, law: Law) -> str:
     """The space that resolves a law, in words."""
-    finer: Space = space.doubled()
-    while finer.size <= finer.size_limit:
-        values = law_values(finer, law)
-        if _misfit(finer, finer.analysis(values), values, law) <= FIT_TOLERANCE:
-            return repr(finer)
-        finer = finer.doubled()
+    # a space that is too large for double precision can't be made
+    with suppress(ValueError):
+        finer: Space = space.doubled()
+        while finer.size <= finer.size_limit:
+            values = law_values(finer, law)
+            if _misfit(finer, finer.analysis(values), values, law) <= FIT_TOLERANCE:
+                return repr(finer)
+            finer = finer.doubled()
     return f"a FlowMap, since no size up to {space.size_limit} resolves it"
