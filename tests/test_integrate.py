@@ -144,7 +144,7 @@ def test_density_without_a_larger_space_ends_under_resolved():
     assert sol.status == "under-resolved"
     assert "t = 0" in sol.message
     assert len(sol.measures) == 1
-    with pytest.raises(ValueError, match="Zonal.* resolves, but its series misses .*a FlowMap"):
+    with pytest.raises(ValueError, match=r"Zonal.* resolves, but its series misses .*a FlowMap"):
         mf.Density(mf.Zonal(1024, 200), mf.VonMisesFisher(axis, 600.0))
 
 
