@@ -5,6 +5,7 @@ from meanfield.studies.free import limits_without_normalisation
 from meanfield.studies.limit import mean_field_limit
 from meanfield.studies.phases import phase_diagram
 from meanfield.studies.plateaus import metastability
+from meanfield.studies.stationary import stationary_density, stationary_states
 from meanfield.studies.surviving import surviving_atom
 
 __all__ = [
@@ -13,5 +14,7 @@ __all__ = [
     "metastability",
     "phase_diagram",
     "random_heads",
+    "stationary_density",
+    "stationary_states",
     "surviving_atom",
 ]

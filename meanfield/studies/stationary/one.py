@@ -1,0 +1,91 @@
+"""One stationary state under noise, as a density."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from meanfield.arguments import integer, unit_vector
+from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.harmonics import bandwidth
+from meanfield.measures import Density
+from meanfield.spaces import Zonal
+from meanfield.studies.stationary.continuation import COMPLETE, at_noise, follow
+from meanfield.studies.stationary.states import equation_of
+from meanfield.theory import critical_noise
+
+# past the noise asked for, in log τ
+_BEYOND = 1e-3
+
+
+def stationary_density(
+    dynamics: Dynamics,
+    dim: int,
+    degree: int = 1,
+    *,
+    direction: int = 1,
+    axis: ArrayLike | None = None,
+) -> Density:
+    """The stationary state on a branch of `stationary_states` at the dynamics' own noise.
+
+    Of several on the branch the last, which under USA and degree 1 is the one of lowest free energy
+    that is not uniform. By Newton's method, on as many nodes as leave no residual.
+
+    Parameters
+    ----------
+    dynamics : SA or USA
+        Attractive, with noise > 0.
+    dim : int
+        Ambient dimension d >= 2.
+    degree : int
+        k of the branch.
+    direction : int
+        Sign of ∫ P_k dmu, 1 or -1.
+    axis : array_like, shape (d,), optional
+        Unit vector; the last unit vector if omitted.
+
+    Returns
+    -------
+    Density
+        On a `Zonal` space; on the circle even about the axis.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the noise is too large for a state on this branch.
+    ArithmeticError
+        If the branch can't be followed down to this noise.
+
+    Examples
+    --------
+    >>> mu = stationary_density(USA(1.0, noise=0.5), 2)
+    >>> round(float(mu.mean()[-1]), 11)
+    0.54382120316
+    """
+    dim = integer("dim", dim, low=2, high=1024)
+    if not isinstance(dynamics, (SA, USA)) or dynamics.sign != 1 or dynamics.noise <= 0.0:
+        raise ValueError(f"dynamics must be attractive SA or USA with noise > 0, got {dynamics!r}")
+    degree = integer("degree", degree, low=1, high=bandwidth(dynamics.beta, dim))
+    if direction not in (1, -1):
+        raise ValueError(f"direction must be 1 or -1, got {direction!r}")
+    axis = None if axis is None else unit_vector("axis", axis, dim)
+    equation = equation_of(dynamics, dim, degree)
+    start = -float(np.log(equation.kappa[degree // equation.step - 1]))
+    wanted = float(np.log(critical_noise(dynamics, dim)) - np.log(dynamics.noise))
+    last = max(wanted, start) + _BEYOND
+    branch = follow(
+        equation, degree, direction, last, {"noise": lambda point: point.log_rho - wanted}
+    )
+    found = branch.at("noise")
+    if not found and branch.status != COMPLETE:
+        raise ArithmeticError(f"the branch of degree {degree} is {branch.status} at {dynamics!r}")
+    if not found:
+        most = dynamics.noise * np.exp(wanted - min(point.log_rho for point in branch.points))
+        raise ValueError(
+            f"noise must be < {most:.9g} for a state of degree {degree}, got {dynamics.noise:g}"
+        )
+    point = at_noise(equation, found[-1], wanted)
+    masses = equation.state(point.b, point.rho, equation.grid(point.nodes)).masses
+    # this space has the grid of the state
+    space = Zonal(dim, 2 * point.nodes // 3 - 1, axis)
+    return Density.from_coefficients(space, masses @ space.basis)

@@ -1,0 +1,125 @@
+"""Growth of axisymmetric perturbations of a stationary state under noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, hyp0f1, ive, logsumexp
+
+from meanfield.studies.stationary.equation import Equation
+
+Array = NDArray[np.float64]
+
+# perturbations are polynomials of at most this degree, orthonormal under the state
+_MODES = 48
+# below e^{-2β} = 1e-6 the series of W * f has too few digits to divide by
+_LARGEST_BETA = 6.9
+# it is trusted down to this share of its maximum; the rest is iterated to this change of log f
+_TRUSTED, _CHANGE, _ITERATIONS = 1e-8, 1e-10, 200
+# ive below it has lost digits, or all; so have masses
+_UNDERFLOW, _NO_MASS = 1e-280, -600.0
+
+
+class Linearisation:
+    """The noisy flow linearised at stationary states of one equation.
+
+    A perturbation fψ obeys ∂_t ψ = (1/f) ∇·(f ∇(τψ - Tψ)), Tψ = W * (fψ)/β, for SA over W * f.
+    In polynomials that are orthonormal under f dσ this is -τ D (1 - ρT), D the form ∫ f ∇ψ·∇χ.
+    Mass, which can't change, is left out.
+
+    Parameters
+    ----------
+    equation : Equation
+        With step 1: perturbations need not have the symmetry of the state.
+    """
+
+    def __init__(self, equation: Equation) -> None:
+        self.equation = equation
+        beta = equation.dynamics.beta
+        # else a series has digits enough
+        self._by_sums = equation.lam > 0.0 and beta > _LARGEST_BETA
+        self._kernels: dict[int, Array] = {}
+
+    def rates(self, b: Array, rho: float, count: int) -> NDArray[Any]:
+        """Eigenvalues over τ of the state with moments b (K,) on so many nodes, fastest first."""
+        grid = self.equation.grid(count)
+        state = self.equation.state(b, rho, grid)
+        with np.errstate(divide="ignore", under="ignore"):
+            logs = np.log(state.masses)
+            if self._by_sums:
+                logs = self._far_masses(logs, state.slope, rho, count)
+            # nodes without mass would be a boundary of their own
+            held = logs > _NO_MASS
+            masses = np.exp(logs[held])
+            modes = min(_MODES, len(masses) // 2)
+            values, slopes = _orthonormal(grid.nodes[held], masses, modes)
+            if self._by_sums:
+                pairs = self._log_kernel(count)[np.ix_(held, held)] + logs[held]
+                shares = np.exp(pairs - logsumexp(pairs, axis=1, keepdims=True))
+                pull = shares @ values / self.equation.lam
+            else:
+                basis = grid.basis[held]
+                moments = basis.T @ (masses[:, None] * values)
+                pull = state.slope[held, None] * (basis @ moments)
+            form = slopes.T @ (masses[:, None] * slopes)
+            drawn = values.T @ (masses[:, None] * pull)
+        rates = np.linalg.eigvals(form @ (rho * drawn - np.eye(len(form))))
+        return np.asarray(rates[np.argsort(-rates.real)])
+
+    def _far_masses(self, logs: Array, slope: Array, rho: float, count: int) -> Array:
+        """Logarithms of masses, those where a series of W * f has no digits from positive terms.
+
+        f = (W * f)^{ρ/λ}/Z is iterated there only: a state itself may be an unstable fixed point.
+        """
+        near = slope * _TRUSTED < slope.min()
+        peak = int(np.argmax(logs))
+        logs = np.where(near, logs, -np.inf)
+        if near.all():
+            return logs
+        kernel = self._log_kernel(count)
+        rows = np.append(np.flatnonzero(~near), peak)
+        weights = self.equation.grid(count).log_weights[rows]
+        for _ in range(_ITERATIONS):
+            new = weights + rho / self.equation.lam * logsumexp(kernel[rows] + logs, axis=1)
+            new += logs[peak] - new[-1]
+            change = float(np.max(np.abs(new[:-1] - logs[rows[:-1]])))
+            logs[rows[:-1]] = new[:-1]
+            if change < _CHANGE:
+                break
+        return logs
+
+    def _log_kernel(self, count: int) -> Array:
+        """log of e^{β(<x,y> - 1)} averaged over the latitudes of both, shape (N, N).
+
+        <x,y> = c + s u, u the cosine between directions across the axis: ∫ e^{βsu} is
+        ₀F₁(n/2; x²/4) = Γ(n/2) (2/x)^{n/2-1} I_{n/2-1}(x), x = βs and n = d - 1.
+        """
+        if count not in self._kernels:
+            beta, half = self.equation.dynamics.beta, 0.5 * (self.equation.dim - 1)
+            nodes = self.equation.grid(count).nodes
+            sines = np.sqrt((1.0 - nodes) * (1.0 + nodes))
+            x = beta * np.outer(sines, sines)
+            with np.errstate(all="ignore"):
+                bessel = ive(half - 1.0, x)
+                large = np.log(bessel) + x + gammaln(half) - (half - 1.0) * np.log(0.5 * x)
+                small = np.log(hyp0f1(half, 0.25 * np.minimum(x, 4.0 * half) ** 2))
+            averaged = np.where((x < 1e-3) | (bessel < _UNDERFLOW), small, large)
+            self._kernels[count] = beta * (np.outer(nodes, nodes) - 1.0) + averaged
+        return self._kernels[count]
+
+
+def _orthonormal(nodes: Array, masses: Array, count: int) -> tuple[Array, Array]:
+    """Polynomials of degrees 1 … count-1 orthonormal under the masses, and sqrt(1-t²) times p'."""
+    sines = np.sqrt((1.0 - nodes) * (1.0 + nodes))
+    values, slopes = np.ones((count, len(nodes))), np.zeros((count, len(nodes)))
+    for j in range(1, count):
+        new, slope = nodes * values[j - 1], values[j - 1] + nodes * slopes[j - 1]
+        # three terms would do, but for rounding
+        for _ in range(2):
+            shares = values[:j] @ (masses * new)
+            new, slope = new - shares @ values[:j], slope - shares @ slopes[:j]
+        size = float(np.sqrt(masses @ new**2))
+        values[j], slopes[j] = new / size, slope / size
+    return values[1:].T, (slopes[1:] * sines).T
