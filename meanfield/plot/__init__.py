@@ -12,6 +12,7 @@ from meanfield.plot.panels import density
 from meanfield.plot.phases import phase_diagram
 from meanfield.plot.plateaus import metastability
 from meanfield.plot.runs import save, solution
+from meanfield.plot.stationary import stationary_states
 
 __all__ = [
     "density",
@@ -27,4 +28,5 @@ __all__ = [
     "resolution",
     "save",
     "solution",
+    "stationary_states",
 ]

@@ -7,6 +7,7 @@ from meanfield.theory.measures import (
     energy_dirac,
     energy_uniform,
     growth_rates,
+    transition_beta,
 )
 from meanfield.theory.tokens import orthogonal_arrival, orthogonal_tokens, wendel
 
@@ -20,5 +21,6 @@ __all__ = [
     "log_eigenvalues",
     "orthogonal_arrival",
     "orthogonal_tokens",
+    "transition_beta",
     "wendel",
 ]

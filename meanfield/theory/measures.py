@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from meanfield.arguments import integer, number
 from meanfield.dynamics import Dynamics
@@ -87,6 +88,42 @@ def critical_noise(dynamics: Dynamics, dim: int, degree: int = 1) -> float:
         raise ValueError(f"dynamics must be attractive (sign = 1), got sign = {dynamics.sign}")
     rates = growth_rates(type(dynamics)(dynamics.beta), dim, degree)
     return float(rates[degree] / (degree * (degree + dim - 2)))
+
+
+def transition_beta(dim: int) -> float:
+    """β*(d), I_{d/2+1}(β*)/I_{d/2}(β*) = 1/d: up to it noise breaks symmetry continuously (USA).
+
+    Below β* the branch of degree 1 leaves the uniform state towards smaller noise, and the free
+    energy's minimiser with it; beyond, the transition is of first order (arXiv 2606.05140). The
+    ratio is Λ_2/Λ_1.
+
+    Parameters
+    ----------
+    dim : int
+        Ambient dimension 2 <= d <= 1024.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If the dimension is out of range.
+
+    Examples
+    --------
+    >>> round(transition_beta(2), 12)
+    2.446918311289
+    """
+    dim = integer("dim", dim, low=2, high=1024)
+
+    def excess(beta: float) -> float:
+        ratios = relative_eigenvalues(beta, dim, 2)
+        return float(ratios[2] / ratios[1]) - 1.0 / dim
+
+    # it falls from 2.45 at d = 2 to 1
+    return float(brentq(excess, 0.5, 4.0, xtol=1e-15, rtol=1e-15))
 
 
 def energy_uniform(beta: float, dim: int) -> float:

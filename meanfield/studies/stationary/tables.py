@@ -69,7 +69,8 @@ def table(
         b[equation.degrees - 1] = point.b
         numbers = equation.numbers(point.b, point.rho, equation.grid(point.nodes))
         rates = linearisation.rates(b, point.rho, point.nodes).real
-        share = b @ b / dim if beta == 0.0 else scaled[0] + scaled[1] * (b @ b)
+        size = float(b @ b)
+        share = size / dim if beta == 0.0 else float(scaled[0] + scaled[1] * size)
         tau = tau_1 / point.rho
         rows.append(
             {
