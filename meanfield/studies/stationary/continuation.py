@@ -107,6 +107,7 @@ def follow(
     while point.event != "end" and len(branch.points) < _MOST_POINTS:
         try:
             following = _moved(equation, point, step)
+            found = _found(equation, point, step, following, events)
         except _Unresolved:
             branch.status = UNDER_RESOLVED
             return branch
@@ -119,7 +120,7 @@ def follow(
                 branch.status = CUT_SHORT
                 return branch
             continue
-        branch.points += _found(equation, point, step, following, events)
+        branch.points += found
         if branch.points[-1].event != "end":
             branch.points.append(following)
         point = branch.points[-1]
@@ -161,14 +162,19 @@ def _first(equation: Equation, degree: int, direction: int) -> Point:
     start = -float(np.log(equation.kappa[index]))
     amplitude = _FIRST
     while True:
-        near, nearer = (
-            _with_amplitude(equation, index, direction * size, start)
-            for size in (amplitude, amplitude / 4)
-        )
-        # the way of τ from the bifurcation point must be the same from the first
-        ways = [near.log_rho - start, nearer.log_rho - start, near.tangent[-1]]
-        if np.min(ways) > 0.0 or np.max(ways) < 0.0 or amplitude < _SMALLEST:
-            return near
+        sizes = amplitude, amplitude / 4
+        try:
+            near, nearer = (
+                _with_amplitude(equation, index, direction * size, start) for size in sizes
+            )
+        except _Failed:
+            if amplitude < _SMALLEST**2:
+                raise
+        else:
+            # the way of τ from the bifurcation point must be the same from the first
+            ways = [near.log_rho - start, nearer.log_rho - start, near.tangent[-1]]
+            if np.min(ways) > 0.0 or np.max(ways) < 0.0 or amplitude < _SMALLEST:
+                return near
         amplitude /= 4
 
 

@@ -21,15 +21,24 @@ Array = NDArray[np.float64]
 
 # where W * mu has no digits left, and its density far fewer than none
 _SMALLEST = 1e-300
+# points of a cap, and the logarithm of the factor by which a density may rise in it
+_IN_CAP, _STEEP = 16, 3.0
+# what is no mass, likewise
+_NEGLIGIBLE = -35.0
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Gauss-Gegenbauer nodes t with log-weights, and B_k(t)."""
+    """Gauss-Gegenbauer nodes t with log-weights, and B_k(t).
+
+    Of the caps beyond the last nodes, end node first: log of sin^{d-2}, and B_k, each (2, n, …).
+    """
 
     nodes: Array
     log_weights: Array
     basis: Array
+    cap_measure: Array
+    cap_basis: Array
 
 
 @dataclass(frozen=True)
@@ -77,15 +86,32 @@ class Equation:
         """The grid of so many nodes."""
         if count not in self._grids:
             nodes, weights = gauss_gegenbauer(self.dim, count)
-            values = gegenbauer(self.dim, self.kmax, nodes)[self.step :: self.step]
+            # angles from the poles, which stay out where the measure is 0
+            angles = np.arccos(nodes[-1]) * np.linspace(1.0, 0.0, _IN_CAP, endpoint=False)
+            cosines = np.stack([-np.cos(angles), np.cos(angles)])
+            measure = np.tile((self.dim - 2.0) * np.log(np.sin(angles)), (2, 1))
             with np.errstate(divide="ignore"):
                 logs = np.log(weights)
-            self._grids[count] = Grid(nodes, logs, values.T * (np.sqrt(self.kappa) * self.scales))
+            self._grids[count] = Grid(
+                nodes, logs, self._basis(nodes), measure, self._basis(cosines)
+            )
         return self._grids[count]
+
+    def _basis(self, t: Array) -> Array:
+        values = gegenbauer(self.dim, self.kmax, t)[self.step :: self.step]
+        return np.asarray(np.moveaxis(values, 0, -1) * (np.sqrt(self.kappa) * self.scales))
 
     def state(self, b: Array, rho: float, grid: Grid) -> State:
         """The density that the moments b make, right or not."""
-        h = grid.basis @ b
+        potential, slope = self._potential(grid.basis @ b)
+        logits = grid.log_weights + rho * potential
+        log_mass = float(logsumexp(logits))
+        with np.errstate(under="ignore"):
+            masses = np.exp(logits - log_mass)
+        return State(masses, potential, slope, log_mass)
+
+    def _potential(self, h: Array) -> tuple[Array, Array]:
+        """φ and φ' at h."""
         if self.lam > 0.0:
             # the series of W * mu may fall below 0 by rounding, where it is next to nothing
             kernel = np.maximum(1.0 + self.lam * h, _SMALLEST)
@@ -94,18 +120,25 @@ class Equation:
             slope = 1.0 / kernel
         else:
             potential, slope = h, np.ones_like(h)
-        logits = grid.log_weights + rho * potential
-        log_mass = float(logsumexp(logits))
-        with np.errstate(under="ignore"):
-            masses = np.exp(logits - log_mass)
-        return State(masses, potential, slope, log_mass)
+        return potential, slope
 
     def residual(self, b: Array, rho: float, grid: Grid) -> tuple[float, float]:
         """Largest residual, in units of moments ∫ P_k dmu, and what log f loses by rounding."""
         state = self.state(b, rho, grid)
         missed = float(np.max(np.abs(b - state.masses @ grid.basis) / self.scales))
-        lost = rho * float(np.max(np.abs(state.potential[state.masses > 0.0])))
+        lost = rho * float(np.max(np.abs(state.potential[state.masses > 0.0]))) + self.kmax
+        if self._hides_mass(b, rho, grid, state):
+            missed = np.inf
         return missed, float(np.finfo(float).eps) * lost
+
+    def _hides_mass(self, b: Array, rho: float, grid: Grid, state: State) -> bool:
+        """Whether f rises steeply beyond the last nodes, which are far from the poles in high d."""
+        # logarithms of the density of the polar angle
+        caps = grid.cap_measure + rho * self._potential(grid.cap_basis @ b)[0]
+        inside = (0.5 * self.dim - 1.0) * np.log1p(-(grid.nodes**2)) + rho * state.potential
+        peaks = caps.max(axis=1)
+        steep = peaks > caps[:, 0] + _STEEP
+        return bool(np.any(steep & (peaks > inside.max() + _NEGLIGIBLE)))
 
     def linearised(self, b: Array, rho: float, grid: Grid) -> tuple[Array, Array, Array]:
         """The residual, its Jacobian in b, and its derivative in log ρ."""

@@ -1,0 +1,406 @@
+"""Stationary states under noise: published numbers, the equation, thermodynamics, stability."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.special import ive
+
+import meanfield as mf
+from meanfield.geometry import geodesic_distance
+from meanfield.studies import stationary_density, stationary_states
+from meanfield.studies.stationary.equation import Equation
+from meanfield.studies.stationary.stability import Linearisation
+
+REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_values.json").read_text())
+# Newton ends at rounding, 1e-14, which a branch's curvature magnifies little; the numbers that it
+# is held against have 13 digits
+PUBLISHED = 1e-12
+
+
+@pytest.fixture(scope="module")
+def first_order():
+    return stationary_states(2, 3.0)
+
+
+# ------------------------------------------------------------------------- published numbers
+
+
+@pytest.mark.parametrize("row", REFERENCE["first_order_noise"], ids=lambda row: f"{row['d']}")
+def test_published_transitions(row):
+    ds = stationary_states(row["d"], row["beta"], until=0.5).isel(beta=0)
+    assert ds.nature.item() == "first order"
+    assert 1 / ds.tau_c.item() == pytest.approx(float(row["kappa_c"]), rel=PUBLISHED)
+    assert ds.jump.item() == pytest.approx(float(row["m1"]), rel=PUBLISHED)
+    assert 1 / ds.tau_fold.item() == pytest.approx(float(row["fold"]), rel=PUBLISHED)
+
+
+@pytest.mark.parametrize("row", REFERENCE["kappa_lin"], ids=lambda row: f"{row['d']}-{row['k']}")
+def test_published_bifurcation_points(row):
+    """The Jacobian of the equation is singular there, and its null vector is of degree k."""
+    equation = Equation(mf.USA(row["beta"]), row["d"])
+    tau_1 = mf.theory.critical_noise(mf.USA(row["beta"]), row["d"])
+    rho = float(row["kappa"]) * tau_1
+    grid = equation.grid(3 * (equation.kmax + 2))
+    _, jacobian, _ = equation.linearised(np.zeros(equation.kmax), rho, grid)
+    values = np.abs(jacobian[row["k"] - 1])
+    # rounding of Σ w_i p_k² over some 50 nodes, in units of ρκ_k = 1
+    assert np.max(values) < 1e-12
+    assert np.abs(np.diag(jacobian)).max() > 0.1
+
+
+@pytest.mark.parametrize("dim", [2, 4, 8])
+def test_published_limits_of_continuity(dim):
+    found = mf.theory.transition_beta(dim)
+    assert found == pytest.approx(float(REFERENCE["beta_star"][str(dim)]), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "mean", "energy"),
+    [
+        (mf.USA(1.0, noise=0.5), 0.54382120316, 0.80597967742),
+        (mf.SA(4.0, noise=0.2), 0.535115430189, 2.126045252850),
+    ],
+)
+def test_published_states(dynamics, mean, energy):
+    mu = stationary_density(dynamics, 2)
+    # eleven digits are given
+    assert mu.mean()[-1] == pytest.approx(mean, abs=1e-11)
+    assert mf.energy(mu, dynamics.beta) == pytest.approx(energy, abs=1e-11)
+
+
+# ------------------------------------------------------------------------------ the equation
+
+
+STATES = [
+    (mf.USA(3.0, noise=1.32), 2, 1, 1),
+    (mf.USA(3.0, noise=0.3), 3, 1, 1),
+    (mf.USA(5.0, noise=0.8), 8, 1, 1),
+    (mf.USA(4.0, noise=0.4), 4, 2, 1),
+    (mf.USA(4.0, noise=0.4), 4, 2, -1),
+    (mf.USA(5.0, noise=1.0), 2, 3, 1),
+    (mf.SA(6.0, noise=0.08), 3, 1, 1),
+    (mf.SA(9.0, noise=0.06), 3, 1, 1),
+    (mf.SA(4.0, noise=0.05), 3, 2, -1),
+]
+
+
+@pytest.mark.parametrize(("dynamics", "dim", "degree", "direction"), STATES)
+def test_state_solves_the_equation(dynamics, dim, degree, direction):
+    """log f = u/τ + const at random points, u by sums of positive terms: no part of the solver."""
+    mu = stationary_density(dynamics, dim, degree, direction=direction)
+    points = mf.Uniform(dim).sample(40, np.random.default_rng(0))
+    values = mu.at(points)
+    assert np.ptp(values) > 0.1
+    log_g, _ = mu.log_moment(dynamics.beta * points)
+    potential = log_g if dynamics.normalised else np.exp(log_g)
+    expected = np.exp((potential - potential.max()) / (dynamics.beta * dynamics.noise))
+    ratio = values.max() / expected[np.argmax(values)]
+    # the series of f has the absolute error of rounding of its largest value, at the axis
+    scale = mu.values.max()
+    assert np.max(np.abs(values - ratio * expected)) < 1e-12 * scale
+
+
+@pytest.mark.parametrize(("dynamics", "dim", "degree", "direction"), STATES)
+def test_state_is_at_rest(dynamics, dim, degree, direction):
+    """The noisy equation's own right-hand side vanishes; and it doesn't at twice the noise."""
+    mu = stationary_density(dynamics, dim, degree, direction=direction)
+    space = mf.Zonal(dim, 2 * mu.space.kmax)
+    mu = mf.Density.from_coefficients(space, np.pad(mu.coefficients, (0, mu.space.kmax)))
+    rhs = np.empty(space.n_coefficients)
+    mf.tendency.tendency(mu, dynamics)(mu.coefficients.copy(), rhs)
+    laplacian = space.degrees * (space.degrees + dim - 2) * mu.coefficients * dynamics.noise
+    size = np.linalg.norm(laplacian)
+    assert size > 0.01
+    # two terms of this size cancel; SA divides by G, which costs a digit or two
+    assert np.linalg.norm(rhs - laplacian) < 1e-11 * size
+
+
+@pytest.mark.parametrize("dim", [2, 3, 8])
+@pytest.mark.parametrize("dynamics", [mf.USA(0.0, noise=0.1), mf.SA(0.0, noise=0.1)])
+def test_kuramoto(dim, dynamics):
+    """β = 0: f is von Mises-Fisher, r = I_{d/2}(r/τ)/I_{d/2-1}(r/τ), known apart from all this."""
+    tau = 0.5 / dim
+    half = 0.5 * dim
+    expected = brentq(
+        lambda r: ive(half, r / tau) / ive(half - 1, r / tau) - r, 0.05, 1.0, xtol=1e-15
+    )
+    mu = stationary_density(type(dynamics)(0.0, noise=tau), dim)
+    assert mu.mean()[-1] == pytest.approx(expected, rel=1e-12)
+    near = stationary_density(mf.SA(1e-9, noise=tau), dim)
+    # the next term is of order β
+    assert near.mean()[-1] == pytest.approx(expected, rel=1e-8)
+
+
+# ---------------------------------------------------------------------------- thermodynamics
+
+
+def free_energy(dim, beta, tau):
+    mu = stationary_density(mf.USA(beta, noise=tau), dim)
+    kept = mu.values > 0.0
+    f, w = mu.values[kept], mu.space.weights[kept]
+    entropy = w @ (f * np.log(f))
+    return tau * entropy - mf.energy(mu, beta), entropy
+
+
+@pytest.mark.parametrize(("dim", "beta", "tau"), [(2, 3.0, 1.2), (3, 5.0, 3.0), (8, 2.0, 0.1)])
+def test_free_energy_has_the_entropy_as_its_slope(dim, beta, tau):
+    """dF/dτ = ∫ f log f dσ on a branch, since F is stationary: from densities, no part of it."""
+    step = 1e-3 * tau
+    values = [free_energy(dim, beta, tau + m * step)[0] for m in (-2, -1, 1, 2)]
+    slope = np.array([1, -8, 8, -1]) @ values / (12 * step)
+    _, entropy = free_energy(dim, beta, tau)
+    assert entropy > 0.1
+    # fourth order, but F's rounding 1e-15 is divided by the step
+    assert slope == pytest.approx(entropy, rel=1e-9)
+
+
+def test_dataset_agrees_with_densities(first_order):
+    one = first_order.isel(beta=0, branch=0)
+    last = int(np.isfinite(one.tau).sum()) - 1
+    mu = stationary_density(mf.USA(3.0, noise=one.tau.item(last)), 2)
+    value, entropy = free_energy(2, 3.0, one.tau.item(last))
+    for name, expected in {
+        "order": mu.mean()[-1],
+        "moment": mu.mean()[-1],
+        "energy": mf.energy(mu, 3.0),
+        "energy_share": mf.energy(mu, 3.0) / mf.theory.energy_dirac(3.0),
+        "entropy": entropy,
+        "free_energy": value,
+        "free_energy_excess": value + mf.theory.energy_uniform(3.0, 2),
+    }.items():
+        assert one[name].item(last) == pytest.approx(expected, rel=1e-12), name
+
+
+@pytest.mark.parametrize("dim", [2, 3, 8])
+def test_nature_changes_at_the_limit(dim):
+    limit = mf.theory.transition_beta(dim)
+    ds = stationary_states(dim, [0.0, limit - 0.01, limit + 0.01, 1.3 * limit], until=0.8)
+    assert ds.nature.values.tolist() == ["continuous"] * 2 + ["first order"] * 2
+    assert np.all(ds.tau_c[:2] == ds.tau_1[:2])
+    assert np.all(ds.jump[:2] == 0.0)
+    assert np.isnan(ds.tau_fold.values[:2]).all()
+    # the fold is of second order in the distance from the limit, and τ_c lies between
+    assert np.all(ds.tau_1[2:] < ds.tau_c[2:])
+    assert np.all(ds.tau_c[2:] < ds.tau_fold[2:, 0])
+    assert 0 < ds.tau_fold[2, 0] / ds.tau_1[2] - 1 < 1e-3
+    assert np.all(np.diff(ds.jump[1:]) > 0)
+
+
+def test_lowest_free_energy(first_order):
+    """Beyond τ_c the uniform state, below it the outer part of the branch, and nothing else."""
+    one = first_order.isel(beta=0, branch=0)
+    known = np.isfinite(one.tau.values)
+    place = np.flatnonzero(one.event.values == "equal free energy")[0]
+    assert np.all(one.lowest.values[known][1 : place - 1] == 0)
+    assert np.all(one.lowest.values[known][place + 1 :] == 1)
+    assert one.tau.values[place] == first_order.tau_c.item()
+    # several branches: degree 1 stays the lowest
+    ds = stationary_states(3, 5.0, degrees=3).isel(beta=0)
+    lowest = ds.lowest.values == 1
+    assert lowest[0].sum() > 10
+    for branch in (1, 2, 3):
+        assert not lowest[branch, 1:].any()
+
+
+def test_antisymmetric_work_along_a_loop(first_order):
+    """τ_c by Maxwell's rule: ∫ S dτ from the uniform state through the fold to τ_c vanishes."""
+    one = first_order.isel(beta=0, branch=0)
+    place = int(np.flatnonzero(one.event.values == "equal free energy")[0])
+    tau, entropy = one.tau.values[: place + 1], one.entropy.values[: place + 1]
+    steps = np.diff(tau) * 0.5 * (entropy[1:] + entropy[:-1])
+    assert np.abs(steps).sum() > 1e-4
+    # trapezoidal rule on some twenty points
+    assert abs(steps.sum()) < 0.05 * np.abs(steps).sum()
+
+
+# --------------------------------------------------------------------------------- stability
+
+
+@pytest.mark.parametrize("kind", [mf.USA, mf.SA])
+@pytest.mark.parametrize(("beta", "dim"), [(0.0, 3), (3.0, 2), (9.0, 3), (5.0, 8)])
+def test_growth_at_uniform(kind, beta, dim):
+    tau = 0.3 * mf.theory.critical_noise(kind(beta), dim)
+    equation = Equation(kind(beta), dim)
+    rates = tau * Linearisation(equation).rates(np.zeros(equation.kmax), 1 / 0.3, 120)
+    expected = np.sort(mf.theory.growth_rates(kind(beta, noise=tau), dim, 12)[1:])[::-1]
+    assert expected[0] > 0
+    # the largest eigenvalue of the matrix, some 47² τ, is known to rounding
+    assert np.max(np.abs(rates[:12] - expected)) < 1e-11 * 48 * (46 + dim) * tau
+
+
+@pytest.mark.parametrize(("dynamics", "dim", "degree", "direction"), STATES)
+def test_growth_is_that_of_the_equation(dynamics, dim, degree, direction):
+    """Eigenvalues against differences of the right-hand side that runs use."""
+    mu = stationary_density(dynamics, dim, degree, direction=direction)
+    space, tau = mu.space, dynamics.noise
+    rate = mf.tendency.tendency(mu, dynamics)
+    c, step = mu.coefficients.copy(), 1e-4
+    up, down = np.empty((2, len(c)))
+    jacobian = np.zeros((len(c), len(c)))
+    for k in range(1, len(c)):
+        change = step * np.eye(1, len(c), k)[0]
+        rate(c + change, up)
+        rate(c - change, down)
+        jacobian[:, k] = (up - down) / (2 * step)
+    jacobian -= np.diag(tau * space.degrees * (space.degrees + dim - 2.0))
+    expected = np.linalg.eigvals(jacobian[1:, 1:])
+    expected = expected[np.argsort(-expected.real)][:4]
+    equation = Equation(dynamics, dim)
+    tau_1 = mf.theory.critical_noise(dynamics, dim)
+    b = (np.sqrt(equation.kappa) * np.pad(c, (0, equation.kmax))[1 : equation.kmax + 1]).real
+    nodes = len(space.nodes)
+    rates = tau * Linearisation(equation).rates(b, tau_1 / tau, nodes)[:4]
+    # USA is quadratic, SA differs by step²; a series in f loses what is slow where f is small
+    assert np.max(np.abs(rates - expected)) < 1e-6 * np.max(np.abs(expected))
+
+
+def test_stability_changes_at_the_fold(first_order):
+    one = first_order.isel(beta=0, branch=0)
+    known = np.isfinite(one.tau.values)
+    events, unstable = one.event.values[known], one.unstable.values[known]
+    place = np.flatnonzero(events == "fold")[0]
+    assert np.all(unstable[1:place] == 1)
+    assert np.all(unstable[place + 1 :] == 0)
+    # zero but for rounding of a matrix of norm 47² τ
+    assert abs(one.growth_rate.values[0]) < 1e-9
+    assert abs(one.growth_rate.values[place]) < 1e-9
+    assert np.min(np.abs(one.growth_rate.values[known][[1, place - 1, place + 1]])) > 1e-6
+    # and at τ's turn: the fold is the largest noise of the branch
+    assert np.argmax(one.tau.values[known]) == place
+
+
+def test_stability_on_other_branches():
+    """Degree k bifurcates with the modes below it unstable: k - 1 of them."""
+    ds = stationary_states(2, 5.0, degrees=3).isel(beta=0)
+    for k in (1, 2, 3):
+        one = ds.isel(branch=k - 1)
+        assert one.unstable.values[0] == k - 1
+        rates = mf.theory.growth_rates(mf.USA(5.0, noise=one.tau.item(0)), 2, 8)
+        assert one.growth_rate.item(0) == pytest.approx(rates[1:].max(), abs=1e-8)
+        assert one.tau.item(0) == pytest.approx(
+            mf.theory.critical_noise(mf.USA(5.0), 2, k), rel=1e-14
+        )
+
+
+def test_supercritical_branches_are_stable():
+    for kind in (mf.USA, mf.SA):
+        ds = stationary_states(3, 1.0, kind).isel(beta=0, branch=0)
+        unstable = ds.unstable.values[np.isfinite(ds.tau.values)]
+        assert len(unstable) > 20
+        assert np.all(unstable == 0)
+
+
+# ----------------------------------------------------------------------------------- extremes
+
+
+def test_residual_is_that_of_finer_nodes(first_order):
+    residual = first_order.residual.values[np.isfinite(first_order.residual.values)]
+    assert np.all(residual < 1e-13)
+    assert residual.max() > 0
+
+
+def test_large_beta_overflows_nothing():
+    ds = stationary_states(2, 1000.0, mf.SA, until=0.9).isel(beta=0, branch=0)
+    assert ds.status.item() == "complete"
+    known = np.isfinite(ds.tau.values)
+    assert np.isinf(ds.energy.values[known]).all()
+    assert np.all(np.diff(ds.energy_share.values[known]) > 0)
+    assert np.all(ds.unstable.values[known] == 0)
+    # near the pole f is Gaussian of variance τ/(1 - βτ), up to its fourth moment
+    variance = ds.tau.values[known][-1] / (1 - 1000 * ds.tau.values[known][-1])
+    assert -2 * np.log(ds.order.values[known][-1]) == pytest.approx(variance, rel=0.02)
+    ds = stationary_states(3, 100.0, until=0.9).isel(beta=0)
+    assert np.isfinite(ds.free_energy_excess.values[np.isfinite(ds.tau.values)]).all()
+    assert ds.tau_1 < ds.tau_c < ds.tau_fold[0]
+
+
+def test_high_dimension_says_where_it_ends():
+    """d = 50, β = 5 needs nodes near the pole; where there are too few the branch ends."""
+    ds = stationary_states(50, 1.0, until=0.5).isel(beta=0, branch=0)
+    assert ds.status.item() in {"complete", "under-resolved"}
+    assert np.nanmax(ds.residual.values) < 1e-11
+
+
+def test_executor_changes_nothing(first_order):
+    with ThreadPoolExecutor(2) as pool:
+        ds = stationary_states(2, [3.0, 1.0], executor=pool)
+    one = ds.isel(beta=0, point=slice(first_order.sizes["point"]))
+    assert np.array_equal(one.tau, first_order.isel(beta=0).tau, equal_nan=True)
+    assert ds.sizes == {"beta": 2, "branch": 1, "point": ds.sizes["point"]}
+
+
+def test_axis():
+    axis = np.array([0.6, 0.0, 0.8])
+    mu = stationary_density(mf.USA(3.0, noise=0.3), 3, axis=axis)
+    assert geodesic_distance(mu.mean() / np.linalg.norm(mu.mean()), axis) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: stationary_states(1, 1.0), "dim must be .* got 1"),
+        (lambda: stationary_states(3, -1.0), "betas must be >= 0, got -1"),
+        (lambda: stationary_states(3, [1.0, np.nan]), "betas must be finite, got nan"),
+        (lambda: stationary_states(3, "x"), "betas must be an array of real numbers"),
+        (lambda: stationary_states(3, [[1.0]]), r"betas must be .* got shape \(1, 1\)"),
+        (lambda: stationary_states(3, 1.0, mf.USA(1.0)), "dynamics must be a callable .* got USA"),
+        (lambda: stationary_states(3, 1.0, lambda b: mf.USA(b, sign=-1)), "attractive .* got USA"),
+        (lambda: stationary_states(3, 1.0, lambda b: mf.SA(b, noise=1.0)), "without noise, got SA"),
+        (lambda: stationary_states(3, 701.0), "beta must be .* got 701"),
+        (lambda: stationary_states(3, 1.0, degrees=0), "degrees must be .* got 0"),
+        (lambda: stationary_states(3, 0.0, degrees=2), "degrees must be <= 1, .* got 2"),
+        (lambda: stationary_states(3, 1.0, until=1.0), "until must be in .* got 1.0"),
+        (lambda: stationary_states(3, 1.0, executor="x"), "executor must be .* got 'x'"),
+        (lambda: stationary_density(mf.USA(1.0), 3), "noise > 0, got USA"),
+        (lambda: stationary_density(mf.USA(1.0, noise=9.0), 3), "noise must be < 0.3678.* got 9"),
+        (lambda: stationary_density(mf.USA(3.0, noise=1.34), 2), "noise must be < 1.3328.* 1.34"),
+        (lambda: stationary_density(mf.SA(1.0, -1, 1.0), 3), "attractive .* got SA"),
+        (lambda: stationary_density(mf.USA(1.0, noise=0.1), 3, 99), "degree must be .* got 99"),
+        (
+            lambda: stationary_density(mf.USA(1.0, noise=0.1), 3, direction=2),
+            "direction must be 1 or -1, got 2",
+        ),
+        (lambda: stationary_density(mf.USA(1.0, noise=0.1), 3, axis=[1.0]), "axis"),
+        (lambda: mf.theory.transition_beta(1), "dim must be .* got 1"),
+        (lambda: mf.plot.stationary_states(3), "ds must be .* got 3"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# -------------------------------------------------------------------------------------- figure
+
+
+def test_figure_shows_the_branch(first_order):
+    figure = mf.plot.stationary_states(first_order)
+    upper, lower = figure.axes
+    one = first_order.isel(beta=0, branch=0)
+    folds = one.event.values == "fold"
+    (fold,) = [line for line in upper.lines if line.get_marker() == "s"]
+    assert fold.get_xdata() == one.tau.values[folds]
+    assert fold.get_ydata() == one.moment.values[folds]
+    dashed, solid = (line for line in upper.lines if line.get_color() == "#0072b2"), None
+    curves = {line.get_linestyle(): line for line in dashed if line.get_marker() == "None"}
+    dashed, solid = (np.asarray(curves[style].get_ydata()) for style in ("--", "-"))
+    # the unstable part ends at the fold and the stable one begins there
+    assert np.nanmax(dashed) == one.moment.values[folds]
+    assert np.nanmin(solid) == one.moment.values[folds]
+    assert "first order" in figure.get_suptitle()
+    assert np.allclose(lower.get_xlim(), upper.get_xlim())
+
+
+def test_figure_of_sa_has_no_free_energy():
+    ds = stationary_states(3, [4.0, 1.0], mf.SA, degrees=2)
+    assert "free_energy" not in ds
+    assert "tau_c" not in ds
+    assert len(mf.plot.stationary_states(ds, 1).axes) == 1
+    with pytest.raises(ValueError, match="index must be .* got 2"):
+        mf.plot.stationary_states(ds, 2)
+    with pytest.raises(ValueError, match=r"ds must be .* with \['tau'\]"):
+        mf.plot.stationary_states(ds.drop_vars("tau"))
