@@ -101,10 +101,12 @@ def follow(
     """
     branch = Branch()
     events = {"end": lambda point: point.log_rho - last, **events}
-    point = _first(equation, degree, direction)
+    point = _first(equation, degree, direction, last)
     branch.points.append(point)
     step = min(_LARGEST, 0.5 * point.arclength)
-    while point.event != "end" and len(branch.points) < _MOST_POINTS:
+    # it may have no room before the end
+    branch.status = COMPLETE if point.log_rho >= last else CUT_SHORT
+    while branch.status == CUT_SHORT and len(branch.points) < _MOST_POINTS:
         try:
             following = _moved(equation, point, step)
             found = _found(equation, point, step, following, events)
@@ -117,7 +119,6 @@ def follow(
         if following is None or straight < _BENT:
             step *= 0.5
             if step < _LEAST:
-                branch.status = CUT_SHORT
                 return branch
             continue
         branch.points += found
@@ -125,7 +126,7 @@ def follow(
             branch.points.append(following)
         point = branch.points[-1]
         step = min(_LARGEST, step * (1.5 if straight > _STRAIGHT else 1.0))
-    branch.status = COMPLETE if point.event == "end" else CUT_SHORT
+        branch.status = COMPLETE if point.event == "end" else CUT_SHORT
     return branch
 
 
@@ -156,8 +157,8 @@ def _found(
     return found[: names.index("end") + 1] if "end" in names else found
 
 
-def _first(equation: Equation, degree: int, direction: int) -> Point:
-    """The first state, nearer to the uniform one than any fold is."""
+def _first(equation: Equation, degree: int, direction: int, last: float) -> Point:
+    """The first state, nearer to the uniform one than any fold and than the end."""
     index = degree // equation.step - 1
     start = -float(np.log(equation.kappa[index]))
     amplitude = _FIRST
@@ -168,12 +169,13 @@ def _first(equation: Equation, degree: int, direction: int) -> Point:
                 _with_amplitude(equation, index, direction * size, start) for size in sizes
             )
         except _Failed:
-            if amplitude < _SMALLEST**2:
+            if amplitude < _SMALLEST**1.5:
                 raise
         else:
             # the way of τ from the bifurcation point must be the same from the first
             ways = [near.log_rho - start, nearer.log_rho - start, near.tangent[-1]]
-            if np.min(ways) > 0.0 or np.max(ways) < 0.0 or amplitude < _SMALLEST:
+            plain = np.min(ways) > 0.0 or np.max(ways) < 0.0 or amplitude < _SMALLEST
+            if (plain and near.log_rho < last) or amplitude < _SMALLEST**1.5:
                 return near
         amplitude /= 4
 

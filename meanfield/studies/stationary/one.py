@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, unit_vector
 from meanfield.dynamics import SA, USA, Dynamics
 from meanfield.harmonics import bandwidth
 from meanfield.measures import Density
 from meanfield.spaces import Zonal
-from meanfield.studies.stationary.continuation import COMPLETE, at_noise, follow
+from meanfield.studies.stationary.continuation import COMPLETE, Point, at_noise, follow
+from meanfield.studies.stationary.equation import Equation
 from meanfield.studies.stationary.states import equation_of
 from meanfield.theory import critical_noise
 
-# past the noise asked for, in log τ
+Array = NDArray[np.float64]
+
+# past the bifurcation point, in log τ
 _BEYOND = 1e-3
+# the spectral tail of a density that no further degree improves
+_RESOLVED = 1e-14
 
 
 def stationary_density(
@@ -72,11 +77,11 @@ def stationary_density(
     equation = equation_of(dynamics, dim, degree)
     start = -float(np.log(equation.kappa[degree // equation.step - 1]))
     wanted = float(np.log(critical_noise(dynamics, dim)) - np.log(dynamics.noise))
-    last = max(wanted, start) + _BEYOND
-    branch = follow(
-        equation, degree, direction, last, {"noise": lambda point: point.log_rho - wanted}
-    )
-    found = branch.at("noise")
+    # a state at τ < τ_k ends the branch; others it has passed, if at all, when it is back at τ_k
+    events = {"noise": lambda point: point.log_rho - wanted} if wanted <= start else {}
+    last = wanted if wanted > start else start + _BEYOND
+    branch = follow(equation, degree, direction, last, events)
+    found = branch.at("noise" if wanted <= start else "end")
     if not found and branch.status != COMPLETE:
         raise ArithmeticError(f"the branch of degree {degree} is {branch.status} at {dynamics!r}")
     if not found:
@@ -84,8 +89,17 @@ def stationary_density(
         raise ValueError(
             f"noise must be < {most:.9g} for a state of degree {degree}, got {dynamics.noise:g}"
         )
-    point = at_noise(equation, found[-1], wanted)
-    masses = equation.state(point.b, point.rho, equation.grid(point.nodes)).masses
-    # this space has the grid of the state
-    space = Zonal(dim, 2 * point.nodes // 3 - 1, axis)
-    return Density.from_coefficients(space, masses @ space.basis)
+    return _density(equation, at_noise(equation, found[-1], wanted), axis)
+
+
+def _density(equation: Equation, point: Point, axis: Array | None) -> Density:
+    """The state as a series, of more degrees than its moments need."""
+    nodes = point.nodes
+    while True:
+        masses = equation.state(point.b, point.rho, equation.grid(nodes)).masses
+        # this space has the grid of the state
+        space = Zonal(equation.dim, 2 * nodes // 3 - 1, axis)
+        density = Density.from_coefficients(space, masses @ space.basis)
+        if density.tail < _RESOLVED or nodes >= 4 * point.nodes:
+            return density
+        nodes *= 2

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, hyp0f1, ive, logsumexp
+from scipy.special import gammaln, hyp0f1, ive
 
 from meanfield.studies.stationary.equation import Equation
 
@@ -16,10 +16,10 @@ Array = NDArray[np.float64]
 _MODES = 48
 # below e^{-2β} = 1e-6 the series of W * f has too few digits to divide by
 _LARGEST_BETA = 6.9
-# it is trusted down to this share of its maximum; the rest is iterated to this change of log f
+# it is trusted down to this share of its maximum; the rest is iterated to this change
 _TRUSTED, _CHANGE, _ITERATIONS = 1e-8, 1e-10, 200
-# ive below it has lost digits, or all; so have masses
-_UNDERFLOW, _NO_MASS = 1e-280, -600.0
+# Bessel functions below it have lost digits, or all; masses
+_UNDERFLOW, _NO_MASS = 1e-280, 1e-260
 
 
 class Linearisation:
@@ -46,19 +46,18 @@ class Linearisation:
         """Eigenvalues over τ of the state with moments b (K,) on so many nodes, fastest first."""
         grid = self.equation.grid(count)
         state = self.equation.state(b, rho, grid)
-        with np.errstate(divide="ignore", under="ignore"):
-            logs = np.log(state.masses)
+        masses = state.masses
+        with np.errstate(under="ignore"):
             if self._by_sums:
-                logs = self._far_masses(logs, state.slope, rho, count)
+                masses = self._far_masses(masses, state.slope, rho, count)
             # nodes without mass would be a boundary of their own
-            held = logs > _NO_MASS
-            masses = np.exp(logs[held])
+            held = masses > _NO_MASS
+            masses = masses[held]
             modes = min(_MODES, len(masses) // 2)
             values, slopes = _orthonormal(grid.nodes[held], masses, modes)
             if self._by_sums:
-                pairs = self._log_kernel(count)[np.ix_(held, held)] + logs[held]
-                shares = np.exp(pairs - logsumexp(pairs, axis=1, keepdims=True))
-                pull = shares @ values / self.equation.lam
+                shares = self._kernel(count)[np.ix_(held, held)] * masses
+                pull = shares @ values / (self.equation.lam * shares.sum(axis=1)[:, None])
             else:
                 basis = grid.basis[held]
                 moments = basis.T @ (masses[:, None] * values)
@@ -68,30 +67,30 @@ class Linearisation:
         rates = np.linalg.eigvals(form @ (rho * drawn - np.eye(len(form))))
         return np.asarray(rates[np.argsort(-rates.real)])
 
-    def _far_masses(self, logs: Array, slope: Array, rho: float, count: int) -> Array:
-        """Logarithms of masses, those where a series of W * f has no digits from positive terms.
+    def _far_masses(self, masses: Array, slope: Array, rho: float, count: int) -> Array:
+        """Masses, those where a series of W * f has no digits from sums of positive terms.
 
         f = (W * f)^{ρ/λ}/Z is iterated there only: a state itself may be an unstable fixed point.
         """
         near = slope * _TRUSTED < slope.min()
-        peak = int(np.argmax(logs))
-        logs = np.where(near, logs, -np.inf)
         if near.all():
-            return logs
-        kernel = self._log_kernel(count)
+            return masses
+        peak = int(np.argmax(masses))
+        masses = np.where(near, masses, 0.0)
         rows = np.append(np.flatnonzero(~near), peak)
-        weights = self.equation.grid(count).log_weights[rows]
+        kernel, weights = self._kernel(count)[rows], np.exp(self.equation.grid(count).log_weights)
         for _ in range(_ITERATIONS):
-            new = weights + rho / self.equation.lam * logsumexp(kernel[rows] + logs, axis=1)
-            new += logs[peak] - new[-1]
-            change = float(np.max(np.abs(new[:-1] - logs[rows[:-1]])))
-            logs[rows[:-1]] = new[:-1]
-            if change < _CHANGE:
+            sums = kernel @ masses
+            # in units of the peak, where f is known
+            grown = (sums / sums[-1]) ** (rho / self.equation.lam) * weights[rows] / weights[peak]
+            new = grown[:-1] * masses[peak]
+            old, masses[rows[:-1]] = masses[rows[:-1]], new
+            if np.all(np.abs(new - old) <= _CHANGE * new + _NO_MASS):
                 break
-        return logs
+        return masses
 
-    def _log_kernel(self, count: int) -> Array:
-        """log of e^{β(<x,y> - 1)} averaged over the latitudes of both, shape (N, N).
+    def _kernel(self, count: int) -> Array:
+        """e^{β(<x,y> - 1)} averaged over the latitudes of both, shape (N, N).
 
         <x,y> = c + s u, u the cosine between directions across the axis: ∫ e^{βsu} is
         ₀F₁(n/2; x²/4) = Γ(n/2) (2/x)^{n/2-1} I_{n/2-1}(x), x = βs and n = d - 1.
@@ -105,8 +104,9 @@ class Linearisation:
                 bessel = ive(half - 1.0, x)
                 large = np.log(bessel) + x + gammaln(half) - (half - 1.0) * np.log(0.5 * x)
                 small = np.log(hyp0f1(half, 0.25 * np.minimum(x, 4.0 * half) ** 2))
-            averaged = np.where((x < 1e-3) | (bessel < _UNDERFLOW), small, large)
-            self._kernels[count] = beta * (np.outer(nodes, nodes) - 1.0) + averaged
+                few = (x < 1e-3) | (bessel < _UNDERFLOW)
+                logs = beta * (np.outer(nodes, nodes) - 1.0)
+                self._kernels[count] = np.exp(logs + np.where(few, small, large))
         return self._kernels[count]
 
 

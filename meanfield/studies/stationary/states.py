@@ -79,11 +79,13 @@ def stationary_states(
         `order` |∫ x dmu|, `moment` ∫ P_k dmu, `energy` E (inf beyond float64) and `energy_share`
         E/E(δ), `entropy` ∫ f log f dσ, `growth_rate` and `unstable`, of axisymmetric perturbations
         only (on S^{d-1} others may grow too; rotations are neutral), `residual`, and `event`,
-        '', 'bifurcation', 'fold', 'equal free energy' or 'end'. USA also: `free_energy`,
-        `free_energy_excess` F - F(σ) and `lowest`. Over (beta, branch): `tau_bifurcation`,
-        `tau_fold`, the largest, nan without, and `status`: 'complete', 'under-resolved' or 'cut
-        short'. Over beta: `tau_1`; `nature` 'continuous' or 'first order' (a fold at τ > τ_1,
-        to rounding); USA: `tau_c` and `jump` of the order parameter there. Where the transition
+        '', 'bifurcation', 'fold', 'equal free energy' or 'end'. Under USA also `free_energy`,
+        `free_energy_excess` F - F(σ), and `lowest`, 1 where F is lowest of all states found, nan
+        at noises that the branch of degree 1 was not followed to.
+        Over (beta, branch): `tau_bifurcation`; `tau_fold`, the largest, nan without; `status`,
+        'complete', 'under-resolved' or 'cut short'.
+        Over beta: `tau_1`; `nature`, 'continuous' or 'first order' (a fold at τ > τ_1, to
+        rounding); under USA `tau_c`, and `jump` of the order parameter there. Where the transition
         is first order, [tau_1, tau_fold] is the window in which both states are stable.
 
     Raises

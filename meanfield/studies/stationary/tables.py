@@ -40,7 +40,7 @@ _OVER_POINTS = {
 _OF_USA = {
     "free_energy": "F = τ ∫ f log f dσ - E",
     "free_energy_excess": "F - F(σ)",
-    "lowest": "1 where F is lowest of all states found at this noise",
+    "lowest": "1 where F is lowest of all states at this noise",
 }
 
 
@@ -149,13 +149,18 @@ def _free_energy(one: Table, dynamics: Dynamics, dim: int) -> None:
 
 
 def _compare(tables: list[Table]) -> None:
-    """Where the free energy is lowest of all branches and the uniform state, at the same noise."""
+    """Where the free energy is lowest of all branches and the uniform state, at the same noise.
+
+    nan where the branch of degree 1, which comes first, has not been followed to.
+    """
+    end = tables[0].columns["tau"].min()
     for one in tables:
         logs, excess = -np.log(one.columns["tau"]), one.columns["excess"]
         best = np.zeros_like(excess)
         for other in tables:
             best = np.minimum(best, _lowest_at(other, logs))
-        one.columns["lowest"] = np.where(excess <= best + _SAME * np.abs(best), 1.0, 0.0)
+        lowest = np.where(excess <= best + _SAME * np.abs(best), 1.0, 0.0)
+        one.columns["lowest"] = np.where(one.columns["tau"] < end, np.nan, lowest)
 
 
 def _lowest_at(one: Table, logs: Array) -> Array:
