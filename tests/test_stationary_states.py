@@ -12,8 +12,10 @@ from scipy.special import ive
 import meanfield as mf
 from meanfield.geometry import geodesic_distance
 from meanfield.studies import stationary_density, stationary_states
+from meanfield.studies.stationary.continuation import fold, follow
 from meanfield.studies.stationary.equation import Equation
 from meanfield.studies.stationary.stability import Linearisation
+from meanfield.studies.stationary.states import equation_of
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_values.json").read_text())
 # Newton ends at rounding, 1e-14, which a branch's curvature magnifies little; the numbers that it
@@ -284,6 +286,38 @@ def test_stability_changes_at_the_fold(first_order):
     assert np.min(np.abs(one.growth_rate.values[known][[1, place - 1, place + 1]])) > 1e-6
     # and at τ's turn: the fold is the largest noise of the branch
     assert np.argmax(one.tau.values[known]) == place
+
+
+@pytest.mark.parametrize("kind", [mf.USA, mf.SA])
+@pytest.mark.parametrize(("dim", "beta", "degree"), [(8, 3.0, 1), (3, 5.0, 2), (2, 5.0, 3)])
+def test_growing_modes_are_those_that_count(kind, dim, beta, degree):
+    """Rates of the flow against the inertia of Newton's Jacobian, where neither is near 0."""
+    dynamics = kind(beta)
+    part, whole = equation_of(dynamics, dim, degree), Equation(dynamics, dim)
+    linearisation = Linearisation(whole)
+    start = -float(np.log(part.kappa[degree // part.step - 1]))
+    points, compared = follow(part, degree, 1, start + 0.5, {"fold": fold}).points, 0
+    for point in points[::3]:
+        b = np.zeros(whole.kmax)
+        b[part.degrees - 1] = point.b
+        residual, jacobian, _ = whole.linearised(b, point.rho, whole.grid(point.nodes))
+        assert np.max(np.abs(residual / whole.scales)) < 1e-11
+        values = np.linalg.eigvals(jacobian).real
+        rates = linearisation.rates(b, point.rho, 2 * point.nodes)
+        assert np.max(np.abs(rates.imag)) < 1e-6 * np.max(np.abs(rates))
+        if np.min(np.abs(values)) > 0.01 and np.min(np.abs(rates)) > 1e-4:
+            assert np.count_nonzero(rates.real > 0) == np.count_nonzero(values < 0)
+            compared += 1
+    assert compared > 3
+
+
+def test_two_clusters_exchange_mass():
+    """USA, two opposite caps at small noise: F falls if one takes all, though over a barrier."""
+    ds = stationary_states(3, 5.0, degrees=2).isel(beta=0, branch=1)
+    place = int(np.isfinite(ds.tau).sum()) - 1
+    assert ds.moment.item(place) > 0.9
+    assert ds.unstable.item(place) == 1
+    assert abs(ds.growth_rate.item(place)) < 1e-6
 
 
 def test_stability_on_other_branches():

@@ -22,6 +22,7 @@ SCRIPTS = [
     "flow_maps",
     "sphere_flow_maps",
     "metastability",
+    "stationary_states",
     "transport",
     "sphere_transport",
     "phase_diagram",

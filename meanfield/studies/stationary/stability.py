@@ -12,6 +12,8 @@ from meanfield.studies.stationary.equation import Equation
 
 Array = NDArray[np.float64]
 
+# eigenvalues this near to 0 are 0 but for rounding
+_NEUTRAL = 1e-8
 # perturbations are polynomials of at most this degree, orthonormal under the state
 _MODES = 48
 # below e^{-2β} = 1e-6 the series of W * f has too few digits to divide by
@@ -66,6 +68,20 @@ class Linearisation:
             drawn = values.T @ (masses[:, None] * pull)
         rates = np.linalg.eigvals(form @ (rho * drawn - np.eye(len(form))))
         return np.asarray(rates[np.argsort(-rates.real)])
+
+    def unstable(self, b: Array, rho: float, count: int, rates: NDArray[Any]) -> int:
+        """Number of perturbations that grow, however slowly, where these are the rates.
+
+        Newton's Jacobian 1 - ρT has as many negative eigenvalues as growth is positive: under USA
+        it has the inertia of F's second variation. So growth like e^{-1/τ}, as of two equal
+        clusters that exchange mass, is seen though rounding hides the rate. Under SA complex rates
+        may cross without it, and count too.
+        """
+        _, jacobian, _ = self.equation.linearised(b, rho, self.equation.grid(count))
+        negative = int(np.sum(np.linalg.eigvals(jacobian).real < -_NEUTRAL))
+        if self.equation.lam == 0.0:
+            return negative
+        return max(negative, int(np.sum(rates.real > _NEUTRAL)))
 
     def _far_masses(self, masses: Array, slope: Array, rho: float, count: int) -> Array:
         """Masses, those where a series of W * f has no digits from sums of positive terms.

@@ -78,8 +78,9 @@ def stationary_states(
         Over (beta, branch, point), filled with nan: `tau`, `arclength` (from the uniform state),
         `order` |∫ x dmu|, `moment` ∫ P_k dmu, `energy` E (inf beyond float64) and `energy_share`
         E/E(δ), `entropy` ∫ f log f dσ, `growth_rate` and `unstable`, of axisymmetric perturbations
-        only (on S^{d-1} others may grow too; rotations are neutral), `residual`, and `event`,
-        '', 'bifurcation', 'fold', 'equal free energy' or 'end'. Under USA also `free_energy`,
+        only (on S^{d-1} others may grow too; rotations are neutral; growth like e^{-1/τ} counts,
+        though its rate is lost in rounding), `residual` in moments on twice the nodes, `event`, '',
+        'bifurcation', 'fold', 'equal free energy' or 'end'. Under USA also `free_energy`,
         `free_energy_excess` F - F(σ), and `lowest`, 1 where F is lowest of all states found, nan
         at noises that the branch of degree 1 was not followed to.
         Over (beta, branch): `tau_bifurcation`; `tau_fold`, the largest, nan without; `status`,

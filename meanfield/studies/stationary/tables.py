@@ -20,8 +20,8 @@ from meanfield.theory import critical_noise, energy_uniform
 Array = NDArray[np.float64]
 
 EQUAL = "equal free energy"
-# a perturbation that grows more slowly than this times τ is none that grows
-_NEUTRAL = 1e-8
+# as many nodes are enough for the few dozen polynomials of a perturbation
+_ENOUGH = 512
 # free energies, in units of τ, that count as equal where branches are interpolated
 _SAME = 1e-6
 # variables over the points of a branch, and what they are
@@ -68,7 +68,7 @@ def table(
         b = np.zeros(whole.kmax)
         b[equation.degrees - 1] = point.b
         numbers = equation.numbers(point.b, point.rho, equation.grid(point.nodes))
-        rates = linearisation.rates(b, point.rho, point.nodes).real
+        rates = linearisation.rates(b, point.rho, _nodes(point))
         size = float(b @ b)
         share = size / dim if beta == 0.0 else float(scaled[0] + scaled[1] * size)
         tau = tau_1 / point.rho
@@ -81,14 +81,19 @@ def table(
                 "energy": _of_dirac(share, beta),
                 "energy_share": share,
                 "entropy": numbers["entropy"],
-                "growth_rate": rates[0] * tau,
-                "unstable": np.count_nonzero(rates > _NEUTRAL),
+                "growth_rate": rates[0].real * tau,
+                "unstable": linearisation.unstable(b, point.rho, point.nodes, rates),
                 "residual": point.residual,
                 "excess": numbers["excess"],
             }
         )
     columns = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
     return Table(columns, [point.event for point in points], status)
+
+
+def _nodes(point: Point) -> int:
+    """Nodes for perturbations of a state: more, which they need where the state is next to 0."""
+    return max(point.nodes, min(2 * point.nodes, _ENOUGH))
 
 
 def _of_dirac(share: float, beta: float) -> float:
