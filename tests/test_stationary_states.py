@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import ive
 
 import meanfield as mf
+from meanfield.exponential_sums import latitude_log_moment
 from meanfield.geometry import geodesic_distance
 from meanfield.studies import stationary_density, stationary_states
 from meanfield.studies.stationary.continuation import fold, follow
@@ -271,6 +272,49 @@ def test_growth_is_that_of_the_equation(dynamics, dim, degree, direction):
     rates = tau * Linearisation(equation).rates(b, tau_1 / tau, nodes)[:4]
     # differences of this step have errors of 1e-10, and eigenvalues of high degrees magnify them
     assert np.max(np.abs(rates - expected)) < 1e-6 * np.max(np.abs(expected))
+
+
+def concentrated(beta, power, dim):
+    """A state of SA with βτ = 1/power, in moments, and what it belongs to."""
+    equation = Equation(mf.SA(beta), dim)
+    last = float(np.log(power * equation.lam))
+    return equation, follow(equation, 1, 1, last, {}).points[-1]
+
+
+@pytest.mark.parametrize("dim", [2, 3, 9])
+def test_far_masses_are_right_however_small(dim):
+    """f = (W * f)^{1/(βτ)}/Z down to e^{-25} of its maximum at least, W * f by the package's other sums."""
+    equation, point = concentrated(100.0, 1.1, dim)
+    nodes = equation.grid(point.nodes).nodes
+    state = equation.state(point.b, point.rho, equation.grid(point.nodes))
+    linearisation = Linearisation(equation)
+    masses = linearisation._far_masses(state.masses, state.slope, point.rho, point.nodes)
+    sines = np.sqrt(1 - nodes**2)
+    axis, across = np.eye(dim)[-1], np.eye(dim)[0]
+    points = np.outer(nodes, axis) + np.outer(sines, across)
+    log_g, _ = latitude_log_moment(axis, nodes, sines, masses, 100 * points)
+    held = masses > 1e-200
+    logs = np.log(masses[held]) - equation.grid(point.nodes).log_weights[held]
+    assert np.ptp(logs) > 25
+    expected = 1.1 * log_g[held]
+    error = (logs - logs.max()) - (expected - expected[np.argmax(logs)])
+    # where the series is trusted, down to 1e-8 of its maximum, it has 1e-8 of itself
+    assert np.max(np.abs(error)) < 1e-6
+
+
+@pytest.mark.parametrize("power", [1.2, 1.5, 3.0])
+def test_growth_near_a_gaussian(power):
+    """SA, large β: a Gaussian of variance v = τ/(1 - βτ), whose width is restored.
+
+    The conditional mean of W * (fψ)/(W * f) takes r² to (βτ)² r², and diffusion r² to -2/v r²: the
+    rate over τ is -(2/v)(1 - βτ).
+    """
+    equation, point = concentrated(300.0, power, 3)
+    rates = Linearisation(equation).rates(point.b, point.rho, point.nodes)
+    tau = 1 / (300 * power)
+    variance = tau / (1 - 1 / power)
+    # curvature of the sphere is a correction of the order of the variance, at most 0.02
+    assert rates[0].real == pytest.approx(-2 / variance * (1 - 1 / power), rel=2 * variance)
 
 
 def test_stability_changes_at_the_fold(first_order):
