@@ -283,7 +283,7 @@ def concentrated(beta, power, dim):
 
 @pytest.mark.parametrize("dim", [2, 3, 9])
 def test_far_masses_are_right_however_small(dim):
-    """f = (W * f)^{1/(βτ)}/Z down to e^{-25} of its maximum at least, W * f by the package's other sums."""
+    """f = (W * f)^{1/(βτ)}/Z over a factor e^{25} and more, W * f by the package's other sums."""
     equation, point = concentrated(100.0, 1.1, dim)
     nodes = equation.grid(point.nodes).nodes
     state = equation.state(point.b, point.rho, equation.grid(point.nodes))

@@ -23,8 +23,8 @@ _FIRST, _SMALLEST = 2e-2, 1e-4
 _UNIFORM = 1e-7
 _MOST_NODES = 2048
 _MOST_POINTS = 5000
-# a Newton step this small is the last; the next would be its square
-_CONVERGED, _ITERATIONS = 1e-9, 12
+# a Newton step this small is the last; the next would be its square times a curvature of up to 1e5
+_CONVERGED, _ITERATIONS = 1e-11, 12
 # but where rounding is all that is left
 _STAGNANT = 1e-6
 # the residual of a resolved state, beside so many times what log f loses by rounding
