@@ -118,15 +118,21 @@ def test_dissipation_of_usa_on_other_spaces(space):
         assert found == pytest.approx(exact, rel=1e-11, abs=0.0)
 
 
-@pytest.mark.parametrize(
-    "dynamics", [mf.SA(30.0), mf.USA(30.0), mf.SA(1000.0), mf.USA(700.0)], ids=str
+TWO_BUMPS = mf.Mixture(
+    [mf.VonMisesFisher([0, 0, 1], 1.0), mf.VonMisesFisher([1, 0, 0], 1.0)], [0.5, 0.5]
 )
+
+
+@pytest.mark.parametrize("dynamics", [mf.SA(1000.0), mf.USA(700.0)], ids=str)
+def test_a_kernel_that_patches_do_not_resolve_is_refused(dynamics):
+    with pytest.raises(ValueError, match=r"beta.* must be smaller .* try a Density on a Sphere"):
+        mf.dissipation(mf.FlowMap(TWO_BUMPS), dynamics, scaled=True)
+
+
+@pytest.mark.parametrize("dynamics", [mf.SA(30.0), mf.USA(30.0)], ids=str)
 def test_dissipation_of_a_flow_map_on_the_sphere(dynamics):
     """Against velocities and G by sums of positive terms over the same nodes."""
-    law = mf.Mixture(
-        [mf.VonMisesFisher([0, 0, 1], 1.0), mf.VonMisesFisher([1, 0, 0], 1.0)], [0.5, 0.5]
-    )
-    flow, beta = mf.FlowMap(law), dynamics.beta
+    flow, beta = mf.FlowMap(TWO_BUMPS), dynamics.beta
     log_g, mean = flow.log_moment(beta * flow.points)
     pull = mean - np.einsum("ij,ij->i", mean, flow.points)[:, None] * flow.points
     log_share = log_g - beta if dynamics.normalised else 2.0 * log_g - beta
