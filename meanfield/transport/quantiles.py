@@ -59,6 +59,11 @@ class Atoms:
             and np.allclose(self.masses, other.masses, rtol=_SAME, atol=0.0)
         )
 
+    def thinned(self, count: int) -> Atoms:
+        """So many equal atoms at quantiles."""
+        places = (np.arange(count) + 0.5) / count
+        return Atoms(self.quantile(places), np.full(count, 1.0 / count), self.turn)
+
     def quantile(self, u: Array) -> Array:
         """Q(u) = inf{x : F(x) >= u}, any shape; on the circle for any u."""
         turns = np.floor(u) if self.turn else np.zeros_like(u)

@@ -27,8 +27,8 @@ _FIRST_LMAX, _LARGEST_LMAX = 63, 511
 # tokens have moments of all degrees: those of the potential that bounds their W_1
 _LMAX_OF_TOKENS = 127
 # degree of the potential, least weight, most steps and cells of each attempt at W_2
-_ATTEMPTS = ((31, 0.03, 80, 700), (31, 0.01, 120, 1500), (63, 0.01, 150, 2500))
-_CELLS_OF_THE_REST = 400
+_ATTEMPTS = ((31, 0.03, 80, 700), (31, 0.01, 120, 2500), (63, 0.01, 150, 4000))
+_CELLS_OF_THE_REST = 800
 _MOST_TARGETS = 8_000
 _LARGEST_DENSITY = 1023
 _ROUNDING = 1e-13
@@ -58,6 +58,8 @@ def sphere_distance(mu: AnyMeasure, nu: AnyMeasure, p: float, gap: float | None)
                 f"got {measure!r}"
             )
     if isinstance(mu, Density) and isinstance(nu, Density):
+        for density in mu, nu:
+            check_mass(density, float(density.coefficients[0].real))
         near = _flow_of_rounding(mu, nu)
         if near is not None:
             return Bracket(0.0, 0.0, near if p == 1.0 else float(np.sqrt(np.pi * near)))
@@ -77,8 +79,6 @@ def _flow_of_rounding(mu: Density, nu: Density) -> float | None:
 def _first_power(mu: AnyMeasure, nu: AnyMeasure, gap: float) -> Bracket:
     if isinstance(mu, Density) and isinstance(nu, Density):
         lmax = max(_FIRST_LMAX, mu.space.kmax, nu.space.kmax)
-        for density in mu, nu:
-            check_mass(density, float(density.coefficients[0].real))
         difference = series(mu, lmax) - series(nu, lmax)
         flow = _flow(difference, lmax, gap)
         # flows come nearer than potentials, whose error is first order in the kinks they smooth
