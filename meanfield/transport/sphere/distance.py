@@ -127,7 +127,9 @@ def _second_power(mu: AnyMeasure, nu: AnyMeasure, gap: float) -> Bracket:
         dual = first.masses @ potential.values(first.points) + second.masses @ at_second.values
         lower = max(lower, 2.0 * float(dual))
         if first.has_density and second.has_density and not _close(lower, upper, gap):
-            upper = min(upper, map_cost(first, second, potential, at_second, _CELLS_OF_THE_REST))
+            by_map = map_cost(first, second, potential, at_second, _CELLS_OF_THE_REST)
+            # no plan costs less than the dual functional, unless its quadrature fails
+            upper = min(upper, by_map) if by_map >= lower else upper
         if _close(lower, upper, gap):
             break
     low, high = float(np.sqrt(max(min(lower, upper), 0.0))), float(np.sqrt(upper))

@@ -21,7 +21,8 @@ def map_cost(mu: Spread, nu: Spread, potential: Potential, at_nu: Conjugate, cel
 
     By the change of variables, S takes the mass min(f, g(S) |det DS|) of mu to nu's points; what
     is left of both goes by a plan between cells. The bound is computed twice, by quadrature over
-    mu's points and over nu's, and widened by what the two differ.
+    mu's points and over nu's, and widened by what the two differ, in cost and in the mass that is
+    left.
 
     Parameters
     ----------
@@ -42,7 +43,8 @@ def map_cost(mu: Spread, nu: Spread, potential: Potential, at_nu: Conjugate, cel
         left = cells_cost(first, second, 2.0) / float(left_mu.sum())
     by_mu = float(moved_mu @ distance_mu**2 + left * left_mu.sum())
     by_nu = float(moved_nu @ at_nu.slack.distance**2 + left * left_nu.sum())
-    return max(by_mu, by_nu) + abs(by_mu - by_nu)
+    unsure = abs(by_mu - by_nu) + 2.0 * left * abs(float(left_mu.sum() - left_nu.sum()))
+    return max(by_mu, by_nu) + unsure
 
 
 def _kept_by_nu(mu: Spread, nu: Spread, at_nu: Conjugate) -> Array:
