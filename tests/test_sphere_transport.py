@@ -23,7 +23,7 @@ from meanfield.transport.sphere.spread import Spread, series
 from meanfield.transport.sphere.upper import cells_cost
 
 TILTED = np.array([0.6, 0.0, 0.8])
-# zonal, exact: shared/data has it to 14 digits
+# zonal: the integral of |F - G| over the polar angle, to 14 digits
 W_1_OF_KAPPA_5 = 0.99430231356564
 
 
