@@ -141,7 +141,7 @@ def check_pair(mu: AnyMeasure, nu: AnyMeasure) -> None:
 
 def shared_axis(mu: AnyMeasure, nu: AnyMeasure) -> Array | None:
     """The axis about which both are symmetric, if one of them is stored so."""
-    axis = _axis(mu) if _axis(mu) is not None else _axis(nu)
+    axis = axis_of(mu) if axis_of(mu) is not None else axis_of(nu)
     return axis if axis is not None and _symmetric(mu, axis) and _symmetric(nu, axis) else None
 
 
@@ -172,7 +172,8 @@ def _single_point(measure: AnyMeasure) -> Array | None:
     return points[0] if np.all(points == points[0]) else None
 
 
-def _axis(measure: AnyMeasure) -> Array | None:
+def axis_of(measure: AnyMeasure) -> Array | None:
+    """The axis that a measure is stored about, if it is."""
     if isinstance(measure, LineFlowMap):
         return measure.axis
     if isinstance(measure, Density) and isinstance(measure.space, Zonal):
@@ -184,7 +185,11 @@ def _symmetric(measure: AnyMeasure, axis: Array) -> bool:
     if isinstance(measure, Particles):
         off = measure.points - np.outer(measure.points @ axis, axis)
         return bool(np.all(np.abs(off[measure.weights > 0.0]) < _ALIKE))
-    own = _axis(measure)
+    return are_parallel(axis_of(measure), axis)
+
+
+def are_parallel(own: Array | None, axis: Array) -> bool:
+    """Whether there is an own axis, and it is the other but for rounding and direction."""
     return own is not None and bool(
         min(np.linalg.norm(own - axis), np.linalg.norm(own + axis)) < _ALIKE
     )

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from meanfield.arguments import integer, number
 from meanfield.laws import Law, PointCloud, Uniform, symmetry_axis
 from meanfield.laws.protocol import checked_pdf
-from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, SphereFlowMap
+from meanfield.measures import AnyMeasure, Density, FlowMap, Particles, SphereFlowMap
 from meanfield.measures.density import spectral_tail
 from meanfield.spaces import Circle, Space, Sphere, Zonal
 from meanfield.transport.bracket import Bracket
-from meanfield.transport.distance import LARGEST_P, LEAST_GAP, wasserstein
+from meanfield.transport.distance import LARGEST_P, LEAST_GAP, are_parallel, axis_of, wasserstein
 
 Array = NDArray[np.float64]
 Distance = Callable[[Any, Any], float | Bracket]
@@ -26,7 +26,6 @@ _SHORTEST_MEAN = 1e-8
 # spaces that hold the uniform law, and what makes another law resolved
 _MODES, _DEGREE = 64, 31
 _TAIL, _MASS = 1e-12, 1e-10
-_PARALLEL = 1e-12
 
 
 class DistanceTo:
@@ -134,7 +133,7 @@ class DistanceTo:
         law = Uniform(measure.dim) if isinstance(self.to, str) else self.to
         if law.dim != measure.dim:
             raise ValueError(f"to must have dim = {measure.dim} as {measure} has, got {law!r}")
-        axis = _axis(measure)
+        axis = axis_of(measure)
         key = b"" if axis is None else axis.tobytes()
         if key not in self._resolved:
             self._resolved[key] = _measure_of(law, axis)
@@ -145,12 +144,6 @@ def _centre(measure: AnyMeasure) -> Particles | None:
     mean = measure.mean()
     length = float(np.linalg.norm(mean))
     return None if length < _SHORTEST_MEAN else Particles((mean / length)[None])
-
-
-def _axis(measure: AnyMeasure) -> Array | None:
-    if isinstance(measure, Density) and isinstance(measure.space, Zonal):
-        return measure.space.axis
-    return measure.axis if isinstance(measure, LineFlowMap) else None
 
 
 def _measure_of(law: Law, axis: Array | None) -> AnyMeasure:
@@ -168,7 +161,7 @@ def _measure_of(law: Law, axis: Array | None) -> AnyMeasure:
         return FlowMap(law)
     own = symmetry_axis(law)
     # whether a law that does not tell its axis is symmetric about this one, its values tell
-    if axis is not None and (_is_about(own, axis) or (own is None and law.dim > 3)):
+    if axis is not None and (are_parallel(own, axis) or (own is None and law.dim > 3)):
         return FlowMap(law, axis=axis)
     if law.dim > 3:
         raise ValueError(
@@ -182,10 +175,6 @@ def _smallest(dim: int, axis: Array | None) -> Space:
     if dim == 2:
         return Circle(_MODES)
     return Sphere(_DEGREE) if axis is None else Zonal(dim, _DEGREE, axis)
-
-
-def _is_about(own: Array | None, axis: Array) -> bool:
-    return own is not None and abs(float(own @ axis)) > 1.0 - _PARALLEL
 
 
 def _density(law: Law) -> Density:

@@ -122,9 +122,20 @@ def _of_values(density: Density, angles: Array, shares: Array, turn: float) -> C
     """Shares (P, 16) of the mass, if all of a piece were like at the node."""
     masses = 0.5 * GAUSS_WEIGHTS * shares
     pieces = masses.sum(axis=1)
-    if not abs(float(pieces.sum()) - 1.0) < _MASS_TOLERANCE:
+    check_mass(density, float(pieces.sum()))
+    return Curve(angles, masses, turn, _ROUNDING * float(pieces.max()))
+
+
+def check_mass(measure: Density, mass: float) -> None:
+    """A density that has a distance has the mass 1.
+
+    Raises
+    ------
+    ValueError
+        If it has not, within 1e-6.
+    """
+    if not abs(mass - 1.0) < _MASS_TOLERANCE:
         raise ValueError(
             f"a density must have mass 1 within {_MASS_TOLERANCE:g} to have a distance, got "
-            f"{density!r} of mass {float(pieces.sum()):.9g}"
+            f"{measure!r} of mass {mass:.9g}"
         )
-    return Curve(angles, masses, turn, _ROUNDING * float(pieces.max()))

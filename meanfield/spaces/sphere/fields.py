@@ -47,6 +47,13 @@ class SphereFields:
         self.lmax = space.size if lmax is None else lmax
         self._ring_ones = np.full(len(space.colatitudes), _SQRT_4PI)
         self._ring_weights = space.weights[:: space.n_lon] * _SQRT_4PI
+        # orders m > 0 stand for -m, too
+        size = self.lmax + 1
+        self._multiplicity = np.repeat([1.0, 2.0], [size, size * (size - 1) // 2])
+
+    def inner(self, one: Coefficients, other: Coefficients) -> float:
+        """∫ f g dσ of two real functions."""
+        return float(self._multiplicity @ (one.conj() * other).real)
 
     def values(self, coefficients: Coefficients) -> Array:
         """f on the grid, shape (N,)."""

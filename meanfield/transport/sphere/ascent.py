@@ -48,7 +48,6 @@ class DualAscent:
         space = self._space = Sphere(lmax)
         self._moments = mu.moments(lmax)
         self._fields, self._at = SphereFields(space), SphereAt(lmax)
-        self._multiplicity = np.where(space.orders == 0, 1.0, 2.0)
         eigenvalues = space.degrees * (space.degrees + 1.0)
         self._inverse = np.where(eigenvalues > 0.0, 1.0 / np.maximum(eigenvalues, 1.0), 0.0)
         smooth = np.exp(-2.0 * eigenvalues / lmax**2) * self._moments
@@ -76,7 +75,7 @@ class DualAscent:
                 break
             step, height, new_slope = moved
             change = slope - new_slope
-            if self._dot(step, change) > 0.0:
+            if self._fields.inner(step, change) > 0.0:
                 changes.append((step, change))
             place, slope = place + step, new_slope
             heights.append(height)
@@ -91,7 +90,7 @@ class DualAscent:
         self, place: Coefficients, height: float, slope: Coefficients, direction: Coefficients
     ) -> tuple[Coefficients, float, Coefficients] | None:
         """Step, height and slope there; None where no step ascends."""
-        expected, length = self._dot(direction, slope), 1.0
+        expected, length = self._fields.inner(direction, slope), 1.0
         for _ in range(_MOST_CUTS):
             new_height, new_slope = self._dual(place + length * direction)
             if new_height > height + _ENOUGH * length * expected:
@@ -116,7 +115,7 @@ class DualAscent:
         moved = exponential(sources, np.einsum("ij,ijk->jk", step, at))
         slope = self._moments - self._at.moments(Places.of(moved), self._masses)
         slope[0] = 0.0
-        return self._dot(potential, self._moments) + float(self._masses @ conjugate), slope
+        return self._fields.inner(potential, self._moments) + float(self._masses @ conjugate), slope
 
     def _least(self, values: NDArray[np.float32]) -> NDArray[np.intp]:
         nearest = np.empty(len(self._targets), dtype=np.intp)
@@ -134,14 +133,15 @@ class DualAscent:
         weight: Array,
     ) -> Coefficients:
         """L-BFGS, two loops around the weighted Poisson equation."""
+        inner = self._fields.inner
         rest, shares = slope.copy(), []
         for step, change in reversed(changes):
-            share = self._dot(step, rest) / self._dot(step, change)
+            share = inner(step, rest) / inner(step, change)
             rest -= share * change
             shares.append(share)
         direction = self._poisson(rest, weight)
         for (step, change), share in zip(changes, reversed(shares), strict=True):
-            direction += step * (share - self._dot(change, direction) / self._dot(step, change))
+            direction += step * (share - inner(change, direction) / inner(step, change))
         return direction
 
     def _poisson(self, source: Coefficients, weight: Array) -> Coefficients:
@@ -149,23 +149,20 @@ class DualAscent:
         x, rest = np.zeros_like(source), source.copy()
         ahead = self._inverse * rest
         along = ahead.copy()
-        size = first = self._dot(rest, ahead)
+        size = first = self._fields.inner(rest, ahead)
         for _ in range(_SOLVER_STEPS):
             image = self._fields.weak_divergence(weight * self._fields.gradient(along))
             image[0] = 0.0
-            length = size / self._dot(along, image)
+            length = size / self._fields.inner(along, image)
             x += length * along
             rest -= length * image
             ahead = self._inverse * rest
-            new_size = self._dot(rest, ahead)
+            new_size = self._fields.inner(rest, ahead)
             if new_size < _SOLVER_TOLERANCE * first:
                 break
             along = ahead + (new_size / size) * along
             size = new_size
         return x
-
-    def _dot(self, one: Coefficients, other: Coefficients) -> float:
-        return float(self._multiplicity @ (one.conj() * other).real)
 
 
 def _cost_table(targets: Array, sources: Array) -> NDArray[np.float32]:

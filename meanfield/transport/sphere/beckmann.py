@@ -86,7 +86,7 @@ def _better(one: BeckmannFlow, other: BeckmannFlow) -> BeckmannFlow:
 
 
 class _Splitting:
-    """The iterate z of the splitting, the best bounds so far and their smoothing times."""
+    """The best bounds of the splitting so far, and their smoothing times."""
 
     def __init__(self, space: Sphere, difference: Coefficients) -> None:
         self._space, self._difference = space, difference
@@ -94,11 +94,8 @@ class _Splitting:
         self._eigenvalues = np.maximum(space.degrees * (space.degrees + 1.0), 1.0)
         self._grid = SphereFields(Sphere(2 * space.size + 1), space.size)
         self._straight = self._grid.gradient(difference / self._eigenvalues)
-        self._multiplicity = np.where(space.orders == 0, 1.0, 2.0)
-        self._potential = np.zeros_like(difference)
-        self._stream = np.zeros_like(difference)
         self.lower, self.upper = 0.0, np.inf
-        self._best = self._potential, self._stream
+        self._best = np.zeros_like(difference), np.zeros_like(difference)
         self._places = [2, 4]
 
     def solve(self, gap: float) -> BeckmannFlow:
@@ -109,17 +106,17 @@ class _Splitting:
         z = np.zeros((2, len(self._space.weights)))
         before = np.inf
         for step in range(1, _MOST_STEPS + 1):
-            self._potential = self._fields.weak_divergence(z) - self._difference
-            self._potential /= -self._eigenvalues
-            self._potential[0] = 0.0
-            correction = self._fields.gradient(self._potential)
+            potential = self._fields.weak_divergence(z) - self._difference
+            potential /= -self._eigenvalues
+            potential[0] = 0.0
+            correction = self._fields.gradient(potential)
             flow = z + correction
             aim = flow + correction
             length = np.hypot(aim[0], aim[1])
             aim *= np.maximum(1.0 - threshold / np.maximum(length, 1e-300), 0.0)
             z += _RELAXATION * (aim - flow)
             if step % _STEPS == 0:
-                self._look(flow)
+                self._look(potential, flow)
                 apart = self.upper - self.lower
                 slow = apart > _STALLED * before and step >= _FEWEST_STEPS
                 if apart <= 0.9 * gap * self.upper or slow:
@@ -127,18 +124,18 @@ class _Splitting:
                 before = apart
         return self._proved()
 
-    def _look(self, flow: Array) -> None:
+    def _look(self, iterate: Coefficients, flow: Array) -> None:
         """Bounds from the iterate, at the last best smoothing times and their neighbours."""
-        self._stream = self._fields.weak_divergence(np.stack([flow[1], -flow[0]]))
-        self._stream /= self._eigenvalues
-        self._stream[0] = 0.0
+        turning = self._fields.weak_divergence(np.stack([flow[1], -flow[0]]))
+        turning /= self._eigenvalues
+        turning[0] = 0.0
         lower: dict[int, tuple[float, Coefficients]] = {}
         upper: dict[int, tuple[float, Coefficients]] = {}
         for place in self._near(self._places[0]):
-            potential = self._smoothed(self._potential, place)
+            potential = self._smoothed(iterate, place)
             lower[place] = self._drop(potential) / self._steepest(potential, self._grid), potential
         for place in self._near(self._places[1]):
-            stream = self._smoothed(self._stream, place)
+            stream = self._smoothed(turning, place)
             upper[place] = self._length(stream, self._grid, self._straight), stream
         low = max(lower, key=lambda place: lower[place][0])
         high = min(upper, key=lambda place: upper[place][0])
@@ -159,7 +156,7 @@ class _Splitting:
 
     def _drop(self, potential: Coefficients) -> float:
         """∫ φ ρ dσ."""
-        return float(self._multiplicity @ (potential.conj() * self._difference).real)
+        return self._fields.inner(potential, self._difference)
 
     def _steepest(self, potential: Coefficients, grid: SphereFields) -> float:
         gradient = grid.gradient(potential)

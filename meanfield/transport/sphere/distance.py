@@ -9,13 +9,15 @@ from numpy.typing import NDArray
 
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
 from meanfield.spaces import Sphere
+from meanfield.spaces.sphere.fields import SphereFields
 from meanfield.transport.bracket import Bracket
+from meanfield.transport.representation import check_mass
 from meanfield.transport.sphere.ascent import DualAscent
 from meanfield.transport.sphere.beckmann import BeckmannFlow, beckmann_flow
 from meanfield.transport.sphere.cells import cells_of
 from meanfield.transport.sphere.maps import map_cost
 from meanfield.transport.sphere.potential import Potential
-from meanfield.transport.sphere.spread import Spread, check_mass, rings, series
+from meanfield.transport.sphere.spread import Spread, rings, series
 from meanfield.transport.sphere.upper import cells_cost
 
 Array = NDArray[np.float64]
@@ -89,8 +91,7 @@ def _first_power(mu: AnyMeasure, nu: AnyMeasure, gap: float) -> Bracket:
     heat = np.exp(-2.0 * space.degrees * (space.degrees + 1.0) / space.size**2)
     flow = _flow(heat * difference, space.size, max(gap, ON_SPHERE[1.0]), space.size)
     # φ is a series, so that moments give its mean under tokens, too
-    multiplicity = np.where(space.orders == 0, 1.0, 2.0)
-    lower = max(float(multiplicity @ (flow.potential.conj() * difference).real), 0.0)
+    lower = max(SphereFields(space).inner(flow.potential, difference), 0.0)
     upper = np.inf
     for _, _, _, cells in _ATTEMPTS:
         upper = min(upper, cells_cost(_cells(first, cells), _cells(second, cells), 1.0))
@@ -112,15 +113,16 @@ def _second_power(mu: AnyMeasure, nu: AnyMeasure, gap: float) -> Bracket:
     # the potential of the more concentrated measure has fewer kinks
     if first.concentration < second.concentration:
         first, second = second, first
-    lower, upper, lmax = 0.0, np.inf, _ATTEMPTS[0][0]
-    coefficients = np.zeros(len(Sphere(lmax).degrees), dtype=np.complex128)
+    lower, upper = 0.0, np.inf
     targets, masses = second.gathered(_MOST_TARGETS)
+    ascent = DualAscent(first, targets, masses, _ATTEMPTS[0][0])
+    coefficients = np.zeros(len(Sphere(ascent.lmax).degrees), dtype=np.complex128)
     for degree, floor, steps, cells in _ATTEMPTS:
-        coefficients = Sphere(lmax).embed(coefficients, Sphere(degree))
-        lmax = degree
+        if degree != ascent.lmax:
+            coefficients = Sphere(ascent.lmax).embed(coefficients, Sphere(degree))
+            ascent = DualAscent(first, targets, masses, degree)
         between = cells_cost(_cells(first, cells), _cells(second, cells), 2.0)
         upper = min(upper, between)
-        ascent = DualAscent(first, targets, masses, degree)
         coefficients = ascent.climb(coefficients, floor, steps, 0.5 * upper)
         potential = Potential(degree, coefficients)
         at_second = potential.conjugate(second.points)

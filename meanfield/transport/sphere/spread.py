@@ -13,12 +13,12 @@ from meanfield.measures import Density, LineFlowMap, Particles
 from meanfield.spaces import Sphere
 from meanfield.spaces.sphere.at import Places, SphereAt
 from meanfield.spaces.sphere.fields import SphereFields
+from meanfield.transport.representation import check_mass
 from meanfield.transport.sphere.cells import cells_of
 
 Array = NDArray[np.float64]
 Coefficients = NDArray[Any]
 
-_MASS_TOLERANCE = 1e-6
 # how much mass a series may have below 0
 _NEGATIVE_MASS = 1e-3
 # the grid of a density has at least this degree, so that masses at its points resolve transports,
@@ -119,21 +119,6 @@ def rings(flow: LineFlowMap) -> Particles:
     angles = flow.angles[:, None, None]
     points = (np.cos(angles) * axis + np.sin(angles) * circle).reshape(-1, 3)
     return Particles(points, np.repeat(flow.weights / _AROUND, _AROUND))
-
-
-def check_mass(measure: Density, mass: float) -> None:
-    """A density that has a distance has the mass 1.
-
-    Raises
-    ------
-    ValueError
-        If it has not, within 1e-6.
-    """
-    if not abs(mass - 1.0) < _MASS_TOLERANCE:
-        raise ValueError(
-            f"a density must have mass 1 within {_MASS_TOLERANCE:g} to have a distance, got "
-            f"{measure!r} of mass {mass:.9g}"
-        )
 
 
 def _check_sign(measure: Density, negative: float) -> None:
