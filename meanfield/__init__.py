@@ -13,7 +13,7 @@ from meanfield.clustering import Clusters, clusters
 from meanfield.dynamics import SA, USA, Attention, FeedForward, Head, Layers
 from meanfield.free_tokens import FreeTokens, evolve_free
 from meanfield.functionals import dissipation, energy, metric_speed, mmd, slope, sobolev
-from meanfield.integrate import evolve
+from meanfield.integrate import evolve, resume
 from meanfield.laws import (
     FourierSeries,
     Mixture,
@@ -70,6 +70,7 @@ __all__ = [
     "dissipation",
     "energy",
     "evolve",
+    "resume",
     "evolve_free",
     "load",
     "metric_speed",

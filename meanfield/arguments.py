@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 _NORM_TOLERANCE = 1e-6
+# of 1, where that is all rounding
+_LAST_BITS = 8.0 * float(np.finfo(np.float64).eps)
 
 
 def number(
@@ -133,6 +135,8 @@ def unit_rows(name: str, points: ArrayLike, dim: int | None = None) -> NDArray[n
             f"{name} must have rows of norm 1 (within {_NORM_TOLERANCE:g}), "
             f"got norm {norms[first]:.6g} in row {first}"
         )
+    # what is normalised already keeps its bits, so that a file gives back what it was given
+    norms[np.abs(norms - 1.0) <= _LAST_BITS] = 1.0
     array /= norms[:, None]
     return array
 
@@ -168,6 +172,8 @@ def weights(name: str, values: ArrayLike | None, n: int) -> NDArray[np.float64]:
     largest = array.max()
     if largest <= 0.0:
         raise ValueError(f"{name} must have a positive sum, got {array.sum():g}")
+    if abs(array.sum() - 1.0) <= _LAST_BITS:
+        return array
     array /= largest
     return np.asarray(array / array.sum())
 

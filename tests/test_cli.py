@@ -17,6 +17,7 @@ import meanfield as mf
 from meanfield.case import case_from_text, default_case_text
 from meanfield.cli import main
 from meanfield.cli.outputs import FIGURE_SUFFIXES
+from meanfield.integrate.driving import Checkpoint
 from meanfield.plot.runs import SUFFIXES
 
 DYNAMICS = '[dynamics]\ntype = "USA"\nbeta = 1.0\n[run]\nt_end = 0.2\nsave_at = 4\n'
@@ -255,6 +256,8 @@ def test_interrupted_run_keeps_what_it_has(folder):
         argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
     ) as process:
         assert process.stdout.readline().startswith("case.toml: USA")
+        while not (folder / "run.nc").exists():
+            threading.Event().wait(0.1)
         threading.Event().wait(0.5)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
@@ -281,6 +284,7 @@ def test_unresolved_start_is_told(folder, capsys):
     assert mf.load("run.nc").t.tolist() == [0.0]
 
 
+@pytest.mark.filterwarnings("default")
 def test_a_disk_that_fills_up_is_told(folder, capsys, monkeypatch):
     def full(_, path):
         raise OSError(f"can't write {path}: No space left on device")
@@ -288,7 +292,10 @@ def test_a_disk_that_fills_up_is_told(folder, capsys, monkeypatch):
     monkeypatch.setattr(mf.Solution, "save", full)
     (folder / "case.toml").write_text(CIRCLE)
     assert main(["run", "case.toml"]) == 1
-    assert capsys.readouterr().err == "meanfield: can't write run.nc: No space left on device\n"
+    *warnings, last = capsys.readouterr().err.splitlines()
+    assert last == "meanfield: can't write run.nc: No space left on device"
+    assert warnings[0] == f"meanfield: warning: no checkpoint at t = 0: {last[11:]}"
+    assert all(line.startswith("meanfield: warning: ") for line in warnings)
     assert [path.name for path in folder.iterdir()] == ["case.toml"]
 
 
@@ -365,3 +372,66 @@ def test_limit_refuses(folder, capsys, options, message):
     assert main(["limit", "case.toml", *options]) == 2
     assert message in capsys.readouterr().err
     assert [path.name for path in folder.iterdir()] == ["case.toml"]
+
+
+def test_a_run_that_is_interrupted_is_resumed(folder, capsys, monkeypatch):
+    (folder / "case.toml").write_text(CIRCLE)
+    assert main(["run", "case.toml", "-q", "-o", "whole.nc"]) == 0
+    keep = Checkpoint.keep
+
+    def interrupted(self, run):
+        keep(self, run)
+        if run.t > 0.05:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "keep", interrupted)
+        assert main(["run", "case.toml", "-q"]) == 130
+    assert capsys.readouterr().err.endswith("; meanfield resume run.nc goes on\n")
+    assert mf.load("run.nc").status == "interrupted"
+    assert main(["resume", "run.nc"]) == 0
+    assert "finished at t = 0.2" in capsys.readouterr().out
+    whole, resumed = mf.load("whole.nc"), mf.load("run.nc")
+    assert resumed.dataset.identical(whole.dataset)
+    np.testing.assert_array_equal(resumed.final.coefficients, whole.final.coefficients)
+
+
+def test_a_case_brings_its_monitors_back(folder, monkeypatch):
+    (folder / "case.toml").write_text(CIRCLE + '[monitors.w1]\nto = "start"\nevery = 2\n')
+    assert main(["run", "case.toml", "-q", "-o", "whole.nc"]) == 0
+
+    def interrupted(self, run):
+        self.latest = self.plan.resumption(run)
+        if run.t > 0.05:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "keep", interrupted)
+        assert main(["run", "case.toml", "-q"]) == 130
+    assert main(["resume", "run.nc", "-q"]) == 0
+    whole, resumed = mf.load("whole.nc").dataset.w1, mf.load("run.nc").dataset.w1
+    np.testing.assert_allclose(resumed, whole, atol=1e-13)
+
+
+@pytest.mark.parametrize("content", [None, "no"])
+def test_what_can_not_be_resumed(folder, capsys, content):
+    if content is not None:
+        (folder / "run.nc").write_text(content)
+    assert main(["resume", "run.nc"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_polite_kill_ends_a_run_like_ctrl_c(folder, capsys, monkeypatch):
+    (folder / "case.toml").write_text(CIRCLE)
+    keep = Checkpoint.keep
+
+    def killed(self, run):
+        keep(self, run)
+        if run.t > 0.05:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "keep", killed)
+        assert main(["run", "case.toml", "-q"]) == 130
+    assert "interrupted at t = " in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -26,6 +26,7 @@ from meanfield.case.tables import (
 from meanfield.dynamics import Dynamics
 from meanfield.laws import Law
 from meanfield.measures import AnyMeasure
+from meanfield.transport import DistanceTo
 
 _LARGEST_FILE = 1 << 20
 _KINDS = {"law": kinds(AnyLawTable), "laws": kinds(AnyLawTable), "space": kinds(AnySpaceTable)}
@@ -83,11 +84,20 @@ class Case(Table):
         if dynamics.noise > 0.0:
             keywords |= noise_rng(self.space)
         if self.monitors:
-            with self.errors("monitors"):
-                keywords["monitors"] = build_monitors(
-                    self.monitors, measure, dynamics, self._folder
-                )
+            keywords["monitors"] = self.build_monitors(measure)
         return measure, dynamics, keywords
+
+    def build_monitors(self, measure: AnyMeasure) -> dict[str, DistanceTo]:
+        """The monitors of a run that starts with the measure.
+
+        Raises
+        ------
+        CaseError
+            If one can't be computed.
+        """
+        dynamics = build_dynamics(self.dynamics)
+        with self.errors("monitors"):
+            return build_monitors(self.monitors, measure, dynamics, self._folder)
 
     def build_law(self) -> tuple[Law, Dynamics]:
         """The law and the dynamics.

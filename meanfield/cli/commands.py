@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -26,6 +27,7 @@ from meanfield.cli.outputs import (
     check_output,
     outputs,
 )
+from meanfield.cli.runs import killed_like_ctrl_c, resumed, shown_progress
 from meanfield.cli.text import closing, machine, summary, table, version
 from meanfield.integrate import evolve
 from meanfield.solution import Ending, Solution, load
@@ -53,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = typer.main.get_command(app)
     given = None if arguments is None else list(arguments)
     try:
-        status = command.main(args=given, prog_name="meanfield", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            status = command.main(args=given, prog_name="meanfield", standalone_mode=False)
     except typer.TyperException as error:
         return _complain(error.format_message(), BAD_INPUT)
     except CaseError as error:
@@ -63,6 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         return _complain(f"out of memory: {error}; try a smaller space", FAILED_RUN)
     return int(status or 0)
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    typer.echo(f"meanfield: warning: {one_line(str(message))}", err=True)
 
 
 def _complain(message: str, status: int) -> int:
@@ -124,17 +132,45 @@ def run(
     measure, dynamics, keywords = chosen.build()
     if not quiet:
         typer.echo(f"{chosen.name}: {dynamics} on {measure} to t = {chosen.run.t_end:g}")
-    with chosen.errors("run"):
-        solution = evolve(measure, dynamics, **keywords, progress=sys.stderr.isatty() and not quiet)
+    with chosen.errors("run"), killed_like_ctrl_c():
+        solution = evolve(
+            measure, dynamics, **keywords, checkpoint=file, progress=shown_progress(quiet)
+        )
+    _write(solution, file, picture, quiet)
+
+
+@app.command()
+def resume(
+    file: Annotated[Path, typer.Argument(metavar="RUN.nc", help="Result file of the run.")],
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN.png", help="Figure, else RUN.png beside the result file."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+) -> None:
+    """Go on with a run that was killed or interrupted, from its last checkpoint.
+
+    The result is that of a run without interruption, bit for bit. Exit status as for `run`.
+    """
+    picture = file.with_suffix(".png") if figure is None else figure
+    check_output(picture, "--figure", FIGURE_SUFFIXES)
+    with killed_like_ctrl_c():
+        solution = resumed(file, shown_progress(quiet))
+    _write(solution, file, picture, quiet)
+
+
+def _write(solution: Solution, file: Path, picture: Path, quiet: bool) -> None:
+    """Result file, figure, table, and the exit status of how the run ended."""
     _save(solution, file)
     _draw(solution, picture)
     if not quiet:
         typer.echo(table(solution))
         typer.echo(closing(solution))
         typer.echo(f"wrote {file}, {picture}")
+    if solution.ending is Ending.INTERRUPTED:
+        raise Refusal(f"{solution.message}; meanfield resume {file} goes on", INTERRUPTED)
     if solution.ending not in (Ending.FINISHED, Ending.CLUSTERED):
-        interrupted = solution.ending is Ending.INTERRUPTED
-        raise Refusal(solution.message, INTERRUPTED if interrupted else FAILED_RUN)
+        raise Refusal(solution.message, FAILED_RUN)
 
 
 @app.command()

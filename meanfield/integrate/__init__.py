@@ -2,5 +2,6 @@
 
 from meanfield.integrate.batch import evolve_batch
 from meanfield.integrate.evolution import evolve
+from meanfield.integrate.resuming import loaded, resume, resume_from
 
-__all__ = ["evolve", "evolve_batch"]
+__all__ = ["evolve", "evolve_batch", "loaded", "resume", "resume_from"]

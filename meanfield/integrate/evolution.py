@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import cast
+import os
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, number, real_array
-from meanfield.dynamics import AnyDynamics, Dynamics
-from meanfield.integrate.density_run import DensityRun
-from meanfield.integrate.flow_run import FlowRun
-from meanfield.integrate.hand_over import AnyRun, flow_run, handed_over
-from meanfield.integrate.noisy_density import NoisyDensityRun
-from meanfield.integrate.progress import ProgressBar
-from meanfield.integrate.records import Monitors, Stop, checked_monitors
+from meanfield.dynamics import AnyDynamics
+from meanfield.integrate.driving import Checkpoint, Plan, driven
+from meanfield.integrate.progress import checked_progress
+from meanfield.integrate.records import Monitors, checked_monitors
 from meanfield.integrate.run import Options
-from meanfield.integrate.sphere_run import SphereRun
 from meanfield.integrate.starts import (
     check_on_unresolved,
     check_start,
     layer_step,
     layer_times,
 )
-from meanfield.integrate.token_runs import TokenRun, token_run
 from meanfield.measures import AnyMeasure, Density, FlowMap
-from meanfield.solution import Ending, Solution
+from meanfield.solution import Solution
 
 Array = NDArray[np.float64]
 
@@ -51,7 +46,8 @@ def evolve(
     cluster_radius: float = 1e-8,
     on_unresolved: str = "stop",
     monitors: Monitors | None = None,
-    progress: bool = False,
+    progress: bool | str = False,
+    checkpoint: str | os.PathLike[str] | None = None,
     case: str = "",
 ) -> Solution:
     """Solve ∂_t mu + div(X[mu] mu) = 0, (3.4) for SA and (3.8) for USA, from t = 0 to `t_end`.
@@ -108,8 +104,13 @@ def evolve(
         Further numbers of a measure, asked for at every save, like `DistanceTo`. A monitor may
         give None where there is no such number, which is nan in the dataset, or a number with
         `lower` and `upper`, like a `Bracket`: then there are variables name_lower, name_upper too.
-    progress : bool
-        Whether to show a bar with t, energy and size on standard error.
+    progress : bool or 'lines'
+        Whether to show a bar with t, energy and size on standard error; 'lines' for a line of them
+        a minute, as a log file wants it.
+    checkpoint : str or path-like, optional
+        NetCDF file that the saves so far are written to during the run, in at most a twentieth of
+        its time, and the whole solution at its end. `resume` goes on from it after the process was
+        killed. Where it can't be written there is a warning, and the run goes on.
     case : str
         The case file's text, kept with the solution.
 
@@ -132,6 +133,7 @@ def evolve(
     ('finished', 0.716683516)
     """
     times = _save_times(t_end, save_at)
+    progress = checked_progress(progress)
     check_start(measure, dynamics, times[-1], method=method, step=step, rng=rng)
     if method == "layers":
         step = layer_step(dynamics, step)
@@ -146,107 +148,18 @@ def evolve(
         cluster_radius=number("cluster_radius", cluster_radius, low=0, high=1e-2),
         monitors=checked_monitors(monitors),
     )
-    run = _run(measure, dynamics, options, method, step, rng)
-    run, ending, message = _driven(run, times, progress, on_unresolved)
-    dataset = run.records.dataset()
-    dataset.attrs |= _how(run, float(times[-1]), method)
-    return Solution(
-        t=dataset.t.values,
-        measures=run.records.measures,
-        dynamics=dynamics,
-        ending=ending,
-        message=message,
-        dataset=dataset,
-        case=case,
-        history=run.history() if isinstance(run, FlowRun | SphereRun) else None,
-    )
+    plan = Plan(dynamics, times, options, method, step, on_unresolved, case)
+    path = None if checkpoint is None else _checkpoint_path(checkpoint)
+    return driven(plan.run(measure, rng), plan, Checkpoint(plan, path), progress)
 
 
-def _how(run: AnyRun, t_end: float, method: str) -> dict[str, float | str]:
-    """How a run was done, for its dataset."""
-    options = run.options
-    how: dict[str, float | str] = {
-        "rtol": options.rtol,
-        "atol": options.atol,
-        "tail_tol": options.tail_tol,
-        "t_end": t_end,
-    }
-    if isinstance(run, TokenRun):
-        how |= {"method": method, "sums": run.sums}
-        if run.step is not None:
-            how["step"] = run.step
-    return how
-
-
-def _run(
-    measure: AnyMeasure,
-    dynamics: AnyDynamics,
-    options: Options,
-    method: str,
-    step: float | None,
-    rng: np.random.Generator | None,
-) -> AnyRun:
-    if isinstance(measure, Density):
-        density_run = NoisyDensityRun if dynamics.noise > 0.0 else DensityRun
-        return density_run(measure, cast(Dynamics, dynamics), options)
-    if isinstance(measure, FlowMap):
-        return flow_run(measure, cast(Dynamics, dynamics), options)
-    return token_run(measure, dynamics, options, method=method, step=step, rng=rng)
-
-
-def _driven(
-    run: AnyRun, times: Array, progress: bool, on_unresolved: str
-) -> tuple[AnyRun, Ending, str]:
-    """Advance from save to save; the last run, how it ended, and the sentence that says so."""
-    run, ending, message = _drive(run, times, progress, on_unresolved)
-    if run.records.hand_over is not None:
-        message += f"; a flow map took over at t = {run.records.hand_over[0]:.6g}"
-    return run, ending, message
-
-
-def _drive(
-    run: AnyRun, times: Array, progress: bool, on_unresolved: str
-) -> tuple[AnyRun, Ending, str]:
-    try:
-        with ProgressBar(float(times[-1]), progress) as bar:
-            try:
-                _advance(run, times, bar)
-            except Stop as stop:
-                if stop.ending != Ending.UNDER_RESOLVED or on_unresolved != "flow-map":
-                    raise
-                run = _taken_over(run, bar, stop)
-                _advance(run, times, bar)
-    except Stop as stop:
-        _save_once(run)
-        return run, stop.ending, str(stop)
-    except KeyboardInterrupt:
-        _save_once(run)
-        message = f"interrupted at t = {run.t:g}: what was computed so far is kept"
-        return run, Ending.INTERRUPTED, message
-    return run, *run.finished()
-
-
-def _save_once(run: AnyRun) -> None:
-    """Save the present state unless it is saved already."""
-    if run.records.last_time < run.t:
-        # the run ends for a reason of its own, which a monitor's must not replace
-        with suppress(Stop):
-            run.save()
-
-
-def _taken_over(run: AnyRun, bar: ProgressBar, stop: Stop) -> AnyRun:
-    try:
-        return handed_over(run, bar.report)
-    except ValueError as error:
-        raise Stop(stop.ending, f"{stop}; a flow map can't take over: {error}") from error
-
-
-def _advance(run: AnyRun, times: Array, bar: ProgressBar) -> None:
-    if not run.records.measures:
-        run.start()
-    for time in times[times > max(run.t, run.records.last_time)]:
-        run.advance(float(time), bar.report)
-        run.save()
+def _checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:
+    is_path = isinstance(checkpoint, (str, os.PathLike))
+    if not is_path or Path(checkpoint).is_dir() or not Path(checkpoint).parent.is_dir():
+        raise ValueError(
+            f"checkpoint must be the name of a file in a folder that there is, got {checkpoint!r}"
+        )
+    return Path(checkpoint)
 
 
 def _save_times(t_end: float, save_at: int | ArrayLike | None) -> Array:

@@ -15,7 +15,7 @@ from meanfield.integrate.records import Records, Stop
 from meanfield.integrate.run import Options, Run
 from meanfield.measures import AnyMeasure, LineFlowMap
 from meanfield.measures.flow.line import FREE, REACH
-from meanfield.solution import Ending
+from meanfield.solution import Ending, Resumption, Solution
 from meanfield.tendency import FlowTendency, LineField
 
 Array = NDArray[np.float64]
@@ -106,6 +106,27 @@ class FlowRun(Run):
         if not self._moments:
             return None
         return MomentHistory(np.array(self._times), np.array(self._moments))
+
+    def restart(self) -> None:
+        """Go on from the flow map as it was saved."""
+        self._adopt(self._tendency(self.measure()), work=float(self.state[-1]))
+
+    def snapshot(self) -> Resumption:
+        """What splitting and holding did to the energy, too; moments are in the solution."""
+        base = super().snapshot()
+        own = {"adaptation": self._adaptation, "remembered": len(self._moments)}
+        return Resumption(base.numbers | own, base.arrays)
+
+    def restore(self, saved: Solution, resumption: Resumption) -> None:
+        """Go on where the run of a solution was when it was saved."""
+        super().restore(saved, resumption)
+        self._adaptation = float(resumption.numbers["adaptation"])
+        history = cast(MomentHistory | None, saved.history)
+        self._keeps_history = history is not None
+        if history is not None:
+            count = int(resumption.numbers["remembered"])
+            self._times = history.times[: count + 1].tolist()
+            self._moments = list(history.moments[:count])
 
     def _too_many(self, flow: LineFlowMap) -> str:
         return (

@@ -12,6 +12,7 @@ from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.integrate.density_run import DensityRun
 from meanfield.integrate.exponential import ExponentialSteps
 from meanfield.measures import AnyMeasure, Density
+from meanfield.solution import Resumption, Solution
 from meanfield.tendency import DensityTendency, Tendency
 
 Array = NDArray[np.float64]
@@ -51,6 +52,18 @@ class NoisyDensityRun(DensityRun):
             multipliers, _ = eigenvalues_in_unit(dynamics.beta, space.dim, space.kmax)
             potential = multipliers / dynamics.beta
         self._energy_lost = dynamics.noise * laplacian * potential
+
+    def snapshot(self) -> Resumption:
+        """Free energy's part, too."""
+        base = super().snapshot()
+        own = {"free_work": self._free_work, "losing": self._losing}
+        return Resumption(base.numbers | own, base.arrays)
+
+    def restore(self, saved: Solution, resumption: Resumption) -> None:
+        """Go on where the run of a solution was when it was saved."""
+        super().restore(saved, resumption)
+        self._free_work = float(resumption.numbers["free_work"])
+        self._losing = float(resumption.numbers["losing"])
 
     @property
     def _time_unit(self) -> float:

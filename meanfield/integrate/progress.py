@@ -1,7 +1,9 @@
-"""The progress bar of a run on standard error."""
+"""How far a run has come, on standard error."""
 
 from __future__ import annotations
 
+import sys
+import time
 from types import TracebackType
 from typing import Any
 
@@ -10,17 +12,39 @@ from tqdm import tqdm
 
 from meanfield.measures import Density
 
+LINES = "lines"
 _FORMAT = "{l_bar}{bar}| t = {n:.4g}/{total:.4g} [{elapsed}<{remaining}]{postfix}"
 _SECONDS_BETWEEN = 0.2
+_SECONDS_BETWEEN_LINES = 60.0
+
+
+def checked_progress(progress: bool | str) -> bool | str:
+    """Return `progress` when there is such a way to show it.
+
+    Raises
+    ------
+    ValueError
+        If it is neither a bool nor 'lines'.
+    """
+    if isinstance(progress, bool) or progress == LINES:
+        return progress
+    raise ValueError(f"progress must be True, False or {LINES!r}, got {progress!r}")
 
 
 class ProgressBar:
-    """t, energy and resolution of a run, shown a few times a second; nothing when not shown."""
+    """t, energy and resolution of a run, a few times a second, or as a line a minute.
 
-    def __init__(self, t_end: float, shown: bool) -> None:
-        self._t_end = t_end
-        self._bar = tqdm(total=t_end, disable=not shown, bar_format=_FORMAT)
-        self._last = -_SECONDS_BETWEEN
+    Parameters
+    ----------
+    t_end : float
+    shown : bool or 'lines'
+    """
+
+    def __init__(self, t_end: float, shown: bool | str) -> None:
+        self._t_end, self._shown = t_end, shown
+        self._bar = tqdm(total=t_end, disable=shown is not True, bar_format=_FORMAT)
+        self._start = time.monotonic()
+        self._due = self._start + (_SECONDS_BETWEEN_LINES if shown == LINES else 0.0)
 
     def __enter__(self) -> ProgressBar:
         """Start."""
@@ -37,17 +61,26 @@ class ProgressBar:
 
     def report(self, run: Any) -> None:
         """Show where the run is."""
-        bar = self._bar
-        if bar.disable:
+        if not self._shown:
             return
-        now = bar.format_dict["elapsed"]
-        if now - self._last < _SECONDS_BETWEEN and run.t < self._t_end:
+        now = time.monotonic()
+        if now < self._due and (self._shown == LINES or run.t < self._t_end):
             return
-        self._last = now
-        measure, beta = run.measure(), run.dynamics.beta
-        to_dirac = float(np.exp(run.records.log_unit - beta))
-        where = measure.space if isinstance(measure, Density) else measure
-        share = 2.0 * (beta or 1.0) * run.scaled_energy() * to_dirac
-        bar.set_postfix_str(f"E/E(δ) = {share:.4f}, {where}", refresh=False)
-        bar.n = run.t
-        bar.refresh()
+        if self._shown == LINES:
+            self._due = now + _SECONDS_BETWEEN_LINES
+            came = f"t = {run.t:.6g} of {self._t_end:g} after {now - self._start:.0f} s"
+            tqdm.write(f"{came}, {_state(run)}", file=sys.stderr)
+            return
+        self._due = now + _SECONDS_BETWEEN
+        self._bar.set_postfix_str(_state(run), refresh=False)
+        self._bar.n = run.t
+        self._bar.refresh()
+
+
+def _state(run: Any) -> str:
+    """The share of the largest energy, and the space or the flow map."""
+    measure, beta = run.measure(), run.dynamics.beta
+    to_dirac = float(np.exp(run.records.log_unit - beta))
+    where = measure.space if isinstance(measure, Density) else measure
+    share = 2.0 * (beta or 1.0) * run.scaled_energy() * to_dirac
+    return f"E/E(δ) = {share:.4f}, {where}"

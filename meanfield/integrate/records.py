@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from meanfield.dynamics import USA, AnyDynamics
 from meanfield.measures import AnyMeasure
-from meanfield.solution import RESERVED, SIZE_NAME, Ending
+from meanfield.solution import RESERVED, SIZE_NAME, Ending, Solution
 
 Array = NDArray[np.float64]
 # a monitor gives a number, a number with bounds `lower` and `upper`, or None
@@ -120,6 +120,30 @@ class Records:
                 raise Stop(
                     Ending.FAILED, f"failed at t = {row['t']:.6g}: {name} is {value}{remedy}"
                 )
+
+    def snapshot(self) -> dict[str, Any]:
+        """What the dataset does not hold to the bit."""
+        return {
+            "log_unit": self.log_unit,
+            "collapses": list(self.collapses),
+            "hand_over": self.hand_over,
+            "monitors": list(self._monitors),
+        }
+
+    def restore(self, saved: Solution, numbers: Mapping[str, Any]) -> None:
+        """Take over what another run had kept."""
+        columns = {
+            str(name): values.values.tolist()
+            for name, values in saved.dataset.data_vars.items()
+            if values.dims == ("t",)
+        }
+        columns = {"t": saved.t.tolist()} | columns
+        self.measures = list(saved.measures)
+        self._rows = [
+            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+        ]
+        self.collapses = [(t, int(atoms), gap) for t, atoms, gap in numbers["collapses"]]
+        self.hand_over = tuple(numbers["hand_over"]) if numbers["hand_over"] else None
 
     def dataset(self) -> xr.Dataset:
         """What was saved, as variables over t; nan where a measure has no such number."""

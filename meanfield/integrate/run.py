@@ -15,7 +15,7 @@ from meanfield.functionals.energies import dissipation_in_unit, energy_in_unit
 from meanfield.integrate.pace import MOST_STEPS, Pace
 from meanfield.integrate.records import Monitors, Records, Stop
 from meanfield.measures import AnyMeasure
-from meanfield.solution import Ending
+from meanfield.solution import Ending, Resumption, Solution
 from meanfield.tendency import DensityTendency, FlowTendency, Tendency, tendency
 
 Array = NDArray[np.float64]
@@ -150,6 +150,7 @@ class Run:
         """
         if t_bound <= self.t:
             return
+        self._pace = Pace()
         solver = self._solver(t_bound)
         while solver.status == "running":
             planned = solver.h_abs * self._time_unit
@@ -194,6 +195,31 @@ class Run:
     def finished(self) -> tuple[Ending, str]:
         """How a run that came to its end ended, and the sentence that says so."""
         return Ending.FINISHED, f"finished at t = {self.t:g} after {self.steps} steps"
+
+    def restart(self) -> None:
+        """Forget what the state has beyond the measure that was just saved, and go on from that.
+
+        So a run that is resumed from its file takes the same steps, bit for bit.
+        """
+
+    def snapshot(self) -> Resumption:
+        """What the next step depends on, beside the measure of the last save."""
+        return Resumption(
+            {
+                "t": self.t,
+                "step_size": self.step_size,
+                "steps": self.steps,
+                "evaluations": self.evaluations,
+                "work": float(self.state[-1]),
+            }
+        )
+
+    def restore(self, saved: Solution, resumption: Resumption) -> None:
+        """Go on where the run of a solution was when it was saved."""
+        numbers = resumption.numbers
+        self.t, self.step_size = float(numbers["t"]), float(numbers["step_size"])
+        self.steps, self.evaluations = int(numbers["steps"]), int(numbers["evaluations"])
+        self._adopt(self._tendency(saved.final), work=float(numbers["work"]))
 
     def save(self) -> None:
         """Keep the measure and its numbers at the present time.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,8 @@ from meanfield.dynamics import Dynamics
 from meanfield.integrate.records import Records, Stop
 from meanfield.integrate.run import Options
 from meanfield.measures import SphereFlowMap
-from meanfield.solution import Ending
-from meanfield.sphere_flow import History, SphereFlow
+from meanfield.solution import Ending, Resumption, Solution
+from meanfield.sphere_flow import History, SphereFlow, restore, snapshot
 
 Array = NDArray[np.float64]
 
@@ -121,6 +121,18 @@ class SphereRun:
                 f"under-resolved at t = {self.t:.6g}: {error}; try a larger `largest`, a larger "
                 f"`tol` of the flow map or a smaller `t_end`",
             ) from error
+
+    def restart(self) -> None:
+        """Nothing: every advance begins with the nodes as they are."""
+
+    def snapshot(self) -> Resumption:
+        """The nodes with their masses and densities; moments are in the solution."""
+        return Resumption(*snapshot(self.carried))
+
+    def restore(self, saved: Solution, resumption: Resumption) -> None:
+        """Go on where the run of a solution was when it was saved."""
+        history = cast(History | None, saved.history)
+        restore(self.carried, resumption.numbers, resumption.arrays, history)
 
     def scaled_energy(self) -> float:
         """e^{-β} E_β at the present time."""

@@ -2,7 +2,17 @@
 
 from meanfield.solution.arrays import RESERVED, SIZE_NAME
 from meanfield.solution.loading import load
-from meanfield.solution.netcdf import MissingFileError
+from meanfield.solution.netcdf import MissingFileError, remove_leftovers
 from meanfield.solution.result import Ending, Solution
+from meanfield.solution.resumption import Resumption
 
-__all__ = ["RESERVED", "SIZE_NAME", "Ending", "MissingFileError", "Solution", "load"]
+__all__ = [
+    "RESERVED",
+    "SIZE_NAME",
+    "Ending",
+    "MissingFileError",
+    "Resumption",
+    "Solution",
+    "load",
+    "remove_leftovers",
+]

@@ -12,7 +12,7 @@ _READ = (
     *("dynamics", "beta", "sign", "noise", "space", "axis", "status", "message", "case"),
     *("flow_law", "flow_scale", "flow_tol", "flow_dim", "flow_axis"),
 )
-_READ_WHERE_PRESENT = ("dynamics_record", "particle_sums")
+_READ_WHERE_PRESENT = ("dynamics_record", "particle_sums", "resumption")
 
 
 def check_numbers(stored: xr.Dataset) -> None:

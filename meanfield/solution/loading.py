@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from meanfield.solution import arrays, moved_by, netcdf
+from meanfield.solution import resumption as resumptions
 from meanfield.solution.checks import check_numbers, checksum
 from meanfield.solution.moved_by import attribute
 from meanfield.solution.result import FORMAT, FORMAT_VERSION, Ending, Solution
@@ -56,9 +57,10 @@ def _from_file(stored: xr.Dataset) -> Solution:
         dynamics=dynamics,
         ending=Ending(attribute(about, "status", str)),
         message=attribute(about, "message", str),
-        dataset=stored.drop_vars([*used, *moved_by.names(stored)]),
+        dataset=stored.drop_vars([*used, *moved_by.names(stored), *resumptions.names(stored)]),
         case=attribute(about, "case", str),
         history=arrays.history(stored),
+        resumption=resumptions.resumption(stored),
     )
     found = checksum(stored)
     if about.get("checksum") != found:

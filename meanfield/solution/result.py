@@ -20,6 +20,7 @@ from meanfield.measures import AnyMeasure, LineFlowMap, SphereFlowMap
 from meanfield.solution import arrays, moved_by, netcdf
 from meanfield.solution.arrays import AnyHistory
 from meanfield.solution.checks import check_numbers, checksum
+from meanfield.solution.resumption import Resumption
 from meanfield.sphere_flow import History, transported
 from meanfield.tendency import LineField, SphereField
 
@@ -62,6 +63,10 @@ class Solution:
         energy, dissipation, work, mass and more over the dimension t.
     case : str
         The text of the case file, if any.
+    history : MomentHistory or History, optional
+        The moments of a flow map at all times: what `density` needs.
+    resumption : Resumption, optional
+        What `resume` needs.
 
     Raises
     ------
@@ -84,6 +89,7 @@ class Solution:
     dataset: xr.Dataset
     case: str = ""
     history: AnyHistory | None = None
+    resumption: Resumption | None = None
 
     def __post_init__(self) -> None:
         self.t = real_array("t", self.t, 1)
@@ -177,6 +183,8 @@ class Solution:
 
     def _to_file(self) -> xr.Dataset:
         own = arrays.variables(self.measures, self.history) | moved_by.variables(self.dynamics)
+        if self.resumption is not None:
+            own |= self.resumption.variables()
         clash = sorted(own.keys() & {str(name) for name in self.dataset.variables} - {"size"})
         if clash:
             raise ValueError(f"dataset must not have variables {clash}: rename them before saving")
@@ -199,6 +207,7 @@ class Solution:
             "case": self.case,
             **moved_by.attributes(self.dynamics),
             **arrays.about(self.measures),
+            **(self.resumption.attributes() if self.resumption else {}),
             **{f"{name}_version": _version(dist) for name, dist in _DISTRIBUTIONS.items()},
         }
 

@@ -6,6 +6,7 @@ from meanfield.sphere_flow.compression import compressed
 from meanfield.sphere_flow.history import Absorption, History
 from meanfield.sphere_flow.monitors import Monitors
 from meanfield.sphere_flow.run import SphereFlow
+from meanfield.sphere_flow.saved import restore, snapshot
 
 __all__ = [
     "Absorption",
@@ -15,6 +16,8 @@ __all__ = [
     "compressed",
     "follow",
     "gathered",
+    "restore",
+    "snapshot",
     "stretch_error",
     "transported",
 ]

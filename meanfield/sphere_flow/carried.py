@@ -33,6 +33,8 @@ class Carried:
         Nodes and then particles.
     weights : ndarray, shape (n,)
     n_nodes : int
+    node_masses, log_density : ndarray, shape (n_nodes,)
+        Of the nodes: masses, and log f of what they carry.
     """
 
     def __init__(self, field: SphereField, mesh: Mesh) -> None:
@@ -45,10 +47,10 @@ class Carried:
 
     def _set_mesh(self, mesh: Mesh, atoms: Array, atom_masses: Array) -> None:
         self.n_nodes = len(mesh.points)
-        self._node_masses = mesh.weights * mesh.values[0]
+        self.node_masses = mesh.weights * mesh.values[0]
         self.points = np.concatenate([mesh.points, atoms])
-        self.weights = np.concatenate([self._node_masses, atom_masses])
-        self._log_density = np.log(np.maximum(mesh.values[0], _LEAST_DENSITY))
+        self.weights = np.concatenate([self.node_masses, atom_masses])
+        self.log_density = np.log(np.maximum(mesh.values[0], _LEAST_DENSITY))
 
     @property
     def nodes(self) -> Array:
@@ -63,7 +65,7 @@ class Carried:
     @property
     def density_at_nodes(self) -> Array:
         """The density with respect to σ of what the nodes carry, at `nodes`, shape (n_nodes,)."""
-        return np.asarray(np.exp(self._log_density))
+        return np.asarray(np.exp(self.log_density))
 
     @property
     def moments(self) -> NDArray[Any]:
@@ -85,7 +87,7 @@ class Carried:
     @property
     def smooth_mass(self) -> float:
         """The mass that the nodes carry; the rest is in particles."""
-        return float(self._node_masses.sum())
+        return float(self.node_masses.sum())
 
     def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """log G(z), shape (n,), and ∇ log G(z), shape (n, 3), at rows z by direct sums.

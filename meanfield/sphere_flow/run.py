@@ -121,8 +121,8 @@ class SphereFlow(Carried):
         self.t, self.evaluations = 0.0, 0
         self.history = History(0.0)
         self.monitors = Monitors()
-        self._step: float | None = None
-        self._since = 0.0
+        self.step: float | None = None
+        self.since = 0.0
         # a patch must be small against the kernel's width
         self._coarsest = int(np.clip(np.ceil(np.log2(0.5 * np.pi * self._scale / 4.0)), 1, 6))
         mesh = lay(law.pdf, _LEAF_SHARE * self.tol, coarsest=self._coarsest, limit=self.limit)
@@ -157,7 +157,7 @@ class SphereFlow(Carried):
     def _leg(self, t_end: float, report: Callable[[], None]) -> None:
         """Steps up to the next mesh or the end."""
         step_tol = max(_LEAST_STEP_TOL, _STEP_SHARE * self.tol)
-        first = None if self._step is None else min(self._step, t_end - self.t)
+        first = None if self.step is None else min(self.step, t_end - self.t)
         state = self._state()
         allowed = np.full(len(state), step_tol)
         # what carries little need not be where it should to the same number of digits
@@ -180,7 +180,7 @@ class SphereFlow(Carried):
                 return
 
     def _state(self) -> Array:
-        return np.concatenate([self.points.ravel(), self._log_density])
+        return np.concatenate([self.points.ravel(), self.log_density])
 
     def _rate(self, _: float, state: Array) -> Array:
         self.evaluations += 1
@@ -215,8 +215,8 @@ class SphereFlow(Carried):
         points = solver.y[: self.points.size].reshape(-1, 3)
         points /= np.linalg.norm(points, axis=1, keepdims=True)
         self.points = points.copy()
-        self._log_density = solver.y[self.points.size :].copy()
-        self.t, self._step = float(solver.t), float(solver.h_abs)
+        self.log_density = solver.y[self.points.size :].copy()
+        self.t, self.step = float(solver.t), float(solver.h_abs)
 
     def _mesh_tol(self) -> float:
         """Error of mass allowed to a mesh; what is left outside clusters is wanted to 2 digits."""
@@ -226,15 +226,15 @@ class SphereFlow(Carried):
         # below the tolerance the nodes only move on: no mesh is worth its time
         if self.smooth_mass < self.tol:
             return False
-        error = stretch_error(self.nodes, self._node_masses, self._scale)
+        error = stretch_error(self.nodes, self.node_masses, self._scale)
         return error > _STRETCH_SHARE * self._mesh_tol()
 
     def _has_gathered(self) -> bool:
         """Whether a good part of what the nodes carry may be handed over to particles."""
         wait = _REGATHER_AFTER if self.smooth_mass > _MASS_OF_LATE else _REGATHER_LATE
-        if self.t - self._since < wait or self.smooth_mass < self.tol:
+        if self.t - self.since < wait or self.smooth_mass < self.tol:
             return False
-        kept = float(self._absorption().kept(self.nodes) @ self._node_masses)
+        kept = float(self._absorption().kept(self.nodes) @ self.node_masses)
         return kept < (1.0 - _GATHERED_SHARE) * self.smooth_mass
 
     def _absorption(self) -> Absorption:
@@ -242,8 +242,8 @@ class SphereFlow(Carried):
             return Absorption(self.t, np.zeros((0, 3)), 1.0)
         centres = gathered(
             self.nodes,
-            self._node_masses,
-            self._log_density,
+            self.node_masses,
+            self.log_density,
             self.atoms[0],
             self.cluster_radius,
         )
@@ -263,7 +263,7 @@ class SphereFlow(Carried):
                     finer * _LEAF_SHARE * self._mesh_tol(),
                     mass=self.smooth_mass,
                     within=self._mesh_tol(),
-                    seeds=(self.nodes, self._node_masses),
+                    seeds=(self.nodes, self.node_masses),
                     coarsest=self._coarsest,
                     limit=self.limit,
                 )
@@ -290,7 +290,7 @@ class SphereFlow(Carried):
         mesh = self._relaid(shares)
         atoms = absorbed_particles(mesh, absorption, self.atoms, self._scale, 1e-3 * self.tol)
         self._set_mesh(mesh, *atoms)
-        self._since = self.t
+        self.since = self.t
         if len(absorption.centres):
             self.history.absorptions.append(absorption)
         change = float(np.max(self.field.weighted(np.abs(self.moments - before))))

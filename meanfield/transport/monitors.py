@@ -106,6 +106,12 @@ class DistanceTo:
             name = getattr(getattr(self.distance, "func", self.distance), "__name__", "distance")
         return f"{name} to {self.to if isinstance(self.to, str) else repr(self.to)}"
 
+    def take_up(self, start: AnyMeasure, calls: int) -> None:
+        """Stand where a run is resumed: what the first call was about, and how many there were."""
+        self._calls = calls
+        if self.to == "start":
+            self._start = start
+
     def __call__(self, measure: AnyMeasure) -> float | Bracket | None:
         """The distance; None where there is no centre, and at calls that are not due."""
         is_due = self._calls % self.every == 0

@@ -1,0 +1,58 @@
+"""What commands that run have in common: signals, progress, and going on."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from meanfield.case import case_from_text
+from meanfield.cli.outputs import BAD_INPUT, Refusal
+from meanfield.integrate import loaded, resume_from
+from meanfield.solution import Solution
+
+
+def shown_progress(quiet: bool) -> bool | str:
+    """A bar on a terminal, else a line a minute."""
+    if quiet:
+        return False
+    return sys.stderr.isatty() or "lines"
+
+
+@contextmanager
+def killed_like_ctrl_c() -> Iterator[None]:
+    """Inside, a polite kill (SIGTERM, as batch systems send it) ends a run as Ctrl-C does."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def resumed(file: Path, progress: bool | str) -> Solution:
+    """The solution of a run that is gone on with, whose monitors its case tells.
+
+    Raises
+    ------
+    Refusal
+        If the file can't be read or gone on with.
+    """
+    try:
+        saved = loaded(file)
+    except ValueError as error:
+        raise Refusal(str(error), BAD_INPUT) from None
+    monitors = {}
+    if saved.case and saved.resumption is not None:
+        case = case_from_text(saved.case, f"the case in {file}", file.parent)
+        monitors = case.build_monitors(saved.measures[0])
+    try:
+        return resume_from(saved, file, monitors=monitors, progress=progress)
+    except ValueError as error:
+        raise Refusal(str(error), BAD_INPUT) from None

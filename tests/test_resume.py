@@ -1,0 +1,318 @@
+"""A run that is killed goes on as if nothing had happened, bit for bit."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.integrate.driving import previous
+from meanfield.integrate.progress import ProgressBar
+
+BUMPS = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+SLANTED = mf.VonMisesFisher([0.0, 0.6, 0.8], 2.0)
+AXIS = [0.0, 0.6, 0.0, 0.8, 0.0]
+HEAD = mf.Head(*np.random.default_rng(3).normal(size=(3, 4, 4)))
+LAYERS = mf.Layers([mf.SA(1.0), mf.Attention(1.0, [HEAD]), mf.USA(0.5)], step=0.7)
+
+
+def tokens(dim, n):
+    return mf.Particles.sample(mf.Uniform(dim), n, np.random.default_rng(0))
+
+
+def two_bumps():
+    other = mf.VonMisesFisher([0.0, 1.0, 0.0], 2.0)
+    return mf.FlowMap(mf.Mixture([SLANTED, other], [0.3, 0.7]), tol=1e-5)
+
+
+# what a run begins with, and the arguments of evolve
+KINDS = {
+    "circle": lambda: (mf.Density(mf.Circle(32), BUMPS), mf.SA(4.0), {"t_end": 1.5}),
+    "sphere": lambda: (mf.Density(mf.Sphere(15), SLANTED), mf.USA(1.0), {"t_end": 0.5}),
+    "zonal": lambda: (
+        mf.Density(mf.Zonal(5, 31, AXIS), mf.ZonalSeries(5, [0.5], AXIS)),
+        mf.SA(2.0),
+        {"t_end": 1.0},
+    ),
+    "noise": lambda: (mf.Density(mf.Circle(32), BUMPS), mf.USA(1.0, noise=0.3), {"t_end": 1.0}),
+    "flow map": lambda: (mf.FlowMap(BUMPS), mf.SA(4.0), {"t_end": 15.0}),
+    "about an axis": lambda: (
+        mf.FlowMap(mf.VonMisesFisher(AXIS, 2.0)),
+        mf.USA(1.0),
+        {"t_end": 2.0},
+    ),
+    "on S^2": lambda: (two_bumps(), mf.SA(2.0), {"t_end": 1.5}),
+    "hand-over": lambda: (
+        mf.Density(mf.Circle(32), BUMPS),
+        mf.SA(4.0),
+        {"t_end": 6.0, "largest": 256, "on_unresolved": "flow-map"},
+    ),
+    "tokens": lambda: (tokens(3, 40), mf.SA(4.0), {"t_end": 3.0}),
+    "tokens on the circle": lambda: (tokens(2, 3000), mf.SA(4.0), {"t_end": 3.0}),
+    "gram": lambda: (tokens(64, 8), mf.SA(4.0), {"t_end": 3.0}),
+    "layers": lambda: (tokens(4, 20), LAYERS, {"t_end": 2.0}),
+    "discrete": lambda: (tokens(4, 20), LAYERS, {"t_end": 2.1, "method": "layers", "step": 0.1}),
+    "noisy tokens": lambda: (
+        tokens(3, 20),
+        mf.SA(1.0, noise=0.1),
+        {"t_end": 1.0, "rng": np.random.default_rng(7)},
+    ),
+}
+
+
+class Interruption:
+    """A monitor that stands for Ctrl-C at its n-th call."""
+
+    def __init__(self, at):
+        self.at, self.calls = at, 0
+
+    def __call__(self, measure):
+        self.calls += 1
+        if self.calls == self.at:
+            raise KeyboardInterrupt
+        return measure.mass()
+
+
+def mass(measure):
+    return measure.mass()
+
+
+def arrays(measure):
+    names = "coefficients", "points", "weights", "angles", "expansion", "log_density"
+    return [getattr(measure, name) for name in names if hasattr(measure, name)]
+
+
+def assert_same(one, other):
+    assert one.status == other.status
+    assert one.message == other.message
+    assert one.dataset.identical(other.dataset)
+    assert len(one.measures) == len(other.measures)
+    for a, b in zip(one.measures, other.measures, strict=True):
+        assert type(a) is type(b)
+        for x, y in zip(arrays(a), arrays(b), strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_resumed_run_is_the_uninterrupted_one(kind, tmp_path):
+    path = tmp_path / "run.nc"
+    measure, dynamics, asked = KINDS[kind]()
+    whole = mf.evolve(measure, dynamics, save_at=6, monitors={"m": mass}, **asked)
+    measure, dynamics, asked = KINDS[kind]()
+    monitors = {"m": Interruption(4)}
+    part = mf.evolve(measure, dynamics, save_at=6, monitors=monitors, checkpoint=path, **asked)
+    assert part.status == "interrupted"
+    # once more on the way
+    again = mf.resume(path, monitors={"m": Interruption(2)})
+    assert again.status == "interrupted"
+    assert len(again.t) < len(whole.t)
+    resumed = mf.resume(path, monitors={"m": mass})
+    assert_same(resumed, whole)
+    assert_same(mf.load(path), whole)
+    assert [file.name for file in tmp_path.iterdir()] == ["run.nc"]
+
+
+def test_what_is_between_the_saves_does_not_count(tmp_path):
+    """Ctrl-C keeps the present state, but stepping goes on from the last save that was due."""
+    path = tmp_path / "run.nc"
+    start = mf.Density(mf.Circle(32), BUMPS)
+    whole = mf.evolve(start, mf.SA(4.0), 1.5, save_at=3)
+    part = mf.evolve(start, mf.SA(4.0), 1.5, save_at=3, checkpoint=path, progress=False)
+    assert_same(part, whole)
+    stopped = _interrupted_between(start, path)
+    assert stopped.t[-1] not in whole.t
+    assert_same(mf.resume(path), whole)
+
+
+def _interrupted_between(start, path):
+    class Impatient(ProgressBar):
+        def report(self, run):
+            if run.t > 0.6:
+                raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("meanfield.integrate.driving.ProgressBar", Impatient)
+        return mf.evolve(start, mf.SA(4.0), 1.5, save_at=3, checkpoint=path)
+
+
+def test_an_interrupted_solution_can_be_saved_and_resumed(tmp_path):
+    start, path = mf.Density(mf.Circle(32), BUMPS), tmp_path / "mine.nc"
+    part = mf.evolve(start, mf.SA(4.0), 1.0, save_at=4, monitors={"m": Interruption(3)})
+    part.save(path)
+    whole = mf.evolve(start, mf.SA(4.0), 1.0, save_at=4, monitors={"m": mass})
+    assert_same(mf.resume(path, monitors={"m": mass}), whole)
+
+
+def test_a_finished_run_is_given_back(tmp_path):
+    path = tmp_path / "run.nc"
+    whole = mf.evolve(mf.Density(mf.Circle(32), BUMPS), mf.SA(4.0), 1.0, checkpoint=path)
+    assert whole.resumption is None
+    assert_same(mf.resume(path), whole)
+
+
+def checkpointed(path, at=4):
+    start = mf.Density(mf.Circle(32), BUMPS)
+    mf.evolve(start, mf.SA(4.0), 1.0, save_at=8, monitors={"m": Interruption(at)}, checkpoint=path)
+
+
+def test_monitors_must_be_those_of_the_run(tmp_path):
+    checkpointed(tmp_path / "run.nc")
+    for monitors in None, {"other": mass}, {"m": mass, "other": mass}:
+        with pytest.raises(ValueError, match=r"monitors must be those of the run, \['m'\]"):
+            mf.resume(tmp_path / "run.nc", monitors=monitors)
+
+
+def test_a_distance_to_the_start_and_its_rhythm_survive(tmp_path):
+    start, path = mf.Density(mf.Circle(64), BUMPS), tmp_path / "run.nc"
+
+    def monitors():
+        return {"w1": mf.DistanceTo("start", every=3), "m": mass}
+
+    whole = mf.evolve(start, mf.SA(4.0), 1.0, save_at=8, monitors=monitors())
+    stopping = monitors() | {"m": Interruption(5)}
+    mf.evolve(start, mf.SA(4.0), 1.0, save_at=8, monitors=stopping, checkpoint=path)
+    w1 = mf.resume(path, monitors=monitors()).dataset.w1
+    np.testing.assert_array_equal(np.isnan(w1), np.isnan(whole.dataset.w1))
+    # the start has lost its law, not its values
+    np.testing.assert_allclose(w1, whole.dataset.w1, atol=1e-13)
+
+
+@pytest.mark.parametrize("damage", ["cut short", "a flipped byte", "missing"])
+def test_where_the_last_checkpoint_is_damaged_the_one_before_is_used(damage, tmp_path):
+    path = tmp_path / "run.nc"
+    whole = mf.evolve(
+        mf.Density(mf.Circle(32), BUMPS), mf.SA(4.0), 1.0, save_at=8, monitors={"m": mass}
+    )
+    checkpointed(path, at=3)
+    previous(path).write_bytes(path.read_bytes())
+    mf.resume(path, monitors={"m": Interruption(3)})
+    previous(path).write_bytes(_checkpoint_at(tmp_path, 3))
+    content = bytearray(path.read_bytes())
+    if damage == "missing":
+        path.unlink()
+    elif damage == "cut short":
+        path.write_bytes(content[: len(content) // 2])
+    else:
+        content[content.rindex(b"interrupted at")] ^= 1
+        path.write_bytes(content)
+    # killed between two renamings there is none for an instant, which is no damage
+    told = nullcontext() if damage == "missing" else pytest.warns(UserWarning, match="before it")
+    with told:
+        resumed = mf.resume(path, monitors={"m": mass})
+    assert_same(resumed, whole)
+    assert not previous(path).exists()
+
+
+def _checkpoint_at(folder, at):
+    other = folder / "other.nc"
+    checkpointed(other, at)
+    content = other.read_bytes()
+    other.unlink()
+    return content
+
+
+def test_what_is_no_file_of_a_run_is_refused(tmp_path):
+    (tmp_path / "run.nc").write_text("no")
+    with pytest.raises(ValueError, match=r"run\.nc: it is no NetCDF-4 file"):
+        mf.resume(tmp_path / "run.nc")
+    with pytest.raises(ValueError, match="there is no file"):
+        mf.resume(tmp_path / "none.nc")
+
+
+@pytest.mark.parametrize("lost", ["run", "saves", "rtol", "records"])
+def test_a_file_that_lacks_what_resuming_needs_is_refused(lost, tmp_path):
+    path = tmp_path / "run.nc"
+    checkpointed(path)
+    solution = mf.load(path)
+    numbers = {key: value for key, value in solution.resumption.numbers.items() if key != lost}
+    object.__setattr__(solution.resumption, "numbers", json.loads(json.dumps(numbers)))
+    solution.save(path)
+    with pytest.raises(ValueError, match=f"must hold what resuming needs, but lacks .*{lost}"):
+        mf.resume(path, monitors={"m": mass})
+
+
+def test_a_full_disk_costs_the_checkpoint_and_not_the_run(tmp_path, monkeypatch):
+    def full(self, path):
+        raise OSError(f"can't write {path}: no space left on device")
+
+    monkeypatch.setattr(mf.Solution, "save", full)
+    start, path = mf.Density(mf.Circle(32), BUMPS), tmp_path / "run.nc"
+    with (
+        pytest.warns(UserWarning, match="the solution is not saved"),
+        pytest.warns(UserWarning, match=r"no checkpoint at t = .*: can't write .* no space left"),
+    ):
+        solution = mf.evolve(start, mf.SA(4.0), 1.0, checkpoint=path)
+    assert solution.status == "finished"
+
+
+def test_a_nan_does_not_replace_a_good_checkpoint(tmp_path, monkeypatch):
+    path, written = tmp_path / "run.nc", []
+    save = mf.Solution.save
+
+    def remembered(self, where):
+        written.append(self.dataset["m"].values.copy())
+        save(self, where)
+
+    monkeypatch.setattr(mf.Solution, "save", remembered)
+    values = iter([1.0, 1.0, np.nan, 1.0])
+    solution = mf.evolve(
+        mf.Density(mf.Circle(32), BUMPS),
+        mf.SA(4.0),
+        1.0,
+        save_at=3,
+        monitors={"m": lambda _: next(values)},
+        checkpoint=path,
+    )
+    assert solution.status == "failed"
+    # the last is the whole solution of the run that failed
+    assert all(np.isfinite(numbers).all() for numbers in written[:-1])
+
+
+@pytest.mark.parametrize("checkpoint", [3, "", "no/such/folder/run.nc"])
+def test_a_checkpoint_must_have_a_place(checkpoint):
+    with pytest.raises(ValueError, match="checkpoint must be the name of a file in a folder"):
+        mf.evolve(mf.Density(mf.Circle(32), BUMPS), mf.SA(4.0), 1.0, checkpoint=checkpoint)
+
+
+KILLED = """
+import meanfield as mf
+mf.evolve(
+    mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])),
+    mf.SA(4.0), 2.2, save_at=2000, largest=2048, checkpoint="run.nc",
+)
+"""
+
+
+def test_a_killed_process_leaves_what_can_be_resumed(tmp_path):
+    path = tmp_path / "run.nc"
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(Path(mf.__file__).parents[1])},
+    )
+    patience = time.monotonic() + 60.0
+    while not previous(path).exists() and time.monotonic() < patience:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    start = mf.Density(mf.Circle(32), BUMPS)
+    whole = mf.evolve(start, mf.SA(4.0), 2.2, save_at=2000, largest=2048)
+    assert_same(mf.resume(path), whole)
+    assert [file.name for file in tmp_path.iterdir()] == ["run.nc"]
+
+
+def test_lines_of_progress(capsys, monkeypatch):
+    monkeypatch.setattr("meanfield.integrate.progress._SECONDS_BETWEEN_LINES", 0.0)
+    mf.evolve(mf.Density(mf.Circle(32), BUMPS), mf.SA(4.0), 0.1, progress="lines")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert all(line.startswith("t = ") and "E/E(δ) = " in line for line in lines)
+    with pytest.raises(ValueError, match="progress must be True, False or 'lines', got 'no'"):
+        mf.evolve(mf.Density(mf.Circle(32), BUMPS), mf.SA(4.0), 0.1, progress="no")
