@@ -114,7 +114,11 @@ class FlowRun(Run):
     def snapshot(self) -> Resumption:
         """What splitting and holding did to the energy, too; moments are in the solution."""
         base = super().snapshot()
-        own = {"adaptation": self._adaptation, "remembered": len(self._moments)}
+        own = {
+            "adaptation": self._adaptation,
+            "keeps_history": self._keeps_history,
+            "remembered": len(self._moments),
+        }
         return Resumption(base.numbers | own, base.arrays)
 
     def restore(self, saved: Solution, resumption: Resumption) -> None:
@@ -122,7 +126,7 @@ class FlowRun(Run):
         super().restore(saved, resumption)
         self._adaptation = float(resumption.numbers["adaptation"])
         history = cast(MomentHistory | None, saved.history)
-        self._keeps_history = history is not None
+        self._keeps_history = bool(resumption.numbers["keeps_history"])
         if history is not None:
             count = int(resumption.numbers["remembered"])
             self._times = history.times[: count + 1].tolist()

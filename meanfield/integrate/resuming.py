@@ -78,13 +78,14 @@ def resume_from(
         If the run can't be gone on with, or monitors are not the run's.
     """
     progress = checked_progress(progress)
+    remove_leftovers(Path(path))
     if saved.resumption is None:
+        previous(Path(path)).unlink(missing_ok=True)
         return saved
     try:
         plan, run = _set_up(saved, saved.resumption, checked_monitors(monitors))
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{path} must hold what resuming needs, but lacks {error!r}") from error
-    remove_leftovers(Path(path))
     return driven(run, plan, Checkpoint(plan, Path(path)), progress)
 
 
