@@ -3,6 +3,7 @@
 Figures are returned, never shown.
 """
 
+from meanfield.plot.correlations import two_token_correlation
 from meanfield.plot.curves import dissipation, energy, nodes, resolution
 from meanfield.plot.free import limits_without_normalisation
 from meanfield.plot.histograms import inner_products
@@ -29,4 +30,5 @@ __all__ = [
     "save",
     "solution",
     "stationary_states",
+    "two_token_correlation",
 ]

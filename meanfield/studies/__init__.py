@@ -1,5 +1,6 @@
 """Studies: one question each, answered as a dataset by runs that may share an executor."""
 
+from meanfield.studies.correlations import two_token_correlation
 from meanfield.studies.ensembles import random_heads
 from meanfield.studies.free import limits_without_normalisation
 from meanfield.studies.limit import mean_field_limit
@@ -17,4 +18,5 @@ __all__ = [
     "stationary_density",
     "stationary_states",
     "surviving_atom",
+    "two_token_correlation",
 ]
