@@ -70,7 +70,7 @@ def two_token_correlation(ds: Any) -> Figure:
         ax.set_axis_off()
     axes[0, 0].set_ylabel("E cos k(θ₁ − θ₂)", fontsize=NORMAL)
     for ax, index in zip(axes[1], _shown(ds), strict=True):
-        _density(ax, ds.isel(t=index), _who_breaks(ds, index))
+        _density(ax, ds.isel(t=index), _remark(ds, index))
     axes[1, 0].set_ylabel("ψ(t, x)", fontsize=NORMAL)
     for ax in axes.ravel():
         ax.tick_params(labelsize=SMALL)
@@ -123,9 +123,12 @@ def _shown(ds: Any) -> list[int]:
     return [int(np.searchsorted(t, time)) for time in (places.min(), places.max(), end)]
 
 
-def _who_breaks(ds: Any, index: int) -> str:
-    names = ds["closure"].values[ds["breaks"].values == ds["t"].values[index]]
-    return f": {', '.join(names)} broken" if len(names) else ""
+def _remark(ds: Any, index: int) -> str:
+    time = ds["t"].values[index]
+    names = ds["closure"].values[ds["breaks"].values == time]
+    if len(names):
+        return f": {', '.join(names)} broken"
+    return ": end of kirkwood" * bool(ds["reached"].sel(closure="kirkwood") == time)
 
 
 def _density(ax: Axes, one: Any, remark: str) -> None:

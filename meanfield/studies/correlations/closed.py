@@ -56,7 +56,7 @@ def solved(
     last tenth of the spectrum is taken again on twice the modes, up to `last` of them; past that
     the run is under-resolved. It ends as impossible where some |E cos kx| > 1, which no law has.
     """
-    run = _Run(closure, beta, n, max(_first_size(beta), 2 * (kmax + 1)))
+    run = _Run(closure, beta, n, _first_size(beta, kmax))
     rows: list[tuple[Array, Array, float, float]] = []
     status = "finished"
     for time in times:
@@ -70,9 +70,9 @@ def solved(
     return Closed(status, *(np.array(column) for column in columns))
 
 
-def _first_size(beta: float) -> int:
+def _first_size(beta: float, kmax: int) -> int:
     size = FIRST_SIZE
-    while size < 2 * (bandwidth(beta, 2) + 1):
+    while size < 2 * (max(bandwidth(beta, 2), kmax) + 1):
         size *= 2
     return size
 

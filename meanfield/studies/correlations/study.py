@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -11,18 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from meanfield.arguments import generator, integer, number, real_array
-from meanfield.dynamics import USA
 from meanfield.executors import mapped_by
-from meanfield.studies.correlations.closed import Closed, solved
+from meanfield.studies.correlations.closed import solved
 from meanfield.studies.correlations.equation import CLOSURES
+from meanfield.studies.correlations.tables import correlations
 from meanfield.studies.correlations.tokens import BLOCK, Task, followed
 from meanfield.tendency import LARGEST_BETA
-from meanfield.theory import growth_rates
 
 Array = NDArray[np.float64]
 
-# a closure has broken where it is off by more than both
-_ERRORS, _AMOUNT = 3.0, 0.02
 _BINS, _PLACES = 36, 145
 _MOST_MODES = 256
 
@@ -63,7 +59,7 @@ def two_token_correlation(
     t_end : float
         > 0. Pairs correlate within some ln(n)/(2 max_k γ_k), γ_k = k² I_k(β)/β.
     realisations : int
-        Independent starts, >= 2.
+        Independent starts, >= 2; some hundred for standard errors that mean what they say.
     kmax : int
         Largest k, 1 <= kmax <= 256.
     save_at : int or array_like
@@ -86,7 +82,7 @@ def two_token_correlation(
         `least_density`, the least ψ, and `tail` of the spectrum. Over closure: `status`, one of
         'finished', 'under-resolved' on 8192 modes, 'impossible' where some |E cos kx| > 1, and
         'failed'; `reached`, the last time; and `breaks`, the first time at which some mode is off
-        by more than 3 standard errors and more than 0.02, nan if it was followed to no such time;
+        by more than 4 standard errors and more than 0.02, nan if it was followed to no such time;
         `mode_breaks` over (closure, k). `linear_break` is that of `linear`.
 
     Raises
@@ -95,6 +91,13 @@ def two_token_correlation(
         If an argument is out of range, before any run starts.
     ArithmeticError
         If a run of tokens can't go on.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> ds = two_token_correlation(0.0, 2, 2.0, realisations=64, save_at=2, rng=rng)
+    >>> ds.closed.sel(closure="kirkwood", k=2).values.round(6)  # tanh^k(t/2), exact for n = 2
+    array([0.      , 0.213552, 0.580026])
     """
     beta = number("beta", beta, low=0, high=LARGEST_BETA)
     n, count = integer("n", n, low=2), integer("realisations", realisations, low=2)
@@ -109,32 +112,9 @@ def two_token_correlation(
     mapped = mapped_by(executor, followed, tasks)
     bar = tqdm(mapped, total=len(tasks), disable=not progress, desc="two_token_correlation")
     found = np.concatenate(list(bar), axis=1)
-    means, errors = found.mean(axis=1), found.std(axis=1, ddof=1) / np.sqrt(count)
     places = np.linspace(0.0, np.pi, _PLACES)
     closed = [solved(closure, beta, n, times, kmax, places) for closure in CLOSURES]
-    data = {
-        **_of_tokens(means, errors, kmax),
-        **_of_closures(closed, times),
-        **_breaks(closed, _linear(beta, n, times, kmax), times, means, errors),
-    }
-    return xr.Dataset(
-        data,
-        coords={
-            "t": times,
-            "k": np.arange(1, kmax + 1),
-            "closure": list(CLOSURES),
-            "x": places,
-            "bin": np.pi / _BINS * (np.arange(_BINS) + 0.5),
-        },
-        attrs={
-            "dynamics": repr(USA(beta)),
-            "beta": beta,
-            "n": n,
-            "realisations": count,
-            "break_errors": _ERRORS,
-            "break_amount": _AMOUNT,
-        },
-    )
+    return correlations(tasks[0], count, found, closed, places)
 
 
 def _times(save_at: int | ArrayLike, t_end: float) -> Array:
@@ -144,62 +124,3 @@ def _times(save_at: int | ArrayLike, t_end: float) -> Array:
     if times[0] < 0.0 or times[-1] > t_end or (np.diff(times) <= 0.0).any():
         raise ValueError(f"save_at must be ascending and in [0, {t_end:g}], got {times[:8]}")
     return times
-
-
-def _linear(beta: float, n: int, times: Array, kmax: int) -> Array:
-    """(e^{2γ_k t} - 1)/(n - 1), shape (times, kmax), nan where above 1."""
-    rates = growth_rates(USA(beta), 2, kmax)[1:]
-    # e^{2γt} = n gives 1
-    exponents = np.minimum(2.0 * np.outer(times, rates), 2.0 * np.log(n))
-    values = np.expm1(exponents) / (n - 1.0)
-    return np.where(values <= 1.0, values, np.nan)
-
-
-def _of_tokens(means: Array, errors: Array, kmax: int) -> dict[str, Any]:
-    # from shares of |x| in [0, π] to the even density on a whole turn
-    density = 0.5 * _BINS / np.pi
-    name = "mean of cos k(θ_i - θ_j)"
-    return {
-        "correlation": (("t", "k"), means[:, :kmax], {"long_name": name}),
-        "standard_error": (("t", "k"), errors[:, :kmax]),
-        "histogram": (("t", "bin"), density * means[:, kmax:], {"long_name": "ψ of tokens"}),
-        "histogram_error": (("t", "bin"), density * errors[:, kmax:]),
-    }
-
-
-def _of_closures(closed: list[Closed], times: Array) -> dict[str, Any]:
-    over = ("closure", "t")
-    reached = [times[np.isfinite(one.tail)][-1] for one in closed]
-    return {
-        "closed": ((*over, "k"), np.array([one.modes for one in closed])),
-        "psi": ((*over, "x"), np.array([one.psi for one in closed])),
-        "least_density": (over, np.array([one.least for one in closed])),
-        "tail": (over, np.array([one.tail for one in closed])),
-        "status": ("closure", np.array([one.status for one in closed])),
-        "reached": ("closure", np.array(reached), {"long_name": "last time that was resolved"}),
-    }
-
-
-def _breaks(
-    closed: list[Closed], linear: Array, times: Array, means: Array, errors: Array
-) -> dict[str, Any]:
-    """First times at which modes are off, and the linear formula itself."""
-    kmax = linear.shape[1]
-    allowed = np.maximum(_ERRORS * errors[:, :kmax], _AMOUNT)
-
-    def first(values: Array, off_at_the_end: bool) -> Array:
-        off = np.abs(values - means[:, :kmax]) > allowed
-        if off_at_the_end:
-            off |= np.isnan(values)
-        return np.where(off.any(axis=0), times[off.argmax(axis=0)], np.nan)
-
-    each = np.array([first(one.modes, one.status == "impossible") for one in closed])
-    any_mode = np.where(np.isnan(each), np.inf, each).min(axis=1)
-    # beyond 1 the formula is no correlation
-    last = np.where(np.isnan(first(linear, True)), np.inf, first(linear, True)).min()
-    return {
-        "linear": (("t", "k"), linear, {"long_name": "(e^{2γ_k t} - 1)/(n - 1)"}),
-        "breaks": ("closure", np.where(np.isinf(any_mode), np.nan, any_mode)),
-        "mode_breaks": (("closure", "k"), each),
-        "linear_break": ((), float(last) if np.isfinite(last) else np.nan),
-    }

@@ -1,0 +1,473 @@
+"""Two-token correlation: the equation (8.1), its closures, tokens, and where closures break."""
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.special import exp1, expi, iv
+
+import meanfield as mf
+from meanfield.integrate import evolve_batch
+from meanfield.spaces import Circle
+from meanfield.studies.correlations import closed as closed_module
+from meanfield.studies.correlations.closed import TAIL_TOL, solved
+from meanfield.studies.correlations.equation import CLOSURES, PairEquation
+from meanfield.studies.correlations.tokens import Task, followed, pairs_of
+
+EPS = np.finfo(float).eps
+PLACES = np.linspace(0.0, np.pi, 17)
+
+
+def h(x, beta):
+    return np.exp(beta * np.cos(x)) * np.sin(x)
+
+
+def dh(x, beta):
+    return np.exp(beta * np.cos(x)) * (np.cos(x) - beta * np.sin(x) ** 2)
+
+
+def uniform(space):
+    return np.eye(1, space.kmax + 1)[0]
+
+
+def slopes(beta, n, kmax):
+    """(2/n) k² I_k(β)/β, the exact d/dt E cos k(θ_1 - θ_2) at t = 0."""
+    k = np.arange(1, kmax + 1)
+    return 2 / n * k**2 * iv(k, beta) / beta
+
+
+# ---------------------------------------------------------------- the equation
+
+
+@pytest.mark.parametrize("closure", CLOSURES)
+@pytest.mark.parametrize(("beta", "n"), [(0.5, 2), (1.0, 5), (4.0, 100)])
+def test_initial_slope(closure, beta, n):
+    space = Circle(128)
+    found = PairEquation(closure, beta, n, space)(0.0, uniform(space))
+    expected = slopes(beta, n, 20)
+    # rounding of a transform of h, times k
+    assert np.abs(found[1:21] - expected).max() < 100 * EPS * np.exp(beta)
+    assert found[0] == 0.0
+
+
+@pytest.mark.parametrize("closure", CLOSURES)
+def test_flux_by_sums_over_third_tokens(closure):
+    """d/dt E cos kx = E[k sin kx ((2/n) h + ((2n-4)/n) H)], H by quadrature at any x in (-π, π)."""
+    beta, n, modes = 1.3, 7, np.array([1.0, 0.3, 0.25, -0.1, 0.05])
+    space = Circle(128)
+    c = np.zeros(space.kmax + 1)
+    c[:5] = modes
+
+    def f(x):
+        return 1.0 + 2.0 * sum(modes[k] * np.cos(k * x) for k in range(1, 5))
+
+    # the trapezoidal rule is exact up to degree 255
+    x = -np.pi + 2 * np.pi / 256 * np.arange(256)
+    third = x[None, :]
+    joint = {
+        "independent": f(x)[:, None] + 0 * third,
+        "cumulant": f(x)[:, None] + f(third) + f(third - x[:, None]) - 2.0,
+        "kirkwood": f(x)[:, None] * f(third) * f(third - x[:, None]),
+    }[closure]
+    if closure == "kirkwood":
+        joint = joint * (f(x) / joint.mean(axis=1))[:, None]
+    # given the pair there is one third token
+    assert np.abs(joint.mean(axis=1) - f(x)).max() < 1e-14
+    pull = (h(third, beta) * joint).mean(axis=1)
+    # H is odd: ψ stays even
+    assert np.abs(pull[1:] + pull[:0:-1]).max() < 1e-14
+    flux = 2 / n * h(x, beta) * f(x) + (2 * n - 4) / n * pull
+    found = PairEquation(closure, beta, n, space)(0.0, c)
+    k = np.arange(20)
+    expected = (k[:, None] * np.sin(np.outer(k, x)) * flux).mean(axis=1)
+    assert np.abs(expected).max() > 0.1
+    assert np.abs(found[:20] - expected).max() < 1e-13
+
+
+def second_derivative(beta, n, k):
+    """d²/dt² E cos k(θ_1 - θ_2) at t = 0, by -E[div v · v · ∇cos] on a grid of n angles."""
+    count = 24
+    grid = 2 * np.pi / count * np.arange(count)
+    # by rotation θ_1 = 0
+    angles = [np.zeros(1), *np.meshgrid(*[grid] * (n - 1), indexing="ij")]
+    first, second = (
+        -sum(h(angles[i] - other, beta) for j, other in enumerate(angles) if j != i) / n
+        for i in (0, 1)
+    )
+    spread = -sum(dh(angles[i] - angles[j], beta) for i, j in itertools.permutations(range(n), 2))
+    change = -k * np.sin(k * (angles[0] - angles[1])) * (first - second)
+    return float(-(spread / n * change).mean())
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_second_derivative_is_exact_with_correlated_third_tokens(n):
+    beta, space, step = 1.0, Circle(128), 1e-3
+    expected = np.array([second_derivative(beta, n, k) for k in (1, 2, 3)])
+    found = {}
+    for closure in CLOSURES:
+        rate = PairEquation(closure, beta, n, space)
+        start = uniform(space)
+        velocity = rate(0.0, start)
+        ends = [rate(0.0, start + sign * step * velocity) for sign in (1, -1)]
+        found[closure] = ((ends[0] - ends[1]) / (2 * step))[1:4]
+    # the truncation of central differences is step² of a third derivative below 10
+    assert found["cumulant"] == pytest.approx(expected, abs=1e-5)
+    assert found["kirkwood"] == pytest.approx(expected, abs=1e-5)
+    assert np.abs(found["independent"] - expected).max() > 0.1
+
+
+# ---------------------------------------------------------------- two tokens: exact
+
+
+def time_to(u, beta):
+    """∫ du e^{-βu}/(1 - u²), the time that cos x takes along x' = -h(x)."""
+    near = -np.exp(-beta) * expi(beta * (1 - u))
+    return 0.5 * (near - np.exp(beta) * exp1(beta * (1 + u)))
+
+
+def carried(start, t, beta):
+    """x(t) of x' = -h(x) from x(0) in (0, π)."""
+    goal = time_to(np.cos(start), beta) + t
+
+    def miss(x):
+        return time_to(np.cos(x), beta) - goal
+
+    # (0, start] holds it, since x falls no faster than at the rate e^β
+    return brentq(miss, 0.5 * start * np.exp(-np.exp(beta) * t), start, xtol=1e-15, rtol=1e-14)
+
+
+@pytest.mark.parametrize("closure", CLOSURES)
+@pytest.mark.parametrize(("beta", "t"), [(1.0, 1.0), (3.0, 0.15)])
+def test_two_tokens_by_characteristics(closure, beta, t):
+    found = solved(closure, beta, 2, np.array([0.0, t]), 5, PLACES)
+    assert found.status == "finished"
+    # midpoints of labels: the even extension is smooth, so the rule is spectral
+    starts = np.pi / 200 * (np.arange(200) + 0.5)
+    ends = np.array([carried(start, t, beta) for start in starts])
+    expected = [np.cos(k * ends).mean() for k in range(1, 6)]
+    assert expected[1] > 0.2
+    # steps of 1e-11, and E1 and Ei lose digits to e^β at the ends
+    assert found.modes[1] == pytest.approx(np.array(expected), abs=1e-9)
+    # ψ at x(t) is h(x(0))/h(x(t)) of 1/2π
+    psi = h(starts, beta) / h(ends, beta) / (2 * np.pi)
+    at = solved(closure, beta, 2, np.array([t]), 5, ends[::20])
+    assert at.psi[0] == pytest.approx(psi[::20], rel=1e-8)
+
+
+@pytest.mark.parametrize("n", [2, 9])
+def test_beta_zero_is_a_poisson_kernel(n):
+    """Without third tokens tan(x/2) shrinks like e^{-2t/n}: E cos kx = tanh^k(t/n)."""
+    times = np.array([0.0, 1.0, 2.5])
+    found = solved("independent", 0.0, n, times, 4, PLACES)
+    expected = np.tanh(times[:, None] / n) ** np.arange(1, 5)
+    assert found.modes == pytest.approx(expected, abs=1e-10)
+
+
+# ---------------------------------------------------------------- the solver
+
+
+@pytest.mark.parametrize(("closure", "beta", "n"), [("kirkwood", 1.0, 20), ("cumulant", 4.0, 5)])
+def test_error_under_refinement(closure, beta, n, monkeypatch):
+    times = np.linspace(0.0, 0.15 if beta > 2 else 2.5, 4)
+    found = solved(closure, beta, n, times, 6, PLACES)
+    assert found.status == "finished"
+    assert found.modes[-1].max() > 0.4
+    monkeypatch.setattr(closed_module, "FIRST_SIZE", 4096)
+    monkeypatch.setattr(closed_module, "RTOL", 1e-13)
+    monkeypatch.setattr(closed_module, "ATOL", 1e-15)
+    finer = solved(closure, beta, n, times, 6, PLACES)
+    # what the docstring promises
+    assert np.abs(found.modes - finer.modes).max() < 1e-9
+
+
+def test_what_is_not_resolved_is_told():
+    times = np.linspace(0.0, 3.0, 31)
+    whole = solved("kirkwood", 1.0, 20, times, 6, PLACES)
+    short = solved("kirkwood", 1.0, 20, times, 6, PLACES, last=256)
+    assert whole.status == "finished"
+    assert short.status == "under-resolved"
+    known = np.isfinite(short.tail)
+    assert 5 < known.sum() < 31
+    assert not known[known.sum() :].any()
+    assert np.isnan(short.modes[~known]).all()
+    assert np.isnan(short.psi[~known]).all()
+    assert short.tail[known].max() <= TAIL_TOL
+    assert short.modes[known] == pytest.approx(whole.modes[known], abs=1e-9)
+
+
+def test_no_law_has_correlations_above_one():
+    times = np.linspace(0.0, 5.0, 51)
+    found = solved("cumulant", 1.0, 20, times, 6, PLACES)
+    assert found.status == "impossible"
+    known = np.isfinite(found.tail)
+    assert 0.7 < found.modes[known].max() <= 1.0
+    # a linear equation keeps no sign
+    assert found.least[known].min() < 0.0
+
+
+@pytest.mark.parametrize("closure", ["independent", "kirkwood"])
+@pytest.mark.parametrize(("beta", "n"), [(0.0, 5), (1.0, 20), (4.0, 5)])
+def test_mass_and_positivity(closure, beta, n):
+    times = np.linspace(0.0, 0.1 if beta > 2 else 2.0, 6)
+    grid = np.linspace(0.0, np.pi, 2049)
+    found = solved(closure, beta, n, times, 6, grid)
+    assert found.status == "finished"
+    assert found.psi[-1, 0] > 1.5 * found.psi[0, 0]
+    # even, so the trapezoidal rule on half a turn is spectral
+    assert np.trapezoid(found.psi, grid, axis=1) == pytest.approx(np.full(6, 0.5), abs=1e-13)
+    assert found.least.min() > 0.0
+    assert found.least == pytest.approx(found.psi.min(axis=1), rel=1e-3)
+
+
+def test_linear_stage_of_many_tokens():
+    """(e^{2γ_1 t} - 1)/(n - 1) up to a share of order 1/n, of both orders in the bounds."""
+    beta, times = 1.0, np.array([0.0, 1.5])
+    growth = np.expm1(2 * iv(1, beta) / beta * times[1])
+    for closure in ("cumulant", "kirkwood"):
+        shares = [
+            solved(closure, beta, n, times, 3, PLACES).modes[1, 0] * (n - 1) / growth - 1
+            for n in (200, 400, 800)
+        ]
+        assert 1e-4 < abs(shares[0]) < 0.05
+        orders = np.log2(np.abs(shares[:-1]) / np.abs(shares[1:]))
+        assert np.abs(orders - 1).max() < 0.1
+
+
+# ---------------------------------------------------------------- tokens
+
+
+def test_pairs_of_some_angles():
+    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, (3, 5))
+    gram = np.cos(angles[:, :, None] - angles[:, None, :])
+    found = pairs_of(gram, 7, 9)
+    for row, one in zip(found, angles, strict=True):
+        gaps = np.array([a - b for a, b in itertools.combinations(one, 2)])
+        assert row[:7] == pytest.approx([np.cos(k * gaps).mean() for k in range(1, 8)], abs=1e-13)
+        shares, _ = np.histogram(np.arccos(np.cos(gaps)), bins=9, range=(0, np.pi))
+        assert row[7:] == pytest.approx(shares / 10, abs=EPS)
+
+
+@pytest.mark.parametrize(("beta", "n"), [(1.0, 5), (4.0, 20)])
+def test_tokens_start_with_the_exact_slope(beta, n):
+    step, count = 1e-4, 2048
+    seeds = np.random.SeedSequence(3).spawn(count)
+    start, end = followed(Task(beta, n, np.array([0.0, step]), 5, 4, seeds))[:, :, :5]
+    found = (end - start) / step
+    errors = found.std(axis=0, ddof=1) / count**0.5
+    # the chord is off by step times a second derivative below 1e3, far below the errors
+    assert (errors > 10 * step).all()
+    assert (np.abs(found.mean(axis=0) - slopes(beta, n, 5)) < 5 * errors).all()
+    assert (slopes(beta, n, 5)[1:3] > 5 * errors[1:3]).all()
+
+
+@pytest.fixture(scope="module")
+def three_tokens():
+    """n = 3, β = 1 without chance: a grid of starts, which is spectral while the flow is smooth."""
+    times = np.array([0.0, 0.01, 0.02, 1.0])
+    found = []
+    for count in (32, 48):
+        grid = 2 * np.pi / count * np.arange(count)
+        second, third = (angle.ravel() for angle in np.meshgrid(grid, grid))
+        angles = np.column_stack([np.zeros(count**2), second, third])
+        starts = np.stack([np.cos(angles), np.sin(angles)], axis=2)
+        gram = evolve_batch(starts, mf.USA(1.0), times, rtol=1e-11, atol=1e-13)
+        found.append(np.array([pairs_of(one, 3, 1)[:, :3].mean(axis=0) for one in gram]))
+    # the starts' own error
+    assert found[0][:3] == pytest.approx(found[1][:3], abs=1e-11)
+    assert found[0][3] == pytest.approx(found[1][3], abs=1e-4)
+    return times, found[1]
+
+
+@pytest.mark.parametrize("closure", CLOSURES)
+def test_closures_leave_three_tokens_at_third_order(closure, three_tokens):
+    times, exact = three_tokens
+    gaps = np.abs(solved(closure, 1.0, 3, times, 3, PLACES).modes - exact)
+    order = np.log2(gaps[2] / gaps[1])
+    # the next order's share at t = 0.02
+    expected = 2.0 if closure == "independent" else 3.0
+    assert np.abs(order - expected).max() < 0.1, order
+    assert gaps[1].min() > 1e-9  # far above the runs' own errors
+
+
+def test_random_starts_agree_with_a_grid_of_starts(three_tokens):
+    times, exact = three_tokens
+    ds = mf.studies.two_token_correlation(
+        1.0, 3, 1.0, realisations=2048, kmax=3, save_at=times, rng=np.random.default_rng(2)
+    )
+    assert exact[-1].min() > 0.1
+    gaps = np.abs(ds.correlation.values - exact)
+    assert (gaps < 5 * ds.standard_error.values).all()
+    assert ds.standard_error.values.max() < 0.02
+
+
+# ---------------------------------------------------------------- the study
+
+
+@pytest.fixture(scope="module")
+def ds():
+    return mf.studies.two_token_correlation(
+        1.0, 8, 3.0, realisations=1024, kmax=4, save_at=30, rng=np.random.default_rng(0)
+    )
+
+
+def test_closures_break_in_order(ds):
+    first, second, third = ds.breaks.values
+    assert 0 < first < second <= third < ds.reached.values[2]
+    assert ds.status.values.tolist() == ["finished", "impossible", "under-resolved"]
+    assert float(ds.linear_break) <= second
+    assert np.array_equal(ds.breaks, ds.mode_breaks.min("k"))
+
+
+def test_breaks_are_first_times_off(ds):
+    for closure in CLOSURES:
+        off = np.abs(ds.closed.sel(closure=closure) - ds.correlation)
+        limit = np.maximum(4 * ds.standard_error, 0.02)
+        bad = (off > limit).any("k").values
+        t = float(ds.breaks.sel(closure=closure))
+        assert bad[ds.t.values == t].all()
+        assert not bad[ds.t.values < t].any()
+    # chance alone, since all start at 0
+    assert np.abs(ds.correlation.values[0]).max() < 5 * ds.standard_error.values[0].max()
+
+
+def test_a_closure_that_left_before_the_next_save_has_broken():
+    """At β = 1 the cumulant closure passes 1 between two saves: that is its break."""
+    ds = mf.studies.two_token_correlation(
+        1.0, 20, 5.0, realisations=64, save_at=[0.0, 5.0], rng=np.random.default_rng(0)
+    )
+    one = ds.sel(closure="cumulant")
+    assert str(one.status.values) == "impossible"
+    assert float(one.breaks) == 5.0
+    assert float(ds.linear_break) == 5.0
+    assert np.isnan(one.closed.values[1]).all()
+    # beyond what was resolved nothing is claimed
+    assert np.isnan(float(ds.breaks.sel(closure="kirkwood")))
+    alone = mf.studies.two_token_correlation(
+        1.0, 20, 5.0, realisations=8, save_at=[5.0], rng=np.random.default_rng(0)
+    )
+    assert alone.reached.values.tolist() == [5.0, 0.0, 0.0]
+
+
+def test_histogram_is_psi(ds):
+    width = np.pi / 36
+    assert (2 * width * ds.histogram.sum("bin")).values == pytest.approx(np.ones(31), abs=1e-13)
+    # at t = 0.5 kirkwood is right: bins against ψ, chance alone, and ψ'' width²/24
+    early = ds.isel(t=5)
+    psi = early.psi.sel(closure="kirkwood").interp(x=ds["bin"])
+    gaps = np.abs(early.histogram - psi)
+    assert (gaps < 5 * early.histogram_error + 1e-3).all()
+
+
+def test_two_tokens_need_no_closure():
+    ds = mf.studies.two_token_correlation(
+        2.0, 2, 0.5, realisations=4096, save_at=5, rng=np.random.default_rng(4)
+    )
+    assert np.isnan(ds.breaks.values).all()
+    assert np.ptp(ds.closed.values, axis=0).max() < 1e-12
+    gaps = np.abs(ds.correlation - ds.closed.sel(closure="kirkwood"))
+    assert (gaps < 5 * ds.standard_error).all()
+
+
+def test_the_same_seed_gives_the_same_bits():
+    def study(seed, executor=None):
+        rng = np.random.default_rng(seed)
+        return mf.studies.two_token_correlation(
+            1.0, 4, 0.5, realisations=130, save_at=2, rng=rng, executor=executor
+        )
+
+    here = study(0)
+    assert here.identical(study(0))
+    with ThreadPoolExecutor(2) as pool:
+        assert here.identical(study(0, pool))
+    assert not np.array_equal(here.correlation, study(1).correlation)
+
+
+@pytest.mark.parametrize("beta", [0.0, 300.0])
+def test_ends_of_the_range_of_beta(beta):
+    ds = mf.studies.two_token_correlation(
+        beta, 5, 0.5 * np.exp(-beta), realisations=16, save_at=4, rng=np.random.default_rng(0)
+    )
+    assert (ds.status == "finished").all()
+    assert np.isfinite(ds.correlation).all()
+    assert np.isfinite(ds.closed).all()
+
+
+GOOD = {
+    "beta": 1.0,
+    "n": 5,
+    "t_end": 1.0,
+    "realisations": 4,
+    "kmax": 2,
+    "save_at": 2,
+    "rng": np.random.default_rng(0),
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"beta": -1.0}, r"beta must be .* >= 0 <= 300, got -1.0"),
+        ({"beta": 301.0}, "beta must be .* got 301.0"),
+        ({"beta": np.nan}, "beta must be .* got nan"),
+        ({"n": 1}, "n must be an integer >= 2, got 1"),
+        ({"n": 2.5}, "n must be .* got 2.5"),
+        ({"t_end": 0.0}, "t_end must be .* > 0, got 0.0"),
+        ({"t_end": np.inf}, "t_end must be .* got inf"),
+        ({"realisations": 1}, "realisations must be .* >= 2, got 1"),
+        ({"kmax": 0}, "kmax must be .* got 0"),
+        ({"kmax": 257}, "kmax must be .* <= 256, got 257"),
+        ({"save_at": 0}, "save_at must be .* got 0"),
+        ({"save_at": [0.5, 0.2]}, r"save_at must be ascending and in \[0, 1\], got \[0.5 0.2\]"),
+        ({"save_at": [0.5, 2.0]}, r"save_at must be .* got \[0.5 2. \]"),
+        ({"save_at": [-0.5, 0.5]}, r"save_at must be .* got \[-0.5  0.5\]"),
+        ({"save_at": [0.0, np.nan]}, "save_at must be finite, got nan"),
+        ({"rng": 0}, "rng must be a numpy.random.Generator, got 0"),
+        ({"executor": "threads"}, "executor must be .* got 'threads'"),
+    ],
+    ids=str,
+)
+def test_bad_input(given, message):
+    with pytest.raises(ValueError, match=message):
+        mf.studies.two_token_correlation(**GOOD | given)
+
+
+# ---------------------------------------------------------------- the figure
+
+
+def test_figure(ds, tmp_path):
+    figure = mf.plot.two_token_correlation(ds)
+    upper, lower = figure.axes[:3], figure.axes[3:]
+    assert [ax.get_title() for ax in upper] == ["k = 1", "k = 2", "k = 3"]
+    assert "independent broken" in lower[0].get_title()
+    assert "broken" in lower[1].get_title()
+    assert "end of kirkwood" in lower[2].get_title()
+    for ax, k in zip(upper, (1, 2, 3), strict=True):
+        lines = {line.get_label(): line for line in ax.lines}
+        for closure in CLOSURES:
+            drawn = lines[closure].get_ydata()
+            assert np.array_equal(drawn, ds.closed.sel(closure=closure, k=k), equal_nan=True)
+        marks = {tuple(line.get_xdata()) for line in ax.lines if len(line.get_xdata()) == 1}
+        breaks = ds.mode_breaks.sel(k=k).values
+        assert {mark[0] for mark in marks} == set(breaks[np.isfinite(breaks)])
+    mf.plot.save(figure, tmp_path / "two.png")
+    assert (tmp_path / "two.png").stat().st_size > 10_000
+
+
+def test_figure_of_one_mode():
+    ds = mf.studies.two_token_correlation(**GOOD | {"kmax": 1})
+    figure = mf.plot.two_token_correlation(ds)
+    assert not figure.axes[1].axison
+
+
+@pytest.mark.parametrize("bad", [None, "x", 3.0])
+def test_figure_of_something_else(bad):
+    with pytest.raises(ValueError, match=r"ds must be a Dataset of studies.two_token_correlation"):
+        mf.plot.two_token_correlation(bad)
+
+
+def test_figure_of_a_dataset_that_misses_something(ds):
+    for bad in (ds.drop_vars("breaks"), ds.assign_attrs({}).drop_attrs()):
+        with pytest.raises(ValueError, match=r"with \['(breaks|beta)'"):
+            mf.plot.two_token_correlation(bad)
