@@ -283,12 +283,12 @@ def three_tokens():
 @pytest.mark.parametrize("closure", CLOSURES)
 def test_closures_leave_three_tokens_at_third_order(closure, three_tokens):
     times, exact = three_tokens
-    gaps = np.abs(solved(closure, 1.0, 3, times, 3, PLACES).modes - exact)
+    # all modes together, since the leading term of one may be small
+    gaps = np.linalg.norm(solved(closure, 1.0, 3, times, 3, PLACES).modes - exact, axis=1)
     order = np.log2(gaps[2] / gaps[1])
-    # the next order's share at t = 0.02
     expected = 2.0 if closure == "independent" else 3.0
-    assert np.abs(order - expected).max() < 0.1, order
-    assert gaps[1].min() > 1e-9  # far above the runs' own errors
+    assert abs(order - expected) < 0.1
+    assert gaps[1] > 1e-8  # far above the runs' own errors
 
 
 def test_random_starts_agree_with_a_grid_of_starts(three_tokens):

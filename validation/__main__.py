@@ -26,6 +26,7 @@ SCRIPTS = [
     "transport",
     "sphere_transport",
     "phase_diagram",
+    "two_token_correlation",
     "tokens",
     "noisy_densities",
     "mean_field_limit",
