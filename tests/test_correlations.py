@@ -442,7 +442,7 @@ def test_figure(ds, tmp_path):
     assert [ax.get_title() for ax in upper] == ["k = 1", "k = 2", "k = 3"]
     assert "independent broken" in lower[0].get_title()
     assert "broken" in lower[1].get_title()
-    assert "end of kirkwood" in lower[2].get_title()
+    assert "last of kirkwood" in lower[2].get_title()
     for ax, k in zip(upper, (1, 2, 3), strict=True):
         lines = {line.get_label(): line for line in ax.lines}
         for closure in CLOSURES:

@@ -128,7 +128,7 @@ def _remark(ds: Any, index: int) -> str:
     names = ds["closure"].values[ds["breaks"].values == time]
     if len(names):
         return f": {', '.join(names)} broken"
-    return ": end of kirkwood" * bool(ds["reached"].sel(closure="kirkwood") == time)
+    return ": last of kirkwood" * bool(ds["reached"].sel(closure="kirkwood") == time)
 
 
 def _density(ax: Axes, one: Any, remark: str) -> None:

@@ -92,6 +92,13 @@ def two_token_correlation(
     ArithmeticError
         If a run of tokens can't go on.
 
+    Notes
+    -----
+    For β = 1 and 4 and n = 5, 20, 100, independent breaks at 0.25 to 0.35 of ln(n)/(2 max γ_k), at
+    correlations of 0.04 to 0.1; cumulant and kirkwood near one half of it, at correlations near 0.1
+    for n = 20 and 100, kirkwood later only for n = 5. No closure reaches the clusters, but kirkwood
+    stays a law, and its first mode stays near that of tokens for longer.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
