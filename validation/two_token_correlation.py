@@ -79,7 +79,7 @@ def pairs(cases: list[tuple[float, float]]) -> list[Claim]:
         expected = np.cos(ds.k.values[:, None] * ends).mean(axis=1)
         error = float(np.abs(ds.closed.values[:, -1] - expected).max())
         name = f"n = 2, β = {beta:g}, t = {t:g}: E cos kx up to {expected.max():.3f}, k <= 6"
-        claims.append(Claim(name, "characteristics, Ei and E₁", error, 1e-9, "steps of 1e-11"))
+        claims.append(Claim(name, "characteristics, Ei and E₁", error, 1e-11, "steps of 1e-11"))
     return claims
 
 
