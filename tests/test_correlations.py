@@ -153,7 +153,8 @@ def test_two_tokens_by_characteristics(closure, beta, t):
     # ψ at x(t) is h(x(0))/h(x(t)) of 1/2π
     psi = h(starts, beta) / h(ends, beta) / (2 * np.pi)
     at = solved(closure, beta, 2, np.array([t]), 5, ends[::20])
-    assert at.psi[0] == pytest.approx(psi[::20], rel=1e-9)  # roots near 0 to 1e-14, and ψ' there
+    # a tail of 1e-11 may be a hundred coefficients long
+    assert at.psi[0] == pytest.approx(psi[::20], abs=1e-9)
 
 
 @pytest.mark.parametrize("n", [2, 9])

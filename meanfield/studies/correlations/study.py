@@ -77,7 +77,8 @@ def two_token_correlation(
         Over (t, k): `correlation`, the mean of cos k(θ_i - θ_j) over pairs and realisations, its
         `standard_error` over realisations, and `linear`, (e^{2γ_k t} - 1)/(n - 1), for large n
         while small (nan where above 1). Over (closure, t, k): `closed`, right to 1e-11, nan beyond
-        what was reached. Over (closure, t, x): `psi`, with respect to dx, even in x. Over (t, bin):
+        what was reached. Over (closure, t, x): `psi`, with respect to dx, even in x,
+        right to 1e-9 of its largest value. Over (t, bin):
         `histogram` of |x| in 36 bins as values of ψ, and `histogram_error`. Over (closure, t):
         `least_density`, the least ψ, and `tail` of the spectrum. Over closure: `status`, one of
         'finished', 'under-resolved' on 8192 modes, 'impossible' where some |E cos kx| > 1, and
