@@ -77,10 +77,10 @@ def two_token_correlation(
         Over (t, k): `correlation`, the mean of cos k(θ_i - θ_j) over pairs and realisations, its
         `standard_error` over realisations, and `linear`, (e^{2γ_k t} - 1)/(n - 1), for large n
         while small (nan where above 1). Over (closure, t, k): `closed`, right to 1e-11, nan beyond
-        what was reached. Over (closure, t, x): `psi`, with respect to dx, even in x,
-        right to 1e-9 of its largest value. Over (t, bin):
-        `histogram` of |x| in 36 bins as values of ψ, and `histogram_error`. Over (closure, t):
-        `least_density`, the least ψ, and `tail` of the spectrum. Over closure: `status`, one of
+        what was reached. Over (closure, t, x): `psi`, with respect to dx, even in x, right
+        to 1e-9 of its largest value. Over (t, bin): `histogram` of |x| in 36 bins as values of ψ,
+        and `histogram_error`. Over (closure, t): `least_density`, the least ψ, and `tail` of the
+        spectrum. Over closure: `status`, one of
         'finished', 'under-resolved' on 8192 modes, 'impossible' where some |E cos kx| > 1, and
         'failed'; `reached`, the last time; and `breaks`, the first time at which some mode is off
         by more than 4 standard errors and more than 0.02, nan if it was followed to no such time;
@@ -95,8 +95,8 @@ def two_token_correlation(
 
     Notes
     -----
-    For β = 1 and 4 and n = 5, 20, 100, independent breaks at 0.25 to 0.35 of ln(n)/(2 max γ_k), at
-    correlations of 0.04 to 0.1; cumulant and kirkwood near one half of it, at correlations near 0.1
+    For β = 1 and 4 and n = 5, 20, 100, independent breaks near a third of ln(n)/(2 max γ_k), at
+    correlations of 0.04 to 0.15; cumulant and kirkwood near one half of it, at correlations near 0.1
     for n = 20 and 100, kirkwood later only for n = 5. No closure reaches the clusters, but kirkwood
     stays a law, and its first mode stays near that of tokens for longer.
 
