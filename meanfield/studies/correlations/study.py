@@ -96,9 +96,9 @@ def two_token_correlation(
     Notes
     -----
     For β = 1 and 4 and n = 5, 20, 100, independent breaks near a third of ln(n)/(2 max γ_k), at
-    correlations of 0.04 to 0.15; cumulant and kirkwood near one half of it, at correlations near 0.1
-    for n = 20 and 100, kirkwood later only for n = 5. No closure reaches the clusters, but kirkwood
-    stays a law, and its first mode stays near that of tokens for longer.
+    correlations of 0.04 to 0.15. For n = 20 and 100 both others break near one half of it, at
+    correlations near 0.1; for n = 5 kirkwood holds longer. No closure reaches the clusters, but
+    kirkwood stays a law, and its first mode stays near that of tokens for longer.
 
     Examples
     --------
