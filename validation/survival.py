@@ -17,6 +17,7 @@ from validation.claims import Claim, main
 
 KILLS = 50
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+POLAR = mf.ZonalSeries(7, [0.5])
 SLANTED = mf.VonMisesFisher([0.0, 0.6, 0.8], 2.0)
 Asked = tuple[Any, Any, float]
 
