@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.bilinear.scores import largest_score, score_matrix
+from meanfield.bilinear.scores import check_score, largest_score, score_matrix
 from meanfield.harmonics import bandwidth, scaled_eigenvalues
 
 Array = NDArray[np.float64]
@@ -112,18 +112,3 @@ class CircleBilinear:
         """What the series' errors are relative to: e^{-s} ∫∫ e^{s<x,y>} dmu dmu."""
         squares = np.abs(moments[: self.degree + 1]) ** 2
         return float(2.0 * (self._isotropic @ squares) - self._isotropic[0] * squares[0])
-
-
-def check_score(score: float, largest: float, dim: int) -> None:
-    """Refuse a matrix whose kernel has too many harmonics.
-
-    Raises
-    ------
-    ValueError
-        Naming the largest |M|_2.
-    """
-    if score > largest:
-        raise ValueError(
-            f"beta |KᵀQ| must be <= {largest:g} for series in dim = {dim}, got {score:g}: "
-            f"take Particles"
-        )

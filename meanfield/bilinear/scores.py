@@ -41,3 +41,18 @@ def largest_score(matrix: Array) -> float:
     5.0
     """
     return float(np.linalg.norm(matrix, 2))
+
+
+def check_score(score: float, largest: float, dim: int) -> None:
+    """Refuse a matrix whose kernel has too many harmonics.
+
+    Raises
+    ------
+    ValueError
+        Naming the largest |M|_2.
+    """
+    if score > largest:
+        raise ValueError(
+            f"beta |KᵀQ| must be <= {largest:g} for series in dim = {dim}, got {score:g}: "
+            f"take Particles"
+        )

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ive
 
-from meanfield.bilinear.circle import check_score
 from meanfield.bilinear.legendre import Coordinates, layout, legendre
-from meanfield.bilinear.scores import largest_score, score_matrix
+from meanfield.bilinear.scores import check_score, largest_score, score_matrix
 from meanfield.harmonics import bandwidth, gauss_gegenbauer, scaled_eigenvalues
 
 Array = NDArray[np.float64]

@@ -145,13 +145,13 @@ class Attention:
         dims = {head.dim for head in heads} - {None}
         if len(dims) > 1:
             raise ValueError(f"heads must be of one dimension, got {sorted(dims, key=str)}")
-        object.__setattr__(self, "_bilinear", [self.beta * head.bilinear for head in heads])
+        object.__setattr__(self, "_scores", [self.beta * head.bilinear for head in heads])
         if not self.normalise:
             self._check_size()
 
     def _check_size(self) -> None:
         largest = max(
-            float(np.linalg.norm(b, 2)) if np.ndim(b) else abs(float(b)) for b in self._scaled
+            float(np.linalg.norm(b, 2)) if np.ndim(b) else abs(float(b)) for b in self.scores
         )
         if largest > _LARGEST_EXPONENT:
             raise ValueError(
@@ -165,8 +165,9 @@ class Attention:
         )
 
     @property
-    def _scaled(self) -> list[Any]:
-        return self._bilinear  # type: ignore[attr-defined, no-any-return]
+    def scores(self) -> list[Any]:
+        """β KᵀQ of each head, (d, d) or a number: its scores are <β KᵀQx, y>."""
+        return self._scores  # type: ignore[attr-defined, no-any-return]
 
     @property
     def dim(self) -> int | None:
@@ -198,8 +199,8 @@ class Attention:
 
     def queries(self, points: Array) -> Iterator[Array]:
         """β KᵀQ x of one head after the other, shape (n, d) each: where it asks for G."""
-        for bilinear in self._scaled:
-            yield points @ bilinear.T if np.ndim(bilinear) else bilinear * points
+        for scores in self.scores:
+            yield points @ scores.T if np.ndim(scores) else scores * points
 
 
 def matrix_or_number(name: str, value: ArrayLike) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA, AnyDynamics, Dynamics, Field, Layers
+from meanfield.dynamics import SA, USA, AnyDynamics, Layers
 from meanfield.functionals import dissipation
 from meanfield.geometry import exponential, project
 from meanfield.integrate.records import Stop
@@ -50,11 +50,8 @@ class TokenRun(Run):
     step: float | None = None
 
     def __init__(self, particles: Particles, dynamics: AnyDynamics, options: Options) -> None:
-        self.moved_by = dynamics
-        self._field: Field = dynamics.layers[0] if isinstance(dynamics, Layers) else dynamics
         self._sums: set[str] = set()
-        # a plain run knows SA and USA only; what it does with others is done here
-        super().__init__(particles, cast(Dynamics, dynamics), options)
+        super().__init__(particles, dynamics, options)
 
     @property
     def sums(self) -> str:
@@ -62,9 +59,9 @@ class TokenRun(Run):
         return joined(self._sums)
 
     @property
-    def _is_gradient_flow(self) -> bool:
+    def _has_balance(self) -> bool:
         """Whether dE/dt is the dissipation: SA and USA without noise."""
-        return isinstance(self.moved_by, (SA, USA)) and self.moved_by.noise == 0.0
+        return super()._has_balance and self.moved_by.noise == 0.0
 
     def _tendency(self, measure: AnyMeasure) -> Tendency:
         rate = self._token_tendency(cast(Particles, measure))
@@ -72,30 +69,7 @@ class TokenRun(Run):
         return rate
 
     def _token_tendency(self, particles: Particles) -> TokenTendency:
-        return token_tendency(particles, self._field)
-
-    def _rate(self, t: float, state: Array) -> Array:
-        rate = super()._rate(t, state)
-        if not self._is_gradient_flow:
-            rate[-1] = 0.0
-        return rate
-
-    def advance(self, t_bound: float, report: Callable[[Run], None]) -> None:
-        """Step from the present time to `t_bound`.
-
-        Raises
-        ------
-        Stop
-            If the run can't go on; the state is the last good one.
-        """
-        if not isinstance(self.moved_by, Layers):
-            super().advance(t_bound, report)
-            return
-        for layer, until in self.moved_by.between(self.t, t_bound):
-            if layer is not self._field:
-                measure, self._field = self.measure(), layer
-                self._adopt(self._tendency(measure), work=0.0)
-            super().advance(until, report)
+        return token_tendency(particles, self.acting)
 
     def save(self) -> None:
         """Keep the tokens and their numbers at the present time.
@@ -105,7 +79,7 @@ class TokenRun(Run):
         Stop
             If one of the numbers is not finite; it is kept all the same.
         """
-        if self._is_gradient_flow:
+        if self._has_balance:
             super().save()
             return
         measure = cast(Particles, self.measure())
@@ -119,7 +93,7 @@ class TokenRun(Run):
 
     def _speed(self, measure: Particles) -> float:
         """Root mean square of |X| over the tokens, X of the layer that acted last."""
-        velocity = project(measure.points, self._field.output(measure, measure.points))
+        velocity = project(measure.points, self.acting.output(measure, measure.points))
         # without softmax it may be too large to be squared
         unit = float(np.abs(velocity).max()) or 1.0
         velocity /= unit
@@ -147,15 +121,15 @@ class LayeredRun(TokenRun):
         super().__init__(particles, dynamics, options)
 
     @property
-    def _is_gradient_flow(self) -> bool:
+    def _has_balance(self) -> bool:
         return False
 
     def _tendency(self, measure: AnyMeasure) -> Tendency:
         # layers ask for their sums themselves, and the Gram matrix knows none of one layer
         given = cast(Particles, measure)
-        self._sums.add(sums_done(given, self._field))
+        self._sums.add(sums_done(given, self.acting))
         plain = Particles(given.points, given.weights, sums="direct")
-        return token_tendency(plain, self._field)
+        return token_tendency(plain, self.acting)
 
     def measure(self) -> Particles:
         """The tokens at the present time."""
@@ -178,11 +152,11 @@ class LayeredRun(TokenRun):
     def _after(self, layer: int) -> Particles:
         if isinstance(self.moved_by, Layers):
             at = int(layer * self._h / self.moved_by.step + _ROUNDING)
-            if self.moved_by.layers[at] is not self._field:
-                self._field = self.moved_by.layers[at]
-                self._sums.add(sums_done(self._particles, self._field))
+            if self.moved_by.layers[at] is not self.acting:
+                self.acting = self.moved_by.layers[at]
+                self._sums.add(sums_done(self._particles, self.acting))
         given = self._particles
-        points = given.points + self._h * self._field.output(given, given.points)
+        points = given.points + self._h * self.acting.output(given, given.points)
         norms = np.linalg.norm(points, axis=1, keepdims=True)
         if not np.isfinite(norms).all() or norms.min() == 0.0:
             raise Stop(Ending.FAILED, self._failed("a token is no longer finite, or is 0"))
@@ -221,7 +195,7 @@ class NoisyRun(TokenRun):
 
     def _token_tendency(self, particles: Particles) -> TokenTendency:
         # noise leaves the span of the tokens, so no Gram matrix
-        return token_tendency(particles, self._field, may_span=False)
+        return token_tendency(particles, self.acting, may_span=False)
 
     def advance(self, t_bound: float, report: Callable[[Run], None]) -> None:
         """Steps of equal length to `t_bound`.

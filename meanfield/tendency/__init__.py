@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from meanfield.dynamics import SA, USA, Field
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
+from meanfield.tendency.attention import AttentionTendency, check_on_space
 from meanfield.tendency.batch import LARGEST_BETA, BatchTendency, GramBatch, batch_tendency
 from meanfield.tendency.density import DensityTendency
 from meanfield.tendency.flow import FlowTendency, LineField
@@ -14,11 +15,14 @@ from meanfield.tendency.particles import (
     joined,
     sums_done,
 )
+from meanfield.tendency.spectral import SpectralTendency
 from meanfield.tendency.sphere_field import SphereField
 from meanfield.token_sums import CircleSums
 
 __all__ = [
     "SphereField",
+    "SpectralTendency",
+    "AttentionTendency",
     "DensityTendency",
     "FlowTendency",
     "LineField",
@@ -28,8 +32,10 @@ __all__ = [
     "LARGEST_BETA",
     "BatchTendency",
     "GramBatch",
+    "IsotropicTendency",
     "Tendency",
     "batch_tendency",
+    "check_on_space",
     "check_sums",
     "joined",
     "sums_done",
@@ -38,7 +44,9 @@ __all__ = [
 ]
 
 TokenTendency = ParticleTendency | CircleTendency | GramTendency
-Tendency = DensityTendency | FlowTendency | TokenTendency
+# what knows the dissipation
+IsotropicTendency = DensityTendency | FlowTendency | TokenTendency
+Tendency = IsotropicTendency | AttentionTendency
 
 
 def token_tendency(
@@ -97,6 +105,8 @@ def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:
     if isinstance(measure, Particles):
         return token_tendency(measure, dynamics)
     if not isinstance(dynamics, (SA, USA)):
+        if isinstance(measure, Density):
+            return AttentionTendency(measure, dynamics)
         raise ValueError(f"dynamics must be SA or USA for {measure!r}, got {dynamics!r}")
     if isinstance(measure, LineFlowMap):
         return FlowTendency(measure, dynamics)
