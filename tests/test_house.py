@@ -42,8 +42,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "dynamics": ("arguments", "geometry"),
     "spaces": TOP,
     "bilinear": TOP,
-    "token_sums": (*TOP, "line_potential", "spaces"),
-    "measures": (*TOP, "panels", "patches", "laws", "labels", "spaces", "token_sums"),
+    "token_sums": (*TOP, "line_potential", "spaces", "bilinear"),
+    "measures": (
+        *(*TOP, "panels", "patches", "laws", "labels", "spaces"),
+        *("bilinear", "token_sums"),
+    ),
     "collapse": (*TOP, "measures"),
     "clustering": (*TOP, "spaces", "measures"),
     "tendency": (

@@ -188,11 +188,14 @@ class Attention:
 
     def output(self, measure: Measure, points: Array) -> Array:
         """Σ_h V_h ∇G [/ G], shape (n, d): what attention adds to tokens at unit rows (n, d)."""
-        total = np.zeros_like(points)
-        for head, z in zip(self.heads, self.queries(points), strict=True):
-            log_g, mean = measure.log_moment(z)
+        return self.combined([measure.log_moment(z) for z in self.queries(points)])
+
+    def combined(self, moments: Sequence[tuple[Array, Array]]) -> Array:
+        """Σ_h V_h ∇G [/ G], shape (n, d), of log G (n,) and ∇ log G (n, d) of each head."""
+        total = np.zeros_like(moments[0][1])
+        for head, (log_g, mean) in zip(self.heads, moments, strict=True):
             if not self.normalise:
-                mean *= np.exp(log_g)[:, None]
+                mean = mean * np.exp(log_g)[:, None]
             value = np.asarray(head.V)
             total += mean @ value.T if value.ndim else value * mean
         return total

@@ -19,9 +19,9 @@ from meanfield.tendency import (
     CircleTendency,
     ParticleTendency,
     Tendency,
+    TokenOutput,
     TokenTendency,
     joined,
-    sums_done,
     token_tendency,
 )
 
@@ -91,9 +91,15 @@ class TokenRun(Run):
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
         return {"speed": self._speed(cast(Particles, measure)), **super()._numbers(measure)}
 
+    def _output(self, measure: Particles) -> Array:
+        rate = self.tendency
+        if isinstance(rate, ParticleTendency) and not isinstance(rate.dynamics, (SA, USA)):
+            return rate.output(measure)
+        return self.acting.output(measure, measure.points)
+
     def _speed(self, measure: Particles) -> float:
         """Root mean square of |X| over the tokens, X of the layer that acted last."""
-        velocity = project(measure.points, self.acting.output(measure, measure.points))
+        velocity = project(measure.points, self._output(measure))
         # without softmax it may be too large to be squared
         unit = float(np.abs(velocity).max()) or 1.0
         velocity /= unit
@@ -127,9 +133,13 @@ class LayeredRun(TokenRun):
     def _tendency(self, measure: AnyMeasure) -> Tendency:
         # layers ask for their sums themselves, and the Gram matrix knows none of one layer
         given = cast(Particles, measure)
-        self._sums.add(sums_done(given, self.acting))
+        self._layer = TokenOutput(given, self.acting)
+        self._sums.add(self._layer.sums)
         plain = Particles(given.points, given.weights, sums="direct")
         return token_tendency(plain, self.acting)
+
+    def _output(self, measure: Particles) -> Array:
+        return self._layer(measure)
 
     def measure(self) -> Particles:
         """The tokens at the present time."""
@@ -154,9 +164,10 @@ class LayeredRun(TokenRun):
             at = int(layer * self._h / self.moved_by.step + _ROUNDING)
             if self.moved_by.layers[at] is not self.acting:
                 self.acting = self.moved_by.layers[at]
-                self._sums.add(sums_done(self._particles, self.acting))
+                self._layer = TokenOutput(self._particles, self.acting)
+                self._sums.add(self._layer.sums)
         given = self._particles
-        points = given.points + self._h * self.acting.output(given, given.points)
+        points = given.points + self._h * self._output(given)
         norms = np.linalg.norm(points, axis=1, keepdims=True)
         if not np.isfinite(norms).all() or norms.min() == 0.0:
             raise Stop(Ending.FAILED, self._failed("a token is no longer finite, or is 0"))

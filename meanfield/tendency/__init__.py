@@ -12,11 +12,10 @@ from meanfield.tendency.gram import GramTendency
 from meanfield.tendency.particles import (
     CircleTendency,
     ParticleTendency,
-    joined,
-    sums_done,
 )
 from meanfield.tendency.spectral import SpectralTendency
 from meanfield.tendency.sphere_field import SphereField
+from meanfield.tendency.token_output import TokenOutput, joined
 from meanfield.token_sums import CircleSums
 
 __all__ = [
@@ -38,7 +37,7 @@ __all__ = [
     "check_on_space",
     "check_sums",
     "joined",
-    "sums_done",
+    "TokenOutput",
     "tendency",
     "token_tendency",
 ]
