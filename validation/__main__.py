@@ -28,6 +28,7 @@ SCRIPTS = [
     "phase_diagram",
     "tokens",
     "noisy_densities",
+    "attention",
     "mean_field_limit",
     "real_tokens",
     "free_tokens",

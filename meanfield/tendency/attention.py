@@ -28,8 +28,9 @@ class AttentionTendency(SpectralTendency):
     O(N) for each point. X then has errors of 1e-9 at most, 1e-14 where G varies little. Mass is
     exact, since the test function 1 has no gradient.
 
-    The activation of `FeedForward` is evaluated on the grid: the series of gelu and tanh converge
-    fast, that of relu, which has a kink, like 1/size².
+    The activation of `FeedForward` is evaluated on the grid. gelu and tanh are smooth; where relu
+    has a kink f comes to jump, its series converge like size^{-1/2} in L², and a run ends as
+    under-resolved unless `tail_tol` is large.
 
     Parameters
     ----------
