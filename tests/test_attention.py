@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import meanfield as mf
+from meanfield.case import CaseError, case_from_text
+from meanfield.cli import main
 from meanfield.measures.density import spectral_tail
 from meanfield.tendency import AttentionTendency, TokenOutput, tendency
 from meanfield.token_sums import score_sums, sphere_scores
@@ -406,3 +408,61 @@ def test_density_that_outgrows_its_space_ends_the_run():
     assert sol.status == "under-resolved"
     assert "Circle(128)" in sol.message
     assert spectral_tail(sol.final.power) <= 1e-8
+
+
+# --------------------------------------------------------------------------------------- case files
+
+
+CASE = """
+[law]
+type = "von-mises-fisher"
+mean = [0.6, 0.8]
+kappa = 1
+[space]
+type = "circle"
+n = 64
+[dynamics]
+type = "Attention"
+beta = 2
+heads = [{ Q = [[1, 0], [0, 2.0]], V = -1 }, { K = 0.5 }]
+normalise = false
+[run]
+t_end = 0.1
+save_at = 1
+"""
+
+
+def test_case_with_heads(capsys, tmp_path):
+    measure, dynamics, keywords = case_from_text(CASE, "a.toml").build()
+    assert np.array_equal(dynamics.heads[0].Q, [[1.0, 0.0], [0.0, 2.0]])
+    assert (dynamics.heads[0].V, dynamics.heads[1].K, dynamics.normalise) == (-1.0, 0.5, False)
+    assert keywords["on_unresolved"] == "stop"
+    given = [mf.Head(Q=np.diag([1.0, 2.0]), V=-1.0), mf.Head(K=0.5)]
+    expected = mf.evolve(measure, mf.Attention(2.0, given, normalise=False), 0.1, 1)
+    assert gap(mf.evolve(measure, dynamics, **keywords).final, expected.final) == 0.0
+    (tmp_path / "a.toml").write_text(CASE + f'[output]\nfile = "{tmp_path / "a.nc"}"\n')
+    assert main(["run", str(tmp_path / "a.toml")]) == 0
+    assert "speed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("V = -1", "W = 1", r"dynamics.heads\[0\].W is an unknown key"),
+        ("V = -1", 'V = "a"', r"dynamics.heads\[0\].V must be a number or a list .* got 'a'"),
+        (
+            "V = -1",
+            "V = [[1, 2], [3]]",
+            r"dynamics.heads\[0\].V must be a number or a list of equal",
+        ),
+        ("V = -1", "V = []", r"dynamics.heads\[0\].V must be a number or a list of equal"),
+        ("V = -1", "V = [[1, 2]]", r"dynamics.heads\[0\].Q and K must be \(m, d\) and V"),
+        ("heads", "noise = 0.1\n# heads", "dynamics.heads is missing: it must be a list of tables"),
+        ("normalise", "sign = 1\nnormalise", "dynamics.sign must be left out for Attention, got 1"),
+        ('"Attention"', '"SA"', "dynamics.heads must be left out for SA"),
+        ("beta = 2", "beta = -2", "dynamics.beta must be a finite number >= 0, got -2"),
+    ],
+)
+def test_bad_heads_in_a_case(old, new, message):
+    with pytest.raises(CaseError, match=f"^a.toml: {message}"):
+        case_from_text(CASE.replace(old, new, 1), "a.toml").build()
