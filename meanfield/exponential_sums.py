@@ -148,7 +148,7 @@ def latitude_log_moment(
     along = z @ axis
     across = z - np.outer(along, axis)
     radius = np.linalg.norm(across, axis=1)
-    u, share = _latitude_rule(axis.size, float(radius.max()))
+    u, share = latitude_rule(axis.size, float(radius.max()))
     sources = np.column_stack([np.repeat(cosines, len(u)), np.outer(sines, u).ravel()])
     spread = np.outer(masses, share).ravel()
     log_g, reduced = log_moment(sources, spread, np.column_stack([along, radius]))
@@ -156,7 +156,16 @@ def latitude_log_moment(
     return log_g, np.outer(reduced[:, 0], axis) + reduced[:, 1:] * direction
 
 
-def _latitude_rule(dim: int, radius: float) -> tuple[Array, Array]:
+def latitude_rule(dim: int, radius: float) -> tuple[Array, Array]:
+    """Nodes u and shares that integrate e^{ru}, r <= radius, over a latitude of S^{d-1}.
+
+    u is the cosine of the angle across the axis.
+
+    Examples
+    --------
+    >>> latitude_rule(2, 1.0)
+    (array([-1.,  1.]), array([0.5, 0.5]))
+    """
     if dim == 2:
         return np.array([-1.0, 1.0]), np.array([0.5, 0.5])
     return gauss_gegenbauer(dim - 1, bandwidth(radius, dim - 1) // 2 + 2)

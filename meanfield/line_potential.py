@@ -72,6 +72,11 @@ class CircleLine:
         else:
             self._spectrum = fft.rfft(blocks, axis=0).conj()
 
+    def nodes(self) -> Array:
+        """The angles of the nodes, shape (size,)."""
+        middles = (np.arange(self._cells) + 0.5) * self._width
+        return np.asarray((middles[:, None] + 0.5 * self._width * _CHEBYSHEV).ravel())
+
     def cells(self, angles: Array) -> tuple[NDArray[np.intp], Array]:
         """The cell of each angle, and its place there in [-1, 1]."""
         turns = angles / _TURN
@@ -150,6 +155,45 @@ class ZonalLine:
     def kernel(self, targets: Array, sources: Array) -> Array:
         """K, ∂K/β, ΔK/β between polar angles, shape (3, ...)."""
         return zonal_kernel(self.beta, self.dim, targets, sources)
+
+
+class ScoreLine:
+    """Cells on the circle, and the dense kernel e^{<Mx,y>} of any matrix between their nodes.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (2, 2)
+        M, |M|_2 <= 100.
+
+    Attributes
+    ----------
+    size : int
+        Number of nodes of all cells.
+    score : float
+        |M|_2; tables are in units of its exponential.
+
+    Raises
+    ------
+    ValueError
+        If |M|_2 > 100.
+    """
+
+    def __init__(self, matrix: Array) -> None:
+        self.score = float(np.linalg.norm(matrix, 2))
+        if self.score > _RELATIVE_UP_TO:
+            raise ValueError(
+                f"matrix must have |M| <= {_RELATIVE_UP_TO:g} on cells, got {self.score:g}"
+            )
+        self._line = CircleLine(self.score)
+        self.size, self.cells = self._line.size, self._line.cells
+        angles = self._line.nodes()
+        points = np.column_stack([np.cos(angles), np.sin(angles)])
+        kernel = np.exp(points @ matrix.T @ points.T - self.score)
+        self._tables = np.concatenate([kernel, kernel * points[:, 0], kernel * points[:, 1]])
+
+    def fields(self, charges: Array) -> Array:
+        """G(Mx) and ∫ y e^{<Mx,y>} dmu at the nodes, of charges (size,) there, shape (size, 3)."""
+        return np.asarray((self._tables @ charges).reshape(3, self.size).T)
 
 
 Line = CircleLine | ZonalLine

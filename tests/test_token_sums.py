@@ -9,7 +9,13 @@ import meanfield as mf
 from meanfield.exponential_sums import log_moment
 from meanfield.geometry import project
 from meanfield.tendency import tendency
-from meanfield.token_sums import CircleSums, SphereSums, token_sums
+from meanfield.token_sums import (
+    CircleScoreSums,
+    CircleSums,
+    SphereScoreSums,
+    SphereSums,
+    token_sums,
+)
 
 BETAS = [0.0, 0.1, 1.0, 9.0, 25.0, 100.0]
 SUMS = {2: CircleSums, 3: SphereSums}
@@ -134,11 +140,11 @@ def test_what_is_chosen():
     assert chosen(64, 16) == "gram"
     assert chosen(64, 17) == "direct"
     assert chosen(4, 9, "gram") == "gram"
-    # no cells on the circle beyond β = 100, no transforms but for e^{β<x,y>}
+    # no cells on the circle beyond β = 100
     assert chosen(2, 1000, dynamics=mf.SA(101.0)) == "direct"
     assert chosen(3, 1000, dynamics=mf.SA(101.0)) == "transforms"
-    # heads whose queries are of one length ask for e^{β<x,y>} at one β
-    head, wide = mf.Head(), mf.Head(Q=np.diag([1.0, 2.0]))
+    # nor beyond β |KᵀQ| = 100
+    head, wide = mf.Head(), mf.Head(Q=np.diag([1.0, 101.0]))
     turned = mf.Head(K=[[0.0, -1.0], [1.0, 0.0]], V=2.0)
     assert chosen(2, 1000, dynamics=mf.Attention(1.0, [head])) == "transforms"
     assert chosen(2, 1000, dynamics=mf.Attention(1.0, [head, turned])) == "transforms"
@@ -154,12 +160,12 @@ def test_what_is_chosen():
 def test_what_is_said_is_what_is_done(dynamics, monkeypatch):
     """The transforms are asked for, at every evaluation, where `sums` says so, and else not."""
     calls = []
-    for kind in SUMS.values():
-        for name in "log_moment", "pull", "potential_and_slope":
+    for kind in *SUMS.values(), CircleScoreSums, SphereScoreSums:
+        for name in "log_moment", "quick", "pull", "potential_and_slope":
             if plain := getattr(kind, name, None):
 
                 def counted(self, *args, plain=plain, **options):
-                    calls.append(self.beta)
+                    calls.append(type(self))
                     return plain(self, *args, **options)
 
                 monkeypatch.setattr(kind, name, counted)
@@ -176,7 +182,7 @@ def test_what_is_said_is_what_is_done(dynamics, monkeypatch):
     [
         (2, mf.SA(101.0)),
         (4, mf.SA(1.0)),
-        (3, mf.Attention(1.0, [mf.Head(Q=np.diag([1.0, 2.0, 3.0]))])),
+        (3, mf.Attention(1.0, [mf.Head(Q=np.diag([1.0, 2.0, 130.0]))])),
         (3, mf.FeedForward(np.eye(3), np.eye(3))),
         (2, mf.Layers([mf.SA(1.0), mf.SA(101.0)], step=0.5)),
     ],

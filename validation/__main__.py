@@ -29,6 +29,7 @@ SCRIPTS = [
     "two_token_correlation",
     "tokens",
     "noisy_densities",
+    "attention",
     "mean_field_limit",
     "real_tokens",
     "free_tokens",

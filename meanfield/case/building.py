@@ -25,7 +25,7 @@ from meanfield.case.tables import (
     ZonalSeriesTable,
     ZonalTable,
 )
-from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.dynamics import SA, USA, Attention, Dynamics, Head
 from meanfield.laws import (
     FourierSeries,
     Law,
@@ -76,7 +76,7 @@ def noise_rng(space: AnyTable) -> dict[str, np.random.Generator]:
     return {"rng": np.random.default_rng(np.random.SeedSequence(space.seed, spawn_key=(1,)))}
 
 
-def build_dynamics(table: DynamicsTable) -> Dynamics:
+def build_dynamics(table: DynamicsTable) -> Dynamics | Attention:
     """The dynamics.
 
     Raises
@@ -84,9 +84,29 @@ def build_dynamics(table: DynamicsTable) -> Dynamics:
     ValueError
         Naming key, value and what is allowed.
     """
-    kind = SA if table.type == "SA" else USA
+    foreign = ("sign",) if table.type == "Attention" else ("heads", "normalise")
+    for key in foreign:
+        if getattr(table, key) is not None:
+            raise Fault(
+                f"dynamics.{key} must be left out for {table.type}, got "
+                f"{shown(getattr(table, key))}"
+            )
     with located("dynamics", type(table).model_fields):
-        return kind(table.beta, sign=table.sign, noise=table.noise)
+        if table.type == "Attention":
+            normalise = True if table.normalise is None else table.normalise
+            return Attention(table.beta, _heads(table), normalise, table.noise)
+        kind = SA if table.type == "SA" else USA
+        return kind(table.beta, sign=1 if table.sign is None else table.sign, noise=table.noise)
+
+
+def _heads(table: DynamicsTable) -> list[Head]:
+    if not table.heads:
+        raise Fault("dynamics.heads is missing: it must be a list of tables with Q, K or V")
+    heads = []
+    for i, head in enumerate(table.heads):
+        with located(f"dynamics.heads[{i}]", type(head).model_fields):
+            heads.append(Head(head.Q, head.K, head.V))
+    return heads
 
 
 def _flow_map(law: LawTable, table: FlowMapTable, folder: Path) -> FlowMap:

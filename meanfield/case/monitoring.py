@@ -10,7 +10,7 @@ from typing import Any
 from meanfield.case.building import law_from
 from meanfield.case.faults import Fault, located, shown
 from meanfield.case.tables import MonitorTable
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import AnyDynamics
 from meanfield.functionals import mmd, sobolev
 from meanfield.integrate.records import taken_names
 from meanfield.measures import AnyMeasure
@@ -21,7 +21,7 @@ _OWNER = {"p": "wasserstein", "gap": "wasserstein", "beta": "mmd", "s": "sobolev
 
 
 def build_monitors(
-    tables: Mapping[str, MonitorTable], measure: AnyMeasure, dynamics: Dynamics, folder: Path
+    tables: Mapping[str, MonitorTable], measure: AnyMeasure, dynamics: AnyDynamics, folder: Path
 ) -> dict[str, DistanceTo]:
     """The monitors of a run that starts with the measure, each tried on it.
 
@@ -48,7 +48,7 @@ def build_monitors(
 
 
 def _arguments(
-    table: MonitorTable, where: str, measure: AnyMeasure, dynamics: Dynamics, folder: Path
+    table: MonitorTable, where: str, measure: AnyMeasure, dynamics: AnyDynamics, folder: Path
 ) -> dict[str, Any]:
     for key, owner in _OWNER.items():
         if getattr(table, key) is not None and table.distance != owner:

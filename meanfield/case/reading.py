@@ -23,7 +23,7 @@ from meanfield.case.tables import (
     OutputTable,
     RunTable,
 )
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import SA, USA, Attention, Dynamics
 from meanfield.laws import Law
 from meanfield.measures import AnyMeasure
 from meanfield.transport import DistanceTo
@@ -67,7 +67,7 @@ class Case(Table):
         """Its TOML."""
         return self._text
 
-    def build(self) -> tuple[AnyMeasure, Dynamics, dict[str, Any]]:
+    def build(self) -> tuple[AnyMeasure, Dynamics | Attention, dict[str, Any]]:
         """The measure at t = 0, the dynamics, and the keyword arguments of `evolve`.
 
         Raises
@@ -79,8 +79,9 @@ class Case(Table):
             dynamics = build_dynamics(self.dynamics)
             measure = build_measure(self.law, self.space, self._folder)
         keywords = self.run.model_dump(exclude_none=True) | {"case": self._text}
-        # with noise no flow map can take over
-        keywords.setdefault("on_unresolved", "stop" if dynamics.noise > 0.0 else "flow-map")
+        # with noise, and under other attention, no flow map can take over
+        may_flow = isinstance(dynamics, (SA, USA)) and dynamics.noise == 0.0
+        keywords.setdefault("on_unresolved", "flow-map" if may_flow else "stop")
         if dynamics.noise > 0.0:
             keywords |= noise_rng(self.space)
         if self.monitors:
@@ -99,7 +100,7 @@ class Case(Table):
         with self.errors("monitors"):
             return build_monitors(self.monitors, measure, dynamics, self._folder)
 
-    def build_law(self) -> tuple[Law, Dynamics]:
+    def build_law(self) -> tuple[Law, Dynamics | Attention]:
         """The law and the dynamics.
 
         Raises

@@ -115,13 +115,38 @@ SpaceTable = CircleTable | SphereTable | ZonalTable
 AnySpaceTable = Annotated[SpaceTable | FlowMapTable | ParticlesTable, Field(discriminator="type")]
 
 
-class DynamicsTable(Table):
-    """SA or USA."""
+def _number_or_matrix(value: Any) -> Any:
+    rows = value if isinstance(value, list) else [[value]]
+    are_rows = all(isinstance(row, list) for row in rows)
+    entries = [entry for row in rows for entry in row] if are_rows else [None]
+    if (
+        any(isinstance(entry, bool) or not isinstance(entry, (int, float)) for entry in entries)
+        or len({len(row) for row in rows}) != 1
+    ):
+        raise ValueError(f"must be a number or a list of equal rows of numbers, got {shown(value)}")
+    return value
 
-    type: Literal["SA", "USA"] = "SA"
+
+Matrix = Annotated[Any, BeforeValidator(_number_or_matrix)]
+
+
+class HeadTable(Table):
+    """One head; a number is that multiple of the identity."""
+
+    Q: Matrix = 1.0
+    K: Matrix = 1.0
+    V: Matrix = 1.0
+
+
+class DynamicsTable(Table):
+    """SA or USA with a sign, or Attention with heads, with softmax or without."""
+
+    type: Literal["SA", "USA", "Attention"] = "SA"
     beta: float = Field(description="the inverse temperature, a number >= 0")
-    sign: int = 1
+    sign: int | None = None
     noise: float = 0.0
+    heads: list[HeadTable] | None = None
+    normalise: bool | None = None
 
 
 def _count_or_times(value: Any) -> Any:

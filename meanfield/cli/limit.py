@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from meanfield.case import read_case
 from meanfield.cli.commands import app
 from meanfield.cli.outputs import BAD_INPUT, FAILED_RUN, Refusal, check_output
+from meanfield.dynamics import Dynamics
 
 _NS = "100,1000,10000"
 
@@ -41,7 +42,7 @@ def limit(
     with chosen.errors("run"):
         found = studies.mean_field_limit(
             law,
-            dynamics,
+            cast(Dynamics, dynamics),  # of others the study says itself that it has none
             chosen.run.t_end,
             counts,
             repeats,

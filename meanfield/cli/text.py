@@ -39,7 +39,7 @@ def table(solution: Solution) -> str:
     columns = {
         "t": [f"{t:.5g}" for t in solution.t],
         f"energy{unit}": [f"{e:.10g}" for e in data["energy"].values],
-        f"dissipation{unit}": [f"{d:.4e}" for d in data["dissipation"].values],
+        **_rate(solution, unit),
         "1-mass": [f"{1.0 - m:.1e}" for m in data["mass"].values],
     }
     further = {
@@ -60,6 +60,14 @@ def table(solution: Solution) -> str:
         "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
         for row in rows
     )
+
+
+def _rate(solution: Solution, unit: str) -> dict[str, list[str]]:
+    """The dissipation, or the speed of what is no gradient flow."""
+    data = solution.dataset
+    if "dissipation" in data:
+        return {f"dissipation{unit}": [f"{d:.4e}" for d in data["dissipation"].values]}
+    return {"speed": [f"{s:.4e}" for s in data["speed"].values]}
 
 
 def _defect(solution: Solution) -> float | None:

@@ -145,13 +145,13 @@ class Attention:
         dims = {head.dim for head in heads} - {None}
         if len(dims) > 1:
             raise ValueError(f"heads must be of one dimension, got {sorted(dims, key=str)}")
-        object.__setattr__(self, "_bilinear", [self.beta * head.bilinear for head in heads])
+        object.__setattr__(self, "_scores", [self.beta * head.bilinear for head in heads])
         if not self.normalise:
             self._check_size()
 
     def _check_size(self) -> None:
         largest = max(
-            float(np.linalg.norm(b, 2)) if np.ndim(b) else abs(float(b)) for b in self._scaled
+            float(np.linalg.norm(b, 2)) if np.ndim(b) else abs(float(b)) for b in self.scores
         )
         if largest > _LARGEST_EXPONENT:
             raise ValueError(
@@ -165,8 +165,9 @@ class Attention:
         )
 
     @property
-    def _scaled(self) -> list[Any]:
-        return self._bilinear  # type: ignore[attr-defined, no-any-return]
+    def scores(self) -> list[Any]:
+        """β KᵀQ of each head, (d, d) or a number: its scores are <β KᵀQx, y>."""
+        return self._scores  # type: ignore[attr-defined, no-any-return]
 
     @property
     def dim(self) -> int | None:
@@ -187,19 +188,22 @@ class Attention:
 
     def output(self, measure: Measure, points: Array) -> Array:
         """Σ_h V_h ∇G [/ G], shape (n, d): what attention adds to tokens at unit rows (n, d)."""
-        total = np.zeros_like(points)
-        for head, z in zip(self.heads, self.queries(points), strict=True):
-            log_g, mean = measure.log_moment(z)
+        return self.combined([measure.log_moment(z) for z in self.queries(points)])
+
+    def combined(self, moments: Sequence[tuple[Array, Array]]) -> Array:
+        """Σ_h V_h ∇G [/ G], shape (n, d), of log G (n,) and ∇ log G (n, d) of each head."""
+        total = np.zeros_like(moments[0][1])
+        for head, (log_g, mean) in zip(self.heads, moments, strict=True):
             if not self.normalise:
-                mean *= np.exp(log_g)[:, None]
+                mean = mean * np.exp(log_g)[:, None]
             value = np.asarray(head.V)
             total += mean @ value.T if value.ndim else value * mean
         return total
 
     def queries(self, points: Array) -> Iterator[Array]:
         """β KᵀQ x of one head after the other, shape (n, d) each: where it asks for G."""
-        for bilinear in self._scaled:
-            yield points @ bilinear.T if np.ndim(bilinear) else bilinear * points
+        for scores in self.scores:
+            yield points @ scores.T if np.ndim(scores) else scores * points
 
 
 def matrix_or_number(name: str, value: ArrayLike) -> Any:

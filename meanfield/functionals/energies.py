@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from meanfield.arguments import number
 from meanfield.dynamics import SA, USA, Dynamics
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap
-from meanfield.tendency import DensityTendency, FlowTendency, SphereField, tendency
+from meanfield.tendency import (
+    DensityTendency,
+    FlowTendency,
+    IsotropicTendency,
+    SphereField,
+    tendency,
+)
 
 
 def energy(measure: AnyMeasure, beta: float, *, scaled: bool = False) -> float:
@@ -105,7 +113,7 @@ def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float,
         return field.dissipation(moments, *sources, velocity, scaled=True), dynamics.beta
     if isinstance(measure, LineFlowMap):
         measure = measure.resolving(dynamics.beta)
-    rate = tendency(measure, dynamics)
+    rate = cast(IsotropicTendency, tendency(measure, dynamics))
     rate(rate.initial_state, np.empty_like(rate.initial_state))
     log_unit = rate.log_unit if isinstance(rate, DensityTendency) else dynamics.beta
     return rate.scaled_dissipation(), log_unit

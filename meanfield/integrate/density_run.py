@@ -13,7 +13,7 @@ from meanfield.integrate.run import Run
 from meanfield.measures import AnyMeasure, Density
 from meanfield.measures.density import FIT_TOLERANCE
 from meanfield.solution import Ending
-from meanfield.tendency import DensityTendency
+from meanfield.tendency import SpectralTendency
 
 Array = NDArray[np.float64]
 
@@ -51,7 +51,7 @@ class DensityRun(Run):
         return max(self._tail(self.state), misfit if misfit > FIT_TOLERANCE else 0.0)
 
     def _tail(self, state: Array) -> float:
-        return cast(DensityTendency, self.tendency).tail(state[:-1])
+        return cast(SpectralTendency, self.tendency).tail(state[:-1])
 
     def accepts(self, state: Array) -> bool:
         """Whether the density of a step is resolved; if not, the step is taken back."""
@@ -82,10 +82,15 @@ class DensityRun(Run):
             f"try a FlowMap, a larger `largest`, a larger `tail_tol` or a smaller `t_end`"
         )
 
+    def _speeds(self) -> dict[str, float]:
+        """In W_2 where X is a gradient, else of X in the mean."""
+        name = "metric_speed" if self._has_balance else "speed"
+        return {name: self._metric_speed()}
+
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
         density = cast(Density, measure)
         return {
-            "metric_speed": self._metric_speed(),
+            **self._speeds(),
             "min_density": float(density.values.min()),
             "tail": density.tail,
             "size": density.space.size,

@@ -64,8 +64,9 @@ def evolve(
     ----------
     measure : Density, FlowMap or Particles
         The measure at t = 0.
-    dynamics : SA or USA; for Particles also Attention, FeedForward or Layers
-        Noise is for densities and Particles.
+    dynamics : SA or USA; for densities and Particles also Attention, FeedForward or Layers
+        Noise is for densities and Particles. Densities about an axis need matrices that commute
+        with rotations about it; others need β |KᵀQ| <= 10000 on the circle, 128 on S^2.
     t_end : float
         > 0. Times scale like e^{-β} under USA.
     save_at : int or array_like, optional

@@ -20,8 +20,8 @@ from meanfield.tendency import (
     CircleTendency,
     ParticleTendency,
     Tendency,
+    TokenOutput,
     TokenTendency,
-    sums_done,
     token_tendency,
 )
 
@@ -52,15 +52,19 @@ class LayeredRun(TokenRun):
         super().__init__(particles, dynamics, options)
 
     @property
-    def _is_gradient_flow(self) -> bool:
+    def _has_balance(self) -> bool:
         return False
 
     def _tendency(self, measure: AnyMeasure) -> Tendency:
         # layers ask for their sums themselves, and the Gram matrix knows none of one layer
         given = cast(Particles, measure)
-        self._sums.add(sums_done(given, self._field))
+        self._layer = TokenOutput(given, self.acting)
+        self._sums.add(self._layer.sums)
         plain = Particles(given.points, given.weights, sums="direct")
-        return token_tendency(plain, self._field)
+        return token_tendency(plain, self.acting)
+
+    def _output(self, measure: Particles) -> Array:
+        return self._layer(measure)
 
     def measure(self) -> Particles:
         """The tokens at the present time."""
@@ -83,11 +87,12 @@ class LayeredRun(TokenRun):
     def _after(self, layer: int) -> Particles:
         if isinstance(self.moved_by, Layers):
             at = int(layer * self._h / self.moved_by.step + _ROUNDING)
-            if self.moved_by.layers[at] is not self._field:
-                self._field = self.moved_by.layers[at]
-                self._sums.add(sums_done(self._particles, self._field))
+            if self.moved_by.layers[at] is not self.acting:
+                self.acting = self.moved_by.layers[at]
+                self._layer = TokenOutput(self._particles, self.acting)
+                self._sums.add(self._layer.sums)
         given = self._particles
-        points = given.points + self._h * self._field.output(given, given.points)
+        points = given.points + self._h * self._output(given)
         norms = np.linalg.norm(points, axis=1, keepdims=True)
         if not np.isfinite(norms).all() or norms.min() == 0.0:
             raise Stop(Ending.FAILED, self._failed("a token is no longer finite, or is 0"))
@@ -126,7 +131,7 @@ class NoisyRun(TokenRun):
 
     def _token_tendency(self, particles: Particles) -> TokenTendency:
         # noise leaves the span of the tokens, so no Gram matrix
-        return token_tendency(particles, self._field, may_span=False)
+        return token_tendency(particles, self.acting, may_span=False)
 
     def advance(self, t_bound: float, report: Callable[[Run], None]) -> None:
         """Steps of equal length to `t_bound`.

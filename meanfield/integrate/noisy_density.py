@@ -7,13 +7,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.dynamics import USA
 from meanfield.functionals import entropy
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.integrate.density_run import DensityRun
 from meanfield.integrate.exponential import ExponentialSteps
 from meanfield.measures import AnyMeasure, Density
 from meanfield.solution import Resumption, Solution
-from meanfield.tendency import DensityTendency, Tendency
+from meanfield.tendency import DensityTendency, SpectralTendency, Tendency
 
 Array = NDArray[np.float64]
 
@@ -26,6 +27,10 @@ class NoisyDensityRun(DensityRun):
 
     _free_work = _losing = 0.0
 
+    @property
+    def _has_free_energy(self) -> bool:
+        return isinstance(self.moved_by, USA)
+
     def start(self) -> None:
         """Resolve the initial density and save it.
 
@@ -35,11 +40,12 @@ class NoisyDensityRun(DensityRun):
             If the largest space does not resolve it; it is saved all the same.
         """
         super().start()
-        self._losing = self._free_dissipation(self.state)
+        if self._has_free_energy:
+            self._losing = self._free_dissipation(self.state)
 
     def _adopt(self, rate: Tendency, work: float) -> None:
         super()._adopt(rate, work)
-        space, dynamics = cast(DensityTendency, rate).space, self.dynamics
+        space, dynamics = cast(SpectralTendency, rate).space, self.dynamics
         degrees, first = np.unique(space.degrees, return_index=True)
         laplacian = space.laplacian[first]
         # the last rate is that of the work, which does not decay
@@ -71,7 +77,9 @@ class NoisyDensityRun(DensityRun):
 
     def _rate(self, t: float, state: Array) -> Array:
         rate = super()._rate(t, state)
-        space = cast(DensityTendency, self.tendency).space
+        if not self._has_balance:
+            return rate
+        space = cast(SpectralTendency, self.tendency).space
         power = space.power(state[:-1].view(space.coefficient_type))
         rate[-1] -= self.dynamics.sign * float(self._energy_lost @ power)
         return rate
@@ -94,7 +102,7 @@ class NoisyDensityRun(DensityRun):
 
     def adapt(self, solver: Any) -> bool:
         """Nothing to change; but count what free energy the step lost, by Simpson's rule."""
-        if not self.dynamics.normalised:
+        if self._has_free_energy:
             middle, end = map(self._free_dissipation, (solver.middle, solver.y))
             self._free_work -= solver.step_size * (self._losing + 4.0 * middle + end) / 6.0
             self._losing = end
@@ -106,13 +114,15 @@ class NoisyDensityRun(DensityRun):
         return (float(np.exp(-0.5 * rate.log_unit)) * rate.noisy_speed(state[:-1])) ** 2
 
     def _metric_speed(self) -> float:
+        if not self._has_balance:
+            return super()._metric_speed()
         return cast(DensityTendency, self.tendency).noisy_speed(self.state[:-1])
 
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
         """The entropy, and for USA, a gradient flow of it and the energy, the free energy."""
         density, dynamics = cast(Density, measure), self.dynamics
         numbers = super()._numbers(density) | {"entropy": entropy(density)}
-        if not dynamics.normalised:
+        if self._has_free_energy:
             log_unit = cast(DensityTendency, self.tendency).log_unit
             heat = dynamics.noise * numbers["entropy"] * float(np.exp(-log_unit))
             numbers["free_energy"] = heat - dynamics.sign * self.scaled_energy()

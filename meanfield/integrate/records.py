@@ -31,7 +31,7 @@ VARIABLES = {
     "τ ∫∫ u Δf dσ dt, u = (1/β) ∫ e^{β<·,y>} dmu",
     "metric_speed": "(∫|X|² dmu)^{1/2}, the speed of the measure in W_2; with noise τ that of "
     "X - τ ∇ log f",
-    "speed": "root mean square of |X| over the tokens",
+    "speed": "(∫|X|² dmu)^{1/2}, root mean square of |X| over tokens or mass",
     "mass": "∫ dmu",
     "min_density": "minimum of the density on the grid or at the nodes",
     "tail": "relative L² size of the last tenth of the spectrum; flow map: largest tail of a panel",

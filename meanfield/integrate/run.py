@@ -10,13 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import DOP853
 
-from meanfield.dynamics import USA, Dynamics
+from meanfield.dynamics import SA, USA, AnyDynamics, Dynamics, Field, Layers
 from meanfield.functionals.energies import dissipation_in_unit, energy_in_unit
 from meanfield.integrate.pace import MOST_STEPS, Pace
 from meanfield.integrate.records import Monitors, Records, Stop
 from meanfield.measures import AnyMeasure
 from meanfield.solution import Ending, Resumption, Solution
-from meanfield.tendency import DensityTendency, FlowTendency, Tendency, tendency
+from meanfield.tendency import (
+    AttentionTendency,
+    DensityTendency,
+    FlowTendency,
+    IsotropicTendency,
+    Tendency,
+    tendency,
+)
 
 Array = NDArray[np.float64]
 
@@ -47,11 +54,14 @@ class Run:
     def __init__(
         self,
         measure: AnyMeasure,
-        dynamics: Dynamics,
+        dynamics: AnyDynamics,
         options: Options,
         records: Records | None = None,
     ) -> None:
-        self.dynamics, self.options = dynamics, options
+        # of SA and USA, as most of a plain run takes it; `moved_by` may be any
+        self.dynamics, self.options = cast(Dynamics, dynamics), options
+        self.moved_by = dynamics
+        self.acting: Field = dynamics.layers[0] if isinstance(dynamics, Layers) else dynamics
         self.records = records or Records(dynamics, options.monitors, self._log_unit(measure))
         self.t, self.step_size = 0.0, 0.0
         self.steps = self.evaluations = 0
@@ -77,7 +87,7 @@ class Run:
         self.save()
 
     def _tendency(self, measure: AnyMeasure) -> Tendency:
-        return tendency(measure, self.dynamics)
+        return tendency(measure, self.acting)
 
     def _adopt(self, rate: Tendency, work: float) -> None:
         self.tendency = rate
@@ -90,6 +100,11 @@ class Run:
         return self.tendency.measure(self.state[:-1])
 
     @property
+    def _has_balance(self) -> bool:
+        """Whether the energy is gained by what the state integrates: under SA and USA."""
+        return isinstance(self.moved_by, (SA, USA))
+
+    @property
     def _time_unit(self) -> float:
         """1, or e^{-β} for USA at large β, whose rates e^β the solver could not square."""
         dynamics = self.tendency.dynamics
@@ -99,7 +114,9 @@ class Run:
     def _rate(self, t: float, state: Array) -> Array:  # noqa: ARG002 (the field has no clock)
         rate = np.empty_like(state)
         self.tendency(state[:-1], rate[:-1])
-        rate[-1] = self.tendency.scaled_dissipation()
+        rate[-1] = 0.0
+        if self._has_balance:
+            rate[-1] = cast(IsotropicTendency, self.tendency).scaled_dissipation()
         rate *= self._time_unit
         self.evaluations += 1
         return rate
@@ -141,13 +158,23 @@ class Run:
         return False
 
     def advance(self, t_bound: float, report: Callable[[Run], None]) -> None:
-        """Step from the present time to `t_bound`.
+        """Step from the present time to `t_bound`, layer after layer where there are layers.
 
         Raises
         ------
         Stop
             If the run can't go on; the state is the last good one.
         """
+        if not isinstance(self.moved_by, Layers):
+            self._flow(t_bound, report)
+            return
+        for layer, until in self.moved_by.between(self.t, t_bound):
+            if layer is not self.acting:
+                measure, self.acting = self.measure(), layer
+                self._adopt(self._tendency(measure), work=0.0)
+            self._flow(until, report)
+
+    def _flow(self, t_bound: float, report: Callable[[Run], None]) -> None:
         if t_bound <= self.t:
             return
         self._pace = Pace()
@@ -204,8 +231,10 @@ class Run:
 
     def snapshot(self) -> Resumption:
         """What the next step depends on, beside the measure of the last save."""
+        layers = self.moved_by.layers if isinstance(self.moved_by, Layers) else [self.acting]
         return Resumption(
             {
+                "layer": next(i for i, layer in enumerate(layers) if layer is self.acting),
                 "t": self.t,
                 "step_size": self.step_size,
                 "steps": self.steps,
@@ -217,6 +246,8 @@ class Run:
     def restore(self, saved: Solution, resumption: Resumption) -> None:
         """Go on where the run of a solution was when it was saved."""
         numbers = resumption.numbers
+        if isinstance(self.moved_by, Layers):
+            self.acting = self.moved_by.layers[int(numbers["layer"])]
         self.t, self.step_size = float(numbers["t"]), float(numbers["step_size"])
         self.steps, self.evaluations = int(numbers["steps"]), int(numbers["evaluations"])
         self._adopt(self._tendency(saved.final), work=float(numbers["work"]))
@@ -230,13 +261,11 @@ class Run:
             If one of the numbers is not finite; it is kept all the same.
         """
         measure = self.measure()
-        row = {
-            "t": self.t,
-            "energy": self.scaled_energy(),
-            "dissipation": dissipation_in_unit(measure, self.dynamics)[0],
-            "work": self.dynamics.sign * float(self.state[-1]),
-            "mass": measure.mass(),
-        }
+        row = {"t": self.t, "energy": self.scaled_energy()}
+        if self._has_balance:
+            row["dissipation"] = dissipation_in_unit(measure, self.dynamics)[0]
+            row["work"] = self.dynamics.sign * float(self.state[-1])
+        row["mass"] = measure.mass()
         self.records.save(measure, row | self._numbers(measure))
 
     def scaled_energy(self) -> float:
@@ -245,7 +274,7 @@ class Run:
 
     def _metric_speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} of a density or flow map, on the nodes that the run has."""
-        rate = cast(DensityTendency | FlowTendency, self.tendency)
+        rate = cast(DensityTendency | AttentionTendency | FlowTendency, self.tendency)
         rate(self.state[:-1], np.empty_like(self.state[:-1]))
         return rate.speed()
 

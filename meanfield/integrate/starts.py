@@ -11,7 +11,7 @@ from meanfield.arguments import generator, number
 from meanfield.dynamics import SA, USA, AnyDynamics, Attention, FeedForward, Layers
 from meanfield.dynamics.heads import check_dim
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
-from meanfield.tendency import check_sums
+from meanfield.tendency import check_on_space, check_sums
 
 Array = NDArray[np.float64]
 
@@ -45,12 +45,12 @@ def check_start(
         number("step", step, above=0)
     if isinstance(measure, Particles):
         _check_tokens(measure, dynamics, method, step, rng)
-        if isinstance(dynamics, Layers) and t_end > dynamics.depth * (1.0 + _ROUNDING):
-            raise ValueError(
-                f"t_end must be <= {dynamics.depth:g}, the depth of {dynamics!r}, got {t_end:g}"
-            )
+        _check_depth(dynamics, t_end)
         return
-    if not isinstance(dynamics, (SA, USA)):
+    if isinstance(measure, Density):
+        _check_density(measure, dynamics)
+        _check_depth(dynamics, t_end)
+    elif not isinstance(dynamics, (SA, USA)):
         raise ValueError(f"dynamics must be SA or USA for {measure!r}, got {dynamics!r}")
     if dynamics.noise > 0.0 and isinstance(measure, FlowMap):
         raise ValueError(
@@ -60,6 +60,21 @@ def check_start(
     for name, value, plain in ("method", method, "flow"), ("step", step, None), ("rng", rng, None):
         if value != plain:
             raise ValueError(f"{name} must be {plain!r} but for Particles, got {value!r}")
+
+
+def _check_depth(dynamics: AnyDynamics, t_end: float) -> None:
+    if isinstance(dynamics, Layers) and t_end > dynamics.depth * (1.0 + _ROUNDING):
+        raise ValueError(
+            f"t_end must be <= {dynamics.depth:g}, the depth of {dynamics!r}, got {t_end:g}"
+        )
+
+
+def _check_density(density: Density, dynamics: AnyDynamics) -> None:
+    _check_kind(dynamics)
+    check_dim(dynamics, density.dim)
+    for layer in dynamics.layers if isinstance(dynamics, Layers) else [dynamics]:
+        if not isinstance(layer, (SA, USA)):
+            check_on_space(density.space, layer)
 
 
 def check_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str) -> None:
@@ -72,20 +87,30 @@ def check_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str)
     """
     if choice not in ON_UNRESOLVED:
         raise ValueError(f"on_unresolved must be one of {ON_UNRESOLVED}, got {choice!r}")
-    if choice == "flow-map" and isinstance(measure, Density) and dynamics.noise > 0.0:
+    if choice == "stop" or not isinstance(measure, Density):
+        return
+    if not isinstance(dynamics, (SA, USA)):
+        raise ValueError(
+            f"on_unresolved must be 'stop' but for SA and USA, got {choice!r} and {dynamics!r}"
+        )
+    if dynamics.noise > 0.0:
         raise ValueError(
             f"on_unresolved must be 'stop' with noise, got {choice!r} and noise = "
             f"{dynamics.noise:g}"
         )
 
 
-def _check_tokens(
-    particles: Particles, dynamics: AnyDynamics, method: str, step: float | None, rng: Any
-) -> None:
+def _check_kind(dynamics: AnyDynamics) -> None:
     if not isinstance(dynamics, (SA, USA, Attention, FeedForward, Layers)):
         raise ValueError(
             f"dynamics must be SA, USA, Attention, FeedForward or Layers, got {dynamics!r}"
         )
+
+
+def _check_tokens(
+    particles: Particles, dynamics: AnyDynamics, method: str, step: float | None, rng: Any
+) -> None:
+    _check_kind(dynamics)
     check_dim(dynamics, particles.dim)
     if method == "flow":
         for layer in dynamics.layers if isinstance(dynamics, Layers) else [dynamics]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA, AnyDynamics, Dynamics, Field, Layers
+from meanfield.dynamics import SA, USA, AnyDynamics
 from meanfield.functionals import dissipation
 from meanfield.geometry import project
 from meanfield.integrate.run import Options, Run
 from meanfield.measures import AnyMeasure, Particles
 from meanfield.solution import Resumption, Solution
 from meanfield.tendency import (
+    ParticleTendency,
     Tendency,
     TokenTendency,
     joined,
@@ -46,11 +46,8 @@ class TokenRun(Run):
     step: float | None = None
 
     def __init__(self, particles: Particles, dynamics: AnyDynamics, options: Options) -> None:
-        self.moved_by = dynamics
-        self._field: Field = dynamics.layers[0] if isinstance(dynamics, Layers) else dynamics
         self._sums: set[str] = set()
-        # a plain run knows SA and USA only; what it does with others is done here
-        super().__init__(particles, cast(Dynamics, dynamics), options)
+        super().__init__(particles, dynamics, options)
 
     @property
     def sums(self) -> str:
@@ -62,24 +59,19 @@ class TokenRun(Run):
         self._adopt(self._tendency(self.measure()), work=float(self.state[-1]))
 
     def snapshot(self) -> Resumption:
-        """The layer that acts, too."""
-        layers = self.moved_by.layers if isinstance(self.moved_by, Layers) else [self._field]
-        acting = next(i for i, layer in enumerate(layers) if layer is self._field)
+        """How sums were done, too."""
         base = super().snapshot()
-        own = {"layer": acting, "sums": sorted(self._sums)}
-        return Resumption(base.numbers | own, base.arrays)
+        return Resumption(base.numbers | {"sums": sorted(self._sums)}, base.arrays)
 
     def restore(self, saved: Solution, resumption: Resumption) -> None:
         """Go on where the run of a solution was when it was saved."""
-        if isinstance(self.moved_by, Layers):
-            self._field = self.moved_by.layers[int(resumption.numbers["layer"])]
         super().restore(saved, resumption)
         self._sums = set(resumption.numbers["sums"])
 
     @property
-    def _is_gradient_flow(self) -> bool:
+    def _has_balance(self) -> bool:
         """Whether dE/dt is the dissipation: SA and USA without noise."""
-        return isinstance(self.moved_by, (SA, USA)) and self.moved_by.noise == 0.0
+        return super()._has_balance and self.moved_by.noise == 0.0
 
     def _tendency(self, measure: AnyMeasure) -> Tendency:
         rate = self._token_tendency(cast(Particles, measure))
@@ -87,30 +79,7 @@ class TokenRun(Run):
         return rate
 
     def _token_tendency(self, particles: Particles) -> TokenTendency:
-        return token_tendency(particles, self._field)
-
-    def _rate(self, t: float, state: Array) -> Array:
-        rate = super()._rate(t, state)
-        if not self._is_gradient_flow:
-            rate[-1] = 0.0
-        return rate
-
-    def advance(self, t_bound: float, report: Callable[[Run], None]) -> None:
-        """Step from the present time to `t_bound`.
-
-        Raises
-        ------
-        Stop
-            If the run can't go on; the state is the last good one.
-        """
-        if not isinstance(self.moved_by, Layers):
-            super().advance(t_bound, report)
-            return
-        for layer, until in self.moved_by.between(self.t, t_bound):
-            if layer is not self._field:
-                measure, self._field = self.measure(), layer
-                self._adopt(self._tendency(measure), work=0.0)
-            super().advance(until, report)
+        return token_tendency(particles, self.acting)
 
     def save(self) -> None:
         """Keep the tokens and their numbers at the present time.
@@ -120,7 +89,7 @@ class TokenRun(Run):
         Stop
             If one of the numbers is not finite; it is kept all the same.
         """
-        if self._is_gradient_flow:
+        if self._has_balance:
             super().save()
             return
         measure = cast(Particles, self.measure())
@@ -132,9 +101,15 @@ class TokenRun(Run):
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
         return {"speed": self._speed(cast(Particles, measure)), **super()._numbers(measure)}
 
+    def _output(self, measure: Particles) -> Array:
+        rate = self.tendency
+        if isinstance(rate, ParticleTendency) and not isinstance(rate.dynamics, (SA, USA)):
+            return rate.output(measure)
+        return self.acting.output(measure, measure.points)
+
     def _speed(self, measure: Particles) -> float:
         """Root mean square of |X| over the tokens, X of the layer that acted last."""
-        velocity = project(measure.points, self._field.output(measure, measure.points))
+        velocity = project(measure.points, self._output(measure))
         # without softmax it may be too large to be squared
         unit = float(np.abs(velocity).max()) or 1.0
         velocity /= unit

@@ -9,7 +9,7 @@ from meanfield import arguments
 from meanfield.arguments import generator, integer, rows, unit_rows
 from meanfield.exponential_sums import log_moment, moment
 from meanfield.laws import Law, quantised_points
-from meanfield.token_sums import TokenSums, token_sums
+from meanfield.token_sums import ScoreSums, TokenSums, score_sums, token_sums
 
 Array = NDArray[np.float64]
 
@@ -31,7 +31,8 @@ class Particles:
         Non-negative, normalised to sum 1; equal if omitted.
     sums : {'auto', 'direct', 'transforms', 'gram'}
         How sums over tokens are done. 'direct': over all pairs, in blocks, any d. 'transforms':
-        in O(n), on the circle (β <= 100) and S^2, for the kernel e^{β<x,y>}; elsewhere direct.
+        in O(n), on the circle (β <= 100) and S^2, for the kernel e^{β<x,y>}, and in runs for that
+        of any heads (β |KᵀQ| <= 100, on S^2 128); elsewhere direct.
         'gram': a run moves the n × n matrix that expresses tokens by their starts, whatever d is;
         for SA and USA without noise only. 'auto' takes transforms from 2^19 pairs on, and the
         Gram matrix in runs with n <= d/4, else direct sums.
@@ -140,12 +141,20 @@ class Particles:
 
     def fast_sums(self, beta: float, targets: int | None = None) -> TokenSums | None:
         """The sums in O(n) for this β and so many targets (default n), None for direct sums."""
-        pairs = len(self.points) * (len(self.points) if targets is None else targets)
+        return token_sums(beta, self.dim) if self._may_be_fast(targets) else None
+
+    def fast_score_sums(self, matrix: Array, targets: int | None = None) -> ScoreSums | None:
+        """The sums in O(n) of e^{<Mx,y>} for a matrix (d, d), None for direct sums.
+
+        For so many targets (default n), as `fast_sums`.
+        """
+        return score_sums(matrix) if self._may_be_fast(targets) else None
+
+    def _may_be_fast(self, targets: int | None) -> bool:
         if self.dim > 3 or self.sums in ("direct", "gram"):
-            return None
-        if self.sums == "auto" and pairs < _MANY_PAIRS:
-            return None
-        return token_sums(beta, self.dim)
+            return False
+        pairs = len(self.points) * (len(self.points) if targets is None else targets)
+        return self.sums == "transforms" or pairs >= _MANY_PAIRS
 
     def moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """G(z), shape (m,), and ∇G(z), shape (m, d), at rows z (m, d) of any length.

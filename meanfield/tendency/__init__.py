@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from meanfield.dynamics import SA, USA, Field
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
+from meanfield.tendency.attention import AttentionTendency, check_on_space
 from meanfield.tendency.batch import LARGEST_BETA, BatchTendency, GramBatch, batch_tendency
 from meanfield.tendency.density import DensityTendency
 from meanfield.tendency.flow import FlowTendency, LineField
@@ -11,14 +12,16 @@ from meanfield.tendency.gram import GramTendency
 from meanfield.tendency.particles import (
     CircleTendency,
     ParticleTendency,
-    joined,
-    sums_done,
 )
+from meanfield.tendency.spectral import SpectralTendency
 from meanfield.tendency.sphere_field import SphereField
+from meanfield.tendency.token_output import TokenOutput, joined
 from meanfield.token_sums import CircleSums
 
 __all__ = [
     "SphereField",
+    "SpectralTendency",
+    "AttentionTendency",
     "DensityTendency",
     "FlowTendency",
     "LineField",
@@ -28,17 +31,21 @@ __all__ = [
     "LARGEST_BETA",
     "BatchTendency",
     "GramBatch",
+    "IsotropicTendency",
     "Tendency",
     "batch_tendency",
+    "check_on_space",
     "check_sums",
     "joined",
-    "sums_done",
+    "TokenOutput",
     "tendency",
     "token_tendency",
 ]
 
 TokenTendency = ParticleTendency | CircleTendency | GramTendency
-Tendency = DensityTendency | FlowTendency | TokenTendency
+# what knows the dissipation
+IsotropicTendency = DensityTendency | FlowTendency | TokenTendency
+Tendency = IsotropicTendency | AttentionTendency
 
 
 def token_tendency(
@@ -97,6 +104,8 @@ def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:
     if isinstance(measure, Particles):
         return token_tendency(measure, dynamics)
     if not isinstance(dynamics, (SA, USA)):
+        if isinstance(measure, Density):
+            return AttentionTendency(measure, dynamics)
         raise ValueError(f"dynamics must be SA or USA for {measure!r}, got {dynamics!r}")
     if isinstance(measure, LineFlowMap):
         return FlowTendency(measure, dynamics)

@@ -17,18 +17,16 @@ from meanfield.harmonics import (
     relative_eigenvalues,
 )
 from meanfield.measures import Density
-from meanfield.measures.density import spectral_tail
 from meanfield.spaces import Transforms
+from meanfield.tendency.spectral import SMALL, SpectralTendency
 
 Array = NDArray[np.float64]
 
-# below this share of its maximum a series of G has lost the digits that SA divides by
-_SMALL = 1e-6
 # share of its maximum below which a density is rounding
 _EMPTY = 1e-14
 
 
-class DensityTendency:
+class DensityTendency(SpectralTendency):
     """dc/dt = ∫ f X · ∇Y dσ for the coefficients c of f, the weak form of (3.4) and (3.8).
 
     With u = (1/β) ∫ e^{β<·,y>} dmu, of coefficients Λ_k c_k / β: X = ± ∇u (USA) and
@@ -50,8 +48,8 @@ class DensityTendency:
     """
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
-        self.space, self.dynamics = density.space, dynamics
-        self.initial_state = np.array(density.coefficients).view(np.float64)
+        super().__init__(density)
+        self.dynamics = dynamics
         beta, dim = dynamics.beta, density.dim
         kernel = relative_eigenvalues(beta, dim, self.space.kmax)
         kernel[bandwidth(beta, dim) + 1 :] = 0.0
@@ -66,29 +64,7 @@ class DensityTendency:
             self._speed_unit = float(eigenvalues(beta, dim, 0)[0])
             self._energy_factor *= self._speed_unit
         self._log_first = float(log_eigenvalues(beta, dim, 0)[0])
-        self._can_be_small = self._normalised and np.exp(-2.0 * beta) < _SMALL
-
-    def measure(self, state: Array) -> Density:
-        """The density of a real vector."""
-        return Density.from_coefficients(self.space, self._coefficients(state))
-
-    def tail(self, state: Array) -> float:
-        """The spectral tail of a real vector."""
-        return spectral_tail(self.space.power(self._coefficients(state)))
-
-    def scale(self, state: Array) -> Array:
-        """‖f_{<=k}‖ / sqrt(n), f_{<=k} the part of f up to the entry's degree k, n entries.
-
-        What a tolerance for each entry is relative to: a concentrated density has coefficients
-        that grow with the degree, by many powers of ten where d is large, and so do their
-        rounding errors; low degrees have neither.
-        """
-        space = self.space
-        norms = np.sqrt(np.cumsum(space.power(self._coefficients(state)))[space.degrees])
-        return np.asarray(np.repeat(norms, len(state) // len(norms)) / np.sqrt(len(state)))
-
-    def _coefficients(self, state: Array) -> NDArray[Any]:
-        return state.view(self.space.coefficient_type)
+        self._can_be_small = self._normalised and np.exp(-2.0 * beta) < SMALL
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
@@ -143,12 +119,12 @@ class DensityTendency:
 
     def _has_small_potential(self) -> bool:
         potential = self._transforms.potential
-        return bool(potential.min() < _SMALL * potential.max())
+        return bool(potential.min() < SMALL * potential.max())
 
     def _divide_with_care(self, coefficients: NDArray[Any]) -> None:
         """Where the series of G has no digits left, sum positive terms instead."""
         transforms, beta = self._transforms, self.dynamics.beta
-        small = np.nonzero(transforms.potential < _SMALL * transforms.potential.max())[0]
+        small = np.nonzero(transforms.potential < SMALL * transforms.potential.max())[0]
         density = Density.from_coefficients(self.space, coefficients)
         log_g, mean = density.log_moment(beta * self.space.points[small])
         pull = np.einsum("aid,id->ai", self.space.frame(small), mean)

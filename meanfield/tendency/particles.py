@@ -2,47 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA, Attention, Field
+from meanfield.dynamics import SA, USA, Field
 from meanfield.exponential_sums import pull_of_others
 from meanfield.geometry import circle_angles, circle_points, project
 from meanfield.measures import Particles
+from meanfield.tendency.token_output import TokenOutput
 from meanfield.token_sums import CircleSums, SphereSums
 
 Array = NDArray[np.float64]
 
 # terms that a right-hand side may sum one by one where its transforms lose digits
 _MOST_PAIRS = 1 << 24
-
-
-def sums_done(particles: Particles, dynamics: Field) -> str:
-    """How `dynamics.output` sums over tokens at the tokens, head by head.
-
-    'direct', 'transforms', 'direct and transforms', or 'none' for a feed-forward layer.
-    """
-    if isinstance(dynamics, (SA, USA)):
-        fast = [particles.fast_sums(dynamics.beta)]
-    elif isinstance(dynamics, Attention):
-        fast = [particles.sums_at(z) for z in dynamics.queries(particles.points)]
-    else:
-        return "none"
-    return joined(["direct" if sums is None else "transforms" for sums in fast])
-
-
-def joined(ways: Iterable[str]) -> str:
-    """Ways to sum in one phrase, each once.
-
-    Examples
-    --------
-    >>> joined(["transforms", "direct", "none", "direct"]), joined(["none"])
-    ('direct and transforms', 'none')
-    """
-    each = {word for way in ways for word in way.split(" and ")}
-    return " and ".join(sorted(each - {"none"})) or "none"
 
 
 class ParticleTendency:
@@ -63,7 +36,7 @@ class ParticleTendency:
     initial_state : ndarray
         The points as one vector.
     sums : str
-        How sums are done, see `sums_done`.
+        How sums are done, see `TokenOutput`.
     """
 
     def __init__(
@@ -77,7 +50,8 @@ class ParticleTendency:
         if isinstance(dynamics, (SA, USA)):
             self.sums = "direct" if fast is None else "transforms"
         else:
-            self.sums = sums_done(particles, dynamics)
+            self.output = TokenOutput(particles, dynamics)
+            self.sums = self.output.sums
         self._dissipation = 0.0
 
     def state_of(self, points: Array) -> Array:
@@ -104,7 +78,7 @@ class ParticleTendency:
         if isinstance(self.dynamics, (SA, USA)):
             velocity = self._isotropic(self.dynamics, points)
         else:
-            velocity = project(points, self.dynamics.output(self._at(points), points))
+            velocity = project(points, self.output(self._at(points)))
             squares = np.einsum("ij,ij->i", velocity, velocity)
             self._dissipation = float(self._weights @ squares)
         np.multiply(velocity, radii[:, None], out=out.reshape(self._shape))

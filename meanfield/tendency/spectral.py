@@ -1,0 +1,58 @@
+"""What right-hand sides of densities have in common: the state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.measures import Density
+from meanfield.measures.density import spectral_tail
+
+Array = NDArray[np.float64]
+
+# below this share of its maximum a series of G has lost the digits that SA divides by
+SMALL = 1e-6
+
+
+class SpectralTendency:
+    """Coefficients of a density as a real vector, and what a run asks about them.
+
+    Parameters
+    ----------
+    density : Density
+        Any density on the space.
+
+    Attributes
+    ----------
+    space : Circle, Sphere or Zonal
+    initial_state : ndarray
+        The density's coefficients as a real vector.
+    """
+
+    def __init__(self, density: Density) -> None:
+        self.space = density.space
+        self.initial_state = np.array(density.coefficients).view(np.float64)
+
+    def measure(self, state: Array) -> Density:
+        """The density of a real vector."""
+        return Density.from_coefficients(self.space, self._coefficients(state))
+
+    def tail(self, state: Array) -> float:
+        """The spectral tail of a real vector."""
+        return spectral_tail(self.space.power(self._coefficients(state)))
+
+    def scale(self, state: Array) -> Array:
+        """‖f_{<=k}‖ / sqrt(n), f_{<=k} the part of f up to the entry's degree k, n entries.
+
+        What a tolerance for each entry is relative to: a concentrated density has coefficients
+        that grow with the degree, by many powers of ten where d is large, and so do their
+        rounding errors; low degrees have neither.
+        """
+        space = self.space
+        norms = np.sqrt(np.cumsum(space.power(self._coefficients(state)))[space.degrees])
+        return np.asarray(np.repeat(norms, len(state) // len(norms)) / np.sqrt(len(state)))
+
+    def _coefficients(self, state: Array) -> NDArray[Any]:
+        return state.view(self.space.coefficient_type)

@@ -1,0 +1,468 @@
+"""Any heads on densities: the field, runs, noise, layers; sums over tokens; both agree."""
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.case import CaseError, case_from_text
+from meanfield.cli import main
+from meanfield.measures.density import spectral_tail
+from meanfield.tendency import AttentionTendency, TokenOutput, tendency
+from meanfield.token_sums import score_sums, sphere_scores
+
+TIGHT = {"rtol": 1e-12, "atol": 1e-14}
+SPACES = {
+    "circle": lambda: mf.Circle(64),
+    "sphere": lambda: mf.Sphere(31),
+    "zonal, d = 3": lambda: mf.Zonal(3, 31),
+    "zonal, d = 4": lambda: mf.Zonal(4, 31),
+    "zonal, d = 8": lambda: mf.Zonal(8, 31),
+}
+# off the axes, but about the axis of the zonal spaces
+PLACES = {2: [0.6, 0.8], 3: [0.48, 0.6, 0.64]}
+
+
+def density(space, kappa=1.5):
+    place = np.eye(space.dim)[-1] if isinstance(space, mf.Zonal) else PLACES[space.dim]
+    return mf.Density(space, mf.VonMisesFisher(place, kappa))
+
+
+def from_series(density):
+    """The density that its coefficients are of, which a law may miss by its tail."""
+    return mf.Density.from_coefficients(density.space, density.coefficients)
+
+
+def heads(dim, score, count=2, seed=5):
+    """Heads with |KᵀQ| = score and |V| of order 1."""
+    rng, made = np.random.default_rng(seed), []
+    for _ in range(count):
+        query, key, value = rng.normal(size=(3, dim, dim)) / np.sqrt(dim)
+        query *= score / np.linalg.norm(key.T @ query, 2)
+        made.append(mf.Head(query, key, value))
+    return made
+
+
+def velocity(density, dynamics):
+    """X on the grid by the right-hand side that a run takes, as vectors (N, d)."""
+    rate = AttentionTendency(density, dynamics)
+    frame = rate._velocity._frame
+    components = rate._velocity(density.coefficients)
+    return np.einsum("cj,cjr,dr->jd", components, frame.tangents, frame.basis)
+
+
+def gap(one, other):
+    return float(np.abs(one.coefficients - other.coefficients).max())
+
+
+def rotation(dim, seed=3):
+    turn, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(dim, dim)))
+    turn[:, 0] *= np.linalg.det(turn)
+    return turn
+
+
+# ----------------------------------------------------------------------------------- the field
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
+@pytest.mark.parametrize("beta", [0.0, 1.0, 9.0])
+def test_one_head_of_identities_is_sa_or_usa(name, kind, beta):
+    mu = density(SPACES[name]())
+    plain, head = kind(beta), mf.Attention(beta, [mf.Head()], normalise=kind is mf.SA)
+    rates = []
+    for dynamics in plain, head:
+        rate = tendency(mu, dynamics)
+        rates.append(np.empty_like(rate.initial_state))
+        rate(rate.initial_state, rates[-1])
+    assert np.abs(rates[0]).max() > 0.05
+    assert np.abs(rates[1] - rates[0]).max() < 1e-12 * np.abs(rates[0]).max()
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_runs_of_one_head_of_identities_are_those_of_sa(name, noise):
+    mu = density(SPACES[name]())
+    first = mf.evolve(mu, mf.SA(2.0, noise=noise), 0.2, 1)
+    second = mf.evolve(mu, mf.Attention(2.0, [mf.Head()], noise=noise), 0.2, 1)
+    assert gap(first.final, mu.resized(first.final.space.size)) > 0.01
+    assert second.final.space.size == first.final.space.size
+    # time steps are the same to rounding, since the fields are
+    assert gap(first.final, second.final) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("space", "score"),
+    [
+        (mf.Circle(64), 1.0),
+        (mf.Circle(64), 25.0),
+        (mf.Circle(64), 100.0),
+        (mf.Circle(16), 300.0),
+        (mf.Sphere(23), 1.0),
+        (mf.Sphere(23), 12.0),
+        (mf.Sphere(15), 40.0),
+    ],
+)
+@pytest.mark.parametrize("normalise", [True, False])
+def test_field_is_the_sum_of_positive_terms(space, score, normalise):
+    mu = from_series(density(space, kappa=0.5))
+    dynamics = mf.Attention(1.0, heads(space.dim, score), normalise)
+    expected = dynamics.velocity(mu, at=space.points)
+    found = velocity(mu, dynamics)
+    largest = np.abs(expected).max()
+    assert largest > 0.1
+    # softmax divides by series that keep 1e-15 of what is 1e-6 of it at least; an exponential of
+    # s has the rounding of its exponent, s ε
+    assert np.abs(found - expected).max() < (2e-9 if normalise else 1e-15 * (50 + score)) * largest
+
+
+def about_axis(dim, axis):
+    """Two heads that commute with rotations about an axis, for d = 3 turned about it."""
+    along = np.outer(axis, axis)
+    turn = np.zeros((dim, dim))
+    if dim == 3:
+        turn = np.cross(np.eye(3), axis).T
+    query, value = 2.0 * np.eye(dim) + turn - along, 0.5 * np.eye(dim) + 0.7 * turn + along
+    return [mf.Head(Q=query, V=value), mf.Head(Q=-1.5, V=along)]
+
+
+@pytest.mark.parametrize("dim", [2, 3, 4, 8])
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("beta", [0.0, 1.5, 20.0])
+def test_field_about_an_axis(dim, normalise, beta):
+    axis = rotation(dim)[:, 1]
+    mu = mf.Density(mf.Zonal(dim, 31, axis), mf.VonMisesFisher(axis, 2.0))
+    dynamics = mf.Attention(beta, about_axis(dim, axis), normalise)
+    expected = dynamics.velocity(mu, at=mu.space.points)
+    assert np.abs(expected).max() > 0.1
+    assert np.abs(velocity(mu, dynamics) - expected).max() < 1e-12 * np.abs(expected).max()
+
+
+def test_zonal_run_is_that_on_the_sphere():
+    axis = np.array(PLACES[3])
+    dynamics = mf.Attention(1.0, about_axis(3, axis))
+    law = mf.VonMisesFisher(axis, 1.0)
+    zonal = mf.evolve(mf.Density(mf.Zonal(3, 31, axis), law), dynamics, 0.4, 1)
+    sphere = mf.evolve(mf.Density(mf.Sphere(31), law), dynamics, 0.4, 1)
+    points = rotation(3)
+    assert np.abs(zonal.final.at(points) - law.pdf(points)).max() > 0.05
+    # both to the tail's tolerance of 1e-8
+    assert np.abs(zonal.final.at(points) - sphere.final.at(points)).max() < 1e-7
+    # the turn about the axis counts in the speed
+    assert abs(zonal.dataset.speed - sphere.dataset.speed).max() < 1e-7
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_potential_that_vanishes_where_no_mass_is(normalise):
+    """The largest <Mx,y> is met nowhere: G is e^{-s} of what its harmonics are made of."""
+    mu = from_series(mf.Density(mf.Circle(256), mf.VonMisesFisher([0.0, 1.0], 200.0)))
+    dynamics = mf.Attention(40.0, [mf.Head(Q=[[1.0, 0.0]], K=[[1.0, 0.0]])], normalise)
+    expected = dynamics.velocity(mu, at=mu.space.points)
+    found = velocity(mu, dynamics)
+    off = np.abs(found - expected).max()
+    assert off < (1e-9 * np.abs(expected).max() if normalise else 1e-13 * np.exp(40.0))
+
+
+def test_potential_far_below_its_largest_about_an_axis():
+    """Rounding of f, times an exponential, is more than G where G is small."""
+    mu = from_series(mf.Density(mf.Zonal(4, 63), mf.VonMisesFisher(np.eye(4)[-1], 60.0)))
+    dynamics = mf.Attention(30.0, [mf.Head()])
+    expected = dynamics.velocity(mu, at=mu.space.points)
+    assert np.ptp(mu.log_moment(30.0 * mu.space.points)[0]) > 30.0
+    assert np.abs(velocity(mu, dynamics) - expected).max() < 1e-9 * np.abs(expected).max()
+
+
+# -------------------------------------------------------------------------------------- runs
+
+
+AGREEING = {
+    # space, tokens, |M|, rtol of tokens and largest error: quadrature of a lattice in one
+    # dimension is spectral, so rtol is left; in two it is of order n^{-1.3}, 2e-5 at n = 4000
+    "circle": (mf.Circle(64), 1000, 3.0, 1e-10, 1e-9),
+    "sphere": (mf.Sphere(31), 4000, 2.0, 1e-7, 2e-5),
+}
+
+
+@pytest.mark.parametrize("name", AGREEING)
+@pytest.mark.parametrize("layered", [False, True])
+def test_density_and_tokens_agree(name, layered):
+    space, count, score, rtol, tolerance = AGREEING[name]
+    law = mf.VonMisesFisher(PLACES[space.dim], 1.5)
+    dynamics = mf.Attention(1.0, heads(space.dim, score))
+    if layered:
+        rng = np.random.default_rng(8)
+        weights = rng.normal(size=(space.dim, 4)), rng.normal(size=(4, space.dim))
+        drift = mf.FeedForward(*weights, activation="tanh")
+        dynamics = mf.Layers([dynamics, drift, mf.SA(2.0)], step=0.2)
+    smooth = mf.evolve(mf.Density(space, law), dynamics, 0.5, 1, tail_tol=1e-9)
+    tokens = mf.evolve(mf.Particles.quantised(law, count), dynamics, 0.5, 1, rtol=rtol)
+    assert smooth.status == tokens.status == "finished"
+    assert np.linalg.norm(smooth.final.mean() - mf.Density(space, law).mean()) > 0.05
+    assert np.abs(smooth.final.mean() - tokens.final.mean()).max() < tolerance
+    z = rotation(space.dim)
+    assert np.abs(smooth.final.moment(z)[0] - tokens.final.moment(z)[0]).max() < 3 * tolerance
+    assert abs(smooth.dataset.mass - 1.0).max() < 1e-14
+    if not layered:
+        # mean squares of X against energies of tokens: of the same order
+        assert abs(smooth.dataset.speed - tokens.dataset.speed).max() < 10 * tolerance
+
+
+@pytest.mark.parametrize("name", ["circle", "zonal, d = 4"])
+def test_layers_are_one_run_after_the_other(name):
+    mu = density(SPACES[name](), kappa=0.5)
+    many = [mf.Attention(1.0, [mf.Head(V=2.0)]), mf.SA(3.0, sign=-1), mf.USA(1.0)]
+    sol = mf.evolve(mu, mf.Layers(many, step=0.2), 0.5, [0.1, 0.3], rtol=1e-11)
+    one = mu
+    for layer, span in zip(many, (0.2, 0.2, 0.1), strict=True):
+        before, one = one, mf.evolve(one, layer, span, 1, rtol=1e-11).final
+        assert gap(one, before.resized(one.space.size)) > 1e-3
+    assert np.array_equal(sol.t, [0.0, 0.1, 0.3, 0.5])
+    # time steps of rtol 1e-11
+    assert gap(sol.final, one) < 1e-9
+
+
+@pytest.mark.parametrize("name", ["circle", "sphere"])
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_turned_problem_has_turned_run(name, noise):
+    space = SPACES[name]()
+    turn, given = rotation(space.dim), heads(space.dim, 2.0)
+    law = mf.VonMisesFisher(PLACES[space.dim], 1.0)
+    turned_law = mf.VonMisesFisher(turn @ PLACES[space.dim], 1.0)
+    turned = [mf.Head(h.Q @ turn.T, h.K @ turn.T, turn @ h.V @ turn.T) for h in given]
+    first, second = (
+        mf.evolve(mf.Density(space, one), mf.Attention(1.0, many, noise=noise), 0.3, 1).final
+        for one, many in ((law, given), (turned_law, turned))
+    )
+    points = rotation(space.dim, seed=4)
+    assert np.abs(first.at(points) - law.pdf(points)).max() > 0.05
+    # time steps are of rtol 1e-9, tails of 1e-8
+    assert np.abs(first.at(points) - second.at(points @ turn.T)).max() < 1e-7
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_noise_alone_is_the_heat_flow(name):
+    mu, still = density(SPACES[name]()), mf.Attention(2.0, [mf.Head(V=0.0)], noise=0.2)
+    sol = mf.evolve(mu, still, 0.5, 1)
+    space = sol.final.space
+    expected = np.exp(-0.2 * 0.5 * space.laplacian) * mu.resized(space.size).coefficients
+    assert np.abs(expected - mu.coefficients).max() > 0.01
+    assert np.abs(sol.final.coefficients - expected).max() < 1e-13
+    assert abs(sol.dataset.mass - 1.0).max() < 1e-14
+    assert sol.dataset.entropy[-1] < sol.dataset.entropy[0]
+
+
+def test_finer_space_gives_the_same_run():
+    law, dynamics = mf.VonMisesFisher(PLACES[2], 1.0), mf.Attention(1.0, heads(2, 4.0))
+    runs = [mf.evolve(mf.Density(mf.Circle(n), law), dynamics, 0.5, 1) for n in (32, 256)]
+    sizes = [sol.final.space.size for sol in runs]
+    assert sizes[0] > 32  # refined on its way
+    points = mf.Circle(16).points
+    assert np.abs(runs[0].final.at(points) - runs[1].final.at(points)).max() < 1e-7
+
+
+def test_what_a_run_records(tmp_path):
+    mu, dynamics = density(mf.Circle(64)), mf.Attention(1.0, heads(2, 2.0))
+    for noise, further in ((0.0, set()), (0.1, {"entropy"})):
+        moving = mf.Attention(1.0, dynamics.heads, noise=noise)
+        sol = mf.evolve(mu, moving, 0.2, 2)
+        names = {"energy", "mass", "speed", "min_density", "tail", "size", "steps", "evaluations"}
+        assert set(sol.dataset.data_vars) == names | further
+        squares = np.sum(moving.velocity(mu, at=mu.space.points) ** 2, axis=1)
+        speed = np.sqrt(mu.space.weights @ (squares * mu.values))
+        assert abs(float(sol.dataset.speed[0]) - speed) < 1e-12
+        sol.save(tmp_path / "run.nc")
+        again = mf.load(tmp_path / "run.nc")
+        assert gap(again.final, sol.final) == 0.0
+        assert np.array_equal(again.dynamics.heads[1].Q, moving.heads[1].Q)
+
+
+def test_feed_forward_layers():
+    """Against tokens; a kink in the activation leaves a tail that falls like a power."""
+    law = mf.VonMisesFisher(PLACES[2], 1.0)
+    rng = np.random.default_rng(2)
+    weights = rng.normal(size=(2, 5)), rng.normal(size=(5, 2)), rng.normal(size=5)
+    smooth = mf.FeedForward(*weights, activation="gelu")
+    tokens = mf.evolve(mf.Particles.quantised(law, 500), smooth, 0.3, 1, rtol=1e-11)
+    series = mf.evolve(mf.Density(mf.Circle(64), law), smooth, 0.3, 1, tail_tol=1e-11)
+    assert np.abs(tokens.final.mean() - series.final.mean()).max() < 1e-9
+    # X of relu has coefficients like 1/k², so f X has, and d/dt of f like 1/k
+    tails = {}
+    for activation in "relu", "gelu":
+        for n in 256, 1024:
+            mu = mf.Density(mf.Circle(n), law)
+            rate = AttentionTendency(mu, mf.FeedForward(*weights, activation=activation))
+            out = np.empty_like(rate.initial_state)
+            rate(rate.initial_state, out)
+            tails[activation, n] = np.sqrt(mu.space.power(out.view(complex))[n // 4 :].max())
+    assert 0.9 < np.log(tails["relu", 256] / tails["relu", 1024]) / np.log(4.0) < 1.1
+    # rounding, times the degree
+    assert max(tails["gelu", 256], tails["gelu", 1024]) < 1e-12
+
+
+# ------------------------------------------------------------------------------ sums over tokens
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("score", [0.0, 2.0, 30.0, 90.0])
+def test_fast_sums_are_the_direct_ones(dim, score):
+    rng = np.random.default_rng(1)
+    points = mf.VonMisesFisher(PLACES[dim], 2.0).sample(700, rng)
+    at = mf.Uniform(dim).sample(300, rng)
+    masses = rng.random(700)
+    matrix = heads(dim, 1.0)[0].bilinear * score
+    log_g, mean = score_sums(matrix).log_moment(points, masses / masses.sum(), at)
+    expected = mf.Particles(points, masses).log_moment(at @ matrix.T)
+    assert np.ptp(expected[0]) >= score / 4
+    # on the circle relative to G; on S^2 1e-13 of what is at least 1e-3 of the scale
+    tolerance = (1e-13 if dim == 2 else 1e-10) * (1.0 + score / 10)
+    assert np.abs(log_g - expected[0]).max() < tolerance
+    assert np.abs(mean - expected[1]).max() < tolerance
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_ways_to_sum(dim):
+    law, dynamics = mf.VonMisesFisher(PLACES[dim], 1.0), mf.Attention(1.0, heads(dim, 3.0))
+    outputs = {}
+    for sums, ways in (("direct", "direct"), ("transforms", "transforms"), ("auto", "direct")):
+        cloud = mf.Particles.quantised(law, 300, sums=sums)
+        output = TokenOutput(cloud, dynamics)
+        assert output.sums == ways
+        outputs[sums] = output(cloud)
+    assert np.abs(outputs["direct"]).max() > 0.1
+    assert np.abs(outputs["transforms"] - outputs["direct"]).max() < 1e-12
+    assert TokenOutput(mf.Particles.quantised(law, 800), dynamics).sums == "transforms"
+    two = mf.Attention(1.0, [mf.Head(), mf.Head(Q=np.diag(np.arange(200.0, 200.0 + dim)))])
+    assert TokenOutput(mf.Particles.quantised(law, 800), two).sums == "direct and transforms"
+    cloud = mf.Particles.quantised(law, 800)
+    sol = mf.evolve(cloud, mf.Layers([dynamics], step=0.1), 0.1, 1, method="layers")
+    slow = mf.Particles(cloud.points, sums="direct")
+    apart = mf.evolve(slow, mf.Layers([dynamics], step=0.1), 0.1, 1, method="layers")
+    assert (sol.dataset.attrs["sums"], apart.dataset.attrs["sums"]) == ("transforms", "direct")
+    assert np.abs(sol.final.points - apart.final.points).max() < 1e-12
+
+
+def test_tokens_that_have_lost_all_digits_are_summed_directly(monkeypatch):
+    """On S^2 under a matrix that most tokens do not answer to, however many they are."""
+    monkeypatch.setattr(sphere_scores, "_MOST_PAIRS", 1000)
+    points = mf.Particles.quantised(mf.Uniform(3), 3000).points
+    points = points[np.abs(points[:, 0]) < 0.3]
+    matrix = np.diag([60.0, 1.0, 0.5])
+    sums = score_sums(matrix)
+    masses = np.full(len(points), 1.0 / len(points))
+    quick = sums.quick(points, masses, points)
+    expected = mf.Particles(points, sums="direct").log_moment(points @ matrix.T)
+    # shares below 1e-6 of the scale are summed; above, a series keeps 2e-13 of the scale
+    assert np.abs(quick[1] - expected[1]).max() < 1e-6
+
+
+# ------------------------------------------------------------------------------ what is refused
+
+
+CIRCLE, SPHERE, ZONAL = (density(SPACES[name]()) for name in ("circle", "sphere", "zonal, d = 4"))
+SKEW = np.eye(4) + np.diag([1.0, 0.0, 0.0], 1)
+DRIFT = mf.FeedForward(np.eye(4), np.eye(4))
+BAD = {
+    "Q about an axis": (
+        (ZONAL, mf.Attention(1.0, [mf.Head(), mf.Head(Q=SKEW)])),
+        r"KᵀQ of heads\[1\] must commute with rotations about the axis of Zonal.*take Particles",
+    ),
+    "V about an axis": (
+        (density(mf.Zonal(3, 31)), mf.Attention(1.0, [mf.Head(V=SKEW[:3, :3])])),
+        r"V of heads\[0\] must commute with rotations .*take a Sphere or Particles",
+    ),
+    "feed-forward about an axis": ((ZONAL, DRIFT), "dynamics must commute .*take a Sphere"),
+    "large on S^2": (
+        (SPHERE, mf.Attention(130.0, [mf.Head()])),
+        r"beta \|KᵀQ\| must be <= 128 .*dim = 3, got 130: take Particles",
+    ),
+    "large on the circle": (
+        (CIRCLE, mf.Attention(11_000.0, [mf.Head()])),
+        r"beta \|KᵀQ\| must be <= 10000 .*got 11000",
+    ),
+    "large about an axis": (
+        (density(mf.Zonal(200, 15)), mf.Attention(1e5, [mf.Head()])),
+        r"beta \|KᵀQ\| must be smaller on Zonal.*got 100000",
+    ),
+    "other dim": ((CIRCLE, mf.Attention(1.0, heads(3, 1.0))), "must meet a measure of its own dim"),
+    "in a later layer": (
+        (CIRCLE, mf.Layers([mf.SA(1.0), mf.Attention(11_000.0, [mf.Head()])])),
+        r"beta \|KᵀQ\| must be <= 10000",
+    ),
+    "past the last layer": ((CIRCLE, mf.Layers([mf.SA(1.0)], step=0.1)), "t_end must be <= 0.1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_no_density_can_be_moved_by_is_refused(case):
+    given, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        mf.evolve(*given, 0.5)
+
+
+def test_no_flow_map_takes_over():
+    with pytest.raises(ValueError, match="on_unresolved must be 'stop' but for SA and USA"):
+        mf.evolve(CIRCLE, mf.Attention(1.0, [mf.Head()]), 0.5, on_unresolved="flow-map")
+
+
+def test_density_that_outgrows_its_space_ends_the_run():
+    sol = mf.evolve(CIRCLE, mf.Attention(4.0, [mf.Head()]), 20.0, 2, largest=128)
+    assert sol.status == "under-resolved"
+    assert "Circle(128)" in sol.message
+    assert spectral_tail(sol.final.power) <= 1e-8
+
+
+# --------------------------------------------------------------------------------------- case files
+
+
+CASE = """
+[law]
+type = "von-mises-fisher"
+mean = [0.6, 0.8]
+kappa = 1
+[space]
+type = "circle"
+n = 64
+[dynamics]
+type = "Attention"
+beta = 2
+heads = [{ Q = [[1, 0], [0, 2.0]], V = -1 }, { K = 0.5 }]
+normalise = false
+[run]
+t_end = 0.1
+save_at = 1
+"""
+
+
+def test_case_with_heads(capsys, tmp_path):
+    measure, dynamics, keywords = case_from_text(CASE, "a.toml").build()
+    assert np.array_equal(dynamics.heads[0].Q, [[1.0, 0.0], [0.0, 2.0]])
+    assert (dynamics.heads[0].V, dynamics.heads[1].K, dynamics.normalise) == (-1.0, 0.5, False)
+    assert keywords["on_unresolved"] == "stop"
+    given = [mf.Head(Q=np.diag([1.0, 2.0]), V=-1.0), mf.Head(K=0.5)]
+    expected = mf.evolve(measure, mf.Attention(2.0, given, normalise=False), 0.1, 1)
+    assert gap(mf.evolve(measure, dynamics, **keywords).final, expected.final) == 0.0
+    (tmp_path / "a.toml").write_text(CASE + f'[output]\nfile = "{tmp_path / "a.nc"}"\n')
+    assert main(["run", str(tmp_path / "a.toml")]) == 0
+    assert "speed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("V = -1", "W = 1", r"dynamics.heads\[0\].W is an unknown key"),
+        ("V = -1", 'V = "a"', r"dynamics.heads\[0\].V must be a number or a list .* got 'a'"),
+        (
+            "V = -1",
+            "V = [[1, 2], [3]]",
+            r"dynamics.heads\[0\].V must be a number or a list of equal",
+        ),
+        ("V = -1", "V = []", r"dynamics.heads\[0\].V must be a number or a list of equal"),
+        ("V = -1", "V = [[1, 2]]", r"dynamics.heads\[0\].Q and K must be \(m, d\) and V"),
+        ("heads", "noise = 0.1\n# heads", "dynamics.heads is missing: it must be a list of tables"),
+        ("normalise", "sign = 1\nnormalise", "dynamics.sign must be left out for Attention, got 1"),
+        ('"Attention"', '"SA"', "dynamics.heads must be left out for SA"),
+        ("beta = 2", "beta = -2", "dynamics.beta must be a finite number >= 0, got -2"),
+    ],
+)
+def test_bad_heads_in_a_case(old, new, message):
+    with pytest.raises(CaseError, match=f"^a.toml: {message}"):
+        case_from_text(CASE.replace(old, new, 1), "a.toml").build()
