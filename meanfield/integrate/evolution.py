@@ -190,7 +190,7 @@ def _run(
         density_run = NoisyDensityRun if dynamics.noise > 0.0 else DensityRun
         return density_run(measure, cast(Dynamics, dynamics), options)
     if isinstance(measure, FlowMap):
-        return flow_run(measure, cast(Dynamics, dynamics), options)
+        return flow_run(measure, dynamics, options)
     return token_run(measure, dynamics, options, method=method, step=step, rng=rng)
 
 

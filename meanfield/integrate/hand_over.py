@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import SA, USA, AnyDynamics
+from meanfield.integrate.driven_run import DrivenFlowRun
 from meanfield.integrate.flow_run import FlowRun
 from meanfield.integrate.records import Records
 from meanfield.integrate.run import Options, Run
@@ -19,7 +20,7 @@ AnyRun = Run | SphereRun
 
 
 def flow_run(
-    flow: FlowMap, dynamics: Dynamics, options: Options, records: Records | None = None
+    flow: FlowMap, dynamics: AnyDynamics, options: Options, records: Records | None = None
 ) -> FlowRun | SphereRun:
     """The run of a flow map of either form.
 
@@ -30,7 +31,10 @@ def flow_run(
     """
     if isinstance(flow, SphereFlowMap):
         return SphereRun(flow, dynamics, options, records)
-    return FlowRun(cast(LineFlowMap, flow), dynamics, options, records)
+    line = cast(LineFlowMap, flow)
+    if not isinstance(dynamics, (SA, USA)):
+        return DrivenFlowRun(line, dynamics, options, records)
+    return FlowRun(line, dynamics, options, records)
 
 
 def flow_map(density: Density) -> FlowMap:

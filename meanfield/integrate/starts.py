@@ -45,13 +45,13 @@ def check_start(
         number("step", step, above=0)
     if isinstance(measure, Particles):
         _check_tokens(measure, dynamics, method, step, rng)
-        if isinstance(dynamics, Layers) and t_end > dynamics.depth * (1.0 + _ROUNDING):
-            raise ValueError(
-                f"t_end must be <= {dynamics.depth:g}, the depth of {dynamics!r}, got {t_end:g}"
-            )
+        _check_depth(dynamics, t_end)
         return
-    if not isinstance(dynamics, (SA, USA)):
+    if not isinstance(measure, FlowMap) and not isinstance(dynamics, (SA, USA)):
         raise ValueError(f"dynamics must be SA or USA for {measure!r}, got {dynamics!r}")
+    _check_kind(dynamics)
+    check_dim(dynamics, measure.dim)
+    _check_depth(dynamics, t_end)
     if dynamics.noise > 0.0 and isinstance(measure, FlowMap):
         raise ValueError(
             f"noise must be 0 to evolve {measure!r}, got {dynamics.noise:g}: take a Density or "
@@ -82,10 +82,7 @@ def check_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str)
 def _check_tokens(
     particles: Particles, dynamics: AnyDynamics, method: str, step: float | None, rng: Any
 ) -> None:
-    if not isinstance(dynamics, (SA, USA, Attention, FeedForward, Layers)):
-        raise ValueError(
-            f"dynamics must be SA, USA, Attention, FeedForward or Layers, got {dynamics!r}"
-        )
+    _check_kind(dynamics)
     check_dim(dynamics, particles.dim)
     if method == "flow":
         for layer in dynamics.layers if isinstance(dynamics, Layers) else [dynamics]:
@@ -99,6 +96,20 @@ def _check_tokens(
     elif step is not None and method == "flow":
         raise ValueError(
             f"step must be None for the flow without noise, whose steps follow rtol, got {step!r}"
+        )
+
+
+def _check_kind(dynamics: AnyDynamics) -> None:
+    if not isinstance(dynamics, (SA, USA, Attention, FeedForward, Layers)):
+        raise ValueError(
+            f"dynamics must be SA, USA, Attention, FeedForward or Layers, got {dynamics!r}"
+        )
+
+
+def _check_depth(dynamics: AnyDynamics, t_end: float) -> None:
+    if isinstance(dynamics, Layers) and t_end > dynamics.depth * (1.0 + _ROUNDING):
+        raise ValueError(
+            f"t_end must be <= {dynamics.depth:g}, the depth of {dynamics!r}, got {t_end:g}"
         )
 
 

@@ -21,7 +21,7 @@ from meanfield.solution import arrays, moved_by, netcdf
 from meanfield.solution.arrays import AnyHistory
 from meanfield.solution.checks import check_numbers, checksum
 from meanfield.sphere_flow import History, transported
-from meanfield.tendency import LineField, SphereField
+from meanfield.tendency import SphereField
 
 Array = NDArray[np.float64]
 
@@ -143,17 +143,16 @@ class Solution:
                 f"density needs the moments of a flow map from its law on, at beta <= 100, got a "
                 f"run of {flow} under {self.dynamics}: a Density has `at(points)`"
             )
-        dynamics = cast(Dynamics, self.dynamics)
         points = unit_rows("points", points, flow.dim)
         t = number("t", t, low=0, high=float(self.t[-1]))
         if isinstance(flow, SphereFlowMap):
             moments = cast(History, self.history)
-            return transported(SphereField(dynamics), moments, flow.law.pdf, points, t)
+            field = SphereField(cast(Dynamics, self.dynamics))
+            return transported(field, moments, flow.law.pdf, points, t)
         if t == 0.0:
             return np.asarray(flow.line.scale * flow.line.law.pdf(points))
-        field = LineField(dynamics, flow.dim)
         history = cast(MomentHistory, self.history)
-        return density_on_line(flow.line, field, history, points, t)
+        return density_on_line(flow.line, self.dynamics, history, points, t)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a NetCDF-4 file, which `load` reads back to the bit and any NetCDF tool opens.

@@ -6,8 +6,9 @@ from meanfield.dynamics import SA, USA, Field
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
 from meanfield.tendency.batch import LARGEST_BETA, BatchTendency, GramBatch, batch_tendency
 from meanfield.tendency.density import DensityTendency
-from meanfield.tendency.flow import FlowTendency, LineField
+from meanfield.tendency.flow import AngularField, FlowTendency, LineField
 from meanfield.tendency.gram import GramTendency
+from meanfield.tendency.line_fields import line_field, reach_of
 from meanfield.tendency.particles import (
     CircleTendency,
     ParticleTendency,
@@ -22,6 +23,9 @@ __all__ = [
     "DensityTendency",
     "FlowTendency",
     "LineField",
+    "AngularField",
+    "line_field",
+    "reach_of",
     "CircleTendency",
     "GramTendency",
     "ParticleTendency",

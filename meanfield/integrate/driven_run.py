@@ -1,0 +1,122 @@
+"""A run of a flow map on a line under any attention, feed-forward layers and `Layers`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.dynamics import SA, AnyDynamics, Dynamics, Field, Layers
+from meanfield.integrate.flow_run import FlowRun
+from meanfield.integrate.records import Records
+from meanfield.integrate.run import Options, Run
+from meanfield.measures import AnyMeasure, LineFlowMap
+from meanfield.solution import Ending
+from meanfield.tendency import AngularField, FlowTendency, LineField, line_field, reach_of
+
+Array = NDArray[np.float64]
+
+
+class DrivenFlowRun(FlowRun):
+    """A run of nodes that need not be drawn together, layer after layer where it has layers.
+
+    No cluster is held as an atom: what contracts now may be pulled apart later, by another layer
+    or at another place, and its density would be lost.
+
+    Parameters
+    ----------
+    flow : LineFlowMap
+    dynamics : Attention, FeedForward or Layers
+    options : Options
+        `cluster_radius` does not count.
+    records : Records, optional
+        Those of the run that this one takes over from.
+
+    Raises
+    ------
+    ValueError
+        If a layer can't move the flow map.
+    """
+
+    def __init__(
+        self,
+        flow: LineFlowMap,
+        dynamics: AnyDynamics,
+        options: Options,
+        records: Records | None = None,
+    ) -> None:
+        self.moved_by = dynamics
+        self._layer: Field = dynamics.layers[0] if isinstance(dynamics, Layers) else dynamics
+        for layer in dynamics.layers if isinstance(dynamics, Layers) else ():
+            # what can't be run is refused before any work starts
+            line_field(dynamics, flow.dim, flow.axis, layer)
+        self._energy = LineField(SA(dynamics.beta), flow.dim)
+        # a plain run knows SA and USA only; what it does with others is done here
+        super().__init__(flow, cast(Dynamics, dynamics), options, records)
+
+    def _first_field(self, flow: LineFlowMap, dynamics: Dynamics) -> AngularField:
+        return line_field(dynamics, flow.dim, flow.axis, self._layer)
+
+    def _steepness(self, dynamics: Dynamics) -> float:
+        return max(reach_of(dynamics), dynamics.beta)
+
+    def _draws_together(self, dynamics: Dynamics) -> bool:  # noqa: ARG002 (as for SA and USA)
+        return False
+
+    def _rate(self, t: float, state: Array) -> Array:  # noqa: ARG002 (the field has no clock)
+        rate = np.zeros_like(state)
+        self.tendency(state[:-1], rate[:-1])
+        self.evaluations += 1
+        return rate
+
+    def _change_to(self, flow: LineFlowMap) -> float:
+        self._adopt(self._tendency(flow), work=0.0)
+        return 0.0
+
+    def advance(self, t_bound: float, report: Callable[[Run], None]) -> None:
+        """Step from the present time to `t_bound`.
+
+        Raises
+        ------
+        Stop
+            If the run can't go on; the state is the last good one.
+        """
+        if not isinstance(self.moved_by, Layers):
+            super().advance(t_bound, report)
+            return
+        for layer, until in self.moved_by.between(self.t, t_bound):
+            if layer is not self._layer:
+                flow, self._layer = self.tendency.measure(self.state[:-1]), layer
+                self._field = line_field(self.moved_by, flow.dim, flow.axis, layer)
+                self._change_to(flow)
+            super().advance(until, report)
+
+    def scaled_energy(self) -> float:
+        """e^{-β} E_β at the present time."""
+        flow = self.tendency.measure(self.state[:-1])
+        energy = FlowTendency(flow, SA(self.moved_by.beta), self._energy)
+        return energy.scaled_energy(energy.initial_state)
+
+    def finished(self) -> tuple[Ending, str]:
+        """How the run ended."""
+        return Run.finished(self)
+
+    def save(self) -> None:
+        """Keep the measure and its numbers at the present time.
+
+        Raises
+        ------
+        Stop
+            If one of the numbers is not finite; it is kept all the same.
+        """
+        flow = cast(LineFlowMap, self.measure())
+        row = {"t": self.t, "energy": self.scaled_energy(), "mass": flow.mass()}
+        self.records.save(flow, row | self._numbers(flow))
+
+    def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
+        numbers = super()._numbers(measure)
+        # nothing but refinement changes the energy beside the flow, to the tolerance of the nodes
+        del numbers["adaptation"]
+        return {"speed": numbers.pop("metric_speed")} | numbers
