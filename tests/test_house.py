@@ -18,7 +18,10 @@ LONGEST_FUNCTION = 50
 
 TOP = "arguments", "harmonics", "geometry", "exponential_sums"
 LINES = "panels", "patches", "kernels", "line_potential", "history"
-MEASURING = (*TOP, *LINES, "laws", "labels", "dynamics", "spaces", "token_sums", "measures")
+MEASURING = (
+    *(*TOP, *LINES, "laws", "labels", "dynamics", "spaces"),
+    *("bilinear", "token_sums", "measures"),
+)
 STEPPING = (*MEASURING, "collapse", "clustering", "tendency", "functionals")
 RUNNING = (*STEPPING, "characteristics", "sphere_flow", "solution", "integrate")
 KNOWING = (*RUNNING, "transport", "theory")
@@ -38,14 +41,21 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "labels": ("arguments", "harmonics", "geometry", "laws"),
     "dynamics": ("arguments", "geometry"),
     "spaces": TOP,
+    "bilinear": TOP,
     "token_sums": (*TOP, "line_potential", "spaces"),
     "measures": (*TOP, "panels", "patches", "laws", "labels", "spaces", "token_sums"),
     "collapse": (*TOP, "measures"),
     "clustering": (*TOP, "spaces", "measures"),
-    "tendency": (*TOP, "kernels", "line_potential", "dynamics", "spaces", "token_sums", "measures"),
+    "tendency": (
+        *(*TOP, "kernels", "line_potential", "dynamics", "spaces"),
+        *("bilinear", "token_sums", "measures"),
+    ),
     "functionals": (*TOP, "panels", "patches", "dynamics", "spaces", "measures", "tendency"),
     "characteristics": (*TOP, "history", "labels", "dynamics", "tendency"),
-    "sphere_flow": (*TOP, "patches", "history", "laws", "dynamics", "spaces", "tendency"),
+    "sphere_flow": (
+        *(*TOP, "patches", "history", "laws", "dynamics", "spaces"),
+        *("bilinear", "tendency"),
+    ),
     "solution": (*MEASURING, "tendency", "characteristics", "sphere_flow"),
     "integrate": (*STEPPING, "sphere_flow", "solution"),
     "transport": (*TOP, "laws", "spaces", "measures"),
@@ -68,7 +78,7 @@ SIBLINGS = {"spaces", "measures", "studies"}
 EVERYWHERE = {"numpy", "scipy"}
 DOORS = {
     "pyfftw": {"spaces.circle"},
-    "ducc0": {"spaces.sphere", "spaces.circle_at"},
+    "ducc0": {"spaces.sphere", "spaces.circle_at", "bilinear.sphere"},
     "xarray": {"solution", "integrate", "studies"},
     "h5netcdf": {"solution", "integrate"},
     "tqdm": {"integrate", "studies"},
