@@ -59,8 +59,8 @@ class DrivenFlowRun(FlowRun):
     def _first_field(self, flow: LineFlowMap, dynamics: Dynamics) -> AngularField:
         return line_field(dynamics, flow.dim, flow.axis, self._layer)
 
-    def _steepness(self, dynamics: Dynamics) -> float:
-        return max(reach_of(dynamics), dynamics.beta)
+    def _steepness(self, flow: LineFlowMap, dynamics: Dynamics) -> float:
+        return max(reach_of(dynamics, flow.dim), dynamics.beta)
 
     def _draws_together(self, dynamics: Dynamics) -> bool:  # noqa: ARG002 (as for SA and USA)
         return False

@@ -49,7 +49,7 @@ class FlowRun(Run):
         records: Records | None = None,
     ) -> None:
         self._field = self._first_field(flow, dynamics)
-        self._reach = REACH / max(1.0, self._steepness(dynamics))
+        self._reach = REACH / max(1.0, self._steepness(flow, dynamics))
         # what repels stays apart, however near
         self._radius = options.cluster_radius if self._draws_together(dynamics) else 0.0
         self._adaptation = 0.0
@@ -62,7 +62,7 @@ class FlowRun(Run):
     def _first_field(self, flow: LineFlowMap, dynamics: Dynamics) -> AngularField:
         return LineField(dynamics, flow.dim)
 
-    def _steepness(self, dynamics: Dynamics) -> float:
+    def _steepness(self, flow: LineFlowMap, dynamics: Dynamics) -> float:  # noqa: ARG002
         """The largest |z| of which e^{<z,y>} must be resolved."""
         return dynamics.beta
 

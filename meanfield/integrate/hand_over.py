@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from meanfield.dynamics import SA, USA, AnyDynamics
 from meanfield.integrate.driven_run import DrivenFlowRun
+from meanfield.integrate.driven_sphere import DrivenSphereRun
 from meanfield.integrate.flow_run import FlowRun
 from meanfield.integrate.records import Records
 from meanfield.integrate.run import Options, Run
@@ -30,6 +31,8 @@ def flow_run(
         If the flow map can't be run under this dynamics.
     """
     if isinstance(flow, SphereFlowMap):
+        if not isinstance(dynamics, (SA, USA)):
+            return DrivenSphereRun(flow, dynamics, options, records)
         return SphereRun(flow, dynamics, options, records)
     line = cast(LineFlowMap, flow)
     if not isinstance(dynamics, (SA, USA)):

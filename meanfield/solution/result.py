@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import number, real_array, unit_rows
 from meanfield.characteristics import density_on_line
-from meanfield.dynamics import AnyDynamics, Dynamics
+from meanfield.dynamics import SA, USA, AnyDynamics
 from meanfield.history import MomentHistory
 from meanfield.measures import AnyMeasure, LineFlowMap, SphereFlowMap
 from meanfield.solution import arrays, moved_by, netcdf
 from meanfield.solution.arrays import AnyHistory
 from meanfield.solution.checks import check_numbers, checksum
 from meanfield.sphere_flow import History, transported
-from meanfield.tendency import SphereField
+from meanfield.tendency import SphereDepthField, SphereField
 
 Array = NDArray[np.float64]
 
@@ -147,7 +147,8 @@ class Solution:
         t = number("t", t, low=0, high=float(self.t[-1]))
         if isinstance(flow, SphereFlowMap):
             moments = cast(History, self.history)
-            field = SphereField(cast(Dynamics, self.dynamics))
+            plain = isinstance(self.dynamics, (SA, USA))
+            field = SphereField(self.dynamics) if plain else SphereDepthField(self.dynamics)
             return transported(field, moments, flow.law.pdf, points, t)
         if t == 0.0:
             return np.asarray(flow.line.scale * flow.line.law.pdf(points))

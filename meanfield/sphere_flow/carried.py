@@ -12,6 +12,7 @@ from meanfield.exponential_sums import log_moment
 from meanfield.geometry import geodesic_distance
 from meanfield.patches import Mesh
 from meanfield.tendency.sphere_field import SphereField
+from meanfield.tendency.sphere_heads import SphereDepthField
 
 Array = NDArray[np.float64]
 
@@ -23,7 +24,7 @@ class Carried:
 
     Parameters
     ----------
-    field : SphereField
+    field : SphereField or SphereDepthField
     mesh : Mesh
         Its first channel is what the nodes carry.
 
@@ -35,7 +36,7 @@ class Carried:
     n_nodes : int
     """
 
-    def __init__(self, field: SphereField, mesh: Mesh) -> None:
+    def __init__(self, field: SphereField | SphereDepthField, mesh: Mesh) -> None:
         self.field = field
         self.t = 0.0
         self._set_mesh(mesh, np.zeros((0, 3)), np.zeros(0))

@@ -111,12 +111,12 @@ class SphereFlow(Carried):
             raise ValueError(f"noise must be 0 for a flow, got {dynamics.noise:g}")
         self.law, self.dynamics = law, dynamics
         self.tol = number("tol", tol, low=1e-13, high=1e-2)
-        if not dynamics.normalised:
+        if not self._is_normalised():
             self.tol *= _USA_SHARE
         self.limit = integer("limit", limit, low=6 * PER_LEAF)
-        self._scale = max(1.0, dynamics.beta)
+        self._scale = max(1.0, self._steepness())
         if cluster_radius is None:
-            cluster_radius = 1.0 / max(4.0, dynamics.beta)
+            cluster_radius = 1.0 / max(4.0, self._scale)
         self.cluster_radius = number("cluster_radius", cluster_radius, low=0.0, high=1.0)
         self.t, self.evaluations = 0.0, 0
         self.history = History(0.0)
@@ -126,7 +126,17 @@ class SphereFlow(Carried):
         # a patch must be small against the kernel's width
         self._coarsest = int(np.clip(np.ceil(np.log2(0.5 * np.pi * self._scale / 4.0)), 1, 6))
         mesh = lay(law.pdf, _LEAF_SHARE * self.tol, coarsest=self._coarsest, limit=self.limit)
-        super().__init__(SphereField(dynamics), mesh)
+        super().__init__(self._field(), mesh)
+
+    def _is_normalised(self) -> bool:
+        return self.dynamics.normalised
+
+    def _steepness(self) -> float:
+        """The largest |z| of which e^{<z,y>} must be resolved."""
+        return self.dynamics.beta
+
+    def _field(self) -> SphereField:
+        return SphereField(self.dynamics)
 
     def density(self, points: ArrayLike, t: float | None = None) -> Array:
         """f_t at unit rows (n, 3), shape (n,), by backward characteristics; t is now if omitted.

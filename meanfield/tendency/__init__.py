@@ -8,7 +8,8 @@ from meanfield.tendency.batch import LARGEST_BETA, BatchTendency, GramBatch, bat
 from meanfield.tendency.density import DensityTendency
 from meanfield.tendency.flow import AngularField, FlowTendency, LineField
 from meanfield.tendency.gram import GramTendency
-from meanfield.tendency.line_fields import line_field, reach_of
+from meanfield.tendency.head_matrices import reach_of
+from meanfield.tendency.line_fields import line_field
 from meanfield.tendency.particles import (
     CircleTendency,
     ParticleTendency,
@@ -16,10 +17,12 @@ from meanfield.tendency.particles import (
     sums_done,
 )
 from meanfield.tendency.sphere_field import SphereField
+from meanfield.tendency.sphere_heads import SphereDepthField
 from meanfield.token_sums import CircleSums
 
 __all__ = [
     "SphereField",
+    "SphereDepthField",
     "DensityTendency",
     "FlowTendency",
     "LineField",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA, AnyDynamics, Attention, FeedForward, Field, Layers
+from meanfield.dynamics import SA, USA, AnyDynamics, FeedForward, Field, Layers
 from meanfield.geometry import perpendicular
 from meanfield.kernels import LARGEST_ZONAL_BETA, circle_head_kernel, zonal_head_kernel
 from meanfield.line_potential import DenseLine, interpolation
 from meanfield.tendency.flow import AngularField, LineField
+from meanfield.tendency.head_matrices import head_matrices, is_normalised, reach_of
 
 Array = NDArray[np.float64]
 HeadKernel = Callable[[Array, Array], Array]
@@ -55,8 +55,8 @@ class HeadsField:
     def __init__(
         self, dynamics: Field, dim: int, axis: Array | None, reach: float | None = None
     ) -> None:
-        pairs = [(_matrix(m, dim), _matrix(v, dim)) for m, v in _heads(dynamics)]
-        self.normalised = bool(getattr(dynamics, "normalise", isinstance(dynamics, SA)))
+        pairs = head_matrices(dynamics, dim)
+        self.normalised = is_normalised(dynamics)
         sizes = [float(np.linalg.norm(m, 2)) for m, _ in pairs]
         self._count, self._unit = len(pairs), float(np.exp(max(sizes)))
         reach = max(sizes) if reach is None else reach
@@ -146,16 +146,6 @@ class DriftField:
         return self.velocity(np.zeros((0, len(angles))), angles)
 
 
-def reach_of(dynamics: AnyDynamics) -> float:
-    """The largest |β KᵀQ| of the heads of a dynamics, of all its layers; 0 if there is none."""
-    if isinstance(dynamics, Layers):
-        return max(reach_of(layer) for layer in dynamics.layers)
-    if isinstance(dynamics, FeedForward):
-        return 0.0
-    sizes = [float(np.linalg.norm(m, 2)) if np.ndim(m) else abs(m) for m, _ in _heads(dynamics)]
-    return float(max(sizes))
-
-
 def line_field(
     dynamics: AnyDynamics, dim: int, axis: Array | None, layer: Field | None = None
 ) -> AngularField:
@@ -181,19 +171,8 @@ def line_field(
         return LineField(dynamics, dim)
     acting = layer or (dynamics.layers[0] if isinstance(dynamics, Layers) else dynamics)
     if isinstance(acting, FeedForward):
-        return DriftField(acting, dim, axis, reach_of(dynamics))
-    return HeadsField(acting, dim, axis, reach_of(dynamics))
-
-
-def _heads(dynamics: Field) -> list[tuple[Any, Any]]:
-    """M = β KᵀQ and V of each head: matrices or numbers."""
-    if isinstance(dynamics, Attention):
-        return [(dynamics.beta * head.bilinear, head.V) for head in dynamics.heads]
-    return [(dynamics.beta, float(getattr(dynamics, "sign", 1)))]
-
-
-def _matrix(given: Any, dim: int) -> Array:
-    return np.asarray(given, dtype=np.float64) if np.ndim(given) else float(given) * np.eye(dim)
+        return DriftField(acting, dim, axis, reach_of(dynamics, dim))
+    return HeadsField(acting, dim, axis, reach_of(dynamics, dim))
 
 
 def _kernel(m: Array, v: Array, size: float, axis: Array | None, name: str) -> HeadKernel:
