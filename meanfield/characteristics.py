@@ -25,7 +25,12 @@ _TOLERANCE = 1e-13
 
 
 def density_on_line(
-    line: LabelLine, dynamics: AnyDynamics, history: MomentHistory, points: Array, t: float
+    line: LabelLine,
+    dynamics: AnyDynamics,
+    history: MomentHistory,
+    points: Array,
+    t: float,
+    tol: float = _TOLERANCE,
 ) -> Array:
     """f_t at unit rows (n, d) from a law on a line of labels, shape (n,).
 
@@ -39,6 +44,8 @@ def density_on_line(
     points : ndarray, shape (n, d)
     t : float
         In the history's range.
+    tol : float
+        Of feet and of ∫ div X dt.
 
     Raises
     ------
@@ -49,7 +56,7 @@ def density_on_line(
     feet, expansions = angles, np.zeros(len(angles))
     for layer, start, end in reversed(_acting(dynamics, t)):
         field = line_field(dynamics, line.dim, line.axis, layer)
-        feet, expansion = feet_of(field, history, feet, end, start)
+        feet, expansion = feet_of(field, history, feet, (end, start), tol)
         expansions += expansion
     if line.axis is not None:
         # rounding may take a foot past a pole
@@ -68,16 +75,20 @@ def _acting(dynamics: AnyDynamics, t: float) -> list[tuple[Field | None, float, 
 
 
 def feet_of(
-    field: AngularField, history: MomentHistory, angles: Array, t: float, start: float = 0.0
+    field: AngularField,
+    history: MomentHistory,
+    angles: Array,
+    times: tuple[float, float],
+    tol: float = _TOLERANCE,
 ) -> tuple[Array, Array]:
-    """Where characteristics that are at `angles` at time t were before, and ∫ div X dt along each.
+    """Where characteristics that are at `angles` at times[0] were at times[1], and ∫ div X dt.
 
     Raises
     ------
     ArithmeticError
         If a characteristic can't be followed.
     """
-    count = len(angles)
+    count, (t, start) = len(angles), times
 
     def backwards(elapsed: float, state: Array) -> Array:
         velocity, spread = field.from_charges(history.at(t - elapsed), state[:count])
@@ -85,7 +96,7 @@ def feet_of(
 
     state = np.concatenate([angles, np.zeros(count)])
     # the solver bounds the mean square: this bounds the largest error of the many
-    atol = _TOLERANCE / np.sqrt(count)
+    atol = tol / np.sqrt(count)
     solver: Any = DOP853(backwards, 0.0, state, t - start, rtol=_RTOL, atol=atol)
     while solver.status == "running":
         reason = solver.step()

@@ -94,6 +94,11 @@ class FeedForward:
         """Ambient dimension d."""
         return int(np.shape(self.A)[1])
 
+    @property
+    def is_smooth(self) -> bool:
+        """Whether σ has derivatives of all orders: all but 'relu'."""
+        return self.activation != "relu"
+
     def velocity(self, measure: Measure, at: ArrayLike) -> Array:
         """Tangent vectors X(x), shape (n, d), at unit rows `at`; the measure does not count.
 
@@ -204,6 +209,11 @@ class Layers:
     def beta(self) -> float:
         """β of the first attention layer, 0 if there is none."""
         return next((x.beta for x in self.layers if not isinstance(x, FeedForward)), 0.0)
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether the field of each layer has derivatives of all orders."""
+        return all(x.is_smooth for x in self.layers if isinstance(x, FeedForward))
 
     @property
     def depth(self) -> float:

@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, AnyDynamics, Dynamics, Field, Layers
+from meanfield.dynamics import SA, AnyDynamics, Dynamics, FeedForward, Field, Layers
 from meanfield.integrate.flow_run import FlowRun
 from meanfield.integrate.records import Records
 from meanfield.integrate.run import Options, Run
@@ -18,12 +18,15 @@ from meanfield.tendency import AngularField, FlowTendency, LineField, line_field
 
 Array = NDArray[np.float64]
 
+_LEAST_TOL_AT_KINKS = 1e-7
+
 
 class DrivenFlowRun(FlowRun):
     """A run of nodes that need not be drawn together, layer after layer where it has layers.
 
     No cluster is held as an atom: what contracts now may be pulled apart later, by another layer
-    or at another place, and its density would be lost.
+    or at another place, and its density would be lost. At the kinks of relu time steps have order
+    2 and panels order 3 only: with such a layer the flow map's `tol` counts as 1e-7 at least.
 
     Parameters
     ----------
@@ -53,6 +56,8 @@ class DrivenFlowRun(FlowRun):
             # what can't be run is refused before any work starts
             line_field(dynamics, flow.dim, flow.axis, layer)
         self._energy = LineField(SA(dynamics.beta), flow.dim)
+        if isinstance(dynamics, (FeedForward, Layers)) and not dynamics.is_smooth:
+            flow = flow.moved(tol=max(flow.tol, _LEAST_TOL_AT_KINKS))
         # a plain run knows SA and USA only; what it does with others is done here
         super().__init__(flow, cast(Dynamics, dynamics), options, records)
 

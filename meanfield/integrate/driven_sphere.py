@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.clustering import clusters
-from meanfield.dynamics import AnyDynamics, Dynamics
+from meanfield.dynamics import AnyDynamics, Dynamics, FeedForward, Layers
 from meanfield.integrate.records import Records
 from meanfield.integrate.run import Options
 from meanfield.integrate.sphere_run import CLUSTER_SIZE, SphereRun, root_mean_square
@@ -20,10 +20,14 @@ Array = NDArray[np.float64]
 
 # patches must be small against the kernel's width: more of them would start a run than may end it
 _LARGEST_REACH = 40.0
+_LEAST_TOL_AT_KINKS = 1e-6
 
 
 class DrivenSphereRun(SphereRun):
     """Time, counters and records of a run on S^2 that keeps its density on nodes.
+
+    At the kinks of relu time steps have order 2 only: with such a layer the flow map's `tol` counts
+    as 1e-6 at least.
 
     Parameters
     ----------
@@ -59,8 +63,10 @@ class DrivenSphereRun(SphereRun):
         super().__init__(flow, cast(Dynamics, dynamics), options, records)
 
     def _carried(self, flow: SphereFlowMap) -> SphereFlow:
+        if isinstance(self.moved_by, (FeedForward, Layers)) and not self.moved_by.is_smooth:
+            self._tol = max(flow.tol, _LEAST_TOL_AT_KINKS)
         limit = self.options.most_nodes
-        return DrivenSphereFlow(flow.law, self.moved_by, tol=flow.tol, limit=limit)
+        return DrivenSphereFlow(flow.law, self.moved_by, tol=self._tol, limit=limit)
 
     def save(self) -> None:
         """Keep the measure and its numbers at the present time.

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import number, real_array, unit_rows
 from meanfield.characteristics import density_on_line
-from meanfield.dynamics import SA, USA, AnyDynamics
+from meanfield.dynamics import SA, USA, AnyDynamics, FeedForward, Layers
 from meanfield.history import MomentHistory
 from meanfield.measures import AnyMeasure, LineFlowMap, SphereFlowMap
 from meanfield.solution import arrays, moved_by, netcdf
@@ -114,7 +114,8 @@ class Solution:
         """f_t at unit rows (n, d), shape (n,), at any time of a run of a flow map.
 
         Each point is followed back to t = 0 along its characteristic: the value has an error of
-        about 1e-12 times the stretching on the way, however concentrated the measure is.
+        about 1e-12 times the stretching on the way, however concentrated the measure is. After
+        feed-forward layers with relu the density has kinks, and the error is the flow map's `tol`.
 
         Parameters
         ----------
@@ -147,12 +148,16 @@ class Solution:
         t = number("t", t, low=0, high=float(self.t[-1]))
         if isinstance(flow, SphereFlowMap):
             moments = cast(History, self.history)
-            plain = isinstance(self.dynamics, (SA, USA))
-            field = SphereField(self.dynamics) if plain else SphereDepthField(self.dynamics)
+            if isinstance(self.dynamics, (SA, USA)):
+                plain = SphereField(self.dynamics)
+                return transported(plain, moments, flow.law.pdf, points, t)
+            field = SphereDepthField(self.dynamics)
             return transported(field, moments, flow.law.pdf, points, t)
         if t == 0.0:
             return np.asarray(flow.line.scale * flow.line.law.pdf(points))
         history = cast(MomentHistory, self.history)
+        if isinstance(self.dynamics, (FeedForward, Layers)) and not self.dynamics.is_smooth:
+            return density_on_line(flow.line, self.dynamics, history, points, t, flow.tol)
         return density_on_line(flow.line, self.dynamics, history, points, t)
 
     def save(self, path: str | os.PathLike[str]) -> None:

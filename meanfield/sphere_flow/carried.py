@@ -37,7 +37,7 @@ class Carried:
     """
 
     def __init__(self, field: SphereField | SphereDepthField, mesh: Mesh) -> None:
-        self.field = field
+        self.field: Any = field
         self.t = 0.0
         self._set_mesh(mesh, np.zeros((0, 3)), np.zeros(0))
 

@@ -44,8 +44,6 @@ class DrivenSphereFlow(SphereFlow):
     True
     """
 
-    field: SphereDepthField
-
     def __init__(
         self, law: Law, dynamics: AnyDynamics, *, tol: float = 1e-9, limit: int = 400_000
     ) -> None:
@@ -53,7 +51,8 @@ class DrivenSphereFlow(SphereFlow):
         # the plain flow knows SA and USA only; what it does with others is done here
         plain = cast(Dynamics, dynamics)
         super().__init__(law, plain, tol=tol, limit=limit, cluster_radius=0.0)
-        self._acting = self.field.during(0.0, 0.0)
+        self._depth = cast(SphereDepthField, self.field)
+        self._acting = self._depth.during(0.0, 0.0)
 
     def _is_normalised(self) -> bool:
         parts = self.moved_by.layers if isinstance(self.moved_by, Layers) else (self.moved_by,)
@@ -83,7 +82,7 @@ class DrivenSphereFlow(SphereFlow):
         if isinstance(self.moved_by, Layers):
             ends = [until for _, until in self.moved_by.between(self.t, t_end)]
         for until in ends:
-            self._acting = self.field.during(self.t, until)
+            self._acting = self._depth.during(self.t, until)
             super().advance(until, report)
 
     def _rate(self, _: float, state: Array) -> Array:

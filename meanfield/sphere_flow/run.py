@@ -95,6 +95,7 @@ class SphereFlow(Carried):
     """
 
     dim = 3
+    field: SphereField
 
     def __init__(
         self,
