@@ -69,7 +69,7 @@ class Carried:
     @property
     def moments(self) -> NDArray[Any]:
         """mu_lm at the present time."""
-        return self.field.moments(self.points, self.weights)
+        return np.asarray(self.field.moments(self.points, self.weights))
 
     def mass(self) -> float:
         """Σ of all masses."""
@@ -81,7 +81,7 @@ class Carried:
 
     def energy(self) -> float:
         """E_β(mu_t), (3.5)."""
-        return self.field.energy(self.moments)
+        return float(self.field.energy(self.moments))
 
     @property
     def smooth_mass(self) -> float:

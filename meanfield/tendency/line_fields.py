@@ -130,7 +130,7 @@ class DriftField:
                 ).max(initial=1e-300):
                     raise ValueError(
                         f"{name} must be made of multiples of the axis of symmetry for this flow "
-                        f"map, got {matrix}: take Particles, or on S^2 a law without symmetry"
+                        f"map, got {matrix}: take Particles, or on S^2 a SphereFlowMap of the law"
                     )
 
     def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
@@ -214,6 +214,6 @@ def axial(name: str, matrix: Array, axis: Array) -> tuple[float, complex]:
     if np.abs(found - matrix).max() > _ALIKE * np.abs(matrix).max():
         raise ValueError(
             f"{name} must be a multiple of the identity along the axis of symmetry and across it "
-            f"for this flow map, got {matrix}: take Particles, or on S^2 a law without symmetry"
+            f"for this flow map, got {matrix}: take Particles, or on S^2 a SphereFlowMap of the law"
         )
     return along, complex(across, turn)
