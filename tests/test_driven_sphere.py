@@ -139,7 +139,7 @@ def test_a_head_of_identities_runs_as_sa_and_usa(kind):
 
 @pytest.mark.parametrize("dynamics", DYNAMICS.values(), ids=DYNAMICS)
 def test_a_rule_of_points_moves_as_the_flow_map(dynamics):
-    """Tokens of mass f_0 · weight on a Gauss grid are spectrally accurate, tracers tell Jacobians."""
+    """Tokens of mass f_0 · weight on a Gauss grid are a spectral rule, tracers tell Jacobians."""
     points, weights = rule(24)
     start, h = cloud(6, 2)[0], 1e-4
     first = np.array([perpendicular(x) for x in start])

@@ -52,7 +52,8 @@ class DrivenFlowRun(FlowRun):
     ) -> None:
         self.moved_by = dynamics
         self._layer: Field = dynamics.layers[0] if isinstance(dynamics, Layers) else dynamics
-        for layer in dynamics.layers if isinstance(dynamics, Layers) else ():
+        layers = dynamics.layers if isinstance(dynamics, Layers) else ()
+        for layer in {id(layer): layer for layer in layers}.values():
             # what can't be run is refused before any work starts
             line_field(dynamics, flow.dim, flow.axis, layer)
         self._energy = LineField(SA(dynamics.beta), flow.dim)

@@ -127,7 +127,7 @@ class SphereRun:
 
     def scaled_energy(self) -> float:
         """e^{-β} E_β at the present time."""
-        return self.carried.field.energy(self.carried.moments, scaled=True)
+        return float(self.carried.field.energy(self.carried.moments, scaled=True))
 
     def history(self) -> History | None:
         """The moments of the run so far, and what was absorbed."""

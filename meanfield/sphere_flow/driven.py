@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.arguments import number
-from meanfield.dynamics import AnyDynamics, Attention, Dynamics, Layers
+from meanfield.dynamics import AnyDynamics, Dynamics, Layers
 from meanfield.history import step_times
 from meanfield.laws import Law
 from meanfield.sphere_flow.run import SphereFlow
@@ -54,18 +54,9 @@ class DrivenSphereFlow(SphereFlow):
         self._depth = cast(SphereDepthField, self.field)
         self._acting = self._depth.during(0.0, 0.0)
 
-    def _is_normalised(self) -> bool:
-        parts = self.moved_by.layers if isinstance(self.moved_by, Layers) else (self.moved_by,)
-        return all(
-            part.normalise if isinstance(part, Attention) else getattr(part, "normalised", True)
-            for part in parts
-        )
-
-    def _steepness(self) -> float:
-        return max(reach_of(self.moved_by, self.dim), self.moved_by.beta)
-
-    def _field(self) -> Any:
-        return SphereDepthField(self.moved_by)
+    def _start(self) -> tuple[Any, float]:
+        steepness = max(reach_of(self.moved_by, self.dim), self.moved_by.beta)
+        return SphereDepthField(self.moved_by), steepness
 
     def advance(self, t_end: float, report: Callable[[], None] = lambda: None) -> None:
         """Go on to a later time, through the layers on the way; `report` as in `SphereFlow`.
