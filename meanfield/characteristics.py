@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import DOP853
 
+from meanfield.dynamics import AnyDynamics, Field, Layers
 from meanfield.geometry import circle_angles, polar_angles
 from meanfield.history import MomentHistory
 from meanfield.labels import LabelLine
-from meanfield.tendency import LineField
+from meanfield.tendency import AngularField, line_field
 
 Array = NDArray[np.float64]
 
@@ -24,19 +25,27 @@ _TOLERANCE = 1e-13
 
 
 def density_on_line(
-    line: LabelLine, field: LineField, history: MomentHistory, points: Array, t: float
+    line: LabelLine,
+    dynamics: AnyDynamics,
+    history: MomentHistory,
+    points: Array,
+    t: float,
+    tol: float = _TOLERANCE,
 ) -> Array:
     """f_t at unit rows (n, d) from a law on a line of labels, shape (n,).
 
     Parameters
     ----------
     line : LabelLine
-    field : LineField
+    dynamics : SA, USA, Attention, FeedForward or Layers
+        Of the run: layers are passed one by one, from the last to the first.
     history : MomentHistory
         Of charges at the nodes of the field's line.
     points : ndarray, shape (n, d)
     t : float
         In the history's range.
+    tol : float
+        Of feet and of ∫ div X dt.
 
     Raises
     ------
@@ -44,7 +53,11 @@ def density_on_line(
         If a characteristic can't be followed.
     """
     angles = circle_angles(points) if line.axis is None else polar_angles(points, line.axis)
-    feet, expansions = feet_of(field, history, angles, t)
+    feet, expansions = angles, np.zeros(len(angles))
+    for layer, start, end in reversed(_acting(dynamics, t)):
+        field = line_field(dynamics, line.dim, line.axis, layer)
+        feet, expansion = feet_of(field, history, feet, (end, start), tol)
+        expansions += expansion
     if line.axis is not None:
         # rounding may take a foot past a pole
         feet = np.clip(feet, 0.0, np.pi)
@@ -52,25 +65,39 @@ def density_on_line(
         return np.asarray(line.pdf(feet) * np.exp(-expansions))
 
 
+def _acting(dynamics: AnyDynamics, t: float) -> list[tuple[Field | None, float, float]]:
+    """The layers that act up to a time, each with its own start and end."""
+    if not isinstance(dynamics, Layers):
+        return [(None, 0.0, t)]
+    passed = list(dynamics.between(0.0, t))
+    starts = [0.0, *(end for _, end in passed[:-1])]
+    return [(layer, start, end) for start, (layer, end) in zip(starts, passed, strict=True)]
+
+
 def feet_of(
-    field: LineField, history: MomentHistory, angles: Array, t: float
+    field: AngularField,
+    history: MomentHistory,
+    angles: Array,
+    times: tuple[float, float],
+    tol: float = _TOLERANCE,
 ) -> tuple[Array, Array]:
-    """Where characteristics that are at `angles` at time t began, and ∫ div X dt along each.
+    """Where characteristics that are at `angles` at times[0] were at times[1], and ∫ div X dt.
 
     Raises
     ------
     ArithmeticError
         If a characteristic can't be followed.
     """
-    count = len(angles)
+    count, (t, start) = len(angles), times
 
     def backwards(elapsed: float, state: Array) -> Array:
         velocity, spread = field.from_charges(history.at(t - elapsed), state[:count])
         return -np.concatenate([velocity, spread])
 
-    start = np.concatenate([angles, np.zeros(count)])
+    state = np.concatenate([angles, np.zeros(count)])
     # the solver bounds the mean square: this bounds the largest error of the many
-    solver: Any = DOP853(backwards, 0.0, start, t, rtol=_RTOL, atol=_TOLERANCE / np.sqrt(count))
+    atol = tol / np.sqrt(count)
+    solver: Any = DOP853(backwards, 0.0, state, t - start, rtol=_RTOL, atol=atol)
     while solver.status == "running":
         reason = solver.step()
     if solver.status == "failed":

@@ -9,6 +9,7 @@ maximum, which a series of harmonics does not.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,8 @@ class CircleLine:
     ----------
     size : int
         Number of nodes of all cells.
+    tables : int
+        Number of tables.
     relative : bool
         Whether each potential is right relative to its own size.
     """
@@ -63,9 +66,9 @@ class CircleLine:
         local = 0.5 * self._width * _CHEBYSHEV
         sources = np.arange(self._cells)[:, None] * self._width + local
         tables = kernel(beta, local, sources[..., None])
-        self._tables = len(tables)
+        self.tables = len(tables)
         # source cell and node, then table and target node
-        blocks = tables.transpose(1, 2, 0, 3).reshape(self._cells, NODES, self._tables * NODES)
+        blocks = tables.transpose(1, 2, 0, 3).reshape(self._cells, NODES, self.tables * NODES)
         if self.relative:
             self._around = (np.arange(self._cells)[:, None] + np.arange(self._cells)) % self._cells
             self._blocks = np.ascontiguousarray(blocks.reshape(self.size, -1))
@@ -97,29 +100,77 @@ class CircleLine:
         else:
             modes = fft.rfft(cells, axis=0)[:, None] @ self._spectrum
             stacked = fft.irfft(modes[:, 0], n=self._cells, axis=0)
-        fields: Array = stacked.reshape(self._cells, self._tables, NODES).transpose(0, 2, 1)
-        return fields.reshape(self.size, self._tables)
+        fields: Array = stacked.reshape(self._cells, self.tables, NODES).transpose(0, 2, 1)
+        return fields.reshape(self.size, self.tables)
 
     def kernel(self, targets: Array, sources: Array) -> Array:
         """The tables between angles, shape (number of tables, ...)."""
         return self._kernel(self.beta, targets, sources)
 
 
-class ZonalLine:
-    """Cells on the polar angles [0, π] about an axis of S^{d-1}, d >= 3, and their dense kernel.
+class DenseLine:
+    """Cells on the circle or on the polar angles of S^{d-1}, and any kernel between their nodes.
+
+    Parameters
+    ----------
+    dim : int
+        2 for the circle.
+    reach : float
+        The tables may vary like e^{reach · x} along the line.
+    kernel : callable
+        The tables between angles of targets and of sources, shape (number of tables, ...).
+
+    Attributes
+    ----------
+    size : int
+        Number of nodes of all cells.
+    tables : int
+        Number of tables.
+    relative : bool
+        True: each sum of positive terms is right relative to its own size.
+    """
+
+    relative = True
+
+    def __init__(
+        self, dim: int, reach: float, kernel: Callable[[Array, Array], Array] | None = None
+    ) -> None:
+        self.dim, self._length = dim, _TURN if dim == 2 else np.pi
+        self._cells = (4 if dim == 2 else 3) + int(np.ceil(self._length * reach / _CELL))
+        self.size = self._cells * NODES
+        self._width = self._length / self._cells
+        self._kernel = kernel or _no_kernel
+        middles = self._width * (np.arange(self._cells) + 0.5)
+        nodes = (middles[:, None] + 0.5 * self._width * _CHEBYSHEV).ravel()
+        tables = self._kernel(nodes[:, None], nodes)
+        self.tables = len(tables)
+        self._tables = tables.reshape(-1, self.size)
+
+    def cells(self, angles: Array) -> tuple[NDArray[np.intp], Array]:
+        """The cell of each angle, and its place there in [-1, 1]."""
+        inside = np.mod(angles, _TURN) if self.dim == 2 else np.clip(angles, 0.0, np.pi)
+        scaled = inside / self._width
+        cell = np.minimum(scaled.astype(np.intp), self._cells - 1)
+        return cell, 2.0 * (scaled - cell) - 1.0
+
+    def fields(self, charges: Array) -> Array:
+        """The tables summed over charges (size,) at the nodes, shape (size, number of tables)."""
+        return np.asarray((self._tables @ charges).reshape(-1, self.size).T)
+
+    def kernel(self, targets: Array, sources: Array) -> Array:
+        """The tables between angles, shape (number of tables, ...)."""
+        return self._kernel(targets, sources)
+
+
+class ZonalLine(DenseLine):
+    """Cells on the polar angles [0, π] about an axis of S^{d-1}, and K, ∂K/β, ΔK/β between them.
 
     Parameters
     ----------
     beta : float
         At most 150.
     dim : int
-
-    Attributes
-    ----------
-    size : int
-        Number of nodes of all cells.
-    relative : bool
-        True: each potential is right relative to its own size.
+        d >= 3.
 
     Raises
     ------
@@ -133,28 +184,8 @@ class ZonalLine:
                 f"beta must be <= {LARGEST_ZONAL_BETA:g} for a flow map in dim = {dim} >= 3, "
                 f"got {beta:g}: take Particles"
             )
-        self.beta, self.dim, self.relative = beta, dim, True
-        self._cells = 3 + int(np.ceil(np.pi * beta / _CELL))
-        self.size = self._cells * NODES
-        self._width = np.pi / self._cells
-        middles = self._width * (np.arange(self._cells) + 0.5)
-        nodes = (middles[:, None] + 0.5 * self._width * _CHEBYSHEV).ravel()
-        tables = zonal_kernel(beta, dim, nodes[:, None], nodes)
-        self._tables = tables.reshape(3 * self.size, self.size)
-
-    def cells(self, angles: Array) -> tuple[NDArray[np.intp], Array]:
-        """The cell of each angle, and its place there in [-1, 1]."""
-        scaled = np.clip(angles, 0.0, np.pi) / self._width
-        cell = np.minimum(scaled.astype(np.intp), self._cells - 1)
-        return cell, 2.0 * (scaled - cell) - 1.0
-
-    def fields(self, charges: Array) -> Array:
-        """K, ∂K/β, ΔK/β summed over charges (size,) at the nodes, shape (size, 3)."""
-        return np.asarray((self._tables @ charges).reshape(3, self.size).T)
-
-    def kernel(self, targets: Array, sources: Array) -> Array:
-        """K, ∂K/β, ΔK/β between polar angles, shape (3, ...)."""
-        return zonal_kernel(self.beta, self.dim, targets, sources)
+        self.beta = beta
+        super().__init__(dim, beta, partial(zonal_kernel, beta, dim))
 
 
 class ScoreLine:
@@ -196,7 +227,12 @@ class ScoreLine:
         return np.asarray((self._tables @ charges).reshape(3, self.size).T)
 
 
-Line = CircleLine | ZonalLine
+def _no_kernel(targets: Array, sources: Array) -> Array:
+    """No tables: what needs no sums."""
+    return np.zeros((0, *np.broadcast_shapes(targets.shape, sources.shape)))
+
+
+Line = CircleLine | DenseLine
 
 
 def line(beta: float, dim: int) -> Line:

@@ -50,11 +50,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "collapse": (*TOP, "measures"),
     "clustering": (*TOP, "spaces", "measures"),
     "tendency": (
-        *(*TOP, "line_potential", "dynamics", "spaces"),
+        *(*TOP, "kernels", "line_potential", "dynamics", "spaces"),
         *("bilinear", "token_sums", "measures"),
     ),
     "functionals": (*TOP, "panels", "patches", "dynamics", "spaces", "measures", "tendency"),
-    "characteristics": (*TOP, "history", "labels", "tendency"),
+    "characteristics": (*TOP, "history", "labels", "dynamics", "tendency"),
     "sphere_flow": (
         *(*TOP, "patches", "history", "laws", "dynamics", "spaces"),
         *("bilinear", "tendency"),

@@ -20,6 +20,8 @@ BUMPS = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 SLANTED = mf.VonMisesFisher([0.0, 0.6, 0.8], 2.0)
 AXIS = [0.0, 0.6, 0.0, 0.8, 0.0]
 HEAD = mf.Head(*np.random.default_rng(3).normal(size=(3, 4, 4)))
+HEADS = mf.Attention(1.0, [mf.Head(*np.random.default_rng(5).normal(size=(3, 2, 2)))])
+DEPTH = mf.Layers([HEADS, mf.SA(2.0), mf.USA(0.5)], step=0.4)
 LAYERS = mf.Layers([mf.SA(1.0), mf.Attention(1.0, [HEAD]), mf.USA(0.5)], step=0.7)
 
 
@@ -59,6 +61,14 @@ KINDS = {
     "gram": lambda: (tokens(64, 8), mf.SA(4.0), {"t_end": 3.0}),
     "layers": lambda: (tokens(4, 20), LAYERS, {"t_end": 2.0}),
     "discrete": lambda: (tokens(4, 20), LAYERS, {"t_end": 2.1, "method": "layers", "step": 0.1}),
+    "heads on a density": lambda: (mf.Density(mf.Circle(32), BUMPS), HEADS, {"t_end": 1.0}),
+    "layers on a density": lambda: (mf.Density(mf.Circle(32), BUMPS), DEPTH, {"t_end": 1.1}),
+    "layers on a flow map": lambda: (mf.FlowMap(BUMPS), DEPTH, {"t_end": 1.1}),
+    "layers on S^2": lambda: (
+        two_bumps(),
+        mf.Layers([mf.SA(1.0), mf.Attention(1.0, [mf.Head(V=np.diag([1.0, -1.0, 0.5]))])], 0.5),
+        {"t_end": 0.8},
+    ),
     "noisy tokens": lambda: (
         tokens(3, 20),
         mf.SA(1.0, noise=0.1),

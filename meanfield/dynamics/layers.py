@@ -22,6 +22,14 @@ _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "gelu": lambda x: 0.5 * x * (1.0 + erf(x / np.sqrt(2.0))),
     "tanh": np.tanh,
 }
+# their derivatives; relu's is taken as 0 at its kink
+_SLOPES: dict[str, Callable[[Array], Array]] = {
+    "relu": lambda x: np.where(x > 0.0, 1.0, 0.0),
+    "gelu": lambda x: (
+        0.5 * (1.0 + erf(x / np.sqrt(2.0))) + x * np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
+    ),
+    "tanh": lambda x: 1.0 - np.tanh(x) ** 2,
+}
 # layer boundaries within rounding of a time are at it
 _ROUNDING = 1e-9
 
@@ -86,6 +94,11 @@ class FeedForward:
         """Ambient dimension d."""
         return int(np.shape(self.A)[1])
 
+    @property
+    def is_smooth(self) -> bool:
+        """Whether σ has derivatives of all orders: all but 'relu'."""
+        return self.activation != "relu"
+
     def velocity(self, measure: Measure, at: ArrayLike) -> Array:
         """Tangent vectors X(x), shape (n, d), at unit rows `at`; the measure does not count.
 
@@ -101,6 +114,30 @@ class FeedForward:
         """W σ(Ax + b), shape (n, d), at rows (n, d)."""
         hidden = _ACTIVATIONS[self.activation](points @ np.asarray(self.A).T + self.b)
         return np.asarray(hidden @ np.asarray(self.W).T)
+
+    def divergence(self, at: ArrayLike) -> Array:
+        """div X on the sphere, shape (n,), at unit rows `at`; it jumps at the kinks of 'relu'.
+
+        With v = W σ(Ax + b) it is tr(P_x Dv) - (d-1) <x, v>.
+
+        Raises
+        ------
+        ValueError
+            If the points are not unit rows of the layer's dimension.
+
+        Examples
+        --------
+        >>> drift = FeedForward(W=[[0.0], [1.0]], A=[[2.0, 0.0]])
+        >>> drift.divergence([[0.6, 0.8]]).round(12)
+        array([-1.92])
+        """
+        points = unit_rows("at", at, self.dim)
+        outer, inner = np.asarray(self.W), np.asarray(self.A)
+        with np.errstate(under="ignore"):
+            slopes = _SLOPES[self.activation](points @ inner.T + self.b)
+        across = np.einsum("ji,ij->j", inner, outer) - (points @ outer) * (points @ inner.T)
+        along = np.einsum("ij,ij->i", points, self.output(None, points))  # type: ignore[arg-type]
+        return np.asarray(np.einsum("ij,ij->i", slopes, across) - (self.dim - 1) * along)
 
 
 Layer = SA | USA | Attention | FeedForward
@@ -172,6 +209,11 @@ class Layers:
     def beta(self) -> float:
         """β of the first attention layer, 0 if there is none."""
         return next((x.beta for x in self.layers if not isinstance(x, FeedForward)), 0.0)
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether the field of each layer has derivatives of all orders."""
+        return all(x.is_smooth for x in self.layers if isinstance(x, FeedForward))
 
     @property
     def depth(self) -> float:

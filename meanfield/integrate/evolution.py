@@ -64,9 +64,11 @@ def evolve(
     ----------
     measure : Density, FlowMap or Particles
         The measure at t = 0.
-    dynamics : SA or USA; for densities and Particles also Attention, FeedForward or Layers
-        Noise is for densities and Particles. Densities about an axis need matrices that commute
-        with rotations about it; others need β |KᵀQ| <= 10000 on the circle, 128 on S^2.
+    dynamics : SA, USA, Attention, FeedForward or Layers
+        Noise is for densities and Particles. Measures about an axis need matrices that commute
+        with rotations about it; other densities β |KᵀQ| <= 10000 on the circle, 128 on S^2; flow
+        maps β |KᵀQ| <= 100 on the circle, 150 about an axis, 40 on S^2. relu, which gives the
+        density kinks, lets a flow map have a `tol` of 1e-7 on a line and 1e-6 on S^2 at best.
     t_end : float
         > 0. Times scale like e^{-β} under USA.
     save_at : int or array_like, optional
@@ -96,7 +98,8 @@ def evolve(
         largest number of nodes, default 200000.
     cluster_radius : float
         Radius in radians at which a cluster of a flow map is held as an atom; 0 for never. On
-        S^2 without symmetry particles of the same moments carry a cluster, unless it is 0.
+        S^2 without symmetry particles of the same moments carry a cluster, unless it is 0. For SA
+        and USA: under other dynamics a cluster may part again, and its nodes stay nodes.
     on_unresolved : {'stop', 'flow-map'}
         What to do with a density that its largest space does not resolve: 'flow-map' goes on
         with a `FlowMap` of the same law to `t_end`, in the same solution. Without noise only,

@@ -16,7 +16,7 @@ from meanfield.integrate.run import Options, Run
 from meanfield.measures import AnyMeasure, LineFlowMap
 from meanfield.measures.flow.line import FREE, REACH
 from meanfield.solution import Ending, Resumption, Solution
-from meanfield.tendency import FlowTendency, LineField
+from meanfield.tendency import AngularField, FlowTendency, LineField
 
 Array = NDArray[np.float64]
 
@@ -48,15 +48,27 @@ class FlowRun(Run):
         options: Options,
         records: Records | None = None,
     ) -> None:
-        self._field = LineField(dynamics, flow.dim)
-        self._reach = REACH / max(1.0, dynamics.beta)
-        self._radius = options.cluster_radius
+        self._field = self._first_field(flow, dynamics)
+        self._reach = REACH / max(1.0, self._steepness(flow, dynamics))
+        # what repels stays apart, however near
+        self._radius = options.cluster_radius if self._draws_together(dynamics) else 0.0
         self._adaptation = 0.0
         self._times: list[float] = [0.0]
         self._moments: list[Array] = []
         # characteristics lead back to the law only where the run begins at the labels
         self._keeps_history = self._field.line.relative and flow.is_at_labels
         super().__init__(flow.refined(self._reach), dynamics, options, records)
+
+    def _first_field(self, flow: LineFlowMap, dynamics: Dynamics) -> AngularField:
+        return LineField(dynamics, flow.dim)
+
+    def _steepness(self, flow: LineFlowMap, dynamics: Dynamics) -> float:  # noqa: ARG002
+        """The largest |z| of which e^{<z,y>} must be resolved."""
+        return dynamics.beta
+
+    def _draws_together(self, dynamics: Dynamics) -> bool:
+        """Whether a cluster stays one for ever."""
+        return dynamics.sign > 0
 
     def _tendency(self, measure: AnyMeasure) -> FlowTendency:
         return FlowTendency(cast(LineFlowMap, measure), self.dynamics, self._field)
@@ -71,9 +83,7 @@ class FlowRun(Run):
         flow = self.tendency.measure(self.state[:-1])
         spread = np.zeros(len(flow.angles))
         spread[flow.owners == FREE] = self.tendency.spread(solver.f[:-1] / self._time_unit)
-        # what repels stays apart, however near
-        radius = self._radius if self.dynamics.sign > 0 else 0.0
-        held = collapsed(flow, spread, radius)
+        held = collapsed(flow, spread, self._radius)
         if held is not flow:
             gap = self._change_to(held)
             self.records.collapses.append((self.t, len(held.atoms), gap))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import SA, USA, AnyDynamics
+from meanfield.integrate.driven_run import DrivenFlowRun
+from meanfield.integrate.driven_sphere import DrivenSphereRun
 from meanfield.integrate.flow_run import FlowRun
 from meanfield.integrate.records import Records
 from meanfield.integrate.run import Options, Run
@@ -19,7 +21,7 @@ AnyRun = Run | SphereRun
 
 
 def flow_run(
-    flow: FlowMap, dynamics: Dynamics, options: Options, records: Records | None = None
+    flow: FlowMap, dynamics: AnyDynamics, options: Options, records: Records | None = None
 ) -> FlowRun | SphereRun:
     """The run of a flow map of either form.
 
@@ -29,8 +31,13 @@ def flow_run(
         If the flow map can't be run under this dynamics.
     """
     if isinstance(flow, SphereFlowMap):
+        if not isinstance(dynamics, (SA, USA)):
+            return DrivenSphereRun(flow, dynamics, options, records)
         return SphereRun(flow, dynamics, options, records)
-    return FlowRun(cast(LineFlowMap, flow), dynamics, options, records)
+    line = cast(LineFlowMap, flow)
+    if not isinstance(dynamics, (SA, USA)):
+        return DrivenFlowRun(line, dynamics, options, records)
+    return FlowRun(line, dynamics, options, records)
 
 
 def flow_map(density: Density) -> FlowMap:

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 # patches must be small against the kernel's width: more of them would start a run than may end it
 _LARGEST_BETA = 40.0
 # nodes are some 0.1 rad apart where the density is smooth, and a ball must hold many
-_CLUSTER_SIZE = 0.3
+CLUSTER_SIZE = 0.3
 
 
 class SphereRun:
@@ -62,18 +62,21 @@ class SphereRun:
         self.dynamics, self.options = dynamics, options
         self.records = records or Records(dynamics, options.monitors)
         self._law, self._tol = flow.law, flow.tol
-        # on S^2 a cluster is carried by particles of the same moments long before it is a point
-        radius = 0.0 if options.cluster_radius == 0.0 else None
         try:
-            self.carried = SphereFlow(
-                flow.law,
-                dynamics,
-                tol=flow.tol,
-                limit=options.most_nodes,
-                cluster_radius=radius,
-            )
+            self.carried = self._carried(flow)
         except ArithmeticError as error:
             raise ValueError(f"measure {flow!r} can't be run: {error}") from error
+
+    def _carried(self, flow: SphereFlowMap) -> SphereFlow:
+        # on S^2 a cluster is carried by particles of the same moments long before it is a point
+        radius = 0.0 if self.options.cluster_radius == 0.0 else None
+        return SphereFlow(
+            flow.law,
+            self.dynamics,
+            tol=flow.tol,
+            limit=self.options.most_nodes,
+            cluster_radius=radius,
+        )
 
     @property
     def t(self) -> float:
@@ -136,7 +139,7 @@ class SphereRun:
 
     def scaled_energy(self) -> float:
         """e^{-β} E_β at the present time."""
-        return self.carried.field.energy(self.carried.moments, scaled=True)
+        return float(self.carried.field.energy(self.carried.moments, scaled=True))
 
     def history(self) -> History | None:
         """The moments of the run so far, and what was absorbed."""
@@ -167,13 +170,13 @@ class SphereRun:
             "dissipation": field.dissipation(moments, *sources, velocity, scaled=True),
             "work": self.dynamics.sign * unit * gained,
             "mass": measure.mass(),
-            "metric_speed": _root_mean_square(velocity, carried.weights),
+            "metric_speed": root_mean_square(velocity, carried.weights),
             "size": measure.n_nodes,
             "steps": self.steps,
             "evaluations": carried.evaluations,
             "particles": len(measure.points) - measure.n_nodes,
             "smooth_mass": carried.smooth_mass,
-            "clusters": len(clusters(measure, _CLUSTER_SIZE)),
+            "clusters": len(clusters(measure, CLUSTER_SIZE)),
         }
         if measure.n_nodes == len(measure.points):
             row |= {
@@ -184,5 +187,6 @@ class SphereRun:
         self.records.save(measure, row)
 
 
-def _root_mean_square(vectors: Array, masses: Array) -> float:
+def root_mean_square(vectors: Array, masses: Array) -> float:
+    """(Σ m |v|²)^{1/2} of rows (n, 3) with masses (n,)."""
     return float(np.sqrt(masses @ np.einsum("ij,ij->i", vectors, vectors)))

@@ -47,11 +47,13 @@ def check_start(
         _check_tokens(measure, dynamics, method, step, rng)
         _check_depth(dynamics, t_end)
         return
+    _check_kind(dynamics)
+    check_dim(dynamics, measure.dim)
+    _check_depth(dynamics, t_end)
     if isinstance(measure, Density):
-        _check_density(measure, dynamics)
-        _check_depth(dynamics, t_end)
-    elif not isinstance(dynamics, (SA, USA)):
-        raise ValueError(f"dynamics must be SA or USA for {measure!r}, got {dynamics!r}")
+        for layer in dynamics.layers if isinstance(dynamics, Layers) else [dynamics]:
+            if not isinstance(layer, (SA, USA)):
+                check_on_space(measure.space, layer)
     if dynamics.noise > 0.0 and isinstance(measure, FlowMap):
         raise ValueError(
             f"noise must be 0 to evolve {measure!r}, got {dynamics.noise:g}: take a Density or "
@@ -67,14 +69,6 @@ def _check_depth(dynamics: AnyDynamics, t_end: float) -> None:
         raise ValueError(
             f"t_end must be <= {dynamics.depth:g}, the depth of {dynamics!r}, got {t_end:g}"
         )
-
-
-def _check_density(density: Density, dynamics: AnyDynamics) -> None:
-    _check_kind(dynamics)
-    check_dim(dynamics, density.dim)
-    for layer in dynamics.layers if isinstance(dynamics, Layers) else [dynamics]:
-        if not isinstance(layer, (SA, USA)):
-            check_on_space(density.space, layer)
 
 
 def check_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str) -> None:
@@ -100,13 +94,6 @@ def check_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str)
         )
 
 
-def _check_kind(dynamics: AnyDynamics) -> None:
-    if not isinstance(dynamics, (SA, USA, Attention, FeedForward, Layers)):
-        raise ValueError(
-            f"dynamics must be SA, USA, Attention, FeedForward or Layers, got {dynamics!r}"
-        )
-
-
 def _check_tokens(
     particles: Particles, dynamics: AnyDynamics, method: str, step: float | None, rng: Any
 ) -> None:
@@ -124,6 +111,13 @@ def _check_tokens(
     elif step is not None and method == "flow":
         raise ValueError(
             f"step must be None for the flow without noise, whose steps follow rtol, got {step!r}"
+        )
+
+
+def _check_kind(dynamics: AnyDynamics) -> None:
+    if not isinstance(dynamics, (SA, USA, Attention, FeedForward, Layers)):
+        raise ValueError(
+            f"dynamics must be SA, USA, Attention, FeedForward or Layers, got {dynamics!r}"
         )
 
 

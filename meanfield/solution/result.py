@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import number, real_array, unit_rows
 from meanfield.characteristics import density_on_line
-from meanfield.dynamics import AnyDynamics, Dynamics
+from meanfield.dynamics import SA, USA, AnyDynamics, FeedForward, Layers
 from meanfield.history import MomentHistory
 from meanfield.measures import AnyMeasure, LineFlowMap, SphereFlowMap
 from meanfield.solution import arrays, moved_by, netcdf
@@ -22,7 +22,7 @@ from meanfield.solution.arrays import AnyHistory
 from meanfield.solution.checks import check_numbers, checksum
 from meanfield.solution.resumption import Resumption
 from meanfield.sphere_flow import History, transported
-from meanfield.tendency import LineField, SphereField
+from meanfield.tendency import SphereDepthField, SphereField
 
 Array = NDArray[np.float64]
 
@@ -120,7 +120,8 @@ class Solution:
         """f_t at unit rows (n, d), shape (n,), at any time of a run of a flow map.
 
         Each point is followed back to t = 0 along its characteristic: the value has an error of
-        about 1e-12 times the stretching on the way, however concentrated the measure is.
+        about 1e-12 times the stretching on the way, however concentrated the measure is. After
+        feed-forward layers with relu the density has kinks, and the error is the flow map's `tol`.
 
         Parameters
         ----------
@@ -149,17 +150,21 @@ class Solution:
                 f"density needs the moments of a flow map from its law on, at beta <= 100, got a "
                 f"run of {flow} under {self.dynamics}: a Density has `at(points)`"
             )
-        dynamics = cast(Dynamics, self.dynamics)
         points = unit_rows("points", points, flow.dim)
         t = number("t", t, low=0, high=float(self.t[-1]))
         if isinstance(flow, SphereFlowMap):
             moments = cast(History, self.history)
-            return transported(SphereField(dynamics), moments, flow.law.pdf, points, t)
+            if isinstance(self.dynamics, (SA, USA)):
+                plain = SphereField(self.dynamics)
+                return transported(plain, moments, flow.law.pdf, points, t)
+            field = SphereDepthField(self.dynamics)
+            return transported(field, moments, flow.law.pdf, points, t)
         if t == 0.0:
             return np.asarray(flow.line.scale * flow.line.law.pdf(points))
-        field = LineField(dynamics, flow.dim)
         history = cast(MomentHistory, self.history)
-        return density_on_line(flow.line, field, history, points, t)
+        if isinstance(self.dynamics, (FeedForward, Layers)) and not self.dynamics.is_smooth:
+            return density_on_line(flow.line, self.dynamics, history, points, t, flow.tol)
+        return density_on_line(flow.line, self.dynamics, history, points, t)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a NetCDF-4 file, which `load` reads back to the bit and any NetCDF tool opens.

@@ -12,6 +12,7 @@ from meanfield.exponential_sums import log_moment
 from meanfield.geometry import geodesic_distance
 from meanfield.patches import Mesh
 from meanfield.tendency.sphere_field import SphereField
+from meanfield.tendency.sphere_heads import SphereDepthField
 
 Array = NDArray[np.float64]
 
@@ -23,7 +24,7 @@ class Carried:
 
     Parameters
     ----------
-    field : SphereField
+    field : SphereField or SphereDepthField
     mesh : Mesh
         Its first channel is what the nodes carry.
 
@@ -37,8 +38,8 @@ class Carried:
         Of the nodes: masses, and log f of what they carry.
     """
 
-    def __init__(self, field: SphereField, mesh: Mesh) -> None:
-        self.field = field
+    def __init__(self, field: SphereField | SphereDepthField, mesh: Mesh) -> None:
+        self.field: Any = field
         self.t = 0.0
         self._set_mesh(mesh, np.zeros((0, 3)), np.zeros(0))
 
@@ -70,7 +71,7 @@ class Carried:
     @property
     def moments(self) -> NDArray[Any]:
         """mu_lm at the present time."""
-        return self.field.moments(self.points, self.weights)
+        return np.asarray(self.field.moments(self.points, self.weights))
 
     def mass(self) -> float:
         """Σ of all masses."""
@@ -82,7 +83,7 @@ class Carried:
 
     def energy(self) -> float:
         """E_β(mu_t), (3.5)."""
-        return self.field.energy(self.moments)
+        return float(self.field.energy(self.moments))
 
     @property
     def smooth_mass(self) -> float:

@@ -12,15 +12,17 @@ from scipy.integrate import DOP853
 
 from meanfield.sphere_flow.history import History
 from meanfield.tendency.sphere_field import SphereField
+from meanfield.tendency.sphere_heads import ActingField, SphereDepthField
 
 Array = NDArray[np.float64]
+AnyField = SphereField | SphereDepthField
 
 _BLOCK = 8192
 _WORKERS = 2
 
 
 def follow(
-    field: SphereField,
+    field: AnyField,
     history: History,
     points: Array,
     start: float,
@@ -35,7 +37,7 @@ def follow(
 
     Parameters
     ----------
-    field : SphereField
+    field : SphereField or SphereDepthField
     history : History
     points : ndarray, shape (n, 3)
         Unit rows, at time `start`.
@@ -81,7 +83,7 @@ def _steps(history: History, start: float, end: float) -> list[tuple[int, float,
 
 
 def _follow_block(
-    field: SphereField,
+    field: AnyField,
     history: History,
     state: Array,
     steps: list[tuple[int, float, float]],
@@ -93,7 +95,7 @@ def _follow_block(
     for piece, a, b in steps:
         moments = [history.at(a + c * (b - a), piece) for c in DOP853.C]
         moving = state[live]
-        _step(field, moments, moving, b - a, absorbed)
+        _step(field.during(a, b), moments, moving, b - a, absorbed)
         state[live] = moving
         if absorbed and b in at_time:
             kept[live] *= at_time[b].kept(moving[:, :3])
@@ -102,7 +104,7 @@ def _follow_block(
 
 
 def _step(
-    field: SphereField, moments: list[NDArray[Any]], state: Array, h: float, loose: bool
+    field: ActingField, moments: list[NDArray[Any]], state: Array, h: float, loose: bool
 ) -> None:
     """One step of length h, in place; the positions are put back on the sphere."""
     stages = np.empty((DOP853.n_stages, *state.shape))
@@ -120,7 +122,7 @@ def _step(
 
 
 def transported(
-    field: SphereField,
+    field: AnyField,
     history: History,
     pdf: Callable[[Array], Array],
     points: Array,

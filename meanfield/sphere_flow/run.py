@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, number, unit_rows
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import USA, Dynamics
 from meanfield.history import step_times
 from meanfield.laws import Law
 from meanfield.patches import PER_LEAF, Mesh, lay
@@ -111,13 +111,13 @@ class SphereFlow(Carried):
             raise ValueError(f"noise must be 0 for a flow, got {dynamics.noise:g}")
         self.law, self.dynamics = law, dynamics
         self.tol = number("tol", tol, low=1e-13, high=1e-2)
-        if not dynamics.normalised:
+        if isinstance(dynamics, USA):
             self.tol *= _USA_SHARE
         self.limit = integer("limit", limit, low=6 * PER_LEAF)
-        self._scale = max(1.0, dynamics.beta)
-        if cluster_radius is None:
-            cluster_radius = 1.0 / max(4.0, dynamics.beta)
-        self.cluster_radius = number("cluster_radius", cluster_radius, low=0.0, high=1.0)
+        field, steepness = self._start()
+        self._scale = max(1.0, steepness)
+        radius = 1.0 / max(4.0, self._scale) if cluster_radius is None else cluster_radius
+        self.cluster_radius = number("cluster_radius", radius, low=0.0, high=1.0)
         self.t, self.evaluations = 0.0, 0
         self.history = History(0.0)
         self.monitors = Monitors()
@@ -126,7 +126,11 @@ class SphereFlow(Carried):
         # a patch must be small against the kernel's width
         self._coarsest = int(np.clip(np.ceil(np.log2(0.5 * np.pi * self._scale / 4.0)), 1, 6))
         mesh = lay(law.pdf, _LEAF_SHARE * self.tol, coarsest=self._coarsest, limit=self.limit)
-        super().__init__(SphereField(dynamics), mesh)
+        super().__init__(field, mesh)
+
+    def _start(self) -> tuple[Any, float]:
+        """The field, and the largest |z| of which e^{<z,y>} must be resolved."""
+        return SphereField(self.dynamics), self.dynamics.beta
 
     def density(self, points: ArrayLike, t: float | None = None) -> Array:
         """f_t at unit rows (n, 3), shape (n,), by backward characteristics; t is now if omitted.
@@ -185,10 +189,9 @@ class SphereFlow(Carried):
     def _rate(self, _: float, state: Array) -> Array:
         self.evaluations += 1
         points = state[: self.points.size].reshape(-1, 3)
-        moments = self.field.moments(points, self.weights)
-        velocity, divergence = self.field.velocity_and_divergence(
-            moments, points, (points, self.weights)
-        )
+        sources = points, self.weights
+        moments = self.field.moments(*sources)
+        velocity, divergence = self.field.velocity_and_divergence(moments, points, sources)
         return np.concatenate([velocity.ravel(), -divergence[: self.n_nodes]])
 
     def _record(self, solver: Any) -> None:
@@ -293,5 +296,5 @@ class SphereFlow(Carried):
         self.since = self.t
         if len(absorption.centres):
             self.history.absorptions.append(absorption)
-        change = float(np.max(self.field.weighted(np.abs(self.moments - before))))
+        change = float(self.field.weighted(np.abs(self.moments - before)).max())
         self.monitors.relaid.append((self.t, self.n_nodes, mesh.mass - smooth, change))

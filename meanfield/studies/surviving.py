@@ -96,5 +96,6 @@ def _run(task: tuple[Dynamics, FourierSeries, float]) -> tuple[float, float, flo
     near = float(flow.weights[cosines > np.cos(_NEAR)].sum())
     far = float(flow.weights[cosines < -np.cos(_NEAR)].sum())
     field = LineField(dynamics, 2)
-    _, spread = field.velocity(field.line.kernel(np.array([[np.pi]]), flow.angles) @ flow.weights)
+    pole = np.array([np.pi])
+    _, spread = field.velocity(field.line.kernel(pole[:, None], flow.angles) @ flow.weights, pole)
     return near, far, float(spread[0])

@@ -7,14 +7,17 @@ from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
 from meanfield.tendency.attention import AttentionTendency, check_on_space
 from meanfield.tendency.batch import LARGEST_BETA, BatchTendency, GramBatch, batch_tendency
 from meanfield.tendency.density import DensityTendency
-from meanfield.tendency.flow import FlowTendency, LineField
+from meanfield.tendency.flow import AngularField, FlowTendency, LineField
 from meanfield.tendency.gram import GramTendency
+from meanfield.tendency.head_matrices import reach_of
+from meanfield.tendency.line_fields import line_field
 from meanfield.tendency.particles import (
     CircleTendency,
     ParticleTendency,
 )
 from meanfield.tendency.spectral import SpectralTendency
 from meanfield.tendency.sphere_field import SphereField
+from meanfield.tendency.sphere_heads import SphereDepthField
 from meanfield.tendency.token_output import TokenOutput, joined
 from meanfield.token_sums import CircleSums
 
@@ -22,9 +25,13 @@ __all__ = [
     "SphereField",
     "SpectralTendency",
     "AttentionTendency",
+    "SphereDepthField",
     "DensityTendency",
     "FlowTendency",
     "LineField",
+    "AngularField",
+    "line_field",
+    "reach_of",
     "CircleTendency",
     "GramTendency",
     "ParticleTendency",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from meanfield.dynamics import Dynamics
-from meanfield.line_potential import CircleLine, Line, interpolation, line
+from meanfield.line_potential import Line, interpolation, line
 from meanfield.measures import LineFlowMap
 from meanfield.measures.flow.line import FREE
 
@@ -17,6 +19,20 @@ Array = NDArray[np.float64]
 _SMALL = 1e-6
 # a time step may leave a node of next to no mass in doubt by this angle
 _COARSEST = 1e-6
+
+
+class AngularField(Protocol):
+    """X and div X at angles, from tables summed over a measure, which its line has."""
+
+    @property
+    def line(self) -> Line:
+        """The cells at whose nodes charges are gathered."""
+
+    def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:
+        """X and div X (n,) from the sums of the line's tables (number of tables, n) at angles."""
+
+    def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:
+        """X and div X at angles, from charges gathered at the nodes of the line's cells."""
 
 
 class LineField:
@@ -36,7 +52,7 @@ class LineField:
         self.line: Line = line(dynamics.beta, dim)
         self._unit = dynamics.sign * (1.0 if dynamics.normalised else float(np.exp(dynamics.beta)))
 
-    def velocity(self, sums: Array) -> tuple[Array, Array]:
+    def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
         """X and div X from G, S and L, the rows of `sums`, shape (3, n)."""
         potential, slope, laplacian = sums
         if not self.dynamics.normalised:
@@ -48,7 +64,8 @@ class LineField:
 
     def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:
         """X and div X at angles, from charges gathered at the nodes of the line's cells."""
-        return self.velocity((interpolation(self.line, angles) @ self.line.fields(charges)).T)
+        sums = (interpolation(self.line, angles) @ self.line.fields(charges)).T
+        return self.velocity(sums, angles)
 
 
 class FlowTendency:
@@ -60,22 +77,20 @@ class FlowTendency:
     Parameters
     ----------
     flow : LineFlowMap
-    dynamics : SA or USA
+    dynamics : SA or USA; any other with its field
         Its noise is not part of the tendency.
-    field : LineField, optional
+    field : AngularField, optional
         The field of this dynamics in this dimension, if there is one already.
 
     Attributes
     ----------
     initial_state : ndarray
-    field : LineField
+    field : AngularField
     """
 
-    def __init__(
-        self, flow: LineFlowMap, dynamics: Dynamics, field: LineField | None = None
-    ) -> None:
+    def __init__(self, flow: LineFlowMap, dynamics: Any, field: AngularField | None = None) -> None:
         self.flow, self.dynamics = flow, dynamics
-        self.field = field or LineField(dynamics, flow.dim)
+        self.field: AngularField = field or LineField(dynamics, flow.dim)
         self._free = np.flatnonzero(flow.owners == FREE)
         self._held = np.flatnonzero(flow.owners != FREE)
         self._atom_masses = flow.atom_masses
@@ -83,7 +98,7 @@ class FlowTendency:
         self._count = len(self._masses)
         # on the circle atoms act on each other and on the nodes one by one, so that forces
         # between far clusters keep their digits beside the large ones within a cluster
-        self._pairwise = isinstance(self.field.line, CircleLine)
+        self._pairwise = self.field.line.dim == 2
         self.initial_state = np.concatenate(
             [
                 flow.angles[self._free],
@@ -92,7 +107,7 @@ class FlowTendency:
                 np.zeros(len(flow.atoms)),
             ]
         )
-        self._sums = np.zeros((3, self._count))
+        self._sums = np.zeros((0, self._count))
         self._speed = np.zeros(self._count)
 
     def measure(self, state: Array) -> LineFlowMap:
@@ -130,17 +145,19 @@ class FlowTendency:
         """Write d/dt of `state` into `out`."""
         angles = state[: self._count]
         self._sums = self._summed(angles)
-        self._speed, spread = self.field.velocity(self._sums)
-        if self.dynamics.normalised and not self.field.line.relative:
+        self._speed, spread = self.field.velocity(self._sums, angles)
+        if not self.field.line.relative and self.dynamics.normalised:
             small = np.flatnonzero(self._sums[0] < _SMALL * self._sums[0].max())
             self._speed[small], spread[small] = self._far_away(angles, small)
         out[: self._count], out[self._count :] = self._speed, spread
 
     def _summed(self, angles: Array) -> Array:
-        """G, S and L at the nodes and atoms, shape (3, count)."""
+        """The tables of the line summed at the nodes and atoms, shape (number, count)."""
         cells, free = self.field.line, len(self._free)
+        sums = np.zeros((cells.tables, self._count))
+        if not cells.tables:
+            return sums
         gathered = free if self._pairwise else len(angles)
-        sums = np.zeros((3, self._count))
         if gathered:
             rows = interpolation(cells, angles)
             charges = rows[:gathered].T @ self._masses[:gathered]
@@ -178,7 +195,7 @@ class FlowTendency:
 
     def scaled_energy(self, state: Array) -> float:
         """e^{-β} E_β(mu), (3.5); at β = 0 its limit without the constant."""
-        beta = self.dynamics.beta
+        beta = float(self.dynamics.beta)
         if beta == 0.0:
             return 0.5 * float(np.sum(self.measure(state).mean() ** 2))
         return 0.5 / beta * float(self._masses @ self._summed(state[: self._count])[0])

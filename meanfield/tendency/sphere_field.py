@@ -22,9 +22,9 @@ Coefficients = NDArray[Any]
 Sources = tuple[Array, Array]
 
 # below this share of its maximum a series of G has too few digits left for SA to divide by
-_SMALL = 1e-9
+SMALL = 1e-9
 # and below this share none
-_NO_DIGITS = 1e-14
+NO_DIGITS = 1e-14
 _BLOCK = 1 << 20
 
 
@@ -68,7 +68,11 @@ class SphereField:
             self._slope = self._slope * float(eigenvalues(beta, 3, 0)[0])
         self._slope = dynamics.sign * self._slope[degrees]
         self._energy_factors = scaled_eigenvalues(beta, 3, self.at.lmax)
-        self.needs_sources = self._normalised and bool(np.exp(-2.0 * beta) < _SMALL)
+        self.needs_sources = self._normalised and bool(np.exp(-2.0 * beta) < SMALL)
+
+    def during(self, start: float, end: float) -> SphereField:  # noqa: ARG002
+        """The field that acts from one time to another: this one always."""
+        return self
 
     def moments(self, points: Array, masses: Array) -> Coefficients:
         """mu_lm = Σ_j m_j conj(Y_lm(x_j)) of masses (n,) at points (n, 3)."""
@@ -149,9 +153,9 @@ class SphereField:
         # G <= e^β mass; its maximum over the sphere is at least its mean Λ_0 · mass
         largest = max(float(potential.max()), float(moments[0].real))
         if loose:
-            np.maximum(potential, _NO_DIGITS * largest, out=potential)
+            np.maximum(potential, NO_DIGITS * largest, out=potential)
             return np.zeros(0, dtype=np.intp)
-        small = np.flatnonzero(potential < _SMALL * largest)
+        small = np.flatnonzero(potential < SMALL * largest)
         if len(small) and sources is None:
             raise ArithmeticError(
                 f"at {len(small)} points G is down to {potential.min() / largest:.3g} of its "
@@ -195,23 +199,28 @@ class SphereField:
 
 def _direct(points: Array, sources: Sources, beta: float) -> tuple[Array, Array]:
     """P_x mean and div = β tr(P_x Cov) - 2<x, mean>, under p ∝ m e^{β<x,y>}, by positive sums."""
-    kept = sources[1] > 0.0
-    y, log_masses = sources[0][kept], np.log(sources[1][kept])
-    pairs = np.einsum("ij,ik->ijk", y, y).reshape(-1, 9)
-    features = np.column_stack([np.ones(len(y)), y, pairs])
-    sums = np.empty((len(points), 13))
-    step = max(1, _BLOCK // len(y))
-    for start in range(0, len(points), step):
-        part = slice(start, start + step)
-        terms = beta * points[part] @ y.T + log_masses
-        terms -= terms.max(axis=1)[:, None]
-        with np.errstate(under="ignore"):
-            np.exp(terms, out=terms)
-            sums[part] = terms @ features
-    sums /= sums[:, :1].copy()
-    mean, second = sums[:, 1:4], sums[:, 4:].reshape(-1, 3, 3)
+    mean, second = means(beta * points, sources)
     along = np.einsum("ij,ij->i", points, mean)
     along_squared = np.einsum("ij,ijk,ik->i", points, second, points)
     across = project(points, mean)
     trace = 1.0 - along_squared - np.einsum("ij,ij->i", across, across)
     return across, beta * trace - 2.0 * along
+
+
+def means(z: Array, sources: Sources) -> tuple[Array, Array]:
+    """Means of y (n, 3) and of y yᵀ (n, 3, 3) under p ∝ m e^{<z,y>} at rows z, by positive sums."""
+    kept = sources[1] > 0.0
+    y, log_masses = sources[0][kept], np.log(sources[1][kept])
+    pairs = np.einsum("ij,ik->ijk", y, y).reshape(-1, 9)
+    features = np.column_stack([np.ones(len(y)), y, pairs])
+    sums = np.empty((len(z), 13))
+    step = max(1, _BLOCK // len(y))
+    for start in range(0, len(z), step):
+        part = slice(start, start + step)
+        terms = z[part] @ y.T + log_masses
+        terms -= terms.max(axis=1)[:, None]
+        with np.errstate(under="ignore"):
+            np.exp(terms, out=terms)
+            sums[part] = terms @ features
+    sums /= sums[:, :1].copy()
+    return sums[:, 1:4], sums[:, 4:].reshape(-1, 3, 3)

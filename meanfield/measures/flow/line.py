@@ -155,11 +155,11 @@ class LineFlowMap(FlowMap):
         flow._set(**arrays)
         return flow
 
-    def moved(self, **arrays: NDArray[Any]) -> LineFlowMap:
-        """The same law's flow map with some of its arrays replaced."""
+    def moved(self, tol: float | None = None, **arrays: NDArray[Any]) -> LineFlowMap:
+        """The same law's flow map with some of its arrays, or its tolerance, replaced."""
         kept = ("edges", "angles", "expansion", "weights", "owners", "atoms")
         own = {name: getattr(self, name) for name in kept}
-        return LineFlowMap.from_arrays(self.line, self.tol, **(own | arrays))
+        return LineFlowMap.from_arrays(self.line, tol or self.tol, **(own | arrays))
 
     def __repr__(self) -> str:
         return f"FlowMap(dim={self.dim}, nodes={len(self.angles)}, atoms={len(self.atoms)})"

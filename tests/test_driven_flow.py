@@ -1,0 +1,431 @@
+"""Flow maps on a line under attention with matrices, feed-forward layers and `Layers`."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.geometry import perpendicular
+from meanfield.line_potential import interpolation
+from meanfield.tendency import LineField
+from meanfield.tendency.line_fields import DriftField, HeadsField, axial
+
+LAW = mf.Mixture([mf.VonMisesFisher([1.0, 0.0], 2.0), mf.VonMisesFisher([-0.6, 0.8], 5.0)])
+AXIS = np.array([2.0, -1.0, 2.0]) / 3.0
+ZONAL = mf.VonMisesFisher(AXIS, 3.0)
+
+
+def circle(angles):
+    return np.column_stack([np.cos(angles), np.sin(angles)])
+
+
+def around(n):
+    return 2 * np.pi * np.arange(n) / n
+
+
+def heads(seed, dim=2, count=2, size=1.0):
+    rng = np.random.default_rng(seed)
+    return [mf.Head(*(size * rng.normal(size=(3, dim, dim)))) for _ in range(count)]
+
+
+def perceptron(seed, activation="tanh", dim=2, width=5):
+    rng = np.random.default_rng(seed)
+    outer, inner = rng.normal(size=(dim, width)), rng.normal(size=(width, dim))
+    return mf.FeedForward(outer, inner, rng.normal(size=width), activation)
+
+
+def axial_heads(seed, dim, axis):
+    """Heads that are symmetric about an axis, in d = 3 with a turn about it."""
+    rng = np.random.default_rng(seed)
+
+    def matrix():
+        found = rng.normal() * np.eye(dim) + rng.normal() * np.outer(axis, axis)
+        if dim == 3:
+            found = found + rng.normal() * np.cross(axis, np.eye(3)).T
+        return found
+
+    return [mf.Head(matrix(), matrix(), matrix()) for _ in range(2)]
+
+
+ATTENTION = mf.Attention(1.0, heads(0))
+TANH = perceptron(1)
+
+
+def at_nodes(flow, field):
+    """X and div X at the nodes of a flow map, through the cells of a line."""
+    charges = interpolation(field.line, flow.angles).T @ flow.weights
+    return field.from_charges(charges, flow.angles)
+
+
+def derivative(function, angles, h=1e-3):
+    """By a difference of order 4: errors of h⁴ times a fifth derivative, and of rounding."""
+    near = function(angles + h) - function(angles - h)
+    far = function(angles + 2 * h) - function(angles - 2 * h)
+    return (8 * near - far) / (12 * h)
+
+
+# ---------------------------------------------------------------- the field
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0, 20.0, 60.0])
+@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
+def test_heads_of_identities_are_sa_and_usa_on_the_circle(kind, beta):
+    flow = mf.FlowMap(LAW).resolving(beta)
+    for sign in 1, -1:
+        expected = at_nodes(flow, LineField(kind(beta, sign), 2))
+        found = at_nodes(flow, HeadsField(kind(beta, sign), 2, None))
+        for one, other in zip(found, expected, strict=True):
+            # rounding of an exponent of 2 β
+            assert np.abs(one - other).max() < (1 + beta) * 1e-14 * np.abs(other).max()
+
+
+@pytest.mark.parametrize("dim", [3, 4, 8])
+@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
+def test_heads_of_identities_are_sa_and_usa_about_an_axis(kind, dim):
+    axis = np.eye(dim)[1]
+    flow = mf.FlowMap(mf.VonMisesFisher(axis, 3.0)).resolving(9.0)
+    expected = at_nodes(flow, LineField(kind(9.0), dim))
+    found = at_nodes(flow, HeadsField(kind(9.0), dim, axis))
+    for one, other in zip(found, expected, strict=True):
+        assert np.abs(one - other).max() < 1e-13 * np.abs(other).max()
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("size", [0.7, 2.0])
+def test_velocity_and_divergence_on_the_circle(normalise, size):
+    dynamics = mf.Attention(1.0, heads(3, size=size), normalise=normalise)
+    field = HeadsField(dynamics, 2, None)
+    flow = mf.FlowMap(LAW).resolving(60.0)
+
+    def along(angles):
+        tangents = np.column_stack([-np.sin(angles), np.cos(angles)])
+        return np.einsum("ij,ij->i", dynamics.velocity(flow, at=circle(angles)), tangents)
+
+    velocity, divergence = at_nodes(flow, field)
+    expected = along(flow.angles)
+    assert np.abs(velocity - expected).max() < 1e-13 * np.abs(expected).max()
+    steep = np.abs(divergence).max()
+    assert np.abs(divergence - derivative(along, flow.angles)).max() < 1e-7 * steep
+
+
+def test_velocity_far_from_all_mass_keeps_its_digits():
+    """G is e^{-2|M|} = 1e-70 of its maximum opposite to a narrow law."""
+    matrix = np.array([[80.0, 10.0], [-10.0, 60.0]])
+    dynamics = mf.Attention(1.0, [mf.Head(Q=matrix)])
+    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0)).resolving(90.0)
+    angles = around(64) + 0.01
+    field = HeadsField(dynamics, 2, None)
+    charges = interpolation(field.line, flow.angles).T @ flow.weights
+    velocity, _ = field.from_charges(charges, angles)
+    tangents = np.column_stack([-np.sin(angles), np.cos(angles)])
+    expected = np.einsum("ij,ij->i", dynamics.velocity(flow, at=circle(angles)), tangents)
+    assert np.abs(velocity - expected).max() < 1e-12
+
+
+@pytest.mark.parametrize("dim", [3, 5])
+@pytest.mark.parametrize("normalise", [True, False])
+def test_velocity_and_divergence_about_an_axis(normalise, dim):
+    axis = AXIS if dim == 3 else np.eye(dim)[0]
+    dynamics = mf.Attention(2.0, axial_heads(5, dim, axis), normalise=normalise)
+    flow = mf.FlowMap(mf.VonMisesFisher(axis, 3.0)).resolving(20.0)
+    across = perpendicular(axis)
+
+    def along(angles):
+        points = np.outer(np.cos(angles), axis) + np.outer(np.sin(angles), across)
+        tangents = np.outer(np.cos(angles), across) - np.outer(np.sin(angles), axis)
+        return np.einsum("ij,ij->i", dynamics.velocity(flow, at=points), tangents)
+
+    velocity, divergence = at_nodes(flow, HeadsField(dynamics, dim, axis))
+    expected = along(flow.angles)
+    assert np.abs(velocity - expected).max() < 1e-13 * np.abs(expected).max()
+    # div X = X' + (d-2) cot φ X, whose terms cancel near the poles
+    inside = (flow.angles > 0.1) & (flow.angles < 3.0)
+    angles = flow.angles[inside]
+    numerical = derivative(along, angles) + (dim - 2) / np.tan(angles) * along(angles)
+    steep = np.abs(divergence).max()
+    assert np.abs(divergence[inside] - numerical).max() < 1e-8 * steep
+    # (d-1) X' at a pole
+    pole = np.array([0.0])
+    field = HeadsField(dynamics, dim, axis)
+    charges = interpolation(field.line, flow.angles).T @ flow.weights
+    at_pole = field.from_charges(charges, pole)[1]
+    assert at_pole[0] == pytest.approx((dim - 1) * derivative(along, pole)[0], rel=1e-7)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "gelu", "relu"])
+def test_divergence_of_a_feed_forward_layer(activation):
+    drift = perceptron(7, activation)
+    angles = around(101)
+    velocity, divergence = DriftField(drift, 2, None).velocity(np.zeros((0, 101)), angles)
+
+    def along(angles):
+        tangents = np.column_stack([-np.sin(angles), np.cos(angles)])
+        return np.einsum(
+            "ij,ij->i", drift.velocity(mf.Particles(circle([0.0])), circle(angles)), tangents
+        )
+
+    assert np.abs(velocity - along(angles)).max() < 1e-14
+    # no angle is within 2 h of a kink of relu
+    assert np.abs(divergence - derivative(along, angles)).max() < 1e-8
+
+
+@pytest.mark.parametrize("dim", [3, 6])
+def test_divergence_of_a_feed_forward_layer_in_any_dimension(dim):
+    """The sum of its derivatives along d - 1 orthogonal geodesics."""
+    drift = perceptron(8, "gelu", dim)
+    rng = np.random.default_rng(0)
+    frame = np.linalg.qr(rng.normal(size=(dim, dim)))[0]
+    x, tangents = frame[0], frame[1:]
+    total = 0.0
+    for tangent in tangents:
+
+        def along(angles, tangent=tangent):
+            points = np.outer(np.cos(angles), x) + np.outer(np.sin(angles), tangent)
+            ahead = np.outer(np.cos(angles), tangent) - np.outer(np.sin(angles), x)
+            found = drift.velocity(mf.Particles(x[None]), points)
+            return np.einsum("ij,ij->i", found, ahead)
+
+        total += derivative(along, np.zeros(1))[0]
+    assert drift.divergence(x[None])[0] == pytest.approx(total, abs=1e-8)
+
+
+# ---------------------------------------------------------------- runs
+
+
+@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
+@pytest.mark.parametrize("law", [LAW, ZONAL], ids=["circle", "axis"])
+def test_a_head_of_identities_runs_as_sa_and_usa(law, kind):
+    one = mf.evolve(mf.FlowMap(law), kind(2.0), 0.4, 2)
+    head = mf.Attention(2.0, [mf.Head()], normalise=kind is mf.SA)
+    other = mf.evolve(mf.FlowMap(law), head, 0.4, 2)
+    # both are right to the flow map's tol, 1e-12 in the mean
+    assert np.abs(one.final.mean() - other.final.mean()).max() < 3e-12
+    points = circle(around(32)) if law is LAW else one.final.points
+    gap = np.abs(one.density(points, 0.4) / other.density(points, 0.4) - 1)
+    assert gap.max() < 1e-10
+    assert np.abs(one.dataset.energy - other.dataset.energy).max() < 1e-11
+    assert "dissipation" not in other.dataset
+    assert "work" not in other.dataset
+    assert np.abs(other.dataset.speed - one.dataset.metric_speed).max() < 1e-10
+
+
+DYNAMICS = {
+    "attention": ATTENTION,
+    "unnormalised": mf.Attention(0.5, heads(2), normalise=False),
+    "tanh": TANH,
+    "gelu": perceptron(7, "gelu"),
+    "layers": mf.Layers([ATTENTION, TANH, mf.SA(1.0), mf.USA(0.5, -1)], step=0.125),
+}
+
+
+@pytest.mark.parametrize("dynamics", DYNAMICS.values(), ids=DYNAMICS)
+def test_labels_on_a_grid_move_as_the_flow_map_and_fix_its_density(dynamics):
+    """Tokens of mass f_0/n on a grid are a rule of spectral accuracy, and f_t = f_0/∂Φ."""
+    n = 256
+    labels = around(n)
+    masses = LAW.pdf(circle(labels)) / n
+    tokens = mf.evolve(
+        mf.Particles(circle(labels), masses), dynamics, 0.5, 1, rtol=1e-12, atol=1e-14
+    )
+    flow = mf.evolve(mf.FlowMap(LAW), dynamics, 0.5, 2)
+    assert np.abs(flow.final.mean() - tokens.final.mean()).max() < 1e-10
+    assert flow.dataset.energy[-1] == pytest.approx(float(tokens.dataset.energy[-1]), rel=1e-10)
+    assert flow.dataset.speed[-1] == pytest.approx(float(tokens.dataset.speed[-1]), rel=1e-9)
+    points = tokens.final.points
+    moved = np.unwrap(np.arctan2(points[:, 1], points[:, 0])) - labels
+    slope = 1 + np.fft.irfft(1j * np.arange(n // 2 + 1) * np.fft.rfft(moved), n)
+    expected = LAW.pdf(circle(labels)) / slope
+    found = flow.density(points, 0.5)
+    assert np.abs(found / expected - 1).max() < 1e-7
+    # and the nodes' own densities are those of their characteristics
+    nodes = flow.final
+    held = nodes.weights > 1e-6
+    again = flow.density(nodes.points, 0.5)
+    assert np.abs(again / nodes.density_at_nodes - 1)[held].max() < 1e-8
+
+
+@pytest.mark.parametrize("dynamics", DYNAMICS.values(), ids=DYNAMICS)
+def test_density_has_mass_one(dynamics):
+    """A sum over equal steps is spectrally accurate for a smooth density."""
+    sol = mf.evolve(mf.FlowMap(LAW), dynamics, 0.5, 1)
+    for t in 0.2, 0.5:
+        assert sol.density(circle(around(1024)), t).mean() == pytest.approx(1.0, abs=1e-10)
+    assert sol.final.mass() == pytest.approx(1.0, abs=1e-14)
+
+
+def test_quantised_tokens_come_near_as_they_grow_in_number():
+    """Quantiles of a smooth law: means converge faster than any power of n."""
+    exact = mf.evolve(mf.FlowMap(LAW), ATTENTION, 0.5, 1).final.mean()
+    gaps = []
+    for n in 64, 128, 256, 512:
+        tokens = mf.evolve(mf.Particles.quantised(LAW, n), ATTENTION, 0.5, 1)
+        gaps.append(np.abs(tokens.final.mean() - exact).max())
+    ratios = np.array(gaps[:-1]) / np.array(gaps[1:])
+    assert (np.diff(ratios) > 0).all()
+    assert gaps[-1] < 1e-8
+
+
+def test_given_tokens_move_one_by_one():
+    angles = np.array([0.3, 1.1, 4.0])
+    cloud = mf.PointCloud(circle(angles))
+    dynamics = DYNAMICS["layers"]
+    flow = mf.evolve(mf.FlowMap(cloud), dynamics, 0.5, 1).final
+    tokens = mf.evolve(mf.Particles(circle(angles)), dynamics, 0.5, 1, rtol=1e-12, atol=1e-14).final
+    assert np.abs(circle(flow.atoms) - tokens.points).max() < 1e-10
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_a_feed_forward_layer_of_one_direction_has_a_closed_form(activation):
+    """X = P_x e_1 c: tan(θ/2) falls like e^{-ct}, and where relu is 0 nothing moves."""
+    drift = mf.FeedForward([[1.0], [0.0]], [[0.0, 0.0]], [0.7], activation)
+    c = np.tanh(0.7) if activation == "tanh" else 0.7
+    law = mf.FourierSeries(cos=[0.3], sin=[0.4])
+    sol = mf.evolve(mf.FlowMap(law), drift, 1.0, 1)
+    angles = np.linspace(-3.0, 3.0, 41)
+    feet = 2 * np.arctan(np.tan(angles / 2) * np.exp(c))
+    slope = np.exp(c) / (np.cos(angles / 2) ** 2 + np.exp(2 * c) * np.sin(angles / 2) ** 2)
+    tol = 1e-10 if activation == "tanh" else 1e-5
+    assert np.abs(sol.density(circle(angles), 1.0) - law.pdf(circle(feet)) * slope).max() < tol
+
+
+def test_relu_leaves_a_kink_in_the_density():
+    """Half of the circle moves; the density jumps in slope where it begins to."""
+    drift = mf.FeedForward([[0.0], [1.0]], [[1.0, 0.0]], activation="relu")
+    sol = mf.evolve(mf.FlowMap(mf.Uniform(2)), drift, 0.5, 1)
+    # on the left nothing moves
+    assert sol.density(circle(np.array([2.0, 3.0, 4.0])), 0.5) == pytest.approx(1.0, abs=1e-12)
+    # on the right θ' = cos² θ: tan θ grows by t
+    angles = np.linspace(-1.4, 1.4, 15)
+    feet = np.arctan(np.tan(angles) - 0.5)
+    expected = (np.cos(feet) / np.cos(angles)) ** 2
+    assert np.abs(sol.density(circle(angles), 0.5) - expected).max() < 1e-5
+    assert sol.final.tol == 1e-7
+
+
+# ---------------------------------------------------------------- layers
+
+
+@pytest.mark.parametrize("law", [LAW, ZONAL], ids=["circle", "axis"])
+def test_layers_are_one_run_after_another(law):
+    if law is LAW:
+        parts = [ATTENTION, TANH, mf.SA(2.0)]
+    else:
+        ahead = mf.FeedForward(AXIS[:, None], AXIS[None], activation="gelu")
+        parts = [mf.Attention(1.0, axial_heads(1, 3, AXIS)), ahead, mf.USA(1.0, -1)]
+    whole = mf.evolve(mf.FlowMap(law), mf.Layers(parts, step=0.2), 0.5, 1)
+    flow = mf.FlowMap(law)
+    for part, span in zip(parts, (0.2, 0.2, 0.1), strict=True):
+        flow = mf.evolve(flow, part, span, 1).final
+    assert np.abs(whole.final.mean() - flow.mean()).max() < 3e-12
+    assert whole.final.entropy() == pytest.approx(flow.entropy(), abs=1e-9)
+    # inside a layer, at its border and behind it characteristics meet the nodes
+    for t in 0.1, 0.2, 0.45:
+        here = mf.evolve(mf.FlowMap(law), mf.Layers(parts, step=0.2), t, 1).final
+        held = here.weights > 1e-4
+        found = whole.density(here.points[held], t)
+        assert np.abs(found / here.density_at_nodes[held] - 1).max() < 1e-9
+
+
+def test_splitting_of_attention_and_feed_forward_is_of_first_order():
+    def after(steps):
+        layers = mf.Layers([ATTENTION, TANH] * steps, step=0.4 / steps)
+        return mf.evolve(mf.FlowMap(LAW), layers, 0.8, 1).final.mean()
+
+    found = [after(steps) for steps in (2, 4, 8, 16)]
+    gaps = [np.abs(b - a).max() for a, b in pairwise(found)]
+    ratios = np.array(gaps[:-1]) / np.array(gaps[1:])
+    assert np.abs(ratios - 2).max() < 0.3
+    assert abs(ratios[-1] - 2) < 0.15
+
+
+@pytest.mark.parametrize("dynamics", [DYNAMICS["layers"], ATTENTION], ids=["layers", "attention"])
+def test_a_saved_run_knows_its_density(tmp_path, dynamics):
+    sol = mf.evolve(mf.FlowMap(LAW), dynamics, 0.5, 2)
+    sol.save(tmp_path / "run.nc")
+    again = mf.load(tmp_path / "run.nc")
+    points = circle(around(16))
+    for t in 0.1, 0.125, 0.5:
+        assert np.array_equal(sol.density(points, t), again.density(points, t))
+    assert np.array_equal(again.final.points, sol.final.points)
+    assert set(again.dataset) == set(sol.dataset)
+
+
+def test_nothing_is_held_as_an_atom():
+    """A layer gathers all to within 1e-9 rad, the next parts it again: the density is not lost."""
+    gather = mf.FeedForward([[1.0], [0.0]], [[0.0, 0.0]], [1.0])
+    part = mf.FeedForward([[-1.0], [0.0]], [[0.0, 0.0]], [1.0])
+    law = mf.VonMisesFisher([1.0, 0.0], 4.0)
+    sol = mf.evolve(mf.FlowMap(law), mf.Layers([gather, part], step=20.0), 40.0, 2)
+    assert len(sol.measures[1].atoms) == 0
+    # angles are kept to some 1e-12, which the way back multiplies by e^20 = 5e8
+    assert np.abs(sol.final.mean() - mf.FlowMap(law).mean()).max() < 1e-2
+    assert sol.final.entropy() == pytest.approx(mf.FlowMap(law).entropy(), abs=1e-6)
+
+
+# ---------------------------------------------------------------- about an axis
+
+
+def test_what_turns_about_the_axis_moves_no_latitude():
+    about = np.cross(AXIS, np.eye(3)).T
+    still = mf.evolve(mf.FlowMap(ZONAL), mf.Attention(1.0, [mf.Head(V=about)]), 1.0, 1)
+    assert np.abs(still.final.angles - still.final.labels).max() < 1e-14
+    # turned queries and values turn back
+    turn = np.cos(0.7) * np.eye(3) + np.sin(0.7) * about + (1 - np.cos(0.7)) * np.outer(AXIS, AXIS)
+    head = mf.Head(Q=turn, V=turn.T)
+    one = mf.evolve(mf.FlowMap(ZONAL), mf.Attention(2.0, [head]), 0.5, 1).final
+    other = mf.evolve(mf.FlowMap(ZONAL), mf.SA(2.0), 0.5, 1).final
+    assert np.abs(one.mean() - other.mean()).max() < 3e-12
+
+
+def test_multiples_along_an_axis_and_across_it():
+    matrix = 3.0 * np.outer(AXIS, AXIS) + 2.0 * (np.eye(3) - np.outer(AXIS, AXIS))
+    along, across = axial("V", matrix - np.cross(AXIS, np.eye(3)).T, AXIS)
+    assert along == pytest.approx(3.0, abs=1e-14)
+    assert across == pytest.approx(2.0 - 1.0j, abs=1e-14)
+    assert axial("V", 2.0 * np.eye(5), np.eye(5)[0]) == (2.0, 2.0)
+
+
+# ---------------------------------------------------------------- bad input
+
+FLOW, AXIAL = mf.FlowMap(LAW), mf.FlowMap(ZONAL)
+CROOKED = [[1.0, 2.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+BAD = {
+    "another dim": (
+        FLOW,
+        mf.Attention(1.0, heads(0, 3)),
+        1.0,
+        "must meet a measure of its own dim",
+    ),
+    "too large": (FLOW, mf.Attention(101.0, [mf.Head()]), 1.0, r"beta \|KᵀQ\| must be <= 100"),
+    "in depth": (
+        FLOW,
+        mf.Layers([mf.SA(1.0), mf.SA(101.0)]),
+        1.0,
+        r"beta \|KᵀQ\| must be <= 100 .* got 101",
+    ),
+    "too many": (FLOW, mf.Attention(99.0, [mf.Head()] * 4), 1.0, "heads must be fewer"),
+    "too deep": (FLOW, mf.Layers([TANH], step=0.5), 0.6, "t_end must be <= 0.5, the depth"),
+    "noise": (FLOW, mf.Attention(1.0, [mf.Head()], noise=0.1), 1.0, "noise must be 0 to evolve"),
+    "crooked query": (
+        AXIAL,
+        mf.Attention(1.0, [mf.Head(), mf.Head(Q=CROOKED)]),
+        1.0,
+        "KᵀQ of head 1 must be a multiple of the identity along the axis",
+    ),
+    "crooked value": (AXIAL, mf.Attention(1.0, [mf.Head(V=CROOKED)]), 1.0, "V of head 0 must be"),
+    "crooked layer": (AXIAL, perceptron(0, dim=3), 1.0, "W must be made of multiples of the axis"),
+    "later layer": (
+        AXIAL,
+        mf.Layers([mf.SA(1.0), perceptron(0, dim=3)]),
+        1.0,
+        "W must be made of multiples of the axis",
+    ),
+    "no dynamics": (FLOW, "SA", 1.0, "dynamics must be SA, USA, Attention, FeedForward or Layers"),
+}
+
+
+@pytest.mark.parametrize(("flow", "dynamics", "t_end", "message"), BAD.values(), ids=BAD)
+def test_what_can_not_be_run_is_refused(flow, dynamics, t_end, message):
+    with pytest.raises(ValueError, match=message):
+        mf.evolve(flow, dynamics, t_end)

@@ -1,0 +1,264 @@
+"""Flow maps on S^2 under attention with matrices, feed-forward layers and `Layers`."""
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.geometry import perpendicular
+from meanfield.measures import SphereFlowMap
+from meanfield.tendency import SphereDepthField, SphereField, reach_of
+
+LAW = mf.Mixture(
+    [mf.VonMisesFisher([1.0, 0.0, 0.0], 1.5), mf.VonMisesFisher([0.0, -0.6, 0.8], 2.0)], [0.4, 0.6]
+)
+
+
+def heads(seed, count=2, size=0.7):
+    rng = np.random.default_rng(seed)
+    return [mf.Head(*(size * rng.normal(size=(3, 3, 3)))) for _ in range(count)]
+
+
+def perceptron(seed, activation="tanh", width=3):
+    rng = np.random.default_rng(seed)
+    outer, inner = 0.7 * rng.normal(size=(3, width)), 0.7 * rng.normal(size=(width, 3))
+    return mf.FeedForward(outer, inner, rng.normal(size=width), activation)
+
+
+ATTENTION = mf.Attention(1.0, heads(0))
+TANH = perceptron(1)
+DYNAMICS = {
+    "attention": ATTENTION,
+    "unnormalised": mf.Attention(0.7, heads(2), normalise=False),
+    "tanh": TANH,
+    "layers": mf.Layers([ATTENTION, TANH, mf.SA(1.0), mf.USA(0.5, -1)], step=0.125),
+}
+
+
+def cloud(n, seed=0):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(n, 3))
+    return points / np.linalg.norm(points, axis=1)[:, None], rng.dirichlet(np.ones(n))
+
+
+def rule(n):
+    """Gauss points in z times equal steps in longitude: weights of σ."""
+    z, weights = np.polynomial.legendre.leggauss(n)
+    phi = np.pi * np.arange(2 * n) / n
+    z, phi = (each.ravel() for each in np.meshgrid(z, phi, indexing="ij"))
+    across = np.sqrt(1 - z * z)
+    points = np.column_stack([across * np.cos(phi), across * np.sin(phi), z])
+    return points, np.repeat(weights, 2 * n) / (4 * n)
+
+
+def divergence_by_differences(velocity, points, h=1e-3):
+    """Derivatives of order 4 along two geodesics through each point."""
+    total = np.zeros(len(points))
+    first = np.array([perpendicular(point) for point in points])
+    for tangent in first, np.cross(points, first):
+
+        def along(a, tangent=tangent):
+            ahead = np.cos(a) * tangent - np.sin(a) * points
+            return np.einsum("ij,ij->i", velocity(np.cos(a) * points + np.sin(a) * tangent), ahead)
+
+        total += 8 * (along(h) - along(-h)) - (along(2 * h) - along(-2 * h))
+    return total / (12 * h)
+
+
+# ---------------------------------------------------------------- the field
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0, 4.0])
+@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
+def test_heads_of_identities_are_sa_and_usa(kind, beta):
+    points, masses = cloud(300)
+    targets = cloud(40, 1)[0]
+    for sign in 1, -1:
+        plain, depth = SphereField(kind(beta, sign)), SphereDepthField(kind(beta, sign))
+        expected = plain.velocity_and_divergence(plain.moments(points, masses), targets)
+        field = depth.during(0.0, 1.0)
+        found = field.velocity_and_divergence(depth.moments(points, masses), targets)
+        for one, other in zip(found, expected, strict=True):
+            # transforms are right to 3e-13 of their largest value
+            assert np.abs(one - other).max() < 1e-12 * np.abs(other).max()
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("size", [0.7, 1.5])
+def test_velocity_and_divergence(normalise, size):
+    dynamics = mf.Attention(1.0, heads(3, size=size), normalise=normalise)
+    points, masses = cloud(300)
+    tokens, targets = mf.Particles(points, masses), cloud(40, 1)[0]
+    depth = SphereDepthField(dynamics)
+    velocity, divergence = depth.during(0.0, 1.0).velocity_and_divergence(
+        depth.moments(points, masses), targets, (points, masses)
+    )
+    expected = dynamics.velocity(tokens, at=targets)
+    # transforms are right to 3e-13 of the largest G, of which G may be e^{-2|M|}, or 1e-9 if less
+    lost = min(np.exp(2 * reach_of(dynamics, 3)), 1e9) if normalise else 1.0
+    assert np.abs(velocity - expected).max() < 1e-12 * lost * np.abs(expected).max()
+    numerical = divergence_by_differences(lambda x: dynamics.velocity(tokens, at=x), targets)
+    gap = np.abs(divergence - numerical).max()
+    assert gap < (1e-12 * lost + 1e-7) * np.abs(numerical).max()
+
+
+def test_where_the_series_has_no_digits_the_sources_are_summed():
+    """All mass in a cap, |M| = 36: G falls to e^{-72} = 1e-31 of its maximum."""
+    matrix = np.array([[30.0, 12.0, 0.0], [-12.0, 30.0, 0.0], [0.0, 0.0, -36.0]])
+    dynamics = mf.Attention(1.0, [mf.Head(Q=matrix, V=matrix / 30.0)])
+    points, masses = cloud(200)
+    points = points * 0.2 + np.array([0.0, 0.6, 0.8])
+    points /= np.linalg.norm(points, axis=1)[:, None]
+    tokens, targets = mf.Particles(points, masses), cloud(60, 1)[0]
+    depth = SphereDepthField(dynamics)
+    moments, field = depth.moments(points, masses), depth.during(0.0, 1.0)
+    velocity, divergence = field.velocity_and_divergence(moments, targets, (points, masses))
+    expected = dynamics.velocity(tokens, at=targets)
+    # seven digits are lost where G is 1e-9 of its largest value
+    assert np.abs(velocity - expected).max() < 1e-5
+    numerical = divergence_by_differences(lambda x: dynamics.velocity(tokens, at=x), targets)
+    assert np.abs(divergence - numerical).max() < 1e-4 * np.abs(numerical).max()
+    with pytest.raises(ArithmeticError, match=r"where its series has no digits at beta \|KᵀQ\|"):
+        field.velocity_and_divergence(moments, targets)
+
+
+# ---------------------------------------------------------------- runs
+
+
+@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
+def test_a_head_of_identities_runs_as_sa_and_usa(kind):
+    one = mf.evolve(mf.FlowMap(LAW, tol=1e-7), kind(2.0), 0.3, 1, cluster_radius=0.0)
+    head = mf.Attention(2.0, [mf.Head()], normalise=kind is mf.SA)
+    other = mf.evolve(mf.FlowMap(LAW, tol=1e-7), head, 0.3, 1)
+    assert np.abs(one.final.mean() - other.final.mean()).max() < 1e-9
+    assert np.abs(one.dataset.energy - other.dataset.energy).max() < 1e-9
+    points = cloud(20)[0]
+    assert np.abs(one.density(points, 0.2) / other.density(points, 0.2) - 1).max() < 1e-6
+    assert "dissipation" not in other.dataset
+    assert other.dataset.speed[-1] == pytest.approx(float(one.dataset.metric_speed[-1]), rel=1e-8)
+
+
+@pytest.mark.parametrize("dynamics", DYNAMICS.values(), ids=DYNAMICS)
+def test_a_rule_of_points_moves_as_the_flow_map(dynamics):
+    """Tokens of mass f_0 · weight on a Gauss grid are a spectral rule, tracers tell Jacobians."""
+    points, weights = rule(24)
+    start, h = cloud(6, 2)[0], 1e-4
+    first = np.array([perpendicular(x) for x in start])
+    tracers = [start]
+    for tangent in first, np.cross(start, first):
+        tracers += [np.cos(h) * start + side * np.sin(h) * tangent for side in (1, -1)]
+    every = np.concatenate([points, *tracers])
+    masses = np.concatenate([weights * LAW.pdf(points), np.zeros(len(every) - len(points))])
+    # the rule's mass is 1 to 1e-9
+    tokens = mf.evolve(
+        mf.Particles(every, masses / masses.sum()), dynamics, 0.5, 1, rtol=1e-11, atol=1e-13
+    )
+    flow = mf.evolve(mf.FlowMap(LAW, tol=1e-7), dynamics, 0.5, 2)
+    assert np.abs(flow.final.mean() - tokens.final.mean()).max() < 1e-6
+    assert flow.dataset.energy[-1] == pytest.approx(float(tokens.dataset.energy[-1]), rel=1e-6)
+    assert flow.dataset.speed[-1] == pytest.approx(float(tokens.dataset.speed[-1]), rel=1e-6)
+    moved = tokens.final.points[len(points) :].reshape(5, 6, 3)
+    arms = (moved[1] - moved[2]) / (2 * h), (moved[3] - moved[4]) / (2 * h)
+    jacobian = np.linalg.norm(np.cross(*arms), axis=1)
+    found = flow.density(moved[0], 0.5)
+    # tracers' differences are right to h² and 1e-11/h
+    assert np.abs(found * jacobian / LAW.pdf(start) - 1).max() < 2e-6
+
+
+def test_quantised_tokens_come_near_as_they_grow_in_number():
+    """A lattice of n points has errors of some 1/n, in means of smooth functions."""
+    exact = mf.evolve(mf.FlowMap(LAW, tol=1e-7), ATTENTION, 0.5, 1).final.mean()
+    gaps = []
+    for n in 100, 400, 1600:
+        tokens = mf.evolve(mf.Particles.quantised(LAW, n), ATTENTION, 0.5, 1)
+        gaps.append(np.abs(tokens.final.mean() - exact).max())
+    assert gaps[0] > 2 * gaps[1] > 4 * gaps[2]
+    assert gaps[2] < 1e-3
+
+
+@pytest.mark.parametrize("dynamics", [ATTENTION, DYNAMICS["layers"]], ids=["attention", "layers"])
+def test_density_has_mass_one_and_is_that_of_the_nodes(dynamics):
+    sol = mf.evolve(mf.FlowMap(LAW, tol=1e-7), dynamics, 0.5, 1)
+    points, weights = rule(48)
+    assert sol.density(points, 0.5) @ weights == pytest.approx(1.0, abs=1e-6)
+    flow = sol.final
+    assert flow.mass() == pytest.approx(1.0, abs=1e-6)
+    some = np.arange(0, len(flow.weights), 97)
+    assert sol.density(flow.points[some], 0.5) == pytest.approx(
+        flow.density_at_nodes[some], rel=1e-6
+    )
+
+
+def test_layers_meet_at_their_borders():
+    """A density in a later layer is that of the shorter run, followed through both."""
+    layers = mf.Layers([ATTENTION, TANH], step=0.2)
+    whole = mf.evolve(mf.FlowMap(LAW, tol=1e-7), layers, 0.4, 1)
+    first = mf.evolve(mf.FlowMap(LAW, tol=1e-7), ATTENTION, 0.2, 1)
+    points = cloud(20)[0]
+    assert whole.density(points, 0.2) == pytest.approx(first.density(points, 0.2), rel=1e-7)
+    # the second layer moves each point by itself: its law is the density of the first
+    back = mf.evolve(mf.Particles(points), negative(TANH), 0.2, 1, rtol=1e-12).final.points
+    found = whole.density(points, 0.4)
+    shifted = first.density(back, 0.2)
+    drift = mf.evolve(SphereFlowMap(mf.Uniform(3), tol=1e-7), TANH, 0.2, 1)
+    assert found == pytest.approx(shifted * drift.density(points, 0.2), rel=1e-6)
+
+
+def negative(layer):
+    return mf.FeedForward(-np.asarray(layer.W), layer.A, layer.b, layer.activation)
+
+
+@pytest.mark.parametrize("law", [mf.VonMisesFisher([0.0, 0.6, 0.8], 2.0)])
+def test_a_law_about_an_axis_moves_alike_in_both_forms(law):
+    axis = np.array([0.0, 0.6, 0.8])
+    about = np.cross(axis, np.eye(3)).T
+    parts = [
+        mf.Attention(
+            1.0,
+            [mf.Head(Q=np.eye(3) + np.outer(axis, axis), V=about - np.eye(3)), mf.Head(Q=about)],
+        ),
+        mf.FeedForward(axis[:, None], 2.0 * axis[None], [0.3], "gelu"),
+    ]
+    layers = mf.Layers(parts, step=0.25)
+    line = mf.evolve(mf.FlowMap(law), layers, 0.5, 1)
+    mesh = mf.evolve(SphereFlowMap(law, tol=1e-7), layers, 0.5, 1)
+    assert np.abs(line.final.mean() - mesh.final.mean()).max() < 1e-6
+    assert line.dataset.energy[-1] == pytest.approx(float(mesh.dataset.energy[-1]), rel=1e-6)
+    points = cloud(20)[0]
+    assert mesh.density(points, 0.5) == pytest.approx(line.density(points, 0.5), rel=1e-6)
+
+
+def test_relu_has_a_closed_form():
+    """X = P_x e_3 relu(c): tan(θ/2) falls like e^{-ct} everywhere."""
+    drift = mf.FeedForward([[0.0], [0.0], [1.0]], [[0.0, 0.0, 0.0]], [0.6])
+    sol = mf.evolve(mf.FlowMap(LAW, tol=1e-6), drift, 0.5, 1)
+    points = cloud(20)[0]
+    grown = np.exp(0.3)
+    half = np.arctan2(np.hypot(points[:, 0], points[:, 1]), points[:, 2]) / 2
+    foot = 2 * np.arctan(np.tan(half) * grown)
+    slope = grown / (np.cos(half) ** 2 + grown**2 * np.sin(half) ** 2)
+    ring = points[:, :2] / np.sin(2 * half)[:, None]
+    feet = np.column_stack([ring * np.sin(foot)[:, None], np.cos(foot)])
+    expected = LAW.pdf(feet) * slope * np.sin(foot) / np.sin(2 * half)
+    assert sol.density(points, 0.5) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_saved_run_knows_its_density(tmp_path):
+    sol = mf.evolve(mf.FlowMap(LAW, tol=1e-5), DYNAMICS["layers"], 0.3, 1)
+    sol.save(tmp_path / "run.nc")
+    again = mf.load(tmp_path / "run.nc")
+    points = cloud(8)[0]
+    for t in 0.1, 0.125, 0.3:
+        assert np.array_equal(sol.density(points, t), again.density(points, t))
+    assert np.array_equal(again.final.points, sol.final.points)
+    assert set(again.dataset) == set(sol.dataset)
+
+
+def test_what_can_not_be_run_is_refused():
+    flow = mf.FlowMap(LAW, tol=1e-4)
+    with pytest.raises(ValueError, match=r"beta \|KᵀQ\| must be <= 40 .* got 41"):
+        mf.evolve(flow, mf.Layers([mf.SA(1.0), mf.SA(41.0)]), 1.0)
+    with pytest.raises(ValueError, match="must meet a measure of its own dim"):
+        mf.evolve(flow, mf.Attention(1.0, [mf.Head(np.eye(2))]), 1.0)
+    moved = mf.evolve(flow, TANH, 0.1, 1).final
+    with pytest.raises(ValueError, match="measure must be a flow map at t = 0"):
+        mf.evolve(moved, TANH, 0.1)
