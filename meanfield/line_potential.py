@@ -84,16 +84,18 @@ class CircleLine:
         scaled -= 1.0
         return cell, scaled
 
-    def fields(self, charges: Array) -> Array:
-        """The tables summed over charges (size,) at the nodes, shape (size, number of tables)."""
+    def fields(self, charges: Array, tables: int | None = None) -> Array:
+        """The (first) tables summed over charges (size,) at the nodes, shape (size, tables)."""
+        tables = self._tables if tables is None else tables
         cells = charges.reshape(self._cells, NODES)
         if self.relative:
-            stacked = cells[self._around].reshape(self._cells, -1) @ self._blocks
+            blocks = self._blocks[:, : tables * NODES]
+            stacked = cells[self._around].reshape(self._cells, -1) @ blocks
         else:
-            modes = fft.rfft(cells, axis=0)[:, None] @ self._spectrum
+            modes = fft.rfft(cells, axis=0)[:, None] @ self._spectrum[..., : tables * NODES]
             stacked = fft.irfft(modes[:, 0], n=self._cells, axis=0)
-        fields: Array = stacked.reshape(self._cells, self._tables, NODES).transpose(0, 2, 1)
-        return fields.reshape(self.size, self._tables)
+        fields: Array = stacked.reshape(self._cells, tables, NODES).transpose(0, 2, 1)
+        return fields.reshape(self.size, tables)
 
     def kernel(self, targets: Array, sources: Array) -> Array:
         """The tables between angles, shape (number of tables, ...)."""
@@ -125,7 +127,7 @@ class ZonalLine:
     def __init__(self, beta: float, dim: int) -> None:
         if beta > LARGEST_ZONAL_BETA:
             raise ValueError(
-                f"beta must be <= {LARGEST_ZONAL_BETA:g} for a flow map in dim = {dim} >= 3, "
+                f"beta must be <= {LARGEST_ZONAL_BETA:g} for sums over latitudes in dim = {dim}, "
                 f"got {beta:g}: take Particles"
             )
         self.beta, self.dim, self.relative = beta, dim, True
@@ -143,9 +145,10 @@ class ZonalLine:
         cell = np.minimum(scaled.astype(np.intp), self._cells - 1)
         return cell, 2.0 * (scaled - cell) - 1.0
 
-    def fields(self, charges: Array) -> Array:
-        """K, ∂K/β, ΔK/β summed over charges (size,) at the nodes, shape (size, 3)."""
-        return np.asarray((self._tables @ charges).reshape(3, self.size).T)
+    def fields(self, charges: Array, tables: int = 3) -> Array:
+        """K, ∂K/β, ΔK/β (the first of them) summed over charges (size,), shape (size, tables)."""
+        summed = self._tables[: tables * self.size] @ charges
+        return np.asarray(summed.reshape(tables, self.size).T)
 
     def kernel(self, targets: Array, sources: Array) -> Array:
         """K, ∂K/β, ΔK/β between polar angles, shape (3, ...)."""
@@ -173,6 +176,46 @@ def interpolation(cells: Line, angles: Array) -> sparse.csr_array:
     starts = np.arange(0, NODES * len(place) + 1, NODES)
     shape = (len(place), cells.size)
     return sparse.csr_array((weights.ravel(), columns.ravel(), starts), shape=shape)
+
+
+class LineSums:
+    """Sums over masses that sit at angles of a line, at these angles.
+
+    Parameters
+    ----------
+    cells : CircleLine or ZonalLine
+    angles : ndarray, shape (n,)
+    gathered : int, optional
+        So many of the first masses act through the cells' nodes, the others one by one; default n.
+    """
+
+    def __init__(self, cells: Line, angles: Array, gathered: int | None = None) -> None:
+        self._cells, self._rows = cells, interpolation(cells, angles)
+        self._gathered = len(angles) if gathered is None else gathered
+        # K, ∂K/β and ΔK/β of those at all angles, shape (3, n, count)
+        self._single = cells.kernel(angles[:, None], angles[self._gathered :])
+
+    def charges(self, masses: Array) -> Array:
+        """All masses (n,) as charges at the nodes of the cells, shape (size,)."""
+        return np.asarray(self._rows.T @ masses)
+
+    def __call__(self, masses: Array, tables: int = 3) -> Array:
+        """G, S and L of `LineField` (or the first of them) at the angles, shape (tables, n)."""
+        near, count = self._gathered, len(masses)
+        sums = np.zeros((tables, count))
+        if near:
+            charges = self._rows[:near].T @ masses[:near]
+            sums += (self._rows @ self._cells.fields(charges, tables)).T
+        if near < count:
+            sums += self._single[:tables] @ masses[near:]
+        return sums
+
+    def potential(self, masses: Array) -> Array:
+        """G at the angles, shape (n,), of masses (n,) >= 0."""
+        potential = self(masses, 1)[0]
+        # on the circle K = 1 at a mass itself, and a sum with errors is at least its own term
+        on_circle = isinstance(self._cells, CircleLine)
+        return np.maximum(potential, masses) if on_circle else np.asarray(potential)
 
 
 def chebyshev(place: Array, terms: Array) -> None:

@@ -18,7 +18,7 @@ LONGEST_FUNCTION = 50
 
 TOP = "arguments", "harmonics", "geometry", "exponential_sums"
 LINES = "panels", "patches", "kernels", "line_potential", "history"
-MEASURING = (*TOP, *LINES, "laws", "labels", "dynamics", "spaces", "token_sums", "measures")
+MEASURING = (*TOP, *LINES, "laws", "labels", "dynamics", "spaces", "token_sums", "sinkhorn", "measures")
 STEPPING = (*MEASURING, "collapse", "clustering", "tendency", "functionals")
 RUNNING = (*STEPPING, "characteristics", "sphere_flow", "solution", "integrate")
 KNOWING = (*RUNNING, "transport", "theory")
@@ -39,10 +39,14 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "dynamics": ("arguments", "geometry"),
     "spaces": TOP,
     "token_sums": (*TOP, "line_potential", "spaces"),
-    "measures": (*TOP, "panels", "patches", "laws", "labels", "spaces", "token_sums"),
+    "sinkhorn": (*TOP, "kernels", "line_potential", "spaces"),
+    "measures": (*TOP, *LINES, "laws", "labels", "spaces", "token_sums", "sinkhorn"),
     "collapse": (*TOP, "measures"),
     "clustering": (*TOP, "spaces", "measures"),
-    "tendency": (*TOP, "line_potential", "dynamics", "spaces", "token_sums", "measures"),
+    "tendency": (
+        *(*TOP, "line_potential", "dynamics", "spaces"),
+        *("token_sums", "sinkhorn", "measures"),
+    ),
     "functionals": (*TOP, "panels", "patches", "dynamics", "spaces", "measures", "tendency"),
     "characteristics": (*TOP, "history", "labels", "tendency"),
     "sphere_flow": (*TOP, "patches", "history", "laws", "dynamics", "spaces", "tendency"),

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from meanfield.dynamics import SA, USA, Field
+from meanfield.dynamics import ISOTROPIC, SA, USA, DoublyStochastic, Dynamics, Field
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
+from meanfield.tendency.balanced import (
+    BalancedDensityTendency,
+    BalancedFlowTendency,
+    BalancedParticleTendency,
+)
 from meanfield.tendency.batch import LARGEST_BETA, BatchTendency, GramBatch, batch_tendency
 from meanfield.tendency.density import DensityTendency
 from meanfield.tendency.flow import FlowTendency, LineField
@@ -19,6 +24,9 @@ from meanfield.token_sums import CircleSums
 
 __all__ = [
     "SphereField",
+    "BalancedDensityTendency",
+    "density_tendency",
+    "flow_tendency",
     "DensityTendency",
     "FlowTendency",
     "LineField",
@@ -49,7 +57,7 @@ def token_tendency(
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA, Attention or FeedForward
+    dynamics : SA, USA, DoublyStochastic, Attention or FeedForward
     may_span : bool
         Whether tokens stay in the span of their starts, so that a Gram matrix can move them.
 
@@ -59,6 +67,8 @@ def token_tendency(
         If a Gram matrix is asked for that can't move these tokens, see `check_sums`.
     """
     check_sums(particles, dynamics, may_span=may_span)
+    if isinstance(dynamics, DoublyStochastic):
+        return BalancedParticleTendency(particles, dynamics)
     if not isinstance(dynamics, (SA, USA)):
         return ParticleTendency(particles, dynamics)
     n, d = particles.points.shape
@@ -96,10 +106,27 @@ def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:
     """
     if isinstance(measure, Particles):
         return token_tendency(measure, dynamics)
-    if not isinstance(dynamics, (SA, USA)):
-        raise ValueError(f"dynamics must be SA or USA for {measure!r}, got {dynamics!r}")
+    if not isinstance(dynamics, ISOTROPIC):
+        names = ", ".join(kind.name for kind in ISOTROPIC)
+        raise ValueError(f"dynamics must be {names} for {measure!r}, got {dynamics!r}")
     if isinstance(measure, LineFlowMap):
-        return FlowTendency(measure, dynamics)
+        return flow_tendency(measure, dynamics)
     if isinstance(measure, Density):
-        return DensityTendency(measure, dynamics)
+        return density_tendency(measure, dynamics)
     raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")
+
+
+def density_tendency(density: Density, dynamics: Dynamics) -> DensityTendency:
+    """The right-hand side for a density."""
+    if isinstance(dynamics, DoublyStochastic):
+        return BalancedDensityTendency(density, dynamics)
+    return DensityTendency(density, dynamics)
+
+
+def flow_tendency(
+    flow: LineFlowMap, dynamics: Dynamics, field: LineField | None = None
+) -> FlowTendency:
+    """The right-hand side for a flow map on a line, whose field there may be already."""
+    if isinstance(dynamics, DoublyStochastic):
+        return BalancedFlowTendency(flow, dynamics, field)
+    return FlowTendency(flow, dynamics, field)

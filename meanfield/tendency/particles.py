@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA, Attention, Field
+from meanfield.dynamics import ISOTROPIC, SA, USA, Attention, Field
 from meanfield.exponential_sums import pull_of_others
 from meanfield.geometry import circle_angles, circle_points, project
 from meanfield.measures import Particles
@@ -24,7 +24,7 @@ def sums_done(particles: Particles, dynamics: Field) -> str:
 
     'direct', 'transforms', 'direct and transforms', or 'none' for a feed-forward layer.
     """
-    if isinstance(dynamics, (SA, USA)):
+    if isinstance(dynamics, ISOTROPIC):
         fast = [particles.fast_sums(dynamics.beta)]
     elif isinstance(dynamics, Attention):
         fast = [particles.sums_at(z) for z in dynamics.queries(particles.points)]
@@ -53,7 +53,7 @@ class ParticleTendency:
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA, Attention or FeedForward
+    dynamics : SA, USA, DoublyStochastic, Attention or FeedForward
         Its noise is not part of the tendency.
     fast : SphereSums, optional
         The sums in O(n) for its β on S^2; over all pairs if omitted.
@@ -101,13 +101,15 @@ class ParticleTendency:
         points = state.reshape(self._shape)
         radii = np.linalg.norm(points, axis=1)
         points = points / radii[:, None]
+        np.multiply(self._velocity(points), radii[:, None], out=out.reshape(self._shape))
+
+    def _velocity(self, points: Array) -> Array:
         if isinstance(self.dynamics, (SA, USA)):
-            velocity = self._isotropic(self.dynamics, points)
-        else:
-            velocity = project(points, self.dynamics.output(self._at(points), points))
-            squares = np.einsum("ij,ij->i", velocity, velocity)
-            self._dissipation = float(self._weights @ squares)
-        np.multiply(velocity, radii[:, None], out=out.reshape(self._shape))
+            return self._isotropic(self.dynamics, points)
+        velocity = project(points, self.dynamics.output(self._at(points), points))
+        squares = np.einsum("ij,ij->i", velocity, velocity)
+        self._dissipation = float(self._weights @ squares)
+        return velocity
 
     def _isotropic(self, dynamics: SA | USA, points: Array) -> Array:
         beta = dynamics.beta

@@ -7,9 +7,10 @@ from typing import ClassVar, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import rows
+from meanfield.arguments import number, rows
 from meanfield.exponential_sums import log_moment, moment
 from meanfield.laws import Law
+from meanfield.sinkhorn import Balanced, point_sums
 
 Array = NDArray[np.float64]
 
@@ -143,6 +144,17 @@ class FlowMap:
         z = rows("z", z, self.dim)
         flow = self.resolving(float(np.linalg.norm(z, axis=1).max()))
         return log_moment(flow.points, flow.weights, z)
+
+    def balanced(self, beta: float) -> Balanced:
+        """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1, at nodes that resolve β.
+
+        Raises
+        ------
+        ValueError
+            If β is negative, not finite, or too large for the nodes.
+        """
+        flow = self.resolving(number("beta", beta, low=0))
+        return Balanced.of(flow.points, flow.weights, beta, point_sums(flow.points, beta))
 
     def moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """G(z), shape (m,), and ∇G(z), shape (m, d), at rows z (m, d) of any length.

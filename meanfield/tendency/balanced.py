@@ -1,0 +1,137 @@
+"""d/dt under doubly stochastic attention: the field of SA for the measure u mu, u by Sinkhorn.
+
+Each right-hand side finds u from that of the one before; E_DS is what the flow raises, so the
+dissipation is ∫|X|² dmu in units of 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.dynamics import DoublyStochastic
+from meanfield.line_potential import LineSums
+from meanfield.measures import Density, LineFlowMap, Particles
+from meanfield.sinkhorn import SphereNodes, grid_sums, scaling, working_grid
+from meanfield.spaces import Zonal
+from meanfield.tendency.density import DensityTendency
+from meanfield.tendency.flow import FlowTendency, LineField
+from meanfield.tendency.particles import ParticleTendency, sums_done
+
+Array = NDArray[np.float64]
+
+# below this share of its maximum a density is rounding, which may be negative
+_EMPTY = 1e-16
+
+
+class BalancedParticleTendency(ParticleTendency):
+    """dx_i/dt = X[mu](x_i) for tokens under `DoublyStochastic`.
+
+    Parameters
+    ----------
+    particles : Particles
+    dynamics : DoublyStochastic
+    """
+
+    def __init__(self, particles: Particles, dynamics: DoublyStochastic) -> None:
+        super().__init__(particles, dynamics)
+        self.sums = sums_done(particles, dynamics)
+        self._beta, self._sign = dynamics.beta, dynamics.sign
+        self._log_u: Array | None = None
+
+    def _velocity(self, points: Array) -> Array:
+        sums = self._at(points).node_sums(self._beta)
+        self._log_u = scaling(sums.potential, self._weights, self._log_u)
+        potential, velocity = sums.pull(self._weights * np.exp(self._log_u))
+        velocity *= (self._sign / potential)[:, None]
+        squares = np.einsum("ij,ij->i", velocity, velocity)
+        self._dissipation = float(self._weights @ squares)
+        return velocity
+
+
+class BalancedFlowTendency(FlowTendency):
+    """dθ/dt = X[mu](θ) and d/dt ∫ div X for a flow map on a line under `DoublyStochastic`.
+
+    Parameters
+    ----------
+    flow : LineFlowMap
+    dynamics : DoublyStochastic
+    field : LineField, optional
+    """
+
+    def __init__(
+        self, flow: LineFlowMap, dynamics: DoublyStochastic, field: LineField | None = None
+    ) -> None:
+        super().__init__(flow, dynamics, field)
+        self._log_u: Array | None = None
+
+    def _attracting(self, sums: LineSums) -> Array:
+        self._log_u = scaling(sums.potential, self._masses, self._log_u)
+        return np.asarray(self._masses * np.exp(self._log_u))
+
+    def scaled_dissipation(self) -> float:
+        """∫ |X|² dmu at the last state."""
+        return float(self._masses @ self._speed**2)
+
+
+class BalancedDensityTendency(DensityTendency):
+    """dc/dt = ∫ f X · ∇Y dσ for the coefficients c of f under `DoublyStochastic`.
+
+    On a grid that holds f and twice the kernel's bandwidth, finer than the space's own if need be.
+
+    Parameters
+    ----------
+    density : Density
+    dynamics : DoublyStochastic
+    """
+
+    def __init__(self, density: Density, dynamics: DoublyStochastic) -> None:
+        super().__init__(density, dynamics)
+        space: Any = density.space
+        self.log_unit = 0.0
+        self._grid: Any = working_grid(space, dynamics.beta)
+        self._sums = grid_sums(self._grid, dynamics.beta)
+        self._transforms = self._grid.transforms(np.zeros(self._grid.kmax + 1))
+        self._embed: Any = space.embed
+        self._velocity = np.zeros_like(self._transforms.flux)
+        self._frame = np.zeros(0)
+        if isinstance(self._sums, SphereNodes):
+            self._frame = self._grid.frame(np.arange(len(self._grid.weights)))
+        # the polar angle grows away from the axis, to which the components of a Zonal point
+        self._along = -1.0 if isinstance(self._grid, Zonal) else 1.0
+        self.log_u: Array | None = None
+
+    def __call__(self, state: Array, out: Array) -> None:
+        """Write d/dt of `state` into `out`."""
+        self._evaluate(self._coefficients(state))
+        rate = np.empty(self._grid.n_coefficients, dtype=self.space.coefficient_type)
+        self._transforms.weak_divergence(rate)
+        self._coefficients(out)[:] = self._grid.embed(rate, self.space)
+
+    def _evaluate(self, coefficients: NDArray[Any]) -> None:
+        """Fill the transforms' values with f, and their flux with f X."""
+        transforms = self._transforms
+        transforms.evaluate(self._embed(coefficients, self._grid))
+        values = np.maximum(transforms.values, _EMPTY * transforms.values.max())
+        masses = self._grid.weights * values
+        masses /= masses.sum()
+        self.log_u = scaling(self._sums.potential, masses, self.log_u)
+        weighted = masses * np.exp(self.log_u)
+        if isinstance(self._sums, SphereNodes):
+            potential, pull = self._sums.pull(weighted)
+            np.einsum("aid,id->ai", self._frame, pull, out=self._velocity)
+        else:
+            potential, slope = self._sums(weighted, 2)
+            self._velocity[0] = self._along * slope
+        self._velocity *= self.dynamics.sign / potential
+        np.multiply(self._velocity, transforms.values, out=transforms.flux)
+
+    def scaled_dissipation(self) -> float:
+        """∫ |X|² dmu at the last state."""
+        return self._transforms.integral(self._velocity)
+
+    def speed(self) -> float:
+        """(∫ |X|² dmu)^{1/2} at the last state."""
+        return float(np.sqrt(max(self.scaled_dissipation(), 0.0)))
