@@ -16,7 +16,7 @@ from meanfield.integrate.run import Options, Run
 from meanfield.measures import AnyMeasure, LineFlowMap
 from meanfield.measures.flow.line import FREE, REACH
 from meanfield.solution import Ending
-from meanfield.tendency import FlowTendency, LineField
+from meanfield.tendency import FlowTendency, LineField, flow_tendency
 
 Array = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ class FlowRun(Run):
     Parameters
     ----------
     flow : LineFlowMap
-    dynamics : SA or USA
+    dynamics : SA, USA or DoublyStochastic
     options : Options
         Its tolerances in time do not count: they are the flow map's own.
     records : Records, optional
@@ -59,7 +59,7 @@ class FlowRun(Run):
         super().__init__(flow.refined(self._reach), dynamics, options, records)
 
     def _tendency(self, measure: AnyMeasure) -> FlowTendency:
-        return FlowTendency(cast(LineFlowMap, measure), self.dynamics, self._field)
+        return flow_tendency(cast(LineFlowMap, measure), self.dynamics, self._field)
 
     def _tolerances(self) -> tuple[float, Array]:
         tol = _STEP_SHARE * self.tendency.flow.tol
@@ -85,10 +85,10 @@ class FlowRun(Run):
         return finer is not flow
 
     def _change_to(self, flow: LineFlowMap) -> float:
-        """Go on with another flow map for the same measure; e^{-β} times what the energy gained."""
-        before = self.scaled_energy()
+        """Go on with another flow map for the same measure; what the balanced energy gained."""
+        before = self.balanced_energy()
         self._adopt(self._tendency(flow), work=float(self.state[-1]))
-        gap = self.scaled_energy() - before
+        gap = self.balanced_energy() - before
         self._adaptation += gap
         return gap
 

@@ -7,12 +7,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.dynamics import USA, DoublyStochastic
 from meanfield.functionals import entropy
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.integrate.density_run import DensityRun
 from meanfield.integrate.exponential import ExponentialSteps
 from meanfield.measures import AnyMeasure, Density
-from meanfield.tendency import DensityTendency, Tendency
+from meanfield.tendency import BalancedDensityTendency, DensityTendency, Tendency
 
 Array = NDArray[np.float64]
 
@@ -56,8 +57,17 @@ class NoisyDensityRun(DensityRun):
     def _time_unit(self) -> float:
         return 1.0
 
+    @property
+    def _has_free_energy(self) -> bool:
+        """Whether X is the gradient in W_2 of an energy, which SA's is not."""
+        return isinstance(self.dynamics, (USA, DoublyStochastic))
+
     def _rate(self, t: float, state: Array) -> Array:
         rate = super()._rate(t, state)
+        if isinstance(self.tendency, BalancedDensityTendency) and self.dynamics.beta > 0.0:
+            heating = self.tendency.heating(state[:-1])
+            rate[-1] += self.dynamics.sign * self.dynamics.noise * heating
+            return rate
         space = cast(DensityTendency, self.tendency).space
         power = space.power(state[:-1].view(space.coefficient_type))
         rate[-1] -= self.dynamics.sign * float(self._energy_lost @ power)
@@ -81,7 +91,7 @@ class NoisyDensityRun(DensityRun):
 
     def adapt(self, solver: Any) -> bool:
         """Nothing to change; but count what free energy the step lost, by Simpson's rule."""
-        if not self.dynamics.normalised:
+        if self._has_free_energy:
             middle, end = map(self._free_dissipation, (solver.middle, solver.y))
             self._free_work -= solver.step_size * (self._losing + 4.0 * middle + end) / 6.0
             self._losing = end
@@ -96,13 +106,13 @@ class NoisyDensityRun(DensityRun):
         return cast(DensityTendency, self.tendency).noisy_speed(self.state[:-1])
 
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
-        """The entropy, and for USA, a gradient flow of it and the energy, the free energy."""
+        """The entropy, and the free energy of what is the gradient flow of it and an energy."""
         density, dynamics = cast(Density, measure), self.dynamics
         numbers = super()._numbers(density) | {"entropy": entropy(density)}
-        if not dynamics.normalised:
+        if self._has_free_energy:
             log_unit = cast(DensityTendency, self.tendency).log_unit
             heat = dynamics.noise * numbers["entropy"] * float(np.exp(-log_unit))
-            numbers["free_energy"] = heat - dynamics.sign * self.scaled_energy()
+            numbers["free_energy"] = heat - dynamics.sign * self.balanced_energy()
             numbers["free_dissipation"] = self._free_dissipation(self.state)
             numbers["free_work"] = self._free_work
         return numbers

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import DOP853
 
-from meanfield.dynamics import USA, Dynamics
+from meanfield.dynamics import USA, DoublyStochastic, Dynamics
+from meanfield.functionals import sinkhorn_energy
 from meanfield.functionals.energies import dissipation_in_unit, energy_in_unit
 from meanfield.integrate.pace import MOST_STEPS, Pace
 from meanfield.integrate.records import Monitors, Records, Stop
@@ -211,11 +212,19 @@ class Run:
             "work": self.dynamics.sign * float(self.state[-1]),
             "mass": measure.mass(),
         }
+        if isinstance(self.dynamics, DoublyStochastic):
+            row["sinkhorn_energy"] = self.balanced_energy()
         self.records.save(measure, row | self._numbers(measure))
 
     def scaled_energy(self) -> float:
         """E_β at the present time in the unit of the records, e^β or Λ_0."""
         return energy_in_unit(self.measure(), self.dynamics.beta)[0]
+
+    def balanced_energy(self) -> float:
+        """The energy that `work` is to balance: E_DS of doubly stochastic attention, else E_β."""
+        if isinstance(self.dynamics, DoublyStochastic):
+            return sinkhorn_energy(self.measure(), self.dynamics.beta)
+        return self.scaled_energy()
 
     def _metric_speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} of a density or flow map, on the nodes that the run has."""

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.arguments import generator, number
-from meanfield.dynamics import SA, USA, AnyDynamics, Attention, FeedForward, Layers
+from meanfield.dynamics import ISOTROPIC, AnyDynamics, Attention, FeedForward, Layers
 from meanfield.dynamics.heads import check_dim
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
 from meanfield.tendency import check_sums
 
 Array = NDArray[np.float64]
 
+_OF_TOKENS = (*ISOTROPIC, Attention, FeedForward, Layers)
 METHODS = ("flow", "layers")
 ON_UNRESOLVED = ("stop", "flow-map")
 # a time within rounding of a whole number of steps is one
@@ -50,8 +51,10 @@ def check_start(
                 f"t_end must be <= {dynamics.depth:g}, the depth of {dynamics!r}, got {t_end:g}"
             )
         return
-    if not isinstance(dynamics, (SA, USA)):
-        raise ValueError(f"dynamics must be SA or USA for {measure!r}, got {dynamics!r}")
+    if not isinstance(dynamics, ISOTROPIC):
+        raise ValueError(
+            f"dynamics must be SA, USA or DoublyStochastic for {measure!r}, got {dynamics!r}"
+        )
     if dynamics.noise > 0.0 and isinstance(measure, FlowMap):
         raise ValueError(
             f"noise must be 0 to evolve {measure!r}, got {dynamics.noise:g}: take a Density or "
@@ -82,9 +85,10 @@ def check_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str)
 def _check_tokens(
     particles: Particles, dynamics: AnyDynamics, method: str, step: float | None, rng: Any
 ) -> None:
-    if not isinstance(dynamics, (SA, USA, Attention, FeedForward, Layers)):
+    if not isinstance(dynamics, _OF_TOKENS):
         raise ValueError(
-            f"dynamics must be SA, USA, Attention, FeedForward or Layers, got {dynamics!r}"
+            f"dynamics must be SA, USA, DoublyStochastic, Attention, FeedForward or Layers, got "
+            f"{dynamics!r}"
         )
     check_dim(dynamics, particles.dim)
     if method == "flow":

@@ -8,8 +8,16 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA, AnyDynamics, Dynamics, Field, Layers
-from meanfield.functionals import dissipation
+from meanfield.dynamics import (
+    ISOTROPIC,
+    USA,
+    AnyDynamics,
+    DoublyStochastic,
+    Dynamics,
+    Field,
+    Layers,
+)
+from meanfield.functionals.energies import dissipation_in_unit
 from meanfield.geometry import exponential, project
 from meanfield.integrate.records import Stop
 from meanfield.integrate.run import Options, Run
@@ -37,7 +45,7 @@ class TokenRun(Run):
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA, Attention, FeedForward or Layers
+    dynamics : SA, USA, DoublyStochastic, Attention, FeedForward or Layers
     options : Options
 
     Attributes
@@ -63,8 +71,8 @@ class TokenRun(Run):
 
     @property
     def _is_gradient_flow(self) -> bool:
-        """Whether dE/dt is the dissipation: SA and USA without noise."""
-        return isinstance(self.moved_by, (SA, USA)) and self.moved_by.noise == 0.0
+        """Whether dE/dt is the dissipation: SA, USA and DoublyStochastic without noise."""
+        return isinstance(self.moved_by, ISOTROPIC) and self.moved_by.noise == 0.0
 
     def _tendency(self, measure: AnyMeasure) -> Tendency:
         rate = self._token_tendency(cast(Particles, measure))
@@ -110,8 +118,10 @@ class TokenRun(Run):
             return
         measure = cast(Particles, self.measure())
         row = {"t": self.t, "energy": self.scaled_energy(), "mass": measure.mass()}
-        if isinstance(self.moved_by, (SA, USA)):
-            row["dissipation"] = dissipation(measure, self.moved_by, scaled=True)
+        if isinstance(self.moved_by, ISOTROPIC):
+            row["dissipation"] = dissipation_in_unit(measure, self.moved_by)[0]
+        if isinstance(self.moved_by, DoublyStochastic):
+            row["sinkhorn_energy"] = self.balanced_energy()
         self.records.save(measure, row | self._numbers(measure))
 
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
@@ -134,7 +144,7 @@ class LayeredRun(TokenRun):
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA, Attention, FeedForward or Layers
+    dynamics : SA, USA, DoublyStochastic, Attention, FeedForward or Layers
     options : Options
     step : float
         h > 0.
@@ -200,7 +210,7 @@ class NoisyRun(TokenRun):
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA or Attention
+    dynamics : SA, USA, DoublyStochastic or Attention
         With noise τ > 0.
     options : Options
     step : float
@@ -267,7 +277,7 @@ def default_step(dynamics: AnyDynamics, dim: int) -> float:
     ValueError
         If the dynamics has no rates known beforehand.
     """
-    if not isinstance(dynamics, (SA, USA)):
+    if not isinstance(dynamics, ISOTROPIC):
         raise ValueError(f"step must be given for {dynamics!r}, got None")
     rate = 1.0 + dynamics.beta
     if isinstance(dynamics, USA):

@@ -52,7 +52,7 @@ class SphereFlow(Carried):
     ----------
     law : Law
         With a density on S^2.
-    dynamics : SA or USA
+    dynamics : SA, USA or DoublyStochastic
         Without noise.
     tol : float
         Error of the moments, in units of mass, that each mesh and the steps are chosen for.
@@ -123,6 +123,7 @@ class SphereFlow(Carried):
         self.monitors = Monitors()
         self._step: float | None = None
         self._since = 0.0
+        self._log_u: Array | None = None
         # a patch must be small against the kernel's width
         self._coarsest = int(np.clip(np.ceil(np.log2(0.5 * np.pi * self._scale / 4.0)), 1, 6))
         mesh = lay(law.pdf, _LEAF_SHARE * self.tol, coarsest=self._coarsest, limit=self.limit)
@@ -185,11 +186,16 @@ class SphereFlow(Carried):
     def _rate(self, _: float, state: Array) -> Array:
         self.evaluations += 1
         points = state[: self.points.size].reshape(-1, 3)
-        moments = self.field.moments(points, self.weights)
+        sources = self._sources(points)
         velocity, divergence = self.field.velocity_and_divergence(
-            moments, points, (points, self.weights)
+            self.field.moments(*sources), points, sources
         )
         return np.concatenate([velocity.ravel(), -divergence[: self.n_nodes]])
+
+    def _sources(self, points: Array) -> tuple[Array, Array]:
+        """The nodes and particles, with the masses that make the field."""
+        masses, self._log_u = self.field.attracting(points, self.weights, self._log_u)
+        return points, masses
 
     def _record(self, solver: Any) -> None:
         """Moments and monitors at the Lobatto points of the last step."""
@@ -198,9 +204,11 @@ class SphereFlow(Carried):
         moments = []
         for t in times:
             points = dense(t)[: self.points.size].reshape(-1, 3)
+            sources = self._sources(points)
+            field_moments = self.field.moments(*sources)
+            velocity = self.field.velocity(field_moments, points, sources)
+            moments.append(field_moments)
             now = self.field.moments(points, self.weights)
-            velocity = self.field.velocity(now, points, (points, self.weights))
-            moments.append(now)
             self.monitors.append(
                 float(t),
                 self.field.energy(now),
@@ -248,8 +256,9 @@ class SphereFlow(Carried):
             self.cluster_radius,
         )
         if len(centres):
+            sources = self._sources(self.points)
             _, divergence = self.field.velocity_and_divergence(
-                self.moments, centres, (self.points, self.weights)
+                self.field.moments(*sources), centres, sources
             )
             centres = centres[divergence < 0.0]
         return Absorption(self.t, centres, self.cluster_radius)
@@ -290,6 +299,7 @@ class SphereFlow(Carried):
         mesh = self._relaid(shares)
         atoms = absorbed_particles(mesh, absorption, self.atoms, self._scale, 1e-3 * self.tol)
         self._set_mesh(mesh, *atoms)
+        self._log_u = None
         self._since = self.t
         if len(absorption.centres):
             self.history.absorptions.append(absorption)

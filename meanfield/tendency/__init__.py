@@ -25,6 +25,8 @@ from meanfield.token_sums import CircleSums
 __all__ = [
     "SphereField",
     "BalancedDensityTendency",
+    "BalancedFlowTendency",
+    "BalancedParticleTendency",
     "density_tendency",
     "flow_tendency",
     "DensityTendency",
@@ -107,8 +109,9 @@ def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:
     if isinstance(measure, Particles):
         return token_tendency(measure, dynamics)
     if not isinstance(dynamics, ISOTROPIC):
-        names = ", ".join(kind.name for kind in ISOTROPIC)
-        raise ValueError(f"dynamics must be {names} for {measure!r}, got {dynamics!r}")
+        raise ValueError(
+            f"dynamics must be SA, USA or DoublyStochastic for {measure!r}, got {dynamics!r}"
+        )
     if isinstance(measure, LineFlowMap):
         return flow_tendency(measure, dynamics)
     if isinstance(measure, Density):

@@ -89,36 +89,39 @@ class BalancedDensityTendency(DensityTendency):
 
     def __init__(self, density: Density, dynamics: DoublyStochastic) -> None:
         super().__init__(density, dynamics)
-        space: Any = density.space
-        self.log_unit = 0.0
-        self._grid: Any = working_grid(space, dynamics.beta)
+        self._log_unit = 0.0
+        self._grid = working_grid(density.space, dynamics.beta)
         self._sums = grid_sums(self._grid, dynamics.beta)
         self._transforms = self._grid.transforms(np.zeros(self._grid.kmax + 1))
-        self._embed: Any = space.embed
         self._velocity = np.zeros_like(self._transforms.flux)
         self._frame = np.zeros(0)
         if isinstance(self._sums, SphereNodes):
             self._frame = self._grid.frame(np.arange(len(self._grid.weights)))
         # the polar angle grows away from the axis, to which the components of a Zonal point
         self._along = -1.0 if isinstance(self._grid, Zonal) else 1.0
-        self.log_u: Array | None = None
+        self._log_u: Array | None = None
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
         self._evaluate(self._coefficients(state))
         rate = np.empty(self._grid.n_coefficients, dtype=self.space.coefficient_type)
         self._transforms.weak_divergence(rate)
-        self._coefficients(out)[:] = self._grid.embed(rate, self.space)
+        embed: Any = self._grid.embed
+        self._coefficients(out)[:] = embed(rate, self.space)
+
+    def _on_grid(self, coefficients: NDArray[Any]) -> NDArray[Any]:
+        embed: Any = self.space.embed
+        return np.asarray(embed(coefficients, self._grid))
 
     def _evaluate(self, coefficients: NDArray[Any]) -> None:
         """Fill the transforms' values with f, and their flux with f X."""
         transforms = self._transforms
-        transforms.evaluate(self._embed(coefficients, self._grid))
+        transforms.evaluate(self._on_grid(coefficients))
         values = np.maximum(transforms.values, _EMPTY * transforms.values.max())
         masses = self._grid.weights * values
         masses /= masses.sum()
-        self.log_u = scaling(self._sums.potential, masses, self.log_u)
-        weighted = masses * np.exp(self.log_u)
+        self._log_u = scaling(self._sums.potential, masses, self._log_u)
+        weighted = masses * np.exp(self._log_u)
         if isinstance(self._sums, SphereNodes):
             potential, pull = self._sums.pull(weighted)
             np.einsum("aid,id->ai", self._frame, pull, out=self._velocity)
@@ -131,6 +134,15 @@ class BalancedDensityTendency(DensityTendency):
     def scaled_dissipation(self) -> float:
         """∫ |X|² dmu at the last state."""
         return self._transforms.integral(self._velocity)
+
+    def heating(self, state: Array) -> float:
+        """-(1/β) ∫ log u Δf dσ, what heat does to E_DS, with u of the last state, which this is."""
+        grid, log_u = self._grid, self._log_u
+        if log_u is None:
+            raise RuntimeError("the tendency must have been asked for the state's rate first")
+        coefficients = self._on_grid(self._coefficients(state))
+        spread = grid.synthesis(-grid.laplacian * coefficients)
+        return -float((grid.weights * log_u) @ spread) / self.dynamics.beta
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""
