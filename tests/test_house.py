@@ -18,7 +18,8 @@ LONGEST_FUNCTION = 50
 
 TOP = "arguments", "harmonics", "geometry", "exponential_sums"
 LINES = "panels", "patches", "kernels", "line_potential", "history"
-MEASURING = (*TOP, *LINES, "laws", "labels", "dynamics", "spaces", "token_sums", "sinkhorn", "measures")
+SUMMING = "laws", "labels", "dynamics", "spaces", "token_sums", "sinkhorn"
+MEASURING = (*TOP, *LINES, *SUMMING, "measures")
 STEPPING = (*MEASURING, "collapse", "clustering", "tendency", "functionals")
 RUNNING = (*STEPPING, "characteristics", "sphere_flow", "solution", "integrate")
 KNOWING = (*RUNNING, "transport", "theory")

@@ -25,7 +25,7 @@ from meanfield.case.tables import (
     ZonalSeriesTable,
     ZonalTable,
 )
-from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.dynamics import ISOTROPIC, Dynamics
 from meanfield.laws import (
     FourierSeries,
     Law,
@@ -84,7 +84,7 @@ def build_dynamics(table: DynamicsTable) -> Dynamics:
     ValueError
         Naming key, value and what is allowed.
     """
-    kind = SA if table.type == "SA" else USA
+    kind = next(kind for kind in ISOTROPIC if kind.name == table.type)
     with located("dynamics", type(table).model_fields):
         return kind(table.beta, sign=table.sign, noise=table.noise)
 

@@ -116,9 +116,9 @@ AnySpaceTable = Annotated[SpaceTable | FlowMapTable | ParticlesTable, Field(disc
 
 
 class DynamicsTable(Table):
-    """SA or USA."""
+    """SA, USA or DoublyStochastic."""
 
-    type: Literal["SA", "USA"] = "SA"
+    type: Literal["SA", "USA", "DoublyStochastic"] = "SA"
     beta: float = Field(description="the inverse temperature, a number >= 0")
     sign: int = 1
     noise: float = 0.0

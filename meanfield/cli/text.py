@@ -39,7 +39,9 @@ def table(solution: Solution) -> str:
     columns = {
         "t": [f"{t:.5g}" for t in solution.t],
         f"energy{unit}": [f"{e:.10g}" for e in data["energy"].values],
-        f"dissipation{unit}": [f"{d:.4e}" for d in data["dissipation"].values],
+        f"dissipation{'' if 'sinkhorn_energy' in data else unit}": [
+            f"{d:.4e}" for d in data["dissipation"].values
+        ],
         "1-mass": [f"{1.0 - m:.1e}" for m in data["mass"].values],
     }
     further = {
@@ -69,7 +71,9 @@ def _defect(solution: Solution) -> float | None:
     """
     if "work" not in solution.dataset:
         return None
-    energy, work = solution.dataset["energy"].values, solution.dataset["work"].values
+    # doubly stochastic attention balances an energy of its own
+    name = "sinkhorn_energy" if "sinkhorn_energy" in solution.dataset else "energy"
+    energy, work = solution.dataset[name].values, solution.dataset["work"].values
     return float(np.abs(energy - energy[0] - work).max())
 
 

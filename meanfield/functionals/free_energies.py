@@ -84,7 +84,8 @@ def free_energy(density: Density, dynamics: GradientFlow, *, scaled: bool = Fals
 def free_dissipation(density: Density, dynamics: GradientFlow, *, scaled: bool = False) -> float:
     """-dF/dt = ∫ |X - τ ∇ log f|² dmu under USA with noise τ, F the `free_energy`.
 
-    Since X = ± ∇ δE/δmu (3.9), for DoublyStochastic with E_DS for E, X - τ ∇ log f = -∇ δF/δmu is the whole velocity of the density.
+    Since X = ± ∇ δE/δmu (3.9), for DoublyStochastic with E_DS for E, X - τ ∇ log f = -∇ δF/δmu is
+    the whole velocity of the density.
 
     Parameters
     ----------

@@ -55,8 +55,8 @@ VARIABLES = {
 
 _OF_E_DS = {
     "dissipation": "∫|X|² dmu",
-    "work": "± ∫ dissipation dt since t = 0, equal to the sinkhorn_energy gained; with noise τ more "
-    "by -(τ/β) ∫∫ log u Δf dσ dt",
+    "work": "± ∫ dissipation dt since t = 0, equal to the sinkhorn_energy gained; with noise τ "
+    "more by -(τ/β) ∫∫ log u Δf dσ dt",
     "free_energy": "τ ∫ log f dmu ∓ E_DS, of DoublyStochastic with noise τ",
     "adaptation": "sinkhorn_energy changed by splitting panels and holding clusters as atoms",
 }
@@ -97,9 +97,8 @@ class Records:
         self._monitors = monitors
         self.log_unit = dynamics.beta if log_unit is None else log_unit
         of_e_ds = isinstance(dynamics, DoublyStochastic)
-        self._scaled, self._about_balance = SCALED, dict[str, str]()
-        if of_e_ds:
-            self._scaled, self._about_balance = _SCALED_OF_E_DS, _OF_E_DS
+        self._scaled: tuple[str, ...] = _SCALED_OF_E_DS if of_e_ds else SCALED
+        self._about_balance = _OF_E_DS if of_e_ds else {}
         self._unit, self._unit_name = 1.0, "exp(beta)"
         if self.log_unit != dynamics.beta:
             self._unit_name = "Lambda_0"

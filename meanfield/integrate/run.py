@@ -207,14 +207,17 @@ class Run:
         measure = self.measure()
         row = {
             "t": self.t,
-            "energy": self.scaled_energy(),
             "dissipation": dissipation_in_unit(measure, self.dynamics)[0],
             "work": self.dynamics.sign * float(self.state[-1]),
             "mass": measure.mass(),
         }
+        self.records.save(measure, row | self._energies() | self._numbers(measure))
+
+    def _energies(self) -> dict[str, float]:
+        energies = {"energy": self.scaled_energy()}
         if isinstance(self.dynamics, DoublyStochastic):
-            row["sinkhorn_energy"] = self.balanced_energy()
-        self.records.save(measure, row | self._numbers(measure))
+            energies["sinkhorn_energy"] = self.balanced_energy()
+        return energies
 
     def scaled_energy(self) -> float:
         """E_β at the present time in the unit of the records, e^β or Λ_0."""

@@ -8,15 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import (
-    ISOTROPIC,
-    USA,
-    AnyDynamics,
-    DoublyStochastic,
-    Dynamics,
-    Field,
-    Layers,
-)
+from meanfield.dynamics import ISOTROPIC, USA, AnyDynamics, Dynamics, Field, Layers
 from meanfield.functionals.energies import dissipation_in_unit
 from meanfield.geometry import exponential, project
 from meanfield.integrate.records import Stop
@@ -117,11 +109,9 @@ class TokenRun(Run):
             super().save()
             return
         measure = cast(Particles, self.measure())
-        row = {"t": self.t, "energy": self.scaled_energy(), "mass": measure.mass()}
+        row = {"t": self.t, "mass": measure.mass()} | self._energies()
         if isinstance(self.moved_by, ISOTROPIC):
             row["dissipation"] = dissipation_in_unit(measure, self.moved_by)[0]
-        if isinstance(self.moved_by, DoublyStochastic):
-            row["sinkhorn_energy"] = self.balanced_energy()
         self.records.save(measure, row | self._numbers(measure))
 
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:

@@ -2,8 +2,15 @@
 
 from meanfield.sinkhorn.balanced import Balanced
 from meanfield.sinkhorn.grids import GridSums, LatitudeSums, grid_sums, working_grid
-from meanfield.sinkhorn.scaling import scaling
-from meanfield.sinkhorn.sums import DenseSums, LineNodes, NodeSums, SphereNodes, point_sums
+from meanfield.sinkhorn.iteration import scaling
+from meanfield.sinkhorn.sums import (
+    DenseSums,
+    LineNodes,
+    NodeSums,
+    SphereNodes,
+    latitude_sums,
+    point_sums,
+)
 
 __all__ = [
     "Balanced",
@@ -14,6 +21,7 @@ __all__ = [
     "NodeSums",
     "SphereNodes",
     "grid_sums",
+    "latitude_sums",
     "point_sums",
     "scaling",
     "working_grid",

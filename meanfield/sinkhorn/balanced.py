@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield.arguments import rows
 from meanfield.exponential_sums import latitude_log_moment, log_moment
 from meanfield.geometry import polar_angles
-from meanfield.sinkhorn.scaling import scaling
+from meanfield.sinkhorn.iteration import scaling
 from meanfield.sinkhorn.sums import NodeSums
 
 Array = NDArray[np.float64]
@@ -82,9 +82,7 @@ class Balanced:
             log_g, mean = log_moment(self.points, weighted, z)
         else:
             polar = polar_angles(self.points, self.axis)
-            log_g, mean = latitude_log_moment(
-                self.axis, np.cos(polar), np.sin(polar), weighted, z
-            )
+            log_g, mean = latitude_log_moment(self.axis, np.cos(polar), np.sin(polar), weighted, z)
         return log_g + log_unit, mean
 
     def mean_log_u(self) -> float:

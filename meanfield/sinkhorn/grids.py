@@ -70,7 +70,7 @@ def grid_sums(space: Space, beta: float, most_pairs: int = 0) -> GridSums:
         If β > 150 for a `Zonal` space.
     """
     if isinstance(space, Circle):
-        return LineSums(CircleLine(beta), space.angles)
+        return LineSums(CircleLine(beta), np.asarray(space.angles, dtype=np.float64))
     if isinstance(space, Zonal):
         return LatitudeSums(space, beta)
     return SphereNodes(space.points, beta, most_pairs)

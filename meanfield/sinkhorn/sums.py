@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.geometry import circle_angles, project
+from meanfield.geometry import circle_angles, polar_angles, project
 from meanfield.harmonics import bandwidth, scaled_eigenvalues
-from meanfield.line_potential import CircleLine, Line, LineSums
+from meanfield.line_potential import CircleLine, Line, LineSums, ZonalLine
 from meanfield.spaces.sphere.at import Places, SphereAt
 
 Array = NDArray[np.float64]
@@ -168,3 +168,14 @@ def point_sums(points: Array, beta: float) -> DenseSums | SphereNodes | LineNode
     if points.shape[1] == 2:
         return LineNodes.on_circle(points, beta)
     return SphereNodes(points, beta) if points.shape[1] == 3 else DenseSums(points, beta)
+
+
+def latitude_sums(points: Array, axis: Array, beta: float) -> LineSums:
+    """The sums over masses that are spread over latitudes about an axis, d >= 3.
+
+    Raises
+    ------
+    ValueError
+        If β > 150.
+    """
+    return LineSums(ZonalLine(beta, points.shape[1]), polar_angles(points, axis))

@@ -49,6 +49,12 @@ class Carried:
         self.points = np.concatenate([mesh.points, atoms])
         self.weights = np.concatenate([self._node_masses, atom_masses])
         self._log_density = np.log(np.maximum(mesh.values[0], _LEAST_DENSITY))
+        self._log_u: Array | None = None
+
+    def _sources(self, points: Array) -> tuple[Array, Array]:
+        """Nodes and particles at points, with the masses that make the field."""
+        masses, self._log_u = self.field.attracting(points, self.weights, self._log_u)
+        return points, masses
 
     @property
     def nodes(self) -> Array:

@@ -123,7 +123,6 @@ class SphereFlow(Carried):
         self.monitors = Monitors()
         self._step: float | None = None
         self._since = 0.0
-        self._log_u: Array | None = None
         # a patch must be small against the kernel's width
         self._coarsest = int(np.clip(np.ceil(np.log2(0.5 * np.pi * self._scale / 4.0)), 1, 6))
         mesh = lay(law.pdf, _LEAF_SHARE * self.tol, coarsest=self._coarsest, limit=self.limit)
@@ -191,11 +190,6 @@ class SphereFlow(Carried):
             self.field.moments(*sources), points, sources
         )
         return np.concatenate([velocity.ravel(), -divergence[: self.n_nodes]])
-
-    def _sources(self, points: Array) -> tuple[Array, Array]:
-        """The nodes and particles, with the masses that make the field."""
-        masses, self._log_u = self.field.attracting(points, self.weights, self._log_u)
-        return points, masses
 
     def _record(self, solver: Any) -> None:
         """Moments and monitors at the Lobatto points of the last step."""
@@ -299,7 +293,6 @@ class SphereFlow(Carried):
         mesh = self._relaid(shares)
         atoms = absorbed_particles(mesh, absorption, self.atoms, self._scale, 1e-3 * self.tol)
         self._set_mesh(mesh, *atoms)
-        self._log_u = None
         self._since = self.t
         if len(absorption.centres):
             self.history.absorptions.append(absorption)

@@ -145,7 +145,6 @@ class FlowTendency:
             self._speed[small], spread[small] = self._far_away(angles, masses, small)
         out[: self._count], out[self._count :] = self._speed, spread
 
-
     def _far_away(
         self, angles: Array, masses: Array, index: NDArray[np.intp]
     ) -> tuple[Array, Array]:

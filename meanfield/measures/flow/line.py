@@ -15,9 +15,7 @@ from meanfield.exponential_sums import latitude_log_moment
 from meanfield.geometry import circle_angles
 from meanfield.labels import LabelLine, axis_of_labels
 from meanfield.laws import Law, PointCloud, symmetry_axis
-from meanfield.line_potential import LineSums, line
 from meanfield.measures.flow.base import FlowMap
-from meanfield.sinkhorn import Balanced
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -224,14 +222,6 @@ class LineFlowMap(FlowMap):
         flow = self.resolving(float(np.linalg.norm(z, axis=1).max()))
         cosines, sines = np.cos(flow.angles), np.sin(flow.angles)
         return latitude_log_moment(self.axis, cosines, sines, flow.weights, z)
-
-    def balanced(self, beta: float) -> Balanced:
-        """The measure u mu, see `FlowMap.balanced`; β <= 150 where d > 2."""
-        if self.axis is None:
-            return super().balanced(beta)
-        flow = self.resolving(number("beta", beta, low=0))
-        sums = LineSums(line(beta, self.dim), flow.angles)
-        return Balanced.of(flow.points, flow.weights, beta, sums, self.axis)
 
     @property
     def tail(self) -> float:

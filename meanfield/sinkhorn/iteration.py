@@ -19,7 +19,9 @@ _ROUNDING = 5e-15
 _STALLED, _GOOD = 6, 1e-7
 
 
-def scaling(potential: Callable[[Array], Array], masses: Array, start: Array | None = None) -> Array:
+def scaling(
+    potential: Callable[[Array], Array], masses: Array, start: Array | None = None
+) -> Array:
     """a = log u with u_i Σ_j k_ij m_j u_j = 1, shape (n,), for a positive semi-definite kernel k.
 
     The residual F(a) = a + log Σ_j k_ij m_j e^{a_j} has the derivative I + P, P_ij ∝ k_ij m_j
