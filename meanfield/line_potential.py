@@ -9,6 +9,7 @@ maximum, which a series of harmonics does not.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ NODES = 16
 _CELL = 3.0
 _RELATIVE_UP_TO = 100.0
 _TURN = 2.0 * np.pi
+# three tables of half so many angles by as many take 24 MB
+_MOST_TWICE = 2048
 
 _ORDER = np.arange(NODES)
 _CHEBYSHEV = np.cos(np.pi * (_ORDER + 0.5) / NODES)
@@ -194,6 +197,13 @@ class LineSums:
         self._gathered = len(angles) if gathered is None else gathered
         # K, ∂K/β and ΔK/β of those at all angles, shape (3, n, count)
         self._single = cells.kernel(angles[:, None], angles[self._gathered :])
+
+    @classmethod
+    def repeated(cls, cells: Line, angles: Array, gathered: int | None = None) -> Self:
+        """Those that will be asked for many masses: one by one where that is less work."""
+        # a table of pairs costs some ten sums through the cells' nodes for as many angles as these
+        few = isinstance(cells, CircleLine) and 2 * len(angles) <= min(cells.size, _MOST_TWICE)
+        return cls(cells, angles, 0 if few else gathered)
 
     def charges(self, masses: Array) -> Array:
         """All masses (n,) as charges at the nodes of the cells, shape (size,)."""

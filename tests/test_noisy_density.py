@@ -579,7 +579,9 @@ def test_refusals():
     ):
         mf.evolve(mu, dynamics, 1.0, on_unresolved="flow-map")
     for number in free_energy, free_dissipation:
-        with pytest.raises(ValueError, match=r"dynamics must be USA, whose flow .* got SA"):
+        with pytest.raises(
+            ValueError, match=r"dynamics must be USA or DoublyStochastic, whose flow .* got SA"
+        ):
             number(mu, dynamics)
         with pytest.raises(ValueError, match=r"density must be a Density, got FlowMap|LineFlowMap"):
             number(flow, mf.USA(1.0, noise=0.1))

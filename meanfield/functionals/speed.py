@@ -145,10 +145,10 @@ def _check(measure: AnyMeasure, dynamics: Dynamics, allowed: tuple[type[Dynamics
     if not isinstance(measure, Density | FlowMap | Particles):
         raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")
     if not isinstance(dynamics, allowed) or dynamics.noise > 0.0:
-        names = " or ".join(kind.name for kind in allowed)
+        *names, last = (kind.name for kind in allowed)
         raise ValueError(
-            f"dynamics must be {names} without noise, a gradient flow of an energy, got "
-            f"{dynamics!r}"
+            f"dynamics must be {', '.join(names)} or {last} without noise, a gradient flow of an "
+            f"energy, got {dynamics!r}"
         )
 
 

@@ -99,7 +99,10 @@ class Run:
 
     def _rate(self, t: float, state: Array) -> Array:  # noqa: ARG002 (the field has no clock)
         rate = np.empty_like(state)
-        self.tendency(state[:-1], rate[:-1])
+        try:
+            self.tendency(state[:-1], rate[:-1])
+        except ArithmeticError as error:
+            raise Stop(Ending.FAILED, self._failed(str(error))) from error
         rate[-1] = self.tendency.scaled_dissipation()
         rate *= self._time_unit
         self.evaluations += 1

@@ -47,6 +47,7 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     ValueError
         If `sol` is no solution, or `ax` no Axes.
     """
+    check(sol)
     name = energy_name(sol)
     title = "energy E" if name == "energy" else "energy E_DS"
     ax = panel(sol, ax, title, is_energy=name == "energy")

@@ -13,6 +13,9 @@ from meanfield.spaces import Circle, Space, Zonal
 
 Array = NDArray[np.float64]
 
+# three tables of so many angles by so many take 24 MB
+_MOST_ANGLES = 1024
+
 
 def working_grid(space: Space, beta: float) -> Space:
     """The space itself, or the least of its kind whose grid holds f and twice the bandwidth of K.
@@ -70,7 +73,9 @@ def grid_sums(space: Space, beta: float, most_pairs: int = 0) -> GridSums:
         If β > 150 for a `Zonal` space.
     """
     if isinstance(space, Circle):
-        return LineSums(CircleLine(beta), np.asarray(space.angles, dtype=np.float64))
+        # a grid stays, so a table of its pairs is made but once
+        gathered = 0 if len(space.angles) <= _MOST_ANGLES else None
+        return LineSums(CircleLine(beta), np.asarray(space.angles, dtype=np.float64), gathered)
     if isinstance(space, Zonal):
         return LatitudeSums(space, beta)
     return SphereNodes(space.points, beta, most_pairs)

@@ -144,10 +144,10 @@ class LineNodes(LineSums):
     @classmethod
     def on_circle(cls, points: Array, beta: float) -> LineNodes:
         """Those at points (n, 2)."""
-        return cls(CircleLine(beta), circle_angles(points))
+        return cls.repeated(CircleLine(beta), circle_angles(points))
 
-    def __init__(self, cells: Line, angles: Array) -> None:
-        super().__init__(cells, angles)
+    def __init__(self, cells: Line, angles: Array, gathered: int | None = None) -> None:
+        super().__init__(cells, angles, gathered)
         self._angles = angles
 
     def pull(self, masses: Array) -> tuple[Array, Array]:

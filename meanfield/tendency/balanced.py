@@ -67,6 +67,10 @@ class BalancedFlowTendency(FlowTendency):
         super().__init__(flow, dynamics, field)
         self._log_u: Array | None = None
 
+    def _sums_at(self, state: Array) -> LineSums:
+        gathered = len(self._free) if self._pairwise else None
+        return LineSums.repeated(self.field.line, state[: self._count], gathered)
+
     def _attracting(self, sums: LineSums) -> Array:
         self._log_u = scaling(sums.potential, self._masses, self._log_u)
         return np.asarray(self._masses * np.exp(self._log_u))
