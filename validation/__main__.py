@@ -31,6 +31,7 @@ SCRIPTS = [
     "mean_field_limit",
     "real_tokens",
     "free_tokens",
+    "doubly_stochastic",
 ]
 README = Path(__file__).parent / "README.md"
 START = "<!-- what follows is written by `python -m validation --write` -->\n"
