@@ -71,7 +71,7 @@ def energies(quick: bool) -> list[Claim]:
             "E_DS + half the entropic cost of 40 tokens to themselves",
             "cost -<x,y>, temperature 1/β",
             cost,
-            1e-11,
+            1e-13,
             "left by 3000 steps of the plain iteration",
         ),
     ]
@@ -203,8 +203,10 @@ def draw(beta: float = 25.0) -> Figure:
         low, high = _bounds(dynamics)
         right.plot(sol.t, (sol.dataset[name] - low) / (high - low), color=colour, linewidth=1.2)
     left.axhline(2.0 * lambertw(np.exp(-1.0)).real, color="0.6", linestyle="--", linewidth=0.8)
+    left.annotate("2 W(1/e)", (20.4, 0.565), ha="right", fontsize=8, color="0.4")
+    left.set_xticks(range(0, 21, 4))
     left.set(xlabel="degree k", title="growth rate γ_k at the uniform measure")
-    left.legend(frameon=False, fontsize=8)
+    left.legend(frameon=False, fontsize=8, loc="upper right")
     right.set(xlabel="time t", title="(E - E(σ))/(E(δ) - E(σ)), SA: E_β, else E_DS")
     for ax in (left, right):
         ax.title.set_fontsize(9)
