@@ -197,6 +197,25 @@ def test_measures_agree_on_field_and_energy(beta):
         assert mf.metric_speed(mus[other], dynamics) ** 2 == pytest.approx(losses[0], rel=1e-10)
 
 
+@pytest.mark.parametrize("beta", [25.0, 100.0])
+def test_a_coarse_space_takes_a_finer_grid(beta):
+    """24 points on the circle, a quarter of a radian apart, and a kernel of width β^{-1/2}."""
+    law, dynamics = mf.FourierSeries(cos=[0.5]), mf.DoublyStochastic(beta)
+    coarse, flow = mf.Density(mf.Circle(16), law), mf.FlowMap(law)
+    assert len(coarse.space.weights) < len(coarse.balanced(beta).points)
+    assert mf.sinkhorn_energy(coarse, beta) == pytest.approx(
+        mf.sinkhorn_energy(flow, beta), abs=1e-13
+    )
+    exact = mf.dissipation(flow, dynamics)
+    assert exact > 1e-7
+    assert mf.dissipation(coarse, dynamics) == pytest.approx(exact, rel=1e-10)
+    series = mf.Density.from_coefficients(coarse.space, coarse.coefficients)
+    assert mf.sinkhorn_energy(series, beta) == pytest.approx(
+        mf.sinkhorn_energy(flow, beta), abs=1e-13
+    )
+    assert len(mf.sinkhorn_scaling(coarse, beta)) == len(coarse.space.points)
+
+
 @pytest.mark.parametrize("name", MEASURES)
 def test_tendencies_have_the_field(name):
     """dE_DS/dt = ∫|X|² dmu of the right-hand side against sums over the measure's nodes."""
