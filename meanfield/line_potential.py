@@ -25,8 +25,8 @@ NODES = 16
 _CELL = 3.0
 _RELATIVE_UP_TO = 100.0
 _TURN = 2.0 * np.pi
-# three tables of half so many angles by as many take 24 MB
-_MOST_TWICE = 2048
+# a pair in three tables takes 24 bytes
+_MOST_KEPT = 1 << 20
 
 _ORDER = np.arange(NODES)
 _CHEBYSHEV = np.cos(np.pi * (_ORDER + 0.5) / NODES)
@@ -195,15 +195,20 @@ class LineSums:
     def __init__(self, cells: Line, angles: Array, gathered: int | None = None) -> None:
         self._cells, self._rows = cells, interpolation(cells, angles)
         self._gathered = len(angles) if gathered is None else gathered
+        self._angles, self._places = angles, angles[self._gathered :]
         # K, ∂K/β and ΔK/β of those at all angles, shape (3, n, count)
-        self._single = cells.kernel(angles[:, None], angles[self._gathered :])
+        few = len(angles) * len(self._places) <= _MOST_KEPT
+        self._kept = cells.kernel(angles[:, None], self._places) if few else None
 
     @classmethod
     def repeated(cls, cells: Line, angles: Array, gathered: int | None = None) -> Self:
         """Those that will be asked for many masses: one by one where that is less work."""
         # a table of pairs costs some ten sums through the cells' nodes for as many angles as these
-        few = isinstance(cells, CircleLine) and 2 * len(angles) <= min(cells.size, _MOST_TWICE)
-        return cls(cells, angles, 0 if few else gathered)
+        few = 2 * len(angles) <= cells.size and len(angles) ** 2 <= _MOST_KEPT
+        if few and isinstance(cells, CircleLine):
+            return cls(cells, angles, 0)
+        many = gathered is not None and len(angles) * (len(angles) - gathered) > _MOST_KEPT
+        return cls(cells, angles, None if many else gathered)
 
     def charges(self, masses: Array) -> Array:
         """All masses (n,) as charges at the nodes of the cells, shape (size,)."""
@@ -216,8 +221,10 @@ class LineSums:
         if near:
             charges = self._rows[:near].T @ masses[:near]
             sums += (self._rows @ self._cells.fields(charges, tables)).T
-        if near < count:
-            sums += self._single[:tables] @ masses[near:]
+        if self._kept is not None:
+            return np.asarray(sums + self._kept[:tables] @ masses[near:])
+        for place, mass in zip(self._places, masses[near:], strict=True):
+            sums += mass * self._cells.kernel(self._angles, place)[:tables]
         return sums
 
     def potential(self, masses: Array) -> Array:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from meanfield.geometry import circle_angles, polar_angles, project
 from meanfield.harmonics import bandwidth, scaled_eigenvalues
-from meanfield.line_potential import CircleLine, Line, LineSums, ZonalLine
+from meanfield.line_potential import CircleLine, LineSums, ZonalLine
 from meanfield.spaces.sphere.at import Places, SphereAt
 
 Array = NDArray[np.float64]
@@ -139,22 +139,18 @@ class SphereNodes:
 
 
 class LineNodes(LineSums):
-    """Through the cells of a line, at angles of the circle or polar angles."""
+    """Through the cells of a line, at points of the circle."""
 
     @classmethod
     def on_circle(cls, points: Array, beta: float) -> LineNodes:
         """Those at points (n, 2)."""
         return cls.repeated(CircleLine(beta), circle_angles(points))
 
-    def __init__(self, cells: Line, angles: Array, gathered: int | None = None) -> None:
-        super().__init__(cells, angles, gathered)
-        self._angles = angles
-
     def pull(self, masses: Array) -> tuple[Array, Array]:
-        """G (n,) and P_x Σ_j k_ij m_j y_j, shape (n, 2), on the circle."""
+        """G (n,) and P_x Σ_j k_ij m_j y_j, shape (n, 2)."""
         potential, slope = self(masses, 2)
         tangents = np.column_stack([-np.sin(self._angles), np.cos(self._angles)])
-        return potential, slope[:, None] * tangents
+        return np.maximum(potential, np.maximum(masses, _TINY)), slope[:, None] * tangents
 
 
 def point_sums(points: Array, beta: float) -> DenseSums | SphereNodes | LineNodes:

@@ -103,7 +103,7 @@ class BalancedDensityTendency(DensityTendency):
             self._frame = self._grid.frame(np.arange(len(self._grid.weights)))
         # the polar angle grows away from the axis, to which the components of a Zonal point
         self._along = -1.0 if isinstance(self._grid, Zonal) else 1.0
-        self._log_u: Array | None = None
+        self._log_u = np.zeros(len(self._grid.weights))
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
@@ -141,12 +141,10 @@ class BalancedDensityTendency(DensityTendency):
 
     def heating(self, state: Array) -> float:
         """-(1/β) ∫ log u Δf dσ, what heat does to E_DS, with u of the last state, which this is."""
-        grid, log_u = self._grid, self._log_u
-        if log_u is None:
-            raise RuntimeError("the tendency must have been asked for the state's rate first")
+        grid = self._grid
         coefficients = self._on_grid(self._coefficients(state))
         spread = grid.synthesis(-grid.laplacian * coefficients)
-        return -float((grid.weights * log_u) @ spread) / self.dynamics.beta
+        return -float((grid.weights * self._log_u) @ spread) / self.dynamics.beta
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""
