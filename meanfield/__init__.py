@@ -10,9 +10,18 @@ from types import ModuleType
 
 from meanfield import theory
 from meanfield.clustering import Clusters, clusters
-from meanfield.dynamics import SA, USA, Attention, FeedForward, Head, Layers
+from meanfield.dynamics import SA, USA, Attention, DoublyStochastic, FeedForward, Head, Layers
 from meanfield.free_tokens import FreeTokens, evolve_free
-from meanfield.functionals import dissipation, energy, metric_speed, mmd, slope, sobolev
+from meanfield.functionals import (
+    dissipation,
+    energy,
+    metric_speed,
+    mmd,
+    sinkhorn_energy,
+    sinkhorn_scaling,
+    slope,
+    sobolev,
+)
 from meanfield.integrate import evolve, resume
 from meanfield.laws import (
     FourierSeries,
@@ -47,6 +56,7 @@ __all__ = [
     "Clusters",
     "Density",
     "DistanceTo",
+    "DoublyStochastic",
     "Ending",
     "FeedForward",
     "FlowMap",
@@ -76,6 +86,8 @@ __all__ = [
     "metric_speed",
     "mmd",
     "plot",
+    "sinkhorn_energy",
+    "sinkhorn_scaling",
     "sliced_wasserstein",
     "slope",
     "sobolev",

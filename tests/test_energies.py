@@ -152,7 +152,7 @@ def test_dissipation_of_a_flow_map_on_the_sphere(dynamics):
     ids=str,
 )
 def test_dissipation_is_of_sa_and_usa(dynamics):
-    with pytest.raises(ValueError, match="dynamics must be SA or USA, got"):
+    with pytest.raises(ValueError, match="dynamics must be SA, USA or DoublyStochastic, got"):
         mf.dissipation(mf.Particles(np.eye(2)), dynamics)
 
 

@@ -18,10 +18,8 @@ LONGEST_FUNCTION = 50
 
 TOP = "arguments", "harmonics", "geometry", "exponential_sums"
 LINES = "panels", "patches", "kernels", "line_potential", "history"
-MEASURING = (
-    *(*TOP, *LINES, "laws", "labels", "dynamics", "spaces"),
-    *("bilinear", "token_sums", "measures"),
-)
+SUMMING = "laws", "labels", "dynamics", "spaces", "bilinear", "token_sums", "sinkhorn"
+MEASURING = (*TOP, *LINES, *SUMMING, "measures")
 STEPPING = (*MEASURING, "collapse", "clustering", "tendency", "functionals")
 RUNNING = (*STEPPING, "characteristics", "sphere_flow", "solution", "integrate")
 KNOWING = (*RUNNING, "transport", "theory")
@@ -43,15 +41,16 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "spaces": TOP,
     "bilinear": TOP,
     "token_sums": (*TOP, "line_potential", "spaces", "bilinear"),
+    "sinkhorn": (*TOP, "kernels", "line_potential", "spaces"),
     "measures": (
-        *(*TOP, "panels", "patches", "laws", "labels", "spaces"),
-        *("bilinear", "token_sums"),
+        *(*TOP, *LINES, "laws", "labels", "spaces"),
+        *("bilinear", "token_sums", "sinkhorn"),
     ),
     "collapse": (*TOP, "measures"),
     "clustering": (*TOP, "spaces", "measures"),
     "tendency": (
         *(*TOP, "kernels", "line_potential", "dynamics", "spaces"),
-        *("bilinear", "token_sums", "measures"),
+        *("bilinear", "token_sums", "sinkhorn", "measures"),
     ),
     "functionals": (*TOP, "panels", "patches", "dynamics", "spaces", "measures", "tendency"),
     "characteristics": (*TOP, "history", "labels", "dynamics", "tendency"),

@@ -16,7 +16,7 @@ from meanfield.cli import main
 from meanfield.functionals import entropy, free_dissipation, free_energy
 from meanfield.integrate.exponential import ExponentialSteps, _tableau, phi_functions
 from meanfield.integrate.noisy_density import NoisyDensityRun
-from meanfield.integrate.run import Options
+from meanfield.integrate.options import Options
 
 EPS = np.finfo(float).eps
 REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_values.json").read_text())
@@ -579,7 +579,9 @@ def test_refusals():
     ):
         mf.evolve(mu, dynamics, 1.0, on_unresolved="flow-map")
     for number in free_energy, free_dissipation:
-        with pytest.raises(ValueError, match=r"dynamics must be USA, whose flow .* got SA"):
+        with pytest.raises(
+            ValueError, match=r"dynamics must be USA or DoublyStochastic, whose flow .* got SA"
+        ):
             number(mu, dynamics)
         with pytest.raises(ValueError, match=r"density must be a Density, got FlowMap|LineFlowMap"):
             number(flow, mf.USA(1.0, noise=0.1))

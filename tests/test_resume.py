@@ -22,6 +22,7 @@ AXIS = [0.0, 0.6, 0.0, 0.8, 0.0]
 HEAD = mf.Head(*np.random.default_rng(3).normal(size=(3, 4, 4)))
 HEADS = mf.Attention(1.0, [mf.Head(*np.random.default_rng(5).normal(size=(3, 2, 2)))])
 DEPTH = mf.Layers([HEADS, mf.SA(2.0), mf.USA(0.5)], step=0.4)
+BALANCED = mf.DoublyStochastic(2.0)
 LAYERS = mf.Layers([mf.SA(1.0), mf.Attention(1.0, [HEAD]), mf.USA(0.5)], step=0.7)
 
 
@@ -61,6 +62,10 @@ KINDS = {
     "gram": lambda: (tokens(64, 8), mf.SA(4.0), {"t_end": 3.0}),
     "layers": lambda: (tokens(4, 20), LAYERS, {"t_end": 2.0}),
     "discrete": lambda: (tokens(4, 20), LAYERS, {"t_end": 2.1, "method": "layers", "step": 0.1}),
+    "balanced density": lambda: (mf.Density(mf.Circle(32), BUMPS), BALANCED, {"t_end": 1.0}),
+    "balanced flow map": lambda: (mf.FlowMap(BUMPS), BALANCED, {"t_end": 1.0}),
+    "balanced tokens": lambda: (tokens(3, 40), BALANCED, {"t_end": 1.0}),
+    "balanced on S^2": lambda: (two_bumps(), BALANCED, {"t_end": 0.8}),
     "heads on a density": lambda: (mf.Density(mf.Circle(32), BUMPS), HEADS, {"t_end": 1.0}),
     "layers on a density": lambda: (mf.Density(mf.Circle(32), BUMPS), DEPTH, {"t_end": 1.1}),
     "layers on a flow map": lambda: (mf.FlowMap(BUMPS), DEPTH, {"t_end": 1.1}),

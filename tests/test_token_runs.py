@@ -308,11 +308,11 @@ FLOW = mf.FlowMap(mf.Uniform(2))
 FIELD = mf.Attention(1.0, [mf.Head(np.eye(3))])
 RNG = np.random.default_rng(0)
 BAD = {
-    "no dynamics": ((TOKENS, "SA"), {}, "dynamics must be SA, USA, Attention"),
-    "attention on a flow map": (
-        (mf.FlowMap(mf.Uniform(2)), mf.Attention(1.0, [mf.Head()])),
-        {},
-        "dynamics must be SA or USA for .*FlowMap",
+    "no dynamics": ((TOKENS, "SA"), {}, "dynamics must be SA, USA, DoublyStochastic, Attention"),
+    "doubly stochastic layers on a flow map": (
+        (FLOW, mf.Layers([mf.DoublyStochastic(1.0)])),
+        {"t_end": 1.0},
+        "no DoublyStochastic among its layers for .*FlowMap",
     ),
     "noise on a flow map": ((FLOW, mf.SA(1.0, noise=0.1)), {}, "noise must be 0 to evolve"),
     "layers of a density": ((DENSITY, mf.SA(1.0)), {"method": "layers"}, "method must be 'flow'"),

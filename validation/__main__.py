@@ -33,6 +33,7 @@ SCRIPTS = [
     "mean_field_limit",
     "real_tokens",
     "free_tokens",
+    "doubly_stochastic",
     "survival",
 ]
 README = Path(__file__).parent / "README.md"

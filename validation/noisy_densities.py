@@ -12,7 +12,7 @@ from scipy.special import ive
 
 import meanfield as mf
 from meanfield.integrate.noisy_density import NoisyDensityRun
-from meanfield.integrate.run import Options
+from meanfield.integrate.options import Options
 from validation.claims import Claim, main
 
 Array = NDArray[np.float64]

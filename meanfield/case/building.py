@@ -25,7 +25,7 @@ from meanfield.case.tables import (
     ZonalSeriesTable,
     ZonalTable,
 )
-from meanfield.dynamics import SA, USA, Attention, Dynamics, Head
+from meanfield.dynamics import ISOTROPIC, Attention, Dynamics, Head
 from meanfield.laws import (
     FourierSeries,
     Law,
@@ -95,7 +95,7 @@ def build_dynamics(table: DynamicsTable) -> Dynamics | Attention:
         if table.type == "Attention":
             normalise = True if table.normalise is None else table.normalise
             return Attention(table.beta, _heads(table), normalise, table.noise)
-        kind = SA if table.type == "SA" else USA
+        kind = next(kind for kind in ISOTROPIC if kind.name == table.type)
         return kind(table.beta, sign=1 if table.sign is None else table.sign, noise=table.noise)
 
 

@@ -139,9 +139,9 @@ class HeadTable(Table):
 
 
 class DynamicsTable(Table):
-    """SA or USA with a sign, or Attention with heads, with softmax or without."""
+    """SA, USA or DoublyStochastic with a sign, or Attention with heads, with softmax or without."""
 
-    type: Literal["SA", "USA", "Attention"] = "SA"
+    type: Literal["SA", "USA", "DoublyStochastic", "Attention"] = "SA"
     beta: float = Field(description="the inverse temperature, a number >= 0")
     sign: int | None = None
     noise: float = 0.0

@@ -66,6 +66,8 @@ def _rate(solution: Solution, unit: str) -> dict[str, list[str]]:
     """The dissipation, or the speed of what is no gradient flow."""
     data = solution.dataset
     if "dissipation" in data:
+        # E_DS of doubly stochastic attention is of order 1
+        unit = "" if "sinkhorn_energy" in data else unit
         return {f"dissipation{unit}": [f"{d:.4e}" for d in data["dissipation"].values]}
     return {"speed": [f"{s:.4e}" for s in data["speed"].values]}
 
@@ -77,7 +79,9 @@ def _defect(solution: Solution) -> float | None:
     """
     if "work" not in solution.dataset:
         return None
-    energy, work = solution.dataset["energy"].values, solution.dataset["work"].values
+    # doubly stochastic attention balances an energy of its own
+    name = "sinkhorn_energy" if "sinkhorn_energy" in solution.dataset else "energy"
+    energy, work = solution.dataset[name].values, solution.dataset["work"].values
     return float(np.abs(energy - energy[0] - work).max())
 
 

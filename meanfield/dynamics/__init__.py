@@ -1,13 +1,23 @@
 """The velocity fields of self-attention: what moves a measure, whatever stores it."""
 
+from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.heads import Attention, Head
-from meanfield.dynamics.isotropic import SA, USA, Dynamics, Measure
+from meanfield.dynamics.isotropic import SA, USA, Measure, Moments
 from meanfield.dynamics.layers import FeedForward, Layers
-from meanfield.dynamics.records import AnyDynamics, Field, from_record, to_record
+from meanfield.dynamics.records import (
+    ISOTROPIC,
+    AnyDynamics,
+    Dynamics,
+    Field,
+    from_record,
+    to_record,
+)
 
 __all__ = [
     "SA",
     "USA",
+    "DoublyStochastic",
+    "ISOTROPIC",
     "Attention",
     "Head",
     "FeedForward",
@@ -16,6 +26,7 @@ __all__ = [
     "Field",
     "AnyDynamics",
     "Measure",
+    "Moments",
     "from_record",
     "to_record",
 ]

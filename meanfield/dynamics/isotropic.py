@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,15 +14,22 @@ from meanfield.geometry import project
 Array = NDArray[np.float64]
 
 
-class Measure(Protocol):
-    """What a velocity field asks of a measure: log G and ∇ log G, G(z) = ∫ e^{<z,y>} dmu(y)."""
+class Moments(Protocol):
+    """What answers the moments G(z) = ∫ e^{<z,y>} dmu(y)."""
+
+    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """log G (n,) and ∇ log G (n, d) at rows z (n, d) of any length."""
+
+
+class Measure(Moments, Protocol):
+    """What a velocity field asks of a measure: log G and ∇ log G, of itself or rescaled."""
 
     @property
     def dim(self) -> int:
         """Ambient dimension d."""
 
-    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
-        """log G (n,) and ∇ log G (n, d) at rows z (n, d) of any length."""
+    def balanced(self, beta: float) -> Moments:
+        """The measure u mu, with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1: for `DoublyStochastic`."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ class SA:
     normalised: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check(self)
+        check_isotropic(self)
 
     def velocity(self, measure: Measure, at: ArrayLike) -> Array:
         """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
@@ -112,7 +119,7 @@ class USA:
     normalised: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _check(self)
+        check_isotropic(self)
         number("beta of USA, whose velocities are of order exp(beta),", self.beta, low=0, high=700)
 
     def velocity(self, measure: Measure, at: ArrayLike) -> Array:
@@ -132,10 +139,14 @@ class USA:
         return self.sign * np.exp(log_g)[:, None] * mean
 
 
-Dynamics = SA | USA
+def check_isotropic(dynamics: Any) -> None:
+    """Check β, sign and noise, and put them into one form.
 
-
-def _check(dynamics: SA | USA) -> None:
+    Raises
+    ------
+    ValueError
+        If one is out of range.
+    """
     beta = number("beta", dynamics.beta, low=0)
     # below 1e-300 the limit β = 0 is exact, and 1/β is not
     object.__setattr__(dynamics, "beta", beta if beta >= 1e-300 else 0.0)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import erf
 
 from meanfield.arguments import number, real_array, unit_rows
+from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.heads import Attention, check_dim
 from meanfield.dynamics.isotropic import SA, USA, Measure
 from meanfield.geometry import project
@@ -140,7 +141,8 @@ class FeedForward:
         return np.asarray(np.einsum("ij,ij->i", slopes, across) - (self.dim - 1) * along)
 
 
-Layer = SA | USA | Attention | FeedForward
+Layer = SA | USA | DoublyStochastic | Attention | FeedForward
+_LAYERS = SA, USA, DoublyStochastic, Attention, FeedForward
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +155,7 @@ class Layers:
 
     Parameters
     ----------
-    layers : sequence of SA, USA, Attention or FeedForward
+    layers : sequence of SA, USA, DoublyStochastic, Attention or FeedForward
     step : float
         > 0, the time that each layer acts.
 
@@ -187,10 +189,9 @@ class Layers:
         if not layers:
             raise ValueError(f"layers must hold at least one layer, got {self.layers!r}")
         for layer in layers:
-            if not isinstance(layer, (SA, USA, Attention, FeedForward)) or layer.noise > 0.0:
-                raise ValueError(
-                    f"layers must be SA, USA, Attention or FeedForward without noise, got {layer!r}"
-                )
+            if not isinstance(layer, _LAYERS) or layer.noise > 0.0:
+                names = ", ".join(kind.name for kind in _LAYERS)
+                raise ValueError(f"layers must be {names} without noise, got {layer!r}")
         object.__setattr__(self, "layers", layers)
         object.__setattr__(self, "step", number("step", self.step, above=0))
         dims = {layer.dim for layer in layers} - {None}

@@ -7,13 +7,17 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.heads import Attention, Head
 from meanfield.dynamics.isotropic import SA, USA
 from meanfield.dynamics.layers import FeedForward, Layers
 
 Array = NDArray[np.float64]
-Field = SA | USA | Attention | FeedForward
+Dynamics = SA | USA | DoublyStochastic
+Field = Dynamics | Attention | FeedForward
 AnyDynamics = Field | Layers
+# those without matrices, which move every kind of measure
+ISOTROPIC = (SA, USA, DoublyStochastic)
 
 
 def to_record(dynamics: AnyDynamics) -> tuple[dict[str, Any], list[Array]]:
@@ -76,7 +80,7 @@ def from_record(record: Any, matrices: list[Array]) -> AnyDynamics:
             return Attention(heads=heads, **fields)
         if kind == "FeedForward":
             return FeedForward(**{k: given(v) for k, v in fields.items()})
-        kinds: dict[str, type[SA | USA]] = {"SA": SA, "USA": USA}
+        kinds: dict[str, type[Dynamics]] = {kind.name: kind for kind in ISOTROPIC}
         return kinds[kind](**fields)
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(

@@ -3,6 +3,7 @@
 from meanfield.functionals.distances import mmd, sobolev
 from meanfield.functionals.energies import dissipation, energy
 from meanfield.functionals.free_energies import entropy, free_dissipation, free_energy
+from meanfield.functionals.sinkhorn import sinkhorn_energy, sinkhorn_scaling
 from meanfield.functionals.speed import metric_speed, slope
 
 __all__ = [
@@ -13,6 +14,8 @@ __all__ = [
     "free_energy",
     "metric_speed",
     "mmd",
+    "sinkhorn_energy",
+    "sinkhorn_scaling",
     "slope",
     "sobolev",
 ]

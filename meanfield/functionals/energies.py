@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from meanfield.arguments import number
-from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.dynamics import ISOTROPIC, SA, DoublyStochastic, Dynamics
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap
 from meanfield.tendency import (
@@ -73,10 +73,12 @@ def energy_in_unit(measure: AnyMeasure, beta: float) -> tuple[float, float]:
 def dissipation(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False) -> float:
     """∫ |X|² G(βx) dmu for SA (3.6), ∫ |X|² dmu for USA (Lemma 3.7); dE/dt is sign times it.
 
+    ∫ |X|² dmu for DoublyStochastic, too, under which it is the rate of E_DS, `sinkhorn_energy`.
+
     Parameters
     ----------
     measure : Density, FlowMap or Particles
-    dynamics : SA or USA
+    dynamics : SA, USA or DoublyStochastic
     scaled : bool
         Whether to return e^{-β} times it, which overflows for no β.
 
@@ -88,7 +90,7 @@ def dissipation(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False
     Raises
     ------
     ValueError
-        If the dynamics is not SA or USA, the value is too large for float64, or a flow map can't
+        If the dynamics is another, the value is too large for float64, or a flow map can't
         resolve the kernel.
 
     Examples
@@ -98,25 +100,25 @@ def dissipation(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False
     >>> dissipation(Particles([[1.0, 0.0]]), SA(2.0))
     0.0
     """
-    if not isinstance(dynamics, (SA, USA)):
-        raise ValueError(f"dynamics must be SA or USA, got {dynamics!r}")
+    if not isinstance(dynamics, ISOTROPIC):
+        raise ValueError(f"dynamics must be SA, USA or DoublyStochastic, got {dynamics!r}")
     return unscaled("dissipation", *dissipation_in_unit(measure, dynamics), dynamics.beta, scaled)
 
 
 def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float, float]:
-    """e^{-u} times the dissipation, and u as in `energy_in_unit`."""
+    """e^{-u} times the dissipation, and u as in `energy_in_unit`, 0 for DoublyStochastic."""
+    of_e_ds = isinstance(dynamics, DoublyStochastic)
     if isinstance(measure, SphereFlowMap):
         flow, field = measure.resolving(dynamics.beta), SphereField(dynamics)
-        sources = flow.points, flow.weights
-        moments = field.moments(*sources)
-        velocity = field.velocity(moments, flow.points, sources)
-        return field.dissipation(moments, *sources, velocity, scaled=True), dynamics.beta
+        velocity, moments = field.at_nodes(flow.points, flow.weights)
+        scaled = field.dissipation(moments, flow.points, flow.weights, velocity, scaled=True)
+        return scaled, 0.0 if of_e_ds else dynamics.beta
     if isinstance(measure, LineFlowMap):
         measure = measure.resolving(dynamics.beta)
     rate = cast(IsotropicTendency, tendency(measure, dynamics))
     rate(rate.initial_state, np.empty_like(rate.initial_state))
     log_unit = rate.log_unit if isinstance(rate, DensityTendency) else dynamics.beta
-    return rate.scaled_dissipation(), log_unit
+    return rate.scaled_dissipation(), 0.0 if of_e_ds else log_unit
 
 
 def unscaled(

@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import xlogy
 
-from meanfield.dynamics import USA
+from meanfield.dynamics import USA, DoublyStochastic
 from meanfield.functionals.energies import energy, unscaled
+from meanfield.functionals.sinkhorn import sinkhorn_energy
 from meanfield.measures import Density
-from meanfield.tendency import DensityTendency
+from meanfield.tendency import density_tendency
+
+# those whose field is the gradient of an energy in W_2
+GradientFlow = USA | DoublyStochastic
 
 
 def entropy(density: Density) -> float:
@@ -40,13 +44,15 @@ def entropy(density: Density) -> float:
     return float(density.space.weights @ xlogy(positive, positive))
 
 
-def free_energy(density: Density, dynamics: USA, *, scaled: bool = False) -> float:
+def free_energy(density: Density, dynamics: GradientFlow, *, scaled: bool = False) -> float:
     """F = τ ∫ f log f dσ ∓ E_β, which USA with noise τ lowers as fast as W_2 allows; ± its sign.
+
+    For DoublyStochastic E_DS, `sinkhorn_energy`, stands for E_β.
 
     Parameters
     ----------
     density : Density
-    dynamics : USA
+    dynamics : USA or DoublyStochastic
         SA with noise is no gradient flow.
     scaled : bool
         Whether to return e^{-β} F, which overflows for no β.
@@ -70,18 +76,21 @@ def free_energy(density: Density, dynamics: USA, *, scaled: bool = False) -> flo
     _check(density, dynamics)
     beta, factor = dynamics.beta, float(np.exp(-dynamics.beta)) if scaled else 1.0
     heat = dynamics.noise * entropy(density) * factor
+    if isinstance(dynamics, DoublyStochastic):
+        return heat - dynamics.sign * sinkhorn_energy(density, beta) * factor
     return heat - dynamics.sign * energy(density, beta, scaled=scaled)
 
 
-def free_dissipation(density: Density, dynamics: USA, *, scaled: bool = False) -> float:
+def free_dissipation(density: Density, dynamics: GradientFlow, *, scaled: bool = False) -> float:
     """-dF/dt = ∫ |X - τ ∇ log f|² dmu under USA with noise τ, F the `free_energy`.
 
-    Since X = ± ∇ δE/δmu (3.9), X - τ ∇ log f = -∇ δF/δmu is the whole velocity of the density.
+    Since X = ± ∇ δE/δmu (3.9), for DoublyStochastic with E_DS for E, X - τ ∇ log f = -∇ δF/δmu is
+    the whole velocity of the density.
 
     Parameters
     ----------
     density : Density
-    dynamics : USA
+    dynamics : USA or DoublyStochastic
         SA with noise is no gradient flow.
     scaled : bool
         Whether to return e^{-β} times it.
@@ -105,15 +114,18 @@ def free_dissipation(density: Density, dynamics: USA, *, scaled: bool = False) -
     0.03125
     """
     _check(density, dynamics)
-    rate, beta = DensityTendency(density, dynamics), dynamics.beta
+    rate, beta = density_tendency(density, dynamics), dynamics.beta
     root = rate.noisy_speed(rate.initial_state) * float(np.exp(-0.5 * beta))
     return unscaled("free dissipation", root * root, beta, beta, scaled)
 
 
-def _check(density: Density, dynamics: USA) -> None:
+def _check(density: Density, dynamics: GradientFlow) -> None:
     _check_density(density)
-    if not isinstance(dynamics, USA):
-        raise ValueError(f"dynamics must be USA, whose flow has a free energy, got {dynamics!r}")
+    if not isinstance(dynamics, (USA, DoublyStochastic)):
+        raise ValueError(
+            f"dynamics must be USA or DoublyStochastic, whose flow has a free energy, got "
+            f"{dynamics!r}"
+        )
 
 
 def _check_density(density: Density) -> None:

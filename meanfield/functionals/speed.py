@@ -7,13 +7,19 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.dynamics import ISOTROPIC, SA, USA, Dynamics
 from meanfield.functionals.energies import dissipation, unscaled
 from meanfield.geometry import project
 from meanfield.harmonics import bandwidth, scaled_eigenvalues
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, SphereFlowMap
 from meanfield.spaces import Space, Zonal
-from meanfield.tendency import DensityTendency, FlowTendency, SphereField
+from meanfield.tendency import (
+    DensityTendency,
+    FlowTendency,
+    SphereField,
+    density_tendency,
+    flow_tendency,
+)
 
 Array = NDArray[np.float64]
 
@@ -34,7 +40,7 @@ def metric_speed(
     Parameters
     ----------
     measure : Density, FlowMap or Particles
-    dynamics : SA or USA
+    dynamics : SA, USA or DoublyStochastic
         Without noise.
     weighted : bool
         For SA only; the metric of USA is W_2 itself.
@@ -71,7 +77,7 @@ def metric_speed(
     >>> round(metric_speed(mu, SA(0.0)), 12)
     0.176776695297
     """
-    _check(measure, dynamics)
+    _check(measure, dynamics, ISOTROPIC)
     if weighted and not isinstance(dynamics, SA):
         raise ValueError(f"weighted must be False for {dynamics!r}, whose metric is W_2, got True")
     by_energy, beta = weighted or not dynamics.normalised, dynamics.beta
@@ -115,7 +121,7 @@ def slope(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False) -> f
     >>> bool(np.isclose(slope(mu, SA(3.0)), metric_speed(mu, SA(3.0), weighted=True)))
     True
     """
-    _check(measure, dynamics)
+    _check(measure, dynamics, (SA, USA))
     potential, log_mass = _potential(measure, dynamics.beta)
 
     def steepness(part: AnyMeasure, dynamics: Dynamics) -> float:
@@ -135,13 +141,14 @@ def slope(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False) -> f
     return unscaled("slope", value, beta, beta, scaled, power=0.5)
 
 
-def _check(measure: AnyMeasure, dynamics: Dynamics) -> None:
+def _check(measure: AnyMeasure, dynamics: Dynamics, allowed: tuple[type[Dynamics], ...]) -> None:
     if not isinstance(measure, Density | FlowMap | Particles):
         raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")
-    if not isinstance(dynamics, (SA, USA)) or dynamics.noise > 0.0:
+    if not isinstance(dynamics, allowed) or dynamics.noise > 0.0:
+        *names, last = (kind.name for kind in allowed)
         raise ValueError(
-            f"dynamics must be SA or USA without noise, gradient flows of the energy, got "
-            f"{dynamics!r}"
+            f"dynamics must be {', '.join(names)} or {last} without noise, a gradient flow of an "
+            f"energy, got {dynamics!r}"
         )
 
 
@@ -166,8 +173,7 @@ def _speed(measure: AnyMeasure, dynamics: Dynamics) -> float:
         return rate.speed()
     points, masses = measure.points, measure.weights
     if isinstance(measure, SphereFlowMap):
-        field = SphereField(dynamics)
-        velocity = field.velocity(field.moments(points, masses), points, (points, masses))
+        velocity, _ = SphereField(dynamics).at_nodes(points, masses)
     else:
         velocity = dynamics.velocity(measure, points)
     return float(np.sqrt(masses @ np.einsum("ij,ij->i", velocity, velocity)))
@@ -175,8 +181,8 @@ def _speed(measure: AnyMeasure, dynamics: Dynamics) -> float:
 
 def _tendency(measure: Density | LineFlowMap, dynamics: Dynamics) -> DensityTendency | FlowTendency:
     if isinstance(measure, Density):
-        return DensityTendency(measure, dynamics)
-    return FlowTendency(measure, dynamics)
+        return density_tendency(measure, dynamics)
+    return flow_tendency(measure, dynamics)
 
 
 def _resolved(

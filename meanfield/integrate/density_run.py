@@ -13,7 +13,7 @@ from meanfield.integrate.run import Run
 from meanfield.measures import AnyMeasure, Density
 from meanfield.measures.density import FIT_TOLERANCE
 from meanfield.solution import Ending
-from meanfield.tendency import SpectralTendency
+from meanfield.tendency import BalancedDensityTendency, SpectralTendency
 
 Array = NDArray[np.float64]
 
@@ -86,6 +86,11 @@ class DensityRun(Run):
         """In W_2 where X is a gradient, else of X in the mean."""
         name = "metric_speed" if self._has_balance else "speed"
         return {name: self._metric_speed()}
+
+    def restart(self) -> None:
+        """Forget the last scaling of doubly stochastic attention."""
+        if isinstance(self.tendency, BalancedDensityTendency):
+            self.tendency.forget()
 
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
         density = cast(Density, measure)

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from meanfield.dynamics import SA, AnyDynamics, Dynamics, FeedForward, Field, Layers
 from meanfield.integrate.flow_run import FlowRun
+from meanfield.integrate.options import Options
 from meanfield.integrate.records import Records
-from meanfield.integrate.run import Options, Run
+from meanfield.integrate.run import Run
 from meanfield.measures import AnyMeasure, LineFlowMap
 from meanfield.solution import Ending
 from meanfield.tendency import AngularField, FlowTendency, LineField, line_field, reach_of

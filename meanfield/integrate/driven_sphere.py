@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from meanfield.clustering import clusters
 from meanfield.dynamics import AnyDynamics, Dynamics, FeedForward, Layers
+from meanfield.integrate.options import Options
 from meanfield.integrate.records import Records
-from meanfield.integrate.run import Options
 from meanfield.integrate.sphere_run import CLUSTER_SIZE, SphereRun, root_mean_square
 from meanfield.measures import SphereFlowMap
 from meanfield.sphere_flow import DrivenSphereFlow, SphereFlow

@@ -18,9 +18,9 @@ from meanfield.integrate.fixed_steps import token_run
 from meanfield.integrate.flow_run import FlowRun
 from meanfield.integrate.hand_over import AnyRun, flow_run, handed_over
 from meanfield.integrate.noisy_density import NoisyDensityRun
+from meanfield.integrate.options import Options
 from meanfield.integrate.progress import ProgressBar
 from meanfield.integrate.records import Stop
-from meanfield.integrate.run import Options
 from meanfield.integrate.sphere_run import SphereRun
 from meanfield.integrate.token_runs import TokenRun
 from meanfield.laws import to_record

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield.arguments import integer, number, real_array
 from meanfield.dynamics import AnyDynamics
 from meanfield.integrate.driving import Checkpoint, Plan, driven
+from meanfield.integrate.options import Options
 from meanfield.integrate.progress import checked_progress
 from meanfield.integrate.records import Monitors, checked_monitors
-from meanfield.integrate.run import Options
 from meanfield.integrate.starts import (
     check_on_unresolved,
     check_start,
@@ -55,6 +55,7 @@ def evolve(
     Time steps are those of DOP853 (Hairer, Nørsett & Wanner 1993), an explicit Runge-Kutta pair
     of order 8; the time integral of the dissipation is one more component of the state, so that
     E(t) - E(0) = ± ∫ dissipation is a check on every run. Stepping starts anew at every save.
+    Under DoublyStochastic that is E_DS, the variable `sinkhorn_energy`, in place of E_β.
 
     With noise τ a density solves ∂_t f = -div(f X) + τ Δf, by an exponential Runge-Kutta method of
     order 4 to which the Laplacian is exact (`integrate.exponential`); what the noise does to the
@@ -64,7 +65,7 @@ def evolve(
     ----------
     measure : Density, FlowMap or Particles
         The measure at t = 0.
-    dynamics : SA, USA, Attention, FeedForward or Layers
+    dynamics : SA, USA, DoublyStochastic, Attention, FeedForward or Layers
         Noise is for densities and Particles. Measures about an axis need matrices that commute
         with rotations about it; other densities β |KᵀQ| <= 10000 on the circle, 128 on S^2; flow
         maps β |KᵀQ| <= 100 on the circle, 150 about an axis, 40 on S^2. relu, which gives the
@@ -80,7 +81,7 @@ def evolve(
         must be a whole number of steps, and saves are at the steps nearest to `save_at`.
     step : float, optional
         Of 'layers', default the step of `Layers`; or the largest time step under noise, default
-        0.02 over the largest rate of SA or USA.
+        0.02 over the largest rate of SA, USA or DoublyStochastic.
     rng : numpy Generator, optional
         Needed for Particles with noise, dx = X dt + sqrt(2τ) dB: see `integrate.token_runs` for
         the scheme, of weak order 2. The same seed gives the same bits.

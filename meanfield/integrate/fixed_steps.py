@@ -8,11 +8,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA, AnyDynamics, Layers
+from meanfield.dynamics import ISOTROPIC, USA, AnyDynamics, Layers
 from meanfield.geometry import exponential, project
+from meanfield.integrate.options import Options
 from meanfield.integrate.random_state import generator_from, generator_state
 from meanfield.integrate.records import Stop
-from meanfield.integrate.run import Options, Run
+from meanfield.integrate.run import Run
 from meanfield.integrate.token_runs import TokenRun
 from meanfield.measures import AnyMeasure, Particles
 from meanfield.solution import Ending, Resumption, Solution
@@ -39,7 +40,7 @@ class LayeredRun(TokenRun):
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA, Attention, FeedForward or Layers
+    dynamics : SA, USA, DoublyStochastic, Attention, FeedForward or Layers
     options : Options
     step : float
         h > 0.
@@ -110,7 +111,7 @@ class NoisyRun(TokenRun):
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA or Attention
+    dynamics : SA, USA, DoublyStochastic or Attention
         With noise τ > 0.
     options : Options
     step : float
@@ -187,7 +188,7 @@ def default_step(dynamics: AnyDynamics, dim: int) -> float:
     ValueError
         If the dynamics has no rates known beforehand.
     """
-    if not isinstance(dynamics, (SA, USA)):
+    if not isinstance(dynamics, ISOTROPIC):
         raise ValueError(f"step must be given for {dynamics!r}, got None")
     rate = 1.0 + dynamics.beta
     if isinstance(dynamics, USA):

@@ -11,12 +11,13 @@ from meanfield.clustering import clusters
 from meanfield.collapse import collapsed
 from meanfield.dynamics import Dynamics
 from meanfield.history import MomentHistory, step_times
+from meanfield.integrate.options import Options
 from meanfield.integrate.records import Records, Stop
-from meanfield.integrate.run import Options, Run
+from meanfield.integrate.run import Run
 from meanfield.measures import AnyMeasure, LineFlowMap
 from meanfield.measures.flow.line import FREE, REACH
 from meanfield.solution import Ending, Resumption, Solution
-from meanfield.tendency import AngularField, FlowTendency, LineField
+from meanfield.tendency import AngularField, FlowTendency, LineField, flow_tendency
 
 Array = NDArray[np.float64]
 
@@ -32,7 +33,7 @@ class FlowRun(Run):
     Parameters
     ----------
     flow : LineFlowMap
-    dynamics : SA or USA
+    dynamics : SA, USA or DoublyStochastic
     options : Options
         Its tolerances in time do not count: they are the flow map's own.
     records : Records, optional
@@ -71,7 +72,7 @@ class FlowRun(Run):
         return dynamics.sign > 0
 
     def _tendency(self, measure: AnyMeasure) -> FlowTendency:
-        return FlowTendency(cast(LineFlowMap, measure), self.dynamics, self._field)
+        return flow_tendency(cast(LineFlowMap, measure), self.dynamics, self._field)
 
     def _tolerances(self) -> tuple[float, Array]:
         tol = _STEP_SHARE * self.tendency.flow.tol
@@ -95,10 +96,10 @@ class FlowRun(Run):
         return finer is not flow
 
     def _change_to(self, flow: LineFlowMap) -> float:
-        """Go on with another flow map for the same measure; e^{-β} times what the energy gained."""
-        before = self.scaled_energy()
+        """Go on with another flow map for the same measure; what the balanced energy gained."""
+        before = self.balanced_energy()
         self._adopt(self._tendency(flow), work=float(self.state[-1]))
-        gap = self.scaled_energy() - before
+        gap = self.balanced_energy() - before
         self._adaptation += gap
         return gap
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from meanfield.dynamics import SA, USA, AnyDynamics
+from meanfield.dynamics import ISOTROPIC, AnyDynamics
 from meanfield.integrate.driven_run import DrivenFlowRun
 from meanfield.integrate.driven_sphere import DrivenSphereRun
 from meanfield.integrate.flow_run import FlowRun
+from meanfield.integrate.options import Options
 from meanfield.integrate.records import Records
-from meanfield.integrate.run import Options, Run
+from meanfield.integrate.run import Run
 from meanfield.integrate.sphere_run import SphereRun
 from meanfield.laws import Law
 from meanfield.measures import Density, FlowMap, LineFlowMap, SphereFlowMap
@@ -31,11 +32,11 @@ def flow_run(
         If the flow map can't be run under this dynamics.
     """
     if isinstance(flow, SphereFlowMap):
-        if not isinstance(dynamics, (SA, USA)):
+        if not isinstance(dynamics, ISOTROPIC):
             return DrivenSphereRun(flow, dynamics, options, records)
         return SphereRun(flow, dynamics, options, records)
     line = cast(LineFlowMap, flow)
-    if not isinstance(dynamics, (SA, USA)):
+    if not isinstance(dynamics, ISOTROPIC):
         return DrivenFlowRun(line, dynamics, options, records)
     return FlowRun(line, dynamics, options, records)
 

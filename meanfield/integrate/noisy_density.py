@@ -7,14 +7,19 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import USA
+from meanfield.dynamics import USA, DoublyStochastic
 from meanfield.functionals import entropy
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.integrate.density_run import DensityRun
 from meanfield.integrate.exponential import ExponentialSteps
 from meanfield.measures import AnyMeasure, Density
 from meanfield.solution import Resumption, Solution
-from meanfield.tendency import DensityTendency, SpectralTendency, Tendency
+from meanfield.tendency import (
+    BalancedDensityTendency,
+    DensityTendency,
+    SpectralTendency,
+    Tendency,
+)
 
 Array = NDArray[np.float64]
 
@@ -26,10 +31,6 @@ class NoisyDensityRun(DensityRun):
     """
 
     _free_work = _losing = 0.0
-
-    @property
-    def _has_free_energy(self) -> bool:
-        return isinstance(self.moved_by, USA)
 
     def start(self) -> None:
         """Resolve the initial density and save it.
@@ -75,9 +76,18 @@ class NoisyDensityRun(DensityRun):
     def _time_unit(self) -> float:
         return 1.0
 
+    @property
+    def _has_free_energy(self) -> bool:
+        """Whether X is the gradient in W_2 of an energy, which SA's is not."""
+        return isinstance(self.dynamics, (USA, DoublyStochastic))
+
     def _rate(self, t: float, state: Array) -> Array:
         rate = super()._rate(t, state)
         if not self._has_balance:
+            return rate
+        if isinstance(self.tendency, BalancedDensityTendency) and self.dynamics.beta > 0.0:
+            heating = self.tendency.heating(state[:-1])
+            rate[-1] += self.dynamics.sign * self.dynamics.noise * heating
             return rate
         space = cast(SpectralTendency, self.tendency).space
         power = space.power(state[:-1].view(space.coefficient_type))
@@ -119,13 +129,13 @@ class NoisyDensityRun(DensityRun):
         return cast(DensityTendency, self.tendency).noisy_speed(self.state[:-1])
 
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
-        """The entropy, and for USA, a gradient flow of it and the energy, the free energy."""
+        """The entropy, and the free energy of what is the gradient flow of it and an energy."""
         density, dynamics = cast(Density, measure), self.dynamics
         numbers = super()._numbers(density) | {"entropy": entropy(density)}
         if self._has_free_energy:
             log_unit = cast(DensityTendency, self.tendency).log_unit
             heat = dynamics.noise * numbers["entropy"] * float(np.exp(-log_unit))
-            numbers["free_energy"] = heat - dynamics.sign * self.scaled_energy()
+            numbers["free_energy"] = heat - dynamics.sign * self.balanced_energy()
             numbers["free_dissipation"] = self._free_dissipation(self.state)
             numbers["free_work"] = self._free_work
         return numbers

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from meanfield.dynamics import USA, AnyDynamics
+from meanfield.dynamics import USA, AnyDynamics, DoublyStochastic
 from meanfield.measures import AnyMeasure
 from meanfield.solution import RESERVED, SIZE_NAME, Ending, Solution
 
@@ -24,11 +24,14 @@ SCALED = (
     *("energy", "dissipation", "work", "adaptation"),
     *("free_energy", "free_dissipation", "free_work"),
 )
+# of DoublyStochastic, whose E_DS is of order 1
+_SCALED_OF_E_DS = ("energy",)
 VARIABLES = {
     "energy": "interaction energy E_β(mu), (3.5)",
     "dissipation": "∫|X|² G(βx) dmu for SA, ∫|X|² dmu for USA",
     "work": "± ∫ dissipation dt since t = 0, equal to the energy gained; with noise τ more by "
     "τ ∫∫ u Δf dσ dt, u = (1/β) ∫ e^{β<·,y>} dmu",
+    "sinkhorn_energy": "E_DS(mu) = -(1/β) ∫ log u dmu of doubly stochastic attention",
     "metric_speed": "(∫|X|² dmu)^{1/2}, the speed of the measure in W_2; with noise τ that of "
     "X - τ ∇ log f",
     "speed": "(∫|X|² dmu)^{1/2}, root mean square of |X| over tokens or mass",
@@ -48,6 +51,14 @@ VARIABLES = {
     "smooth_mass": "mass that the nodes carry, outside particles",
     "clusters": "clusters of the measure",
     "adaptation": "energy changed by splitting panels and holding clusters as atoms since t = 0",
+}
+
+_OF_E_DS = {
+    "dissipation": "∫|X|² dmu",
+    "work": "± ∫ dissipation dt since t = 0, equal to the sinkhorn_energy gained; with noise τ "
+    "more by -(τ/β) ∫∫ log u Δf dσ dt",
+    "free_energy": "τ ∫ log f dmu ∓ E_DS, of DoublyStochastic with noise τ",
+    "adaptation": "sinkhorn_energy changed by splitting panels and holding clusters as atoms",
 }
 
 COLLAPSES = ("collapse_time", "collapse_atoms", "collapse_energy")
@@ -85,6 +96,9 @@ class Records:
         self.hand_over: tuple[float, float] | None = None
         self._monitors = monitors
         self.log_unit = dynamics.beta if log_unit is None else log_unit
+        of_e_ds = isinstance(dynamics, DoublyStochastic)
+        self._scaled: tuple[str, ...] = _SCALED_OF_E_DS if of_e_ds else SCALED
+        self._about_balance = _OF_E_DS if of_e_ds else {}
         self._unit, self._unit_name = 1.0, "exp(beta)"
         if self.log_unit != dynamics.beta:
             self._unit_name = "Lambda_0"
@@ -105,7 +119,7 @@ class Records:
         Stop
             If one of the numbers is not finite, or a monitor fails; what there is is kept.
         """
-        row = {k: v * self._unit if k in SCALED else v for k, v in row.items()}
+        row = {k: v * self._unit if k in self._scaled else v for k, v in row.items()}
         self.measures.append(measure)
         self._rows.append(row)
         for name, monitor in self._monitors.items():
@@ -150,7 +164,7 @@ class Records:
         names = dict.fromkeys([*(name for row in self._rows for name in row), *self._monitors])
         columns = {name: np.array([row.get(name, np.nan) for row in self._rows]) for name in names}
         times = columns.pop("t")
-        about = VARIABLES | self._about_monitors()
+        about = VARIABLES | self._about_balance | self._about_monitors()
         about_t = {
             name: ("t", column, {"long_name": about[name]}) for name, column in columns.items()
         }
@@ -172,10 +186,11 @@ class Records:
         if not self.collapses:
             return {}
         times, atoms, gaps = np.array(self.collapses).T
+        unit = self._unit if "adaptation" in self._scaled else 1.0
         columns = {
             "collapse_time": (times, "when nodes were last held by atoms, or atoms merged"),
             "collapse_atoms": (atoms, "atoms from then on"),
-            "collapse_energy": (gaps * self._unit, "energy gained by it"),
+            "collapse_energy": (gaps * unit, "energy gained by it, as of adaptation"),
         }
         return {
             name: ("collapse", column, {"long_name": about})

@@ -12,10 +12,10 @@ import numpy as np
 from meanfield.arguments import number
 from meanfield.integrate.driving import Checkpoint, Plan, driven, previous
 from meanfield.integrate.hand_over import AnyRun
+from meanfield.integrate.options import Options
 from meanfield.integrate.progress import checked_progress
 from meanfield.integrate.random_state import generator_from
 from meanfield.integrate.records import Monitors, checked_monitors
-from meanfield.integrate.run import Options
 from meanfield.laws import from_record
 from meanfield.measures import AnyMeasure, Density, FlowMap, SphereFlowMap
 from meanfield.solution import MissingFileError, Resumption, Solution, load, remove_leftovers

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import DOP853
 
-from meanfield.dynamics import SA, USA, AnyDynamics, Dynamics, Field, Layers
+from meanfield.dynamics import (
+    ISOTROPIC,
+    USA,
+    AnyDynamics,
+    DoublyStochastic,
+    Dynamics,
+    Field,
+    Layers,
+)
+from meanfield.functionals import sinkhorn_energy
 from meanfield.functionals.energies import dissipation_in_unit, energy_in_unit
+from meanfield.integrate.options import Options
 from meanfield.integrate.pace import MOST_STEPS, Pace
-from meanfield.integrate.records import Monitors, Records, Stop
+from meanfield.integrate.records import Records, Stop
 from meanfield.measures import AnyMeasure
 from meanfield.solution import Ending, Resumption, Solution
 from meanfield.tendency import (
@@ -29,19 +38,6 @@ Array = NDArray[np.float64]
 
 # the β up to which e^β over a tolerance of 1e-12 can still be squared, by far
 _LARGEST_RATE = 200.0
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a run may do: tolerances, limits, monitors; see the arguments of `evolve`."""
-
-    rtol: float
-    atol: float
-    tail_tol: float
-    largest: int
-    most_nodes: int
-    cluster_radius: float
-    monitors: Monitors
 
 
 class Run:
@@ -101,8 +97,8 @@ class Run:
 
     @property
     def _has_balance(self) -> bool:
-        """Whether the energy is gained by what the state integrates: under SA and USA."""
-        return isinstance(self.moved_by, (SA, USA))
+        """Whether an energy is gained by what the state integrates: but for heads and layers."""
+        return isinstance(self.moved_by, ISOTROPIC)
 
     @property
     def _time_unit(self) -> float:
@@ -113,7 +109,10 @@ class Run:
 
     def _rate(self, t: float, state: Array) -> Array:  # noqa: ARG002 (the field has no clock)
         rate = np.empty_like(state)
-        self.tendency(state[:-1], rate[:-1])
+        try:
+            self.tendency(state[:-1], rate[:-1])
+        except ArithmeticError as error:
+            raise Stop(Ending.FAILED, self._failed(str(error))) from error
         rate[-1] = 0.0
         if self._has_balance:
             rate[-1] = cast(IsotropicTendency, self.tendency).scaled_dissipation()
@@ -261,16 +260,28 @@ class Run:
             If one of the numbers is not finite; it is kept all the same.
         """
         measure = self.measure()
-        row = {"t": self.t, "energy": self.scaled_energy()}
+        row = {"t": self.t}
         if self._has_balance:
             row["dissipation"] = dissipation_in_unit(measure, self.dynamics)[0]
             row["work"] = self.dynamics.sign * float(self.state[-1])
         row["mass"] = measure.mass()
-        self.records.save(measure, row | self._numbers(measure))
+        self.records.save(measure, row | self._energies() | self._numbers(measure))
+
+    def _energies(self) -> dict[str, float]:
+        energies = {"energy": self.scaled_energy()}
+        if isinstance(self.dynamics, DoublyStochastic):
+            energies["sinkhorn_energy"] = self.balanced_energy()
+        return energies
 
     def scaled_energy(self) -> float:
         """E_β at the present time in the unit of the records, e^β or Λ_0."""
         return energy_in_unit(self.measure(), self.dynamics.beta)[0]
+
+    def balanced_energy(self) -> float:
+        """The energy that `work` is to balance: E_DS of doubly stochastic attention, else E_β."""
+        if isinstance(self.dynamics, DoublyStochastic):
+            return sinkhorn_energy(self.measure(), self.dynamics.beta)
+        return self.scaled_energy()
 
     def _metric_speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} of a density or flow map, on the nodes that the run has."""

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.clustering import clusters
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import DoublyStochastic, Dynamics
+from meanfield.functionals import sinkhorn_energy
+from meanfield.integrate.options import Options
 from meanfield.integrate.records import Records, Stop
-from meanfield.integrate.run import Options
 from meanfield.measures import SphereFlowMap
 from meanfield.solution import Ending, Resumption, Solution
 from meanfield.sphere_flow import History, SphereFlow, restore, snapshot
@@ -31,7 +32,7 @@ class SphereRun:
     ----------
     flow : SphereFlowMap
         At t = 0.
-    dynamics : SA or USA
+    dynamics : SA, USA or DoublyStochastic
     options : Options
         `most_nodes` counts; tolerances in time are the flow map's own.
     records : Records, optional
@@ -126,7 +127,8 @@ class SphereRun:
             ) from error
 
     def restart(self) -> None:
-        """Nothing: every advance begins with the nodes as they are."""
+        """Every advance begins with the nodes as they are, and no scaling that is known."""
+        self.carried.forget()
 
     def snapshot(self) -> Resumption:
         """The nodes with their masses and densities; moments are in the solution."""
@@ -158,10 +160,10 @@ class SphereRun:
             If one of the numbers is not finite; it is kept all the same.
         """
         carried, measure = self.carried, self.measure()
-        field, moments = carried.field, carried.moments
-        sources = carried.points, carried.weights
-        velocity = field.velocity(moments, carried.points, sources)
-        unit = float(np.exp(-self.dynamics.beta))
+        field, sources = carried.field, (carried.points, carried.weights)
+        velocity, moments = field.at_nodes(*sources)
+        of_e_ds = isinstance(self.dynamics, DoublyStochastic)
+        unit = 1.0 if of_e_ds else float(np.exp(-self.dynamics.beta))
         gained = carried.monitors.dissipated() if carried.monitors.t else 0.0
         density = carried.density_at_nodes
         row = {
@@ -184,6 +186,8 @@ class SphereRun:
                 "max_density": float(density.max()),
                 "entropy": measure.entropy(),
             }
+        if of_e_ds:
+            row["sinkhorn_energy"] = sinkhorn_energy(measure, self.dynamics.beta)
         self.records.save(measure, row)
 
 

@@ -8,7 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.arguments import generator, number
-from meanfield.dynamics import SA, USA, AnyDynamics, Attention, FeedForward, Layers
+from meanfield.dynamics import (
+    ISOTROPIC,
+    AnyDynamics,
+    Attention,
+    DoublyStochastic,
+    FeedForward,
+    Layers,
+)
 from meanfield.dynamics.heads import check_dim
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
 from meanfield.tendency import check_on_space, check_sums
@@ -50,9 +57,16 @@ def check_start(
     _check_kind(dynamics)
     check_dim(dynamics, measure.dim)
     _check_depth(dynamics, t_end)
+    layers = dynamics.layers if isinstance(dynamics, Layers) else [dynamics]
+    is_layered = isinstance(measure, FlowMap) and isinstance(dynamics, Layers)
+    if is_layered and any(isinstance(layer, DoublyStochastic) for layer in layers):
+        raise ValueError(
+            f"dynamics must have no DoublyStochastic among its layers for {measure!r}, got "
+            f"{dynamics!r}: take Particles or a Density"
+        )
     if isinstance(measure, Density):
-        for layer in dynamics.layers if isinstance(dynamics, Layers) else [dynamics]:
-            if not isinstance(layer, (SA, USA)):
+        for layer in layers:
+            if not isinstance(layer, ISOTROPIC):
                 check_on_space(measure.space, layer)
     if dynamics.noise > 0.0 and isinstance(measure, FlowMap):
         raise ValueError(
@@ -83,9 +97,9 @@ def check_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str)
         raise ValueError(f"on_unresolved must be one of {ON_UNRESOLVED}, got {choice!r}")
     if choice == "stop" or not isinstance(measure, Density):
         return
-    if not isinstance(dynamics, (SA, USA)):
+    if not isinstance(dynamics, ISOTROPIC):
         raise ValueError(
-            f"on_unresolved must be 'stop' but for SA and USA, got {choice!r} and {dynamics!r}"
+            f"on_unresolved must be 'stop' for heads and layers, got {choice!r} and {dynamics!r}"
         )
     if dynamics.noise > 0.0:
         raise ValueError(
@@ -115,9 +129,10 @@ def _check_tokens(
 
 
 def _check_kind(dynamics: AnyDynamics) -> None:
-    if not isinstance(dynamics, (SA, USA, Attention, FeedForward, Layers)):
+    if not isinstance(dynamics, (*ISOTROPIC, Attention, FeedForward, Layers)):
         raise ValueError(
-            f"dynamics must be SA, USA, Attention, FeedForward or Layers, got {dynamics!r}"
+            f"dynamics must be SA, USA, DoublyStochastic, Attention, FeedForward or Layers, got "
+            f"{dynamics!r}"
         )
 
 

@@ -7,10 +7,11 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA, AnyDynamics
-from meanfield.functionals import dissipation
+from meanfield.dynamics import ISOTROPIC, SA, USA, AnyDynamics
+from meanfield.functionals.energies import dissipation_in_unit
 from meanfield.geometry import project
-from meanfield.integrate.run import Options, Run
+from meanfield.integrate.options import Options
+from meanfield.integrate.run import Run
 from meanfield.measures import AnyMeasure, Particles
 from meanfield.solution import Resumption, Solution
 from meanfield.tendency import (
@@ -33,7 +34,7 @@ class TokenRun(Run):
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA, Attention, FeedForward or Layers
+    dynamics : SA, USA, DoublyStochastic, Attention, FeedForward or Layers
     options : Options
 
     Attributes
@@ -70,7 +71,7 @@ class TokenRun(Run):
 
     @property
     def _has_balance(self) -> bool:
-        """Whether dE/dt is the dissipation: SA and USA without noise."""
+        """Whether dE/dt is the dissipation: but for heads, layers and noise."""
         return super()._has_balance and self.moved_by.noise == 0.0
 
     def _tendency(self, measure: AnyMeasure) -> Tendency:
@@ -93,9 +94,9 @@ class TokenRun(Run):
             super().save()
             return
         measure = cast(Particles, self.measure())
-        row = {"t": self.t, "energy": self.scaled_energy(), "mass": measure.mass()}
-        if isinstance(self.moved_by, (SA, USA)):
-            row["dissipation"] = dissipation(measure, self.moved_by, scaled=True)
+        row = {"t": self.t, "mass": measure.mass()} | self._energies()
+        if isinstance(self.moved_by, ISOTROPIC):
+            row["dissipation"] = dissipation_in_unit(measure, self.moved_by)[0]
         self.records.save(measure, row | self._numbers(measure))
 
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:

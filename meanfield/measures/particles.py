@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments
-from meanfield.arguments import generator, integer, rows, unit_rows
+from meanfield.arguments import generator, integer, number, rows, unit_rows
 from meanfield.exponential_sums import log_moment, moment
 from meanfield.laws import Law, quantised_points
-from meanfield.token_sums import ScoreSums, TokenSums, score_sums, token_sums
+from meanfield.sinkhorn import Balanced, DenseSums, LineNodes, SphereNodes, point_sums
+from meanfield.token_sums import ScoreSums, TokenSums, is_fast, score_sums, token_sums
 
 Array = NDArray[np.float64]
 
@@ -150,11 +151,28 @@ class Particles:
         """
         return score_sums(matrix) if self._may_be_fast(targets) else None
 
-    def _may_be_fast(self, targets: int | None) -> bool:
+    def _may_be_fast(self, targets: int | None = None) -> bool:
         if self.dim > 3 or self.sums in ("direct", "gram"):
             return False
         pairs = len(self.points) * (len(self.points) if targets is None else targets)
         return self.sums == "transforms" or pairs >= _MANY_PAIRS
+
+    def node_sums(self, beta: float) -> DenseSums | SphereNodes | LineNodes:
+        """Sums over masses at the tokens, at the tokens, to be asked for many masses."""
+        if self._may_be_fast() and is_fast(beta, self.dim):
+            return point_sums(self.points, beta)
+        return DenseSums(self.points, beta)
+
+    def balanced(self, beta: float) -> Balanced:
+        """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1, in O(n) where sums are.
+
+        Raises
+        ------
+        ValueError
+            If β is negative or not finite.
+        """
+        beta = number("beta", beta, low=0)
+        return Balanced.of(self.points, self.weights, beta, self.node_sums(beta))
 
     def moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """G(z), shape (m,), and ∇G(z), shape (m, d), at rows z (m, d) of any length.

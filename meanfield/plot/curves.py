@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA
+from meanfield.dynamics import ISOTROPIC, SA, USA, DoublyStochastic
 from meanfield.harmonics import log_eigenvalues
 from meanfield.measures import Density, FlowMap, LineFlowMap
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
@@ -28,6 +28,8 @@ _ROOM = 0.2
 def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     """E_β(mu_t) over t (3.5) between E(σ) = Λ_0/(2β) and E(δ) = e^β/(2β) (Proposition 3.4).
 
+    Under DoublyStochastic E_DS between log Λ_0/(2β) and 1/2.
+
     Where the energy moves little, a bound that is far away is named at the edge only.
 
     Parameters
@@ -45,8 +47,11 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     ValueError
         If `sol` is no solution, or `ax` no Axes.
     """
-    ax = panel(sol, ax, "energy E", is_energy=True)
-    values, limits = sol.dataset["energy"].values, bounds(sol)
+    check(sol)
+    name = energy_name(sol)
+    title = "energy E" if name == "energy" else "energy E_DS"
+    ax = panel(sol, ax, title, is_energy=name == "energy")
+    values, limits = sol.dataset[name].values, bounds(sol)
     _curve(ax, sol, values)
     known = values[np.isfinite(values)] if np.isfinite(values).any() else np.array(limits)
     low, high = float(known.min()), float(known.max())
@@ -59,7 +64,7 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     margin = 0.14 * (high - low) or 0.1 * abs(high)
     ax.set_ylim(low - margin, high + margin)
     rising = values[-1] >= values[0]
-    for level, name, top in ((limits[0], "σ", False), (limits[1], "δ", True)):
+    for level, which, top in ((limits[0], "σ", False), (limits[1], "δ", True)):
         if not np.isfinite(level):
             continue
         ax.axhline(level, color=GREY, linestyle="--", linewidth=0.8)
@@ -68,7 +73,7 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
         edge = (high + margin if top else low - margin) if hidden else level
         above = top != hidden
         ax.annotate(
-            f"E({name}) = {level:.4g}{arrow}",
+            f"E({which}) = {level:.4g}{arrow}",
             (0.02 if rising == top else 0.98, edge),
             xycoords=ax.get_yaxis_transform(),
             xytext=(0, 2 if above else -2),
@@ -81,8 +86,15 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def energy_name(sol: Solution) -> str:
+    """The variable of the energy that the run's dynamics raises or lowers."""
+    return "sinkhorn_energy" if isinstance(sol.dynamics, DoublyStochastic) else "energy"
+
+
 def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     """|dE/dt| = ∫ |X|² G(βx) dmu (SA, (3.6)) or ∫ |X|² dmu (USA, Lemma 3.7) over t.
+
+    Under DoublyStochastic |dE_DS/dt| = ∫ |X|² dmu.
 
     With noise it is what X alone does to E. For dynamics that have no such identity it is the root
     mean square of the velocity |X|.
@@ -102,12 +114,12 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     ValueError
         If `sol` is no solution, or `ax` no Axes.
     """
-    has_identity = isinstance(sol.dynamics, (SA, USA))
+    has_identity = isinstance(sol.dynamics, ISOTROPIC)
     title = "speed, rms of |X|"
     if has_identity:
         # noise has a part of its own in dE/dt
         title = "dissipation" if sol.dynamics.noise > 0.0 else "dissipation |dE/dt|"
-    ax = panel(sol, ax, title, is_energy=has_identity)
+    ax = panel(sol, ax, title, is_energy=isinstance(sol.dynamics, (SA, USA)))
     values = sol.dataset["dissipation" if has_identity else "speed"].values
     _curve(ax, sol, values)
     known = values[np.isfinite(values)]
@@ -275,11 +287,13 @@ def _unit(sol: Solution) -> str:
 
 
 def bounds(sol: Solution) -> tuple[float, float]:
-    """E(σ) and E(δ) in the unit of the solution's energy, maybe inf; 0 and 1/2 at β = 0."""
+    """E(σ) and E(δ) of what `energy` draws, in its unit, maybe inf; 0 and 1/2 at β = 0."""
     beta, dim = sol.dynamics.beta, sol.final.dim
     if beta == 0.0:
         return 0.0, 0.5
     log_first = float(log_eigenvalues(beta, dim, 0)[0])
+    if isinstance(sol.dynamics, DoublyStochastic):
+        return log_first / (2.0 * beta), 0.5
     log_unit = {"1": 0.0, "Lambda_0": log_first}.get(_unit(sol), beta)
     with np.errstate(over="ignore"):
         low, high = np.exp(np.array([log_first, beta]) - log_unit) / (2 * beta)

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from meanfield.arguments import integer
-from meanfield.dynamics import SA, USA
+from meanfield.dynamics import ISOTROPIC
 from meanfield.measures import Density, FlowMap
-from meanfield.plot.curves import check, dissipation, energy, node_count, resolution
+from meanfield.plot.curves import check, dissipation, energy, energy_name, node_count, resolution
 from meanfield.plot.frames import NORMAL, ORANGE, SMALL, colour_bar, heading, new_figure
 from meanfield.plot.monitor_curves import distances, monitored
 from meanfield.plot.panels import draw, look, projection
@@ -81,7 +81,7 @@ def solution(sol: Solution, times: int = 4) -> Figure:
 
 def _title(sol: Solution) -> str:
     dynamics = sol.dynamics
-    sign = dynamics.sign if isinstance(dynamics, (SA, USA)) else 1
+    sign = dynamics.sign if isinstance(dynamics, ISOTROPIC) else 1
     what = heading(dynamics.name, dynamics.beta, sign, dynamics.noise)
     return f"{what}: {sol.status} at t = {sol.t[-1]:.4g}"
 
@@ -122,7 +122,7 @@ def _draw_measures(parent: Any, sol: Solution, chosen: list[int], rows: int, col
 
 def _mark(ax: Axes, sol: Solution, chosen: list[int]) -> None:
     """Mark the panels' times on the energy."""
-    values, (bottom, top) = sol.dataset["energy"].values, ax.get_ylim()
+    values, (bottom, top) = sol.dataset[energy_name(sol)].values, ax.get_ylim()
     ax.plot(sol.t[chosen], values[chosen], "o", color=ORANGE, markersize=4, clip_on=False, zorder=5)
     for number, index in enumerate(chosen):
         below = values[index] > (bottom + top) / 2
@@ -142,7 +142,7 @@ def _instants(sol: Solution, times: int) -> list[int]:
     """Saves at about equal steps of the energy's way, first and last among them, all different."""
     count = len(sol.t)
     times = min(times, count)
-    steps = np.abs(np.diff(sol.dataset["energy"].values))
+    steps = np.abs(np.diff(sol.dataset[energy_name(sol)].values))
     way = np.append(0.0, np.cumsum(np.where(np.isfinite(steps), steps, 0.0)))
     if not way[-1] > 0.0:
         way = sol.t - sol.t[0]

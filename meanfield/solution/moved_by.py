@@ -11,8 +11,7 @@ import numpy as np
 import xarray as xr
 
 from meanfield.dynamics import (
-    SA,
-    USA,
+    ISOTROPIC,
     AnyDynamics,
     Attention,
     FeedForward,
@@ -21,7 +20,7 @@ from meanfield.dynamics import (
     to_record,
 )
 
-_PLAIN = [SA.name, USA.name]
+_PLAIN = [kind.name for kind in ISOTROPIC]
 _NAMES = [*_PLAIN, *(kind.name for kind in (Attention, FeedForward, Layers))]
 # variables that hold the matrices of a dynamics
 _PREFIX = "dynamics_matrix_"
@@ -30,14 +29,14 @@ _PREFIX = "dynamics_matrix_"
 def attributes(dynamics: AnyDynamics) -> dict[str, Any]:
     """What a file says of the dynamics."""
     about = {"dynamics": dynamics.name, "beta": dynamics.beta, "noise": dynamics.noise}
-    if isinstance(dynamics, (SA, USA)):
+    if isinstance(dynamics, ISOTROPIC):
         return about | {"sign": dynamics.sign}
     return about | {"dynamics_record": json.dumps(to_record(dynamics)[0])}
 
 
 def variables(dynamics: AnyDynamics) -> dict[str, Any]:
-    """The matrices of a dynamics as variables of a dataset; none for SA and USA."""
-    if isinstance(dynamics, (SA, USA)):
+    """The matrices of a dynamics as variables of a dataset; none for those without."""
+    if isinstance(dynamics, ISOTROPIC):
         return {}
     _, matrices = to_record(dynamics)
     return {

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import number, real_array, unit_rows
 from meanfield.characteristics import density_on_line
-from meanfield.dynamics import SA, USA, AnyDynamics, FeedForward, Layers
+from meanfield.dynamics import ISOTROPIC, AnyDynamics, FeedForward, Layers
 from meanfield.history import MomentHistory
 from meanfield.measures import AnyMeasure, LineFlowMap, SphereFlowMap
 from meanfield.solution import arrays, moved_by, netcdf
@@ -154,7 +154,7 @@ class Solution:
         t = number("t", t, low=0, high=float(self.t[-1]))
         if isinstance(flow, SphereFlowMap):
             moments = cast(History, self.history)
-            if isinstance(self.dynamics, (SA, USA)):
+            if isinstance(self.dynamics, ISOTROPIC):
                 plain = SphereField(self.dynamics)
                 return transported(plain, moments, flow.law.pdf, points, t)
             field = SphereDepthField(self.dynamics)

@@ -52,6 +52,16 @@ class Carried:
         self.points = np.concatenate([mesh.points, atoms])
         self.weights = np.concatenate([self.node_masses, atom_masses])
         self.log_density = np.log(np.maximum(mesh.values[0], _LEAST_DENSITY))
+        self._log_u: Array | None = None
+
+    def forget(self) -> None:
+        """Forget what the next step begins with beside the nodes: the last scaling, if any."""
+        self._log_u = None
+
+    def _sources(self, points: Array) -> tuple[Array, Array]:
+        """Nodes and particles at points, with the masses that make the field."""
+        masses, self._log_u = self.field.attracting(points, self.weights, self._log_u)
+        return points, masses
 
     @property
     def nodes(self) -> Array:

@@ -18,7 +18,7 @@ from meanfield.sphere_flow.carried import Carried
 from meanfield.sphere_flow.characteristics import transported
 from meanfield.sphere_flow.history import Absorption, History
 from meanfield.sphere_flow.monitors import Monitors
-from meanfield.sphere_flow.stepping import LargestErrorDOP853
+from meanfield.sphere_flow.stepping import LargestErrorDOP853, allowed_errors
 from meanfield.tendency.sphere_field import SphereField
 
 Array = NDArray[np.float64]
@@ -26,17 +26,13 @@ Array = NDArray[np.float64]
 _LEAF_SHARE = 0.5
 _STRETCH_SHARE = 10.0
 _STEP_SHARE = 0.3
-_LOG_DENSITY_SHARE = 100.0
 _LEAST_STEP_TOL = 1e-13
 _REGATHER_AFTER = 1.0
 _REGATHER_LATE = 2.5
 _MASS_OF_LATE = 1e-4
 _GATHERED_SHARE = 0.3
-_LITTLE_MASS = 1e-2
 # the dissipation of USA, which is not divided by G, sees errors of high moments more
 _USA_SHARE = 0.3
-_NO_MASS = 1e-15
-_LOOSEST_STEP_TOL = 1e-5
 _LEAST_SHARE = 2e-2
 
 
@@ -52,7 +48,7 @@ class SphereFlow(Carried):
     ----------
     law : Law
         With a density on S^2.
-    dynamics : SA or USA
+    dynamics : SA, USA or DoublyStochastic
         Without noise.
     tol : float
         Error of the moments, in units of mass, that each mesh and the steps are chosen for.
@@ -163,12 +159,7 @@ class SphereFlow(Carried):
         step_tol = max(_LEAST_STEP_TOL, _STEP_SHARE * self.tol)
         first = None if self.step is None else min(self.step, t_end - self.t)
         state = self._state()
-        allowed = np.full(len(state), step_tol)
-        # what carries little need not be where it should to the same number of digits
-        carried = max(self.smooth_mass, _NO_MASS)
-        loose = max(step_tol, min(_LOOSEST_STEP_TOL, step_tol * _LITTLE_MASS / carried))
-        allowed[: 3 * self.n_nodes] = loose
-        allowed[self.points.size :] = _LOG_DENSITY_SHARE * loose
+        allowed = allowed_errors(step_tol, self.smooth_mass, len(self.points), self.n_nodes)
         solver = LargestErrorDOP853(
             self._rate, self.t, state, t_end, rtol=1e-13, atol=allowed, first_step=first
         )
@@ -189,7 +180,7 @@ class SphereFlow(Carried):
     def _rate(self, _: float, state: Array) -> Array:
         self.evaluations += 1
         points = state[: self.points.size].reshape(-1, 3)
-        sources = points, self.weights
+        sources = self._sources(points)
         moments = self.field.moments(*sources)
         velocity, divergence = self.field.velocity_and_divergence(moments, points, sources)
         return np.concatenate([velocity.ravel(), -divergence[: self.n_nodes]])
@@ -201,9 +192,11 @@ class SphereFlow(Carried):
         moments = []
         for t in times:
             points = dense(t)[: self.points.size].reshape(-1, 3)
+            sources = self._sources(points)
+            field_moments = self.field.moments(*sources)
+            velocity = self.field.velocity(field_moments, points, sources)
+            moments.append(field_moments)
             now = self.field.moments(points, self.weights)
-            velocity = self.field.velocity(now, points, (points, self.weights))
-            moments.append(now)
             self.monitors.append(
                 float(t),
                 self.field.energy(now),
@@ -251,8 +244,9 @@ class SphereFlow(Carried):
             self.cluster_radius,
         )
         if len(centres):
+            sources = self._sources(self.points)
             _, divergence = self.field.velocity_and_divergence(
-                self.moments, centres, (self.points, self.weights)
+                self.field.moments(*sources), centres, sources
             )
             centres = centres[divergence < 0.0]
         return Absorption(self.t, centres, self.cluster_radius)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from meanfield.dynamics import SA, USA, Field
+from meanfield.dynamics import ISOTROPIC, SA, USA, DoublyStochastic, Dynamics, Field
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
 from meanfield.tendency.attention import AttentionTendency, check_on_space
+from meanfield.tendency.balanced import (
+    BalancedDensityTendency,
+    BalancedFlowTendency,
+    BalancedParticleTendency,
+)
 from meanfield.tendency.batch import LARGEST_BETA, BatchTendency, GramBatch, batch_tendency
 from meanfield.tendency.density import DensityTendency
 from meanfield.tendency.flow import AngularField, FlowTendency, LineField
@@ -26,6 +31,11 @@ __all__ = [
     "SpectralTendency",
     "AttentionTendency",
     "SphereDepthField",
+    "BalancedDensityTendency",
+    "BalancedFlowTendency",
+    "BalancedParticleTendency",
+    "density_tendency",
+    "flow_tendency",
     "DensityTendency",
     "FlowTendency",
     "LineField",
@@ -63,7 +73,7 @@ def token_tendency(
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA, Attention or FeedForward
+    dynamics : SA, USA, DoublyStochastic, Attention or FeedForward
     may_span : bool
         Whether tokens stay in the span of their starts, so that a Gram matrix can move them.
 
@@ -73,6 +83,8 @@ def token_tendency(
         If a Gram matrix is asked for that can't move these tokens, see `check_sums`.
     """
     check_sums(particles, dynamics, may_span=may_span)
+    if isinstance(dynamics, DoublyStochastic):
+        return BalancedParticleTendency(particles, dynamics)
     if not isinstance(dynamics, (SA, USA)):
         return ParticleTendency(particles, dynamics)
     n, d = particles.points.shape
@@ -110,12 +122,30 @@ def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:
     """
     if isinstance(measure, Particles):
         return token_tendency(measure, dynamics)
-    if not isinstance(dynamics, (SA, USA)):
+    if not isinstance(dynamics, ISOTROPIC):
         if isinstance(measure, Density):
             return AttentionTendency(measure, dynamics)
-        raise ValueError(f"dynamics must be SA or USA for {measure!r}, got {dynamics!r}")
+        raise ValueError(
+            f"dynamics must be SA, USA or DoublyStochastic for {measure!r}, got {dynamics!r}"
+        )
     if isinstance(measure, LineFlowMap):
-        return FlowTendency(measure, dynamics)
+        return flow_tendency(measure, dynamics)
     if isinstance(measure, Density):
-        return DensityTendency(measure, dynamics)
+        return density_tendency(measure, dynamics)
     raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")
+
+
+def density_tendency(density: Density, dynamics: Dynamics) -> DensityTendency:
+    """The right-hand side for a density."""
+    if isinstance(dynamics, DoublyStochastic):
+        return BalancedDensityTendency(density, dynamics)
+    return DensityTendency(density, dynamics)
+
+
+def flow_tendency(
+    flow: LineFlowMap, dynamics: Dynamics, field: AngularField | None = None
+) -> FlowTendency:
+    """The right-hand side for a flow map on a line, whose field there may be already."""
+    if isinstance(dynamics, DoublyStochastic):
+        return BalancedFlowTendency(flow, dynamics, field)
+    return FlowTendency(flow, dynamics, field)

@@ -17,7 +17,7 @@ from meanfield.harmonics import (
     relative_eigenvalues,
 )
 from meanfield.measures import Density
-from meanfield.spaces import Transforms
+from meanfield.spaces import Space, Transforms
 from meanfield.tendency.spectral import SMALL, SpectralTendency
 
 Array = NDArray[np.float64]
@@ -36,7 +36,7 @@ class DensityTendency(SpectralTendency):
     ----------
     density : Density
         Any density on the space.
-    dynamics : SA or USA
+    dynamics : SA or USA; DoublyStochastic has a tendency of its own
         Its noise is not part of the tendency.
 
     Attributes
@@ -50,6 +50,7 @@ class DensityTendency(SpectralTendency):
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
         super().__init__(density)
         self.dynamics = dynamics
+        self._grid: Space = self.space
         beta, dim = dynamics.beta, density.dim
         kernel = relative_eigenvalues(beta, dim, self.space.kmax)
         kernel[bandwidth(beta, dim) + 1 :] = 0.0
@@ -104,18 +105,22 @@ class DensityTendency(SpectralTendency):
         """(∫ |X - τ ∇ log f|² dmu)^{1/2}, the speed with the noise's flux; where f > 0."""
         coefficients, noise, flux = self._coefficients(state), self._noise, self._transforms.flux
         self._evaluate(coefficients)
-        noise.evaluate(coefficients)
+        noise.evaluate(self._on_grid(coefficients))
         scale = 1.0 if self._normalised else float(np.exp(-0.5 * self.dynamics.beta))
         total = scale * self._speed_unit * flux + scale * noise.gradient
         # where f is rounding, f ∇ log f is not known, and small
         counted = noise.values > _EMPTY * noise.values.max()
         squares = np.einsum("ij,ij->j", total, total)[counted] / noise.values[counted]
-        return float(np.sqrt(self.space.weights[counted] @ squares)) / scale
+        return float(np.sqrt(self._grid.weights[counted] @ squares)) / scale
 
     @cached_property
     def _noise(self) -> Transforms:
         """f, and -τ ∇f as its gradient."""
-        return self.space.transforms(np.full(self.space.kmax + 1, -self.dynamics.noise))
+        return self._grid.transforms(np.full(self._grid.kmax + 1, -self.dynamics.noise))
+
+    def _on_grid(self, coefficients: NDArray[Any]) -> NDArray[Any]:
+        """The coefficients on the space whose grid the flux is on."""
+        return coefficients
 
     def _has_small_potential(self) -> bool:
         potential = self._transforms.potential

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from meanfield.dynamics import Dynamics
-from meanfield.line_potential import Line, interpolation, line
+from meanfield.line_potential import Line, LineSums, interpolation, line
 from meanfield.measures import LineFlowMap
 from meanfield.measures.flow.line import FREE
 
@@ -137,42 +137,37 @@ class FlowTendency:
         return rate[self._count : self._count + len(self._free)]
 
     def charges(self, state: Array) -> Array:
-        """The measure as charges at the nodes of the line's cells."""
-        gathered: Array = interpolation(self.field.line, state[: self._count]).T @ self._masses
-        return gathered
+        """The masses that make the field as charges at the nodes of the line's cells."""
+        sums = self._sums_at(state)
+        return sums.charges(self._attracting(sums))
+
+    def _sums_at(self, state: Array) -> LineSums:
+        gathered = len(self._free) if self._pairwise else None
+        return LineSums(self.field.line, state[: self._count], gathered)
+
+    def _attracting(self, sums: LineSums) -> Array:  # noqa: ARG002 (of what rescales them)
+        """The masses that make the field, shape (count,): those of the measure."""
+        return self._masses
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
-        angles = state[: self._count]
-        self._sums = self._summed(angles)
+        angles, sums = state[: self._count], self._sums_at(state)
+        masses = self._attracting(sums)
+        self._sums = sums(masses)
         self._speed, spread = self.field.velocity(self._sums, angles)
         if not self.field.line.relative and self.dynamics.normalised:
             small = np.flatnonzero(self._sums[0] < _SMALL * self._sums[0].max())
-            self._speed[small], spread[small] = self._far_away(angles, small)
+            self._speed[small], spread[small] = self._far_away(angles, masses, small)
         out[: self._count], out[self._count :] = self._speed, spread
 
-    def _summed(self, angles: Array) -> Array:
-        """The tables of the line summed at the nodes and atoms, shape (number, count)."""
-        cells, free = self.field.line, len(self._free)
-        sums = np.zeros((cells.tables, self._count))
-        if not cells.tables:
-            return sums
-        gathered = free if self._pairwise else len(angles)
-        if gathered:
-            rows = interpolation(cells, angles)
-            charges = rows[:gathered].T @ self._masses[:gathered]
-            sums += (rows @ cells.fields(charges)).T
-        if self._pairwise:
-            for place, mass in zip(angles[free:], self._masses[free:], strict=True):
-                sums += mass * cells.kernel(angles, place)
-        return sums
-
-    def _far_away(self, angles: Array, index: NDArray[np.intp]) -> tuple[Array, Array]:
+    def _far_away(
+        self, angles: Array, masses: Array, index: NDArray[np.intp]
+    ) -> tuple[Array, Array]:
         """X and div X of SA on the circle where G is small, as means under a softmax."""
         beta = self.dynamics.beta
         apart = angles[index][:, None] - angles
         with np.errstate(divide="ignore", under="ignore"):
-            share = softmax(-2.0 * beta * np.sin(0.5 * apart) ** 2 + np.log(self._masses), axis=1)
+            share = softmax(-2.0 * beta * np.sin(0.5 * apart) ** 2 + np.log(masses), axis=1)
             sine, cosine = np.sin(apart), np.cos(apart)
             pull = -(share * sine).sum(axis=1)
             spread = (share * (beta * (sine + pull[:, None]) ** 2 - cosine)).sum(axis=1)
@@ -198,4 +193,4 @@ class FlowTendency:
         beta = float(self.dynamics.beta)
         if beta == 0.0:
             return 0.5 * float(np.sum(self.measure(state).mean() ** 2))
-        return 0.5 / beta * float(self._masses @ self._summed(state[: self._count])[0])
+        return 0.5 / beta * float(self._masses @ self._sums_at(state)(self._masses, 1)[0])

@@ -26,7 +26,7 @@ class ParticleTendency:
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA, Attention or FeedForward
+    dynamics : SA, USA, DoublyStochastic, Attention or FeedForward
         Its noise is not part of the tendency.
     fast : SphereSums, optional
         The sums in O(n) for its β on S^2; over all pairs if omitted.
@@ -75,13 +75,15 @@ class ParticleTendency:
         points = state.reshape(self._shape)
         radii = np.linalg.norm(points, axis=1)
         points = points / radii[:, None]
+        np.multiply(self._velocity(points), radii[:, None], out=out.reshape(self._shape))
+
+    def _velocity(self, points: Array) -> Array:
         if isinstance(self.dynamics, (SA, USA)):
-            velocity = self._isotropic(self.dynamics, points)
-        else:
-            velocity = project(points, self.output(self._at(points)))
-            squares = np.einsum("ij,ij->i", velocity, velocity)
-            self._dissipation = float(self._weights @ squares)
-        np.multiply(velocity, radii[:, None], out=out.reshape(self._shape))
+            return self._isotropic(self.dynamics, points)
+        velocity = project(points, self.output(self._at(points)))
+        squares = np.einsum("ij,ij->i", velocity, velocity)
+        self._dissipation = float(self._weights @ squares)
+        return velocity
 
     def _isotropic(self, dynamics: SA | USA, points: Array) -> Array:
         beta = dynamics.beta

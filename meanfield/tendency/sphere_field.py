@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import DoublyStochastic, Dynamics
 from meanfield.geometry import project
 from meanfield.harmonics import (
     bandwidth,
@@ -15,6 +15,7 @@ from meanfield.harmonics import (
     relative_eigenvalues,
     scaled_eigenvalues,
 )
+from meanfield.sinkhorn import SphereNodes, scaling
 from meanfield.spaces.sphere.at import Places, SphereAt
 
 Array = NDArray[np.float64]
@@ -31,12 +32,13 @@ _BLOCK = 1 << 20
 class SphereField:
     """X = ± ∇u (USA), ± ∇u/(βu) (SA), u = (1/β) Σ Λ_l mu_lm Y_lm, and div X, on S^2.
 
-    Along a characteristic x' = X, d(log f)/dt = -div X. At β = 0 both are X = ± P_x ∫ y dmu.
+    Along a characteristic x' = X, d(log f)/dt = -div X. At β = 0 both are X = ± P_x ∫ y dmu. The
+    field of DoublyStochastic is that of SA for the measure u mu, see `attracting`.
     Numerator and denominator of SA are in units of Λ_0, so that nothing overflows.
 
     Parameters
     ----------
-    dynamics : SA or USA
+    dynamics : SA, USA or DoublyStochastic
         Its noise is not part of the field.
 
     Attributes
@@ -77,6 +79,33 @@ class SphereField:
     def moments(self, points: Array, masses: Array) -> Coefficients:
         """mu_lm = Σ_j m_j conj(Y_lm(x_j)) of masses (n,) at points (n, 3)."""
         return self.at.moments(Places.of(points), masses)
+
+    def attracting(
+        self, points: Array, masses: Array, log_u: Array | None = None
+    ) -> tuple[Array, Array | None]:
+        """The masses that make the field, and log u: m u under DoublyStochastic, else m and None.
+
+        Parameters
+        ----------
+        points : ndarray, shape (n, 3)
+            Only their directions count.
+        masses : ndarray, shape (n,)
+        log_u : ndarray, shape (n,), optional
+            A guess, such as that of the last time.
+        """
+        if not isinstance(self.dynamics, DoublyStochastic):
+            return masses, None
+        units = points / np.linalg.norm(points, axis=1, keepdims=True)
+        # G at a node is no less than sqrt(m), so series keep what counts for mass
+        sums = SphereNodes(units, self.dynamics.beta, most_pairs=0)
+        log_u = scaling(sums.potential, masses / masses.sum(), log_u)
+        return masses * np.exp(log_u), log_u
+
+    def at_nodes(self, points: Array, masses: Array) -> tuple[Array, Coefficients]:
+        """X (n, 3) at the masses of a measure themselves, and the moments of the measure."""
+        sources = points, self.attracting(points, masses)[0]
+        velocity = self.velocity(self.moments(*sources), points, sources)
+        return velocity, self.moments(points, masses)
 
     def velocity(
         self, moments: Coefficients, points: Array, sources: Sources | None = None
@@ -185,8 +214,13 @@ class SphereField:
         *,
         scaled: bool = False,
     ) -> float:
-        """∫ |X|² G dmu (SA), ∫ |X|² dmu (USA), from X (n, 3) at masses (n,); or e^{-β} times it."""
+        """∫ |X|² G dmu (SA), ∫ |X|² dmu (USA), from X (n, 3) at masses (n,); or e^{-β} times it.
+
+        ∫ |X|² dmu under DoublyStochastic, scaled or not.
+        """
         beta = self.dynamics.beta
+        if isinstance(self.dynamics, DoublyStochastic):
+            return float(masses @ np.einsum("ij,ij->i", velocity, velocity))
         if not self._normalised:
             # X = e^β ∇u: its square alone may leave double precision
             velocity = velocity * float(np.exp(-0.5 * beta)) if scaled else velocity

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.bilinear import score_matrix
-from meanfield.dynamics import SA, USA, Attention, Field
+from meanfield.dynamics import ISOTROPIC, Attention, Field
 from meanfield.measures import Particles
 from meanfield.token_sums import ScoreSums
 
@@ -33,7 +33,7 @@ class TokenOutput:
     def __init__(self, particles: Particles, dynamics: Field) -> None:
         self.dynamics = dynamics
         self._fast: list[ScoreSums | None] = []
-        if isinstance(dynamics, (SA, USA)):
+        if isinstance(dynamics, ISOTROPIC):
             ways = ["direct" if particles.fast_sums(dynamics.beta) is None else "transforms"]
         elif isinstance(dynamics, Attention):
             ways = [self._choose(particles, scores) for scores in dynamics.scores]

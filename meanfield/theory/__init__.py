@@ -7,6 +7,8 @@ from meanfield.theory.measures import (
     energy_dirac,
     energy_uniform,
     growth_rates,
+    sinkhorn_energy_dirac,
+    sinkhorn_energy_uniform,
     transition_beta,
 )
 from meanfield.theory.tokens import orthogonal_arrival, orthogonal_tokens, wendel
@@ -21,6 +23,8 @@ __all__ = [
     "log_eigenvalues",
     "orthogonal_arrival",
     "orthogonal_tokens",
+    "sinkhorn_energy_dirac",
+    "sinkhorn_energy_uniform",
     "transition_beta",
     "wendel",
 ]

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from meanfield.arguments import integer, number
-from meanfield.dynamics import Dynamics
-from meanfield.harmonics import eigenvalues, relative_eigenvalues
+from meanfield.dynamics import DoublyStochastic, Dynamics
+from meanfield.harmonics import eigenvalues, log_eigenvalues, relative_eigenvalues
 
 Array = NDArray[np.float64]
 
@@ -18,12 +18,15 @@ Array = NDArray[np.float64]
 def growth_rates(dynamics: Dynamics, dim: int, kmax: int) -> Array:
     """γ_k = ± k(k+d-2) Λ_k/β [/ Λ_0 for SA] - τ k(k+d-2): linear growth at the uniform measure.
 
+    ± (k(k+d-2)/β) λ_k/(1 + λ_k), λ_k = Λ_k/Λ_0, for DoublyStochastic, ours: log u changes by
+    -λ_k/(1 + λ_k) of the perturbation. At large β and given k that is half the rate of SA.
+
     A perturbation ε Y_k of σ grows like e^{γ_k t}; the degree with the largest γ_k tells how many
     clusters form first.
 
     Parameters
     ----------
-    dynamics : SA or USA
+    dynamics : SA, USA or DoublyStochastic
     dim : int
         Ambient dimension d >= 2.
     kmax : int
@@ -49,6 +52,9 @@ def growth_rates(dynamics: Dynamics, dim: int, kmax: int) -> Array:
     beta = dynamics.beta
     if beta == 0.0:
         rates = np.where(k == 1, (dim - 1.0) / dim, 0.0)
+    elif isinstance(dynamics, DoublyStochastic):
+        ratios = relative_eigenvalues(beta, dim, kmax)
+        rates = laplacian * ratios / (1.0 + ratios) / beta
     elif dynamics.normalised:
         rates = laplacian * relative_eigenvalues(beta, dim, kmax) / beta
     else:
@@ -59,9 +65,11 @@ def growth_rates(dynamics: Dynamics, dim: int, kmax: int) -> Array:
 def critical_noise(dynamics: Dynamics, dim: int, degree: int = 1) -> float:
     """τ_k = Λ_k/β (USA), Λ_k/(β Λ_0) (SA): above it degree k of the uniform state is damped.
 
+    Λ_k/(β (Λ_0 + Λ_k)) for DoublyStochastic.
+
     Parameters
     ----------
-    dynamics : SA or USA
+    dynamics : SA, USA or DoublyStochastic
         Attractive (sign = +1); its own noise plays no part.
     dim : int
         Ambient dimension d >= 2.
@@ -166,6 +174,43 @@ def energy_dirac(beta: float) -> float:
         return _finite(float(np.exp(beta)) / (2.0 * beta), beta)
 
 
+def sinkhorn_energy_uniform(beta: float, dim: int) -> float:
+    """E_DS(σ) = log Λ_0(β, d)/(2β), the energy of `DoublyStochastic`; 0 at β = 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> round(sinkhorn_energy_uniform(2.0, 2), 12)  # log I_0(2)/4
+    0.205998385371
+    """
+    beta = number("beta", beta, low=0)
+    if beta == 0.0:
+        integer("dim", dim, low=2)
+        return 0.0
+    return float(log_eigenvalues(beta, dim, 0)[0]) / (2.0 * beta)
+
+
+def sinkhorn_energy_dirac(beta: float) -> float:
+    """E_DS(δ) = 1/2 at every β, where u² e^β = 1.
+
+    Raises
+    ------
+    ValueError
+        If β is out of range.
+
+    Examples
+    --------
+    >>> sinkhorn_energy_dirac(4.0)
+    0.5
+    """
+    number("beta", beta, low=0)
+    return 0.5
+
+
 def _finite(value: float, beta: float) -> float:
     if not math.isfinite(value):
         raise ValueError(
@@ -195,7 +240,7 @@ def dobrushin_constant(dynamics: Dynamics) -> float:
     Raises
     ------
     ValueError
-        If there is noise.
+        If there is noise, or the dynamics is another.
 
     Examples
     --------
@@ -203,8 +248,8 @@ def dobrushin_constant(dynamics: Dynamics) -> float:
     >>> dobrushin_constant(USA(0.0))
     2.0
     """
-    if dynamics.noise > 0.0:
-        raise ValueError(f"dynamics must be without noise, got {dynamics!r}")
+    if dynamics.noise > 0.0 or isinstance(dynamics, DoublyStochastic):
+        raise ValueError(f"dynamics must be SA or USA without noise, got {dynamics!r}")
     beta = dynamics.beta
     if not dynamics.normalised:
         return 2.0 * math.exp(beta)

@@ -24,12 +24,13 @@ _LARGEST_LOG = math.log(1.7e308)
 def orthogonal_tokens(dynamics: Dynamics, n: int, t: float) -> float:
     """γ(t) = <x_i, x_j> of n tokens that start orthogonal: (6.9) for SA, (6.10) for USA.
 
+    For DoublyStochastic (6.9), too: tokens of equal inner products have equal rows of attention.
     The separable equation is inverted: t(γ) is an integral, whose root in 1 - γ is sought in
     logarithmic scale, so that γ keeps its digits near 1.
 
     Parameters
     ----------
-    dynamics : SA or USA
+    dynamics : SA, USA or DoublyStochastic
         Attractive and without noise.
     n : int
         Number of tokens, n >= 2.
@@ -87,7 +88,7 @@ def orthogonal_arrival(dynamics: Dynamics, n: int, delta: float) -> float:
 
     Parameters
     ----------
-    dynamics : SA or USA
+    dynamics : SA, USA or DoublyStochastic
         Attractive and without noise.
     n : int
         Number of tokens, n >= 2.

@@ -20,6 +20,7 @@ __all__ = [
     "SphereScoreSums",
     "SphereSums",
     "TokenSums",
+    "is_fast",
     "score_sums",
     "token_sums",
 ]
@@ -51,8 +52,18 @@ def token_sums(beta: float, dim: int) -> TokenSums | None:
     >>> token_sums(1.0, 4) is None
     True
     """
-    if dim == 2 and beta <= CircleSums.largest_beta:
-        return CircleSums(beta)
-    if dim == 3 and beta <= SphereSums.largest_beta:
-        return SphereSums(beta)
-    return None
+    if not is_fast(beta, dim):
+        return None
+    return CircleSums(beta) if dim == 2 else SphereSums(beta)
+
+
+def is_fast(beta: float, dim: int) -> bool:
+    """Whether there are fast sums of this kernel in this dimension.
+
+    Examples
+    --------
+    >>> is_fast(1.0, 3), is_fast(1e5, 3), is_fast(1.0, 4)
+    (True, False, False)
+    """
+    largest = {2: CircleSums.largest_beta, 3: SphereSums.largest_beta}
+    return beta <= largest.get(dim, -1.0)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.geometry import circle_angles
-from meanfield.line_potential import LAGRANGE, NODES, CircleLine, ScoreLine, chebyshev
+from meanfield.line_potential import LAGRANGE, NODES, CircleLine, DenseLine, chebyshev
 
 Array = NDArray[np.float64]
 # which angles, their cells, and T_k at their places there, shape (16, n)
@@ -23,10 +24,10 @@ class CellSums:
 
     Parameters
     ----------
-    line : CircleLine or ScoreLine
+    line : CircleLine or DenseLine
     """
 
-    def __init__(self, line: CircleLine | ScoreLine) -> None:
+    def __init__(self, line: CircleLine | DenseLine) -> None:
         self._line = line
         self._cells = line.size // NODES
 
@@ -134,9 +135,12 @@ class CircleScoreSums(CellSums):
     largest_score = 100.0
 
     def __init__(self, matrix: Array) -> None:
-        scores = ScoreLine(matrix)
-        super().__init__(scores)
-        self._score = scores.score
+        self._score = float(np.linalg.norm(matrix, 2))
+        if self._score > self.largest_score:
+            raise ValueError(
+                f"matrix must have |M| <= {self.largest_score:g} on cells, got {self._score:g}"
+            )
+        super().__init__(DenseLine(2, self._score, partial(_scores, matrix, self._score)))
 
     def log_moment(self, points: Array, masses: Array, at: Array) -> tuple[Array, Array]:
         """log G(Mx), shape (m,), and ∇ log G(Mx), shape (m, 2), at unit rows `at` (m, 2)."""
@@ -146,6 +150,15 @@ class CircleScoreSums(CellSums):
 
     # all digits are there, however small G is
     quick = log_moment
+
+
+def _scores(matrix: Array, unit: float, targets: Array, sources: Array) -> Array:
+    """e^{<Mx,y>} and its products with y, x and y at angles, in units of e^{unit}: G and ∇G."""
+    y = np.stack([np.cos(sources), np.sin(sources)])
+    z = np.tensordot(matrix, np.stack([np.cos(targets), np.sin(targets)]), axes=1)
+    with np.errstate(under="ignore"):
+        kernel = np.exp(z[0] * y[0] + z[1] * y[1] - unit)
+        return np.stack([kernel, kernel * y[0], kernel * y[1]])
 
 
 def _kernel(beta: float, targets: Array, sources: Array) -> Array:

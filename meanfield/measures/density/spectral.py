@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import integer, rows, unit_rows
+from meanfield.arguments import integer, number, rows, unit_rows
 from meanfield.exponential_sums import moment
 from meanfield.harmonics import bandwidth
 from meanfield.laws import Law
@@ -19,12 +19,15 @@ from meanfield.measures.density.values import (
     checked_values,
     law_values,
 )
-from meanfield.spaces import Space
+from meanfield.sinkhorn import Balanced, grid_sums, working_grid
+from meanfield.spaces import Space, Zonal
 
 Array = NDArray[np.float64]
 
 # a degree is present from this share of the power on: 1e-8 of the L² norm
 _PRESENT = 1e-16
+# terms that sums on S^2 may take one by one where a series has lost digits
+_MOST_PAIRS = 1 << 24
 
 
 class Density:
@@ -184,6 +187,27 @@ class Density:
             ) from error
         values = self.at(grid.points) if self.law is None else self.law.pdf(grid.points)
         return grid.log_moment(np.maximum(values, 0.0), z)
+
+    def balanced(self, beta: float) -> Balanced:
+        """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1; f counts as 0 where negative.
+
+        Raises
+        ------
+        ValueError
+            If β is negative, not finite, or too large for a grid or for sums over latitudes.
+        """
+        beta = number("beta", beta, low=0)
+        grid = working_grid(self.space, beta)
+        if grid is self.space:
+            values = self.values
+        elif self.law is not None:
+            values = self.law.pdf(grid.points)
+        else:
+            values = grid.synthesis(_embed(self, grid))
+        masses = grid.weights * np.maximum(values, 0.0)
+        sums = grid_sums(grid, beta, _MOST_PAIRS)
+        axis = grid.axis if isinstance(grid, Zonal) else None
+        return Balanced.of(grid.points, masses, beta, sums, axis)
 
     def moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """G(z), shape (n,), and ∇G(z), shape (n, d), at rows z (n, d) of any length.

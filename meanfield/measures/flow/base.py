@@ -7,9 +7,10 @@ from typing import ClassVar, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import rows
+from meanfield.arguments import number, rows
 from meanfield.exponential_sums import log_moment, moment
 from meanfield.laws import Law
+from meanfield.sinkhorn import Balanced, latitude_sums, point_sums
 
 Array = NDArray[np.float64]
 
@@ -101,6 +102,11 @@ class FlowMap:
         return False
 
     @property
+    def axis(self) -> Array | None:
+        """Axis of symmetry, if nodes stand for latitudes about one."""
+        return None
+
+    @property
     def density_at_nodes(self) -> Array:
         """f_t at the points, shape (n,); inf where it overflows."""
         with np.errstate(over="ignore", under="ignore"):
@@ -143,6 +149,22 @@ class FlowMap:
         z = rows("z", z, self.dim)
         flow = self.resolving(float(np.linalg.norm(z, axis=1).max()))
         return log_moment(flow.points, flow.weights, z)
+
+    def balanced(self, beta: float) -> Balanced:
+        """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1, at nodes that resolve β.
+
+        β <= 150 where nodes stand for latitudes.
+
+        Raises
+        ------
+        ValueError
+            If β is negative, not finite, or too large for the nodes.
+        """
+        flow, axis = self.resolving(number("beta", beta, low=0)), self.axis
+        if axis is None:
+            return Balanced.of(flow.points, flow.weights, beta, point_sums(flow.points, beta))
+        sums = latitude_sums(flow.points, axis, beta)
+        return Balanced.of(flow.points, flow.weights, beta, sums, axis)
 
     def moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """G(z), shape (m,), and ∇G(z), shape (m, d), at rows z (m, d) of any length.

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft, sparse
+from scipy import fft
 
 from meanfield.kernels import LARGEST_ZONAL_BETA, circle_kernel, zonal_kernel
 
@@ -21,15 +21,15 @@ Array = NDArray[np.float64]
 Kernel = Callable[[float, Array, Array], Array]
 
 NODES = 16
+ORDER = np.arange(NODES)
 # e^{βx} on a cell of this many units of 1/β is a polynomial of 16 terms to 1e-15
 _CELL = 3.0
 _RELATIVE_UP_TO = 100.0
 _TURN = 2.0 * np.pi
 
-_ORDER = np.arange(NODES)
-_CHEBYSHEV = np.cos(np.pi * (_ORDER + 0.5) / NODES)
+_CHEBYSHEV = np.cos(np.pi * (ORDER + 0.5) / NODES)
 # ℓ_j(x) = Σ_k T_k(x) LAGRANGE[k, j]
-LAGRANGE = np.cos(np.pi * np.outer(_ORDER, _ORDER + 0.5) / NODES) * (2.0 / NODES)
+LAGRANGE = np.cos(np.pi * np.outer(ORDER, ORDER + 0.5) / NODES) * (2.0 / NODES)
 LAGRANGE[0] *= 0.5
 
 
@@ -92,16 +92,18 @@ class CircleLine:
         scaled -= 1.0
         return cell, scaled
 
-    def fields(self, charges: Array) -> Array:
-        """The tables summed over charges (size,) at the nodes, shape (size, number of tables)."""
+    def fields(self, charges: Array, tables: int | None = None) -> Array:
+        """The (first) tables summed over charges (size,) at the nodes, shape (size, tables)."""
+        tables = self.tables if tables is None else tables
         cells = charges.reshape(self._cells, NODES)
         if self.relative:
-            stacked = cells[self._around].reshape(self._cells, -1) @ self._blocks
+            blocks = self._blocks[:, : tables * NODES]
+            stacked = cells[self._around].reshape(self._cells, -1) @ blocks
         else:
-            modes = fft.rfft(cells, axis=0)[:, None] @ self._spectrum
+            modes = fft.rfft(cells, axis=0)[:, None] @ self._spectrum[..., : tables * NODES]
             stacked = fft.irfft(modes[:, 0], n=self._cells, axis=0)
-        fields: Array = stacked.reshape(self._cells, self.tables, NODES).transpose(0, 2, 1)
-        return fields.reshape(self.size, self.tables)
+        fields: Array = stacked.reshape(self._cells, tables, NODES).transpose(0, 2, 1)
+        return fields.reshape(self.size, tables)
 
     def kernel(self, targets: Array, sources: Array) -> Array:
         """The tables between angles, shape (number of tables, ...)."""
@@ -153,9 +155,10 @@ class DenseLine:
         cell = np.minimum(scaled.astype(np.intp), self._cells - 1)
         return cell, 2.0 * (scaled - cell) - 1.0
 
-    def fields(self, charges: Array) -> Array:
-        """The tables summed over charges (size,) at the nodes, shape (size, number of tables)."""
-        return np.asarray((self._tables @ charges).reshape(-1, self.size).T)
+    def fields(self, charges: Array, tables: int | None = None) -> Array:
+        """The (first) tables summed over charges (size,) at the nodes, shape (size, tables)."""
+        kept = self._tables if tables is None else self._tables[: tables * self.size]
+        return np.asarray((kept @ charges).reshape(-1, self.size).T)
 
     def kernel(self, targets: Array, sources: Array) -> Array:
         """The tables between angles, shape (number of tables, ...)."""
@@ -181,50 +184,11 @@ class ZonalLine(DenseLine):
     def __init__(self, beta: float, dim: int) -> None:
         if beta > LARGEST_ZONAL_BETA:
             raise ValueError(
-                f"beta must be <= {LARGEST_ZONAL_BETA:g} for a flow map in dim = {dim} >= 3, "
+                f"beta must be <= {LARGEST_ZONAL_BETA:g} for sums over latitudes in dim = {dim}, "
                 f"got {beta:g}: take Particles"
             )
         self.beta = beta
         super().__init__(dim, beta, partial(zonal_kernel, beta, dim))
-
-
-class ScoreLine:
-    """Cells on the circle, and the dense kernel e^{<Mx,y>} of any matrix between their nodes.
-
-    Parameters
-    ----------
-    matrix : ndarray, shape (2, 2)
-        M, |M|_2 <= 100.
-
-    Attributes
-    ----------
-    size : int
-        Number of nodes of all cells.
-    score : float
-        |M|_2; tables are in units of its exponential.
-
-    Raises
-    ------
-    ValueError
-        If |M|_2 > 100.
-    """
-
-    def __init__(self, matrix: Array) -> None:
-        self.score = float(np.linalg.norm(matrix, 2))
-        if self.score > _RELATIVE_UP_TO:
-            raise ValueError(
-                f"matrix must have |M| <= {_RELATIVE_UP_TO:g} on cells, got {self.score:g}"
-            )
-        self._line = CircleLine(self.score)
-        self.size, self.cells = self._line.size, self._line.cells
-        angles = self._line.nodes()
-        points = np.column_stack([np.cos(angles), np.sin(angles)])
-        kernel = np.exp(points @ matrix.T @ points.T - self.score)
-        self._tables = np.concatenate([kernel, kernel * points[:, 0], kernel * points[:, 1]])
-
-    def fields(self, charges: Array) -> Array:
-        """G(Mx) and ∫ y e^{<Mx,y>} dmu at the nodes, of charges (size,) there, shape (size, 3)."""
-        return np.asarray((self._tables @ charges).reshape(3, self.size).T)
 
 
 def _no_kernel(targets: Array, sources: Array) -> Array:
@@ -238,27 +202,3 @@ Line = CircleLine | DenseLine
 def line(beta: float, dim: int) -> Line:
     """The cells for angles of the circle (dim 2) or polar angles of S^{dim-1}."""
     return CircleLine(beta) if dim == 2 else ZonalLine(beta, dim)
-
-
-def interpolation(cells: Line, angles: Array) -> sparse.csr_array:
-    """Rows of Lagrange weights (n, size): values at angles from values at the nodes.
-
-    Its transpose gathers masses at angles into charges at the nodes.
-    """
-    cell, place = cells.cells(angles)
-    terms = np.empty((NODES, len(place)))
-    chebyshev(place, terms)
-    weights = terms.T @ LAGRANGE
-    columns = (cell * NODES)[:, None] + _ORDER
-    starts = np.arange(0, NODES * len(place) + 1, NODES)
-    shape = (len(place), cells.size)
-    return sparse.csr_array((weights.ravel(), columns.ravel(), starts), shape=shape)
-
-
-def chebyshev(place: Array, terms: Array) -> None:
-    """Write T_k(place), k = 0 … 15, into the rows of `terms`, shape (16, n)."""
-    terms[0], terms[1] = 1.0, place
-    twice = 2.0 * place
-    for k in range(2, NODES):
-        np.multiply(twice, terms[k - 1], out=terms[k])
-        terms[k] -= terms[k - 2]

@@ -1,0 +1,74 @@
+"""Attention whose matrix is doubly stochastic: Sinkformers, Remark 3.5."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield.arguments import unit_rows
+from meanfield.dynamics.isotropic import Measure, check_isotropic
+from meanfield.geometry import project
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DoublyStochastic:
+    """X[mu](x) = ± P_x ∫ K(x,y) y dmu(y), K = u(x) e^{β<x,y>} u(y), ∫ K(x,y) dmu(y) = 1.
+
+    The symmetric scaling u > 0 (Sinkhorn) makes rows and columns of the attention matrix sum to 1:
+    Remark 3.5, Sander, Ablin, Blondel and Peyré (2022). Since 1/u(x) = G_{u mu}(βx), X is the field
+    of SA for the measure u mu, and X = ∓ (1/β) ∇ log u is the gradient in W_2 of ± E_DS, E_DS(mu) =
+    -(1/β) ∫ log u dmu: dE_DS/dt = ± ∫ |X|² dmu. At β = 0, log u / β tends to |m|²/2 - <x, m>, m =
+    ∫ y dmu, so that X = ± P_x m is the field of SA and E_DS = |m|²/2 its energy.
+
+    Parameters
+    ----------
+    beta : float
+        Inverse temperature β >= 0.
+    sign : int
+        +1 attractive (V = I), -1 repulsive (V = -I).
+    noise : float
+        τ >= 0 of the diffusion τ Δf; then τ ∫ log f dmu ∓ E_DS falls.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> from meanfield.measures import Particles
+    >>> DoublyStochastic(1.0).velocity(Particles([[1.0, 0.0]]), at=[[0.0, 1.0]])
+    array([[1., 0.]])
+    """
+
+    beta: float
+    sign: int = 1
+    noise: float = 0.0
+
+    name: ClassVar[str] = "DoublyStochastic"
+    dim: ClassVar[None] = None
+    normalised: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_isotropic(self)
+
+    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
+        """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
+
+        Raises
+        ------
+        ValueError
+            If the points are not unit rows of the measure's dimension.
+        """
+        points = unit_rows("at", at, measure.dim)
+        return project(points, self.output(measure, points))
+
+    def output(self, measure: Measure, points: Array) -> Array:
+        """± ∫ K(x,y) y dmu(y), shape (n, d): what attention adds to tokens at unit rows (n, d)."""
+        _, mean = measure.balanced(self.beta).log_moment(self.beta * points)
+        return self.sign * mean

@@ -1,0 +1,540 @@
+"""Doubly stochastic attention: the scaling u, its field, its energy, and runs on every measure."""
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.special import logsumexp
+
+import meanfield as mf
+from meanfield.case import case_from_text
+from meanfield.functionals import free_dissipation, free_energy
+from meanfield.geometry import project
+from meanfield.sinkhorn import DenseSums, scaling
+from meanfield.tendency import tendency
+
+E2 = np.exp(2.0)
+BETAS = [0.1, 1.0, 4.0, 9.0, 25.0, 100.0]
+SLANTED = np.array([0.48, 0.6, 0.64])
+WAVES = mf.FourierSeries(cos=[0.5, 0.2], sin=[0.1])
+
+
+def unit_points(dim, n, seed):
+    points = np.random.default_rng(seed).normal(size=(n, dim))
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def bump(axis, kappa=4.0):
+    return mf.VonMisesFisher(axis, kappa)
+
+
+TWO_BUMPS = mf.Mixture([bump(SLANTED), bump([1.0, 0.0, 0.0], 3.0)], [0.6, 0.4])
+LAST = {dim: np.eye(dim)[-1] for dim in (2, 3, 10)}
+UNEVEN = mf.Particles(unit_points(3, 9, 23), weights=10.0 ** -np.arange(9))
+MEASURES = {
+    "circle": lambda: mf.Density(mf.Circle(64), WAVES),
+    "sphere": lambda: mf.Density(mf.Sphere(23), TWO_BUMPS),
+    "zonal 2": lambda: mf.Density(mf.Zonal(2, 47), bump(LAST[2])),
+    "zonal 3": lambda: mf.Density(mf.Zonal(3, 47), bump(LAST[3])),
+    "zonal 10": lambda: mf.Density(mf.Zonal(10, 31), bump(LAST[10])),
+    "flow 2": lambda: mf.FlowMap(WAVES),
+    "flow 3": lambda: mf.FlowMap(bump(SLANTED)),
+    "flow 10": lambda: mf.FlowMap(bump(LAST[10])),
+    "flow on S2": lambda: mf.FlowMap(TWO_BUMPS, tol=1e-8),
+    "tokens 2": lambda: mf.Particles(unit_points(2, 40, 3)),
+    "tokens 3": lambda: UNEVEN,
+    "tokens 5": lambda: mf.Particles(unit_points(5, 40, 3)),
+    "many tokens 2": lambda: mf.Particles(unit_points(2, 900, 3), sums="transforms"),
+    "many tokens 3": lambda: mf.Particles.quantised(TWO_BUMPS, 900, sums="transforms"),
+}
+SMOOTH = [name for name in MEASURES if "tokens" not in name]
+# S^2 flow maps run up to β = 40; at 100 their mesh has 10^5 nodes
+CASES = [(name, beta) for name in MEASURES for beta in BETAS if (name, beta) != ("flow on S2", 100)]
+
+
+# ---------------------------------------------------------------- the scaling
+
+
+@pytest.mark.parametrize(("name", "beta"), CASES)
+def test_rows_and_columns(name, beta):
+    with np.errstate(all="raise"):
+        balanced = MEASURES[name]().balanced(beta)
+        some = slice(None, None, max(1, len(balanced.points) // 100))
+        # positive sums over the measure, which the iteration has not seen; K is symmetric
+        log_g, _ = balanced.log_moment(beta * balanced.points[some])
+    # transforms on S^2 are right to 3e-13; exponents of size β are rounded
+    np.testing.assert_allclose(np.exp(log_g + balanced.log_u[some]), 1.0, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("beta", BETAS)
+def test_the_kernel_of_tokens(beta):
+    log_u = mf.sinkhorn_scaling(UNEVEN, beta)
+    points, weights = UNEVEN.points, UNEVEN.weights
+    kernel = np.exp(log_u[:, None] + beta * points @ points.T + log_u)
+    np.testing.assert_allclose(kernel @ weights, 1.0, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(weights @ kernel, 1.0, rtol=0, atol=1e-12)
+    # what SA takes is far from that
+    rows = np.exp(beta * points @ points.T)
+    rows /= (rows @ weights)[:, None]
+    assert np.abs(weights @ rows - 1.0).max() > 0.01
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("angle", [0.3, 1.0, np.pi])
+def test_two_tokens(beta, angle):
+    """u² (e^β + e^{β cos θ})/2 = 1; equal rows of attention make the field that of SA."""
+    mu = mf.Particles([[1.0, 0.0], [np.cos(angle), np.sin(angle)]])
+    exact = -0.5 * (np.logaddexp(beta, beta * np.cos(angle)) - np.log(2.0))
+    np.testing.assert_allclose(mf.sinkhorn_scaling(mu, beta), exact, rtol=1e-14, atol=1e-14)
+    assert mf.sinkhorn_energy(mu, beta) == pytest.approx(-exact / beta, rel=1e-14)
+    field = mf.DoublyStochastic(beta).velocity(mu, mu.points)
+    np.testing.assert_allclose(field, mf.SA(beta).velocity(mu, mu.points), rtol=0, atol=1e-14)
+
+
+def counted(points, masses, beta):
+    sums, calls = DenseSums(points, beta), []
+
+    def potential(given):
+        calls.append(1)
+        return sums.potential(given)
+
+    return scaling(potential, masses), len(calls)
+
+
+@pytest.mark.parametrize("beta", [*BETAS, 1e4])
+def test_few_sums_at_any_beta(beta):
+    """I + P has a condition of 2: 14 digits take 14/log10(5.8) = 18 steps, and a few to begin."""
+    points = unit_points(3, 300, 5)
+    for masses in (np.full(300, 1 / 300), np.random.default_rng(0).dirichlet(np.full(300, 0.1))):
+        log_u, steps = counted(points, masses, beta)
+        assert np.ptp(log_u) > 1e-3
+        assert 4 < steps <= 25
+
+
+def by_plain_iteration(points, masses, beta):
+    """log u by the damped iteration in logarithms, one exponential after the other."""
+    exponents = beta * points @ points.T + np.log(masses)
+    log_u = np.zeros(len(masses))
+    for _ in range(100):
+        log_u = 0.5 * (log_u - logsumexp(exponents + log_u, axis=1))
+    return log_u
+
+
+@pytest.mark.parametrize("beta", [25.0, 100.0])
+def test_concentrated_measures_keep_their_digits_far_away(beta):
+    """G is e^{-2β} of its maximum at the antipode of a bump: only positive sums know it there."""
+    law, far = bump([0.0, 1.0], 300.0), np.array([[0.0, -1.0], [0.6, -0.8], [1.0, 0.0]])
+    grid = mf.Density(mf.Circle(512), law)
+    points, masses = grid.space.points, grid.space.weights * law.pdf(grid.space.points)
+    log_u = by_plain_iteration(points, masses, beta)
+    shares = beta * far @ points.T + np.log(masses) + log_u
+    shares = np.exp(shares - logsumexp(shares, axis=1, keepdims=True))
+    exact = project(far, shares @ points)
+    assert np.linalg.norm(exact[1:], axis=1).min() > 0.1
+    for mu in grid, mf.FlowMap(law), mf.Density(mf.Zonal(2, 255), law):
+        found = mf.DoublyStochastic(beta).velocity(mu, far)
+        # 16-node panels and series with values down to e^{-600} of the peak
+        np.testing.assert_allclose(found, exact, rtol=0, atol=1e-11)
+
+
+def test_sums_that_are_no_kernel_are_refused():
+    with pytest.raises(ArithmeticError, match="a residual of nan"):
+        scaling(lambda masses: np.full_like(masses, np.nan), np.full(2, 0.5))
+    noise = np.random.default_rng(0)
+    with pytest.raises(ArithmeticError, match="stands still at a residual of"):
+        scaling(lambda masses: noise.uniform(1, 2, len(masses)), np.full(3, 1 / 3))
+
+
+# ---------------------------------------------------------------- the field
+
+
+def differences(balanced, beta, points, h=2e-3):
+    """-(1/β) ∇ log u = (1/β) ∇ log G(βx) by central differences of order 6 along great circles."""
+    gradient = np.zeros_like(points)
+    for row, x in zip(gradient, points, strict=True):
+        tangents = np.linalg.qr(np.column_stack([x, np.eye(len(x))]))[0][:, 1 : len(x)]
+        for tangent in tangents.T:
+            steps = h * np.array([-3, -2, -1, 1, 2, 3])
+            at = np.outer(np.cos(steps), x) + np.outer(np.sin(steps), tangent)
+            log_g = balanced.log_moment(beta * at)[0]
+            row += (np.array([-1, 9, -45, 45, -9, 1]) @ log_g / (60 * h)) * tangent
+    return gradient / beta
+
+
+@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("beta", [0.1, 4.0, 25.0])
+def test_the_field_is_the_gradient_of_log_u(name, beta):
+    mu = MEASURES[name]()
+    points = unit_points(mu.dim, 3, 11)
+    field = mf.DoublyStochastic(beta, sign=-1).velocity(mu, points)
+    assert np.abs(field).max() > 1e-3
+    # h^6 β^7/140 of the next term at β = 25, and rounding of log G over β h
+    tolerance = 2e-3**6 * beta**6 / 140 + 2e-15 * (10 + beta) / (beta * 2e-3)
+    exact = -differences(mu.balanced(beta), beta, points)
+    np.testing.assert_allclose(field, exact, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("beta", [0.0, *BETAS])
+def test_measures_agree_on_field_and_energy(beta):
+    """Densities on two spaces and a flow map of one law; each is resolved to 1e-13 or so."""
+    points, dynamics = unit_points(3, 5, 2), mf.DoublyStochastic(beta)
+    law = bump(SLANTED)
+    mus = [
+        mf.Density(mf.Zonal(3, 47, axis=SLANTED), law),
+        mf.Density(mf.Sphere(31), law),
+    ]
+    if beta < 100.0:
+        mus.append(mf.FlowMap(law))
+    fields = [dynamics.velocity(mu, points) for mu in mus]
+    energies = [mf.sinkhorn_energy(mu, beta) for mu in mus]
+    losses = [mf.dissipation(mu, dynamics) for mu in mus]
+    assert losses[0] > 1e-5
+    # transforms on S^2 have errors of 1e-13 in G, of which β divides the log
+    tolerance = 1e-13 * (1.0 + 1.0 / max(beta, 0.1))
+    for other in range(1, len(mus)):
+        np.testing.assert_allclose(fields[other], fields[0], rtol=0, atol=1e-12)
+        assert energies[other] == pytest.approx(energies[0], abs=tolerance)
+        assert losses[other] == pytest.approx(losses[0], rel=1e-11)
+        assert mf.metric_speed(mus[other], dynamics) ** 2 == pytest.approx(losses[0], rel=1e-10)
+
+
+@pytest.mark.parametrize("beta", [25.0, 100.0])
+def test_a_coarse_space_takes_a_finer_grid(beta):
+    """24 points on the circle, a quarter of a radian apart, and a kernel of width β^{-1/2}."""
+    law, dynamics = mf.FourierSeries(cos=[0.5]), mf.DoublyStochastic(beta)
+    coarse, flow = mf.Density(mf.Circle(16), law), mf.FlowMap(law)
+    assert len(coarse.space.weights) < len(coarse.balanced(beta).points)
+    assert mf.sinkhorn_energy(coarse, beta) == pytest.approx(
+        mf.sinkhorn_energy(flow, beta), abs=1e-13
+    )
+    exact = mf.dissipation(flow, dynamics)
+    assert exact > 1e-7
+    assert mf.dissipation(coarse, dynamics) == pytest.approx(exact, rel=1e-10)
+    series = mf.Density.from_coefficients(coarse.space, coarse.coefficients)
+    assert mf.sinkhorn_energy(series, beta) == pytest.approx(
+        mf.sinkhorn_energy(flow, beta), abs=1e-13
+    )
+    assert len(mf.sinkhorn_scaling(coarse, beta)) == len(coarse.space.points)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_tendencies_have_the_field(name):
+    """dE_DS/dt = ∫|X|² dmu of the right-hand side against sums over the measure's nodes."""
+    mu, dynamics = MEASURES[name](), mf.DoublyStochastic(4.0)
+    balanced = mu.balanced(4.0)
+    field = dynamics.velocity(mu, balanced.points)
+    exact = balanced.masses @ np.einsum("ij,ij->i", field, field)
+    # the masses of a series and of its law differ by the tail
+    assert mf.dissipation(mu, dynamics) == pytest.approx(
+        exact, rel=1e-8 if "flow" in name else 1e-9
+    )
+
+
+@pytest.mark.parametrize("name", ["circle", "sphere", "zonal 3", "flow 2", "tokens 3"])
+def test_beta_zero_is_the_limit(name):
+    mu, points = MEASURES[name](), unit_points(MEASURES[name]().dim, 4, 3)
+    limit, near = mf.DoublyStochastic(0.0), mf.DoublyStochastic(1e-7)
+    exact = mf.SA(0.0).velocity(mu, points)
+    assert np.abs(exact).max() > 0.01
+    np.testing.assert_allclose(limit.velocity(mu, points), exact, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(near.velocity(mu, points), exact, rtol=0, atol=1e-6)
+    assert mf.sinkhorn_energy(mu, 0.0) == mf.energy(mu, 0.0)
+    # the next term is of order β, and rounding of log u is divided by β
+    assert mf.sinkhorn_energy(mu, 1e-7) == pytest.approx(mf.energy(mu, 0.0), abs=1e-6)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 10])
+def test_rotations(dim):
+    turn = np.linalg.qr(np.random.default_rng(4).normal(size=(dim, dim)))[0]
+    points, at = unit_points(dim, 30, 1), unit_points(dim, 4, 2)
+    dynamics = mf.DoublyStochastic(9.0)
+    field = dynamics.velocity(mf.Particles(points), at)
+    turned = dynamics.velocity(mf.Particles(points @ turn.T), at @ turn.T)
+    assert np.abs(field).max() > 0.01
+    np.testing.assert_allclose(turned, field @ turn.T, rtol=0, atol=1e-13)
+
+
+def test_a_rotated_density_has_the_rotated_field():
+    turn = np.linalg.qr(np.random.default_rng(4).normal(size=(3, 3)))[0]
+    at, dynamics = unit_points(3, 4, 2), mf.DoublyStochastic(9.0)
+    field = dynamics.velocity(mf.Density(mf.Sphere(27), bump(SLANTED)), at)
+    turned = mf.Density(mf.Sphere(27), bump(turn @ SLANTED))
+    np.testing.assert_allclose(
+        dynamics.velocity(turned, at @ turn.T), field @ turn.T, rtol=0, atol=1e-12
+    )
+
+
+# ---------------------------------------------------------------- closed forms
+
+
+@pytest.mark.parametrize("beta", [0.0, *BETAS])
+def test_energies_of_uniform_and_dirac(beta):
+    for dim in 2, 3, 10:
+        mus = [mf.Density(mf.Zonal(dim, 15), mf.Uniform(dim)), mf.FlowMap(mf.Uniform(dim))]
+        mus += {2: [mf.Density(mf.Circle(16), mf.Uniform(2))]}.get(dim, [])
+        mus += {3: [mf.Density(mf.Sphere(7), mf.Uniform(3))]}.get(dim, [])
+        exact = mf.theory.sinkhorn_energy_uniform(beta, dim)
+        for mu in mus:
+            # transforms on S^2 have errors of 1e-13 in G, and β divides
+            tolerance = 1e-13 * (1 + 10 / max(beta, 1.0))
+            assert mf.sinkhorn_energy(mu, beta) == pytest.approx(exact, abs=tolerance)
+        dirac = mf.sinkhorn_energy(mf.Particles(np.eye(dim)[:1]), beta)
+        assert dirac == pytest.approx(mf.theory.sinkhorn_energy_dirac(beta), abs=1e-14)
+
+
+SPACES = [mf.Circle(48), mf.Sphere(15), mf.Zonal(5, 23)]
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+@pytest.mark.parametrize("beta", [0.0, 1.0, 7.0])
+@pytest.mark.parametrize(("sign", "noise"), [(1, 0.0), (-1, 0.0), (1, 0.1)])
+def test_growth_at_the_uniform_measure(space, beta, sign, noise):
+    dynamics = mf.DoublyStochastic(beta, sign=sign, noise=noise)
+    rates = mf.theory.growth_rates(dynamics, space.dim, 3)
+    for k in 1, 3:
+        rate, size = float(rates[k]), 1e-6
+        mu = mf.Density(space, mf.ZonalSeries(space.dim, [0.0] * (k - 1) + [size]))
+        t_end = 0.3 / max(abs(rate), 0.1)
+        sol = mf.evolve(mu, dynamics, t_end, 1, rtol=1e-9, atol=1e-14)
+        grown = 0.5 * np.log(sol.final.power[k] / mu.power[k]) / t_end
+        # the next term is of order 1e-6, and a step's error of 1e-9 of the perturbation or so
+        assert grown == pytest.approx(rate, abs=1e-5)
+
+
+def test_growth_rates_are_half_of_those_of_sa_at_large_beta():
+    twice = 2.0 * mf.theory.growth_rates(mf.DoublyStochastic(1e4), 3, 4)
+    # λ_k = 1 - k(k+1)/(2β) + …, and λ/(1+λ) is half of λ but for the square of that
+    exact = mf.theory.growth_rates(mf.SA(1e4), 3, 4)
+    np.testing.assert_allclose(twice[1:], exact[1:], rtol=1e-3)
+    assert mf.theory.critical_noise(mf.DoublyStochastic(0.0), 3) == pytest.approx(1 / 3)
+
+
+def test_orthogonal_tokens():
+    """Equal inner products make all u equal, so (6.9) holds as for SA."""
+    sol = mf.evolve(mf.Particles(np.eye(4)), mf.DoublyStochastic(3.0), 1.0, 1, rtol=1e-11)
+    exact = mf.theory.orthogonal_tokens(mf.DoublyStochastic(3.0), 4, 1.0)
+    assert exact > 0.1
+    assert sol.final.points[0] @ sol.final.points[1] == pytest.approx(exact, rel=1e-10)
+
+
+# ---------------------------------------------------------------- runs
+
+
+def gap(sol):
+    """|E_DS(t) - E_DS(0) - work|, without what panels and atoms changed."""
+    data = sol.dataset
+    found = data.sinkhorn_energy - data.sinkhorn_energy[0] - data.work
+    return float(np.abs(found - data.get("adaptation", 0.0)).max())
+
+
+# tolerances of a run: rtol 1e-9, or 1e-12 of a flow map, over some 20 steps
+RUNS = {
+    "circle": 1e-10,
+    "sphere": 1e-10,
+    "zonal 3": 1e-10,
+    "zonal 10": 1e-10,
+    "flow 2": 1e-11,
+    "flow 3": 1e-11,
+    "flow on S2": 1e-8,
+    "tokens 2": 1e-9,
+    "tokens 3": 1e-9,
+    "many tokens 2": 1e-9,
+    "many tokens 3": 1e-9,
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_energy_is_monotone_and_balanced(name, sign):
+    sol = mf.evolve(MEASURES[name](), mf.DoublyStochastic(4.0, sign=sign), 0.5, 4)
+    assert sol.status == "finished", sol.message
+    steps = sign * np.diff(sol.dataset.sinkhorn_energy)
+    assert steps.min() > 1e-5
+    assert gap(sol) < RUNS[name]
+    assert "∫|X|² dmu" in sol.dataset.dissipation.long_name
+    final = mf.dissipation(sol.final, sol.dynamics)
+    assert float(sol.dataset.dissipation[-1]) == pytest.approx(final, rel=1e-8)
+
+
+@pytest.mark.parametrize("beta", [1.0, 9.0])
+def test_runs_agree_on_the_circle(beta):
+    """A density, a flow map and tokens at the nodes of the trapezoidal rule in labels."""
+    dynamics = mf.DoublyStochastic(beta)
+    starts = (
+        mf.Density(mf.Circle(128), WAVES),
+        mf.FlowMap(WAVES),
+        mf.Particles.quantised(WAVES, 400),
+    )
+    sols = [mf.evolve(mu, dynamics, 1.0, 2, rtol=1e-11) for mu in starts]
+    for other in sols[1:]:
+        for name in "energy", "sinkhorn_energy", "dissipation", "work":
+            np.testing.assert_allclose(
+                other.dataset[name], sols[0].dataset[name], rtol=1e-10, atol=1e-11
+            )
+    at = unit_points(2, 7, 8)
+    # by characteristics in the history of u mu
+    np.testing.assert_allclose(sols[1].density(at, 1.0), sols[0].final.at(at), rtol=0, atol=1e-9)
+
+
+def test_runs_agree_on_the_sphere(tmp_path):
+    dynamics = mf.DoublyStochastic(4.0)
+    density = mf.evolve(mf.Density(mf.Sphere(31), TWO_BUMPS), dynamics, 0.5, 2)
+    flow = mf.evolve(mf.FlowMap(TWO_BUMPS, tol=1e-8), dynamics, 0.5, 2)
+    for name in "energy", "sinkhorn_energy":
+        # the tolerance of the flow map, in units of mass
+        np.testing.assert_allclose(flow.dataset[name], density.dataset[name], rtol=1e-8, atol=1e-8)
+    at = unit_points(3, 7, 8)
+    np.testing.assert_allclose(flow.density(at, 0.5), density.final.at(at), rtol=0, atol=1e-6)
+    flow.save(tmp_path / "flow.nc")
+    loaded = mf.load(tmp_path / "flow.nc")
+    assert loaded.dynamics == dynamics
+    np.testing.assert_array_equal(loaded.density(at, 0.3), flow.density(at, 0.3))
+    np.testing.assert_array_equal(loaded.dataset.sinkhorn_energy, flow.dataset.sinkhorn_energy)
+
+
+def test_runs_about_an_axis_agree():
+    dynamics, law = mf.DoublyStochastic(4.0), bump(SLANTED)
+    series = mf.evolve(mf.Density(mf.Zonal(3, 47, axis=SLANTED), law), dynamics, 0.5, 2)
+    flow = mf.evolve(mf.FlowMap(law), dynamics, 0.5, 2)
+    for name in "sinkhorn_energy", "work", "dissipation":
+        np.testing.assert_allclose(flow.dataset[name], series.dataset[name], rtol=1e-9, atol=1e-11)
+    at = unit_points(3, 5, 1)
+    np.testing.assert_allclose(flow.density(at, 0.5), series.final.at(at), rtol=0, atol=1e-8)
+
+
+def test_repulsion_leads_to_the_uniform_measure():
+    dynamics = mf.DoublyStochastic(2.0, sign=-1)
+    slowest = -mf.theory.growth_rates(dynamics, 2, 2)[1:].max()
+    sol = mf.evolve(mf.Density(mf.Circle(64), WAVES), dynamics, 12.0 / slowest, 4)
+    uniform = mf.theory.sinkhorn_energy_uniform(2.0, 2)
+    assert float(sol.dataset.sinkhorn_energy[0]) > uniform + 1e-2
+    # e^{-24} of degrees 1 and 2; higher ones are slow, and count by λ_k only
+    assert sol.final.power[1:3].max() < 1e-9
+    assert float(sol.dataset.sinkhorn_energy[-1]) == pytest.approx(uniform, abs=1e-8)
+
+
+def test_attraction_leads_to_clusters_held_as_atoms():
+    """A symmetric bump leaves a twentieth of its mass at the antipode, as under SA at larger β."""
+    sol = mf.evolve(mf.FlowMap(bump([1.0, 0.0], 1.0)), mf.DoublyStochastic(2.0), 40.0, 2)
+    flow = sol.final
+    assert len(flow.atoms) == 2
+    assert flow.atom_masses.min() == pytest.approx(0.0488, abs=1e-3)
+    # with p and q of the two masses: u (e^β p u + e^{-β} q v) = 1 = v (e^β q v + e^{-β} p u)
+    p, q = flow.atom_masses
+    ratio = brentq(lambda r: E2 * p + q * r / E2 - r * (E2 * q * r + p / E2), 1e-9, 1e9)
+    u = (E2 * p + q * ratio / E2) ** -0.5
+    exact = -0.5 * (p * np.log(u) + q * np.log(ratio * u))
+    assert float(sol.dataset.sinkhorn_energy[-1]) == pytest.approx(exact, abs=1e-12)
+    # holding a cluster of radius 1e-8 changes the energy by less than β r²
+    assert gap(sol) < 1e-10
+
+
+def test_large_beta_in_units():
+    """E_β is kept in units of e^β, E_DS and its balance are not."""
+    law = bump([1.0, 0.0], 3.0)
+    sol = mf.evolve(mf.Density(mf.Circle(512), law), mf.DoublyStochastic(800.0), 0.5, 1)
+    assert sol.dataset.attrs["energy_unit"] != "1"
+    assert gap(sol) < 1e-12
+    assert float(sol.dataset.sinkhorn_energy[1] - sol.dataset.sinkhorn_energy[0]) > 1e-8
+
+
+# ---------------------------------------------------------------- noise
+
+
+@pytest.mark.parametrize("name", ["circle", "zonal 3", "sphere"])
+@pytest.mark.parametrize("beta", [0.0, 3.0])
+def test_noise_keeps_both_balances(name, beta):
+    law = {"circle": WAVES, "zonal 3": bump(LAST[3], 1.0), "sphere": bump(SLANTED, 1.0)}[name]
+    space = {"circle": mf.Circle(48), "zonal 3": mf.Zonal(3, 15), "sphere": mf.Sphere(9)}[name]
+    dynamics = mf.DoublyStochastic(beta, noise=0.1)
+    sol = mf.evolve(mf.Density(space, law), dynamics, 0.3, 2, tail_tol=1e-4)
+    data = sol.dataset
+    assert gap(sol) < 1e-9
+    lost = data.free_energy - data.free_energy[0]
+    # Simpson's rule on the steps
+    np.testing.assert_allclose(lost, data.free_work, rtol=0, atol=1e-7)
+    assert lost[-1] < -1e-5
+    assert free_energy(sol.final, dynamics) == pytest.approx(float(data.free_energy[-1]), abs=1e-9)
+    rate = free_dissipation(sol.final, dynamics)
+    assert rate == pytest.approx(float(data.free_dissipation[-1]), rel=1e-6)
+
+
+def test_noisy_tokens_follow_the_density():
+    dynamics, rng = mf.DoublyStochastic(2.0, noise=0.2), np.random.default_rng(1)
+    density = mf.evolve(mf.Density(mf.Circle(64), WAVES), dynamics, 0.5, 1)
+    start = mf.Particles.quantised(WAVES, 4000)
+    tokens = mf.evolve(start, dynamics, 0.5, 1, step=0.1, rng=rng)
+    # a mean over n tokens has a deviation of at most 1/sqrt(2n) = 0.011 here
+    np.testing.assert_allclose(tokens.final.mean(), density.final.mean(), rtol=0, atol=0.04)
+    assert "work" not in tokens.dataset
+    assert {"sinkhorn_energy", "dissipation"} <= set(tokens.dataset)
+
+
+def test_noise_without_attention_is_heat():
+    """At β = 0 a mean that vanishes stays so: degree 2 decays like e^{-4τt}."""
+    mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.0, 0.4]))
+    sol = mf.evolve(mu, mf.DoublyStochastic(0.0, noise=0.5), 0.5, 1)
+    assert 2 * sol.final.coefficients[2].real == pytest.approx(0.4 * np.exp(-1.0), abs=1e-10)
+
+
+# ---------------------------------------------------------------- what goes around it
+
+
+def test_layers_and_discrete_steps():
+    start, dynamics = mf.Particles(unit_points(3, 12, 6)), mf.DoublyStochastic(3.0)
+    flow = mf.evolve(start, mf.Layers([dynamics, mf.SA(3.0)], step=0.2), 0.4, 1)
+    assert flow.status == "finished"
+    steps = [
+        mf.evolve(start, dynamics, 0.2, 1, method="layers", step=h).final for h in (0.02, 0.01)
+    ]
+    exact = mf.evolve(start, dynamics, 0.2, 1).final
+    errors = [np.abs(one.points - exact.points).max() for one in steps]
+    # a layer is a step of Euler's method
+    assert errors[0] > 1e-4
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_case_and_its_figure():
+    text = """
+    [law]
+    type = "fourier-series"
+    cos = [0.5]
+    [space]
+    type = "circle"
+    n = 32
+    [dynamics]
+    type = "DoublyStochastic"
+    beta = 2.0
+    sign = -1
+    [run]
+    t_end = 0.5
+    save_at = 2
+    """
+    measure, dynamics, keywords = case_from_text(text, "case.toml").build()
+    assert dynamics == mf.DoublyStochastic(2.0, sign=-1)
+    sol = mf.evolve(measure, dynamics, **keywords)
+    axes = mf.plot.energy(sol)
+    assert axes.get_title(loc="left") == "energy E_DS"
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), sol.dataset.sinkhorn_energy)
+    assert mf.plot.dissipation(sol).get_title(loc="left") == "dissipation |dE/dt|"
+    assert "DoublyStochastic" in mf.plot.solution(sol).get_suptitle()
+
+
+def test_what_is_refused():
+    zonal = MEASURES["zonal 3"]()
+    with pytest.raises(ValueError, match=r"beta must be <= 150 .* got 200"):
+        mf.sinkhorn_energy(zonal, 200.0)
+    with pytest.raises(ValueError, match=r"beta must be <= 150 .* got 200"):
+        tendency(zonal, mf.DoublyStochastic(200.0))
+    with pytest.raises(ValueError, match=r"beta must be a finite number >= 0"):
+        mf.DoublyStochastic(-1.0)
+    with pytest.raises(ValueError, match=r"beta must be a finite number >= 0"):
+        mf.sinkhorn_scaling(zonal, float("nan"))
+    with pytest.raises(ValueError, match="sign must be"):
+        mf.DoublyStochastic(1.0, sign=2)
+    for refused in mf.slope, lambda mu, given: mf.theory.dobrushin_constant(given):
+        with pytest.raises(
+            ValueError, match=r"dynamics must be SA or USA without noise.* got Doub"
+        ):
+            refused(zonal, mf.DoublyStochastic(1.0))
+    with pytest.raises(ValueError, match=r"sums must be .* got 'gram'"):
+        mf.evolve(mf.Particles(np.eye(4), sums="gram"), mf.DoublyStochastic(1.0), 1.0)
