@@ -26,7 +26,7 @@ class SphereBilinear:
     With M = U Σ Wᵀ the kernel is e^{Σ σ_i x_i y_i} between the turned harmonics, which keeps the
     parities in each of the three axes: eight blocks of a matrix, found by a quadrature of
     Λ_l(|Σx|) Y_lm(Σx/|Σx|) that is exact to rounding. What is cut is below 1e-17 of the largest;
-    the series' errors are 1e-14 of `scale`. Memory is degree⁴ bytes, 4 MB at |M| = 25, 130 MB at
+    the series' errors are 1e-14 of `scale`. Memory is degree⁴ bytes, 6 MB at |M| = 25, 140 MB at
     |M| = 128.
 
     Parameters
