@@ -6,6 +6,7 @@ import pytest
 import meanfield as mf
 from meanfield.geometry import perpendicular
 from meanfield.measures import SphereFlowMap
+from meanfield.sphere_flow import DrivenSphereFlow
 from meanfield.tendency import SphereDepthField, SphereField, reach_of
 
 LAW = mf.Mixture(
@@ -186,6 +187,21 @@ def test_density_has_mass_one_and_is_that_of_the_nodes(dynamics):
     assert sol.density(flow.points[some], 0.5) == pytest.approx(
         flow.density_at_nodes[some], rel=1e-6
     )
+
+
+def test_a_new_mesh_is_laid_through_the_layers_passed():
+    """The density on it comes from characteristics back through two layers and a half."""
+    flows = [DrivenSphereFlow(LAW, DYNAMICS["layers"], tol=1e-7) for _ in range(2)]
+    for flow in flows:
+        flow.advance(0.3)
+    flows[0].relay()
+    assert len(flows[0].monitors.relaid) == 1
+    for flow in flows:
+        flow.advance(0.5)
+    assert np.abs(flows[0].mean() - flows[1].mean()).max() < 1e-7
+    assert flows[0].mass() == pytest.approx(1.0, abs=1e-7)
+    points = cloud(20)[0]
+    assert flows[0].density(points) == pytest.approx(flows[1].density(points), rel=1e-7)
 
 
 def test_layers_meet_at_their_borders():
