@@ -69,7 +69,8 @@ def _defect(solution: Solution) -> float | None:
     """
     if "work" not in solution.dataset:
         return None
-    energy, work = solution.dataset["energy"].values, solution.dataset["work"].values
+    name = "form_energy" if "form_energy" in solution.dataset else "energy"
+    energy, work = solution.dataset[name].values, solution.dataset["work"].values
     return float(np.abs(energy - energy[0] - work).max())
 
 

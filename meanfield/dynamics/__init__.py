@@ -1,5 +1,6 @@
 """The velocity fields of self-attention: what moves a measure, whatever stores it."""
 
+from meanfield.dynamics.forms import Form, balanced_form
 from meanfield.dynamics.heads import Attention, Head
 from meanfield.dynamics.isotropic import SA, USA, Dynamics, Measure
 from meanfield.dynamics.layers import FeedForward, Layers
@@ -10,6 +11,8 @@ __all__ = [
     "USA",
     "Attention",
     "Head",
+    "Form",
+    "balanced_form",
     "FeedForward",
     "Layers",
     "Dynamics",

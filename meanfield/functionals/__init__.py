@@ -2,10 +2,12 @@
 
 from meanfield.functionals.distances import mmd, sobolev
 from meanfield.functionals.energies import dissipation, energy
+from meanfield.functionals.forms import balance
 from meanfield.functionals.free_energies import entropy, free_dissipation, free_energy
 from meanfield.functionals.speed import metric_speed, slope
 
 __all__ = [
+    "balance",
     "dissipation",
     "energy",
     "entropy",
