@@ -1,6 +1,7 @@
 """Studies: one question each, answered as a dataset by runs that may share an executor."""
 
 from meanfield.studies.ensembles import random_heads
+from meanfield.studies.forms import form_extremisers, form_maximiser, form_minimiser
 from meanfield.studies.free import limits_without_normalisation
 from meanfield.studies.limit import mean_field_limit
 from meanfield.studies.phases import phase_diagram
@@ -9,6 +10,9 @@ from meanfield.studies.stationary import stationary_density, stationary_states
 from meanfield.studies.surviving import surviving_atom
 
 __all__ = [
+    "form_extremisers",
+    "form_maximiser",
+    "form_minimiser",
     "limits_without_normalisation",
     "mean_field_limit",
     "metastability",
