@@ -118,15 +118,19 @@ def _summed(
     return float(masses @ (squares * np.exp((1.0 if dynamics.normalise else 2.0) * log_g)))
 
 
-def balance(measure: AnyMeasure, dynamics: Attention, work: float) -> dict[str, float]:
-    """What a run with a `balanced_form` keeps of its energy, in units of e^β.
+def balance(
+    measure: AnyMeasure, dynamics: Attention, work: float, log_unit: float
+) -> dict[str, float]:
+    """What a run with a `balanced_form` keeps of its energy, in units of e^{log_unit}.
 
     Parameters
     ----------
     measure : Density, FlowMap or Particles
     dynamics : Attention
     work : float
-        ∫ dissipation dt since t = 0, in the same units.
+        ∫ dissipation dt since t = 0, in these units.
+    log_unit : float
+        That of the run's records: β for tokens.
 
     Raises
     ------
@@ -138,8 +142,8 @@ def balance(measure: AnyMeasure, dynamics: Attention, work: float) -> dict[str, 
         raise ValueError(f"dynamics must have a form and no noise, got {dynamics!r}")
     value, unit = form_energy_in_unit(measure, dynamics.beta, form.matrix)
     return {
-        "form_energy": value * float(np.exp(unit - dynamics.beta)),
-        "dissipation": form_dissipation(measure, dynamics) * float(np.exp(-dynamics.beta)),
+        "form_energy": value * float(np.exp(unit - log_unit)),
+        "dissipation": form_dissipation(measure, dynamics) * float(np.exp(-log_unit)),
         "work": form.sign * work,
     }
 
