@@ -4,6 +4,7 @@ Figures are returned, never shown.
 """
 
 from meanfield.plot.curves import dissipation, energy, nodes, resolution
+from meanfield.plot.forms import form_extremisers
 from meanfield.plot.free import limits_without_normalisation
 from meanfield.plot.histograms import inner_products
 from meanfield.plot.limits import mean_field_limit
@@ -19,6 +20,7 @@ __all__ = [
     "dissipation",
     "distances",
     "energy",
+    "form_extremisers",
     "inner_products",
     "limits_without_normalisation",
     "mean_field_limit",

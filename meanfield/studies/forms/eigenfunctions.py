@@ -89,7 +89,8 @@ def _chains(matrix: Array, starts: Index) -> tuple[Array, Array]:
     A routine for dense matrices leaves rounding of the largest coefficient in all; the recurrences
     run in the direction in which they are stable, and keep the digits of small ones.
     """
-    energies, dense = eigh(matrix)
+    # of a matrix graded from small to large, QR iterations keep the digits of small eigenvalues
+    energies, dense = eigh(matrix, driver="ev")
     stops = np.append(starts[1:], len(matrix))
     blocks = [slice(a, b) for a, b in zip(starts, stops, strict=True)]
     norms = np.sqrt(np.add.reduceat(dense**2, starts, axis=0)).T

@@ -81,8 +81,8 @@ def form_minimiser(form: ArrayLike, beta: float = 1.0) -> Extremiser:
     ------
     ValueError
         If D is not of that kind, β |D| > 350, or the ratio of D's eigenvalues is so large that the
-        density needs more than 1000 degrees (90 on S^2 without symmetry), or that its potential is
-        one of rounding: where the density is least, e^{β<x,Dx>} is largest.
+        density needs more than 1000 degrees (90 on S^2 without symmetry), or β(λ_max - λ_min) is
+        beyond some 20: where the density is least, by rounding, e^{β<x,Dx>} is largest.
     ArithmeticError
         If the solution is not positive, which no case has shown yet.
 
@@ -108,31 +108,35 @@ def _uniform(dim: int) -> tuple[Space, Array]:
 
 
 def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array) -> Extremiser:
+    basis = _basis(values, vectors, 2)
+    most = _MOST_DEGREES["zonal" if isinstance(basis, ZonalBasis) else "sphere"]
+    # coefficients of degree k fall like ratio^{k/2}, once past the kernel's bandwidth
     ratio = (values[-1] - values[0]) / (values[-1] + values[0])
-    # coefficients fall like this power, once past the kernel's bandwidth
-    degree = np.log(_COMPLETE) / np.log(ratio) + bandwidth(beta * values[-1], len(values))
-    most = _MOST_DEGREES["zonal" if _axis(values, vectors) is not None else "sphere"]
-    kmax = 2 * int(np.ceil(min(degree, most / 2)))
-    while True:
+    degree = 2.0 * np.log(_COMPLETE) / np.log(ratio)
+    kmax = min(2 * int(0.5 * (degree + bandwidth(beta * values[-1], len(values)))), most)
+    tail = np.inf
+    while degree <= most:
         basis = _basis(values, vectors, kmax)
-        found = eigenfunctions(basis, matrix, beta)
-        coefficients, energy = found.constant_preimage()
+        coefficients, energy = eigenfunctions(basis, matrix, beta).constant_preimage()
         tail = float(np.linalg.norm(coefficients[basis.degrees > kmax - 4]))
-        if tail <= _COMPLETE * np.linalg.norm(coefficients):
+        tail /= float(np.linalg.norm(coefficients))
+        if tail <= _COMPLETE or kmax == most:
             break
-        if kmax >= most:
-            raise ValueError(
-                f"form must have eigenvalues in a smaller ratio for a density of up to {most} "
-                f"degrees, got {values}, which leave {tail:.1e} in the last one"
-            )
         kmax = min(2 * kmax, most)
+    if not tail <= _COMPLETE:
+        raise ValueError(
+            f"form must have eigenvalues in a smaller ratio for a density of up to {most} "
+            f"degrees, got {values}"
+        )
     density = basis.density(coefficients)
-    if density.values.min() < -_ROUNDING * density.values.max():
+    least = _certified(density, matrix, beta, energy / (2.0 * beta), "density")
+    lowest = float(density.values.min())
+    if lowest < -_ROUNDING * float(density.values.max()):
         raise ArithmeticError(
             f"the measure of constant potential is not positive for {matrix}, beta = {beta:g}: "
-            f"its least value is {density.values.min():.3g}"
+            f"its least value is {lowest:.3g}"
         )
-    return _certified(density, matrix, beta, energy / (2.0 * beta), "density")
+    return least
 
 
 def _axis(values: Array, vectors: Array) -> Array | None:

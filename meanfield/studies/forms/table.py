@@ -9,7 +9,9 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import generator, integer, real_array, symmetric
+from meanfield.laws import Uniform
 from meanfield.measures import Density
+from meanfield.spaces import Circle
 from meanfield.studies.forms.discrete import four_points, search_largest
 from meanfield.studies.forms.extremisers import Extremiser, form_maximiser, form_minimiser
 
@@ -44,10 +46,11 @@ def form_extremisers(
         Over form: `matrix` and `eigenvalue`; `least_energy`, `least_bound`, `residual` and
         `least_kind` of `form_minimiser`; `largest_energy` and `largest_kind` of `form_maximiser`,
         with the two candidates, `dirac_energy` (of an eigenvector of λ_max) and `pair_energy` (of
-        ± one of λ_min), and with starts `searched_energy`. On the circle also `density` and
-        `potential` over angle, the coefficients `cos` and `sin` over degree of the density 1 + Σ
-        a_k cos kθ + b_k sin kθ (nan for a Dirac), and `four_point_share` and `four_point_energy`,
-        x_1² and the least energy of points (±x_1, ±x_2) in the frame of the eigenvectors.
+        ± one of λ_min), and with starts `searched_energy`. On the circle also `density`,
+        `potential` and `uniform_potential` over angle, the coefficients `cos` and `sin` over degree
+        of the density 1 + Σ a_k cos kθ + b_k sin kθ (nan for a Dirac), and `four_point_share` and
+        `four_point_energy`, x_1² and the least energy of points (±x_1, ±x_2) in the frame of the
+        eigenvectors.
 
     Raises
     ------
@@ -98,11 +101,13 @@ def _curves(
     points = np.column_stack([np.cos(angles), np.sin(angles)])
     densities = [one.measure if isinstance(one.measure, Density) else None for one in least]
     last = max((mu.space.kmax for mu in densities if mu is not None), default=0)
-    values, potentials = np.full((2, len(least), _ANGLES), np.nan)
+    values, potentials, flat = np.full((3, len(least), _ANGLES), np.nan)
+    uniform = Density(Circle(8), Uniform(2))
     modes = np.full((len(least), last + 1), np.nan, dtype=np.complex128)
     for i, (one, mu) in enumerate(zip(least, densities, strict=True)):
         log_g, _ = one.measure.log_moment(beta * points @ matrices[i])
         potentials[i] = np.exp(log_g)
+        flat[i] = np.exp(uniform.log_moment(beta * points @ matrices[i])[0])
         if mu is not None:
             values[i] = mu.at(points)
             modes[i] = 0.0
@@ -110,6 +115,7 @@ def _curves(
     columns = {
         "density": (("form", "angle"), values, {"long_name": "density of least energy"}),
         "potential": (("form", "angle"), potentials, {"long_name": "∫ e^{β<x,Dy>} dmu(y)"}),
+        "uniform_potential": (("form", "angle"), flat, {"long_name": "that of the uniform mu"}),
         "cos": (("form", "degree"), 2.0 * modes.real[:, 1:], {"long_name": "a_k"}),
         "sin": (("form", "degree"), -2.0 * modes.imag[:, 1:], {"long_name": "b_k"}),
     }
