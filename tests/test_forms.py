@@ -100,6 +100,14 @@ class TestEnergy:
         sharp = mf.Density(mf.Circle(512), law)
         assert mf.energy(sharp, 3.0, form=BENT) == pytest.approx(exact, rel=1e3 * EPS)
 
+    def test_sharp_kernel(self):
+        """e^{β<x,Dy>} is sharper than the law: a flow map's panels are split for it."""
+        law, angles = mf.VonMisesFisher([0.6, 0.8], 0.5), 2 * np.pi / 1024 * np.arange(1024)
+        points = np.column_stack([np.cos(angles), np.sin(angles)])
+        exact = double_sum(points, law.pdf(points) / 1024, BENT, 300.0)
+        # a sum of terms e^{300}, each with the rounding of its exponent
+        assert mf.energy(mf.FlowMap(law), 300.0, form=BENT) == pytest.approx(exact, rel=1e-12)
+
     def test_rotation(self):
         """E_{RDRᵀ}(R#mu) = E_D(mu)."""
         for dim, matrix in (2, BENT), (3, BENT_3):
@@ -210,6 +218,13 @@ class TestGradientFlow:
             for measure in (mf.Density(mf.Circle(64), law), mf.FlowMap(law))
         ]
         assert values[1] == pytest.approx(values[0], rel=1e-13)
+        # G in the denominator has no last degree
+        sharp = attention(BENT, -1, normalise, beta=30.0)
+        values_sharp = [
+            mf.dissipation(measure, sharp)
+            for measure in (mf.Density(mf.Circle(64), law), mf.FlowMap(law))
+        ]
+        assert values_sharp[1] == pytest.approx(values_sharp[0], rel=1e-12)
         # tokens at quantiles are the trapezoidal rule in labels
         many = mf.Particles.quantised(law, 4000)
         assert mf.dissipation(many, field) == pytest.approx(values[0], rel=1e-11)
