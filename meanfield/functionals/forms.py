@@ -87,7 +87,7 @@ def form_dissipation(measure: AnyMeasure, dynamics: Attention) -> float:
         )
     matrix = _checked(measure, form.matrix)
     if isinstance(measure, Density):
-        # |P_x D∇G|² has twice the degrees of G; divided by G it has more, but only where it is small
+        # |P_x D∇G|² has twice the degrees of G; over G it has more, but only where it is small
         grid, masses = _on_grid(measure, 2 * bandwidth(form.exponent, measure.dim) + 2)
         return _summed(measure, dynamics, matrix, grid.points, masses)
     if not isinstance(measure, Particles):
