@@ -240,6 +240,31 @@ class TestGradientFlow:
         assert np.allclose(own.dataset.work, plain.dataset.work, atol=1e-9, rtol=0)
         assert np.allclose(own.dataset.form_energy, plain.dataset.energy, atol=1e-9, rtol=0)
 
+    @pytest.mark.parametrize("normalise", [True, False])
+    @pytest.mark.parametrize("sign", [1, -1])
+    @pytest.mark.parametrize("space", [mf.Circle(64), mf.Sphere(23), mf.Zonal(4, 31)], ids=str)
+    def test_densities_keep_the_balance(self, space, sign, normalise):
+        matrix = {2: BENT, 3: BENT_3, 4: np.diag([0.5, 0.5, 0.5, 1.0])}[space.dim]
+        law = mf.VonMisesFisher(np.eye(space.dim)[-1], 1.0)
+        field = attention(matrix, sign, normalise, beta=1.0)
+        data = mf.evolve(mf.Density(space, law), field, 0.5, 4).dataset
+        gained = data.form_energy - data.form_energy[0]
+        assert np.all(sign * np.diff(data.form_energy) > 0)
+        assert abs(float(gained[-1])) > 1e-3
+        # tolerances of the run are 1e-9
+        assert np.abs(gained - data.work).max() < 1e-9
+        assert "metric_speed" in data
+
+    def test_repulsive_density_finds_the_least_one(self):
+        """As tokens do, with a_2 to 1e-9 at t = 1000; degrees of small Λ_k are late."""
+        matrix = np.diag([1.0, 1.1])
+        start = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.3, 0.1], sin=[0.1]))
+        field = mf.Attention(1.0, [mf.Head(matrix, 1.0, -matrix)], normalise=False)
+        sol = mf.evolve(start, field, 1000.0, 1)
+        assert abs(2 * sol.final.coefficients[2].real - KNOWN[0.10][0]) < 1e-9
+        least = mf.studies.form_minimiser(matrix).energy
+        assert sol.dataset.form_energy.values[-1] == pytest.approx(least, rel=1e-11)
+
     def test_which_attention_has_a_form(self):
         by = rotation(2, 3)
         factors = mf.Head(by, by @ BENT, BENT)

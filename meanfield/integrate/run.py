@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import DOP853
 
-from meanfield.dynamics import SA, USA, AnyDynamics, Dynamics, Field, Layers
+from meanfield.dynamics import SA, USA, AnyDynamics, Attention, Dynamics, Field, Layers
+from meanfield.dynamics.forms import balanced_form
+from meanfield.functionals import balance
 from meanfield.functionals.energies import dissipation_in_unit, energy_in_unit
 from meanfield.integrate.pace import MOST_STEPS, Pace
 from meanfield.integrate.records import Monitors, Records, Stop
@@ -20,7 +22,6 @@ from meanfield.tendency import (
     AttentionTendency,
     DensityTendency,
     FlowTendency,
-    IsotropicTendency,
     Tendency,
     tendency,
 )
@@ -101,8 +102,8 @@ class Run:
 
     @property
     def _has_balance(self) -> bool:
-        """Whether the energy is gained by what the state integrates: under SA and USA."""
-        return isinstance(self.moved_by, (SA, USA))
+        """Whether the state integrates an energy's gain: SA, USA, attention with a form."""
+        return isinstance(self.moved_by, (SA, USA)) or balanced_form(self.moved_by) is not None
 
     @property
     def _time_unit(self) -> float:
@@ -116,7 +117,7 @@ class Run:
         self.tendency(state[:-1], rate[:-1])
         rate[-1] = 0.0
         if self._has_balance:
-            rate[-1] = cast(IsotropicTendency, self.tendency).scaled_dissipation()
+            rate[-1] = self.tendency.scaled_dissipation()
         rate *= self._time_unit
         self.evaluations += 1
         return rate
@@ -232,7 +233,9 @@ class Run:
         """
         measure = self.measure()
         row = {"t": self.t, "energy": self.scaled_energy()}
-        if self._has_balance:
+        if isinstance(self.moved_by, Attention) and self._has_balance:
+            row |= balance(measure, self.moved_by, float(self.state[-1]), self.records.log_unit)
+        elif self._has_balance:
             row["dissipation"] = dissipation_in_unit(measure, self.dynamics)[0]
             row["work"] = self.dynamics.sign * float(self.state[-1])
         row["mass"] = measure.mass()
