@@ -108,6 +108,18 @@ class TestEnergy:
         # a sum of terms e^{300}, each with the rounding of its exponent
         assert mf.energy(mf.FlowMap(law), 300.0, form=BENT) == pytest.approx(exact, rel=1e-12)
 
+    @pytest.mark.parametrize(("dim", "matrix"), [(2, BENT), (3, BENT_3)])
+    def test_sums_in_linear_time(self, dim, matrix):
+        given = tokens(dim, 800)
+        ways = [
+            mf.Particles(given.points, given.weights, sums=sums)
+            for sums in ("direct", "transforms")
+        ]
+        energies = [mf.energy(one, 3.0, form=matrix) for one in ways]
+        assert energies[1] == pytest.approx(energies[0], rel=1e-12)
+        rates = [mf.dissipation(one, attention(matrix, 1, True)) for one in ways]
+        assert rates[1] == pytest.approx(rates[0], rel=1e-12)
+
     def test_rotation(self):
         """E_{RDRᵀ}(R#mu) = E_D(mu)."""
         for dim, matrix in (2, BENT), (3, BENT_3):

@@ -40,7 +40,7 @@ def form_energy_in_unit(measure: AnyMeasure, beta: float, form: ArrayLike) -> tu
         return _density_energy(measure, beta, matrix, bandwidth(largest, measure.dim))
     if not isinstance(measure, Particles):
         measure = measure.resolving(largest)
-    log_g, _ = measure.log_moment(beta * measure.points @ matrix)
+    log_g, _ = _moments(measure, measure.points, beta * matrix)
     unit = float(log_g.max())
     return float(measure.weights @ np.exp(log_g - unit)) / (2.0 * beta), unit
 
@@ -98,10 +98,19 @@ def form_dissipation(measure: AnyMeasure, dynamics: Attention) -> float:
 def _summed(
     measure: AnyMeasure, dynamics: Attention, matrix: Array, points: Array, masses: Array
 ) -> float:
-    log_g, mean = measure.log_moment(dynamics.beta * points @ matrix)
+    log_g, mean = _moments(measure, points, dynamics.beta * matrix)
     across = project(points, mean @ matrix)
     squares = np.einsum("ij,ij->i", across, across)
     return float(masses @ (squares * np.exp((1.0 if dynamics.normalise else 2.0) * log_g)))
+
+
+def _moments(measure: AnyMeasure, points: Array, scores: Array) -> tuple[Array, Array]:
+    """log G and ∇ log G at Mx for points x, over many tokens in O(n)."""
+    if isinstance(measure, Particles):
+        fast = measure.fast_score_sums(scores, len(points))
+        if fast is not None:
+            return fast.quick(measure.points, measure.weights, points)
+    return measure.log_moment(points @ scores)
 
 
 def balance(
