@@ -7,6 +7,7 @@ from scipy.optimize import brentq
 from scipy.stats import special_ortho_group
 
 import meanfield as mf
+from meanfield.cli.text import closing
 from meanfield.dynamics import balanced_form
 from meanfield.studies.forms.basis import SphereBasis, ZonalBasis
 from meanfield.studies.forms.discrete import four_points, search_largest
@@ -179,6 +180,18 @@ class TestGradientFlow:
         ):
             assert mf.energy(measure, 2.0, form=matrix) == pytest.approx(energy, rel=1e2 * EPS)
             assert mf.dissipation(measure, field) == pytest.approx(rate, rel=1e2 * EPS)
+
+    def test_balance_is_kept_in_files_and_told(self, tmp_path):
+        sol = mf.evolve(tokens(2), attention(BENT, -1, True), 1.0, 2)
+        sol.save(tmp_path / "run.nc")
+        again = mf.load(tmp_path / "run.nc")
+        assert np.array_equal(again.dataset.form_energy, sol.dataset.form_energy)
+        assert again.dynamics.form.sign == -1
+        (told,) = [line for line in closing(sol).splitlines() if "work" in line]
+        # of the form's energy, not of E_β, which this is no gradient flow of
+        assert float(told.split()[6].rstrip(",")) < 1e-8
+        gained = sol.dataset.energy - sol.dataset.energy[0]
+        assert np.abs(gained - sol.dataset.work).max() > 1e-3
 
     @pytest.mark.parametrize("normalise", [True, False])
     def test_dissipation_is_the_derivative_of_the_energy(self, normalise):
