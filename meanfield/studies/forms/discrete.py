@@ -74,7 +74,7 @@ def four_points(values: Array, beta: float) -> tuple[float, float]:
     """Of points (±x_1, ±x_2) in the eigenframe on the circle, the x_1² of least energy, and that.
 
     E = cosh(βλ_1 x_1²) cosh(βλ_2 x_2²)/(2β) is least where λ_1 tanh(βλ_1 x_1²) = λ_2 tanh(βλ_2
-    x_2²), Burger et al., arXiv 2501.03096, section 5.
+    x_2²), Burger et al., arXiv 2501.03096.
 
     Examples
     --------
