@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 _NORM_TOLERANCE = 1e-6
 # of 1, where that is all rounding
 _LAST_BITS = 8.0 * float(np.finfo(np.float64).eps)
+# of a product of matrices, what its transpose may differ by
+_SYMMETRIC = 1e-13
 
 
 def number(
@@ -94,6 +96,39 @@ def real_array(name: str, values: ArrayLike, ndim: int) -> NDArray[np.float64]:
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"{name} must be finite, got {array[where]} at index {where}")
     return array
+
+
+def symmetric(name: str, matrix: ArrayLike, dim: int | None = None) -> NDArray[np.float64]:
+    """Return `matrix` as a symmetric (d, d) array; a number is that multiple of the identity.
+
+    What differs from the transpose by rounding only is averaged with it.
+
+    Raises
+    ------
+    ValueError
+        If it is not symmetric, holds a NaN, or d is < 2 or not `dim`; a number needs `dim`.
+
+    Examples
+    --------
+    >>> symmetric("form", [[0, 1], [2, 0]])
+    Traceback (most recent call last):
+        ...
+    ValueError: form must be symmetric, got 1 at index (0, 1) and 2 at index (1, 0)
+    """
+    if np.ndim(matrix) == 0 and dim is not None:
+        return number(name, matrix) * np.eye(dim)
+    array = real_array(name, matrix, 2)
+    if array.shape != 2 * (dim or max(2, len(array)),):
+        allowed = "(d, d) with d >= 2" if dim is None else f"({dim}, {dim})"
+        raise ValueError(f"{name} must have shape {allowed}, got {array.shape}")
+    gap = np.abs(array - array.T)
+    if gap.max() > _SYMMETRIC * np.abs(array).max():
+        i, j = (int(index) for index in np.unravel_index(np.argmax(gap), gap.shape))
+        raise ValueError(
+            f"{name} must be symmetric, got {array[i, j]:g} at index {(i, j)} and "
+            f"{array[j, i]:g} at index {(j, i)}"
+        )
+    return 0.5 * (array + array.T)
 
 
 def rows(name: str, points: ArrayLike, dim: int | None = None) -> NDArray[np.float64]:

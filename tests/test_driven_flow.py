@@ -429,3 +429,22 @@ BAD = {
 def test_what_can_not_be_run_is_refused(flow, dynamics, t_end, message):
     with pytest.raises(ValueError, match=message):
         mf.evolve(flow, dynamics, t_end)
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("axis", [None, [0.0, 0.0, 0.6, 0.8]])
+def test_a_flow_map_keeps_the_balance_of_a_form(normalise, sign, axis):
+    """E_{β,D}(t) - E_{β,D}(0) = ± ∫ dissipation, to the flow map's tolerance in time."""
+    law = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+    form = np.array([[1.0, 0.3], [0.3, -0.5]])
+    if axis is not None:
+        law = mf.ZonalSeries(4, [0.5], axis)
+        form = 0.5 * np.eye(4) + 0.7 * np.outer(axis, axis)
+    head = mf.Head(Q=form, V=sign * form)
+    sol = mf.evolve(mf.FlowMap(law, axis=axis), mf.Attention(1.5, [head], normalise), 0.5, 4)
+    energy, work = sol.dataset.form_energy.values, sol.dataset.work.values
+    assert sign * (energy[-1] - energy[0]) > 1e-3
+    np.testing.assert_allclose(energy - energy[0], work, atol=1e-11)
+    rate = mf.dissipation(sol.final, sol.dynamics)
+    assert sol.dataset.dissipation.values[-1] == pytest.approx(rate, rel=1e-10)

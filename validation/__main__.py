@@ -34,6 +34,7 @@ SCRIPTS = [
     "real_tokens",
     "free_tokens",
     "doubly_stochastic",
+    "form_energies",
     "survival",
 ]
 README = Path(__file__).parent / "README.md"

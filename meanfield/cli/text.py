@@ -79,8 +79,9 @@ def _defect(solution: Solution) -> float | None:
     """
     if "work" not in solution.dataset:
         return None
-    # doubly stochastic attention balances an energy of its own
-    name = "sinkhorn_energy" if "sinkhorn_energy" in solution.dataset else "energy"
+    # doubly stochastic attention, and one with a form, balance an energy of their own
+    own = ("sinkhorn_energy", "form_energy")
+    name = next((name for name in own if name in solution.dataset), "energy")
     energy, work = solution.dataset[name].values, solution.dataset["work"].values
     return float(np.abs(energy - energy[0] - work).max())
 

@@ -1,6 +1,7 @@
 """The velocity fields of self-attention: what moves a measure, whatever stores it."""
 
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
+from meanfield.dynamics.forms import Form, balanced_form
 from meanfield.dynamics.heads import Attention, Head
 from meanfield.dynamics.isotropic import SA, USA, Measure, Moments
 from meanfield.dynamics.layers import FeedForward, Layers
@@ -20,6 +21,8 @@ __all__ = [
     "ISOTROPIC",
     "Attention",
     "Head",
+    "Form",
+    "balanced_form",
     "FeedForward",
     "Layers",
     "Dynamics",

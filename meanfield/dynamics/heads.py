@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import number, real_array, unit_rows
+from meanfield.dynamics.forms import Form, common_form
 from meanfield.dynamics.isotropic import Measure
 from meanfield.geometry import project
 
@@ -111,6 +112,8 @@ class Attention:
     ----------
     dim : int or None
         Ambient dimension that the matrices ask for; None if any fits.
+    form : Form or None
+        The symmetric matrix D of an energy E_{β,D}, where the dynamics is its gradient flow.
 
     Raises
     ------
@@ -173,6 +176,17 @@ class Attention:
     def dim(self) -> int | None:
         """Ambient dimension d, None if any fits."""
         return next((head.dim for head in self.heads if head.dim is not None), None)
+
+    @property
+    def form(self) -> Form | None:
+        """D, ±1 and β|D| where there is one head with KᵀQ = D = Dᵀ and V = ±D, else None.
+
+        The dynamics is then a gradient flow of ±E_{β,D}, see `energy` (Burger et al., arXiv
+        2501.03096): in W_2, with `normalise` in the metric with weight G(βDx), (3.12) to (3.14).
+        """
+        if len(self.heads) > 1:
+            return None
+        return common_form(self.beta, self.heads[0].bilinear, self.heads[0].V)
 
     def velocity(self, measure: Measure, at: ArrayLike) -> Array:
         """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.

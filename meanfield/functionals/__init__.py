@@ -2,11 +2,13 @@
 
 from meanfield.functionals.distances import mmd, sobolev
 from meanfield.functionals.energies import dissipation, energy
+from meanfield.functionals.forms import balance
 from meanfield.functionals.free_energies import entropy, free_dissipation, free_energy
 from meanfield.functionals.sinkhorn import sinkhorn_energy, sinkhorn_scaling
 from meanfield.functionals.speed import metric_speed, slope
 
 __all__ = [
+    "balance",
     "dissipation",
     "energy",
     "entropy",

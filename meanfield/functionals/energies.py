@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from meanfield.arguments import number
-from meanfield.dynamics import ISOTROPIC, SA, DoublyStochastic, Dynamics
+from meanfield.dynamics import ISOTROPIC, SA, Attention, DoublyStochastic, Dynamics
+from meanfield.functionals.forms import form_dissipation, form_energy_in_unit
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap
 from meanfield.tendency import (
@@ -19,16 +21,24 @@ from meanfield.tendency import (
 )
 
 
-def energy(measure: AnyMeasure, beta: float, *, scaled: bool = False) -> float:
+def energy(
+    measure: AnyMeasure, beta: float, *, form: ArrayLike | None = None, scaled: bool = False
+) -> float:
     """E_β(mu) = 1/(2β) ∬ e^{β<x,y>} dmu dmu (3.5); at β = 0 its limit |∫ x dmu|²/2 without 1/(2β).
 
-    For densities E = 1/(2β) Σ_k Λ_k |mu_k|², for flow maps and particles the double sum.
+    For densities E = 1/(2β) Σ_k Λ_k |mu_k|², for flow maps and particles the double sum. With a
+    form D, E_{β,D}(mu) = 1/(2β) ∬ e^{β<x,Dy>} dmu dmu, of which `Attention` with KᵀQ = D and
+    V = ±D is a gradient flow (Burger et al., arXiv 2501.03096, whose E_D is 2 E_{1,D}); at β = 0
+    <m, Dm>/2, m = ∫ x dmu.
 
     Parameters
     ----------
     measure : Density, FlowMap or Particles
     beta : float
         Inverse temperature β >= 0.
+    form : array_like, shape (d, d), or float, optional
+        D, symmetric; a number is that multiple of the identity, which it is if omitted. A measure
+        that is stored by latitudes takes a D that commutes with rotations about its axis.
     scaled : bool
         Whether to return e^{-β} E, which overflows for no β.
 
@@ -39,8 +49,8 @@ def energy(measure: AnyMeasure, beta: float, *, scaled: bool = False) -> float:
     Raises
     ------
     ValueError
-        If β is negative or not finite, E is too large for float64, or the nodes of a flow map
-        can't resolve the kernel: see `FlowMap.resolving`.
+        If β is negative or not finite, D is not symmetric, E is too large for float64, or the
+        nodes of a flow map can't resolve the kernel: see `FlowMap.resolving`.
 
     Examples
     --------
@@ -49,7 +59,9 @@ def energy(measure: AnyMeasure, beta: float, *, scaled: bool = False) -> float:
     1.847264024733
     """
     beta = number("beta", beta, low=0)
-    return unscaled("energy", *energy_in_unit(measure, beta), beta, scaled)
+    if form is None:
+        return unscaled("energy", *energy_in_unit(measure, beta), beta, scaled)
+    return unscaled("energy", *form_energy_in_unit(measure, beta, form), beta, scaled)
 
 
 def energy_in_unit(measure: AnyMeasure, beta: float) -> tuple[float, float]:
@@ -70,15 +82,19 @@ def energy_in_unit(measure: AnyMeasure, beta: float) -> tuple[float, float]:
     return float(measure.weights @ np.exp(log_g - beta)) / (2.0 * beta), beta
 
 
-def dissipation(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False) -> float:
+def dissipation(
+    measure: AnyMeasure, dynamics: Dynamics | Attention, *, scaled: bool = False
+) -> float:
     """∫ |X|² G(βx) dmu for SA (3.6), ∫ |X|² dmu for USA (Lemma 3.7); dE/dt is sign times it.
 
     ∫ |X|² dmu for DoublyStochastic, too, under which it is the rate of E_DS, `sinkhorn_energy`.
+    For attention with a `form` D, dE_{β,D}/dt is ± ∫ |X|² dmu, with `normalise` ± ∫ |X|² G(βDx)
+    dmu.
 
     Parameters
     ----------
     measure : Density, FlowMap or Particles
-    dynamics : SA, USA or DoublyStochastic
+    dynamics : SA, USA, DoublyStochastic, or Attention that has a `form`
     scaled : bool
         Whether to return e^{-β} times it, which overflows for no β.
 
@@ -90,8 +106,8 @@ def dissipation(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False
     Raises
     ------
     ValueError
-        If the dynamics is another, the value is too large for float64, or a flow map can't
-        resolve the kernel.
+        If the dynamics is no such gradient flow, the value is too large for float64, or a flow
+        map can't resolve the kernel.
 
     Examples
     --------
@@ -100,8 +116,13 @@ def dissipation(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False
     >>> dissipation(Particles([[1.0, 0.0]]), SA(2.0))
     0.0
     """
+    if isinstance(dynamics, Attention):
+        value = form_dissipation(measure, dynamics)
+        return unscaled("dissipation", value, 0.0, dynamics.beta, scaled)
     if not isinstance(dynamics, ISOTROPIC):
-        raise ValueError(f"dynamics must be SA, USA or DoublyStochastic, got {dynamics!r}")
+        raise ValueError(
+            f"dynamics must be SA, USA, DoublyStochastic or Attention with a form, got {dynamics!r}"
+        )
     return unscaled("dissipation", *dissipation_in_unit(measure, dynamics), dynamics.beta, scaled)
 
 

@@ -7,7 +7,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, AnyDynamics, Dynamics, FeedForward, Field, Layers
+from meanfield.dynamics import SA, AnyDynamics, Attention, Dynamics, FeedForward, Field, Layers
+from meanfield.functionals import balance
 from meanfield.integrate.flow_run import FlowRun
 from meanfield.integrate.options import Options
 from meanfield.integrate.records import Records
@@ -78,7 +79,7 @@ class DrivenFlowRun(FlowRun):
         return super()._tendency(measure)
 
     def _change_to(self, flow: LineFlowMap) -> float:
-        self._adopt(self._tendency(flow), work=0.0)
+        self._adopt(self._tendency(flow), work=float(self.state[-1]))
         return 0.0
 
     def scaled_energy(self) -> float:
@@ -101,6 +102,8 @@ class DrivenFlowRun(FlowRun):
         """
         flow = cast(LineFlowMap, self.measure())
         row = {"t": self.t, "energy": self.scaled_energy(), "mass": flow.mass()}
+        if isinstance(self.moved_by, Attention) and self._has_balance:
+            row |= balance(flow, self.moved_by, float(self.state[-1]), self.records.log_unit)
         self.records.save(flow, row | self._numbers(flow))
 
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:

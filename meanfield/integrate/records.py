@@ -21,16 +21,18 @@ Monitors = Mapping[str, Callable[[AnyMeasure], Any]]
 LARGEST_UNSCALED = 700.0
 # in units of e^β in a run, or of Λ_0
 SCALED = (
-    *("energy", "dissipation", "work", "adaptation"),
+    *("energy", "form_energy", "dissipation", "work", "adaptation"),
     *("free_energy", "free_dissipation", "free_work"),
 )
 # of DoublyStochastic, whose E_DS is of order 1
 _SCALED_OF_E_DS = ("energy",)
 VARIABLES = {
     "energy": "interaction energy E_β(mu), (3.5)",
-    "dissipation": "∫|X|² G(βx) dmu for SA, ∫|X|² dmu for USA",
-    "work": "± ∫ dissipation dt since t = 0, equal to the energy gained; with noise τ more by "
-    "τ ∫∫ u Δf dσ dt, u = (1/β) ∫ e^{β<·,y>} dmu",
+    "form_energy": "E_{β,D}(mu) = 1/(2β) ∬ e^{β<x,Dy>} dmu dmu, D = KᵀQ",
+    "dissipation": "∫|X|² G(βx) dmu for SA, ∫|X|² dmu for USA; under attention with a form D "
+    "∫|X|² G(βDx) dmu, or ∫|X|² dmu where it is not normalised",
+    "work": "± ∫ dissipation dt since t = 0, equal to the energy gained, of E_{β,D} where there is "
+    "a form; with noise τ more by τ ∫∫ u Δf dσ dt, u = (1/β) ∫ e^{β<·,y>} dmu",
     "sinkhorn_energy": "E_DS(mu) = -(1/β) ∫ log u dmu of doubly stochastic attention",
     "metric_speed": "(∫|X|² dmu)^{1/2}, the speed of the measure in W_2; with noise τ that of "
     "X - τ ∇ log f",

@@ -13,12 +13,14 @@ from meanfield.dynamics import (
     ISOTROPIC,
     USA,
     AnyDynamics,
+    Attention,
     DoublyStochastic,
     Dynamics,
     Field,
     Layers,
 )
-from meanfield.functionals import sinkhorn_energy
+from meanfield.dynamics.forms import balanced_form
+from meanfield.functionals import balance, sinkhorn_energy
 from meanfield.functionals.energies import dissipation_in_unit, energy_in_unit
 from meanfield.integrate.options import Options
 from meanfield.integrate.pace import MOST_STEPS, Pace
@@ -29,7 +31,6 @@ from meanfield.tendency import (
     AttentionTendency,
     DensityTendency,
     FlowTendency,
-    IsotropicTendency,
     Tendency,
     tendency,
 )
@@ -97,8 +98,8 @@ class Run:
 
     @property
     def _has_balance(self) -> bool:
-        """Whether an energy is gained by what the state integrates: but for heads and layers."""
-        return isinstance(self.moved_by, ISOTROPIC)
+        """Whether the state integrates an energy's gain: not for layers and most heads."""
+        return isinstance(self.moved_by, ISOTROPIC) or balanced_form(self.moved_by) is not None
 
     @property
     def _time_unit(self) -> float:
@@ -115,7 +116,7 @@ class Run:
             raise Stop(Ending.FAILED, self._failed(str(error))) from error
         rate[-1] = 0.0
         if self._has_balance:
-            rate[-1] = cast(IsotropicTendency, self.tendency).scaled_dissipation()
+            rate[-1] = self.tendency.scaled_dissipation()
         rate *= self._time_unit
         self.evaluations += 1
         return rate
@@ -261,7 +262,9 @@ class Run:
         """
         measure = self.measure()
         row = {"t": self.t}
-        if self._has_balance:
+        if isinstance(self.moved_by, Attention) and self._has_balance:
+            row |= balance(measure, self.moved_by, float(self.state[-1]), self.records.log_unit)
+        elif self._has_balance:
             row["dissipation"] = dissipation_in_unit(measure, self.dynamics)[0]
             row["work"] = self.dynamics.sign * float(self.state[-1])
         row["mass"] = measure.mass()

@@ -5,6 +5,7 @@ Figures are returned, never shown.
 
 from meanfield.plot.correlations import two_token_correlation
 from meanfield.plot.curves import dissipation, energy, nodes, resolution
+from meanfield.plot.forms import form_extremisers
 from meanfield.plot.free import limits_without_normalisation
 from meanfield.plot.histograms import inner_products
 from meanfield.plot.limits import mean_field_limit
@@ -20,6 +21,7 @@ __all__ = [
     "dissipation",
     "distances",
     "energy",
+    "form_extremisers",
     "inner_products",
     "limits_without_normalisation",
     "mean_field_limit",

@@ -2,6 +2,7 @@
 
 from meanfield.studies.correlations import two_token_correlation
 from meanfield.studies.ensembles import random_heads
+from meanfield.studies.forms import form_extremisers, form_maximiser, form_minimiser
 from meanfield.studies.free import limits_without_normalisation
 from meanfield.studies.limit import mean_field_limit
 from meanfield.studies.phases import phase_diagram
@@ -10,6 +11,9 @@ from meanfield.studies.stationary import stationary_density, stationary_states
 from meanfield.studies.surviving import surviving_atom
 
 __all__ = [
+    "form_extremisers",
+    "form_maximiser",
+    "form_minimiser",
     "limits_without_normalisation",
     "mean_field_limit",
     "metastability",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.dynamics import Attention, FeedForward
+from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.measures import Density
 from meanfield.spaces import Space, Zonal
 from meanfield.tendency.frames import Frame
@@ -68,6 +69,13 @@ class AttentionTendency(SpectralTendency):
         transforms.weak_divergence(self._coefficients(out))
         self._speeds = np.linalg.norm(velocity, axis=0)
 
+    def scaled_dissipation(self) -> float:
+        """∫ |X|² dmu, of a softmax ∫ |X|² G(Mx) dmu, of one head, in units of e^β (or Λ_0)."""
+        log_unit = eigenvalues_in_unit(self.dynamics.beta, self.space.dim, 0)[1]
+        log_weights = self._velocity.log_weights - log_unit
+        squares = self._speeds**2 * np.exp(log_weights) * self._transforms.values
+        return float(self.space.weights @ squares)
+
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""
         # without softmax it may be too large to be squared
@@ -110,6 +118,11 @@ class HeadsOnGrid:
     density : Density
     dynamics : Attention
 
+    Attributes
+    ----------
+    log_weights : ndarray, shape (N,), or float
+        log G(Mx) of the last head under a softmax, else 0.
+
     Raises
     ------
     ValueError
@@ -119,6 +132,7 @@ class HeadsOnGrid:
     def __init__(self, density: Density, dynamics: Attention) -> None:
         self._space, self._normalise = density.space, dynamics.normalise
         self._frame = frame = Frame(self._space)
+        self.log_weights: Array | float = 0.0
         self._heads: list[tuple[Array, AnyScores, Array]] = []
         for name, scores, values in _matrices(dynamics):
             matrix = frame.matrix(f"KᵀQ of {name}", scores)
@@ -137,20 +151,26 @@ class HeadsOnGrid:
             else:
                 potential = np.where(lost, 1.0, fields[0])
                 mean /= potential
+                self.log_weights = np.log(potential) + scores.log_unit
                 if lost.any():
-                    mean[:, lost] = self._summed(coefficients, matrix, lost)
+                    self.log_weights[lost], mean[:, lost] = self._summed(coefficients, matrix, lost)
             velocity += np.einsum("cjr,rj->cj", values, mean)
         return velocity
 
-    def _summed(self, coefficients: Coefficients, matrix: Array, lost: NDArray[np.bool_]) -> Array:
-        """∇ log G(Mx) by sums of positive terms, shape (r, count)."""
+    def _summed(
+        self, coefficients: Coefficients, matrix: Array, lost: NDArray[np.bool_]
+    ) -> tuple[Array, Array]:
+        """log G(Mx) (count,) and its gradient (r, count), by sums of positive terms."""
         density, basis = Density.from_coefficients(self._space, coefficients), self._frame.basis
         z = self._frame.points[lost] @ matrix.T @ basis.T
-        return np.asarray((density.log_moment(z)[1] @ basis).T)
+        log_g, mean = density.log_moment(z)
+        return log_g, np.asarray((mean @ basis).T)
 
 
 class _Drift:
     """X of a feed-forward layer on the grid, whatever the density is."""
+
+    log_weights = 0.0
 
     def __init__(self, density: Density, dynamics: FeedForward) -> None:
         check_on_space(density.space, dynamics)

@@ -34,6 +34,9 @@ class AngularField(Protocol):
     def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:
         """X and div X at angles, from charges gathered at the nodes of the line's cells."""
 
+    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:
+        """e^{-β} times what dE/dt is of a gradient flow, from X and the sums at the masses."""
+
 
 class LineField:
     """X and div X of a dynamics at angles, from the potential of masses at angles.
@@ -66,6 +69,13 @@ class LineField:
         """X and div X at angles, from charges gathered at the nodes of the line's cells."""
         sums = (interpolation(self.line, angles) @ self.line.fields(charges)).T
         return self.velocity(sums, angles)
+
+    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:
+        """e^{-β} ∫ |X|² dmu (USA), e^{-β} ∫ |X|² G(βx) dmu (SA), (3.6)."""
+        if self.dynamics.normalised:
+            return float(masses * speed**2 @ sums[0])
+        # X = e^β S: its square alone may leave double precision
+        return float(masses @ sums[1] ** 2 * np.exp(self.dynamics.beta))
 
 
 class FlowTendency:
@@ -174,11 +184,8 @@ class FlowTendency:
         return self.dynamics.sign * pull, self.dynamics.sign * spread
 
     def scaled_dissipation(self) -> float:
-        """e^{-β} ∫ |X|² dmu (USA), e^{-β} ∫ |X|² G(βx) dmu (SA), (3.6), at the last state."""
-        if self.dynamics.normalised:
-            return float(self._masses * self._speed**2 @ self._sums[0])
-        # X = e^β S: its square alone may leave double precision
-        return float(self._masses @ self._sums[1] ** 2 * np.exp(self.dynamics.beta))
+        """e^{-β} times what dE/dt is of a gradient flow, at the last state."""
+        return self.field.scaled_dissipation(self._masses, self._speed, self._sums)
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""

@@ -59,6 +59,7 @@ class HeadsField:
         self.normalised = is_normalised(dynamics)
         sizes = [float(np.linalg.norm(m, 2)) for m, _ in pairs]
         self._count, self._unit = len(pairs), float(np.exp(max(sizes)))
+        self._beta = dynamics.beta
         reach = max(sizes) if reach is None else reach
         limit = _LARGEST_ON_CIRCLE if dim == 2 else LARGEST_ZONAL_BETA
         if reach > limit:
@@ -91,6 +92,13 @@ class HeadsField:
         """X and div X at angles, from charges gathered at the nodes of the line's cells."""
         sums = (interpolation(self.line, angles) @ self.line.fields(charges)).T
         return self.velocity(sums, angles)
+
+    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:
+        """e^{-β} ∫ |X|² dmu, with softmax e^{-β} ∫ |X|² G(βDx) dmu, of a head with a form D."""
+        unit = self._unit * float(np.exp(-self._beta))
+        if self.normalised:
+            return unit * float(masses * speed**2 @ sums[0])
+        return unit * self._unit * float(masses @ sums[0] ** 2)
 
 
 class DriftField:
@@ -144,6 +152,10 @@ class DriftField:
     def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
         """X along the angle and div X at angles."""
         return self.velocity(np.zeros((0, len(angles))), angles)
+
+    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:  # noqa: ARG002
+        """∫ |X|² dmu: there is no energy."""
+        return float(masses @ speed**2)
 
 
 def line_field(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA, Field
+from meanfield.dynamics import SA, USA, Attention, Field, balanced_form
 from meanfield.exponential_sums import pull_of_others
 from meanfield.geometry import circle_angles, circle_points, project
 from meanfield.measures import Particles
@@ -52,6 +52,7 @@ class ParticleTendency:
         else:
             self.output = TokenOutput(particles, dynamics)
             self.sums = self.output.sums
+        self._is_balanced = balanced_form(dynamics) is not None
         self._dissipation = 0.0
 
     def state_of(self, points: Array) -> Array:
@@ -80,9 +81,20 @@ class ParticleTendency:
     def _velocity(self, points: Array) -> Array:
         if isinstance(self.dynamics, (SA, USA)):
             return self._isotropic(self.dynamics, points)
-        velocity = project(points, self.output(self._at(points)))
+        return self._of_output(points)
+
+    def _of_output(self, points: Array) -> Array:
+        here, dynamics = self._at(points), self.dynamics
+        log_share: Array | float = 0.0
+        if isinstance(dynamics, Attention) and self._is_balanced:
+            moments = self.output.moments(here)
+            velocity = project(points, dynamics.combined(moments))
+            # a gradient flow of E_{β,D}: |X|², or with softmax |X|² G
+            log_share = (moments[0][0] if dynamics.normalise else 0.0) - dynamics.beta
+        else:
+            velocity = project(points, self.output(here))
         squares = np.einsum("ij,ij->i", velocity, velocity)
-        self._dissipation = float(self._weights @ squares)
+        self._dissipation = float(self._weights @ (squares * np.exp(log_share)))
         return velocity
 
     def _isotropic(self, dynamics: SA | USA, points: Array) -> Array:
@@ -102,7 +114,10 @@ class ParticleTendency:
         return pull
 
     def scaled_dissipation(self) -> float:
-        """e^{-β} Σ w |X|² (USA), e^{-β} Σ w |X|² G(βx) (SA), at the last state; else Σ w |X|²."""
+        """e^{-β} Σ w |X|² (USA), e^{-β} Σ w |X|² G(βx) (SA), at the last state; else Σ w |X|².
+
+        For attention that has a `balanced_form` like USA, or like SA with G(βDx).
+        """
         return self._dissipation
 
 

@@ -54,13 +54,17 @@ class TokenOutput:
         dynamics, points = self.dynamics, particles.points
         if not isinstance(dynamics, Attention):
             return dynamics.output(particles, points)
-        moments = [
+        return dynamics.combined(self.moments(particles))
+
+    def moments(self, particles: Particles) -> list[tuple[Array, Array]]:
+        """log G and ∇G/G of attention at the tokens, head by head."""
+        points = particles.points
+        return [
             particles.log_moment(z)
             if fast is None
             else fast.quick(points, particles.weights, points)
-            for fast, z in zip(self._fast, dynamics.queries(points), strict=True)
+            for fast, z in zip(self._fast, self.dynamics.queries(points), strict=True)  # type: ignore[union-attr]
         ]
-        return dynamics.combined(moments)
 
 
 def joined(ways: Iterable[str]) -> str:

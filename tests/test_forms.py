@@ -1,0 +1,661 @@
+"""Energies of attention with a symmetric matrix D, their extremisers and gradient flows."""
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import special_ortho_group
+
+import meanfield as mf
+from meanfield.cli.text import closing
+from meanfield.dynamics import balanced_form
+from meanfield.studies.forms.basis import SphereBasis, ZonalBasis
+from meanfield.studies.forms.discrete import four_points, search_largest
+from meanfield.studies.forms.eigenfunctions import eigenfunctions
+
+EPS = np.finfo(float).eps
+# a_2, a_4, a_6 and E_D = 2 E_{1,D} of the least energy for D = diag(1, 1 + eps), computed in
+# multiple precision elsewhere; given to 15 digits
+KNOWN = {
+    -0.10: (-0.217585194468178, 0.0122188383061574, -6.68660451326864e-4, 1.23656262402284426),
+    -0.05: (-0.106465076972812, 0.00291719179715011, -7.79368855002292e-5, 1.25162147459354426),
+    +0.05: (0.1016681033472, 0.00266661595927369, 6.80329016828014e-5, 1.27987438624962685),
+    +0.10: (0.198481812055411, 0.0102087230112824, 5.09427386157032e-4, 1.29303727519066763),
+    +0.15: (0.29045252891593, 0.0219976956039677, 1.61106420164481e-3, 1.30555437830988963),
+    +0.20: (0.377646507951932, 0.0374740613639735, 3.58216100664458e-3, 1.3174331628045357),
+}
+BENT = np.array([[1.0, 0.4], [0.4, -0.3]])
+BENT_3 = np.array([[1.0, 0.4, 0.1], [0.4, -0.3, 0.2], [0.1, 0.2, 0.6]])
+
+
+def rotation(dim, seed):
+    return special_ortho_group.rvs(dim, random_state=seed)
+
+
+def turned(measure, by):
+    return mf.Particles(measure.points @ by.T, measure.weights)
+
+
+def double_sum(points, weights, matrix, beta):
+    kernel = np.exp(beta * points @ matrix @ points.T)
+    return float(weights @ kernel @ weights) / (2 * beta)
+
+
+def tokens(dim, n=30, seed=0):
+    rng = np.random.default_rng(seed)
+    return mf.Particles(mf.Uniform(dim).sample(n, rng), rng.uniform(0.5, 1.5, n))
+
+
+def measures(axis):
+    """One law in every representation: circle or S^2, off the axes."""
+    law = mf.VonMisesFisher(axis, 3.0)
+    space = mf.Circle(64) if len(axis) == 2 else mf.Sphere(31)
+    return {"density": mf.Density(space, law), "tokens": mf.Particles.quantised(law, 2000)}
+
+
+ANGLES = [[0.6, 0.8], [0.0, 0.6, 0.8]]
+
+
+class TestEnergy:
+    @pytest.mark.parametrize("beta", [0.0, 0.7, 5.0])
+    @pytest.mark.parametrize("axis", ANGLES)
+    def test_identity_is_the_plain_energy(self, axis, beta):
+        for measure in measures(axis).values():
+            plain = mf.energy(measure, beta)
+            for form in 1.0, np.eye(len(axis)):
+                # sums over a grid, whose terms are up to max f e^β: 1e2 roundings of the energy
+                assert mf.energy(measure, beta, form=form) == pytest.approx(plain, rel=1e2 * EPS)
+
+    def test_a_factor_is_another_beta(self):
+        """E_{β,cI} = c E_{cβ}."""
+        law = mf.VonMisesFisher([0.6, 0.8], 3.0)
+        for measure in mf.Density(mf.Circle(64), law), mf.FlowMap(law), tokens(4):
+            assert mf.energy(measure, 2.0, form=1.7) == pytest.approx(
+                1.7 * mf.energy(measure, 3.4), rel=1e2 * EPS
+            )
+
+    @pytest.mark.parametrize("beta", [0.7, 5.0])
+    def test_double_sum(self, beta):
+        for dim, matrix in (2, BENT), (3, BENT_3):
+            given = tokens(dim)
+            exact = double_sum(given.points, given.weights, matrix, beta)
+            assert mf.energy(given, beta, form=matrix) == pytest.approx(exact, rel=1e2 * EPS)
+            assert mf.energy(given, beta, form=matrix, scaled=True) == pytest.approx(
+                exact * np.exp(-beta), rel=1e2 * EPS
+            )
+
+    @pytest.mark.parametrize("beta", [0.7, 5.0])
+    def test_density_and_flow_map_on_the_circle(self, beta):
+        """Against a double sum on an equispaced grid, which is exact for analytic densities."""
+        law = mf.VonMisesFisher([0.6, 0.8], 3.0)
+        angles = 2 * np.pi / 256 * np.arange(256)
+        points = np.column_stack([np.cos(angles), np.sin(angles)])
+        exact = double_sum(points, law.pdf(points) / 256, BENT, beta)
+        for measure in mf.Density(mf.Circle(64), law), mf.FlowMap(law):
+            assert mf.energy(measure, beta, form=BENT) == pytest.approx(exact, rel=1e3 * EPS)
+
+    def test_density_that_concentrates(self):
+        """Where f is sharper than the kernel only its low degrees count."""
+        law = mf.VonMisesFisher([0.6, 0.8], 400.0)
+        exact = mf.energy(mf.FlowMap(law), 3.0, form=BENT)
+        sharp = mf.Density(mf.Circle(512), law)
+        assert mf.energy(sharp, 3.0, form=BENT) == pytest.approx(exact, rel=1e3 * EPS)
+
+    def test_sharp_kernel(self):
+        """e^{β<x,Dy>} is sharper than the law: a flow map's panels are split for it."""
+        law, angles = mf.VonMisesFisher([0.6, 0.8], 0.5), 2 * np.pi / 1024 * np.arange(1024)
+        points = np.column_stack([np.cos(angles), np.sin(angles)])
+        exact = double_sum(points, law.pdf(points) / 1024, BENT, 300.0)
+        # a sum of terms e^{300}, each with the rounding of its exponent
+        assert mf.energy(mf.FlowMap(law), 300.0, form=BENT) == pytest.approx(exact, rel=1e-12)
+
+    @pytest.mark.parametrize(("dim", "matrix"), [(2, BENT), (3, BENT_3)])
+    def test_sums_in_linear_time(self, dim, matrix):
+        given = tokens(dim, 800)
+        ways = [
+            mf.Particles(given.points, given.weights, sums=sums)
+            for sums in ("direct", "transforms")
+        ]
+        energies = [mf.energy(one, 3.0, form=matrix) for one in ways]
+        assert energies[1] == pytest.approx(energies[0], rel=1e-12)
+        rates = [mf.dissipation(one, attention(matrix, 1, True)) for one in ways]
+        assert rates[1] == pytest.approx(rates[0], rel=1e-12)
+
+    def test_rotation(self):
+        """E_{RDRᵀ}(R#mu) = E_D(mu)."""
+        for dim, matrix in (2, BENT), (3, BENT_3):
+            by, given = rotation(dim, 1), tokens(dim)
+            before = mf.energy(given, 2.0, form=matrix)
+            after = mf.energy(turned(given, by), 2.0, form=by @ matrix @ by.T)
+            assert after == pytest.approx(before, rel=1e2 * EPS)
+            assert abs(mf.energy(turned(given, by), 2.0, form=matrix) / before - 1) > 1e-3
+        mean, by = np.array([0.0, 0.6, 0.8]), rotation(3, 2)
+        ones = [mf.Density(mf.Sphere(23), mf.VonMisesFisher(m, 2.0)) for m in (mean, by @ mean)]
+        energies = [
+            mf.energy(one, 2.0, form=matrix)
+            for one, matrix in zip(ones, (BENT_3, by @ BENT_3 @ by.T), strict=True)
+        ]
+        assert energies[1] == pytest.approx(energies[0], rel=1e3 * EPS)
+
+    @pytest.mark.parametrize("dim", [2, 3, 6])
+    def test_latitudes(self, dim):
+        """Three representations about an axis, and on S^2 the one without."""
+        axis = np.eye(dim)[-1]
+        law, matrix = mf.VonMisesFisher(axis, 2.0), np.diag([0.5] * (dim - 1) + [-0.7])
+        given = [mf.Density(mf.Zonal(dim, 31), law), mf.FlowMap(law)]
+        if dim == 3:
+            given.append(mf.Density(mf.Sphere(31), law))
+        energies = [mf.energy(measure, 3.0, form=matrix) for measure in given]
+        assert energies == pytest.approx([energies[0]] * len(given), rel=1e3 * EPS)
+        assert abs(energies[0] / mf.energy(given[0], 3.0) - 1) > 0.1
+
+    def test_beta_zero(self):
+        given = tokens(2)
+        mean = given.mean()
+        assert mf.energy(given, 0.0, form=BENT) == pytest.approx(mean @ BENT @ mean / 2, rel=EPS)
+        least = 1 / 2e-6 + mean @ BENT @ mean / 2
+        assert mf.energy(given, 1e-6, form=BENT) == pytest.approx(least, rel=1e-11)
+
+
+def attention(matrix, sign, normalise, beta=2.0):
+    return mf.Attention(beta, [mf.Head(matrix, 1.0, sign * matrix)], normalise)
+
+
+class TestGradientFlow:
+    @pytest.mark.parametrize("normalise", [True, False])
+    @pytest.mark.parametrize("sign", [1, -1])
+    @pytest.mark.parametrize("dim", [2, 3])
+    def test_tokens_keep_the_balance(self, dim, sign, normalise):
+        matrix = BENT if dim == 2 else BENT_3
+        field = attention(matrix, sign, normalise)
+        sol = mf.evolve(tokens(dim), field, 2.0, 8)
+        data = sol.dataset
+        gained = data.form_energy - data.form_energy[0]
+        assert np.all(sign * np.diff(data.form_energy) > 0)
+        assert abs(float(gained[-1])) > 0.1
+        # tolerances of the run are 1e-9, of a state of order 1
+        assert np.abs(gained - data.work).max() < 1e-8
+        for measure, energy, rate in zip(
+            sol.measures, data.form_energy.values, data.dissipation.values, strict=True
+        ):
+            assert mf.energy(measure, 2.0, form=matrix) == pytest.approx(energy, rel=1e2 * EPS)
+            assert mf.dissipation(measure, field) == pytest.approx(rate, rel=1e2 * EPS)
+
+    def test_balance_is_kept_in_files_and_told(self, tmp_path):
+        sol = mf.evolve(tokens(2), attention(BENT, -1, True), 1.0, 2)
+        sol.save(tmp_path / "run.nc")
+        again = mf.load(tmp_path / "run.nc")
+        assert np.array_equal(again.dataset.form_energy, sol.dataset.form_energy)
+        assert again.dynamics.form.sign == -1
+        (told,) = [line for line in closing(sol).splitlines() if "work" in line]
+        # of the form's energy, not of E_β, which this is no gradient flow of
+        assert float(told.split()[6].rstrip(",")) < 1e-8
+        gained = sol.dataset.energy - sol.dataset.energy[0]
+        assert np.abs(gained - sol.dataset.work).max() > 1e-3
+
+    @pytest.mark.parametrize("normalise", [True, False])
+    def test_dissipation_is_the_derivative_of_the_energy(self, normalise):
+        """Centred differences along the flow, of order h²."""
+        field, h = attention(BENT_3, 1, normalise), 1e-4
+        given = tokens(3)
+        velocity = field.velocity(given, given.points)
+        energies = [
+            mf.energy(
+                mf.Particles(
+                    (x := given.points + s * h * velocity)
+                    / np.linalg.norm(x, axis=1, keepdims=True),
+                    given.weights,
+                ),
+                2.0,
+                form=BENT_3,
+            )
+            for s in (1, -1)
+        ]
+        slope = (energies[0] - energies[1]) / (2 * h)
+        # h² times third derivatives of some 1e2
+        assert slope == pytest.approx(mf.dissipation(given, field), rel=1e-5)
+        assert slope > 0.1
+
+    def test_velocity_is_the_gradient_of_the_energy(self):
+        """w_i X_i = ∂E/∂x_i along tangents, token by token."""
+        given, h = tokens(3, n=5), 1e-5
+        velocity = attention(BENT_3, 1, False).velocity(given, given.points)
+        for i in range(5):
+            for tangent in np.linalg.svd(given.points[i : i + 1])[2][1:]:
+                energies = []
+                for s in (1, -1):
+                    points = given.points.copy()
+                    points[i] = np.cos(h) * points[i] + s * np.sin(h) * tangent
+                    moved = mf.Particles(points, given.weights)
+                    energies.append(mf.energy(moved, 2.0, form=BENT_3))
+                slope = (energies[0] - energies[1]) / (2 * h)
+                # differences of E = O(1) lose 1e-16/h
+                assert slope == pytest.approx(
+                    given.weights[i] * velocity[i] @ tangent, abs=1e-10, rel=1e-8
+                )
+
+    @pytest.mark.parametrize("normalise", [True, False])
+    def test_one_dissipation_in_every_representation(self, normalise):
+        law = mf.VonMisesFisher([0.6, 0.8], 3.0)
+        field = attention(BENT, -1, normalise)
+        values = [
+            mf.dissipation(measure, field)
+            for measure in (mf.Density(mf.Circle(64), law), mf.FlowMap(law))
+        ]
+        assert values[1] == pytest.approx(values[0], rel=1e-13)
+        # G in the denominator has no last degree
+        sharp = attention(BENT, -1, normalise, beta=30.0)
+        values_sharp = [
+            mf.dissipation(measure, sharp)
+            for measure in (mf.Density(mf.Circle(64), law), mf.FlowMap(law))
+        ]
+        assert values_sharp[1] == pytest.approx(values_sharp[0], rel=1e-12)
+        # tokens at quantiles are the trapezoidal rule in labels
+        many = mf.Particles.quantised(law, 4000)
+        assert mf.dissipation(many, field) == pytest.approx(values[0], rel=1e-11)
+
+    @pytest.mark.parametrize(("dynamics", "normalise"), [(mf.SA, True), (mf.USA, False)])
+    def test_identity_is_sa_and_usa(self, dynamics, normalise):
+        field = mf.Attention(2.0, [mf.Head(V=-1.0)], normalise)
+        given = tokens(3)
+        assert mf.dissipation(given, field) == pytest.approx(
+            mf.dissipation(given, dynamics(2.0)), rel=1e2 * EPS
+        )
+        own, plain = (mf.evolve(given, one, 1.0, 2) for one in (field, dynamics(2.0, sign=-1)))
+        assert np.allclose(own.dataset.work, plain.dataset.work, atol=1e-9, rtol=0)
+        assert np.allclose(own.dataset.form_energy, plain.dataset.energy, atol=1e-9, rtol=0)
+
+    @pytest.mark.parametrize("normalise", [True, False])
+    @pytest.mark.parametrize("sign", [1, -1])
+    @pytest.mark.parametrize("space", [mf.Circle(64), mf.Sphere(23), mf.Zonal(4, 31)], ids=str)
+    def test_densities_keep_the_balance(self, space, sign, normalise):
+        matrix = {2: BENT, 3: BENT_3, 4: np.diag([0.5, 0.5, 0.5, 1.0])}[space.dim]
+        law = mf.VonMisesFisher(np.eye(space.dim)[-1], 1.0)
+        field = attention(matrix, sign, normalise, beta=1.0)
+        data = mf.evolve(mf.Density(space, law), field, 0.5, 4).dataset
+        gained = data.form_energy - data.form_energy[0]
+        assert np.all(sign * np.diff(data.form_energy) > 0)
+        assert abs(float(gained[-1])) > 1e-3
+        # tolerances of the run are 1e-9
+        assert np.abs(gained - data.work).max() < 1e-9
+        assert "metric_speed" in data
+
+    def test_repulsive_density_finds_the_least_one(self):
+        """As tokens do, with a_2 to 1e-9 at t = 1000; degrees of small Λ_k are late."""
+        matrix = np.diag([1.0, 1.1])
+        start = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.3, 0.1], sin=[0.1]))
+        field = mf.Attention(1.0, [mf.Head(matrix, 1.0, -matrix)], normalise=False)
+        sol = mf.evolve(start, field, 1000.0, 1)
+        assert abs(2 * sol.final.coefficients[2].real - KNOWN[0.10][0]) < 1e-9
+        least = mf.studies.form_minimiser(matrix).energy
+        assert sol.dataset.form_energy.values[-1] == pytest.approx(least, rel=1e-11)
+
+    def test_which_attention_has_a_form(self):
+        by = rotation(2, 3)
+        factors = mf.Head(by, by @ BENT, BENT)
+        assert np.allclose(mf.Attention(1.0, [factors]).form.matrix, BENT, atol=4 * EPS)
+        assert mf.Attention(1.0, [mf.Head(BENT, 1.0, -BENT)]).form.sign == -1
+        assert mf.Attention(1.0, [mf.Head(2.0, 1.5, -3.0)]).form[:2] == (3.0, -1)
+        mixed = mf.Attention(1.0, [mf.Head(np.eye(2), 2.0, 2.0)])
+        assert np.array_equal(mixed.form.matrix, 2.0 * np.eye(2))
+        skew = np.array([[1.0, 0.5], [-0.5, 1.0]])
+        for heads in [mf.Head(skew, 1.0, skew)], [mf.Head(BENT, 1.0, 1.0)], [mf.Head()] * 2:
+            field = mf.Attention(1.0, heads)
+            assert field.form is None
+            assert "form_energy" not in mf.evolve(tokens(2), field, 0.1, 1).dataset
+        noisy = mf.Attention(1.0, [mf.Head()], noise=0.1)
+        assert noisy.form is not None
+        assert balanced_form(noisy) is None
+        # its |X|² would leave double precision; the run goes on without a balance
+        steep = mf.Attention(400.0, [mf.Head()])
+        assert "work" not in mf.evolve(tokens(2), steep, 1e-3, 1).dataset
+
+    def test_repulsive_tokens_find_the_least_density(self):
+        """V = -D without softmax: a_2 of 24 tokens to 1e-9, though degree 8 has not moved.
+
+        Degree k falls like e^{-k² Λ_k t/β}: 1e-6 for k = 8. Λ_k is what it weighs in the energy, so
+        the degrees that are late are those that do not count. The tokens' error falls faster than
+        any power of n, since the potential is analytic.
+        """
+        matrix = np.diag([1.0, 1.1])
+        start = mf.FourierSeries(cos=[0.3, 0.1], sin=[0.1])
+        errors = []
+        for n in (8, 16, 24):
+            field = mf.Attention(1.0, [mf.Head(matrix, 1.0, -matrix)], normalise=False)
+            final = mf.evolve(mf.Particles.quantised(start, n), field, 1000.0, 1).final
+            second = 2 * np.mean(2 * final.points[:, 0] ** 2 - 1)
+            errors.append(abs(second - KNOWN[0.10][0]))
+        assert errors[0] > 1e-5
+        assert errors[1] < 1e-8
+        assert errors[2] < 1e-9
+
+
+def cosines(least):
+    """a_1, a_2, … of a density on the circle."""
+    return 2 * least.measure.coefficients[1:].real
+
+
+class TestMinimiser:
+    @pytest.mark.parametrize("eps", sorted(KNOWN))
+    def test_known_coefficients(self, eps):
+        least = mf.studies.form_minimiser(np.diag([1.0, 1.0 + eps]))
+        *coefficients, energy = KNOWN[eps]
+        # to what was printed: 15 digits of the largest
+        assert cosines(least)[[1, 3, 5]] == pytest.approx(coefficients, abs=2e-15, rel=1e-11)
+        assert 2 * least.energy == pytest.approx(energy, rel=20 * EPS)
+        assert least.kind == "density"
+        # published, by optimising weights; 1e-6 to 1e-5 from the solution
+        published = {-0.1: -0.2175843, -0.05: -0.1064633, 0.05: 0.1016677, 0.1: 0.1984811}
+        if eps in published:
+            assert abs(cosines(least)[1] - published[eps]) < 1e-5
+
+    @pytest.mark.parametrize("beta", [0.01, 0.5, 1.0, 4.0, 20.0])
+    def test_first_order(self, beta):
+        """f = 1 + ε β I_1(β)/(2 I_2(β)) cos 2θ + O(ε²), from differences to both sides."""
+        h = 1e-4
+        slopes = [
+            cosines(mf.studies.form_minimiser(np.diag([1.0, 1.0 + s * h]), beta))[1] / (s * h)
+            for s in (1, -1)
+        ]
+        exact = float(beta * mpmath.besseli(1, beta) / (2 * mpmath.besseli(2, beta)))
+        if beta == 1.0:
+            assert exact == pytest.approx(2.08165305880526707, rel=2 * EPS)
+        # h² times the third derivative, of some exact³
+        assert np.mean(slopes) == pytest.approx(exact, rel=h**2 * exact**2)
+
+    @pytest.mark.parametrize(("beta", "ratio"), [(1.0, 3.0), (0.3, 6.0), (5.0, 3.0)])
+    def test_multiple_precision(self, beta, ratio):
+        """The linear system in 60 digits: M_kl = I_{(k+l)/2}(βa) I_{(k-l)/2}(βb)."""
+        size = 70
+        with mpmath.workdps(60):
+            a, b = (beta * (1 + s * mpmath.mpf(ratio)) / 2 for s in (1, -1))
+            first, second = ([mpmath.besseli(m, x) for m in range(2 * size)] for x in (a, b))
+            matrix = mpmath.matrix(size, size)
+            for i in range(size):
+                for j in range(size):
+                    term = first[i + j] * second[abs(i - j)]
+                    if j:
+                        term += first[abs(i - j)] * second[i + j]
+                    matrix[i, j] = term / first[2 * i]
+            right = mpmath.matrix(size, 1)
+            right[0] = 1 / first[0]
+            exact = mpmath.lu_solve(matrix, right)
+            energy = float(1 / (2 * beta * exact[0]))
+            coefficients = np.array([float(2 * x / exact[0]) for x in exact[1:40]])
+        least = mf.studies.form_minimiser(np.diag([1.0, ratio]), beta)
+        assert least.energy == pytest.approx(energy, rel=1e2 * EPS)
+        # sums of terms of order 1 in the basis of eigenfunctions
+        assert cosines(least)[1::2][:39] == pytest.approx(coefficients, abs=1e-13, rel=0)
+        assert np.abs(coefficients).max() > 1
+
+    @pytest.mark.parametrize("beta", [0.3, 1.0, 4.0])
+    @pytest.mark.parametrize(
+        "values", [[1.0, 3.0], [3.0, 1.0, 1.0], [1.0, 1.0, 3.0], [1.0, 1.4, 1.2], [2.0] * 4 + [1.0]]
+    )
+    def test_constant_potential_and_energy(self, values, beta):
+        """What makes it the least, each time by sums over the measure in a turned frame."""
+        by = rotation(len(values), 4)
+        matrix = by @ np.diag(values) @ by.T
+        least = mf.studies.form_minimiser(matrix, beta)
+        assert least.kind == "density"
+        # rounding of f, times what e^{β<x,Dy>} varies by
+        tolerance = 1e3 * EPS * np.exp(beta * np.ptp(values))
+        assert least.residual < tolerance
+        assert least.bound == pytest.approx(least.energy, rel=2 * tolerance)
+        energy = mf.energy(least.measure, beta, form=matrix)
+        assert energy == pytest.approx(least.energy, rel=tolerance)
+        assert least.measure.values.min() > 0
+        assert least.measure.mass() == pytest.approx(1, abs=1e2 * EPS)
+        uniform = mf.Particles.sample(mf.Uniform(len(values)), 300, np.random.default_rng(0))
+        assert mf.energy(uniform, beta, form=matrix) > least.energy
+
+    def test_turned(self):
+        by = rotation(2, 5)
+        least, other = (
+            mf.studies.form_minimiser(m, 2.0)
+            for m in (np.diag([1.0, 1.5]), by @ np.diag([1.0, 1.5]) @ by.T)
+        )
+        points = tokens(2).points
+        assert other.measure.at(points @ by.T) == pytest.approx(
+            least.measure.at(points), abs=1e2 * EPS
+        )
+
+    @pytest.mark.parametrize("eps", [-0.3, 0.2, 1.0])
+    def test_zonal_by_a_solve_that_knows_no_axis(self, eps):
+        matrix = np.diag([1.0, 1.0, 1.0 + eps])
+        least = mf.studies.form_minimiser(matrix)
+        assert isinstance(least.measure.space, mf.Zonal)
+        # axes in another order, so that symmetry is not along the basis' own
+        basis = SphereBasis(np.eye(3)[[2, 0, 1]], 64)
+        coefficients, energy = eigenfunctions(basis, matrix, 1.0).constant_preimage()
+        assert energy / 2 == pytest.approx(least.energy, rel=1e2 * EPS)
+        points = tokens(3).points
+        # the general series ends at degree 64, the zonal one where it is complete
+        own = least.measure.at(points)
+        assert basis.at(points) @ coefficients == pytest.approx(own, abs=1e-12)
+        assert np.ptp(own) > 0.1
+        direct = basis.density(coefficients).at(points)
+        assert direct == pytest.approx(own, abs=1e-12)
+
+    def test_zonal_in_two_dimensions_is_the_circle(self):
+        first, second = (
+            eigenfunctions(
+                ZonalBasis(np.eye(2)[i], 60), np.diag([1.0, 2.0]), 1.5
+            ).constant_preimage()[0]
+            for i in (0, 1)
+        )
+        # cos k(θ - π/2) = (-1)^{k/2} cos kθ
+        signs = (-1.0) ** np.arange(len(first))
+        assert second == pytest.approx(signs * first, abs=1e2 * EPS)
+
+    @pytest.mark.parametrize("dim", [2, 3, 5])
+    def test_multiple_of_the_identity(self, dim):
+        least = mf.studies.form_minimiser(1.7 * np.eye(dim), 2.0)
+        assert least.kind == "uniform"
+        assert np.all(least.measure.values == pytest.approx(1, abs=EPS))
+        exact = 1.7 * mf.theory.energy_uniform(3.4, dim)
+        assert least.energy == pytest.approx(exact, rel=10 * EPS)
+
+    @pytest.mark.parametrize("dim", [2, 3, 7])
+    def test_nearly_the_identity(self, dim):
+        """One eigenvalue off by little more than rounding: near uniform, and no division by 0."""
+        matrix = np.eye(dim)
+        matrix[0, 0] += 1e-9
+        least = mf.studies.form_minimiser(matrix)
+        assert least.kind == "density"
+        assert least.measure.values == pytest.approx(np.ones(len(least.measure.values)), abs=1e-7)
+
+    def test_indefinite(self):
+        """Jensen: E >= e^{βλ_min}/(2β), of a Dirac; random measures are above."""
+        rng = np.random.default_rng(6)
+        for dim in 2, 4:
+            matrix = rng.normal(size=(dim, dim))
+            matrix += matrix.T
+            least = mf.studies.form_minimiser(matrix, 1.3)
+            lowest = np.linalg.eigvalsh(matrix)[0]
+            assert lowest < 0
+            assert least.kind == "dirac"
+            assert least.energy == pytest.approx(np.exp(1.3 * lowest) / 2.6, rel=10 * EPS)
+            energy = mf.energy(least.measure, 1.3, form=matrix)
+            assert energy == pytest.approx(least.energy, rel=1e2 * EPS)
+            for seed in range(5):
+                assert mf.energy(tokens(dim, 6, seed), 1.3, form=matrix) > least.energy
+
+    def test_four_points(self):
+        """λ_1 tanh(βλ_1 x_1²) = λ_2 tanh(βλ_2 x_2²); above the least energy."""
+        for last in (1.0, 2.0, 3.0, 5.0):
+            share, energy = four_points(np.array([1.0, last]), 1.0)
+            assert np.tanh(share) == pytest.approx(last * np.tanh(last * (1 - share)), rel=1e-13)
+            corner = np.sqrt([share, 1 - share])
+            points = corner * np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])
+            value = mf.energy(mf.Particles(points), 1.0, form=np.diag([1.0, last]))
+            assert value == pytest.approx(energy, rel=10 * EPS)
+            assert energy > mf.studies.form_minimiser(np.diag([1.0, last])).energy
+
+
+class TestMaximiser:
+    @pytest.mark.parametrize("dim", [2, 3])
+    def test_search_finds_nothing_larger(self, dim):
+        rng = np.random.default_rng(dim)
+        kinds = set()
+        for _ in range(8):
+            matrix = rng.normal(size=(dim, dim))
+            matrix = matrix + matrix.T - 0.5 * np.eye(dim)
+            most = mf.studies.form_maximiser(matrix, 0.8)
+            kinds.add(most.kind)
+            found, energy = search_largest(matrix, 0.8, 8, rng)
+            # of a stationary point, with |gradient| < 1e-10
+            assert energy == pytest.approx(most.energy, rel=1e-9)
+            assert energy <= most.energy * (1 + 1e2 * EPS)
+            assert mf.energy(found, 0.8, form=matrix) == pytest.approx(energy, rel=1e-9)
+            assert mf.energy(most.measure, 0.8, form=matrix) == pytest.approx(
+                most.energy, rel=1e2 * EPS
+            )
+        assert kinds == {"dirac", "pair"}
+
+    def test_switch(self):
+        """D = diag(-1, d): a Dirac at e_2 from d* = ln cosh 1 on, before it a pair at ±e_1."""
+
+        def gap(last):
+            most = [
+                mf.energy(mf.Particles(points), 1.0, form=np.diag([-1.0, last]))
+                for points in ([[0.0, 1.0]], [[1.0, 0.0], [-1.0, 0.0]])
+            ]
+            return most[0] - most[1]
+
+        switch = brentq(gap, 0.0, 1.0, xtol=1e-15)
+        assert switch == pytest.approx(0.433780830483027, abs=4 * EPS)
+        below, above = (
+            mf.studies.form_maximiser(np.diag([-1.0, switch + s * 1e-9])) for s in (-1, 1)
+        )
+        assert (below.kind, above.kind) == ("pair", "dirac")
+        assert 2 * below.energy == pytest.approx(1.54308063481524, rel=1e-14)
+        assert abs(below.measure.points[0, 0]) == 1
+        assert abs(above.measure.points[0, 1]) == 1
+
+    def test_positive_definite(self):
+        most = mf.studies.form_maximiser(np.diag([1.0, 1.5]))
+        assert 2 * most.energy == pytest.approx(np.exp(1.5), rel=2 * EPS)
+
+
+@pytest.fixture(scope="module")
+def ds():
+    forms = [np.diag([1.0, 1.1]), BENT, np.diag([-1.0, 0.2]), np.array([[1.2, 0.1], [0.1, 1]])]
+    return mf.studies.form_extremisers(forms, 1.0, starts=4, rng=np.random.default_rng(0))
+
+
+class TestDataset:
+    def test_numbers(self, ds):
+        assert ds.least_kind.values.tolist() == ["density", "dirac", "dirac", "density"]
+        assert ds.largest_kind.values.tolist() == ["dirac", "dirac", "pair", "dirac"]
+        assert np.allclose(ds.searched_energy, ds.largest_energy, rtol=1e-9, atol=0)
+        assert np.all(ds.least_bound <= ds.least_energy * (1 + 1e2 * EPS))
+        assert np.all(ds.least_energy < ds.largest_energy)
+        assert float(ds["cos"].sel(degree=2)[0]) == pytest.approx(KNOWN[0.10][0], abs=2e-15)
+        for i in (0, 3):
+            one = ds.isel(form=i)
+            k, angle = one.degree.values[:, None], one.angle.values
+            series = 1 + np.nansum(
+                one["cos"].values[:, None] * np.cos(k * angle)
+                + one["sin"].values[:, None] * np.sin(k * angle),
+                axis=0,
+            )
+            assert series == pytest.approx(one.density.values, abs=1e2 * EPS)
+            assert one.potential.values == pytest.approx(2 * float(one.least_energy), rel=1e2 * EPS)
+        assert abs(float(ds["sin"].sel(degree=2)[3])) > 0.1
+        assert np.isnan(ds.density.values[[1, 2]]).all()
+
+    def test_figure(self, ds):
+        figure = mf.plot.form_extremisers(ds)
+        upper, lower = figure.axes
+        assert len(upper.lines) == 2
+        assert np.array_equal(upper.lines[1].get_ydata(), ds.density.values[3])
+        assert np.ptp(lower.lines[0].get_ydata()) < 1e-13 < np.ptp(lower.lines[1].get_ydata())
+        texts = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert texts[0] == "D = diag(1, 1.1)"
+
+    def test_three_dimensions(self):
+        ds = mf.studies.form_extremisers(np.diag([1.0, 1.0, 1.1]))
+        assert ds.sizes["form"] == 1
+        assert "density" not in ds
+        with pytest.raises(ValueError, match=r"on the circle with \['density'"):
+            mf.plot.form_extremisers(ds)
+
+
+NAN = np.array([[1.0, np.nan], [np.nan, 1.0]])
+SKEW = np.array([[1.0, 0.5], [0.0, 1.0]])
+BAD_FORMS = {
+    "asymmetric": (SKEW, "must be symmetric, got 0.5 at index"),
+    "nan": (NAN, "must be finite, got nan"),
+    "three": (np.eye(3), r"must have shape \(2, 2\), got \(3, 3\)"),
+    "a row": ([1.0, 2.0], "must be a non-empty array with 2 axes"),
+    "words": ("D", "must be"),
+    "nan number": (np.nan, "must be a finite number, got nan"),
+}
+
+
+class TestBadInput:
+    @pytest.mark.parametrize("name", BAD_FORMS)
+    def test_form_of_an_energy(self, name):
+        form, message = BAD_FORMS[name]
+        for measure in (mf.Particles(np.eye(2)), mf.Density(mf.Circle(16), mf.Uniform(2))):
+            with pytest.raises(ValueError, match=f"form {message}"):
+                mf.energy(measure, 1.0, form=form)
+
+    @pytest.mark.parametrize(
+        ("form", "message"),
+        [
+            (SKEW, "form must be symmetric, got 0.5"),
+            (NAN, "form must be finite, got nan"),
+            (np.ones((2, 3)), r"form must have shape \(d, d\) with d >= 2, got \(2, 3\)"),
+            ([[1.0]], r"form must have shape \(d, d\) with d >= 2, got \(1, 1\)"),
+            (2.0, "form must be a non-empty array with 2 axes"),
+            (400.0 * np.eye(2), r"beta \|form\| must be <= 350, got 400"),
+        ],
+    )
+    def test_form_of_an_extremiser(self, form, message):
+        for function in mf.studies.form_minimiser, mf.studies.form_maximiser:
+            with pytest.raises(ValueError, match=message):
+                function(form)
+
+    def test_beta(self):
+        for beta in (0.0, -1.0, np.nan, "1"):
+            with pytest.raises(ValueError, match="beta must be a finite number > 0"):
+                mf.studies.form_minimiser(np.eye(2), beta)
+
+    def test_forms_that_no_density_resolves(self):
+        with pytest.raises(ValueError, match="form must have eigenvalues in a smaller ratio"):
+            mf.studies.form_minimiser(np.diag([1.0, 300.0]))
+        with pytest.raises(ValueError, match="beta or the ratio of form's eigenvalues must be"):
+            mf.studies.form_minimiser(np.diag([1.0, 12.0]), 4.0)
+        with pytest.raises(ValueError, match="form must have d <= 3, or two distinct eigenvalues"):
+            mf.studies.form_minimiser(np.diag([1.0, 2.0, 3.0, 4.0]))
+
+    def test_dataset(self):
+        extremisers = mf.studies.form_extremisers
+        with pytest.raises(ValueError, match=r"forms\[1\] must be symmetric"):
+            extremisers([np.eye(2), SKEW])
+        for forms in (2.0, [], [np.eye(2), np.eye(3)]):
+            with pytest.raises(ValueError, match="forms must be"):
+                extremisers(forms)
+        with pytest.raises(ValueError, match=r"rng must be .* got None"):
+            extremisers(np.eye(2), starts=1)
+        with pytest.raises(ValueError, match="starts must be an integer >= 0, got -1"):
+            extremisers(np.eye(2), starts=-1)
+        with pytest.raises(ValueError, match=r"ds must be a Dataset of studies\.form_extremisers"):
+            mf.plot.form_extremisers(3)
+        with pytest.raises(ValueError, match="ds must have a matrix with a density"):
+            mf.plot.form_extremisers(extremisers(-np.eye(2)))
+
+    def test_axis(self):
+        law = mf.VonMisesFisher([0.0, 0.0, 1.0], 2.0)
+        for measure in mf.Density(mf.Zonal(3, 15), law), mf.FlowMap(law):
+            with pytest.raises(ValueError, match="form must commute with rotations about the axis"):
+                mf.energy(measure, 1.0, form=np.diag([1.0, 1.0 + 1e-9, 2.0]))
+
+    def test_dissipation(self):
+        for heads in [mf.Head(BENT)], [mf.Head(), mf.Head()]:
+            with pytest.raises(ValueError, match="dynamics must be SA, USA, or Attention of one"):
+                mf.dissipation(tokens(2), mf.Attention(1.0, heads))
+        with pytest.raises(ValueError, match=r"beta \|D\| <= 350, got Attention\(beta=400"):
+            mf.dissipation(tokens(2), mf.Attention(400.0, [mf.Head()]))
