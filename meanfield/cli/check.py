@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 from meanfield.cli.commands import app
 from meanfield.cli.outputs import BAD_INPUT, FAILED_RUN, FIGURE_SUFFIXES, Refusal, check_output
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 check = typer.Typer(
     no_args_is_help=True,
@@ -23,7 +20,7 @@ check = typer.Typer(
 app.add_typer(check, name="check")
 
 # what a quick check is content with
-_QUICK = {"samples": 100, "starts": 1, "most_tokens": 16}
+_QUICK: dict[str, Any] = {"samples": 100, "starts": 1, "most_tokens": 16}
 
 
 @check.callback()
@@ -60,10 +57,10 @@ def proposition_3_4(
         coefficients = _numbers("--kernel", kernel)
     from meanfield import plot, studies  # matplotlib is slow to import
 
-    effort = _QUICK if quick else {"samples": samples}
+    effort: dict[str, Any] = _QUICK if quick else {"samples": samples}
     try:
         found = studies.proposition_3_4(
-            betas[0] if len(betas) == 1 else tuple(betas),
+            _point_or_interval(betas),
             dim,
             kernel=coefficients,
             rng=np.random.default_rng(seed),
@@ -81,6 +78,14 @@ def proposition_3_4(
         raise typer.Exit(FAILED_RUN)
 
 
+def _point_or_interval(betas: list[float]) -> float | tuple[float, float]:
+    if len(betas) == 1:
+        return betas[0]
+    if len(betas) != 2:
+        raise Refusal(f"--beta must be one number or LOW,HIGH, got {betas}", BAD_INPUT)
+    return betas[0], betas[1]
+
+
 def _numbers(option: str, text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
@@ -89,7 +94,7 @@ def _numbers(option: str, text: str) -> list[float]:
         raise Refusal(message, BAD_INPUT) from None
 
 
-def verdict(found: xr.Dataset) -> str:
+def verdict(found: Any) -> str:
     """The verdict and what it is about, with a witness if it is refuted."""
     lines = [f"{found.attrs['verdict']}: {found.attrs['statement']}"]
     if "witness" in found.attrs:
@@ -97,7 +102,7 @@ def verdict(found: xr.Dataset) -> str:
     return "\n".join(lines)
 
 
-def report(found: xr.Dataset) -> str:
+def report(found: Any) -> str:
     """The verdict, and a line for each part and β."""
     lines = [verdict(found), ""]
     names = found["part"].values.tolist()

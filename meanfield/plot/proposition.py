@@ -16,8 +16,8 @@ Array = NDArray[np.float64]
 
 _GREEN, _PINK, _YELLOW = "#009e73", "#cc79a7", "#e69f00"
 _KINDS = (BLUE, ORANGE, _GREEN, _PINK, _YELLOW)
-# below it logarithmic axes end
-_FLOOR = 1e-18
+# below it logarithmic axes end, and beyond a bound by more is no rounding
+_FLOOR, _BEYOND = 1e-18, 1e-12
 
 
 def proposition_3_4(ds: Any, index: int = 0) -> Figure:
@@ -85,6 +85,8 @@ def _coefficients(ax: Axes, one: Any) -> None:
                 degrees[here], sign * shares[here], "o", color=colour, ms=3, label=f"Λ_k {name}"
             )
     ax.set_yscale("log")
+    ax.set_xlim(0.0, degrees[-1] + 1.0)
+    ax.set_ylim(0.1 * _FLOOR if seen.sum() > 8 else 1e-3, 1e2)
     ax.set_xlabel("degree k", fontsize=NORMAL)
     ax.set_ylabel("|N_k Λ_k| as a share of E(δ) − E(σ)", fontsize=NORMAL)
     if "evaluation_error" in one:
@@ -114,23 +116,19 @@ def _search(ax: Axes, one: Any) -> None:
     share, defect = one["share"].values, one["defect"].values
     for kind, colour in zip(dict.fromkeys(kinds), _KINDS, strict=False):
         here = kinds == kind
-        ax.plot(
-            np.maximum(share[here], 0.1 * _FLOOR),
-            np.maximum(defect[here], 0.1 * _FLOOR),
-            ".",
-            color=colour,
-            ms=3,
-            label=kind,
-        )
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.set_xlim(left=max(_FLOOR, 0.3 * float(share[share > 0.0].min(initial=1.0))))
+        ax.plot(share[here], defect[here], ".", color=colour, ms=3, label=kind)
     ax.set_xlabel("(E(μ) − E(σ))/U of random measures", fontsize=NORMAL)
     ax.set_ylabel("(E(δ) − E(μ))/U", fontsize=NORMAL)
-    below, above = int((share < -1e-13).sum()), int((defect < -1e-13).sum())
+    below, above = int((share < -_BEYOND).sum()), int((defect < -_BEYOND).sum())
     if below or above:
-        told = f"{below} below E(σ)\n{above} above E(δ)"
-        ax.text(0.03, 0.6, told, transform=ax.transAxes, fontsize=SMALL, color=ORANGE)
+        # beyond a bound there is no logarithm
+        ax.axvline(0.0, color=GREY, linewidth=0.8)
+        ax.axhline(0.0, color=GREY, linewidth=0.8)
+        told = f"{below} below E(σ), {above} above E(δ)"
+        ax.set_title(told, fontsize=SMALL, color=ORANGE)
+    else:
+        ax.set_xscale("log")
+        ax.set_yscale("log")
     ax.legend(frameon=False, fontsize=SMALL, loc="lower left")
 
 
@@ -138,7 +136,7 @@ def _margins(ax: Axes, one: Any) -> None:
     names = [str(name) for name in one["attempt"].values]
     margins = one["margin"].values
     places = np.arange(len(names))
-    beaten = margins < -1e-12
+    beaten = margins < -_BEYOND
     shown = np.log10(np.maximum(np.abs(margins), _FLOOR))
     colours = [ORANGE if bad else BLUE for bad in beaten]
     ax.barh(places, shown + 18.0, left=-18.0, color=colours, height=0.5)

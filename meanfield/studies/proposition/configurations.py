@@ -68,7 +68,7 @@ def e8() -> Array:
             roots.append(root)
     halves = [np.array(signs) for signs in product((-0.5, 0.5), repeat=8)]
     roots += [half for half in halves if round(half.sum()) % 2 == 0]
-    return np.array(roots) / np.sqrt(2.0)
+    return np.asarray(np.array(roots) / np.sqrt(2.0))
 
 
 def inner_products(points: Array) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
@@ -79,8 +81,8 @@ def _best(problem: Problem, target: Array, starts: int, rng: np.random.Generator
     found = []
     for _ in range(starts):
         tokens = Particles(Uniform(dim).sample(n, rng))
-        flown = evolve(tokens, SA(problem.beta, sign=-1), 2.0, 1, rtol=1e-3, atol=1e-4)
-        found.append(_polished(problem, flown.final.points))
+        flown = evolve(tokens, SA(problem.beta, sign=-1), 2.0, 1, rtol=1e-3, atol=1e-4).final
+        found.append(_polished(problem, cast(Particles, flown).points))
     return min(found, key=lambda points: _pairs(problem, points))
 
 

@@ -211,9 +211,9 @@ def _joined(
         xr.merge([one.data for one in row], join="outer", compat="no_conflicts")
         for row in rows.values()
     ]
-    ds = xr.concat(
+    ds: xr.Dataset = xr.concat(
         whole,
-        xr.IndexVariable("beta", betas),
+        xr.DataArray(betas, dims="beta", name="beta"),
         data_vars="all",
         coords="minimal",
         compat="override",
