@@ -127,7 +127,7 @@ def test_three_evaluations(beta, dim):
     for name, values in errors.items():
         seen = values[np.isfinite(values)]
         assert len(seen) > 3
-        assert seen.max() <= coefficients.tolerance(name, beta, dim)
+        assert seen.max() <= coefficients.tolerance(name, beta)
 
 
 def test_a_shift_by_one_degree_is_seen(monkeypatch):

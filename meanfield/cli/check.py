@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any
 
 import numpy as np
@@ -19,6 +20,8 @@ check = typer.Typer(
 )
 app.add_typer(check, name="check")
 
+# of a line
+_WIDTH = 110
 # what a quick check is content with
 _QUICK: dict[str, Any] = {"samples": 100, "starts": 1, "most_tokens": 16}
 
@@ -112,5 +115,9 @@ def report(found: Any) -> str:
             lines.append(f"β = {beta:g}")
         one = found.isel(beta=number)
         rows = zip(names, one["status"].values, one["finding"].values, strict=True)
-        lines += [f"{name:<{width}}  {status!s:<6}  {finding}" for name, status, finding in rows]
+        for name, status, finding in rows:
+            heading = f"{name:<{width}}  {status!s:<6}  "
+            lines += wrap(
+                str(finding), _WIDTH, initial_indent=heading, subsequent_indent=" " * len(heading)
+            )
     return "\n".join(lines)

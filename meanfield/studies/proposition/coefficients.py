@@ -42,7 +42,7 @@ def coefficients(problem: Problem, interval: tuple[float, float]) -> Evidence:
     logs = log_eigenvalues(beta, dim, kmax)
     ratios = np.exp(np.diff(logs)) * (2.0 * np.arange(kmax) + dim) / beta
     worst = {name: float(np.max(one[np.isfinite(one)], initial=0)) for name, one in errors.items()}
-    agree = all(worst[name] <= tolerance(name, beta, dim) for name in EVALUATIONS)
+    agree = all(worst[name] <= tolerance(name, beta) for name in EVALUATIONS)
     positive, proof, proved = np.isfinite(logs), "", False
     lower = upper = np.full(kmax + 1, np.nan)
     if balls.available():
@@ -96,14 +96,14 @@ def _fault(positive: NDArray[np.bool_], agree: bool) -> str:
     return "evaluations disagree" if not agree else "Λ_(k+1)/Λ_k exceeds its bound"
 
 
-def tolerance(name: str, beta: float, dim: int) -> float:
+def tolerance(name: str, beta: float) -> float:
     """How much an evaluation may differ: 1e-13, and what its method rounds.
 
-    A quadrature rounds βt, and degree by degree; a Bessel function of large order or argument has
-    that many roundings.
+    A quadrature rounds βt, and degree by degree. A Bessel function of large order or argument is
+    the exponential of its rounded logarithm, which is 668 where it is dropped as too small.
     """
     rounding = {
-        "bessel": max(beta, 0.5 * dim),
+        "bessel": max(beta, -math.log(_LEAST)),
         "quadrature": 4.0 * (beta + _MOST_QUADRATURE),
         "series": 0.0,
     }
