@@ -107,7 +107,7 @@ def test_balls_over_intervals():
 
 
 def test_balls_prove_no_falsehood(monkeypatch):
-    """The series of J in place of I, alternating: its balls are not positive everywhere."""
+    """With the wrong sign nothing is positive."""
     series = balls._series
     assert balls.prove(4.0, 4.0, 3, 6).positive.all()
     monkeypatch.setattr(balls, "_series", lambda beta, order: -series(beta, order))

@@ -41,7 +41,7 @@ def proposition_3_4(
         str | None,
         typer.Option(metavar="A0,A1,…", help="Coefficients of Σ a_m t^m in place of e^{βt}/β."),
     ] = None,
-    samples: Annotated[int, typer.Option(help="Random measures of the search.")] = 1000,
+    samples: Annotated[int, typer.Option(help="Random measures of the search.")] = 4000,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer samples and starts.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of all that is random.")] = 0,
     output: Annotated[

@@ -117,7 +117,7 @@ def _search(ax: Axes, one: Any) -> None:
     for kind, colour in zip(dict.fromkeys(kinds), _KINDS, strict=False):
         here = kinds == kind
         ax.plot(share[here], defect[here], ".", color=colour, ms=3, label=kind)
-    ax.set_xlabel("(E(μ) − E(σ))/U of random measures", fontsize=NORMAL)
+    ax.set_xlabel("(E(μ) − E(σ))/U, U = E(δ) − E(σ)", fontsize=NORMAL)
     ax.set_ylabel("(E(δ) − E(μ))/U", fontsize=NORMAL)
     below, above = int((share < -_BEYOND).sum()), int((defect < -_BEYOND).sum())
     if below or above:

@@ -39,6 +39,10 @@ def adversary(problem: Problem, starts: int, rng: np.random.Generator) -> Eviden
     with np.errstate(divide="ignore", invalid="ignore"):
         counts = _multiplicities(problem)
         forms = problem.weights / counts
+    last = int(np.flatnonzero(forms)[-1])
+    finding += (
+        f"; (E - E(σ))/(U |f - 1|²) is {forms[1]:.1e} for degree 1 and {forms[last]:.1e} for {last}"
+    )
     data = xr.Dataset(
         {
             "margin": ("attempt", margins, {"long_name": "distance from the bound, over U"}),

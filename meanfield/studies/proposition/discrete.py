@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 _ALIKE = 1e-4
 # log ∬ e^{β<x,y>} over pairs, relative to its spread 2β: below an optimum by rounding only
 _ROUNDING = 1e-12
+# and a share that L-BFGS, which stops where its value does, still tells from 0
+_RESOLVED = 1e-10
 # from this number on a search starts next to the known optimum
 _MANY = 100
 _PERTURBED = 0.1
@@ -52,8 +54,8 @@ def discrete(problem: Problem, starts: int, most: int, rng: np.random.Generator)
     # at small β a search can't tell configurations that are equal in energy
     reached = recognised | (gap < _ROUNDING)
     fails = bool((gap < -_ROUNDING).any() or (shares < -_ROUNDING).any())
-    # a search may end in a local minimum, and energies below rounding have no rate
-    seen = shares[1:] > _ROUNDING
+    # a search may end in a local minimum, and energies below what it resolves have no rate
+    seen = shares[1:] > _RESOLVED
     falls = bool((rates[seen] < 0.0).all())
     status = FAILS if fails else HOLDS if falls and reached.all() else OPEN
     finding = (
