@@ -27,6 +27,7 @@ _ROUNDING = 1e-11
 _SAVES = 40
 # of the repulsive runs: in units of the start's slowest rate, and from there by factors, at most
 _LIFETIMES, _FACTOR, _LONGEST = 14.0, 3.0, 2e4
+_TAIL = 1e-4
 # attractive runs: the far mass decays at rate (d-1) >= 1 (SA), and E(δ) - E with it
 _UPWARDS = 40.0
 # no bump is narrower than κ = 1e6
@@ -107,14 +108,14 @@ def _down(problem: Problem, start: Density) -> tuple[Array, Array]:
     t, stage = 0.0, min(_LONGEST, _LIFETIMES / _slowest(problem))
     times, gaps = [np.zeros(1)], [np.array([_above_uniform(measure, beta)])]
     while gaps[-1][-1] > 0.3 * ARRIVED and t < _LONGEST:
-        # what spreads needs no larger space, and what doesn't is not followed far
+        # high degrees linger, unseen in E; and what doesn't spread is not followed far
         found = evolve(
             measure,
             SA(beta, sign=-1),
             stage,
             _geometric(stage),
-            tail_tol=1e-6,
-            largest=2 * start.space.size + 1,
+            tail_tol=_TAIL,
+            largest=4 * (start.space.size + 1),
         )
         measure = found.final
         times.append(t + found.t[1:])
