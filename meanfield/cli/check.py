@@ -14,7 +14,6 @@ from meanfield.cli.commands import app
 from meanfield.cli.outputs import BAD_INPUT, FAILED_RUN, FIGURE_SUFFIXES, Refusal, check_output
 
 check = typer.Typer(
-    no_args_is_help=True,
     help="Check a proposition: a verdict, its evidence and a figure.",
     rich_markup_mode=None,
 )

@@ -74,6 +74,10 @@ def _title(ds: Any, one: Any) -> str:
     return f"Proposition 3.4, {where}: {ds.attrs['verdict']}"
 
 
+def _unit(one: Any) -> str:
+    return "U = E(δ) − E(σ)" if np.isfinite(float(one["beta"])) else "U = max |W − Λ₀|/2"
+
+
 def _coefficients(ax: Axes, one: Any) -> None:
     degrees = one["degree"].values[1:]
     shares = one["share_of_degree"].values[1:]
@@ -88,7 +92,7 @@ def _coefficients(ax: Axes, one: Any) -> None:
     ax.set_xlim(0.0, degrees[-1] + 1.0)
     ax.set_ylim(0.1 * _FLOOR if seen.sum() > 8 else 1e-3, 1e2)
     ax.set_xlabel("degree k", fontsize=NORMAL)
-    ax.set_ylabel("|N_k Λ_k| as a share of E(δ) − E(σ)", fontsize=NORMAL)
+    ax.set_ylabel("share of degree k in U", fontsize=NORMAL)
     if "evaluation_error" in one:
         errors = one["evaluation_error"].values
         worst = np.full(len(degrees), np.nan)
@@ -117,7 +121,7 @@ def _search(ax: Axes, one: Any) -> None:
     for kind, colour in zip(dict.fromkeys(kinds), _KINDS, strict=False):
         here = kinds == kind
         ax.plot(share[here], defect[here], ".", color=colour, ms=3, label=kind)
-    ax.set_xlabel("(E(μ) − E(σ))/U, U = E(δ) − E(σ)", fontsize=NORMAL)
+    ax.set_xlabel(f"(E(μ) − E(σ))/U, {_unit(one)}", fontsize=NORMAL)
     ax.set_ylabel("(E(δ) − E(μ))/U", fontsize=NORMAL)
     below, above = int((share < -_BEYOND).sum()), int((defect < -_BEYOND).sum())
     if below or above:

@@ -1,8 +1,9 @@
 """Configurations of n points that are known to minimise e^{β<x,y>} for every β > 0.
 
-Sharp configurations are optima by Theorem 9.2 (Cohn and Kumar 2007): regular polygons, simplices and
-cross polytopes, the icosahedron, the roots of E8. Regular simplices of fewer points, antipodes and
-triangles, stay optima in any dimension, since e^{βt} is convex and the sum of all t is >= -n/2.
+Sharp configurations are optima by Theorem 9.2 (Cohn and Kumar 2007): regular polygons, simplices
+and cross polytopes, the icosahedron, the roots of E8. Regular simplices of fewer points, antipodes
+and triangles, stay optima in any dimension, since e^{βt} is convex and increasing and the sum of t
+over pairs is >= -n/2.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Problem:
     beta : float
         nan for another kernel.
     weights : ndarray, shape (kmax + 1,)
-        p_k = N_k Λ_k/(2U), and p_0 = 0.
+        p_k = N_k Λ_k/(2U) with the Λ_k of W, and p_0 = 0.
     dirac : float
         The share of a Dirac.
     level : float

@@ -107,13 +107,14 @@ def proposition_3_4(
         Attributes: `verdict` ('proved', 'holds numerically' or 'refuted'), `statement`, what the
         verdict is about, and `witness`, where there is one. Over (part, beta):
         `status` ('proved', 'holds', 'open', 'fails') and `finding`, a sentence. Over beta and an
-        axis of its own what each part found; energies as shares of U = E(δ) - E(σ) (`share`,
-        `defect`, `margin`, `token_share`), or as E/E(σ) (`energy_ratio`).
+        axis of its own what each part found; energies as shares of U = E(δ) - E(σ), of a
+        kernel max |W - Λ_0|/2 (`share`, `defect`, `margin`, `token_share`), or as E/E(σ)
+        (`energy_ratio`).
 
     Raises
     ------
     ValueError
-        If an argument is out of range, or a kernel is constant or has degrees beyond kmax.
+        If an argument is out of range, or a kernel is constant or not smooth.
 
     Examples
     --------
