@@ -85,6 +85,7 @@ DOORS = {
     "h5netcdf": {"solution", "integrate"},
     "tqdm": {"integrate", "studies"},
     "ot": {"transport.network"},
+    "flint": {"studies.proposition.balls"},
     "matplotlib": {"plot"},
     "pydantic": {"case"},
     "typer": {"cli"},

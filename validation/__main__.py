@@ -22,6 +22,7 @@ SCRIPTS = [
     "flow_maps",
     "sphere_flow_maps",
     "metastability",
+    "prop_3_4",
     "stationary_states",
     "transport",
     "sphere_transport",

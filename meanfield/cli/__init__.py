@@ -1,5 +1,6 @@
 """The command line: commands parse, call once and print; every error is one line."""
 
+from meanfield.cli import check as _check  # noqa: F401 (a command)
 from meanfield.cli import limit as _limit  # noqa: F401 (a command)
 from meanfield.cli.commands import main
 

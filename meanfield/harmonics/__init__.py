@@ -2,6 +2,7 @@
 
 from meanfield.harmonics.multipliers import (
     bandwidth,
+    degree_weights,
     eigenvalues,
     eigenvalues_in_unit,
     log_eigenvalues,
@@ -18,6 +19,7 @@ from meanfield.harmonics.polynomials import (
 
 __all__ = [
     "bandwidth",
+    "degree_weights",
     "eigenvalues",
     "eigenvalues_in_unit",
     "gauss_gegenbauer",

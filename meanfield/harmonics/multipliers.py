@@ -167,6 +167,29 @@ def eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     return np.asarray(values)
 
 
+def degree_weights(beta: float, dim: int, kmax: int) -> Array:
+    """e^{-β} N_k Λ_k(β, d), k = 0 … kmax: the share of degree k in e^{β<x,y>} at x = y.
+
+    All shares sum to 1 over k >= 0. They are products of ratios, so that N_k may leave double
+    precision. Parameters, errors and accuracy as in `scaled_eigenvalues`.
+
+    Examples
+    --------
+    >>> bool(abs(degree_weights(4.0, 3, 40).sum() - 1.0) < 1e-15)
+    True
+    """
+    beta, dim, kmax = _check(beta, dim, kmax)
+    if beta < _AS_GOOD_AS_ZERO:
+        return np.asarray(np.eye(1, kmax + 1)[0])
+    last = _last_degree(beta, dim, kmax)
+    growth = multiplicity_growth(dim, np.arange(1.0, last + 1))
+    factors = (np.array(_eigenvalue_ratios(beta, dim, last)) * growth).tolist()
+    mantissas, exponents = _binary_ratios(factors, last)
+    with np.errstate(under="ignore"):
+        terms = np.ldexp(mantissas, exponents - exponents.max())
+    return np.asarray(terms[: kmax + 1] / terms.sum())
+
+
 def log_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     """log Λ_k(β, d) for k = 0 … kmax, finite where Λ_k itself over- or underflows.
 

@@ -13,6 +13,7 @@ from meanfield.plot.monitor_curves import distances
 from meanfield.plot.panels import density
 from meanfield.plot.phases import phase_diagram
 from meanfield.plot.plateaus import metastability
+from meanfield.plot.proposition import proposition_3_4
 from meanfield.plot.runs import save, solution
 from meanfield.plot.stationary import stationary_states
 
@@ -28,6 +29,7 @@ __all__ = [
     "metastability",
     "nodes",
     "phase_diagram",
+    "proposition_3_4",
     "resolution",
     "save",
     "solution",

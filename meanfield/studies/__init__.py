@@ -7,6 +7,7 @@ from meanfield.studies.free import limits_without_normalisation
 from meanfield.studies.limit import mean_field_limit
 from meanfield.studies.phases import phase_diagram
 from meanfield.studies.plateaus import metastability
+from meanfield.studies.proposition import proposition_3_4
 from meanfield.studies.stationary import stationary_density, stationary_states
 from meanfield.studies.surviving import surviving_atom
 
@@ -18,6 +19,7 @@ __all__ = [
     "mean_field_limit",
     "metastability",
     "phase_diagram",
+    "proposition_3_4",
     "random_heads",
     "stationary_density",
     "stationary_states",

@@ -1,0 +1,123 @@
+"""The search with a will: gradients that try to beat either bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from meanfield.harmonics import gauss_gegenbauer, gegenbauer, multiplicities
+from meanfield.laws import Uniform
+from meanfield.studies.proposition.evidence import FAILS, HOLDS, Evidence
+from meanfield.studies.proposition.problem import Problem
+
+Array = NDArray[np.float64]
+
+_TOKENS, _DEGREE = 16, 12
+# a bound counts as beaten beyond the rounding of sums of order 1
+_ROUNDING = 1e-12
+_OPTIONS = {"maxiter": 500, "ftol": 1e-16, "gtol": 1e-14}
+
+
+def adversary(problem: Problem, starts: int, rng: np.random.Generator) -> Evidence:
+    """L-BFGS down to E(σ) and up to E(δ), from `starts` random starts each.
+
+    Tokens: positions and masses of 16. Densities: g², g a series of degree 12 about an axis.
+    """
+    attempts = {
+        "tokens, down": [_tokens(problem, -1.0, rng) for _ in range(starts)],
+        "tokens, up": [_tokens(problem, 1.0, rng) for _ in range(starts)],
+        "density, down": [_density(problem, -1.0, rng) for _ in range(starts)],
+        "density, up": [_density(problem, 1.0, rng) for _ in range(starts)],
+    }
+    margins = np.array([min(found) for found in attempts.values()])
+    beaten = margins < -_ROUNDING
+    told = ", ".join(f"{n} {m:.1e}" for n, m in zip(attempts, margins, strict=True))
+    finding = f"nearest to a bound by gradients, in units of U: {told}"
+    # of a density near σ, energy against squared distance is this, degree by degree
+    with np.errstate(divide="ignore", invalid="ignore"):
+        counts = _multiplicities(problem)
+        forms = problem.weights / counts
+    last = int(np.flatnonzero(forms)[-1])
+    finding += (
+        f"; (E - E(σ))/(U |f - 1|²) is {forms[1]:.1e} for degree 1 and {forms[last]:.1e} for {last}"
+    )
+    data = xr.Dataset(
+        {
+            "margin": ("attempt", margins, {"long_name": "distance from the bound, over U"}),
+            "energy_per_square": (
+                "degree",
+                forms,
+                {"long_name": "(E - E(σ))/(U |f - 1|²) of degree k alone"},
+            ),
+        },
+        coords={"attempt": list(attempts), "degree": np.arange(problem.kmax + 1)},
+    )
+    return Evidence("adversary", FAILS if beaten.any() else HOLDS, finding, data)
+
+
+def _multiplicities(problem: Problem) -> Array:
+    """N_k as far as they are doubles, inf beyond."""
+    last = problem.kmax
+    while True:
+        try:
+            known = multiplicities(problem.dim, last)
+        except ValueError:
+            last //= 2
+        else:
+            return np.append(known, np.full(problem.kmax - last, np.inf))
+
+
+def _tokens(problem: Problem, sign: float, rng: np.random.Generator) -> float:
+    """The least distance from the bound below (sign -1) or above (+1) that tokens reach."""
+    dim = problem.dim
+    start = np.concatenate([Uniform(dim).sample(_TOKENS, rng).ravel(), rng.normal(size=_TOKENS)])
+
+    def margin(x: Array) -> tuple[float, Array]:
+        y, logits = x[:-_TOKENS].reshape(_TOKENS, dim), x[-_TOKENS:]
+        lengths = np.linalg.norm(y, axis=1)[:, None]
+        points = y / lengths
+        masses = np.exp(logits - logits.max())
+        masses /= masses.sum()
+        apart = points[:, None] - points[None]
+        squared = np.einsum("ijd,ijd->ij", apart, apart)
+        cosines = 1.0 - 0.5 * squared
+        values = problem.defect(squared) if sign > 0.0 else problem.excess(cosines)
+        potential = 2.0 * values @ masses
+        value = 0.5 * float(masses @ potential)
+        # both margins change with the cosines by the kernel's slope, of opposite signs
+        pull = -2.0 * sign * (masses[:, None] * problem.slope(cosines) * masses) @ points
+        pull -= np.einsum("id,id->i", pull, points)[:, None] * points
+        own = masses * (potential - 2.0 * value)
+        return value, np.concatenate([(pull / lengths).ravel(), own])
+
+    best = minimize(margin, start, jac=True, method="L-BFGS-B", options=_OPTIONS)
+    return float(best.fun)
+
+
+def _density(problem: Problem, sign: float, rng: np.random.Generator) -> float:
+    """The same of densities g²/∫ g² dσ, g = Σ_{k <= 12} c_k p_k: positive whatever c is."""
+    dim, kmax = problem.dim, min(problem.kmax, 2 * _DEGREE)
+    nodes, weights = gauss_gegenbauer(dim, 2 * _DEGREE + kmax // 2 + 2)
+    table = gegenbauer(dim, max(kmax, _DEGREE), nodes)
+    norms = np.sqrt(multiplicities(dim, _DEGREE))[:, None]
+    basis, own = table[: _DEGREE + 1] * norms, problem.weights[1 : kmax + 1]
+    polynomials = table[1 : kmax + 1]
+    # near σ the margin is a small number, for which the unit is its size at the start
+    unit = float(np.abs(own).max())
+
+    def value(c: Array) -> tuple[float, Array]:
+        g = c @ basis
+        density = weights * g * g
+        mass = density.sum()
+        moments = polynomials @ density / mass
+        share = float(own @ moments**2)
+        slope = 2.0 * ((own * moments) @ polynomials - share) / mass
+        return -sign * share / unit, -sign * (basis @ (2.0 * weights * g * slope)) / unit
+
+    start = rng.normal(size=_DEGREE + 1) / (1.0 + np.arange(_DEGREE + 1))
+    start[0] += 1.0
+    best = minimize(value, start, jac=True, method="L-BFGS-B", options=_OPTIONS)
+    share = -sign * float(best.fun) * unit
+    return problem.dirac - share if sign > 0.0 else share
