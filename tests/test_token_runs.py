@@ -311,7 +311,7 @@ BAD = {
     "no dynamics": ((TOKENS, "SA"), {}, "dynamics must be SA, USA, DoublyStochastic, Attention"),
     "doubly stochastic layers on a flow map": (
         (FLOW, mf.Layers([mf.DoublyStochastic(1.0)])),
-        {"t_end": 1.0},
+        {},
         "no DoublyStochastic among its layers for .*FlowMap",
     ),
     "noise on a flow map": ((FLOW, mf.SA(1.0, noise=0.1)), {}, "noise must be 0 to evolve"),
