@@ -278,3 +278,18 @@ def test_what_can_not_be_run_is_refused():
     moved = mf.evolve(flow, TANH, 0.1, 1).final
     with pytest.raises(ValueError, match="measure must be a flow map at t = 0"):
         mf.evolve(moved, TANH, 0.1)
+
+
+def test_a_flow_map_about_an_axis_loses_it_where_the_heads_have_none():
+    """Three representations of one law, which only matrices without its axis tell apart."""
+    law = mf.VonMisesFisher([0.48, 0.6, 0.64], 1.5)
+    heads = [mf.Head(*np.random.default_rng(5).normal(size=(3, 3, 3)) / 2.0) for _ in range(2)]
+    attention = mf.Attention(1.0, heads)
+    moved = mf.evolve(mf.FlowMap(law), attention, 0.2, 1).final
+    series = mf.evolve(mf.Density(mf.Sphere(31), law), attention, 0.2, 1).final
+    assert isinstance(moved, mf.measures.SphereFlowMap)
+    assert np.abs(moved.mean() - series.mean()).max() < 3e-9
+    # those of a later time have no way back to the law
+    late = mf.evolve(mf.FlowMap(law), mf.SA(1.0), 0.2, 1).final
+    with pytest.raises(ValueError, match="must be a multiple of the identity along the axis"):
+        mf.evolve(late, attention, 0.2, 1)

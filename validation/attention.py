@@ -1,4 +1,4 @@
-"""Densities under any attention: against SA, sums of positive terms, heat flow and tokens."""
+"""Any attention: densities against SA, positive sums, heat flow, flow maps and tokens."""
 
 from __future__ import annotations
 
@@ -143,6 +143,38 @@ def tokens(quick: bool) -> list[Claim]:
     return found
 
 
+def flow_maps() -> list[Claim]:
+    """Flow maps against densities: mean, G, and f itself, under heads and through layers."""
+    found = []
+    for space, tol in (mf.Circle(64), 1e-12), (mf.Sphere(31), 1e-9):
+        law, dim = mf.VonMisesFisher(PLACES[space.dim], 1.5), space.dim
+        attention = mf.Attention(1.0, heads(dim, 3.0 if dim == 2 else 2.0))
+        rng = np.random.default_rng(7)
+        smooth_layer = mf.FeedForward(
+            rng.normal(size=(dim, 4)) / 3.0, rng.normal(size=(4, dim)), activation="tanh"
+        )
+        layers = mf.Layers([attention, smooth_layer, mf.SA(2.0), mf.USA(0.5)], step=0.125)
+        for dynamics in (attention, layers):
+            series = mf.evolve(mf.Density(space, law), dynamics, 0.5, 1, tail_tol=1e-10).final
+            moved = mf.evolve(mf.FlowMap(law, tol=tol), dynamics, 0.5, 1)
+            points = mf.Uniform(dim).sample(50, np.random.default_rng(0))
+            gaps = (
+                series.mean() - moved.final.mean(),
+                series.moment(points)[0] - moved.final.moment(points)[0],
+            )
+            off = max(float(np.abs(gap).max()) for gap in gaps)
+            name = f"{space}, {dynamics.name}: flow map less density, mean and G at t = 0.5"
+            why = "rtol = 1e-9 of the density" if dim == 2 else f"tol = {tol:g} of the flow map"
+            limit = 1e-9 if dim == 2 else 3e-9
+            found.append(Claim(name, "Φ_t # mu_0 = f_t σ", off, limit, why))
+            off = float(np.abs(series.at(points) / moved.density(points, 0.5) - 1.0).max())
+            name = f"{space}, {dynamics.name}: the same for f, relative"
+            limit = 1e-7
+            why = "tail_tol = 1e-10, over the least f"
+            found.append(Claim(name, "f_t = f_0/det DΦ_t", off, limit, why))
+    return found
+
+
 def sums() -> list[Claim]:
     """Sums over tokens in O(n) against direct ones."""
     found = []
@@ -158,7 +190,8 @@ def sums() -> list[Claim]:
 
 def check(quick: bool) -> list[Claim]:
     """All of the above."""
-    return [*identities(), *fields(quick), *heat(), *turned(), *sums(), *tokens(quick)]
+    plain = [*identities(), *fields(quick), *heat(), *turned(), *sums()]
+    return [*plain, *flow_maps(), *tokens(quick)]
 
 
 if __name__ == "__main__":

@@ -69,8 +69,10 @@ def evolve(
     dynamics : SA, USA, DoublyStochastic, Attention, FeedForward or Layers
         Noise is for densities and Particles. Measures about an axis need matrices that commute
         with rotations about it; other densities β |KᵀQ| <= 10000 on the circle, 128 on S^2; flow
-        maps β |KᵀQ| <= 100 on the circle, 150 about an axis, 40 on S^2. relu, which gives the
-        density kinks, lets a flow map have a `tol` of 1e-7 on a line and 1e-6 on S^2 at best.
+        maps β |KᵀQ| <= 100 on the circle, 150 about an axis, 40 on S^2. There a flow map of a law
+        about an axis becomes one without where the matrices have another (tol 1e-9). relu, which
+        gives the density kinks, lets a flow map have a `tol` of 1e-7 on a line and 1e-6 on S^2 at
+        best.
     t_end : float
         > 0. Times scale like e^{-β} under USA.
     save_at : int or array_like, optional

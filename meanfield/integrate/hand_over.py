@@ -17,8 +17,11 @@ from meanfield.laws import Law
 from meanfield.measures import Density, FlowMap, LineFlowMap, SphereFlowMap
 from meanfield.measures.density import SeriesLaw
 from meanfield.spaces import Zonal
+from meanfield.tendency import AsymmetryError
 
 AnyRun = Run | SphereRun
+# of a flow map that was made for an axis, with less
+_TOL_ON_S2 = 1e-9
 
 
 def flow_run(
@@ -37,7 +40,14 @@ def flow_run(
         return SphereRun(flow, dynamics, options, records)
     line = cast(LineFlowMap, flow)
     if not isinstance(dynamics, ISOTROPIC):
-        return DrivenFlowRun(line, dynamics, options, records)
+        try:
+            return DrivenFlowRun(line, dynamics, options, records)
+        except AsymmetryError:
+            if line.dim != 3 or not line.is_at_labels:
+                raise
+        # the law is symmetric, but the measure will not stay so
+        whole = SphereFlowMap(line.line.law, max(line.tol, _TOL_ON_S2))
+        return DrivenSphereRun(whole, dynamics, options, records)
     return FlowRun(line, dynamics, options, records)
 
 

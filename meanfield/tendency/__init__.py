@@ -15,7 +15,7 @@ from meanfield.tendency.density import DensityTendency
 from meanfield.tendency.flow import AngularField, FlowTendency, LineField
 from meanfield.tendency.gram import GramTendency
 from meanfield.tendency.head_matrices import reach_of
-from meanfield.tendency.line_fields import line_field
+from meanfield.tendency.line_fields import AsymmetryError, line_field
 from meanfield.tendency.particles import (
     CircleTendency,
     ParticleTendency,
@@ -27,6 +27,7 @@ from meanfield.tendency.token_output import TokenOutput, joined
 from meanfield.token_sums import CircleSums
 
 __all__ = [
+    "AsymmetryError",
     "SphereField",
     "SpectralTendency",
     "AttentionTendency",

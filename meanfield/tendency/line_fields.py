@@ -26,6 +26,10 @@ _MOST_NUMBERS = 1 << 27
 _ALIKE = 1e-12
 
 
+class AsymmetryError(ValueError):
+    """The field is not symmetric about the axis of the flow map."""
+
+
 class HeadsField:
     """X and div X of attention with any heads at angles, from dense tables between cells.
 
@@ -136,9 +140,9 @@ class DriftField:
                 if np.abs(matrix - np.outer(matrix @ axis, axis)).max() > _ALIKE * np.abs(
                     matrix
                 ).max(initial=1e-300):
-                    raise ValueError(
+                    raise AsymmetryError(
                         f"{name} must be made of multiples of the axis of symmetry for this flow "
-                        f"map, got {matrix}: take Particles, or on S^2 a SphereFlowMap of the law"
+                        f"map, got {matrix}: take Particles"
                     )
 
     def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
@@ -224,8 +228,8 @@ def axial(name: str, matrix: Array, axis: Array) -> tuple[float, complex]:
         turn = 0.5 * float((about * matrix).sum())
         found += turn * about
     if np.abs(found - matrix).max() > _ALIKE * np.abs(matrix).max():
-        raise ValueError(
+        raise AsymmetryError(
             f"{name} must be a multiple of the identity along the axis of symmetry and across it "
-            f"for this flow map, got {matrix}: take Particles, or on S^2 a SphereFlowMap of the law"
+            f"for this flow map, got {matrix}: take Particles"
         )
     return along, complex(across, turn)
