@@ -30,7 +30,7 @@ def test_readme_runs_flow_maps(capsys):
 
 
 def test_readme(tmp_path, monkeypatch, capsys):
-    assert len(blocks()) == 4
+    assert len(blocks()) == 5
     monkeypatch.chdir(tmp_path)
     scope = run(blocks()[0])
     printed = capsys.readouterr().out
@@ -51,9 +51,21 @@ def test_readme_runs_tokens(tmp_path, monkeypatch):
     assert (tmp_path / "limit.png").stat().st_size > 10_000
 
 
+def test_readme_runs_heads(capsys):
+    scope = run(blocks()[3])
+    means = [
+        [float(word) for word in line.strip("[] ").split()]
+        for line in capsys.readouterr().out.splitlines()[:3]
+    ]
+    # printed digits; 5000 quantised tokens
+    np.testing.assert_allclose(means[0], means[1], atol=2e-8)
+    np.testing.assert_allclose(means[0], means[2], atol=2e-5)
+    assert np.all(np.diff(scope["balanced"].dataset.sinkhorn_energy) > 0)
+
+
 def test_readme_measures_distances(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    scope = run(blocks()[3])
+    scope = run(blocks()[4])
     printed = capsys.readouterr().out
     # W_1 of the bump, exact by its polar angles, lies in the bracket that is printed
     bracket = re.search(r"lower=([0-9.]+), upper=([0-9.]+)", printed)
