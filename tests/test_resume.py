@@ -15,6 +15,7 @@ import pytest
 import meanfield as mf
 from meanfield.integrate.driving import previous
 from meanfield.integrate.progress import ProgressBar
+from meanfield.integrate.random_state import generator_from, generator_state
 
 BUMPS = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 SLANTED = mf.VonMisesFisher([0.0, 0.6, 0.8], 2.0)
@@ -156,6 +157,86 @@ def _interrupted_between(start, path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("meanfield.integrate.driving.ProgressBar", Impatient)
         return mf.evolve(start, mf.SA(4.0), 1.5, save_at=3, checkpoint=path)
+
+
+@pytest.mark.parametrize("kind", ["circle", "flow map", "on S^2", "gram", "noisy tokens"])
+def test_a_run_that_is_interrupted_in_its_first_save_begins_again(kind, tmp_path):
+    path = tmp_path / "run.nc"
+    measure, dynamics, asked = KINDS[kind]()
+    whole = mf.evolve(measure, dynamics, save_at=3, monitors={"m": mass}, **asked)
+    measure, dynamics, asked = KINDS[kind]()
+    monitors = {"m": Interruption(1)}
+    part = mf.evolve(measure, dynamics, save_at=3, monitors=monitors, checkpoint=path, **asked)
+    assert (part.status, part.t.tolist()) == ("interrupted", [0.0])
+    assert_same(mf.resume(path, monitors={"m": mass}), whole)
+
+
+def test_a_run_may_change_its_folder(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    def wander(measure):
+        os.chdir(tmp_path / "elsewhere")
+        return measure.mass()
+
+    start = mf.Density(mf.Circle(32), BUMPS)
+    mf.evolve(start, mf.SA(4.0), 1.0, 4, monitors={"m": wander}, checkpoint="run.nc")
+    assert mf.load(tmp_path / "run.nc").status == "finished"
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["resume_score", "dynamics_matrix_0"])
+def test_names_that_files_need_are_no_monitors(name):
+    with pytest.raises(ValueError, match=f"monitors must map new names .* got '{name}'"):
+        mf.evolve(mf.Density(mf.Circle(32), BUMPS), mf.SA(4.0), 1.0, monitors={name: mass})
+
+
+def _with(given, **changes):
+    return given | {"state": given["state"] | changes}
+
+
+MERSENNE = generator_state(np.random.Generator(np.random.MT19937(1)))
+PHILOX = generator_state(np.random.Generator(np.random.Philox(1)))
+PCG = generator_state(np.random.default_rng(1))
+BAD_STATES = {
+    "no table": [],
+    "a word": "PCG64",
+    "no kind": {},
+    "a list of kinds": PCG | {"bit_generator": ["PCG64"]},
+    "another kind": PCG | {"bit_generator": "random"},
+    "a position far beyond": _with(MERSENNE, pos=10**9),
+    "a position before": _with(MERSENNE, pos=-1),
+    "a short key": _with(MERSENNE, key=[1, 2, 3]),
+    "a buffer's position": PHILOX | {"buffer_pos": 10**9},
+    "half a position": PHILOX | {"buffer_pos": 3.5},
+    "no state": PCG | {"state": []},
+    "a huge number": _with(PCG, state=1 << 200),
+}
+
+
+@pytest.mark.parametrize("case", BAD_STATES)
+def test_a_state_of_no_generator_is_refused(case):
+    """Numpy believes what it is given, and reads beyond its arrays."""
+    with pytest.raises(ValueError, match="rng must "):
+        generator_from(BAD_STATES[case])
+
+
+@pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937"])
+def test_every_generator_comes_back(kind):
+    rng = np.random.Generator(getattr(np.random, kind)(3))
+    rng.normal(size=7)
+    rng.integers(2, size=3, dtype=np.int32)
+    again = generator_from(json.loads(json.dumps(generator_state(rng))))
+    np.testing.assert_array_equal(rng.normal(size=700), again.normal(size=700))
+
+
+def test_a_finished_file_is_not_taken_away(tmp_path):
+    """The checkpoint before the last may be all that there is."""
+    path = tmp_path / "run.nc"
+    mf.evolve(mf.Density(mf.Circle(32), BUMPS), mf.SA(4.0), 1.0, checkpoint=path)
+    path.rename(previous(path))
+    assert mf.resume(path).status == "finished"
+    assert previous(path).exists()
 
 
 def test_an_interrupted_solution_can_be_saved_and_resumed(tmp_path):

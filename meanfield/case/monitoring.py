@@ -14,6 +14,7 @@ from meanfield.dynamics import AnyDynamics
 from meanfield.functionals import mmd, sobolev
 from meanfield.integrate.records import taken_names
 from meanfield.measures import AnyMeasure
+from meanfield.solution import PREFIXES
 from meanfield.transport import DistanceTo
 
 # which distance a key belongs to
@@ -33,7 +34,7 @@ def build_monitors(
     monitors = {}
     taken = taken_names(tables)
     for name, table in tables.items():
-        if not name.isidentifier() or name in taken:
+        if not name.isidentifier() or name in taken or name.startswith(PREFIXES):
             raise Fault(
                 f"monitors must have names of letters, digits and _ that are no variables of a run "
                 f"or bounds of another monitor, got {shown(name)}"

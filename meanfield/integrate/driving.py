@@ -96,7 +96,7 @@ class Plan:
         numbers = {
             "saves": len(run.records.measures),
             "records": run.records.snapshot(),
-            "law": _law_record(run.records.measures[0]),
+            "law": _law_record(run.records.measures[0] if run.records.measures else run.measure()),
             "rtol": options.rtol,
             "atol": options.atol,
             "tail_tol": options.tail_tol,
@@ -124,6 +124,10 @@ class Checkpoint:
         self.plan, self.path = plan, path
         self.latest: Resumption | None = None
         self._is_ours, self._wait_until = False, 0.0
+
+    def begin(self, run: AnyRun) -> None:
+        """Remember what a run begins with, should it be interrupted in its first save."""
+        self.latest = self.plan.resumption(run)
 
     def keep(self, run: AnyRun) -> None:
         """Remember the save that a run is at, and write it unless that was done just now."""
@@ -166,9 +170,9 @@ def previous(path: Path) -> Path:
     Examples
     --------
     >>> previous(Path("run.nc")).name
-    'run.previous.nc'
+    '.run.nc.previous'
     """
-    return path.with_suffix(f".previous{path.suffix}")
+    return path.with_name(f".{path.name}.previous")
 
 
 def driven(run: AnyRun, plan: Plan, checkpoint: Checkpoint, progress: bool | str) -> Solution:
@@ -221,6 +225,7 @@ def _taken_over(run: AnyRun, bar: ProgressBar, stop: Stop) -> AnyRun:
 
 def _advance(run: AnyRun, times: Array, bar: ProgressBar, checkpoint: Checkpoint) -> None:
     if not run.records.measures:
+        checkpoint.begin(run)
         run.start()
         checkpoint.keep(run)
     for instant in times[times > max(run.t, run.records.last_time)]:

@@ -167,7 +167,8 @@ def _checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:
         raise ValueError(
             f"checkpoint must be the name of a file in a folder that there is, got {checkpoint!r}"
         )
-    return Path(checkpoint)
+    # a run may change its folder
+    return Path(checkpoint).absolute()
 
 
 def _save_times(t_end: float, save_at: int | ArrayLike | None) -> Array:

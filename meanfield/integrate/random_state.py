@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from meanfield.arguments import integer
+
+# of MT19937 and of Philox, in their arrays
+_LARGEST_POSITIONS = {"pos": 624, "buffer_pos": 4}
 _KINDS = {
     kind.__name__: kind
     for kind in (
@@ -43,7 +47,7 @@ def generator_from(state: dict[str, Any]) -> np.random.Generator:
     Raises
     ------
     ValueError
-        If it is of no kind that numpy has.
+        If it is the state of none: numpy itself would read beyond its arrays.
     """
 
     def arrays(value: Any) -> Any:
@@ -51,13 +55,31 @@ def generator_from(state: dict[str, Any]) -> np.random.Generator:
             return {name: arrays(part) for name, part in value.items()}
         return np.array(value, dtype=np.uint64) if isinstance(value, list) else value
 
-    if state.get("bit_generator") not in _KINDS:
-        raise ValueError(
-            f"rng must be one of {sorted(_KINDS)}, got {state.get('bit_generator')!r:.80}"
-        )
-    found = _KINDS[state["bit_generator"]]()
+    kind = state.get("bit_generator") if isinstance(state, dict) else None
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise ValueError(f"rng must be one of {sorted(_KINDS)}, got {kind!r:.80}")
+    found = _KINDS[kind]()
     try:
+        _check_positions(state, generator_state(np.random.Generator(found)))
         found.state = arrays(state)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"rng must hold the state of one, got {state!r:.80}") from error
+        same = generator_state(np.random.Generator(found)) == state
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"rng must hold the state of a {kind}, got {state!r:.80}") from error
+    if not same:
+        raise ValueError(f"rng must hold the state of a {kind}, got {state!r:.80}")
     return np.random.Generator(found)
+
+
+def _check_positions(state: dict[str, Any], like: dict[str, Any]) -> None:
+    """Keys, lists of the same length, and positions inside them."""
+    if not isinstance(state, dict) or state.keys() != like.keys():
+        raise ValueError(f"state must have {sorted(like)}, got {state!r:.80}")
+    for name, own in like.items():
+        given = state[name]
+        if isinstance(own, dict):
+            _check_positions(given, own)
+        elif isinstance(own, list):
+            if not isinstance(given, list) or len(given) != len(own):
+                raise ValueError(f"{name} must be a list of {len(own)} numbers, got {given!r:.40}")
+        elif name in _LARGEST_POSITIONS:
+            integer(name, given, low=0, high=_LARGEST_POSITIONS[name])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from meanfield.dynamics import USA, AnyDynamics, DoublyStochastic
 from meanfield.measures import AnyMeasure
-from meanfield.solution import RESERVED, SIZE_NAME, Ending, Solution
+from meanfield.solution import PREFIXES, RESERVED, SIZE_NAME, Ending, Solution
 
 Array = NDArray[np.float64]
 # a monitor gives a number, a number with bounds `lower` and `upper`, or None
@@ -236,6 +236,6 @@ def checked_monitors(monitors: Monitors | None) -> Monitors:
     given = dict(monitors or {})
     taken = taken_names(given)
     for name, monitor in given.items():
-        if name in taken or not callable(monitor):
+        if name in taken or str(name).startswith(PREFIXES) or not callable(monitor):
             raise ValueError(f"monitors must map new names to callables, got {name!r}: {monitor!r}")
     return given

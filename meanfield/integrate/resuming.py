@@ -78,15 +78,17 @@ def resume_from(
         If the run can't be gone on with, or monitors are not the run's.
     """
     progress = checked_progress(progress)
-    remove_leftovers(Path(path))
+    place = Path(path).absolute()
+    remove_leftovers(place)
     if saved.resumption is None:
-        previous(Path(path)).unlink(missing_ok=True)
+        if place.exists():
+            previous(place).unlink(missing_ok=True)
         return saved
     try:
         plan, run = _set_up(saved, saved.resumption, checked_monitors(monitors))
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{path} must hold what resuming needs, but lacks {error!r}") from error
-    return driven(run, plan, Checkpoint(plan, Path(path)), progress)
+    return driven(run, plan, Checkpoint(plan, place), progress)
 
 
 def loaded(path: str | os.PathLike[str]) -> Solution:
@@ -134,10 +136,16 @@ def _set_up(saved: Solution, resumption: Resumption, monitors: Monitors) -> tupl
         on_unresolved=str(numbers["on_unresolved"]),
         case=saved.case,
     )
-    kept = _up_to(saved, int(numbers["saves"]))
-    if numbers["law"] is not None and isinstance(kept.measures[0], Density):
-        kept.measures[0].law = from_record(numbers["law"])
-    run = plan.run(_beginning(kept.final), _generator(numbers["run"]))
+    saves, first = int(numbers["saves"]), saved.measures[0]
+    if numbers["law"] is not None and isinstance(first, Density):
+        # the law's own values, as the run had them
+        first = saved.measures[0] = Density(first.space, from_record(numbers["law"]))
+    rng = _generator(numbers["run"])
+    if saves == 0:
+        # interrupted in the first save: nothing is to be restored
+        return plan, plan.run(_beginning(first), rng)
+    kept = _up_to(saved, saves)
+    run = plan.run(_beginning(kept.final), rng)
     run.records.restore(kept, numbers["records"])
     run.restore(kept, Resumption(numbers["run"], resumption.arrays))
     for monitor in options.monitors.values():

@@ -23,7 +23,7 @@ from meanfield.dynamics import (
 _PLAIN = [kind.name for kind in ISOTROPIC]
 _NAMES = [*_PLAIN, *(kind.name for kind in (Attention, FeedForward, Layers))]
 # variables that hold the matrices of a dynamics
-_PREFIX = "dynamics_matrix_"
+PREFIX = "dynamics_matrix_"
 
 
 def attributes(dynamics: AnyDynamics) -> dict[str, Any]:
@@ -40,14 +40,14 @@ def variables(dynamics: AnyDynamics) -> dict[str, Any]:
         return {}
     _, matrices = to_record(dynamics)
     return {
-        f"{_PREFIX}{i}": (tuple(f"{_PREFIX}{i}_axis_{axis}" for axis in range(m.ndim)), m)
+        f"{PREFIX}{i}": (tuple(f"{PREFIX}{i}_axis_{axis}" for axis in range(m.ndim)), m)
         for i, m in enumerate(matrices)
     }
 
 
 def names(stored: xr.Dataset) -> list[str]:
     """The names of the variables that hold matrices of the dynamics."""
-    return [str(name) for name in stored.variables if str(name).startswith(_PREFIX)]
+    return [str(name) for name in stored.variables if str(name).startswith(PREFIX)]
 
 
 def dynamics(stored: xr.Dataset) -> AnyDynamics:
@@ -71,7 +71,7 @@ def dynamics(stored: xr.Dataset) -> AnyDynamics:
     except json.JSONDecodeError as error:
         raise ValueError(f"dynamics_record must be JSON, got {text!r:.80}") from error
     count = len(names(stored))
-    found = [f"{_PREFIX}{i}" for i in range(count)]
+    found = [f"{PREFIX}{i}" for i in range(count)]
     if not set(found) <= {str(each) for each in stored.variables}:
         raise ValueError(f"matrices of the dynamics must be {found}, got {names(stored)}")
     return from_record(record, [np.array(stored[each].values) for each in found])

@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 ATTRIBUTE = "resumption"
 # variables of the file that hold its arrays
-_PREFIX = "resume_"
+PREFIX = "resume_"
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class Resumption:
     def variables(self) -> dict[str, Any]:
         """The arrays as variables of a dataset."""
         return {
-            f"{_PREFIX}{name}": (tuple(f"{_PREFIX}{name}_{i}" for i in range(array.ndim)), array)
+            f"{PREFIX}{name}": (tuple(f"{PREFIX}{name}_{i}" for i in range(array.ndim)), array)
             for name, array in self.arrays.items()
         }
 
 
 def names(stored: xr.Dataset) -> list[str]:
     """The names of the variables that hold the arrays."""
-    return [str(name) for name in stored.variables if str(name).startswith(_PREFIX)]
+    return [str(name) for name in stored.variables if str(name).startswith(PREFIX)]
 
 
 def resumption(stored: xr.Dataset) -> Resumption | None:
@@ -66,8 +66,8 @@ def resumption(stored: xr.Dataset) -> Resumption | None:
         raise ValueError(f"{ATTRIBUTE} must be JSON, got {text!r:.80}") from error
     if not isinstance(numbers, dict):
         raise ValueError(f"{ATTRIBUTE} must be a JSON object, got {text!r:.80}")
-    arrays = {name.removeprefix(_PREFIX): np.array(stored[name].values) for name in names(stored)}
+    arrays = {name.removeprefix(PREFIX): np.array(stored[name].values) for name in names(stored)}
     for name, array in arrays.items():
         if np.isnan(array).any():
-            raise ValueError(f"{_PREFIX}{name} must hold no NaN, got {array!r:.80}")
+            raise ValueError(f"{PREFIX}{name} must hold no NaN, got {array!r:.80}")
     return Resumption(numbers, arrays)
