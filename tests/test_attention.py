@@ -1,5 +1,7 @@
 """Any heads on densities: the field, runs, noise, layers; sums over tokens; both agree."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -398,9 +400,20 @@ def test_what_no_density_can_be_moved_by_is_refused(case):
         mf.evolve(*given, 0.5)
 
 
-def test_no_flow_map_takes_over():
-    with pytest.raises(ValueError, match="on_unresolved must be 'stop' but for SA and USA"):
-        mf.evolve(CIRCLE, mf.Attention(1.0, [mf.Head()]), 0.5, on_unresolved="flow-map")
+def test_a_flow_map_takes_over_from_a_density_under_heads():
+    """At once where rounding would move the density, else where its space ends."""
+    law = mf.VonMisesFisher([1.0, 0.0], 20.0)
+    opposite = mf.Attention(15.0, [mf.Head(Q=-1.0)])
+    for dynamics, size, t_end in (opposite, 256, 0.02), (mf.Attention(4.0, [mf.Head()]), 64, 1.5):
+        start = mf.Density(mf.Circle(size), law)
+        sol = mf.evolve(start, dynamics, t_end, 2, largest=size, on_unresolved="flow-map")
+        moved = mf.evolve(mf.FlowMap(law), dynamics, t_end, 2)
+        assert sol.status == "finished"
+        assert "a flow map took over" in sol.message
+        np.testing.assert_allclose(sol.final.mean(), moved.final.mean(), atol=1e-11)
+    layers = mf.Layers([mf.DoublyStochastic(1.0)])
+    with pytest.raises(ValueError, match="layers must be no DoublyStochastic for a flow map"):
+        mf.evolve(CIRCLE, layers, 0.5, on_unresolved="flow-map")
 
 
 def test_density_that_outgrows_its_space_ends_the_run():
@@ -466,3 +479,21 @@ def test_case_with_heads(capsys, tmp_path):
 def test_bad_heads_in_a_case(old, new, message):
     with pytest.raises(CaseError, match=f"^a.toml: {message}"):
         case_from_text(CASE.replace(old, new, 1), "a.toml").build()
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_heads_that_look_at_rounding_end_the_run(normalise):
+    """Negative scores opposite to a concentrated mass: 1e-16 of f counts e^{2β} times."""
+    law = mf.VonMisesFisher([1.0, 0.0], 20.0)
+    start = mf.Density(mf.Circle(256), law)
+    for beta, ending in (5.0, "finished"), (15.0, "under-resolved"):
+        head = mf.Attention(beta, [mf.Head(Q=-1.0)], normalise)
+        t_end = 0.02 if normalise else 1e-3 * np.exp(-beta)
+        sol = mf.evolve(start, head, t_end, 1)
+        assert sol.status == ending
+        if ending == "finished":
+            moved = mf.evolve(mf.FlowMap(law), head, t_end, 1).final.mean()
+            np.testing.assert_allclose(sol.final.mean(), moved, atol=1e-12)
+        else:
+            assert re.search("rounding of f, 2e-16 .* take a FlowMap or Particles", sol.message)
+            assert sol.t.tolist() == [0.0]

@@ -312,7 +312,7 @@ BAD = {
     "doubly stochastic layers on a flow map": (
         (FLOW, mf.Layers([mf.DoublyStochastic(1.0)])),
         {},
-        "no DoublyStochastic among its layers for .*FlowMap",
+        "layers must be no DoublyStochastic for a flow map",
     ),
     "noise on a flow map": ((FLOW, mf.SA(1.0, noise=0.1)), {}, "noise must be 0 to evolve"),
     "layers of a density": ((DENSITY, mf.SA(1.0)), {"method": "layers"}, "method must be 'flow'"),

@@ -23,7 +23,7 @@ from meanfield.case.tables import (
     OutputTable,
     RunTable,
 )
-from meanfield.dynamics import ISOTROPIC, Attention, Dynamics
+from meanfield.dynamics import Attention, Dynamics
 from meanfield.laws import Law
 from meanfield.measures import AnyMeasure
 from meanfield.transport import DistanceTo
@@ -79,9 +79,8 @@ class Case(Table):
             dynamics = build_dynamics(self.dynamics)
             measure = build_measure(self.law, self.space, self._folder)
         keywords = self.run.model_dump(exclude_none=True) | {"case": self._text}
-        # with noise, and under other attention, no flow map can take over
-        may_flow = isinstance(dynamics, ISOTROPIC) and dynamics.noise == 0.0
-        keywords.setdefault("on_unresolved", "flow-map" if may_flow else "stop")
+        # with noise no flow map can take over
+        keywords.setdefault("on_unresolved", "stop" if dynamics.noise > 0.0 else "flow-map")
         if dynamics.noise > 0.0:
             keywords |= noise_rng(self.space)
         if self.monitors:

@@ -13,7 +13,7 @@ from meanfield.integrate.run import Run
 from meanfield.measures import AnyMeasure, Density
 from meanfield.measures.density import FIT_TOLERANCE
 from meanfield.solution import Ending
-from meanfield.tendency import BalancedDensityTendency, SpectralTendency
+from meanfield.tendency import BalancedDensityTendency, LostDigitsError, SpectralTendency
 
 Array = NDArray[np.float64]
 
@@ -41,6 +41,9 @@ class DensityRun(Run):
     def _rate(self, t: float, state: Array) -> Array:
         try:
             return super()._rate(t, state)
+        except LostDigitsError as error:
+            message = f"under-resolved at t = {self.t:.6g}: {error}"
+            raise Stop(Ending.UNDER_RESOLVED, message) from error
         except ValueError as error:
             # where G has become small, sums of positive terms may take a grid that there is not
             raise Stop(Ending.FAILED, self._failed(str(error))) from error
@@ -85,7 +88,11 @@ class DensityRun(Run):
     def _speeds(self) -> dict[str, float]:
         """In W_2 where X is a gradient, else of X in the mean."""
         name = "metric_speed" if self._has_balance else "speed"
-        return {name: self._metric_speed()}
+        try:
+            return {name: self._metric_speed()}
+        except LostDigitsError:
+            # there is none at a start that the first step refuses
+            return {}
 
     def restart(self) -> None:
         """Forget the last scaling of doubly stochastic attention."""

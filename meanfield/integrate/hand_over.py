@@ -78,7 +78,8 @@ def handed_over(run: AnyRun, report: Callable[[Any], None]) -> FlowRun | SphereR
         If the flow map can't be followed so far.
     """
     first = cast(Density, run.records.measures[0])
-    flow = flow_run(flow_map(first), run.dynamics, run.options, run.records)
+    dynamics = cast(Run, run).moved_by
+    flow = flow_run(flow_map(first), dynamics, run.options, run.records)
     flow.advance(run.t, report)
     flow.records.hand_over = run.t, flow.scaled_energy() - run.scaled_energy()
     return flow

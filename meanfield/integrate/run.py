@@ -31,6 +31,7 @@ from meanfield.tendency import (
     AttentionTendency,
     DensityTendency,
     FlowTendency,
+    LostDigitsError,
     Tendency,
     tendency,
 )
@@ -112,6 +113,8 @@ class Run:
         rate = np.empty_like(state)
         try:
             self.tendency(state[:-1], rate[:-1])
+        except LostDigitsError:
+            raise
         except ArithmeticError as error:
             raise Stop(Ending.FAILED, self._failed(str(error))) from error
         rate[-1] = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from meanfield.dynamics import (
     Attention,
     DoublyStochastic,
     FeedForward,
+    Field,
     Layers,
 )
 from meanfield.dynamics.heads import check_dim
@@ -58,12 +60,8 @@ def check_start(
     check_dim(dynamics, measure.dim)
     _check_depth(dynamics, t_end)
     layers = dynamics.layers if isinstance(dynamics, Layers) else [dynamics]
-    is_layered = isinstance(measure, FlowMap) and isinstance(dynamics, Layers)
-    if is_layered and any(isinstance(layer, DoublyStochastic) for layer in layers):
-        raise ValueError(
-            f"dynamics must have no DoublyStochastic among its layers for {measure!r}, got "
-            f"{dynamics!r}: take Particles or a Density"
-        )
+    if isinstance(measure, FlowMap):
+        _check_flow_layers(layers if isinstance(dynamics, Layers) else ())
     if isinstance(measure, Density):
         for layer in layers:
             if not isinstance(layer, ISOTROPIC):
@@ -85,6 +83,15 @@ def _check_depth(dynamics: AnyDynamics, t_end: float) -> None:
         )
 
 
+def _check_flow_layers(layers: Sequence[Field]) -> None:
+    for layer in layers:
+        if isinstance(layer, DoublyStochastic):
+            raise ValueError(
+                f"layers must be no DoublyStochastic for a flow map, got {layer!r}: take Particles "
+                f"or a Density"
+            )
+
+
 def check_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str) -> None:
     """Refuse a flow map where none can go on.
 
@@ -97,10 +104,7 @@ def check_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str)
         raise ValueError(f"on_unresolved must be one of {ON_UNRESOLVED}, got {choice!r}")
     if choice == "stop" or not isinstance(measure, Density):
         return
-    if not isinstance(dynamics, ISOTROPIC):
-        raise ValueError(
-            f"on_unresolved must be 'stop' for heads and layers, got {choice!r} and {dynamics!r}"
-        )
+    _check_flow_layers(dynamics.layers if isinstance(dynamics, Layers) else ())
     if dynamics.noise > 0.0:
         raise ValueError(
             f"on_unresolved must be 'stop' with noise, got {choice!r} and noise = "

@@ -20,7 +20,7 @@ from meanfield.tendency.particles import (
     CircleTendency,
     ParticleTendency,
 )
-from meanfield.tendency.spectral import SpectralTendency
+from meanfield.tendency.spectral import LostDigitsError, SpectralTendency
 from meanfield.tendency.sphere_field import SphereField
 from meanfield.tendency.sphere_heads import SphereDepthField
 from meanfield.tendency.token_output import TokenOutput, joined
@@ -28,6 +28,7 @@ from meanfield.token_sums import CircleSums
 
 __all__ = [
     "AsymmetryError",
+    "LostDigitsError",
     "SphereField",
     "SpectralTendency",
     "AttentionTendency",

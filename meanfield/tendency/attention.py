@@ -14,10 +14,13 @@ from meanfield.measures import Density
 from meanfield.spaces import Space, Zonal
 from meanfield.tendency.frames import Frame
 from meanfield.tendency.score_fields import AnyScores, check_scores, scores_on
-from meanfield.tendency.spectral import SpectralTendency
+from meanfield.tendency.spectral import ROUNDING, LostDigitsError, SpectralTendency
 
 Array = NDArray[np.float64]
 Coefficients = NDArray[Any]
+
+# of a field, that rounding of the density may make
+_LARGEST_SHARE = 1e-9
 
 
 class AttentionTendency(SpectralTendency):
@@ -28,6 +31,9 @@ class AttentionTendency(SpectralTendency):
     1e-6 of its scale, and its series has lost the digits, positive terms are summed instead, in
     O(N) for each point. X then has errors of 1e-9 at most, 1e-14 where G varies little. Mass is
     exact, since the test function 1 has no gradient.
+
+    Heads may look where f is rounding, 1e-16 of its maximum: with negative scores opposite to a
+    concentrated mass. Where that would change f X by more than 1e-9 the right-hand side is refused.
 
     The activation of `FeedForward` is evaluated on the grid. gelu and tanh are smooth; where relu
     has a kink f comes to jump, its series converge like size^{-1/2} in L², and a run ends as
@@ -64,10 +70,28 @@ class AttentionTendency(SpectralTendency):
         transforms, coefficients = self._transforms, self._coefficients(state)
         transforms.evaluate(coefficients)
         velocity = self._velocity(coefficients)
+        self._check_digits()
         flux = transforms.flux
         np.multiply(velocity[: len(flux)], transforms.values, out=flux)
         transforms.weak_divergence(self._coefficients(out))
         self._speeds = np.linalg.norm(velocity, axis=0)
+
+    def _check_digits(self) -> None:
+        """Refuse a field that rounding of f makes where f is.
+
+        Raises
+        ------
+        LostDigitsError
+            If f X is changed by more than 1e-9 of its maximum, or of f's.
+        """
+        values = np.maximum(self._transforms.values, 0.0)
+        share = ROUNDING * self._velocity.doubt(values)
+        if share > _LARGEST_SHARE:
+            raise LostDigitsError(
+                f"rounding of f, {ROUNDING:g} of its maximum, makes {share:.1e} of the field under "
+                f"{self.dynamics!r}, whose scores are largest where f is least: take a FlowMap or "
+                f"Particles"
+            )
 
     def scaled_dissipation(self) -> float:
         """∫ |X|² dmu, of a softmax ∫ |X|² G(Mx) dmu, of one head, in units of e^β (or Λ_0)."""
@@ -134,17 +158,25 @@ class HeadsOnGrid:
         self._frame = frame = Frame(self._space)
         self.log_weights: Array | float = 0.0
         self._heads: list[tuple[Array, AnyScores, Array]] = []
+        # G of the uniform measure, and of the last one, on the grid, head by head
+        self._uniform: list[Array] = []
+        self._potentials: list[Array] = []
+        one = Density(self._space, np.ones(len(self._space.weights))).coefficients
         for name, scores, values in _matrices(dynamics):
             matrix = frame.matrix(f"KᵀQ of {name}", scores)
             # what V leaves of a vector along each tangent
             along = frame.tangents @ frame.matrix(f"V of {name}", values)
-            self._heads.append((matrix, scores_on(self._space, frame, matrix), along))
+            kernel = scores_on(self._space, frame, matrix)
+            self._heads.append((matrix, kernel, along))
+            self._uniform.append(np.array(kernel(one)[0][0]))
 
     def __call__(self, coefficients: Coefficients) -> Array:
         """Components of X along the tangents of the frame, shape (c, N)."""
         velocity = np.zeros(self._frame.tangents.shape[:2])
+        self._potentials = []
         for matrix, scores, values in self._heads:
             fields, lost = scores(coefficients)
+            self._potentials.append(np.array(fields[0]))
             mean = fields[1:]
             if not self._normalise:
                 mean *= np.exp(scores.log_unit)
@@ -154,8 +186,28 @@ class HeadsOnGrid:
                 self.log_weights = np.log(potential) + scores.log_unit
                 if lost.any():
                     self.log_weights[lost], mean[:, lost] = self._summed(coefficients, matrix, lost)
+                    log_g = self.log_weights - scores.log_unit
+                    with np.errstate(under="ignore"):
+                        self._potentials[-1][lost] = np.exp(log_g[lost])
             velocity += np.einsum("cjr,rj->cj", values, mean)
         return velocity
+
+    def doubt(self, values: Array) -> float:
+        """What f X changes by, as a share, for each share of its maximum that f changes by.
+
+        Of the last state, with f (N,) >= 0: such a change looks to heads like a uniform measure.
+        """
+        largest, worst = float(values.max()), 0.0
+        for uniform, potential in zip(self._uniform, self._potentials, strict=True):
+            if self._normalise:
+                # X has the size of V, and f X is compared with max f
+                counted = values > 0.0
+                ratios = values[counted] * uniform[counted] / potential[counted]
+                worst = max(worst, float(ratios.max(initial=0.0)))
+            else:
+                most = float((values * potential).max())
+                worst = max(worst, largest * float((values * uniform).max()) / most)
+        return worst
 
     def _summed(
         self, coefficients: Coefficients, matrix: Array, lost: NDArray[np.bool_]
@@ -171,6 +223,10 @@ class _Drift:
     """X of a feed-forward layer on the grid, whatever the density is."""
 
     log_weights = 0.0
+
+    def doubt(self, values: Array) -> float:  # noqa: ARG002 (as of heads)
+        """No measure counts."""
+        return 0.0
 
     def __init__(self, density: Density, dynamics: FeedForward) -> None:
         check_on_space(density.space, dynamics)

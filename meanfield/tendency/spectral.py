@@ -12,8 +12,14 @@ from meanfield.measures.density import spectral_tail
 
 Array = NDArray[np.float64]
 
+# rounding of the values of a density, as a share of its maximum
+ROUNDING = 2e-16
 # below this share of its maximum a series of G has lost the digits that SA divides by
 SMALL = 1e-6
+
+
+class LostDigitsError(ArithmeticError):
+    """What moves a density is made of the rounding of its values."""
 
 
 class SpectralTendency:
