@@ -10,9 +10,27 @@ from types import ModuleType
 
 from meanfield import theory
 from meanfield.clustering import Clusters, clusters
-from meanfield.dynamics import SA, USA, Attention, FeedForward, Head, Layers
+from meanfield.dynamics import (
+    SA,
+    USA,
+    Attention,
+    CircleInteraction,
+    FeedForward,
+    Head,
+    Kuramoto,
+    Layers,
+)
 from meanfield.free_tokens import FreeTokens, evolve_free
-from meanfield.functionals import dissipation, energy, metric_speed, mmd, slope, sobolev
+from meanfield.functionals import (
+    dissipation,
+    energy,
+    interaction_energy,
+    metric_speed,
+    mmd,
+    order_parameter,
+    slope,
+    sobolev,
+)
 from meanfield.integrate import evolve
 from meanfield.laws import (
     FourierSeries,
@@ -21,8 +39,10 @@ from meanfield.laws import (
     Uniform,
     VonMisesFisher,
     ZonalSeries,
+    gaussian_frequencies,
+    lorentzian_frequencies,
 )
-from meanfield.measures import Density, FlowMap, Particles
+from meanfield.measures import Density, FlowMap, OscillatorDensity, Oscillators, Particles
 from meanfield.solution import Ending, Solution, load
 from meanfield.spaces import Circle, Sphere, Zonal
 from meanfield.transport import (
@@ -44,6 +64,7 @@ __all__ = [
     "Attention",
     "Bracket",
     "Circle",
+    "CircleInteraction",
     "Clusters",
     "Density",
     "DistanceTo",
@@ -53,8 +74,11 @@ __all__ = [
     "FourierSeries",
     "FreeTokens",
     "Head",
+    "Kuramoto",
     "Layers",
     "Mixture",
+    "OscillatorDensity",
+    "Oscillators",
     "Particles",
     "PointCloud",
     "SA",
@@ -71,9 +95,13 @@ __all__ = [
     "energy",
     "evolve",
     "evolve_free",
+    "gaussian_frequencies",
+    "interaction_energy",
     "load",
+    "lorentzian_frequencies",
     "metric_speed",
     "mmd",
+    "order_parameter",
     "plot",
     "sliced_wasserstein",
     "slope",

@@ -309,7 +309,11 @@ FIELD = mf.Attention(1.0, [mf.Head(np.eye(3))])
 RNG = np.random.default_rng(0)
 BAD = {
     "no dynamics": ((TOKENS, "SA"), {}, "dynamics must be SA, USA, Attention"),
-    "attention on a density": ((DENSITY, FIELD), {}, "dynamics must be SA or USA for Density"),
+    "attention on a density": (
+        (DENSITY, FIELD),
+        {},
+        "dynamics must be SA, USA or CircleInteraction for Density",
+    ),
     "noise on a flow map": ((FLOW, mf.SA(1.0, noise=0.1)), {}, "noise must be 0 to evolve"),
     "layers of a density": ((DENSITY, mf.SA(1.0)), {"method": "layers"}, "method must be 'flow'"),
     "step of a density": ((DENSITY, mf.SA(1.0)), {"step": 0.1}, "step must be None but for"),

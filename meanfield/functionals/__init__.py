@@ -3,6 +3,7 @@
 from meanfield.functionals.distances import mmd, sobolev
 from meanfield.functionals.energies import dissipation, energy
 from meanfield.functionals.free_energies import entropy, free_dissipation, free_energy
+from meanfield.functionals.interactions import interaction_energy, order_parameter
 from meanfield.functionals.speed import metric_speed, slope
 
 __all__ = [
@@ -11,8 +12,10 @@ __all__ = [
     "entropy",
     "free_dissipation",
     "free_energy",
+    "interaction_energy",
     "metric_speed",
     "mmd",
+    "order_parameter",
     "slope",
     "sobolev",
 ]

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, number, real_array
-from meanfield.dynamics import AnyDynamics, Dynamics
+from meanfield.dynamics import AnyDynamics, MeanField
 from meanfield.integrate.density_run import DensityRun
 from meanfield.integrate.flow_run import FlowRun
 from meanfield.integrate.hand_over import AnyRun, flow_run, handed_over
 from meanfield.integrate.noisy_density import NoisyDensityRun
+from meanfield.integrate.oscillator_runs import OscillatorDensityRun
 from meanfield.integrate.progress import ProgressBar
 from meanfield.integrate.records import Monitors, Stop, checked_monitors
 from meanfield.integrate.run import Options
@@ -25,7 +26,7 @@ from meanfield.integrate.starts import (
     layer_times,
 )
 from meanfield.integrate.token_runs import TokenRun, token_run
-from meanfield.measures import AnyMeasure, Density, FlowMap
+from meanfield.measures import AnyMeasure, Density, FlowMap, OscillatorDensity
 from meanfield.solution import Ending, Solution
 
 Array = NDArray[np.float64]
@@ -66,9 +67,9 @@ def evolve(
 
     Parameters
     ----------
-    measure : Density, FlowMap or Particles
-        The measure at t = 0.
-    dynamics : SA or USA; for Particles also Attention, FeedForward or Layers
+    measure : Density, FlowMap or Particles; OscillatorDensity or Oscillators
+        The measure at t = 0; the latter two under a CircleInteraction.
+    dynamics : SA, USA or CircleInteraction; for Particles also Attention, FeedForward or Layers
         Noise is for densities and Particles.
     t_end : float
         > 0. Times scale like e^{-β} under USA.
@@ -186,11 +187,13 @@ def _run(
     step: float | None,
     rng: np.random.Generator | None,
 ) -> AnyRun:
+    if isinstance(measure, OscillatorDensity):
+        return OscillatorDensityRun(measure, cast(MeanField, dynamics), options)
     if isinstance(measure, Density):
         density_run = NoisyDensityRun if dynamics.noise > 0.0 else DensityRun
-        return density_run(measure, cast(Dynamics, dynamics), options)
+        return density_run(measure, cast(MeanField, dynamics), options)
     if isinstance(measure, FlowMap):
-        return flow_run(measure, cast(Dynamics, dynamics), options)
+        return flow_run(measure, cast(MeanField, dynamics), options)
     return token_run(measure, dynamics, options, method=method, step=step, rng=rng)
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from meanfield.clustering import clusters
 from meanfield.collapse import collapsed
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import MeanField
 from meanfield.history import MomentHistory, step_times
 from meanfield.integrate.records import Records, Stop
 from meanfield.integrate.run import Options, Run
@@ -32,7 +32,7 @@ class FlowRun(Run):
     Parameters
     ----------
     flow : LineFlowMap
-    dynamics : SA or USA
+    dynamics : SA, USA or CircleInteraction
     options : Options
         Its tolerances in time do not count: they are the flow map's own.
     records : Records, optional
@@ -44,12 +44,12 @@ class FlowRun(Run):
     def __init__(
         self,
         flow: LineFlowMap,
-        dynamics: Dynamics,
+        dynamics: MeanField,
         options: Options,
         records: Records | None = None,
     ) -> None:
         self._field = LineField(dynamics, flow.dim)
-        self._reach = REACH / max(1.0, dynamics.beta)
+        self._reach = REACH / max(1.0, self._field.line.beta)
         self._radius = options.cluster_radius
         self._adaptation = 0.0
         self._times: list[float] = [0.0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import Dynamics, MeanField
 from meanfield.integrate.flow_run import FlowRun
 from meanfield.integrate.records import Records
 from meanfield.integrate.run import Options, Run
@@ -19,7 +19,7 @@ AnyRun = Run | SphereRun
 
 
 def flow_run(
-    flow: FlowMap, dynamics: Dynamics, options: Options, records: Records | None = None
+    flow: FlowMap, dynamics: MeanField, options: Options, records: Records | None = None
 ) -> FlowRun | SphereRun:
     """The run of a flow map of either form.
 
@@ -29,7 +29,7 @@ def flow_run(
         If the flow map can't be run under this dynamics.
     """
     if isinstance(flow, SphereFlowMap):
-        return SphereRun(flow, dynamics, options, records)
+        return SphereRun(flow, cast(Dynamics, dynamics), options, records)
     return FlowRun(cast(LineFlowMap, flow), dynamics, options, records)
 
 

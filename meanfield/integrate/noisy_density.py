@@ -7,7 +7,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.functionals import entropy
+from meanfield.dynamics import CircleInteraction
+from meanfield.functionals import entropy, interaction_energy
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.integrate.density_run import DensityRun
 from meanfield.integrate.exponential import ExponentialSteps
@@ -45,7 +46,12 @@ class NoisyDensityRun(DensityRun):
         self._decay = np.append(dynamics.noise * laplacian, 0.0)
         entries = len(rate.initial_state) // len(space.degrees)
         self._which = np.append(np.repeat(space.degrees, entries), len(degrees))
-        if dynamics.beta == 0.0:
+        if isinstance(dynamics, CircleInteraction):
+            # the power of a degree is 2 |m_k|²; without an energy nothing is made of it
+            potential = np.zeros(len(degrees))
+            known = min(dynamics.kmax + 1, len(degrees))
+            potential[:known] = 0.5 * dynamics.potential[:known]
+        elif dynamics.beta == 0.0:
             potential = np.where(degrees == 1, 1.0 / space.dim, 0.0)
         else:
             multipliers, _ = eigenvalues_in_unit(dynamics.beta, space.dim, space.kmax)
@@ -81,11 +87,19 @@ class NoisyDensityRun(DensityRun):
 
     def adapt(self, solver: Any) -> bool:
         """Nothing to change; but count what free energy the step lost, by Simpson's rule."""
-        if not self.dynamics.normalised:
+        if self._is_gradient_flow:
             middle, end = map(self._free_dissipation, (solver.middle, solver.y))
             self._free_work -= solver.step_size * (self._losing + 4.0 * middle + end) / 6.0
             self._losing = end
         return False
+
+    @property
+    def _is_gradient_flow(self) -> bool:
+        """Whether there is a free energy: of USA, and of an odd interaction."""
+        dynamics = self.dynamics
+        return (
+            dynamics.is_odd if isinstance(dynamics, CircleInteraction) else not dynamics.normalised
+        )
 
     def _free_dissipation(self, state: Array) -> float:
         """∫ |X - τ ∇ log f|² dmu in the unit of energies."""
@@ -99,10 +113,13 @@ class NoisyDensityRun(DensityRun):
         """The entropy, and for USA, a gradient flow of it and the energy, the free energy."""
         density, dynamics = cast(Density, measure), self.dynamics
         numbers = super()._numbers(density) | {"entropy": entropy(density)}
-        if not dynamics.normalised:
+        energy = self.scaled_energy()
+        if isinstance(dynamics, CircleInteraction) and dynamics.is_odd:
+            energy = interaction_energy(density, dynamics)
+        if self._is_gradient_flow:
             log_unit = cast(DensityTendency, self.tendency).log_unit
             heat = dynamics.noise * numbers["entropy"] * float(np.exp(-log_unit))
-            numbers["free_energy"] = heat - dynamics.sign * self.scaled_energy()
+            numbers["free_energy"] = heat - dynamics.sign * energy
             numbers["free_dissipation"] = self._free_dissipation(self.state)
             numbers["free_work"] = self._free_work
         return numbers

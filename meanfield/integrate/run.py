@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import DOP853
 
-from meanfield.dynamics import USA, Dynamics
+from meanfield.dynamics import USA, CircleInteraction, MeanField
+from meanfield.functionals import interaction_energy, order_parameter
 from meanfield.functionals.energies import dissipation_in_unit, energy_in_unit
 from meanfield.integrate.pace import MOST_STEPS, Pace
 from meanfield.integrate.records import Monitors, Records, Stop
@@ -47,7 +48,7 @@ class Run:
     def __init__(
         self,
         measure: AnyMeasure,
-        dynamics: Dynamics,
+        dynamics: MeanField,
         options: Options,
         records: Records | None = None,
     ) -> None:
@@ -207,11 +208,26 @@ class Run:
         row = {
             "t": self.t,
             "energy": self.scaled_energy(),
-            "dissipation": dissipation_in_unit(measure, self.dynamics)[0],
-            "work": self.dynamics.sign * float(self.state[-1]),
+            **self._balance(measure),
             "mass": measure.mass(),
         }
         self.records.save(measure, row | self._numbers(measure))
+
+    def _balance(self, measure: AnyMeasure) -> dict[str, float]:
+        """What the energy gains, and what it has gained; of an interaction its own, if it has one.
+
+        Phases on the circle have an order parameter.
+        """
+        dynamics, work = self.dynamics, self.dynamics.sign * float(self.state[-1])
+        if not isinstance(dynamics, CircleInteraction):
+            return {"dissipation": dissipation_in_unit(measure, dynamics)[0], "work": work}
+        numbers = order_numbers(measure)
+        if dynamics.is_odd:
+            self.tendency(self.state[:-1], np.empty_like(self.state[:-1]))
+            numbers["interaction_energy"] = interaction_energy(measure, dynamics)
+            numbers["interaction_dissipation"] = self.tendency.scaled_dissipation()
+            numbers["interaction_work"] = work
+        return numbers
 
     def scaled_energy(self) -> float:
         """E_β at the present time in the unit of the records, e^β or Λ_0."""
@@ -226,3 +242,8 @@ class Run:
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:  # noqa: ARG002
         """What this kind of measure has besides."""
         return {"steps": self.steps, "evaluations": self.evaluations}
+
+
+def order_numbers(measure: AnyMeasure) -> dict[str, float]:
+    """r and ψ of r e^{iψ} = ∫ e^{iθ} dmu, as variables."""
+    return dict(zip(("order_parameter", "mean_phase"), order_parameter(measure), strict=True))

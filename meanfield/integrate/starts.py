@@ -8,10 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.arguments import generator, number
-from meanfield.dynamics import SA, USA, AnyDynamics, Attention, FeedForward, Layers
+from meanfield.dynamics import (
+    SA,
+    USA,
+    AnyDynamics,
+    Attention,
+    CircleInteraction,
+    FeedForward,
+    Layers,
+)
 from meanfield.dynamics.heads import check_dim
-from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
-from meanfield.tendency import check_sums
+from meanfield.measures import (
+    AnyMeasure,
+    Density,
+    FlowMap,
+    OscillatorDensity,
+    Oscillators,
+    Particles,
+)
+from meanfield.tendency import check_moved, check_sums
 
 Array = NDArray[np.float64]
 
@@ -43,6 +58,7 @@ def check_start(
         raise ValueError(f"method must be one of {METHODS}, got {method!r}")
     if step is not None:
         number("step", step, above=0)
+    check_moved(measure, dynamics)
     if isinstance(measure, Particles):
         _check_tokens(measure, dynamics, method, step, rng)
         if isinstance(dynamics, Layers) and t_end > dynamics.depth * (1.0 + _ROUNDING):
@@ -50,8 +66,6 @@ def check_start(
                 f"t_end must be <= {dynamics.depth:g}, the depth of {dynamics!r}, got {t_end:g}"
             )
         return
-    if not isinstance(dynamics, (SA, USA)):
-        raise ValueError(f"dynamics must be SA or USA for {measure!r}, got {dynamics!r}")
     if dynamics.noise > 0.0 and isinstance(measure, FlowMap):
         raise ValueError(
             f"noise must be 0 to evolve {measure!r}, got {dynamics.noise:g}: take a Density or "
@@ -72,6 +86,8 @@ def check_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str)
     """
     if choice not in ON_UNRESOLVED:
         raise ValueError(f"on_unresolved must be one of {ON_UNRESOLVED}, got {choice!r}")
+    if choice == "flow-map" and isinstance(measure, OscillatorDensity):
+        raise ValueError(f"on_unresolved must be 'stop' for {measure!r}, got {choice!r}")
     if choice == "flow-map" and isinstance(measure, Density) and dynamics.noise > 0.0:
         raise ValueError(
             f"on_unresolved must be 'stop' with noise, got {choice!r} and noise = "
@@ -82,10 +98,13 @@ def check_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str)
 def _check_tokens(
     particles: Particles, dynamics: AnyDynamics, method: str, step: float | None, rng: Any
 ) -> None:
-    if not isinstance(dynamics, (SA, USA, Attention, FeedForward, Layers)):
+    if not isinstance(dynamics, (SA, USA, Attention, CircleInteraction, FeedForward, Layers)):
         raise ValueError(
-            f"dynamics must be SA, USA, Attention, FeedForward or Layers, got {dynamics!r}"
+            f"dynamics must be SA, USA, Attention, CircleInteraction, FeedForward or Layers, got "
+            f"{dynamics!r}"
         )
+    if method == "layers" and isinstance(particles, Oscillators):
+        raise ValueError(f"method must be 'flow' for {particles!r}, got {method!r}")
     check_dim(dynamics, particles.dim)
     if method == "flow":
         for layer in dynamics.layers if isinstance(dynamics, Layers) else [dynamics]:

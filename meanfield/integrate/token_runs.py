@@ -8,12 +8,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA, AnyDynamics, Dynamics, Field, Layers
+from meanfield.dynamics import SA, USA, AnyDynamics, CircleInteraction, Field, Layers, MeanField
 from meanfield.functionals import dissipation
 from meanfield.geometry import exponential, project
+from meanfield.integrate.pace import default_step
 from meanfield.integrate.records import Stop
-from meanfield.integrate.run import Options, Run
-from meanfield.measures import AnyMeasure, Particles
+from meanfield.integrate.run import Options, Run, order_numbers
+from meanfield.measures import AnyMeasure, Oscillators, Particles
 from meanfield.solution import Ending
 from meanfield.tendency import (
     CircleTendency,
@@ -27,6 +28,8 @@ from meanfield.tendency import (
 
 Array = NDArray[np.float64]
 
+# least relative tolerance that the solver takes
+_LEAST_RTOL = 3e-14
 # a time within rounding of a whole number of steps is one
 _ROUNDING = 1e-9
 
@@ -54,7 +57,7 @@ class TokenRun(Run):
         self._field: Field = dynamics.layers[0] if isinstance(dynamics, Layers) else dynamics
         self._sums: set[str] = set()
         # a plain run knows SA and USA only; what it does with others is done here
-        super().__init__(particles, cast(Dynamics, dynamics), options)
+        super().__init__(particles, cast(MeanField, dynamics), options)
 
     @property
     def sums(self) -> str:
@@ -63,8 +66,13 @@ class TokenRun(Run):
 
     @property
     def _is_gradient_flow(self) -> bool:
-        """Whether dE/dt is the dissipation: SA and USA without noise."""
-        return isinstance(self.moved_by, (SA, USA)) and self.moved_by.noise == 0.0
+        """Whether the dissipation is the gain of an energy: SA, USA and interactions, unforced."""
+        has_energy = isinstance(self.moved_by, (SA, USA, CircleInteraction))
+        return has_energy and self.moved_by.noise == 0.0 and not self._rotates
+
+    @property
+    def _rotates(self) -> bool:
+        return isinstance(self.initial, Oscillators)
 
     def _tendency(self, measure: AnyMeasure) -> Tendency:
         rate = self._token_tendency(cast(Particles, measure))
@@ -97,22 +105,19 @@ class TokenRun(Run):
                 self._adopt(self._tendency(measure), work=0.0)
             super().advance(until, report)
 
-    def save(self) -> None:
-        """Keep the tokens and their numbers at the present time.
+    def _tolerances(self) -> tuple[float, Array]:
+        rtol, atol = super()._tolerances()
+        # angles that turn without end have errors of their own, none relative to their turns
+        return (_LEAST_RTOL, atol + rtol) if self._rotates else (rtol, atol)
 
-        Raises
-        ------
-        Stop
-            If one of the numbers is not finite; it is kept all the same.
-        """
+    def _balance(self, measure: AnyMeasure) -> dict[str, float]:
         if self._is_gradient_flow:
-            super().save()
-            return
-        measure = cast(Particles, self.measure())
-        row = {"t": self.t, "energy": self.scaled_energy(), "mass": measure.mass()}
+            return super()._balance(measure)
+        if isinstance(self.moved_by, CircleInteraction):
+            return order_numbers(measure)
         if isinstance(self.moved_by, (SA, USA)):
-            row["dissipation"] = dissipation(measure, self.moved_by, scaled=True)
-        self.records.save(measure, row | self._numbers(measure))
+            return {"dissipation": dissipation(measure, self.moved_by, scaled=True)}
+        return {}
 
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
         return {"speed": self._speed(cast(Particles, measure)), **super()._numbers(measure)}
@@ -259,22 +264,6 @@ class NoisyRun(TokenRun):
         return rate.state_of(exponential(points, kicks))
 
 
-def default_step(dynamics: AnyDynamics, dim: int) -> float:
-    """A time step with weak errors of about 1e-4: short against the flow and the noise.
-
-    Raises
-    ------
-    ValueError
-        If the dynamics has no rates known beforehand.
-    """
-    if not isinstance(dynamics, (SA, USA)):
-        raise ValueError(f"step must be given for {dynamics!r}, got None")
-    rate = 1.0 + dynamics.beta
-    if isinstance(dynamics, USA):
-        rate *= float(np.exp(dynamics.beta))
-    return 0.02 / max(rate, (dim - 1) * dynamics.noise)
-
-
 def token_run(
     particles: Particles,
     dynamics: AnyDynamics,
@@ -288,6 +277,6 @@ def token_run(
     if method == "layers":
         return LayeredRun(particles, dynamics, options, cast(float, step))
     if dynamics.noise > 0.0:
-        step = step or default_step(dynamics, particles.dim)
+        step = step or default_step(particles, dynamics)
         return NoisyRun(particles, dynamics, options, step, rng)
     return TokenRun(particles, dynamics, options)

@@ -15,6 +15,7 @@ from meanfield.dynamics import (
     USA,
     AnyDynamics,
     Attention,
+    CircleInteraction,
     FeedForward,
     Layers,
     from_record,
@@ -22,7 +23,7 @@ from meanfield.dynamics import (
 )
 
 _PLAIN = [SA.name, USA.name]
-_NAMES = [*_PLAIN, *(kind.name for kind in (Attention, FeedForward, Layers))]
+_NAMES = [*_PLAIN, *(kind.name for kind in (Attention, CircleInteraction, FeedForward, Layers))]
 # variables that hold the matrices of a dynamics
 _PREFIX = "dynamics_matrix_"
 

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from meanfield.dynamics import SA, USA, Field
-from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
+from typing import cast
+
+from meanfield.dynamics import SA, USA, AnyDynamics, CircleInteraction, Field, MeanField
+from meanfield.dynamics.heads import check_dim
+from meanfield.measures import (
+    AnyMeasure,
+    Density,
+    LineFlowMap,
+    OscillatorDensity,
+    Oscillators,
+    Particles,
+)
+from meanfield.spaces import Circle
 from meanfield.tendency.batch import LARGEST_BETA, BatchTendency, GramBatch, batch_tendency
 from meanfield.tendency.density import DensityTendency
 from meanfield.tendency.flow import FlowTendency, LineField
 from meanfield.tendency.gram import GramTendency
+from meanfield.tendency.interaction import (
+    InteractionTendency,
+    OscillatorDensityTendency,
+    OscillatorTendency,
+)
 from meanfield.tendency.particles import (
     CircleTendency,
     ParticleTendency,
@@ -24,12 +40,14 @@ __all__ = [
     "LineField",
     "CircleTendency",
     "GramTendency",
+    "OscillatorDensityTendency",
     "ParticleTendency",
     "LARGEST_BETA",
     "BatchTendency",
     "GramBatch",
     "Tendency",
     "batch_tendency",
+    "check_moved",
     "check_sums",
     "joined",
     "sums_done",
@@ -38,7 +56,7 @@ __all__ = [
 ]
 
 TokenTendency = ParticleTendency | CircleTendency | GramTendency
-Tendency = DensityTendency | FlowTendency | TokenTendency
+Tendency = DensityTendency | FlowTendency | TokenTendency | OscillatorDensityTendency
 
 
 def token_tendency(
@@ -49,7 +67,7 @@ def token_tendency(
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA, Attention or FeedForward
+    dynamics : SA, USA, CircleInteraction, Attention or FeedForward
     may_span : bool
         Whether tokens stay in the span of their starts, so that a Gram matrix can move them.
 
@@ -59,6 +77,8 @@ def token_tendency(
         If a Gram matrix is asked for that can't move these tokens, see `check_sums`.
     """
     check_sums(particles, dynamics, may_span=may_span)
+    if isinstance(dynamics, CircleInteraction):
+        return OscillatorTendency(particles, dynamics)
     if not isinstance(dynamics, (SA, USA)):
         return ParticleTendency(particles, dynamics)
     n, d = particles.points.shape
@@ -86,6 +106,32 @@ def check_sums(particles: Particles, dynamics: Field, *, may_span: bool = True) 
         )
 
 
+def check_moved(measure: AnyMeasure, dynamics: AnyDynamics) -> None:
+    """Refuse a measure that this dynamics does not move.
+
+    Raises
+    ------
+    ValueError
+        Naming what does not fit.
+    """
+    oscillates = isinstance(measure, (OscillatorDensity, Oscillators))
+    if isinstance(dynamics, CircleInteraction):
+        check_dim(dynamics, measure.dim)
+        if isinstance(measure, Density) and not isinstance(measure.space, Circle):
+            raise ValueError(f"space must be a Circle for {dynamics!r}, got {measure.space}")
+        if isinstance(measure, OscillatorDensity) and measure.widths.any() and dynamics.kmax > 1:
+            raise ValueError(
+                f"widths must be 0 under an interaction with harmonics beyond the first, "
+                f"{dynamics!r}, got {measure.widths.max():g}"
+            )
+    elif oscillates:
+        raise ValueError(f"dynamics must be a CircleInteraction for {measure!r}, got {dynamics!r}")
+    elif not isinstance(measure, Particles) and not isinstance(dynamics, (SA, USA)):
+        raise ValueError(
+            f"dynamics must be SA, USA or CircleInteraction for {measure!r}, got {dynamics!r}"
+        )
+
+
 def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:
     """The right-hand side f(state, out) that moves this kind of measure under the dynamics.
 
@@ -94,12 +140,16 @@ def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:
     ValueError
         If the dynamics does not move this kind of measure.
     """
+    check_moved(measure, dynamics)
     if isinstance(measure, Particles):
         return token_tendency(measure, dynamics)
-    if not isinstance(dynamics, (SA, USA)):
-        raise ValueError(f"dynamics must be SA or USA for {measure!r}, got {dynamics!r}")
+    moving = cast(MeanField, dynamics)
     if isinstance(measure, LineFlowMap):
-        return FlowTendency(measure, dynamics)
+        return FlowTendency(measure, moving)
+    if isinstance(measure, OscillatorDensity):
+        return OscillatorDensityTendency(measure, cast(CircleInteraction, moving))
     if isinstance(measure, Density):
-        return DensityTendency(measure, dynamics)
+        if isinstance(moving, CircleInteraction):
+            return InteractionTendency(measure, moving)
+        return DensityTendency(measure, moving)
     raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")

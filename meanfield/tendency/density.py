@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import Dynamics, MeanField
 from meanfield.harmonics import (
     bandwidth,
     eigenvalues,
@@ -50,7 +50,7 @@ class DensityTendency:
     """
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
-        self.space, self.dynamics = density.space, dynamics
+        self.space, self.dynamics = density.space, cast(MeanField, dynamics)
         self.initial_state = np.array(density.coefficients).view(np.float64)
         beta, dim = dynamics.beta, density.dim
         kernel = relative_eigenvalues(beta, dim, self.space.kmax)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA, Attention, Field
+from meanfield.dynamics import SA, USA, Attention, CircleInteraction, Field, MeanField
 from meanfield.exponential_sums import pull_of_others
 from meanfield.geometry import circle_angles, circle_points, project
 from meanfield.measures import Particles
-from meanfield.token_sums import CircleSums, SphereSums
+from meanfield.token_sums import SphereSums
 
 Array = NDArray[np.float64]
 
@@ -28,6 +29,8 @@ def sums_done(particles: Particles, dynamics: Field) -> str:
         fast = [particles.fast_sums(dynamics.beta)]
     elif isinstance(dynamics, Attention):
         fast = [particles.sums_at(z) for z in dynamics.queries(particles.points)]
+    elif isinstance(dynamics, CircleInteraction):
+        return CircleTendency.sums
     else:
         return "none"
     return joined(["direct" if sums is None else "transforms" for sums in fast])
@@ -130,6 +133,13 @@ class ParticleTendency:
         return self._dissipation
 
 
+class AngleSums(Protocol):
+    """Sums over tokens at their own angles, in O(n)."""
+
+    def potential_and_slope(self, angles: Array, masses: Array) -> tuple[Array, Array]:
+        """e^{-β} G and e^{-β} <∇G, tangent>, shape (n,) each."""
+
+
 class CircleTendency:
     """dθ_i/dt for the angles of tokens on the circle, with sums in O(n).
 
@@ -137,10 +147,10 @@ class CircleTendency:
     ----------
     particles : Particles
         On the circle.
-    dynamics : SA or USA
+    dynamics : SA, USA or CircleInteraction
         Its noise is not part of the tendency.
-    sums : CircleSums
-        For the β of the dynamics.
+    sums : AngleSums
+        For the dynamics.
 
     Attributes
     ----------
@@ -152,7 +162,7 @@ class CircleTendency:
 
     sums = "transforms"
 
-    def __init__(self, particles: Particles, dynamics: SA | USA, sums: CircleSums) -> None:
+    def __init__(self, particles: Particles, dynamics: MeanField, sums: AngleSums) -> None:
         self.dynamics, self._sums, self._particles = dynamics, sums, particles
         self.initial_state = self.state_of(particles.points)
         self._dissipation = 0.0
