@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA
+from meanfield.dynamics import SA, USA, CircleInteraction
 from meanfield.harmonics import log_eigenvalues
 from meanfield.measures import Density, FlowMap, LineFlowMap
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
@@ -85,7 +85,7 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     """|dE/dt| = ∫ |X|² G(βx) dmu (SA, (3.6)) or ∫ |X|² dmu (USA, Lemma 3.7) over t.
 
     With noise it is what X alone does to E. For dynamics that have no such identity it is the root
-    mean square of the velocity |X|.
+    mean square of the velocity |X|, for interactions on the circle the order parameter r.
 
     Parameters
     ----------
@@ -103,12 +103,15 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
         If `sol` is no solution, or `ax` no Axes.
     """
     has_identity = isinstance(sol.dynamics, (SA, USA))
-    title = "speed, rms of |X|"
+    name, title = "speed", "speed, rms of |X|"
+    if isinstance(sol.dynamics, CircleInteraction):
+        name, title = "order_parameter", "order parameter r"
     if has_identity:
         # noise has a part of its own in dE/dt
+        name = "dissipation"
         title = "dissipation" if sol.dynamics.noise > 0.0 else "dissipation |dE/dt|"
     ax = panel(sol, ax, title, is_energy=has_identity)
-    values = sol.dataset["dissipation" if has_identity else "speed"].values
+    values = sol.dataset[name].values
     _curve(ax, sol, values)
     known = values[np.isfinite(values)]
     if known.max(initial=0.0) > 30.0 * known.min(initial=np.inf) > 0.0:

@@ -41,7 +41,7 @@ def variables(measures: Sequence[AnyMeasure]) -> dict[str, Any]:
         If frequencies or weights differ between times.
     """
     first: Any = measures[0]
-    names = ("frequencies", "weights")
+    names: tuple[str, ...] = ("frequencies", "weights")
     if space_of(first) == DENSITY:
         names = (*names, "widths")
     for name in names:

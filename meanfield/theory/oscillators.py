@@ -88,7 +88,9 @@ def ott_antonsen(coupling: float, start: float, t: ArrayLike, width: float = 0.0
     """r(t) of Kuramoto's dynamics on the Ott–Antonsen manifold, r' = (K/2 - γ) r - (K/2) r³.
 
     There the density at t = 0 is the Poisson kernel (1 - r²)/(1 - 2r cos θ + r²), at every
-    frequency, with respect to σ. With a = K/2 - γ, r² = r_0² e^{2at}/(1 + (K/2) r_0²(e^{2at} - 1)/a).
+    frequency, with respect to σ. With a = K/2 - γ,
+
+        r² = r_0² e^{2at} / (1 + (K/2) r_0² (e^{2at} - 1)/a).
 
     Parameters
     ----------
