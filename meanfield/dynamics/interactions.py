@@ -133,6 +133,11 @@ class CircleInteraction:
         return not any(self.cos)
 
     @property
+    def attracts(self) -> bool:
+        """Whether neighbours draw each other together: K h'(0) > 0."""
+        return float(self.potential @ np.arange(self.kmax + 1) ** 2) > 0.0
+
+    @property
     def multipliers(self) -> Moments:
         """K (a_k + i b_k)/2, k = 0 … kmax: X(θ) = 2 Re Σ_k multiplier_k m_k e^{ikθ}."""
         factors = np.zeros(self.kmax + 1, dtype=np.complex128)
@@ -142,7 +147,7 @@ class CircleInteraction:
 
     @property
     def potential(self) -> Array:
-        """K b_k/k, k = 0 … kmax (0 for k = 0): F = ½ Σ_k potential_k |m_k|² where h is odd."""
+        """K b_k/k, 0 for k = 0, up to kmax: F = ½ Σ_k potential_k |m_k|² where h is odd."""
         k = np.maximum(np.arange(self.kmax + 1), 1)
         return np.asarray(2.0 * self.multipliers.imag / k)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from meanfield.clustering import clusters
 from meanfield.collapse import collapsed
-from meanfield.dynamics import MeanField
+from meanfield.dynamics import CircleInteraction, MeanField
 from meanfield.history import MomentHistory, step_times
 from meanfield.integrate.records import Records, Stop
 from meanfield.integrate.run import Options, Run
@@ -72,7 +72,7 @@ class FlowRun(Run):
         spread = np.zeros(len(flow.angles))
         spread[flow.owners == FREE] = self.tendency.spread(solver.f[:-1] / self._time_unit)
         # what repels stays apart, however near
-        radius = self._radius if self.dynamics.sign > 0 else 0.0
+        radius = self._radius if self._attracts else 0.0
         held = collapsed(flow, spread, radius)
         if held is not flow:
             gap = self._change_to(held)
@@ -83,6 +83,12 @@ class FlowRun(Run):
                 raise Stop(Ending.UNDER_RESOLVED, self._too_many(finer))
             self._change_to(finer)
         return finer is not flow
+
+    @property
+    def _attracts(self) -> bool:
+        if isinstance(self.dynamics, CircleInteraction):
+            return self.dynamics.attracts
+        return self.dynamics.sign > 0
 
     def _change_to(self, flow: LineFlowMap) -> float:
         """Go on with another flow map for the same measure; e^{-β} times what the energy gained."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NoReturn
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -219,3 +221,16 @@ class Oscillators(Particles):
 
     def __repr__(self) -> str:
         return f"Oscillators(n={len(self.points)})"
+
+    @classmethod
+    def sample(cls, *given: Any, **_: Any) -> NoReturn:
+        """Refused, like `quantised`: a law of angles tells no frequencies.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
+        raise ValueError(f"law must be drawn from by Particles, whose angles to take, got {given}")
+
+    quantised = sample
