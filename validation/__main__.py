@@ -31,6 +31,7 @@ SCRIPTS = [
     "mean_field_limit",
     "real_tokens",
     "free_tokens",
+    "kuramoto",
 ]
 README = Path(__file__).parent / "README.md"
 START = "<!-- what follows is written by `python -m validation --write` -->\n"
