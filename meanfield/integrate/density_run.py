@@ -71,7 +71,7 @@ class DensityRun(Run):
         if size > self.options.largest:
             raise Stop(Ending.UNDER_RESOLVED, self._unresolved(density, tail))
         finer = density.resized(size)
-        self._adopt(self._tendency(finer), work=float(self.state[-1].real))
+        self._adopt(self._tendency(finer), work=float(self.state[-1]))
         self.initial = finer if self.t == 0.0 else None
 
     def _unresolved(self, density: Density, tail: float) -> str:

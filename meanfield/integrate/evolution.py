@@ -65,6 +65,9 @@ def evolve(
     order 4 to which the Laplacian is exact (`integrate.exponential`); what the noise does to the
     energy, τ ∫ u Δf dσ with u = (1/β) ∫ e^{β<·,y>} dmu, is then part of `work`.
 
+    Phases on the circle, θ' = ω + K ∫ h(φ - θ) dmu(φ), (7.2) and (7.5), take a `CircleInteraction`,
+    `Kuramoto` among them. An odd h has an energy of its own, whose balance is interaction_work.
+
     Parameters
     ----------
     measure : Density, FlowMap or Particles; OscillatorDensity or Oscillators

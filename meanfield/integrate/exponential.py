@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import factorial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-# of real or complex numbers
-Array = NDArray[Any]
+Array = NDArray[np.float64]
 Rate = Callable[[float, Array], Array]
 Terms = list[tuple[Array, Array]]
 
@@ -23,12 +22,12 @@ _EXPONENT = -0.25
 
 
 def phi_functions(z: Array) -> tuple[Array, Array, Array, Array]:
-    """e^z, φ_1, φ_2, φ_3 at Re z <= 0, φ_k = (φ_{k-1} - 1/(k-1)!)/z, right to a few roundings.
+    """e^z, φ_1, φ_2, φ_3 at z <= 0, φ_k = (φ_{k-1} - 1/(k-1)!)/z, right to a few roundings.
 
     Parameters
     ----------
     z : ndarray, shape (n,)
-        Real or complex, Re z <= 0.
+        <= 0.
 
     Returns
     -------
@@ -44,13 +43,13 @@ def phi_functions(z: Array) -> tuple[Array, Array, Array, Array]:
     >>> [float(phi[0].round(12)) for phi in phi_functions(np.zeros(1))]
     [1.0, 1.0, 0.5, 0.166666666667]
     """
-    far = np.nonzero(np.abs(z) > 1.0)[0]
-    near = np.where(np.abs(z) > 1.0, 0.0, z)
+    near = np.maximum(z, -1.0)
     third = np.zeros_like(z)
     for power in range(_TERMS, -1, -1):
         third = third * near + 1.0 / factorial(power + 3)
     second = 0.5 + near * third
     first = 1.0 + near * second
+    far = np.nonzero(z < -1.0)[0]
     first[far] = np.expm1(z[far]) / z[far]
     second[far] = (first[far] - 1.0) / z[far]
     third[far] = (second[far] - 0.5) / z[far]
@@ -103,7 +102,7 @@ class ExponentialSteps:
     rate : callable
         N(t, y), shape (n,).
     decay : ndarray, shape (n_rates,)
-        λ with Re λ >= 0, complex where y is.
+        λ >= 0.
     which : ndarray of int, shape (n,)
         y_j decays at the rate `decay[which[j]]`.
     t : float
@@ -164,8 +163,8 @@ class ExponentialSteps:
     def _norm(self, what: Array, largest: Array) -> float:
         """Root mean square of the entries over their tolerances; squares do not overflow."""
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            ratios = np.abs(what) / (self._atol + self._rtol * np.abs(largest))
-            unit = float(ratios.max())
+            ratios = what / (self._atol + self._rtol * np.abs(largest))
+            unit = float(np.abs(ratios).max())
             if unit == 0.0 or not np.isfinite(unit):
                 return unit
             ratios /= unit

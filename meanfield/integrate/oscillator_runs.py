@@ -1,4 +1,4 @@
-"""The run of phases with natural frequencies: rotation, width and noise exact, the rest stepped."""
+"""The run of phases with natural frequencies: each frequency is stepped in a frame of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.integrate.density_run import DensityRun
-from meanfield.integrate.exponential import ExponentialSteps
 from meanfield.integrate.run import Run, order_numbers
 from meanfield.measures import AnyMeasure, OscillatorDensity
 from meanfield.tendency import OscillatorDensityTendency, Tendency
@@ -19,34 +18,33 @@ Array = NDArray[np.float64]
 class OscillatorDensityRun(DensityRun):
     """∂_t f + ∂_θ (f (ω + X)) = τ ∂_θ² f for each ω, X of the mean over all ω.
 
-    Degree k at ω_j is multiplied by e^{-(ikω_j + |k|γ_j + τk²)t}, which costs no steps.
+    The frame of each ω turns with it from the last start of the solver on, so that rotation by
+    itself costs no steps; they resolve how fast frames turn against each other, as tokens do.
     """
 
     def _adopt(self, rate: Tendency, work: float) -> None:
         super()._adopt(rate, work)
-        # the last rate is that of the work, which there is none of
-        self._decay = np.append(cast(OscillatorDensityTendency, rate).decay, 0.0)
-        self._which = np.arange(len(self._decay))
+        self._anchor = self.t
 
-    def _tolerances(self) -> tuple[float, Array]:
-        scale = self.tendency.scale(self.state[:-1])
-        return self.options.rtol, self.options.atol * np.append(scale, 1.0)
+    def _turning(self, t: float) -> OscillatorDensityTendency:
+        """The right-hand side, its frames as they stand at t."""
+        rate = cast(OscillatorDensityTendency, self.tendency)
+        rate.elapsed = t - self._anchor
+        return rate
+
+    def measure(self) -> AnyMeasure:
+        """The density at the present time; at t = 0 the very one that was given."""
+        self._turning(self.t)
+        return super().measure()
+
+    def _rate(self, t: float, state: Array) -> Array:
+        self._turning(t)
+        return super()._rate(t, state)
 
     def _solver(self, t_bound: float) -> Any:
-        rtol, atol = self._tolerances()
-        return self._checked(
-            ExponentialSteps(
-                self._rate,
-                self._decay,
-                self._which,
-                self.t,
-                self.state,
-                t_bound,
-                first_step=min(self.step_size, t_bound - self.t) or None,
-                rtol=rtol,
-                atol=atol,
-            )
-        )
+        self.state[:-1] = self._turning(self.t).at_rest(self.state[:-1])
+        self._anchor = self.t
+        return super()._solver(t_bound)
 
     def _balance(self, measure: AnyMeasure) -> dict[str, float]:
         return order_numbers(measure)

@@ -16,8 +16,7 @@ from meanfield.tendency.density import DensityTendency
 from meanfield.tendency.particles import CircleTendency
 
 Array = NDArray[np.float64]
-# complex numbers, as the state of a run of real ones would be
-Complex = NDArray[Any]
+Complex = NDArray[np.complex128]
 
 
 class InteractionTendency(DensityTendency):
@@ -109,10 +108,14 @@ class OscillatorTendency(CircleTendency):
 
 
 class OscillatorDensityTendency:
-    """d/dt of the coefficients of f(θ|ω_j) by the interaction alone, -∂_θ (f(θ|ω_j) X).
+    """d/dt of the coefficients of f(θ|ω_j), each in the frame that turns with ω_j.
 
-    Rotation, width and noise are in `decay`. X is a short series, so that each product with it is
-    a sum over its terms, without aliasing.
+    y_jk = e^{ikω_j s} c_jk, s the time since the frames were at rest, obeys
+
+        dy_jk/dt = e^{ikω_j s} N_jk - (|k| γ_j + τk²) y_jk,
+
+    N the weak form of -∂_θ (f(θ|ω_j) X). X is a short series, so that each product with it is a
+    sum over its terms, without aliasing.
 
     Parameters
     ----------
@@ -121,55 +124,67 @@ class OscillatorDensityTendency:
 
     Attributes
     ----------
-    initial_state : ndarray of complex, shape (J n/2,)
-    decay : ndarray of complex, shape (J n/2,)
-        ikω_j + |k| γ_j + τk².
+    initial_state : ndarray
+        The coefficients as a real vector.
+    elapsed : float
+        s.
     """
 
     def __init__(self, density: OscillatorDensity, dynamics: CircleInteraction) -> None:
         self.density, self.dynamics, self.space = density, dynamics, density.space
-        self.initial_state: Complex = density.parts.flatten()
+        self.initial_state: Array = density.parts.flatten().view(np.float64)
+        self.elapsed = 0.0
         degrees = np.arange(self.space.kmax + 1)
-        rates = density.widths + 1j * density.frequencies
-        decay = np.multiply.outer(rates, degrees) + dynamics.noise * degrees**2.0
-        self.decay: Complex = decay.ravel()
+        self._decay = np.multiply.outer(density.widths, degrees) + dynamics.noise * degrees**2.0
+        self._rates = 1j * np.multiply.outer(density.frequencies, degrees)
         self._reach = min(dynamics.kmax, self.space.kmax)
         self._multipliers = dynamics.multipliers[: self._reach + 1]
         self._divergence = -1j * degrees
-        self._shape = density.parts.shape
+        # c_k for k = -reach … kmax + reach, those beyond kmax 0
+        self._wide = np.zeros((len(density.parts), len(degrees) + 2 * self._reach), np.complex128)
 
-    def measure(self, state: Complex) -> OscillatorDensity:
-        """The density of a state."""
-        given, parts = self.density, state.reshape(self._shape)
+    def _parts(self, state: Array) -> Complex:
+        return state.view(np.complex128).reshape(self._decay.shape)
+
+    def at_rest(self, state: Array) -> Array:
+        """The state in frames that are at rest, those of the coefficients."""
+        turned = self._parts(state) * np.exp(-self.elapsed * self._rates)
+        return np.asarray(turned.ravel().view(np.float64))
+
+    def measure(self, state: Array) -> OscillatorDensity:
+        """The density of a real vector."""
+        given, parts = self.density, self._parts(self.at_rest(state))
         nodes = given.frequencies, given.weights, given.widths
         return OscillatorDensity.from_parts(self.space, parts, *nodes)
 
-    def tail(self, state: Complex) -> float:
-        """The largest spectral tail of the parts of a state."""
-        return max(spectral_tail(self.space.power(part)) for part in state.reshape(self._shape))
+    def tail(self, state: Array) -> float:
+        """The largest spectral tail of the parts of a real vector."""
+        return max(spectral_tail(self.space.power(part)) for part in self._parts(state))
 
-    def scale(self, state: Complex) -> Array:
-        """‖f_{<=k}(·|ω_j)‖ / sqrt(n), n entries, what a tolerance for each is relative to."""
-        parts = state.reshape(self._shape)
+    def scale(self, state: Array) -> Array:
+        """‖f_{<=k}(·|ω_j)‖ / sqrt(n), n entries of one j, what a tolerance is relative to."""
+        parts = self._parts(state)
         power = 2.0 * (parts.real**2 + parts.imag**2)
         power[:, 0] *= 0.5
-        return np.asarray(np.sqrt(np.cumsum(power, axis=1).ravel() / power.size))
+        norms = np.sqrt(np.cumsum(power, axis=1) / (2 * parts.shape[1]))
+        return np.asarray(np.repeat(norms, 2))
 
-    def __call__(self, state: Complex, out: Complex) -> None:
-        """Write d/dt of `state` by the interaction into `out`."""
-        parts, reach = state.reshape(self._shape), self._reach
+    def __call__(self, state: Array, out: Array) -> None:
+        """Write d/dt of `state` into `out`."""
+        turn, turned = np.exp(self.elapsed * self._rates), self._parts(state)
+        parts, reach, wide = turned * np.conj(turn), self._reach, self._wide
         count = len(self._divergence)
         field = self._multipliers * (self.density.weights @ parts[:, : reach + 1])
-        # c_k for k = -reach … kmax + reach, those beyond kmax 0
-        wide = np.zeros((len(parts), count + 2 * reach), dtype=np.complex128)
         wide[:, :reach] = np.conj(parts[:, reach:0:-1])
         wide[:, reach : reach + count] = parts
-        total = out.reshape(self._shape)
+        total = self._parts(out)
         total[:] = 0.0
         for k in range(1, reach + 1):
             total += field[k] * wide[:, reach - k : reach - k + count]
             total += np.conj(field[k]) * wide[:, reach + k : reach + k + count]
         total *= self._divergence
+        total *= turn
+        total -= self._decay * turned
 
     def scaled_dissipation(self) -> float:
         """0: no energy is claimed where frequencies drive the phases."""
