@@ -149,15 +149,18 @@ def _draw(numbers: list[int], rows: dict[float, list[float]]) -> None:
         for k in couplings
     ]
     left.plot(couplings, densities, "x", color="#d55e00", label="density, t = 80")
-    left.set_xlabel("K / K_c")
+    left.set_xlabel("$K / K_c$")
     left.set_ylabel("order parameter r")
     left.legend(frameon=False, fontsize=8)
     colours = ("#56b4e9", "#0072b2", "#009e73")
     for (coupling, spreads), colour in zip(rows.items(), colours, strict=True):
-        right.loglog(numbers, spreads, "o-", ms=3, color=colour, label=f"K = {coupling:g} K_c")
-    right.loglog(numbers, 0.4 / np.sqrt(numbers), color="0.6", label="n^(-1/2)")
+        right.loglog(numbers, spreads, "o-", ms=3, color=colour, label=f"$K = {coupling:g}\\,K_c$")
+    right.loglog(numbers, 0.4 / np.sqrt(numbers), color="0.6", label="$n^{-1/2}$")
     right.set_xlabel("tokens n")
-    right.set_ylabel("rms of r(t) - sqrt(1 - K_c/K)")
+    right.set_ylabel(r"rms of $r(t) - \sqrt{1 - K_c/K}$")
+    right.set_xticks(numbers, labels=[str(n) for n in numbers])
+    right.set_yticks([0.01, 0.02, 0.04, 0.08], labels=["0.01", "0.02", "0.04", "0.08"])
+    right.minorticks_off()
     right.legend(frameon=False, fontsize=8)
     for ax in (left, right):
         ax.spines[["top", "right"]].set_visible(False)
