@@ -236,6 +236,17 @@ def test_mass_is_exact_at_each_frequency():
     assert np.allclose(final.coefficients, [0.25, 0.75] @ final.parts, rtol=0, atol=1e-16)
 
 
+def test_refinement_goes_on_in_the_same_frames():
+    """From 64 to 128 modes within a save, against 256 all along; tolerances of 1e-12 and 1e-8."""
+    frequencies, dynamics = [-3.0, 0.5, 3.0], mf.Kuramoto(2.0)
+    start = [mf.OscillatorDensity(mf.Circle(n), POISSON, frequencies) for n in (64, 256)]
+    found, exact = (mf.evolve(mu, dynamics, 2.0, 1) for mu in start)
+    assert [mu.space.size for mu in found.measures] == [64, 128]
+    gap = found.final.parts[:, :20] - exact.final.parts[:, :20]
+    assert np.max(np.abs(exact.final.parts[:, 1] - start[1].parts[:, 1])) > 0.1
+    assert np.max(np.abs(gap)) < 1e-9
+
+
 def test_locked_densities_end_as_under_resolved():
     mu = mf.OscillatorDensity(mf.Circle(32), POISSON, [0.0, 0.1])
     sol = mf.evolve(mu, mf.Kuramoto(4.0), 20.0, 4, largest=128, atol=1e-9, rtol=1e-7)

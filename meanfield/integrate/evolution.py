@@ -85,7 +85,7 @@ def evolve(
         must be a whole number of steps, and saves are at the steps nearest to `save_at`.
     step : float, optional
         Of 'layers', default the step of `Layers`; or the largest time step under noise, default
-        0.02 over the largest rate of SA or USA.
+        0.02 over the largest rate of SA, USA or an interaction.
     rng : numpy Generator, optional
         Needed for Particles with noise, dx = X dt + sqrt(2τ) dB: see `integrate.token_runs` for
         the scheme, of weak order 2. The same seed gives the same bits.

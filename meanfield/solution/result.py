@@ -54,7 +54,7 @@ class Solution:
     ----------
     t : ndarray, shape (m,)
     measures : list of Density or of Particles, length m
-    dynamics : SA, USA, or for tokens Attention, FeedForward or Layers
+    dynamics : SA, USA, CircleInteraction, or for tokens Attention, FeedForward or Layers
     ending : Ending
     message : str
         What happened, at which t, with which number, what to try.

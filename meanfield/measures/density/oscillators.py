@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -134,13 +133,6 @@ class OscillatorDensity(Density):
 
     def __repr__(self) -> str:
         return f"OscillatorDensity({self.space}, {len(self.frequencies)} frequencies)"
-
-    @cached_property
-    def values(self) -> Array:
-        """f on the grid, shape (N,), from its series."""
-        values = self.space.synthesis(self.coefficients)
-        values.flags.writeable = False
-        return values
 
     @property
     def tail(self) -> float:

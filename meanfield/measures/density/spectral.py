@@ -114,7 +114,8 @@ class Density:
                     f"got an imaginary part of {np.abs(own).max():.3g}"
                 )
             own[:] = 0.0
-        density = cls.__new__(cls)
+        # coefficients alone make no other kind of density
+        density = Density.__new__(Density)
         density.space, density.dim, density.law = space, space.dim, None
         density.coefficients, density.misfit = given, 0.0
         density.coefficients.flags.writeable = False
