@@ -126,7 +126,7 @@ CALLS = {
         lambda: mf.evolve(mf.Uniform(2), mf.SA(1.0), 1.0),
         "measure must be a Density, FlowMap or Parti",
     ),
-    "no dynamics": (lambda: mf.evolve(UNIFORM, "SA", 1.0), "dynamics must be SA or USA for Dens"),
+    "no dynamics": (lambda: mf.evolve(UNIFORM, "SA", 1.0), "dynamics must be SA, USA or CircleI"),
     "n odd": (lambda: mf.Circle(17), "n must be even, got 17"),
     "lmax a float": (lambda: mf.Sphere(7.0), "lmax must be an integer >= 3"),
     "d 1": (lambda: mf.Zonal(1, 8), "dim must be an integer >= 2"),

@@ -18,7 +18,8 @@ Moments = NDArray[np.complex128]
 
 # share of the largest coefficient of USA's series below which the rest is rounding
 _ROUNDING = 1e-18
-_LARGEST_USA_BETA = 700.0
+# up to which a run can square its work, of order e^{2β}, over its tolerances
+_LARGEST_USA_BETA = 150.0
 
 
 class CircleMeasure(Protocol):
@@ -99,7 +100,7 @@ class CircleInteraction:
         Parameters
         ----------
         beta : float
-            0 <= β <= 700.
+            0 <= β <= 150.
         noise : float
 
         Raises
