@@ -308,10 +308,10 @@ FLOW = mf.FlowMap(mf.Uniform(2))
 FIELD = mf.Attention(1.0, [mf.Head(np.eye(3))])
 RNG = np.random.default_rng(0)
 BAD = {
-    "no dynamics": ((TOKENS, "SA"), {}, "dynamics must be SA, USA, DoublyStochastic, Attention"),
+    "no dynamics": ((TOKENS, "SA"), {}, "dynamics must be SA, USA, DoublyStochastic, CircleI"),
     "doubly stochastic layers on a flow map": (
         (FLOW, mf.Layers([mf.DoublyStochastic(1.0)])),
-        {"t_end": 1.0},
+        {},
         "no DoublyStochastic among its layers for .*FlowMap",
     ),
     "noise on a flow map": ((FLOW, mf.SA(1.0, noise=0.1)), {}, "noise must be 0 to evolve"),
