@@ -399,7 +399,7 @@ def test_what_no_density_can_be_moved_by_is_refused(case):
 
 
 def test_no_flow_map_takes_over():
-    with pytest.raises(ValueError, match="on_unresolved must be 'stop' but for SA and USA"):
+    with pytest.raises(ValueError, match="on_unresolved must be 'stop' for heads and"):
         mf.evolve(CIRCLE, mf.Attention(1.0, [mf.Head()]), 0.5, on_unresolved="flow-map")
 
 

@@ -59,7 +59,7 @@ class DrivenFlowRun(FlowRun):
         self._energy = LineField(SA(dynamics.beta), flow.dim)
         if isinstance(dynamics, (FeedForward, Layers)) and not dynamics.is_smooth:
             flow = flow.moved(tol=max(flow.tol, _LEAST_TOL_AT_KINKS))
-        # a plain run knows SA and USA only; what it does with others is done here
+        # a plain run knows no matrices; what it does with others is done here
         super().__init__(flow, cast(MeanField, dynamics), options, records)
 
     def _first_field(self, flow: LineFlowMap, dynamics: MeanField) -> AngularField:
@@ -68,7 +68,7 @@ class DrivenFlowRun(FlowRun):
     def _steepness(self, flow: LineFlowMap, dynamics: MeanField) -> float:
         return max(reach_of(dynamics, flow.dim), dynamics.beta)
 
-    def _draws_together(self, dynamics: MeanField) -> bool:  # noqa: ARG002 (as for SA and USA)
+    def _draws_together(self, dynamics: MeanField) -> bool:  # noqa: ARG002 (as for others)
         return False
 
     def _tendency(self, measure: AnyMeasure) -> FlowTendency:

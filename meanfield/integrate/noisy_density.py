@@ -124,14 +124,6 @@ class NoisyDensityRun(DensityRun):
             self._losing = end
         return False
 
-    @property
-    def _is_gradient_flow(self) -> bool:
-        """Whether there is a free energy: of USA, and of an odd interaction."""
-        dynamics = self.dynamics
-        return (
-            dynamics.is_odd if isinstance(dynamics, CircleInteraction) else not dynamics.normalised
-        )
-
     def _free_dissipation(self, state: Array) -> float:
         """∫ |X - τ ∇ log f|² dmu in the unit of energies."""
         rate = cast(DensityTendency, self.tendency)

@@ -51,7 +51,7 @@ VARIABLES = {
     "evaluations": "evaluations of the right-hand side since t = 0",
     "max_density": "maximum of the density at the nodes",
     "entropy": "∫ log f dmu",
-    "free_energy": "τ ∫ log f dmu ∓ E_β, of USA with noise τ",
+    "free_energy": "τ ∫ log f dmu ∓ E_β, of USA with noise τ; - F for interactions",
     "free_dissipation": "∫|X - τ ∇ log f|² dmu, the rate at which the free energy falls",
     "free_work": "-∫ free_dissipation dt since t = 0, equal to the free energy gained",
     "atoms": "clusters held as atoms",
