@@ -42,6 +42,7 @@ class OscillatorDensityRun(DensityRun):
         return super()._rate(t, state)
 
     def _solver(self, t_bound: float) -> Any:
+        # so a run goes on from the coefficients that were saved, and from nothing else
         self.state[:-1] = self._turning(self.t).at_rest(self.state[:-1])
         self._anchor = self.t
         return super()._solver(t_bound)
@@ -57,10 +58,6 @@ class OscillatorDensityRun(DensityRun):
         super().start()
         # no file keeps laws of single frequencies: from here on none counts
         self.initial = None
-
-    def restart(self) -> None:
-        """Go on from the density as it was saved, its frames at rest."""
-        self._adopt(self._tendency(self.measure()), work=0.0)
 
     @property
     def _has_balance(self) -> bool:
