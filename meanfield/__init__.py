@@ -10,13 +10,25 @@ from types import ModuleType
 
 from meanfield import theory
 from meanfield.clustering import Clusters, clusters
-from meanfield.dynamics import SA, USA, Attention, DoublyStochastic, FeedForward, Head, Layers
+from meanfield.dynamics import (
+    SA,
+    USA,
+    Attention,
+    CircleInteraction,
+    DoublyStochastic,
+    FeedForward,
+    Head,
+    Kuramoto,
+    Layers,
+)
 from meanfield.free_tokens import FreeTokens, evolve_free
 from meanfield.functionals import (
     dissipation,
     energy,
+    interaction_energy,
     metric_speed,
     mmd,
+    order_parameter,
     sinkhorn_energy,
     sinkhorn_scaling,
     slope,
@@ -30,8 +42,10 @@ from meanfield.laws import (
     Uniform,
     VonMisesFisher,
     ZonalSeries,
+    gaussian_frequencies,
+    lorentzian_frequencies,
 )
-from meanfield.measures import Density, FlowMap, Particles
+from meanfield.measures import Density, FlowMap, OscillatorDensity, Oscillators, Particles
 from meanfield.solution import Ending, Solution, load
 from meanfield.spaces import Circle, Sphere, Zonal
 from meanfield.transport import (
@@ -53,6 +67,7 @@ __all__ = [
     "Attention",
     "Bracket",
     "Circle",
+    "CircleInteraction",
     "Clusters",
     "Density",
     "DistanceTo",
@@ -63,8 +78,11 @@ __all__ = [
     "FourierSeries",
     "FreeTokens",
     "Head",
+    "Kuramoto",
     "Layers",
     "Mixture",
+    "OscillatorDensity",
+    "Oscillators",
     "Particles",
     "PointCloud",
     "SA",
@@ -82,9 +100,13 @@ __all__ = [
     "evolve",
     "resume",
     "evolve_free",
+    "gaussian_frequencies",
+    "interaction_energy",
     "load",
+    "lorentzian_frequencies",
     "metric_speed",
     "mmd",
+    "order_parameter",
     "plot",
     "sinkhorn_energy",
     "sinkhorn_scaling",

@@ -207,7 +207,7 @@ def weights(name: str, values: ArrayLike | None, n: int) -> NDArray[np.float64]:
     largest = array.max()
     if largest <= 0.0:
         raise ValueError(f"{name} must have a positive sum, got {array.sum():g}")
-    if abs(array.sum() - 1.0) <= _LAST_BITS:
+    if largest <= 1.0 and abs(array.sum() - 1.0) <= _LAST_BITS:
         return array
     array /= largest
     return np.asarray(array / array.sum())

@@ -422,7 +422,7 @@ BAD = {
         1.0,
         "W must be made of multiples of the axis",
     ),
-    "no dynamics": (FLOW, "SA", 1.0, "dynamics must be SA, USA, DoublyStoch"),
+    "no dynamics": (FLOW, "SA", 1.0, "dynamics must be SA, USA, DoublyStochastic, CircleInt"),
 }
 
 

@@ -607,7 +607,8 @@ def test_any_law_runs_uphill_to_an_ending(cos, sin, dim, beta, normalised):
     sol = mf.evolve(mf.FlowMap(law), dynamics, t_end, 5)
     assert sol.status in {"finished", "clustered"}
     energy = sol.dataset.energy.values
-    assert np.all(np.diff(energy) >= -1e-10 * energy[-1])
+    # at β = 0 a law without mean has an energy of rounding squared
+    assert np.all(np.diff(energy) >= -1e-10 * energy[-1] - 1e-30)
     assert balance(sol) < 1e-9 * max(1.0, energy[-1])
     assert np.max(np.abs(sol.dataset.mass - 1)) < 1e-14
 

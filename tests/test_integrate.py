@@ -129,7 +129,7 @@ def test_field_that_can_not_be_computed_keeps_what_it_had(monkeypatch):
         plain(self, state, out)
 
     monkeypatch.setattr(mf.tendency.DensityTendency, "__call__", refuse_after)
-    monkeypatch.setattr("meanfield.integrate.run.dissipation_in_unit", lambda *_: (0.0, 0.0))
+    monkeypatch.setattr("meanfield.integrate.balances.dissipation_in_unit", lambda *_: (0.0, 0.0))
     sol = mf.evolve(mu(256), mf.SA(4.0), 2.0, 20)
     assert sol.status == "failed"
     assert "z must be shorter" in sol.message
@@ -192,7 +192,7 @@ def test_interrupt_keeps_what_it_had(monkeypatch):
         return 0.0
 
     monkeypatch.setattr(mf.tendency.DensityTendency, "scaled_dissipation", interrupt)
-    monkeypatch.setattr("meanfield.integrate.run.dissipation_in_unit", lambda *_: (0.0, 0.0))
+    monkeypatch.setattr("meanfield.integrate.balances.dissipation_in_unit", lambda *_: (0.0, 0.0))
     sol = mf.evolve(mu(256), mf.SA(4.0), 2.0, 20)
     assert sol.status == "interrupted"
     assert 0 < sol.t[-1] < 2

@@ -23,12 +23,18 @@ AXIS = [0.0, 0.6, 0.0, 0.8, 0.0]
 HEAD = mf.Head(*np.random.default_rng(3).normal(size=(3, 4, 4)))
 HEADS = mf.Attention(1.0, [mf.Head(*np.random.default_rng(5).normal(size=(3, 2, 2)))])
 DEPTH = mf.Layers([HEADS, mf.SA(2.0), mf.USA(0.5)], step=0.4)
+SINES = mf.CircleInteraction(sin=[1.0, 0.3], coupling=2.0)
 BALANCED = mf.DoublyStochastic(2.0)
 LAYERS = mf.Layers([mf.SA(1.0), mf.Attention(1.0, [HEAD]), mf.USA(0.5)], step=0.7)
 
 
 def tokens(dim, n):
     return mf.Particles.sample(mf.Uniform(dim), n, np.random.default_rng(0))
+
+
+def oscillators(n):
+    rng = np.random.default_rng(2)
+    return mf.Oscillators(*rng.normal(scale=4.0, size=(2, n)), weights=rng.uniform(size=n))
 
 
 def two_bumps():
@@ -75,6 +81,30 @@ KINDS = {
         mf.Layers([mf.SA(1.0), mf.Attention(1.0, [mf.Head(V=np.diag([1.0, -1.0, 0.5]))])], 0.5),
         {"t_end": 0.8},
     ),
+    "kuramoto density": lambda: (mf.Density(mf.Circle(16), BUMPS), SINES, {"t_end": 2.0}),
+    "kuramoto noise": lambda: (
+        mf.Density(mf.Circle(16), BUMPS),
+        mf.Kuramoto(3.0, noise=0.3),
+        {"t_end": 1.0},
+    ),
+    "kuramoto flow map": lambda: (mf.FlowMap(BUMPS), SINES, {"t_end": 12.0}),
+    "kuramoto tokens": lambda: (tokens(2, 40), SINES, {"t_end": 3.0}),
+    "oscillator density": lambda: (
+        mf.OscillatorDensity(mf.Circle(16), BUMPS, *mf.gaussian_frequencies(1.0, 5, centre=7.0)),
+        SINES,
+        {"t_end": 1.5},
+    ),
+    "oscillator density with widths": lambda: (
+        mf.OscillatorDensity(mf.Circle(16), BUMPS, [-5.0, 1.0], [1, 2], [0.5, 0.2]),
+        mf.Kuramoto(2.0, noise=0.1),
+        {"t_end": 2.0},
+    ),
+    "oscillators": lambda: (oscillators(60), SINES, {"t_end": 3.0}),
+    "noisy oscillators": lambda: (
+        oscillators(20),
+        mf.Kuramoto(1.0, noise=0.2),
+        {"t_end": 1.0, "rng": np.random.default_rng(7)},
+    ),
     "noisy tokens": lambda: (
         tokens(3, 20),
         mf.SA(1.0, noise=0.1),
@@ -101,7 +131,10 @@ def mass(measure):
 
 
 def arrays(measure):
-    names = "coefficients", "points", "weights", "angles", "expansion", "log_density"
+    names = (
+        *("coefficients", "points", "weights", "angles", "expansion", "log_density"),
+        *("frequencies", "widths", "parts"),
+    )
     return [getattr(measure, name) for name in names if hasattr(measure, name)]
 
 

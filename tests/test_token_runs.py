@@ -308,7 +308,7 @@ FLOW = mf.FlowMap(mf.Uniform(2))
 FIELD = mf.Attention(1.0, [mf.Head(np.eye(3))])
 RNG = np.random.default_rng(0)
 BAD = {
-    "no dynamics": ((TOKENS, "SA"), {}, "dynamics must be SA, USA, DoublyStochastic, Attention"),
+    "no dynamics": ((TOKENS, "SA"), {}, "dynamics must be SA, USA, DoublyStochastic, CircleI"),
     "doubly stochastic layers on a flow map": (
         (FLOW, mf.Layers([mf.DoublyStochastic(1.0)])),
         {},

@@ -37,6 +37,7 @@ SCRIPTS = [
     "doubly_stochastic",
     "form_energies",
     "survival",
+    "kuramoto",
 ]
 README = Path(__file__).parent / "README.md"
 START = "<!-- what follows is written by `python -m validation --write` -->\n"

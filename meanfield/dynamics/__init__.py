@@ -3,13 +3,16 @@
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.forms import Form, balanced_form
 from meanfield.dynamics.heads import Attention, Head
+from meanfield.dynamics.interactions import CircleInteraction, Kuramoto
 from meanfield.dynamics.isotropic import SA, USA, Measure, Moments
 from meanfield.dynamics.layers import FeedForward, Layers
 from meanfield.dynamics.records import (
     ISOTROPIC,
+    MEAN_FIELD,
     AnyDynamics,
     Dynamics,
     Field,
+    MeanField,
     from_record,
     to_record,
 )
@@ -19,14 +22,18 @@ __all__ = [
     "USA",
     "DoublyStochastic",
     "ISOTROPIC",
+    "MEAN_FIELD",
     "Attention",
     "Head",
     "Form",
     "balanced_form",
+    "CircleInteraction",
     "FeedForward",
+    "Kuramoto",
     "Layers",
     "Dynamics",
     "Field",
+    "MeanField",
     "AnyDynamics",
     "Measure",
     "Moments",

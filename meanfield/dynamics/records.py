@@ -9,15 +9,19 @@ from numpy.typing import NDArray
 
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.heads import Attention, Head
+from meanfield.dynamics.interactions import CircleInteraction
 from meanfield.dynamics.isotropic import SA, USA
-from meanfield.dynamics.layers import FeedForward, Layers
+from meanfield.dynamics.layers import FeedForward, Layer, Layers
 
 Array = NDArray[np.float64]
 Dynamics = SA | USA | DoublyStochastic
-Field = Dynamics | Attention | FeedForward
+MeanField = Dynamics | CircleInteraction
+Field = MeanField | Attention | FeedForward
 AnyDynamics = Field | Layers
-# those without matrices, which move every kind of measure
+# attention without matrices, which commutes with rotations
 ISOTROPIC = (SA, USA, DoublyStochastic)
+# all without matrices, which move every kind of measure
+MEAN_FIELD = (*ISOTROPIC, CircleInteraction)
 
 
 def to_record(dynamics: AnyDynamics) -> tuple[dict[str, Any], list[Array]]:
@@ -47,6 +51,9 @@ def to_record(dynamics: AnyDynamics) -> tuple[dict[str, Any], list[Array]]:
         if isinstance(one, FeedForward):
             parts_of = {k: kept(getattr(one, k)) for k in ("W", "A", "b")}
             return {"type": one.name, "activation": one.activation} | parts_of
+        if isinstance(one, CircleInteraction):
+            series = {"sin": list(one.sin), "cos": list(one.cos)}
+            return {"type": one.name, "coupling": one.coupling, "noise": one.noise} | series
         return {"type": one.name, "beta": one.beta, "sign": one.sign, "noise": one.noise}
 
     return record(dynamics), matrices
@@ -74,13 +81,13 @@ def from_record(record: Any, matrices: list[Array]) -> AnyDynamics:
         fields = {name: value for name, value in record.items() if name != "type"}
         if kind == "Layers":
             parts = [from_record(part, matrices) for part in fields["layers"]]
-            return Layers(cast(list[Field], parts), fields["step"])
+            return Layers(cast(list[Layer], parts), fields["step"])
         if kind == "Attention":
             heads = [Head(**{k: given(v) for k, v in head.items()}) for head in fields.pop("heads")]
             return Attention(heads=heads, **fields)
         if kind == "FeedForward":
             return FeedForward(**{k: given(v) for k, v in fields.items()})
-        kinds: dict[str, type[Dynamics]] = {kind.name: kind for kind in ISOTROPIC}
+        kinds: dict[str, type[MeanField]] = {kind.name: kind for kind in MEAN_FIELD}
         return kinds[kind](**fields)
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(

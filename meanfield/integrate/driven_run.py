@@ -7,8 +7,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, AnyDynamics, Attention, Dynamics, FeedForward, Field, Layers
-from meanfield.functionals import balance
+from meanfield.dynamics import SA, AnyDynamics, FeedForward, Field, Layers, MeanField
 from meanfield.integrate.flow_run import FlowRun
 from meanfield.integrate.options import Options
 from meanfield.integrate.records import Records
@@ -60,16 +59,16 @@ class DrivenFlowRun(FlowRun):
         self._energy = LineField(SA(dynamics.beta), flow.dim)
         if isinstance(dynamics, (FeedForward, Layers)) and not dynamics.is_smooth:
             flow = flow.moved(tol=max(flow.tol, _LEAST_TOL_AT_KINKS))
-        # a plain run knows SA and USA only; what it does with others is done here
-        super().__init__(flow, cast(Dynamics, dynamics), options, records)
+        # a plain run knows no matrices; what it does with others is done here
+        super().__init__(flow, cast(MeanField, dynamics), options, records)
 
-    def _first_field(self, flow: LineFlowMap, dynamics: Dynamics) -> AngularField:
+    def _first_field(self, flow: LineFlowMap, dynamics: MeanField) -> AngularField:
         return line_field(dynamics, flow.dim, flow.axis, self._layer)
 
-    def _steepness(self, flow: LineFlowMap, dynamics: Dynamics) -> float:
+    def _steepness(self, flow: LineFlowMap, dynamics: MeanField) -> float:
         return max(reach_of(dynamics, flow.dim), dynamics.beta)
 
-    def _draws_together(self, dynamics: Dynamics) -> bool:  # noqa: ARG002 (as for SA and USA)
+    def _draws_together(self, dynamics: MeanField) -> bool:  # noqa: ARG002 (as for others)
         return False
 
     def _tendency(self, measure: AnyMeasure) -> FlowTendency:
@@ -91,20 +90,6 @@ class DrivenFlowRun(FlowRun):
     def finished(self) -> tuple[Ending, str]:
         """How the run ended."""
         return Run.finished(self)
-
-    def save(self) -> None:
-        """Keep the measure and its numbers at the present time.
-
-        Raises
-        ------
-        Stop
-            If one of the numbers is not finite; it is kept all the same.
-        """
-        flow = cast(LineFlowMap, self.measure())
-        row = {"t": self.t, "energy": self.scaled_energy(), "mass": flow.mass()}
-        if isinstance(self.moved_by, Attention) and self._has_balance:
-            row |= balance(flow, self.moved_by, float(self.state[-1]), self.records.log_unit)
-        self.records.save(flow, row | self._numbers(flow))
 
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
         numbers = super()._numbers(measure)

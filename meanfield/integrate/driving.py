@@ -12,19 +12,20 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import AnyDynamics, Dynamics
+from meanfield.dynamics import AnyDynamics, MeanField
 from meanfield.integrate.density_run import DensityRun
 from meanfield.integrate.fixed_steps import token_run
 from meanfield.integrate.flow_run import FlowRun
 from meanfield.integrate.hand_over import AnyRun, flow_run, handed_over
 from meanfield.integrate.noisy_density import NoisyDensityRun
 from meanfield.integrate.options import Options
+from meanfield.integrate.oscillator_runs import OscillatorDensityRun
 from meanfield.integrate.progress import ProgressBar
 from meanfield.integrate.records import Stop
 from meanfield.integrate.sphere_run import SphereRun
 from meanfield.integrate.token_runs import TokenRun
 from meanfield.laws import to_record
-from meanfield.measures import AnyMeasure, Density, FlowMap
+from meanfield.measures import AnyMeasure, Density, FlowMap, OscillatorDensity
 from meanfield.solution import Ending, Resumption, Solution
 
 Array = NDArray[np.float64]
@@ -47,7 +48,9 @@ class Plan:
 
     def run(self, measure: AnyMeasure, rng: np.random.Generator | None) -> AnyRun:
         """The run of a measure."""
-        dynamics = cast(Dynamics, self.dynamics)
+        dynamics = cast(MeanField, self.dynamics)
+        if isinstance(measure, OscillatorDensity):
+            return OscillatorDensityRun(measure, dynamics, self.options)
         if isinstance(measure, Density):
             density_run = NoisyDensityRun if dynamics.noise > 0.0 else DensityRun
             return density_run(measure, dynamics, self.options)

@@ -62,11 +62,14 @@ def evolve(
     order 4 to which the Laplacian is exact (`integrate.exponential`); what the noise does to the
     energy, τ ∫ u Δf dσ with u = (1/β) ∫ e^{β<·,y>} dmu, is then part of `work`.
 
+    Phases on the circle, θ' = ω + K ∫ h(φ - θ) dmu(φ), (7.2) and (7.5), take a `CircleInteraction`,
+    `Kuramoto` among them. An odd h has an energy of its own, whose balance is interaction_work.
+
     Parameters
     ----------
-    measure : Density, FlowMap or Particles
-        The measure at t = 0.
-    dynamics : SA, USA, DoublyStochastic, Attention, FeedForward or Layers
+    measure : Density, FlowMap or Particles; OscillatorDensity or Oscillators
+        The measure at t = 0; the latter two under a CircleInteraction.
+    dynamics : SA, USA, DoublyStochastic, CircleInteraction, Attention, FeedForward or Layers
         Noise is for densities and Particles. Measures about an axis need matrices that commute
         with rotations about it; other densities β |KᵀQ| <= 10000 on the circle, 128 on S^2; flow
         maps β |KᵀQ| <= 100 on the circle, 150 about an axis, 40 on S^2. There a flow map of a law
@@ -84,7 +87,7 @@ def evolve(
         must be a whole number of steps, and saves are at the steps nearest to `save_at`.
     step : float, optional
         Of 'layers', default the step of `Layers`; or the largest time step under noise, default
-        0.02 over the largest rate of SA, USA or DoublyStochastic.
+        0.02 over the largest rate of SA, USA, DoublyStochastic or an interaction.
     rng : numpy Generator, optional
         Needed for Particles with noise, dx = X dt + sqrt(2τ) dB: see `integrate.token_runs` for
         the scheme, of weak order 2. The same seed gives the same bits.

@@ -8,9 +8,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import ISOTROPIC, USA, AnyDynamics, Layers
+from meanfield.dynamics import AnyDynamics, Layers
 from meanfield.geometry import exponential, project
 from meanfield.integrate.options import Options
+from meanfield.integrate.pace import default_step
 from meanfield.integrate.random_state import generator_from, generator_state
 from meanfield.integrate.records import Stop
 from meanfield.integrate.run import Run
@@ -180,22 +181,6 @@ class NoisyRun(TokenRun):
         return rate.state_of(exponential(points, kicks))
 
 
-def default_step(dynamics: AnyDynamics, dim: int) -> float:
-    """A time step with weak errors of about 1e-4: short against the flow and the noise.
-
-    Raises
-    ------
-    ValueError
-        If the dynamics has no rates known beforehand.
-    """
-    if not isinstance(dynamics, ISOTROPIC):
-        raise ValueError(f"step must be given for {dynamics!r}, got None")
-    rate = 1.0 + dynamics.beta
-    if isinstance(dynamics, USA):
-        rate *= float(np.exp(dynamics.beta))
-    return 0.02 / max(rate, (dim - 1) * dynamics.noise)
-
-
 def token_run(
     particles: Particles,
     dynamics: AnyDynamics,
@@ -209,6 +194,6 @@ def token_run(
     if method == "layers":
         return LayeredRun(particles, dynamics, options, cast(float, step))
     if dynamics.noise > 0.0:
-        step = step or default_step(dynamics, particles.dim)
+        step = step or default_step(particles, dynamics)
         return NoisyRun(particles, dynamics, options, step, rng)
     return TokenRun(particles, dynamics, options)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from meanfield.clustering import clusters
 from meanfield.collapse import collapsed
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import CircleInteraction, MeanField
 from meanfield.history import MomentHistory, step_times
 from meanfield.integrate.options import Options
 from meanfield.integrate.records import Records, Stop
@@ -33,7 +33,7 @@ class FlowRun(Run):
     Parameters
     ----------
     flow : LineFlowMap
-    dynamics : SA, USA or DoublyStochastic
+    dynamics : SA, USA, DoublyStochastic or CircleInteraction
     options : Options
         Its tolerances in time do not count: they are the flow map's own.
     records : Records, optional
@@ -45,7 +45,7 @@ class FlowRun(Run):
     def __init__(
         self,
         flow: LineFlowMap,
-        dynamics: Dynamics,
+        dynamics: MeanField,
         options: Options,
         records: Records | None = None,
     ) -> None:
@@ -60,15 +60,17 @@ class FlowRun(Run):
         self._keeps_history = self._field.line.relative and flow.is_at_labels
         super().__init__(flow.refined(self._reach), dynamics, options, records)
 
-    def _first_field(self, flow: LineFlowMap, dynamics: Dynamics) -> AngularField:
+    def _first_field(self, flow: LineFlowMap, dynamics: MeanField) -> AngularField:
         return LineField(dynamics, flow.dim)
 
-    def _steepness(self, flow: LineFlowMap, dynamics: Dynamics) -> float:  # noqa: ARG002
-        """The largest |z| of which e^{<z,y>} must be resolved."""
-        return dynamics.beta
+    def _steepness(self, flow: LineFlowMap, dynamics: MeanField) -> float:  # noqa: ARG002
+        """The largest |z| of which e^{<z,y>}, or k of which e^{ikθ}, must be resolved."""
+        return float(dynamics.kmax if isinstance(dynamics, CircleInteraction) else dynamics.beta)
 
-    def _draws_together(self, dynamics: Dynamics) -> bool:
+    def _draws_together(self, dynamics: MeanField) -> bool:
         """Whether a cluster stays one for ever."""
+        if isinstance(dynamics, CircleInteraction):
+            return dynamics.attracts
         return dynamics.sign > 0
 
     def _tendency(self, measure: AnyMeasure) -> FlowTendency:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from meanfield.dynamics import ISOTROPIC, AnyDynamics
+from meanfield.dynamics import MEAN_FIELD, AnyDynamics, Dynamics
 from meanfield.integrate.driven_run import DrivenFlowRun
 from meanfield.integrate.driven_sphere import DrivenSphereRun
 from meanfield.integrate.flow_run import FlowRun
@@ -35,11 +35,11 @@ def flow_run(
         If the flow map can't be run under this dynamics.
     """
     if isinstance(flow, SphereFlowMap):
-        if not isinstance(dynamics, ISOTROPIC):
+        if not isinstance(dynamics, MEAN_FIELD):
             return DrivenSphereRun(flow, dynamics, options, records)
-        return SphereRun(flow, dynamics, options, records)
+        return SphereRun(flow, cast(Dynamics, dynamics), options, records)
     line = cast(LineFlowMap, flow)
-    if not isinstance(dynamics, ISOTROPIC):
+    if not isinstance(dynamics, MEAN_FIELD):
         try:
             return DrivenFlowRun(line, dynamics, options, records)
         except AsymmetryError:

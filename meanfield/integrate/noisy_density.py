@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import USA, DoublyStochastic
+from meanfield.dynamics import USA, CircleInteraction, DoublyStochastic
 from meanfield.functionals import entropy
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.integrate.density_run import DensityRun
@@ -53,7 +53,12 @@ class NoisyDensityRun(DensityRun):
         self._decay = np.append(dynamics.noise * laplacian, 0.0)
         entries = len(rate.initial_state) // len(space.degrees)
         self._which = np.append(np.repeat(space.degrees, entries), len(degrees))
-        if dynamics.beta == 0.0:
+        if isinstance(dynamics, CircleInteraction):
+            # the power of a degree is 2 |m_k|²; without an energy nothing is made of it
+            potential = np.zeros(len(degrees))
+            known = min(dynamics.kmax + 1, len(degrees))
+            potential[:known] = 0.5 * dynamics.potential[:known]
+        elif dynamics.beta == 0.0:
             potential = np.where(degrees == 1, 1.0 / space.dim, 0.0)
         else:
             multipliers, _ = eigenvalues_in_unit(dynamics.beta, space.dim, space.kmax)
@@ -79,7 +84,8 @@ class NoisyDensityRun(DensityRun):
     @property
     def _has_free_energy(self) -> bool:
         """Whether X is the gradient in W_2 of an energy, which SA's is not."""
-        return isinstance(self.dynamics, (USA, DoublyStochastic))
+        is_gradient = isinstance(self.dynamics, (USA, DoublyStochastic, CircleInteraction))
+        return is_gradient and self._has_balance
 
     def _rate(self, t: float, state: Array) -> Array:
         rate = super()._rate(t, state)

@@ -1,14 +1,21 @@
-"""Whether a run will ever come to its next save."""
+"""Whether a run will ever come to its next save, and the step of one under noise."""
 
 from __future__ import annotations
 
 from collections import deque
+
+import numpy as np
+
+from meanfield.dynamics import ISOTROPIC, USA, AnyDynamics, CircleInteraction
+from meanfield.measures import Oscillators, Particles
 
 # steps between looks at the clock, and looks over which steps must have grown
 _STEPS = 400
 _LOOKS = 5
 # more steps than anybody waits for: an hour or more
 MOST_STEPS = 1e7
+# of a step under noise in units of the fastest rate, and what a frequency counts as one
+_SHARE, _TURNED = 0.02, 0.1
 
 
 class Pace:
@@ -41,3 +48,25 @@ class Pace:
         if last > 2.0 * first:
             return 0.0
         return (t_bound - t) / last * _STEPS
+
+
+def default_step(particles: Particles, dynamics: AnyDynamics) -> float:
+    """A time step with weak errors of about 1e-4: short against the flow and the noise.
+
+    Raises
+    ------
+    ValueError
+        If the dynamics has no rates known beforehand.
+    """
+    if isinstance(dynamics, CircleInteraction):
+        rate = max(dynamics.lipschitz, dynamics.noise)
+        if isinstance(particles, Oscillators):
+            # a rotation is exact, the field on the way an average over it
+            rate = max(rate, _TURNED * float(np.abs(particles.frequencies).max()))
+        return _SHARE / float(rate)
+    if not isinstance(dynamics, ISOTROPIC):
+        raise ValueError(f"step must be given for {dynamics!r}, got None")
+    rate = 1.0 + dynamics.beta
+    if isinstance(dynamics, USA):
+        rate *= float(np.exp(dynamics.beta))
+    return float(_SHARE / max(rate, (particles.dim - 1) * dynamics.noise))

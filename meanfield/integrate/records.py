@@ -37,6 +37,12 @@ VARIABLES = {
     "metric_speed": "(∫|X|² dmu)^{1/2}, the speed of the measure in W_2; with noise τ that of "
     "X - τ ∇ log f",
     "speed": "(∫|X|² dmu)^{1/2}, root mean square of |X| over tokens or mass",
+    "order_parameter": "r of r e^{iψ} = ∫ e^{iθ} dmu",
+    "mean_phase": "ψ of r e^{iψ} = ∫ e^{iθ} dmu, in [0, 2π)",
+    "interaction_energy": "F = K/2 ∬ H(θ - φ) dmu dmu, H' = -h, as (7.3)",
+    "interaction_dissipation": "∫|X|² dmu, the rate at which F grows without noise",
+    "interaction_work": "∫ interaction_dissipation dt since t = 0, equal to the gain of F; with "
+    "noise τ more by τ ∫∫ u ∂²f dσ dt, u = K ∫ H(θ - φ) dmu",
     "mass": "∫ dmu",
     "min_density": "minimum of the density on the grid or at the nodes",
     "tail": "relative L² size of the last tenth of the spectrum; flow map: largest tail of a panel",
@@ -45,7 +51,7 @@ VARIABLES = {
     "evaluations": "evaluations of the right-hand side since t = 0",
     "max_density": "maximum of the density at the nodes",
     "entropy": "∫ log f dmu",
-    "free_energy": "τ ∫ log f dmu ∓ E_β, of USA with noise τ",
+    "free_energy": "τ ∫ log f dmu ∓ E_β, of USA with noise τ; - F for interactions",
     "free_dissipation": "∫|X - τ ∇ log f|² dmu, the rate at which the free energy falls",
     "free_work": "-∫ free_dissipation dt since t = 0, equal to the free energy gained",
     "atoms": "clusters held as atoms",
@@ -82,7 +88,7 @@ class Records:
 
     Parameters
     ----------
-    dynamics : SA, USA, Attention, FeedForward or Layers
+    dynamics : SA, USA, CircleInteraction, Attention, FeedForward or Layers
     monitors : mapping of str to callable
     log_unit : float, optional
         Energies are given in units of e^{log_unit}: β if omitted, or log Λ_0 where e^{-β} Λ_0

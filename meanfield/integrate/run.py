@@ -9,19 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import DOP853
 
-from meanfield.dynamics import (
-    ISOTROPIC,
-    USA,
-    AnyDynamics,
-    Attention,
-    DoublyStochastic,
-    Dynamics,
-    Field,
-    Layers,
-)
-from meanfield.dynamics.forms import balanced_form
-from meanfield.functionals import balance, sinkhorn_energy
-from meanfield.functionals.energies import dissipation_in_unit, energy_in_unit
+from meanfield.dynamics import USA, AnyDynamics, DoublyStochastic, Field, Layers, MeanField
+from meanfield.functionals.energies import energy_in_unit
+from meanfield.integrate.balances import balance_of, has_balance, order_numbers, own_energy
 from meanfield.integrate.options import Options
 from meanfield.integrate.pace import MOST_STEPS, Pace
 from meanfield.integrate.records import Records, Stop
@@ -56,8 +46,8 @@ class Run:
         options: Options,
         records: Records | None = None,
     ) -> None:
-        # of SA and USA, as most of a plain run takes it; `moved_by` may be any
-        self.dynamics, self.options = cast(Dynamics, dynamics), options
+        # without matrices, as most of a plain run takes it; `moved_by` may be any
+        self.dynamics, self.options = cast(MeanField, dynamics), options
         self.moved_by = dynamics
         self.acting: Field = dynamics.layers[0] if isinstance(dynamics, Layers) else dynamics
         self.records = records or Records(dynamics, options.monitors, self._log_unit(measure))
@@ -99,8 +89,8 @@ class Run:
 
     @property
     def _has_balance(self) -> bool:
-        """Whether the state integrates an energy's gain: not for layers and most heads."""
-        return isinstance(self.moved_by, ISOTROPIC) or balanced_form(self.moved_by) is not None
+        """Whether the state integrates an energy's gain."""
+        return has_balance(self.moved_by)
 
     @property
     def _time_unit(self) -> float:
@@ -264,14 +254,16 @@ class Run:
             If one of the numbers is not finite; it is kept all the same.
         """
         measure = self.measure()
-        row = {"t": self.t}
-        if isinstance(self.moved_by, Attention) and self._has_balance:
-            row |= balance(measure, self.moved_by, float(self.state[-1]), self.records.log_unit)
-        elif self._has_balance:
-            row["dissipation"] = dissipation_in_unit(measure, self.dynamics)[0]
-            row["work"] = self.dynamics.sign * float(self.state[-1])
-        row["mass"] = measure.mass()
+        row = {"t": self.t, **self._balance(measure), "mass": measure.mass()}
         self.records.save(measure, row | self._energies() | self._numbers(measure))
+
+    def _balance(self, measure: AnyMeasure) -> dict[str, float]:
+        """The order of phases; what an energy gains and has gained, where X is its gradient."""
+        dynamics, work = self.moved_by, float(self.state[-1])
+        numbers = order_numbers(measure, dynamics)
+        if self._has_balance:
+            numbers |= balance_of(measure, dynamics, work, self.records.log_unit)
+        return numbers
 
     def _energies(self) -> dict[str, float]:
         energies = {"energy": self.scaled_energy()}
@@ -284,10 +276,9 @@ class Run:
         return energy_in_unit(self.measure(), self.dynamics.beta)[0]
 
     def balanced_energy(self) -> float:
-        """The energy that `work` is to balance: E_DS of doubly stochastic attention, else E_β."""
-        if isinstance(self.dynamics, DoublyStochastic):
-            return sinkhorn_energy(self.measure(), self.dynamics.beta)
-        return self.scaled_energy()
+        """What `work` is to balance: E_DS of doubly stochastic attention, F of phases, else E_β."""
+        own = own_energy(self.measure(), self.moved_by)
+        return self.scaled_energy() if own is None else own
 
     def _metric_speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} of a density or flow map, on the nodes that the run has."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from meanfield.arguments import generator, number
 from meanfield.dynamics import (
-    ISOTROPIC,
+    MEAN_FIELD,
     AnyDynamics,
     Attention,
     DoublyStochastic,
@@ -18,9 +18,15 @@ from meanfield.dynamics import (
     Field,
     Layers,
 )
-from meanfield.dynamics.heads import check_dim
-from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
-from meanfield.tendency import check_on_space, check_sums
+from meanfield.measures import (
+    AnyMeasure,
+    Density,
+    FlowMap,
+    OscillatorDensity,
+    Oscillators,
+    Particles,
+)
+from meanfield.tendency import check_moved, check_on_space, check_sums
 
 Array = NDArray[np.float64]
 
@@ -52,19 +58,19 @@ def check_start(
         raise ValueError(f"method must be one of {METHODS}, got {method!r}")
     if step is not None:
         number("step", step, above=0)
+    _check_kind(dynamics)
+    check_moved(measure, dynamics)
     if isinstance(measure, Particles):
         _check_tokens(measure, dynamics, method, step, rng)
         _check_depth(dynamics, t_end)
         return
-    _check_kind(dynamics)
-    check_dim(dynamics, measure.dim)
     _check_depth(dynamics, t_end)
     layers = dynamics.layers if isinstance(dynamics, Layers) else [dynamics]
     if isinstance(measure, FlowMap):
         _check_flow_layers(layers if isinstance(dynamics, Layers) else ())
     if isinstance(measure, Density):
         for layer in layers:
-            if not isinstance(layer, ISOTROPIC):
+            if not isinstance(layer, MEAN_FIELD):
                 check_on_space(measure.space, layer)
     if dynamics.noise > 0.0 and isinstance(measure, FlowMap):
         raise ValueError(
@@ -105,6 +111,8 @@ def check_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str)
     if choice == "stop" or not isinstance(measure, Density):
         return
     _check_flow_layers(dynamics.layers if isinstance(dynamics, Layers) else ())
+    if isinstance(measure, OscillatorDensity):
+        raise ValueError(f"on_unresolved must be 'stop' for {measure!r}, got {choice!r}")
     if dynamics.noise > 0.0:
         raise ValueError(
             f"on_unresolved must be 'stop' with noise, got {choice!r} and noise = "
@@ -115,8 +123,8 @@ def check_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str)
 def _check_tokens(
     particles: Particles, dynamics: AnyDynamics, method: str, step: float | None, rng: Any
 ) -> None:
-    _check_kind(dynamics)
-    check_dim(dynamics, particles.dim)
+    if method == "layers" and isinstance(particles, Oscillators):
+        raise ValueError(f"method must be 'flow' for {particles!r}, got {method!r}")
     if method == "flow":
         for layer in dynamics.layers if isinstance(dynamics, Layers) else [dynamics]:
             check_sums(particles, layer, may_span=layer.noise == 0.0)
@@ -133,10 +141,10 @@ def _check_tokens(
 
 
 def _check_kind(dynamics: AnyDynamics) -> None:
-    if not isinstance(dynamics, (*ISOTROPIC, Attention, FeedForward, Layers)):
+    if not isinstance(dynamics, (*MEAN_FIELD, Attention, FeedForward, Layers)):
         raise ValueError(
-            f"dynamics must be SA, USA, DoublyStochastic, Attention, FeedForward or Layers, got "
-            f"{dynamics!r}"
+            f"dynamics must be SA, USA, DoublyStochastic, CircleInteraction, Attention, "
+            f"FeedForward or Layers, got {dynamics!r}"
         )
 
 

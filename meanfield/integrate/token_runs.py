@@ -12,7 +12,7 @@ from meanfield.functionals.energies import dissipation_in_unit
 from meanfield.geometry import project
 from meanfield.integrate.options import Options
 from meanfield.integrate.run import Run
-from meanfield.measures import AnyMeasure, Particles
+from meanfield.measures import AnyMeasure, Oscillators, Particles
 from meanfield.solution import Resumption, Solution
 from meanfield.tendency import (
     ParticleTendency,
@@ -24,8 +24,8 @@ from meanfield.tendency import (
 
 Array = NDArray[np.float64]
 
-# a time within rounding of a whole number of steps is one
-_ROUNDING = 1e-9
+# least relative tolerance that the solver takes
+_LEAST_RTOL = 3e-14
 
 
 class TokenRun(Run):
@@ -34,7 +34,7 @@ class TokenRun(Run):
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA, DoublyStochastic, Attention, FeedForward or Layers
+    dynamics : SA, USA, DoublyStochastic, CircleInteraction, Attention, FeedForward or Layers
     options : Options
 
     Attributes
@@ -71,8 +71,12 @@ class TokenRun(Run):
 
     @property
     def _has_balance(self) -> bool:
-        """Whether dE/dt is the dissipation: but for heads, layers and noise."""
-        return super()._has_balance and self.moved_by.noise == 0.0
+        """Whether dE/dt is the dissipation: not with noise or frequencies, nor for most heads."""
+        return super()._has_balance and self.moved_by.noise == 0.0 and not self._rotates
+
+    @property
+    def _rotates(self) -> bool:
+        return isinstance(self.initial, Oscillators)
 
     def _tendency(self, measure: AnyMeasure) -> Tendency:
         rate = self._token_tendency(cast(Particles, measure))
@@ -82,22 +86,16 @@ class TokenRun(Run):
     def _token_tendency(self, particles: Particles) -> TokenTendency:
         return token_tendency(particles, self.acting)
 
-    def save(self) -> None:
-        """Keep the tokens and their numbers at the present time.
+    def _tolerances(self) -> tuple[float, Array]:
+        rtol, atol = super()._tolerances()
+        # angles that turn without end have errors of their own, none relative to their turns
+        return (_LEAST_RTOL, atol + rtol) if self._rotates else (rtol, atol)
 
-        Raises
-        ------
-        Stop
-            If one of the numbers is not finite; it is kept all the same.
-        """
-        if self._has_balance:
-            super().save()
-            return
-        measure = cast(Particles, self.measure())
-        row = {"t": self.t, "mass": measure.mass()} | self._energies()
-        if isinstance(self.moved_by, ISOTROPIC):
-            row["dissipation"] = dissipation_in_unit(measure, self.moved_by)[0]
-        self.records.save(measure, row | self._numbers(measure))
+    def _balance(self, measure: AnyMeasure) -> dict[str, float]:
+        numbers = super()._balance(measure)
+        if isinstance(self.moved_by, ISOTROPIC) and not self._has_balance:
+            numbers["dissipation"] = dissipation_in_unit(measure, self.moved_by)[0]
+        return numbers
 
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
         return {"speed": self._speed(cast(Particles, measure)), **super()._numbers(measure)}

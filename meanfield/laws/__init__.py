@@ -3,6 +3,7 @@
 All densities are with respect to σ, the uniform probability measure.
 """
 
+from meanfield.laws.frequencies import gaussian_frequencies, lorentzian_frequencies
 from meanfield.laws.mixture import Mixture
 from meanfield.laws.point_cloud import PointCloud
 from meanfield.laws.protocol import Law
@@ -22,6 +23,8 @@ __all__ = [
     "VonMisesFisher",
     "ZonalSeries",
     "from_record",
+    "gaussian_frequencies",
+    "lorentzian_frequencies",
     "quantised_points",
     "symmetry_axis",
     "to_record",

@@ -1,15 +1,19 @@
-"""A measure of n weighted points."""
+"""A measure of n weighted points, and of points of the circle with frequencies of their own."""
 
 from __future__ import annotations
+
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments
-from meanfield.arguments import generator, integer, number, rows, unit_rows
+from meanfield.arguments import generator, integer, number, real_array, rows, unit_rows
 from meanfield.exponential_sums import log_moment, moment
+from meanfield.geometry import circle_angles, circle_points
 from meanfield.laws import Law, quantised_points
 from meanfield.sinkhorn import Balanced, DenseSums, LineNodes, SphereNodes, point_sums
+from meanfield.spaces.circle_at import CircleAt
 from meanfield.token_sums import ScoreSums, TokenSums, is_fast, score_sums, token_sums
 
 Array = NDArray[np.float64]
@@ -113,6 +117,18 @@ class Particles:
         """Σ_i w_i x_i, shape (d,)."""
         return np.asarray(self.weights @ self.points)
 
+    def trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
+        """m_k = Σ_i w_i e^{-ikθ_i}, k = 0 … kmax, on the circle.
+
+        Raises
+        ------
+        ValueError
+            If dim is not 2.
+        """
+        if self.dim != 2:
+            raise ValueError(f"dim must be 2 for moments in e^(ikθ), got {self.dim}")
+        return CircleAt(max(1, kmax)).moments(circle_angles(self.points), self.weights)[: kmax + 1]
+
     def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """log G(z) and ∇ log G(z), G(z) = Σ_i w_i e^{<z,x_i>}, at rows z (m, d).
 
@@ -183,3 +199,67 @@ class Particles:
             If z is not finite, has the wrong length, or G(z) overflows.
         """
         return moment(*self.log_moment(z))
+
+
+class Oscillators(Particles):
+    """Σ_i w_i δ_{(θ_i, ω_i)}: tokens on the circle, each with its natural frequency, (7.2).
+
+    As `Particles` it is the measure of the θ_i, and its distances, clusters and energies are those.
+
+    Parameters
+    ----------
+    angles : array_like, shape (n,)
+        θ_i in radians, reduced to [0, 2π).
+    frequencies : array_like, shape (n,)
+        ω_i.
+    weights : array_like, shape (n,), optional
+        Non-negative, normalised to sum 1; equal if omitted.
+
+    Attributes
+    ----------
+    angles, frequencies : ndarray, shape (n,)
+    points : ndarray, shape (n, 2)
+    weights : ndarray, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        If lengths differ or a value is not finite.
+
+    Examples
+    --------
+    >>> Oscillators([0.0, np.pi / 2], frequencies=[-1.0, 1.0])
+    Oscillators(n=2)
+    """
+
+    def __init__(
+        self, angles: ArrayLike, frequencies: ArrayLike, weights: ArrayLike | None = None
+    ) -> None:
+        turns = np.mod(real_array("angles", angles, 1), 2.0 * np.pi)
+        # of an angle just below 0 rounding makes a whole turn
+        turns[turns >= 2.0 * np.pi] = 0.0
+        self.frequencies = real_array("frequencies", frequencies, 1)
+        if self.frequencies.shape != turns.shape:
+            raise ValueError(
+                f"frequencies must have length {len(turns)}, one for each angle, got "
+                f"{len(self.frequencies)}"
+            )
+        super().__init__(circle_points(turns), weights)
+        self.angles = turns
+        self.angles.flags.writeable = self.frequencies.flags.writeable = False
+
+    def __repr__(self) -> str:
+        return f"Oscillators(n={len(self.points)})"
+
+    @classmethod
+    def sample(cls, *given: Any, **_: Any) -> NoReturn:
+        """Refused, like `quantised`: a law of angles tells no frequencies.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
+        raise ValueError(f"law must be drawn from by Particles, whose angles to take, got {given}")
+
+    quantised = sample

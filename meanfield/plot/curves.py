@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
-from meanfield.dynamics import ISOTROPIC, SA, USA, DoublyStochastic
+from meanfield.dynamics import ISOTROPIC, SA, USA, CircleInteraction, DoublyStochastic
 from meanfield.harmonics import log_eigenvalues
 from meanfield.measures import Density, FlowMap, LineFlowMap
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
@@ -94,10 +94,9 @@ def energy_name(sol: Solution) -> str:
 def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     """|dE/dt| = ∫ |X|² G(βx) dmu (SA, (3.6)) or ∫ |X|² dmu (USA, Lemma 3.7) over t.
 
-    Under DoublyStochastic |dE_DS/dt| = ∫ |X|² dmu.
-
-    With noise it is what X alone does to E. For dynamics that have no such identity it is the root
-    mean square of the velocity |X|.
+    Under DoublyStochastic |dE_DS/dt| = ∫ |X|² dmu. With noise it is what X alone does to E. For
+    interactions on the circle it is the order parameter r, for other dynamics without such an
+    identity the root mean square of the velocity |X|.
 
     Parameters
     ----------
@@ -114,13 +113,14 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     ValueError
         If `sol` is no solution, or `ax` no Axes.
     """
-    has_identity = isinstance(sol.dynamics, ISOTROPIC)
-    title = "speed, rms of |X|"
-    if has_identity:
+    name, title = "speed", "speed, rms of |X|"
+    if isinstance(sol.dynamics, CircleInteraction):
+        name, title = "order_parameter", "order parameter r"
+    elif isinstance(sol.dynamics, ISOTROPIC):
         # noise has a part of its own in dE/dt
-        title = "dissipation" if sol.dynamics.noise > 0.0 else "dissipation |dE/dt|"
+        name, title = "dissipation", "dissipation" + " |dE/dt|" * (sol.dynamics.noise == 0.0)
     ax = panel(sol, ax, title, is_energy=isinstance(sol.dynamics, (SA, USA)))
-    values = sol.dataset["dissipation" if has_identity else "speed"].values
+    values = sol.dataset[name].values
     _curve(ax, sol, values)
     known = values[np.isfinite(values)]
     if known.max(initial=0.0) > 30.0 * known.min(initial=np.inf) > 0.0:

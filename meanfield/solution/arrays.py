@@ -13,7 +13,7 @@ from meanfield.arguments import integer, real_array
 from meanfield.history import MomentHistory
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, SphereFlowMap
 from meanfield.measures.density import SeriesLaw
-from meanfield.solution import flows, sphere_flows
+from meanfield.solution import flows, oscillators, sphere_flows
 from meanfield.spaces import Circle, Space, Sphere, Zonal
 from meanfield.sphere_flow import History
 
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 AnyHistory = MomentHistory | History
 # names that a file needs for itself
 RESERVED = (
-    *("t", "coefficients", "points", "weights"),
+    *("t", "coefficients", "points", "weights", *oscillators.VARIABLES),
     *(*flows.VARIABLES, *flows.HISTORY, *sphere_flows.VARIABLES, *sphere_flows.HISTORY),
 )
 
@@ -33,6 +33,8 @@ _LARGEST = 1 << 20
 
 def kind(measure: AnyMeasure) -> dict[str, Any]:
     """What all measures of a run have in common: the space's name, dimension and axis, if any."""
+    if (space := oscillators.space_of(measure)) is not None:
+        return {"space": space, "dim": measure.dim}
     if isinstance(measure, Particles):
         sums = {} if measure.sums == "auto" else {"particle_sums": measure.sums}
         return {"space": PARTICLES, "dim": measure.dim} | sums
@@ -63,6 +65,9 @@ def variables(measures: list[AnyMeasure], history: AnyHistory | None = None) -> 
     ValueError
         If the measures are not of one kind.
     """
+    if oscillators.space_of(measures[0]) is not None:
+        _check_kinds(measures)
+        return oscillators.variables(measures, SIZE_NAME)
     particles = [measure for measure in measures if isinstance(measure, Particles)]
     densities = [measure for measure in measures if isinstance(measure, Density)]
     moving = [measure if isinstance(measure, LineFlowMap) else None for measure in measures]
@@ -137,6 +142,8 @@ def measures(stored: xr.Dataset) -> tuple[list[AnyMeasure], list[str]]:
     ValueError
         If an array is missing, has another shape than the sizes tell, or holds a NaN.
     """
+    if stored.attrs.get("space") in (oscillators.TOKENS, oscillators.DENSITY):
+        return oscillators.measures(stored)
     if stored.attrs.get("space") == PARTICLES:
         return _to_particles(stored), ["points", "weights"]
     found: list[AnyMeasure] = []

@@ -14,6 +14,7 @@ from meanfield.dynamics import (
     ISOTROPIC,
     AnyDynamics,
     Attention,
+    CircleInteraction,
     FeedForward,
     Layers,
     from_record,
@@ -21,7 +22,7 @@ from meanfield.dynamics import (
 )
 
 _PLAIN = [kind.name for kind in ISOTROPIC]
-_NAMES = [*_PLAIN, *(kind.name for kind in (Attention, FeedForward, Layers))]
+_NAMES = [*_PLAIN, *(kind.name for kind in (Attention, CircleInteraction, FeedForward, Layers))]
 # variables that hold the matrices of a dynamics
 PREFIX = "dynamics_matrix_"
 

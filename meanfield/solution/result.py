@@ -55,7 +55,7 @@ class Solution:
     ----------
     t : ndarray, shape (m,)
     measures : list of Density or of Particles, length m
-    dynamics : SA, USA, DoublyStochastic, Attention, FeedForward or Layers
+    dynamics : SA, USA, DoublyStochastic, CircleInteraction, Attention, FeedForward or Layers
     ending : Ending
     message : str
         What happened, at which t, with which number, what to try.

@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
-from meanfield.dynamics import ISOTROPIC, SA, USA, DoublyStochastic, Dynamics, Field
-from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
+from typing import cast
+
+from meanfield.dynamics import (
+    MEAN_FIELD,
+    SA,
+    USA,
+    AnyDynamics,
+    CircleInteraction,
+    DoublyStochastic,
+    Field,
+    MeanField,
+)
+from meanfield.dynamics.heads import check_dim
+from meanfield.measures import (
+    AnyMeasure,
+    Density,
+    LineFlowMap,
+    OscillatorDensity,
+    Oscillators,
+    Particles,
+)
+from meanfield.spaces import Circle
 from meanfield.tendency.attention import AttentionTendency, check_on_space
 from meanfield.tendency.balanced import (
     BalancedDensityTendency,
@@ -15,6 +35,11 @@ from meanfield.tendency.density import DensityTendency
 from meanfield.tendency.flow import AngularField, FlowTendency, LineField
 from meanfield.tendency.gram import GramTendency
 from meanfield.tendency.head_matrices import reach_of
+from meanfield.tendency.interaction import (
+    InteractionTendency,
+    OscillatorDensityTendency,
+    OscillatorTendency,
+)
 from meanfield.tendency.line_fields import AsymmetryError, line_field
 from meanfield.tendency.particles import (
     CircleTendency,
@@ -46,6 +71,7 @@ __all__ = [
     "reach_of",
     "CircleTendency",
     "GramTendency",
+    "OscillatorDensityTendency",
     "ParticleTendency",
     "LARGEST_BETA",
     "BatchTendency",
@@ -53,6 +79,7 @@ __all__ = [
     "IsotropicTendency",
     "Tendency",
     "batch_tendency",
+    "check_moved",
     "check_on_space",
     "check_sums",
     "joined",
@@ -64,7 +91,7 @@ __all__ = [
 TokenTendency = ParticleTendency | CircleTendency | GramTendency
 # what knows the dissipation
 IsotropicTendency = DensityTendency | FlowTendency | TokenTendency
-Tendency = IsotropicTendency | AttentionTendency
+Tendency = IsotropicTendency | AttentionTendency | OscillatorDensityTendency
 
 
 def token_tendency(
@@ -75,7 +102,7 @@ def token_tendency(
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA, DoublyStochastic, Attention or FeedForward
+    dynamics : SA, USA, DoublyStochastic, CircleInteraction, Attention or FeedForward
     may_span : bool
         Whether tokens stay in the span of their starts, so that a Gram matrix can move them.
 
@@ -87,6 +114,8 @@ def token_tendency(
     check_sums(particles, dynamics, may_span=may_span)
     if isinstance(dynamics, DoublyStochastic):
         return BalancedParticleTendency(particles, dynamics)
+    if isinstance(dynamics, CircleInteraction):
+        return OscillatorTendency(particles, dynamics)
     if not isinstance(dynamics, (SA, USA)):
         return ParticleTendency(particles, dynamics)
     n, d = particles.points.shape
@@ -114,6 +143,27 @@ def check_sums(particles: Particles, dynamics: Field, *, may_span: bool = True) 
         )
 
 
+def check_moved(measure: AnyMeasure, dynamics: AnyDynamics) -> None:
+    """Refuse a measure that this dynamics does not move.
+
+    Raises
+    ------
+    ValueError
+        Naming what does not fit.
+    """
+    check_dim(dynamics, measure.dim)
+    if isinstance(dynamics, CircleInteraction):
+        if isinstance(measure, Density) and not isinstance(measure.space, Circle):
+            raise ValueError(f"space must be a Circle for {dynamics!r}, got {measure.space}")
+        if isinstance(measure, OscillatorDensity) and measure.widths.any() and dynamics.kmax > 1:
+            raise ValueError(
+                f"widths must be 0 under an interaction with harmonics beyond the first, "
+                f"{dynamics!r}, got {measure.widths.max():g}"
+            )
+    elif isinstance(measure, (OscillatorDensity, Oscillators)):
+        raise ValueError(f"dynamics must be a CircleInteraction for {measure!r}, got {dynamics!r}")
+
+
 def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:
     """The right-hand side f(state, out) that moves this kind of measure under the dynamics.
 
@@ -122,13 +172,17 @@ def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:
     ValueError
         If the dynamics does not move this kind of measure.
     """
+    check_moved(measure, dynamics)
     if isinstance(measure, Particles):
         return token_tendency(measure, dynamics)
-    if not isinstance(dynamics, ISOTROPIC):
+    if isinstance(measure, OscillatorDensity):
+        return OscillatorDensityTendency(measure, cast(CircleInteraction, dynamics))
+    if not isinstance(dynamics, MEAN_FIELD):
         if isinstance(measure, Density):
             return AttentionTendency(measure, dynamics)
         raise ValueError(
-            f"dynamics must be SA, USA or DoublyStochastic for {measure!r}, got {dynamics!r}"
+            f"dynamics must be SA, USA, DoublyStochastic or CircleInteraction for {measure!r}, "
+            f"got {dynamics!r}"
         )
     if isinstance(measure, LineFlowMap):
         return flow_tendency(measure, dynamics)
@@ -137,15 +191,17 @@ def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:
     raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")
 
 
-def density_tendency(density: Density, dynamics: Dynamics) -> DensityTendency:
+def density_tendency(density: Density, dynamics: MeanField) -> DensityTendency:
     """The right-hand side for a density."""
+    if isinstance(dynamics, CircleInteraction):
+        return InteractionTendency(density, dynamics)
     if isinstance(dynamics, DoublyStochastic):
         return BalancedDensityTendency(density, dynamics)
     return DensityTendency(density, dynamics)
 
 
 def flow_tendency(
-    flow: LineFlowMap, dynamics: Dynamics, field: AngularField | None = None
+    flow: LineFlowMap, dynamics: MeanField, field: AngularField | None = None
 ) -> FlowTendency:
     """The right-hand side for a flow map on a line, whose field there may be already."""
     if isinstance(dynamics, DoublyStochastic):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import Dynamics, MeanField
 from meanfield.harmonics import (
     bandwidth,
     eigenvalues,
@@ -49,7 +49,7 @@ class DensityTendency(SpectralTendency):
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
         super().__init__(density)
-        self.dynamics = dynamics
+        self.dynamics: MeanField = dynamics
         self._grid: Space = self.space
         beta, dim = dynamics.beta, density.dim
         kernel = relative_eigenvalues(beta, dim, self.space.kmax)

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import CircleInteraction, MeanField
 from meanfield.line_potential import Line, LineSums, interpolation, line
 from meanfield.measures import LineFlowMap
 from meanfield.measures.flow.line import FREE
+from meanfield.tendency.interaction import interaction_line
 
 Array = NDArray[np.float64]
 
@@ -42,17 +43,20 @@ class LineField:
     """X and div X of a dynamics at angles, from the potential of masses at angles.
 
     With G, S and L the sums of K, ∂K/β and ΔK/β (all scaled by e^{-β}): USA has X = e^β S and
-    div X = e^β L; SA has X = S/G and div X = L/G - β (S/G)².
+    div X = e^β L; SA has X = S/G and div X = L/G - β (S/G)². Interactions have X = S, div X = L.
 
     Parameters
     ----------
-    dynamics : SA or USA
+    dynamics : SA, USA or CircleInteraction
     dim : int
     """
 
-    def __init__(self, dynamics: Dynamics, dim: int) -> None:
+    def __init__(self, dynamics: MeanField, dim: int) -> None:
         self.dynamics = dynamics
-        self.line: Line = line(dynamics.beta, dim)
+        if isinstance(dynamics, CircleInteraction):
+            self.line: Line = interaction_line(dynamics)
+        else:
+            self.line = line(dynamics.beta, dim)
         self._unit = dynamics.sign * (1.0 if dynamics.normalised else float(np.exp(dynamics.beta)))
 
     def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
@@ -87,7 +91,7 @@ class FlowTendency:
     Parameters
     ----------
     flow : LineFlowMap
-    dynamics : SA or USA; any other with its field
+    dynamics : SA, USA or CircleInteraction; any other with its field
         Its noise is not part of the tendency.
     field : AngularField, optional
         The field of this dynamics in this dimension, if there is one already.

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import ISOTROPIC, AnyDynamics, FeedForward, Field, Layers
+from meanfield.dynamics import MEAN_FIELD, AnyDynamics, FeedForward, Field, Layers
 from meanfield.geometry import perpendicular
 from meanfield.kernels import LARGEST_ZONAL_BETA, circle_head_kernel, zonal_head_kernel
 from meanfield.line_potential import DenseLine, interpolation
@@ -171,7 +171,7 @@ def line_field(
 
     Parameters
     ----------
-    dynamics : SA, USA, Attention, FeedForward or Layers
+    dynamics : SA, USA, CircleInteraction, Attention, FeedForward or Layers
     dim : int
     axis : ndarray, shape (d,), or None
         The axis of symmetry, None on the circle.
@@ -183,7 +183,7 @@ def line_field(
     ValueError
         If a flow map can't move under it.
     """
-    if isinstance(dynamics, ISOTROPIC):
+    if isinstance(dynamics, MEAN_FIELD):
         return LineField(dynamics, dim)
     acting = layer or (dynamics.layers[0] if isinstance(dynamics, Layers) else dynamics)
     if isinstance(acting, FeedForward):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA, Attention, Field, balanced_form
+from meanfield.dynamics import SA, USA, Attention, CircleInteraction, Field, balanced_form
 from meanfield.exponential_sums import pull_of_others
 from meanfield.geometry import circle_angles, circle_points, project
 from meanfield.measures import Particles
 from meanfield.tendency.token_output import TokenOutput
-from meanfield.token_sums import CircleSums, SphereSums
+from meanfield.token_sums import SphereSums
 
 Array = NDArray[np.float64]
 
@@ -121,6 +123,13 @@ class ParticleTendency:
         return self._dissipation
 
 
+class AngleSums(Protocol):
+    """Sums over tokens at their own angles, in O(n)."""
+
+    def potential_and_slope(self, angles: Array, masses: Array) -> tuple[Array, Array]:
+        """e^{-β} G and e^{-β} <∇G, tangent>, shape (n,) each."""
+
+
 class CircleTendency:
     """dθ_i/dt for the angles of tokens on the circle, with sums in O(n).
 
@@ -128,10 +137,10 @@ class CircleTendency:
     ----------
     particles : Particles
         On the circle.
-    dynamics : SA or USA
+    dynamics : SA, USA or CircleInteraction
         Its noise is not part of the tendency.
-    sums : CircleSums
-        For the β of the dynamics.
+    sums : AngleSums
+        For the dynamics.
 
     Attributes
     ----------
@@ -143,7 +152,9 @@ class CircleTendency:
 
     sums = "transforms"
 
-    def __init__(self, particles: Particles, dynamics: SA | USA, sums: CircleSums) -> None:
+    def __init__(
+        self, particles: Particles, dynamics: SA | USA | CircleInteraction, sums: AngleSums
+    ) -> None:
         self.dynamics, self._sums, self._particles = dynamics, sums, particles
         self.initial_state = self.state_of(particles.points)
         self._dissipation = 0.0

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.bilinear import score_matrix
-from meanfield.dynamics import ISOTROPIC, Attention, Field
+from meanfield.dynamics import ISOTROPIC, Attention, CircleInteraction, Field
 from meanfield.measures import Particles
 from meanfield.token_sums import ScoreSums
 
@@ -22,7 +22,7 @@ class TokenOutput:
     ----------
     particles : Particles
         Whose number and `sums` settle how it is done.
-    dynamics : SA, USA, Attention or FeedForward
+    dynamics : SA, USA, DoublyStochastic, CircleInteraction, Attention or FeedForward
 
     Attributes
     ----------
@@ -37,6 +37,8 @@ class TokenOutput:
             ways = ["direct" if particles.fast_sums(dynamics.beta) is None else "transforms"]
         elif isinstance(dynamics, Attention):
             ways = [self._choose(particles, scores) for scores in dynamics.scores]
+        elif isinstance(dynamics, CircleInteraction):
+            ways = ["transforms"]
         else:
             ways = ["none"]
         self.sums = joined(ways)

@@ -11,6 +11,12 @@ from meanfield.theory.measures import (
     sinkhorn_energy_uniform,
     transition_beta,
 )
+from meanfield.theory.oscillators import (
+    gaussian_critical_coupling,
+    kuramoto_critical_coupling,
+    lorentzian_critical_coupling,
+    ott_antonsen,
+)
 from meanfield.theory.tokens import orthogonal_arrival, orthogonal_tokens, wendel
 
 __all__ = [
@@ -19,10 +25,14 @@ __all__ = [
     "eigenvalues",
     "energy_dirac",
     "energy_uniform",
+    "gaussian_critical_coupling",
     "growth_rates",
+    "kuramoto_critical_coupling",
     "log_eigenvalues",
+    "lorentzian_critical_coupling",
     "orthogonal_arrival",
     "orthogonal_tokens",
+    "ott_antonsen",
     "sinkhorn_energy_dirac",
     "sinkhorn_energy_uniform",
     "transition_beta",

@@ -9,24 +9,33 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from meanfield.arguments import integer, number
-from meanfield.dynamics import DoublyStochastic, Dynamics
+from meanfield.dynamics import (
+    ISOTROPIC,
+    SA,
+    USA,
+    CircleInteraction,
+    DoublyStochastic,
+    Dynamics,
+    MeanField,
+)
+from meanfield.dynamics.heads import check_dim
 from meanfield.harmonics import eigenvalues, log_eigenvalues, relative_eigenvalues
 
 Array = NDArray[np.float64]
 
 
-def growth_rates(dynamics: Dynamics, dim: int, kmax: int) -> Array:
+def growth_rates(dynamics: MeanField, dim: int, kmax: int) -> Array:
     """γ_k = ± k(k+d-2) Λ_k/β [/ Λ_0 for SA] - τ k(k+d-2): linear growth at the uniform measure.
 
     ± (k(k+d-2)/β) λ_k/(1 + λ_k), λ_k = Λ_k/Λ_0, for DoublyStochastic, ours: log u changes by
     -λ_k/(1 + λ_k) of the perturbation. At large β and given k that is half the rate of SA.
 
     A perturbation ε Y_k of σ grows like e^{γ_k t}; the degree with the largest γ_k tells how many
-    clusters form first.
+    clusters form first. Of an interaction on the circle γ_k = K k b_k/2 - τk².
 
     Parameters
     ----------
-    dynamics : SA, USA or DoublyStochastic
+    dynamics : SA, USA, DoublyStochastic or CircleInteraction
     dim : int
         Ambient dimension d >= 2.
     kmax : int
@@ -50,7 +59,12 @@ def growth_rates(dynamics: Dynamics, dim: int, kmax: int) -> Array:
     k = np.arange(integer("kmax", kmax, low=0) + 1)
     laplacian = k * (k + integer("dim", dim, low=2) - 2.0)
     beta = dynamics.beta
-    if beta == 0.0:
+    if isinstance(dynamics, CircleInteraction):
+        check_dim(dynamics, dim)
+        rates = np.zeros(len(k))
+        known = min(len(k), dynamics.kmax + 1)
+        rates[:known] = 0.5 * k[:known] ** 2 * dynamics.potential[:known]
+    elif beta == 0.0:
         rates = np.where(k == 1, (dim - 1.0) / dim, 0.0)
     elif isinstance(dynamics, DoublyStochastic):
         ratios = relative_eigenvalues(beta, dim, kmax)
@@ -92,6 +106,7 @@ def critical_noise(dynamics: Dynamics, dim: int, degree: int = 1) -> float:
     0.3333333333333333
     """
     degree = integer("degree", degree, low=1)
+    check_attention(dynamics)
     if dynamics.sign != 1:
         raise ValueError(f"dynamics must be attractive (sign = 1), got sign = {dynamics.sign}")
     rates = growth_rates(type(dynamics)(dynamics.beta), dim, degree)
@@ -219,6 +234,18 @@ def _finite(value: float, beta: float) -> float:
     return value
 
 
+def check_attention(dynamics: Dynamics) -> None:
+    """Refuse what is no attention without matrices.
+
+    Raises
+    ------
+    ValueError
+        Naming it.
+    """
+    if not isinstance(dynamics, ISOTROPIC):
+        raise ValueError(f"dynamics must be SA, USA or DoublyStochastic, got {dynamics!r}")
+
+
 def dobrushin_constant(dynamics: Dynamics) -> float:
     """C in W_1(mu_t, nu_t) <= e^{Ct} W_1(mu_0, nu_0), Remark 3.3, in geodesic distance; ours.
 
@@ -248,7 +275,7 @@ def dobrushin_constant(dynamics: Dynamics) -> float:
     >>> dobrushin_constant(USA(0.0))
     2.0
     """
-    if dynamics.noise > 0.0 or isinstance(dynamics, DoublyStochastic):
+    if not isinstance(dynamics, (SA, USA)) or dynamics.noise > 0.0:
         raise ValueError(f"dynamics must be SA or USA without noise, got {dynamics!r}")
     beta = dynamics.beta
     if not dynamics.normalised:

@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 
 from meanfield.arguments import integer, number
 from meanfield.dynamics import Dynamics
+from meanfield.theory.measures import check_attention
 
 # of the integral over s = -log(1 - γ)
 _EDGES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -126,6 +127,7 @@ def orthogonal_arrival(dynamics: Dynamics, n: int, delta: float) -> float:
 
 
 def _check_attraction(dynamics: Dynamics) -> None:
+    check_attention(dynamics)
     if dynamics.sign != 1 or dynamics.noise != 0.0:
         raise ValueError(f"dynamics must have sign = 1 and noise = 0, got {dynamics!r}")
 

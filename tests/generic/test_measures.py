@@ -68,6 +68,12 @@ def flow(dim, axis, turn=None):
     return mf.FlowMap(bumps(dim, axis=axis if turn is None else turn @ axis))
 
 
+def oscillators(turn=None):
+    given = tokens(2, turn)
+    angles = np.arctan2(given.points[:, 1], given.points[:, 0])
+    return mf.Oscillators(angles, np.arange(9.0), given.weights)
+
+
 # each takes a rotation, or None for the measure as it stands
 MEASURES = {
     "circle": lambda turn=None: mf.Density(mf.Circle(64), bumps(2, turn)),
@@ -84,12 +90,16 @@ MEASURES = {
     "tokens 2": lambda turn=None: tokens(2, turn),
     "tokens 3": lambda turn=None: tokens(3, turn),
     "tokens 10": lambda turn=None: tokens(10, turn),
+    "oscillator density": lambda turn=None: mf.OscillatorDensity(
+        mf.Circle(64), [bumps(2, turn), mf.Uniform(2)], [-1.0, 3.0], [3.0, 1.0]
+    ),
+    "oscillators": lambda turn=None: oscillators(turn),
     "one token": lambda turn=None: mf.Particles(
         SLANTED[None] if turn is None else (turn @ SLANTED)[None]
     ),
 }
 BUILT = {name: make() for name, make in MEASURES.items()}
-DENSITIES = {name: mu for name, mu in BUILT.items() if isinstance(mu, mf.Density)}
+DENSITIES = {name: mu for name, mu in BUILT.items() if type(mu) is mf.Density}
 every_measure = pytest.mark.parametrize("mu", BUILT.values(), ids=BUILT.keys())
 every_density = pytest.mark.parametrize("mu", DENSITIES.values(), ids=DENSITIES.keys())
 

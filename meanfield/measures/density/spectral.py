@@ -20,7 +20,7 @@ from meanfield.measures.density.values import (
     law_values,
 )
 from meanfield.sinkhorn import Balanced, grid_sums, working_grid
-from meanfield.spaces import Space, Zonal
+from meanfield.spaces import Circle, Space, Zonal
 
 Array = NDArray[np.float64]
 
@@ -117,7 +117,8 @@ class Density:
                     f"got an imaginary part of {np.abs(own).max():.3g}"
                 )
             own[:] = 0.0
-        density = cls.__new__(cls)
+        # coefficients alone make no other kind of density
+        density = Density.__new__(Density)
         density.space, density.dim, density.law = space, space.dim, None
         density.coefficients, density.misfit = given, 0.0
         density.coefficients.flags.writeable = False
@@ -160,6 +161,20 @@ class Density:
             If the points are not unit rows of length d.
         """
         return self.space.at(self.coefficients, unit_rows("points", points, self.dim))
+
+    def trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
+        """m_k = ∫ e^{-ikθ} f dσ, k = 0 … kmax; those past the degree of the series are 0.
+
+        Raises
+        ------
+        ValueError
+            If the space is no `Circle`.
+        """
+        if self.space.name != Circle.name:
+            raise ValueError(f"space must be a Circle for moments in e^(ikθ), got {self.space}")
+        found = np.zeros(kmax + 1, dtype=np.complex128)
+        found[: len(self.coefficients)] = self.coefficients[: kmax + 1]
+        return found
 
     def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} f(y) dσ(y), at rows z (n, d) of any length.

@@ -9,8 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import number, rows
 from meanfield.exponential_sums import log_moment, moment
+from meanfield.geometry import circle_angles
 from meanfield.laws import Law
 from meanfield.sinkhorn import Balanced, latitude_sums, point_sums
+from meanfield.spaces.circle_at import CircleAt
 
 Array = NDArray[np.float64]
 
@@ -134,6 +136,20 @@ class FlowMap:
             If there is no such flow map: too many nodes, or the law is out of reach.
         """
         return self
+
+    def trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
+        """m_k = ∫ e^{-ikθ} dmu, k = 0 … kmax, on nodes that resolve them, on the circle.
+
+        Raises
+        ------
+        ValueError
+            If dim is not 2, or it takes too many nodes.
+        """
+        if self.dim != 2:
+            raise ValueError(f"dim must be 2 for moments in e^(ikθ), got {self.dim}")
+        flow = self.resolving(float(kmax))
+        angles = circle_angles(flow.points)
+        return CircleAt(max(1, kmax)).moments(angles, flow.weights)[: kmax + 1]
 
     def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d).

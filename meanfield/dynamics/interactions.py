@@ -1,0 +1,217 @@
+"""Phase oscillators on the circle: Kuramoto's dynamics (7.2) and general interactions (7.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ive
+
+from meanfield.arguments import number, real_array, unit_rows
+from meanfield.geometry import circle_angles
+
+Array = NDArray[np.float64]
+Moments = NDArray[np.complex128]
+
+# share of the largest coefficient of USA's series below which the rest is rounding
+_ROUNDING = 1e-18
+# up to which a run can square its work, of order e^{2β}, over its tolerances
+_LARGEST_USA_BETA = 150.0
+
+
+class CircleMeasure(Protocol):
+    """What an interaction asks of a measure on the circle: m_k = ∫ e^{-ikθ} dmu."""
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension d."""
+
+    def trigonometric_moments(self, kmax: int) -> Moments:
+        """m_k, k = 0 … kmax."""
+
+
+@dataclass(frozen=True)
+class CircleInteraction:
+    """X[mu](θ) = K ∫ h(φ - θ) dmu(φ), h(x) = Σ_k a_k cos kx + b_k sin kx on the circle, (7.5).
+
+    If h is odd (sines alone) X is the gradient of K ∫ H(φ - θ) dmu(φ), H' = -h, and
+    F = K/2 ∬ H(θ - φ) dmu dmu, as (7.3) for Kuramoto, grows like dF/dt = ∫ |X|² dmu without
+    noise. No energy is claimed where there are cosines. A constant a_0, and a frequency that all
+    share, only turn the circle and are left out; frequencies that differ belong to the measure,
+    an `OscillatorDensity` or `Oscillators`.
+
+    Parameters
+    ----------
+    sin : sequence of float
+        b_1, b_2, …; may be empty if `cos` is not.
+    cos : sequence of float, optional
+        a_1, a_2, …
+    coupling : float
+        K, of either sign.
+    noise : float
+        τ >= 0 of the diffusion τ ∂_θ² f.
+
+    Attributes
+    ----------
+    kmax : int
+        The largest k of the series.
+    is_odd : bool
+        Whether h is odd, so that there is an energy.
+
+    Raises
+    ------
+    ValueError
+        If there is no coefficient at all, one is not finite, or noise is negative.
+
+    Examples
+    --------
+    >>> from meanfield.measures import Particles
+    >>> CircleInteraction(sin=[1.0]).velocity(Particles([[1.0, 0.0]]), at=[[0.0, 1.0]]) + 0.0
+    array([[1., 0.]])
+    """
+
+    sin: Sequence[float]
+    cos: Sequence[float] = ()
+    coupling: float = 1.0
+    noise: float = 0.0
+
+    name: ClassVar[str] = "CircleInteraction"
+    dim: ClassVar[int] = 2
+    # of the energy that every run records: at β = 0 half the order parameter squared
+    beta: ClassVar[float] = 0.0
+    sign: ClassVar[int] = 1
+    normalised: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for name in ("sin", "cos"):
+            object.__setattr__(self, name, _coefficients(name, getattr(self, name)))
+        if not self.sin and not self.cos:
+            raise ValueError(f"sin and cos must hold at least one coefficient, got {self.sin!r}")
+        object.__setattr__(self, "coupling", number("coupling", self.coupling))
+        object.__setattr__(self, "noise", number("noise", self.noise, low=0))
+
+    @classmethod
+    def of_usa(cls, beta: float, noise: float = 0.0) -> CircleInteraction:
+        """USA on the circle, (7.1): h = e^{β cos x} sin x, b_k = (2/β) k I_k(β), to rounding.
+
+        Parameters
+        ----------
+        beta : float
+            0 <= β <= 150.
+        noise : float
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range.
+
+        Examples
+        --------
+        >>> CircleInteraction.of_usa(0.0).sin
+        (1.0,)
+        """
+        beta = number("beta", beta, low=0, high=_LARGEST_USA_BETA)
+        # I_k(β) falls super-exponentially from k of order sqrt(β) on, where it is below e^β
+        orders = np.arange(1, 40 + int(12.0 * np.sqrt(beta)) + int(beta / 4.0))
+        if beta < 1e-8:
+            # k I_k(β) 2/β = (β/2)^{k-1}/(k-1)!
+            return cls((1.0, 0.5 * beta), noise=noise) if beta > 0.0 else cls((1.0,), noise=noise)
+        scaled = 2.0 / beta * orders * ive(orders, beta)
+        kept = np.flatnonzero(scaled > _ROUNDING * scaled.max())[-1] + 1
+        return cls(tuple((scaled[:kept] * np.exp(beta)).tolist()), noise=noise)
+
+    @property
+    def kmax(self) -> int:
+        """Largest k of the series."""
+        return max(len(self.sin), len(self.cos))
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether h has sines alone."""
+        return not any(self.cos)
+
+    @property
+    def attracts(self) -> bool:
+        """Whether neighbours draw each other together: K h'(0) > 0."""
+        return float(self.potential @ np.arange(self.kmax + 1) ** 2) > 0.0
+
+    @property
+    def multipliers(self) -> Moments:
+        """K (a_k + i b_k)/2, k = 0 … kmax: X(θ) = 2 Re Σ_k multiplier_k m_k e^{ikθ}."""
+        factors = np.zeros(self.kmax + 1, dtype=np.complex128)
+        factors[1 : len(self.cos) + 1] += np.array(self.cos)
+        factors[1 : len(self.sin) + 1] += 1j * np.array(self.sin)
+        return 0.5 * self.coupling * factors
+
+    @property
+    def potential(self) -> Array:
+        """K b_k/k, 0 for k = 0, up to kmax: F = ½ Σ_k potential_k |m_k|² where h is odd."""
+        k = np.maximum(np.arange(self.kmax + 1), 1)
+        return np.asarray(2.0 * self.multipliers.imag / k)
+
+    @property
+    def lipschitz(self) -> float:
+        """|K| Σ_k k |h_k|, which |∂X/∂θ| does not exceed."""
+        return float(2.0 * np.abs(self.multipliers) @ np.arange(self.kmax + 1))
+
+    def field(self, moments: Moments, angles: Array) -> Array:
+        """X, shape (n,), at angles (n,), from m_k, k = 0 … kmax, by Horner's rule in e^{iθ}."""
+        terms, turn = self.multipliers * moments, np.exp(1j * angles)
+        total = np.zeros(np.shape(angles), dtype=np.complex128)
+        for term in terms[:0:-1]:
+            total += term
+            total *= turn
+        return np.asarray(2.0 * total.real)
+
+    def velocity(self, measure: CircleMeasure, at: ArrayLike) -> Array:
+        """Tangent vectors X[mu](x), shape (n, 2), at unit rows `at`.
+
+        Raises
+        ------
+        ValueError
+            If the measure's dim is not 2, or the points are not unit rows.
+        """
+        if measure.dim != 2:
+            raise ValueError(
+                f"measure must have dim = 2, that of the circle, for {self!r}, got {measure!r} of "
+                f"dim = {measure.dim}"
+            )
+        return self.output(measure, unit_rows("at", at, 2))
+
+    def output(self, measure: CircleMeasure, points: Array) -> Array:
+        """X as vectors of the plane, shape (n, 2), at unit rows (n, 2)."""
+        speed = self.field(measure.trigonometric_moments(self.kmax), circle_angles(points))
+        return np.column_stack([-speed * points[:, 1], speed * points[:, 0]])
+
+
+def Kuramoto(coupling: float, noise: float = 0.0) -> CircleInteraction:
+    """θ_i' = ω_i + (K/n) Σ_j sin(θ_j - θ_i), (7.2): the interaction h = sin.
+
+    Parameters
+    ----------
+    coupling : float
+        K.
+    noise : float
+        τ >= 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> Kuramoto(2.0)
+    CircleInteraction(sin=(1.0,), cos=(), coupling=2.0, noise=0.0)
+    """
+    return CircleInteraction(sin=(1.0,), coupling=coupling, noise=noise)
+
+
+def _coefficients(name: str, values: Any) -> tuple[float, ...]:
+    """Finite numbers as a tuple, which may be empty."""
+    if np.ndim(values) == 1 and not len(values):
+        return ()
+    return tuple(real_array(name, values, 1).tolist())

@@ -1,0 +1,80 @@
+"""What a run keeps of the energy that its dynamics climbs, and of the order of phases."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from meanfield.dynamics import (
+    ISOTROPIC,
+    AnyDynamics,
+    Attention,
+    CircleInteraction,
+    DoublyStochastic,
+    Dynamics,
+    balanced_form,
+)
+from meanfield.functionals import balance, interaction_energy, order_parameter, sinkhorn_energy
+from meanfield.functionals.energies import dissipation_in_unit
+from meanfield.measures import AnyMeasure, LineFlowMap
+from meanfield.tendency import IsotropicTendency, tendency
+
+
+def has_balance(dynamics: AnyDynamics) -> bool:
+    """Whether X is the gradient of an energy: not for layers, most heads, nor cosines in h."""
+    if isinstance(dynamics, CircleInteraction):
+        return dynamics.is_odd
+    return isinstance(dynamics, ISOTROPIC) or balanced_form(dynamics) is not None
+
+
+def own_energy(measure: AnyMeasure, dynamics: AnyDynamics) -> float | None:
+    """E_DS of doubly stochastic attention, F of an odd interaction; None where it is E_β."""
+    if isinstance(dynamics, DoublyStochastic):
+        return sinkhorn_energy(measure, dynamics.beta)
+    if isinstance(dynamics, CircleInteraction) and dynamics.is_odd:
+        return interaction_energy(measure, dynamics)
+    return None
+
+
+def balance_of(
+    measure: AnyMeasure, dynamics: AnyDynamics, work: float, log_unit: float
+) -> dict[str, float]:
+    """The rate at which an energy changes and its integral, in units of e^{log_unit}.
+
+    Parameters
+    ----------
+    measure : Density, FlowMap or Particles
+    dynamics : SA, USA, DoublyStochastic, Attention that has a form, or an odd CircleInteraction
+        See `has_balance`.
+    work : float
+        ∫ dissipation dt since t = 0, in these units.
+    log_unit : float
+        That of the run's records; 0 for interactions.
+    """
+    if isinstance(dynamics, Attention):
+        return balance(measure, dynamics, work, log_unit)
+    if isinstance(dynamics, CircleInteraction):
+        return {
+            "interaction_energy": interaction_energy(measure, dynamics),
+            "interaction_dissipation": _interaction_dissipation(measure, dynamics),
+            "interaction_work": work,
+        }
+    plain = cast(Dynamics, dynamics)
+    return {"dissipation": dissipation_in_unit(measure, plain)[0], "work": plain.sign * work}
+
+
+def _interaction_dissipation(measure: AnyMeasure, dynamics: CircleInteraction) -> float:
+    """∫ |X|² dmu."""
+    if isinstance(measure, LineFlowMap):
+        measure = measure.resolving(float(dynamics.kmax))
+    rate = cast(IsotropicTendency, tendency(measure, dynamics))
+    rate(rate.initial_state, np.empty_like(rate.initial_state))
+    return rate.scaled_dissipation()
+
+
+def order_numbers(measure: AnyMeasure, dynamics: AnyDynamics) -> dict[str, float]:
+    """r and ψ of r e^{iψ} = ∫ e^{iθ} dmu, as variables, under an interaction of phases."""
+    if not isinstance(dynamics, CircleInteraction):
+        return {}
+    return dict(zip(("order_parameter", "mean_phase"), order_parameter(measure), strict=True))

@@ -1,0 +1,271 @@
+"""Interactions on the circle: closed forms, attention as one of them, energies, three measures."""
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.special import iv
+
+import meanfield as mf
+from meanfield.dynamics import from_record, to_record
+
+TIGHT = {"rtol": 1e-12, "atol": 1e-14, "tail_tol": 1e-11}
+R0 = 0.4
+# the Poisson kernel (1 - r²)/(1 - 2r cos θ + r²), its series to rounding
+POISSON = mf.FourierSeries(cos=2.0 * R0 ** np.arange(1, 45))
+LAW = mf.FourierSeries(cos=[0.5, 0.1], sin=[0.0, 0.3])
+# no energy: cosines, and harmonics beyond the first
+GENERAL = mf.CircleInteraction(sin=[1.0, -0.4], cos=[0.3, 0.0, 0.2], coupling=1.3)
+ODD = mf.CircleInteraction(sin=[1.0, 0.0, -0.5], coupling=1.3)
+
+
+def measures(law, n=240):
+    return {
+        "density": mf.Density(mf.Circle(128), law),
+        "flow map": mf.FlowMap(law),
+        "tokens": mf.Particles.quantised(law, n),
+    }
+
+
+def order(sol):
+    return sol.dataset.order_parameter.values
+
+
+@pytest.mark.parametrize("kind", ["density", "flow map", "tokens"])
+@pytest.mark.parametrize("coupling", [1.5, -1.5])
+def test_identical_oscillators_are_on_the_closed_solution(kind, coupling):
+    """Ott–Antonsen; 240 quantiles of a law analytic in |Im θ| < 0.92 have its moments to 1e-20."""
+    sol = mf.evolve(measures(POISSON)[kind], mf.Kuramoto(coupling), 1.5, 6, rtol=1e-11)
+    exact = mf.theory.ott_antonsen(coupling, R0, sol.t)
+    assert abs(exact[-1] - R0) > 0.2
+    assert np.max(np.abs(order(sol) - exact)) < 1e-10
+    assert np.allclose(np.sin(sol.dataset.mean_phase), 0.0, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["density", "flow map", "tokens"])
+def test_kuramoto_is_attention_at_beta_0(kind):
+    start = measures(LAW)[kind]
+    found = mf.evolve(start, mf.Kuramoto(1.0), 1.0, 2, **TIGHT)
+    for attention in (mf.SA(0.0), mf.USA(0.0)):
+        expected = mf.evolve(start, attention, 1.0, 2, **TIGHT)
+        assert np.allclose(found.final.mean(), expected.final.mean(), rtol=0, atol=1e-12)
+        assert np.allclose(found.dataset.energy, expected.dataset.energy, rtol=0, atol=1e-12)
+        # at β = 0 the energy of attention is that of the interaction
+        gained, own = found.dataset.interaction_energy, expected.dataset.energy
+        assert np.allclose(gained, own, rtol=0, atol=1e-12)
+        rate, theirs = found.dataset.interaction_dissipation, expected.dataset.dissipation
+        assert np.allclose(rate, theirs, rtol=0, atol=1e-12)
+    assert float(own[-1] - own[0]) > 0.04
+
+
+@pytest.mark.parametrize("beta", [0.0, 1e-9, 1e-7, 0.5, 4.0, 30.0, 150.0])
+def test_series_of_usa(beta):
+    """Σ b_k sin kx = e^{β cos x} sin x; the sum of all |b_k| is a few sqrt(β) times its maximum."""
+    usa, x = mf.CircleInteraction.of_usa(beta), np.linspace(0.0, 2 * np.pi, 97)
+    k = np.arange(1, usa.kmax + 1)
+    series = np.sin(np.outer(x, k)) @ np.array(usa.sin)
+    exact = np.exp(beta * (np.cos(x) - 1.0)) * np.sin(x)
+    assert np.max(np.abs(series * np.exp(-beta) - exact)) < 3e-15 * np.sqrt(1.0 + beta)
+    assert np.max(np.abs(exact)) > 0.01
+
+
+@pytest.mark.parametrize("kind", ["density", "flow map", "tokens"])
+@pytest.mark.parametrize("beta", [0.5, 4.0])
+def test_bessel_coefficients_are_usa(kind, beta):
+    """The fields agree to rounding of their size, and so do runs, in units of time of USA."""
+    start, usa = measures(LAW)[kind], mf.USA(beta)
+    interaction = mf.CircleInteraction.of_usa(beta)
+    points = mf.geometry.circle_points(np.linspace(0.0, 6.0, 50))
+    fields = [one.velocity(start, points) for one in (usa, interaction)]
+    size = np.max(np.abs(fields[0]))
+    assert size > 0.1
+    assert np.max(np.abs(fields[0] - fields[1])) < 1e-12 * size
+    t_end = 0.5 * np.exp(-beta)
+    expected, found = (mf.evolve(start, one, t_end, 2, **TIGHT) for one in (usa, interaction))
+    z = beta * points[:3]
+    moments = [sol.final.log_moment(z)[0] for sol in (expected, found)]
+    assert np.max(np.abs(moments[0] - start.log_moment(z)[0])) > 1e-3
+    assert np.max(np.abs(moments[0] - moments[1])) < 1e-12
+    energies = expected.dataset.energy - mf.theory.energy_uniform(beta, 2)
+    assert np.allclose(found.dataset.interaction_energy, energies, rtol=1e-11)
+
+
+@pytest.mark.parametrize("dynamics", [GENERAL, ODD], ids=["general", "odd"])
+def test_field_is_the_double_sum(dynamics):
+    """X(θ) = K Σ_j w_j h(θ_j - θ), h summed term by term."""
+    rng = np.random.default_rng(5)
+    angles, weights, at = rng.uniform(0, 7, 9), rng.uniform(0, 1, 9), rng.uniform(0, 7, 5)
+    weights /= weights.sum()
+    x = angles - at[:, None]
+    h = sum(b * np.sin(k * x) for k, b in enumerate(dynamics.sin, 1))
+    h = h + sum(a * np.cos(k * x) for k, a in enumerate(dynamics.cos, 1))
+    exact = dynamics.coupling * h @ weights
+    tokens = mf.Particles(mf.geometry.circle_points(angles), weights)
+    found = dynamics.velocity(tokens, mf.geometry.circle_points(at))
+    tangents = np.column_stack([-np.sin(at), np.cos(at)])
+    assert np.min(np.abs(exact)) > 1e-3
+    assert np.allclose(found, exact[:, None] * tangents, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("dynamics", [GENERAL, ODD], ids=["general", "odd"])
+def test_three_measures_agree(dynamics):
+    """Moments, and the density that a flow map carries along by div X."""
+    runs = {kind: mf.evolve(mu, dynamics, 1.0, 4, **TIGHT) for kind, mu in measures(LAW).items()}
+    reference = runs["density"].final.trigonometric_moments(6)
+    assert np.max(np.abs(reference - measures(LAW)["density"].trigonometric_moments(6))) > 0.05
+    for sol in runs.values():
+        assert np.max(np.abs(sol.final.trigonometric_moments(6) - reference)) < 1e-10
+    points = mf.geometry.circle_points(np.linspace(0, 6, 30))
+    carried, series = runs["flow map"].density(points, 1.0), runs["density"].final.at(points)
+    assert np.max(np.abs(carried - series)) < 1e-9 * np.max(series)
+
+
+@pytest.mark.parametrize("kind", ["density", "flow map", "tokens"])
+@pytest.mark.parametrize("coupling", [1.3, -1.3])
+def test_energy_balance(kind, coupling):
+    """F(t) - F(0) = ∫ ∫|X|² dmu dt, of either sign of K, and F is the double sum."""
+    odd = mf.CircleInteraction(ODD.sin, coupling=coupling)
+    ds = mf.evolve(measures(LAW)[kind], odd, 1.0, 4).dataset
+    gained = ds.interaction_energy - ds.interaction_energy[0]
+    assert float(gained[-1]) > 0.01
+    assert np.all(np.diff(ds.interaction_energy) > 0.0)
+    # steps have relative errors of 1e-9
+    assert np.max(np.abs(gained - ds.interaction_work)) < 1e-9
+    tokens = measures(LAW, 40)["tokens"]
+    apart = np.subtract.outer(*2 * [np.arctan2(tokens.points[:, 1], tokens.points[:, 0])])
+    h = sum(b / k * np.cos(k * apart) for k, b in enumerate(odd.sin, 1))
+    assert np.isclose(mf.interaction_energy(tokens, odd), 0.5 * coupling * h.mean(), atol=1e-14)
+
+
+def test_no_energy_is_claimed_with_cosines():
+    ds = mf.evolve(measures(LAW)["density"], GENERAL, 0.1, 1).dataset
+    assert not [name for name in ds if "interaction" in name or "free" in name]
+    assert "dissipation" not in ds
+    with pytest.raises(ValueError, match="dynamics must be a CircleInteraction of sines alone"):
+        mf.interaction_energy(measures(LAW)["density"], GENERAL)
+
+
+def test_free_energy_with_noise():
+    """τ ∫ f log f - F falls by its dissipation, and F by its own balance with the noise's part."""
+    noisy = mf.CircleInteraction(ODD.sin, coupling=1.3, noise=0.1)
+    ds = mf.evolve(measures(LAW)["density"], noisy, 1.0, 4).dataset
+    gained = ds.free_energy - ds.free_energy[0]
+    assert float(gained[-1]) < -0.01
+    # Simpson's rule of steps whose errors are 1e-9
+    assert np.max(np.abs(gained - ds.free_work)) < 1e-7
+    own = ds.interaction_energy - ds.interaction_energy[0] - ds.interaction_work
+    assert np.max(np.abs(own)) < 1e-9
+
+
+def test_growth_at_the_uniform_measure():
+    """Each mode by itself, 1e-6 high: nonlinear terms are 1e-6 of it."""
+    dynamics = mf.CircleInteraction([1.0, -0.4], [0.3, 0.0, 0.2], coupling=1.3, noise=0.05)
+    rates = mf.theory.growth_rates(dynamics, 2, 4)
+    assert np.allclose(rates, [0.0, 0.6, -0.72, -0.45, -0.8])
+    for k in range(1, 5):
+        law = mf.FourierSeries(cos=[*[0.0] * (k - 1), 1e-6])
+        final = mf.evolve(mf.Density(mf.Circle(32), law), dynamics, 1.0, 1, **TIGHT).final
+        mode = final.trigonometric_moments(k)[k]
+        assert abs(np.log(abs(mode) / 5e-7) - rates[k]) < 1e-5
+        # cosines turn it: c_k' = -ik K (a_k + i b_k)/2 c_k
+        turned = [0.0, *dynamics.cos, 0.0][k] * 1.3 * k / 2
+        assert abs(np.angle(mode) + turned) < 1e-5
+
+
+@pytest.mark.parametrize("noise", [0.2, 0.4])
+def test_stationary_state_with_noise(noise):
+    """f = e^{(K r/τ) cos θ}/Z with r = I_1/I_0 (K r/τ), from far away; the rest has decayed."""
+    sol = mf.evolve(mf.Density(mf.Circle(64), LAW), mf.Kuramoto(1.0, noise=noise), 150.0, 3)
+    exact = brentq(lambda r: iv(1, r / noise) / iv(0, r / noise) - r, 0.05, 1.0, xtol=1e-14)
+    assert abs(order(sol)[-1] - exact) < 1e-9
+
+
+def test_a_flow_map_clusters_and_repulsion_makes_no_atoms():
+    sol = mf.evolve(mf.FlowMap(POISSON), mf.Kuramoto(1.0), 60.0, 4)
+    assert sol.status == "clustered"
+    assert abs(order(sol)[-1] - 1.0) < 1e-12
+    ds = mf.evolve(mf.FlowMap(POISSON), mf.Kuramoto(-1.0), 60.0, 4).dataset
+    assert float(ds.atoms.max()) == 0.0
+    assert abs(float(ds.order_parameter[-1])) < 1e-10
+
+
+def test_a_flow_map_takes_over():
+    mu = mf.Density(mf.Circle(64), POISSON)
+    sol = mf.evolve(mu, mf.Kuramoto(1.0), 8.0, 4, largest=256, on_unresolved="flow-map", rtol=1e-11)
+    assert "a flow map took over" in sol.message
+    assert np.max(np.abs(order(sol) - mf.theory.ott_antonsen(1.0, R0, sol.t))) < 1e-8
+
+
+def test_noisy_tokens_are_noisy_densities():
+    """r of 4000 tokens: a standard error of at most 1/sqrt(n), steps of 0.02 an error of 1e-4."""
+    noisy = mf.Kuramoto(1.0, noise=0.2)
+    exact = mf.evolve(measures(LAW)["density"], noisy, 2.0, 2)
+    tokens = mf.Particles.quantised(LAW, 4000)
+    found = mf.evolve(tokens, noisy, 2.0, 2, rng=np.random.default_rng(4))
+    assert abs(order(exact)[-1] - order(exact)[0]) > 0.1
+    assert np.max(np.abs(order(found) - order(exact))) < 4.0 / np.sqrt(4000)
+    assert "interaction_work" not in found.dataset
+
+
+def test_layers_are_euler_steps():
+    tokens = mf.Particles.quantised(LAW, 30)
+    sol = mf.evolve(tokens, GENERAL, 0.1, 1, method="layers", step=0.1)
+    moved = tokens.points + 0.1 * GENERAL.velocity(tokens, tokens.points)
+    moved /= np.linalg.norm(moved, axis=1, keepdims=True)
+    assert np.allclose(sol.final.points, moved, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", ["density", "flow map", "tokens"])
+def test_files_keep_interactions(kind, tmp_path):
+    record, matrices = to_record(GENERAL)
+    assert from_record(record, matrices) == GENERAL
+    sol = mf.evolve(measures(LAW)[kind], GENERAL, 0.2, 1)
+    sol.save(tmp_path / "run.nc")
+    loaded = mf.load(tmp_path / "run.nc")
+    assert loaded.dynamics == GENERAL
+    assert loaded.dataset.equals(sol.dataset)
+    assert np.array_equal(loaded.final.mean(), sol.final.mean())
+
+
+SPHERE = mf.Density(mf.Sphere(7), mf.Uniform(3))
+BAD = {
+    "no coefficient": (lambda: mf.CircleInteraction([]), r"sin and cos must hold at least one"),
+    "nan": (lambda: mf.CircleInteraction([1.0, np.nan]), "sin must be finite, got nan at index"),
+    "a matrix": (lambda: mf.CircleInteraction([[1.0]]), "sin must be a non-empty array with 1"),
+    "words": (lambda: mf.CircleInteraction([1.0], ["a"]), "cos must be an array of real numbers"),
+    "coupling": (lambda: mf.Kuramoto(np.inf), "coupling must be a finite number, got inf"),
+    "noise": (lambda: mf.Kuramoto(1.0, noise=-1.0), "noise must be a finite number >= 0, got -1"),
+    "beta": (lambda: mf.CircleInteraction.of_usa(151.0), "beta must be a finite number >= 0 <= 1"),
+    "velocity on S^2": (lambda: ODD.velocity(SPHERE, [[0, 0, 1.0]]), "measure must have dim = 2"),
+    "density on S^2": (lambda: mf.evolve(SPHERE, ODD, 1.0), "must meet a measure of its own dim"),
+    "flow map on S^2": (lambda: mf.evolve(mf.FlowMap(mf.Uniform(3)), ODD, 1.0), "its own dim"),
+    "tokens in R^3": (lambda: mf.evolve(mf.Particles(np.eye(3)), ODD, 1.0), "own dim, got one of"),
+    "zonal": (
+        lambda: mf.evolve(mf.Density(mf.Zonal(2, 15), mf.Uniform(2)), ODD, 1.0),
+        "space must be a Circle for CircleInteraction",
+    ),
+    "gram": (
+        lambda: mf.evolve(mf.Particles(np.eye(2), sums="gram"), ODD, 1.0),
+        "sums must be 'auto', 'direct' or 'transforms'",
+    ),
+    "noise on a flow map": (
+        lambda: mf.evolve(mf.FlowMap(LAW), mf.Kuramoto(1.0, noise=0.1), 1.0),
+        "noise must be 0 to evolve FlowMap",
+    ),
+    "in layers": (lambda: mf.Layers([ODD]), "layers must be SA, USA, DoublyStochastic, Att"),
+    "dissipation": (lambda: mf.dissipation(SPHERE, ODD), "dynamics must be SA, USA, DoublyStoch"),
+    "order on S^2": (lambda: mf.order_parameter(SPHERE), "measure must have dim = 2, that of the"),
+    "energy on S^2": (lambda: mf.interaction_energy(SPHERE, ODD), "measure must have dim = 2"),
+    "growth on S^2": (lambda: mf.theory.growth_rates(ODD, 3, 4), "must meet a measure of its own"),
+    "Dobrushin": (lambda: mf.theory.dobrushin_constant(ODD), "dynamics must be SA or USA witho"),
+    "orthogonal": (lambda: mf.theory.orthogonal_tokens(ODD, 3, 1.0), "dynamics must be SA, USA"),
+    "critical noise": (lambda: mf.theory.critical_noise(ODD, 2), "dynamics must be SA, USA or D"),
+    "record": (lambda: from_record({"type": "CircleInteraction"}, []), "record of a dynamics"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case):
+    call, message = BAD[case]
+    with pytest.raises(ValueError, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)

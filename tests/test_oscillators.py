@@ -1,0 +1,376 @@
+"""Natural frequencies: Ott–Antonsen, critical couplings, tokens against densities, files."""
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
+
+import meanfield as mf
+
+R0 = 0.4
+POISSON = mf.FourierSeries(cos=2.0 * R0 ** np.arange(1, 45))
+LAW = mf.FourierSeries(cos=[0.5, 0.1], sin=[0.0, 0.3])
+CIRCLE = mf.Circle(64)
+
+
+def order(sol):
+    return sol.dataset.order_parameter.values
+
+
+def lorentzian(law, width, space=CIRCLE):
+    """One node that stands for all frequencies."""
+    return mf.OscillatorDensity(space, law, [0.0], widths=[width])
+
+
+def angles_of(law, n):
+    points = mf.Particles.quantised(law, n).points
+    return np.arctan2(points[:, 1], points[:, 0])
+
+
+@pytest.mark.parametrize("coupling", [0.6, 1.0, 1.6, 3.0])
+def test_lorentzian_frequencies_are_on_the_closed_solution(coupling):
+    """Below, at and above K_c = 1; steps have relative errors of 1e-9."""
+    sol = mf.evolve(lorentzian(POISSON, 0.5), mf.Kuramoto(coupling), 4.0, 8, atol=1e-11)
+    exact = mf.theory.ott_antonsen(coupling, R0, sol.t, width=0.5)
+    assert abs(exact[-1] - R0) > 0.05
+    assert np.max(np.abs(order(sol) - exact)) < 1e-9
+    # |e^{-iθ}|-modes are on the manifold at all degrees: m_k = r^k
+    moments = sol.final.trigonometric_moments(6)
+    assert np.allclose(moments, exact[-1] ** np.arange(7), rtol=0, atol=1e-9)
+
+
+def test_the_limit_of_the_closed_solution():
+    found = mf.theory.ott_antonsen(3.0, 0.1, [200.0], width=0.5)[0]
+    critical = mf.theory.kuramoto_critical_coupling(1.0 / (0.5 * np.pi))
+    assert critical == mf.theory.lorentzian_critical_coupling(0.5) == 1.0
+    assert np.isclose(found, np.sqrt(1.0 - critical / 3.0), rtol=1e-14)
+    decayed = mf.theory.ott_antonsen(0.5, 0.1, [1e4], width=0.5)[0]
+    assert decayed == 0.0
+
+
+def test_a_width_is_a_quadrature_over_its_frequencies():
+    """Off the manifold: e^{-iωt} has no limit at the ends of the rule, whose error is n^{-3/4}.
+
+    That power is of the aliases, coefficients L_n of a Laguerre series; they oscillate with n.
+    """
+    dynamics, options = mf.Kuramoto(1.5), {"atol": 1e-9, "rtol": 1e-7, "tail_tol": 1e-6}
+    exact = order(mf.evolve(lorentzian(LAW, 0.5), dynamics, 1.0, 10))
+    assert abs(exact[-1] - exact[0]) > 0.02
+    errors = []
+    for n in (12, 48):
+        nodes = mf.lorentzian_frequencies(0.5, n)
+        density = mf.OscillatorDensity(mf.Circle(32), LAW, *nodes)
+        found = order(mf.evolve(density, dynamics, 1.0, 10, **options))
+        errors.append(np.sqrt(np.mean((found - exact) ** 2)))
+    assert errors[0] < 0.2 * 12**-0.75
+    assert 0.5 < np.log(errors[0] / errors[1]) / np.log(4.0) < 1.0
+
+
+@pytest.mark.parametrize("kind", ["density", "tokens"])
+def test_sharp_frequencies_are_on_the_manifold(kind):
+    """z_j' = iω_j z_j + K/2 (z - conj(z) z_j²), z = Σ w_j z_j, solved on its own."""
+    frequencies, weights = mf.gaussian_frequencies(0.8, 9, centre=0.3)
+
+    def rate(_, z):
+        mean = weights @ z
+        return 1j * frequencies * z + 0.7 * (mean - np.conj(mean) * z * z)
+
+    times = np.linspace(0.0, 2.0, 5)
+    start = np.full(9, R0, dtype=complex)
+    exact = weights @ solve_ivp(rate, (0, 2), start, t_eval=times, rtol=1e-12, atol=1e-13).y
+    if kind == "density":
+        mu = mf.OscillatorDensity(CIRCLE, POISSON, frequencies, weights)
+    else:
+        # their error is |z_j|^n, and the largest |z_j| comes to 0.8
+        angles = angles_of(POISSON, 200)
+        mu = mf.Oscillators(
+            np.tile(angles, 9), np.repeat(frequencies, 200), np.repeat(weights / 200, 200)
+        )
+    sol = mf.evolve(mu, mf.Kuramoto(1.4), 2.0, times, rtol=1e-11)
+    assert abs(abs(exact[-1]) - R0) > 0.02
+    found = order(sol) * np.exp(1j * sol.dataset.mean_phase.values)
+    assert np.max(np.abs(found - exact)) < 1e-9
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+@pytest.mark.parametrize("side", [0.8, 1.2])
+def test_rate_on_both_sides_of_the_critical_coupling(side, noise):
+    """K/2 - γ - τ from r = 1e-4: nonlinear terms are 1e-8 of it."""
+    coupling = side * mf.theory.lorentzian_critical_coupling(0.5, noise)
+    law = mf.FourierSeries(cos=[2e-4])
+    sol = mf.evolve(lorentzian(law, 0.5, mf.Circle(16)), mf.Kuramoto(coupling, noise), 1.0, 1)
+    found = np.log(order(sol)[1] / order(sol)[0])
+    rate = 0.5 * coupling - 0.5 - noise
+    assert np.sign(rate) == np.sign(side - 1.0)
+    assert abs(found - rate) < 1e-7
+
+
+@pytest.mark.parametrize("factor", [1.2, 2.0])
+def test_rate_with_gaussian_frequencies(factor):
+    """λ + τ is the noise of which K is the critical coupling; other modes decay like Gaussians.
+
+    100 Gauss–Hermite nodes of deviation 1/2 tell e^{-iωt} apart up to t of order 20.
+    """
+    critical = mf.theory.gaussian_critical_coupling(0.5, 0.1)
+    coupling = factor * critical
+    rate = brentq(lambda x: mf.theory.gaussian_critical_coupling(0.5, 0.1 + x) - coupling, 0.0, 5.0)
+    assert rate > 0.05
+    nodes = mf.gaussian_frequencies(0.5, 100)
+    density = mf.OscillatorDensity(mf.Circle(8), mf.FourierSeries(cos=[1e-6]), *nodes)
+    options = {"atol": 1e-11, "rtol": 1e-7}
+    sol = mf.evolve(density, mf.Kuramoto(coupling, 0.1), 14.0, [10.0], **options)
+    assert abs(np.log(order(sol)[2] / order(sol)[1]) / 4.0 - rate) < 1e-4
+
+
+def test_critical_couplings_without_noise():
+    gaussian = mf.theory.gaussian_critical_coupling(2.0)
+    centre = 1.0 / (2.0 * np.sqrt(2.0 * np.pi))
+    assert np.isclose(gaussian, mf.theory.kuramoto_critical_coupling(centre), rtol=1e-14)
+    # noise by itself: K_c = 2τ
+    assert np.isclose(mf.theory.gaussian_critical_coupling(1e-3, 0.5), 1.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize("coupling", [1.5, 2.0, 4.0])
+def test_long_time_order_parameter_of_tokens(coupling):
+    """sqrt(1 - K_c/K) with n quantiles: r(t) fluctuates about it by n^{-1/2}, its mean by 1/n."""
+    limit = np.sqrt(1.0 - 1.0 / coupling)
+    spreads = []
+    for n in (50, 200):
+        phases = 2.0 * np.pi * np.mod(np.arange(n) * 0.5 * (np.sqrt(5.0) - 1.0), 1.0)
+        angles = 2.0 * np.arctan((1 - limit) / (1 + limit) * np.tan(0.5 * phases))
+        mu = mf.Oscillators(angles, mf.lorentzian_frequencies(0.5, n)[0])
+        sol = mf.evolve(mu, mf.Kuramoto(coupling), 45.0, np.linspace(15, 45, 301), rtol=1e-6)
+        found = order(sol)[1:]
+        assert abs(found.mean() - limit) < 0.6 / n
+        spreads.append(np.sqrt(np.mean((found - limit) ** 2)))
+        assert spreads[-1] < 0.8 / np.sqrt(n)
+    assert 0.25 < np.log(spreads[0] / spreads[1]) / np.log(4.0) < 0.75
+
+
+@pytest.mark.parametrize(
+    "dynamics",
+    [mf.Kuramoto(1.4), mf.CircleInteraction([1.0, -0.4], [0.3, 0.0, 0.2], coupling=1.3)],
+    ids=["Kuramoto", "general"],
+)
+def test_densities_and_tokens_agree(dynamics):
+    """Different laws at different frequencies; moments of quantiles are right to rounding."""
+    laws, frequencies, weights = [LAW, POISSON, mf.Uniform(2)], [-1.0, 0.2, 3.0], [1.0, 2.0, 3.0]
+    density = mf.OscillatorDensity(CIRCLE, laws, frequencies, weights)
+    angles = [angles_of(law, 200) for law in laws]
+    tokens = mf.Oscillators(
+        np.concatenate(angles), np.repeat(frequencies, 200), np.repeat(weights, 200)
+    )
+    runs = [mf.evolve(mu, dynamics, 1.0, 4, rtol=1e-11) for mu in (density, tokens)]
+    first, second = (sol.final.trigonometric_moments(5) for sol in runs)
+    assert np.max(np.abs(first - density.trigonometric_moments(5))) > 0.05
+    assert np.max(np.abs(first - second)) < 1e-9
+    assert np.max(np.abs(order(runs[0]) - order(runs[1]))) < 1e-9
+
+
+def test_noisy_tokens_are_noisy_densities():
+    """400 tokens at each of 9 frequencies: a standard error of at most 1/sqrt(n)."""
+    nodes, noisy = mf.gaussian_frequencies(0.5, 9), mf.Kuramoto(2.0, noise=0.2)
+    exact = mf.evolve(mf.OscillatorDensity(CIRCLE, LAW, *nodes), noisy, 2.0, 2, atol=1e-10)
+    angles, (frequencies, weights) = angles_of(LAW, 400), nodes
+    tokens = mf.Oscillators(
+        np.tile(angles, 9), np.repeat(frequencies, 400), np.repeat(weights / 400, 400)
+    )
+    found = mf.evolve(tokens, noisy, 2.0, 2, rng=np.random.default_rng(7))
+    effective = 1.0 / np.sum(tokens.weights**2)
+    assert abs(order(exact)[-1] - order(exact)[0]) > 0.1
+    assert np.max(np.abs(order(found) - order(exact))) < 4.0 / np.sqrt(effective)
+
+
+@pytest.mark.parametrize("kind", ["density", "tokens"])
+def test_a_common_frequency_turns_the_circle(kind):
+    """r is the same in the turning frame, and the phase ahead by Ωt."""
+    frequencies = np.array([-0.7, 0.1, 1.0])
+    runs = []
+    for common in (0.0, 50.0):
+        if kind == "density":
+            mu = mf.OscillatorDensity(CIRCLE, LAW, frequencies + common)
+        else:
+            mu = mf.Oscillators([0.3, 2.0, 2.5], frequencies + common)
+        runs.append(mf.evolve(mu, mf.Kuramoto(1.5), 0.5, 5, rtol=1e-11))
+    assert np.allclose(order(runs[0]), order(runs[1]), rtol=0, atol=1e-9)
+    phases = [sol.dataset.mean_phase.values for sol in runs]
+    ahead = phases[1] - phases[0] - 50.0 * runs[0].t
+    assert np.max(np.abs(np.sin(ahead))) + np.max(np.abs(np.cos(ahead) - 1.0)) < 1e-9
+
+
+def test_rotation_takes_no_steps():
+    """Without coupling, ω = 1e6: steps are those of the decay, phases right to rounding of ωt."""
+    mu = mf.OscillatorDensity(CIRCLE, POISSON, [-1e6, 1e6], widths=[0.0, 0.3])
+    sol = mf.evolve(mu, mf.Kuramoto(0.0, noise=0.01), 2.0, 4)
+    assert int(sol.dataset.steps[-1]) < 40
+    k = np.arange(5)
+    decay = np.exp(-2.0 * np.multiply.outer([-1e6j, 1e6j + 0.3], k) - 0.02 * k**2)
+    assert np.max(np.abs(sol.final.parts[:, :5] - mu.parts[:, :5] * decay)) < 1e-8
+    assert np.min(np.abs(sol.final.parts[0, :3])) > 1e-2
+
+
+@pytest.mark.parametrize("coupling", [1e-3, 0.1, 1.4])
+@pytest.mark.parametrize("fast", [5.0, 500.0])
+def test_frequencies_far_apart(coupling, fast):
+    """Weak coupling moves phases by K/ω only, at the rate at which they turn."""
+    frequencies = np.array([-fast, 0.0, fast])
+
+    def rate(_, z):
+        mean = np.mean(z)
+        return 1j * frequencies * z + 0.5 * coupling * (mean - np.conj(mean) * z * z)
+
+    start = np.full(3, R0, dtype=complex)
+    exact = solve_ivp(rate, (0, 1), start, method="DOP853", rtol=1e-12, atol=1e-13).y[:, -1]
+    mu = mf.OscillatorDensity(CIRCLE, POISSON, frequencies)
+    final = mf.evolve(mu, mf.Kuramoto(coupling), 1.0, 2).final
+    found = np.conj(final.parts[:, 1])
+    moved = np.max(np.abs(exact - R0 * np.exp(1j * frequencies)))
+    assert moved > 0.02 * coupling
+    assert np.max(np.abs(found - exact)) < 1e-8 * max(coupling, 0.1)
+
+
+def test_mass_is_exact_at_each_frequency():
+    mu = mf.OscillatorDensity(CIRCLE, LAW, [-1.0, 2.0], [1.0, 3.0])
+    final = mf.evolve(mu, mf.Kuramoto(1.5), 1.0, 1, atol=1e-9).final
+    assert np.array_equal(final.parts[:, 0], [1.0, 1.0])
+    assert np.allclose(final.coefficients, [0.25, 0.75] @ final.parts, rtol=0, atol=1e-16)
+
+
+def test_refinement_goes_on_in_the_same_frames():
+    """From 64 to 128 modes within a save, against 256 all along; tolerances of 1e-12 and 1e-8."""
+    frequencies, dynamics = [-3.0, 0.5, 3.0], mf.Kuramoto(2.0)
+    start = [mf.OscillatorDensity(mf.Circle(n), POISSON, frequencies) for n in (64, 256)]
+    found, exact = (mf.evolve(mu, dynamics, 2.0, 1) for mu in start)
+    assert [mu.space.size for mu in found.measures] == [64, 128]
+    gap = found.final.parts[:, :20] - exact.final.parts[:, :20]
+    assert np.max(np.abs(exact.final.parts[:, 1] - start[1].parts[:, 1])) > 0.1
+    assert np.max(np.abs(gap)) < 1e-9
+
+
+def test_locked_densities_end_as_under_resolved():
+    mu = mf.OscillatorDensity(mf.Circle(32), POISSON, [0.0, 0.1])
+    sol = mf.evolve(mu, mf.Kuramoto(4.0), 20.0, 4, largest=128, atol=1e-9, rtol=1e-7)
+    assert sol.status == "under-resolved"
+    assert sol.final.space.size == 128
+    # a start that its space does not resolve is laid out anew from its law
+    assert sol.measures[0].tail < 1e-8
+    assert np.max(np.abs(sol.measures[0].parts[0, :20] - R0 ** np.arange(20))) < 1e-15
+    assert 0.0 < sol.t[-1] < 20.0
+
+
+@pytest.mark.parametrize("kind", ["density", "tokens"])
+def test_files_keep_oscillators(kind, tmp_path):
+    weights = [1.0, 2.0, 4.0]
+    if kind == "density":
+        mu = mf.OscillatorDensity(mf.Circle(32), POISSON, [-1.0, 0.0, 2.0], weights, [0.1, 0, 0])
+    else:
+        mu = mf.Oscillators([0.3, 2.0, 2.5], [-1.0, 0.0, 2.0], weights)
+    sol = mf.evolve(mu, mf.Kuramoto(1.5), 0.5, 2)
+    sol.save(tmp_path / "run.nc")
+    loaded = mf.load(tmp_path / "run.nc")
+    assert loaded.dataset.equals(sol.dataset)
+    assert loaded.dynamics == sol.dynamics
+    names = ["weights", "frequencies"]
+    names += ["parts", "widths", "coefficients"] if kind == "density" else ["angles", "points"]
+    for mine, theirs in zip(sol.measures, loaded.measures, strict=True):
+        assert type(theirs) is type(mine)
+        for name in names:
+            assert np.array_equal(getattr(mine, name), getattr(theirs, name)), name
+    again = mf.evolve(loaded.final, loaded.dynamics, 0.1, 1)
+    assert again.status == "finished"
+
+
+def test_marginals_are_measures_of_angles():
+    """Distances and energies are those of θ."""
+    mu = mf.OscillatorDensity(CIRCLE, [LAW, POISSON], [0.0, 1.0], [1.0, 3.0])
+    plain = mf.Density(CIRCLE, mf.Mixture([LAW, POISSON], [0.25, 0.75]))
+    assert np.allclose(mu.coefficients, plain.coefficients, rtol=0, atol=1e-15)
+    assert mf.wasserstein(mu, plain, p=1) < 1e-14
+    assert np.isclose(mf.energy(mu, 2.0), mf.energy(plain, 2.0), rtol=1e-14)
+    values = np.array([each.values for each in (mf.Density(CIRCLE, LAW), plain)])
+    given = mf.OscillatorDensity(CIRCLE, values, [0.0, 1.0])
+    assert np.allclose(given.parts[1], plain.coefficients, rtol=0, atol=1e-15)
+    finer = given.resized(128)
+    assert np.allclose(finer.parts[:, :32], given.parts, rtol=0, atol=1e-15)
+
+
+def test_frequencies_are_quadratures():
+    frequencies, weights = mf.lorentzian_frequencies(0.5, 101, centre=2.0)
+    # the distribution function at the quantiles
+    levels = 0.5 + np.arctan((frequencies - 2.0) / 0.5) / np.pi
+    assert np.allclose(levels, (np.arange(101) + 0.5) / 101, rtol=0, atol=1e-14)
+    assert np.allclose(weights, 1 / 101)
+    frequencies, weights = mf.gaussian_frequencies(0.5, 180, centre=2.0)
+    for t in (0.3, 5.0):
+        mean = weights @ np.exp(1j * frequencies * t)
+        assert np.isclose(mean, np.exp(2j * t - 0.125 * t * t), rtol=0, atol=1e-13)
+
+
+DENSITY = mf.OscillatorDensity(CIRCLE, POISSON, [0.0, 1.0])
+TOKENS = mf.Oscillators([0.0, 1.0], [0.0, 1.0])
+WIDE = lorentzian(POISSON, 0.5)
+SINE = mf.Kuramoto(1.0)
+BAD = {
+    "SA, density": (lambda: mf.evolve(DENSITY, mf.SA(1.0), 1.0), "dynamics must be a CircleInter"),
+    "SA, tokens": (lambda: mf.evolve(TOKENS, mf.SA(1.0), 1.0), "dynamics must be a CircleInterac"),
+    "harmonics with width": (
+        lambda: mf.evolve(WIDE, mf.CircleInteraction([1.0, 0.5]), 1.0),
+        "widths must be 0 under an interaction with harmonics beyond the first",
+    ),
+    "flow map": (
+        lambda: mf.evolve(DENSITY, SINE, 1.0, on_unresolved="flow-map"),
+        "on_unresolved must be 'stop' for OscillatorDensity",
+    ),
+    "layers": (
+        lambda: mf.evolve(TOKENS, SINE, 1.0, method="layers", step=0.1),
+        "method must be 'flow' for Oscillators",
+    ),
+    "noise without rng": (lambda: mf.evolve(TOKENS, mf.Kuramoto(1, 0.1), 1.0), "rng, which noise"),
+    "space": (lambda: mf.OscillatorDensity(mf.Sphere(7), POISSON, [0.0]), "space must be a Circle"),
+    "laws": (
+        lambda: mf.OscillatorDensity(CIRCLE, [POISSON], [0.0, 1.0]),
+        "laws_or_values must be one, or 2 as there are frequencies, got 1",
+    ),
+    "a law of S^2": (
+        lambda: mf.OscillatorDensity(CIRCLE, mf.Uniform(3), [0.0]),
+        "law must have dim = 2",
+    ),
+    "words": (lambda: mf.OscillatorDensity(CIRCLE, "law", [0.0]), "laws_or_values must be laws or"),
+    "values": (lambda: mf.OscillatorDensity(CIRCLE, [1.0], [0.0]), "values must have shape"),
+    "frequencies nan": (
+        lambda: mf.OscillatorDensity(CIRCLE, POISSON, [np.nan]),
+        "frequencies must be finite",
+    ),
+    "widths": (
+        lambda: mf.OscillatorDensity(CIRCLE, POISSON, [0.0], widths=[-1.0]),
+        "widths must be 1 numbers >= 0",
+    ),
+    "weights": (
+        lambda: mf.OscillatorDensity(CIRCLE, POISSON, [0.0], [1.0, 1.0]),
+        "weights must have length 1, got 2",
+    ),
+    "parts": (
+        lambda: mf.OscillatorDensity.from_parts(CIRCLE, np.ones((1, 3)), [0.0]),
+        r"parts must be finite with shape \(1, 32\)",
+    ),
+    "lengths": (lambda: mf.Oscillators([0.0], [0.0, 1.0]), "frequencies must have length 1"),
+    "angles": (lambda: mf.Oscillators([np.inf], [0.0]), "angles must be finite, got inf"),
+    "sample": (
+        lambda: mf.Oscillators.sample(POISSON, 3, np.random.default_rng(0)),
+        "law must be drawn from by Particles",
+    ),
+    "lorentzian": (lambda: mf.lorentzian_frequencies(0.0, 3), "width must be a finite number > 0"),
+    "gaussian": (lambda: mf.gaussian_frequencies(1.0, 181), "n must be an integer >= 1 and <= 180"),
+    "g(0)": (lambda: mf.theory.kuramoto_critical_coupling(0.0), "density_at_centre must be a fin"),
+    "r(0)": (lambda: mf.theory.ott_antonsen(1.0, 1.5, [0.0]), "start must be a finite number >= 0"),
+    "t": (lambda: mf.theory.ott_antonsen(1.0, 0.5, [-1.0]), "t must be >= 0, got -1"),
+    "noise": (lambda: mf.theory.lorentzian_critical_coupling(1.0, -1.0), "noise must be a finite"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case):
+    call, message = BAD[case]
+    with pytest.raises(ValueError, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
