@@ -449,7 +449,7 @@ def test_case_with_heads(capsys, tmp_path):
     measure, dynamics, keywords = case_from_text(CASE, "a.toml").build()
     assert np.array_equal(dynamics.heads[0].Q, [[1.0, 0.0], [0.0, 2.0]])
     assert (dynamics.heads[0].V, dynamics.heads[1].K, dynamics.normalise) == (-1.0, 0.5, False)
-    assert keywords["on_unresolved"] == "stop"
+    assert keywords["on_unresolved"] == "flow-map"
     given = [mf.Head(Q=np.diag([1.0, 2.0]), V=-1.0), mf.Head(K=0.5)]
     expected = mf.evolve(measure, mf.Attention(2.0, given, normalise=False), 0.1, 1)
     assert gap(mf.evolve(measure, dynamics, **keywords).final, expected.final) == 0.0

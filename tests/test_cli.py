@@ -17,7 +17,7 @@ import meanfield as mf
 from meanfield.case import case_from_text, default_case_text
 from meanfield.cli import main
 from meanfield.cli.outputs import FIGURE_SUFFIXES
-from meanfield.integrate.driving import Checkpoint
+from meanfield.integrate.checkpoints import Checkpoint
 from meanfield.plot.runs import SUFFIXES
 
 DYNAMICS = '[dynamics]\ntype = "USA"\nbeta = 1.0\n[run]\nt_end = 0.2\nsave_at = 4\n'
@@ -294,7 +294,7 @@ def test_a_disk_that_fills_up_is_told(folder, capsys, monkeypatch):
     assert main(["run", "case.toml"]) == 1
     *warnings, last = capsys.readouterr().err.splitlines()
     assert last == "meanfield: can't write run.nc: No space left on device"
-    assert warnings[0] == f"meanfield: warning: no checkpoint at t = 0: {last[11:]}"
+    assert warnings[0].startswith("meanfield: warning: no checkpoint at t = 0: can't write ")
     assert all(line.startswith("meanfield: warning: ") for line in warnings)
     assert [path.name for path in folder.iterdir()] == ["case.toml"]
 

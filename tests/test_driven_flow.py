@@ -390,6 +390,9 @@ def test_multiples_along_an_axis_and_across_it():
 # ---------------------------------------------------------------- bad input
 
 FLOW, AXIAL = mf.FlowMap(LAW), mf.FlowMap(ZONAL)
+# in d = 3 a flow map without symmetry would take over
+HIGH = mf.FlowMap(mf.VonMisesFisher([0.0, 0.0, 0.6, 0.8], 3.0))
+CROOKED_4 = np.diag([1.0, 2.0, 3.0, 4.0])
 CROOKED = [[1.0, 2.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
 BAD = {
     "another dim": (
@@ -409,16 +412,16 @@ BAD = {
     "too deep": (FLOW, mf.Layers([TANH], step=0.5), 0.6, "t_end must be <= 0.5, the depth"),
     "noise": (FLOW, mf.Attention(1.0, [mf.Head()], noise=0.1), 1.0, "noise must be 0 to evolve"),
     "crooked query": (
-        AXIAL,
-        mf.Attention(1.0, [mf.Head(), mf.Head(Q=CROOKED)]),
+        HIGH,
+        mf.Attention(1.0, [mf.Head(), mf.Head(Q=CROOKED_4)]),
         1.0,
         "KᵀQ of head 1 must be a multiple of the identity along the axis",
     ),
-    "crooked value": (AXIAL, mf.Attention(1.0, [mf.Head(V=CROOKED)]), 1.0, "V of head 0 must be"),
-    "crooked layer": (AXIAL, perceptron(0, dim=3), 1.0, "W must be made of multiples of the axis"),
+    "crooked value": (HIGH, mf.Attention(1.0, [mf.Head(V=CROOKED_4)]), 1.0, "V of head 0 must be"),
+    "crooked layer": (HIGH, perceptron(0, dim=4), 1.0, "W must be made of multiples of the axis"),
     "later layer": (
-        AXIAL,
-        mf.Layers([mf.SA(1.0), perceptron(0, dim=3)]),
+        HIGH,
+        mf.Layers([mf.SA(1.0), perceptron(0, dim=4)]),
         1.0,
         "W must be made of multiples of the axis",
     ),

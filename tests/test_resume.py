@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.integrate.driving import previous
+from meanfield.integrate.checkpoints import previous
 from meanfield.integrate.progress import ProgressBar
 from meanfield.integrate.random_state import generator_from, generator_state
 
@@ -25,6 +25,13 @@ HEADS = mf.Attention(1.0, [mf.Head(*np.random.default_rng(5).normal(size=(3, 2, 
 DEPTH = mf.Layers([HEADS, mf.SA(2.0), mf.USA(0.5)], step=0.4)
 SINES = mf.CircleInteraction(sin=[1.0, 0.3], coupling=2.0)
 BALANCED = mf.DoublyStochastic(2.0)
+ATTENTION = mf.Attention(1.0, [HEAD])
+
+
+def attention():
+    return mf.Attention(1.0, [mf.Head(V=np.diag([1.0, -1.0]))])
+
+
 LAYERS = mf.Layers([mf.SA(1.0), mf.Attention(1.0, [HEAD]), mf.USA(0.5)], step=0.7)
 
 
@@ -104,6 +111,17 @@ KINDS = {
         oscillators(20),
         mf.Kuramoto(1.0, noise=0.2),
         {"t_end": 1.0, "rng": np.random.default_rng(7)},
+    ),
+    "tied layers": lambda: (tokens(4, 20), mf.Layers([ATTENTION] * 4, 0.5), {"t_end": 2.0}),
+    "equal layers": lambda: (
+        tokens(2, 20),
+        mf.Layers([mf.SA(1.0), mf.SA(1.0), attention(), attention()], 0.5),
+        {"t_end": 2.0},
+    ),
+    "USA at large beta": lambda: (
+        mf.Density(mf.Circle(32), BUMPS),
+        mf.USA(300.0),
+        {"t_end": 1e-131},
     ),
     "noisy tokens": lambda: (
         tokens(3, 20),
@@ -356,16 +374,139 @@ def test_what_is_no_file_of_a_run_is_refused(tmp_path):
         mf.resume(tmp_path / "none.nc")
 
 
-@pytest.mark.parametrize("lost", ["run", "saves", "rtol", "records"])
-def test_a_file_that_lacks_what_resuming_needs_is_refused(lost, tmp_path):
+def _resumption(**changes):
+    """A change of the numbers, those of the run under run_…"""
+
+    def change(numbers):
+        for name, value in changes.items():
+            where, _, inner = name.partition("_") if name.startswith("run_") else ("", "", name)
+            table = numbers["run"] if where else numbers
+            if value is LOST:
+                del table[inner]
+            else:
+                table[inner] = value
+
+    return change
+
+
+LOST = object()
+DAMAGES = {
+    "no run": _resumption(run=LOST),
+    "no saves": _resumption(saves=LOST),
+    "no records": _resumption(records=LOST),
+    "saves before": _resumption(saves=-1),
+    "saves beyond": _resumption(saves=99),
+    "endless saves": _resumption(saves=float("inf")),
+    "no tolerance": _resumption(rtol="a"),
+    "a huge tolerance": _resumption(rtol=1e300),
+    "a method": _resumption(method="boo"),
+    "a choice": _resumption(on_unresolved="boo"),
+    "no time": _resumption(run_t=float("nan")),
+    "another time": _resumption(run_t=-5.0),
+    "a step back": _resumption(run_step_size=-1.0),
+    "no work": _resumption(run_work=None, run_t="a"),
+    "collapses": _resumption(records={"monitors": ["m"], "collapses": [[1]], "hand_over": None}),
+    "a law": _resumption(law={"type": "Nothing"}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_file_that_is_not_what_it_was_is_refused(damage, tmp_path):
     path = tmp_path / "run.nc"
     checkpointed(path)
     solution = mf.load(path)
-    numbers = {key: value for key, value in solution.resumption.numbers.items() if key != lost}
-    object.__setattr__(solution.resumption, "numbers", json.loads(json.dumps(numbers)))
+    numbers = json.loads(json.dumps(solution.resumption.numbers))
+    DAMAGES[damage](numbers)
+    object.__setattr__(solution.resumption, "numbers", numbers)
     solution.save(path)
-    with pytest.raises(ValueError, match=f"must hold what resuming needs, but lacks .*{lost}"):
+    message = r"run\.nc can't be gone on with: |monitors must be those of the run"
+    with pytest.raises(ValueError, match=message):
         mf.resume(path, monitors={"m": mass})
+
+
+@pytest.mark.parametrize("times", [[0.0, 1.0], [[0.0, 1.0]], [], [0.0, 2.0, 1.0], [0.0, np.inf]])
+def test_times_that_are_not_the_runs_are_refused(times, tmp_path):
+    path = tmp_path / "run.nc"
+    checkpointed(path)
+    solution = mf.load(path)
+    solution.resumption.arrays["times"] = np.array(times)
+    solution.save(path)
+    with pytest.raises(ValueError, match=r"run\.nc can't be gone on with: times must"):
+        mf.resume(path, monitors={"m": mass})
+
+
+class Bump:
+    """A law of the user's own."""
+
+    dim = 2
+
+    def pdf(self, points):
+        return 1.0 + 0.5 * np.asarray(points)[:, 0]
+
+    def sample(self, n, rng):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("kind", ["flow map", "hand-over"])
+def test_a_law_that_no_file_can_keep_is_asked_for(kind, tmp_path):
+    path = tmp_path / "run.nc"
+    start, asked = mf.FlowMap(Bump()), {}
+    if kind == "hand-over":
+        start = mf.Density(mf.Circle(32), Bump())
+        asked = {"largest": 64, "on_unresolved": "flow-map"}
+    whole = mf.evolve(start, mf.SA(4.0), 4.0, 6, monitors={"m": mass}, **asked)
+    with pytest.warns(UserWarning, match="no file can keep .*Bump.* give it to `resume` as law="):
+        mf.evolve(
+            start, mf.SA(4.0), 4.0, 6, monitors={"m": Interruption(4)}, checkpoint=path, **asked
+        )
+    if kind == "flow map":
+        with pytest.raises(ValueError, match="law must be given, that of the start"):
+            mf.resume(path, monitors={"m": mass})
+    assert_same(mf.resume(path, monitors={"m": mass}, law=Bump()), whole)
+
+
+def test_a_run_does_not_go_on_from_another_ones_checkpoint(tmp_path):
+    path = tmp_path / "run.nc"
+    checkpointed(path)
+    path.rename(previous(path))
+    mf.evolve(
+        mf.Density(mf.Circle(32), BUMPS),
+        mf.SA(1.0),
+        1.0,
+        monitors={"m": Interruption(2)},
+        checkpoint=path,
+    )
+    path.unlink()
+    with pytest.raises(ValueError, match="there is no file"):
+        mf.resume(path, monitors={"m": mass})
+
+
+FULL = """
+import resource, sys, warnings
+import meanfield as mf
+resource.setrlimit(resource.RLIMIT_FSIZE, (60000, 60000))
+import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    sol = mf.evolve(
+        mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])),
+        mf.SA(4.0), 2.2, save_at=300, largest=2048, checkpoint="run.nc",
+    )
+assert sol.status == "finished", sol.message
+assert told and all("saved" in str(w.message) or "no checkpoint" in str(w.message) for w in told)
+assert mf.resume("run.nc", monitors=None).status in ("finished", "interrupted")
+print("went on")
+"""
+
+
+def test_a_disk_that_fills_up_costs_no_more_than_the_file(tmp_path):
+    """A limit on the size of files stands for the disk: HDF5 itself would end the process."""
+    environment = os.environ | {"PYTHONPATH": str(Path(mf.__file__).parents[1])}
+    command = [sys.executable, "-c", FULL]
+    process = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert process.stdout == "went on\n", process.stderr
 
 
 def test_a_full_disk_costs_the_checkpoint_and_not_the_run(tmp_path, monkeypatch):

@@ -217,7 +217,7 @@ def test_gram_matrix_that_can_not_move_tokens(dynamics, monkeypatch):
     particles = mf.Particles(np.eye(3), sums="gram")
     rng = np.random.default_rng(0) if dynamics.noise else None
     monkeypatch.setattr(mf.dynamics.SA, "output", None)
-    monkeypatch.setattr("meanfield.integrate.driving.token_run", None)
+    monkeypatch.setattr("meanfield.integrate.plans.token_run", None)
     with pytest.raises(ValueError, match=r"sums must be 'auto', 'direct' or 'transforms' .*'gram'"):
         mf.evolve(particles, dynamics, 1.0, rng=rng)
 

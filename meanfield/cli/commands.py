@@ -27,7 +27,7 @@ from meanfield.cli.outputs import (
     check_output,
     outputs,
 )
-from meanfield.cli.runs import killed_like_ctrl_c, resumed, shown_progress
+from meanfield.cli.runs import killed_like_ctrl_c, resumed, shown_progress, told_if_unsaved
 from meanfield.cli.text import closing, machine, summary, table, version
 from meanfield.integrate import evolve
 from meanfield.solution import Ending, Solution, load
@@ -64,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(str(error), BAD_INPUT)
     except Refusal as refusal:
         return _complain(str(refusal), refusal.status)
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("interrupted: what is in the result file is kept", INTERRUPTED)
     except MemoryError as error:
         return _complain(f"out of memory: {error}; try a smaller space", FAILED_RUN)
     return int(status or 0)
@@ -132,11 +134,12 @@ def run(
     measure, dynamics, keywords = chosen.build()
     if not quiet:
         typer.echo(f"{chosen.name}: {dynamics} on {measure} to t = {chosen.run.t_end:g}")
-    with chosen.errors("run"), killed_like_ctrl_c():
-        solution = evolve(
-            measure, dynamics, **keywords, checkpoint=file, progress=shown_progress(quiet)
-        )
-    _write(solution, file, picture, quiet)
+    with killed_like_ctrl_c(), told_if_unsaved() as unsaved:
+        with chosen.errors("run"):
+            solution = evolve(
+                measure, dynamics, **keywords, checkpoint=file, progress=shown_progress(quiet)
+            )
+        _write(solution, file, picture, quiet, unsaved)
 
 
 @app.command()
@@ -154,14 +157,15 @@ def resume(
     """
     picture = file.with_suffix(".png") if figure is None else figure
     check_output(picture, "--figure", FIGURE_SUFFIXES)
-    with killed_like_ctrl_c():
+    with killed_like_ctrl_c(), told_if_unsaved() as unsaved:
         solution = resumed(file, shown_progress(quiet))
-    _write(solution, file, picture, quiet)
+        _write(solution, file, picture, quiet, unsaved)
 
 
-def _write(solution: Solution, file: Path, picture: Path, quiet: bool) -> None:
-    """Result file, figure, table, and the exit status of how the run ended."""
-    _save(solution, file)
+def _write(solution: Solution, file: Path, picture: Path, quiet: bool, unsaved: list[str]) -> None:
+    """Figure, table, and the exit status of how the run ended; the file, too, if need be."""
+    if unsaved:
+        _save(solution, file)
     _draw(solution, picture)
     if not quiet:
         typer.echo(table(solution))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from meanfield.case import case_from_text
 from meanfield.cli.outputs import BAD_INPUT, Refusal
 from meanfield.integrate import loaded, resume_from
+from meanfield.integrate.checkpoints import UnsavedWarning
 from meanfield.solution import Solution
 
 
@@ -34,6 +36,24 @@ def killed_like_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def told_if_unsaved() -> Iterator[list[str]]:
+    """Inside, a list that gets the reason why a run's solution is not in its file."""
+    reasons: list[str] = []
+    show = warnings.showwarning
+
+    def note(message: Warning | str, *more: Any, **further: Any) -> None:
+        if isinstance(message, UnsavedWarning):
+            reasons.append(str(message))
+        else:
+            show(message, *more, **further)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UnsavedWarning)
+        warnings.showwarning = note
+        yield reasons
 
 
 def resumed(file: Path, progress: bool | str) -> Solution:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -192,6 +192,9 @@ class Layers:
             if not isinstance(layer, _LAYERS) or layer.noise > 0.0:
                 names = ", ".join(kind.name for kind in _LAYERS)
                 raise ValueError(f"layers must be {names} without noise, got {layer!r}")
+        # equal layers are one object, as it is hard to tell once they come from a file
+        each: dict[Any, Layer] = {}
+        layers = tuple(each.setdefault(_content(layer), layer) for layer in layers)
         object.__setattr__(self, "layers", layers)
         object.__setattr__(self, "step", number("step", self.step, above=0))
         dims = {layer.dim for layer in layers} - {None}
@@ -241,3 +244,18 @@ class Layers:
         """
         check_dim(self, measure.dim)
         return self.layers[0].velocity(measure, at)
+
+
+def _content(layer: Layer) -> Any:
+    """What is the same for equal layers, and hashable."""
+    matrices: list[Any]
+    plain: tuple[Any, ...]
+    if isinstance(layer, Attention):
+        matrices = [matrix for head in layer.heads for matrix in (head.Q, head.K, head.V)]
+        plain = (layer.name, layer.beta, layer.normalise)
+    elif isinstance(layer, FeedForward):
+        matrices, plain = [layer.W, layer.A, layer.b], (layer.name, layer.activation)
+    else:
+        return layer
+    arrays = [np.asarray(matrix, dtype=np.float64) for matrix in matrices]
+    return plain, tuple((array.shape, array.tobytes()) for array in arrays)

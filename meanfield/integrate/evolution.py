@@ -10,8 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, number, real_array
 from meanfield.dynamics import AnyDynamics
-from meanfield.integrate.driving import Checkpoint, Plan, driven
+from meanfield.integrate.checkpoints import Checkpoint
+from meanfield.integrate.driving import driven
 from meanfield.integrate.options import Options
+from meanfield.integrate.plans import Plan
 from meanfield.integrate.progress import checked_progress
 from meanfield.integrate.records import Monitors, checked_monitors
 from meanfield.integrate.starts import (
@@ -121,7 +123,7 @@ def evolve(
     checkpoint : str or path-like, optional
         NetCDF file that the saves so far are written to during the run, in at most a twentieth of
         its time, and the whole solution at its end. `resume` goes on from it after the process was
-        killed. Where it can't be written there is a warning, and the run goes on.
+        killed. Where it can't be written there is a warning, and the run goes on. One run a file.
     case : str
         The case file's text, kept with the solution.
 

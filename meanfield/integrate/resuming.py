@@ -5,26 +5,44 @@ from __future__ import annotations
 import os
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from meanfield.arguments import number
-from meanfield.integrate.driving import Checkpoint, Plan, driven, previous
+from meanfield.arguments import integer, number, real_array
+from meanfield.integrate.checkpoints import Checkpoint, previous
+from meanfield.integrate.driving import driven
 from meanfield.integrate.hand_over import AnyRun
 from meanfield.integrate.options import Options
+from meanfield.integrate.plans import Plan
 from meanfield.integrate.progress import checked_progress
 from meanfield.integrate.random_state import generator_from
 from meanfield.integrate.records import Monitors, checked_monitors
-from meanfield.laws import from_record
-from meanfield.measures import AnyMeasure, Density, FlowMap, SphereFlowMap
-from meanfield.solution import MissingFileError, Resumption, Solution, load, remove_leftovers
+from meanfield.integrate.starts import METHODS, ON_UNRESOLVED
+from meanfield.labels import LabelLine
+from meanfield.laws import Law, from_record
+from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, SphereFlowMap
+from meanfield.solution import (
+    ForgottenLaw,
+    MissingFileError,
+    Resumption,
+    Solution,
+    load,
+    remove_leftovers,
+)
+
+_MOST = 1 << 40
+# what a file that is not what it was may make of the code below
+_FAULTS = (
+    *(ValueError, KeyError, TypeError, IndexError, AttributeError),
+    *(OverflowError, ZeroDivisionError, StopIteration),
+)
 
 
 def resume(
     path: str | os.PathLike[str],
     *,
     monitors: Monitors | None = None,
+    law: Law | None = None,
     progress: bool | str = False,
 ) -> Solution:
     """Go on with a run from the file that `evolve(..., checkpoint=path)` or `Solution.save` wrote.
@@ -36,6 +54,8 @@ def resume(
     Parameters
     ----------
     path : str or path-like
+    law : Law, optional
+        That of the start, if it is of a class of the user's own, which a file can't keep.
     monitors : mapping of str to callable, optional
         Those of the run, which a file can't keep. One that remembers its calls has a method
         `take_up(start, calls)`, as `DistanceTo` has.
@@ -60,7 +80,7 @@ def resume(
         ...
     meanfield.solution.netcdf.MissingFileError: there is no file no-such-run.nc
     """
-    return resume_from(loaded(path), path, monitors=monitors, progress=progress)
+    return resume_from(loaded(path), path, monitors=monitors, law=law, progress=progress)
 
 
 def resume_from(
@@ -68,6 +88,7 @@ def resume_from(
     path: str | os.PathLike[str],
     *,
     monitors: Monitors | None = None,
+    law: Law | None = None,
     progress: bool | str = False,
 ) -> Solution:
     """`resume` with what `loaded` has read from the file.
@@ -84,11 +105,14 @@ def resume_from(
         if place.exists():
             previous(place).unlink(missing_ok=True)
         return saved
+    known = _monitors(saved.resumption, checked_monitors(monitors))
     try:
-        plan, run = _set_up(saved, saved.resumption, checked_monitors(monitors))
-    except (KeyError, TypeError, IndexError) as error:
-        raise ValueError(f"{path} must hold what resuming needs, but lacks {error!r}") from error
-    return driven(run, plan, Checkpoint(plan, place), progress)
+        plan = _plan(saved, saved.resumption, known)
+        run = _run(plan, saved, saved.resumption, law)
+    except _FAULTS as error:
+        reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
+        raise ValueError(f"{path} can't be gone on with: {reason}") from error
+    return driven(run, plan, Checkpoint(plan, place, is_ours=True), progress)
 
 
 def loaded(path: str | os.PathLike[str]) -> Solution:
@@ -112,56 +136,88 @@ def loaded(path: str | os.PathLike[str]) -> Solution:
         return found
 
 
-def _set_up(saved: Solution, resumption: Resumption, monitors: Monitors) -> tuple[Plan, AnyRun]:
-    """The plan of a run and the run, as they were at the last checkpoint."""
+def _monitors(resumption: Resumption, given: Monitors) -> Monitors:
+    """The monitors of the run in its own order."""
+    known = resumption.numbers.get("records", {}).get("monitors", [])
+    if sorted(known) != sorted(given):
+        raise ValueError(f"monitors must be those of the run, {known}, got {sorted(given)}")
+    return {name: given[name] for name in known}
+
+
+def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
+    """What was asked of the run, with all that is read checked."""
     numbers = resumption.numbers
-    known = numbers["records"]["monitors"]
-    if sorted(known) != sorted(monitors):
-        raise ValueError(f"monitors must be those of the run, {known}, got {sorted(monitors)}")
+    times = real_array("times", resumption.arrays["times"], 1)
+    if (np.diff(times) <= 0.0).any() or not set(saved.t[: numbers["saves"]]) <= set(times):
+        raise ValueError(f"times must ascend and hold those that were saved, got {times[:8]}")
+    for name, allowed in (("method", METHODS), ("on_unresolved", ON_UNRESOLVED)):
+        if numbers[name] not in allowed:
+            raise ValueError(f"{name} must be one of {allowed}, got {numbers[name]!r:.80}")
+    step = numbers["step"]
     options = Options(
-        rtol=number("rtol", numbers["rtol"], above=0),
+        rtol=number("rtol", numbers["rtol"], above=0, high=1),
         atol=number("atol", numbers["atol"], above=0),
-        tail_tol=number("tail_tol", numbers["tail_tol"], above=0),
-        largest=int(numbers["largest"]),
-        most_nodes=int(numbers["most_nodes"]),
-        cluster_radius=number("cluster_radius", numbers["cluster_radius"], low=0),
-        monitors={name: monitors[name] for name in known},
+        tail_tol=number("tail_tol", numbers["tail_tol"], above=0, high=1),
+        largest=integer("largest", numbers["largest"], low=0, high=_MOST),
+        most_nodes=integer("most_nodes", numbers["most_nodes"], low=0, high=_MOST),
+        cluster_radius=number("cluster_radius", numbers["cluster_radius"], low=0, high=1),
+        monitors=monitors,
     )
-    plan = Plan(
+    return Plan(
         dynamics=saved.dynamics,
-        times=resumption.arrays["times"],
+        times=times,
         options=options,
-        method=str(numbers["method"]),
-        step=numbers["step"],
-        on_unresolved=str(numbers["on_unresolved"]),
+        method=numbers["method"],
+        step=None if step is None else number("step", step, above=0),
+        on_unresolved=numbers["on_unresolved"],
         case=saved.case,
     )
-    saves, first = int(numbers["saves"]), saved.measures[0]
-    if numbers["law"] is not None and isinstance(first, Density):
+
+
+def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -> AnyRun:
+    """The run as it was at the last checkpoint."""
+    numbers = resumption.numbers
+    saves = integer("saves", numbers["saves"], low=0, high=len(saved.t))
+    first = saved.measures[0]
+    if law is None and numbers["law"] is not None:
+        law = from_record(numbers["law"])
+    if law is not None and type(first) is Density:
         # the law's own values, as the run had them
-        first = saved.measures[0] = Density(first.space, from_record(numbers["law"]))
-    rng = _generator(numbers["run"])
+        first = saved.measures[0] = Density(first.space, law)
+    rng = generator_from(numbers["run"]["rng"]) if "rng" in numbers["run"] else None
     if saves == 0:
         # interrupted in the first save: nothing is to be restored
-        return plan, plan.run(_beginning(first), rng)
+        return plan.run(_beginning(first, law), rng)
     kept = _up_to(saved, saves)
-    run = plan.run(_beginning(kept.final), rng)
+    state = numbers["run"]
+    for name in ("t", "step", "step_size", "work"):
+        number(name, state.get(name) or 0.0)
+    if state["t"] != kept.t[-1] or (state.get("step_size") or 0.0) < 0.0:
+        raise ValueError(f"t must be {kept.t[-1]:g}, that of the last save, got {state['t']!r:.40}")
+    run = plan.run(_beginning(kept.final, law), rng)
     run.records.restore(kept, numbers["records"])
-    run.restore(kept, Resumption(numbers["run"], resumption.arrays))
-    for monitor in options.monitors.values():
+    run.restore(kept, Resumption(state, resumption.arrays))
+    for monitor in plan.options.monitors.values():
         # some remember the first measure, and how often they were called
         if hasattr(monitor, "take_up"):
             monitor.take_up(kept.measures[0], len(kept.measures))
-    return plan, run
+    return run
 
 
-def _beginning(final: AnyMeasure) -> AnyMeasure:
+def _beginning(final: AnyMeasure, law: Law | None) -> AnyMeasure:
     """What the run is made from: on S^2 the flow map at t = 0, whose nodes are then replaced."""
-    return FlowMap(final.law, tol=final.tol) if isinstance(final, SphereFlowMap) else final
+    if isinstance(final, LineFlowMap) and isinstance(final.line.law, ForgottenLaw):
+        final.line = LabelLine(_given(law), final.line.axis, final.line.scale)
+    if isinstance(final, SphereFlowMap):
+        own = _given(law) if isinstance(final.law, ForgottenLaw) else final.law
+        return FlowMap(own, tol=final.tol)
+    return final
 
 
-def _generator(numbers: dict[str, Any]) -> np.random.Generator | None:
-    return generator_from(numbers["rng"]) if "rng" in numbers else None
+def _given(law: Law | None) -> Law:
+    if law is None:
+        raise ValueError(f"law must be given, that of the start, which no file can keep, got {law}")
+    return law
 
 
 def _up_to(saved: Solution, saves: int) -> Solution:

@@ -123,14 +123,15 @@ class Run:
     def _solver(self, t_bound: float) -> Any:
         """The solver from the present time on, whose clock counts units of time."""
         unit = self._time_unit
+        start, end = self.t / unit, t_bound / unit
         rtol, atol = self._tolerances()
         return self._checked(
             DOP853(
                 self._rate,
-                self.t / unit,
+                start,
                 self.state,
-                t_bound / unit,
-                first_step=min(self.step_size, t_bound - self.t) / unit or None,
+                end,
+                first_step=min(self.step_size / unit, end - start) or None,
                 rtol=rtol,
                 atol=atol,
             )

@@ -1,20 +1,23 @@
 """Solutions: what a run leaves, and its file."""
 
-from meanfield.solution import moved_by, resumption
 from meanfield.solution.arrays import RESERVED, SIZE_NAME
+from meanfield.solution.flows import ForgottenLaw
 from meanfield.solution.loading import load
+from meanfield.solution.moved_by import PREFIX as _OF_DYNAMICS
 from meanfield.solution.netcdf import MissingFileError, remove_leftovers
 from meanfield.solution.result import Ending, Solution
+from meanfield.solution.resumption import PREFIX as _OF_RESUMPTION
 from meanfield.solution.resumption import Resumption
 
 # of variables that a file needs for itself
-PREFIXES = (moved_by.PREFIX, resumption.PREFIX)
+PREFIXES = (_OF_DYNAMICS, _OF_RESUMPTION)
 
 __all__ = [
     "PREFIXES",
     "RESERVED",
     "SIZE_NAME",
     "Ending",
+    "ForgottenLaw",
     "MissingFileError",
     "Resumption",
     "Solution",

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import h5netcdf
 import xarray as xr
@@ -62,7 +63,9 @@ def write(dataset: xr.Dataset, path: Path) -> None:
             raise OSError("it is there already, and is not a file")
         with TemporaryDirectory(prefix=_beside(path), dir=path.parent) as folder:
             beside = Path(folder, "solution.nc")
-            dataset.to_netcdf(beside, engine="h5netcdf", encoding=encoding)
+            # in memory first: HDF5 takes the process with it where a disk fills up
+            content: Any = dataset.to_netcdf(None, engine="h5netcdf", encoding=encoding)
+            beside.write_bytes(content)
             _flush(beside, os.O_RDWR)
             beside.replace(path)
         # not every system lets a folder be opened

@@ -1,0 +1,103 @@
+"""What was asked of a run, and what it has left so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.dynamics import AnyDynamics, MeanField
+from meanfield.integrate.density_run import DensityRun
+from meanfield.integrate.fixed_steps import token_run
+from meanfield.integrate.flow_run import FlowRun
+from meanfield.integrate.hand_over import AnyRun, flow_run
+from meanfield.integrate.noisy_density import NoisyDensityRun
+from meanfield.integrate.options import Options
+from meanfield.integrate.oscillator_runs import OscillatorDensityRun
+from meanfield.integrate.sphere_run import SphereRun
+from meanfield.integrate.token_runs import TokenRun
+from meanfield.measures import AnyMeasure, Density, FlowMap, OscillatorDensity
+from meanfield.solution import Ending, Resumption, Solution
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked of a run, apart from its measure: see the arguments of `evolve`."""
+
+    dynamics: AnyDynamics
+    times: Array
+    options: Options
+    method: str
+    step: float | None
+    on_unresolved: str
+    case: str
+
+    def run(self, measure: AnyMeasure, rng: np.random.Generator | None) -> AnyRun:
+        """The run of a measure."""
+        dynamics = cast(MeanField, self.dynamics)
+        if isinstance(measure, OscillatorDensity):
+            return OscillatorDensityRun(measure, dynamics, self.options)
+        if isinstance(measure, Density):
+            density_run = NoisyDensityRun if dynamics.noise > 0.0 else DensityRun
+            return density_run(measure, dynamics, self.options)
+        if isinstance(measure, FlowMap):
+            return flow_run(measure, dynamics, self.options)
+        return token_run(
+            measure, self.dynamics, self.options, method=self.method, step=self.step, rng=rng
+        )
+
+    def solution(
+        self, run: AnyRun, ending: Ending, message: str, resumption: Resumption | None
+    ) -> Solution:
+        """What the run has left so far."""
+        dataset = run.records.dataset()
+        dataset.attrs |= self._how(run)
+        return Solution(
+            t=dataset.t.values,
+            measures=list(run.records.measures),
+            dynamics=self.dynamics,
+            ending=ending,
+            message=message,
+            dataset=dataset,
+            case=self.case,
+            history=run.history() if isinstance(run, FlowRun | SphereRun) else None,
+            resumption=resumption,
+        )
+
+    def _how(self, run: AnyRun) -> dict[str, float | str]:
+        """How the run was done, for its dataset."""
+        options = self.options
+        how: dict[str, float | str] = {
+            "rtol": options.rtol,
+            "atol": options.atol,
+            "tail_tol": options.tail_tol,
+            "t_end": float(self.times[-1]),
+        }
+        if isinstance(run, TokenRun):
+            how |= {"method": self.method, "sums": run.sums}
+            if run.step is not None:
+                how["step"] = run.step
+        return how
+
+    def resumption(self, run: AnyRun) -> Resumption:
+        """What a run needs to go on from the save that it is at."""
+        options, own = self.options, run.snapshot()
+        numbers = {
+            "saves": len(run.records.measures),
+            "records": run.records.snapshot(),
+            "rtol": options.rtol,
+            "atol": options.atol,
+            "tail_tol": options.tail_tol,
+            "largest": options.largest,
+            "most_nodes": options.most_nodes,
+            "cluster_radius": options.cluster_radius,
+            "method": self.method,
+            "step": self.step,
+            "on_unresolved": self.on_unresolved,
+            "run": own.numbers,
+        }
+        return Resumption(numbers, own.arrays | {"times": self.times})
