@@ -538,3 +538,18 @@ def test_what_is_refused():
             refused(zonal, mf.DoublyStochastic(1.0))
     with pytest.raises(ValueError, match=r"sums must be .* got 'gram'"):
         mf.evolve(mf.Particles(np.eye(4), sums="gram"), mf.DoublyStochastic(1.0), 1.0)
+
+
+@pytest.mark.parametrize("beta", [1.0, 1000.0])
+@pytest.mark.parametrize("sums", ["auto", "transforms"])
+def test_tokens_without_mass_are_moved_and_scale_nothing(beta, sums):
+    """Opposite to all mass u is e^{β} and more: it is found from the others, in logarithms."""
+    points, weights = [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]], [1.0, 0.0, 1.0]
+    tokens = mf.Particles(points, weights, sums=sums if beta <= 100.0 else "auto")
+    rest = mf.Particles([points[0], points[2]])
+    expected = -rest.balanced(beta).log_moment(beta * np.array(points))[0]
+    np.testing.assert_allclose(mf.sinkhorn_scaling(tokens, beta), expected, rtol=1e-12)
+    sol = mf.evolve(tokens, mf.DoublyStochastic(beta), 0.5, 2)
+    alone = mf.evolve(rest, mf.DoublyStochastic(beta), 0.5, 2)
+    assert sol.status == "finished"
+    np.testing.assert_allclose(sol.final.points[[0, 2]], alone.final.points, atol=1e-8)

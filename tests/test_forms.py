@@ -659,3 +659,17 @@ class TestBadInput:
                 mf.dissipation(tokens(2), mf.Attention(1.0, heads))
         with pytest.raises(ValueError, match=r"beta \|D\| <= 350, got Attention\(beta=400"):
             mf.dissipation(tokens(2), mf.Attention(400.0, [mf.Head()]))
+
+
+def test_energies_that_rounding_of_a_density_makes_are_refused():
+    """D < 0 looks where a concentrated f is 1e-16 of its maximum, e^{2β|D|} times enlarged."""
+    law = mf.VonMisesFisher([1.0, 0.0], 50.0)
+    mu = mf.Density(mf.Circle(256), law)
+    for call in (
+        lambda: mf.energy(mu, 20.0, form=-1.0),
+        lambda: mf.dissipation(mu, mf.Attention(20.0, [mf.Head(Q=-1.0, V=-1.0)])),
+    ):
+        with pytest.raises(ValueError, match="rounding of f makes .* take a FlowMap or Particles"):
+            call()
+    low = mf.energy(mu, 5.0, form=-1.0)
+    assert low == pytest.approx(mf.energy(mf.FlowMap(law), 5.0, form=-1.0), rel=1e-9)

@@ -149,16 +149,22 @@ class Attention:
         if len(dims) > 1:
             raise ValueError(f"heads must be of one dimension, got {sorted(dims, key=str)}")
         object.__setattr__(self, "_scores", [self.beta * head.bilinear for head in heads])
-        if not self.normalise:
-            self._check_size()
+        self._check_size()
 
     def _check_size(self) -> None:
-        largest = max(
-            float(np.linalg.norm(b, 2)) if np.ndim(b) else abs(float(b)) for b in self.scores
-        )
-        if largest > _LARGEST_EXPONENT:
+        with np.errstate(over="ignore", invalid="ignore"):
+            sizes = [float(np.abs(np.atleast_2d(b)).max()) for b in self.scores]
+        if not np.isfinite(sizes).all():
+            raise ValueError(f"beta KᵀQ of each head must be finite, got {sizes} at most")
+        if self.normalise:
+            return
+        largest = max(float(np.linalg.norm(np.atleast_2d(b), 2)) for b in self.scores)
+        values = sum(float(np.linalg.norm(np.atleast_2d(head.V), 2)) for head in self.heads)
+        exponent = largest + max(float(np.log(max(values, 1e-300))), 0.0)
+        if exponent > _LARGEST_EXPONENT:
             raise ValueError(
-                f"beta |KᵀQ| must be <= {_LARGEST_EXPONENT:g} without normalise, got {largest:g}"
+                f"beta |KᵀQ| + log Σ |V| must be <= {_LARGEST_EXPONENT:g} without normalise, got "
+                f"{exponent:g}"
             )
 
     def __repr__(self) -> str:

@@ -40,7 +40,7 @@ def energy(
         D, symmetric; a number is that multiple of the identity, which it is if omitted. A measure
         that is stored by latitudes takes a D that commutes with rotations about its axis.
     scaled : bool
-        Whether to return e^{-β} E, which overflows for no β.
+        Whether to return e^{-β} E, which overflows for no β without a form.
 
     Returns
     -------

@@ -15,11 +15,14 @@ from meanfield.geometry import project
 from meanfield.harmonics import bandwidth
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
 from meanfield.spaces import Space, Zonal
+from meanfield.tendency.spectral import ROUNDING
 
 Array = NDArray[np.float64]
 
 # what of D across the axis may differ by rounding
 _COMMUTES = 1e-12
+# of an energy, that rounding of a density may make
+_LARGEST_SHARE = 1e-6
 
 
 def form_energy_in_unit(measure: AnyMeasure, beta: float, form: ArrayLike) -> tuple[float, float]:
@@ -55,7 +58,31 @@ def _density_energy(
     logs = [(s, grid.log_moment(m, z)[0]) for s, m in _signed(masses / grid.weights)]
     unit = max(float(log_g.max()) for _, log_g in logs)
     g = sum((s * np.exp(log_g - unit) for s, log_g in logs), start=np.zeros(len(z)))
-    return float(masses @ g) / (2.0 * beta), unit
+    total = float(masses @ g)
+    _check_digits(density, grid, masses, z, total, unit)
+    return total / (2.0 * beta), unit
+
+
+def _check_digits(
+    density: Density, grid: Space, masses: Array, z: Array, total: float, unit: float
+) -> None:
+    """Refuse ∫ G dmu, in units of e^{unit}, that the rounding of f makes, opposite to its mass.
+
+    Raises
+    ------
+    ValueError
+        If more than 1e-6 of it may be rounding.
+    """
+    # what is everywhere 1e-16 of max f looks to G like a uniform measure
+    dust = ROUNDING * float(np.abs(masses / grid.weights).max())
+    log_uniform, _ = grid.log_moment(grid.weights, z)
+    doubt = 2.0 * dust * float(np.abs(masses) @ np.exp(log_uniform - unit))
+    if not doubt <= _LARGEST_SHARE * total:
+        raise ValueError(
+            f"beta |D| must be smaller for {density!r}, got {float(np.abs(z).max()):.3g}: rounding "
+            f"of f makes {doubt:.1e} of an energy of {total:.1e}, in units of 2 beta e^{unit:.4g}; "
+            f"take a FlowMap or Particles"
+        )
 
 
 def _on_grid(density: Density, degree: int) -> tuple[Space, Array]:
@@ -89,6 +116,10 @@ def form_dissipation(measure: AnyMeasure, dynamics: Attention) -> float:
     if isinstance(measure, Density):
         # |P_x D∇G|² has twice the degrees of G; over G it has more, but only where it is small
         grid, masses = _on_grid(measure, 2 * bandwidth(form.exponent, measure.dim) + 2)
+        z = dynamics.beta * grid.points @ matrix
+        log_g, _ = measure.log_moment(z)
+        total = float(masses @ np.exp(log_g - log_g.max()))
+        _check_digits(measure, grid, masses, z, total, float(log_g.max()))
         return _summed(measure, dynamics, matrix, grid.points, masses)
     if not isinstance(measure, Particles):
         measure = measure.resolving(form.exponent)

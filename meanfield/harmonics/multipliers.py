@@ -162,8 +162,9 @@ def eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     share = exponents // pieces
     with np.errstate(over="ignore", under="ignore"):
         values = np.ldexp(mantissas, exponents - pieces * share)
+        factors = np.ldexp(np.exp(beta / pieces), share)
         for _ in range(pieces):
-            values = np.ldexp(values * np.exp(beta / pieces), share)
+            values = values * factors
     return np.asarray(values)
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.integrate.checkpoints import Checkpoint
 from meanfield.integrate.hand_over import AnyRun, handed_over
+from meanfield.integrate.patience import Patience
 from meanfield.integrate.plans import Plan
 from meanfield.integrate.progress import ProgressBar
 from meanfield.integrate.records import Stop
 from meanfield.solution import Ending, Solution
 
 Array = NDArray[np.float64]
+Report = Callable[[Any], None]
 
 
 def driven(run: AnyRun, plan: Plan, checkpoint: Checkpoint, progress: bool | str) -> Solution:
@@ -32,14 +36,20 @@ def _drive(
     run: AnyRun, plan: Plan, checkpoint: Checkpoint, progress: bool | str
 ) -> tuple[AnyRun, Ending, str]:
     try:
-        with ProgressBar(float(plan.times[-1]), progress) as bar:
+        with Patience() as patience, ProgressBar(float(plan.times[-1]), progress) as bar:
+
+            def report(now: AnyRun) -> None:
+                bar.report(now)
+                patience.check()
+
             try:
-                _advance(run, plan.times, bar, checkpoint)
+                _advance(run, plan.times, report, checkpoint)
             except Stop as stop:
                 if stop.ending != Ending.UNDER_RESOLVED or plan.on_unresolved != "flow-map":
                     raise
-                run = _taken_over(run, bar, stop)
-                _advance(run, plan.times, bar, checkpoint)
+                run = _taken_over(run, report, stop)
+                _advance(run, plan.times, report, checkpoint)
+            patience.check()
     except Stop as stop:
         _save_once(run)
         return run, stop.ending, str(stop)
@@ -58,20 +68,20 @@ def _save_once(run: AnyRun) -> None:
             run.save()
 
 
-def _taken_over(run: AnyRun, bar: ProgressBar, stop: Stop) -> AnyRun:
+def _taken_over(run: AnyRun, report: Report, stop: Stop) -> AnyRun:
     try:
-        return handed_over(run, bar.report)
+        return handed_over(run, report)
     except ValueError as error:
         raise Stop(stop.ending, f"{stop}; a flow map can't take over: {error}") from error
 
 
-def _advance(run: AnyRun, times: Array, bar: ProgressBar, checkpoint: Checkpoint) -> None:
+def _advance(run: AnyRun, times: Array, report: Report, checkpoint: Checkpoint) -> None:
     if not run.records.measures:
         checkpoint.begin(run)
         run.start()
         checkpoint.keep(run)
     for instant in times[times > max(run.t, run.records.last_time)]:
-        run.advance(float(instant), bar.report)
+        run.advance(float(instant), report)
         run.save()
         run.restart()
         checkpoint.keep(run)

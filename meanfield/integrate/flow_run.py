@@ -111,8 +111,9 @@ class FlowRun(Run):
         dense = solver.dense_output()
         # without a unit of time: at the β where there is one no line keeps a history
         times = step_times(solver.t_old, solver.t)
+        moments = np.array([self.tendency.charges(dense(t)[:-1]) for t in times])
         self._times.append(float(solver.t))
-        self._moments.append(np.array([self.tendency.charges(dense(t)[:-1]) for t in times]))
+        self._moments.append(moments)
 
     def history(self) -> MomentHistory | None:
         """The moments of the run so far, where the line keeps their digits."""

@@ -188,7 +188,12 @@ class Particles:
             If β is negative or not finite.
         """
         beta = number("beta", beta, low=0)
-        return Balanced.of(self.points, self.weights, beta, self.node_sums(beta))
+        counted = self.weights > 0.0
+        if counted.all():
+            return Balanced.of(self.points, self.weights, beta, self.node_sums(beta))
+        # what has no mass may be where u overflows, and scales nothing
+        support = Particles(self.points[counted], self.weights[counted], sums=self.sums)
+        return Balanced.of(support.points, support.weights, beta, support.node_sums(beta))
 
     def moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """G(z), shape (m,), and ∇G(z), shape (m, d), at rows z (m, d) of any length.

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.dynamics import DoublyStochastic
+from meanfield.geometry import project
 from meanfield.line_potential import LineSums
 from meanfield.measures import Density, LineFlowMap, Particles
 from meanfield.sinkhorn import SphereNodes, grid_sums, scaling, working_grid
@@ -41,10 +42,14 @@ class BalancedParticleTendency(ParticleTendency):
         self._log_u: Array | None = None
 
     def _velocity(self, points: Array) -> Array:
-        sums = self._at(points).node_sums(self._beta)
-        self._log_u = scaling(sums.potential, self._weights, self._log_u)
-        potential, velocity = sums.pull(self._weights * np.exp(self._log_u))
-        velocity *= (self._sign / potential)[:, None]
+        here = self._at(points)
+        if self._weights.all():
+            sums = here.node_sums(self._beta)
+            self._log_u = scaling(sums.potential, self._weights, self._log_u)
+            potential, velocity = sums.pull(self._weights * np.exp(self._log_u))
+            velocity *= (self._sign / potential)[:, None]
+        else:
+            velocity = project(points, self.dynamics.output(here, points))
         squares = np.einsum("ij,ij->i", velocity, velocity)
         self._dissipation = float(self._weights @ squares)
         return velocity
