@@ -141,7 +141,7 @@ BAD = {
     "normalise": (lambda: mf.Attention(1.0, [mf.Head()], normalise=1), r"normalise must be True"),
     "overflow": (
         lambda: mf.Attention(300.0, [mf.Head(3.0 * EYE)], normalise=False),
-        r"beta \|KᵀQ\| must be <= 700 without normalise, got 900",
+        r"beta \|KᵀQ\| \+ log Σ \|V\| must be <= 700 without normalise, got 900",
     ),
     "W, A": (lambda: mf.FeedForward(np.ones((3, 2)), np.ones((3, 2))), r"W must be \(d, m\)"),
     "b": (lambda: mf.FeedForward(EYE, EYE, np.ones(2)), r"b \(m,\)"),

@@ -669,7 +669,7 @@ def test_energies_that_rounding_of_a_density_makes_are_refused():
         lambda: mf.energy(mu, 20.0, form=-1.0),
         lambda: mf.dissipation(mu, mf.Attention(20.0, [mf.Head(Q=-1.0, V=-1.0)])),
     ):
-        with pytest.raises(ValueError, match="rounding of f makes .* take a FlowMap or Particles"):
+        with pytest.raises(ValueError, match=r"rounding of f makes .* take a FlowMap or Particles"):
             call()
     low = mf.energy(mu, 5.0, form=-1.0)
     assert low == pytest.approx(mf.energy(mf.FlowMap(law), 5.0, form=-1.0), rel=1e-9)
