@@ -610,7 +610,7 @@ class TestBadInput:
             (np.ones((2, 3)), r"form must have shape \(d, d\) with d >= 2, got \(2, 3\)"),
             ([[1.0]], r"form must have shape \(d, d\) with d >= 2, got \(1, 1\)"),
             (2.0, "form must be a non-empty array with 2 axes"),
-            (400.0 * np.eye(2), r"beta \|form\| must be <= 350, got 400"),
+            (400.0 * np.eye(2), r"beta \|form\| must be >= 1e-12 and <= 350, got 400"),
         ],
     )
     def test_form_of_an_extremiser(self, form, message):

@@ -14,11 +14,14 @@ from meanfield.geometry import project
 from meanfield.harmonics import bandwidth
 from meanfield.spaces.sphere.at import Places, SphereAt
 from meanfield.tendency.head_matrices import head_matrices, is_normalised, reach_of
-from meanfield.tendency.sphere_field import NO_DIGITS, SMALL, Sources, SphereField, means
+from meanfield.tendency.sphere_field import NO_DIGITS, Sources, SphereField, means
 
 Array = NDArray[np.float64]
 Coefficients = NDArray[Any]
 Pulled = tuple[Array, Array]
+
+# below this share of its scale a series of G has too few digits left to divide by
+_SMALL = 1e-6
 
 
 class ActingField(Protocol):
@@ -64,7 +67,7 @@ class SphereHead:
         self._wide = np.flatnonzero(SphereAt(degree + 2).degrees <= degree + 1)
         self._coordinates = Coordinates(degree + 1)
         self._laplacian = -(self._at.degrees * (self._at.degrees + 1.0))
-        self.needs_sources = normalised and bool(np.exp(-2.0 * self.log_unit) < SMALL)
+        self.needs_sources = normalised and bool(np.exp(-2.0 * self.log_unit) < _SMALL)
 
     def pulled(
         self,
@@ -118,7 +121,7 @@ class SphereHead:
         """Where G has too few digits, once G is made safe to divide by there."""
         if not self.needs_sources:
             return np.zeros(0, dtype=np.intp)
-        small = np.flatnonzero(potential < SMALL * scale)
+        small = np.flatnonzero(potential < _SMALL * scale)
         if loose:
             np.maximum(potential, NO_DIGITS * scale, out=potential)
             return np.zeros(0, dtype=np.intp)

@@ -83,7 +83,9 @@ def two_token_correlation(
         spectrum. Over closure: `status`, one of
         'finished', 'under-resolved' on 8192 modes, 'impossible' where some |E cos kx| > 1, and
         'failed'; `reached`, the last time; and `breaks`, the first time at which some mode is off
-        by more than 4 standard errors and more than 0.02, nan if it was followed to no such time;
+        by more than `break_errors` standard errors (what chance alone gives the largest of all
+        modes and times once in 10⁴ studies) and more than 0.02, nan if it was followed to no such
+        time;
         `mode_breaks` over (closure, k). `linear_break` is that of `linear`.
 
     Raises

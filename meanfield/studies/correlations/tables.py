@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.stats import t as student_t
 
 from meanfield.dynamics import USA
 from meanfield.studies.correlations.closed import Closed
@@ -16,9 +17,9 @@ from meanfield.theory import growth_rates
 
 Array = NDArray[np.float64]
 
-# a closure has broken where it is off by more than so many standard errors, which chance alone does
-# once in 10^4 numbers, and by more than that
-ERRORS, AMOUNT = 4.0, 0.02
+# a closure has broken where it is off by more than that, and by more standard errors than chance
+# alone gives the largest of all modes at all times in more than one of so many studies
+AMOUNT, ONE_OF = 0.02, 1e4
 
 
 def correlations(
@@ -28,12 +29,13 @@ def correlations(
     kmax, bins, times = task.kmax, task.bins, task.times
     means, errors = found.mean(axis=1), found.std(axis=1, ddof=1) / np.sqrt(count)
     linear = _linear(task.beta, task.n, times, kmax)
+    allowed = np.maximum(_errors(count, len(times) * kmax) * errors[:, :kmax], AMOUNT)
     return xr.Dataset(
         {
             **_of_tokens(means, errors, kmax),
             "linear": (("t", "k"), linear, {"long_name": "(e^{2γ_k t} - 1)/(n - 1)"}),
             **_of_closures(closed, times),
-            **_breaks(closed, linear, times, means[:, :kmax], errors[:, :kmax]),
+            **_breaks(closed, linear, times, means[:, :kmax], allowed),
         },
         coords={
             "t": times,
@@ -47,7 +49,7 @@ def correlations(
             "beta": task.beta,
             "n": task.n,
             "realisations": count,
-            "break_errors": ERRORS,
+            "break_errors": _errors(count, len(times) * kmax),
             "break_amount": AMOUNT,
         },
     )
@@ -87,14 +89,19 @@ def _of_closures(closed: list[Closed], times: Array) -> dict[str, Any]:
     }
 
 
+def _errors(count: int, numbers: int) -> float:
+    """So many standard errors, of `count` realisations, all of the numbers are within by chance."""
+    return float(student_t.isf(0.5 / (ONE_OF * numbers), count - 1))
+
+
 def _breaks(
-    closed: list[Closed], linear: Array, times: Array, means: Array, errors: Array
+    closed: list[Closed], linear: Array, times: Array, means: Array, allowed: Array
 ) -> dict[str, Any]:
-    """First times at which modes are off."""
-    allowed = np.maximum(ERRORS * errors, AMOUNT)
+    """First times after the start, where all closures are right, at which modes are off."""
 
     def first(values: Array, is_impossible: bool) -> Array:
         off = np.abs(values - means) > allowed
+        off[0] = False
         # what is above 1 is off, too
         off |= np.isnan(values) & is_impossible
         return np.where(off.any(axis=0), times[off.argmax(axis=0)], np.nan)

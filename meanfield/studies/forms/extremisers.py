@@ -20,6 +20,9 @@ Array = NDArray[np.float64]
 _EQUAL = 1e-12
 # beyond it e^{β|D|} squared leaves double precision
 _LARGEST_EXPONENT = 350.0
+_LEAST_EXPONENT = 1e-12
+# eigenfunctions of one degree differ by (β|D|)² there: errors are 1e-16 over that
+_LEAST_ON_SPHERE = 1e-3
 # last coefficients of a complete series, and what a density may be below 0 by rounding
 _COMPLETE, _ROUNDING = 1e-12, 1e-12
 # variation of the potential beyond which rounding of the density is more than that
@@ -109,6 +112,11 @@ def _uniform(dim: int) -> tuple[Space, Array]:
 
 def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array) -> Extremiser:
     basis = _basis(values, vectors, 2)
+    if isinstance(basis, SphereBasis) and beta * values[-1] < _LEAST_ON_SPHERE:
+        raise ValueError(
+            f"beta |form| must be >= {_LEAST_ON_SPHERE:g} for three different eigenvalues, got "
+            f"{beta * values[-1]:g}: below, functions of one degree can't be told apart"
+        )
     most = _MOST_DEGREES["zonal" if isinstance(basis, ZonalBasis) else "sphere"]
     # coefficients of degree k fall like ratio^{k/2}, once past the kernel's bandwidth
     ratio = (values[-1] - values[0]) / (values[-1] + values[0])
@@ -224,6 +232,10 @@ def _checked(form: ArrayLike, beta: float) -> tuple[Array, float, Array, Array]:
     matrix, beta = symmetric("form", form), number("beta", beta, above=0)
     values, vectors = np.linalg.eigh(matrix)
     largest = beta * float(np.abs(values).max())
-    if largest > _LARGEST_EXPONENT:
-        raise ValueError(f"beta |form| must be <= {_LARGEST_EXPONENT:g}, got {largest:g}")
+    # below, all energies are 1/(2β) to rounding
+    if not _LEAST_EXPONENT <= largest <= _LARGEST_EXPONENT:
+        raise ValueError(
+            f"beta |form| must be >= {_LEAST_EXPONENT:g} and <= {_LARGEST_EXPONENT:g}, got "
+            f"{largest:g}"
+        )
     return matrix, beta, values, vectors
