@@ -88,6 +88,7 @@ DOORS = {
     "flint": {"studies.proposition.balls"},
     "matplotlib": {"plot"},
     "pydantic": {"case"},
+    "tomli_w": {"case"},
     "typer": {"cli"},
 }
 

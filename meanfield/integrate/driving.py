@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,6 +45,7 @@ class Plan:
     step: float | None
     on_unresolved: str
     case: str
+    about: Mapping[str, str | int | float] = field(default_factory=dict)
 
     def run(self, measure: AnyMeasure, rng: np.random.Generator | None) -> AnyRun:
         """The run of a measure."""
@@ -79,6 +81,7 @@ class Plan:
         """How the run was done, for its dataset."""
         options = self.options
         how: dict[str, float | str] = {
+            **self.about,
             "rtol": options.rtol,
             "atol": options.atol,
             "tail_tol": options.tail_tol,
@@ -106,6 +109,7 @@ class Plan:
             "method": self.method,
             "step": self.step,
             "on_unresolved": self.on_unresolved,
+            "about": dict(self.about),
             "run": own.numbers,
         }
         return Resumption(numbers, own.arrays | {"times": self.times})

@@ -133,6 +133,7 @@ def _set_up(saved: Solution, resumption: Resumption, monitors: Monitors) -> tupl
         step=numbers["step"],
         on_unresolved=str(numbers["on_unresolved"]),
         case=saved.case,
+        about=numbers.get("about", {}),
     )
     kept = _up_to(saved, int(numbers["saves"]))
     if numbers["law"] is not None and isinstance(kept.measures[0], Density):
