@@ -2,13 +2,16 @@
 
 from meanfield.case.editors import json_schema, json_schema_text
 from meanfield.case.faults import CaseError, one_line
-from meanfield.case.overriding import checked_key, setting, toml_value
+from meanfield.case.overriding import as_toml, checked_key, setting, toml_value
+from meanfield.case.provenance import About
 from meanfield.case.reading import Case, case_from_text, default_case_text, read_case
 from meanfield.case.results import case_of
 
 __all__ = [
+    "About",
     "Case",
     "CaseError",
+    "as_toml",
     "case_from_text",
     "case_of",
     "checked_key",

@@ -19,6 +19,8 @@ from meanfield.case.tables import ParticlesTable, PointCloudTable
 About = dict[str, str | int | float]
 CLOUD_FILES = "token_files"
 CASE_FILE = "case_file"
+# what a case keeps when keys are set
+ORIGIN = (CASE_FILE, "git_commit", "git_dirty")
 _PATIENCE = 10.0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +18,7 @@ from meanfield.case.dynamics_tables import AnyDynamicsTable, AnyLayerTable
 from meanfield.case.faults import CaseError, Fault
 from meanfield.case.monitoring import build_monitors
 from meanfield.case.overriding import as_toml, overridden
-from meanfield.case.provenance import About, provenance
+from meanfield.case.provenance import ORIGIN, About, provenance, token_digests
 from meanfield.case.schema import Table, kinds, schema_fault
 from meanfield.case.tables import (
     AnyLawTable,
@@ -31,6 +33,7 @@ from meanfield.measures import AnyMeasure
 from meanfield.transport import DistanceTo
 
 _LARGEST_FILE = 1 << 20
+_SET = " --set "
 _KINDS = {
     "law": kinds(AnyLawTable),
     "laws": kinds(AnyLawTable),
@@ -90,9 +93,19 @@ class Case(Table):
         case._folder, case._carried = folder, dict(about)
         return case
 
+    def digest(self) -> str:
+        """SHA-256 of what a run depends on: all tables but `output`, and the token files."""
+        tables = self.model_dump(mode="json", exclude={"output"}, exclude_unset=True)
+        parts = {"case": tables, "tokens": token_digests(self, self._folder)}
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
     def provenance(self) -> About:
         """Attributes of a dataset that tell where the case comes from."""
         return self._carried | provenance(self, self.space, self._file, self._folder)
+
+    def origin(self) -> About:
+        """The part of that which is not of its tables."""
+        return {key: value for key, value in self.provenance().items() if key in ORIGIN}
 
     def build(self) -> tuple[AnyMeasure, AnyDynamics, dict[str, Any]]:
         """The measure at t = 0, the dynamics, and the keyword arguments of `evolve`.
@@ -217,7 +230,8 @@ def case_from_text(
     """
     if settings:
         text = overridden(text, settings, name)
-        name += " with " + " ".join(f"--set {key}={as_toml(settings[key])}" for key in settings)
+        name += "" if _SET in name else " with"
+        name += "".join(f"{_SET}{key}={as_toml(settings[key])}" for key in settings)
     try:
         raw = tomllib.loads(text)
         case = Case.model_validate(raw)

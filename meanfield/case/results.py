@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from meanfield.case.faults import CaseError
-from meanfield.case.provenance import CASE_FILE, CLOUD_FILES, check_tokens, clouds
+from meanfield.case.provenance import CASE_FILE, CLOUD_FILES, ORIGIN, check_tokens, clouds
 from meanfield.case.reading import Case, case_from_text
 from meanfield.solution import Solution
-
-_CARRIED = (CASE_FILE, "git_commit", "git_dirty")
 
 
 def case_of(solution: Solution, path: Path, settings: Mapping[str, Any] | None = None) -> Case:
@@ -35,7 +33,7 @@ def case_of(solution: Solution, path: Path, settings: Mapping[str, Any] | None =
     folder = home if _has_all(case, home) or not _has_all(case, path.parent) else path.parent
     with case.errors("law"):
         check_tokens(case, folder, _recorded(about))
-    carried = {key: about[key] for key in _CARRIED if key in about}
+    carried = {key: about[key] for key in ORIGIN if key in about}
     return case.placed(folder, carried)
 
 

@@ -3,7 +3,7 @@
 from meanfield.solution.arrays import RESERVED, SIZE_NAME
 from meanfield.solution.loading import load
 from meanfield.solution.netcdf import MissingFileError, remove_leftovers
-from meanfield.solution.result import Ending, Solution
+from meanfield.solution.result import Ending, Solution, versions
 from meanfield.solution.resumption import Resumption
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "Solution",
     "load",
     "remove_leftovers",
+    "versions",
 ]
