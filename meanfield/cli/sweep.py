@@ -20,6 +20,8 @@ from meanfield.sweeps import axis, cells_beside, sweep
 
 # what a run that did not fail ends as
 _GOOD = ("finished", "clustered")
+# with which words an error about an option begins
+_OPTIONS = ("executor ", "scheduler ", "workers ")
 
 
 @app.command("sweep")
@@ -60,7 +62,7 @@ def sweep_command(
     """
     check_output(output, "--output", (".nc",))
     chosen, _ = chosen_case(case, settings)
-    axes, folder = _axes(grid), _made(cells_beside(output))
+    axes, folder = _axes(grid), cells_beside(output)
     options = {"cells": folder, "workers": workers, "progress": sys.stderr.isatty() and not quiet}
     found = _swept(chosen, axes, (executor, scheduler, workers), options)
     try:
@@ -89,7 +91,8 @@ def _swept(
         with killed_like_ctrl_c(), opened(*where) as executor:
             return sweep(chosen, axes, executor=executor, **options)
     except ValueError as error:
-        raise Refusal(str(error), BAD_INPUT) from None
+        option = "--" if str(error).startswith(_OPTIONS) else ""
+        raise Refusal(f"{option}{error}", BAD_INPUT) from None
     except RuntimeError as error:
         raise Refusal(f"{error}; finished cells are kept in {kept}", FAILED_RUN) from None
     except KeyboardInterrupt:
@@ -108,12 +111,3 @@ def _axes(grid: list[str]) -> dict[str, list[Any]]:
             raise Refusal(f"--grid must have each key once, got {key} twice", BAD_INPUT)
         axes[key] = values
     return axes
-
-
-def _made(folder: Path) -> Path:
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        message = f"the folder beside --output must be one that can be made, got {str(folder)!r}"
-        raise Refusal(f"{message}: {error.strerror}", BAD_INPUT) from None
-    return folder

@@ -13,6 +13,7 @@ from meanfield.executors.mapping import PROCESSES
 NAMES = (PROCESSES, "dask", "mpi")
 # until a scheduler has to have answered
 _PATIENCE = "15s"
+_INSTALLED = "must be installed (pip install 'meanfield-attention[{}]')"
 
 
 @contextmanager
@@ -65,8 +66,7 @@ def _dask(scheduler: str | None, workers: int | None) -> Iterator[Any]:
     try:
         distributed: Any = importlib.import_module("distributed")
     except ImportError as error:
-        remedy = _installed("distributed", "cluster")
-        raise ValueError(f"executor must be another, or {remedy}, got 'dask': {error}") from error
+        raise ValueError(f"executor 'dask' {_INSTALLED.format('cluster')}, got: {error}") from error
     with ExitStack() as stack:
         if scheduler is None:
             # one thread each, as transforms bring their own
@@ -89,10 +89,5 @@ def _mpi() -> Any:
         from mpi4py.futures import MPIPoolExecutor
     except (ImportError, RuntimeError) as error:
         # without an MPI library it is a RuntimeError
-        remedy = _installed("mpi4py", "mpi")
-        raise ValueError(f"executor must be another, or {remedy}, got 'mpi': {error}") from error
+        raise ValueError(f"executor 'mpi' {_INSTALLED.format('mpi')}, got: {error}") from error
     return MPIPoolExecutor()
-
-
-def _installed(package: str, extra: str) -> str:
-    return f"{package} installed (pip install 'meanfield-attention[{extra}]')"

@@ -103,6 +103,7 @@ def sweep(
     folder = None if cells is None else Path(cells).resolve()
     origin = base.origin()
     tasks = [_cell(base, one, origin, folder) for one in cells_of(axes)]
+    _make(folder)
     outcomes: list[Outcome | None] = [kept(task) for task in tasks]
     missing = [number for number, one in enumerate(outcomes) if one is None]
     # two cells may be one, as beta = 1 and beta = 1.0 are not
@@ -131,6 +132,17 @@ def _base(case: Case | str | os.PathLike[str], settings: Mapping[str, Any] | Non
     if not isinstance(case, (str, os.PathLike)):
         raise ValueError(f"case must be the name of a case file or a Case, got {case!r:.80}")
     return read_case(Path(case), settings)
+
+
+def _make(folder: Path | None) -> None:
+    try:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"cells must be a folder, or one that can be made, got {str(folder)!r}: "
+            f"{error.strerror}"
+        ) from None
 
 
 def _cell(base: Case, settings: dict[str, Any], origin: About, folder: Path | None) -> Cell:
