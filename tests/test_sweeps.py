@@ -59,7 +59,7 @@ def folder(tmp_path, monkeypatch):
         ("a.b=0.5:0.5:1", [0.5]),
         ("a.b=1e-3:1:2", [1e-3, 1.0]),
         ("a.b=SA,USA", ["SA", "USA"]),
-        ("a.b=SA, 'a b' ,3", None),
+        ("a.b=SA, 'a b' ,3", ["SA", "a b", 3]),
         ("a.b=1,2.5,-3", [1, 2.5, -3]),
         ("a.b=true", [True]),
         ("a.b=[1, 2],[3]", [[1, 2], [3]]),
@@ -68,10 +68,6 @@ def folder(tmp_path, monkeypatch):
     ],
 )
 def test_axis(text, values):
-    if values is None:
-        with pytest.raises(ValueError, match="value must be one of TOML"):
-            axis(text)
-        return
     key, found = axis(text)
     assert key == "a.b"
     assert len(found) == len(values)
@@ -80,7 +76,19 @@ def test_axis(text, values):
 
 
 @pytest.mark.parametrize(
-    "text", ["a", "a=", "=1", "a b=1", "a=1:2:0", "a=1:2:x", "a=x:2:3", "a=1:2:1.5", "a=1:2:9e9"]
+    "text",
+    [
+        "a",
+        "a=",
+        "=1",
+        "a b=1",
+        "a=1:2:0",
+        "a=1:2:x",
+        "a=x:2:3",
+        "a=1:2:1.5",
+        "a=1:2:9e9",
+        "a=a b,c",
+    ],
 )
 def test_no_axis(text):
     with pytest.raises(ValueError, match=r"must be .*, got "):
@@ -141,9 +149,7 @@ def test_a_cell_that_fails_is_recorded(folder, capsys):
     assert main(["sweep", "case.toml", *grid, *law]) == 1
     said = capsys.readouterr()
     assert len(said.err.splitlines()) == 1
-    assert re.match(
-        r"meanfield: \d of 4 cells failed, the first of them: case.toml with ", said.err
-    )
+    assert said.err.startswith("meanfield: 3 of 4 cells failed, the first of them: case.toml with")
     with xr.open_dataset("sweep.nc", engine="h5netcdf") as ds:
         assert ds.status.values.tolist()[0] == ["error", "error"]
         assert ds.status.sel(beta=1, n=32).item() == "finished"
@@ -153,8 +159,9 @@ def test_a_cell_that_fails_is_recorded(folder, capsys):
         assert "law" in ds.message.sel(beta=1, n=8).item()
         assert np.isnan(ds.final_energy[0]).all()
         assert np.isfinite(ds.final_energy.sel(beta=1, n=32))
-        alone = read_case("case.toml", {"law.cos": [0.4, 0.2, 0.1, 0.0, 0.0, 0.1]}).build()
-        sol = mf.evolve(alone[0], mf.SA(1.0), 0.2, 2)
+        same = {"law.cos": [0.4, 0.2, 0.1, 0.0, 0.0, 0.1], "run.largest": 32}
+        measure, dynamics, keywords = read_case("case.toml", same).build()
+        sol = mf.evolve(measure, dynamics, **keywords)
         assert ds.final_energy.sel(beta=1, n=32).item() == sol.dataset.energy.values[-1]
 
 
@@ -276,9 +283,8 @@ def told(task, what):
 
 
 def test_a_cell_that_kills_its_workers_costs_no_other():
-    tasks = [1, Bomb(), 2, 3]
-    found = list(mapped_by("processes", defused, tasks, workers=2, lost=told))
-    assert [found[i] for i in (0, 2, 3)] == [1, 2, 3]
+    found = list(mapped_by("processes", defused, [1, Bomb(), 2], workers=2, lost=told))
+    assert found[::2] == [1, 2]
     assert re.match(r"Bomb: task 1 of the study lost its worker 3 times", found[1])
 
 
@@ -286,16 +292,15 @@ def test_a_killed_sweep_goes_on(folder):
     """Ctrl-C, as a terminal sends it to all processes: what is done is not run again."""
     (folder / "long.toml").write_text(ENDLESS)
     argv = ["sweep", "long.toml", "--grid", "run.t_end=0.1,0.2,9e5,1e6", "--executor", "processes"]
-    argv += ["--workers", "2", "--set", "run.save_at=100000"]
+    argv += ["--workers", "2", "--set", "run.save_at=9999"]
     command = [sys.executable, "-c", CODE, *argv]
     process = subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, start_new_session=True
     )
     cells = cells_beside(Path("sweep.nc"))
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not (
-        cells.is_dir() and len(list(cells.glob("*.nc"))) > 3
-    ):
+    # the first two and the checkpoints of the others
+    while time.monotonic() < deadline and len(list(cells.glob("*.nc"))) < 4:
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=30)
@@ -306,7 +311,7 @@ def test_a_killed_sweep_goes_on(folder):
     )
     assert not Path("sweep.nc").exists()
     states = sorted(mf.load(file).status for file in cells.glob("*[0-9a-f].nc"))
-    assert "finished" in states or "interrupted" in states
+    assert states == ["finished", "finished", "interrupted", "interrupted"]
 
 
 def test_an_interrupted_cell_goes_on(folder, monkeypatch):
@@ -405,7 +410,7 @@ def test_cells_that_can_not_be_kept(folder):
 def test_no_case(folder):
     with pytest.raises(ValueError, match="case must be the name of a case file or a Case, got 3"):
         mf.sweep(3, {"dynamics.beta": [1]})
-    with pytest.raises(CaseError, match="no.toml: can't be read"):
+    with pytest.raises(CaseError, match=r"no\.toml: can't be read"):
         mf.sweep("no.toml", {"dynamics.beta": [1]})
     case = case_from_text(CASE, "mine")
     ds = mf.sweep(case, {"dynamics.beta": [1]}, settings={"run.save_at": 1})
