@@ -5,8 +5,10 @@ Source of the model and of all equation numbers: Geshkovski, Letrouit, Polyanski
 """
 
 import importlib
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
+from typing import Any
 
 from meanfield import theory
 from meanfield.clustering import Clusters, clusters
@@ -114,6 +116,7 @@ __all__ = [
     "slope",
     "sobolev",
     "studies",
+    "sweep",
     "theory",
     "transport_map",
     "transport_plan",
@@ -121,12 +124,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> ModuleType:
-    """Import `meanfield.plot`, and with it matplotlib, or `meanfield.studies` when asked for."""
+def __getattr__(name: str) -> ModuleType | Callable[..., Any]:
+    """Import `plot`, and with it matplotlib, `studies`, or `sweep`, when asked for."""
     if name == "plot":
         return importlib.import_module("meanfield.plot")
     if name == "studies":
         return importlib.import_module("meanfield.studies")
+    if name == "sweep":
+        sweep: Callable[..., Any] = importlib.import_module("meanfield.sweeps").sweep
+        return sweep
     raise AttributeError(f"module 'meanfield' has no attribute {name!r}")
 
 

@@ -36,7 +36,10 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
         {"dynamics": "beta = 1\nnoise = 0.1", "run": 't_end = 1.0\non_unresolved = "flow-map"'},
         "run.on_unresolved must be 'stop' with noise, got 'flow-map' and noise = 0.1",
     ),
-    "dynamics unknown": ({"dynamics": 'type = "GPT"\nbeta = 1'}, "dynamics.type must be 'SA',"),
+    "dynamics unknown": (
+        {"dynamics": 'type = "GPT"\nbeta = 1'},
+        "dynamics.type must be one of SA, U",
+    ),
     "dynamics not a table": ({"dynamics": ""}, "dynamics.beta is missing"),
     "d 1": ({"space": 'type = "zonal"\ndim = 1'}, "space.dim must be an integer >= 2"),
     "d 0 of a law": (ZONAL | {"law": 'type = "uniform"\ndim = 0'}, "dim must be an integer >= 2"),

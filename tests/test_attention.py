@@ -471,8 +471,16 @@ def test_case_with_heads(capsys, tmp_path):
         ("V = -1", "V = []", r"dynamics.heads\[0\].V must be a number or a list of equal"),
         ("V = -1", "V = [[1, 2]]", r"dynamics.heads\[0\].Q and K must be \(m, d\) and V"),
         ("heads", "noise = 0.1\n# heads", "dynamics.heads is missing: it must be a list of tables"),
-        ("normalise", "sign = 1\nnormalise", "dynamics.sign must be left out for Attention, got 1"),
-        ('"Attention"', '"SA"', "dynamics.heads must be left out for SA"),
+        (
+            "normalise",
+            "sign = 1\nnormalise",
+            "dynamics.sign is an unknown key: the keys",
+        ),
+        (
+            '"Attention"',
+            '"SA"',
+            "dynamics.heads is an unknown key: the keys",
+        ),
         ("beta = 2", "beta = -2", "dynamics.beta must be a finite number >= 0, got -2"),
     ],
 )

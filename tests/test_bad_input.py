@@ -19,7 +19,9 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "no such case": (["run", "none.toml"], "none.toml: can't be read as a case file: No such file"),
     "a folder as a case": (["run", "there.nc"], "there.nc: can't be read as a case file: Is a dir"),
     "not TOML": (["run", "words.toml"], "words.toml: must be TOML, but Expected '=' after a key"),
-    "not text": (["run", "good.nc"], "good.nc: must be TOML in UTF-8"),
+    "not text": (["run", "bytes.toml"], "bytes.toml: must be TOML in UTF-8"),
+    "a result without a case": (["run", "good.nc"], "the case in good.nc is missing: it must be"),
+    "a short result as a case": (["run", "short.nc"], "can't read short.nc: it is cut short"),
     "deep": (["run", "deep.toml"], "deep.toml: must be TOML"),
     "endless": (["run", "/dev/zero"], "/dev/zero: must be a case file of at most 1048576 bytes"),
     "empty": (["run", "/dev/null"], "/dev/null: law is missing: it must be a table"),
@@ -105,6 +107,7 @@ def files(tmp_path_factory):
     contents["short.nc"] = contents["good.nc"][: len(contents["good.nc"]) // 2]
     contents["good.toml"] = toml({}).encode()
     contents["words.toml"] = b"beta is four\n"
+    contents["bytes.toml"] = b"\xff\xfe"
     contents["deep.toml"] = b"a = " + b"[" * 5000
     return contents
 

@@ -68,9 +68,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "plot": KNOWING,
     "report": (*KNOWING, "plot"),
     "case": KNOWING,
-    "cli": (*KNOWING, "studies", "plot", "report", "case"),
+    "sweeps": (*KNOWING, "executors", "case"),
+    "cli": (*KNOWING, "executors", "studies", "plot", "report", "case", "sweeps"),
     "__main__": ("cli",),
-    "__init__": (*KNOWING, "free_tokens", "studies", "plot", "report", "case"),
+    "__init__": (*KNOWING, "free_tokens", "studies", "plot", "report", "case", "sweeps"),
 }
 
 # Rooms that are folders of siblings, which do not know each other. Any other room, and a sibling,
@@ -81,13 +82,16 @@ EVERYWHERE = {"numpy", "scipy"}
 DOORS = {
     "pyfftw": {"spaces.circle"},
     "ducc0": {"spaces.sphere", "spaces.circle_at", "bilinear.sphere"},
-    "xarray": {"solution", "integrate", "studies"},
+    "xarray": {"solution", "integrate", "studies", "sweeps"},
     "h5netcdf": {"solution", "integrate"},
-    "tqdm": {"integrate", "studies"},
+    "tqdm": {"integrate", "studies", "sweeps"},
+    "distributed": {"executors"},
+    "mpi4py": {"executors"},
     "ot": {"transport.network"},
     "flint": {"studies.proposition.balls"},
     "matplotlib": {"plot"},
     "pydantic": {"case"},
+    "tomli_w": {"case"},
     "typer": {"cli"},
 }
 

@@ -8,10 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.case.clouds import read_points
+from meanfield.case.dynamics_tables import (
+    AttentionTable,
+    DynamicsTable,
+    FeedForwardTable,
+    HeadTable,
+    LayersTable,
+    LayerTable,
+)
 from meanfield.case.faults import Fault, located, shown
 from meanfield.case.tables import (
     CircleTable,
-    DynamicsTable,
     FlowMapTable,
     FourierSeriesTable,
     LawTable,
@@ -25,7 +32,15 @@ from meanfield.case.tables import (
     ZonalSeriesTable,
     ZonalTable,
 )
-from meanfield.dynamics import ISOTROPIC, Attention, Dynamics, Head
+from meanfield.dynamics import (
+    ISOTROPIC,
+    AnyDynamics,
+    Attention,
+    FeedForward,
+    Head,
+    Layer,
+    Layers,
+)
 from meanfield.laws import (
     FourierSeries,
     Law,
@@ -76,7 +91,7 @@ def noise_rng(space: AnyTable) -> dict[str, np.random.Generator]:
     return {"rng": np.random.default_rng(np.random.SeedSequence(space.seed, spawn_key=(1,)))}
 
 
-def build_dynamics(table: DynamicsTable) -> Dynamics | Attention:
+def build_dynamics(table: DynamicsTable) -> AnyDynamics:
     """The dynamics.
 
     Raises
@@ -84,27 +99,28 @@ def build_dynamics(table: DynamicsTable) -> Dynamics | Attention:
     ValueError
         Naming key, value and what is allowed.
     """
-    foreign = ("sign",) if table.type == "Attention" else ("heads", "normalise")
-    for key in foreign:
-        if getattr(table, key) is not None:
-            raise Fault(
-                f"dynamics.{key} must be left out for {table.type}, got "
-                f"{shown(getattr(table, key))}"
-            )
+    if not isinstance(table, LayersTable):
+        return _layer(table, "dynamics")
+    layers = [_layer(one, f"dynamics.layers[{i}]") for i, one in enumerate(table.layers)]
     with located("dynamics", type(table).model_fields):
-        if table.type == "Attention":
-            normalise = True if table.normalise is None else table.normalise
-            return Attention(table.beta, _heads(table), normalise, table.noise)
+        return Layers(layers, table.step)
+
+
+def _layer(table: LayerTable, where: str) -> Layer:
+    with located(where, type(table).model_fields):
+        if isinstance(table, AttentionTable):
+            heads = _heads(table.heads, where)
+            return Attention(table.beta, heads, table.normalise, table.noise)
+        if isinstance(table, FeedForwardTable):
+            return FeedForward(table.W, table.A, table.b, table.activation)
         kind = next(kind for kind in ISOTROPIC if kind.name == table.type)
         return kind(table.beta, sign=1 if table.sign is None else table.sign, noise=table.noise)
 
 
-def _heads(table: DynamicsTable) -> list[Head]:
-    if not table.heads:
-        raise Fault("dynamics.heads is missing: it must be a list of tables with Q, K or V")
+def _heads(tables: list[HeadTable], where: str) -> list[Head]:
     heads = []
-    for i, head in enumerate(table.heads):
-        with located(f"dynamics.heads[{i}]", type(head).model_fields):
+    for i, head in enumerate(tables):
+        with located(f"{where}.heads[{i}]", type(head).model_fields):
             heads.append(Head(head.Q, head.K, head.V))
     return heads
 

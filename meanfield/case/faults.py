@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_LONGEST_VALUE = 80
+LONGEST_VALUE = 80
 
 
 class CaseError(ValueError):
@@ -35,7 +35,7 @@ def one_line(text: str) -> str:
 def shown(value: Any) -> str:
     """A value as a message shows it, cut where it is long."""
     text = repr(value)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 2]} …"
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 2]} …"
 
 
 @contextmanager

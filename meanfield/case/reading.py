@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -12,24 +14,33 @@ from typing import Any
 from pydantic import Field, PrivateAttr, ValidationError
 
 from meanfield.case.building import build_dynamics, build_law, build_measure, noise_rng
+from meanfield.case.dynamics_tables import AnyDynamicsTable, AnyLayerTable
 from meanfield.case.faults import CaseError, Fault
 from meanfield.case.monitoring import build_monitors
+from meanfield.case.overriding import as_toml, overridden
+from meanfield.case.provenance import ORIGIN, About, provenance, token_digests
 from meanfield.case.schema import Table, kinds, schema_fault
 from meanfield.case.tables import (
     AnyLawTable,
     AnySpaceTable,
-    DynamicsTable,
     MonitorTable,
     OutputTable,
     RunTable,
 )
-from meanfield.dynamics import Attention, Dynamics
+from meanfield.dynamics import AnyDynamics
 from meanfield.laws import Law
 from meanfield.measures import AnyMeasure
 from meanfield.transport import DistanceTo
 
 _LARGEST_FILE = 1 << 20
-_KINDS = {"law": kinds(AnyLawTable), "laws": kinds(AnyLawTable), "space": kinds(AnySpaceTable)}
+_SET = " --set "
+_KINDS = {
+    "law": kinds(AnyLawTable),
+    "laws": kinds(AnyLawTable),
+    "space": kinds(AnySpaceTable),
+    "dynamics": kinds(AnyDynamicsTable),
+    "layers": kinds(AnyLayerTable),
+}
 
 
 class Case(Table):
@@ -48,14 +59,18 @@ class Case(Table):
 
     law: AnyLawTable = Field(description="a table, the measure at t = 0")
     space: AnySpaceTable = Field(description="a table, what the measure is stored on")
-    dynamics: DynamicsTable = Field(description="a table with beta")
+    dynamics: AnyDynamicsTable = Field(description="a table with beta")
     run: RunTable = Field(description="a table with t_end")
-    output: OutputTable = OutputTable()
-    monitors: dict[str, MonitorTable] = Field(default_factory=dict)
+    output: OutputTable = Field(default=OutputTable(), description="a table, where results go")
+    monitors: dict[str, MonitorTable] = Field(
+        default_factory=dict, description="tables of distances at the saves, each under its name"
+    )
 
     _name: str = PrivateAttr(default="")
     _text: str = PrivateAttr(default="")
     _folder: Path = PrivateAttr(default=Path())
+    _file: Path | None = PrivateAttr(default=None)
+    _carried: About = PrivateAttr(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -67,7 +82,32 @@ class Case(Table):
         """Its TOML."""
         return self._text
 
-    def build(self) -> tuple[AnyMeasure, Dynamics | Attention, dict[str, Any]]:
+    @property
+    def folder(self) -> Path:
+        """Where its token files are looked for."""
+        return self._folder
+
+    def placed(self, folder: Path, about: About) -> Case:
+        """The case with its token files in `folder`, and what is known of where it comes from."""
+        case = self.model_copy()
+        case._folder, case._carried = folder, dict(about)
+        return case
+
+    def digest(self) -> str:
+        """SHA-256 of what a run depends on: all tables but `output`, and the token files."""
+        tables = self.model_dump(mode="json", exclude={"output"}, exclude_unset=True)
+        parts = {"case": tables, "tokens": token_digests(self, self._folder)}
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def provenance(self) -> About:
+        """Attributes of a dataset that tell where the case comes from."""
+        return self._carried | provenance(self, self.space, self._file, self._folder)
+
+    def origin(self) -> About:
+        """The part of that which is not of its tables."""
+        return {key: value for key, value in self.provenance().items() if key in ORIGIN}
+
+    def build(self) -> tuple[AnyMeasure, AnyDynamics, dict[str, Any]]:
         """The measure at t = 0, the dynamics, and the keyword arguments of `evolve`.
 
         Raises
@@ -79,6 +119,7 @@ class Case(Table):
             dynamics = build_dynamics(self.dynamics)
             measure = build_measure(self.law, self.space, self._folder)
         keywords = self.run.model_dump(exclude_none=True) | {"case": self._text}
+        keywords |= {"about": about} if (about := self.provenance()) else {}
         # with noise no flow map can take over
         keywords.setdefault("on_unresolved", "stop" if dynamics.noise > 0.0 else "flow-map")
         if dynamics.noise > 0.0:
@@ -99,7 +140,7 @@ class Case(Table):
         with self.errors("monitors"):
             return build_monitors(self.monitors, measure, dynamics, self._folder)
 
-    def build_law(self) -> tuple[Law, Dynamics | Attention]:
+    def build_law(self) -> tuple[Law, AnyDynamics]:
         """The law and the dynamics.
 
         Raises
@@ -137,8 +178,14 @@ class Case(Table):
         return message if word in sections else f"{section}: {message}"
 
 
-def read_case(path: str | Path) -> Case:
+def read_case(path: str | Path, settings: Mapping[str, Any] | None = None) -> Case:
     """The case in a TOML file; point clouds in it are looked for beside it.
+
+    Parameters
+    ----------
+    path : str or Path
+    settings : mapping of str to value, optional
+        Keys with dots, as "dynamics.beta", that are set before the case is checked.
 
     Raises
     ------
@@ -156,11 +203,17 @@ def read_case(path: str | Path) -> Case:
         raise CaseError(f"{path}: can't be read as a case file: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise CaseError(f"{path}: must be TOML in UTF-8, but {error}") from None
-    return case_from_text(text.replace("\r\n", "\n"), str(path), path.parent)
+    case = case_from_text(text.replace("\r\n", "\n"), str(path), path.parent, settings)
+    case._file = path
+    return case
 
 
-def case_from_text(text: str, name: str, folder: str | Path = ".") -> Case:
+def case_from_text(
+    text: str, name: str, folder: str | Path = ".", settings: Mapping[str, Any] | None = None
+) -> Case:
     r"""The case in a TOML text; `name` is what errors call it, `folder` holds its point clouds.
+
+    With `settings` its text is written anew, without comments, and errors name them.
 
     Raises
     ------
@@ -174,6 +227,10 @@ def case_from_text(text: str, name: str, folder: str | Path = ".") -> Case:
         ...
     meanfield.case.faults.CaseError: my.toml: space is missing: it must be a table...
     """
+    if settings:
+        text = overridden(text, settings, name)
+        name += "" if _SET in name else " with"
+        name += "".join(f"{_SET}{key}={as_toml(settings[key])}" for key in settings)
     try:
         raw = tomllib.loads(text)
         case = Case.model_validate(raw)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from meanfield.case.faults import shown
 
@@ -34,10 +34,17 @@ class Table(BaseModel):
         return data
 
 
+def told(description: str, default: Any = None, **limits: Any) -> Any:
+    """A key that may be left out, with what the JSON schema says of it."""
+    return Field(default=default, description=description, json_schema_extra=limits or None)
+
+
 def kinds(annotated: Any) -> str:
     """The types that a union of tables allows, as a message lists them."""
-    tables = get_args(get_args(annotated)[0])
-    return ", ".join(get_args(table.model_fields["type"].annotation)[0] for table in tables)
+    tables = [getattr(one, "__origin__", one) for one in get_args(get_args(annotated)[0])]
+    return ", ".join(
+        kind for table in tables for kind in get_args(table.model_fields["type"].annotation)
+    )
 
 
 def schema_fault(error: ValidationError, raw: Any, kinds: Mapping[str, str]) -> str:
@@ -72,6 +79,9 @@ def _path(loc: tuple[int | str, ...], raw: Any) -> str:
     """law.laws[1].kappa of ('law', 'mixture', 'laws', 1, 'von-mises-fisher', 'kappa')."""
     path, here = "", raw
     for item in loc:
+        # the name of a member of a union is no key
+        if isinstance(item, str) and not (isinstance(here, dict) and item in here):
+            continue
         if isinstance(here, dict) and here.get("type") == item:
             continue
         path += f"[{item}]" if isinstance(item, int) else f".{item}" if path else item

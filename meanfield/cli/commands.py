@@ -11,13 +11,8 @@ from typing import Annotated
 
 import typer
 
-from meanfield.case import (
-    CaseError,
-    case_from_text,
-    default_case_text,
-    one_line,
-    read_case,
-)
+from meanfield.case import CaseError, one_line
+from meanfield.cli.cases import Settings, chosen_case
 from meanfield.cli.outputs import (
     BAD_INPUT,
     FAILED_RUN,
@@ -28,7 +23,7 @@ from meanfield.cli.outputs import (
     outputs,
 )
 from meanfield.cli.runs import killed_like_ctrl_c, resumed, shown_progress, told_if_unsaved
-from meanfield.cli.text import closing, machine, summary, table, version
+from meanfield.cli.text import agreement, closing, machine, summary, table, version
 from meanfield.integrate import evolve
 from meanfield.solution import Ending, Solution, load
 
@@ -100,7 +95,9 @@ def run(
     case: Annotated[
         Path | None,
         typer.Argument(
-            metavar="CASE", show_default=False, help="Case file (TOML); a bundled one if omitted."
+            metavar="CASE",
+            show_default=False,
+            help="Case file (TOML), or a result file to run again; a bundled one if omitted.",
         ),
     ] = None,
     output: Annotated[
@@ -116,20 +113,22 @@ def run(
     print_case: Annotated[
         bool, typer.Option("--print-case", help="Print the case, a template to edit, and exit.")
     ] = False,
+    settings: Settings = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
 ) -> None:
     """Evolve a measure from a case file: table, NetCDF file and figure.
 
     Without CASE a bundled one is run: 470 tokens of a trained Transformer on the sphere S^2.
-    Print it with --print-case, edit it, and run yours. Exit status: 0 finished, 1 the run could
-    not go on (what it had is written), 2 bad input, 130 interrupted.
+    Print it with --print-case, edit it, and run yours. With RUN.nc as CASE that run is repeated,
+    with the same case and seed, into RUN-again.nc, and compared. Exit status: 0 finished, 1 the
+    run could not go on (what it had is written), 2 bad input, 130 interrupted.
     """
-    chosen = (
-        case_from_text(default_case_text(), "bundled case") if case is None else read_case(case)
-    )
+    chosen, earlier = chosen_case(case, settings)
     if print_case:
         typer.echo(chosen.text, nl=False)
         return
+    if earlier is not None and case is not None and output is None:
+        output = case.with_name(f"{case.stem}-again.nc")
     file, picture = outputs(chosen, output, figure)
     measure, dynamics, keywords = chosen.build()
     if not quiet:
@@ -139,6 +138,8 @@ def run(
             solution = evolve(
                 measure, dynamics, **keywords, checkpoint=file, progress=shown_progress(quiet)
             )
+        if earlier is not None and earlier.ending is solution.ending and not (settings or quiet):
+            typer.echo(agreement(earlier, solution))
         _write(solution, file, picture, quiet, unsaved)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, cast
 import typer
 
 from meanfield.case import read_case
+from meanfield.cli.cases import Settings, settings_from
 from meanfield.cli.commands import app
 from meanfield.cli.outputs import BAD_INPUT, FAILED_RUN, Refusal, check_output
 from meanfield.dynamics import Dynamics
@@ -25,6 +26,7 @@ def limit(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="LIMIT.nc", help="Result file.")
     ] = Path("limit.nc"),
+    settings: Settings = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
 ) -> None:
     """Hold runs of n tokens against the run of their density: errors over n and t, and rates.
@@ -32,7 +34,7 @@ def limit(
     Law, dynamics and times are the case's; tokens are drawn from its law. Writes LIMIT.nc and a
     figure beside it.
     """
-    chosen, picture = read_case(case), output.with_suffix(".png")
+    chosen, picture = read_case(case, settings_from(settings)), output.with_suffix(".png")
     check_output(output, "--output", (".nc",))
     check_output(picture, "the figure beside --output", (".png",))
     counts = _counts(ns)

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from meanfield.case import case_from_text
+from meanfield.case import case_of
 from meanfield.cli.outputs import BAD_INPUT, Refusal
 from meanfield.integrate import loaded, resume_from
 from meanfield.integrate.checkpoints import UnsavedWarning
@@ -75,8 +75,7 @@ def resumed(file: Path, progress: bool | str) -> Solution:
         raise Refusal(str(error), BAD_INPUT) from None
     monitors = {}
     if saved.case and saved.resumption is not None:
-        case = case_from_text(saved.case, f"the case in {file}", file.parent)
-        monitors = case.build_monitors(saved.measures[0])
+        monitors = case_of(saved, file).build_monitors(saved.measures[0])
     try:
         return resume_from(saved, file, monitors=monitors, progress=progress)
     except ValueError as error:

@@ -96,6 +96,19 @@ def closing(solution: Solution) -> str:
     return "\n".join(lines)
 
 
+def agreement(earlier: Solution, solution: Solution) -> str:
+    """Whether a run that was repeated has the same numbers."""
+    old, new = earlier.dataset, solution.dataset
+    differing = [
+        str(name)
+        for name in [*old.variables, *(name for name in new.variables if name not in old.variables)]
+        if name not in new.variables or name not in old.variables or not old[name].equals(new[name])
+    ]
+    if not differing:
+        return "all numbers are those of the earlier run, bit for bit"
+    return f"numbers differ from those of the earlier run: {', '.join(differing)}"
+
+
 def summary(solution: Solution) -> dict[str, str]:
     """A run in a dozen entries."""
     data, final, defect = solution.dataset, solution.final, _defect(solution)

@@ -5,7 +5,7 @@ from meanfield.dynamics.forms import Form, balanced_form
 from meanfield.dynamics.heads import Attention, Head
 from meanfield.dynamics.interactions import CircleInteraction, Kuramoto
 from meanfield.dynamics.isotropic import SA, USA, Measure, Moments
-from meanfield.dynamics.layers import FeedForward, Layers
+from meanfield.dynamics.layers import FeedForward, Layer, Layers
 from meanfield.dynamics.records import (
     ISOTROPIC,
     MEAN_FIELD,
@@ -30,6 +30,7 @@ __all__ = [
     "CircleInteraction",
     "FeedForward",
     "Kuramoto",
+    "Layer",
     "Layers",
     "Dynamics",
     "Field",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from meanfield.integrate.records import Monitors, checked_monitors
 from meanfield.integrate.starts import (
     check_on_unresolved,
     check_start,
+    checked_about,
     layer_step,
     layer_times,
 )
@@ -51,6 +53,7 @@ def evolve(
     progress: bool | str = False,
     checkpoint: str | os.PathLike[str] | None = None,
     case: str = "",
+    about: Mapping[str, str | int | float] | None = None,
 ) -> Solution:
     """Solve ∂_t mu + div(X[mu] mu) = 0, (3.4) for SA and (3.8) for USA, from t = 0 to `t_end`.
 
@@ -126,6 +129,8 @@ def evolve(
         killed. Where it can't be written there is a warning, and the run goes on. One run a file.
     case : str
         The case file's text, kept with the solution.
+    about : mapping of str to str, int or float, optional
+        Further attributes of the dataset, such as where the case comes from.
 
     Returns
     -------
@@ -161,7 +166,7 @@ def evolve(
         cluster_radius=number("cluster_radius", cluster_radius, low=0, high=1e-2),
         monitors=checked_monitors(monitors),
     )
-    plan = Plan(dynamics, times, options, method, step, on_unresolved, case)
+    plan = Plan(dynamics, times, options, method, step, on_unresolved, case, checked_about(about))
     path = None if checkpoint is None else _checkpoint_path(checkpoint)
     return driven(plan.run(measure, rng), plan, Checkpoint(plan, path), progress)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -35,6 +36,7 @@ class Plan:
     step: float | None
     on_unresolved: str
     case: str
+    about: Mapping[str, str | int | float] = field(default_factory=dict)
 
     def run(self, measure: AnyMeasure, rng: np.random.Generator | None) -> AnyRun:
         """The run of a measure."""
@@ -72,6 +74,7 @@ class Plan:
         """How the run was done, for its dataset."""
         options = self.options
         how: dict[str, float | str] = {
+            **self.about,
             "rtol": options.rtol,
             "atol": options.atol,
             "tail_tol": options.tail_tol,
@@ -98,6 +101,7 @@ class Plan:
             "method": self.method,
             "step": self.step,
             "on_unresolved": self.on_unresolved,
+            "about": dict(self.about),
             "run": own.numbers,
         }
         return Resumption(numbers, own.arrays | {"times": self.times})

@@ -42,7 +42,8 @@ class ProgressBar:
 
     def __init__(self, t_end: float, shown: bool | str) -> None:
         self._t_end, self._shown = t_end, shown
-        self._bar = tqdm(total=t_end, disable=shown is not True, bar_format=_FORMAT)
+        # a bar that is not shown would still bring a lock between processes
+        self._bar = tqdm(total=t_end, bar_format=_FORMAT) if shown is True else None
         self._start = time.monotonic()
         self._due = self._start + (_SECONDS_BETWEEN_LINES if shown == LINES else 0.0)
 
@@ -57,7 +58,8 @@ class ProgressBar:
         trace: TracebackType | None,
     ) -> None:
         """Leave the last line standing."""
-        self._bar.close()
+        if self._bar is not None:
+            self._bar.close()
 
     def report(self, run: Any) -> None:
         """Show where the run is."""
@@ -66,7 +68,7 @@ class ProgressBar:
         now = time.monotonic()
         if now < self._due and (self._shown == LINES or run.t < self._t_end):
             return
-        if self._shown == LINES:
+        if self._bar is None:
             self._due = now + _SECONDS_BETWEEN_LINES
             came = f"t = {run.t:.6g} of {self._t_end:g} after {now - self._start:.0f} s"
             tqdm.write(f"{came}, {_state(run)}", file=sys.stderr)

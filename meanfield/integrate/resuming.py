@@ -17,7 +17,7 @@ from meanfield.integrate.plans import Plan
 from meanfield.integrate.progress import checked_progress
 from meanfield.integrate.random_state import generator_from
 from meanfield.integrate.records import Monitors, checked_monitors
-from meanfield.integrate.starts import METHODS, ON_UNRESOLVED
+from meanfield.integrate.starts import METHODS, ON_UNRESOLVED, checked_about
 from meanfield.labels import LabelLine
 from meanfield.laws import Law, from_record
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, SphereFlowMap
@@ -171,6 +171,7 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
         step=None if step is None else number("step", step, above=0),
         on_unresolved=numbers["on_unresolved"],
         case=saved.case,
+        about=checked_about(numbers.get("about")),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -181,3 +181,22 @@ def layer_times(times: Array, step: float) -> Array:
     if round(count) < 1 or abs(count - round(count)) > _ROUNDING * count:
         raise ValueError(f"t_end must be a whole number of steps of {step:g}, got {times[-1]:g}")
     return np.asarray(np.unique(np.round(times / step)) * step)
+
+
+def checked_about(
+    about: Mapping[str, str | int | float] | None,
+) -> dict[str, str | int | float]:
+    """Return `about` as a dictionary of words and numbers.
+
+    Raises
+    ------
+    ValueError
+        Naming the first that is neither.
+    """
+    given = dict(about or {})
+    for name, value in given.items():
+        if not isinstance(name, str) or not isinstance(value, (str, int, float)):
+            raise ValueError(
+                f"about must map names to words and numbers, got {name!r}: {value!r:.80}"
+            )
+    return given

@@ -213,8 +213,13 @@ class Solution:
             **moved_by.attributes(self.dynamics),
             **arrays.about(self.measures),
             **(self.resumption.attributes() if self.resumption else {}),
-            **{f"{name}_version": _version(dist) for name, dist in _DISTRIBUTIONS.items()},
+            **versions(),
         }
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that numbers depend on, as attributes of a dataset."""
+    return {f"{name}_version": _version(dist) for name, dist in _DISTRIBUTIONS.items()}
 
 
 def _version(distribution: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from functools import partial
 from typing import Any
 
 from meanfield.dynamics import SA, USA, Dynamics
@@ -34,12 +35,18 @@ _LOST = {"KilledWorker", "CommClosedError"}
 
 
 def mapped_by(
-    executor: Executor | str | None, run: Callable[[Any], Any], tasks: list[Any]
+    executor: Executor | str | None,
+    run: Callable[[Any], Any],
+    tasks: list[Any],
+    *,
+    workers: int | None = None,
+    lost: Callable[[Any, str], Any] | None = None,
 ) -> Iterator[Any]:
     """Results of the tasks in their order, by an executor or else here, one after the other.
 
     A worker that is killed costs a retry: the tasks that it took with it are submitted again,
-    each up to three times. An exception of a task itself says which task it was.
+    each up to three times, the last time in a pool of its own. An exception of a task itself says
+    which task it was. Where the results are not waited for, workers of ours are ended.
 
     Parameters
     ----------
@@ -49,6 +56,10 @@ def mapped_by(
     run : callable
         Of one task; both travel between processes.
     tasks : list
+    workers : int, optional
+        Of 'processes'; one for each core if omitted.
+    lost : callable, optional
+        From a task that loses its workers, and a sentence, to what stands for its result.
 
     Raises
     ------
@@ -65,12 +76,12 @@ def mapped_by(
     if executor is None:
         return (_named(run, number, task) for number, task in enumerate(tasks))
     if isinstance(executor, str) and executor == PROCESSES:
-        return _by_processes(run, tasks)
+        return _by_processes(run, tasks, workers, lost)
     if not callable(getattr(executor, "submit", None)):
         raise ValueError(
             f"executor must be a concurrent.futures.Executor or {PROCESSES!r}, got {executor!r}"
         )
-    return _Submitted(executor, run, tasks).results()
+    return _Submitted(executor, run, tasks, lost=lost).results()
 
 
 def _named(run: Callable[[Any], Any], number: int, task: Any) -> Any:
@@ -81,17 +92,33 @@ def _named(run: Callable[[Any], Any], number: int, task: Any) -> Any:
         raise
 
 
-def _pool() -> ProcessPoolExecutor:
+def _pool(workers: int | None = None) -> ProcessPoolExecutor:
     # threads of transforms do not survive a fork
-    return ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
 
 
-def _by_processes(run: Callable[[Any], Any], tasks: list[Any]) -> Iterator[Any]:
-    submitted = _Submitted(_pool(), run, tasks, again=_pool)
+def _by_processes(
+    run: Callable[[Any], Any],
+    tasks: list[Any],
+    workers: int | None,
+    lost: Callable[[Any, str], Any] | None,
+) -> Iterator[Any]:
+    again = partial(_pool, workers)
+    submitted = _Submitted(again(), run, tasks, again=again, lost=lost)
     try:
         yield from submitted.results()
+    except BaseException:
+        _end(submitted.executor)
+        raise
     finally:
         submitted.executor.shutdown(cancel_futures=True)
+
+
+def _end(pool: Any) -> None:
+    """End the workers of a pool of ours: what they are at is not waited for."""
+    # a method for this comes with Python 3.14; after a shutdown there are none
+    for process in list((pool._processes or {}).values()):
+        process.terminate()
 
 
 class _Submitted:
@@ -103,10 +130,13 @@ class _Submitted:
         run: Callable[[Any], Any],
         tasks: Sequence[Any],
         again: Callable[[], Executor] | None = None,
+        lost: Callable[[Any, str], Any] | None = None,
     ) -> None:
-        self.executor, self._run, self._tasks, self._again = executor, run, tasks, again
+        self.executor, self._run, self._tasks = executor, run, tasks
+        self._again, self._lost = again, lost
         self._tries = [0] * len(tasks)
         self._futures: dict[int, Future[Any]] = {}
+        self._taken_by: dict[int, Any] = {}
         self._submit(range(len(tasks)))
 
     def results(self) -> Iterator[Any]:
@@ -118,6 +148,9 @@ class _Submitted:
                 except Exception as error:
                     if not _is_lost(error):
                         raise
+                    if self._tries[number] >= _MOST_TRIES:
+                        result = self._given_up(number, error)
+                        break
                     self._try_again(number, error)
                 else:
                     break
@@ -128,28 +161,52 @@ class _Submitted:
     def _submit(self, numbers: Sequence[int]) -> None:
         for number in numbers:
             self._tries[number] += 1
+            self._taken_by[number] = self.executor
             try:
                 self._futures[number] = self.executor.submit(
                     _named, self._run, number, self._tasks[number]
                 )
             except BrokenExecutor as error:
-                raise RuntimeError(
-                    f"executor {self.executor!r} must take tasks again after a worker was lost, "
-                    f"but it broke: take {PROCESSES!r}, or an executor that replaces its workers"
-                ) from error
+                if self._again is None:
+                    raise RuntimeError(
+                        f"executor {self.executor!r} must take tasks again after a worker was "
+                        f"lost, but it broke: take {PROCESSES!r}, or an executor that replaces its "
+                        f"workers"
+                    ) from error
+                self._futures[number] = Future()
+                self._futures[number].set_exception(error)
+
+    def _given_up(self, number: int, error: Exception) -> Any:
+        what = (
+            f"task {number} of the study lost its worker {self._tries[number]} times, the last "
+            f"time by {error!r}"
+        )
+        if self._lost is None:
+            raise RuntimeError(f"{what}: {self._tasks[number]!r:.200}") from error
+        return self._lost(self._tasks[number], what)
 
     def _try_again(self, number: int, error: Exception) -> None:
-        if self._tries[number] >= _MOST_TRIES:
-            raise RuntimeError(
-                f"task {number} of the study lost its worker {self._tries[number]} times, the last "
-                f"time by {error!r}: {self._tasks[number]!r:.200}"
-            ) from error
-        lost = [number]
-        if self._again is not None and isinstance(error, BrokenExecutor):
+        if self._again is None or not isinstance(error, BrokenExecutor):
+            self._submit([number])
+            return
+        last = _MOST_TRIES - 1
+        if self._taken_by[number] is self.executor:
             self.executor.shutdown(wait=False)
             self.executor = self._again()
-            lost = [one for one, future in self._futures.items() if _went_down(future)]
-        self._submit(lost)
+            down = [one for one, future in self._futures.items() if _went_down(future)]
+            self._submit([one for one in down if one != number and self._tries[one] < last])
+        if self._tries[number] < last:
+            self._submit([number])
+        else:
+            # in a pool of its own nobody else takes its worker down
+            self._futures[number] = self._alone(number)
+
+    def _alone(self, number: int) -> Future[Any]:
+        self._tries[number] += 1
+        with _pool(1) as pool:
+            future = pool.submit(_named, self._run, number, self._tasks[number])
+            wait([future])
+        return future
 
 
 def _is_lost(error: BaseException | None) -> bool:

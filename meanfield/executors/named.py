@@ -1,0 +1,93 @@
+"""Executors by their names: processes here, a dask cluster, MPI."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from meanfield.executors.mapping import PROCESSES
+
+NAMES = (PROCESSES, "dask", "mpi")
+# until a scheduler has to have answered
+_PATIENCE = "15s"
+_INSTALLED = "must be installed (pip install 'meanfield-attention[{}]')"
+
+
+@contextmanager
+def opened(
+    name: str | None, scheduler: str | None = None, workers: int | None = None
+) -> Iterator[Executor | str | None]:
+    """An executor by its name, for `mapped_by`, as long as the context lasts.
+
+    Parameters
+    ----------
+    name : {'processes', 'dask', 'mpi'} or None
+        'dask' is a cluster of dask.distributed, on this machine or of `scheduler`; 'mpi' the pool
+        of mpi4py.futures, for `mpiexec -n N python -m mpi4py.futures …`.
+    scheduler : str, optional
+        Address of dask's scheduler, such as tcp://host:8786.
+    workers : int, optional
+        Of 'processes', or of dask on this machine; one for each core if omitted.
+
+    Raises
+    ------
+    ValueError
+        If there is no such executor, its package is missing, or the scheduler does not answer.
+
+    Examples
+    --------
+    >>> with opened("processes") as executor:
+    ...     print(executor)
+    processes
+    """
+    if name not in (None, *NAMES):
+        raise ValueError(f"executor must be one of {', '.join(NAMES)}, got {name!r}")
+    if scheduler is not None and name != "dask":
+        raise ValueError(f"scheduler must be left out unless executor is 'dask', got {scheduler!r}")
+    if workers is not None and (name not in (PROCESSES, "dask") or scheduler is not None):
+        raise ValueError(
+            f"workers must be left out unless executor is 'processes' or 'dask' on this machine, "
+            f"got {workers!r}"
+        )
+    with ExitStack() as stack:
+        if name == "dask":
+            yield stack.enter_context(_dask(scheduler, workers)).get_executor()
+        elif name == "mpi":
+            yield stack.enter_context(_mpi())
+        else:
+            yield name
+
+
+@contextmanager
+def _dask(scheduler: str | None, workers: int | None) -> Iterator[Any]:
+    try:
+        distributed: Any = importlib.import_module("distributed")
+    except ImportError as error:
+        raise ValueError(f"executor 'dask' {_INSTALLED.format('cluster')}, got: {error}") from error
+    with ExitStack() as stack:
+        if scheduler is None:
+            # one thread each, as transforms bring their own
+            local = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=40
+            )
+            scheduler = stack.enter_context(local)
+        try:
+            client = distributed.Client(scheduler, timeout=_PATIENCE)
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"scheduler must be the address of a dask scheduler that answers, such as "
+                f"tcp://host:8786, got {scheduler!r}: {error}"
+            ) from error
+        yield stack.enter_context(client)
+
+
+def _mpi() -> Any:
+    try:
+        from mpi4py.futures import MPIPoolExecutor
+    except (ImportError, RuntimeError) as error:
+        # without an MPI library it is a RuntimeError
+        raise ValueError(f"executor 'mpi' {_INSTALLED.format('mpi')}, got: {error}") from error
+    return MPIPoolExecutor()

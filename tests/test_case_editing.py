@@ -1,0 +1,575 @@
+"""Cases as editors, options and result files see them."""
+
+import json
+import shutil
+import subprocess
+import tomllib
+from importlib.resources import files
+
+import bad_cases
+import jsonschema
+import numpy as np
+import pytest
+import test_case
+import test_cli
+
+import meanfield as mf
+from meanfield.case import (
+    CaseError,
+    case_from_text,
+    case_of,
+    default_case_text,
+    json_schema,
+    json_schema_text,
+    read_case,
+    setting,
+)
+from meanfield.cli import main
+
+HEADS = """
+[law]
+type = "uniform"
+dim = 2
+[space]
+type = "particles"
+n = 8
+seed = 3
+[dynamics]
+type = "Attention"
+beta = 2
+heads = [{ Q = [[1, 0], [0, 2]], V = -1 }, { K = 0.5 }]
+[run]
+t_end = 0.5
+save_at = 2
+"""
+LAYERS = """
+[law]
+type = "uniform"
+dim = 2
+[space]
+type = "particles"
+n = 8
+[run]
+t_end = 1.0
+method = "layers"
+[dynamics]
+type = "Layers"
+step = 0.25
+[[dynamics.layers]]
+beta = 1.5
+[[dynamics.layers]]
+type = "FeedForward"
+W = [[0.0], [1.0]]
+A = [[2.0, 0.0]]
+activation = "tanh"
+[[dynamics.layers]]
+type = "Attention"
+beta = 2.0
+heads = [{ V = -1.0 }]
+[[dynamics.layers]]
+type = "USA"
+beta = 0.5
+sign = -1
+"""
+NOISY = test_cli.PARTICLES.replace("beta = 1.0", "beta = 1.0\nnoise = 0.1")
+MONITORED = f"{test_cli.CIRCLE}{test_case.MONITORS}"
+CASES = {"heads": HEADS, "layers": LAYERS, "noise": NOISY, "monitors": MONITORED}
+GOOD = CASES | test_cli.CASES | {"bundled": default_case_text()}
+# what depends on several keys, or on files, no schema of one key can say
+BEYOND_A_SCHEMA = {
+    "noise on a flow map",
+    "noise and a flow map to come",
+    # JSON knows no difference between 2.0 and 2
+    "d no integer",
+    "d nowhere",
+    "d nowhere, tokens",
+    "axis not of norm 1",
+    "axis too short",
+    "tokens not counted",
+    "dims don't fit",
+    "axes don't fit",
+    "series negative",
+    "zonal series negative",
+    "mean not of norm 1",
+    "not resolved",
+    "weights too many",
+    "weights zero",
+    "mixture of dims",
+    "bandwidth tiny",
+    "no bandwidth",
+    "save_at late",
+    "save_at unordered",
+    "largest below n",
+    "beta too large",
+    "beta nan",
+    "beta inf",
+    "beta 1e999",
+    "noise nan",
+    "series nan",
+    "t_end nan",
+    "save_at nan",
+    "monitor without to",
+    "monitor of two",
+    "monitor's p, another distance",
+    "monitor's law, dim",
+    "monitor's law, a cloud",
+    "monitor's name",
+    "monitor's name, blank",
+    "monitor's name, a bound",
+    "monitor that can't be had",
+    "output a folder",
+    "output with a null",
+    "figure nowhere",
+}
+
+
+@pytest.fixture(scope="module")
+def validator():
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_schema_beside_the_code_is_that_of_the_code(capsys):
+    text = (files("meanfield") / "data" / "case.schema.json").read_text("utf-8")
+    assert text == json_schema_text()
+    assert main(["schema"]) == 0
+    assert capsys.readouterr().out == text
+
+
+@pytest.mark.parametrize("text", GOOD.values(), ids=GOOD)
+def test_the_schema_takes_what_the_code_takes(validator, text):
+    case_from_text(text, "good").build()
+    validator.validate(tomllib.loads(text))
+
+
+def test_the_schema_refuses_what_one_key_is_enough_to_refuse(validator):
+    passed = set()
+    for name, (changes, _) in bad_cases.CASES.items():
+        sections = bad_cases.BASE | changes
+        text = "\n".join(f"[{key}]\n{body}\n" for key, body in sections.items())
+        if validator.is_valid(tomllib.loads(text)):
+            passed.add(name)
+    assert passed == BEYOND_A_SCHEMA
+
+
+def objects(schema):
+    if isinstance(schema, dict):
+        if "properties" in schema:
+            yield schema
+        for value in schema.values():
+            yield from objects(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from objects(value)
+
+
+def test_the_schema_tells_everything():
+    """Every table is closed and described, and so is every key; nothing may be null."""
+    found = list(objects(json_schema()))
+    titles = {one["title"] for one in found}
+    assert {"LayersTable", "FeedForwardTable", "AttentionTable", "IsotropicTable"} < titles
+    assert {"MixtureTable", "ParticlesTable", "RunTable", "MonitorTable", "OutputTable"} < titles
+    for one in found:
+        assert one["additionalProperties"] is False, one["title"]
+        assert one["description"]
+        for key, about in one["properties"].items():
+            assert about.get("description"), (one["title"], key)
+    assert '"null"' not in json_schema_text()
+
+
+LIMITS = [
+    ("uniform", "dynamics.beta", -1e-9, 0),
+    ("uniform", "dynamics.noise", -1e-9, 0.0),
+    ("uniform", "dynamics.sign", 0, -1),
+    ("uniform", "space.lmax", 2, 3),
+    ("uniform", "space.lmax", 2048, 15),
+    ("uniform", "run.t_end", 0, 1e-9),
+    ("uniform", "run.rtol", 2e-14, 3e-14),
+    ("uniform", "run.rtol", 1.1e-2, 1e-2),
+    ("uniform", "run.atol", 0, 1e-30),
+    ("uniform", "run.tail_tol", 0.9e-15, 1e-15),
+    ("uniform", "run.tail_tol", 1.1e-2, 1e-2),
+    ("uniform", "run.cluster_radius", 1.1e-2, 1e-2),
+    ("uniform", "run.cluster_radius", -1e-9, 0),
+    ("uniform", "run.save_at", 0, 1),
+]
+
+
+@pytest.mark.parametrize(("name", "key", "bad", "good"), LIMITS)
+def test_ranges_of_the_schema_are_those_of_the_code(validator, name, key, bad, good):
+    text = f'[law]\ntype = "{name}"\n{test_case.REST}'
+
+    def run(value):
+        case = case_from_text(text, "a.toml", settings={key: value})
+        measure, dynamics, keywords = case.build()
+        with case.errors("run"):
+            mf.evolve(measure, dynamics, **keywords | {"t_end": min(1e-9, case.run.t_end)})
+        return tomllib.loads(case.text)
+
+    validator.validate(run(good))
+    with pytest.raises(CaseError, match=f"{key} must be"):
+        run(bad)
+    raw = tomllib.loads(text)
+    table, _, one = key.partition(".")
+    raw[table][one] = bad
+    assert not validator.is_valid(raw)
+
+
+def test_layers_of_a_case():
+    measure, dynamics, keywords = case_from_text(LAYERS, "a").build()
+    assert [layer.name for layer in dynamics.layers] == ["SA", "FeedForward", "Attention", "USA"]
+    assert (dynamics.step, dynamics.depth, dynamics.layers[3].sign) == (0.25, 1.0, -1)
+    feed = dynamics.layers[1]
+    assert (feed.activation, np.asarray(feed.W).tolist()) == ("tanh", [[0.0], [1.0]])
+    sol = mf.evolve(measure, dynamics, **keywords)
+    assert sol.status == "finished"
+    same = mf.Layers(
+        [
+            mf.SA(1.5),
+            mf.FeedForward([[0.0], [1.0]], [[2.0, 0.0]], activation="tanh"),
+            mf.Attention(2.0, [mf.Head(V=-1.0)]),
+            mf.USA(0.5, sign=-1),
+        ],
+        step=0.25,
+    )
+    other = mf.evolve(measure, same, 1.0, method="layers")
+    assert np.array_equal(sol.final.points, other.final.points)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("beta = 1.5", "beta = -1.5", "dynamics.layers[0].beta must be a finite number >= 0, got"),
+        ("beta = 1.5", "bta = 1.5", "dynamics.layers[0].bta is an unknown key: the keys here are"),
+        ("beta = 1.5", "noise = 0.1", "dynamics.layers[0].beta is missing: it must be the inverse"),
+        ("beta = 1.5", "beta = 1.5\nnoise = 0.1", "dynamics.layers must be SA, USA, DoublyStocha"),
+        ('"tanh"', '"elu"', "dynamics.layers[1].activation must be 'relu', 'gelu' or 'tanh', got"),
+        ("W = [[0.0]", "W = [0.0", "dynamics.layers[1].W[0] must be a valid list, got 0.0"),
+        ("A = [[2.0, 0.0]]", "A = [[2.0]]", "dynamics.layers[1].W must be (d, m), A (m, d)"),
+        ("V = -1.0", 'V = "x"', "dynamics.layers[2].heads[0].V must be a number or a list"),
+        ('"USA"', '"Layers"', "dynamics.layers[3].type must be one of SA, USA, DoublyStochastic"),
+        ("step = 0.25", "step = 0", "dynamics.step must be a finite number > 0, got 0"),
+        ("step = 0.25", "beta = 1", "dynamics.beta is an unknown key: the keys here are type, la"),
+    ],
+)
+def test_bad_layers_of_a_case(old, new, message):
+    assert old in LAYERS
+    with pytest.raises(CaseError) as caught:
+        case_from_text(LAYERS.replace(old, new, 1), "a.toml").build()
+    assert str(caught.value).startswith(f"a.toml: {message}")
+
+
+def leaves(table, path=()):
+    for key, value in table.items() if isinstance(table, dict) else enumerate(table):
+        if isinstance(key, str):
+            yield (*path, key)
+        if isinstance(value, (dict, list)):
+            yield from leaves(value, (*path, key))
+
+
+def shown(path):
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")
+
+
+def test_typos():
+    """A letter lost in a key, or a value of another kind: file, key, value, what is allowed."""
+    count = 0
+    for text in GOOD.values():
+        for path in list(leaves(tomllib.loads(text))):
+            if path[0] == "monitors" and len(path) == 2:
+                continue
+            for typo in "key", "value":
+                raw = tomllib.loads(text)
+                here = raw
+                for part in path[:-1]:
+                    here = here[part]
+                if typo == "key":
+                    here[path[-1][:-1] + "_"] = here.pop(path[-1])
+                else:
+                    here[path[-1]] = 1.5 if isinstance(here[path[-1]], (str, dict)) else "odd"
+                told = message_of(raw)
+                assert told.startswith("typo.toml: "), told
+                if typo == "key" and path[-1] != "type":
+                    wrong = shown((*path[:-1], path[-1][:-1] + "_"))
+                    assert f"{wrong} is an unknown key: the keys here are " in told, told
+                    assert path[-1] in told.rpartition(" are ")[2]
+                elif typo == "value":
+                    assert f": {shown(path)} must be " in told, told
+                    assert "got " in told
+                else:
+                    assert shown(path) in told or "unknown key" in told, told
+                count += 1
+    assert count >= 150
+
+
+def message_of(raw):
+    import tomli_w
+
+    with pytest.raises(CaseError) as caught:
+        case_from_text(tomli_w.dumps(raw), "typo.toml").build()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a.b=5", 5),
+        ("a.b = 1e-3", 1e-3),
+        ("a.b=true", True),
+        ("a.b=SA", "SA"),
+        ('a.b="SA"', "SA"),
+        ("a.b=[1, 2]", [1, 2]),
+        ("a.b={x = 1}", {"x": 1}),
+        ("a.b=flow-map", "flow-map"),
+        ("a.b=../my.csv", "../my.csv"),
+        ("a.b='a=b'", "a=b"),
+    ],
+)
+def test_settings(text, value):
+    key, found = setting(text)
+    assert key == "a.b"
+    assert found == value
+    assert type(found) is type(value)
+
+
+BAD_SETTINGS = {
+    "no value": ("dynamics.beta", "--set dynamics.beta: setting must be KEY=VALUE, as dynamics.b"),
+    "empty": ("dynamics.beta=", "--set dynamics.beta=: value must be one of TOML, as 5, true"),
+    "open": ("dynamics.beta=[1", "value must be one of TOML, as 5, true, [1, 2] or"),
+    "two words": ("dynamics.beta=a b", "or a bare word, got 'a b'"),
+    "two lines": ("dynamics.beta=1\nb = 2", "value must be one of TOML"),
+    "no key": ("=5", "key must be names with dots between, as dynamics.beta or"),
+    "a bad key": ("dynamics..beta=5", "key must be names with dots between"),
+    "an unknown key": (
+        "dynamics.bta=5",
+        "case.toml with --set dynamics.bta=5: dynamics.bta is an unknown key: the keys here are",
+    ),
+    "an unknown table": ("dynamic.beta=5", "dynamic is an unknown key: the keys here are law, sp"),
+    "of another kind": (
+        "dynamics.beta=high",
+        'case.toml with --set dynamics.beta="high": dynamics.beta must be a valid number, got',
+    ),
+    "out of range": (
+        "dynamics.beta=-1",
+        "case.toml with --set dynamics.beta=-1: dynamics.beta must be a finite number >= 0, got -1",
+    ),
+    "no table": ("run.t_end.x=1", "case.toml: run.t_end must be a table for run.t_end.x, got 0.2"),
+    "no list": ("law.cos[3]=1", "case.toml: law.cos must be a list of more than 3 for law.cos[3]"),
+    "another table's": (
+        "space.type=sphere",
+        "space.n is an unknown key: the keys here are ty",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_SETTINGS.values(), ids=BAD_SETTINGS)
+@pytest.mark.parametrize("command", ["run", "limit"])
+def test_bad_settings(folder, capsys, command, text, message):
+    (folder / "case.toml").write_text(test_cli.CIRCLE)
+    assert main([command, "case.toml", "--set", text]) == 2
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1
+    assert " ".join(message.split()) in said
+    assert [path.name for path in folder.iterdir()] == ["case.toml"]
+
+
+def test_a_key_is_set_once(folder, capsys):
+    (folder / "case.toml").write_text(test_cli.CIRCLE)
+    argv = ["run", "case.toml", "--set", "dynamics.beta=1", "--set", "dynamics.beta=2"]
+    assert main(argv) == 2
+    assert "--set must set each key once, got dynamics.beta twice" in capsys.readouterr().err
+
+
+def test_the_text_that_is_kept_is_the_one_that_was_run(folder):
+    (folder / "case.toml").write_text(f"# mine\n{test_cli.CIRCLE}")
+    options = ["--set", "dynamics.beta=2", "--set", "law.cos[0]=0.25", "--set", "run.rtol=1e-8"]
+    options += ["--set", 'space={type = "circle", n = 64}', "--set", "dynamics.type=SA"]
+    assert main(["run", "case.toml", "-q", *options]) == 0
+    sol = mf.load("run.nc")
+    raw = tomllib.loads(test_cli.CIRCLE)
+    raw["dynamics"] |= {"beta": 2, "type": "SA"}
+    raw["law"]["cos"] = [0.25]
+    raw["run"]["rtol"] = 1e-8
+    raw["space"]["n"] = 64
+    assert tomllib.loads(sol.case) == raw
+    assert sol.dynamics == mf.SA(2.0)
+    assert (sol.measures[0].space.size, sol.dataset.attrs["rtol"]) == (64, 1e-8)
+    # without any the text is the file's own, comments and all
+    assert main(["run", "case.toml", "-q"]) == 0
+    assert mf.load("run.nc").case.startswith("# mine")
+
+
+def test_limit_with_settings(folder, capsys):
+    import xarray as xr
+
+    (folder / "case.toml").write_text(test_cli.CIRCLE)
+    argv = ["limit", "case.toml", "--ns", "20,40", "--repeats", "2", "-q"]
+    assert main([*argv, "--set", "run.save_at=2"]) == 0
+    with xr.open_dataset("limit.nc", engine="h5netcdf") as found:
+        assert found.sizes["t"] == 3
+
+
+@pytest.mark.parametrize("name", ["circle", "particles", "noise", "heads", "layers", "cloud"])
+def test_a_run_is_repeated_from_its_result(folder, capsys, name):
+    text = (GOOD | {"cloud": CLOUD})[name]
+    (folder / "case.toml").write_text(text)
+    written_cloud(folder, 0)
+    assert main(["run", "case.toml", "-q", "--set", "run.save_at=2"]) == 0
+    (folder / "case.toml").unlink()
+    assert main(["run", "run.nc"]) == 0
+    said = capsys.readouterr().out
+    assert "all numbers are those of the earlier run, bit for bit" in said
+    assert "wrote run-again.nc, run-again.png" in said
+    one, other = mf.load("run.nc"), mf.load("run-again.nc")
+    assert one.dataset.identical(other.dataset)
+    assert one.case == other.case
+    for mu, nu in zip(one.measures, other.measures, strict=True):
+        for array in "points", "weights", "coefficients":
+            assert np.array_equal(getattr(mu, array, 0), getattr(nu, array, 0))
+    # another seed is another run, and is said to be none of the same
+    if name == "noise":
+        assert main(["run", "run.nc", "-o", "c.nc", "--set", "space.seed=9"]) == 0
+        assert "bit for bit" not in capsys.readouterr().out
+        assert not np.array_equal(mf.load("c.nc").final.points, one.final.points)
+
+
+def test_other_numbers_are_told(folder, capsys, monkeypatch):
+    (folder / "case.toml").write_text(test_cli.CIRCLE)
+    assert main(["run", "case.toml", "-q"]) == 0
+    sol = mf.load("run.nc")
+    sol.dataset["energy"] = sol.dataset["energy"] * (1.0 + 1e-15)
+    sol.save("run.nc")
+    assert main(["run", "run.nc"]) == 0
+    assert "numbers differ from those of the earlier run: energy" in capsys.readouterr().out
+
+
+CLOUD = """
+[law]
+type = "point-cloud"
+file = "my.csv"
+bandwidth = 0.2
+[space]
+type = "sphere"
+lmax = 15
+[dynamics]
+beta = 1.0
+[run]
+t_end = 0.1
+save_at = 2
+"""
+
+
+def written_cloud(folder, seed, name="my.csv"):
+    points = mf.Uniform(3).sample(6, np.random.default_rng(seed))
+    np.savetxt(folder / name, points, delimiter=",", header="x,y,z", comments="")
+
+
+def test_tokens_that_are_gone_or_changed(folder, capsys):
+    (folder / "cases").mkdir()
+    (folder / "cases" / "cloud.toml").write_text(CLOUD)
+    written_cloud(folder / "cases", 0)
+    assert main(["run", "cases/cloud.toml", "-q"]) == 0
+    assert main(["run", "run.nc", "-q"]) == 0
+    digests = json.loads(mf.load("run.nc").dataset.attrs["token_files"])
+    assert list(digests) == ["my.csv"]
+    assert len(digests["my.csv"]) == 64
+    # beside the result it is found, too
+    (folder / "cases" / "my.csv").rename(folder / "my.csv")
+    assert main(["run", "run.nc", "-q"]) == 0
+    written_cloud(folder, 1)
+    assert main(["run", "run.nc", "-q"]) == 2
+    said = capsys.readouterr().err
+    assert "law.file = 'my.csv' must be the file that the run had, of SHA-256" in said
+    (folder / "my.csv").unlink()
+    assert main(["run", "run.nc", "-q"]) == 2
+    said = capsys.readouterr().err
+    assert "the case in run.nc: law.file = 'my.csv' must be the file that the run had, but" in said
+    assert "is gone: put it there, or set law.file to where it is" in said
+    assert len(said.splitlines()) == 1
+    written_cloud(folder, 0, "moved.csv")
+    assert main(["run", "run.nc", "-q", "--set", f"law.file={folder / 'moved.csv'}"]) == 0
+
+
+def test_a_run_without_a_case_has_none():
+    mu = mf.Density(mf.Circle(32), mf.Uniform(2))
+    sol = mf.evolve(mu, mf.SA(1.0), 0.1, 1)
+    from pathlib import Path
+
+    with pytest.raises(CaseError, match="it must be of a run from a case file"):
+        case_of(sol, Path("run.nc"))
+
+
+def git(*arguments):
+    who = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main"]
+    return subprocess.run(
+        ["git", *who, *arguments], check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_the_commit_of_a_case_is_kept(folder, monkeypatch):
+    (folder / "case.toml").write_text(test_cli.PARTICLES)
+
+    def attributes():
+        return read_case("case.toml").build()[2]["about"]
+
+    assert set(attributes()) == {"seed", "case_file"}
+    git("init")
+    git("add", "case.toml")
+    git("commit", "-m", "one")
+    assert attributes()["git_commit"] == git("rev-parse", "HEAD")
+    assert attributes()["git_dirty"] == 0
+    # results do not count
+    assert main(["run", "case.toml", "-q"]) == 0
+    assert attributes()["git_dirty"] == 0
+    about = mf.load("run.nc").dataset.attrs
+    assert about["git_commit"] == git("rev-parse", "HEAD")
+    assert (about["git_dirty"], about["seed"]) == (0, 1)
+    (folder / "case.toml").write_text(test_cli.PARTICLES + "\n")
+    assert attributes()["git_dirty"] == 1
+    # what is repeated comes from where the first run came from
+    assert main(["run", "run.nc", "-q"]) == 0
+    again = mf.load("run-again.nc").dataset.attrs
+    assert again == about
+    (folder / "case.toml").unlink()
+    (folder / "other.toml").write_text(test_cli.PARTICLES)
+    assert read_case("other.toml").build()[2]["about"]["git_dirty"] == 1
+    monkeypatch.setenv("PATH", "")
+    assert set(read_case("other.toml").build()[2]["about"]) == {"seed", "case_file"}
+
+
+def test_a_resumed_run_keeps_where_it_comes_from(folder, monkeypatch):
+    from meanfield.integrate.driving import Checkpoint
+
+    (folder / "case.toml").write_text(test_cli.PARTICLES)
+    assert main(["run", "case.toml", "-q", "-o", "whole.nc"]) == 0
+    keep = Checkpoint.keep
+
+    def interrupted(self, run):
+        keep(self, run)
+        if run.t > 0.05:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "keep", interrupted)
+        assert main(["run", "case.toml", "-q"]) == 130
+    assert mf.load("run.nc").dataset.attrs["seed"] == 1
+    assert main(["resume", "run.nc", "-q"]) == 0
+    whole, resumed = mf.load("whole.nc").dataset, mf.load("run.nc").dataset
+    assert resumed.attrs == whole.attrs
+
+
+def test_about_is_words_and_numbers():
+    mu = mf.Density(mf.Circle(32), mf.Uniform(2))
+    with pytest.raises(ValueError, match="about must map names to words and numbers, got 'a': "):
+        mf.evolve(mu, mf.SA(1.0), 0.1, about={"a": [1]})
+    sol = mf.evolve(mu, mf.SA(1.0), 0.1, 1, about={"note": "mine", "t_end": 3})
+    assert (sol.dataset.attrs["note"], sol.dataset.attrs["t_end"]) == ("mine", 0.1)

@@ -1,0 +1,427 @@
+"""Sweeps: every cell is a run of its own, kept, skipped, and no other's trouble."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import meanfield as mf
+from meanfield.case import CaseError, case_from_text, read_case
+from meanfield.cli import main
+from meanfield.executors import mapped_by, opened
+from meanfield.sweeps import axis, cells_beside
+from meanfield.sweeps import runs as sweep_runs
+from meanfield.sweeps.grids import checked_grid, dimension_names
+
+CASE = """
+[law]
+type = "fourier-series"
+cos = [0.5]
+[space]
+type = "circle"
+n = 32
+[dynamics]
+beta = 1.0
+[run]
+t_end = 0.2
+save_at = 2
+[output]
+file = "a.nc"
+"""
+TOKENS = CASE.replace('"circle"\nn = 32', '"particles"\nn = 10\nseed = 1')
+# no such run is done within a test
+ENDLESS = "{t_end = 1e6, save_at = 1000000}"
+CODE = "import sys; from meanfield.cli import main; sys.exit(main())"
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(mf.__file__).parent.parent)}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "case.toml").write_text(CASE)
+    (tmp_path / "tokens.toml").write_text(TOKENS)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("a.b=1:10:19", [1 + i / 2 for i in range(19)]),
+        ("a.b=1:3:3", [1, 2, 3]),
+        ("a.b=0.5:0.5:1", [0.5]),
+        ("a.b=1e-3:1:2", [1e-3, 1.0]),
+        ("a.b=SA,USA", ["SA", "USA"]),
+        ("a.b=SA, 'a b' ,3", ["SA", "a b", 3]),
+        ("a.b=1,2.5,-3", [1, 2.5, -3]),
+        ("a.b=true", [True]),
+        ("a.b=[1, 2],[3]", [[1, 2], [3]]),
+        ('a.b={type = "circle", n = 8},{type = "sphere"}', [{"type": "circle", "n": 8}, ...]),
+        ('a.b="x:y",z:w', ["x:y", "z:w"]),
+    ],
+)
+def test_axis(text, values):
+    key, found = axis(text)
+    assert key == "a.b"
+    assert len(found) == len(values)
+    for one, expected in zip(found, values, strict=True):
+        assert expected is ... or (one == expected and type(one) is type(expected))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a",
+        "a=",
+        "=1",
+        "a b=1",
+        "a=1:2:0",
+        "a=1:2:x",
+        "a=x:2:3",
+        "a=1:2:1.5",
+        "a=1:2:9e9",
+        "a=a b,c",
+    ],
+)
+def test_no_axis(text):
+    with pytest.raises(ValueError, match=r"must be .*, got "):
+        axis(text)
+
+
+def test_no_grid():
+    for grid, message in [
+        ({}, "at least one key"),
+        ({"a": []}, "at least one value"),
+        ({"a": "SA"}, "at least one value, got 'SA'"),
+        ({"a": [1, 1]}, "each value of a once, got 1 twice"),
+        ({"a": range(1001), "b": range(1001)}, "at most 1000000 cells, got 1002001"),
+        ({"a-": [1], "": [1]}, "key must be names"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            checked_grid(grid)
+
+
+def test_dimensions_are_last_parts_where_these_differ():
+    assert dimension_names(["a.b", "c.d"]) == {"a.b": "b", "c.d": "d"}
+    assert dimension_names(["a.b", "c.b"]) == {"a.b": "a_b", "c.b": "c_b"}
+    assert dimension_names(["run.t"], {"t"}) == {"run.t": "run_t"}
+
+
+def test_cells_are_the_runs_of_their_cases(folder):
+    grid = {"dynamics.beta": [0.5, 2.0], "dynamics.type": ["SA", "USA"]}
+    ds = mf.sweep("case.toml", grid, settings={"run.t_end": 0.3})
+    assert ds.energy.dims == ("beta", "type", "save")
+    assert ds.attrs["case_file"] == str(folder / "case.toml")
+    for beta in 0.5, 2.0:
+        for kind in mf.SA, mf.USA:
+            mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
+            sol = mf.evolve(mu, kind(beta), 0.3, 2, on_unresolved="flow-map")
+            one = ds.sel(beta=beta, type=kind.name)
+            assert one.status.item() == "finished"
+            assert one.message.item() == sol.message
+            for name in ("t", *sol.dataset.data_vars):
+                assert np.array_equal(one[name].values, sol.dataset[name].values), name
+                assert one[f"final_{name}"].item() == sol.dataset[name].values[-1]
+    assert len(np.unique(ds.final_energy)) == 4
+
+
+def test_series_are_filled_up(folder):
+    ds = mf.sweep("case.toml", {"run.save_at": [1, 3], "space.n": [32, 64]})
+    assert ds.sizes == {"save_at": 2, "n": 2, "save": 4}
+    np.testing.assert_allclose(ds.t[0, 0], [0.0, 0.2, np.nan, np.nan])
+    assert np.isnan(ds.energy[0, :, 2:]).all()
+    assert np.isfinite(ds.energy[1]).all()
+    np.testing.assert_array_equal(ds.final_t, 0.2)
+    np.testing.assert_array_equal(ds.final_energy[0], ds.energy[0, :, 1])
+
+
+def test_a_cell_that_fails_is_recorded(folder, capsys):
+    """One is refused when it is built, one can't be resolved, and the others are as ever."""
+    grid = ["--grid", "dynamics.beta=-1,1", "--grid", "space.n=32,8", "--set", "run.largest=32"]
+    law = ["--set", "law.cos=[0.4, 0.2, 0.1, 0.0, 0.0, 0.1]"]
+    assert main(["sweep", "case.toml", *grid, *law]) == 1
+    said = capsys.readouterr()
+    assert len(said.err.splitlines()) == 1
+    assert said.err.startswith("meanfield: 3 of 4 cells failed, the first of them: case.toml with")
+    with xr.open_dataset("sweep.nc", engine="h5netcdf") as ds:
+        assert ds.status.values.tolist()[0] == ["error", "error"]
+        assert ds.status.sel(beta=1, n=32).item() == "finished"
+        assert ds.status.sel(beta=1, n=8).item() == "error"
+        assert "dynamics.beta must be a finite number >= 0, got -1" in ds.message[0, 0].item()
+        assert "--set dynamics.beta=-1 --set space.n=32: dyn" in ds.message[0, 0].item()
+        assert "law" in ds.message.sel(beta=1, n=8).item()
+        assert np.isnan(ds.final_energy[0]).all()
+        assert np.isfinite(ds.final_energy.sel(beta=1, n=32))
+        same = {"law.cos": [0.4, 0.2, 0.1, 0.0, 0.0, 0.1], "run.largest": 32}
+        measure, dynamics, keywords = read_case("case.toml", same).build()
+        sol = mf.evolve(measure, dynamics, **keywords)
+        assert ds.final_energy.sel(beta=1, n=32).item() == sol.dataset.energy.values[-1]
+
+
+def test_a_second_call_runs_what_is_missing(folder, monkeypatch):
+    ran = []
+    run = sweep_runs._solution
+    monkeypatch.setattr(sweep_runs, "_solution", lambda cell: ran.append(cell.name) or run(cell))
+    first = mf.sweep("case.toml", {"dynamics.beta": [1, 2]}, cells="kept")
+    assert len(ran) == 2
+    again = mf.sweep("case.toml", {"dynamics.beta": [1, 2]}, cells="kept")
+    assert again.identical(first)
+    assert len(ran) == 2
+    more = mf.sweep("case.toml", {"dynamics.beta": [2, 3]}, cells="kept")
+    assert ran[2:] == ["case.toml with --set dynamics.beta=3"]
+    assert more.final_energy[0].item() == first.final_energy[1].item()
+    # neither comments nor outputs change a cell, values do
+    (folder / "case.toml").write_text("# mine\n" + CASE.replace("a.nc", "b.nc"))
+    mf.sweep("case.toml", {"dynamics.beta": [1, 2]}, cells="kept")
+    assert len(ran) == 3
+    (folder / "case.toml").write_text(CASE.replace("0.5", "0.25"))
+    mf.sweep("case.toml", {"dynamics.beta": [1, 2]}, cells="kept")
+    assert len(ran) == 5
+
+
+def test_a_cell_is_a_result(folder):
+    ds = mf.sweep("tokens.toml", {"dynamics.beta": [1, 2]}, cells="kept")
+    file = Path("kept", ds.cell.sel(beta=2).item())
+    sol = mf.load(file)
+    assert sol.dynamics == mf.SA(2.0)
+    assert sol.dataset.attrs["case_file"] == str(folder / "tokens.toml")
+    assert sol.dataset.attrs["seed"] == 1
+    assert main(["run", str(file), "-q", "-o", "again.nc"]) == 0
+    assert np.array_equal(mf.load("again.nc").final.points, sol.final.points)
+
+
+def test_a_damaged_cell_is_run_again(folder):
+    first = mf.sweep("case.toml", {"dynamics.beta": [1]}, cells="kept")
+    file = Path("kept", first.cell.item())
+    file.write_bytes(file.read_bytes()[:1000])
+    assert mf.sweep("case.toml", {"dynamics.beta": [1]}, cells="kept").identical(first)
+    assert mf.load(file).status == "finished"
+
+
+def test_tokens_of_another_content_are_other_cells(folder):
+    def written(seed):
+        points = mf.Uniform(3).sample(6, np.random.default_rng(seed))
+        np.savetxt("my.csv", points, delimiter=",", header="x,y,z", comments="")
+
+    law = {"law": {"type": "point-cloud", "file": "my.csv"}, "space": {"type": "particles"}}
+    found = []
+    for seed in 1, 2:
+        written(seed)
+        ds = mf.sweep("case.toml", {"dynamics.beta": [1]}, settings=law, cells="kept")
+        found.append(ds.final_energy.item())
+    assert found[0] != found[1]
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    file = tmp_path_factory.mktemp("here") / "tokens.toml"
+    file.write_text(TOKENS)
+    return mf.sweep(file, {"space.seed": [1, 2], "dynamics.noise": [0.0, 0.1]})
+
+
+def numbers(ds):
+    return ds.drop_vars(["message", "cell"]).drop_attrs()
+
+
+def test_two_workers_give_the_same_bits(here, folder):
+    grid = {"space.seed": [1, 2], "dynamics.noise": [0.0, 0.1]}
+    with ProcessPoolExecutor(2) as pool:
+        found = mf.sweep("tokens.toml", grid, executor=pool, cells="kept")
+    assert numbers(found).identical(numbers(here))
+    assert len(list(Path("kept").iterdir())) == 4
+    assert len(np.unique(here.final_energy)) == 4
+
+
+@pytest.mark.parametrize("name", ["processes", "dask"])
+def test_executors_of_the_command(here, folder, capsys, name):
+    argv = ["sweep", "tokens.toml", "--grid", "space.seed=1,2", "--grid", "dynamics.noise=0.0,0.1"]
+    assert main([*argv, "--executor", name, "--workers", "2"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "4 cells: 4 finished",
+        "wrote sweep.nc, its cells are in sweep.nc.cells",
+    ]
+    with xr.open_dataset("sweep.nc", engine="h5netcdf") as found:
+        for variable in "energy", "final_energy", "t":
+            np.testing.assert_array_equal(found[variable], here[variable])
+    assert main([*argv, "-q"]) == 0
+
+
+def test_a_scheduler_that_is_there(here, folder):
+    from distributed import LocalCluster
+
+    argv = ["sweep", "tokens.toml", "--grid", "space.seed=1,2", "--grid", "dynamics.noise=0.0,0.1"]
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+    ) as local:
+        address = ["--executor", "dask", "--scheduler", local.scheduler_address]
+        assert main([*argv, *address, "-q"]) == 0
+    with xr.open_dataset("sweep.nc", engine="h5netcdf") as found:
+        np.testing.assert_array_equal(found.final_energy, here.final_energy)
+
+
+class Bomb:
+    """A task that kills its worker."""
+
+
+def defused(task):
+    if isinstance(task, Bomb):
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.5)
+    return task
+
+
+def told(task, what):
+    return f"{type(task).__name__}: {what}"
+
+
+def test_a_cell_that_kills_its_workers_costs_no_other():
+    found = list(mapped_by("processes", defused, [1, Bomb(), 2], workers=2, lost=told))
+    assert found[::2] == [1, 2]
+    assert re.match(r"Bomb: task 1 of the study lost its worker 3 times", found[1])
+
+
+# none of the checkpoints before the last
+_FILES = "?" * 20 + ".nc"
+
+
+def test_a_killed_sweep_goes_on(folder):
+    """Ctrl-C, as a terminal sends it to all processes: what is done is not run again."""
+    runs = "run={t_end = 0.1},{t_end = 0.2},{t_end = 9e5, save_at = 900000}," + ENDLESS
+    argv = ["sweep", "tokens.toml", "--grid", runs, "--executor", "processes", "--workers", "2"]
+    command = [sys.executable, "-c", CODE, *argv]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, start_new_session=True
+    )
+    cells = cells_beside(Path("sweep.nc"))
+    deadline = time.monotonic() + 60
+    # the first two and the checkpoints of the others
+    while time.monotonic() < deadline and len(list(cells.glob(_FILES))) < 4:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130, said
+    assert said == (
+        "meanfield: interrupted: finished cells are kept in sweep.nc.cells, and the same command "
+        "goes on\n"
+    )
+    assert not Path("sweep.nc").exists()
+    states = sorted(mf.load(file).status for file in cells.glob(_FILES))
+    assert states == ["finished", "finished", "interrupted", "interrupted"]
+
+
+def test_an_interrupted_cell_goes_on(folder, monkeypatch):
+    """The next call takes it up where it was, to the same bits."""
+    from meanfield.integrate.driving import Checkpoint
+
+    whole = mf.sweep("tokens.toml", {"space.seed": [1, 2]})
+    keep = Checkpoint.keep
+
+    def interrupted(self, run):
+        keep(self, run)
+        if run.t > 0.05:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "keep", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            mf.sweep("tokens.toml", {"space.seed": [1, 2]}, cells="kept")
+    (file,) = Path("kept").iterdir()
+    assert mf.load(file).status == "interrupted"
+    found = mf.sweep("tokens.toml", {"space.seed": [1, 2]}, cells="kept")
+    assert numbers(found).identical(numbers(whole))
+    assert mf.load(file).status == "finished"
+    assert mf.load(file).dataset.attrs["seed"] == 1
+
+
+REFUSED = {
+    "unknown key": (
+        ["--grid", "dynamics.bta=1,2"],
+        "dynamics.bta is an unknown key: the keys here",
+    ),
+    "no value": (
+        ["--grid", "dynamics.beta=1,abc"],
+        "dynamics.beta must be a valid number, got 'abc'",
+    ),
+    "no grid": ([], "Missing option '--grid'"),
+    "malformed": (["--grid", "dynamics.beta"], "--grid dynamics.beta: grid must be KEY=START:STOP"),
+    "twice": (["--grid", "a=1", "--grid", "a=2"], "--grid must have each key once, got a twice"),
+    "the same": (
+        ["--grid", "dynamics.beta=1,1"],
+        "grid must have each value of dynamics.beta once",
+    ),
+    "executor": (
+        ["--grid", "dynamics.beta=1", "--executor", "dusk"],
+        "--executor must be one of processes, dask, mpi, got 'dusk'",
+    ),
+    "scheduler": (
+        ["--grid", "dynamics.beta=1", "--scheduler", "tcp://x:1"],
+        "--scheduler must be left out unless executor is 'dask', got 'tcp://x:1'",
+    ),
+    "scheduler malformed": (
+        ["--grid", "dynamics.beta=1", "--executor", "dask", "--scheduler", "nowhere://x"],
+        "--scheduler must be the address of a dask scheduler that answers",
+    ),
+    "workers": (
+        ["--grid", "dynamics.beta=1", "--workers", "2"],
+        "--workers must be left out unless executor is 'processes' or 'dask'",
+    ),
+    "output": (["--grid", "dynamics.beta=1", "-o", "a.txt"], "--output must be a file name that"),
+    "set": (["--grid", "dynamics.beta=1", "--set", "x"], "--set x: setting must be KEY=VALUE"),
+    "not a table": (
+        ["--grid", "dynamics.beta.x=1"],
+        "dynamics.beta must be a table for dynamics.beta.x, got 1.0",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED.values(), ids=REFUSED)
+def test_refused(folder, capsys, options, message):
+    before = sorted(folder.rglob("*"))
+    assert main(["sweep", "case.toml", *options]) == 2
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1
+    assert message in said
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(("name", "package"), [("dask", "distributed"), ("mpi", "mpi4py.futures")])
+def test_a_missing_extra(folder, capsys, monkeypatch, name, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    assert main(["sweep", "case.toml", "--grid", "dynamics.beta=1", "--executor", name]) == 2
+    said = capsys.readouterr().err
+    assert re.fullmatch(
+        rf"meanfield: --executor '{name}' must be installed \(pip install 'meanfield-attention"
+        r"\[\w+\]'\), got: .*\n",
+        said,
+    )
+
+
+def test_cells_that_can_not_be_kept(folder):
+    (folder / "kept").write_text("")
+    with pytest.raises(ValueError, match="cells must be a folder, or one that can be made, got"):
+        mf.sweep("case.toml", {"dynamics.beta": [1]}, cells="kept")
+
+
+def test_no_case(folder):
+    with pytest.raises(ValueError, match="case must be the name of a case file or a Case, got 3"):
+        mf.sweep(3, {"dynamics.beta": [1]})
+    with pytest.raises(CaseError, match=r"no\.toml: can't be read"):
+        mf.sweep("no.toml", {"dynamics.beta": [1]})
+    case = case_from_text(CASE, "mine")
+    ds = mf.sweep(case, {"dynamics.beta": [1]}, settings={"run.save_at": 1})
+    assert ds.sizes["save"] == 2
+
+
+def test_names_of_executors():
+    with opened(None) as executor:
+        assert executor is None
+    with pytest.raises(ValueError, match="executor must be one of"), opened("pool"):
+        pass
