@@ -87,6 +87,7 @@ DOORS = {
     "ot": {"transport.network"},
     "flint": {"studies.proposition.balls"},
     "matplotlib": {"plot"},
+    "plotly": {"report.library"},
     "pydantic": {"case"},
     "typer": {"cli"},
 }
