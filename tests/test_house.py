@@ -90,6 +90,7 @@ DOORS = {
     "ot": {"transport.network"},
     "flint": {"studies.proposition.balls"},
     "matplotlib": {"plot"},
+    "plotly": {"report.library"},
     "pydantic": {"case"},
     "tomli_w": {"case"},
     "typer": {"cli"},

@@ -286,13 +286,16 @@ def _unit(sol: Solution) -> str:
     return str(sol.dataset.attrs.get("energy_unit", "1"))
 
 
-def bounds(sol: Solution) -> tuple[float, float]:
-    """E(σ) and E(δ) of what `energy` draws, in its unit, maybe inf; 0 and 1/2 at β = 0."""
+def bounds(sol: Solution, name: str | None = None) -> tuple[float, float]:
+    """E(σ) and E(δ) of what `energy` draws, in its unit, maybe inf; 0 and 1/2 at β = 0.
+
+    Of the variable `energy` or `sinkhorn_energy` where one of them is named.
+    """
     beta, dim = sol.dynamics.beta, sol.final.dim
     if beta == 0.0:
         return 0.0, 0.5
     log_first = float(log_eigenvalues(beta, dim, 0)[0])
-    if isinstance(sol.dynamics, DoublyStochastic):
+    if (name or energy_name(sol)) == "sinkhorn_energy":
         return log_first / (2.0 * beta), 0.5
     log_unit = {"1": 0.0, "Lambda_0": log_first}.get(_unit(sol), beta)
     with np.errstate(over="ignore"):

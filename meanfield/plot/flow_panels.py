@@ -68,7 +68,7 @@ def draw_ring(flow: LineFlowMap, ax: Any, scale: Normalize) -> None:
         heights = np.interp(angles, nodes, height(_exp(logs), scale), period=_TURN)
         ax.fill_between(angles, 0.0, heights, color=BLUE, alpha=0.25, linewidth=0.0)
         ax.plot(angles, heights, color=BLUE, linewidth=1.2)
-    atoms, masses = _gathered(flow.atoms % _TURN, flow.atom_masses)
+    atoms, masses = gathered(flow.atoms % _TURN, flow.atom_masses)
     _stems(ax, atoms, masses, 0.0, 1.0)
     ring(ax, np.append(angles, atoms), np.append(heights, np.ones_like(atoms)), scale)
     if _is_cut(logs, scale):
@@ -83,7 +83,7 @@ def draw_profile(flow: LineFlowMap, ax: Axes, scale: Normalize) -> None:
     # no mass lies beyond the outermost nodes
     law = np.interp(angles, nodes, _exp(logs), 0.0, 0.0) if len(nodes) else np.zeros_like(angles)
     profile(ax, angles, law, flow.dim, scale)
-    names = list(zip(*_gathered(np.clip(flow.atoms, 0.0, np.pi), flow.atom_masses), strict=True))
+    names = list(zip(*gathered(np.clip(flow.atoms, 0.0, np.pi), flow.atom_masses), strict=True))
     bottom, top = ax.get_ylim()
     _stems(ax, *_columns(names), bottom, float(scale.vmax or top))
     cut = _is_cut(logs, scale)
@@ -130,7 +130,7 @@ def _stems(ax: Any, atoms: Array, masses: Array, bottom: float, top: float) -> N
         ax.scatter(atoms, tops, s=area, color=ORANGE, linewidths=0.0, zorder=4, clip_on=False)
 
 
-def _gathered(atoms: Array, masses: Array) -> tuple[Array, Array]:
+def gathered(atoms: Array, masses: Array) -> tuple[Array, Array]:
     """Atoms that look alike joined: the mean angle and the whole mass of each group."""
     groups: list[list[int]] = []
     for index in np.argsort(atoms):

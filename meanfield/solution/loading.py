@@ -11,7 +11,7 @@ from meanfield.solution import arrays, moved_by, netcdf
 from meanfield.solution import resumption as resumptions
 from meanfield.solution.checks import check_numbers, checksum
 from meanfield.solution.moved_by import attribute
-from meanfield.solution.result import FORMAT, FORMAT_VERSION, Ending, Solution
+from meanfield.solution.result import FORMAT, FORMAT_VERSION, Ending, Solution, versions_of
 
 
 def load(path: str | os.PathLike[str]) -> Solution:
@@ -61,6 +61,7 @@ def _from_file(stored: xr.Dataset) -> Solution:
         case=attribute(about, "case", str),
         history=arrays.history(stored),
         resumption=resumptions.resumption(stored),
+        versions=versions_of(about),
     )
     found = checksum(stored)
     if about.get("checksum") != found:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, cast
@@ -28,6 +29,7 @@ Array = NDArray[np.float64]
 
 FORMAT = "meanfield-solution"
 FORMAT_VERSION = 1
+_VERSION = "_version"
 _DISTRIBUTIONS = {
     "meanfield": "meanfield-attention",
     "numpy": "numpy",
@@ -67,6 +69,8 @@ class Solution:
         The moments of a flow map at all times: what `density` needs.
     resumption : Resumption, optional
         What `resume` needs.
+    versions : dict of str to str
+        Of what made the run; its file keeps them.
 
     Raises
     ------
@@ -90,6 +94,7 @@ class Solution:
     case: str = ""
     history: AnyHistory | None = None
     resumption: Resumption | None = None
+    versions: dict[str, str] = field(default_factory=lambda: dict(_installed()))
 
     def __post_init__(self) -> None:
         self.t = real_array("t", self.t, 1)
@@ -213,17 +218,23 @@ class Solution:
             **moved_by.attributes(self.dynamics),
             **arrays.about(self.measures),
             **(self.resumption.attributes() if self.resumption else {}),
-            **versions(),
+            **{f"{name}{_VERSION}": text for name, text in self.versions.items()},
         }
 
 
 def versions() -> dict[str, str]:
     """Versions of the packages that numbers depend on, as attributes of a dataset."""
-    return {f"{name}_version": _version(dist) for name, dist in _DISTRIBUTIONS.items()}
+    return {f"{name}{_VERSION}": text for name, text in _installed()}
 
 
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return "unknown"
+def versions_of(attributes: Mapping[Any, Any]) -> dict[str, str]:
+    """The versions that a file names, "unknown" where it names none."""
+    return {name: str(attributes.get(f"{name}{_VERSION}", "unknown")) for name in _DISTRIBUTIONS}
+
+
+def _installed() -> Iterator[tuple[str, str]]:
+    for name, distribution in _DISTRIBUTIONS.items():
+        try:
+            yield name, version(distribution)
+        except PackageNotFoundError:
+            yield name, "unknown"

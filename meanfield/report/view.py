@@ -1,0 +1,90 @@
+"""A figure of the page as plotly reads it: traces, layout, and what changes from time to time."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+# of one time: the properties of some traces, by the number of the trace
+Frame = dict[int, dict[str, Any]]
+
+FONT = {"family": "system-ui, sans-serif", "size": 12, "color": "#222"}
+GREEN, PINK, LINE = "#009e73", "#cc79a7", "#737373"
+
+
+@dataclass(frozen=True)
+class View:
+    """A figure, and what it shows at the times of the slider.
+
+    Attributes
+    ----------
+    name : str
+        Of its place in the page.
+    data, layout
+        As plotly wants them.
+    frames : list of dict
+        For each of the slider's times, properties of traces by their number; empty for curves
+        over t, on which a line marks the time.
+    notes : tuple of str
+        What of the measure is not shown.
+    """
+
+    name: str
+    data: list[dict[str, Any]]
+    layout: dict[str, Any]
+    frames: list[Frame]
+    notes: tuple[str, ...] = ()
+
+
+def packed(values: ArrayLike, kind: str = "f4") -> dict[str, str]:
+    """Numbers as plotly reads them in binary, base64; with their shape where it is no vector.
+
+    Examples
+    --------
+    >>> packed([1.0, 2.0])
+    {'dtype': 'f4', 'bdata': 'AACAPwAAAEA='}
+    """
+    array = np.ascontiguousarray(values, dtype=f"<{kind}")
+    found = {"dtype": kind, "bdata": base64.b64encode(array.tobytes()).decode("ascii")}
+    if array.ndim > 1:
+        found["shape"] = ", ".join(map(str, array.shape))
+    return found
+
+
+def weight(frame: Frame) -> int:
+    """Characters that the arrays of a frame take in the page."""
+    arrays = (array for trace in frame.values() for array in trace.values())
+    return sum(len(array["bdata"]) for array in arrays if "bdata" in array)
+
+
+def thinned(count: int, most: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """At most so many of `count` indices, evenly, the first and the last among them.
+
+    Examples
+    --------
+    >>> thinned(10, 4)
+    array([0, 3, 6, 9])
+    """
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
+
+
+def base_layout(**further: Any) -> dict[str, Any]:
+    """What the figures of the page have in common."""
+    return {
+        "font": FONT,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "white",
+        "margin": {"l": 60, "r": 16, "t": 34, "b": 44},
+        "showlegend": False,
+        **further,
+    }
+
+
+def axis(title: str, **further: Any) -> dict[str, Any]:
+    """An axis with thin lines, a title and no more."""
+    look = {"zeroline": False, "gridcolor": "#e8e8e8", "linecolor": LINE, "showline": True}
+    return {"title": {"text": title}, "ticks": "outside", "tickcolor": LINE, **look, **further}

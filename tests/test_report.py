@@ -1,0 +1,190 @@
+"""The page of a run: whole, small, safe, and alive in a browser."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield import report
+from meanfield.cli import main
+from meanfield.report.checks import checks
+
+LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+SLANTED = mf.VonMisesFisher([0.0, 0.6, 0.8], 3.0)
+
+
+def tokens(dim, n):
+    return mf.Particles.sample(mf.Uniform(dim), n, np.random.default_rng(0))
+
+
+RUNS = {
+    "circle": (mf.Density(mf.Circle(64), LAW), mf.SA(4.0), {"t_end": 1.0}),
+    "S^2": (mf.Density(mf.Sphere(15), SLANTED), mf.USA(1.0), {"t_end": 0.3}),
+    "zonal with noise": (
+        mf.Density(mf.Zonal(8, 31), mf.ZonalSeries(8, [0.5])),
+        mf.USA(2.0, noise=0.01),
+        {"t_end": 0.5},
+    ),
+    "flow map": (mf.FlowMap(LAW), mf.SA(4.0), {"t_end": 15.0}),
+    "flow map on S^2": (
+        mf.FlowMap(mf.Mixture([SLANTED, mf.Uniform(3)]), tol=1e-5),
+        mf.Attention(1.0, [mf.Head(V=np.diag([1.0, -1.0, 0.5]))]),
+        {"t_end": 0.3},
+    ),
+    "hand-over": (
+        mf.Density(mf.Circle(32), LAW),
+        mf.SA(4.0),
+        {"t_end": 6.0, "largest": 64, "on_unresolved": "flow-map"},
+    ),
+    "under-resolved": (mf.Density(mf.Circle(32), LAW), mf.SA(4.0), {"t_end": 6.0, "largest": 64}),
+    "tokens on S^2": (tokens(3, 60), mf.SA(4.0), {"t_end": 1.0}),
+    "tokens in d = 8": (tokens(8, 30), mf.DoublyStochastic(2.0), {"t_end": 1.0}),
+}
+
+
+@pytest.fixture(scope="module")
+def solutions():
+    return {
+        name: mf.evolve(start, dynamics, save_at=5, **asked)
+        for name, (start, dynamics, asked) in RUNS.items()
+    }
+
+
+def data(page):
+    return json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_page_of_every_kind_of_run(name, solutions):
+    sol = solutions[name]
+    page = report.page(sol)
+    assert 4e6 < len(page) < 1e7
+    # nothing is fetched
+    outside = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.DOTALL)
+    assert not re.search(r"\b(src|href)\s*=\s*[\x27\"]?\s*(https?:|//)", outside)
+    assert not re.search(r"<script[^>]*\bsrc", page)
+    given = data(page)
+    np.testing.assert_array_equal(given["t"], sol.t)
+    measure = next(view for view in given["views"] if view["name"] == "measure")
+    assert len(measure["frames"]) == len(sol.t)
+    assert len(given["views"]) >= 3
+    assert str(sol.message).split(";")[0][:40] in page
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_checks_hold_where_the_run_is_good(name, solutions):
+    found = checks(solutions[name])
+    failed = [check.name for check in found if not check.passed]
+    expected = ["ending"] if name == "under-resolved" else []
+    assert [each for each in failed if not each.startswith("resolution")] == expected
+
+
+def test_a_check_can_fail(solutions):
+    sol = solutions["circle"]
+    bad = mf.Solution(
+        t=sol.t,
+        measures=sol.measures,
+        dynamics=sol.dynamics,
+        ending=sol.ending,
+        message=sol.message,
+        dataset=sol.dataset.assign(
+            work=2.0 * sol.dataset.work, mass=sol.dataset.mass + 1e-6, energy=-sol.dataset.energy
+        ),
+    )
+    failed = [check.name for check in checks(bad) if not check.passed]
+    assert len(failed) == 4
+
+
+def test_a_case_can_not_write_into_the_page(solutions):
+    sol = solutions["circle"]
+    hostile = mf.Solution(
+        t=sol.t,
+        measures=sol.measures,
+        dynamics=sol.dynamics,
+        ending=sol.ending,
+        message="</script><script>alert(1)</script>",
+        dataset=sol.dataset,
+        case="</pre><img src=x onerror=alert(1)>",
+    )
+    page = report.page(hostile)
+    assert "<script>alert(1)" not in page
+    assert "<img src=x" not in page
+
+
+def test_bad_input(tmp_path, solutions):
+    with pytest.raises(ValueError, match="solution must be a Solution, got 3"):
+        report.page(3)
+    with pytest.raises(ValueError, match=r"path must end in \.html"):
+        report.save(solutions["circle"], tmp_path / "a.pdf")
+
+
+def test_without_plotly_the_extra_is_named(monkeypatch, solutions):
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(ValueError, match="report"):
+        report.page(solutions["circle"])
+
+
+def test_command(tmp_path, monkeypatch, capsys, solutions):
+    monkeypatch.chdir(tmp_path)
+    solutions["circle"].save("run.nc")
+    assert main(["report", "run.nc"]) == 0
+    assert capsys.readouterr().out == "wrote run.html\n"
+    assert main(["report", "none.nc"]) == 2
+    assert main(["report", "run.nc", "-o", "run.txt"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
+LISTEN = """<script>
+window.faults = [];
+window.addEventListener("error", (event) => window.faults.push(String(event.message)));
+console.error = (...words) => window.faults.push(words.join(" "));
+</script>"""
+TRY = """<script>
+window.addEventListener("load", () => setTimeout(() => {
+  const slider = document.getElementById("time");
+  const first = document.getElementById("now").textContent;
+  slider.value = slider.max;
+  slider.dispatchEvent(new Event("input"));
+  setTimeout(() => {
+    const told = {first, last: document.getElementById("now").textContent, faults: window.faults,
+      drawn: document.querySelectorAll(".js-plotly-plot").length};
+    const note = document.createElement("div");
+    note.id = "told";
+    note.textContent = JSON.stringify(told);
+    document.body.append(note);
+  }, 1500);
+}, 500));
+</script>"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium")
+@pytest.mark.parametrize("name", ["circle", "flow map", "tokens in d = 8", "S^2"])
+def test_in_a_browser_the_slider_moves_and_nothing_complains(name, tmp_path, solutions):
+    sol = solutions[name]
+    page = report.page(sol)
+    page = page.replace("<head>", "<head>" + LISTEN, 1).replace("</body>", TRY + "</body>", 1)
+    assert LISTEN in page
+    assert TRY in page
+    path = tmp_path / "run.html"
+    path.write_text(page, encoding="utf-8")
+    options = [
+        *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+        *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+        *("--enable-unsafe-swiftshader", f"--user-data-dir={tmp_path / 'profile'}"),
+        *("--virtual-time-budget=20000", "--dump-dom"),
+    ]
+    found = subprocess.run(
+        [BROWSER, *options, path.as_uri()], capture_output=True, text=True, check=True, timeout=120
+    )
+    told = json.loads(re.search(r'<div id="told">(.*?)</div>', found.stdout)[1])
+    assert told["faults"] == []
+    assert told["drawn"] == len(data(page)["views"])
+    assert told["first"] == "t = 0.0000"
+    assert float(told["last"].removeprefix("t = ")) == pytest.approx(sol.t[-1], rel=1e-4)
