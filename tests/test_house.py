@@ -89,6 +89,7 @@ DOORS = {
     "matplotlib": {"plot"},
     "pydantic": {"case"},
     "typer": {"cli"},
+    "validation": {"cli.validate"},
 }
 
 
