@@ -94,6 +94,7 @@ DOORS = {
     "pydantic": {"case"},
     "tomli_w": {"case"},
     "typer": {"cli"},
+    "validation": {"cli.validate"},
 }
 
 

@@ -1,19 +1,22 @@
-"""python -m validation [--quick] [--write] [name …]: all claims, or those of the scripts named."""
+"""python -m validation [--quick] [--list] [--write] [--figures DIR] [name …], or meanfield validate.
+
+All claims, or those of the scripts named.
+"""
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from validation.claims import table
+from validation.runner import RESULTS, about, results, run_scripts, summary
 
 SCRIPTS = [
     "multipliers",
     "reference_runs",
-    "exact_solution",
-    "growth",
+    "beta_zero_exact",
+    "linear_growth",
     "invariants",
     "agreement",
     "velocity",
@@ -33,35 +36,62 @@ SCRIPTS = [
     "attention",
     "mean_field_limit",
     "real_tokens",
-    "free_tokens",
+    "section_9_2_limits",
     "doubly_stochastic",
     "form_energies",
     "survival",
     "kuramoto",
 ]
-README = Path(__file__).parent / "README.md"
-START = "<!-- what follows is written by `python -m validation --write` -->\n"
+HELP = {
+    "names": "scripts, all if omitted",
+    "quick": "fewer cases, the same tolerances",
+    "list": "name the scripts with what each shows, and exit",
+    "write": f"write what was run, and the versions it ran with, into {RESULTS.name}",
+    "figures": "draw the figures of the scripts that have one into this folder",
+}
+
+
+def listing() -> str:
+    """Every script with the first line of what it shows."""
+    width = max(map(len, SCRIPTS))
+    return "\n".join(f"{name:<{width}}  {about(name)}" for name in SCRIPTS)
+
+
+def unknown(names: Sequence[str]) -> str:
+    """Which of the names are no scripts, in one line; empty if all are."""
+    wrong = [name for name in names if name not in SCRIPTS]
+    if not wrong:
+        return ""
+    return f"names must be among {', '.join(SCRIPTS)}, got {', '.join(wrong)}"
+
+
+def validate(
+    names: Sequence[str], *, quick: bool = False, write: bool = False, figures: Path | None = None
+) -> tuple[str, bool]:
+    """Run scripts, all if none is named: the table of what they came to, and whether all is well."""
+    if figures is not None:
+        figures.mkdir(parents=True, exist_ok=True)
+    outcomes = run_scripts(list(dict.fromkeys(names)) or SCRIPTS, quick, figures)
+    if write:
+        RESULTS.write_text(results(outcomes, quick), encoding="utf-8")
+    return summary(outcomes), all(one.is_good for one in outcomes)
 
 
 def main() -> None:
-    """Run, print, and write the README if asked."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="name")
-    parser.add_argument("--quick", action="store_true", help="fewer cases, the same tolerances")
-    parser.add_argument("--write", action="store_true", help="write the tables into README.md")
+    """The same as `meanfield validate`."""
+    parser = argparse.ArgumentParser(prog="python -m validation")
+    parser.add_argument("names", nargs="*", metavar="name", help=HELP["names"])
+    for flag in ("quick", "list", "write"):
+        parser.add_argument(f"--{flag}", action="store_true", help=HELP[flag])
+    parser.add_argument("--figures", type=Path, metavar="DIR", help=HELP["figures"])
     given = parser.parse_args()
-    text, good = "", True
-    for name in given.names or SCRIPTS:
-        module = importlib.import_module(f"validation.{name}")
-        claims = module.check(given.quick)
-        good &= all(claim.holds for claim in claims)
-        heading = (module.__doc__ or "").strip().splitlines()[0]
-        section = f"\n## `{name}`\n\n{heading}\n\n{table(claims)}\n"
-        print(section, flush=True)
-        text += section
-    if given.write:
-        head = README.read_text(encoding="utf-8").partition(START)[0]
-        README.write_text(head + START + text, encoding="utf-8")
+    if given.list:
+        print(listing())
+        return
+    if complaint := unknown(given.names):
+        parser.error(complaint)
+    text, good = validate(given.names, quick=given.quick, write=given.write, figures=given.figures)
+    print(text)
     sys.exit(not good)
 
 

@@ -5,6 +5,7 @@ from meanfield.cli import limit as _limit  # noqa: F401 (a command)
 from meanfield.cli import report as _report  # noqa: F401 (a command)
 from meanfield.cli import schema as _schema  # noqa: F401 (a command)
 from meanfield.cli import sweep as _sweep  # noqa: F401 (a command)
+from meanfield.cli import validate as _validate  # noqa: F401 (a command)
 from meanfield.cli.commands import main
 
 __all__ = ["main"]

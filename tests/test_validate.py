@@ -1,0 +1,157 @@
+"""`meanfield validate`: one table, exit status, errors of scripts, RESULTS.md, figures."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from matplotlib.figure import Figure
+
+import validation.__main__ as scripts
+from meanfield.cli import main
+from validation import runner
+from validation.claims import Claim, table
+
+ROOT = Path(__file__).parent.parent
+GOOD = Claim("two is at most three", "arithmetic", 2.0, 3.0, "exact", "two", "2.0")
+BAD = Claim("three is at most two", "arithmetic", 3.0, 2.0, "exact")
+
+
+@pytest.fixture
+def planted(monkeypatch, tmp_path):
+    """Scripts: one whose claims hold, one with one that does not, one that raises, one with none."""
+
+    def script(name, check):
+        module = ModuleType(f"validation.{name}")
+        module.check = check
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        return module
+
+    def fails(quick):
+        raise ValueError(f"quick must be a secret,\ngot {quick}")
+
+    script("sound", lambda quick: [GOOD]).figure = lambda quick: Figure(figsize=(1, 1))
+    script("unsound", lambda quick: [GOOD, BAD])
+    script("broken", fails)
+    script("silent", lambda quick: [])
+    monkeypatch.setattr(scripts, "SCRIPTS", ["sound", "unsound", "broken", "silent"])
+    for module in scripts, runner:
+        monkeypatch.setattr(module, "about", lambda name: f"What {name} shows.")
+    monkeypatch.setattr(scripts, "RESULTS", tmp_path / "RESULTS.md")
+    monkeypatch.chdir(ROOT)
+    return tmp_path
+
+
+def test_all_is_well(planted, capsys):
+    assert main(["validate", "sound", "--quick"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    heading, row, total = said.out.splitlines()
+    assert heading.split("  ")[0] == "script"
+    assert row.split() == ["sound", "1/1", "0.67", "0"]
+    assert total.split() == ["all", "1/1", "0"]
+
+
+def test_what_is_not_met_is_told_and_the_others_still_run(planted, capsys):
+    assert main(["validate", "broken", "unsound", "silent", "sound"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:6]] == [
+        "broken",
+        "unsound",
+        "silent",
+        "sound",
+        "all",
+    ]
+    assert lines[1].endswith("ValueError: quick must be a secret, got False")
+    assert lines[2].split()[1:3] == ["1/2", "1.5"]
+    assert lines[2].endswith("NOT MET")
+    assert lines[3].endswith("no claims")
+    assert lines[6:] == ["unsound: three is at most two: 3.0e+00 > 2e+00"]
+
+
+def test_figures_and_results(planted, capsys):
+    assert main(["validate", "--write", "--figures", str(planted / "deep" / "er")]) == 1
+    assert [f.name for f in (planted / "deep" / "er").iterdir()] == ["sound.png"]
+    text = (planted / "RESULTS.md").read_text(encoding="utf-8")
+    assert "numpy" in text
+    assert "ducc0" in text
+    assert "cores" in text
+    for name in scripts.SCRIPTS:
+        assert f"## `{name}`\n\nWhat {name} shows." in text
+    assert "| two is at most three | arithmetic | two | 2.0 | 2.0e+00 |" in text
+    assert "**ValueError: quick must be a secret, got False**" in text
+
+
+@pytest.mark.parametrize("named", [[], ["sound"]])
+def test_list_runs_nothing(planted, capsys, named):
+    assert main(["validate", "--list", *named]) == 0
+    assert capsys.readouterr().out.splitlines()[2] == "broken   What broken shows."
+
+
+def test_unknown_names(planted, capsys):
+    assert main(["validate", "sound", "nonsense"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    expected = "names must be among sound, unsound, broken, silent, got nonsense"
+    assert said.err == f"meanfield: {expected}\n"
+
+
+def test_outside_of_a_checkout(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["validate", "--quick"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "validate must be run in a checkout" in said
+    assert str(tmp_path) in said
+
+
+def test_figures_is_a_file(planted, capsys):
+    (planted / "file").write_text("")
+    assert main(["validate", "sound", "--figures", str(planted / "file")]) == 2
+    assert "--figures must be a folder" in capsys.readouterr().err
+
+
+def test_a_script_and_the_package_on_their_own(tmp_path):
+    """As modules, in processes of their own: the table, the figure, the exit status."""
+    picture = tmp_path / "growth.png"
+    for arguments in (
+        ["validation.linear_growth", "--quick", "--figure", str(picture)],
+        ["validation", "--quick", "multipliers"],
+    ):
+        run = subprocess.run(
+            [sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True, text=True
+        )
+        assert run.returncode == 0, run.stderr
+        assert "measured" in run.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_script_is_listed():
+    """A file with a check that nobody runs would claim nothing."""
+    found = {
+        path.stem
+        for path in (ROOT / "validation").glob("*.py")
+        if "\ndef check(" in path.read_text(encoding="utf-8")
+    }
+    assert found == set(scripts.SCRIPTS)
+    for name in scripts.SCRIPTS:
+        assert runner.about(name)
+
+
+@pytest.mark.parametrize(
+    ("measured", "tolerance", "ratio"),
+    [(1.0, 2.0, 0.5), (0.0, 0.0, 0.0), (1.0, 0.0, float("inf")), (float("nan"), 0.0, float("inf"))],
+)
+def test_ratio(measured, tolerance, ratio):
+    assert Claim("", "", measured, tolerance, "").ratio == ratio
+
+
+def test_worst_ratio_of_a_nan():
+    claims = [GOOD, Claim("", "", float("nan"), 1.0, "")]
+    assert runner.Outcome("x", "", claims, 0.0).worst == float("inf")
+    assert not runner.Outcome("x", "", claims, 0.0).is_good
+
+
+def test_a_bar_ends_no_cell():
+    assert "\\|x\\|" in table([Claim("|x|", "", 0.0, 0.0, "")])
