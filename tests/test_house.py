@@ -89,7 +89,7 @@ DOORS = {
     "mpi4py": {"executors"},
     "ot": {"transport.network"},
     "flint": {"studies.proposition.balls"},
-    "matplotlib": {"plot"},
+    "matplotlib": {"plot", "report"},
     "plotly": {"report.library"},
     "pydantic": {"case"},
     "tomli_w": {"case"},

@@ -1,6 +1,6 @@
-"""python -m validation [--quick] [--list] [--write] [--figures DIR] [name …], or meanfield validate.
+"""python -m validation [--quick] [--list] [--write] [--figures DIR] [name …].
 
-All claims, or those of the scripts named.
+All claims, or those of the scripts named; `meanfield validate` is the same.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ SCRIPTS = [
     "reference_runs",
     "beta_zero_exact",
     "linear_growth",
+    "lemma_3_7_energy_identity",
     "invariants",
     "agreement",
     "velocity",
@@ -68,7 +69,7 @@ def unknown(names: Sequence[str]) -> str:
 def validate(
     names: Sequence[str], *, quick: bool = False, write: bool = False, figures: Path | None = None
 ) -> tuple[str, bool]:
-    """Run scripts, all if none is named: the table of what they came to, and whether all is well."""
+    """Run scripts, all if none is named: their table, and whether all is well."""
     if figures is not None:
         figures.mkdir(parents=True, exist_ok=True)
     outcomes = run_scripts(list(dict.fromkeys(names)) or SCRIPTS, quick, figures)

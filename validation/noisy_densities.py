@@ -1,4 +1,4 @@
-"""Densities with noise: order, growth, stationary states, the first-order transition, tokens."""
+"""Densities with noise: order, stationary states, the first-order transition, tokens."""
 
 from __future__ import annotations
 
@@ -55,31 +55,6 @@ def order() -> list[Claim]:
                     "Richardson's ratio of 10, 20 and 40 steps, not yet in its limit",
                 )
             )
-    return found
-
-
-def growth(quick: bool) -> list[Claim]:
-    """Both signs, SA and USA, with noise of six tenths of the critical one."""
-    found = []
-    for dim in (2, 3) if quick else (2, 3, 5, 20):
-        worst = 0.0
-        for kind, sign, k in ((a, s, k) for a in (mf.SA, mf.USA) for s in (1, -1) for k in (1, 3)):
-            critical = mf.theory.critical_noise(kind(4.0), dim, k)
-            dynamics = kind(4.0, sign=sign, noise=0.6 * critical)
-            rate = mf.theory.growth_rates(dynamics, dim, k)[k]
-            mu = mf.Density(mf.Zonal(dim, 15), mf.ZonalSeries(dim, [0.0] * (k - 1) + [1e-6]))
-            final = mf.evolve(mu, dynamics, 0.3 / abs(rate), 1, rtol=1e-10, atol=1e-15).final
-            grown = np.log(final.power[k] / mu.power[k]) / 2
-            worst = max(worst, abs(float(grown) - 0.3 * np.sign(rate)))
-        found.append(
-            Claim(
-                f"d = {dim}: logarithm of the growth of 1e-6 in degrees 1 and 3, less γ_k t",
-                "± k(k+d-2) Λ_k/β [/Λ_0] - τ k(k+d-2)",
-                worst,
-                1e-6,
-                "the next term is of order 1e-6",
-            )
-        )
     return found
 
 
@@ -168,7 +143,6 @@ def check(quick: bool) -> list[Claim]:
     """All of the above."""
     return [
         *order(),
-        *growth(quick),
         *stationary(),
         *transition(),
         *balances(),

@@ -125,8 +125,10 @@ def results(outcomes: Sequence[Outcome], quick: bool) -> str:
     form = "quick" if quick else "full"
     parts = [
         "# Results",
-        "Written by `meanfield validate --write`; [README.md](README.md) tells what the scripts "
-        f"show. The {form} form, with {told}, on {os.cpu_count()} cores.",
+        (
+            "Written by `meanfield validate --write`; [README.md](README.md) tells what the "
+            f"scripts show. The {form} form, with {told}, on {os.cpu_count()} cores."
+        ),
         _markdown([list(HEADINGS), *(one.row for one in outcomes)]),
     ]
     for one in outcomes:

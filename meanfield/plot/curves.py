@@ -287,10 +287,7 @@ def _unit(sol: Solution) -> str:
 
 
 def bounds(sol: Solution, name: str | None = None) -> tuple[float, float]:
-    """E(σ) and E(δ) of what `energy` draws, in its unit, maybe inf; 0 and 1/2 at β = 0.
-
-    Of the variable `energy` or `sinkhorn_energy` where one of them is named.
-    """
+    """E(σ) and E(δ) of what `energy` draws, or of that variable, maybe inf; 0 and 1/2 at β = 0."""
     beta, dim = sol.dynamics.beta, sol.final.dim
     if beta == 0.0:
         return 0.0, 0.5
