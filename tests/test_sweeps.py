@@ -8,6 +8,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -402,6 +403,17 @@ def test_a_missing_extra(folder, capsys, monkeypatch, name, package):
         r"\[\w+\]'\), got: .*\n",
         said,
     )
+
+
+def test_mpi_without_others(folder, capsys, monkeypatch):
+    """Alone it would wait for processes that nobody starts."""
+    world = SimpleNamespace(COMM_WORLD=SimpleNamespace(Get_size=lambda: 1))
+    futures = SimpleNamespace(MPIPoolExecutor=None)
+    monkeypatch.setitem(sys.modules, "mpi4py", SimpleNamespace(MPI=world, futures=futures))
+    monkeypatch.setitem(sys.modules, "mpi4py.futures", futures)
+    assert main(["sweep", "case.toml", "--grid", "dynamics.beta=1", "--executor", "mpi"]) == 2
+    said = capsys.readouterr().err
+    assert "--executor 'mpi' must have at least two processes, got 1: start it as mpiexec" in said
 
 
 def test_cells_that_can_not_be_kept(folder):

@@ -86,8 +86,16 @@ def _dask(scheduler: str | None, workers: int | None) -> Iterator[Any]:
 
 def _mpi() -> Any:
     try:
+        from mpi4py import MPI
         from mpi4py.futures import MPIPoolExecutor
     except (ImportError, RuntimeError) as error:
         # without an MPI library it is a RuntimeError
         raise ValueError(f"executor 'mpi' {_INSTALLED.format('mpi')}, got: {error}") from error
+    size = MPI.COMM_WORLD.Get_size()
+    if size < 2:
+        # without others it would ask the system to start some, and may wait for ever
+        raise ValueError(
+            f"executor 'mpi' must have at least two processes, got {size}: start it as "
+            f"mpiexec -n N python -m mpi4py.futures -m meanfield …"
+        )
     return MPIPoolExecutor()
