@@ -388,6 +388,21 @@ def test_factor_beyond_double_precision_of_a_value_within(beta, dim):
     assert abs(log_value - float(mpmath.log(expected))) < EPS * beta
 
 
+@pytest.mark.parametrize(("beta", "dim", "k"), [(829.37, 2, 461), (1e3, 3, 782), (850.0, 4, 500)])
+def test_values_next_to_the_largest_double(beta, dim, k):
+    """Λ_k < 1e308 while e^{β/pieces} times it is not."""
+    with mpmath.workdps(40):
+        half = mpmath.mpf(dim) / 2
+        bessel = mpmath.besseli(k + half - 1, beta)
+        expected = mpmath.gamma(half) * (2 / mpmath.mpf(beta)) ** (half - 1) * bessel
+        assert 690.0 < mpmath.log(expected) < 709.0
+    value = harmonics.eigenvalues(beta, dim, k)[k]
+    # exponents of size β, each with a rounding error of its own
+    assert abs(value / float(expected) - 1.0) < EPS * beta
+    log_value = harmonics.log_eigenvalues(beta, dim, k)[k]
+    assert log_value == pytest.approx(float(mpmath.log(expected)), rel=1e-13)
+
+
 def test_smallest_beta():
     """At the least positive number of double precision the multipliers are those of the limit."""
     assert harmonics.eigenvalues(5e-324, 3, 2).tolist() == [1.0, 0.0, 0.0]

@@ -284,7 +284,7 @@ PLANTED = [
     ("a sibling", {"spaces/circle.py": "from .sphere import Sphere"}, "sibling spaces.sphere"),
     ("its own folder", {"spaces/sphere.py": "from meanfield.spaces import x"}, "sibling spaces"),
     ("checked by itself", {"integrate/steps.py": "from ..theory import x"}, "does not stand"),
-    ("a wrong door", {"laws.py": "import matplotlib.pyplot"}, "doors are ['plot']"),
+    ("a wrong door", {"laws.py": "import matplotlib.pyplot"}, "doors are ['plot', 'report']"),
     ("a sibling's door", {"spaces/sphere.py": "import pyfftw"}, "doors are ['spaces.circle']"),
     ("no door at all", {"cli.py": "import requests"}, "imports requests, whose doors are []"),
     ("called", {"laws.py": "import_module('meanfield.plot')"}, "imports plot, which does not"),

@@ -2,9 +2,9 @@
 
 The left side is a difference of order 8 in time of energies E_β that runs have reached, the right
 side comes from the velocity field at the middle time alone: an error in the velocity, in the
-energy or in a run would part them. Densities, flow maps and tokens, both signs; for tokens the right
-side is also summed pair by pair from (3.9). Over a whole run the integral of the right side, a
-component of the run's own equation, is held against the gain of energy.
+energy or in a run would part them. Densities, flow maps and tokens, both signs; for tokens the
+right side is also summed pair by pair from (3.9). Over a whole run the integral of the right side,
+a component of the run's own equation, is held against the gain of energy.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def check(quick: bool) -> list[Claim]:
                 "Lemma 3.7, (3.6)",
                 off(worst),
                 TOLERANCE,
-                f"rounding of E by 1e-15 over a step of {STEP:g}, and E may be 1e4 times its change",
+                f"E rounds by 1e-15 over a step of {STEP:g}, and may be 1e4 times its change",
                 f"{worst.exact:.10g} ({worst.dynamics.name}, β = {worst.dynamics.beta:g})",
                 f"{worst.difference:.10g}",
             )

@@ -1,4 +1,4 @@
-"""A perturbation of degree k of the uniform density grows at γ_k, SA and USA, with and without noise.
+"""A perturbation of degree k of the uniform density grows at γ_k: SA, USA, with and without noise.
 
 Linearised at the uniform measure, (3.4) and (3.8) multiply a spherical harmonic of degree k by
 e^{γ_k t}, γ_k = k(k+d-2) Λ_k/β (USA), the same over Λ_0 (SA), with the sign of the dynamics, less

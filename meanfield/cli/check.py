@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from meanfield.cli.commands import app
-from meanfield.cli.outputs import BAD_INPUT, FAILED_RUN, FIGURE_SUFFIXES, Refusal, check_output
+from meanfield.cli.outputs import BAD_INPUT, FIGURE_SUFFIXES, Refusal, check_output
 
 check = typer.Typer(
     help="Check a proposition: a verdict, its evidence and a figure.",
@@ -21,6 +21,11 @@ app.add_typer(check, name="check")
 
 # of a line
 _WIDTH = 110
+# attributes that go with a verdict
+_BESIDE = ("witness", "reason", "note")
+# exit statuses beside 0 and that of bad input
+_STATUSES = {"refuted": 1, "undecided": 3}
+_WHOLE: dict[str, Any] = {"samples": 4000}
 # what a quick check is content with
 _QUICK: dict[str, Any] = {"samples": 100, "starts": 1, "most_tokens": 16}
 
@@ -33,14 +38,21 @@ def _group() -> None:
 @check.command("prop-3.4")
 def proposition_3_4(
     beta: Annotated[
-        str, typer.Option(metavar="B or LOW,HIGH", help="β, or an interval of β.")
-    ] = "4",
+        str | None,
+        typer.Option(metavar="B or LOW,HIGH", help="β, or an interval of β; 4 if omitted."),
+    ] = None,
     dim: Annotated[int, typer.Option(help="Dimension d of R^d.")] = 3,
     kernel: Annotated[
         str | None,
-        typer.Option(metavar="A0,A1,…", help="Coefficients of Σ a_m t^m in place of e^{βt}/β."),
+        typer.Option(
+            metavar="A0,A1,…",
+            help="Coefficients of Σ a_m t^m in place of e^{βt}/β; without --beta.",
+        ),
     ] = None,
-    samples: Annotated[int, typer.Option(help="Random measures of the search.")] = 4000,
+    samples: Annotated[
+        int | None,
+        typer.Option(help="Random measures of the search; 4000, or 100 if quick, if omitted."),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer samples and starts.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of all that is random.")] = 0,
     output: Annotated[
@@ -48,21 +60,20 @@ def proposition_3_4(
     ] = Path("prop-3.4.png"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict only.")] = False,
 ) -> None:
-    """Proposition 3.4: uniform is the only minimiser of the energy, Diracs are its maximisers.
+    """Proposition 3.4: uniform is the only minimiser of the energy, Diracs are its only maximisers.
 
-    Prints a verdict (proved, holds numerically, refuted) with its evidence, and writes a figure.
-    Exit status: 0 if the proposition holds, 1 if it is refuted, 2 for bad input.
+    Prints a verdict (proved, holds numerically, undecided, refuted) with its evidence, and writes a
+    figure. Exit status: 0 if the proposition is proved or holds numerically, 1 if it is refuted by
+    a witness, 2 for bad input or a figure that can't be written, 3 if it is undecided.
     """
     check_output(output, "--output", FIGURE_SUFFIXES)
-    betas, coefficients = _numbers("--beta", beta), None
-    if kernel is not None:
-        coefficients = _numbers("--kernel", kernel)
+    betas, coefficients = _problem(beta, kernel)
     from meanfield import plot, studies  # matplotlib is slow to import
 
-    effort: dict[str, Any] = _QUICK if quick else {"samples": samples}
+    effort = (_QUICK if quick else _WHOLE) | ({} if samples is None else {"samples": samples})
     try:
         found = studies.proposition_3_4(
-            _point_or_interval(betas),
+            betas,
             dim,
             kernel=coefficients,
             rng=np.random.default_rng(seed),
@@ -71,13 +82,26 @@ def proposition_3_4(
         )
     except ValueError as error:
         raise Refusal(str(error), BAD_INPUT) from None
+    # before the figure, which may fail
+    typer.echo(verdict(found) if quiet else report(found))
     try:
         plot.save(plot.proposition_3_4(found), output)
     except OSError as error:
-        raise Refusal(f"can't write {output}: {error}", FAILED_RUN) from None
-    typer.echo(verdict(found) if quiet else f"{report(found)}\nwrote {output}")
-    if found.attrs["verdict"] == "refuted":
-        raise typer.Exit(FAILED_RUN)
+        raise Refusal(f"can't write {output}: {error}", BAD_INPUT) from None
+    if not quiet:
+        typer.echo(f"wrote {output}")
+    raise typer.Exit(_STATUSES.get(found.attrs["verdict"], 0))
+
+
+def _problem(
+    beta: str | None, kernel: str | None
+) -> tuple[float | tuple[float, float] | None, list[float] | None]:
+    """β or an interval of it, or the coefficients that take its place."""
+    if kernel is None:
+        return _point_or_interval(_numbers("--beta", "4" if beta is None else beta)), None
+    if beta is not None:
+        raise Refusal(f"--beta must be left out with --kernel, got {beta!r}", BAD_INPUT)
+    return None, _numbers("--kernel", kernel)
 
 
 def _point_or_interval(betas: list[float]) -> float | tuple[float, float]:
@@ -97,10 +121,9 @@ def _numbers(option: str, text: str) -> list[float]:
 
 
 def verdict(found: Any) -> str:
-    """The verdict and what it is about, with a witness if it is refuted."""
+    """The verdict and what it is about, with its witness, reason or note."""
     lines = [f"{found.attrs['verdict']}: {found.attrs['statement']}"]
-    if "witness" in found.attrs:
-        lines.append(f"witness: {found.attrs['witness']}")
+    lines += [f"{name}: {found.attrs[name]}" for name in _BESIDE if name in found.attrs]
     return "\n".join(lines)
 
 
@@ -115,7 +138,7 @@ def report(found: Any) -> str:
         one = found.isel(beta=number)
         rows = zip(names, one["status"].values, one["finding"].values, strict=True)
         for name, status, finding in rows:
-            heading = f"{name:<{width}}  {status!s:<6}  "
+            heading = f"{name:<{width}}  {status!s:<7}  "
             lines += wrap(
                 str(finding), _WIDTH, initial_indent=heading, subsequent_indent=" " * len(heading)
             )

@@ -157,15 +157,14 @@ def eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     if beta < _AS_GOOD_AS_ZERO:
         return np.asarray(np.eye(1, kmax + 1)[0])
     mantissas, exponents = _binary_eigenvalues(beta, dim, kmax)
-    # e^β in factors below e^500 interleaved with the exponent, lest either overflow on its own
+    # e^β in factors below e^500, exponents apart, lest either overflow on its own
     pieces = 8 + int(beta / 500.0)
-    share = exponents // pieces
+    factor, power = math.frexp(math.exp(beta / pieces))
+    for _ in range(pieces):
+        mantissas, shift = np.frexp(mantissas * factor)
+        exponents = exponents + shift + power
     with np.errstate(over="ignore", under="ignore"):
-        values = np.ldexp(mantissas, exponents - pieces * share)
-        factors = np.ldexp(np.exp(beta / pieces), share)
-        for _ in range(pieces):
-            values = values * factors
-    return np.asarray(values)
+        return np.asarray(np.ldexp(mantissas, exponents))
 
 
 def degree_weights(beta: float, dim: int, kmax: int) -> Array:

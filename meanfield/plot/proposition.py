@@ -16,6 +16,8 @@ Array = NDArray[np.float64]
 
 _GREEN, _PINK, _YELLOW = "#009e73", "#cc79a7", "#e69f00"
 _KINDS = (BLUE, ORANGE, _GREEN, _PINK, _YELLOW)
+# of verdicts
+_COLOURS = {"refuted": ORANGE, "undecided": GREY}
 # below it logarithmic axes end, and beyond a bound by more is no rounding
 _FLOOR, _BEYOND = 1e-18, 1e-12
 
@@ -23,7 +25,7 @@ _FLOOR, _BEYOND = 1e-18, 1e-12
 def proposition_3_4(ds: Any, index: int = 0) -> Figure:
     """Coefficients, random measures between their bounds, flows to them, and n tokens above E(σ).
 
-    Panels of parts that were not asked for are left out.
+    Panels of parts that were not asked for, or not looked at, are left out.
 
     Parameters
     ----------
@@ -52,8 +54,11 @@ def proposition_3_4(ds: Any, index: int = 0) -> Figure:
         "flow_gap": _flows,
         "token_share": _tokens,
     }
-    present = [draw for name, draw in panels.items() if name in one]
-    columns = min(3, len(present))
+    # of several β, one may lack what another has
+    present = [
+        draw for name, draw in panels.items() if name in one and bool(one[name].notnull().any())
+    ]
+    columns = max(1, min(3, len(present)))
     rows = -(-len(present) // columns)
     figure = new_figure(3.5 * columns, 2.7 * rows + 0.5)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
@@ -63,8 +68,8 @@ def proposition_3_4(ds: Any, index: int = 0) -> Figure:
         ax.spines[["top", "right"]].set_visible(False)
     for ax in axes[len(present) :]:
         ax.set_axis_off()
-    refuted = ds.attrs["verdict"] == "refuted"
-    figure.suptitle(_title(ds, one), fontsize=NORMAL + 1, color=ORANGE if refuted else "black")
+    colour = _COLOURS.get(ds.attrs["verdict"], "black")
+    figure.suptitle(_title(ds, one), fontsize=NORMAL + 1, color=colour)
     return figure
 
 

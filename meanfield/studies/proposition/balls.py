@@ -78,7 +78,7 @@ def _prove(arb: Any, ctx: Any, interval: tuple[float, float], dim: int, kmax: in
     low, high = interval
     positive, bounds = np.zeros(kmax + 1, dtype=np.bool_), np.empty((2, kmax + 1))
     count, whole, multiplicity = 0, True, arb(1)
-    leading, total = [arb(1), arb(1)], arb(0)
+    leading, seen = [arb(1), arb(1)], arb(0)
     ctx.prec = _PRECISION
     at_ends = [_points(arb, ctx, beta, dim, kmax) for beta in interval]
     for k in range(kmax + 1):
@@ -94,11 +94,17 @@ def _prove(arb: Any, ctx: Any, interval: tuple[float, float], dim: int, kmax: in
         if positive[k]:
             bounds[:, k] = _floor(values[0].log()), _ceil(values[1].log())
         multiplicity *= _growth(arb, dim, k)
-        total += multiplicity * values[1]
+        if k:
+            seen += multiplicity * values[1]
         leading = [one * arb(beta) / 2 / order for one, beta in zip(leading, interval, strict=True)]
-    everything = arb(high).exp()
-    tail = (everything - total) / (everything - at_ends[1][0])
-    return Balls(positive, bounds[0], bounds[1], count, whole, _ceil(tail))
+    rest = [arb(high).exp() - at_ends[1][0] - seen]
+    # N_(k+1) Λ_(k+1)/(N_k Λ_k) < β (k+d-2)/((2k+d-2)(k+1)), which does not grow with k
+    ratio = arb(high) * (kmax + dim - 2) / (2 * kmax + dim - 2) / (kmax + 1) if kmax else arb(1)
+    if ratio < 1:
+        rest.append(multiplicity * values[1] * ratio / (1 - ratio))
+    # the lower of both bounds; e^β - Σ cancels where β is small
+    tail = min([1.0, *(_ceil(one / (seen + one)) for one in rest if seen + one > 0)])
+    return Balls(positive, bounds[0], bounds[1], count, whole, max(tail, 0.0))
 
 
 def _points(arb: Any, ctx: Any, beta: float, dim: int, kmax: int) -> list[Any]:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
-from meanfield.arguments import real_array
-from meanfield.harmonics import degree_weights, gauss_gegenbauer, gegenbauer, multiplicities
+from meanfield.harmonics import degree_weights
 
 Array = NDArray[np.float64]
 Profile = Callable[[Array], Array]
 
-# coefficients of a kernel below this share of ∫ |W P_k| dσ are rounding
+# what rounding may hide, as a share of the sum of absolute terms
 ROUNDING = 1e-13
+# below it e^{βt} - 1 leaves double precision
+LEAST_BETA = 1e-290
 # half the step of the difference that stands for a kernel's derivative
 _STEP = 1e-6
+_EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,13 @@ class Problem:
         The share of a Dirac.
     level : float
         The distance of E(σ) from 0 in units of U.
-    kernel : callable or None
     centre, spread : float
         Λ_0 and max |W - Λ_0| of a kernel; e^{-β} Λ_0 and 1 - e^{-β} Λ_0 of e^{βt}.
+    error : float
+        Of `excess` and `defect`, and so of the share of any measure that is summed in pairs.
+    unresolved : ndarray, shape (kmax + 1,)
+        The error of each p_k.
+    kernel : callable or None
     """
 
     dim: int
@@ -52,6 +56,8 @@ class Problem:
     level: float
     centre: float
     spread: float
+    error: float
+    unresolved: Array
     kernel: Profile | None = None
 
     @property
@@ -81,7 +87,9 @@ class Problem:
 
 
 def attention(beta: float, dim: int, kmax: int) -> Problem:
-    """The problem of e^{βt}/β, β > 0."""
+    """The problem of e^{βt}/β, β > 0; below 1e-290 with the weights of β = 1e-290, to rounding."""
+    if beta < LEAST_BETA:
+        return replace(attention(LEAST_BETA, dim, kmax), beta=beta)
     weights = degree_weights(beta, dim, max(kmax, 1))
     # all degrees count in the gap, whatever kmax is
     full = degree_weights(beta, dim, max(kmax, _reach(beta, dim)))
@@ -89,7 +97,11 @@ def attention(beta: float, dim: int, kmax: int) -> Problem:
     level = float(weights[0]) / gap
     own = weights / gap
     own[0] = 0.0
-    return Problem(dim, beta, own, 1.0, level, float(weights[0]), gap)
+    # an exponential rounds its argument, which is of order β where neither it nor 1 is alone
+    error = ROUNDING + 8.0 * _EPS * beta
+    return Problem(
+        dim, beta, own, 1.0, level, float(weights[0]), gap, error, ROUNDING * own, kernel=None
+    )
 
 
 def _reach(beta: float, dim: int) -> int:
@@ -100,63 +112,3 @@ def _reach(beta: float, dim: int) -> int:
         if tail.sum() < 1e-18 * max(1e-300, degree_weights(beta, dim, 1)[1]):
             return size
         size *= 2
-
-
-def other(kernel: Profile, dim: int, kmax: int) -> Problem:
-    """The problem of a kernel W on [-1, 1].
-
-    Raises
-    ------
-    ValueError
-        If the kernel is constant, or its Λ_k change with the number of nodes.
-    """
-    coefficients, rounding = quadrature(kernel, dim, kmax)
-    again, _ = quadrature(kernel, dim, kmax, 4 * kmax + 131)
-    t = np.concatenate([np.linspace(-1.0, 1.0, 4001), gauss_gegenbauer(dim, 64)[0]])
-    values, centre = kernel(t), float(coefficients[0])
-    spread = float(np.abs(values - centre).max())
-    if spread <= ROUNDING * float(np.abs(values).max()):
-        raise ValueError(f"kernel must not be constant on [-1, 1], got {centre:g} everywhere")
-    change = np.abs(again - coefficients)
-    if (change > rounding).any():
-        k = int(np.argmax(change - rounding))
-        raise ValueError(
-            f"kernel must be smooth enough for {4 * kmax + 131} Gauss nodes, but its Λ_{k} = "
-            f"{coefficients[k]:.6g} changes by {change[k]:.2g} with their number"
-        )
-    resolved = np.where(np.abs(coefficients) > rounding, coefficients, 0.0)
-    weights = resolved * multiplicities(dim, kmax) / spread
-    weights[0] = 0.0
-    dirac = (float(kernel(np.ones(1))[0]) - centre) / spread
-    return Problem(dim, np.nan, weights, dirac, abs(centre) / spread, centre, spread, kernel)
-
-
-def quadrature(kernel: Profile, dim: int, kmax: int, nodes: int = 0) -> tuple[Array, Array]:
-    """Λ_k = ∫ W(t) P_k(t) dσ by Gauss's rule, and 1e-13 ∫ |W P_k| dσ, the rounding of each."""
-    t, w = gauss_gegenbauer(dim, nodes or 2 * kmax + 64)
-    terms = gegenbauer(dim, kmax, t) * (w * kernel(t))
-    return terms.sum(axis=1), ROUNDING * np.abs(terms).sum(axis=1)
-
-
-def checked_kernel(kernel: Any) -> tuple[Profile, int | None]:
-    """A callable of t, or the polynomial of these coefficients a_0, a_1, …; and its degree.
-
-    Raises
-    ------
-    ValueError
-        If it is neither, or not finite on [-1, 1].
-    """
-    if callable(kernel):
-        t = np.linspace(-1.0, 1.0, 257)
-        values = np.asarray(kernel(t))
-        if values.shape != t.shape or not np.isfinite(values).all():
-            raise ValueError(
-                f"kernel must give a finite number for each t in [-1, 1], got {values!r:.200}"
-            )
-        return kernel, None
-    if not isinstance(kernel, Sequence | np.ndarray) or isinstance(kernel, str):
-        raise ValueError(
-            f"kernel must be a callable of t or coefficients a_0, a_1, …, got {kernel!r}"
-        )
-    coefficients = real_array("kernel", kernel, 1)
-    return Polynomial(coefficients), max(1, len(coefficients) - 1)

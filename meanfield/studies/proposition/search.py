@@ -10,30 +10,28 @@ from numpy.typing import NDArray
 
 from meanfield.harmonics import multiplicities, relative_eigenvalues
 from meanfield.laws import Uniform
-from meanfield.studies.proposition.evidence import FAILS, HOLDS, Evidence
+from meanfield.studies.proposition.evidence import DIFFERS, FAILS, FAULT, HOLDS, Evidence
 from meanfield.studies.proposition.powers import powers
-from meanfield.studies.proposition.problem import Problem
+from meanfield.studies.proposition.problem import ROUNDING, Problem
 
 Array = NDArray[np.float64]
 
 KINDS = ("atoms", "near a Dirac", "mixture", "series", "near uniform")
 # points of one measure, bumps to draw from, and measures at once
 _POINTS, _BUMPS, _BLOCK = 8, 48, 100
-# what rounding may hide, as a share of the sum of absolute terms
-_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
 class _Draws:
-    """Measures Σ_i w_i b_i(<., c_i>): shares in units of U, and what they lack of a Dirac's."""
+    """Measures Σ_i w_i b_i(<., c_i>): shares, what they lack of a Dirac's, and the errors."""
 
     share: Array
     defect: Array
-    size: Array
+    error: Array
 
 
 def search(problem: Problem, samples: int, rng: np.random.Generator) -> Evidence:
-    """`samples` measures, the five kinds in turn: 0 < share and 0 < defect of each.
+    """`samples` measures, the five kinds in turn: 0 < share and 0 < defect of each, to rounding.
 
     Atoms are summed over pairs, with the kernel itself; a defect as a sum of W(1) - W(t) >= 0, so
     that it keeps its digits next to a Dirac. All else by degrees: mixtures of von Mises-Fisher
@@ -41,22 +39,26 @@ def search(problem: Problem, samples: int, rng: np.random.Generator) -> Evidence
     """
     bumps = _bumps(problem, rng)
     kinds = np.arange(samples) % len(KINDS)
-    share, defect, size = np.empty((3, samples))
+    share, defect, error = np.empty((3, samples))
     for first in range(0, samples, _BLOCK):
         block = slice(first, first + _BLOCK)
         for kind in np.unique(kinds[block]):
             where = first + np.flatnonzero(kinds[block] == kind)
             drawn = _drawn(problem, KINDS[kind], len(where), bumps, rng)
-            share[where], defect[where], size[where] = drawn.share, drawn.defect, drawn.size
-    slack = _ROUNDING * size
-    below, above = share < -slack, defect < -slack
-    good = not (below.any() or above.any())
+            share[where], defect[where], error[where] = drawn.share, drawn.defect, drawn.error
+    # a Dirac's share has the error of the kernel's values
+    beyond = np.minimum(share / error, defect / (error + problem.error))
+    below, above = share < -error, defect < -error - problem.error
     finding = (
         f"{samples} random measures: least (E - E(σ))/U {share.min():.2e}, "
         f"least (E(δ) - E)/U {defect.min():.2e}"
     )
-    if not good:
+    status, quoted = HOLDS, ""
+    if below.any() or above.any():
+        status, quoted = FAILS, _witness(share, defect, kinds, beyond)
         finding += f"; {int(below.sum())} below E(σ), {int(above.sum())} above E(δ)"
+    elif not np.isfinite(share + defect + error).all():
+        status, finding = DIFFERS, f"{finding}; energies are not finite: {FAULT}"
     data = xr.Dataset(
         {
             "share": ("sample", share, {"long_name": "(E(mu) - E(σ))/U"}),
@@ -64,7 +66,18 @@ def search(problem: Problem, samples: int, rng: np.random.Generator) -> Evidence
         },
         coords={"kind": ("sample", np.array(KINDS)[kinds])},
     )
-    return Evidence("search", HOLDS if good else FAILS, finding, data)
+    return Evidence("search", status, finding, data, witness=quoted)
+
+
+def _witness(share: Array, defect: Array, kinds: NDArray[np.int_], beyond: Array) -> str:
+    """The measure that is farthest beyond a bound, over its error."""
+    one = int(np.nanargmin(beyond))
+    bound, sign = ("E(σ)", "below") if share[one] < defect[one] else ("E(δ)", "above")
+    margin = -min(share[one], defect[one])
+    return (
+        f"random measure {one} ({KINDS[kinds[one]]}) is {sign} {bound} by {margin:.6g} U, "
+        f"right to {margin / -beyond[one]:.1g}"
+    )
 
 
 def _bumps(problem: Problem, rng: np.random.Generator) -> Array:
@@ -96,8 +109,12 @@ def _drawn(
         profiles[..., 1:] *= 10.0 ** rng.uniform(-4.0, -1.0, (count, 1, 1))
     cosines = np.clip(np.einsum("...id,...jd->...ij", centres, centres), -1.0, 1.0)
     found = powers(cosines, masses[..., None] * profiles, dim, problem.kmax)
-    share, size = found @ problem.weights, found @ np.abs(problem.weights)
-    return _Draws(share, problem.dirac - share, np.maximum(size, 1e-300))
+    share = found @ problem.weights
+    # r_k rounds like the sum of its absolute terms, and a Dirac's share by itself
+    most = np.einsum("...i,...ik->...k", masses, np.abs(profiles)) ** 2
+    error = ROUNDING * (most @ np.abs(problem.weights)) + found @ problem.unresolved
+    defect = problem.dirac - share
+    return _Draws(share, defect, np.maximum(error, 1e-300))
 
 
 def _of_atoms(problem: Problem, centres: Array, masses: Array) -> _Draws:
@@ -105,10 +122,9 @@ def _of_atoms(problem: Problem, centres: Array, masses: Array) -> _Draws:
     squared = np.einsum("...d,...d->...", apart, apart)
     pairs = masses[:, :, None] * masses[:, None]
     share = (pairs * problem.excess(1.0 - 0.5 * squared)).sum(axis=(1, 2))
-    lacking = pairs * problem.defect(squared)
-    # the share is a difference from Λ_0, the defect a sum by itself
-    size = np.maximum(np.abs(lacking).sum(axis=(1, 2)), np.abs(share))
-    return _Draws(share, lacking.sum(axis=(1, 2)), size)
+    # a sum of terms of one sign for e^{βt}, down to the smallest
+    lacking = (pairs * problem.defect(squared)).sum(axis=(1, 2))
+    return _Draws(share, lacking, np.full(len(share), problem.error))
 
 
 def _series(problem: Problem, count: int, rng: np.random.Generator) -> Array:
