@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from meanfield.dynamics import USA
 from meanfield.studies.correlations.closed import Closed
@@ -16,9 +17,9 @@ from meanfield.theory import growth_rates
 
 Array = NDArray[np.float64]
 
-# a closure has broken where it is off by more than so many standard errors, which chance alone does
-# once in 10^4 numbers, and by more than that
-ERRORS, AMOUNT = 4.0, 0.02
+# a closure has broken where it is off by more than chance alone is in one study of a thousand, all
+# its times and modes taken together, and by more than that
+CHANCE, AMOUNT = 1e-3, 0.02
 
 
 def correlations(
@@ -27,13 +28,14 @@ def correlations(
     """What `two_token_correlation` returns, from `found` (times, realisations, kmax + bins)."""
     kmax, bins, times = task.kmax, task.bins, task.times
     means, errors = found.mean(axis=1), found.std(axis=1, ddof=1) / np.sqrt(count)
+    most = break_errors(count, kmax * len(times))
     linear = _linear(task.beta, task.n, times, kmax)
     return xr.Dataset(
         {
             **_of_tokens(means, errors, kmax),
             "linear": (("t", "k"), linear, {"long_name": "(e^{2γ_k t} - 1)/(n - 1)"}),
             **_of_closures(closed, times),
-            **_breaks(closed, linear, times, means[:, :kmax], errors[:, :kmax]),
+            **_breaks(closed, linear, times, means[:, :kmax], most * errors[:, :kmax]),
         },
         coords={
             "t": times,
@@ -47,7 +49,7 @@ def correlations(
             "beta": task.beta,
             "n": task.n,
             "realisations": count,
-            "break_errors": ERRORS,
+            "break_errors": most,
             "break_amount": AMOUNT,
         },
     )
@@ -87,16 +89,25 @@ def _of_closures(closed: list[Closed], times: Array) -> dict[str, Any]:
     }
 
 
+def break_errors(realisations: int, numbers: int) -> float:
+    """How many standard errors one of so many means is off by chance, once in a thousand studies.
+
+    By Student's t of R - 1 degrees of freedom, and Bonferroni's bound over times and modes.
+    """
+    return float(-stdtrit(realisations - 1, 0.5 * CHANCE / numbers))
+
+
 def _breaks(
     closed: list[Closed], linear: Array, times: Array, means: Array, errors: Array
 ) -> dict[str, Any]:
-    """First times at which modes are off."""
-    allowed = np.maximum(ERRORS * errors, AMOUNT)
+    """First times at which modes are off; not t = 0, where all of them are exact."""
+    allowed = np.maximum(errors, AMOUNT)
 
     def first(values: Array, is_impossible: bool) -> Array:
         off = np.abs(values - means) > allowed
         # what is above 1 is off, too
         off |= np.isnan(values) & is_impossible
+        off &= (times > 0.0)[:, None]
         return np.where(off.any(axis=0), times[off.argmax(axis=0)], np.nan)
 
     modes = np.array([first(one.modes, one.status == "impossible") for one in closed])
