@@ -238,6 +238,7 @@ def test_tiny_beta(beta):
     ds = study(beta, 3, parts=PARTS if beta != (1e-320, 1e3) else OF_KERNELS)
     assert ds.attrs["verdict"] == "proved", ds.attrs
     assert "note" not in ds.attrs
+    assert ds.sizes["beta"] == (3 if isinstance(beta, tuple) else 1)
     assert not any("nan" in str(one) for one in ds.finding.values.ravel())
     for row, least in zip(ds.status.values, ds.beta.values, strict=True):
         seen = ["holds"] * 3 if least >= 1e-290 else ["open"] * 3
@@ -304,6 +305,12 @@ def test_a_flow_that_does_not_move_has_not_arrived(monkeypatch):
         found = flows.flows(problem, 1, np.random.default_rng(0))
         assert found.status == "open"
         assert (np.abs(found.data.flow_gap.values[:, 0]) > 1e-2).all()
+    # nor has one that begins at its bound
+    problem = attention(1.0, 3, bandwidth(1.0, 3))
+    monkeypatch.setattr(flows, "_above_uniform", lambda measure, beta: 0.0)
+    at_once = np.array([0.0, 1.0]), np.array([0.0, 0.0])
+    monkeypatch.setattr(flows, "_up", lambda *_: at_once)
+    assert flows.flows(problem, 1, np.random.default_rng(0)).status == "open"
 
 
 def test_discrete_says_no_more_than_it_resolves():
