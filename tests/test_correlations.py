@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.special import exp1, expi, iv
+from scipy.stats import t as student
 
 import meanfield as mf
 from meanfield.integrate import evolve_batch
@@ -14,6 +15,7 @@ from meanfield.spaces import Circle
 from meanfield.studies.correlations import closed as closed_module
 from meanfield.studies.correlations.closed import TAIL_TOL, solved
 from meanfield.studies.correlations.equation import CLOSURES, PairEquation
+from meanfield.studies.correlations.tables import break_errors
 from meanfield.studies.correlations.tokens import Task, followed, pairs_of
 
 EPS = np.finfo(float).eps
@@ -333,6 +335,29 @@ def test_breaks_are_first_times_off(ds):
         assert not bad[ds.t.values < t].any()
     # chance alone, since all start at 0
     assert np.abs(ds.correlation.values[0]).max() < 5 * ds.standard_error.values[0].max()
+
+
+def test_break_errors_are_those_of_students_t():
+    # once in ten thousand studies, on both sides: of one number, of many realisations, of two
+    assert break_errors(10**6, 1) == pytest.approx(3.8906, abs=1e-3)
+    assert break_errors(1024, 240) == pytest.approx(student.isf(5e-4 / 240, 1023), rel=1e-9)
+    # one degree of freedom: tan of the angle, cot(π α/2)
+    assert break_errors(2, 1) == pytest.approx(1.0 / np.tan(np.pi * 5e-5), rel=1e-9)
+
+
+@pytest.mark.parametrize(("n", "realisations", "kmax"), [(2, 2, 3), (2, 32, 3), (2, 1024, 64)])
+def test_chance_is_no_break(n, realisations, kmax):
+    """Two tokens have no closure to break, and at t = 0 all are exact for any number."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        ds = mf.studies.two_token_correlation(
+            1.0, n, 1.0, realisations=realisations, kmax=kmax, save_at=4, rng=rng
+        )
+        assert np.isnan(ds.breaks.values).all()
+    ds = mf.studies.two_token_correlation(
+        1.0, 20, 0.1, realisations=8, kmax=256, save_at=[0.0], rng=np.random.default_rng(0)
+    )
+    assert np.isnan(ds.breaks.values).all()
 
 
 def test_a_closure_that_left_before_the_next_save_has_broken():

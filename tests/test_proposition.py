@@ -244,7 +244,7 @@ def test_gradients_are_derivatives(monkeypatch):
         # central differences: h² and rounding/h
         assert (high - low) / 2e-5 == pytest.approx(gradient @ direction, rel=1e-5, abs=1e-8)
         checked.append(value)
-        return type("Found", (), {"fun": value})
+        return type("Found", (), {"fun": value, "x": start})
 
     monkeypatch.setattr(room, "minimize", compare)
     adversary(problem_of(4.0, 3), 1, rng())

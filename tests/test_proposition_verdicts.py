@@ -1,6 +1,7 @@
 """Verdicts on Proposition 3.4: never more, or worse, than was shown, at any β, d and kernel."""
 
 import os
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -11,10 +12,18 @@ from scipy.special import eval_legendre
 import meanfield as mf
 from meanfield.cli import main
 from meanfield.harmonics import bandwidth, gauss_gegenbauer, gegenbauer
-from meanfield.studies.proposition import balls, coefficients, direct, verdict
+from meanfield.studies.proposition import (
+    adversary,
+    balls,
+    coefficients,
+    direct,
+    search,
+    verdict,
+)
 from meanfield.studies.proposition.evidence import FAULT, Evidence
 from meanfield.studies.proposition.kernels import checked_kernel
 from meanfield.studies.proposition.polynomials import exact_coefficients, exact_multiplicities
+from meanfield.studies.proposition.powers import powers
 from meanfield.studies.proposition.problem import attention
 from meanfield.studies.proposition.study import PARTS
 
@@ -229,6 +238,7 @@ def test_tiny_beta(beta):
     ds = study(beta, 3, parts=PARTS if beta != (1e-320, 1e3) else OF_KERNELS)
     assert ds.attrs["verdict"] == "proved", ds.attrs
     assert "note" not in ds.attrs
+    assert ds.sizes["beta"] == (3 if isinstance(beta, tuple) else 1)
     assert not any("nan" in str(one) for one in ds.finding.values.ravel())
     for row, least in zip(ds.status.values, ds.beta.values, strict=True):
         seen = ["holds"] * 3 if least >= 1e-290 else ["open"] * 3
@@ -281,9 +291,54 @@ def test_tails_are_bounds(beta, dim, kmax):
         assert 0 < tail <= found.tail < 3.0 * tail
 
 
-def test_flows_and_measures_that_are_not_finite_differ(monkeypatch):
-    from meanfield.studies.proposition import adversary, search
+def test_a_flow_that_does_not_move_has_not_arrived(monkeypatch):
+    """Gaps are in units of U, of order 1 where all energies are nearly one."""
+    from meanfield.studies.proposition import flows
 
+    def still(start, dynamics, t_end, save_at=1, **_):
+        return mf.evolve(start, dynamics, 1e-12 * t_end, 1)
+
+    monkeypatch.setattr(flows, "evolve", still)
+    monkeypatch.setattr(flows, "_LONGEST", 10.0)
+    for beta in (1e-11, 1e-9, 1e-3):
+        problem = attention(beta, 3, bandwidth(beta, 3))
+        found = flows.flows(problem, 1, np.random.default_rng(0))
+        assert found.status == "open"
+        assert (np.abs(found.data.flow_gap.values[:, 0]) > 1e-2).all()
+    # nor has one that begins at its bound
+    problem = attention(1.0, 3, bandwidth(1.0, 3))
+    monkeypatch.setattr(flows, "_above_uniform", lambda measure, beta: 0.0)
+    at_once = np.array([0.0, 1.0]), np.array([0.0, 0.0])
+    monkeypatch.setattr(flows, "_up", lambda *_: at_once)
+    assert flows.flows(problem, 1, np.random.default_rng(0)).status == "open"
+
+
+def test_discrete_says_no_more_than_it_resolves():
+    """At β = 1e-3 no polygon beyond the square has a share above rounding."""
+    from meanfield.studies.proposition.discrete import discrete
+
+    found = discrete(attention(1e-3, 2, 8), 1, 8, np.random.default_rng(0))
+    assert found.status == "open"
+    assert "none above 1e-10" in found.finding
+
+
+def test_a_negative_power_is_seen():
+    """r_k >= 0 of positive definite P_k; what is negative beyond rounding is not cut off."""
+    points = mf.Uniform(3).sample(5, np.random.default_rng(0))
+    masses = np.full(5, 0.2)
+    cosines = points @ points.T
+    assert (powers(cosines, masses, 3, 6) >= 0.0).all()
+    assert powers(-cosines, masses, 3, 6)[1] < -1e-3
+    # a density of gradients, by degrees of another kernel
+    problem = attention(4.0, 3, bandwidth(4.0, 3))
+    assert adversary.adversary(problem, 1, np.random.default_rng(0)).status == "holds"
+    weights = problem.weights.copy()
+    weights[1:3] = weights[2:0:-1]
+    wrong = replace(problem, weights=weights)
+    assert adversary.adversary(wrong, 1, np.random.default_rng(0)).status == "differs"
+
+
+def test_flows_and_measures_that_are_not_finite_differ(monkeypatch):
     problem = attention(4.0, 3, bandwidth(4.0, 3))
     draws = search._of_atoms
     nan = search._Draws(*np.full((3, 1), np.nan))

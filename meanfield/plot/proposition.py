@@ -157,7 +157,7 @@ def _margins(ax: Axes, one: Any) -> None:
 
 
 def _flows(ax: Axes, one: Any) -> None:
-    labels = {"down": ("repulsive: E/E(σ) − 1", BLUE), "up": ("attractive: 1 − E/E(δ)", ORANGE)}
+    labels = {"down": ("repulsive: down to E(σ)", BLUE), "up": ("attractive: up to E(δ)", ORANGE)}
     named: set[str] = set()
     for name in one["flow"].values.tolist():
         kind = str(name).partition(" ")[0]

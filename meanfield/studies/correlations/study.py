@@ -59,7 +59,7 @@ def two_token_correlation(
     t_end : float
         > 0. Pairs correlate within some ln(n)/(2 max_k γ_k), γ_k = k² I_k(β)/β.
     realisations : int
-        Independent starts, >= 2; some hundred for standard errors that mean what they say.
+        Independent starts, >= 2; some hundred to tell a closure that breaks from chance.
     kmax : int
         Largest k, 1 <= kmax <= 256.
     save_at : int or array_like
@@ -83,10 +83,9 @@ def two_token_correlation(
         spectrum. Over closure: `status`, one of
         'finished', 'under-resolved' on 8192 modes, 'impossible' where some |E cos kx| > 1, and
         'failed'; `reached`, the last time; and `breaks`, the first time at which some mode is off
-        by more than `break_errors` standard errors (what chance alone gives the largest of all
-        modes and times once in 10⁴ studies) and more than 0.02, nan if it was followed to no such
-        time;
-        `mode_breaks` over (closure, k). `linear_break` is that of `linear`.
+        by more than 0.02, and than chance alone makes in one study of 10⁴ (`break_errors`
+        standard errors), nan if it was followed to no such time; `mode_breaks` over (closure, k).
+        `linear_break` is that of `linear`.
 
     Raises
     ------

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from meanfield.dynamics import USA
 from meanfield.studies.correlations.closed import Closed
@@ -17,9 +17,9 @@ from meanfield.theory import growth_rates
 
 Array = NDArray[np.float64]
 
-# a closure has broken where it is off by more than that, and by more standard errors than chance
-# alone gives the largest of all modes at all times in more than one of so many studies
-AMOUNT, ONE_OF = 0.02, 1e4
+# a closure has broken where it is off by more than chance alone is in one study of ten thousand, all
+# its times and modes taken together, and by more than that
+CHANCE, AMOUNT = 1e-4, 0.02
 
 
 def correlations(
@@ -28,14 +28,14 @@ def correlations(
     """What `two_token_correlation` returns, from `found` (times, realisations, kmax + bins)."""
     kmax, bins, times = task.kmax, task.bins, task.times
     means, errors = found.mean(axis=1), found.std(axis=1, ddof=1) / np.sqrt(count)
+    most = break_errors(count, kmax * len(times))
     linear = _linear(task.beta, task.n, times, kmax)
-    allowed = np.maximum(_errors(count, len(times) * kmax) * errors[:, :kmax], AMOUNT)
     return xr.Dataset(
         {
             **_of_tokens(means, errors, kmax),
             "linear": (("t", "k"), linear, {"long_name": "(e^{2γ_k t} - 1)/(n - 1)"}),
             **_of_closures(closed, times),
-            **_breaks(closed, linear, times, means[:, :kmax], allowed),
+            **_breaks(closed, linear, times, means[:, :kmax], most * errors[:, :kmax]),
         },
         coords={
             "t": times,
@@ -49,7 +49,7 @@ def correlations(
             "beta": task.beta,
             "n": task.n,
             "realisations": count,
-            "break_errors": _errors(count, len(times) * kmax),
+            "break_errors": most,
             "break_amount": AMOUNT,
         },
     )
@@ -89,21 +89,25 @@ def _of_closures(closed: list[Closed], times: Array) -> dict[str, Any]:
     }
 
 
-def _errors(count: int, numbers: int) -> float:
-    """So many standard errors, of `count` realisations, all of the numbers are within by chance."""
-    return float(student_t.isf(0.5 / (ONE_OF * numbers), count - 1))
+def break_errors(realisations: int, numbers: int) -> float:
+    """How many standard errors one of so many means is off by chance, once in 10⁴ studies.
+
+    By Student's t of R - 1 degrees of freedom, and Bonferroni's bound over times and modes.
+    """
+    return float(-stdtrit(realisations - 1, 0.5 * CHANCE / numbers))
 
 
 def _breaks(
-    closed: list[Closed], linear: Array, times: Array, means: Array, allowed: Array
+    closed: list[Closed], linear: Array, times: Array, means: Array, errors: Array
 ) -> dict[str, Any]:
-    """First times after the start, where all closures are right, at which modes are off."""
+    """First times at which modes are off; not t = 0, where all of them are exact."""
+    allowed = np.maximum(errors, AMOUNT)
 
     def first(values: Array, is_impossible: bool) -> Array:
         off = np.abs(values - means) > allowed
-        off[0] = False
         # what is above 1 is off, too
         off |= np.isnan(values) & is_impossible
+        off &= (times > 0.0)[:, None]
         return np.where(off.any(axis=0), times[off.argmax(axis=0)], np.nan)
 
     modes = np.array([first(one.modes, one.status == "impossible") for one in closed])

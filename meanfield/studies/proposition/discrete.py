@@ -58,7 +58,7 @@ def discrete(problem: Problem, starts: int, most: int, rng: np.random.Generator)
     undercut = not bool((gap >= -_ROUNDING).all())
     # a search may end in a local minimum, and energies below what it resolves have no rate
     seen = shares[1:] > _RESOLVED
-    falls = bool((rates[seen] < 0.0).all())
+    falls = bool(seen.any() and (rates[seen] < 0.0).all())
     status = HOLDS if falls and reached.all() else OPEN
     finding = (
         f"{int(recognised.sum())} of {len(optima)} known optima recognised, "
@@ -66,6 +66,8 @@ def discrete(problem: Problem, starts: int, most: int, rng: np.random.Generator)
         f"(least gap {gap.min():.1e}); n = {ladder[0]} … {ladder[-1]} tokens: (E - E(σ))/U "
         f"{shares[0]:.1e} … {shares[-1]:.1e}"
     )
+    if not seen.any():
+        finding += f", none above {_RESOLVED:g} past the first, which shows no fall"
     allowed, quoted = _ERRORS * problem.error, ""
     if (shares < -allowed).any():
         n, below = ladder[np.argmin(shares)], -shares.min()

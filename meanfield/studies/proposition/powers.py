@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.studies.proposition.problem import ROUNDING
+
 Array = NDArray[np.float64]
 
 
@@ -40,4 +42,7 @@ def powers(cosines: Array, masses: Array, dim: int, kmax: int) -> Array:
     for k, values in enumerate(polynomials(dim, kmax, cosines)):
         part = masses[..., k] if by_degree else masses
         found[..., k] = np.einsum("...i,...ij,...j->...", part, values, part, optimize=True)
-    return np.maximum(found, 0.0)
+    # r_k >= 0: below it, rounding is 0, and what is more remains to be seen
+    sizes = np.abs(masses).sum(axis=-2 if by_degree else -1)
+    allowed = ROUNDING * (sizes if by_degree else sizes[..., None]) ** 2
+    return np.where((found < 0.0) & (found >= -allowed), 0.0, found)

@@ -35,7 +35,8 @@ def search(problem: Problem, samples: int, rng: np.random.Generator) -> Evidence
 
     Atoms are summed over pairs, with the kernel itself; a defect as a sum of W(1) - W(t) >= 0, so
     that it keeps its digits next to a Dirac. All else by degrees: mixtures of von Mises-Fisher
-    bumps, of 1 + a P_j about several axes, and both mixed with much of σ.
+    bumps, of 1 + a P_j about several axes, and both mixed with much of σ. These can be below E(σ)
+    for kernels with p_k < 0 only; that energies are sums over degrees is what `identity` shows.
     """
     bumps = _bumps(problem, rng)
     kinds = np.arange(samples) % len(KINDS)
@@ -50,8 +51,8 @@ def search(problem: Problem, samples: int, rng: np.random.Generator) -> Evidence
     beyond = np.minimum(share / error, defect / (error + problem.error))
     below, above = share < -error, defect < -error - problem.error
     finding = (
-        f"{samples} random measures: least (E - E(σ))/U {share.min():.2e}, "
-        f"least (E(δ) - E)/U {defect.min():.2e}"
+        f"{samples} random measures, atoms by pairs and others by degrees: "
+        f"least (E - E(σ))/U {share.min():.2e}, least (E(δ) - E)/U {defect.min():.2e}"
     )
     status, quoted = HOLDS, ""
     if below.any() or above.any():
