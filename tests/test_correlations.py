@@ -340,7 +340,7 @@ def test_breaks_are_first_times_off(ds):
 def test_break_errors_are_those_of_students_t():
     # once in ten thousand studies, on both sides: of one number, of many realisations, of two
     assert break_errors(10**6, 1) == pytest.approx(3.8906, abs=1e-3)
-    assert break_errors(1024, 240) == pytest.approx(student.isf(5e-4 / 240, 1023), rel=1e-9)
+    assert break_errors(1024, 240) == pytest.approx(student.isf(5e-5 / 240, 1023), rel=1e-9)
     # one degree of freedom: tan of the angle, cot(π α/2)
     assert break_errors(2, 1) == pytest.approx(1.0 / np.tan(np.pi * 5e-5), rel=1e-9)
 

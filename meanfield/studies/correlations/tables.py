@@ -17,8 +17,8 @@ from meanfield.theory import growth_rates
 
 Array = NDArray[np.float64]
 
-# a closure has broken where it is off by more than chance alone is in one study of ten thousand, all
-# its times and modes taken together, and by more than that
+# a closure has broken where it is off by more than chance alone is in one study of ten thousand,
+# all its times and modes taken together, and by more than that
 CHANCE, AMOUNT = 1e-4, 0.02
 
 
