@@ -42,7 +42,7 @@ def number(
     if low > -math.inf:
         allowed += f" >= {low:g}"
     if high < math.inf:
-        allowed += f" <= {high:g}"
+        allowed += f"{' and' * (max(above, low) > -math.inf)} <= {high:g}"
     is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
     try:
         converted = float(value) if is_number else math.nan

@@ -219,7 +219,7 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
     ),
     "monitor's p": (
         {"monitors.w": 'to = "start"\np = 0.5'},
-        "monitors.w.p must be a finite number >= 1 <= 20, got 0.5",
+        "monitors.w.p must be a finite number >= 1 and <= 20, got 0.5",
     ),
     "monitor's p, another distance": (
         {"monitors.m": 'to = "start"\ndistance = "mmd"\np = 1'},

@@ -46,7 +46,7 @@ def test_number_is_a_float(value):
 )
 def test_number_is_refused(value):
     with pytest.raises(
-        ValueError, match=r"^beta must be a finite number >= 0 <= 4, got "
+        ValueError, match=r"^beta must be a finite number >= 0 and <= 4, got "
     ) as caught:
         arguments.number("beta", value, low=0, high=4)
     assert repr(value) in str(caught.value)

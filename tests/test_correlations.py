@@ -436,7 +436,7 @@ GOOD = {
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"beta": -1.0}, r"beta must be .* >= 0 <= 300, got -1.0"),
+        ({"beta": -1.0}, r"beta must be .* >= 0 and <= 300, got -1.0"),
         ({"beta": 301.0}, "beta must be .* got 301.0"),
         ({"beta": np.nan}, "beta must be .* got nan"),
         ({"n": 1}, "n must be an integer >= 2, got 1"),

@@ -234,7 +234,10 @@ BAD = {
     "words": (lambda: mf.CircleInteraction([1.0], ["a"]), "cos must be an array of real numbers"),
     "coupling": (lambda: mf.Kuramoto(np.inf), "coupling must be a finite number, got inf"),
     "noise": (lambda: mf.Kuramoto(1.0, noise=-1.0), "noise must be a finite number >= 0, got -1"),
-    "beta": (lambda: mf.CircleInteraction.of_usa(151.0), "beta must be a finite number >= 0 <= 1"),
+    "beta": (
+        lambda: mf.CircleInteraction.of_usa(151.0),
+        "beta must be a finite number >= 0 and",
+    ),
     "velocity on S^2": (lambda: ODD.velocity(SPHERE, [[0, 0, 1.0]]), "measure must have dim = 2"),
     "density on S^2": (lambda: mf.evolve(SPHERE, ODD, 1.0), "must meet a measure of its own dim"),
     "flow map on S^2": (lambda: mf.evolve(mf.FlowMap(mf.Uniform(3)), ODD, 1.0), "its own dim"),

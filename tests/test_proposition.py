@@ -381,7 +381,7 @@ def test_extremes_of_runs(beta, dim):
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        ({"beta": -1.0}, r"beta must be a finite number >= 0 <= 1000, got -1.0"),
+        ({"beta": -1.0}, r"beta must be a finite number >= 0 and <= 1000, got -1.0"),
         ({"beta": np.nan}, r"beta must be .* got nan"),
         ({"beta": 1e4}, r"beta must be .* got 10000.0"),
         ({"beta": (2.0, 1.0)}, r"beta must be a finite number > 2 .* got 1.0"),

@@ -481,7 +481,7 @@ def test_a_bracket_is_in_order():
 
 @pytest.mark.parametrize("p", [0.5, 0, -1, np.nan, np.inf, 101, "2", None])
 def test_powers_out_of_range(p):
-    with pytest.raises(ValueError, match=r"p must be a finite number >= 1 <= 20, got"):
+    with pytest.raises(ValueError, match=r"p must be a finite number >= 1 and <= 20, got"):
         wasserstein(UNIFORM, UNIFORM, p)
 
 
@@ -502,7 +502,7 @@ def test_pairs_that_cannot_be_had():
     with pytest.raises(ValueError, match=r"p must be 1 or 2 .* got p = 3"):
         wasserstein(sphere, zonal, 3)
     for gap in (0.0, 1.5, np.nan):
-        with pytest.raises(ValueError, match=r"gap must be a finite number >= 1e-06 <= 1, got"):
+        with pytest.raises(ValueError, match=r"gap must be a finite number >= 1e-06 and <= 1, got"):
             wasserstein(sphere, zonal, 1, gap=gap)
     with pytest.raises(ValueError, match="same dim"):
         wasserstein(UNIFORM, zonal)
