@@ -30,7 +30,7 @@ SCRIPTS = [
     "stationary_states",
     "transport",
     "sphere_transport",
-    "phase_diagram",
+    "fig_3_phase_diagram",
     "two_token_correlation",
     "tokens",
     "noisy_densities",
