@@ -46,12 +46,12 @@ def forms(quick: bool) -> list[Claim]:
 def plain_arrival(beta: float, n: int) -> float:
     """t* by following (6.9) from γ = 0 until 1 - δ, in the unknown log(1 - γ)."""
 
-    def slope(t: float, state: np.ndarray) -> np.ndarray:  # noqa: ARG001 (no clock)
+    def slope(t: float, state: np.ndarray) -> np.ndarray:
         gamma = -np.expm1(state)
         pull = np.exp(beta * gamma)
         return -2.0 * pull * ((n - 1) * gamma + 1) / (np.exp(beta) + (n - 1) * pull)
 
-    def reached(t: float, state: np.ndarray) -> float:  # noqa: ARG001
+    def reached(t: float, state: np.ndarray) -> float:
         return float(state[0] - np.log(DELTA))
 
     reached.terminal = True  # type: ignore[attr-defined]
