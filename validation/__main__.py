@@ -1,4 +1,4 @@
-"""python -m validation [--quick] [--list] [--write] [--figures DIR] [name …].
+"""python -m validation [--quick] [--list] [--write] [--figures DIR] [--jobs N] [name …].
 
 All claims, or those of the scripts named; `meanfield validate` is the same.
 """
@@ -6,11 +6,14 @@ All claims, or those of the scripts named; `meanfield validate` is the same.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from validation.runner import RESULTS, about, results, run_scripts, summary
+from validation import record
+from validation.runner import about, run_scripts, summary
 
 SCRIPTS = [
     "multipliers",
@@ -47,8 +50,9 @@ HELP = {
     "names": "scripts, all if omitted",
     "quick": "fewer cases, the same tolerances",
     "list": "name the scripts with what each shows, and exit",
-    "write": f"write what was run, and the versions it ran with, into {RESULTS.name}",
+    "write": f"put what was run, and the versions it ran with, into {record.RESULTS.name}",
     "figures": "draw the figures of the scripts that have one into this folder",
+    "jobs": "processes, one for each core if omitted; 1 runs scripts here, in order",
 }
 
 
@@ -67,15 +71,44 @@ def unknown(names: Sequence[str]) -> str:
 
 
 def validate(
-    names: Sequence[str], *, quick: bool = False, write: bool = False, figures: Path | None = None
-) -> tuple[str, bool]:
-    """Run scripts, all if none is named: their table, and whether all is well."""
+    names: Sequence[str],
+    *,
+    quick: bool = False,
+    write: bool = False,
+    figures: Path | None = None,
+    jobs: int | None = None,
+) -> tuple[str, int]:
+    """Run scripts, all if none is named.
+
+    Returns
+    -------
+    str
+        Their table.
+    int
+        Exit status: 0 if all is well, 1 if not, 130 after Ctrl-C, which leaves RESULTS.md alone.
+
+    Raises
+    ------
+    ValueError
+        If sections are to be replaced in a RESULTS.md that was not written here.
+    """
+    wanted = set(names or SCRIPTS)
+    chosen = [name for name in SCRIPTS if name in wanted]
     if figures is not None:
         figures.mkdir(parents=True, exist_ok=True)
-    outcomes = run_scripts(list(dict.fromkeys(names)) or SCRIPTS, quick, figures)
+    kept = record.recorded() if write and len(chosen) < len(SCRIPTS) else {}
+    start = time.perf_counter()
+    jobs = min(jobs or os.cpu_count() or 1, len(chosen)) if jobs != 1 else 1
+    outcomes = run_scripts(chosen, quick, figures, jobs=jobs, seconds=record.last_seconds())
+    text = (
+        f"{summary(outcomes)}\n{time.perf_counter() - start:.0f} s by {jobs} job{'s' * (jobs > 1)}"
+    )
+    if len(outcomes) < len(chosen):
+        return f"{text}\ninterrupted: {len(outcomes)} of {len(chosen)} scripts were finished", 130
     if write:
-        RESULTS.write_text(results(outcomes, quick), encoding="utf-8")
-    return summary(outcomes), all(one.is_good for one in outcomes)
+        new = kept | record.sections(outcomes, quick)
+        record.write({name: new[name] for name in SCRIPTS if name in new})
+    return text, int(not all(one.is_good for one in outcomes))
 
 
 def main() -> None:
@@ -85,15 +118,21 @@ def main() -> None:
     for flag in ("quick", "list", "write"):
         parser.add_argument(f"--{flag}", action="store_true", help=HELP[flag])
     parser.add_argument("--figures", type=Path, metavar="DIR", help=HELP["figures"])
-    given = parser.parse_args()
-    if given.list:
+    parser.add_argument("--jobs", type=int, metavar="N", help=HELP["jobs"])
+    given = vars(parser.parse_args())
+    if given.pop("list"):
         print(listing())
         return
-    if complaint := unknown(given.names):
+    if complaint := unknown(given["names"]):
         parser.error(complaint)
-    text, good = validate(given.names, quick=given.quick, write=given.write, figures=given.figures)
+    if given["jobs"] is not None and given["jobs"] < 1:
+        parser.error(f"--jobs must be at least 1, got {given['jobs']}")
+    try:
+        text, status = validate(**given)
+    except ValueError as error:
+        parser.error(str(error))
     print(text)
-    sys.exit(not good)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,24 @@
-"""Scripts one by one: what each claims, the table of all, the figures, RESULTS.md."""
+"""Scripts one by one or side by side: what each claims, its figure, the table of all."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import os
-import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from tqdm import tqdm
 
 import meanfield as mf
-from meanfield.cli.text import version
-from validation.claims import Claim, table
+from validation.claims import Claim
+from validation.processes import Died, Tick, side_by_side
 
-RESULTS = Path(__file__).parent / "RESULTS.md"
-LIBRARIES = "numpy", "scipy", "pyfftw", "ducc0"
 HEADINGS = "script", "claims held", "worst measured/tolerance", "seconds", "remark"
 
 
@@ -77,19 +76,56 @@ def run_script(name: str, quick: bool, figures: Path | None = None) -> Outcome:
             error = "no claims"
         if figures is not None and inspect.isfunction(getattr(module, "figure", None)):
             mf.plot.save(module.figure(quick), figures / f"{name}.png")
-    except Exception as raised:
+    except (Exception, SystemExit) as raised:
         error = " ".join(f"{type(raised).__name__}: {raised}".split())
     return Outcome(name, about(name), claims, time.perf_counter() - start, error)
 
 
-def run_scripts(names: Sequence[str], quick: bool, figures: Path | None = None) -> list[Outcome]:
-    """All of them under a progress bar on standard error, where that is a terminal."""
-    found = []
-    with tqdm(names, unit="script", disable=not sys.stderr.isatty(), leave=False) as bar:
-        for name in bar:
-            bar.set_description(name)
-            found.append(run_script(name, quick, figures))
-    return found
+def run_scripts(
+    names: Sequence[str],
+    quick: bool,
+    figures: Path | None = None,
+    *,
+    jobs: int = 1,
+    seconds: Mapping[str, float] = MappingProxyType({}),
+) -> list[Outcome]:
+    """All of them under a progress bar on standard error, where that is a terminal.
+
+    One job is this process, and takes them in order. More are processes, which begin with what
+    is not known to take few seconds, then with what takes the most. Ctrl-C ends either at once.
+
+    Returns
+    -------
+    list of Outcome
+        In the order of the names; fewer than these after Ctrl-C.
+    """
+    run = partial(run_script, quick=quick, figures=figures)
+    if jobs == 1:
+        ticks = _one_by_one(run, names)
+    else:
+        longest_first = sorted(names, key=lambda name: -seconds.get(name, float("inf")))
+        ticks = side_by_side(run, longest_first, jobs)
+    bar = tqdm(total=len(names), unit="script", disable=not sys.stderr.isatty(), leave=False)
+    found: dict[str, Outcome] = {}
+    with bar, closing(ticks), suppress(KeyboardInterrupt):
+        for tick in ticks:
+            for name, outcome in tick.finished.items():
+                found[name] = _lost(name, outcome) if isinstance(outcome, Died) else outcome
+            bar.set_postfix_str(", ".join(tick.running), refresh=False)
+            bar.update(len(tick.finished))
+            bar.refresh()
+    return [found[name] for name in names if name in found]
+
+
+def _one_by_one(run: Callable[[str], Outcome], names: Sequence[str]) -> Iterator[Tick]:
+    for name in names:
+        yield Tick([name])
+        yield Tick([], {name: run(name)})
+
+
+def _lost(name: str, died: Died) -> Outcome:
+    error = f"its process ended with status {died.status}"
+    return Outcome(name, about(name), [], 0.0, error)
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
@@ -111,34 +147,4 @@ def summary(outcomes: Sequence[Outcome]) -> str:
         for claim in one.claims
         if not claim.holds
     ]
-    return "\n".join(lines)
-
-
-def results(outcomes: Sequence[Outcome], quick: bool) -> str:
-    """The text of RESULTS.md: versions, the summary, and the table of each script."""
-    versions = {
-        "meanfield": mf.__version__,
-        **{name: version(name) for name in LIBRARIES},
-        "Python": platform.python_version(),
-    }
-    told = ", ".join(f"{name} {number}" for name, number in versions.items())
-    form = "quick" if quick else "full"
-    parts = [
-        "# Results",
-        (
-            "Written by `meanfield validate --write`; [README.md](README.md) tells what the "
-            f"scripts show. The {form} form, with {told}, on {os.cpu_count()} cores."
-        ),
-        _markdown([list(HEADINGS), *(one.row for one in outcomes)]),
-    ]
-    for one in outcomes:
-        parts += [f"## `{one.name}`", one.about]
-        parts += [f"**{one.error}**"] * bool(one.error)
-        parts += [table(one.claims)] * bool(one.claims)
-    return "\n\n".join(parts) + "\n"
-
-
-def _markdown(rows: list[list[str]]) -> str:
-    ruled = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
-    lines = ("| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in ruled)
     return "\n".join(lines)

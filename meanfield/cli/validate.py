@@ -26,18 +26,25 @@ def validate(
         bool, typer.Option("--list", help="Name the scripts with what each shows, and exit.")
     ] = False,
     write: Annotated[
-        bool, typer.Option("--write", help="Write what was run into validation/RESULTS.md.")
+        bool,
+        typer.Option("--write", help="Put what was run into validation/RESULTS.md."),
     ] = False,
     figures: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Draw the scripts' figures into this folder."),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Processes, else one for each core; 1 runs scripts here."
+        ),
     ] = None,
 ) -> None:
     """Run the validation scripts of a checkout: claims held, the nearest to its tolerance, seconds.
 
     The scripts are not installed: run this where the folder `validation` of the sources lies. What
     they hold to its claims is the package that this command belongs to. Exit status: 0 all claims
-    are met, 1 one is not or a script failed, 2 bad input.
+    are met, 1 one is not or a script failed, 2 bad input, 130 interrupted.
     """
     scripts = _scripts()
     if listing:
@@ -48,12 +55,16 @@ def validate(
     if figures is not None and figures.exists() and not figures.is_dir():
         raise Refusal(f"--figures must be a folder, got {str(figures)!r}", BAD_INPUT)
     try:
-        text, good = scripts.validate(names or [], quick=quick, write=write, figures=figures)
+        text, status = scripts.validate(
+            names or [], quick=quick, write=write, figures=figures, jobs=jobs
+        )
+    except ValueError as error:
+        raise Refusal(str(error), BAD_INPUT) from None
     except OSError as error:
         raise Refusal(f"can't write: {error}", FAILED_RUN) from None
     typer.echo(text)
-    if not good:
-        raise typer.Exit(FAILED_RUN)
+    if status:
+        raise typer.Exit(status)
 
 
 def _scripts() -> Any:
