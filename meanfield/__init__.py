@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meanfield import theory
 from meanfield.clustering import Clusters, clusters
@@ -59,6 +59,10 @@ from meanfield.transport import (
     transport_plan,
     wasserstein,
 )
+
+if TYPE_CHECKING:
+    from meanfield import plot, studies
+    from meanfield.sweeps import sweep
 
 try:
     __version__ = version("meanfield-attention")

@@ -1,0 +1,85 @@
+"""What the scripts of validation/benchmarks have left in their results, as Markdown tables."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+
+def benchmark_tables(results: Path) -> str:
+    """A section for each result file, in the order of their names.
+
+    Raises
+    ------
+    ValueError
+        If a file holds what is neither rows nor named rows.
+    """
+    return "\n\n".join(_section(path) for path in sorted(results.glob("*.json"))) + "\n"
+
+
+def _section(path: Path) -> str:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    machine = content.pop("machine", None) if isinstance(content, dict) else None
+    lines = [f"## {path.stem.replace('_', ' ').capitalize()}", ""]
+    lines += [_about(path.stem), ""]
+    for name, rows in _tables(content, path):
+        lines += [f"**{name.replace('_', ' ')}**", ""] * bool(name) + [*_table(rows), ""]
+    if machine:
+        parts = (f"{name} {value}" for name, value in machine.items())
+        lines.append(f"Measured with {', '.join(parts)}.")
+    return "\n".join(lines)
+
+
+def _about(stem: str) -> str:
+    """The first paragraph of the script that wrote the file, and how to run it."""
+    script = Path(__file__).parent.parent / "validation" / "benchmarks" / f"{stem}.py"
+    command = f"`python -m validation.benchmarks.{stem}`"
+    if not script.is_file():
+        return f"Written by {command}."
+    first = script.read_text(encoding="utf-8").split('"""')[1].strip().split("\n\n")[0]
+    return f"{' '.join(first.split())} ({command})"
+
+
+def _tables(content: Any, path: Path) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+    """Tables of rows, with names where a file has several of them."""
+    if isinstance(content, list):
+        yield "", content
+    elif isinstance(content, dict) and all(isinstance(v, Mapping) for v in content.values()):
+        nested = [v for row in content.values() for v in row.values() if isinstance(v, Mapping)]
+        if nested:
+            for name, rows in content.items():
+                yield name, _named(rows)
+        else:
+            yield "", _named(content)
+    elif isinstance(content, dict):
+        for name, part in content.items():
+            if isinstance(part, list) and all(isinstance(row, Mapping) for row in part):
+                yield "" if name == "rows" else name, part
+            elif isinstance(part, Mapping):
+                yield name, [part]
+            else:
+                yield "", [{name: part}]
+    else:
+        raise ValueError(f"{path} must hold rows or named rows, got {content!r:.80}")
+
+
+def _named(rows: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [
+        {"": name} | (dict(row) if isinstance(row, Mapping) else {"value": row})
+        for name, row in rows.items()
+    ]
+
+
+def _table(rows: list[Mapping[str, Any]]) -> list[str]:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    head = "| " + " | ".join(name.replace("_", " ") for name in columns) + " |"
+    body = ["| " + " | ".join(_cell(row.get(name)) for name in columns) + " |" for row in rows]
+    return [head, "|" + "---|" * len(columns), *body]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return str(value).replace("|", "\\|")

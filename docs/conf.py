@@ -1,0 +1,93 @@
+"""How Sphinx builds these pages: `sphinx-build -W docs OUTPUT`, with the extra `docs` installed."""
+
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+import meanfield as mf
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from benchmark_tables import benchmark_tables  # noqa: E402 (beside this file)
+from moving_measure import moving_measure  # noqa: E402
+
+# everything that a build makes for itself; git ignores it
+GENERATED = HERE / "generated"
+
+project = "meanfield"
+author = copyright = "the meanfield developers"  # noqa: A001 (Sphinx's name for it)
+release = mf.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["gallery", "generated/gallery/*.ipynb", "generated/benchmarks.md"]
+default_role = "code"  # `name` in a docstring
+
+html_theme = "furo"
+html_title = "meanfield"
+html_static_path: list[str] = []
+html_show_sphinx = False
+
+myst_enable_extensions = ["amsmath", "dollarmath"]
+myst_heading_anchors = 3
+
+autodoc_typehints = "none"  # numpydoc's "Parameters" say them
+autodoc_member_order = "bysource"
+autosummary_generate = True
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "generated/gallery",
+    "filename_pattern": r".*\.py",
+    "abort_on_example_error": True,
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 1e9,
+    "plot_gallery": True,
+}
+
+
+def generate(_: Sphinx) -> None:
+    """Draw the landing page's picture and print the benchmarks' tables."""
+    GENERATED.mkdir(exist_ok=True)
+    moving_measure(GENERATED / "moving_measure.gif")
+    results = HERE.parent / "validation" / "benchmarks" / "results"
+    (GENERATED / "benchmarks.md").write_text(benchmark_tables(results), encoding="utf-8")
+
+
+def follow(_: Sphinx, __: str, ___: str, content: list[str]) -> None:
+    """Let pages of validation/ refer to each other where they are included."""
+    for file, page in ("README.md", "validation.md"), ("RESULTS.md", "results.md"):
+        content[0] = content[0].replace(f"]({file})", f"]({page})")
+
+
+def plain(_: Sphinx, __: str, ___: str, ____: object, _____: object, lines: list[str]) -> None:
+    """Let |x| in a docstring be a norm, not a substitution; doctests stay as they are."""
+    in_doctest = False
+    for number, line in enumerate(lines):
+        in_doctest = bool(line.strip()) and (in_doctest or line.lstrip().startswith(">>>"))
+        if not in_doctest:
+            # outside of `code`, that is in every second part
+            parts = line.split("`")
+            parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+            lines[number] = "`".join(parts)
+
+
+def setup(app: Sphinx) -> None:
+    """Have generated parts made before anything reads them, and texts read as they are meant."""
+    app.connect("builder-inited", generate, priority=100)
+    app.connect("include-read", follow)
+    app.connect("autodoc-process-docstring", plain, priority=100)
