@@ -45,6 +45,8 @@ SCRIPTS = [
     "form_energies",
     "survival",
     "kuramoto",
+    "thm_6_7_wendel",
+    "thm_6_8_orthogonal",
 ]
 HELP = {
     "names": "scripts, all if omitted",
