@@ -34,6 +34,7 @@ SCRIPTS = [
     "transport",
     "sphere_transport",
     "fig_3_phase_diagram",
+    "fig_4_two_time_scales",
     "two_token_correlation",
     "tokens",
     "noisy_densities",
