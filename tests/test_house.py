@@ -84,6 +84,7 @@ DOORS = {
     "ducc0": {"spaces.sphere", "spaces.circle_at", "bilinear.sphere"},
     "xarray": {"solution", "integrate", "studies", "sweeps"},
     "h5netcdf": {"solution", "integrate"},
+    "h5py": {"solution"},
     "tqdm": {"integrate", "studies", "sweeps"},
     "distributed": {"executors"},
     "mpi4py": {"executors"},

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -219,6 +220,21 @@ def test_a_run_that_is_interrupted_in_its_first_save_begins_again(kind, tmp_path
     monitors = {"m": Interruption(1)}
     part = mf.evolve(measure, dynamics, save_at=3, monitors=monitors, checkpoint=path, **asked)
     assert (part.status, part.t.tolist()) == ("interrupted", [0.0])
+    assert_same(mf.resume(path, monitors={"m": mass}), whole)
+
+
+@pytest.mark.parametrize("kind", ["circle", "flow map"])
+def test_a_run_that_is_interrupted_before_it_has_gone_on_is_not_lost(kind, tmp_path):
+    """Ctrl-C in the first save after `resume`, twice."""
+    path = tmp_path / "run.nc"
+    measure, dynamics, asked = KINDS[kind]()
+    whole = mf.evolve(measure, dynamics, save_at=3, monitors={"m": mass}, **asked)
+    measure, dynamics, asked = KINDS[kind]()
+    mf.evolve(
+        measure, dynamics, save_at=3, monitors={"m": Interruption(3)}, checkpoint=path, **asked
+    )
+    for _ in range(2):
+        assert mf.resume(path, monitors={"m": Interruption(1)}).status == "interrupted"
     assert_same(mf.resume(path, monitors={"m": mass}), whole)
 
 
@@ -544,6 +560,48 @@ def test_a_nan_does_not_replace_a_good_checkpoint(tmp_path, monkeypatch):
     assert solution.status == "failed"
     # the last is the whole solution of the run that failed
     assert all(np.isfinite(numbers).all() for numbers in written[:-1])
+
+
+def test_a_write_that_fails_leaves_the_last_good_checkpoint_in_its_place(tmp_path, monkeypatch):
+    path, saves = tmp_path / "run.nc", []
+    save = mf.Solution.save
+
+    def full_after_two(self, where):
+        saves.append(where)
+        if len(saves) > 2:
+            raise OSError(f"can't write {where}: no space left on device")
+        save(self, where)
+
+    monkeypatch.setattr(mf.Solution, "save", full_after_two)
+    monkeypatch.setattr("meanfield.integrate.checkpoints._GROWTH", 0.0)
+    start = mf.Density(mf.Circle(32), BUMPS)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        whole = mf.evolve(start, mf.SA(4.0), 1.0, 4, checkpoint=path)
+    said = [str(one.message).partition(": can't write")[0] for one in told]
+    assert said == [
+        *(f"no checkpoint at t = {t}" for t in (0.5, 0.75)),
+        "the solution is not saved",
+    ]
+    assert [file.name for file in tmp_path.iterdir()] == ["run.nc"]
+    assert mf.load(path).t[-1] == 0.25
+    monkeypatch.setattr(mf.Solution, "save", save)
+    assert_same(mf.resume(path), whole)
+
+
+def test_other_versions_than_the_checkpoints_are_told(tmp_path):
+    path = tmp_path / "run.nc"
+    checkpointed(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert mf.resume(path, monitors={"m": Interruption(2)}).status == "interrupted"
+    solution = mf.load(path)
+    here = solution.versions["scipy"]
+    solution.versions["scipy"] = "0.1"
+    solution.save(path)
+    told = rf"run\.nc was written with scipy 0\.1 \(here {here}\): .* may differ .* last bits"
+    with pytest.warns(UserWarning, match=told):
+        assert mf.resume(path, monitors={"m": mass}).status == "finished"
 
 
 @pytest.mark.parametrize("checkpoint", [3, "", "no/such/folder/run.nc"])

@@ -2,6 +2,7 @@
 
 from meanfield.integrate.batch import evolve_batch
 from meanfield.integrate.evolution import evolve
+from meanfield.integrate.only_writers import FileInUseError
 from meanfield.integrate.resuming import loaded, resume, resume_from
 
-__all__ = ["evolve", "evolve_batch", "loaded", "resume", "resume_from"]
+__all__ = ["FileInUseError", "evolve", "evolve_batch", "loaded", "resume", "resume_from"]

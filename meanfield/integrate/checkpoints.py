@@ -30,15 +30,15 @@ class Checkpoint:
     ----------
     plan : Plan
     path : Path, optional
-    is_ours : bool
-        Whether the file is one that the same run has written.
+    latest : Resumption, optional
+        What the file has already of the same run, should that be interrupted before its next save.
     """
 
-    def __init__(self, plan: Plan, path: Path | None, *, is_ours: bool = False) -> None:
+    def __init__(self, plan: Plan, path: Path | None, latest: Resumption | None = None) -> None:
         self.plan, self.path = plan, path
-        self._latest: Resumption | None = None
-        self._law: dict[str, Any] | None = None
-        self._is_ours, self._wait_until = is_ours, 0.0
+        self._latest = latest
+        self._law: dict[str, Any] | None = latest.numbers["law"] if latest else None
+        self._is_ours, self._wait_until = latest is not None, 0.0
 
     def begin(self, run: AnyRun) -> None:
         """Remember what a run begins with, should it be interrupted in its first save."""
@@ -81,7 +81,12 @@ class Checkpoint:
         # of two files one is whole, whatever happens to the disk
         if self._is_ours and path.exists():
             path.replace(previous(path))
-        solution.save(path)
+        try:
+            solution.save(path)
+        except OSError:
+            if self._is_ours and not path.exists() and previous(path).exists():
+                previous(path).replace(path)
+            raise
         if not self._is_ours:
             previous(path).unlink(missing_ok=True)
         self._is_ours = True

@@ -13,6 +13,7 @@ from meanfield.arguments import integer, number, real_array
 from meanfield.dynamics import AnyDynamics
 from meanfield.integrate.checkpoints import Checkpoint
 from meanfield.integrate.driving import driven
+from meanfield.integrate.only_writers import only_writer
 from meanfield.integrate.options import Options
 from meanfield.integrate.plans import Plan
 from meanfield.integrate.progress import checked_progress
@@ -25,7 +26,7 @@ from meanfield.integrate.starts import (
     layer_times,
 )
 from meanfield.measures import AnyMeasure, Density, FlowMap
-from meanfield.solution import Solution
+from meanfield.solution import Solution, remove_leftovers
 
 Array = NDArray[np.float64]
 
@@ -140,7 +141,7 @@ def evolve(
     Raises
     ------
     ValueError
-        If an argument is out of range, before any work starts.
+        If an argument is out of range, or another run writes `checkpoint`, before any work starts.
 
     Examples
     --------
@@ -168,7 +169,10 @@ def evolve(
     )
     plan = Plan(dynamics, times, options, method, step, on_unresolved, case, checked_about(about))
     path = None if checkpoint is None else _checkpoint_path(checkpoint)
-    return driven(plan.run(measure, rng), plan, Checkpoint(plan, path), progress)
+    with only_writer(path):
+        if path is not None:
+            remove_leftovers(path)
+        return driven(plan.run(measure, rng), plan, Checkpoint(plan, path), progress)
 
 
 def _checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:

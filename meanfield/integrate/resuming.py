@@ -12,6 +12,7 @@ from meanfield.arguments import integer, number, real_array
 from meanfield.integrate.checkpoints import Checkpoint, previous
 from meanfield.integrate.driving import driven
 from meanfield.integrate.hand_over import AnyRun
+from meanfield.integrate.only_writers import only_writer
 from meanfield.integrate.options import Options
 from meanfield.integrate.plans import Plan
 from meanfield.integrate.progress import checked_progress
@@ -26,6 +27,7 @@ from meanfield.solution import (
     MissingFileError,
     Resumption,
     Solution,
+    installed,
     load,
     remove_leftovers,
 )
@@ -70,7 +72,8 @@ def resume(
     Raises
     ------
     ValueError
-        If the file can't be read, its run can't be gone on with, or monitors are not the run's.
+        If the file can't be read, its run can't be gone on with, another run is writing it, or
+        monitors are not the run's.
 
     Examples
     --------
@@ -96,23 +99,42 @@ def resume_from(
     Raises
     ------
     ValueError
-        If the run can't be gone on with, or monitors are not the run's.
+        If the run can't be gone on with, another run writes the file, or monitors are not the
+        run's.
     """
     progress = checked_progress(progress)
     place = Path(path).absolute()
-    remove_leftovers(place)
-    if saved.resumption is None:
-        if place.exists():
-            previous(place).unlink(missing_ok=True)
-        return saved
-    known = _monitors(saved.resumption, checked_monitors(monitors))
-    try:
-        plan = _plan(saved, saved.resumption, known)
-        run = _run(plan, saved, saved.resumption, law)
-    except _FAULTS as error:
-        reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
-        raise ValueError(f"{path} can't be gone on with: {reason}") from error
-    return driven(run, plan, Checkpoint(plan, place, is_ours=True), progress)
+    with only_writer(place):
+        remove_leftovers(place)
+        if saved.resumption is None:
+            if place.exists():
+                previous(place).unlink(missing_ok=True)
+            return saved
+        known = _monitors(saved.resumption, checked_monitors(monitors))
+        try:
+            plan = _plan(saved, saved.resumption, known)
+            run = _run(plan, saved, saved.resumption, law)
+        except _FAULTS as error:
+            reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
+            raise ValueError(f"{path} can't be gone on with: {reason}") from error
+        _tell_of_versions(saved, path)
+        return driven(run, plan, Checkpoint(plan, place, saved.resumption), progress)
+
+
+def _tell_of_versions(saved: Solution, path: str | os.PathLike[str]) -> None:
+    """Warn where bits may differ, as other versions of libraries compute them."""
+    here = installed()
+    others = [
+        f"{name} {version} (here {here.get(name, 'unknown')})"
+        for name, version in saved.versions.items()
+        if version != here.get(name, "unknown")
+    ]
+    if others:
+        warnings.warn(
+            f"{path} was written with {', '.join(others)}: the rest of the run may differ from an "
+            f"uninterrupted one in last bits",
+            stacklevel=4,
+        )
 
 
 def loaded(path: str | os.PathLike[str]) -> Solution:

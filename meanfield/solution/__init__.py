@@ -5,7 +5,7 @@ from meanfield.solution.flows import ForgottenLaw
 from meanfield.solution.loading import load
 from meanfield.solution.moved_by import PREFIX as _OF_DYNAMICS
 from meanfield.solution.netcdf import MissingFileError, remove_leftovers
-from meanfield.solution.result import Ending, Solution, versions
+from meanfield.solution.result import Ending, Solution, installed, versions
 from meanfield.solution.resumption import PREFIX as _OF_RESUMPTION
 from meanfield.solution.resumption import Resumption
 
@@ -21,6 +21,7 @@ __all__ = [
     "MissingFileError",
     "Resumption",
     "Solution",
+    "installed",
     "load",
     "remove_leftovers",
     "versions",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import math
 import os
 import shutil
 from collections.abc import Iterator
@@ -12,15 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import h5netcdf
 import xarray as xr
 
-from meanfield.arguments import integer
+from meanfield.solution.headers import check_header
+from meanfield.solution.seals import check_seal, seal
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
-# deflate packs at most 1032 to 1: a file that claims more than this holds no such numbers
-_BYTES_PER_STORED_BYTE = 1100
-_BYTES_FREE = 1 << 20
 
 
 class MissingFileError(FileNotFoundError, ValueError):
@@ -65,7 +61,9 @@ def write(dataset: xr.Dataset, path: Path) -> None:
             beside = Path(folder, "solution.nc")
             # in memory first: HDF5 takes the process with it where a disk fills up
             content: Any = dataset.to_netcdf(None, engine="h5netcdf", encoding=encoding)
-            beside.write_bytes(content)
+            with beside.open("wb") as file:
+                file.write(content)
+                file.write(seal(content))
             _flush(beside, os.O_RDWR)
             beside.replace(path)
         # not every system lets a folder be opened
@@ -103,18 +101,16 @@ def read(path: Path, kind: str, version: int) -> xr.Dataset:
     Exception
         Of any kind, since what a damaged file makes the libraries do is theirs: see `refusals`.
     """
+    # a pipe might never end
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ValueError(f"it must be a regular file, got {path.stat().st_mode:o} as its mode")
     with path.open("rb") as file:
         start = file.read(len(_SIGNATURE))
     if start != _SIGNATURE:
         raise ValueError(f"it is no NetCDF-4 file, which does not start with {start!r}")
-    with _File(path, "r") as header:
-        _check(header, kind, version, path.stat().st_size)
+    check_seal(path)
+    check_header(path, kind, version)
     return xr.load_dataset(path, engine="h5netcdf", decode_times=False, mask_and_scale=False)
-
-
-class _File(h5netcdf.File):  # type: ignore[misc]
-    # close() asks for it even when a damaged file stopped the constructor before it was set
-    _writable = False
 
 
 @contextmanager
@@ -137,19 +133,6 @@ def refusals(path: Path) -> Iterator[None]:
         raise ValueError(f"can't read {path}: {what}{_reason(error)}") from error
     except Exception as error:
         raise ValueError(f"can't read {path}: it is damaged: {_reason(error)}") from error
-
-
-def _check(header: h5netcdf.File, kind: str, version: int, size: int) -> None:
-    """Look at attributes and shapes only, before numbers are read."""
-    found = header.attrs.get("format")
-    if not isinstance(found, str) or found != kind:
-        raise ValueError(f"its format must be {kind!r}, got {found!r:.80}")
-    its = integer("format_version", header.attrs.get("format_version"), low=1)
-    if its > version:
-        raise ValueError(f"this file has version {its}; this meanfield reads up to {version}")
-    claim = sum(math.prod(v.shape) * v.dtype.itemsize for v in header.variables.values())
-    if claim > _BYTES_FREE + _BYTES_PER_STORED_BYTE * size:
-        raise ValueError(f"it claims to hold {claim} bytes of numbers, but has only {size} bytes")
 
 
 def _reason(error: Exception) -> str:

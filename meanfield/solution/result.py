@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
@@ -94,7 +94,7 @@ class Solution:
     case: str = ""
     history: AnyHistory | None = None
     resumption: Resumption | None = None
-    versions: dict[str, str] = field(default_factory=lambda: dict(_installed()))
+    versions: dict[str, str] = field(default_factory=lambda: dict(installed()))
 
     def __post_init__(self) -> None:
         self.t = real_array("t", self.t, 1)
@@ -224,7 +224,7 @@ class Solution:
 
 def versions() -> dict[str, str]:
     """Versions of the packages that numbers depend on, as attributes of a dataset."""
-    return {f"{name}{_VERSION}": text for name, text in _installed()}
+    return {f"{name}{_VERSION}": text for name, text in installed().items()}
 
 
 def versions_of(attributes: Mapping[Any, Any]) -> dict[str, str]:
@@ -232,9 +232,13 @@ def versions_of(attributes: Mapping[Any, Any]) -> dict[str, str]:
     return {name: str(attributes.get(f"{name}{_VERSION}", "unknown")) for name in _DISTRIBUTIONS}
 
 
-def _installed() -> Iterator[tuple[str, str]]:
-    for name, distribution in _DISTRIBUTIONS.items():
-        try:
-            yield name, version(distribution)
-        except PackageNotFoundError:
-            yield name, "unknown"
+def installed() -> dict[str, str]:
+    """The packages that numbers depend on, and their versions here."""
+    return {name: _version(distribution) for name, distribution in _DISTRIBUTIONS.items()}
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "unknown"

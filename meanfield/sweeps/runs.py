@@ -8,8 +8,8 @@ from pathlib import Path
 import xarray as xr
 
 from meanfield.case import About, Case, CaseError, case_from_text, one_line
-from meanfield.integrate import evolve, loaded, resume_from
-from meanfield.solution import Ending, Solution, remove_leftovers
+from meanfield.integrate import FileInUseError, evolve, loaded, resume_from
+from meanfield.solution import Ending, Solution
 
 ERROR = "error"
 
@@ -101,12 +101,13 @@ def _solution(cell: Cell) -> Solution:
     case = cell.case()
     if cell.file is not None:
         cell.file.parent.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(cell.file)
         if cell.file.exists():
             try:
                 saved = loaded(cell.file)
                 monitors = case.build_monitors(saved.measures[0]) if saved.resumption else {}
                 return resume_from(saved, cell.file, monitors=monitors)
+            except FileInUseError:
+                raise
             except ValueError:
                 # it can't be gone on with: it is run anew
                 cell.file.unlink(missing_ok=True)

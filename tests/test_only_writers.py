@@ -1,0 +1,129 @@
+"""One run a result file: a second is refused while the first goes on, and not after it."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import meanfield as mf
+from meanfield.cli import main
+from meanfield.integrate import FileInUseError
+from meanfield.integrate.only_writers import only_writer
+
+BUMPS = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+# as a run of another process holds it; to import the package there takes seconds
+HOLDING = """
+import fcntl, os, sys
+lock = os.open(".run.nc.lock", os.O_RDWR | os.O_CREAT)
+fcntl.flock(lock, fcntl.LOCK_EX)
+os.write(lock, str(os.getpid()).encode())
+print("holds", flush=True)
+sys.stdin.read()
+"""
+CASE = """
+law = {type = "fourier-series", cos = [0.5]}
+space = {type = "circle", n = 32}
+dynamics = {beta = 1.0}
+run = {t_end = 0.5, save_at = 2}
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """A process that has the lock of run.nc."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDING],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout.readline() == "holds\n"
+        yield process
+        process.kill()
+
+
+def test_a_second_run_is_refused_and_the_file_stays(holder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("case.toml").write_text(CASE)
+    start = mf.Density(mf.Circle(32), BUMPS)
+    mf.evolve(start, mf.SA(4.0), 0.1, 1).save("run.nc")
+    before = Path("run.nc").read_bytes()
+    beside = Path(".run.nc.writing-x")
+    beside.mkdir()
+    told = rf"no other run writes, got '.*run\.nc', which process {holder.pid} is writing"
+    with pytest.raises(FileInUseError, match=told):
+        mf.evolve(start, mf.SA(4.0), 0.1, 1, checkpoint="run.nc")
+    with pytest.raises(FileInUseError, match=told):
+        mf.resume("run.nc")
+    for command in ["run", "case.toml"], ["resume", "run.nc"]:
+        assert main(command) == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == 1
+        assert f"process {holder.pid} is writing: wait for it" in lines[0]
+    assert Path("run.nc").read_bytes() == before
+    # what the first is just writing is not taken away from it
+    assert beside.exists()
+    # another file is free
+    assert mf.evolve(start, mf.SA(4.0), 0.1, 1, checkpoint="other.nc").status == "finished"
+
+
+def test_a_run_holds_its_file_until_it_ends(tmp_path):
+    path, start, refused = tmp_path / "run.nc", mf.Density(mf.Circle(32), BUMPS), []
+
+    def again(measure):
+        with pytest.raises(FileInUseError, match=f"process {os.getpid()} is writing"):
+            mf.evolve(start, mf.SA(4.0), 0.1, checkpoint=path)
+        refused.append(measure)
+        return 0.0
+
+    mf.evolve(start, mf.SA(4.0), 0.1, 2, monitors={"m": again}, checkpoint=path)
+    assert len(refused) == 3
+    assert [file.name for file in tmp_path.iterdir()] == ["run.nc"]
+
+
+def test_a_dead_run_holds_nothing(holder, tmp_path):
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    assert (tmp_path / ".run.nc.lock").exists()
+    start = mf.Density(mf.Circle(32), BUMPS)
+    mf.evolve(start, mf.SA(4.0), 0.1, 1, checkpoint=tmp_path / "run.nc")
+    assert [file.name for file in tmp_path.iterdir()] == ["run.nc"]
+
+
+def test_a_run_that_is_still_dying_is_waited_for(holder, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "meanfield.integrate.only_writers.time.sleep", lambda _: (holder.kill(), holder.wait())
+    )
+    with only_writer(tmp_path / "run.nc"):
+        assert (tmp_path / ".run.nc.lock").read_text() == str(os.getpid())
+    assert not (tmp_path / ".run.nc.lock").exists()
+
+
+def test_a_name_that_was_removed_is_no_lock(tmp_path, monkeypatch):
+    """Between opening the name and locking it, its holder may have removed it."""
+    real, calls = fcntl.flock, []
+
+    def late(descriptor, how):
+        if not calls:
+            (tmp_path / ".run.nc.lock").unlink()
+        calls.append(descriptor)
+        real(descriptor, how)
+
+    monkeypatch.setattr("meanfield.integrate.only_writers.fcntl.flock", late)
+    with only_writer(tmp_path / "run.nc"):
+        assert (tmp_path / ".run.nc.lock").exists()
+        with pytest.raises(FileInUseError), only_writer(tmp_path / "run.nc"):
+            pass
+    assert len(calls) > 2
+
+
+def test_a_folder_that_takes_no_lock_is_no_hindrance(tmp_path):
+    with only_writer(tmp_path / "no" / "run.nc"), only_writer(None):
+        pass
+    assert list(tmp_path.iterdir()) == []
