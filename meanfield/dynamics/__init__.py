@@ -6,8 +6,10 @@ from meanfield.dynamics.heads import Attention, Head
 from meanfield.dynamics.interactions import CircleInteraction, Kuramoto
 from meanfield.dynamics.isotropic import SA, USA, Measure, Moments
 from meanfield.dynamics.layers import FeedForward, Layer, Layers
+from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics
 from meanfield.dynamics.records import (
     ISOTROPIC,
+    KNOWN,
     MEAN_FIELD,
     AnyDynamics,
     Dynamics,
@@ -22,6 +24,7 @@ __all__ = [
     "USA",
     "DoublyStochastic",
     "ISOTROPIC",
+    "KNOWN",
     "MEAN_FIELD",
     "Attention",
     "Head",
@@ -29,6 +32,8 @@ __all__ = [
     "balanced_form",
     "CircleInteraction",
     "FeedForward",
+    "ForgottenDynamics",
+    "OwnDynamics",
     "Kuramoto",
     "Layer",
     "Layers",

@@ -12,16 +12,19 @@ from meanfield.dynamics.heads import Attention, Head
 from meanfield.dynamics.interactions import CircleInteraction
 from meanfield.dynamics.isotropic import SA, USA
 from meanfield.dynamics.layers import FeedForward, Layer, Layers
+from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics
 
 Array = NDArray[np.float64]
 Dynamics = SA | USA | DoublyStochastic
 MeanField = Dynamics | CircleInteraction
-Field = MeanField | Attention | FeedForward
+Field = MeanField | Attention | FeedForward | OwnDynamics
 AnyDynamics = Field | Layers
 # attention without matrices, which commutes with rotations
 ISOTROPIC = (SA, USA, DoublyStochastic)
 # all without matrices, which move every kind of measure
 MEAN_FIELD = (*ISOTROPIC, CircleInteraction)
+# all of the package
+KNOWN = (*MEAN_FIELD, Attention, FeedForward, Layers)
 
 
 def to_record(dynamics: AnyDynamics) -> tuple[dict[str, Any], list[Array]]:
@@ -54,7 +57,9 @@ def to_record(dynamics: AnyDynamics) -> tuple[dict[str, Any], list[Array]]:
         if isinstance(one, CircleInteraction):
             series = {"sin": list(one.sin), "cos": list(one.cos)}
             return {"type": one.name, "coupling": one.coupling, "noise": one.noise} | series
-        return {"type": one.name, "beta": one.beta, "sign": one.sign, "noise": one.noise}
+        # of a user's own this is all that can be kept
+        last = {"sign": one.sign} if isinstance(one, ISOTROPIC) else {"text": repr(one)}
+        return {"type": one.name, "beta": one.beta, "noise": one.noise} | last
 
     return record(dynamics), matrices
 
@@ -87,6 +92,8 @@ def from_record(record: Any, matrices: list[Array]) -> AnyDynamics:
             return Attention(heads=heads, **fields)
         if kind == "FeedForward":
             return FeedForward(**{k: given(v) for k, v in fields.items()})
+        if "text" in fields:
+            return ForgottenDynamics(kind, **fields)
         kinds: dict[str, type[MeanField]] = {kind.name: kind for kind in MEAN_FIELD}
         return kinds[kind](**fields)
     except (KeyError, TypeError, IndexError) as error:

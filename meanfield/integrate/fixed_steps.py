@@ -150,8 +150,11 @@ class NoisyRun(TokenRun):
         rate = np.empty_like(self.state[:-1])
         for done in range(1, count + 1):
             here = self._diffused(self.state[:-1], 0.5 * h)
-            self.tendency(here, rate)
-            self.tendency(here + 0.5 * h * rate, rate)
+            try:
+                self.tendency(here, rate)
+                self.tendency(here + 0.5 * h * rate, rate)
+            except ArithmeticError as error:
+                raise Stop(Ending.FAILED, self._failed(str(error))) from error
             here += h * rate
             if not np.isfinite(here).all():
                 raise Stop(Ending.FAILED, self._failed("a token is no longer finite"))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from meanfield.arguments import integer, number, real_array
+from meanfield.dynamics import AnyDynamics, ForgottenDynamics, OwnDynamics
 from meanfield.integrate.checkpoints import Checkpoint, previous
 from meanfield.integrate.driving import driven
 from meanfield.integrate.hand_over import AnyRun
@@ -45,6 +46,7 @@ def resume(
     *,
     monitors: Monitors | None = None,
     law: Law | None = None,
+    dynamics: OwnDynamics | None = None,
     progress: bool | str = False,
 ) -> Solution:
     """Go on with a run from the file that `evolve(..., checkpoint=path)` or `Solution.save` wrote.
@@ -58,6 +60,8 @@ def resume(
     path : str or path-like
     law : Law, optional
         That of the start, if it is of a class of the user's own, which a file can't keep.
+    dynamics : object with `output(measure, points)`, optional
+        That of the run, if it is of a class of the user's own.
     monitors : mapping of str to callable, optional
         Those of the run, which a file can't keep. One that remembers its calls has a method
         `take_up(start, calls)`, as `DistanceTo` has.
@@ -83,7 +87,10 @@ def resume(
         ...
     meanfield.solution.netcdf.MissingFileError: there is no file no-such-run.nc
     """
-    return resume_from(loaded(path), path, monitors=monitors, law=law, progress=progress)
+    saved = loaded(path)
+    return resume_from(
+        saved, path, monitors=monitors, law=law, dynamics=dynamics, progress=progress
+    )
 
 
 def resume_from(
@@ -92,6 +99,7 @@ def resume_from(
     *,
     monitors: Monitors | None = None,
     law: Law | None = None,
+    dynamics: OwnDynamics | None = None,
     progress: bool | str = False,
 ) -> Solution:
     """`resume` with what `loaded` has read from the file.
@@ -111,6 +119,7 @@ def resume_from(
                 previous(place).unlink(missing_ok=True)
             return saved
         known = _monitors(saved.resumption, checked_monitors(monitors))
+        saved.dynamics = _dynamics(saved.dynamics, dynamics)
         try:
             plan = _plan(saved, saved.resumption, known)
             run = _run(plan, saved, saved.resumption, law)
@@ -164,6 +173,21 @@ def _monitors(resumption: Resumption, given: Monitors) -> Monitors:
     if sorted(known) != sorted(given):
         raise ValueError(f"monitors must be those of the run, {known}, got {sorted(given)}")
     return {name: given[name] for name in known}
+
+
+def _dynamics(kept: AnyDynamics, given: OwnDynamics | None) -> AnyDynamics:
+    """The dynamics of the run, which a file keeps unless its class is the user's own."""
+    if not isinstance(kept, ForgottenDynamics):
+        if given is not None:
+            raise ValueError(f"dynamics must be None, since the file has {kept!r}, got {given!r}")
+        return kept
+    wanted = (kept.name, kept.beta, kept.noise)
+    if given is None or wanted != (given.name, given.beta, given.noise):
+        raise ValueError(
+            f"dynamics must be given, {kept!r} with name = {kept.name!r}, beta = {kept.beta:g} and "
+            f"noise = {kept.noise:g}, which no file can keep, got {given!r}"
+        )
+    return given
 
 
 def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:

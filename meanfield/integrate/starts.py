@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 
 from meanfield.arguments import generator, number
 from meanfield.dynamics import (
-    MEAN_FIELD,
+    KNOWN,
     AnyDynamics,
     Attention,
     DoublyStochastic,
     FeedForward,
     Field,
     Layers,
+    OwnDynamics,
 )
+from meanfield.dynamics.heads import check_dim
 from meanfield.measures import (
     AnyMeasure,
     Density,
@@ -59,6 +61,8 @@ def check_start(
     if step is not None:
         number("step", step, above=0)
     _check_kind(dynamics)
+    if not isinstance(dynamics, KNOWN):
+        _check_own(measure, dynamics)
     check_moved(measure, dynamics)
     if isinstance(measure, Particles):
         _check_tokens(measure, dynamics, method, step, rng)
@@ -70,7 +74,7 @@ def check_start(
         _check_flow_layers(layers if isinstance(dynamics, Layers) else ())
     if isinstance(measure, Density):
         for layer in layers:
-            if not isinstance(layer, MEAN_FIELD):
+            if isinstance(layer, (Attention, FeedForward)):
                 check_on_space(measure.space, layer)
     if dynamics.noise > 0.0 and isinstance(measure, FlowMap):
         raise ValueError(
@@ -141,10 +145,31 @@ def _check_tokens(
 
 
 def _check_kind(dynamics: AnyDynamics) -> None:
-    if not isinstance(dynamics, (*MEAN_FIELD, Attention, FeedForward, Layers)):
+    if not isinstance(dynamics, (*KNOWN, OwnDynamics)):
         raise ValueError(
             f"dynamics must be SA, USA, DoublyStochastic, CircleInteraction, Attention, "
-            f"FeedForward or Layers, got {dynamics!r}"
+            f"FeedForward or Layers, or an object with name, dim, beta, noise and output(measure, "
+            f"points), got {dynamics!r}"
+        )
+
+
+def _check_own(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
+    if not isinstance(measure, Particles) or isinstance(measure, Oscillators):
+        raise ValueError(
+            f"measure must be Particles under {dynamics!r}, which is not of the package: a density "
+            f"or a flow map needs more than its output, got {measure!r}"
+        )
+    taken = [kind.name for kind in KNOWN]
+    if not isinstance(dynamics.name, str) or dynamics.name in ("", *taken):
+        raise ValueError(f"name of {dynamics!r} must be a word but {taken}, got {dynamics.name!r}")
+    number("beta of the dynamics", dynamics.beta, low=0)
+    number("noise of the dynamics", dynamics.noise, low=0)
+    check_dim(dynamics, measure.dim)
+    output = np.asarray(dynamics.output(measure, measure.points))
+    if output.shape != measure.points.shape or not np.isfinite(output).all():
+        raise ValueError(
+            f"output of {dynamics!r} must be finite and of shape {measure.points.shape}, that of "
+            f"the points, got shape {output.shape}: {output.ravel()[:4]}"
         )
 
 

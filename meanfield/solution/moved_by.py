@@ -61,7 +61,7 @@ def dynamics(stored: xr.Dataset) -> AnyDynamics:
     """
     about: Mapping[Any, Any] = stored.attrs
     name = attribute(about, "dynamics", str)
-    if name not in _NAMES:
+    if name not in _NAMES and "dynamics_record" not in about:
         raise ValueError(f"dynamics must be one of {_NAMES}, got {name!r:.80}")
     if name in _PLAIN:
         numbers = {key: attribute(about, key, Real) for key in ("beta", "sign", "noise")}

@@ -9,8 +9,10 @@ from meanfield.dynamics import (
     SA,
     USA,
     AnyDynamics,
+    Attention,
     CircleInteraction,
     DoublyStochastic,
+    FeedForward,
     Field,
     MeanField,
 )
@@ -178,7 +180,7 @@ def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:
     if isinstance(measure, OscillatorDensity):
         return OscillatorDensityTendency(measure, cast(CircleInteraction, dynamics))
     if not isinstance(dynamics, MEAN_FIELD):
-        if isinstance(measure, Density):
+        if isinstance(measure, Density) and isinstance(dynamics, (Attention, FeedForward)):
             return AttentionTendency(measure, dynamics)
         raise ValueError(
             f"dynamics must be SA, USA, DoublyStochastic or CircleInteraction for {measure!r}, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.dynamics import SA, AnyDynamics, Attention, FeedForward, Field, Layers
+from meanfield.dynamics import MEAN_FIELD, SA, AnyDynamics, Attention, Field, Layers
 
 Array = NDArray[np.float64]
 
@@ -22,10 +22,10 @@ def head_matrices(dynamics: Field, dim: int) -> list[tuple[Array, Array]]:
     """
     if isinstance(dynamics, Attention):
         pairs = [(dynamics.beta * head.bilinear, head.V) for head in dynamics.heads]
-    elif isinstance(dynamics, FeedForward):
-        pairs = []
-    else:
+    elif isinstance(dynamics, MEAN_FIELD):
         pairs = [(dynamics.beta, dynamics.sign)]
+    else:
+        pairs = []
     return [(_matrix(m, dim), _matrix(v, dim)) for m, v in pairs]
 
 

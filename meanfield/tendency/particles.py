@@ -95,6 +95,8 @@ class ParticleTendency:
             log_share = (moments[0][0] if dynamics.normalise else 0.0) - dynamics.beta
         else:
             velocity = project(points, self.output(here))
+        if not np.isfinite(velocity).all():
+            raise ArithmeticError("the field is not finite")
         squares = np.einsum("ij,ij->i", velocity, velocity)
         self._dissipation = float(self._weights @ (squares * np.exp(log_share)))
         return velocity

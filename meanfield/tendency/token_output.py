@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.bilinear import score_matrix
-from meanfield.dynamics import ISOTROPIC, Attention, CircleInteraction, Field
+from meanfield.dynamics import ISOTROPIC, Attention, CircleInteraction, FeedForward, Field
 from meanfield.measures import Particles
 from meanfield.token_sums import ScoreSums
 
@@ -27,7 +27,8 @@ class TokenOutput:
     Attributes
     ----------
     sums : str
-        'direct', 'transforms', 'direct and transforms', or 'none' for a feed-forward layer.
+        'direct', 'transforms', 'direct and transforms', 'none' for a feed-forward layer, or 'own'
+        for a dynamics that is not of the package.
     """
 
     def __init__(self, particles: Particles, dynamics: Field) -> None:
@@ -40,7 +41,7 @@ class TokenOutput:
         elif isinstance(dynamics, CircleInteraction):
             ways = ["transforms"]
         else:
-            ways = ["none"]
+            ways = ["none" if isinstance(dynamics, FeedForward) else "own"]
         self.sums = joined(ways)
 
     def _choose(self, particles: Particles, scores: Array | float) -> str:

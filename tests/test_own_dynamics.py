@@ -1,0 +1,177 @@
+"""A dynamics from outside of the package moves tokens, and a file says what it can't keep of it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """Krause's rule, Remark 2.1: tokens see those within a cap, and all of these alike."""
+
+    cosine: float
+    noise: float = 0.0
+    name: str = "Bounded"
+    beta: float = 0.0
+    dim: ClassVar[None] = None
+
+    def output(self, measure, points):
+        seen = (points @ measure.points.T >= self.cosine) * measure.weights
+        return seen @ measure.points / seen.sum(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Copied:
+    """SA, asked of the measure by another class."""
+
+    beta: float
+    noise: float = 0.0
+    name: str = "Copied"
+    dim: ClassVar[None] = None
+
+    def output(self, measure, points):
+        return measure.log_moment(self.beta * points)[1]
+
+
+@pytest.fixture
+def tokens():
+    return mf.Particles.sample(mf.Uniform(4), 30, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"rtol": 1e-10},
+        {"method": "layers", "step": 0.1},
+    ],
+)
+def test_it_moves_tokens_as_the_same_field_of_the_package(tokens, how):
+    own, known = (mf.evolve(tokens, each, 2.0, 4, **how) for each in (Copied(3.0), mf.SA(3.0)))
+    assert np.abs(known.final.points - tokens.points).max() > 0.2
+    # one field by two ways: rounding in discrete steps, tolerances of 1e-10 in continuous time
+    np.testing.assert_allclose(own.final.points, known.final.points, atol=1e-8)
+    np.testing.assert_allclose(own.dataset.energy, known.dataset.energy, rtol=1e-8)
+    assert own.status == "finished"
+    assert "work" not in own.dataset
+    assert own.dataset.attrs["sums"] == "own"
+
+
+def test_noise_takes_its_generator_and_step(tokens):
+    own, known = (
+        mf.evolve(tokens, each, 0.5, 2, rng=np.random.default_rng(0), step=0.05)
+        for each in (Copied(3.0, 0.1), mf.SA(3.0, noise=0.1))
+    )
+    np.testing.assert_allclose(own.final.points, known.final.points, atol=1e-12)
+    with pytest.raises(ValueError, match=r"step must be given for Copied"):
+        mf.evolve(tokens, Copied(3.0, 0.1), 0.5, rng=np.random.default_rng(0))
+
+
+def test_bounded_confidence_leaves_caps_that_do_not_see_each_other():
+    angles = np.array([0.0, 0.1, 0.2, 2.0, 2.1])
+    points = np.column_stack([np.cos(angles), np.sin(angles)])
+    sol = mf.evolve(mf.Particles(points), Bounded(np.cos(0.5)), 20.0, 2)
+    # the middle of either cap, where each token feels the same pull from all in it
+    ends = np.arctan2(sol.final.points[:, 1], sol.final.points[:, 0])
+    np.testing.assert_allclose(ends, [0.1, 0.1, 0.1, 2.05, 2.05], atol=1e-6)
+
+
+def test_files_keep_its_name_and_go_on_only_with_it(tokens, tmp_path):
+    path = tmp_path / "run.nc"
+    calls = []
+
+    def killed_later(measure):
+        calls.append(measure)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return 0.0
+
+    whole = mf.evolve(tokens, Copied(2.0), 1.0, 4)
+    cut = mf.evolve(tokens, Copied(2.0), 1.0, 4, checkpoint=path, monitors={"calls": killed_later})
+    assert cut.status == "interrupted"
+    read = mf.load(path)
+    assert (read.dynamics.name, read.dynamics.beta) == ("Copied", 2.0)
+    assert repr(read.dynamics) == repr(Copied(2.0))
+    again = {"calls": lambda measure: 0.0}
+    with pytest.raises(ValueError, match=r"dynamics must be given, Copied\(beta=2\.0.*, got None"):
+        mf.resume(path, monitors=again)
+    with pytest.raises(ValueError, match=r"dynamics must be given.*beta = 2 .*got Copied\(beta=3"):
+        mf.resume(path, monitors=again, dynamics=Copied(3.0))
+    with pytest.raises(ValueError, match="is not known any more"):
+        read.dynamics.output(tokens, tokens.points)
+    resumed = mf.resume(path, monitors=again, dynamics=Copied(2.0))
+    np.testing.assert_array_equal(resumed.final.points, whole.final.points)
+    known = tmp_path / "known.nc"
+    calls.clear()
+    mf.evolve(tokens, mf.SA(2.0), 1.0, 4, checkpoint=known, monitors={"calls": killed_later})
+    with pytest.raises(ValueError, match="dynamics must be None"):
+        mf.resume(known, monitors=again, dynamics=Copied(2.0))
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "message"),
+    [
+        (Copied(-1.0), "beta of the dynamics must be"),
+        (Copied(1.0, noise=-0.5), "noise of the dynamics must be"),
+        (Copied(1.0, name="SA"), r"name of Copied.* must be a word but \['SA'"),
+        (Copied(1.0, name=""), "got ''"),
+        (Bounded(np.nan), "must be finite and of shape"),
+        (object(), "or an object with name, dim, beta, noise and output"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tokens, dynamics, message):
+    with np.errstate(invalid="ignore", divide="ignore"), pytest.raises(ValueError, match=message):
+        mf.evolve(tokens, dynamics, 1.0)
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        mf.Density(mf.Circle(16), mf.Uniform(2)),
+        mf.FlowMap(mf.FourierSeries(cos=[0.5])),
+        mf.Oscillators([0.0, 1.0], frequencies=[0.0, 1.0]),
+    ],
+)
+def test_other_measures_are_refused(measure):
+    with pytest.raises(ValueError, match="measure must be Particles under Copied"):
+        mf.evolve(measure, Copied(1.0), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("noise", "how"),
+    [
+        (0.0, {}),
+        (0.0, {"method": "layers", "step": 0.5}),
+        (1e-6, {"step": 0.5, "rng": np.random.default_rng(2)}),
+    ],
+)
+def test_an_output_that_stops_being_finite_ends_the_run(tokens, noise, how):
+    @dataclass(frozen=True)
+    class Breaking:
+        name: str = "Breaking"
+        beta: float = 0.0
+        dim: None = None
+
+        @property
+        def noise(self):
+            return noise
+
+        def output(self, measure, points):
+            spread = 1.0 - np.linalg.norm(measure.mean())
+            return measure.mean() + np.where(spread > 0.5, 0.0, np.nan) * points
+
+    sol = mf.evolve(tokens, Breaking(), 20.0, 20, **how)
+    assert sol.status == "failed"
+    assert "finite" in sol.message or "speed is nan" in sol.message
+    assert np.isfinite(sol.final.points).all()
+    assert 0.0 < sol.t[-1] < 20.0
+
+
+def test_figures_take_it(tokens, tmp_path):
+    sol = mf.evolve(tokens, Bounded(0.0), 1.0, 2)
+    mf.plot.save(mf.plot.solution(sol), tmp_path / "bounded.png")
+    sol.save(tmp_path / "bounded.nc")
+    assert mf.load(tmp_path / "bounded.nc").dynamics.name == "Bounded"
