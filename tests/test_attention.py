@@ -445,7 +445,7 @@ save_at = 1
 """
 
 
-def test_case_with_heads(capsys, tmp_path):
+def test_case_with_heads(capsys, tmp_path, undrawn):
     measure, dynamics, keywords = case_from_text(CASE, "a.toml").build()
     assert np.array_equal(dynamics.heads[0].Q, [[1.0, 0.0], [0.0, 2.0]])
     assert (dynamics.heads[0].V, dynamics.heads[1].K, dynamics.normalise) == (-1.0, 0.5, False)

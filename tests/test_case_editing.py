@@ -131,7 +131,7 @@ def validator():
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, undrawn):
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

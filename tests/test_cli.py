@@ -108,6 +108,7 @@ def test_quiet_run(folder, capsys):
     assert (folder / "b.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_options_win_over_the_case(folder, capsys):
     (folder / "case.toml").write_text(f'{CIRCLE}[output]\nfile = "a.nc"\nfigure = "b.pdf"\n')
     assert main(["run", "case.toml", "-o", "c.nc", "--figure", "d.svg"]) == 0
@@ -115,6 +116,7 @@ def test_options_win_over_the_case(folder, capsys):
     assert sorted(path.name for path in folder.iterdir()) == ["c.nc", "case.toml", "d.svg"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_file_that_is_there_is_replaced(folder, capsys):
     (folder / "case.toml").write_text(CIRCLE)
     (folder / "run.nc").write_text("old")
@@ -138,6 +140,7 @@ def test_a_run_that_outgrows_its_space_goes_on(folder, capsys):
     assert (folder / "run.png").read_bytes().startswith(PNG)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_sphere_whose_law_has_an_axis_goes_on_along_it(folder):
     text = SPHERE.replace("kappa = 1.0", "kappa = 8.0").replace("t_end", "largest = 15\nt_end")
     (folder / "case.toml").write_text(text)
@@ -299,6 +302,7 @@ def test_a_disk_that_fills_up_is_told(folder, capsys, monkeypatch):
     assert [path.name for path in folder.iterdir()] == ["case.toml"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_flow_map_on_the_sphere_is_run_and_told(folder, capsys):
     law = """
 [law]
@@ -321,6 +325,7 @@ t_end = 5.0
     assert mf.load("run.nc").final.dim == 3
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_noisy_tokens_from_a_case(folder, capsys):
     """The seed of the case settles draws and noise: two runs are one."""
     text = PARTICLES.replace("beta = 1.0", "beta = 1.0\nnoise = 0.1")
@@ -335,6 +340,7 @@ def test_noisy_tokens_from_a_case(folder, capsys):
     assert re.search(r"energy defect +no identity", capsys.readouterr().out)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_layers_from_a_case(folder, capsys):
     text = PARTICLES.replace("t_end = 0.2", 't_end = 0.2\nmethod = "layers"\nstep = 0.05')
     (folder / "layers.toml").write_text(text.replace('"particles"', '"particles"\nsums = "direct"'))
@@ -374,6 +380,7 @@ def test_limit_refuses(folder, capsys, options, message):
     assert [path.name for path in folder.iterdir()] == ["case.toml"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_that_is_interrupted_is_resumed(folder, capsys, monkeypatch):
     (folder / "case.toml").write_text(CIRCLE)
     assert main(["run", "case.toml", "-q", "-o", "whole.nc"]) == 0
@@ -396,6 +403,7 @@ def test_a_run_that_is_interrupted_is_resumed(folder, capsys, monkeypatch):
     np.testing.assert_array_equal(resumed.final.coefficients, whole.final.coefficients)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_case_brings_its_monitors_back(folder, monkeypatch):
     (folder / "case.toml").write_text(CIRCLE + '[monitors.w1]\nto = "start"\nevery = 2\n')
     assert main(["run", "case.toml", "-q", "-o", "whole.nc"]) == 0
@@ -421,6 +429,7 @@ def test_what_can_not_be_resumed(folder, capsys, content):
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_polite_kill_ends_a_run_like_ctrl_c(folder, capsys, monkeypatch):
     (folder / "case.toml").write_text(CIRCLE)
     keep = Checkpoint.keep

@@ -28,7 +28,8 @@ class Pieces:
     Parameters
     ----------
     function : callable
-        f of an array of angles, a trigonometric polynomial.
+        f of an array of angles, a trigonometric polynomial; asked at rows, each equispaced by
+        `length` over their number.
     degree : int
         Its degree K >= 0.
     length : float

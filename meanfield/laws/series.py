@@ -48,6 +48,25 @@ def fourier_sum(coefficients: NDArray[np.complex128], z: NDArray[np.complex128])
     return np.asarray(1.0 + total.real)
 
 
+def fourier_rows(coefficients: NDArray[np.complex128], angles: Array) -> Array:
+    """1 + Re Σ_{k>=1} c_k e^{ikθ} at rows (m, N) of θ_j = θ_0 + 2πj/N, by Fourier transforms.
+
+    Examples
+    --------
+    >>> fourier_rows(np.array([0.5 + 0.0j]), np.array([[0.0, np.pi]]))
+    array([[1.5, 0.5]])
+    """
+    rows, size = angles.shape
+    degrees = np.arange(1, coefficients.size + 1)
+    # on a row, degrees k and k + N are one
+    folded = np.zeros((rows, -(-degrees.size // size) * size), dtype=np.complex128)
+    with np.errstate(under="ignore"):
+        folded[:, : degrees.size] = coefficients * np.exp(1j * degrees * angles[:, :1])
+        folded = folded.reshape(rows, -1, size).sum(axis=1)
+        series = np.fft.fft(folded.conj(), axis=1).conj()
+        return np.asarray(1.0 + (np.exp(2j * np.pi / size * np.arange(size)) * series).real)
+
+
 def zonal_sum(dim: int, coefficients: Array, t: Array) -> Array:
     """Σ_{k>=0} a_k P_k(t), P_k(1) = 1, by the three-term recurrence in O(t.size) memory.
 
@@ -97,7 +116,7 @@ class FourierSeries:
         series = np.zeros(max(cos.size, sin.size), dtype=np.complex128)
         series[: cos.size] += cos
         series[: sin.size] -= 1j * sin
-        pieces = Pieces(lambda a: fourier_sum(series, np.exp(1j * a)), series.size, 2.0 * np.pi)
+        pieces = Pieces(lambda rows: fourier_rows(series, rows), series.size, 2.0 * np.pi)
         lowest, where = pieces.minimum()
         if lowest < -_rounding(series):
             raise ValueError(

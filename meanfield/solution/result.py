@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, cast
 
@@ -237,6 +238,7 @@ def installed() -> dict[str, str]:
     return {name: _version(distribution) for name, distribution in _DISTRIBUTIONS.items()}
 
 
+@cache
 def _version(distribution: str) -> str:
     try:
         return version(distribution)

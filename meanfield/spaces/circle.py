@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyfftw
 from numpy.typing import NDArray
 
 from meanfield.arguments import integer
@@ -20,6 +19,13 @@ Coefficients = NDArray[Any]
 _PLAN = ("FFTW_ESTIMATE",)
 # of a cell: the golden section, so that no alias comes back to where it was
 _SHIFT = 0.5 * (np.sqrt(5.0) - 1.0)
+
+
+def _fftw() -> Any:
+    """pyfftw, when the first circle is made: with dask installed, importing it imports dask."""
+    import pyfftw
+
+    return pyfftw
 
 
 class Circle:
@@ -82,6 +88,7 @@ class Circle:
         self.degrees = np.arange(self.kmax + 1)
         self.laplacian = self.degrees**2.0
         self.n_coefficients = self.kmax + 1
+        pyfftw = _fftw()
         self._values = pyfftw.empty_aligned(count, dtype=np.float64)
         self._modes = pyfftw.empty_aligned(count // 2 + 1, dtype=np.complex128)
         self._forward = pyfftw.FFTW(self._values, self._modes, flags=_PLAN)
@@ -201,6 +208,7 @@ class CircleTransforms:
         if potential is not None:
             rows.append(potential)
         self._divergence = -1j * k / count
+        pyfftw = _fftw()
         fields = pyfftw.empty_aligned((len(rows), count), dtype=np.float64)
         spectra = pyfftw.zeros_aligned((len(rows), count // 2 + 1), dtype=np.complex128)
         # without FFTW_DESTROY_INPUT the zeros above kmax stay
