@@ -24,6 +24,35 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
     "beta a truth": ({"dynamics": "beta = true"}, "dynamics.beta must be a valid number, got True"),
     "beta missing": ({"dynamics": 'type = "SA"'}, "dynamics.beta is missing: it must be the inve"),
     "beta too large": ({"dynamics": 'type = "USA"\nbeta = 800.0'}, "dynamics.beta of USA"),
+    "beta of tables": ({"dynamics": "beta = 2e5"}, "beta must be a finite number >= 0 and <= 1000"),
+    "beta of tokens": (
+        {"dynamics": "beta = 2e8", "space": 'type = "particles"\nn = 3'},
+        "dynamics.beta must be a finite number >= 0 and <= 1e+08, got 200000000.0",
+    ),
+    "d huge": (
+        {"law": 'type = "uniform"\ndim = 4097', "space": 'type = "particles"\nn = 3'},
+        "law.dim must be an integer >= 2 and <= 4096, got 4097",
+    ),
+    "tokens huge": (
+        {"law": 'type = "uniform"\ndim = 4096', "space": 'type = "particles"\nn = 70000'},
+        "space.n must be at most 65536 tokens of 4096 numbers each, got 70000",
+    ),
+    "saves huge": (
+        {"run": "t_end = 1.0\nsave_at = 10000001"},
+        "run.save_at must be an integer >= 1 and <= 10000000, got 10000001",
+    ),
+    "nodes huge": (
+        {"run": "t_end = 1.0\nlargest = 10000001", "space": 'type = "flow-map"'},
+        "run.largest must be an integer >= 1 and <= 10000000, got 10000001",
+    ),
+    "series huge": (
+        {"law": f'type = "fourier-series"\nsin = [{"0.0, " * 4097}]'},
+        "law.sin must have at most 4096 entries, got 4097",
+    ),
+    "monitors huge": (
+        {f"monitors.m{i}": 'to = "start"' for i in range(257)},
+        "monitors must be at most 256 tables, got 257",
+    ),
     "sign 0": ({"dynamics": "beta = 1\nsign = 0"}, "dynamics.sign must be +1 or -1, got 0"),
     "sign 0.5": ({"dynamics": "beta = 1\nsign = 0.5"}, "dynamics.sign must be a valid integer"),
     "noise negative": ({"dynamics": "beta = 1\nnoise = -0.1"}, "dynamics.noise must be a finite"),

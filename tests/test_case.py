@@ -239,3 +239,24 @@ def test_one_line(text):
     line = one_line(text)
     assert len(line.splitlines()) <= 1
     assert line.isprintable()
+
+
+def test_saves_must_fit_into_memory(monkeypatch):
+    """20 saves of a space of 32 modes are 16 complex numbers each."""
+    text = f"[law]\ntype = 'uniform'\n{REST}".replace('"sphere"\nlmax = 15', '"circle"\nn = 32')
+    case = case_from_text(text, "a.toml")
+    size = 16 * 16
+    monkeypatch.setattr("meanfield.case.limits.memory_of_machine", lambda: 2.0 * 20 * size)
+    case.build()
+    monkeypatch.setattr("meanfield.case.limits.memory_of_machine", lambda: 2.0 * 19 * size)
+    with pytest.raises(CaseError, match=rf"a.toml: run.save_at must be at most 19 .* {size} bytes"):
+        case.build()
+
+
+def test_a_file_of_tokens_has_a_limit(tmp_path, monkeypatch):
+    (tmp_path / "tokens.csv").write_text("x,y\n1.0,0.0\n")
+    text = f"[law]\ntype = 'point-cloud'\nfile = 'tokens.csv'\n{REST}"
+    case = case_from_text(text, "a.toml", tmp_path)
+    monkeypatch.setattr("meanfield.case.clouds._LARGEST_FILE", 11)
+    with pytest.raises(CaseError, match=r"must be a CSV file of at most 11 bytes, but .* has 12"):
+        case.build()

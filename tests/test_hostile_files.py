@@ -154,7 +154,7 @@ def test_a_hostile_file_is_refused(name, good, tmp_path):
 def test_numbers_beyond_the_memory_are_refused(good, tmp_path, monkeypatch):
     path = tmp_path / "run.nc"
     path.write_bytes(good)
-    monkeypatch.setattr(headers, "_memory", lambda: 1e4)
+    monkeypatch.setattr(headers, "memory_of_machine", lambda: 1e4)
     assert re.search(r"it holds \d+ bytes of numbers, of which .* at most 2500", refusal(path))
 
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from meanfield.arguments import unit_rows
 
+# as text and as lists of numbers it takes some ten times that in memory
+_LARGEST_FILE = 1 << 28
 BUNDLED = {"tokens-s2": "tokens_s2.csv"}
 
 
@@ -37,6 +39,10 @@ def _text(path: Path) -> str:
             f"must be a CSV file or {' or '.join(map(repr, BUNDLED))}, but {path} {state}"
         )
     try:
+        if (size := path.stat().st_size) > _LARGEST_FILE:
+            raise ValueError(
+                f"must be a CSV file of at most {_LARGEST_FILE} bytes, but {path} has {size}"
+            )
         return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"must be a CSV file in UTF-8, but {path}: {error}") from None

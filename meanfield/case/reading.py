@@ -16,11 +16,13 @@ from pydantic import Field, PrivateAttr, ValidationError
 from meanfield.case.building import build_dynamics, build_law, build_measure, noise_rng
 from meanfield.case.dynamics_tables import AnyDynamicsTable, AnyLayerTable
 from meanfield.case.faults import CaseError, Fault
+from meanfield.case.limits import check_limits, check_saves
 from meanfield.case.monitoring import build_monitors
 from meanfield.case.overriding import as_toml, overridden
 from meanfield.case.provenance import ORIGIN, About, provenance, token_digests
 from meanfield.case.schema import Table, kinds, schema_fault
 from meanfield.case.tables import (
+    MOST_MONITORS,
     AnyLawTable,
     AnySpaceTable,
     MonitorTable,
@@ -63,7 +65,9 @@ class Case(Table):
     run: RunTable = Field(description="a table with t_end")
     output: OutputTable = Field(default=OutputTable(), description="a table, where results go")
     monitors: dict[str, MonitorTable] = Field(
-        default_factory=dict, description="tables of distances at the saves, each under its name"
+        default_factory=dict,
+        description="tables of distances at the saves, each under its name",
+        json_schema_extra={"maxProperties": MOST_MONITORS},
     )
 
     _name: str = PrivateAttr(default="")
@@ -118,6 +122,7 @@ class Case(Table):
         with self.errors("law"):
             dynamics = build_dynamics(self.dynamics)
             measure = build_measure(self.law, self.space, self._folder)
+            check_saves(measure, self.run.save_at)
         keywords = self.run.model_dump(exclude_none=True) | {"case": self._text}
         keywords |= {"about": about} if (about := self.provenance()) else {}
         # with noise no flow map can take over
@@ -239,6 +244,8 @@ def case_from_text(
     except (ValueError, RecursionError) as error:
         raise CaseError(f"{name}: must be TOML, but {error}") from None
     case._name, case._text, case._folder = name, text, Path(folder)
+    with case.errors("run"):
+        check_limits(case)
     return case
 
 

@@ -15,13 +15,17 @@ from meanfield.case.schema import Table, told
 
 _AXIS = "a unit vector, dim numbers; the last unit vector if left out"
 _DIM = "the ambient dimension d, 2 to 1024; that of the other table if left out"
+_LAW_DIM = "the ambient dimension d, 2 to 4096; that of the other table if left out"
+LARGEST_DIM, LONGEST_LIST = 4096, 4096
+MOST_MONITORS = 256
+_LIST: dict[str, Any] = {"maxItems": LONGEST_LIST}
 
 
 class UniformTable(Table):
     """The density 1."""
 
     type: Literal["uniform"] = Field(description="the density 1")
-    dim: int | None = told(_DIM, minimum=2)
+    dim: int | None = told(_LAW_DIM, minimum=2, maximum=LARGEST_DIM)
 
 
 class VonMisesFisherTable(Table):
@@ -30,7 +34,7 @@ class VonMisesFisherTable(Table):
     type: Literal["von-mises-fisher"] = Field(description="a bump around a mean")
     mean: list[float] = Field(
         description="a unit vector, one number for each dimension",
-        json_schema_extra={"minItems": 2},
+        json_schema_extra={"minItems": 2, "maxItems": LARGEST_DIM},
     )
     kappa: float = Field(
         description="the concentration, a number >= 0", json_schema_extra={"minimum": 0}
@@ -41,16 +45,22 @@ class FourierSeriesTable(Table):
     """1 + Σ cos_k cos kθ + sin_k sin kθ on the circle."""
 
     type: Literal["fourier-series"] = Field(description="1 + Σ cos_k cos kθ + sin_k sin kθ")
-    cos: list[float] = Field(default_factory=list, description="cos_1, cos_2, …")
-    sin: list[float] = Field(default_factory=list, description="sin_1, sin_2, …")
+    cos: list[float] = Field(
+        default_factory=list, description="cos_1, cos_2, …", json_schema_extra=_LIST
+    )
+    sin: list[float] = Field(
+        default_factory=list, description="sin_1, sin_2, …", json_schema_extra=_LIST
+    )
 
 
 class ZonalSeriesTable(Table):
     """1 + Σ a_k P_k(<x, axis>) with P_k(1) = 1."""
 
     type: Literal["zonal-series"] = Field(description="1 + Σ a_k P_k(<x, axis>), P_k(1) = 1")
-    dim: int | None = told(_DIM, minimum=2)
-    coefficients: list[float] = Field(description="the list a_1, a_2, … of numbers")
+    dim: int | None = told(_LAW_DIM, minimum=2, maximum=LARGEST_DIM)
+    coefficients: list[float] = Field(
+        description="the list a_1, a_2, … of numbers", json_schema_extra=_LIST
+    )
     axis: list[float] | None = told(_AXIS, minItems=2)
 
 
@@ -69,7 +79,8 @@ class MixtureTable(Table):
 
     type: Literal["mixture"] = Field(description="Σ weights_i laws_i")
     laws: list[AnyLawTable] = Field(
-        description="a list of tables, each of them a law", json_schema_extra={"minItems": 1}
+        description="a list of tables, each of them a law",
+        json_schema_extra={"minItems": 1} | _LIST,
     )
     weights: list[float] | None = told(
         "a number >= 0 for each law; equal if left out", items={"type": "number", "minimum": 0}
@@ -153,9 +164,10 @@ class RunTable(Table):
         description="the final time, a number > 0", json_schema_extra={"exclusiveMinimum": 0}
     )
     save_at: Annotated[int | list[float], BeforeValidator(_count_or_times)] = told(
-        "that many equal intervals, or a list of ascending times up to t_end",
+        "that many equal intervals, at most 10^7, or a list of ascending times up to t_end",
         20,
         minimum=1,
+        maximum=10**7,
         minItems=1,
     )
     method: Literal["flow", "layers"] | None = told(

@@ -2,6 +2,7 @@
 
 from meanfield.solution.arrays import RESERVED, SIZE_NAME
 from meanfield.solution.flows import ForgottenLaw
+from meanfield.solution.headers import memory_of_machine
 from meanfield.solution.loading import load
 from meanfield.solution.moved_by import PREFIX as _OF_DYNAMICS
 from meanfield.solution.netcdf import MissingFileError, remove_leftovers
@@ -23,6 +24,7 @@ __all__ = [
     "Solution",
     "installed",
     "load",
+    "memory_of_machine",
     "remove_leftovers",
     "versions",
 ]

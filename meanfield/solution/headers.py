@@ -135,7 +135,7 @@ def _check_attributes(of: str, thing: Any) -> None:
 def _check_room(claimed: int, stored: int, size: int) -> None:
     if stored > size or claimed > _BYTES_FREE + _BYTES_PER_STORED_BYTE * size:
         raise ValueError(f"it claims to hold {claimed} bytes of numbers, but has only {size} bytes")
-    room = int(_SHARE_OF_MEMORY * _memory())
+    room = int(_SHARE_OF_MEMORY * min(memory_of_machine(), 1e18))
     if claimed > room:
         raise ValueError(
             f"it holds {claimed} bytes of numbers, of which this machine's memory takes at most "
@@ -143,7 +143,7 @@ def _check_room(claimed: int, stored: int, size: int) -> None:
         )
 
 
-def _memory() -> float:
+def memory_of_machine() -> float:
     """Bytes of memory that the machine has; without end where it doesn't tell."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
