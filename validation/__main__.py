@@ -35,6 +35,7 @@ SCRIPTS = [
     "sphere_transport",
     "fig_3_phase_diagram",
     "fig_4_two_time_scales",
+    "fig_5_random_matrices",
     "two_token_correlation",
     "tokens",
     "noisy_densities",
