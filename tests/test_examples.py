@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 import meanfield as mf
 
@@ -30,7 +31,7 @@ def test_readme_runs_flow_maps(capsys):
 
 
 def test_readme(tmp_path, monkeypatch, capsys):
-    assert len(blocks()) == 5
+    assert len(blocks()) == 6
     monkeypatch.chdir(tmp_path)
     scope = run(blocks()[0])
     printed = capsys.readouterr().out
@@ -74,6 +75,15 @@ def test_readme_measures_distances(tmp_path, monkeypatch, capsys):
     assert np.all(np.diff(columns["w1"]) > 0)
     assert np.all(np.diff(columns["w2_centre"]) < 0)
     assert (tmp_path / "distances.png").stat().st_size > 10_000
+
+
+def test_readme_looks_at_results(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(blocks()[5])
+    assert "atoms" in (tmp_path / "final.svg").read_text(encoding="utf-8")
+    assert (tmp_path / "energy.png").stat().st_size > 10_000
+    with Image.open(tmp_path / "run.gif") as movie:
+        assert movie.n_frames == 5
 
 
 def test_names_are_the_public_ones():

@@ -236,3 +236,29 @@ def test_distances_to_one_measure_say_so():
     assert mf.plot.distances(sol).get_title(loc="left") == "distance to centre"
     with pytest.raises(ValueError, match="sol must have monitors named w"):
         mf.plot.distances(with_distances())
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "title"),
+    [
+        (mf.Kuramoto(-2.0, noise=0.5), "Kuramoto, K = -2, τ = 0.5"),
+        (mf.CircleInteraction([1.0, 0.5], coupling=3.0), "CircleInteraction, K = 3"),
+        (mf.SA(4.0, sign=-1), "SA, β = 4, repulsive"),
+    ],
+)
+def test_titles_name_what_tells_a_dynamics(dynamics, title):
+    sol = run([SERIES["circle"](1.0)])
+    sol.dynamics = dynamics
+    sol.dataset["order_parameter"] = "t", [0.5]
+    assert mf.plot.solution(sol).get_suptitle() == f"{title}: finished at t = 0"
+
+
+def test_nodes_on_a_map_have_a_colour_bar():
+    sol = run([SERIES["tokens d=3"](1.0)])
+    sol.measures = [mf.FlowMap(bump(3, 2.0), tol=1e-4)]
+    sol.dataset["nodes"] = "t", [len(sol.final.weights)]
+    figure = mf.plot.solution(sol)
+    assert [ax.get_ylabel() for ax in figure.axes].count("density f") == 1
+    (dots,) = (each for each in panels(figure)[0].collections if each.get_array() is not None)
+    bar = next(ax for ax in figure.axes if ax.get_ylabel() == "density f")
+    assert bar.get_ylim() == pytest.approx((dots.norm.vmin, dots.norm.vmax))

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments
 from meanfield.arguments import generator, integer, number, real_array, rows, unit_rows
+from meanfield.display import ShownMeasure
 from meanfield.exponential_sums import log_moment, moment
 from meanfield.geometry import circle_angles, circle_points
 from meanfield.laws import Law, quantised_points
@@ -25,7 +26,7 @@ _MANY_PAIRS = 1 << 19
 _ONE_LENGTH = 1e-14
 
 
-class Particles:
+class Particles(ShownMeasure):
     """The measure Σ_i w_i δ_{x_i} of n tokens on S^{d-1}.
 
     Parameters

@@ -10,6 +10,7 @@ from meanfield.plot.free import limits_without_normalisation
 from meanfield.plot.histograms import inner_products
 from meanfield.plot.limits import mean_field_limit
 from meanfield.plot.monitor_curves import distances
+from meanfield.plot.movies import animation, movie
 from meanfield.plot.panels import density
 from meanfield.plot.phases import phase_diagram
 from meanfield.plot.plateaus import metastability
@@ -18,6 +19,7 @@ from meanfield.plot.runs import save, solution
 from meanfield.plot.stationary import stationary_states
 
 __all__ = [
+    "animation",
     "density",
     "dissipation",
     "distances",
@@ -27,6 +29,7 @@ __all__ = [
     "limits_without_normalisation",
     "mean_field_limit",
     "metastability",
+    "movie",
     "nodes",
     "phase_diagram",
     "proposition_3_4",

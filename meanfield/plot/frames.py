@@ -43,7 +43,7 @@ def scale_of(lowest: float, highest: float) -> Normalize:
     return Normalize(0.0, highest)
 
 
-def colour_bar(parent: Any, axes: list[Axes], scale: Normalize, side: str) -> None:
+def colour_bar(parent: Any, axes: list[Axes], scale: Normalize, side: str) -> Axes:
     """The scale of the maps on these axes; arrows show that values beyond its ends look alike."""
     mappable = ScalarMappable(scale, COLOURS)
     below, above = scale.vmin == _EMPTY, scale.vmax == CAP
@@ -54,6 +54,8 @@ def colour_bar(parent: Any, axes: list[Axes], scale: Normalize, side: str) -> No
     bar.set_label("density f", fontsize=NORMAL)
     bar.ax.tick_params(labelsize=SMALL)
     bar.outline.set_linewidth(0.6)
+    found: Axes = bar.ax
+    return found
 
 
 def height(values: Array, scale: Normalize) -> Array:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,25 +38,18 @@ from meanfield.plot.frames import (
     new_figure,
     profile,
     ring,
-    scale_of,
 )
+from meanfield.plot.looks import BINS, Look, histogram, is_coloured, look, projection
 from meanfield.spaces import Zonal
 
 Array = NDArray[np.float64]
 
 _ROOT8 = float(np.sqrt(8.0))
 _PIXELS = 180
-_BINS = 90
+# angles around the circle where a picture is small
+_COARSE = 720
 # area of the dot of a particle of mass 1, in points²
 _AREA = 40.0
-
-
-@dataclass(frozen=True)
-class Look:
-    """What panels of one figure share: the scale of densities and the plane tokens are seen in."""
-
-    scale: Normalize
-    plane: Array
 
 
 def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
@@ -104,50 +95,12 @@ def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
     if ax is None:
         figure = new_figure(3.4, 2.4)
         ax = figure.add_subplot(projection=wanted)
-        if wanted == "mollweide" and isinstance(measure, Density):
+        if is_coloured(measure):
             colour_bar(figure, [ax], shared.scale, "bottom")
     if not isinstance(ax, Axes) or ax.name != wanted:
         raise ValueError(f"ax must have projection {wanted!r} for {measure}, got {ax!r}")
     draw(measure, ax, shared)
     return ax
-
-
-def projection(measure: AnyMeasure) -> str:
-    """The matplotlib projection of the panel of a measure."""
-    if _is_profile(measure):
-        return "rectilinear"
-    return {2: "polar", 3: "mollweide"}.get(measure.dim, "rectilinear")
-
-
-def _is_profile(measure: AnyMeasure) -> bool:
-    """Whether the law of the polar angle is drawn."""
-    if isinstance(measure, LineFlowMap):
-        return measure.axis is not None
-    return isinstance(measure, Density) and isinstance(measure.space, Zonal)
-
-
-def look(measures: Sequence[AnyMeasure]) -> Look:
-    """One scale and one plane for several measures."""
-    lowest, highest = np.array([_extremes(measure) for measure in measures]).T
-    last = measures[-1]
-    plane: Array = np.eye(2, last.dim)
-    if not isinstance(last, Density) and last.dim > 3:
-        moments = np.einsum("i,ij,ik->jk", last.weights, last.points, last.points)
-        plane = np.asarray(np.linalg.eigh(moments)[1][:, :-3:-1].T)
-    return Look(scale_of(float(lowest.min()), float(highest.max())), plane)
-
-
-def _extremes(measure: AnyMeasure) -> tuple[float, float]:
-    """Smallest and largest of the densities that are drawn."""
-    if isinstance(measure, LineFlowMap):
-        return flow_panels.extremes(measure)
-    if isinstance(measure, SphereFlowMap):
-        density = measure.density_at_nodes[: measure.n_nodes]
-        return float(density.min()), max(1.0, float(density.max()))
-    values = measure.values if isinstance(measure, Density) else _histogram(measure)
-    if isinstance(measure, Density) and isinstance(measure.space, Zonal):
-        values = law_of_angle(values, measure.space.sines, measure.dim)
-    return float(values.min()), float(values.max())
 
 
 def draw(measure: AnyMeasure, ax: Axes, shared: Look) -> None:
@@ -160,16 +113,18 @@ def draw(measure: AnyMeasure, ax: Axes, shared: Look) -> None:
     elif isinstance(measure, Density) and isinstance(measure.space, Zonal):
         _profile(measure, measure.space, ax, shared.scale)
     elif measure.dim == 2:
-        _ring(measure, ax, shared.scale)
+        _ring(measure, ax, shared)
     elif measure.dim == 3:
-        _map(measure, ax, shared.scale)
+        _map(measure, ax, shared)
     elif not isinstance(measure, Density):
         _disc(measure, ax, shared.plane)
 
 
-def _map(measure: AnyMeasure, ax: Any, scale: Normalize) -> None:
+def _map(measure: AnyMeasure, ax: Any, shared: Look) -> None:
+    scale = shared.scale
     if isinstance(measure, Density):
-        x, y = np.meshgrid(_centres(2 * _PIXELS, _ROOT8), _centres(_PIXELS, _ROOT8 / 2))
+        rows = _PIXELS if shared.is_fine else _PIXELS // 2
+        x, y = np.meshgrid(_centres(2 * rows, _ROOT8), _centres(rows, _ROOT8 / 2))
         tilt = np.arcsin(y / (_ROOT8 / 2))
         # pixels beyond the rim take its value, so that the rim is cut out of a smooth picture
         longitudes = np.clip(np.pi * x / (_ROOT8 * np.cos(tilt)), -np.pi, np.pi)
@@ -207,18 +162,30 @@ def _centres(count: int, half_width: float) -> Array:
     return half_width * (2.0 * np.arange(count) + 1.0 - count) / count
 
 
-def _ring(measure: AnyMeasure, ax: Any, scale: Normalize) -> None:
+def _ring(measure: AnyMeasure, ax: Any, shared: Look) -> None:
+    scale = shared.scale
     if isinstance(measure, Density):
-        angles: Array = np.linspace(0.0, 2.0 * np.pi, max(720, 4 * measure.space.size) + 1)
-        heights = height(measure.at(circle_points(angles)), scale)
+        angles, values = _around(measure, shared.is_fine)
+        heights = height(values, scale)
         ax.fill_between(angles, 0.0, heights, color=BLUE, alpha=0.25, linewidth=0.0)
         ax.plot(angles, heights, color=BLUE, linewidth=1.2)
     else:
-        heights = height(_histogram(measure), scale)
-        angles = np.asarray(2.0 * np.pi / _BINS * (np.arange(_BINS) + 0.5))
-        ax.bar(angles, heights, 2.0 * np.pi / _BINS, color=BLUE, alpha=0.35, linewidth=0.0)
+        heights = height(histogram(measure), scale)
+        angles = np.asarray(2.0 * np.pi / BINS * (np.arange(BINS) + 0.5))
+        ax.bar(angles, heights, 2.0 * np.pi / BINS, color=BLUE, alpha=0.35, linewidth=0.0)
         _points(ax, circle_angles(measure.points), np.full(len(measure.points), -0.12), measure)
     ring(ax, angles, heights, scale, 0.0 if isinstance(measure, Density) else -0.2)
+
+
+def _around(measure: Density, is_fine: bool) -> tuple[Array, Array]:
+    """Angles around the circle and f there; of a large space, if need not be fine, a part."""
+    size = len(measure.values)
+    if is_fine or size <= _COARSE:
+        angles: Array = np.linspace(0.0, 2.0 * np.pi, max(_COARSE, 4 * measure.space.size) + 1)
+        return angles, measure.at(circle_points(angles))
+    kept = np.union1d(np.linspace(0, size - 1, _COARSE).astype(int), [measure.values.argmax()])
+    kept = np.append(kept, kept[0])
+    return circle_angles(measure.space.points[kept]), measure.values[kept]
 
 
 def _profile(measure: Density, space: Zonal, ax: Axes, scale: Normalize) -> None:
@@ -259,13 +226,3 @@ def _nodes(ax: Axes, x: Array, y: Array, flow: SphereFlowMap, scale: Normalize) 
     ax.scatter(x[order], y[order], s=2.0, c=density[order], cmap=COLOURS, norm=scale, **kind)
     area = np.maximum(0.5, _AREA * flow.weights[flow.n_nodes :])
     ax.scatter(x[flow.n_nodes :], y[flow.n_nodes :], s=area, color=ORANGE, **kind)
-
-
-def _histogram(measure: FlowMap | Particles) -> Array:
-    """The density of tokens on the circle in equal bins; elsewhere the uniform one."""
-    if measure.dim != 2:
-        return np.ones(1)
-    counts, _ = np.histogram(
-        circle_angles(measure.points), _BINS, (0.0, 2.0 * np.pi), weights=measure.weights
-    )
-    return np.asarray(counts * _BINS)

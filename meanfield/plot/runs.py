@@ -13,12 +13,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from meanfield.arguments import integer
-from meanfield.dynamics import ISOTROPIC
 from meanfield.measures import Density, FlowMap
 from meanfield.plot.curves import check, dissipation, energy, energy_name, node_count, resolution
-from meanfield.plot.frames import NORMAL, ORANGE, SMALL, colour_bar, heading, new_figure
+from meanfield.plot.frames import NORMAL, ORANGE, SMALL, colour_bar, new_figure
+from meanfield.plot.looks import is_coloured, look, projection
 from meanfield.plot.monitor_curves import distances, monitored
-from meanfield.plot.panels import draw, look, projection
+from meanfield.plot.panels import draw
+from meanfield.plot.titles import run_title
 from meanfield.solution import Solution
 
 Array = NDArray[np.float64]
@@ -75,15 +76,8 @@ def solution(sol: Solution, times: int = 4) -> Figure:
     for curve, ax in zip(beside, axes[1:], strict=True):
         curve(sol, ax)
     colour = "black" if sol.status in _GOOD else ORANGE
-    figure.suptitle(_title(sol), fontsize=NORMAL + 1, color=colour)
+    figure.suptitle(run_title(sol), fontsize=NORMAL + 1, color=colour)
     return figure
-
-
-def _title(sol: Solution) -> str:
-    dynamics = sol.dynamics
-    sign = dynamics.sign if isinstance(dynamics, ISOTROPIC) else 1
-    what = heading(dynamics.name, dynamics.beta, sign, dynamics.noise)
-    return f"{what}: {sol.status} at t = {sol.t[-1]:.4g}"
 
 
 def _beside_energy(sol: Solution) -> list[Callable[[Solution, Axes], Axes]]:
@@ -110,7 +104,7 @@ def _draw_measures(parent: Any, sol: Solution, chosen: list[int], rows: int, col
         kind = projection(measure)
         ax = parent.add_subplot(rows, columns, number + 1, projection=kind)
         draw(measure, ax, shared)
-        if kind == "mollweide" and isinstance(measure, Density):
+        if is_coloured(measure):
             maps.append(ax)
         ax.set_title(f"({_LETTERS[number]})  t = {sol.t[index]:.4g}", fontsize=NORMAL, pad=4)
         if number % columns:

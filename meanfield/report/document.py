@@ -13,9 +13,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from meanfield.dynamics import ISOTROPIC
 from meanfield.measures import AnyMeasure, Density, Particles, SphereFlowMap
-from meanfield.plot.frames import heading
+from meanfield.plot.titles import run_title
 from meanfield.report.checks import Check, checks
 from meanfield.report.curves import curve_views
 from meanfield.report.library import plotly_script
@@ -73,7 +72,7 @@ def page(solution: Solution) -> str:
         *dict.fromkeys(n for v in (view, *curves) for n in v.notes),
     ]
     return Template(_part("page.html")).substitute(
-        title=escape(_title(solution)),
+        title=escape(run_title(solution)),
         style=_part("page.css"),
         plotly=script,
         message=escape(solution.message),
@@ -144,13 +143,6 @@ def _about_times(solution: Solution, times: list[int]) -> list[str]:
     if len(times) == len(solution.t):
         return []
     return [f"The slider has {len(times)} of {len(solution.t)} saved times; the curves have more."]
-
-
-def _title(solution: Solution) -> str:
-    dynamics = solution.dynamics
-    sign = dynamics.sign if isinstance(dynamics, ISOTROPIC) else 1
-    what = heading(dynamics.name, dynamics.beta, sign, dynamics.noise)
-    return f"{what}: {solution.status} at t = {solution.t[-1]:.4g}"
 
 
 def _facts(solution: Solution) -> dict[str, str]:

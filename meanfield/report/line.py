@@ -13,7 +13,7 @@ from meanfield.geometry import circle_points, perpendicular
 from meanfield.measures import AnyMeasure, Density, LineFlowMap
 from meanfield.plot.flow_panels import gathered, log_curve
 from meanfield.plot.frames import BLUE, CAP, ORANGE, law_of_angle, log_law_of_angle
-from meanfield.plot.panels import look
+from meanfield.plot.looks import look
 from meanfield.report.view import Frame, View, axis, base_layout, packed, thinned
 from meanfield.spaces import Zonal
 

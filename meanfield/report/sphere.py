@@ -13,7 +13,7 @@ from meanfield.geometry import perpendicular, sphere_points
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
 from meanfield.plot.flow_panels import gathered, log_curve
 from meanfield.plot.frames import BLUE, CAP, COLOURS, ORANGE
-from meanfield.plot.panels import look
+from meanfield.plot.looks import look
 from meanfield.report.view import Frame, View, base_layout, packed, thinned
 
 Array = NDArray[np.float64]

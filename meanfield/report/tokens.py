@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from meanfield.geometry import circle_angles
 from meanfield.measures import Particles
 from meanfield.plot.frames import BLUE
-from meanfield.plot.panels import look
+from meanfield.plot.looks import look
 from meanfield.report.view import LINE, Frame, View, axis, base_layout, packed, thinned
 
 Array = NDArray[np.float64]

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import number, real_array, unit_rows
 from meanfield.characteristics import density_on_line
+from meanfield.display import ShownRun
 from meanfield.dynamics import ISOTROPIC, AnyDynamics, FeedForward, Layers
 from meanfield.history import MomentHistory
 from meanfield.measures import AnyMeasure, LineFlowMap, SphereFlowMap
@@ -51,7 +52,7 @@ class Ending(StrEnum):
 
 
 @dataclass(repr=False, eq=False)
-class Solution:
+class Solution(ShownRun):
     """mu_t at the saved times t_0 < … < t_{m-1} of a run, and its numbers over t.
 
     Attributes

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from meanfield.display import Shown
+
 
 @dataclass(frozen=True)
-class Bracket:
+class Bracket(Shown):
     """A value with a lower bound and an upper bound of the distance; `float` takes the value.
 
     Attributes

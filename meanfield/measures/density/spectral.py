@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, number, rows, unit_rows
+from meanfield.display import ShownMeasure
 from meanfield.exponential_sums import moment
 from meanfield.harmonics import bandwidth
 from meanfield.laws import Law
@@ -30,7 +31,7 @@ _PRESENT = 1e-16
 _MOST_PAIRS = 1 << 24
 
 
-class Density:
+class Density(ShownMeasure):
     """The measure f dσ with ∫ f dσ = 1.
 
     Parameters

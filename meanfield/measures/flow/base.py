@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import number, rows
+from meanfield.display import ShownMeasure
 from meanfield.exponential_sums import log_moment, moment
 from meanfield.geometry import circle_angles
 from meanfield.laws import Law
@@ -17,7 +18,7 @@ from meanfield.spaces.circle_at import CircleAt
 Array = NDArray[np.float64]
 
 
-class FlowMap:
+class FlowMap(ShownMeasure):
     """mu_t = Φ_t # mu_0: nodes that carry the masses of a law along with the flow.
 
     A flow map follows a measure through concentration, which no series can: its nodes go where

@@ -1,0 +1,115 @@
+"""How results show themselves: `plot`, and matplotlib with it, is imported when they are asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.animation import FuncAnimation
+    from matplotlib.axes import Axes
+
+
+class Shown:
+    """What a notebook shows as a card: its numbers and a small picture."""
+
+    def _repr_html_(self) -> str:
+        from meanfield.plot import cards
+
+        return cards.card(self)
+
+
+class ShownMeasure(Shown):
+    """A measure that draws itself."""
+
+    def plot(self: Any, ax: Axes | None = None) -> Axes:
+        """Draw the measure, see `plot.density`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Of projection 'mollweide' on S^2 and 'polar' on the circle; made on a new figure,
+            `ax.figure`, if omitted.
+
+        Returns
+        -------
+        matplotlib Axes
+            `ax`, if given.
+
+        Raises
+        ------
+        ValueError
+            If `ax` is no Axes of this projection.
+
+        Examples
+        --------
+        >>> import meanfield as mf
+        >>> mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5])).plot().name
+        'polar'
+        """
+        from meanfield import plot
+
+        return plot.density(self, ax)
+
+
+class ShownRun(Shown):
+    """A run that draws its numbers and moves its measure."""
+
+    def plot(self: Any, name: str = "energy", ax: Axes | None = None) -> Axes:
+        """Draw a number of the run over t; `plot.solution` draws the whole run.
+
+        Parameters
+        ----------
+        name : str
+            'energy' (with its bounds), 'dissipation', 'resolution', 'distances' or 'nodes', as
+            `plot` has them, or any variable of `dataset` over t.
+        ax : matplotlib Axes, optional
+            Made on a new figure, `ax.figure`, if omitted.
+
+        Returns
+        -------
+        matplotlib Axes
+            `ax`, if given.
+
+        Raises
+        ------
+        ValueError
+            If the run has no such number, or `ax` is no Axes.
+
+        Examples
+        --------
+        >>> import meanfield as mf
+        >>> mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+        >>> mf.evolve(mu, mf.SA(1.0), 1.0).plot("mass").get_title(loc="left")
+        'mass'
+        """
+        from meanfield.plot import curves_by_name
+
+        return curves_by_name.curve(self, name, ax)
+
+    def animate(
+        self: Any, ax: Axes | None = None, *, frames: int | None = None, fps: float = 10.0
+    ) -> FuncAnimation:
+        """Move the measure through the saved times, see `plot.animation`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            To draw the measure on, cleared at each frame; without it a new figure shows the energy,
+            too.
+        frames : int, optional
+            Of so many saves; all, up to 500, if omitted.
+        fps : float
+            Frames a second.
+
+        Returns
+        -------
+        matplotlib.animation.FuncAnimation
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range, or `ax` not of the measures' projection.
+        """
+        from meanfield import plot
+
+        return plot.animation(self, ax, frames=frames, fps=fps)

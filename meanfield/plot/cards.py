@@ -1,0 +1,169 @@
+"""Cards for notebooks: a measure, a run or a bracket as a small picture and a few numbers."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import replace
+from html import escape
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from meanfield.measures import (
+    AnyMeasure,
+    Density,
+    FlowMap,
+    LineFlowMap,
+    OscillatorDensity,
+    Oscillators,
+    Particles,
+)
+from meanfield.plot.curves import energy, energy_name
+from meanfield.plot.frames import BLUE, ORANGE, new_figure
+from meanfield.plot.looks import look, projection
+from meanfield.plot.panels import draw
+from meanfield.solution import Solution
+from meanfield.transport import Bracket
+
+_DPI = 100
+_WIDTHS = {"mollweide": 2.8, "polar": 1.9}
+_HEIGHT, _ORDINARY = 1.9, 2.5
+_ENERGY = 2.5
+# more look alike in so small a picture
+_MOST_TOKENS = 1000
+_FRAME = (
+    '<div style="display:flex;flex-wrap:wrap;align-items:center;gap:1em">{picture}'
+    '<table style="margin:0"><caption style="caption-side:top;text-align:left;'
+    'font-weight:bold">{title}</caption>{rows}</table></div>'
+)
+
+
+def card(shown: Any) -> str:
+    """The HTML of a measure, a solution or a bracket; every text in it is escaped.
+
+    Examples
+    --------
+    >>> card(Bracket(0.5, 0.4, 0.6)).count("<svg")
+    1
+    """
+    rows = "".join(
+        f'<tr><th style="text-align:left">{escape(name)}</th>'
+        f'<td style="text-align:left">{escape(text)}</td></tr>'
+        for name, text in _rows(shown).items()
+    )
+    title = "FlowMap" if isinstance(shown, FlowMap) else escape(type(shown).__name__)
+    return _FRAME.format(picture=_picture(shown), title=title, rows=rows)
+
+
+def _rows(shown: Any) -> dict[str, str]:
+    if isinstance(shown, Solution):
+        return _of_run(shown)
+    if isinstance(shown, Bracket):
+        return {name: f"{getattr(shown, name):.9g}" for name in ("value", "lower", "upper")}
+    return _of_measure(shown)
+
+
+def _of_run(sol: Solution) -> dict[str, str]:
+    first, last = repr(sol.measures[0]), repr(sol.final)
+    found = {
+        "dynamics": repr(sol.dynamics),
+        "measure": first if first == last else f"{first} → {last}",
+        "status": sol.message,
+        "saved times": f"{len(sol.t)} from {sol.t[0]:g} to {sol.t[-1]:g}",
+    }
+    name = energy_name(sol)
+    if name in sol.dataset:
+        values = sol.dataset[name].values
+        unit = str(sol.dataset.attrs.get("energy_unit", "1"))
+        found["energy"] = f"{values[0]:.6g} → {values[-1]:.6g}" + (f" {unit}" * (unit != "1"))
+    return found
+
+
+def _of_measure(measure: AnyMeasure) -> dict[str, str]:
+    found = {}
+    if isinstance(measure, Density):
+        found["space"] = repr(measure.space)
+    else:
+        found["dim"] = str(measure.dim)
+        count = f"{len(measure.weights)}"
+        found["tokens" if isinstance(measure, Particles) else "nodes"] = count
+    if isinstance(measure, LineFlowMap):
+        found["atoms"] = f"{len(measure.atoms)}, mass {measure.atom_masses.sum():.4g}"
+    if isinstance(measure, (OscillatorDensity, Oscillators)):
+        low, high = measure.frequencies.min(), measure.frequencies.max()
+        found["frequencies"] = f"{low:.4g} to {high:.4g}"
+    found["mass"] = f"{measure.mass():.12g}"
+    found["length of the mean"] = f"{float(np.linalg.norm(measure.mean())):.6g}"
+    if isinstance(measure, Density):
+        found["density"] = f"{measure.values.min():.4g} to {measure.values.max():.4g} on the grid"
+        found["spectral tail"] = f"{measure.tail:.1e}"
+    elif isinstance(measure, FlowMap):
+        values = measure.density_at_nodes
+        found["density"] = f"{values.min():.4g} to {values.max():.4g} at the nodes"
+    return found
+
+
+def _picture(shown: Any) -> str:
+    try:
+        if isinstance(shown, Bracket):
+            return _line(shown)
+        return _embedded(_figure(shown), repr(shown))
+    # numbers are worth showing where a picture can't be drawn, and a notebook goes on
+    except Exception as error:
+        return f"<p>no picture: {escape(str(error) or type(error).__name__)}</p>"
+
+
+def _figure(shown: Any) -> Figure:
+    measure = _light(shown.final if isinstance(shown, Solution) else shown)
+    kind, shared = projection(measure), replace(look([measure]), is_fine=False)
+    width = _WIDTHS.get(kind, _ORDINARY)
+    if not isinstance(shown, Solution):
+        figure = new_figure(width, _HEIGHT)
+        draw(measure, figure.add_subplot(projection=kind), shared)
+        return figure
+    figure = new_figure(width + _ENERGY, _HEIGHT)
+    grid = figure.add_gridspec(1, 2, width_ratios=[width, _ENERGY])
+    ax = figure.add_subplot(grid[0], projection=kind)
+    draw(measure, ax, shared)
+    ax.set_title(f"t = {shown.t[-1]:.4g}", fontsize=8.0)
+    if energy_name(shown) in shown.dataset:
+        energy(shown, figure.add_subplot(grid[1]))
+    return figure
+
+
+def _light(measure: AnyMeasure) -> AnyMeasure:
+    """A measure of few enough tokens to be drawn at once."""
+    if not isinstance(measure, Particles) or len(measure.weights) <= _MOST_TOKENS:
+        return measure
+    kept = np.linspace(0, len(measure.weights) - 1, _MOST_TOKENS).round().astype(np.int64)
+    if not measure.weights[kept].any():
+        kept = np.argsort(measure.weights)[-_MOST_TOKENS:]
+    return Particles(measure.points[kept], measure.weights[kept])
+
+
+def _embedded(figure: Figure, text: str) -> str:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=_DPI)
+    data = base64.b64encode(buffer.getvalue()).decode("ascii")
+    return f'<img alt="{escape(text)}" src="data:image/png;base64,{data}"/>'
+
+
+def _line(bracket: Bracket) -> str:
+    """The value on the way from the lower to the upper bound."""
+    width = bracket.upper - bracket.lower
+    if not np.isfinite(width):
+        raise ValueError("a bound is infinite")
+    share = (bracket.value - bracket.lower) / width if width > 0.0 else 0.5
+    x = 20.0 + 160.0 * share
+    ends = "".join(
+        f'<line x1="{end}" y1="12" x2="{end}" y2="28" stroke="{BLUE}" stroke-width="2"/>'
+        for end in (20, 180)
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="200" height="40" role="img" '
+        f'aria-label="{escape(repr(bracket))}"><line x1="20" y1="20" x2="180" y2="20" '
+        f'stroke="{BLUE}" stroke-width="2"/>{ends}<circle cx="{x:.1f}" cy="20" r="5" '
+        f'fill="{ORANGE}"/></svg>'
+    )

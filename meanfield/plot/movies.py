@@ -1,0 +1,278 @@
+"""Movies of a run: its measure at saved times, one after the other, and the energy below."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from meanfield.arguments import integer, number
+from meanfield.plot.curves import check, energy, energy_name
+from meanfield.plot.frames import NORMAL, ORANGE, colour_bar, new_figure
+from meanfield.plot.looks import is_coloured, look, projection
+from meanfield.plot.panels import draw
+from meanfield.plot.titles import dynamics_title
+from meanfield.solution import Solution
+
+# GIF keeps times in hundredths of a second, and viewers slow down what is faster than 50 a second
+_FASTEST = {".mp4": 120.0, ".gif": 50.0}
+MOVIE_SUFFIXES = tuple(_FASTEST)
+# a GIF is held in memory whole
+MOST_FRAMES = 500
+_FPS = 10.0
+_DPI = 160
+_WIDTH, _BELOW = 4.8, 1.6
+_HEIGHTS = {"mollweide": 2.6, "polar": 3.6}
+_ORDINARY = 2.8
+
+
+def animation(
+    sol: Solution, ax: Axes | None = None, *, frames: int | None = None, fps: float = _FPS
+) -> FuncAnimation:
+    """The measure of a run at its saved times, one after the other.
+
+    Every frame is a state that the run has saved: nothing is blended in between. All share one
+    scale of densities and, for tokens in more than three dimensions, one plane.
+
+    Parameters
+    ----------
+    sol : Solution
+    ax : matplotlib Axes, optional
+        Of the measures' projection, as for `density`; what is on it is cleared at each frame. A new
+        figure, if omitted, shows the energy with a mark at the time, too.
+    frames : int, optional
+        Of so many saves, evenly from the first to the last; all, up to 500, if omitted.
+    fps : float
+        Frames a second, above 0 and at most 120.
+
+    Returns
+    -------
+    matplotlib.animation.FuncAnimation
+        With `save`, `to_jshtml` and `to_html5_video`. Keep it while it plays.
+
+    Raises
+    ------
+    ValueError
+        If `sol` is no solution, an argument is out of range, or `ax` not of the projection.
+    """
+    check(sol)
+    fps = number("fps", fps, above=0.0, high=max(_FASTEST.values()))
+    chosen = _saves(len(sol.t), frames)
+    scene = _Scene(sol, chosen, ax)
+    return FuncAnimation(
+        scene.figure,
+        scene.show,
+        frames=len(chosen),
+        init_func=lambda: (),
+        interval=1000.0 / fps,
+        cache_frame_data=False,
+    )
+
+
+def movie(
+    sol: Solution,
+    path: str | os.PathLike[str],
+    *,
+    frames: int | None = None,
+    seconds: float | None = None,
+    fps: float | None = None,
+    progress: bool = False,
+) -> None:
+    """Write the movie of a run as MP4 (by ffmpeg) or GIF, see `animation`.
+
+    It is written beside `path` and renamed.
+
+    Parameters
+    ----------
+    sol : Solution
+    path : str or path-like
+        Ending in .mp4 or .gif.
+    frames : int, optional
+        Of so many saves; all, up to 500, if omitted.
+    seconds : float, optional
+        How long it takes. Of frames, seconds and fps at most two may be given.
+    fps : float, optional
+        Frames a second, at most 120, in a GIF 50; 10 if omitted, or what `seconds` asks for.
+    progress : bool
+        Whether to show a bar.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or ffmpeg is needed and missing.
+    OSError
+        If it can't be written there; then what was there is as it was.
+    """
+    check(sol)
+    if not isinstance(path, (str, os.PathLike)) or Path(path).suffix.lower() not in _FASTEST:
+        raise ValueError(f"path must end in {' or '.join(_FASTEST)}, got {str(path)!r}")
+    place = Path(path)
+    kind = place.suffix.lower()
+    count, rate = pace(len(sol.t), frames, seconds, fps, _FASTEST[kind])
+    writer = _writer(kind, rate)
+    with TemporaryDirectory(prefix=f".{place.name}.writing-", dir=place.parent) as folder:
+        beside = Path(folder, f"movie{kind}")
+        moving = animation(sol, frames=count, fps=rate)
+        with tqdm(total=count, unit="frame", disable=not progress) as bar:
+            try:
+                moving.save(
+                    os.fspath(beside), writer, dpi=_DPI, progress_callback=lambda *_: bar.update()
+                )
+            except subprocess.CalledProcessError as error:
+                raise OSError(f"ffmpeg failed: {_last_line(error.stderr)}") from error
+        beside.replace(place)
+
+
+def pace(
+    saves: int,
+    frames: int | None = None,
+    seconds: float | None = None,
+    fps: float | None = None,
+    fastest: float = 120.0,
+) -> tuple[int, float]:
+    """How many frames, and how many of them a second; at most two of the three are given.
+
+    Raises
+    ------
+    ValueError
+        If one is out of range, or the run has too few saves.
+
+    Examples
+    --------
+    >>> pace(21), pace(21, seconds=7.0), pace(21, seconds=2.0, fps=5.0)
+    ((21, 10.0), (21, 3.0), (10, 5.0))
+    """
+    if fps is not None:
+        fps = number("fps", fps, above=0.0, high=fastest)
+    if seconds is None:
+        return len(_saves(saves, frames)), fps or _FPS
+    seconds = number("seconds", seconds, above=0.0)
+    if fps is None:
+        count = len(_saves(saves, frames))
+        if count > fastest * seconds:
+            raise ValueError(
+                f"seconds must be at least {count / fastest:g} for {count} frames, at most "
+                f"{fastest:g} a second, got {seconds:g}: take longer, or fewer frames"
+            )
+        return count, count / seconds
+    if frames is not None:
+        raise ValueError(
+            f"frames must be left out where seconds = {seconds:g} and fps = {fps:g} are given, "
+            f"got {frames!r}"
+        )
+    if round(seconds * fps) > saves:
+        raise ValueError(
+            f"seconds must be at most {saves / fps:g} at fps = {fps:g}, as the run has {saves} "
+            f"saved times, got {seconds:g}: lower fps, or save more often"
+        )
+    return max(1, round(seconds * fps)), fps
+
+
+def _saves(saves: int, frames: int | None) -> NDArray[np.int64]:
+    """The saves that are frames, evenly, the first and the last among them."""
+    most = min(saves, MOST_FRAMES)
+    count = most if frames is None else integer("frames", frames, low=1, high=saves)
+    if count == 1:
+        return np.array([saves - 1])
+    return np.linspace(0, saves - 1, count).round().astype(np.int64)
+
+
+def _writer(kind: str, fps: Any) -> FFMpegWriter | PillowWriter:
+    if kind == ".gif":
+        return PillowWriter(fps=fps)
+    if not FFMpegWriter.isAvailable():
+        raise ValueError(
+            "path must end in .gif where ffmpeg, which writes .mp4, is not installed: "
+            "GIF needs no more than matplotlib"
+        )
+    return FFMpegWriter(fps=fps)
+
+
+def _last_line(output: bytes | str | None) -> str:
+    text = output.decode(errors="replace") if isinstance(output, bytes) else output or ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"
+
+
+class _Scene:
+    """The axes on which one save after the other is drawn."""
+
+    def __init__(self, sol: Solution, chosen: Sequence[int] | NDArray[np.int64], ax: Any) -> None:
+        self._sol, self._chosen = sol, chosen
+        measures = [sol.measures[i] for i in chosen]
+        self._look = look(measures)
+        # a flow map that takes over may be drawn otherwise than its density
+        self._kinds = [projection(measure) for measure in measures]
+        self._mark: Any = None
+        self._label: float | None = None
+        self._bar: Axes | None = None
+        self.figure: Any = None
+        if ax is None:
+            self._panels = self._new_panels()
+            return
+        if not isinstance(ax, Axes) or {ax.name} != set(self._kinds):
+            wanted = " and ".join(sorted(set(self._kinds)))
+            raise ValueError(f"ax must have projection {wanted!r} for this run, got {ax!r}")
+        self._panels = {ax.name: ax}
+        self.figure = ax.get_figure(root=True)
+        self._settle()
+
+    def _new_panels(self) -> dict[str, Axes]:
+        """Panels one upon the other, one for each projection, and below the energy."""
+        kinds = dict.fromkeys(self._kinds)
+        height = max(_HEIGHTS.get(kind, _ORDINARY) for kind in kinds)
+        self.figure = new_figure(_WIDTH, height + _BELOW)
+        grid = self.figure.add_gridspec(2, 1, height_ratios=[height, _BELOW])
+        found = {kind: self.figure.add_subplot(grid[0], projection=kind) for kind in kinds}
+        ax = energy(self._sol, self.figure.add_subplot(grid[1]))
+        (self._mark,) = ax.plot([], [], "o", color=ORANGE, markersize=5, clip_on=False, zorder=5)
+        self.figure.suptitle(dynamics_title(self._sol.dynamics), fontsize=NORMAL + 1)
+        self._panels = found
+        if any(is_coloured(self._sol.measures[i]) for i in self._chosen):
+            maps = [found["mollweide"]]
+            self._bar = colour_bar(self.figure, maps, self._look.scale, "right")
+        for frame in sorted({self._kinds.index(kind) for kind in kinds}, reverse=True):
+            self.show(frame)
+        # laid out once, for all projections: nothing moves but the measure
+        for panel in found.values():
+            panel.set_visible(True)
+        self.figure.draw_without_rendering()
+        self.figure.set_layout_engine("none")
+        self._settle()
+        return found
+
+    def _settle(self) -> None:
+        """Have the scale's numbers where the last frame leaves room for them, in all frames."""
+        if self._kinds[-1] == "polar":
+            self.show(len(self._kinds) - 1)
+            ring: Any = self._panels["polar"]
+            self._label = ring.get_rlabel_position()
+        self.show(0)
+
+    def show(self, frame: int) -> list[Artist]:
+        """Draw a frame in place of the one before."""
+        index, kind = int(self._chosen[frame]), self._kinds[frame]
+        for other, panel in self._panels.items():
+            panel.set_visible(other == kind)
+        if self._bar is not None:
+            self._bar.set_visible(kind == "mollweide")
+        ax: Any = self._panels[kind]
+        ax.clear()
+        draw(self._sol.measures[index], ax, self._look)
+        if self._label is not None:
+            ax.set_rlabel_position(self._label)
+        ax.set_title(f"t = {self._sol.t[index]:.4g}", fontsize=NORMAL)
+        if self._mark is not None:
+            value = self._sol.dataset[energy_name(self._sol)].values[index]
+            self._mark.set_data([self._sol.t[index]], [value])
+        return [ax]
