@@ -154,7 +154,7 @@ def _line(bracket: Bracket) -> str:
     """The value on the way from the lower to the upper bound."""
     width = bracket.upper - bracket.lower
     if not np.isfinite(width):
-        raise ValueError("a bound is infinite")
+        raise ValueError(f"a bound is infinite, got {bracket.lower:g} and {bracket.upper:g}")
     share = (bracket.value - bracket.lower) / width if width > 0.0 else 0.5
     x = 20.0 + 160.0 * share
     ends = "".join(

@@ -119,7 +119,7 @@ def movie(
     place = Path(path)
     kind = place.suffix.lower()
     count, rate = pace(len(sol.t), frames, seconds, fps, _FASTEST[kind])
-    writer = _writer(kind, rate)
+    writer = _writer(place, rate)
     with TemporaryDirectory(prefix=f".{place.name}.writing-", dir=place.parent) as folder:
         beside = Path(folder, f"movie{kind}")
         moving = animation(sol, frames=count, fps=rate)
@@ -187,13 +187,13 @@ def _saves(saves: int, frames: int | None) -> NDArray[np.int64]:
     return np.linspace(0, saves - 1, count).round().astype(np.int64)
 
 
-def _writer(kind: str, fps: Any) -> FFMpegWriter | PillowWriter:
-    if kind == ".gif":
+def _writer(place: Path, fps: Any) -> FFMpegWriter | PillowWriter:
+    if place.suffix.lower() == ".gif":
         return PillowWriter(fps=fps)
     if not FFMpegWriter.isAvailable():
         raise ValueError(
-            "path must end in .gif where ffmpeg, which writes .mp4, is not installed: "
-            "GIF needs no more than matplotlib"
+            f"path must end in .gif where ffmpeg, which writes .mp4, is not installed, got "
+            f"{str(place)!r}: GIF needs no more than matplotlib"
         )
     return FFMpegWriter(fps=fps)
 
