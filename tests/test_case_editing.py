@@ -105,8 +105,6 @@ BEYOND_A_SCHEMA = {
     "tokens huge",
     "nodes huge",
     "beta nan",
-    "beta inf",
-    "beta 1e999",
     "noise nan",
     "series nan",
     "t_end nan",
