@@ -9,8 +9,9 @@ tokens of its own: at β = 0.1, the lower end of the figure, all tokens become o
 and 9 they become at most n/4 clusters, often two at opposite points. "Most" is more than half of
 all realisations, by the exact binomial lower bound that errs once in a thousand. Clusters are
 looked for at t = 15 (β = 0.1) and at 30, the end of the figure, or as soon, 15/√d and 30/√d, where
-V is √d times as large; in (c) and (d) with β >= 1 at t = 300. The share of pairs is given with its standard error. So that
-nothing hangs on other ensembles, means of squares of what was drawn are held against their laws.
+V is √d times as large; in (c) and (d) with β >= 1 at t = 300. The share of pairs is given with its
+standard error. So that nothing hangs on other ensembles, means of squares of what was drawn are
+held against their laws.
 
 Runs are held against (2.3) written anew and stepped by the classical rule of Runge and Kutta, and
 Q = K = V = I in the same code against Figure 3: its P(t) and its curve (6.12).
