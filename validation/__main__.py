@@ -47,8 +47,11 @@ SCRIPTS = [
     "form_energies",
     "survival",
     "kuramoto",
+    "thm_6_3_exponential",
+    "lemma_6_4_cone",
     "thm_6_7_wendel",
     "thm_6_8_orthogonal",
+    "thm_6_9_high_dimension",
 ]
 HELP = {
     "names": "scripts, all if omitted",
