@@ -1,6 +1,10 @@
 """How Sphinx builds these pages: `sphinx-build -W docs OUTPUT`, with the extra `docs` installed."""
 
+import contextlib
+import io
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -12,9 +16,12 @@ sys.path.insert(0, str(HERE))
 
 from benchmark_tables import benchmark_tables  # noqa: E402 (beside this file)
 from moving_measure import moving_measure  # noqa: E402
+from page_blocks import inside, run_page  # noqa: E402
 
 # everything that a build makes for itself; git ignores it
 GENERATED = HERE / "generated"
+# pages that show what their own code draws, and the folders of their figures
+DRAWING = {"tutorial.md": "tutorial", "howto/new_dynamics.md": "howto"}
 
 project = "meanfield"
 author = copyright = "the meanfield developers"  # noqa: A001 (Sphinx's name for it)
@@ -60,9 +67,21 @@ sphinx_gallery_conf = {
 }
 
 
+def draw(page: str, folder: Path) -> None:
+    """Run a page in a scratch folder and keep its figures."""
+    folder.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch, inside(Path(scratch)):
+        with contextlib.redirect_stdout(io.StringIO()):
+            run_page((HERE / page).read_text(encoding="utf-8"), page)
+        for figure in [*Path().glob("*.png"), *Path().glob("*.gif")]:
+            shutil.copy(figure, folder)
+
+
 def generate(_: Sphinx) -> None:
-    """Draw the landing page's picture and print the benchmarks' tables."""
+    """Draw what pages show, and print the benchmarks' tables."""
     GENERATED.mkdir(exist_ok=True)
+    for page, folder in DRAWING.items():
+        draw(page, GENERATED / folder)
     moving_measure(GENERATED / "moving_measure.gif")
     results = HERE.parent / "validation" / "benchmarks" / "results"
     (GENERATED / "benchmarks.md").write_text(benchmark_tables(results), encoding="utf-8")

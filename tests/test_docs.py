@@ -1,0 +1,130 @@
+"""README and the pages of docs/ run as they stand, each in an empty folder."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import meanfield as mf
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(DOCS))
+
+from page_blocks import blocks, run_page  # noqa: E402 (beside the pages)
+
+PAGES = ["README.md", *sorted(p.relative_to(ROOT).as_posix() for p in DOCS.rglob("*.md"))]
+PAGES = [page for page in PAGES if not page.startswith("docs/generated/")]
+RUN = {"python", "console"}
+# what is shown and not run: a shell, Slurm, Python on other machines (py), and files
+SHOWN = {"bash", "py", "toml"}
+
+
+def read(page):
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def has_code(page):
+    return any(block.language in RUN for block in blocks(read(page)))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if has_code(p)])
+def test_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = run_page(read(page), page)
+    check = CHECKS.get(page)
+    if check:
+        check(names, tmp_path)
+
+
+def check_tutorial(names, folder):
+    for figure in ("bumps", "soft", "energies", "tokens"):
+        assert (folder / f"{figure}.png").stat().st_size > 10_000
+    # 500 tokens: a few standard errors of 1/sqrt(500)
+    assert np.abs(names["sol"].final.mean() - names["cloud"].final.mean()).max() < 0.2
+    with Image.open(folder / "bumps.gif") as movie:
+        assert movie.n_frames == 5
+    page = (folder / "bumps.html").read_text(encoding="utf-8")
+    assert "SA" in page
+    assert names["sweep"].final_energy.shape == (4,)
+
+
+def check_choosing(names, folder):
+    ends = [run.dataset.energy.values[-1] for run in names["runs"].values()]
+    # 2000 quantised tokens; density and flow map to their own tolerances
+    assert abs(ends[0] - ends[1]) < 1e-10
+    assert abs(ends[0] - ends[2]) < 1e-5
+    assert isinstance(names["sol"].final, mf.FlowMap)
+
+
+def check_own_dynamics(names, folder):
+    assert (folder / "bounded_confidence.png").stat().st_size > 10_000
+    assert names["sol"].status == "finished"
+
+
+def check_readme(names, folder):
+    assert (folder / "two_bumps.png").stat().st_size > 10_000
+    # 500 tokens: a few standard errors of 1/sqrt(500)
+    assert np.abs(names["sol"].final.mean() - names["cloud"].final.mean()).max() < 0.2
+    assert "atom at t = 300" in (folder / "final.svg").read_text(encoding="utf-8")
+    assert (folder / "energy.png").stat().st_size > 10_000
+    # energies of the Dirac at the end, to rounding
+    late = names["late"]
+    assert abs(float(late.dataset["energy"][-1]) - np.exp(4.0) / 8) < 1e-12
+    assert late.status == "clustered"
+    # a second cluster holds a third of the mass at t = 50
+    assert mf.clusters(late.measures[10]).masses[0] == pytest.approx(0.661, abs=1e-3)
+
+
+CHECKS = {
+    "README.md": check_readme,
+    "docs/tutorial.md": check_tutorial,
+    "docs/howto/choosing_a_measure.md": check_choosing,
+    "docs/howto/new_dynamics.md": check_own_dynamics,
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_blocks_are_run_or_known_not_to_be(page):
+    text = read(page)
+    for block in blocks(text):
+        assert block.language in SHOWN | RUN, f"{page}, line {block.line}: {block.language!r}"
+        assert bool(block.file) <= (block.language == "toml"), f"{page}, line {block.line}"
+
+
+def test_a_page_that_is_wrong_is_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ZeroDivisionError):
+        run_page("```python\n1 / 0\n```\n", "page")
+    with pytest.raises(AssertionError, match="ended with 2"):
+        run_page("```console\n$ meanfield run none.toml\n```\n", "page")
+    with pytest.raises(AssertionError, match="printed"):
+        run_page("```console\n$ meanfield --version\nmeanfield 0.0\n```\n", "page")
+    with pytest.raises(AssertionError, match="is no command"):
+        run_page("```console\n$ rm run.nc\n```\n", "page")
+
+
+def test_api_lists_every_public_name():
+    listed = set(read("docs/api.md").split())
+    missing = set(mf.__all__) - {"plot", "studies", "theory"} - listed
+    for module in (mf.plot, mf.studies, mf.theory):
+        missing |= set(module.__all__) - listed
+    assert not missing
+
+
+def test_gallery_examples_are_short():
+    found = sorted((DOCS / "gallery").glob("*.py"))
+    assert found
+    for path in found:
+        text = path.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 60, path
+        assert "assert " in text, path
+
+
+def test_names_are_the_public_ones():
+    """Nothing that importing needs is offered, and everything that is offered is there."""
+    names = dir(mf)
+    assert set(names) == {*mf.__all__, "__version__"}
+    assert all(hasattr(mf, name) for name in names)
