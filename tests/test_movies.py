@@ -62,7 +62,8 @@ def gif(sol, tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# oscillators are tokens of the circle
+@pytest.mark.parametrize("kind", sorted({*KINDS} - {"tokens d=2"}))
 def test_every_kind_of_measure_moves(kind, tmp_path):
     sol = moved([KINDS[kind](kappa) for kappa in (0.5, 5.0)])
     sol.animate().save(tmp_path / "run.gif", PillowWriter(fps=10), dpi=50)
@@ -192,13 +193,13 @@ def test_when_ffmpeg_fails_what_was_there_stays(sol, tmp_path, monkeypatch):
 @pytest.mark.skipif(not movies.FFMpegWriter.isAvailable(), reason="ffmpeg is not installed")
 def test_mp4(sol, tmp_path):
     path = tmp_path / "run.mp4"
-    mf.plot.movie(sol, path, fps=2.5)
+    mf.plot.movie(sol, path, frames=2, fps=2.5)
     content = path.read_bytes()
     assert content[4:8] == b"ftyp"
     # the header of the whole movie: a clock, and how many of its ticks the movie takes
     header = content.index(b"mvhd") + 16
     clock, ticks = (int.from_bytes(content[header + i : header + i + 4]) for i in (0, 4))
-    assert ticks / clock == pytest.approx(3 / 2.5, abs=0.01)
+    assert ticks / clock == pytest.approx(2 / 2.5, abs=0.01)
 
 
 def test_command(sol, tmp_path, capsys):
@@ -212,8 +213,9 @@ def test_command(sol, tmp_path, capsys):
     assert main(command) == 2
     assert "--force replaces what is there" in capsys.readouterr().err
     assert path.read_bytes() == first
-    assert main([*command[:-1], "2", "--force", "-q"]) == 0
-    assert len(frames(path)) == 2
+    path.write_bytes(b"earlier")
+    assert main([*command, "--force", "-q"]) == 0
+    assert path.read_bytes() == first
     assert capsys.readouterr().out == ""
     assert names(tmp_path) == ["a.gif", "run.nc"]
 

@@ -241,31 +241,36 @@ class _Scene:
         if any(is_coloured(self._sol.measures[i]) for i in self._chosen):
             maps = [found["mollweide"]]
             self._bar = colour_bar(self.figure, maps, self._look.scale, "right")
-        for frame in sorted({self._kinds.index(kind) for kind in kinds}, reverse=True):
-            self.show(frame)
+        self._settle()
         # laid out once, for all projections: nothing moves but the measure
         for panel in found.values():
             panel.set_visible(True)
         self.figure.draw_without_rendering()
         self.figure.set_layout_engine("none")
-        self._settle()
+        self._reveal(self._kinds[0])
         return found
 
     def _settle(self) -> None:
-        """Have the scale's numbers where the last frame leaves room for them, in all frames."""
-        if self._kinds[-1] == "polar":
-            self.show(len(self._kinds) - 1)
-            ring: Any = self._panels["polar"]
-            self._label = ring.get_rlabel_position()
-        self.show(0)
+        """Fill every panel, and have a ring's numbers where the last frame leaves room for them."""
+        last = len(self._kinds) - 1
+        first = {self._kinds.index(kind) for kind in self._panels}
+        for frame in sorted(first | {last}, reverse=True):
+            self.show(frame)
+            if frame == last and self._kinds[last] == "polar":
+                ring: Any = self._panels["polar"]
+                self._label = ring.get_rlabel_position()
 
-    def show(self, frame: int) -> list[Artist]:
-        """Draw a frame in place of the one before."""
-        index, kind = int(self._chosen[frame]), self._kinds[frame]
+    def _reveal(self, kind: str) -> None:
+        """Show the panel of this projection, and no other."""
         for other, panel in self._panels.items():
             panel.set_visible(other == kind)
         if self._bar is not None:
             self._bar.set_visible(kind == "mollweide")
+
+    def show(self, frame: int) -> list[Artist]:
+        """Draw a frame in place of the one before."""
+        index, kind = int(self._chosen[frame]), self._kinds[frame]
+        self._reveal(kind)
         ax: Any = self._panels[kind]
         ax.clear()
         draw(self._sol.measures[index], ax, self._look)
