@@ -139,6 +139,8 @@ def test_interrupted(planted, capsys, monkeypatch):
     assert [line.split()[0] for line in lines[1:4]] == ["sound", "unsound", "all"]
     assert lines[-1] == "interrupted: 2 of 4 scripts were finished"
     assert not (planted / "RESULTS.md").exists()
+    assert run("broken") == 130
+    assert "all             0/0" in capsys.readouterr().out
 
 
 def test_side_by_side():

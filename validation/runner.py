@@ -131,7 +131,7 @@ def _lost(name: str, died: Died) -> Outcome:
 def summary(outcomes: Sequence[Outcome]) -> str:
     """One aligned table, and below it each claim that is not met."""
     rows = [list(HEADINGS), *(one.row for one in outcomes)]
-    total, held = (sum(n) for n in zip(*((len(o.claims), o.held) for o in outcomes), strict=True))
+    total, held = sum(len(o.claims) for o in outcomes), sum(o.held for o in outcomes)
     rows.append(["all", f"{held}/{total}", "", f"{sum(o.seconds for o in outcomes):.0f}", ""])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
