@@ -1,61 +1,17 @@
-"""Plateaus from near uniform, the atom at the antipode, and the nodes that it takes (figures)."""
+"""From which β an atom stays at the antipode, how it ends, and the nodes it takes (figures)."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 from matplotlib.figure import Figure
 
 import meanfield as mf
-from meanfield.measures import LineFlowMap
 from validation.claims import Claim, main
-from validation.flow_maps import escape
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
-
-
-def plateaus(betas: list[float]) -> list[Claim]:
-    """One mode with 1e-2 of noise in it: k clusters, that leave at the linear rate."""
-    claims = []
-    for beta in betas:
-        rates = mf.theory.growth_rates(mf.SA(beta), 2, int(4 * beta**0.5) + 8)
-        k = int(np.argmax(rates))
-        rate, mode = escape(beta, k)
-        cos, sin = np.zeros((2, k + mode))
-        cos[k - 1] = 1e-2
-        # the side band k + m displaces the clusters in their mode m, cos(mθ)
-        sin[k + mode - 1] = 1e-7
-        formed = 25.0 / rates[k]
-        times = formed + np.array([1.0, 2.0, 3.0]) / rate
-        sol = mf.evolve(mf.FlowMap(mf.FourierSeries(cos, sin)), mf.SA(beta), times[2], times[:2])
-        away = [_displacement(cast(LineFlowMap, mu), k) for mu in sol.measures[1:]]
-        # unequal masses shift the state that they leave: a constant, which differences are free of
-        found = np.log((away[2] - away[1]) / (away[1] - away[0])) * rate
-        claims += [
-            Claim(f"β = {beta:g}: clusters less {k}", "argmax γ_k", _missing(sol, k), 0.0, "count"),
-            Claim(
-                f"β = {beta:g}: rate {rate:.6f} at which they leave",
-                "linearisation",
-                float(abs(found / rate - 1.0)),
-                1e-2,
-                "from a density, displaced by 1e-7",
-            ),
-        ]
-    return claims
-
-
-def _missing(sol: mf.Solution, k: int) -> float:
-    return float(abs(len(mf.clusters(sol.measures[1], 0.3 / k)) - k))
-
-
-def _displacement(flow: LineFlowMap, k: int) -> float:
-    """Largest gap between neighbours less 2π/k; the centres are those of mass."""
-    centres = mf.clusters(flow, 0.3 / k).centres
-    angles = np.sort(np.arctan2(centres[:, 1], centres[:, 0]))
-    return float(np.max(np.abs(np.diff(angles) - 2 * np.pi / k)))
 
 
 def antipode(quick: bool) -> list[Claim]:
@@ -164,9 +120,8 @@ def _draw_nodes(runs: dict[str, mf.Solution]) -> None:
 
 
 def check(quick: bool) -> list[Claim]:
-    """Plateaus, the antipode, nodes; figures in the full form only."""
+    """The antipode and nodes; figures in the full form only."""
     claims = [
-        *plateaus([5.0] if quick else [5.0, 20.0, 81.0, 200.0, 1000.0]),
         *antipode(quick),
         *nodes(quick),
     ]
