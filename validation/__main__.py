@@ -49,6 +49,7 @@ SCRIPTS = [
     "form_energies",
     "survival",
     "kuramoto",
+    "thm_4_1_beta_zero",
     "thm_6_3_exponential",
     "lemma_6_4_cone",
     "thm_6_7_wendel",
