@@ -52,6 +52,7 @@ SCRIPTS = [
     "thm_4_1_beta_zero",
     "thm_6_3_exponential",
     "lemma_6_4_cone",
+    "section_7_circle",
     "thm_6_7_wendel",
     "thm_6_8_orthogonal",
     "thm_6_9_high_dimension",

@@ -1,0 +1,142 @@
+"""Clusters on the circle: two of any masses, and k equal ones, claimed and run.
+
+Two clusters of masses a and 1-a close in at θ' = -e^{β cos θ} sin θ (USA), and at
+-sin θ ((1-a)/(a e + 1-a) + a/((1-a) e + a)), e = e^{β(1-cos θ)} (SA). k equal clusters at equal
+distances leave at λ_m in the Fourier mode m of their displacements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.special import exp1, expi, iv
+
+import meanfield as mf
+
+Array = NDArray[np.float64]
+
+TIGHT: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-14}
+SMALL = 1e-6
+
+
+def on_circle(angles: Array) -> Array:
+    """Points (cos θ, sin θ)."""
+    return np.column_stack([np.cos(angles), np.sin(angles)])
+
+
+def lifted(sol: mf.Solution) -> Array:
+    """Angles of tokens over the times, not wrapped, shape (times, n)."""
+    points = np.array([one.points for one in sol.measures if isinstance(one, mf.Particles)])
+    return np.asarray(np.unwrap(np.arctan2(points[..., 1], points[..., 0]), axis=0))
+
+
+def speeds(angles: Array, velocity: Array) -> Array:
+    """θ' of tokens that move with these vectors."""
+    return np.asarray(velocity[:, 1] * np.cos(angles) - velocity[:, 0] * np.sin(angles))
+
+
+def pair_speed(dynamics: mf.SA | mf.USA, mass: float, cosine: float) -> float:
+    """-θ'/sin θ of two clusters."""
+    if isinstance(dynamics, mf.USA):
+        return float(np.exp(dynamics.beta * cosine))
+    grown = np.exp(dynamics.beta * (1.0 - cosine))
+    return float((1 - mass) / (mass * grown + 1 - mass) + mass / ((1 - mass) * grown + mass))
+
+
+def pair_time(dynamics: mf.SA | mf.USA, mass: float, start: float, end: float) -> float:
+    """∫ dθ/θ' from one angle down to another, in c = cos θ."""
+    return quad(
+        lambda c: 1.0 / (pair_speed(dynamics, mass, c) * (1.0 - c * c)),
+        np.cos(start),
+        np.cos(end),
+        epsabs=0.0,
+        epsrel=1e-12,
+    )[0]
+
+
+def closed_time(dynamics: mf.SA | mf.USA, start: float, end: float) -> float:
+    """The same in exponential integrals, for USA and for SA with a = 1/2."""
+    beta = dynamics.beta
+
+    def usa(c: float) -> float:
+        near, far = expi(beta * (1.0 - c)), exp1(beta * (1.0 + c))
+        return float(-0.5 * (np.exp(-beta) * near + np.exp(beta) * far))
+
+    def half(c: float) -> float:
+        return float(0.25 * np.log((1 + c) / (1 - c)) + 0.5 * np.exp(beta) * usa(c))
+
+    time = usa if isinstance(dynamics, mf.USA) else half
+    return time(np.cos(end)) - time(np.cos(start))
+
+
+@cache
+def pair_run(dynamics: mf.SA | mf.USA, mass: float) -> tuple[Array, Array]:
+    """Times, and the angle of two atoms that start at 2.5."""
+    unit = 1.0 if isinstance(dynamics, mf.SA) else float(np.exp(-dynamics.beta))
+    start = mf.Particles(on_circle(np.array([0.0, 2.5])), weights=[mass, 1.0 - mass])
+    sol = mf.evolve(start, dynamics, 8.0 * unit, 40, **TIGHT)
+    angles = lifted(sol)
+    return np.asarray(sol.t), np.abs(angles[:, 1] - angles[:, 0])
+
+
+@dataclass(frozen=True)
+class Escape:
+    """k clusters displaced in mode m: the rate claimed and found."""
+
+    k: int
+    mode: int
+    claimed: float
+    found: float
+    unit: float
+
+    @property
+    def off(self) -> float:
+        """What parts them, in units of the largest rate."""
+        return abs(self.found - self.claimed) / self.unit
+
+
+def slopes(beta: float, k: int) -> Array:
+    """h'(2πj/k)/k."""
+    x = 2.0 * np.pi * np.arange(k) / k
+    return np.asarray(np.exp(beta * np.cos(x)) * (np.cos(x) - beta * np.sin(x) ** 2) / k)
+
+
+def rate(beta: float, k: int, mode: int) -> float:
+    """λ_m under USA."""
+    x = 2.0 * np.pi * np.arange(k) / k
+    return float(-slopes(beta, k) @ (1.0 - np.cos(mode * x)))
+
+
+def largest_rate(beta: float, k: int) -> float:
+    """The largest of λ_1 … λ_{k/2} under USA and the rate inside a cluster."""
+    return max(-float(slopes(beta, k).sum()), *(rate(beta, k, m) for m in range(1, k // 2 + 1)))
+
+
+def interaction(beta: float) -> mf.CircleInteraction:
+    """(7.1) for any β ≠ 0, negative too, as (7.5)."""
+    orders = np.arange(1, 60)
+    return mf.CircleInteraction(sin=(2.0 / beta * orders * iv(orders, beta)).tolist())
+
+
+def escape(
+    beta: float, k: int, mode: int, dynamics: mf.SA | mf.USA | mf.CircleInteraction
+) -> Escape:
+    """Run two tokens in each of k places, displaced by 1e-6 in a mode; 0: the two apart."""
+    x = 2.0 * np.pi * np.arange(k) / k
+    shape = np.cos(mode * x) if mode else np.ones(k)
+    signs = np.array([[1.0], [1.0 if mode else -1.0]])
+    away = SMALL * signs * shape
+    share = float(np.mean(np.exp(beta * np.cos(x)))) if isinstance(dynamics, mf.SA) else 1.0
+    claimed = (rate(beta, k, mode) if mode else -float(slopes(beta, k).sum())) / share
+    unit = float(np.abs(slopes(beta, k)).sum()) / share
+    t_end = 0.5 / unit
+    sol = mf.evolve(mf.Particles(on_circle((x + away).ravel())), dynamics, t_end, 1, **TIGHT)
+    angles = lifted(sol)
+    away = away + (angles[-1] - angles[0]).reshape(2, k)
+    size = float((signs * away @ shape).mean() / (shape @ shape))
+    return Escape(k, mode, claimed, float(np.log(size / SMALL)) / t_end, unit)
