@@ -7,7 +7,7 @@ import pytest
 
 import meanfield as mf
 from meanfield.geometry import perpendicular
-from meanfield.line_potential import interpolation
+from meanfield.line_potential import Interpolation
 from meanfield.tendency import LineField
 from meanfield.tendency.line_fields import DriftField, HeadsField, axial
 
@@ -54,7 +54,7 @@ TANH = perceptron(1)
 
 def at_nodes(flow, field):
     """X and div X at the nodes of a flow map, through the cells of a line."""
-    charges = interpolation(field.line, flow.angles).T @ flow.weights
+    charges = Interpolation(field.line, flow.angles).charges(flow.weights)
     return field.from_charges(charges, flow.angles)
 
 
@@ -116,7 +116,7 @@ def test_velocity_far_from_all_mass_keeps_its_digits():
     flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0)).resolving(90.0)
     angles = around(64) + 0.01
     field = HeadsField(dynamics, 2, None)
-    charges = interpolation(field.line, flow.angles).T @ flow.weights
+    charges = Interpolation(field.line, flow.angles).charges(flow.weights)
     velocity, _ = field.from_charges(charges, angles)
     tangents = np.column_stack([-np.sin(angles), np.cos(angles)])
     expected = np.einsum("ij,ij->i", dynamics.velocity(flow, at=circle(angles)), tangents)
@@ -148,7 +148,7 @@ def test_velocity_and_divergence_about_an_axis(normalise, dim):
     # (d-1) X' at a pole
     pole = np.array([0.0])
     field = HeadsField(dynamics, dim, axis)
-    charges = interpolation(field.line, flow.angles).T @ flow.weights
+    charges = Interpolation(field.line, flow.angles).charges(flow.weights)
     at_pole = field.from_charges(charges, pole)[1]
     assert at_pole[0] == pytest.approx((dim - 1) * derivative(along, pole)[0], rel=1e-7)
 

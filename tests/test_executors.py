@@ -86,7 +86,7 @@ def test_results_come_in_order():
 )
 def test_a_task_that_fails_is_named(executor):
     with pytest.raises(ArithmeticError, match="no such number") as caught:
-        list(mapped_by(executor, failing, [1, 2, 3, 4]))
+        list(mapped_by(executor, failing, [1, 2, 3, 4], workers=1))
     assert "in task 2 of the study: 3" in caught.value.__notes__
 
 
@@ -103,13 +103,13 @@ def test_our_own_pool_gives_the_same_bits(here):
 
 def test_a_killed_process_costs_a_retry(tmp_path):
     tasks = [(number, str(tmp_path)) for number in range(4)]
-    assert list(mapped_by("processes", killed_once, tasks)) == [0, 1, 2, 3]
+    assert list(mapped_by("processes", killed_once, tasks, workers=1)) == [0, 1, 2, 3]
     assert (tmp_path / "killed").exists()
 
 
 def test_a_task_that_always_kills_ends_the_study():
     with pytest.raises(RuntimeError, match="task 0 of the study lost its worker 3 times"):
-        list(mapped_by("processes", killed_always, [0]))
+        list(mapped_by("processes", killed_always, [0], workers=1))
 
 
 def test_a_foreign_pool_that_broke_is_told(tmp_path):
@@ -133,7 +133,7 @@ def test_a_killed_worker_of_a_cluster_costs_a_retry(cluster, tmp_path):
 
 def test_metastability_on_a_cluster(cluster):
     """Random starts are drawn before the tasks travel."""
-    options = {"saves": 20, "t_end": 30.0}
+    options = {"saves": 10, "t_end": 5.0}
     runs = [mf.SA(5.0), mf.USA(3.0)]
     one = mf.studies.metastability(runs, rng=np.random.default_rng(1), **options)
     other = mf.studies.metastability(

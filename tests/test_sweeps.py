@@ -240,10 +240,10 @@ def test_two_workers_give_the_same_bits(here, folder):
     assert len(np.unique(here.final_energy)) == 4
 
 
-@pytest.mark.parametrize("name", ["processes", "dask"])
-def test_executors_of_the_command(here, folder, capsys, name):
+@pytest.mark.parametrize(("name", "workers"), [("processes", "2"), ("dask", "1")])
+def test_executors_of_the_command(here, folder, capsys, name, workers):
     argv = ["sweep", "tokens.toml", "--grid", "space.seed=1,2", "--grid", "dynamics.noise=0.0,0.1"]
-    assert main([*argv, "--executor", name, "--workers", "2"]) == 0
+    assert main([*argv, "--executor", name, "--workers", workers]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "4 cells: 4 finished",
         "wrote sweep.nc, its cells are in sweep.nc.cells",

@@ -125,10 +125,11 @@ def draw(layers: list[mf.Particles]) -> None:
 
 
 def check(quick: bool) -> list[Claim]:
-    """470 tokens in d = 384."""
+    """470 tokens in d = 384; the quick form runs every fourth, fewer than dimensions."""
     layers = trained()
     found = claims_on_layers(layers)
-    found += claims_on_sa(layers, 1.0, 8.0)
+    few = [mf.Particles(layer.points[::4]) for layer in layers]
+    found += claims_on_sa(few if quick else layers, 1.0, 8.0)
     if not quick:
         found += claims_on_sa(layers, 9.0, 20.0)
         draw(layers)

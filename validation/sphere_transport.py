@@ -78,14 +78,15 @@ def axisymmetric(count: int, p: int) -> Array:
 def check(quick: bool) -> list[Claim]:
     """Brackets beside the truth, and their gaps."""
     claims = []
-    for axis in [0.0, 0.0, 1.0], [0.6, 0.0, 0.8], [1.0, 0.0, 0.0]:
+    axes = [[0.6, 0.0, 0.8], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    for axis in axes[:1] if quick else axes:
         law = mf.Density(SPACE, mf.VonMisesFisher(axis, 5.0))
         bracket = mf.wasserstein(law, mf.Density(SPACE, mf.Uniform(3)))
         assert isinstance(bracket, mf.Bracket)
         outside = max(bracket.lower - W_1_OF_KAPPA_5, W_1_OF_KAPPA_5 - bracket.upper)
         what = f"W_1 of κ = 5 about {axis} to uniform, {W_1_OF_KAPPA_5:.14f}, outside its bracket"
         claims.append(Claim(what, "1-D integral", max(outside, 0.0), 0.0, "a true bracket"))
-    everything = {p: axisymmetric((12 if p == 1 else 2) if quick else 100, p) for p in GAPS}
+    everything = {p: axisymmetric((4 if p == 1 else 1) if quick else 100, p) for p in GAPS}
     for p, found in everything.items():
         lower, truth, upper = found.T
         misses = np.count_nonzero((truth < lower) | (truth > upper))
@@ -99,7 +100,8 @@ def check(quick: bool) -> list[Claim]:
         claims.append(
             Claim(what, "1-D W_p of polar angles", error, VALUES[p], "a tenth of the gap")
         )
-    for name, pair in pairs_without_symmetry(np.random.default_rng(5)).items():
+    plain = list(pairs_without_symmetry(np.random.default_rng(5)).items())
+    for name, pair in plain[1::2] if quick else plain:
         for p in (1,) if quick else GAPS:
             bracket = mf.wasserstein(*pair, p=p)
             assert isinstance(bracket, mf.Bracket)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.dynamics import AnyDynamics, Layers
-from meanfield.geometry import exponential, project
 from meanfield.integrate.options import Options
 from meanfield.integrate.pace import default_step
 from meanfield.integrate.random_state import generator_from, generator_state
@@ -129,6 +128,7 @@ class NoisyRun(TokenRun):
         rng: np.random.Generator,
     ) -> None:
         self.step, self._h, self._rng = step, step, rng
+        self._shape = particles.points.shape
         super().__init__(particles, dynamics, options)
 
     def _token_tendency(self, particles: Particles) -> TokenTendency:
@@ -177,11 +177,9 @@ class NoisyRun(TokenRun):
     def _diffused(self, state: Array, h: float) -> Array:
         """The state after Brownian motion for the time h."""
         rate = cast(ParticleTendency | CircleTendency, self.tendency)
-        points = rate.measure(state).points
         s = 2.0 * self.moved_by.noise * h
-        deviation = np.sqrt(s / (1.0 + (points.shape[1] - 2) * s / 6.0))
-        kicks = project(points, deviation * self._rng.normal(size=points.shape))
-        return rate.state_of(exponential(points, kicks))
+        deviation = np.sqrt(s / (1.0 + (self._shape[1] - 2) * s / 6.0))
+        return rate.moved(state, deviation * self._rng.normal(size=self._shape))
 
 
 def token_run(

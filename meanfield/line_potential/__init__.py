@@ -9,17 +9,17 @@ from meanfield.line_potential.cells import (
     ZonalLine,
     line,
 )
-from meanfield.line_potential.sums import LineSums, chebyshev, interpolation
+from meanfield.line_potential.sums import Interpolation, LineSums, chebyshev
 
 __all__ = [
     "LAGRANGE",
     "NODES",
     "CircleLine",
     "DenseLine",
+    "Interpolation",
     "Line",
     "LineSums",
     "ZonalLine",
     "chebyshev",
-    "interpolation",
     "line",
 ]

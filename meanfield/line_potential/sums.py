@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from meanfield.line_potential.cells import LAGRANGE, NODES, ORDER, CircleLine, Line
 
@@ -14,21 +14,43 @@ Array = NDArray[np.float64]
 
 # a pair in three tables takes 24 bytes
 _MOST_KEPT = 1 << 20
+# angles at a time
+_BLOCK = 1 << 14
 
 
-def interpolation(cells: Line, angles: Array) -> sparse.csr_array:
-    """Rows of Lagrange weights (n, size): values at angles from values at the nodes.
+class Interpolation:
+    """Between angles of a line and the 16 nodes of the cell that each is in, by Lagrange weights.
 
-    Its transpose gathers masses at angles into charges at the nodes.
+    Parameters
+    ----------
+    cells : CircleLine or DenseLine
+    angles : ndarray, shape (n,)
     """
-    cell, place = cells.cells(angles)
-    terms = np.empty((NODES, len(place)))
-    chebyshev(place, terms)
-    weights = terms.T @ LAGRANGE
-    columns = (cell * NODES)[:, None] + ORDER
-    starts = np.arange(0, NODES * len(place) + 1, NODES)
-    shape = (len(place), cells.size)
-    return sparse.csr_array((weights.ravel(), columns.ravel(), starts), shape=shape)
+
+    def __init__(self, cells: Line, angles: Array) -> None:
+        self._cell, place = cells.cells(angles)
+        terms = np.empty((NODES, len(place)))
+        chebyshev(place, terms)
+        self._weights, self._size = terms.T @ LAGRANGE, cells.size
+
+    def charges(self, masses: Array) -> Array:
+        """Masses at the first angles as charges at the nodes, shape (size,)."""
+        count = len(masses)
+        nodes = self._cell[:count, None] * NODES + ORDER
+        shares = self._weights[:count] * masses[:, None]
+        charges = np.bincount(nodes.ravel(), shares.ravel(), self._size)
+        return np.asarray(charges, dtype=np.float64)
+
+    def values(self, fields: Array) -> Array:
+        """Values (tables, n) at the angles of what has values (size, tables) at the nodes."""
+        # the nodes of a cell side by side
+        cells = np.ascontiguousarray(fields.reshape(-1, NODES, fields.shape[1]).swapaxes(1, 2))
+        values = np.empty((fields.shape[1], len(self._cell)))
+        for start in range(0, len(self._cell), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            near = cells.take(self._cell[part], axis=0)
+            values[:, part] = np.einsum("ij,ifj->fi", self._weights[part], near)
+        return values
 
 
 class LineSums:
@@ -43,12 +65,15 @@ class LineSums:
     """
 
     def __init__(self, cells: Line, angles: Array, gathered: int | None = None) -> None:
-        self._cells, self._rows = cells, interpolation(cells, angles)
+        self._cells, self._nodes = cells, Interpolation(cells, angles)
         self._gathered = len(angles) if gathered is None else gathered
         self._angles, self._places = angles, angles[self._gathered :]
-        # K, ∂K/β and ΔK/β of those at all angles, shape (3, n, count)
-        few = len(angles) * len(self._places) <= _MOST_KEPT
-        self._kept = cells.kernel(angles[:, None], self._places) if few else None
+
+    @cached_property
+    def _kept(self) -> Array | None:
+        """K, ∂K/β and ΔK/β of those places at all angles, shape (3, n, count)."""
+        few = len(self._angles) * len(self._places) <= _MOST_KEPT
+        return self._cells.kernel(self._angles[:, None], self._places) if few else None
 
     @classmethod
     def repeated(cls, cells: Line, angles: Array, gathered: int | None = None) -> Self:
@@ -62,7 +87,7 @@ class LineSums:
 
     def charges(self, masses: Array) -> Array:
         """All masses (n,) as charges at the nodes of the cells, shape (size,)."""
-        return np.asarray(self._rows.T @ masses)
+        return self._nodes.charges(masses)
 
     def __call__(self, masses: Array, tables: int | None = None) -> Array:
         """The (first) tables summed at the angles, shape (tables, n); see `LineField`."""
@@ -72,8 +97,8 @@ class LineSums:
         if not tables:
             return sums
         if near:
-            charges = self._rows[:near].T @ masses[:near]
-            sums += (self._rows @ self._cells.fields(charges, tables)).T
+            charges = self._nodes.charges(masses[:near])
+            sums += self._nodes.values(self._cells.fields(charges, tables))
         if self._kept is not None:
             return np.asarray(sums + self._kept[:tables] @ masses[near:])
         for place, mass in zip(self._places, masses[near:], strict=True):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from meanfield.dynamics import CircleInteraction, MeanField
-from meanfield.line_potential import Line, LineSums, interpolation, line
+from meanfield.line_potential import Interpolation, Line, LineSums, line
 from meanfield.measures import LineFlowMap
 from meanfield.measures.flow.line import FREE
 from meanfield.tendency.interaction import interaction_line
@@ -71,7 +71,7 @@ class LineField:
 
     def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:
         """X and div X at angles, from charges gathered at the nodes of the line's cells."""
-        sums = (interpolation(self.line, angles) @ self.line.fields(charges)).T
+        sums = Interpolation(self.line, angles).values(self.line.fields(charges))
         return self.velocity(sums, angles)
 
     def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from meanfield.dynamics import MEAN_FIELD, AnyDynamics, FeedForward, Field, Layers
 from meanfield.geometry import perpendicular
 from meanfield.kernels import LARGEST_ZONAL_BETA, circle_head_kernel, zonal_head_kernel
-from meanfield.line_potential import DenseLine, interpolation
+from meanfield.line_potential import DenseLine, Interpolation
 from meanfield.tendency.flow import AngularField, LineField
 from meanfield.tendency.head_matrices import head_matrices, is_normalised, reach_of
 
@@ -94,7 +94,7 @@ class HeadsField:
 
     def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:
         """X and div X at angles, from charges gathered at the nodes of the line's cells."""
-        sums = (interpolation(self.line, angles) @ self.line.fields(charges)).T
+        sums = Interpolation(self.line, angles).values(self.line.fields(charges))
         return self.velocity(sums, angles)
 
     def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:

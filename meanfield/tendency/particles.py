@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from meanfield.dynamics import SA, USA, Attention, CircleInteraction, Field, balanced_form
 from meanfield.exponential_sums import pull_of_others
-from meanfield.geometry import circle_angles, circle_points, project
+from meanfield.geometry import circle_angles, circle_points, exponential, project
 from meanfield.measures import Particles
 from meanfield.tendency.token_output import TokenOutput
 from meanfield.token_sums import SphereSums
@@ -65,6 +65,11 @@ class ParticleTendency:
         """The particles of a vector, put back on the sphere."""
         points = state.reshape(self._shape)
         return self._at(points / np.linalg.norm(points, axis=1, keepdims=True))
+
+    def moved(self, state: Array, kicks: Array) -> Array:
+        """The state after steps along geodesics, by the tangential parts of `kicks` (n, d)."""
+        points = self.measure(state).points
+        return self.state_of(exponential(points, project(points, kicks)))
 
     def _at(self, points: Array) -> Particles:
         return Particles(points, self._weights, sums=self._particles.sums)
@@ -164,6 +169,10 @@ class CircleTendency:
     def state_of(self, points: Array) -> Array:
         """The state of tokens at these points."""
         return circle_angles(points)
+
+    def moved(self, state: Array, kicks: Array) -> Array:
+        """The angles after steps along the circle, by the tangential parts of `kicks` (n, 2)."""
+        return (state + (np.cos(state) * kicks[:, 1] - np.sin(state) * kicks[:, 0])) % (2.0 * np.pi)
 
     def measure(self, state: Array) -> Particles:
         """The particles at these angles."""

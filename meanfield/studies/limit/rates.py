@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import shapiro
 
 Array = NDArray[np.float64]
 
@@ -38,9 +37,17 @@ def fitted_rates(counts: NDArray[np.int64], errors: Array) -> Array:
         return np.array([rate, np.full_like(rate, np.nan), np.full_like(rate, np.nan)])
     rng = np.random.default_rng(_SEED)
     drawn = rng.integers(repeats, size=(_RESAMPLINGS, len(counts), repeats))
-    rows = np.arange(len(counts))[:, None]
-    slopes = np.array([_slopes(counts, squares[rows, pick].mean(axis=1)) for pick in drawn])
+    times = _times_drawn(drawn, repeats)
+    means = np.matmul(times.transpose(1, 0, 2), squares) / repeats
+    slopes = _slopes(counts, means.reshape(len(counts), -1)).reshape(_RESAMPLINGS, -1)
     return np.array([rate, *np.quantile(slopes, [0.025, 0.975], axis=0)])
+
+
+def _times_drawn(drawn: NDArray[np.int64], repeats: int) -> Array:
+    """How often each repeat was drawn (resampling, n, draw), shape (resampling, n, repeat)."""
+    cells = np.arange(drawn[..., 0].size).reshape(*drawn.shape[:2], 1)
+    found = np.bincount((drawn + cells * repeats).ravel(), minlength=cells.size * repeats)
+    return found.reshape(*drawn.shape[:2], repeats).astype(np.float64)
 
 
 def _slopes(counts: NDArray[np.int64], mean_squares: Array) -> Array:
@@ -59,6 +66,8 @@ def normality(fluctuations: Array) -> Array:
 
     nan for fewer than three repeats, or where they are all equal.
     """
+    from scipy.stats import shapiro  # slow to import, and workers need none
+
     repeats, *shape = fluctuations.shape
     flat = fluctuations.reshape(repeats, -1)
     if repeats < _FEWEST_FOR_A_TEST:
