@@ -154,3 +154,19 @@ def test_extreme_beta_in_extreme_dimension():
     rates = mf.theory.growth_rates(mf.SA(1e4), 1024, 3)
     assert np.all(np.isfinite(rates))
     assert rates[1] > 0
+
+
+def test_products_on_the_circle_do_not_alias():
+    """A full spectrum moves on its own grid as on one four times as fine, to rounding."""
+    rates = []
+    for space in mf.Circle(32), mf.Circle(128):
+        coefficients = np.zeros(space.kmax + 1, dtype=complex)
+        coefficients[:16] = 0.02 * np.exp(1j * np.arange(16.0))
+        coefficients[0] = 1.0
+        rate = mf.tendency.tendency(mf.Density.from_coefficients(space, coefficients), mf.USA(4.0))
+        out = np.empty_like(rate.initial_state)
+        rate(rate.initial_state, out)
+        rates.append(out.view(complex)[:16])
+    size = np.abs(rates[1]).max()
+    assert size > 1e-3
+    assert np.abs(rates[0] - rates[1]).max() < 1e-14 * size

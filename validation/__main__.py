@@ -56,6 +56,7 @@ SCRIPTS = [
     "thm_6_7_wendel",
     "thm_6_8_orthogonal",
     "thm_6_9_high_dimension",
+    "mutations",
 ]
 HELP = {
     "names": "scripts, all if omitted",
