@@ -53,6 +53,7 @@ SCRIPTS = [
     "thm_6_3_exponential",
     "lemma_6_4_cone",
     "section_7_circle",
+    "section_9_1_repulsive",
     "thm_6_7_wendel",
     "thm_6_8_orthogonal",
     "thm_6_9_high_dimension",
