@@ -66,7 +66,7 @@ def test_errors_fall_like_the_root_of_n(law, dynamics, t_end):
 
 
 def test_dobrushin_bound_and_fluctuations():
-    ds = mf.studies.mean_field_limit(LAW, mf.USA(0.3), 0.4, [30, 300], 40, save_at=2)
+    ds = mf.studies.mean_field_limit(LAW, mf.USA(0.3), 0.4, [30, 300], 40, save_at=1)
     assert ds.attrs["dobrushin_constant"] == pytest.approx(2 * np.exp(0.3))
     assert np.all(ds.w1.mean("repeat") <= ds.dobrushin * (1 + 1e-12))
     # √n (mean of n draws) has the law's covariance: diag E x² - (E x)²

@@ -159,7 +159,7 @@ def axisymmetric_pair(rng):
 
 def test_brackets_of_w1_hold_the_zonal_truth():
     rng = np.random.default_rng(4)
-    for _ in range(12):
+    for _ in range(5):
         zonal, sphere = axisymmetric_pair(rng)
         truth, bracket = mf.wasserstein(*zonal), mf.wasserstein(*sphere)
         assert bracket.lower <= truth <= bracket.upper
@@ -289,12 +289,10 @@ def test_the_dual_functional_has_its_derivative():
 
 
 def test_w2_holds_the_zonal_truth():
-    rng = np.random.default_rng(13)
-    for _ in range(2):
-        zonal, sphere = axisymmetric_pair(rng)
-        truth, bracket = mf.wasserstein(*zonal, p=2), mf.wasserstein(*sphere, p=2)
-        assert bracket.lower <= truth <= bracket.upper
-        assert bracket.upper - bracket.lower <= 1e-2 * bracket.upper
+    zonal, sphere = axisymmetric_pair(np.random.default_rng(13))
+    truth, bracket = mf.wasserstein(*zonal, p=2), mf.wasserstein(*sphere, p=2)
+    assert bracket.lower <= truth <= bracket.upper
+    assert bracket.upper - bracket.lower <= 1e-2 * bracket.upper
 
 
 def test_maps_bound_what_cells_do_not_resolve():

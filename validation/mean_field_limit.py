@@ -82,7 +82,7 @@ def check(quick: bool) -> list[Claim]:
                 ns[:4],
                 repeats,
                 distances=["w1"],
-                save_at=2 if quick else 4,
+                save_at=1 if quick else 4,
                 executor=executor,
             )
             found += rates(name, ds, quick)
