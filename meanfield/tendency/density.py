@@ -82,8 +82,7 @@ class DensityTendency(SpectralTendency):
         elif self._can_be_small and self._has_small_potential():
             self._divide_with_care(coefficients)
         else:
-            np.divide(transforms.gradient, transforms.potential, out=transforms.flux)
-            transforms.flux *= transforms.values
+            self._divide()
 
     def scaled_dissipation(self) -> float:
         """e^{-u} ∫ |X|² dmu (USA), e^{-u} ∫ |X|² G(βx) dmu (SA), (3.6), at the last state."""
@@ -122,6 +121,11 @@ class DensityTendency(SpectralTendency):
         """The coefficients on the space whose grid the flux is on."""
         return coefficients
 
+    def _divide(self) -> None:
+        transforms = self._transforms
+        np.divide(transforms.gradient, transforms.potential, out=transforms.flux)
+        transforms.flux *= transforms.values
+
     def _has_small_potential(self) -> bool:
         potential = self._transforms.potential
         return bool(potential.min() < SMALL * potential.max())
@@ -135,8 +139,7 @@ class DensityTendency(SpectralTendency):
         pull = np.einsum("aid,id->ai", self.space.frame(small), mean)
         transforms.gradient[:, small] = self.dynamics.sign * pull
         transforms.potential[small] = 1.0
-        np.divide(transforms.gradient, transforms.potential, out=transforms.flux)
-        transforms.flux *= transforms.values
+        self._divide()
         with np.errstate(under="ignore"):
             transforms.gradient[:, small] *= np.exp(log_g - self._log_first)
 
