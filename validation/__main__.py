@@ -50,6 +50,7 @@ SCRIPTS = [
     "survival",
     "kuramoto",
     "thm_4_1_beta_zero",
+    "thm_4_3_5_1_small_and_large_beta",
     "thm_6_3_exponential",
     "lemma_6_4_cone",
     "section_7_circle",
