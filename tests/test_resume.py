@@ -614,7 +614,7 @@ KILLED = """
 import meanfield as mf
 mf.evolve(
     mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])),
-    mf.SA(4.0), 2.2, save_at=2000, largest=2048, checkpoint="run.nc",
+    mf.SA(4.0), 2.2, save_at=800, largest=2048, checkpoint="run.nc",
 )
 """
 
@@ -632,7 +632,7 @@ def test_a_killed_process_leaves_what_can_be_resumed(tmp_path):
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     start = mf.Density(mf.Circle(32), BUMPS)
-    whole = mf.evolve(start, mf.SA(4.0), 2.2, save_at=2000, largest=2048)
+    whole = mf.evolve(start, mf.SA(4.0), 2.2, save_at=800, largest=2048)
     assert_same(mf.resume(path), whole)
     assert [file.name for file in tmp_path.iterdir()] == ["run.nc"]
 
