@@ -42,6 +42,7 @@ SCRIPTS = [
     "tokens",
     "noisy_densities",
     "attention",
+    "mean_field_rates",
     "mean_field_limit",
     "real_tokens",
     "section_9_2_limits",

@@ -1,4 +1,4 @@
-"""Flow maps: reference runs, agreement with densities, rates, mergers, the way to the Dirac."""
+"""Flow maps: reference runs, agreement with densities, mergers, the way to the Dirac."""
 
 from __future__ import annotations
 
@@ -99,28 +99,6 @@ def pairs() -> list[Claim]:
     return [Claim(name, "scalar equation", miss, 1e-9, "8 decimals")]
 
 
-def rates(quick: bool) -> list[Claim]:
-    """W_p to the limit under USA falls at (d-1) e^{-β}/p where f is positive at the antipode."""
-    cases = [(2, 0.5, (22.0, 26.0))] if quick else [(2, 0.5, (22.0, 26.0)), (2, 1.0, (40.0, 44.0))]
-    claims = []
-    for dim, beta, times in [*cases, (3, 1.0, (18.0, 22.0))]:
-        law = mf.FourierSeries(cos=[0.5]) if dim == 2 else mf.ZonalSeries(dim, [0.5])
-        sol = mf.evolve(mf.FlowMap(law), mf.USA(beta), times[1], times[:1])
-        for p in (1, 2):
-            logs = []
-            for mu in sol.measures[1:]:
-                assert isinstance(mu, mf.FlowMap)
-                distance = np.abs(np.remainder(mu.angles + np.pi, 2 * np.pi) - np.pi)
-                logs.append(float(np.log(mu.weights @ distance**p)) / p)
-            rate = (logs[0] - logs[1]) / (times[1] - times[0])
-            exact = (dim - 1) * np.exp(-beta) / p
-            name = f"d = {dim}, β = {beta:g}: rate of W_{p}, {exact:.6f}"
-            claims.append(
-                Claim(name, "antipode, linear", float(abs(rate - exact)), 1e-4, "late times")
-            )
-    return claims
-
-
 def long_runs(many: list[mf.SA | mf.USA]) -> list[Claim]:
     """β = 20, more than three clusters, to t = 1e5."""
     c, s = 1e-2 * np.random.default_rng(0).normal(size=(2, 5))
@@ -148,7 +126,6 @@ def check(quick: bool) -> list[Claim]:
         *agreement(dims),
         *to_the_dirac(),
         *pairs(),
-        *rates(quick),
         *long_runs(long),
     ]
 
