@@ -42,6 +42,7 @@ SCRIPTS = [
     "tokens",
     "noisy_densities",
     "attention",
+    "remark_3_3_dobrushin",
     "mean_field_rates",
     "mean_field_limit",
     "real_tokens",
