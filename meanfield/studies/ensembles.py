@@ -18,6 +18,8 @@ def random_heads(kind: str, dim: int, rng: np.random.Generator) -> Head:
 
     A Ginibre matrix has independent entries N(0, 1/d), and the Wigner matrix (GOE) is
     (G + Gᵀ)/√2 of one: off its diagonal entries are N(0, 1/d), and its eigenvalues fill [-2, 2].
+    In Figure 5 entries of QᵀK are √d times as large, so its β is that of these heads over √d; V of
+    (a) and (b) is √d times as large there too, and times are √d times as short.
 
     Parameters
     ----------

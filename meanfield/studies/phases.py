@@ -78,7 +78,7 @@ def phase_diagram(
         1e-9 <= δ < 1; inner products are followed to about δ/1000.
     dynamics : callable
         From β to SA, USA or `Attention` without noise; `lambda beta: Attention(beta, heads)` with
-        `random_heads` is Figure 5.
+        `random_heads` is Figure 5, with β in other units: see there.
     times : int or array_like
         That many equal intervals of [0, t_end], or the times themselves, ascending.
     rng : numpy Generator, optional
