@@ -53,6 +53,7 @@ napoleon_google_docstring = False
 napoleon_use_rtype = False
 
 sphinx_gallery_conf = {
+    "image_scrapers": ("gallery_figures.figure_of",),
     "examples_dirs": "gallery",
     "gallery_dirs": "generated/gallery",
     "filename_pattern": r".*\.py",

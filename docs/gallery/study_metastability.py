@@ -1,0 +1,24 @@
+"""
+Clusters that wait
+==================
+
+At β = 9 the fastest degree makes several clusters; these merge one after the other, over longer and
+longer times, and each plateau of the energy is one of them.
+"""
+
+import numpy as np
+
+import meanfield as mf
+
+ds = mf.studies.metastability(mf.SA(9.0), t_end=1e3, saves=100, rng=np.random.default_rng(0))
+print("plateaus with", ds.plateau_clusters.values[0], "clusters")
+print("mergers at t =", ds.merging_time.values[0])
+
+# %%
+# The energy never falls, here as a share of that of a single point:
+
+share = ds.energy_share.isel(run=0).values
+assert np.all(np.diff(share) > -1e-12)
+assert share[-1] <= 1.0
+
+figure = mf.plot.metastability(ds)

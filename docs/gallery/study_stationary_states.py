@@ -1,0 +1,22 @@
+"""
+A transition with a jump
+========================
+
+Stationary states under noise, followed through their folds: beyond β* = 2.447 on the circle the
+transition jumps, and has hysteresis.
+"""
+
+import meanfield as mf
+
+ds = mf.studies.stationary_states(2, [5.0])
+print(ds.nature.item(), "at a noise of", ds.tau_c.item())
+
+# %%
+# As the noise falls a cluster wins before the uniform state has lost its stability:
+
+critical = mf.theory.critical_noise(mf.USA(5.0), dim=2)
+print(ds.tau_fold.max().item(), ">", ds.tau_c.item(), ">", critical)
+assert ds.nature.item() == "first order"
+assert ds.tau_fold.max() > ds.tau_c > critical
+
+figure = mf.plot.stationary_states(ds)
