@@ -13,10 +13,10 @@ import meanfield as mf
 
 Array = NDArray[np.float64]
 
-FRAMES = 32
+FRAMES = 24
 PIXELS = 240  # across the globe
 COLOURS = 48  # few, so that the file is light
-MILLISECONDS = 120  # a frame
+MILLISECONDS = 150  # a frame
 TURNS = -0.9, 0.3  # of the globe, at the first and the last frame
 
 

@@ -1,5 +1,6 @@
 """README and the pages of docs/ run as they stand, each in an empty folder."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 
+from benchmark_tables import benchmark_tables  # noqa: E402 (beside the pages)
 from page_blocks import blocks, run_page  # noqa: E402 (beside the pages)
 
 PAGES = ["README.md", *sorted(p.relative_to(ROOT).as_posix() for p in DOCS.rglob("*.md"))]
@@ -45,7 +47,7 @@ def check_tutorial(names, folder):
     # 500 tokens: a few standard errors of 1/sqrt(500)
     assert np.abs(names["sol"].final.mean() - names["cloud"].final.mean()).max() < 0.2
     with Image.open(folder / "bumps.gif") as movie:
-        assert movie.n_frames == 5
+        assert movie.n_frames == 4
     page = (folder / "bumps.html").read_text(encoding="utf-8")
     assert "SA" in page
     assert names["sweep"].final_energy.shape == (4,)
@@ -112,6 +114,17 @@ def test_api_lists_every_public_name():
     for module in (mf.plot, mf.studies, mf.theory):
         missing |= set(module.__all__) - listed
     assert not missing
+
+
+def test_benchmarks_show_every_result_with_its_machine():
+    results = ROOT / "validation" / "benchmarks" / "results"
+    page = benchmark_tables(results)
+    for path in sorted(results.glob("*.json")):
+        assert f"`python -m validation.benchmarks.{path.stem}`" in page
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if "machine" in content:
+            assert all(f"{name} {value}" in page for name, value in content["machine"].items())
+    assert page.count("|---|") > page.count("\n## ")
 
 
 def test_gallery_examples_are_short():

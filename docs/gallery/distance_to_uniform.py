@@ -11,8 +11,8 @@ import numpy as np
 import meanfield as mf
 
 monitors = {"w1_uniform": mf.DistanceTo("uniform"), "w2_centre": mf.DistanceTo("centre", p=2)}
-start = mf.Density(mf.Circle(256), mf.FourierSeries(cos=[0.5]))
-sol = mf.evolve(start, mf.SA(beta=2.0), t_end=2.0, save_at=20, monitors=monitors)
+start = mf.Density(mf.Circle(128), mf.FourierSeries(cos=[0.5]))
+sol = mf.evolve(start, mf.SA(beta=2.0), t_end=2.0, save_at=10, monitors=monitors)
 
 # %%
 # No curve is shorter than the distance of its ends: the speed's integral bounds W₂.

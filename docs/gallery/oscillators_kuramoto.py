@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 import meanfield as mf
 
 width = 0.5
-couplings = [0.5, 0.9, 1.2, 1.6, 2.0, 3.0]
+couplings = [0.5, 0.9, 1.2, 2.0, 3.0]
 orders = []
 for coupling in couplings:
     law = mf.FourierSeries(cos=[0.2])
     start = mf.OscillatorDensity(mf.Circle(64), law, frequencies=[0.0], widths=[width])
-    sol = mf.evolve(start, mf.Kuramoto(coupling), t_end=60.0, save_at=1)
+    sol = mf.evolve(start, mf.Kuramoto(coupling), t_end=40.0, save_at=1)
     orders.append(sol.dataset.order_parameter.values[-1])
 
 # %%
@@ -30,6 +30,6 @@ figure = Figure(figsize=(4.5, 3.0), layout="constrained")
 ax = figure.add_subplot()
 K = np.linspace(2.0 * width, 3.0, 200)
 ax.plot(K, np.sqrt(1.0 - 2.0 * width / K), color="0.6", label="Ott and Antonsen")
-ax.plot(couplings, orders, "o", label="runs at t = 60")
+ax.plot(couplings, orders, "o", label="runs at t = 40")
 ax.set(xlabel="coupling K", ylabel="order parameter r")
 ax.legend(frameon=False)

@@ -33,6 +33,6 @@ assert abs(rate + 0.5) < 0.2
 figure = Figure(figsize=(4.5, 3.2), layout="constrained")
 ax = figure.add_subplot()
 ax.loglog(np.repeat(sizes, 8), gaps.ravel(), "o", alpha=0.5)
-ax.loglog(sizes, means[0] * np.sqrt(sizes[0] / np.array(sizes)), "k--", label="n^{−1/2}")
+ax.loglog(sizes, means[0] * np.sqrt(sizes[0] / np.array(sizes)), "k--", label="1/√n")
 ax.set(xlabel="n", ylabel="distance in the attention kernel")
 ax.legend(frameon=False)
