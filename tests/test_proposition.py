@@ -123,11 +123,11 @@ def test_tail_of_the_balls_is_what_lies_beyond():
 
 @pytest.mark.parametrize(("beta", "dim"), [(1e-3, 2), (4.0, 3), (4.0, 8), (30.0, 5), (700.0, 3)])
 def test_three_evaluations(beta, dim):
-    errors = coefficients.evaluations(beta, dim, bandwidth(beta, dim))
-    for name, values in errors.items():
+    kmax = bandwidth(beta, dim)
+    for name, values in coefficients.evaluations(beta, dim, kmax).items():
         seen = values[np.isfinite(values)]
         assert len(seen) > 3
-        assert seen.max() <= coefficients.tolerance(name, beta)
+        assert seen.max() <= coefficients.tolerance(name, beta, dim, kmax)
 
 
 def test_a_shift_by_one_degree_is_seen(monkeypatch):

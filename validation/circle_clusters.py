@@ -96,7 +96,7 @@ class Escape:
 
     @property
     def off(self) -> float:
-        """What parts them, in units of the largest rate."""
+        """What parts them, in units of Σ |h'|/k."""
         return abs(self.found - self.claimed) / self.unit
 
 

@@ -193,7 +193,9 @@ def check(quick: bool) -> list[Claim]:
         over = max(one.over for one in some)
         slowest = min(some, key=lambda one: one.rate / one.bound)
         name = f"{kind}, {len(some)} runs"
+        apart = sum(not one.one_minus_alpha[-1] < MET for one in some)
         found += [
+            Claim(f"{name}: not in one point at the end", "Lemma 6.4", apart, 0.0, "a count"),
             Claim(f"{name}: largest fall of r", "(6.3)", falls, RUN_ERROR, "steps of 1e-12"),
             Claim(f"{name}: lack of <X_i, w>", "(6.2), (6.3)", pull, ROUNDING, "rounding"),
             Claim(f"{name}: x* off Σ θ_k x_k, 1 - Σ θ_k", "(6.4)", cone, RUN_ERROR, "x*: 1e-12"),

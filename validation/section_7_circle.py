@@ -250,7 +250,7 @@ def many(quick: bool) -> list[Claim]:
             energy = max(energy, abs(mf.energy(mf.Particles(on_circle(x)), beta) / exact - 1.0))
     found = [
         Claim(
-            f"k clusters, {len(runs)} runs: rate, over the largest",
+            f"k clusters, {len(runs)} runs: rate, over Σ |h'|/k",
             "λ_m",
             worst.off,
             LINEAR,
@@ -347,7 +347,7 @@ def figure(quick: bool) -> Figure:
         kept.semilogy(t[1:], change[1:], color=colour, label=f"cross ratio, β = {one:g}")
     kept.set_ylim(0.3 * FLOOR, 1e4)
     label(close, "t (SA), e^β t (USA)", "angle", "two clusters, β = 2: lines claimed")
-    label(rates, "rate claimed, over its largest term", "rate run", "k clusters leave")
+    label(rates, "rate claimed, over Σ |h'|/k", "rate run, the same", "k clusters leave")
     label(sign, "β", "rate", "three clusters")
     label(kept, "t (SA), e^β t (USA)", "change", "conserved, and not")
     return drawn

@@ -44,6 +44,11 @@ def unit(dynamics: Isotropic) -> float:
     return 1.0 if dynamics.normalised else float(np.exp(-dynamics.beta))
 
 
+def patience(dynamics: Isotropic, n: int) -> float:
+    """40 lives of antipodal clusters, which part at the rate e^{-2β} λ/n."""
+    return float(40.0 * n * np.exp(2.0 * dynamics.beta)) * unit(dynamics)
+
+
 def least(grams: Array) -> Array:
     """The smallest inner product of each set."""
     return np.asarray(grams.min(axis=(1, 2)))
@@ -55,11 +60,10 @@ def is_together(products: Array) -> bool:
 
 
 def left_over(dynamics: Isotropic, n: int, dim: int, starts: int, seed: int) -> int:
-    """How many of the starts have not met; antipodal clusters part at the rate e^{-2β} λ/n."""
+    """How many of the starts have not met."""
     points = np.random.default_rng(seed).normal(size=(starts, n, dim))
     points /= np.linalg.norm(points, axis=2, keepdims=True)
-    last_time = 40.0 * n * np.exp(2.0 * dynamics.beta)
-    times = unit(dynamics) * np.geomspace(1.0, last_time, 40)
+    times = np.geomspace(unit(dynamics), patience(dynamics, n), 40)
     last = evolve_batch(points, dynamics, times, rtol=1e-6, observe=least, settled=is_together)[-1]
     return int(np.sum(~(last > 1.0 - TOGETHER)))
 
@@ -96,6 +100,8 @@ def contraction(dynamics: Isotropic, n: int, dim: int, rng: np.random.Generator)
     step, now = unit(dynamics), 0.0
     times, gaps = [0.0], [halved(tokens.points)]
     while gaps[-1].max() > NEAR:
+        if now > patience(dynamics, n):
+            raise RuntimeError(f"{n} tokens in d = {dim} have not met under {dynamics} at {now:g}")
         sol = mf.evolve(tokens, dynamics, 2.0 * step, 2, rtol=1e-12, atol=1e-15)
         times += list(now + sol.t[1:])
         gaps += [halved(points_of(one)) for one in sol.measures[1:]]

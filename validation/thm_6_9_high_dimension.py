@@ -192,12 +192,13 @@ def bounds(quick: bool) -> list[Claim]:
                 dynamics = kind(beta)
                 times = [mf.theory.orthogonal_arrival(dynamics, n, delta) for delta in deltas]
                 t, logs = np.append(0.0, times), np.append(0.0, np.log(deltas))
-                half = 0.5 * n * np.exp(beta if kind is mf.SA else 0.0)
-                held = (t >= half) | (n > 2)
+                # only (D.8) may miss before γ = 1/2
+                held = (t >= 0.5 * n * np.exp(beta)) | (n > 2) | (kind is mf.USA)
                 excess = max(
                     excess, float(np.max((logs - log_bound(dynamics, n, t))[held], initial=-np.inf))
                 )
-        name = f"{kind.__name__}: log of 1 - γ over its bound, n = 2 from γ = 1/2 on, n >= 3 always"
+        name = f"{kind.__name__}: log of 1 - γ over its bound"
+        name += ", n = 2 from γ = 1/2 on" if kind is mf.SA else ""
         found.append(Claim(name, source, excess, 0.0, "it is a bound"))
     return found
 

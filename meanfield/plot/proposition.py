@@ -64,7 +64,7 @@ def proposition_3_4(ds: Any, index: int = 0) -> Figure:
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax, draw in zip(axes, present, strict=False):
         draw(ax, one)
-        ax.tick_params(labelsize=SMALL)
+        ax.tick_params(which="both", labelsize=SMALL)
         ax.spines[["top", "right"]].set_visible(False)
     for ax in axes[len(present) :]:
         ax.set_axis_off()
