@@ -50,6 +50,7 @@ SCRIPTS = [
     "doubly_stochastic",
     "form_energies",
     "survival",
+    "fuzz",
     "kuramoto",
     "thm_4_1_beta_zero",
     "thm_4_3_5_1_small_and_large_beta",

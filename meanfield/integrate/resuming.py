@@ -118,16 +118,36 @@ def resume_from(
             if place.exists():
                 previous(place).unlink(missing_ok=True)
             return saved
-        known = _monitors(saved.resumption, checked_monitors(monitors))
-        saved.dynamics = _dynamics(saved.dynamics, dynamics)
-        try:
-            plan = _plan(saved, saved.resumption, known)
-            run = _run(plan, saved, saved.resumption, law)
-        except _FAULTS as error:
-            reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
-            raise ValueError(f"{path} can't be gone on with: {reason}") from error
+        run, plan = taken_up(saved, path, monitors=monitors, law=law, dynamics=dynamics)
         _tell_of_versions(saved, path)
         return driven(run, plan, Checkpoint(plan, place, saved.resumption), progress)
+
+
+def taken_up(
+    saved: Solution,
+    path: str | os.PathLike[str],
+    *,
+    monitors: Monitors | None = None,
+    law: Law | None = None,
+    dynamics: OwnDynamics | None = None,
+) -> tuple[AnyRun, Plan]:
+    """The run of a solution as it was at its last checkpoint, and what was asked of it.
+
+    Raises
+    ------
+    ValueError
+        If it can't be gone on with, or monitors are not the run's.
+    """
+    if saved.resumption is None:
+        raise ValueError(f"{path} can't be gone on with: its run was {saved.status}")
+    known = _monitors(saved.resumption, checked_monitors(monitors))
+    saved.dynamics = _dynamics(saved.dynamics, dynamics)
+    try:
+        plan = _plan(saved, saved.resumption, known)
+        return _run(plan, saved, saved.resumption, law), plan
+    except _FAULTS as error:
+        reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
+        raise ValueError(f"{path} can't be gone on with: {reason}") from error
 
 
 def _tell_of_versions(saved: Solution, path: str | os.PathLike[str]) -> None:

@@ -1,0 +1,121 @@
+"""Hostile input: readers of case files and result files answer with one line, and no more.
+
+Claim: whatever a case file or a result file holds, reading it ends in a case or a solution, or in a
+ValueError of one line. Nothing hangs, no process dies, no memory beyond 2 GB is taken, nothing is
+written, renamed, removed, evaluated or unpickled, and no program is started.
+
+Measured: 20,000 files (1 in 100 of them in the quick form): bytes of cases changed; cases with
+other values and keys; trees by hypothesis; results that are cut short or changed; the same with a
+seal that fits, so that HDF5 reads them; and results that HDF5 itself has changed, with other
+attributes, numbers, shapes, kinds and links. Cases are built, and results that can be loaded are
+taken up as `resume` does. Each is tried in a process of its own kind with a limit of memory and of
+time, and Python's audit events tell what it does.
+
+A result whose bytes were changed must be refused, every one. So that the claim can fail, some of
+each kind must have been refused and, where a change may be harmless, read as well.
+
+Tolerance: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import meanfield as mf
+from meanfield.case import case_from_text, read_case
+from meanfield.integrate.resuming import taken_up
+from validation import fuzz_inputs
+from validation.claims import Claim, main
+from validation.fuzz_children import Trial, outcomes
+
+_SHARE_IF_QUICK = 0.01
+
+
+def case_file(number: int) -> Path:
+    """A file of a case whose bytes were changed."""
+    path = Path("case.toml")
+    path.write_bytes(fuzz_inputs.case_bytes(number))
+    return path
+
+
+def drawn_tree(count: int, number: int) -> str:
+    """One of the trees by hypothesis."""
+    trees = fuzz_inputs.drawn_trees(count)
+    return trees[number % len(trees)]
+
+
+def result_file(make: Callable[[int], bytes], number: int) -> Path:
+    """A file of a result."""
+    fuzz_inputs.results()
+    path = Path("run.nc")
+    path.write_bytes(make(number))
+    return path
+
+
+def build(text: str) -> None:
+    """Read a case and build what it says."""
+    case_from_text(text, "a.toml").build()
+
+
+def take_up(path: Path) -> None:
+    """Load a result, and what `resume` makes of it."""
+    solution = mf.load(path)
+    if solution.resumption is not None:
+        taken_up(solution, path, monitors={"m": lambda measure: measure.mass()})
+
+
+def kinds(
+    quick: bool,
+) -> dict[str, tuple[Callable[[int], Any], Callable[[Any], Any], int, bool | None]]:
+    """What is made, how it is read, how many, and whether some or none must be read."""
+    share = _SHARE_IF_QUICK if quick else 1.0
+    trees = round(share * 2000)
+    results = {
+        "results, changed": (fuzz_inputs.damaged, 6000, False),
+        "results, changed and sealed": (fuzz_inputs.sealed_again, 1500, True),
+        "results, changed by HDF5": (fuzz_inputs.hostile, 1000, True),
+    }
+    return {
+        "cases, bytes changed": (case_file, read_case, round(share * 6000), True),
+        "cases, keys and values changed": (fuzz_inputs.case_tree, build, round(share * 3500), True),
+        "cases, trees": (partial(drawn_tree, trees), build, trees, None),
+    } | {
+        name: (partial(result_file, make), take_up, round(share * count), some)
+        for name, (make, count, some) in results.items()
+    }
+
+
+def check(quick: bool) -> list[Claim]:
+    """Files of six kinds, and what became of them."""
+    found = []
+    for name, (make, read, count, some_are_read) in kinds(quick).items():
+        trials = outcomes(make, read, count)
+        found.append(_claim(name, trials, count, some_are_read))
+    return found
+
+
+def _claim(
+    name: str, trials: list[tuple[int, Trial]], count: int, some_are_read: bool | None
+) -> Claim:
+    faults = [(number, trial.fault) for number, trial in trials if trial.fault]
+    refused = sum(bool(trial.message) for _, trial in trials)
+    was_read = len(trials) - refused - len(faults)
+    missing = count - len(trials) + (refused == 0)
+    if some_are_read is not None:
+        missing += was_read == 0 if some_are_read else was_read
+    first = f"; the first, {faults[0][0]}: {faults[0][1].strip():.300}" if faults else ""
+    return Claim(
+        f"{name}: of {count}, those without a clear answer",
+        "one line or none",
+        float(len(faults) + missing),
+        0.0,
+        "a reader refuses what it can't use, and does nothing else",
+        found=f"{refused} refused, {was_read} read, {len(faults)} faults{first}",
+    )
+
+
+if __name__ == "__main__":
+    main(check)
