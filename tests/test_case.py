@@ -260,3 +260,9 @@ def test_a_file_of_tokens_has_a_limit(tmp_path, monkeypatch):
     monkeypatch.setattr("meanfield.case.clouds._LARGEST_FILE", 11)
     with pytest.raises(CaseError, match=r"must be a CSV file of at most 11 bytes, but .* has 12"):
         case.build()
+
+
+def test_a_message_is_no_longer_than_a_line():
+    with pytest.raises(CaseError, match="aaa …$") as caught:
+        case_from_text(f"{'a' * 5000} = 1", "a.toml")
+    assert len(str(caught.value)) == 1000

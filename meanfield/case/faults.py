@@ -7,13 +7,17 @@ from contextlib import contextmanager
 from typing import Any
 
 LONGEST_VALUE = 80
+# a key may be as long as its file
+_LONGEST_LINE = 1000
 
 
 class CaseError(ValueError):
     """A case that can't be run: one line with the file, the key, the value and what is allowed."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(one_line(message))
+        line = one_line(message)
+        cut = line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 2]} …"
+        super().__init__(cut)
 
 
 class Fault(ValueError):
