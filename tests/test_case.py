@@ -263,6 +263,6 @@ def test_a_file_of_tokens_has_a_limit(tmp_path, monkeypatch):
 
 
 def test_a_message_is_no_longer_than_a_line():
-    with pytest.raises(CaseError, match="aaa …$") as caught:
+    with pytest.raises(CaseError, match=r"aaa …$") as caught:
         case_from_text(f"{'a' * 5000} = 1", "a.toml")
     assert len(str(caught.value)) == 1000
