@@ -28,8 +28,8 @@ from meanfield.solution import (
     MissingFileError,
     Resumption,
     Solution,
-    installed,
     load,
+    other_versions,
     remove_leftovers,
 )
 
@@ -152,13 +152,7 @@ def taken_up(
 
 def _tell_of_versions(saved: Solution, path: str | os.PathLike[str]) -> None:
     """Warn where bits may differ, as other versions of libraries compute them."""
-    here = installed()
-    others = [
-        f"{name} {version} (here {here.get(name, 'unknown')})"
-        for name, version in saved.versions.items()
-        if version != here.get(name, "unknown")
-    ]
-    if others:
+    if others := other_versions(saved.versions):
         warnings.warn(
             f"{path} was written with {', '.join(others)}: the rest of the run may differ from an "
             f"uninterrupted one in last bits",

@@ -6,7 +6,7 @@ from meanfield.solution.headers import memory_of_machine
 from meanfield.solution.loading import load
 from meanfield.solution.moved_by import PREFIX as _OF_DYNAMICS
 from meanfield.solution.netcdf import MissingFileError, remove_leftovers
-from meanfield.solution.result import Ending, Solution, installed, versions
+from meanfield.solution.result import Ending, Solution, other_versions, versions
 from meanfield.solution.resumption import PREFIX as _OF_RESUMPTION
 from meanfield.solution.resumption import Resumption
 
@@ -22,9 +22,9 @@ __all__ = [
     "MissingFileError",
     "Resumption",
     "Solution",
-    "installed",
     "load",
     "memory_of_machine",
+    "other_versions",
     "remove_leftovers",
     "versions",
 ]

@@ -240,6 +240,16 @@ def installed() -> dict[str, str]:
 
 
 @cache
+def other_versions(versions: Mapping[str, str]) -> list[str]:
+    """Those of the packages that are other ones here, each with both."""
+    here = installed()
+    return [
+        f"{name} {version} (here {here.get(name, 'unknown')})"
+        for name, version in versions.items()
+        if version != here.get(name, "unknown")
+    ]
+
+
 def _version(distribution: str) -> str:
     try:
         return version(distribution)
