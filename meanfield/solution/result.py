@@ -239,7 +239,6 @@ def installed() -> dict[str, str]:
     return {name: _version(distribution) for name, distribution in _DISTRIBUTIONS.items()}
 
 
-@cache
 def other_versions(versions: Mapping[str, str]) -> list[str]:
     """Those of the packages that are other ones here, each with both."""
     here = installed()
@@ -250,6 +249,7 @@ def other_versions(versions: Mapping[str, str]) -> list[str]:
     ]
 
 
+@cache
 def _version(distribution: str) -> str:
     try:
         return version(distribution)
