@@ -41,9 +41,8 @@ def case_file(number: int) -> Path:
     return path
 
 
-def drawn_tree(count: int, number: int) -> str:
-    """One of the trees by hypothesis."""
-    trees = fuzz_inputs.drawn_trees(count)
+def drawn_tree(trees: list[str], number: int) -> str:
+    """One of the trees by hypothesis, which takes long to draw them."""
     return trees[number % len(trees)]
 
 
@@ -73,6 +72,7 @@ def kinds(
     """What is made, how it is read, how many, and whether some or none must be read."""
     share = _SHARE_IF_QUICK if quick else 1.0
     trees = round(share * 2000)
+    drawn = fuzz_inputs.drawn_trees(trees)
     results = {
         "results, changed": (fuzz_inputs.damaged, 6000, False),
         "results, changed and sealed": (fuzz_inputs.sealed_again, 1500, True),
@@ -81,7 +81,7 @@ def kinds(
     return {
         "cases, bytes changed": (case_file, read_case, round(share * 6000), True),
         "cases, keys and values changed": (fuzz_inputs.case_tree, build, round(share * 3500), True),
-        "cases, trees": (partial(drawn_tree, trees), build, trees, None),
+        "cases, trees": (partial(drawn_tree, drawn), build, trees, None),
     } | {
         name: (partial(result_file, make), take_up, round(share * count), some)
         for name, (make, count, some) in results.items()
