@@ -3,9 +3,10 @@
 With <x_i(0), w> > 0 for all i, runs of SA, USA and any Q, K with V = I (with and without softmax)
 are followed to one point x*, and each step of the proof is held against them:
 
-(6.2), (6.3): r(t) = min <x_i, w> never falls. At every save the velocity of the token that is
-lowest is held against the proof's bound, <X_i, w> >= r Σ_j A_ij (1 - <x_i, x_j>), with A summed
-here. (6.4): x* = Σ θ_k x_k(t) with θ_k >= 0, Σ θ_k >= 1, for all t, by non-negative least squares.
+(6.2), (6.3): r(t) = min <x_i, w> never falls. At every save <X_i, w> is held against the sum
+Σ_j A_ij (<x_j, w> - <x_i, x_j> <x_i, w>), with A summed here, and that of the lowest token against
+the proof's bound, <X_i, w> >= r Σ_j A_ij (1 - <x_i, x_j>). (6.4): x* = Σ θ_k x_k(t) with θ_k >= 0,
+Σ θ_k >= 1, for all t, by non-negative least squares.
 (6.5) to (6.7): with α(t) = min <x_i, x*> and a the least that A_ij can be, α' >= a α (1 - α) where
 α > 0, so α' >= a (1 - α)/2 from α = 1/2 on. (6.8): from there 1 - α falls at least as fast as
 e^{-at/2}. a = e^{-2β|KᵀQ|}/n with softmax, e^{-2β}/n for SA; e^{-β|KᵀQ|}/n without, e^{-β}/n for
@@ -85,6 +86,7 @@ class Run:
     cone: Array
     sum_theta: Array
     growth: Array
+    sums: Array
 
     @property
     def bound(self) -> float:
@@ -153,19 +155,22 @@ def run(model: Model, n: int, dim: int, rng: np.random.Generator) -> Run:
 
 
 def _numbers(model: Model, tokens: mf.Particles, w: Array, limit: Array) -> list[float]:
-    """r, 1 - α, what <X_i, w> lacks, how far x* is from the cone, Σ θ, what α' lacks."""
+    """r, 1 - α, lack of <X_i, w>, x* off the cone, Σ θ, lack of α', <X_i, w> off its sums."""
     points = tokens.points
     velocity = model.dynamics.velocity(tokens, at=points)
     along, gaps = points @ w, 0.5 * lengths(points - limit) ** 2
     low, far = int(np.argmin(along)), int(np.argmax(gaps))
     apart = 0.5 * lengths(points - points[low]) ** 2
-    pull = along[low] * float(model.attention(points)[low] @ apart)
+    attention = model.attention(points)
+    pull = along[low] * float(attention[low] @ apart)
+    sums = attention @ along - np.sum(attention * (points @ points.T), axis=1) * along
+    parted = float(np.abs(velocity @ w - sums).max()) / model.scale
     theta, off = nnls(points.T, limit)
     alpha = 1.0 - gaps[far]
     growth = model.least(len(points)) * max(alpha, 0.0) * gaps[far]
     lacks = pull - velocity[low] @ w, growth - velocity[far] @ limit if alpha > 0.0 else 0.0
     pull_lack, growth_lack = (float(lack) / model.scale for lack in lacks)
-    return [along[low], gaps[far], pull_lack, float(off), float(theta.sum()), growth_lack]
+    return [along[low], gaps[far], pull_lack, float(off), float(theta.sum()), growth_lack, parted]
 
 
 @cache
@@ -188,6 +193,7 @@ def check(quick: bool) -> list[Claim]:
         some = [one for one in runs(quick) if one.model.kind == kind]
         falls = max(float(np.max(-np.diff(one.r))) for one in some)
         pull = max(float(one.pull.max()) for one in some)
+        sums = max(float(one.sums.max()) for one in some)
         cone = max(float(max(one.cone.max(), 1.0 - one.sum_theta.min())) for one in some)
         growth = max(float(one.growth.max()) for one in some)
         over = max(one.over for one in some)
@@ -197,6 +203,7 @@ def check(quick: bool) -> list[Claim]:
         found += [
             Claim(f"{name}: not in one point at the end", "Lemma 6.4", apart, 0.0, "a count"),
             Claim(f"{name}: largest fall of r", "(6.3)", falls, RUN_ERROR, "steps of 1e-12"),
+            Claim(f"{name}: <X_i, w> off its sum", "(6.2)", sums, ROUNDING, "rounding"),
             Claim(f"{name}: lack of <X_i, w>", "(6.2), (6.3)", pull, ROUNDING, "rounding"),
             Claim(f"{name}: x* off Σ θ_k x_k, 1 - Σ θ_k", "(6.4)", cone, RUN_ERROR, "x*: 1e-12"),
             Claim(f"{name}: lack of α'", "(6.5), (6.7)", growth, ROUNDING, "rounding"),
