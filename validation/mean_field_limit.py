@@ -47,9 +47,7 @@ def rates(name: str, ds: xr.Dataset, quick: bool) -> list[Claim]:
 
 def draw() -> None:
     """USA at β = 1, whose bound is not off the figure at once."""
-    ds = mf.studies.mean_field_limit(
-        CIRCLE, mf.USA(1.0), 0.5, [100, 1000, 10_000], 32, executor="processes"
-    )
+    ds = mf.studies.mean_field_limit(CIRCLE, mf.USA(1.0), 0.5, [100, 1000, 10_000], 32)
     mf.plot.save(mf.plot.mean_field_limit(ds), FIGURE)
 
 
@@ -57,7 +55,6 @@ def check(quick: bool) -> list[Claim]:
     """Rates, Dobrushin's bound, quantised starts, and the figure."""
     ns = [50, 500, 5000] if quick else [100, 1000, 10_000, 100_000, 1_000_000]
     repeats = 12 if quick else 16
-    executor = None if quick else "processes"
     found: list[Claim] = []
     for name in QUICK if quick else CASES:
         law, dynamics, t_end = CASES[name]
@@ -70,7 +67,6 @@ def check(quick: bool) -> list[Claim]:
             distances=["mmd", "sobolev"],
             save_at=1,
             rtol=1e-7,
-            executor=executor,
         )
         found += rates(name, ds, quick)
         if law.dim == 2:
@@ -83,7 +79,6 @@ def check(quick: bool) -> list[Claim]:
                 repeats,
                 distances=["w1"],
                 save_at=1 if quick else 4,
-                executor=executor,
             )
             found += rates(name, ds, quick)
             excess = float((ds.w1.mean("repeat") / ds.dobrushin).max()) - 1.0

@@ -75,7 +75,7 @@ def runs(index: int, quick: bool) -> Runs:
     """Independent tokens beside their density."""
     model, t_end = MODELS[index]
     numbers = [50, 150, 450] if quick else [50, 200, 800, 3200]
-    repeats = 6 if quick else 16
+    repeats = 6 if quick else 12
     rng = np.random.default_rng(index)
     dense = mf.evolve(mf.Density(mf.Circle(64), LAW), model, t_end, SAVES, rtol=1e-10)
     ends = np.empty((len(numbers), repeats, 2))
@@ -111,7 +111,8 @@ def claims_of(index: int, quick: bool) -> list[Claim]:
     growth = one.path / one.path[:, :1]
     bounded = float((growth / np.exp(one.exponents))[:, 1:].max())
     constant = mf.theory.dobrushin_constant(model)
-    everywhere = one.ends[:, :, 1] / one.ends[:, :, 0] / np.exp(constant * one.times[-1])
+    # e^{Ct} leaves double precision where SA has a large β: rates are compared
+    rate = float(np.log(one.ends[:, :, 1] / one.ends[:, :, 0]).max()) / one.times[-1]
     found = [
         Claim(
             f"{one.name}: W_1 over e^(∫C dt) W_1(0), less 1, C from the fields",
@@ -123,10 +124,10 @@ def claims_of(index: int, quick: bool) -> list[Claim]:
             f"{bounded:.3g} of e^{one.exponents.max():.1f}, growth ≤ {growth.max():.2f}",
         ),
         Claim(
-            f"{one.name}: W_1 over e^(Ct) W_1(0), less 1, C = {constant:.4g} for all measures",
+            f"{one.name}: largest rate log(W_1(t)/W_1(0))/t, under C for all measures",
             "Remark 3.3",
-            float(everywhere.max()) - 1.0,
-            0.0,
+            rate,
+            constant,
             "a bound, at the end of all runs",
         ),
     ]
