@@ -169,7 +169,7 @@ def figure(quick: bool) -> Figure:
         left.semilogy([], [], color=colour, label=one.name)
         left.semilogy(one.times, np.exp(one.exponents.max(axis=0)), "--", color=colour, lw=1.2)
         means = one.ends[:, :, -1].mean(axis=1)
-        errors = one.ends[:, :, -1].std(axis=1) / np.sqrt(one.ends.shape[1])
+        errors = one.ends[:, :, -1].std(axis=1, ddof=1) / np.sqrt(one.ends.shape[1])
         name = f"{one.name}, t = {one.times[-1]:g}"
         right.errorbar(one.numbers, means, errors, fmt=marker, color=colour, ms=4, label=name)
     guide = means[0] * np.sqrt(one.numbers[0] / np.array(one.numbers))

@@ -236,7 +236,10 @@ def figure(quick: bool) -> Figure:
         some = [one for one in saddles(quick) if one.kind == kind]
         places = [one.dim for one in some]
         values = [one.largest for one in some]
-        spectrum.plot(places, values, marker, color=colour, ms=4, label=kind)
+        # of one value there may be several kinds
+        size = 7 if kind == "antipodal" else 4
+        faces = "none" if kind == "antipodal" else colour
+        spectrum.plot(places, values, marker, color=colour, ms=size, mfc=faces, label=kind)
     dims = np.linspace(2.0, max(one.dim for one in saddles(quick)), 50)
     spectrum.plot(dims, (dims - 1.0) / dims, "-", color="0.45", linewidth=1.0, label="(d-1)/d")
     spectrum.plot(dims, (dims - 1.0) / (4.0 * dims), **CLAIMED, label="(C.2), n = 8")
