@@ -1,4 +1,4 @@
-"""Every validation script in its quick form."""
+"""Every validation script in its quick form, with its figure."""
 
 import importlib
 
@@ -10,9 +10,13 @@ from validation.claims import Claim, table
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_claims_hold(name):
-    claims = importlib.import_module(f"validation.{name}").check(True)
+    module = importlib.import_module(f"validation.{name}")
+    claims = module.check(True)
     assert claims
     assert [claim for claim in claims if not claim.holds] == []
+    # of what has been run, which is kept: drawing it takes tenths of a second
+    if hasattr(module, "figure"):
+        assert all(ax.has_data() for ax in module.figure(True).axes if ax.axison)
 
 
 @pytest.mark.parametrize("measured", [2.0, float("nan"), float("inf")])
