@@ -146,10 +146,10 @@ def test_a_closed_ring_has_a_point_of_its_own_for_centre():
 def test_many_points_in_a_small_ball(dim, spread):
     rng = np.random.default_rng(0)
     points = unit(np.eye(dim)[-1] + spread * rng.normal(size=(100_000, dim)))
-    start = time.perf_counter()
+    start = time.process_time()
     found = mf.clusters(mf.Particles(points))
     # about 0.1 s, 1 s and 0.3 s; a list of all pairs takes more than 10 s
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert len(found) == 1
     assert found.radii[0] == pytest.approx(np.sqrt(dim - 1) * spread, rel=1e-2)
 

@@ -596,7 +596,7 @@ def test_density_has_mass_one_at_any_time():
 coefficients = st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=4)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(coefficients, coefficients, st.sampled_from([2, 3, 10]), st.floats(0.0, 8.0), st.booleans())
 def test_any_law_runs_uphill_to_an_ending(cos, sin, dim, beta, normalised):
     scale = 0.9 / max(1.0, np.abs(cos).sum() + (np.abs(sin).sum() if dim == 2 else 0.0))
@@ -618,7 +618,7 @@ def unturned():
     return mf.evolve(mf.FlowMap(mf.FourierSeries([0.5], [0, -0.3])), mf.SA(4.0), 5.0, 1)
 
 
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(st.floats(0.0, 7.0))
 def test_turning_the_law_turns_the_run(unturned, turn):
     """A rotation of the circle moves every panel across the law, and changes nothing."""

@@ -88,8 +88,13 @@ def test_a_file_keeps_it(sol, tmp_path):
             assert np.array_equal(getattr(mu, name), getattr(other, name))
 
 
+@pytest.fixture(scope="module")
+def flow_from_the_start():
+    return mf.evolve(mf.FlowMap(BUMPS), mf.SA(4.0), 1.5, 3)
+
+
 @pytest.mark.parametrize("known", [True, False])
-def test_hand_over(known, tmp_path):
+def test_hand_over(known, flow_from_the_start, tmp_path):
     mu = mf.Density(mf.Sphere(31), BUMPS)
     if not known:
         mu = mf.Density.from_coefficients(mu.space, mu.coefficients)
@@ -97,7 +102,7 @@ def test_hand_over(known, tmp_path):
     assert sol.status == "finished"
     assert isinstance(sol.measures[0], mf.Density)
     assert isinstance(sol.final, SphereFlowMap)
-    flow = mf.evolve(mf.FlowMap(BUMPS), mf.SA(4.0), 1.5, 3)
+    flow = flow_from_the_start
     assert np.max(np.abs(sol.dataset.energy - flow.dataset.energy)) < 1e-8
     sol.save(tmp_path / "run.nc")
     again = mf.load(tmp_path / "run.nc")

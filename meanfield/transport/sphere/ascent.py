@@ -13,6 +13,7 @@ from meanfield.spaces import Sphere
 from meanfield.spaces.sphere.at import Places, SphereAt
 from meanfield.spaces.sphere.fields import SphereFields
 from meanfield.transport.sphere.potential import half_square_of_distance
+from meanfield.transport.sphere.search import RingSearch
 from meanfield.transport.sphere.slack import Slack
 from meanfield.transport.sphere.spread import Spread
 
@@ -44,7 +45,8 @@ class DualAscent:
     """
 
     def __init__(self, mu: Spread, targets: Array, masses: Array, lmax: int) -> None:
-        self._targets, self._masses, self.lmax = targets, masses, lmax
+        order = RingSearch.order(targets)
+        self._targets, self._masses, self.lmax = targets[order], masses[order], lmax
         space = self._space = Sphere(lmax)
         self._moments = mu.moments(lmax)
         self._fields, self._at = SphereFields(space), SphereAt(lmax)
@@ -55,7 +57,8 @@ class DualAscent:
         self._search = Sphere(max(_SEARCH_LMAX, lmax))
         self._search_fields = SphereFields(self._search, lmax)
         self._frame = self._search.frame(np.arange(len(self._search.weights)))
-        self._costs = _cost_table(targets, self._search.points)
+        self._rings = RingSearch(self._search, self._targets)
+        self._costs = _cost_table(self._targets, self._search.points)
 
     def climb(
         self, start: Coefficients, floor: float, most_steps: int, goal: float
@@ -119,11 +122,9 @@ class DualAscent:
 
     def _least(self, values: NDArray[np.float32]) -> NDArray[np.intp]:
         nearest = np.empty(len(self._targets), dtype=np.intp)
-        slack = np.empty((_BLOCK, len(values)), dtype=np.float32)
-        for first in range(0, len(nearest), _BLOCK):
-            rows = self._costs[first : first + _BLOCK]
-            np.subtract(rows, values, out=slack[: len(rows)])
-            nearest[first : first + _BLOCK] = slack[: len(rows)].argmin(axis=1)
+        for rows, columns in self._rings.parts(values):
+            slack = self._costs[rows, columns] - values[columns]
+            nearest[rows] = columns.start + slack.argmin(axis=1)
         return nearest
 
     def _direction(

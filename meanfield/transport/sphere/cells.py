@@ -54,12 +54,7 @@ def cells_of(points: Array, masses: Array, most: int) -> Cells:
             continue
         for part in inside[side], inside[~side]:
             heapq.heappush(heap, _part(next(number), points, masses, part))
-    parts = [_centre(points[inside], masses[inside]) for _, _, inside, _ in heap]
-    return Cells(
-        np.stack([centre for centre, _ in parts]),
-        np.array([masses[inside].sum() for _, _, inside, _ in heap]),
-        np.array([spread for _, spread in parts]),
-    )
+    return _cells(points, masses, [inside for _, _, inside, _ in heap])
 
 
 _Part = tuple[float, int, Indices, Array]
@@ -75,14 +70,22 @@ def _part(number: int, points: Array, masses: Array, inside: Indices) -> _Part:
     return rank, number, inside, offsets
 
 
-def _centre(points: Array, masses: Array) -> tuple[Array, float]:
-    """The Riemannian centre of mass, and the mean square of the distance to it."""
-    share = masses / masses.sum()
-    centre = share @ points
-    length = float(np.linalg.norm(centre))
-    centre = centre / length if length > 0.0 else points[0]
+def _cells(points: Array, masses: Array, parts: list[Indices]) -> Cells:
+    """The cells with these members: each its Riemannian centre of mass, mass and spread."""
+    sizes = np.array([len(inside) for inside in parts])
+    starts, cell = np.cumsum(sizes) - sizes, np.repeat(np.arange(len(parts)), sizes)
+    members = np.concatenate(parts)
+    points, masses = points[members], masses[members]
+    total = np.add.reduceat(masses, starts)
+    share = (masses / total[cell])[:, None]
+    centres = np.add.reduceat(share * points, starts, axis=0)
+    lengths = np.linalg.norm(centres, axis=1)[:, None]
+    centres = np.where(
+        lengths > 0.0, centres / np.where(lengths > 0.0, lengths, 1.0), points[starts]
+    )
     for _ in range(_STEPS_TO_THE_CENTRE):
-        towards = share @ logarithm(centre[None], points)
-        centre = exponential(centre[None], towards[None])[0]
-        centre /= np.linalg.norm(centre)
-    return centre, float(share @ geodesic_distance(points, centre) ** 2)
+        towards = np.add.reduceat(share * logarithm(centres[cell], points), starts, axis=0)
+        centres = exponential(centres, towards)
+        centres /= np.linalg.norm(centres, axis=1)[:, None]
+    squares = geodesic_distance(points, centres[cell]) ** 2
+    return Cells(centres, total, np.add.reduceat(share[:, 0] * squares, starts))

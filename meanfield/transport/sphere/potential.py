@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from meanfield.geometry import exponential, logarithm
 from meanfield.spaces import Sphere
 from meanfield.spaces.sphere.at import Places, SphereAt
+from meanfield.transport.sphere.search import RingSearch
 from meanfield.transport.sphere.slack import Slack
 
 Array = NDArray[np.float64]
 Coefficients = NDArray[Any]
 
-_BLOCK = 512
 _MOST_NEWTON_STEPS = 30
 # slope of the slack at which a Newton iteration has arrived
 _ARRIVED = 1e-7
@@ -106,13 +106,14 @@ class Potential:
 
     def _nearest(self, targets: Array) -> NDArray[np.intp]:
         """Where on the grid the slack is least, in single precision."""
-        grid, wanted = self._grid.points.astype(np.float32).T.copy(), targets.astype(np.float32)
-        nearest = np.empty(len(targets), dtype=np.intp)
-        for first in range(0, len(targets), _BLOCK):
-            slack = wanted[first : first + _BLOCK] @ grid
+        order = RingSearch.order(targets)
+        grid, ordered = self._grid.points.astype(np.float32).T.copy(), targets[order]
+        wanted, nearest = ordered.astype(np.float32), np.empty(len(targets), dtype=np.intp)
+        for rows, columns in RingSearch(self._grid, ordered).parts(self._values):
+            slack = wanted[rows] @ grid[:, columns]
             half_square_of_distance(slack)
-            slack -= self._values
-            nearest[first : first + _BLOCK] = slack.argmin(axis=1)
+            slack -= self._values[columns]
+            nearest[order[rows]] = columns.start + slack.argmin(axis=1)
         return nearest
 
 
