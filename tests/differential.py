@@ -233,7 +233,8 @@ def plain(case: Case) -> list[Representation]:
         return [Representation(name, made) for name, made in found.items()]
     if dim == 2:
         found["circle"] = lambda _=1: mf.Density(mf.Circle(SIZES["circle"]), law)
-    elif dim == 3:
+    elif dim == 3 and (case.axis is None or case.choice % 2 == 1):
+        # about an axis there are others, and this is the dearest
         found["sphere"] = lambda _=1: mf.Density(mf.Sphere(SIZES["sphere"]), law)
     if case.axis is not None and case.kind != "Kuramoto":
         space = mf.Zonal(dim, SIZES["zonal"], axis=case.axis)
@@ -241,7 +242,7 @@ def plain(case: Case) -> list[Representation]:
     if not noisy and (dim == 2 or case.axis is not None):
         found["flow"] = lambda loose=1: mf.FlowMap(law, FLOW_TOL * loose)
     # on S² both are dear, and a few are enough
-    if not noisy and dim == 3 and case.choice % 6 == 3:
+    if not noisy and dim == 3 and case.choice % 12 == 3:
         found["mesh"] = lambda loose=1: SphereFlowMap(law, MESH_TOL * loose)
     if not noisy and (dim == 2 or (dim == 3 and case.choice % 3 == 0)):
         found["nodes"] = lambda _=1: nodes(law)
