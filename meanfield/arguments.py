@@ -84,18 +84,24 @@ def real_array(name: str, values: ArrayLike, ndim: int) -> NDArray[np.float64]:
     try:
         array = np.asarray(values)
         if array.dtype.kind not in "iuf":
-            raise TypeError(f"dtype {array.dtype}")
+            raise TypeError(f"dtype {array.dtype}{_alone(array)}")
         array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be an array of real numbers, got {error}") from None
     if array.ndim != ndim or array.size == 0:
         raise ValueError(
             f"{name} must be a non-empty array with {ndim} axes, got shape {array.shape}"
+            f"{_alone(array)}"
         )
     if not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"{name} must be finite, got {array[where]} at index {where}")
     return array
+
+
+def _alone(array: NDArray[Any]) -> str:
+    """What is no array at all, for a message."""
+    return "" if array.ndim else f", which is {array.item()!r:.80}"
 
 
 def symmetric(name: str, matrix: ArrayLike, dim: int | None = None) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from scipy.special import betainc
 
 from meanfield.arguments import number
 from meanfield.geometry import geodesic_distance
-from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles
+from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, check_measure
 from meanfield.spaces import Zonal
 
 Array = NDArray[np.float64]
@@ -97,8 +97,7 @@ def clusters(measure: AnyMeasure, radius: float = 0.1, *, min_mass: float = 1e-3
     >>> clusters(light).masses
     array([0.95])
     """
-    if not isinstance(measure, (Density, FlowMap, Particles)):
-        raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")
+    check_measure("measure", measure)
     radius = number("radius", radius, above=0, high=1)
     min_mass = number("min_mass", min_mass, low=0, high=1)
     points, masses = _points_of(measure)

@@ -126,6 +126,22 @@ CALLS = {
         lambda: mf.evolve(mf.Uniform(2), mf.SA(1.0), 1.0),
         "measure must be a Density, FlowMap or Parti",
     ),
+    "a law for a space": (
+        lambda: mf.Density(mf.Uniform(2), CIRCLE),
+        "space must be a Circle, Sphere or Zonal, got Uniform(dim=2): take Density(space, law)",
+    ),
+    "n for a law": (
+        lambda: mf.Particles.sample(10, mf.Uniform(2), np.random.default_rng(0)),
+        "law must have dim, pdf and sample, got 10: take Particles.sample(law, n, rng)",
+    ),
+    "a law for points": (
+        lambda: mf.Particles(mf.Uniform(2)),
+        "points must be an array of real numbers, got dtype object, which is Uniform(dim=2)",
+    ),
+    "kappa for a mean": (
+        lambda: mf.VonMisesFisher(3.0, [0.0, 1.0]),
+        "mean must be a non-empty array with 1 axes, got shape (), which is 3.0",
+    ),
     "no dynamics": (lambda: mf.evolve(UNIFORM, "SA", 1.0), "dynamics must be SA, USA, Dou"),
     "n odd": (lambda: mf.Circle(17), "n must be even, got 17"),
     "lmax a float": (lambda: mf.Sphere(7.0), "lmax must be an integer >= 3"),
@@ -150,6 +166,29 @@ CALLS = {
     "mixture of nothing": (lambda: mf.Mixture([], []), "laws must be a non-empty sequence of laws"),
     "no file": (lambda: mf.load("none.nc"), "there is no file none.nc"),
 }
+
+
+LAW_FOR_A_MEASURE = {
+    "evolve": ("measure", lambda law: mf.evolve(law, mf.SA(1.0), 1.0)),
+    "wasserstein": ("nu", lambda law: mf.wasserstein(UNIFORM, law)),
+    "mmd": ("mu", lambda law: mf.mmd(law, UNIFORM, 1.0)),
+    "energy": ("measure", lambda law: mf.energy(law, 1.0)),
+    "dissipation": ("measure", lambda law: mf.dissipation(law, mf.SA(1.0))),
+    "metric_speed": ("measure", lambda law: mf.metric_speed(law, mf.SA(1.0))),
+    "clusters": ("measure", mf.clusters),
+    "density": ("measure", mf.plot.density),
+}
+
+
+@pytest.mark.parametrize("name", LAW_FOR_A_MEASURE)
+def test_a_law_where_a_measure_belongs(name):
+    argument, call = LAW_FOR_A_MEASURE[name]
+    with pytest.raises(ValueError, match="wrap it") as refused:
+        call(mf.Uniform(2))
+    assert str(refused.value) == (
+        f"{argument} must be a Density, FlowMap or Particles, got Uniform(dim=2), a law: wrap it "
+        f"as Density(space, law), FlowMap(law) or Particles.sample(law, n, rng)"
+    )
 
 
 @pytest.mark.parametrize(("call", "begins"), CALLS.values(), ids=CALLS)

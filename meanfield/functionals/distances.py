@@ -23,7 +23,7 @@ from meanfield.harmonics import (
     multiplicities,
     scaled_eigenvalues,
 )
-from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
+from meanfield.measures import AnyMeasure, Density, Particles, check_measure
 from meanfield.spaces.zonal_at import ZonalAt
 
 Array = NDArray[np.float64]
@@ -160,8 +160,7 @@ def sobolev(mu: AnyMeasure, nu: AnyMeasure, s: float = -1.0) -> float:
 
 def _check(mu: AnyMeasure, nu: AnyMeasure) -> None:
     for name, measure in (("mu", mu), ("nu", nu)):
-        if not isinstance(measure, (Density, FlowMap, Particles)):
-            raise ValueError(f"{name} must be a Density, FlowMap or Particles, got {measure!r}")
+        check_measure(name, measure)
     if mu.dim != nu.dim:
         raise ValueError(f"nu must have dim = {mu.dim} as mu has, got {nu!r} with dim = {nu.dim}")
 

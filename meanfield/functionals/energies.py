@@ -11,7 +11,7 @@ from meanfield.arguments import number
 from meanfield.dynamics import ISOTROPIC, SA, Attention, DoublyStochastic, Dynamics
 from meanfield.functionals.forms import form_dissipation, form_energy_in_unit
 from meanfield.harmonics import eigenvalues_in_unit
-from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap
+from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap, check_measure
 from meanfield.tendency import (
     DensityTendency,
     FlowTendency,
@@ -58,6 +58,7 @@ def energy(
     >>> round(energy(Particles([[1.0, 0.0]]), 2.0), 12)  # e^2/4
     1.847264024733
     """
+    check_measure("measure", measure)
     beta = number("beta", beta, low=0)
     if form is None:
         return unscaled("energy", *energy_in_unit(measure, beta), beta, scaled)

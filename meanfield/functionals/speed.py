@@ -11,7 +11,14 @@ from meanfield.dynamics import ISOTROPIC, SA, USA, Dynamics
 from meanfield.functionals.energies import dissipation, unscaled
 from meanfield.geometry import project
 from meanfield.harmonics import bandwidth, scaled_eigenvalues
-from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, SphereFlowMap
+from meanfield.measures import (
+    AnyMeasure,
+    Density,
+    LineFlowMap,
+    Particles,
+    SphereFlowMap,
+    check_measure,
+)
 from meanfield.spaces import Space, Zonal
 from meanfield.tendency import (
     DensityTendency,
@@ -142,8 +149,7 @@ def slope(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False) -> f
 
 
 def _check(measure: AnyMeasure, dynamics: Dynamics, allowed: tuple[type[Dynamics], ...]) -> None:
-    if not isinstance(measure, Density | FlowMap | Particles):
-        raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")
+    check_measure("measure", measure)
     if not isinstance(dynamics, allowed) or dynamics.noise > 0.0:
         *names, last = (kind.name for kind in allowed)
         raise ValueError(

@@ -27,6 +27,7 @@ from meanfield.measures import (
     OscillatorDensity,
     Oscillators,
     Particles,
+    check_measure,
 )
 from meanfield.tendency import check_moved, check_on_space, check_sums
 
@@ -54,8 +55,7 @@ def check_start(
     ValueError
         Naming the argument.
     """
-    if not isinstance(measure, (Density, FlowMap, Particles)):
-        raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")
+    check_measure("measure", measure)
     if method not in METHODS:
         raise ValueError(f"method must be one of {METHODS}, got {method!r}")
     if step is not None:

@@ -1,5 +1,8 @@
 """Measures: what answers G(z) = ∫ e^{<z,y>} dmu(y) and its gradient."""
 
+from typing import Any
+
+from meanfield.laws import Law
 from meanfield.measures.density import Density, OscillatorDensity
 from meanfield.measures.flow import FlowMap, LineFlowMap, SphereFlowMap
 from meanfield.measures.particles import Oscillators, Particles
@@ -15,4 +18,28 @@ __all__ = [
     "Oscillators",
     "Particles",
     "SphereFlowMap",
+    "check_measure",
 ]
+
+
+def check_measure(name: str, value: Any) -> None:
+    """Refuse what is no measure, a law above all.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument.
+    value : object
+
+    Raises
+    ------
+    ValueError
+        Naming the argument and its value, and for a law the measures that it makes.
+    """
+    if isinstance(value, Density | FlowMap | Particles):
+        return
+    remedy = ""
+    if isinstance(value, Law):
+        remedy = ", a law: wrap it as Density(space, law), FlowMap(law) or Particles.sample(law, "
+        remedy += "n, rng)"
+    raise ValueError(f"{name} must be a Density, FlowMap or Particles, got {value!r}{remedy}")

@@ -80,8 +80,13 @@ class Particles(ShownMeasure):
         Raises
         ------
         ValueError
-            If n < 1 or rng is no numpy Generator.
+            If law is none, n < 1 or rng is no numpy Generator.
         """
+        if not isinstance(law, Law):
+            raise ValueError(
+                f"law must have dim, pdf and sample, got {law!r}: take Particles.sample(law, n, "
+                f"rng)"
+            )
         return cls(law.sample(integer("n", n, low=1), generator("rng", rng)), sums=sums)
 
     @classmethod

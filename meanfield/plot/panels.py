@@ -24,6 +24,7 @@ from meanfield.measures import (
     LineFlowMap,
     Particles,
     SphereFlowMap,
+    check_measure,
 )
 from meanfield.plot import flow_panels
 from meanfield.plot.frames import (
@@ -88,8 +89,7 @@ def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
     >>> ax.name
     'polar'
     """
-    if not isinstance(measure, (Density, FlowMap, Particles)):
-        raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")
+    check_measure("measure", measure)
     wanted = projection(measure)
     shared = look([measure])
     if ax is None:

@@ -24,6 +24,7 @@ from meanfield.measures import (
     OscillatorDensity,
     Oscillators,
     Particles,
+    check_measure,
 )
 from meanfield.spaces import Circle
 from meanfield.tendency.attention import AttentionTendency, check_on_space
@@ -174,6 +175,7 @@ def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:
     ValueError
         If the dynamics does not move this kind of measure.
     """
+    check_measure("measure", measure)
     check_moved(measure, dynamics)
     if isinstance(measure, Particles):
         return token_tendency(measure, dynamics)

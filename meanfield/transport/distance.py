@@ -7,7 +7,14 @@ from numpy.typing import NDArray
 
 from meanfield.arguments import number
 from meanfield.geometry import geodesic_distance
-from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, SphereFlowMap
+from meanfield.measures import (
+    AnyMeasure,
+    Density,
+    LineFlowMap,
+    Particles,
+    SphereFlowMap,
+    check_measure,
+)
 from meanfield.spaces import Zonal
 from meanfield.transport.bracket import Bracket
 from meanfield.transport.circle import circle_distance
@@ -133,8 +140,7 @@ def check_pair(mu: AnyMeasure, nu: AnyMeasure) -> None:
         If they are not.
     """
     for name, measure in ("mu", mu), ("nu", nu):
-        if not isinstance(measure, Density | FlowMap | Particles):
-            raise ValueError(f"{name} must be a Density, FlowMap or Particles, got {measure!r}")
+        check_measure(name, measure)
     if mu.dim != nu.dim:
         raise ValueError(f"mu and nu must have the same dim, got {mu!r} and {nu!r}")
 

@@ -17,6 +17,7 @@ from meanfield.measures.density.values import (
     SIGN_TOLERANCE,
     checked_fit,
     checked_mass,
+    checked_space,
     checked_values,
     law_values,
 )
@@ -68,7 +69,7 @@ class Density(ShownMeasure):
     """
 
     def __init__(self, space: Space, law_or_values: Law | ArrayLike) -> None:
-        self.space = space
+        self.space = checked_space(space)
         self.dim = space.dim
         self.law: Law | None = None
         if isinstance(law_or_values, Law):

@@ -21,6 +21,21 @@ _MASS_TOLERANCE = 1e-8
 SIGN_TOLERANCE = 1e-12
 
 
+def checked_space(space: Any) -> Space:
+    """Return `space` when it is one.
+
+    Raises
+    ------
+    ValueError
+        Naming what it is.
+    """
+    if not isinstance(space, Space):
+        raise ValueError(
+            f"space must be a Circle, Sphere or Zonal, got {space!r}: take Density(space, law)"
+        )
+    return space
+
+
 def law_values(space: Space, law: Law) -> Array:
     """The pdf of a law on the grid.
 
