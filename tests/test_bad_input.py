@@ -182,11 +182,8 @@ IN_A_PROCESS = [
     for case in ALL
     if case.id
     in {
-        "case, beta negative",
         "points, not of norm 1",
         "command, option unknown",
-        "command, plot of the future",
-        "command, output below a file",
     }
 ]
 

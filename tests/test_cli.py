@@ -315,7 +315,7 @@ tol = 1e-5
 [dynamics]
 beta = 2.0
 [run]
-t_end = 5.0
+t_end = 2.0
 """
     (folder / "case.toml").write_text(law)
     assert main(["run", "case.toml"]) == 0

@@ -80,7 +80,7 @@ KINDS = {
     "balanced density": lambda: (mf.Density(mf.Circle(32), BUMPS), BALANCED, {"t_end": 1.0}),
     "balanced flow map": lambda: (mf.FlowMap(BUMPS), BALANCED, {"t_end": 1.0}),
     "balanced tokens": lambda: (tokens(3, 40), BALANCED, {"t_end": 1.0}),
-    "balanced on S^2": lambda: (two_bumps(), BALANCED, {"t_end": 0.8}),
+    "balanced on S^2": lambda: (two_bumps(), BALANCED, {"t_end": 0.4}),
     "heads on a density": lambda: (mf.Density(mf.Circle(32), BUMPS), HEADS, {"t_end": 1.0}),
     "layers on a density": lambda: (mf.Density(mf.Circle(32), BUMPS), DEPTH, {"t_end": 1.1}),
     "layers on a flow map": lambda: (mf.FlowMap(BUMPS), DEPTH, {"t_end": 1.1}),
@@ -173,11 +173,11 @@ def assert_same(one, other):
 def test_a_resumed_run_is_the_uninterrupted_one(kind, tmp_path):
     path = tmp_path / "run.nc"
     measure, dynamics, asked = KINDS[kind]()
-    whole = mf.evolve(measure, dynamics, save_at=6, monitors={"m": mass}, **asked)
+    whole = mf.evolve(measure, dynamics, save_at=4, monitors={"m": mass}, **asked)
     measure, dynamics, asked = KINDS[kind]()
     # at the first save after t = 0, and once more on the way
     monitors = {"m": Interruption(2)}
-    part = mf.evolve(measure, dynamics, save_at=6, monitors=monitors, checkpoint=path, **asked)
+    part = mf.evolve(measure, dynamics, save_at=4, monitors=monitors, checkpoint=path, **asked)
     assert part.status == "interrupted"
     again = mf.resume(path, monitors={"m": Interruption(3)})
     assert again.status == "interrupted"
@@ -426,11 +426,17 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_file_that_is_not_what_it_was_is_refused(damage, tmp_path):
-    path = tmp_path / "run.nc"
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """A checkpoint that is read and never changed."""
+    path = tmp_path_factory.mktemp("stopped") / "run.nc"
     checkpointed(path)
-    solution = mf.load(path)
+    return path
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_file_that_is_not_what_it_was_is_refused(damage, stopped, tmp_path):
+    path, solution = tmp_path / "run.nc", mf.load(stopped)
     numbers = json.loads(json.dumps(solution.resumption.numbers))
     DAMAGES[damage](numbers)
     object.__setattr__(solution.resumption, "numbers", numbers)
@@ -441,10 +447,8 @@ def test_a_file_that_is_not_what_it_was_is_refused(damage, tmp_path):
 
 
 @pytest.mark.parametrize("times", [[0.0, 1.0], [[0.0, 1.0]], [], [0.0, 2.0, 1.0], [0.0, np.inf]])
-def test_times_that_are_not_the_runs_are_refused(times, tmp_path):
-    path = tmp_path / "run.nc"
-    checkpointed(path)
-    solution = mf.load(path)
+def test_times_that_are_not_the_runs_are_refused(times, stopped, tmp_path):
+    path, solution = tmp_path / "run.nc", mf.load(stopped)
     solution.resumption.arrays["times"] = np.array(times)
     solution.save(path)
     with pytest.raises(ValueError, match=r"run\.nc can't be gone on with: times must"):
