@@ -436,18 +436,6 @@ def test_tokens_may_be_turned(seed, turn, p):
     )
 
 
-def test_samples_come_nearer_by_the_root_of_their_number():
-    law, rng = mf.FourierSeries(cos=[0.8]), np.random.default_rng(5)
-    density, numbers = dense(law, 16), np.array([64, 512, 4096])
-    means = [
-        np.mean([wasserstein(mf.Particles.sample(law, n, rng), density) for _ in range(60)])
-        for n in numbers
-    ]
-    slope = np.polyfit(np.log(numbers), np.log(means), 1)[0]
-    # 60 draws of relative spread about 1/3 leave 0.04 in each mean, 0.015 in the slope
-    assert -0.55 < slope < -0.45
-
-
 # -- clouds in any dimension, and what is refused --------------------------------------------------
 
 

@@ -118,9 +118,9 @@ def long_runs(many: list[mf.SA | mf.USA]) -> list[Claim]:
 
 
 def check(quick: bool) -> list[Claim]:
-    """All of them; the quick form takes the ends of each range."""
+    """All of them; the quick form takes two dimensions, and no runs to t = 1e5."""
     dims = [2, 50] if quick else [2, 3, 10, 50]
-    long: list[mf.SA | mf.USA] = [mf.USA(20.0)] if quick else [mf.SA(20.0), mf.USA(20.0)]
+    long: list[mf.SA | mf.USA] = [] if quick else [mf.SA(20.0), mf.USA(20.0)]
     return [
         *reference(),
         *agreement(dims),
