@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
+# 51 kB of memory a unit while tables of a circle are made, 1 GB in all
+LARGEST_CIRCLE_BETA = 2e4
 # beyond it e^{β} of a table leaves double precision on the way
 LARGEST_ZONAL_BETA = 150.0
 

@@ -9,6 +9,7 @@ from scipy.integrate import solve_ivp
 import meanfield as mf
 from meanfield import panels
 from meanfield.collapse import collapsed
+from meanfield.tendency import FlowTendency
 
 EPS = np.finfo(float).eps
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
@@ -212,6 +213,28 @@ def test_a_kernel_that_no_nodes_resolve_is_refused():
     for call in (mf.energy, lambda m, beta: mf.dissipation(m, mf.SA(beta))):
         with pytest.raises(ValueError, match=r"beta, .* must be <= 1\d.* at t = 0.3.* got 100"):
             call(moved, 100.0)
+
+
+def test_a_beta_beyond_memory_is_refused_before_work_starts():
+    """At 10^6 nodes and tables would take tens of gigabytes."""
+    flow = mf.FlowMap(LAW)
+    for dynamics in mf.SA(1e6), mf.DoublyStochastic(1e6):
+        with pytest.raises(ValueError, match=r"beta, .* got 1e\+06, which takes .* > 200000"):
+            mf.evolve(flow, dynamics, 1.0)
+    with pytest.raises(ValueError, match=r"beta, .* must be <= 20000 .* got 100000: take"):
+        mf.evolve(flow, mf.SA(1e5), 1.0, largest=1 << 22)
+
+
+def test_far_nodes_come_in_blocks(monkeypatch):
+    """Where G is small pairs of nodes are compared, a row at a time where there are many."""
+    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0))
+    rate = FlowTendency(flow.resolving(150.0), mf.SA(150.0))
+    whole, rows = np.empty_like(rate.initial_state), np.empty_like(rate.initial_state)
+    rate(rate.initial_state, whole)
+    monkeypatch.setattr("meanfield.tendency.flow._MOST_PAIRS", 1)
+    rate(rate.initial_state, rows)
+    assert np.isfinite(whole).all()
+    np.testing.assert_array_equal(rows, whole)
 
 
 def test_density_at_nodes_is_the_density_there():

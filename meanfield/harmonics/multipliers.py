@@ -206,6 +206,9 @@ def log_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
         return np.where(np.arange(kmax + 1) == 0, 0.0, -np.inf)
     mantissas, exponents = _binary_eigenvalues(beta, dim, kmax)
     logs = np.log(mantissas) + exponents * _LN2 + beta
+    # the products of `eigenvalues` grow in number with β
+    if not (np.abs(logs) < 700.0).any():
+        return np.asarray(logs)
     with np.errstate(divide="ignore"):
         direct = np.log(eigenvalues(beta, dim, kmax))
     return np.where(np.abs(logs) < 700.0, direct, logs)

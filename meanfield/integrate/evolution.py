@@ -19,6 +19,7 @@ from meanfield.integrate.plans import Plan
 from meanfield.integrate.progress import checked_progress
 from meanfield.integrate.records import Monitors, checked_monitors
 from meanfield.integrate.starts import (
+    check_nodes,
     check_on_unresolved,
     check_start,
     checked_about,
@@ -77,12 +78,14 @@ def evolve(
         The measure at t = 0; the latter two under a CircleInteraction.
     dynamics : SA, USA, DoublyStochastic, CircleInteraction, Attention, FeedForward or Layers
         Noise is for densities and Particles. Measures about an axis need matrices that commute
-        with rotations about it; other densities β |KᵀQ| <= 10000 on the circle, 128 on S^2; flow
-        maps β |KᵀQ| <= 100 on the circle, 150 about an axis, 40 on S^2. There a flow map of a law
-        about an axis becomes one without where the matrices have another (tol 1e-9). relu, which
-        gives the density kinks, lets a flow map have a `tol` of 1e-7 on a line and 1e-6 on S^2 at
-        best. An object of a class of your own, with name, dim, beta, noise and output(measure,
-        points) as in `dynamics.OwnDynamics`, moves Particles.
+        with rotations about it. Flow maps take SA, USA and DoublyStochastic with β <= 150 about an
+        axis, 40 on S^2, and on the circle as far as `largest` nodes resolve e^{β cos}, some 10000
+        by default, 20000 at most. Under matrices densities have β |KᵀQ| <= 10000 on the circle,
+        128 on S^2; flow maps <= 100 on the circle, 150 about an axis, 40 on S^2. There a flow map
+        of a law about an axis becomes one without where the matrices have another (tol 1e-9).
+        relu, which gives the density kinks, lets a flow map have a `tol` of 1e-7 on a line and 1e-6
+        on S^2 at best. An object of a class of your own, with name, dim, beta, noise and
+        output(measure, points) as in `dynamics.OwnDynamics`, moves Particles.
     t_end : float
         > 0. Times scale like e^{-β} under USA.
     save_at : int or array_like, optional
@@ -168,6 +171,7 @@ def evolve(
         cluster_radius=number("cluster_radius", cluster_radius, low=0, high=1e-2),
         monitors=checked_monitors(monitors),
     )
+    check_nodes(measure, dynamics, options.most_nodes)
     plan = Plan(dynamics, times, options, method, step, on_unresolved, case, checked_about(about))
     path = None if checkpoint is None else _checkpoint_path(checkpoint)
     with only_writer(path):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from meanfield.arguments import generator, number
 from meanfield.dynamics import (
+    ISOTROPIC,
     KNOWN,
     AnyDynamics,
     Attention,
@@ -24,6 +25,7 @@ from meanfield.measures import (
     AnyMeasure,
     Density,
     FlowMap,
+    LineFlowMap,
     OscillatorDensity,
     Oscillators,
     Particles,
@@ -100,6 +102,18 @@ def _check_flow_layers(layers: Sequence[Field]) -> None:
                 f"layers must be no DoublyStochastic for a flow map, got {layer!r}: take Particles "
                 f"or a Density"
             )
+
+
+def check_nodes(measure: AnyMeasure, dynamics: AnyDynamics, most: int) -> None:
+    """Refuse a β that a flow map on a line can't resolve with the nodes that it may have.
+
+    Raises
+    ------
+    ValueError
+        Naming β, the nodes that it takes and how many there may be.
+    """
+    if isinstance(measure, LineFlowMap) and isinstance(dynamics, ISOTROPIC):
+        measure.resolving(dynamics.beta, most)
 
 
 def check_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from meanfield.kernels import LARGEST_ZONAL_BETA, circle_kernel, zonal_kernel
+from meanfield.kernels import LARGEST_CIRCLE_BETA, LARGEST_ZONAL_BETA, circle_kernel, zonal_kernel
 
 Array = NDArray[np.float64]
 Kernel = Callable[[float, Array, Array], Array]
@@ -42,6 +42,7 @@ class CircleLine:
     Parameters
     ----------
     beta : float
+        At most 20000.
     kernel : callable, optional
         Tables of the kernel between angles, as `circle_kernel` (the default) gives three.
 
@@ -53,11 +54,22 @@ class CircleLine:
         Number of tables.
     relative : bool
         Whether each potential is right relative to its own size.
+
+    Raises
+    ------
+    ValueError
+        If beta is too large.
     """
 
     dim = 2
 
     def __init__(self, beta: float, kernel: Kernel = circle_kernel) -> None:
+        if beta > LARGEST_CIRCLE_BETA:
+            raise ValueError(
+                f"beta, or kmax of an interaction, must be <= {LARGEST_CIRCLE_BETA:g} for sums "
+                f"over the circle, whose tables take 51 kB of memory for each unit of it, got "
+                f"{beta:g}: take Particles with sums='direct'"
+            )
         self.beta, self._kernel = beta, kernel
         self._cells = 4 + int(np.ceil(_TURN * beta / _CELL))
         self.size = self._cells * NODES

@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 
 # below this share of its maximum a potential that is not right relative to its own size is lost
 _SMALL = 1e-6
+# of angles that are compared at a time, 16 MB a table
+_MOST_PAIRS = 1 << 21
 # a time step may leave a node of next to no mass in doubt by this angle
 _COARSEST = 1e-6
 
@@ -178,13 +180,17 @@ class FlowTendency:
         self, angles: Array, masses: Array, index: NDArray[np.intp]
     ) -> tuple[Array, Array]:
         """X and div X of SA on the circle where G is small, as means under a softmax."""
-        beta = self.dynamics.beta
-        apart = angles[index][:, None] - angles
+        beta, block = self.dynamics.beta, max(1, _MOST_PAIRS // len(angles))
+        pull, spread = np.empty(len(index)), np.empty(len(index))
         with np.errstate(divide="ignore", under="ignore"):
-            share = softmax(-2.0 * beta * np.sin(0.5 * apart) ** 2 + np.log(masses), axis=1)
-            sine, cosine = np.sin(apart), np.cos(apart)
-            pull = -(share * sine).sum(axis=1)
-            spread = (share * (beta * (sine + pull[:, None]) ** 2 - cosine)).sum(axis=1)
+            for start in range(0, len(index), block):
+                part = slice(start, start + block)
+                apart = angles[index[part]][:, None] - angles
+                share = softmax(-2.0 * beta * np.sin(0.5 * apart) ** 2 + np.log(masses), axis=1)
+                sine, cosine = np.sin(apart), np.cos(apart)
+                pull[part] = -(share * sine).sum(axis=1)
+                across = sine + pull[part, None]
+                spread[part] = (share * (beta * across**2 - cosine)).sum(axis=1)
         return self.dynamics.sign * pull, self.dynamics.sign * spread
 
     def scaled_dissipation(self) -> float:

@@ -247,20 +247,21 @@ class LineFlowMap(FlowMap):
         split = (self._tails() > self.tol) | (self._extents() > reach)
         return self._split(split).refined(reach) if split.any() else self
 
-    def resolving(self, beta: float) -> LineFlowMap:
+    def resolving(self, beta: float, most: int = _MOST) -> LineFlowMap:
         """The flow map with panels split until e^{β cos} is integrated across each to rounding.
 
         Raises
         ------
         ValueError
-            If that takes more than 4 million nodes.
+            If that takes more than `most` nodes.
         """
         reach = REACH / max(1.0, beta)
-        count = panels.NODES * float(np.ceil(self._extents() / reach).sum())
-        if count > _MOST:
+        halvings = np.ceil(np.log2(np.maximum(self._extents() / reach, 1.0)))
+        count = panels.NODES * float(np.exp2(halvings).sum())
+        if count > most:
             raise ValueError(
                 f"beta, or the length of z, must be smaller for {self}, got {beta:g}, which takes "
-                f"some {count:.2g} nodes > {_MOST}"
+                f"some {count:.2g} nodes > {most}"
             )
         return self.refined(reach)
 
