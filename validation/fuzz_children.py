@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import resource
 import sys
@@ -14,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from validation.processes import copies
 
 # an input takes milliseconds; a machine under load may be a thousand times slower
 PATIENCE = 60.0
@@ -103,8 +104,7 @@ def outcomes(
     make: Callable[[int], Any], trial: Callable[[Any], None], count: int
 ) -> list[tuple[int, Trial]]:
     """Try `trial(make(i))` for i < count; what kills or stops a process costs that input only."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["validation.fuzz"])
+    context = copies()
     found: list[tuple[int, Trial]] = []
     first = 0
     with tempfile.TemporaryDirectory() as folder:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext
 from typing import Any
 
 # what BLAS, OpenMP and ducc0 take their number of threads from when they are loaded
@@ -18,6 +19,15 @@ _CONTEXT = multiprocessing.get_context("spawn")
 # groups end with all that they have started
 _HAS_GROUPS = hasattr(os, "setpgid")
 _TICK = 1.0
+# what copies have imported: a process has one server of them, and what is missing is left out
+_OF_COPIES = "validation.survival", "validation.fuzz", "dask.array", "dask.distributed", "h5netcdf"
+
+
+def copies() -> ForkServerContext:
+    """Processes that begin at once: copies of one that has imported much and run nothing."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(_OF_COPIES))
+    return context
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,18 @@
 """Runs that are killed at random moments, and go on bit for bit.
 
-Claim: a run with a checkpoint can be killed (SIGKILL) at any moment; `resume` then ends with the
-numbers of the run that was not killed, to the bit, and one file is left on disk.
+Claim: `meanfield run` can be killed (SIGKILL) at any moment; `meanfield resume` then ends with the
+numbers of the run that was not killed, to the bit, and leaves its files and no other on disk.
 
 Measured: of runs of five kinds, killed at moments drawn uniformly over their length, how many don't
 end so. A run that had ended before it was killed counts for nothing: another moment is drawn. As
 checkpoints take at most a twentieth of a run, nearly all such kills strike steps; so every other
 run writes one at each of its saves, which takes most of its time, and a kill strikes any part of
 writing. What the disk holds afterwards tells which: a folder beside the file while that is written,
-or no file between its renaming and the next one. The second kind of claim is that this was met.
+or no file between its renaming and the next one. As that is short, some kills wait for it. The
+second kind of claim is that each part was struck.
+
+Some runs are programs of their own, figures included. The others, without figures, are copies of a
+process that has imported all they need and run nothing, which spares two seconds each.
 
 Tolerance: none. Stepping starts anew at every save, in a run that is killed and in one that is not.
 """
@@ -16,11 +20,14 @@ Tolerance: none. Stepping starts anew at every save, in a run that is killed and
 from __future__ import annotations
 
 import itertools
-import multiprocessing
+import os
 import signal
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -28,51 +35,124 @@ from unittest import mock
 import numpy as np
 
 import meanfield as mf
+from meanfield.cli import commands
+from meanfield.cli import main as meanfield
 from meanfield.integrate import checkpoints
 from validation.claims import Claim, main
+from validation.processes import copies
 
-KILLS = 50
-SAVES = 40
+KILLS, FRESH, SAVES = 50, 2, 12
 STEPPING, PREPARING, WRITING = "steps", "between two files", "writing"
-LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
-POLAR = mf.ZonalSeries(7, [0.5])
-SLANTED = mf.VonMisesFisher([0.0, 0.6, 0.8], 2.0)
-Asked = tuple[Any, Any, float]
-
-
-def _tokens() -> mf.Particles:
-    return mf.Particles.sample(mf.Uniform(3), 400, np.random.default_rng(0))
-
-
-# each takes about a second: what it begins with, what moves it, and how long
-KINDS: dict[str, Callable[[], Asked]] = {
-    "circle": lambda: (mf.Density(mf.Circle(64), LAW), mf.SA(4.0), 2.2),
-    "S²": lambda: (mf.Density(mf.Sphere(15), SLANTED), mf.SA(2.0), 2.5),
-    "zonal, d = 7": lambda: (
-        mf.Density(mf.Zonal(7, 15), mf.ZonalSeries(7, [0.5])),
-        mf.SA(4.0),
+CASE, RESULT = "case.toml", "run.nc"
+# each takes about a second: what it is, and how long
+KINDS = {
+    "circle": (
+        """\
+law = {type = "fourier-series", cos = [0.5], sin = [0.0, 0.3]}
+space = {type = "circle", n = 64}
+dynamics = {beta = 4.0}
+""",
+        2.2,
+    ),
+    "S²": (
+        """\
+law = {type = "von-mises-fisher", mean = [0.0, 0.6, 0.8], kappa = 2.0}
+space = {type = "sphere", lmax = 15}
+dynamics = {beta = 2.0}
+""",
+        2.5,
+    ),
+    "zonal, d = 7": (
+        """\
+law = {type = "zonal-series", dim = 7, coefficients = [0.5]}
+space = {type = "zonal", kmax = 15}
+dynamics = {beta = 4.0}
+""",
         2.0,
     ),
-    "flow map": lambda: (mf.FlowMap(LAW), mf.SA(4.0), 20.0),
-    "400 tokens": lambda: (_tokens(), mf.SA(4.0), 4.0),
+    "flow map": (
+        """\
+law = {type = "fourier-series", cos = [0.5], sin = [0.0, 0.3]}
+space = {type = "flow-map"}
+dynamics = {beta = 4.0}
+""",
+        20.0,
+    ),
+    "400 tokens": (
+        """\
+law = {type = "uniform", dim = 3}
+space = {type = "particles", n = 400}
+dynamics = {beta = 4.0}
+""",
+        4.0,
+    ),
 }
 
 
-def run(kind: str, path: str | None, share: float = 1.0) -> mf.Solution:
-    """That share of a run, and a checkpoint where there is a path."""
-    measure, dynamics, t_end = KINDS[kind]()
-    saves = max(3, round(share * SAVES))
-    return mf.evolve(measure, dynamics, share * t_end, saves, checkpoint=path)
+@dataclass(frozen=True)
+class Way:
+    """How commands are run: as programs of their own; with a checkpoint at each save."""
+
+    is_fresh: bool = False
+    at_each: bool = False
 
 
-def run_that_writes(kind: str, path: str, share: float, at_each: bool) -> None:
-    """A run in a process of its own; `at_each`: with a checkpoint at each save."""
-    if not at_each:
-        run(kind, path, share)
-        return
-    # without a pause after a checkpoint
-    with mock.patch.object(checkpoints, "_GROWTH", 0.0):
-        run(kind, path, share)
+def command(folder: str, way: Way, *arguments: str) -> None:
+    """What a process is there for: `meanfield` in that folder."""
+    os.chdir(folder)
+    if way.is_fresh:
+        path = str(Path(mf.__file__).parents[1])
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "meanfield", *arguments],
+            os.environ | {"PYTHONPATH": path},
+        )
+    with ExitStack() as patches:
+        patches.enter_context(mock.patch.object(commands, "_draw"))
+        if way.at_each:
+            # without a pause after a checkpoint
+            patches.enter_context(mock.patch.object(checkpoints, "_GROWTH", 0.0))
+        sys.exit(meanfield(arguments))
+
+
+def process(folder: Path, way: Way, *arguments: str) -> Any:
+    """A process that has been started with a command."""
+    begun = copies().Process(target=command, args=(str(folder), way, *arguments, "-q"))
+    begun.start()
+    return begun
+
+
+def started(folder: Path, way: Way) -> Any:
+    """The process of a run that has written its first checkpoint, which is at t = 0."""
+    for file in files(folder):
+        (folder / file).unlink()
+    running = process(folder, way, "run", CASE)
+    while not (folder / RESULT).exists() and running.is_alive():
+        time.sleep(0.001)
+    return running
+
+
+def files(folder: Path) -> set[str]:
+    """What there is beside the case."""
+    return {file.name for file in folder.iterdir()} - {CASE}
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A run that nobody killed: what it left, and how long it took from its first checkpoint on."""
+
+    solution: mf.Solution
+    files: set[str]
+    seconds: float
+
+
+def uninterrupted(folder: Path, way: Way) -> Whole:
+    """Run to the end."""
+    running = started(folder, way)
+    start = time.monotonic()
+    running.join()
+    seconds = time.monotonic() - start
+    return Whole(mf.load(folder / RESULT), files(folder), seconds)
 
 
 def are_equal(one: mf.Solution, other: mf.Solution) -> bool:
@@ -88,73 +168,74 @@ def are_equal(one: mf.Solution, other: mf.Solution) -> bool:
     return same and bool(pairs) and one.dataset.identical(other.dataset)
 
 
-def struck(path: Path) -> str:
+def struck(folder: Path) -> str:
     """What a process was at when it was killed, by what it has left."""
-    if any(path.parent.glob(f".{path.name}.writing-*")):
+    if any(folder.glob(f".{RESULT}.writing-*")):
         return WRITING
-    return STEPPING if path.exists() else PREPARING
-
-
-def started(kind: str, path: Path, context: Any, how: tuple[float, bool]) -> Any:
-    """The process of a run that has written its first checkpoint, which is at t = 0."""
-    process = context.Process(target=run_that_writes, args=(kind, str(path), *how))
-    process.start()
-    while not path.exists() and process.is_alive():
-        time.sleep(0.001)
-    return process
-
-
-def length(kind: str, context: Any, how: tuple[float, bool]) -> float:
-    """Seconds that a run takes from its first checkpoint on."""
-    with tempfile.TemporaryDirectory() as folder:
-        process = started(kind, Path(folder, "run.nc"), context, how)
-        start = time.monotonic()
-        process.join()
-        return time.monotonic() - start
+    return STEPPING if (folder / RESULT).exists() else PREPARING
 
 
 def survived(
-    kind: str, whole: mf.Solution, delays: Iterator[float], context: Any, how: tuple[float, bool]
+    folder: Path, whole: Whole, delays: Iterator[float], way: Way, between: bool
 ) -> tuple[bool, str]:
-    """Whether a run that is killed ends as the whole run, and leaves one file; where it was."""
+    """Whether a run that is killed ends as the whole run, and leaves its files; where it was.
+
+    `between`: when, after the delay, there is next no file.
+    """
     for delay in delays:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "run.nc")
-            process = started(kind, path, context, how)
-            time.sleep(delay)
-            process.kill()
-            process.join()
-            if process.exitcode != -signal.SIGKILL:
-                # it was over by then
-                continue
-            where = struck(path)
-            resumed = mf.resume(path)
-            left = [file.name for file in path.parent.iterdir()]
-            return are_equal(resumed, whole) and left == ["run.nc"], where
-    raise AssertionError(f"{kind}: there must be a delay before the end")
+        running = started(folder, way)
+        time.sleep(delay)
+        while between and (folder / RESULT).exists() and running.is_alive():
+            pass
+        running.kill()
+        running.join()
+        if running.exitcode != -signal.SIGKILL:
+            # it was over by then
+            continue
+        where = struck(folder)
+        resuming = process(folder, Way(way.is_fresh), "resume", RESULT)
+        resuming.join()
+        is_good = resuming.exitcode == 0 and files(folder) == whole.files
+        return is_good and are_equal(mf.load(folder / RESULT), whole.solution), where
+    raise AssertionError(f"{folder}: there must be a delay before the end")
+
+
+def ends(
+    kind: str, share: float, ways: dict[Way, int], rng: np.random.Generator
+) -> list[tuple[bool, str]]:
+    """Of runs of one kind, so many in each way: whether they survived, and where they were."""
+    text, t_end = KINDS[kind]
+    saves, found = max(3, round(share * SAVES)), []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        run = f"run = {{t_end = {share * t_end}, save_at = {saves}}}\n"
+        (folder / CASE).write_text(text + run, encoding="utf-8")
+        for way, count in ways.items():
+            whole = uninterrupted(folder, way)
+            delays = (whole.seconds * rng.random() for _ in itertools.count())
+            for i in range(count):
+                between = way.at_each and i % 8 == 7
+                found.append(survived(folder, whole, delays, way, between))
+    return found
 
 
 def check(quick: bool) -> list[Claim]:
     """Kills at random moments of five kinds of runs."""
-    context = multiprocessing.get_context("forkserver")
-    # one that has imported everything, so that a run begins at once
-    context.set_forkserver_preload(["validation.survival"])
-    rng, found, places = np.random.default_rng(0), [], []
-    share, kills = (0.1, 1) if quick else (1.0, KILLS)
-    for kind in KINDS:
-        whole, ends = run(kind, None, share), []
-        for at_each in (True, False)[:kills]:
-            how = share, at_each
-            lasting = length(kind, context, how)
-            delays = (lasting * rng.random() for _ in itertools.count())
-            count = max(1, kills // 2)
-            ends += [survived(kind, whole, delays, context, how) for _ in range(count)]
-        places += [where for _, where in ends]
+    ways = {
+        Way(at_each=True): 1 if quick else KILLS // 2,
+        Way(): 0 if quick else KILLS // 2 - FRESH,
+        Way(is_fresh=True): 0 if quick else FRESH,
+    }
+    ways = {way: count for way, count in ways.items() if count}
+    share, rng, found, places = 0.1 if quick else 1.0, np.random.default_rng(0), [], []
+    for kind in list(KINDS)[:: 2 if quick else 1]:
+        survivals = ends(kind, share, ways, rng)
+        places += [where for _, where in survivals]
         found.append(
             Claim(
-                f"{kind}: of {kills} runs killed at random moments, those that do not go on",
+                f"{kind}: of {len(survivals)} killed at random moments, those that don't go on",
                 "resumed = uninterrupted",
-                float(sum(not good for good, _ in ends)),
+                float(sum(not is_good for is_good, _ in survivals)),
                 0.0,
                 "stepping starts anew at every save in either case, so states are equal to the bit",
             )
