@@ -489,3 +489,9 @@ def test_large_multipliers_at_the_edge_of_double_precision(beta, dim, k):
     log = harmonics.log_eigenvalues(beta, dim, k)[k]
     assert log == pytest.approx(float(mpmath.log(exact)), abs=1e-12)
     assert harmonics.eigenvalues(beta, dim, k)[k] == pytest.approx(float(exact), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["scaled_eigenvalues", "relative_eigenvalues", "log_eigenvalues"])
+def test_what_no_recurrence_ends_for_is_refused(name):
+    with pytest.raises(ValueError, match=r"beta must be at most 1e\+09 .*, got 1e\+308"):
+        getattr(harmonics, name)(1e308, 3, 4)

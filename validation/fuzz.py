@@ -7,9 +7,9 @@ written, renamed, removed, evaluated or unpickled, and no program is started.
 Measured: 20,000 files (1 in 100 of them in the quick form): bytes of cases changed; cases with
 other values and keys; trees by hypothesis; results that are cut short or changed; the same with a
 seal that fits, so that HDF5 reads them; and results that HDF5 itself has changed, with other
-attributes, numbers, shapes, kinds and links. Cases are built, and results that can be loaded are
-taken up as `resume` does. Each is tried in a process of its own kind with a limit of memory and of
-time, and Python's audit events tell what it does.
+attributes, numbers, shapes, kinds and links, with and without a checksum that fits. Cases are
+built, and results that can be loaded are taken up as `resume` does. Each is tried in a process of
+its own kind with a limit of memory and of time, and Python's audit events tell what it does.
 
 A result whose bytes were changed must be refused, every one. So that the claim can fail, some of
 each kind must have been refused and, where a change may be harmless, read as well.
@@ -23,15 +23,18 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import meanfield as mf
 from meanfield.case import case_from_text, read_case
 from meanfield.integrate.resuming import taken_up
+from meanfield.solution import loading
 from validation import fuzz_inputs
 from validation.claims import Claim, main
 from validation.fuzz_children import Trial, outcomes
 
 _SHARE_IF_QUICK = 0.01
+_FORGED_FROM = 500
 
 
 def case_file(number: int) -> Path:
@@ -66,6 +69,17 @@ def take_up(path: Path) -> None:
         taken_up(solution, path, monitors={"m": lambda measure: measure.mass()})
 
 
+def take_up_forged(path: Path) -> None:
+    """The same for a file whose checksum fits whatever it holds."""
+    with mock.patch.object(loading, "checksum", lambda stored: stored.attrs.get("checksum")):
+        take_up(path)
+
+
+def forged_file(number: int) -> Path:
+    """A file of a result that HDF5 has changed, other ones than those with their old checksum."""
+    return result_file(fuzz_inputs.hostile, _FORGED_FROM + number)
+
+
 def kinds(
     quick: bool,
 ) -> dict[str, tuple[Callable[[int], Any], Callable[[Any], Any], int, bool | None]]:
@@ -76,20 +90,31 @@ def kinds(
     results = {
         "results, changed": (fuzz_inputs.damaged, 6000, False),
         "results, changed and sealed": (fuzz_inputs.sealed_again, 1500, True),
-        "results, changed by HDF5": (fuzz_inputs.hostile, 1000, True),
+        "results, changed by HDF5": (fuzz_inputs.hostile, _FORGED_FROM, None),
     }
-    return {
-        "cases, bytes changed": (case_file, read_case, round(share * 6000), True),
-        "cases, keys and values changed": (fuzz_inputs.case_tree, build, round(share * 3500), True),
-        "cases, trees": (partial(drawn_tree, drawn), build, trees, None),
-    } | {
-        name: (partial(result_file, make), take_up, round(share * count), some)
-        for name, (make, count, some) in results.items()
-    }
+    return (
+        {
+            "cases, bytes changed": (case_file, read_case, round(share * 6000), True),
+            "cases, keys and values changed": (
+                fuzz_inputs.case_tree,
+                build,
+                round(share * 3500),
+                True,
+            ),
+            "cases, trees": (partial(drawn_tree, drawn), build, trees, None),
+        }
+        | {
+            name: (partial(result_file, make), take_up, round(share * count), some)
+            for name, (make, count, some) in results.items()
+        }
+        | {
+            "results, forged": (forged_file, take_up_forged, round(share * 500), True),
+        }
+    )
 
 
 def check(quick: bool) -> list[Claim]:
-    """Files of six kinds, and what became of them."""
+    """Files of seven kinds, and what became of them."""
     found = []
     for name, (make, read, count, some_are_read) in kinds(quick).items():
         trials = outcomes(make, read, count)

@@ -12,6 +12,8 @@ from meanfield.harmonics.polynomials import multiplicity_growth
 
 Array = NDArray[np.float64]
 
+# recurrences take seconds there, and without a bound all memory or for ever
+_LARGEST_BETA = 1e9
 _LOG_NEGLIGIBLE = math.log(1e-20)
 _LN2 = math.log(2.0)
 _AS_GOOD_AS_ZERO = 1e-300
@@ -113,7 +115,7 @@ def scaled_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     Parameters
     ----------
     beta : float
-        Inverse temperature β >= 0.
+        Inverse temperature 0 <= β <= 1e9.
     dim : int
         Ambient dimension d >= 2.
     kmax : int
@@ -232,7 +234,10 @@ def eigenvalues_in_unit(beta: float, dim: int, kmax: int) -> tuple[Array, float]
 
 
 def _check(beta: float, dim: int, kmax: int) -> tuple[float, int, int]:
-    return number("beta", beta, low=0), integer("dim", dim, low=2), integer("kmax", kmax, low=0)
+    beta = number("beta", beta, low=0)
+    if beta > _LARGEST_BETA:
+        raise ValueError(f"beta must be at most {_LARGEST_BETA:g} for multipliers, got {beta:g}")
+    return beta, integer("dim", dim, low=2), integer("kmax", kmax, low=0)
 
 
 def bandwidth(beta: float, dim: int, tolerance: float = 1e-17) -> int:

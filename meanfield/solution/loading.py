@@ -55,7 +55,7 @@ def _from_file(stored: xr.Dataset) -> Solution:
         t=arrays.array(stored, "t", ("t",)),
         measures=measures,
         dynamics=dynamics,
-        ending=Ending(attribute(about, "status", str)),
+        ending=_ending(attribute(about, "status", str)),
         message=attribute(about, "message", str),
         dataset=stored.drop_vars([*used, *moved_by.names(stored), *resumptions.names(stored)]),
         case=attribute(about, "case", str),
@@ -76,3 +76,10 @@ def _from_file(stored: xr.Dataset) -> Solution:
         if name not in ours
     }
     return solution
+
+
+def _ending(status: str) -> Ending:
+    if status not in list(Ending):
+        allowed = ", ".join(Ending)
+        raise ValueError(f"attribute status must be one of {allowed}, got {status!r:.80}")
+    return Ending(status)

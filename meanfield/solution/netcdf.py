@@ -17,6 +17,8 @@ from meanfield.solution.headers import check_header
 from meanfield.solution.seals import check_seal, seal
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# of a message, whatever a file puts into it
+_LONGEST_REASON = 1000
 
 
 class MissingFileError(FileNotFoundError, ValueError):
@@ -137,4 +139,4 @@ def refusals(path: Path) -> Iterator[None]:
 
 def _reason(error: Exception) -> str:
     text = getattr(error, "strerror", None) or str(error) or repr(error)
-    return str(text).strip().partition("\n")[0]
+    return str(text).strip().partition("\n")[0][:_LONGEST_REASON]
