@@ -30,14 +30,14 @@ _MOST_PAIRS = 4_000_000
 _NO_DIRECTION = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Clusters:
     """Clusters of a measure, the heaviest first.
 
     Attributes
     ----------
     masses : ndarray, shape (k,)
-        Descending. What they leave of the measure's mass lies outside all clusters.
+        Descending; Σ masses + `outside` = 1.
     centres : ndarray, shape (k, d)
         Unit rows, the directions of the clusters' means; where a mean is 0, as on a closed ring
         of particles, the cluster's heaviest point.
@@ -52,6 +52,15 @@ class Clusters:
     def __len__(self) -> int:
         """Number of clusters."""
         return len(self.masses)
+
+    @property
+    def outside(self) -> float:
+        """The mass outside all clusters: 1 - Σ masses."""
+        return max(0.0, 1.0 - float(self.masses.sum()))
+
+    def __repr__(self) -> str:
+        masses, radii = (np.array2string(x, precision=3) for x in (self.masses, self.radii))
+        return f"Clusters(masses={masses}, outside={self.outside:.3g}, radii={radii})"
 
 
 def clusters(measure: AnyMeasure, radius: float = 0.1, *, min_mass: float = 1e-3) -> Clusters:
@@ -94,8 +103,8 @@ def clusters(measure: AnyMeasure, radius: float = 0.1, *, min_mass: float = 1e-3
     >>> len(found), found.masses.round(3), found.radii
     (2, array([0.667, 0.333]), array([0., 0.]))
     >>> light = Particles([[1.0, 0.0], [0.0, 1.0]], weights=[0.05, 0.95])  # 0.05 < 2/π · 0.1
-    >>> clusters(light).masses
-    array([0.95])
+    >>> clusters(light)
+    Clusters(masses=[0.95], outside=0.05, radii=[0.])
     """
     check_measure("measure", measure)
     radius = number("radius", radius, above=0, high=1)

@@ -60,6 +60,10 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "plot of no file": (["plot", "none.nc"], "there is no file none.nc"),
     "plot of a folder": (["plot", "there.nc"], "can't read there.nc: Is a directory"),
     "plot of a case": (["plot", "good.toml"], "can't read good.toml: it is no NetCDF-4 file"),
+    "info of a case": (
+        ["info", "good.toml"],
+        "a case file? meanfield run good.toml",
+    ),
     "plot of an empty name": (["plot", ""], "can't read .: Is a directory"),
     "plot of the future": (["plot", "future.nc"], FUTURE),
     "plot of a foreign file": (["plot", "foreign.nc"], "can't read foreign.nc: its format must be"),

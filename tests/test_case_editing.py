@@ -247,7 +247,11 @@ def test_layers_of_a_case():
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("beta = 1.5", "beta = -1.5", "dynamics.layers[0].beta must be a finite number >= 0, got"),
+        (
+            "beta = 1.5",
+            "beta = -1.5",
+            "dynamics.layers[0].beta must be a finite number >= 0 and <=",
+        ),
         ("beta = 1.5", "bta = 1.5", "dynamics.layers[0].bta is an unknown key: the keys here are"),
         ("beta = 1.5", "noise = 0.1", "dynamics.layers[0].beta is missing: it must be the inverse"),
         ("beta = 1.5", "beta = 1.5\nnoise = 0.1", "dynamics.layers must be SA, USA, DoublyStocha"),
@@ -353,6 +357,7 @@ BAD_SETTINGS = {
         "dynamics.bta=5",
         "case.toml with --set dynamics.bta=5: dynamics.bta is an unknown key: the keys here are",
     ),
+    "a key that is misspelt": ("dynamics.bta=5", "type, beta, sign, noise; did you mean beta?"),
     "an unknown table": ("dynamic.beta=5", "dynamic is an unknown key: the keys here are law, sp"),
     "of another kind": (
         "dynamics.beta=high",
@@ -360,7 +365,7 @@ BAD_SETTINGS = {
     ),
     "out of range": (
         "dynamics.beta=-1",
-        "case.toml with --set dynamics.beta=-1: dynamics.beta must be a finite number >= 0, got -1",
+        "case.toml with --set dynamics.beta=-1: dynamics.beta must be a finite number >= 0 and <= ",
     ),
     "no table": ("run.t_end.x=1", "case.toml: run.t_end must be a table for run.t_end.x, got 0.2"),
     "no list": ("law.cos[3]=1", "case.toml: law.cos must be a list of more than 3 for law.cos[3]"),

@@ -17,6 +17,7 @@ import meanfield as mf
 from meanfield.case import case_from_text, default_case_text
 from meanfield.cli import main
 from meanfield.cli.outputs import FIGURE_SUFFIXES
+from meanfield.cli.text import table
 from meanfield.integrate.checkpoints import Checkpoint
 from meanfield.plot.runs import SUFFIXES
 
@@ -397,10 +398,49 @@ def test_a_run_that_is_interrupted_is_resumed(folder, capsys, monkeypatch):
     assert capsys.readouterr().err.endswith("; meanfield resume run.nc goes on\n")
     assert mf.load("run.nc").status == "interrupted"
     assert main(["resume", "run.nc"]) == 0
-    assert "finished at t = 0.2" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "finished at t = 0.2" in told
+    assert told.endswith("wrote run.nc, run.png\n")
     whole, resumed = mf.load("whole.nc"), mf.load("run.nc")
     assert resumed.dataset.identical(whole.dataset)
     np.testing.assert_array_equal(resumed.final.coefficients, whole.final.coefficients)
+
+
+@pytest.mark.parametrize("ending", ["finished", "under-resolved"])
+def test_a_run_that_has_ended_is_left_as_it_is(ending, folder, capsys):
+    is_good = ending == "finished"
+    end = "t_end = 0.2" if is_good else f"t_end = 20.0\nlargest = 32\n{STOP}"
+    measure, dynamics, keywords = case_from_text(CIRCLE.replace("t_end = 0.2", end), "c").build()
+    mf.evolve(measure, dynamics, **keywords).save("run.nc")
+    before = (folder / "run.nc").stat()
+    assert main(["resume", "run.nc"]) == (0 if is_good else 1)
+    said = capsys.readouterr()
+    assert said.out.startswith("already finished at t = 0.2" if is_good else "")
+    assert ("under-resolved at t" in said.err) is not is_good
+    assert "wrote" not in said.out
+    assert [path.name for path in folder.iterdir()] == ["run.nc"]
+    after = (folder / "run.nc").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+@pytest.mark.parametrize(("saves", "stride"), [(1, 1), (10, 1), (11, 2), (20, 2), (99, 10)])
+def test_rows_of_a_table_are_at_equal_strides(saves, stride):
+    measure = mf.Density(mf.Circle(16), mf.Uniform(2))
+    header, *rows = table(mf.evolve(measure, mf.SA(1.0), 1.0, saves)).splitlines()
+    shown = [*range(0, saves, stride), saves]
+    if stride > 1:
+        assert rows.pop() == f"{len(shown)} of {saves + 1} saves shown, the file has all"
+    found = [float(row.split()[0]) * saves for row in rows]
+    assert found == pytest.approx(shown, abs=1e-3)
+    assert header.split()[0] == "t"
+
+
+def test_a_time_of_no_length_is_refused_before_anything_is_printed(folder, capsys):
+    (folder / "case.toml").write_text(CIRCLE)
+    assert main(["run", "case.toml", "--set", "run.t_end=0"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.endswith("run.t_end must be a finite number > 0, got 0.0\n")
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -38,6 +38,14 @@ def test_atoms_far_apart_are_a_cluster_each(dim, seed):
     assert np.max(found.radii) < 1e-7
 
 
+def test_what_is_outside_is_told():
+    light = mf.clusters(mf.Particles([[1.0, 0.0], [0.0, 1.0]], weights=[0.05, 0.95]))
+    assert light.outside == pytest.approx(0.05, abs=1e-15)
+    assert "masses=[0.95], outside=0.05, radii=[0.]" in repr(light)
+    none = mf.clusters(mf.Density(mf.Circle(16), mf.Uniform(2)))
+    assert (len(none), none.outside) == (0, 1.0)
+
+
 def test_a_dirac():
     found = mf.clusters(mf.Particles([[0.0, 0.0, 1.0]]))
     assert (len(found), found.masses[0], found.radii[0]) == (1, 1.0, 0.0)

@@ -12,7 +12,7 @@ import pytest
 import meanfield as mf
 from meanfield.cli import main
 from meanfield.integrate import FileInUseError
-from meanfield.integrate.only_writers import only_writer
+from meanfield.integrate.only_writers import only_writer, writer_of
 
 BUMPS = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 # as a run of another process holds it; to import the package there takes seconds
@@ -65,12 +65,39 @@ def test_a_second_run_is_refused_and_the_file_stays(holder, tmp_path, monkeypatc
         assert main(command) == 2
         lines = capsys.readouterr().err.splitlines()
         assert len(lines) == 1
+        assert lines[0].startswith("meanfield: output must be a file that no other run writes")
         assert f"process {holder.pid} is writing: wait for it" in lines[0]
     assert Path("run.nc").read_bytes() == before
     # what the first is just writing is not taken away from it
     assert beside.exists()
     # another file is free
     assert mf.evolve(start, mf.SA(4.0), 0.1, 1, checkpoint="other.nc").status == "finished"
+
+
+def test_info_tells_a_run_that_goes_on(holder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def stop(_):
+        raise KeyboardInterrupt
+
+    start = mf.Density(mf.Circle(32), BUMPS)
+    sol = mf.evolve(start, mf.SA(4.0), 0.1, 1, monitors={"m": stop})
+    assert sol.status == "interrupted"
+    sol.save("run.nc")
+    assert main(["info", "run.nc"]) == 0
+    told = capsys.readouterr().out
+    assert f"running (process {holder.pid})" in told
+    assert "resume" not in told
+    assert Path(".run.nc.lock").exists()
+    # to look is not to hold
+    assert writer_of(Path("other.nc")) == ""
+    assert not Path(".other.nc.lock").exists()
+    holder.kill()
+    holder.wait()
+    assert main(["info", "run.nc"]) == 0
+    told = capsys.readouterr().out
+    assert "running" not in told
+    assert "interrupted" in told
 
 
 def test_a_run_holds_its_file_until_it_ends(tmp_path):

@@ -229,11 +229,21 @@ def test_the_scale_of_distances(values, scale):
     assert mf.plot.distances(with_distances(w1=values)).get_yscale() == scale
 
 
-def test_distances_to_one_measure_say_so():
-    sol = with_distances(w1=[1.0, 2.0, 3.0, 4.0], w2=[1.0, 2.0, 3.0, 4.0])
-    for name in "w1", "w2":
-        sol.dataset[name].attrs["long_name"] = f"Wasserstein distance {name} to centre"
-    assert mf.plot.distances(sol).get_title(loc="left") == "distance to centre"
+def test_distances_say_what_they_are_to():
+    told = {"w": mf.DistanceTo("uniform"), "wc": mf.DistanceTo("centre", p=1.5)}
+    told |= {"w_law": mf.DistanceTo(mf.Uniform(2)), "w_m": mf.DistanceTo("start", distance=mf.mmd)}
+    sol = with_distances(w=4 * [1.0], w_c=4 * [2.0], w_law=4 * [3.0])
+    for name, monitor in zip(["w", "w_c", "w_law", "w_m"], told.values(), strict=True):
+        if name in sol.dataset:
+            sol.dataset[name].attrs["long_name"] = monitor.long_name
+    ax = mf.plot.distances(sol)
+    assert ax.get_title(loc="left") == "distances in radians"
+    labels = [line.get_label() for line in ax.lines]
+    assert labels == ["$W_{1}$ to σ", "$W_{1.5}$ to a Dirac at the mean", "w_law"]
+    sol.dataset["w_m"] = "t", np.ones(4), {"long_name": told["w_m"].long_name}
+    ax = mf.plot.distances(sol)
+    assert ax.get_title(loc="left") == "distances"
+    assert ax.lines[-1].get_label() == "w_m"
     with pytest.raises(ValueError, match="sol must have monitors named w"):
         mf.plot.distances(with_distances())
 

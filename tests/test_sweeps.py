@@ -145,7 +145,7 @@ def test_series_are_filled_up(folder):
 
 def test_a_cell_that_fails_is_recorded(folder, capsys):
     """One is refused when it is built, one can't be resolved, and the others are as ever."""
-    grid = ["--grid", "dynamics.beta=-1,1", "--grid", "space.n=32,8", "--set", "run.largest=32"]
+    grid = ["--grid", "dynamics.noise=-1,0", "--grid", "space.n=32,8", "--set", "run.largest=32"]
     law = ["--set", "law.cos=[0.4, 0.2, 0.1, 0.0, 0.0, 0.1]"]
     assert main(["sweep", "case.toml", *grid, *law]) == 1
     said = capsys.readouterr()
@@ -153,17 +153,17 @@ def test_a_cell_that_fails_is_recorded(folder, capsys):
     assert said.err.startswith("meanfield: 3 of 4 cells failed, the first of them: case.toml with")
     with xr.open_dataset("sweep.nc", engine="h5netcdf") as ds:
         assert ds.status.values.tolist()[0] == ["error", "error"]
-        assert ds.status.sel(beta=1, n=32).item() == "finished"
-        assert ds.status.sel(beta=1, n=8).item() == "error"
-        assert "dynamics.beta must be a finite number >= 0, got -1" in ds.message[0, 0].item()
-        assert "--set dynamics.beta=-1 --set space.n=32: dyn" in ds.message[0, 0].item()
-        assert "law" in ds.message.sel(beta=1, n=8).item()
+        assert ds.status.sel(noise=0, n=32).item() == "finished"
+        assert ds.status.sel(noise=0, n=8).item() == "error"
+        assert "dynamics.noise must be a finite number >= 0, got -1" in ds.message[0, 0].item()
+        assert "--grid dynamics.noise=-1 --grid space.n=32: dyn" in ds.message[0, 0].item()
+        assert "law" in ds.message.sel(noise=0, n=8).item()
         assert np.isnan(ds.final_energy[0]).all()
-        assert np.isfinite(ds.final_energy.sel(beta=1, n=32))
+        assert np.isfinite(ds.final_energy.sel(noise=0, n=32))
         same = {"law.cos": [0.4, 0.2, 0.1, 0.0, 0.0, 0.1], "run.largest": 32}
         measure, dynamics, keywords = read_case("case.toml", same).build()
         sol = mf.evolve(measure, dynamics, **keywords)
-        assert ds.final_energy.sel(beta=1, n=32).item() == sol.dataset.energy.values[-1]
+        assert ds.final_energy.sel(noise=0, n=32).item() == sol.dataset.energy.values[-1]
 
 
 def test_a_second_call_runs_what_is_missing(folder, monkeypatch):
@@ -176,7 +176,7 @@ def test_a_second_call_runs_what_is_missing(folder, monkeypatch):
     assert again.identical(first)
     assert len(ran) == 2
     more = mf.sweep("case.toml", {"dynamics.beta": [2, 3]}, cells="kept")
-    assert ran[2:] == ["case.toml with --set dynamics.beta=3"]
+    assert ran[2:] == ["case.toml with --grid dynamics.beta=3"]
     assert more.final_energy[0].item() == first.final_energy[1].item()
     # neither comments nor outputs change a cell, values do
     (folder / "case.toml").write_text("# mine\n" + CASE.replace("a.nc", "b.nc"))
@@ -345,7 +345,7 @@ def test_an_interrupted_cell_goes_on(folder, monkeypatch):
 REFUSED = {
     "unknown key": (
         ["--grid", "dynamics.bta=1,2"],
-        "dynamics.bta is an unknown key: the keys here",
+        "case.toml with --grid dynamics.bta=1: dynamics.bta is an unknown key: the keys here",
     ),
     "no value": (
         ["--grid", "dynamics.beta=1,abc"],

@@ -111,6 +111,7 @@ def _check_table(where: str, table: Table, space: Table) -> None:
         sides = [len(m) for head in table.heads for m in (head.Q, head.K, head.V) if _is_list(m)]
         _check_product(f"{where}.heads", len(table.heads), max(sides, default=1) ** 2, "heads")
     if isinstance(table, RunTable):
+        _bounded(number, f"{where}.t_end", table.t_end, above=0)
         if isinstance(table.save_at, int):
             _bounded(integer, f"{where}.save_at", table.save_at, low=1, high=MOST_SAVES)
         if table.largest is not None and isinstance(space, FlowMapTable):

@@ -35,7 +35,7 @@ from meanfield.measures import AnyMeasure
 from meanfield.transport import DistanceTo
 
 _LARGEST_FILE = 1 << 20
-_SET = " --set "
+_WITH = " with --"
 _KINDS = {
     "law": kinds(AnyLawTable),
     "laws": kinds(AnyLawTable),
@@ -214,11 +214,16 @@ def read_case(path: str | Path, settings: Mapping[str, Any] | None = None) -> Ca
 
 
 def case_from_text(
-    text: str, name: str, folder: str | Path = ".", settings: Mapping[str, Any] | None = None
+    text: str,
+    name: str,
+    folder: str | Path = ".",
+    settings: Mapping[str, Any] | None = None,
+    option: str = "--set",
 ) -> Case:
     r"""The case in a TOML text; `name` is what errors call it, `folder` holds its point clouds.
 
-    With `settings` its text is written anew, without comments, and errors name them.
+    With `settings` its text is written anew, without comments, and errors name them and the
+    `option` that they were given by.
 
     Raises
     ------
@@ -234,8 +239,8 @@ def case_from_text(
     """
     if settings:
         text = overridden(text, settings, name)
-        name += "" if _SET in name else " with"
-        name += "".join(f"{_SET}{key}={as_toml(settings[key])}" for key in settings)
+        name += "" if _WITH in name else " with"
+        name += "".join(f" {option} {key}={as_toml(settings[key])}" for key in settings)
     try:
         raw = tomllib.loads(text)
         case = Case.model_validate(raw)

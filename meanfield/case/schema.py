@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -27,7 +28,9 @@ class Table(BaseModel):
             for key in data:
                 if key not in fields:
                     allowed = ", ".join(fields)
-                    raise KeyFault(f"{key} is an unknown key: the keys here are {allowed}")
+                    near = get_close_matches(str(key), fields, 1)
+                    hint = f"; did you mean {near[0]}?" if near else ""
+                    raise KeyFault(f"{key} is an unknown key: the keys here are {allowed}{hint}")
             for key, field in fields.items():
                 if field.is_required() and key not in data:
                     raise KeyFault(f"{key} is missing: it must be {field.description}")

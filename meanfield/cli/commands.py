@@ -22,10 +22,19 @@ from meanfield.cli.outputs import (
     check_output,
     outputs,
 )
-from meanfield.cli.runs import killed_like_ctrl_c, resumed, shown_progress, told_if_unsaved
+from meanfield.cli.runs import (
+    in_use,
+    killed_like_ctrl_c,
+    resumed,
+    shown_progress,
+    told_if_unsaved,
+)
 from meanfield.cli.text import agreement, closing, machine, summary, table, version
-from meanfield.integrate import evolve
+from meanfield.integrate import FileInUseError, evolve
+from meanfield.integrate.only_writers import writer_of
 from meanfield.solution import Ending, Solution, load
+
+_GOOD = (Ending.FINISHED, Ending.CLUSTERED)
 
 app = typer.Typer(
     name="meanfield",
@@ -135,9 +144,12 @@ def run(
         typer.echo(f"{chosen.name}: {dynamics} on {measure} to t = {chosen.run.t_end:g}")
     with killed_like_ctrl_c(), told_if_unsaved() as unsaved:
         with chosen.errors("run"):
-            solution = evolve(
-                measure, dynamics, **keywords, checkpoint=file, progress=shown_progress(quiet)
-            )
+            try:
+                solution = evolve(
+                    measure, dynamics, **keywords, checkpoint=file, progress=shown_progress(quiet)
+                )
+            except FileInUseError as error:
+                raise in_use(error) from None
         if earlier is not None and earlier.ending is solution.ending and not (settings or quiet):
             typer.echo(agreement(earlier, solution))
         _write(solution, file, picture, quiet, unsaved)
@@ -154,17 +166,23 @@ def resume(
 ) -> None:
     """Go on with a run that was killed or interrupted, from its last checkpoint.
 
-    The result is that of a run without interruption, bit for bit. Exit status as for `run`.
+    The result is that of a run without interruption, bit for bit. Nothing is written where the
+    run has come to its end. Exit status as for `run`.
     """
     picture = file.with_suffix(".png") if figure is None else figure
     check_output(picture, "--figure", FIGURE_SUFFIXES)
     with killed_like_ctrl_c(), told_if_unsaved() as unsaved:
-        solution = resumed(file, shown_progress(quiet))
-        _write(solution, file, picture, quiet, unsaved)
+        solution, went_on = resumed(file, shown_progress(quiet))
+        if went_on:
+            _write(solution, file, picture, quiet, unsaved)
+            return
+    if not quiet and solution.ending in _GOOD:
+        typer.echo(f"already {solution.message}: nothing to do, and nothing written")
+    _exit(solution, file)
 
 
 def _write(solution: Solution, file: Path, picture: Path, quiet: bool, unsaved: list[str]) -> None:
-    """Figure, table, and the exit status of how the run ended; the file, too, if need be."""
+    """Figure, table, and exit status; the file, too, if need be."""
     if unsaved:
         _save(solution, file)
     _draw(solution, picture)
@@ -172,9 +190,14 @@ def _write(solution: Solution, file: Path, picture: Path, quiet: bool, unsaved: 
         typer.echo(table(solution))
         typer.echo(closing(solution))
         typer.echo(f"wrote {file}, {picture}")
+    _exit(solution, file)
+
+
+def _exit(solution: Solution, file: Path) -> None:
+    """The exit status of how a run ended."""
     if solution.ending is Ending.INTERRUPTED:
         raise Refusal(f"{solution.message}; meanfield resume {file} goes on", INTERRUPTED)
-    if solution.ending not in (Ending.FINISHED, Ending.CLUSTERED):
+    if solution.ending not in _GOOD:
         raise Refusal(solution.message, FAILED_RUN)
 
 
@@ -204,7 +227,7 @@ def info(
     ] = None,
 ) -> None:
     """Summarise a run; without one, tell versions and threads."""
-    lines = machine() if file is None else summary(_loaded(file))
+    lines = machine() if file is None else summary(_loaded(file), file, writer_of(file))
     width = max(len(name) for name in lines)
     for name, text in lines.items():
         typer.echo(f"{name:<{width}}  {text}")
@@ -230,4 +253,6 @@ def _loaded(file: Path) -> Solution:
     try:
         return load(file)
     except (OSError, ValueError) as error:
-        raise Refusal(str(error), BAD_INPUT) from None
+        is_case = file.suffix == ".toml" and file.is_file()
+        hint = f"; a case file? meanfield run {file} makes a result of it" if is_case else ""
+        raise Refusal(f"{error}{hint}", BAD_INPUT) from None

@@ -13,7 +13,7 @@ from typing import Any
 
 from meanfield.case import case_of
 from meanfield.cli.outputs import BAD_INPUT, Refusal
-from meanfield.integrate import loaded, resume_from
+from meanfield.integrate import FileInUseError, loaded, resume_from
 from meanfield.integrate.checkpoints import UnsavedWarning
 from meanfield.solution import Solution
 
@@ -61,8 +61,13 @@ def told_if_unsaved() -> Iterator[list[str]]:
         yield reasons
 
 
-def resumed(file: Path, progress: bool | str) -> Solution:
-    """The solution of a run that is gone on with, whose monitors its case tells.
+def in_use(error: FileInUseError) -> Refusal:
+    """The refusal of a file that another run writes, called as the command line calls it."""
+    return Refusal(f"output {str(error).partition(' ')[2]}", BAD_INPUT)
+
+
+def resumed(file: Path, progress: bool | str) -> tuple[Solution, bool]:
+    """The solution of a run, whose monitors its case tells, and whether anything was left to do.
 
     Raises
     ------
@@ -77,6 +82,9 @@ def resumed(file: Path, progress: bool | str) -> Solution:
     if saved.case and saved.resumption is not None:
         monitors = case_of(saved, file).build_monitors(saved.measures[0])
     try:
-        return resume_from(saved, file, monitors=monitors, progress=progress)
+        solution = resume_from(saved, file, monitors=monitors, progress=progress)
+    except FileInUseError as error:
+        raise in_use(error) from None
     except ValueError as error:
         raise Refusal(str(error), BAD_INPUT) from None
+    return solution, saved.resumption is not None

@@ -6,6 +6,7 @@ import os
 import platform
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
+from pathlib import Path
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from meanfield.measures import Density, FlowMap
 from meanfield.solution import Ending, Solution
 from meanfield.spaces import Sphere
 
-_ROWS = 11
+_ROWS = 11  # about
 _SIZE_NAMES = {"circle": "n", "sphere": "lmax", "zonal": "kmax"}
 _LIBRARIES = (
     *("numpy", "scipy", "pyfftw", "ducc0", "xarray", "h5netcdf", "h5py", "matplotlib"),
@@ -33,7 +34,7 @@ def _size_name(solution: Solution) -> str:
 
 
 def table(solution: Solution) -> str:
-    """About ten of the times saved, one in a row."""
+    """About ten of the times saved, at equal strides, and the last."""
     data = solution.dataset
     unit = _UNITS.get(data.attrs.get("energy_unit", "1"), "/e^β")
     columns = {
@@ -54,12 +55,16 @@ def table(solution: Solution) -> str:
             values = data[name].values
             columns[heading] = [f"{v:{form}}" if np.isfinite(v) else "-" for v in values]
     widths = [max(len(name), *map(len, cells)) for name, cells in columns.items()]
-    kept = np.unique(np.linspace(0, len(solution.t) - 1, _ROWS).round().astype(int))
+    saves = len(solution.t)
+    kept = [*range(0, saves - 1, -(-(saves - 1) // (_ROWS - 1)) or 1), saves - 1]
     rows = [list(columns), *([cells[i] for cells in columns.values()] for i in kept)]
-    return "\n".join(
+    lines = [
         "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
         for row in rows
-    )
+    ]
+    if len(kept) < saves:
+        lines.append(f"{len(kept)} of {saves} saves shown, the file has all")
+    return "\n".join(lines)
 
 
 def _rate(solution: Solution, unit: str) -> dict[str, list[str]]:
@@ -109,21 +114,27 @@ def agreement(earlier: Solution, solution: Solution) -> str:
     return f"numbers differ from those of the earlier run: {', '.join(differing)}"
 
 
-def summary(solution: Solution) -> dict[str, str]:
-    """A run in a dozen entries."""
+def summary(solution: Solution, file: Path, writer: str = "") -> dict[str, str]:
+    """A run in a dozen entries; `writer` is who is writing its file."""
     data, final, defect = solution.dataset, solution.final, _defect(solution)
+    status, message = solution.status, solution.message
+    if writer and solution.ending is Ending.INTERRUPTED:
+        status, message = f"running ({writer})", message.partition(";")[0]
+    unit = data.attrs.get("energy_unit", "1")
+    energies = f"{data['energy'].values[0]:.12g} to {data['energy'].values[-1]:.12g}"
+    lines = len(solution.case.splitlines())
     return {
-        "status": solution.status,
-        "message": solution.message,
+        "status": status,
+        "message": message,
         "dynamics": repr(solution.dynamics),
         "measure at the end": repr(final),
         "times": f"{len(solution.t)} from {solution.t[0]:g} to {solution.t[-1]:g}",
-        "energy": f"{data['energy'].values[0]:.12g} to {data['energy'].values[-1]:.12g}",
+        "energy": energies if unit == "1" else f"{energies}, in units of {unit}",
         "energy defect": "no identity" if defect is None else f"{defect:.1e}",
         "mass defect": f"{np.abs(1.0 - data['mass'].values).max():.1e}",
         "steps": f"{int(data['steps'].values[-1])}",
-        "case": f"{len(solution.case.splitlines())} lines",
-        **{str(name): f"{value}" for name, value in data.attrs.items()},
+        "case": f"{lines} lines, see meanfield run {file} --print-case" if lines else "none",
+        **{str(name): f"{value}" for name, value in data.attrs.items() if name != "energy_unit"},
     }
 
 

@@ -22,9 +22,31 @@ class FileInUseError(ValueError):
     """Another run is writing the result file."""
 
 
+def writer_of(path: Path) -> str:
+    """The run that is writing `path`, such as 'process 4711'; empty where none is known to."""
+    if fcntl is None:
+        return ""
+    try:
+        descriptor = os.open(_lock_of(path), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _holder(descriptor)
+    except OSError:
+        return ""
+    else:
+        return ""
+    finally:
+        os.close(descriptor)
+
+
 @contextmanager
-def only_writer(path: Path | None) -> Iterator[None]:
+def only_writer(path: Path | None, name: str = "checkpoint") -> Iterator[None]:
     """Inside, no other run may write `path`; nothing to do where it is None.
+
+    A refusal calls it `name`.
 
     The lock is the system's own on a file beside, and dies with its process: what a killed one
     leaves is an empty name, which the next takes over and removes.
@@ -34,7 +56,7 @@ def only_writer(path: Path | None) -> Iterator[None]:
     FileInUseError
         If another run holds it.
     """
-    descriptor = None if path is None or fcntl is None else _locked(path)
+    descriptor = None if path is None or fcntl is None else _locked(path, name)
     try:
         yield
     finally:
@@ -48,7 +70,7 @@ def _lock_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.lock")
 
 
-def _locked(path: Path) -> int | None:
+def _locked(path: Path, name: str) -> int | None:
     """A descriptor that holds the lock, None where the folder or its file system allows none."""
     until = time.monotonic() + _PATIENCE
     while True:
@@ -64,7 +86,7 @@ def _locked(path: Path) -> int | None:
             os.close(descriptor)
             if time.monotonic() > until:
                 raise FileInUseError(
-                    f"checkpoint must be a file that no other run writes, got {str(path)!r}, which "
+                    f"{name} must be a file that no other run writes, got {str(path)!r}, which "
                     f"{holder} is writing: wait for it, or choose another name"
                 ) from None
             time.sleep(_PAUSE)

@@ -113,7 +113,7 @@ def resume_from(
     """
     progress = checked_progress(progress)
     place = Path(path).absolute()
-    with only_writer(place):
+    with only_writer(place, "path"):
         remove_leftovers(place)
         if saved.resumption is None:
             if place.exists():

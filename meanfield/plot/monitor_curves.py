@@ -14,6 +14,9 @@ from meanfield.plot.frames import BLUE, ORANGE, SMALL
 from meanfield.solution import Solution
 
 _NAME = re.compile(r"w(\d|_|$)")
+# what `DistanceTo` says that it measures
+_WASSERSTEIN = re.compile(r"Wasserstein distance W_(\S+) to (.+)", re.DOTALL)
+_TARGETS = {"uniform": "σ", "centre": "a Dirac at the mean", "start": "the start"}
 _COLOURS = BLUE, ORANGE, "#009e73", "#cc79a7"
 # curves that lie on each other still show
 _LINES = "-", "--", "-.", ":"
@@ -47,7 +50,7 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
     >>> from meanfield.transport import DistanceTo
     >>> mu, w1 = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5])), DistanceTo("uniform")
     >>> distances(mf.evolve(mu, mf.SA(1.0), 1.0, monitors={"w1": w1})).get_title(loc="left")
-    'distance to uniform'
+    'distances in radians'
     """
     check(sol)
     names = monitored(sol)
@@ -62,7 +65,8 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
         line = _LINES[number % len(_LINES)]
         t, values = sol.t[known], values[known]
         alone = "o" if len(t) == 1 else ""
-        ax.plot(t, values, line + alone, color=colour, linewidth=1.4, markersize=4, label=name)
+        label = _label(sol, name)
+        ax.plot(t, values, line + alone, color=colour, linewidth=1.4, markersize=4, label=label)
         upper = values
         if f"{name}{LOWER}" in sol.dataset:
             low, upper = (sol.dataset[f"{name}{end}"].values[known] for end in (LOWER, UPPER))
@@ -87,9 +91,19 @@ def monitored(sol: Solution) -> list[str]:
     return [name for name in over_t if _NAME.match(name) and name not in bounds]
 
 
+def _described(sol: Solution, name: str) -> tuple[str, str]:
+    """p of a Wasserstein distance and what it is to; empty where the run does not say so."""
+    found = _WASSERSTEIN.fullmatch(str(sol.dataset[name].attrs.get("long_name", "")))
+    return (found[1], found[2]) if found else ("", "")
+
+
+def _label(sol: Solution, name: str) -> str:
+    """W_p and the measure that it is to; the monitor's own name where that is no single word."""
+    p, target = _described(sol, name)
+    return f"$W_{{{p}}}$ to {_TARGETS[target]}" if target in _TARGETS else name
+
+
 def _title(sol: Solution, names: list[str]) -> str:
-    """The measure that all are distances to, if it is one."""
-    targets = {str(sol.dataset[name].attrs.get("long_name", "")) for name in names}
-    targets = {text.partition(" to ")[2] for text in targets}
-    target = targets.pop() if len(targets) == 1 else ""
-    return f"distance to {target}" if target in ("uniform", "centre", "start") else "distances"
+    """Whether all are angles: Wasserstein distances are."""
+    are_angles = all(_described(sol, name)[0] for name in names)
+    return "distances in radians" if are_angles else "distances"

@@ -109,7 +109,7 @@ def read(path: Path, kind: str, version: int) -> xr.Dataset:
     with path.open("rb") as file:
         start = file.read(len(_SIGNATURE))
     if start != _SIGNATURE:
-        raise ValueError(f"it is no NetCDF-4 file, which does not start with {start!r}")
+        raise ValueError(f"it is no NetCDF-4 file, as it starts with {start!r}")
     check_seal(path)
     check_header(path, kind, version)
     return xr.load_dataset(path, engine="h5netcdf", decode_times=False, mask_and_scale=False)

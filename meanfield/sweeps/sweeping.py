@@ -146,6 +146,6 @@ def _make(folder: Path | None) -> None:
 
 
 def _cell(base: Case, settings: dict[str, Any], origin: About, folder: Path | None) -> Cell:
-    case = case_from_text(base.text, base.name, base.folder, settings)
+    case = case_from_text(base.text, base.name, base.folder, settings, "--grid")
     cell = Cell(case.text, case.name, base.folder.resolve(), origin)
     return cell if folder is None else replace(cell, file=folder / f"{case.digest()[:_DIGITS]}.nc")
