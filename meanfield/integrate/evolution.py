@@ -67,7 +67,8 @@ def evolve(
 
     With noise τ a density solves ∂_t f = -div(f X) + τ Δf, by an exponential Runge-Kutta method of
     order 4 to which the Laplacian is exact (`integrate.exponential`); what the noise does to the
-    energy, τ ∫ u Δf dσ with u = (1/β) ∫ e^{β<·,y>} dmu, is then part of `work`.
+    energy, τ ∫ u Δf dσ with u = (1/β) ∫ e^{β<·,y>} dmu, is then part of `work`,
+    and by itself `noise_work`.
 
     Phases on the circle, θ' = ω + K ∫ h(φ - θ) dmu(φ), (7.2) and (7.5), take a `CircleInteraction`,
     `Kuramoto` among them. An odd h has an energy of its own, whose balance is interaction_work.

@@ -31,6 +31,7 @@ class NoisyDensityRun(DensityRun):
     """
 
     _free_work = _losing = 0.0
+    _noise_work = _heating = 0.0
 
     def start(self) -> None:
         """Resolve the initial density and save it.
@@ -41,8 +42,7 @@ class NoisyDensityRun(DensityRun):
             If the largest space does not resolve it; it is saved all the same.
         """
         super().start()
-        if self._has_free_energy:
-            self._losing = self._free_dissipation(self.state)
+        self._losing, self._heating = self._rates(self.state)
 
     def _adopt(self, rate: Tendency, work: float) -> None:
         super()._adopt(rate, work)
@@ -66,9 +66,10 @@ class NoisyDensityRun(DensityRun):
         self._energy_lost = dynamics.noise * laplacian * potential
 
     def snapshot(self) -> Resumption:
-        """Free energy's part, too."""
+        """Free energy's part and the noise's, too."""
         base = super().snapshot()
         own = {"free_work": self._free_work, "losing": self._losing}
+        own |= {"noise_work": self._noise_work, "heating": self._heating}
         return Resumption(base.numbers | own, base.arrays)
 
     def restore(self, saved: Solution, resumption: Resumption) -> None:
@@ -76,6 +77,8 @@ class NoisyDensityRun(DensityRun):
         super().restore(saved, resumption)
         self._free_work = float(resumption.numbers["free_work"])
         self._losing = float(resumption.numbers["losing"])
+        self._noise_work = float(resumption.numbers["noise_work"])
+        self._heating = float(resumption.numbers["heating"])
 
     @property
     def _time_unit(self) -> float:
@@ -89,16 +92,17 @@ class NoisyDensityRun(DensityRun):
 
     def _rate(self, t: float, state: Array) -> Array:
         rate = super()._rate(t, state)
-        if not self._has_balance:
-            return rate
+        if self._has_balance:
+            rate[-1] += self.dynamics.sign * self._heat(state)
+        return rate
+
+    def _heat(self, state: Array) -> float:
+        """What the noise adds to dE/dt at the state that the tendency was last asked for."""
         if isinstance(self.tendency, BalancedDensityTendency) and self.dynamics.beta > 0.0:
-            heating = self.tendency.heating(state[:-1])
-            rate[-1] += self.dynamics.sign * self.dynamics.noise * heating
-            return rate
+            return self.dynamics.noise * self.tendency.heating(state[:-1])
         space = cast(SpectralTendency, self.tendency).space
         power = space.power(state[:-1].view(space.coefficient_type))
-        rate[-1] -= self.dynamics.sign * float(self._energy_lost @ power)
-        return rate
+        return -float(self._energy_lost @ power)
 
     def _solver(self, t_bound: float) -> Any:
         rtol, atol = self._tolerances()
@@ -117,12 +121,17 @@ class NoisyDensityRun(DensityRun):
         )
 
     def adapt(self, solver: Any) -> bool:
-        """Nothing to change; but count what free energy the step lost, by Simpson's rule."""
-        if self._has_free_energy:
-            middle, end = map(self._free_dissipation, (solver.middle, solver.y))
-            self._free_work -= solver.step_size * (self._losing + 4.0 * middle + end) / 6.0
-            self._losing = end
+        """Nothing to change; but count what the noise and free energy did, by Simpson's rule."""
+        (losing, heating), last = self._rates(solver.middle), self._rates(solver.y)
+        self._free_work -= solver.step_size * (self._losing + 4.0 * losing + last[0]) / 6.0
+        self._noise_work += solver.step_size * (self._heating + 4.0 * heating + last[1]) / 6.0
+        self._losing, self._heating = last
         return False
+
+    def _rates(self, state: Array) -> tuple[float, float]:
+        """Of the free energy's fall and of the noise's part of dE/dt, 0 where there is none."""
+        losing = self._free_dissipation(state) if self._has_free_energy else 0.0
+        return losing, self._heat(state) if self._has_balance else 0.0
 
     def _free_dissipation(self, state: Array) -> float:
         """∫ |X - τ ∇ log f|² dmu in the unit of energies."""
@@ -138,6 +147,8 @@ class NoisyDensityRun(DensityRun):
         """The entropy, and the free energy of what is the gradient flow of it and an energy."""
         density, dynamics = cast(Density, measure), self.dynamics
         numbers = super()._numbers(density) | {"entropy": entropy(density)}
+        if self._has_balance:
+            numbers["noise_work"] = self._noise_work
         if self._has_free_energy:
             log_unit = cast(DensityTendency, self.tendency).log_unit
             heat = dynamics.noise * numbers["entropy"] * float(np.exp(-log_unit))

@@ -22,7 +22,7 @@ LARGEST_UNSCALED = 700.0
 # in units of e^β in a run, or of Λ_0
 SCALED = (
     *("energy", "form_energy", "dissipation", "work", "adaptation"),
-    *("free_energy", "free_dissipation", "free_work"),
+    *("free_energy", "free_dissipation", "free_work", "noise_work"),
 )
 # of DoublyStochastic, whose E_DS is of order 1
 _SCALED_OF_E_DS = ("energy",)
@@ -33,6 +33,7 @@ VARIABLES = {
     "∫|X|² G(βDx) dmu, or ∫|X|² dmu where it is not normalised",
     "work": "± ∫ dissipation dt since t = 0, equal to the energy gained, of E_{β,D} where there is "
     "a form; with noise τ more by τ ∫∫ u Δf dσ dt, u = (1/β) ∫ e^{β<·,y>} dmu",
+    "noise_work": "the part of `work` that is the noise's, τ ∫∫ u Δf dσ dt",
     "sinkhorn_energy": "E_DS(mu) = -(1/β) ∫ log u dmu of doubly stochastic attention",
     "metric_speed": "(∫|X|² dmu)^{1/2}, the speed of the measure in W_2; with noise τ that of "
     "X - τ ∇ log f",

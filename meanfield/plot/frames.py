@@ -115,11 +115,14 @@ def profile(ax: Axes, angles: Array, law: Array, dim: int, scale: Normalize) -> 
     ax.plot(angles, law, color=BLUE, linewidth=1.2)
     smooth: Array = np.linspace(0.0, np.pi, 361)
     uniform = np.exp(log_law_of_angle(np.zeros_like(smooth), smooth, dim))
-    ax.plot(smooth, np.maximum(uniform, bottom), ":", color=GREY, linewidth=0.8)
+    dotted = ax.plot(smooth, np.maximum(uniform, bottom), ":", color=GREY, linewidth=0.8)
+    ax.legend(dotted, ["uniform"], loc="upper right", fontsize=SMALL, frameon=False)
     ax.set_xlim(-_MARGIN, np.pi + _MARGIN)
     ax.set_xticks([0.0, np.pi / 2, np.pi], ["0", "π/2", "π"])
     ax.set_xlabel("polar angle θ", fontsize=NORMAL)
-    ax.set_ylabel("density of θ", fontsize=NORMAL)
+    # most of a sphere is near its equator, so a measure about the pole has a hump beside it
+    volume = rf" $\propto\ f\, \sin^{{{dim - 2}}}θ$".replace("^{1}", "") if dim > 2 else ""
+    ax.set_ylabel(f"density of θ{volume}", fontsize=NORMAL)
     ax.spines[["top", "right"]].set_visible(False)
 
 
