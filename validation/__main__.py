@@ -50,6 +50,7 @@ SCRIPTS = [
     "doubly_stochastic",
     "form_energies",
     "survival",
+    "long_runs",
     "fuzz",
     "kuramoto",
     "thm_4_1_beta_zero",
