@@ -553,3 +553,17 @@ def test_tokens_without_mass_are_moved_and_scale_nothing(beta, sums):
     alone = mf.evolve(rest, mf.DoublyStochastic(beta), 0.5, 2)
     assert sol.status == "finished"
     np.testing.assert_allclose(sol.final.points[[0, 2]], alone.final.points, atol=1e-8)
+
+
+def test_beta_beyond_tables_is_summed_by_pairs_or_refused():
+    """At 10^8 moments on S^2 and tables of the circle would take tens of gigabytes."""
+    for dim in 2, 3:
+        points = np.eye(dim)
+        tokens = mf.Particles(points)
+        # e^{-β} of other tokens is 0, so that each sees itself alone
+        velocity = mf.DoublyStochastic(1e8).velocity(tokens, at=points)
+        assert np.array_equal(velocity, np.zeros((dim, dim)))
+    for space in mf.Sphere(7), mf.Zonal(5, 7):
+        density = mf.Density(space, mf.Uniform(space.dim))
+        with pytest.raises(ValueError, match=r"beta must be smaller .* got 1e\+06, which takes"):
+            mf.evolve(density, mf.DoublyStochastic(1e6), 1.0)

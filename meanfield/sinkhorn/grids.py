@@ -15,16 +15,28 @@ Array = NDArray[np.float64]
 
 # three tables of so many angles by so many take 24 MB
 _MOST_ANGLES = 1024
+# a grid of S^2 for this degree has some two million points
+_HIGHEST_DEGREE = 2048
 
 
 def working_grid(space: Space, beta: float) -> Space:
     """The space itself, or the least of its kind whose grid holds f and twice the bandwidth of K.
 
     u is no series, but e^{β<x,y>} u(y) has about the bandwidth of the kernel, or less.
+
+    Raises
+    ------
+    ValueError
+        If that takes a degree above 2048 beyond the circle.
     """
     degree = space.kmax + 2 * bandwidth(beta, space.dim)
     if space.exactness >= degree:
         return space
+    if degree > _HIGHEST_DEGREE and not isinstance(space, Circle):
+        raise ValueError(
+            f"beta must be smaller for doubly stochastic attention on {space}, got {beta:g}, which "
+            f"takes a grid for degree {degree} > {_HIGHEST_DEGREE}"
+        )
     return space.resized(max(space.size, space.exact_size(degree)))
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from meanfield.geometry import circle_angles, polar_angles, project
 from meanfield.harmonics import bandwidth, scaled_eigenvalues
+from meanfield.kernels import LARGEST_CIRCLE_BETA
 from meanfield.line_potential import CircleLine, LineSums, ZonalLine
 from meanfield.spaces.sphere.at import Places, SphereAt
 
@@ -154,13 +155,16 @@ class LineNodes(LineSums):
 
 
 def point_sums(points: Array, beta: float) -> DenseSums | SphereNodes | LineNodes:
-    """The sums over masses at points (n, d): in O(n) on the circle and S^2.
+    """The sums over masses at points (n, d): in O(n) on the circle and S^2 up to β = 20000.
 
     Examples
     --------
     >>> point_sums(np.eye(2), 1.0).potential(np.array([0.0, 1.0])).round(6)
     array([0.367879, 1.      ])
     """
+    # beyond it tables and moments, unlike blocks of pairs, leave memory
+    if beta > LARGEST_CIRCLE_BETA:
+        return DenseSums(points, beta)
     if points.shape[1] == 2:
         return LineNodes.on_circle(points, beta)
     return SphereNodes(points, beta) if points.shape[1] == 3 else DenseSums(points, beta)

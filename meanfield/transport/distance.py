@@ -55,7 +55,9 @@ def wasserstein(
     - tokens in any dimension, n m <= 2^26 of them (2^24 on S^2 if p is 1 or 2): the network
       simplex method of POT, with bounds that agree to rounding;
     - other measures on S^2 and p = 1 or 2: see `transport.sphere`; flow maps count by their nodes.
-      Up to lmax = 63 W_1 of densities takes a second or so, W_2 some seconds, and it needs POT.
+      Up to lmax = 63 W_1 of densities takes a second or so. W_2 needs POT and takes four to eight
+      seconds of one core for a few bumps, up to lmax = 255 too, where the first of three potentials
+      reaches the gap; the other two take several times that, and much of it at lmax = 255.
       Measures that are much nearer to each other than the scale of their features, such as tokens
       and their own law, have wide brackets, and take up to a minute.
 
