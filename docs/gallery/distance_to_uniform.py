@@ -24,4 +24,11 @@ print(distance, "<=", length)
 assert distance <= length
 assert np.all(np.diff(data.w1_uniform) > 0.0)
 
+# %%
+# The limit is known only at the end: distances to it come afterwards, from the measures saved.
+
+to_the_end = [mf.wasserstein(mu, sol.final, p=2) for mu in sol.measures]
+print(to_the_end)
+assert np.all(np.diff(to_the_end) < 0.0)
+
 figure = mf.plot.solution(sol)

@@ -97,15 +97,16 @@ def _coefficients(ax: Axes, one: Any) -> None:
     ax.set_xlim(0.0, degrees[-1] + 1.0)
     ax.set_ylim(0.1 * _FLOOR if seen.sum() > 8 else 1e-3, 1e2)
     ax.set_xlabel("degree k", fontsize=NORMAL)
-    ax.set_ylabel("share of degree k in U", fontsize=NORMAL)
+    ax.set_ylabel("what degree k adds to U, over U", fontsize=NORMAL)
+    if "log_lower" in one and bool(np.isfinite(one["log_lower"].values[1:]).all()):
+        ax.set_title("Λ_k > 0 is proved in ball arithmetic", fontsize=SMALL)
     if "evaluation_error" in one:
         errors = one["evaluation_error"].values
         worst = np.full(len(degrees), np.nan)
         known = np.isfinite(errors[:, 1:]).any(axis=0)
         worst[known] = np.nanmax(errors[:, 1:][:, known], axis=0)
-        ax.plot(
-            degrees, np.maximum(worst, 1e-17), ".", color=GREY, ms=3, label="evaluations differ"
-        )
+        label = "float64 values differ, relative"
+        ax.plot(degrees, np.maximum(worst, 1e-17), ".", color=GREY, ms=3, label=label)
     ax.legend(frameon=False, fontsize=SMALL)
 
 
@@ -113,11 +114,13 @@ def _identity(ax: Axes, one: Any) -> None:
     names = [str(name) for name in one["measure"].values]
     errors = np.maximum(one["identity_error"].values, 1e-17)
     places = np.arange(len(names))
-    ax.barh(places, np.log10(errors) + 17.0, left=-17.0, color=BLUE, height=0.5)
+    ax.plot(np.log10(errors), places, "o", color=BLUE)
+    ax.set_ylim(-0.5, len(names) - 0.5)
     ax.set_yticks(places, names)
     ax.invert_yaxis()
     ax.set_xlim(-17.0, max(-12.0, float(np.nanmax(np.log10(errors))) + 0.5))
-    ax.set_xlabel("log₁₀ of the identity's relative error", fontsize=NORMAL)
+    ax.set_xlabel("log₁₀ of the relative difference", fontsize=NORMAL)
+    ax.set_title("E − E(σ): double integral and sum of degrees", fontsize=SMALL)
 
 
 def _search(ax: Axes, one: Any) -> None:
@@ -138,22 +141,30 @@ def _search(ax: Axes, one: Any) -> None:
     else:
         ax.set_xscale("log")
         ax.set_yscale("log")
+        ax.set_title(f"{len(share)} random measures, none beyond a bound", fontsize=SMALL)
     ax.legend(frameon=False, fontsize=SMALL, loc="lower left")
 
 
 def _margins(ax: Axes, one: Any) -> None:
-    names = [str(name) for name in one["attempt"].values]
+    ends = {"down": "descending\ntowards E(σ)", "up": "ascending\ntowards E(δ)"}
+    attempts = [str(name).partition(", ") for name in one["attempt"].values]
+    names = [f"{kind} {ends[way]}" for kind, _, way in attempts]
     margins = one["margin"].values
     places = np.arange(len(names))
     beaten = margins < -_BEYOND
     shown = np.log10(np.maximum(np.abs(margins), _FLOOR))
     colours = [ORANGE if bad else BLUE for bad in beaten]
-    ax.barh(places, shown + 18.0, left=-18.0, color=colours, height=0.5)
+    ax.scatter(shown, places, color=colours)
+    ax.set_ylim(-0.5, len(names) - 0.5)
+    ax.set_xlim(-18.5, 0.5)
+    ax.set_xticks(range(-18, 1, 3))
     ax.set_yticks(places, names)
     ax.invert_yaxis()
-    ax.set_xlabel("log₁₀ of the margin to the bound, over U", fontsize=NORMAL)
+    ax.set_xlabel("log₁₀ of what is left to the bound, over U", fontsize=NORMAL)
     if beaten.any():
         ax.set_title("orange: beyond the bound", fontsize=SMALL, color=ORANGE)
+    else:
+        ax.set_title("gradients that try to pass a bound", fontsize=SMALL)
 
 
 def _flows(ax: Axes, one: Any) -> None:
