@@ -56,8 +56,8 @@ def wasserstein(
       simplex method of POT, with bounds that agree to rounding;
     - other measures on S^2 and p = 1 or 2: see `transport.sphere`; flow maps count by their nodes.
       Up to lmax = 63 W_1 of densities takes a second or so. W_2 needs POT and takes four to eight
-      seconds of one core for a few bumps, up to lmax = 255 too, where the first of three potentials
-      reaches the gap; the other two take several times that, and much of it at lmax = 255.
+      seconds of one core for a few bumps, up to lmax = 255 too, and longer where the first of its
+      three potentials misses the gap.
       Measures that are much nearer to each other than the scale of their features, such as tokens
       and their own law, have wide brackets, and take up to a minute.
 
