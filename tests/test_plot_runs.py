@@ -239,7 +239,7 @@ def test_distances_say_what_they_are_to():
     ax = mf.plot.distances(sol)
     assert ax.get_title(loc="left") == "distances in radians"
     labels = [line.get_label() for line in ax.lines]
-    assert labels == ["$W_{1}$ to σ", "$W_{1.5}$ to a Dirac at the mean", "w_law"]
+    assert labels == ["$W_{1}$ to σ", "$W_{1.5}$ to the mean", "w_law"]
     sol.dataset["w_m"] = "t", np.ones(4), {"long_name": told["w_m"].long_name}
     ax = mf.plot.distances(sol)
     assert ax.get_title(loc="left") == "distances"

@@ -16,7 +16,7 @@ from meanfield.solution import Solution
 _NAME = re.compile(r"w(\d|_|$)")
 # what `DistanceTo` says that it measures
 _WASSERSTEIN = re.compile(r"Wasserstein distance W_(\S+) to (.+)", re.DOTALL)
-_TARGETS = {"uniform": "σ", "centre": "a Dirac at the mean", "start": "the start"}
+_TARGETS = {"uniform": "σ", "centre": "the mean", "start": "the start"}
 _COLOURS = BLUE, ORANGE, "#009e73", "#cc79a7"
 # curves that lie on each other still show
 _LINES = "-", "--", "-.", ":"
