@@ -173,6 +173,24 @@ def test_more_than_a_file_ever_has_is_refused(limit, message, good, tmp_path, mo
     assert re.search(message, refusal(path))
 
 
+@pytest.mark.parametrize(
+    ("at", "text", "message"),
+    [
+        (8, b"\xff" * 8, r"the heap at byte \d+ must be in the file of \d+ bytes, got 1844"),
+        (24, b"\xff" * 8, r"an object of the heap at byte \d+ claims 18446744073709551615 bytes"),
+        (16, bytes(16), r"free space of the heap at byte \d+ must be \d+ bytes, got 0"),
+    ],
+)
+def test_a_heap_that_does_not_advance_is_refused(at, text, message, good, tmp_path):
+    """The last of these hangs HDF5."""
+    content = bytearray(unsealed(good))
+    start = content.find(b"GCOL") + at
+    content[start : start + len(text)] = text
+    path = tmp_path / "run.nc"
+    path.write_bytes(content + seals.seal(bytes(content)))
+    assert re.search(message, refusal(path))
+
+
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "run.nc")
     assert "it must be a regular file" in refusal(tmp_path / "run.nc")

@@ -14,6 +14,7 @@ from typing import Any
 import xarray as xr
 
 from meanfield.solution.headers import check_header
+from meanfield.solution.heaps import check_heaps
 from meanfield.solution.seals import check_seal, seal
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -111,6 +112,7 @@ def read(path: Path, kind: str, version: int) -> xr.Dataset:
     if start != _SIGNATURE:
         raise ValueError(f"it is no NetCDF-4 file, as it starts with {start!r}")
     check_seal(path)
+    check_heaps(path)
     check_header(path, kind, version)
     return xr.load_dataset(path, engine="h5netcdf", decode_times=False, mask_and_scale=False)
 
