@@ -170,37 +170,38 @@ def some_fields(kind: str, beta: float, dim: int, axis: Any, rng: np.random.Gene
     return (getattr(mf, name)(beta, sign, noise),)
 
 
-@st.composite
-def cases(draw: Callable[..., Any], kind: str) -> Case:
-    """A case of one kind of dynamics."""
-    dim = 2 if kind == "Kuramoto" else draw(st.sampled_from(DIMS))
+def numbered(kind: str, number: int, draw: int) -> Case:
+    """The case of this number."""
+    rng = np.random.default_rng([zlib.crc32(kind.encode()), draw, number])
+    dim = 2 if kind == "Kuramoto" else int(rng.choice(DIMS))
     laws = [law for law in LAWS if law != "FourierSeries" or dim == 2]
     if dim > 3:
         # series and flow maps need an axis there
         laws = [law for law in laws if law not in ("Mixture", "PointCloud")]
         laws = [] if kind == "FeedForward" else laws
     laws += [] if kind.endswith("noise") else [TOKENS]
-    law_kind = draw(st.sampled_from(laws))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    law_kind = str(rng.choice(laws))
     law, axis = a_law(law_kind, dim, rng)
     # matrices that do not keep it, half of the time
-    if kind == "FeedForward" or (kind in MATRICES and dim <= 3 and draw(st.booleans())):
+    if kind == "FeedForward" or (kind in MATRICES and dim <= 3 and rng.integers(2)):
         axis = None
-    largest = 1.5 if kind in MATRICES and dim == 3 else 4.0
-    beta = draw(st.floats(0.1, largest))
+    beta = rng.uniform(0.1, 1.5 if kind in MATRICES and dim == 3 else 4.0)
     fields = some_fields(kind, beta, dim, axis, rng)
-    stretch = draw(st.floats(0.2, 1.0))
-    return Case(kind, law_kind, law, axis, fields, stretch, draw(st.integers(0, 999)))
+    return Case(kind, law_kind, law, axis, fields, rng.uniform(0.2, 1.0), int(rng.integers(1000)))
 
 
-def for_each(kind: str, act: Callable[[Case], Any], count: int = 25, draw: int = 0) -> None:
-    """Hand `count` cases of a kind to `act`, the same ones whenever `draw` is the same."""
+def for_each(kind: str, act: Callable[[Case], Any], count: int = 25, draw: int = 1) -> None:
+    """Hand `count` cases of a kind to `act`, the same ones whenever `draw` is the same.
 
-    @seed(zlib.crc32(f"{kind} {draw}".encode()))
+    Hypothesis draws numbers of cases without repeats; what it draws beyond whole small ranges
+    hangs on constants in the modules that happen to be imported.
+    """
+
+    @seed(draw)
     @settings(max_examples=count, phases=[Phase.generate, Phase.shrink])
-    @given(cases(kind))
-    def each(case: Case) -> None:
-        act(case)
+    @given(st.integers(0, count - 1))
+    def each(number: int) -> None:
+        act(numbered(kind, number, draw))
 
     each()
 
@@ -293,11 +294,16 @@ def same_field(form: str, case: Case, name: str) -> Any:
 
 
 def representations(case: Case) -> list[Representation]:
-    """Every measure, and one form of the dynamics on one of the measures that take it."""
+    """Every measure, and one form of the dynamics on one of the measures that take it.
+
+    Few tokens are cheap: they take every form.
+    """
     found = plain(case)
     able = {f: [r for r in found if same_field(f, case, r.name) is not None] for f in FORMS}
     forms = [form for form in FORMS if able[form]]
-    if forms:
+    if case.law_kind == TOKENS:
+        found += [replace(way, form=form) for form in forms for way in able[form]]
+    elif forms:
         form = forms[case.choice % len(forms)]
         ways = able[form]
         found.append(replace(ways[case.choice // 5 % len(ways)], form=form))

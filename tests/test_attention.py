@@ -481,7 +481,11 @@ def test_case_with_heads(capsys, tmp_path, undrawn):
             '"SA"',
             "dynamics.heads is an unknown key: the keys",
         ),
-        ("beta = 2", "beta = -2", "dynamics.beta must be a finite number >= 0, got -2"),
+        (
+            "beta = 2",
+            "beta = -2",
+            "dynamics.beta must be a finite number >= 0 and <= 100000, got -2",
+        ),
     ],
 )
 def test_bad_heads_in_a_case(old, new, message):

@@ -373,7 +373,7 @@ def test_command(given, status, said, tmp_path, monkeypatch, capsys):
 def test_command_undecided(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(balls, "available", lambda: False)
-    monkeypatch.setattr(coefficients, "tolerance", lambda name, beta: 0.0)
+    monkeypatch.setattr(coefficients, "tolerance", lambda *_: 0.0)
     assert main(["check", "prop-3.4", "--quick", "-q"]) == 3
     told = capsys.readouterr().out
     assert told.startswith("undecided: ")

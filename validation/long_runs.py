@@ -30,7 +30,7 @@ import numpy as np
 import meanfield as mf
 from validation.claims import Claim, main
 
-STEPS, TRACED, TRACED_OF_FLOW = 10**5, 600, 30
+STEPS, TRACED, TRACED_OF_FLOW = 10**5, 1800, 30
 SAVES = (0.1, 0.2, 1.0)
 A_REFERENCE, A_BLOCK, OF_ARRAYS = 8.0, 32.0, 512.0
 LAW = mf.FourierSeries(cos=[0.5])
@@ -116,7 +116,7 @@ def taken(kind: str, steps: int) -> Claim:
 
 def check(quick: bool) -> list[Claim]:
     """Memory of three kinds of runs over their steps."""
-    more = 1 if quick else 4
+    more = 1 if quick else 3
     density, tokens, flow = KINDS
     found = [left_behind(kind, more * TRACED) for kind in (density, tokens)]
     found.append(left_behind(flow, more * TRACED_OF_FLOW))

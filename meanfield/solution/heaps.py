@@ -31,12 +31,16 @@ def check_heaps(path: Path) -> None:
 
 def _walk(content: mmap.mmap, start: int) -> None:
     if start + _HEAD > len(content):
-        raise ValueError(f"the heap at byte {start} must be in the file of {len(content)} bytes")
+        raise ValueError(
+            f"it is cut short or damaged: the heap at byte {start} must be in the file of "
+            f"{len(content)} bytes"
+        )
     (size,) = _SIZE.unpack_from(content, start + len(_START))
     end = start + size
     if end > len(content):
         raise ValueError(
-            f"the heap at byte {start} must be in the file of {len(content)} bytes, got {size}"
+            f"it is cut short or damaged: the heap at byte {start} must be in the file of "
+            f"{len(content)} bytes, got {size}"
         )
     at = start + _HEAD
     while at + _OBJECT.size <= end:
