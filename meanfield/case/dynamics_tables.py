@@ -8,7 +8,11 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from meanfield.case.faults import shown
 from meanfield.case.schema import Table, told
+from meanfield.case.tables import LONGEST_LIST
 
+# beyond it differences of e^{β<x,y>} between tokens are lost in rounding; tables of a kernel have
+# some sqrt(β) entries a side
+LARGEST_BETA, LARGEST_BETA_OF_TABLES = 1e8, 1e5
 _BETA = "the inverse temperature, a number >= 0, at most 1e8 for tokens and 1e5 else"
 _NOISE = "tau >= 0 of dx = X dt + sqrt(2 tau) dB"
 _ROWS = {"type": "array", "minItems": 1, "items": {"type": "array", "items": {"type": "number"}}}
@@ -39,7 +43,9 @@ class IsotropicTable(Table):
     type: Literal["SA", "USA", "DoublyStochastic"] = told(
         "softmax self-attention, unnormalised, or with rows and columns of mass 1", "SA"
     )
-    beta: float = Field(description=_BETA, json_schema_extra={"minimum": 0, "maximum": 1e8})
+    beta: float = Field(
+        description=_BETA, json_schema_extra={"minimum": 0, "maximum": LARGEST_BETA}
+    )
     sign: int | None = told("1 attractive (V = I), -1 repulsive (V = -I)", enum=[1, -1])
     noise: float = told(_NOISE, 0.0, minimum=0)
 
@@ -56,10 +62,12 @@ class AttentionTable(Table):
     """Heads with matrices, with softmax or without."""
 
     type: Literal["Attention"] = Field(description="heads with queries, keys and values")
-    beta: float = Field(description=_BETA, json_schema_extra={"minimum": 0, "maximum": 1e8})
+    beta: float = Field(
+        description=_BETA, json_schema_extra={"minimum": 0, "maximum": LARGEST_BETA}
+    )
     heads: list[HeadTable] = Field(
         description="a list of tables with Q, K or V",
-        json_schema_extra={"minItems": 1, "maxItems": 4096},
+        json_schema_extra={"minItems": 1, "maxItems": LONGEST_LIST},
     )
     normalise: bool = told("with softmax", True)
     noise: float = told(_NOISE, 0.0, minimum=0)
@@ -99,7 +107,7 @@ class LayersTable(Table):
     type: Literal["Layers"] = Field(description="one dynamics after another")
     layers: list[AnyLayerTable] = Field(
         description="a list of tables, each a dynamics without noise",
-        json_schema_extra={"minItems": 1, "maxItems": 4096},
+        json_schema_extra={"minItems": 1, "maxItems": LONGEST_LIST},
     )
     step: float = told("the time that each layer acts, > 0", 1.0, exclusiveMinimum=0)
 

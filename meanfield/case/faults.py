@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-LONGEST_VALUE = 80
+_LONGEST_VALUE = 80
 # a key may be as long as its file
 _LONGEST_LINE = 1000
 
@@ -15,9 +15,7 @@ class CaseError(ValueError):
     """A case that can't be run: one line with the file, the key, the value and what is allowed."""
 
     def __init__(self, message: str) -> None:
-        line = one_line(message)
-        cut = line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 2]} …"
-        super().__init__(cut)
+        super().__init__(cut(one_line(message), _LONGEST_LINE))
 
 
 class Fault(ValueError):
@@ -38,8 +36,12 @@ def one_line(text: str) -> str:
 
 def shown(value: Any) -> str:
     """A value as a message shows it, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 2]} …"
+    return cut(repr(value))
+
+
+def cut(text: str, longest: int = _LONGEST_VALUE) -> str:
+    """A text that is not longer than a message allows."""
+    return text if len(text) <= longest else f"{text[: longest - 2]} …"
 
 
 @contextmanager

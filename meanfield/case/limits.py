@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from meanfield.arguments import integer, number
-from meanfield.case.dynamics_tables import AttentionTable, IsotropicTable, LayersTable
+from meanfield.case.dynamics_tables import (
+    LARGEST_BETA,
+    LARGEST_BETA_OF_TABLES,
+    AttentionTable,
+    IsotropicTable,
+    LayersTable,
+)
 from meanfield.case.faults import Fault
-from meanfield.case.schema import Table
+from meanfield.case.schema import Table, tables_in
 from meanfield.case.tables import (
     LARGEST_DIM,
     LONGEST_LIST,
     MOST_MONITORS,
+    MOST_SAVES,
     FlowMapTable,
     FourierSeriesTable,
     MixtureTable,
@@ -27,10 +33,7 @@ from meanfield.case.tables import (
 from meanfield.measures import AnyMeasure
 from meanfield.solution import memory_of_machine
 
-# beyond it differences of e^{β<x,y>} between tokens are lost in rounding; tables of a kernel have
-# some sqrt(β) entries a side
-LARGEST_BETA, LARGEST_BETA_OF_TABLES = 1e8, 1e5
-MOST_SAVES, MOST_NODES = 10**7, 10**7
+MOST_NODES = 10**7
 # coordinates of tokens, and numbers in matrices of heads: 2 GB
 MOST_NUMBERS = 1 << 28
 # of the machine's memory, what the measures at all saves may take
@@ -54,7 +57,7 @@ def check_limits(tables: Table) -> None:
         Naming key, value and what is allowed.
     """
     case: Any = tables
-    for where, table in _tables(case, ""):
+    for where, table in tables_in(case):
         _check_table(where, table, case.space)
     if len(case.monitors) > MOST_MONITORS:
         raise Fault(f"monitors must be at most {MOST_MONITORS} tables, got {len(case.monitors)}")
@@ -82,21 +85,6 @@ def check_saves(measure: AnyMeasure, save_at: int | list[float]) -> None:
         )
 
 
-def _tables(value: Any, where: str) -> Iterator[tuple[str, Table]]:
-    """Each table with its dotted key."""
-    if isinstance(value, Table):
-        if where:
-            yield where, value
-        for name in type(value).model_fields:
-            yield from _tables(getattr(value, name), f"{where}.{name}" if where else name)
-    elif isinstance(value, Mapping):
-        for name, one in value.items():
-            yield from _tables(one, f"{where}.{name}")
-    elif isinstance(value, list):
-        for i, one in enumerate(value):
-            yield from _tables(one, f"{where}[{i}]")
-
-
 def _check_table(where: str, table: Table, space: Table) -> None:
     for key, most in _LONGEST.get(type(table), {}).items():
         found = getattr(table, key)
@@ -108,7 +96,7 @@ def _check_table(where: str, table: Table, space: Table) -> None:
         high = LARGEST_BETA if isinstance(space, ParticlesTable) else LARGEST_BETA_OF_TABLES
         _bounded(number, f"{where}.beta", table.beta, low=0, high=high)
     if isinstance(table, AttentionTable):
-        sides = [len(m) for head in table.heads for m in (head.Q, head.K, head.V) if _is_list(m)]
+        sides = [len(m) for head in table.heads for m in _matrices(head)]
         _check_product(f"{where}.heads", len(table.heads), max(sides, default=1) ** 2, "heads")
     if isinstance(table, RunTable):
         _bounded(number, f"{where}.t_end", table.t_end, above=0)
@@ -118,8 +106,9 @@ def _check_table(where: str, table: Table, space: Table) -> None:
             _bounded(integer, f"{where}.largest", table.largest, low=1, high=MOST_NODES)
 
 
-def _is_list(matrix: Any) -> bool:
-    return isinstance(matrix, list)
+def _matrices(head: Any) -> list[list[list[float]]]:
+    """Those that are given by rows, not by one number."""
+    return [m for m in (head.Q, head.K, head.V) if isinstance(m, list)]
 
 
 def _bounded(check: Any, key: str, value: Any, **bounds: Any) -> None:
@@ -138,7 +127,7 @@ def _check_product(key: str, count: int, numbers: int, what: str) -> None:
 def _dims(law: Table) -> list[int]:
     """The dimensions that the parts of a law tell."""
     found = []
-    for _, table in _tables(law, "law"):
+    for _, table in tables_in(law, "law"):
         if isinstance(table, VonMisesFisherTable):
             found.append(len(table.mean))
         elif isinstance(table, (UniformTable, ZonalSeriesTable)) and table.dim is not None:

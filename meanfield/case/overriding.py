@@ -9,7 +9,7 @@ from typing import Any
 
 import tomli_w
 
-from meanfield.case.faults import LONGEST_VALUE, CaseError, shown
+from meanfield.case.faults import CaseError, cut, shown
 
 _NAME = r"[A-Za-z0-9_-]+"
 _KEY = re.compile(rf"{_NAME}(\[\d+\]|\.{_NAME})*")
@@ -57,7 +57,7 @@ def as_toml(value: Any) -> str:
         text = f"{{{', '.join(f'{key} = {as_toml(one)}' for key, one in value.items())}}}"
     else:
         text = tomli_w.dumps({"value": value}).removeprefix("value = ").strip()
-    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 2]} …"
+    return cut(text)
 
 
 def setting(text: str) -> tuple[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from meanfield.case.clouds import BUNDLED
 from meanfield.case.faults import Fault, shown
-from meanfield.case.schema import Table
+from meanfield.case.schema import Table, tables_in
 from meanfield.case.tables import ParticlesTable, PointCloudTable
 
 About = dict[str, str | int | float]
@@ -24,20 +24,11 @@ ORIGIN = (CASE_FILE, "git_commit", "git_dirty")
 _PATIENCE = 10.0
 
 
-def clouds(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
-    """The keys and names of the token files that a table refers to, bundled ones left out."""
-    if isinstance(value, PointCloudTable):
-        if value.file not in BUNDLED:
-            yield f"{where}.file", value.file
-    elif isinstance(value, Table):
-        for name in type(value).model_fields:
-            yield from clouds(getattr(value, name), f"{where}.{name}" if where else name)
-    elif isinstance(value, dict):
-        for name, one in value.items():
-            yield from clouds(one, f"{where}.{name}")
-    elif isinstance(value, list):
-        for i, one in enumerate(value):
-            yield from clouds(one, f"{where}[{i}]")
+def clouds(case: Table) -> Iterator[tuple[str, str]]:
+    """The keys and names of the token files that a case refers to, bundled ones left out."""
+    for where, table in tables_in(case):
+        if isinstance(table, PointCloudTable) and table.file not in BUNDLED:
+            yield f"{where}.file", table.file
 
 
 def provenance(case: Table, space: Any, file: Path | None, folder: Path) -> About:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -40,6 +40,20 @@ class Table(BaseModel):
 def told(description: str, default: Any = None, **limits: Any) -> Any:
     """A key that may be left out, with what the JSON schema says of it."""
     return Field(default=default, description=description, json_schema_extra=limits or None)
+
+
+def tables_in(value: Any, where: str = "") -> Iterator[tuple[str, Table]]:
+    """Each table of a case, or of a part of it, with its dotted key; that of the case is empty."""
+    if isinstance(value, Table):
+        yield where, value
+        for name in type(value).model_fields:
+            yield from tables_in(getattr(value, name), f"{where}.{name}" if where else name)
+    elif isinstance(value, Mapping):
+        for name, one in value.items():
+            yield from tables_in(one, f"{where}.{name}")
+    elif isinstance(value, list):
+        for i, one in enumerate(value):
+            yield from tables_in(one, f"{where}[{i}]")
 
 
 def kinds(annotated: Any) -> str:

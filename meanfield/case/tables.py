@@ -17,7 +17,7 @@ _AXIS = "a unit vector, dim numbers; the last unit vector if left out"
 _DIM = "the ambient dimension d, 2 to 1024; that of the other table if left out"
 _LAW_DIM = "the ambient dimension d, 2 to 4096; that of the other table if left out"
 LARGEST_DIM, LONGEST_LIST = 4096, 4096
-MOST_MONITORS = 256
+MOST_MONITORS, MOST_SAVES = 256, 10**7
 _LIST: dict[str, Any] = {"maxItems": LONGEST_LIST}
 
 
@@ -167,7 +167,7 @@ class RunTable(Table):
         "that many equal intervals, at most 10^7, or a list of ascending times up to t_end",
         20,
         minimum=1,
-        maximum=10**7,
+        maximum=MOST_SAVES,
         minItems=1,
     )
     method: Literal["flow", "layers"] | None = told(
