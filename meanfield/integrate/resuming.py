@@ -28,13 +28,13 @@ from meanfield.solution import (
     MissingFileError,
     Resumption,
     Solution,
+    first_line,
     load,
     other_versions,
     remove_leftovers,
 )
 
 _MOST = 1 << 40
-_LONGEST_REASON = 1000
 # what a file that is not what it was may make of the code below
 _FAULTS = (
     *(ValueError, KeyError, TypeError, IndexError, AttributeError),
@@ -148,8 +148,7 @@ def taken_up(
         return _run(plan, saved, saved.resumption, law), plan
     except _FAULTS as error:
         reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
-        told = reason.partition("\n")[0][:_LONGEST_REASON]
-        raise ValueError(f"{path} can't be gone on with: {told}") from error
+        raise ValueError(f"{path} can't be gone on with: {first_line(reason)}") from error
 
 
 def _tell_of_versions(saved: Solution, path: str | os.PathLike[str]) -> None:

@@ -18,7 +18,7 @@ from meanfield.solution.heaps import check_heaps
 from meanfield.solution.seals import check_seal, seal
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
-# of a message, whatever a file puts into it
+# characters of a reason
 _LONGEST_REASON = 1000
 
 
@@ -141,4 +141,9 @@ def refusals(path: Path) -> Iterator[None]:
 
 def _reason(error: Exception) -> str:
     text = getattr(error, "strerror", None) or str(error) or repr(error)
-    return str(text).strip().partition("\n")[0][:_LONGEST_REASON]
+    return first_line(str(text))
+
+
+def first_line(text: str) -> str:
+    """The first line of what libraries say of a file, whatever the file puts into it."""
+    return text.strip().partition("\n")[0][:_LONGEST_REASON]
