@@ -14,19 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import quad
-from scipy.special import exp1, expi, iv
+from scipy.special import exp1, expi, ive
 
 import meanfield as mf
+from meanfield.geometry import circle_points
 
 Array = NDArray[np.float64]
+Kind = type[mf.SA] | type[mf.USA]
 
 TIGHT: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-14}
 SMALL = 1e-6
-
-
-def on_circle(angles: Array) -> Array:
-    """Points (cos θ, sin θ)."""
-    return np.column_stack([np.cos(angles), np.sin(angles)])
 
 
 def lifted(sol: mf.Solution) -> Array:
@@ -78,7 +75,7 @@ def closed_time(dynamics: mf.SA | mf.USA, start: float, end: float) -> float:
 def pair_run(dynamics: mf.SA | mf.USA, mass: float) -> tuple[Array, Array]:
     """Times, and the angle of two atoms that start at 2.5."""
     unit = 1.0 if isinstance(dynamics, mf.SA) else float(np.exp(-dynamics.beta))
-    start = mf.Particles(on_circle(np.array([0.0, 2.5])), weights=[mass, 1.0 - mass])
+    start = mf.Particles(circle_points(np.array([0.0, 2.5])), weights=[mass, 1.0 - mass])
     sol = mf.evolve(start, dynamics, 8.0 * unit, 40, **TIGHT)
     angles = lifted(sol)
     return np.asarray(sol.t), np.abs(angles[:, 1] - angles[:, 0])
@@ -100,27 +97,40 @@ class Escape:
         return abs(self.found - self.claimed) / self.unit
 
 
-def slopes(beta: float, k: int) -> Array:
-    """h'(2πj/k)/k."""
-    x = 2.0 * np.pi * np.arange(k) / k
-    return np.asarray(np.exp(beta * np.cos(x)) * (np.cos(x) - beta * np.sin(x) ** 2) / k)
+def slopes(kind: Kind, beta: float, k: int) -> Array:
+    """h'(2πj/k)/k, over the mean of e^{β cos} under SA."""
+    x = 2.0 * np.pi / k * np.arange(k)
+    # a negative β has its largest weight at π
+    weights = np.exp(beta * np.cos(x) - abs(beta))
+    unit = weights.sum() if kind is mf.SA else k * np.exp(-abs(beta))
+    return np.asarray(weights * (np.cos(x) - beta * np.sin(x) ** 2) / unit)
 
 
-def rate(beta: float, k: int, mode: int) -> float:
-    """λ_m under USA."""
-    x = 2.0 * np.pi * np.arange(k) / k
-    return float(-slopes(beta, k) @ (1.0 - np.cos(mode * x)))
+def rates(kind: Kind, beta: float, k: int) -> tuple[float, Array]:
+    """Of what parts a cluster, and λ_m of the modes 0 … k/2 of all."""
+    x, steep = 2.0 * np.pi / k * np.arange(k), slopes(kind, beta, k)
+    modes = np.arange(k // 2 + 1)
+    return float(-steep.sum()), -(1.0 - np.cos(np.outer(modes, x))) @ steep
 
 
 def largest_rate(beta: float, k: int) -> float:
-    """The largest of λ_1 … λ_{k/2} under USA and the rate inside a cluster."""
-    return max(-float(slopes(beta, k).sum()), *(rate(beta, k, m) for m in range(1, k // 2 + 1)))
+    """Under USA, of the modes of the clusters and of what parts one."""
+    parting, modes = rates(mf.USA, beta, k)
+    return max(parting, float(modes[1:].max()))
+
+
+def energy(beta: float, k: int) -> float:
+    """E_β of k equal clusters, (I_0 + 2 Σ I_mk)/2β."""
+    orders = k * np.arange(1, 80)
+    return float(np.exp(beta) * (ive(0, beta) + 2.0 * ive(orders, beta).sum()) / (2.0 * beta))
 
 
 def interaction(beta: float) -> mf.CircleInteraction:
     """(7.1) for any β ≠ 0, negative too, as (7.5)."""
     orders = np.arange(1, 60)
-    return mf.CircleInteraction(sin=(2.0 / beta * orders * iv(orders, beta)).tolist())
+    signs = np.where(orders % 2, 1.0, np.sign(beta))
+    unit = 2.0 * np.exp(abs(beta)) / abs(beta)
+    return mf.CircleInteraction(sin=(unit * signs * orders * ive(orders, abs(beta))).tolist())
 
 
 def escape(
@@ -131,11 +141,12 @@ def escape(
     shape = np.cos(mode * x) if mode else np.ones(k)
     signs = np.array([[1.0], [1.0 if mode else -1.0]])
     away = SMALL * signs * shape
-    share = float(np.mean(np.exp(beta * np.cos(x)))) if isinstance(dynamics, mf.SA) else 1.0
-    claimed = (rate(beta, k, mode) if mode else -float(slopes(beta, k).sum())) / share
-    unit = float(np.abs(slopes(beta, k)).sum()) / share
+    kind = mf.SA if isinstance(dynamics, mf.SA) else mf.USA
+    parting, modes = rates(kind, beta, k)
+    claimed = float(modes[mode]) if mode else parting
+    unit = float(np.abs(slopes(kind, beta, k)).sum())
     t_end = 0.5 / unit
-    sol = mf.evolve(mf.Particles(on_circle((x + away).ravel())), dynamics, t_end, 1, **TIGHT)
+    sol = mf.evolve(mf.Particles(circle_points((x + away).ravel())), dynamics, t_end, 1, **TIGHT)
     angles = lifted(sol)
     away = away + (angles[-1] - angles[0]).reshape(2, k)
     size = float((signs * away @ shape).mean() / (shape @ shape))

@@ -32,6 +32,8 @@ from numpy.typing import NDArray
 from scipy.special import ive
 
 import meanfield as mf
+from meanfield.geometry import circle_points
+from validation.circle_clusters import Kind, energy, interaction, rates
 from validation.claims import Claim, main
 from validation.drawing import CLAIMED, COLOURS, label, panels
 
@@ -52,17 +54,6 @@ def selected(beta: float) -> int:
     """k_max(β)."""
     degrees = np.arange(1, int(4.0 * beta**0.5) + 8)
     return int(degrees[np.argmax(degrees**2 * ive(degrees, beta))])
-
-
-def rates(kind: type[mf.SA] | type[mf.USA], beta: float, k: int) -> tuple[float, Array]:
-    """Of what parts a cluster, and of the modes 0 … k/2 of all."""
-    x = 2.0 * np.pi / k * np.arange(k)
-    # a negative β has its largest weight at π
-    weights = np.exp(beta * np.cos(x) - abs(beta))
-    slopes = weights * (np.cos(x) - beta * np.sin(x) ** 2)
-    unit = weights.sum() if kind is mf.SA else k * np.exp(-abs(beta))
-    modes = np.arange(k // 2 + 1)
-    return float(-slopes.sum() / unit), -(1.0 - np.cos(np.outer(modes, x))) @ slopes / unit
 
 
 @dataclass(frozen=True)
@@ -87,7 +78,7 @@ def angles(points: Array) -> Array:
 
 def cloud(theta: Array) -> mf.Particles:
     """Equal tokens."""
-    return mf.Particles(np.column_stack([np.cos(theta), np.sin(theta)]))
+    return mf.Particles(circle_points(theta))
 
 
 def displaced(model: Model, places: Array, shape: Array, t_end: float, shift: float) -> float:
@@ -101,7 +92,7 @@ def displaced(model: Model, places: Array, shape: Array, t_end: float, shift: fl
 
 
 @cache
-def of_modes(kind: type[mf.SA] | type[mf.USA], beta: float) -> list[Growth]:
+def of_modes(kind: Kind, beta: float) -> list[Growth]:
     """All modes of up to ten clusters; of more some that leave before others are large."""
     k = selected(beta)
     parting, modes = rates(kind, beta, k)
@@ -151,10 +142,8 @@ def of_clusters(quick: bool) -> list[Claim]:
             claims.append(claim(name, "λ_m, -h' in the mean", of_modes(kind, beta)))
     for beta in USA_BETAS:
         k = selected(beta)
-        orders = k * np.arange(1, 40)
-        exact = np.exp(beta) * (ive(0, beta) + 2.0 * ive(orders, beta).sum()) / (2.0 * beta)
         found = mf.energy(cloud(2.0 * np.pi / k * np.arange(k)), beta)
-        energies.append(abs(found / exact - 1.0))
+        energies.append(abs(found / energy(beta, k) - 1.0))
     name = "energy of k_max clusters, relative"
     claims.append(Claim(name, "(I_0 + 2 Σ I_mk)/2β", max(energies), 1e-13, "sums of k² terms"))
     k, limit = 1000, limit_rate()
@@ -175,22 +164,14 @@ def of_three() -> list[Claim]:
         claimed = float(rates(mf.USA, beta, 3)[1][1])
         t_end = 0.5 / abs(claimed)
         runs.append(
-            Growth(beta, 3, claimed, displaced(repulsed(beta), x, shape, t_end, SHIFT) / t_end)
+            Growth(beta, 3, claimed, displaced(interaction(beta), x, shape, t_end, SHIFT) / t_end)
         )
-    still = abs(displaced(repulsed(-2.0 / 3.0), x, shape, 10.0, SHIFT) / 10.0)
+    still = abs(displaced(interaction(-2.0 / 3.0), x, shape, 10.0, SHIFT) / 10.0)
     name = "β = -2/3, three clusters: rate"
     return [
         claim("β = -0.5 and -0.8, three clusters", "λ_1", runs),
         Claim(name, "h'(2π/3) = 0", still, 1e-7, "some tens of δ² = 1e-9", "0", f"{still:.1e}"),
     ]
-
-
-def repulsed(beta: float) -> mf.CircleInteraction:
-    """(USA) with a negative β, by Bessel coefficients of h."""
-    k = np.arange(1, 40)
-    signs = np.where(k % 2, 1.0, -1.0)
-    unit = 2.0 * np.exp(-beta) / -beta
-    return mf.CircleInteraction(sin=list(unit * signs * k * ive(k, -beta)))
 
 
 def grown_most(beta: float) -> int:
