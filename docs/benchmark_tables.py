@@ -23,7 +23,9 @@ def _section(path: Path) -> str:
     lines = [f"## {path.stem.replace('_', ' ').capitalize()}", ""]
     lines += [_about(path.stem), ""]
     for name, rows in _tables(content, path):
-        lines += [f"**{name.replace('_', ' ')}**", ""] * bool(name) + [*_table(rows), ""]
+        lines += [f"**{name}**", ""] * bool(name) + [*_table(rows), ""]
+    if path.with_suffix(".png").is_file():
+        lines += [f"![{path.stem.replace('_', ' ')}](benchmarks/{path.stem}.png)", ""]
     if machine:
         parts = (f"{name} {value}" for name, value in machine.items())
         lines.append(f"Measured with {', '.join(parts)}.")

@@ -87,6 +87,9 @@ def generate(_: Sphinx) -> None:
     moving_measure(GENERATED / "moving_measure.gif")
     results = HERE.parent / "validation" / "benchmarks" / "results"
     (GENERATED / "benchmarks.md").write_text(benchmark_tables(results), encoding="utf-8")
+    (GENERATED / "benchmarks").mkdir(exist_ok=True)
+    for figure in results.glob("*.png"):
+        shutil.copy(figure, GENERATED / "benchmarks")
 
 
 def follow(_: Sphinx, __: str, ___: str, content: list[str]) -> None:

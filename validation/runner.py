@@ -58,8 +58,12 @@ class Outcome:
 
 
 def about(name: str) -> str:
-    """The first line of a script's docstring, without importing anything else of it."""
-    path = Path(__file__).parent / f"{name}.py"
+    """What a script shows, in a line."""
+    return first_line(Path(__file__).parent / f"{name}.py")
+
+
+def first_line(path: Path) -> str:
+    """The first line of a script's docstring, without importing anything of it."""
     lines = path.read_text(encoding="utf-8").partition('"""')[2].partition('"""')[0].splitlines()
     return lines[0].strip()
 

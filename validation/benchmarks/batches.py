@@ -3,16 +3,12 @@
 `OPENBLAS_NUM_THREADS=1 python -m validation.benchmarks.batches`: SA, β = 3, medians in one
 process over interleaved repeats, of one realisation: inner products in chunks; points by the
 same batched products; and points by `evolve`, one realisation at a time, as a script would move
-them. Writes results/batches.json.
+them.
 """
 
 from __future__ import annotations
 
-import json
-import statistics
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,32 +17,29 @@ import meanfield as mf
 from meanfield.integrate import evolve_batch
 from meanfield.tendency import batch_tendency
 from meanfield.tendency import tendency as single_tendency
+from validation.benchmarks.form import Tables, main
+from validation.benchmarks.timing import interleaved, median, ratio
 
-RESULTS = Path(__file__).parent / "results" / "batches.json"
 N, DIM, CHUNK, REPEATS = 32, 1024, 16, 15
 DYNAMICS, T_END, TOLERANCE = mf.SA(3.0), 8.0, 1e-6
 
 
-def seconds(call: Callable[[], Any]) -> float:
-    """Of one call."""
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+def rows(ways: dict[str, tuple[Callable[[], Any], int]], repeats: int) -> list[dict[str, Any]]:
+    """Each way's time over that of inner products, and its microseconds per unit."""
+    times = interleaved({name: call for name, (call, _) in ways.items()}, repeats)
+    units = {name: count for name, (_, count) in ways.items()}
+    own = "inner products"
+    return [
+        {
+            "way": name,
+            "times inner products": ratio(times, name, own) * units[own] / units[name],
+            "microseconds": median(times, name) / units[name] * 1e6,
+        }
+        for name in ways
+    ]
 
 
-def medians(ways: dict[str, tuple[Callable[[], Any], int]]) -> dict[str, float]:
-    """Microseconds per unit of each way, the ways taken in turn."""
-    found: dict[str, list[float]] = {name: [] for name in ways}
-    for repeat in range(REPEATS + 1):
-        for name, (call, units) in ways.items():
-            found[name].append(seconds(call) / units * 1e6)
-            if repeat == 0:
-                # the first one only warms up
-                found[name].clear()
-    return {name: statistics.median(values) for name, values in found.items()}
-
-
-def right_hand_sides(points: np.ndarray) -> dict[str, float]:
+def right_hand_sides(points: np.ndarray, repeats: int) -> list[dict[str, Any]]:
     """One right-hand side of one realisation."""
     calls = 20
     rates = {
@@ -67,10 +60,10 @@ def right_hand_sides(points: np.ndarray) -> dict[str, float]:
                 rate(state, out)
 
         ways[name] = (repeated, calls * units)
-    return medians(ways)
+    return rows(ways, repeats)
 
 
-def runs(points: np.ndarray) -> dict[str, float]:
+def runs(points: np.ndarray, repeats: int) -> list[dict[str, Any]]:
     """One realisation from t = 0 to the end, seen at eight times."""
     times = np.linspace(1.0, T_END, 8)
     tolerances = {"rtol": TOLERANCE, "atol": 1e-2 * TOLERANCE}
@@ -83,27 +76,26 @@ def runs(points: np.ndarray) -> dict[str, float]:
         mu = mf.Particles(points[0], sums="direct")
         return mf.evolve(mu, DYNAMICS, T_END, times, **tolerances)
 
-    return medians(
+    return rows(
         {
             "inner products": (batch("gram", CHUNK), CHUNK),
             "points in chunks": (batch("points", 1), 1),
             "points one by one": (single, 1),
-        }
+        },
+        repeats,
     )
 
 
-def main() -> None:
-    """Measure, print, write."""
+def measure(quick: bool) -> Tables:
+    """One right-hand side, and one run."""
     points = np.random.default_rng(0).normal(size=(CHUNK, N, DIM))
     points /= np.linalg.norm(points, axis=2, keepdims=True)
-    table = {"right-hand side": right_hand_sides(points), "run": runs(points)}
-    print("| of one realisation | way | microseconds | times inner products |\n|---|---|---|---|")
-    for what, row in table.items():
-        for name, value in row.items():
-            ratio = value / row["inner products"]
-            print(f"| {what} | {name} | {value:.1f} | {ratio:.1f} |")
-    RESULTS.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    repeats = 1 if quick else REPEATS
+    return {
+        "a right-hand side": right_hand_sides(points, repeats),
+        "a run": runs(points, repeats),
+    }
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

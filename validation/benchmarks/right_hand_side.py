@@ -1,21 +1,14 @@
 """One right-hand side over the bare transforms that it can't do without, at β = 4.
 
 `python -m validation.benchmarks.right_hand_side`: medians over interleaved repeats, the ratio
-first; the same library, kind of plan and number of threads on either side. Writes
-results/right_hand_side.json.
+first; the same library, kind of plan and number of threads on either side: one thread, on S² two
+from lmax 127 on.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import statistics
-import timeit
 import tracemalloc
 from collections.abc import Callable
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import ducc0
@@ -25,9 +18,10 @@ import pyfftw
 import meanfield as mf
 from meanfield.harmonics import bandwidth
 from meanfield.tendency import tendency
+from validation.benchmarks.form import Tables, main
+from validation.benchmarks.timing import interleaved, median, ratio
 
 BETA, REPEATS = 4.0, 31
-RESULTS = Path(__file__).parent / "results" / "right_hand_side.json"
 GOALS = {("circle", 256): 3.0, ("circle", 1024): 2.0, ("sphere", 63): 1.15, ("sphere", 127): 1.15}
 
 
@@ -76,15 +70,17 @@ def bare_sphere(space: mf.Sphere, state: np.ndarray, potential: bool) -> Callabl
     return run
 
 
-def compare(package: Callable[[], Any], bare: Callable[[], Any], calls: int) -> dict[str, float]:
-    """Median over interleaved repeats of the ratio, and of either time in microseconds."""
-    ratios, ours, theirs = [], [], []
-    for _ in range(REPEATS):
-        ours.append(timeit.timeit(package, number=calls) / calls * 1e6)
-        theirs.append(timeit.timeit(bare, number=calls) / calls * 1e6)
-        ratios.append(ours[-1] / theirs[-1])
-    middle = statistics.median
-    return {"ratio": middle(ratios), "package_us": middle(ours), "bare_us": middle(theirs)}
+def compare(
+    package: Callable[[], Any], bare: Callable[[], Any], calls: int, repeats: int
+) -> dict[str, float]:
+    """The package's time over the bare transforms', and either in microseconds."""
+    ways = {"package": package, "bare": bare}
+    times = interleaved(ways, repeats, calls=dict.fromkeys(ways, calls))
+    return {
+        "ratio": ratio(times, "package", "bare"),
+        "package us": median(times, "package") * 1e6,
+        "bare us": median(times, "bare") * 1e6,
+    }
 
 
 def allocated(package: Callable[[], Any]) -> int:
@@ -97,7 +93,7 @@ def allocated(package: Callable[[], Any]) -> int:
     return peak
 
 
-def rows() -> list[dict[str, Any]]:
+def measure(quick: bool) -> Tables:
     """All comparisons."""
     found = []
     laws = {
@@ -108,6 +104,7 @@ def rows() -> list[dict[str, Any]]:
     }
     spaces: list[mf.Circle | mf.Sphere] = [mf.Circle(n) for n in (256, 512, 1024, 4096)]
     spaces += [mf.Sphere(lmax) for lmax in (31, 63, 127)]
+    repeats = 3 if quick else REPEATS
     for space in spaces:
         mu = mf.Density(space, laws[space.name])
         for kind in (mf.USA, mf.SA):
@@ -122,43 +119,18 @@ def rows() -> list[dict[str, Any]]:
             def package(rate: Any = rate, state: Any = state, out: Any = out) -> None:
                 rate(state, out)
 
-            calls = max(3, int(2e6 / len(space.weights) ** 1.2 / 4))
-            row = {"space": space.name, "size": space.size, "dynamics": kind.__name__}
-            goal = GOALS.get((space.name, space.size))
+            calls = max(3, int(2e6 / len(space.weights) ** 1.2 / (40 if quick else 4)))
             found.append(
-                row
-                | compare(package, bare, calls)
+                {"space": space.name, "size": space.size, "dynamics": kind.__name__}
+                | compare(package, bare, calls, repeats)
                 | {
-                    "goal": goal,
-                    "allocated_bytes": allocated(package),
-                    "grid_bytes": 8 * len(space.weights),
+                    "goal": GOALS.get((space.name, space.size)),
+                    "goal is": "at most",
+                    "allocated/grid": allocated(package) / (8 * len(space.weights)),
                 }
             )
-    return found
-
-
-def main() -> None:
-    """Measure, print, write."""
-    machine = {
-        "processor": platform.machine(),
-        "cores": os.cpu_count(),
-        "threads": "1; 2 on S² from lmax 127",
-        **{name: version(name) for name in ("numpy", "pyfftw", "ducc0")},
-        "python": platform.python_version(),
-    }
-    found = rows()
-    print("ratio  goal  space   size  dynamics  package us    bare us  allocated/grid")
-    for r in found:
-        goal = "" if r["goal"] is None else f"{r['goal']:.2f}"
-        share = r["allocated_bytes"] / r["grid_bytes"]
-        print(
-            f"{r['ratio']:5.2f}  {goal:>4}  {r['space']:<6}  {r['size']:>4}  {r['dynamics']:<8}  "
-            f"{r['package_us']:>10.1f} {r['bare_us']:>10.1f}  {share:.2f}"
-        )
-    print(", ".join(f"{name} {value}" for name, value in machine.items()))
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"machine": machine, "rows": found}, indent=1) + "\n", "utf-8")
+    return {"": found}
 
 
 if __name__ == "__main__":
-    main()
+    main(measure, packages=("pyfftw", "ducc0"))

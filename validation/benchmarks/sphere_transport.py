@@ -3,23 +3,20 @@
 `OPENBLAS_NUM_THREADS=1 python -m validation.benchmarks.sphere_transport`: pairs of densities at
 lmax = 47 without symmetry, medians over repeats in one process. POT's network simplex has the
 masses of the densities at the points of a coarser grid; its distance is that of these atoms, with
-an error that it does not tell. Writes results/sphere_transport.json.
+an error that it does not tell.
 """
 
 from __future__ import annotations
 
-import json
-import statistics
-import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import meanfield as mf
+from validation.benchmarks.form import Tables, main
+from validation.benchmarks.timing import interleaved, median
 from validation.sphere_transport import GAPS, pairs_without_symmetry, width
 
-RESULTS = Path(__file__).parent / "results" / "sphere_transport.json"
 REPEATS, COARSE = 3, mf.Sphere(15)
 
 
@@ -29,43 +26,37 @@ def on_coarse_grid(density: mf.Density) -> mf.Particles:
     return mf.Particles(COARSE.points, masses / masses.sum())
 
 
-def measured(pair: tuple[mf.Density, mf.Density], p: int) -> dict[str, float]:
-    """Medians of seconds, the bracket and the distance of the atoms."""
+def row(pair: tuple[mf.Density, mf.Density], p: int, repeats: int) -> dict[str, Any]:
+    """The bracket with its width, the distance of the atoms, and the seconds of either."""
     clouds = [on_coarse_grid(density) for density in pair]
-    seconds: dict[str, list[float]] = {"bracket": [], "atoms": []}
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        bracket = mf.wasserstein(*pair, p=p)
-        seconds["bracket"].append(time.perf_counter() - start)
-        start = time.perf_counter()
-        atoms = float(mf.wasserstein(*clouds, p=p))
-        seconds["atoms"].append(time.perf_counter() - start)
+    times = interleaved(
+        {
+            "bracket": lambda: mf.wasserstein(*pair, p=p),
+            "atoms": lambda: mf.wasserstein(*clouds, p=p),
+        },
+        repeats,
+    )
+    bracket = mf.wasserstein(*pair, p=p)
     assert isinstance(bracket, mf.Bracket)
     return {
-        "value": bracket.value,
-        "width": width(bracket),
-        "seconds": statistics.median(seconds["bracket"]),
-        "atoms": atoms,
-        "seconds of atoms": statistics.median(seconds["atoms"]),
+        "W_p": bracket.value,
+        "relative width": width(bracket),
+        "seconds": median(times, "bracket"),
+        "atoms: W_p": float(mf.wasserstein(*clouds, p=p)),
+        "atoms: seconds": median(times, "atoms"),
     }
 
 
-def main() -> None:
-    """Print and write the table."""
-    table: dict[str, Any] = {}
-    print("| pair | p | W_p | relative bracket | seconds | atoms: W_p | seconds |")
-    print("|---|---|---|---|---|---|---|")
-    for name, pair in pairs_without_symmetry(np.random.default_rng(5)).items():
-        for p in GAPS:
-            row = measured(pair, p)
-            table[f"{name}, p = {p}"] = row
-            print(
-                f"| {name} | {p} | {row['value']:.5f} | {row['width']:.1e} | {row['seconds']:.2f} "
-                f"| {row['atoms']:.5f} | {row['seconds of atoms']:.2f} |",
-                flush=True,
-            )
-    RESULTS.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+def measure(quick: bool) -> Tables:
+    """Every pair and exponent; the short form takes the first pair once."""
+    pairs = list(pairs_without_symmetry(np.random.default_rng(5)).items())
+    found = [
+        {"pair": name, "p": p} | row(pair, p, 1 if quick else REPEATS)
+        for name, pair in (pairs[:1] if quick else pairs)
+        for p in (list(GAPS)[:1] if quick else GAPS)
+    ]
+    return {"": found}
 
 
 if __name__ == "__main__":
-    main()
+    main(measure, packages=("ducc0", "POT"))

@@ -1,29 +1,24 @@
 """What W_p of two clouds on the circle costs, beside POT's solvers for the circle.
 
-`OPENBLAS_NUM_THREADS=1 python -m validation.benchmarks.transport [n]`: n tokens against n (10⁵ if
-omitted), drawn from two laws and with weights, p = 1 and 2; medians in one process over interleaved
-repeats. Angles are given to POT as it takes them, points to `wasserstein`, which finds the angles
-itself. POT's search for p = 2 ends at its default tolerance, 1e-6. Writes results/transport.json
-at the full n.
+`OPENBLAS_NUM_THREADS=1 python -m validation.benchmarks.transport`: 10⁵ tokens against 10⁵, drawn
+from two laws and with weights, p = 1 and 2; medians in one process over interleaved repeats.
+Angles are given to POT as it takes them, points to `wasserstein`, which finds the angles itself.
+POT's search for p = 2 ends at its default tolerance, 1e-6.
 """
 
 from __future__ import annotations
 
-import json
-import statistics
-import sys
-import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import ot
 
 import meanfield as mf
+from validation.benchmarks.form import Tables, main
+from validation.benchmarks.timing import interleaved, median, ratio
 
-RESULTS = Path(__file__).parent / "results" / "transport.json"
 N, REPEATS = 100_000, 15
 LAWS = mf.FourierSeries(cos=[0.8]), mf.VonMisesFisher([0.0, 1.0], 2.0)
 
@@ -56,42 +51,28 @@ def ways(n: int, p: int) -> dict[str, Callable[[], float]]:
     return calls
 
 
-def measured(n: int, repeats: int) -> dict[str, dict[str, dict[str, float]]]:
-    """Median seconds and the distance, by p and way; the ways taken in turn."""
-    table: dict[str, dict[str, dict[str, float]]] = {}
+def measure(quick: bool) -> Tables:
+    """Each way's time over ours, and the distance that it finds."""
+    found = []
     for p in 1, 2:
-        calls = ways(n, p)
-        seconds: dict[str, list[float]] = {name: [] for name in calls}
-        found: dict[str, float] = {}
-        for repeat in range(repeats + 1):
-            for name, call in calls.items():
-                start = time.perf_counter()
-                found[name] = call()
-                if repeat > 0:
-                    # the first one only warms up
-                    seconds[name].append(time.perf_counter() - start)
-        table[f"p = {p}"] = {
-            name: {"seconds": statistics.median(times), "distance": found[name]}
-            for name, times in seconds.items()
-        }
-    return table
-
-
-def main() -> None:
-    """Measure, print, write."""
-    n = int(sys.argv[1]) if len(sys.argv) > 1 else N
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        table = measured(n, REPEATS)
-    print(f"n = {n}\n\n| p | way | seconds | times meanfield | W_p |\n|---|---|---|---|---|")
-    for p, row in table.items():
-        own = row["meanfield"]["seconds"]
-        for name, value in row.items():
-            ratio = value["seconds"] / own
-            print(f"| {p} | {name} | {value['seconds']:.4f} | {ratio:.1f} | {value['distance']} |")
-    if n == N:
-        RESULTS.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+        calls = ways(1000 if quick else N, p)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            times = interleaved(calls, 3 if quick else REPEATS)
+            distances = {name: call() for name, call in calls.items()}
+        found += [
+            {
+                "p": p,
+                "way": name,
+                "ratio": ratio(times, name, "meanfield"),
+                "seconds": median(times, name),
+                "W_p": distances[name],
+                "goal": 10.0 if p == 2 and name != "meanfield" else None,
+            }
+            for name in calls
+        ]
+    return {"": found}
 
 
 if __name__ == "__main__":
-    main()
+    main(measure, packages=("POT",))

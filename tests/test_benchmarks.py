@@ -1,0 +1,84 @@
+"""Benchmarks: each runs in its short form, and what they share says what it should."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from validation.benchmarks import form
+from validation.benchmarks.__main__ import BENCHMARKS, listing
+from validation.benchmarks.timing import interleaved, median, peer, ratio
+
+FOLDER = Path(form.__file__).parent
+
+
+def test_every_script_is_listed():
+    shared = {"__init__", "__main__", "form", "timing"}
+    scripts = {path.stem for path in FOLDER.glob("*.py") if "main(measure" in path.read_text()}
+    assert scripts == set(BENCHMARKS)
+    assert not scripts & shared
+    assert all(name in listing() for name in BENCHMARKS)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_short_form(name):
+    module = importlib.import_module(f"validation.benchmarks.{name}")
+    tables = module.measure(True)
+    rows = [row for part in tables.values() for row in part]
+    assert rows
+    times = [row[key] for row in rows for key in row if key == "ratio" or key.startswith("seconds")]
+    assert all(time is None or time > 0.0 for time in times)
+
+    if hasattr(module, "figure"):
+        assert all(ax.has_data() for ax in module.figure(tables).axes if ax.axison)
+
+
+def test_ways_are_taken_in_turn():
+    called = []
+    ways = {name: lambda name=name: called.append(name) for name in "ab"}
+    times = interleaved(ways, 3, calls={"b": 2})
+    assert "".join(called) == "ab" + 3 * "abb"
+    assert {name: len(found) for name, found in times.items()} == {"a": 3, "b": 3}
+
+
+def test_ratio_is_of_the_rounds():
+    times = {"slow": [2.0, 30.0, 400.0], "fast": [1.0, 10.0, 100.0]}
+    assert ratio(times, "slow", "fast") == 3.0
+    assert median(times, "slow") == 30.0
+
+
+def test_what_is_not_installed_is_no_peer():
+    assert peer("json") is json
+    assert peer("no_such_library") is None
+
+
+def test_goals_are_counted():
+    rows = [
+        {"way": "a", "ratio": 3.0, "goal": 2.0},
+        {"way": "b", "ratio": 1.5, "goal": 2.0},
+        {"way": "c", "ratio": 1.5, "goal": 2.0, "goal is": "at most"},
+        {"way": "d", "ratio": 1.0, "goal": None},
+    ]
+    text = form.reached({"": rows})
+    assert text.startswith("2 of 3 goals reached")
+    assert "not reached: ratio 1.5, goal 2: b" in text
+    assert form.reached({"": rows[3:]}) == ""
+
+
+def test_results_are_kept_with_their_machine(tmp_path):
+    form.keep("some", {"": [{"ratio": 1.0}]}, ("numpy", "no-such"), None, tmp_path)
+    content = json.loads((tmp_path / "some.json").read_text(encoding="utf-8"))
+    assert content[""] == [{"ratio": 1.0}]
+    assert content["machine"]["no-such"] == "not installed"
+    assert content["machine"]["cores"] == os.cpu_count()
+
+
+def test_a_wrong_name_is_told():
+    command = [sys.executable, "-m", "validation.benchmarks", "nothing"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "names must be among" in done.stderr
