@@ -142,9 +142,9 @@ class Circle:
         return circle_points(self.angles + shift), self.weights, values
 
     def power(self, coefficients: Coefficients) -> Array:
-        """Σ |f_k|² over the harmonics of each degree, shape (kmax + 1,)."""
+        """Σ |f_k|² over the harmonics of each degree, (..., kmax + 1) as of the coefficients."""
         power = 2.0 * (coefficients.real**2 + coefficients.imag**2)
-        power[0] *= 0.5
+        power[..., 0] *= 0.5
         return np.asarray(power)
 
     def mean(self, coefficients: Coefficients) -> Array:
@@ -182,54 +182,62 @@ class Circle:
 class CircleTransforms:
     """f, the gradient of Λ f and, if wanted, a potential M f on the grid; and the adjoint of ∂_θ.
 
-    Λ and M multiply each degree by a factor. Nothing is allocated after construction.
+    Λ and M multiply each degree by a factor. Nothing is allocated after construction. Factors with
+    an axis in front, (count, kmax + 1), make one plan of the transforms of count functions at once;
+    then coefficients and fields have that axis, too.
 
     Parameters
     ----------
     space : Circle
-    slope : ndarray, shape (kmax + 1,)
+    slope : ndarray, shape (kmax + 1,) or (count, kmax + 1)
         The factors of Λ.
-    potential : ndarray, shape (kmax + 1,), optional
+    potential : ndarray of the same shape, optional
         The factors of M.
 
     Attributes
     ----------
-    values : ndarray, shape (N,)
-    gradient, flux : ndarray, shape (1, N)
+    values : ndarray, shape (N,) or (count, N)
+    gradient, flux : ndarray, shape (1, N) or (1, count, N)
         Component along increasing θ.
-    potential : ndarray, shape (N,)
+    potential : ndarray, shape (N,) or (count, N)
         Of length 0 where none is wanted.
     """
 
     def __init__(self, space: Circle, slope: Array, potential: Array | None) -> None:
-        count, modes = len(space.angles), space.kmax + 1
+        count, modes, many = len(space.angles), space.kmax + 1, slope.shape[:-1]
         k = np.arange(modes)
         rows = [np.ones(modes), 1j * k * slope]
         if potential is not None:
             rows.append(potential)
         self._divergence = -1j * k / count
         pyfftw = _fftw()
-        fields = pyfftw.empty_aligned((len(rows), count), dtype=np.float64)
-        spectra = pyfftw.zeros_aligned((len(rows), count // 2 + 1), dtype=np.complex128)
+        fields = pyfftw.empty_aligned((len(rows), *many, count), dtype=np.float64)
+        spectra = pyfftw.zeros_aligned((len(rows), *many, count // 2 + 1), dtype=np.complex128)
         # without FFTW_DESTROY_INPUT the zeros above kmax stay
         self._backward = pyfftw.FFTW(
-            spectra, fields, axes=(1,), direction="FFTW_BACKWARD", flags=_PLAN
+            spectra, fields, axes=(-1,), direction="FFTW_BACKWARD", flags=_PLAN
         )
-        self._flux = pyfftw.empty_aligned(count, dtype=np.float64)
-        flux_modes = pyfftw.empty_aligned(count // 2 + 1, dtype=np.complex128)
+        self._flux = pyfftw.empty_aligned((*many, count), dtype=np.float64)
+        flux_modes = pyfftw.empty_aligned((*many, count // 2 + 1), dtype=np.complex128)
         self._forward = pyfftw.FFTW(self._flux, flux_modes, flags=_PLAN)
         spectra[:] = 0.0
-        self._flux_modes = flux_modes[:modes]
-        self._modes = spectra[0, :modes]
+        self._flux_modes = flux_modes[..., :modes]
+        self._modes = spectra[0, ..., :modes]
         # row by row, since numpy buffers a product that it broadcasts
         self._filtered = [
-            (factors.astype(np.complex128), spectrum[:modes])
+            (factors.astype(np.complex128), spectrum[..., :modes])
             for factors, spectrum in zip(rows[1:], spectra[1:], strict=True)
         ]
         self.values: Array = fields[0]
         self.gradient: Array = fields[1:2]
         self.potential: Array = np.empty(0) if potential is None else fields[2]
         self.flux: Array = self._flux[None]
+
+    def assign(self, index: Any, slope: Array, potential: Array | None = None) -> None:
+        """Give some of many functions other factors."""
+        self._filtered[0][0][index] = 1j * np.arange(slope.shape[-1]) * slope
+        if potential is not None:
+            self._filtered[1][0][index] = potential
 
     def evaluate(self, coefficients: Coefficients) -> None:
         """Fill `values`, `gradient` and `potential`."""
@@ -246,3 +254,7 @@ class CircleTransforms:
     def integral(self, field: Array) -> float:
         """∫ `flux` · field dσ over the components of two vector fields, shape (1, N)."""
         return float(np.dot(self._flux, field[0])) / len(self._flux)
+
+    def integrals(self, field: Array) -> Array:
+        """The same of many functions, shape (count,), field (1, count, N)."""
+        return np.asarray(np.vecdot(self._flux, field[0]) / self._flux.shape[-1])

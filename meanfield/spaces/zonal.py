@@ -134,7 +134,7 @@ class Zonal:
         return points, weights, self.at(coefficients, points)
 
     def power(self, coefficients: Coefficients) -> Array:
-        """c_k² of each degree, shape (kmax + 1,)."""
+        """c_k² of each degree, (..., kmax + 1) as of the coefficients."""
         return np.asarray(coefficients**2)
 
     def mean(self, coefficients: Coefficients) -> Array:
@@ -165,8 +165,12 @@ class Zonal:
         return embedded
 
     def transforms(self, slope: Array, potential: Array | None = None) -> ZonalTransforms:
-        """Transforms of one right-hand side with their buffers, see `ZonalTransforms`."""
-        return ZonalTransforms(self, slope, potential)
+        """Transforms of one right-hand side, or of several at once, with their buffers.
+
+        See `ZonalTransforms`, and `ZonalBatch` for factors with an axis in front.
+        """
+        kind = ZonalTransforms if slope.ndim == 1 else ZonalBatch
+        return kind(self, slope, potential)
 
 
 class ZonalTransforms:
@@ -193,17 +197,20 @@ class ZonalTransforms:
     """
 
     def __init__(self, space: Zonal, slope: Array, potential: Array | None) -> None:
-        count = len(space.nodes)
+        shape = *slope.shape[:-1], len(space.nodes)
         self._basis, self._weights = space.basis, space.weights
-        self._slopes = _filtered(space.derivative, slope)
         self._tests = np.ascontiguousarray((space.derivative * space.weights[:, None]).T)
-        self.values: Array = np.empty(count)
-        self.gradient: Array = np.empty((1, count))
-        self.flux: Array = np.empty((1, count))
+        self.values: Array = np.empty(shape)
+        self.gradient: Array = np.empty((1, *shape))
+        self.flux: Array = np.empty((1, *shape))
+        self.potential: Array = np.empty(0 if potential is None else shape)
+        self._filter(space, slope, potential)
+
+    def _filter(self, space: Zonal, slope: Array, potential: Array | None) -> None:
+        self._slopes = _filtered(space.derivative, slope)
         self._potentials = np.empty((0, 1))
         if potential is not None:
             self._potentials = _filtered(space.basis, potential)
-        self.potential: Array = np.empty(len(self._potentials))
 
     def evaluate(self, coefficients: Coefficients) -> None:
         """Fill `values`, `gradient` and `potential`."""
@@ -221,6 +228,55 @@ class ZonalTransforms:
     def integral(self, field: Array) -> float:
         """∫ `flux` · field dσ over the components of two vector fields, shape (1, N)."""
         return float(np.dot(self._weights * self.flux[0], field[0]))
+
+
+class ZonalBatch(ZonalTransforms):
+    """`ZonalTransforms` of several functions at once, each with factors of its own.
+
+    Coefficients have the shape (count, kmax + 1), fields (count, N) and (1, count, N). Matrices
+    stop at the last factor of all that is not zero.
+
+    Parameters
+    ----------
+    space : Zonal
+    slope : ndarray, shape (count, kmax + 1)
+    potential : ndarray of the same shape, optional
+    """
+
+    def _filter(self, space: Zonal, slope: Array, potential: Array | None) -> None:
+        self._derivative = space.derivative
+        self._factors = [np.array(slope)] + ([] if potential is None else [np.array(potential)])
+        self._products = np.empty_like(slope)
+        self._cut()
+
+    def _cut(self) -> None:
+        self._reach = [1 + int(np.max(np.nonzero(f)[1], initial=0)) for f in self._factors]
+
+    def assign(self, index: Any, slope: Array, potential: Array | None = None) -> None:
+        """Give some of the functions other factors."""
+        self._factors[0][index] = slope
+        if potential is not None:
+            self._factors[1][index] = potential
+        self._cut()
+
+    def evaluate(self, coefficients: Coefficients) -> None:
+        """Fill `values`, `gradient` and `potential`."""
+        np.matmul(coefficients, self._basis.T, out=self.values)
+        fields = (self._derivative, self.gradient[0]), (self._basis, self.potential)
+        for factors, reach, (matrix, field) in zip(
+            self._factors, self._reach, fields, strict=False
+        ):
+            products = self._products[:, :reach]
+            np.multiply(factors[:, :reach], coefficients[:, :reach], out=products)
+            np.matmul(products, matrix[:, :reach].T, out=field)
+
+    def weak_divergence(self, out: Coefficients) -> None:
+        """out_k = ∫ `flux` sqrt(1-t²) p_k'(t) dσ of each, that is minus the divergence."""
+        np.matmul(self.flux[0], self._tests.T, out=out)
+
+    def integrals(self, field: Array) -> Array:
+        """∫ `flux` · field dσ of each, shape (count,), field (1, count, N)."""
+        return np.asarray(np.vecdot(self._weights * self.flux[0], field[0]))
 
 
 def _filtered(matrix: Array, factors: Array) -> Array:

@@ -198,6 +198,41 @@ def test_divergence_is_the_adjoint_of_the_gradient(space, seed):
     assert out[0] == 0
 
 
+@pytest.mark.parametrize("space", [s for s in SPACES if not isinstance(s, mf.Sphere)], ids=str)
+@given(seeds)
+def test_many_functions_at_once_are_what_each_is_alone(space, seed):
+    """Factors end at another degree for each, and one is given others afterwards."""
+    rng = np.random.default_rng(seed)
+    last = rng.integers(1, space.kmax + 1, 5)
+    factors = rng.normal(size=(2, 5, space.kmax + 1)) * (space.degrees <= last[:, None])
+    coefficients = np.array([random_coefficients(space, [seed, i]) for i in range(4)])
+    many = space.transforms(factors[0, :4].copy(), factors[1, :4].copy())
+    slope, potential = factors[:, [0, 1, 4, 3]]
+    many.assign(2, slope[2], potential[2])
+    many.evaluate(coefficients)
+    many.flux[:] = rng.normal(size=many.flux.shape)
+    out, sums = np.empty_like(coefficients), many.integrals(many.gradient)
+    many.weak_divergence(out)
+    power = space.power(coefficients)
+    for i, own in enumerate(coefficients):
+        one = space.transforms(slope[i], potential[i])
+        one.evaluate(own)
+        one.flux[:] = many.flux[:, i]
+        alone = np.empty_like(own)
+        one.weak_divergence(alone)
+        size = rounding(space) * largest_values(space, own) * np.abs(factors).max()
+        assert np.max(np.abs(one.gradient)) > 1e3 * size
+        assert np.max(np.abs(many.values[i] - one.values)) < size
+        assert np.max(np.abs(many.potential[i] - one.potential)) < size
+        assert np.max(np.abs(many.gradient[:, i] - one.gradient)) < space.kmax * size
+        flux_size = np.sqrt(inner_values(space, one.flux, one.flux))
+        largest_slope = np.sqrt(laplacian(space).max())
+        assert np.max(np.abs(out[i] - alone)) < rounding(space) * largest_slope * flux_size
+        gap = abs(sums[i] - one.integral(one.gradient))
+        assert gap < space.kmax * size * flux_size
+        assert np.array_equal(power[i], space.power(own))
+
+
 @every_space
 @given(seeds)
 def test_divergence_of_the_gradient_is_the_laplacian(space, seed):
