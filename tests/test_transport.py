@@ -14,6 +14,7 @@ from scipy.optimize import linear_sum_assignment, linprog
 
 import meanfield as mf
 from meanfield.transport import Bracket, wasserstein
+from meanfield.transport.quantiles import Atoms
 from meanfield.transport.roots import bracketed_roots
 
 POWERS = [1, 1.5, 2, 3]
@@ -54,6 +55,33 @@ def cloud(rng, n, dim=2):
 
 
 # -- tokens on the circle ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decades", [0, 3, 40])
+def test_ranks_by_buckets_are_those_of_a_search(decades):
+    # 40 decades of weights: nearly all starts share a bucket
+    rng = np.random.default_rng(decades)
+    atoms = Atoms(rng.random(3000), 10.0 ** (-decades * rng.random(3000)), 2.0 * np.pi)
+    u = np.concatenate([rng.random(500), atoms.starts, np.nextafter(atoms.starts, 2.0), [0.0]])
+    u = u[u <= 1.0]
+    np.testing.assert_array_equal(atoms.rank(u), np.searchsorted(atoms.starts, u))
+    assert atoms.rank(u.reshape(1, -1)).shape == (1, len(u))
+
+
+def test_equal_angles_keep_their_order():
+    angles = np.repeat(np.random.default_rng(0).permutation(100) / 16.0, 50)
+    order = Atoms(angles, np.ones(5000), 2.0 * np.pi).order
+    np.testing.assert_array_equal(order, np.argsort(angles, kind="stable"))
+
+
+def test_w2_of_many_tokens_is_that_of_their_shift():
+    # turned by an angle, the best plan takes each token there: W_p is the angle
+    angles = np.sort(np.random.default_rng(3).random(30_000)) + 1.0
+    weights = np.random.default_rng(4).random(30_000)
+    mu = on_circle(angles, weights)
+    for turn in 0.3, 1e-3:
+        nu = on_circle(np.roll(angles, 777) + turn, np.roll(weights, 777))
+        assert wasserstein(mu, nu, p=2) == pytest.approx(turn, abs=1e-9)
 
 
 @pytest.mark.parametrize("p", POWERS)

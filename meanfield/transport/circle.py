@@ -36,17 +36,16 @@ def circle_distance(mu: Quantiles, nu: Quantiles, p: float) -> float:
     return float(cost(mu, nu, best_shift(mu, nu, p), p) ** (1.0 / p))
 
 
-def best_shift(mu: Quantiles, nu: Quantiles, p: float) -> float:
-    """The s of the monotone plan Q_mu(u) to Q_nu(u + s) that costs least.
+def best_shift(mu: Quantiles, nu: Quantiles, p: float, within: float = _SHORTEST) -> float:
+    """The s of the monotone plan Q_mu(u) to Q_nu(u + s) that costs least, at best within so much.
 
     False position with halved ends (Dowell and Jarratt 1971) for the root of dC/ds. As C is convex,
     C(s) - min C is at most |dC/ds| times the length of the bracket: that ends the search.
     """
-    low, high = _bracket(mu, nu, p)
-    at_low, at_high = (cost_slope(mu, nu, s, p) for s in (low, high))
+    low, high, at_low, at_high = _bracket(mu, nu, p)
     kept_low, kept_high, last, enough = at_low, at_high, 0, -1.0
     for _ in range(_MOST_STEPS):
-        if at_low >= 0.0 or at_high <= 0.0 or high - low <= _SHORTEST:
+        if at_low >= 0.0 or at_high <= 0.0 or high - low <= within:
             break
         share = kept_low / (kept_low - kept_high)
         middle = low + min(max(share, _LEAST_SHARE), 1.0 - _LEAST_SHARE) * (high - low)
@@ -61,24 +60,34 @@ def best_shift(mu: Quantiles, nu: Quantiles, p: float) -> float:
         last = side
         open_ = min(-at_low, at_high) * (high - low)
         if enough < 0.0 and open_ < _NEAR:
-            enough = _ACCURACY * cost(mu, nu, middle, p)
+            enough = _ACCURACY * _size(mu, nu, middle, p)
         if open_ <= enough:
             break
     shift = low if -at_low <= at_high else high
     return _at_kink(mu, nu, shift) if isinstance(mu, Atoms) and isinstance(nu, Atoms) else shift
 
 
-def _bracket(mu: Quantiles, nu: Quantiles, p: float) -> tuple[float, float]:
-    """Two shifts with the best between them; many atoms are first looked at through few."""
-    if not (isinstance(mu, Atoms) and isinstance(nu, Atoms) and len(mu.masses) > _MANY):
-        return -_FARTHEST, _FARTHEST
-    guess, reach = best_shift(mu.thinned(_FEW), nu.thinned(_FEW), p), 1.0 / _FEW
-    while reach < _FARTHEST:
-        low, high = guess - reach, guess + reach
-        if cost_slope(mu, nu, low, p) < 0.0 < cost_slope(mu, nu, high, p):
-            return low, high
-        reach *= 8.0
-    return -_FARTHEST, _FARTHEST
+def _bracket(mu: Quantiles, nu: Quantiles, p: float) -> tuple[float, float, float, float]:
+    """Two shifts with the best between them, and both slopes; many atoms are first thinned."""
+    if isinstance(mu, Atoms) and isinstance(nu, Atoms) and len(mu.masses) > _MANY:
+        reach = 1.0 / _FEW
+        guess = best_shift(mu.thinned(_FEW), nu.thinned(_FEW), p, within=0.1 * reach)
+        while reach < _FARTHEST:
+            low, high = guess - reach, guess + reach
+            at_low, at_high = (cost_slope(mu, nu, s, p) for s in (low, high))
+            if at_low < 0.0 < at_high:
+                return low, high, at_low, at_high
+            reach *= 8.0
+    at_low, at_high = (cost_slope(mu, nu, s, p) for s in (-_FARTHEST, _FARTHEST))
+    return -_FARTHEST, _FARTHEST, at_low, at_high
+
+
+def _size(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
+    """The cost that errors are held against; of many atoms by the midpoint rule."""
+    if isinstance(mu, Atoms) and isinstance(nu, Atoms) and len(mu.masses) > _MANY:
+        u = (np.arange(_FEW) + 0.5) / _FEW
+        return float(np.mean(np.abs(mu.quantile(u) - nu.quantile(u + shift)) ** p))
+    return cost(mu, nu, shift, p)
 
 
 def _at_kink(mu: Atoms, nu: Atoms, shift: float) -> float:
@@ -88,7 +97,7 @@ def _at_kink(mu: Atoms, nu: Atoms, shift: float) -> float:
     """
     ahead = mu.starts[:-1] + shift
     ahead -= np.floor(ahead)
-    place = np.searchsorted(nu.starts, ahead)
+    place = nu.rank(ahead)
     apart = np.concatenate(
         [nu.starts[place - 1] - ahead, nu.starts[place % len(nu.starts)] - ahead]
     )
@@ -98,11 +107,12 @@ def _at_kink(mu: Atoms, nu: Atoms, shift: float) -> float:
 
 def _median_of_atoms(mu: Atoms, nu: Atoms) -> float:
     angles = np.concatenate([mu.angles, nu.angles])
+    # both are sorted, and a stable sort merges them
     order = np.argsort(angles, kind="stable")
     steps = np.concatenate([mu.masses, -nu.masses])[order]
     lengths = np.diff(angles[order], append=angles[order[0]] + mu.turn)
     excess = np.cumsum(steps)
-    ranked = np.argsort(excess, kind="stable")
+    ranked = np.argsort(excess)
     half = np.searchsorted(np.cumsum(lengths[ranked]), 0.5 * mu.turn)
     median = excess[ranked[min(int(half), len(ranked) - 1)]]
     return float(lengths @ np.abs(excess - median))

@@ -176,8 +176,11 @@ def _single_point(measure: AnyMeasure) -> Array | None:
     """The place of all tokens with mass, if it is one."""
     if not isinstance(measure, Particles):
         return None
-    points = measure.points[measure.weights > 0.0]
-    return points[0] if np.all(points == points[0]) else None
+    heavy = np.flatnonzero(measure.weights)
+    first, last = measure.points[heavy[[0, -1]]]
+    if np.any(first != last) or np.any(measure.points[heavy] != first):
+        return None
+    return np.asarray(first)
 
 
 def axis_of(measure: AnyMeasure) -> Array | None:

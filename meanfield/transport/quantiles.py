@@ -18,9 +18,19 @@ GAUSS, GAUSS_WEIGHTS = legendre.leggauss(NODES)
 _TO_CHEBYSHEV = np.linalg.inv(chebyshev.chebvander(GAUSS, NODES - 1))
 _CHUNK = 1 << 18
 _SAME = 1e-15
+# starts in a bucket that are gone through one by one
+_FEW_STARTS = 4
 # places of a piece at which its mass is kept
 _TABLE = 64
 _TABLE_AT = np.linspace(-1.0, 1.0, _TABLE + 1)
+
+
+def _ascending(angles: Array) -> Indices:
+    """What sorts them, and keeps the order of equal ones."""
+    # the fastest sort of numpy leaves the order of equal ones to the processor
+    order = np.argsort(angles)
+    ties = np.any(np.diff(angles[order]) == 0.0)
+    return np.argsort(angles, kind="stable") if ties else order
 
 
 class Atoms:
@@ -44,12 +54,16 @@ class Atoms:
     """
 
     def __init__(self, angles: Array, masses: Array, turn: float) -> None:
-        order = np.argsort(angles, kind="stable")
+        order = _ascending(angles)
         order = order[masses[order] > 0.0]
         self.turn, self.order = turn, order
         self.angles, self.masses = angles[order], masses[order] / masses.sum()
         self.starts = np.concatenate([[0.0], np.cumsum(self.masses)])
         self.starts /= self.starts[-1]
+        # how many starts lie in buckets before each of [0, 1]
+        self._buckets = len(self.starts)
+        filled = np.bincount(self._bucket(self.starts), minlength=self._buckets + 1)
+        self._before = np.cumsum(filled) - filled
 
     def same_as(self, other: Quantiles) -> bool:
         """Whether the other has the same angles, and masses but for rounding of their sum."""
@@ -66,9 +80,33 @@ class Atoms:
 
     def quantile(self, u: Array) -> Array:
         """Q(u) = inf{x : F(x) >= u}, any shape; on the circle for any u."""
-        turns = np.floor(u) if self.turn else np.zeros_like(u)
-        place = np.searchsorted(self.starts, u - turns, side="left") - 1
-        return np.asarray(self.angles[np.clip(place, 0, len(self.angles) - 1)] + self.turn * turns)
+        if not self.turn:
+            place = np.clip(self.rank(np.clip(u, 0.0, 1.0)) - 1, 0, len(self.angles) - 1)
+            return np.asarray(self.angles[place])
+        turns = np.floor(u)
+        # nothing is below u = 0, which is where the first atom begins
+        place = np.maximum(self.rank(u - turns) - 1, 0)
+        return np.asarray(self.angles[place] + self.turn * turns)
+
+    def rank(self, u: Array) -> Indices:
+        """How many of `starts` are below u, any shape with values in [0, 1].
+
+        A bucket says it but for the few starts that share it; where these are many, a search.
+        """
+        shape, u = u.shape, u.ravel()
+        rank = self._before[self._bucket(u)]
+        behind = np.flatnonzero(self.starts[rank] < u)
+        for _ in range(_FEW_STARTS):
+            if len(behind) == 0:
+                return np.asarray(rank.reshape(shape))
+            rank[behind] += 1
+            behind = behind[self.starts[rank[behind]] < u[behind]]
+        rank[behind] = np.searchsorted(self.starts, u[behind])
+        return np.asarray(rank.reshape(shape))
+
+    def _bucket(self, u: Array) -> Indices:
+        """Ascending in u, rounding included."""
+        return np.asarray((u * self._buckets).astype(np.intp))
 
 
 class Curve:
