@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.integrate import DOP853
 
 import meanfield as mf
 from meanfield.integrate.checkpoints import previous
@@ -564,6 +566,40 @@ def test_a_nan_does_not_replace_a_good_checkpoint(tmp_path, monkeypatch):
     assert solution.status == "failed"
     # the last is the whole solution of the run that failed
     assert all(np.isfinite(numbers).all() for numbers in written[:-1])
+
+
+class Planted(DOP853):
+    """Steps that are counted, the last of which leaves a number in the state that is none."""
+
+    number, last, taken = np.nan, np.inf, 0
+
+    def step(self):
+        reason = super().step()
+        type(self).taken += 1
+        if self.taken >= self.last:
+            self.y[len(self.y) // 3] = self.number
+        return reason
+
+
+@pytest.mark.parametrize("kind", ["circle", "sphere", "zonal", "flow map", "tokens"])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_a_state_that_is_no_number_does_not_replace_a_good_one(kind, number, tmp_path, monkeypatch):
+    path, (mu, dynamics, options) = tmp_path / "run.nc", KINDS[kind]()
+    counted = type("Counted", (Planted,), {})
+    monkeypatch.setattr("meanfield.integrate.run.DOP853", counted)
+    whole = mf.evolve(mu, dynamics, save_at=8, **options)
+    faulty = type("Faulty", (Planted,), {"number": number, "last": 1 + 2 * counted.taken // 3})
+    monkeypatch.setattr("meanfield.integrate.run.DOP853", faulty)
+    failed = mf.evolve(mu, dynamics, save_at=8, checkpoint=path, **options)
+    assert failed.status == "failed"
+    assert re.match(r"failed at t = [0-9.]+ .*: the state is no longer finite", failed.message)
+    kept = mf.load(path)
+    assert 0.0 < kept.t[-1] < whole.t[-1]
+    assert all(np.isfinite(x).all() for measure in kept.measures for x in arrays(measure))
+    # the last is that of the step before
+    for measure, good in zip(kept.measures[:-1], whole.measures, strict=False):
+        for x, y in zip(arrays(measure), arrays(good), strict=True):
+            np.testing.assert_array_equal(x, y)
 
 
 def test_a_write_that_fails_leaves_the_last_good_checkpoint_in_its_place(tmp_path, monkeypatch):
