@@ -88,6 +88,18 @@ def _binary_eigenvalues(beta: float, dim: int, kmax: int) -> tuple[Array, NDArra
     return mantissas / total, exponents - sum_exponent
 
 
+def _unscaled(beta: float, mantissas: Array, exponents: NDArray[np.int64]) -> Array:
+    """e^β m · 2^e; inf where it overflows."""
+    # e^β in factors below e^500, exponents apart, lest either overflow on its own
+    pieces = 8 + int(beta / 500.0)
+    factor, power = math.frexp(math.exp(beta / pieces))
+    for _ in range(pieces):
+        mantissas, shift = np.frexp(mantissas * factor)
+        exponents = exponents + shift + power
+    with np.errstate(over="ignore", under="ignore"):
+        return np.asarray(np.ldexp(mantissas, exponents))
+
+
 def relative_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     """Λ_k(β, d) / Λ_0(β, d) for k = 0 … kmax: what SA sees of the kernel, finite at any β and d.
 
@@ -158,15 +170,7 @@ def eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     beta, dim, kmax = _check(beta, dim, kmax)
     if beta < _AS_GOOD_AS_ZERO:
         return np.asarray(np.eye(1, kmax + 1)[0])
-    mantissas, exponents = _binary_eigenvalues(beta, dim, kmax)
-    # e^β in factors below e^500, exponents apart, lest either overflow on its own
-    pieces = 8 + int(beta / 500.0)
-    factor, power = math.frexp(math.exp(beta / pieces))
-    for _ in range(pieces):
-        mantissas, shift = np.frexp(mantissas * factor)
-        exponents = exponents + shift + power
-    with np.errstate(over="ignore", under="ignore"):
-        return np.asarray(np.ldexp(mantissas, exponents))
+    return _unscaled(beta, *_binary_eigenvalues(beta, dim, kmax))
 
 
 def degree_weights(beta: float, dim: int, kmax: int) -> Array:
@@ -212,7 +216,7 @@ def log_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     if not (np.abs(logs) < 700.0).any():
         return np.asarray(logs)
     with np.errstate(divide="ignore"):
-        direct = np.log(eigenvalues(beta, dim, kmax))
+        direct = np.log(_unscaled(beta, mantissas, exponents))
     return np.where(np.abs(logs) < 700.0, direct, logs)
 
 
@@ -227,10 +231,15 @@ def eigenvalues_in_unit(beta: float, dim: int, kmax: int) -> tuple[Array, float]
     >>> eigenvalues_in_unit(1e4, 512, 0)[0], eigenvalues_in_unit(2.0, 3, 0)[1]
     (array([1.]), 2.0)
     """
-    log_first = float(log_eigenvalues(beta, dim, 0)[0])
-    if log_first - beta < _LOG_LEAST:
+    beta, dim, kmax = _check(beta, dim, kmax)
+    if beta < _AS_GOOD_AS_ZERO:
+        return scaled_eigenvalues(beta, dim, kmax), beta
+    mantissas, exponents = _binary_eigenvalues(beta, dim, kmax)
+    if math.log(mantissas[0]) + int(exponents[0]) * _LN2 < _LOG_LEAST:
+        log_first = float(log_eigenvalues(beta, dim, 0)[0])
         return relative_eigenvalues(beta, dim, kmax), log_first
-    return scaled_eigenvalues(beta, dim, kmax), float(beta)
+    with np.errstate(under="ignore"):
+        return np.asarray(np.ldexp(mantissas, exponents)), beta
 
 
 def _check(beta: float, dim: int, kmax: int) -> tuple[float, int, int]:

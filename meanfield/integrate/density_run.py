@@ -7,13 +7,19 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.dynamics import SA, USA
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.integrate.records import Stop
 from meanfield.integrate.run import Run
 from meanfield.measures import AnyMeasure, Density
 from meanfield.measures.density import FIT_TOLERANCE
 from meanfield.solution import Ending
-from meanfield.tendency import BalancedDensityTendency, LostDigitsError, SpectralTendency
+from meanfield.tendency import (
+    BalancedDensityTendency,
+    DensityTendency,
+    LostDigitsError,
+    SpectralTendency,
+)
 
 Array = NDArray[np.float64]
 
@@ -38,9 +44,9 @@ class DensityRun(Run):
     def _log_unit(self, measure: AnyMeasure) -> float | None:
         return eigenvalues_in_unit(self.dynamics.beta, measure.dim, 0)[1]
 
-    def _rate(self, t: float, state: Array) -> Array:
+    def _rate(self, t: float, state: Array, out: Array | None = None) -> Array:
         try:
-            return super()._rate(t, state)
+            return super()._rate(t, state, out)
         except LostDigitsError as error:
             message = f"under-resolved at t = {self.t:.6g}: {error}"
             raise Stop(Ending.UNDER_RESOLVED, message) from error
@@ -98,6 +104,15 @@ class DensityRun(Run):
         """Forget the last scaling of doubly stochastic attention."""
         if isinstance(self.tendency, BalancedDensityTendency):
             self.tendency.forget()
+
+    def _balance(self, measure: AnyMeasure) -> dict[str, float]:
+        dynamics, rate = self.dynamics, self.tendency
+        if not isinstance(dynamics, (SA, USA)) or not isinstance(rate, DensityTendency):
+            return super()._balance(measure)
+        # the run's own right-hand side, since to make another costs more than a step
+        rate(self.state[:-1], np.empty_like(self.state[:-1]))
+        work = dynamics.sign * float(self.state[-1])
+        return {"dissipation": rate.scaled_dissipation(), "work": work}
 
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
         density = cast(Density, measure)

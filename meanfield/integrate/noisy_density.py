@@ -80,8 +80,7 @@ class NoisyDensityRun(DensityRun):
         self._noise_work = float(resumption.numbers["noise_work"])
         self._heating = float(resumption.numbers["heating"])
 
-    @property
-    def _time_unit(self) -> float:
+    def _unit_of_time(self) -> float:
         return 1.0
 
     @property
@@ -90,8 +89,8 @@ class NoisyDensityRun(DensityRun):
         is_gradient = isinstance(self.dynamics, (USA, DoublyStochastic, CircleInteraction))
         return is_gradient and self._has_balance
 
-    def _rate(self, t: float, state: Array) -> Array:
-        rate = super()._rate(t, state)
+    def _rate(self, t: float, state: Array, out: Array | None = None) -> Array:
+        rate = super()._rate(t, state, out)
         if self._has_balance:
             rate[-1] += self.dynamics.sign * self._heat(state)
         return rate

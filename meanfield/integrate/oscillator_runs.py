@@ -37,9 +37,9 @@ class OscillatorDensityRun(DensityRun):
         self._turning(self.t)
         return super().measure()
 
-    def _rate(self, t: float, state: Array) -> Array:
+    def _rate(self, t: float, state: Array, out: Array | None = None) -> Array:
         self._turning(t)
-        return super()._rate(t, state)
+        return super()._rate(t, state, out)
 
     def _solver(self, t_bound: float) -> Any:
         # so a run goes on from the coefficients that were saved, and from nothing else

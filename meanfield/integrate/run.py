@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.integrate import DOP853
 
 from meanfield.dynamics import USA, AnyDynamics, DoublyStochastic, Field, Layers, MeanField
 from meanfield.functionals.energies import energy_in_unit
 from meanfield.integrate.balances import balance_of, has_balance, order_numbers, own_energy
+from meanfield.integrate.explicit import ExplicitSteps
 from meanfield.integrate.options import Options
 from meanfield.integrate.pace import MOST_STEPS, Pace
 from meanfield.integrate.records import Records, Stop
@@ -80,6 +80,7 @@ class Run:
     def _adopt(self, rate: Tendency, work: float) -> None:
         self.tendency = rate
         self.state = np.append(rate.initial_state, work)
+        self._time_unit = self._unit_of_time()
 
     def measure(self) -> AnyMeasure:
         """The measure at the present time; at t = 0 the very one that was given."""
@@ -92,25 +93,24 @@ class Run:
         """Whether the state integrates an energy's gain."""
         return has_balance(self.moved_by)
 
-    @property
-    def _time_unit(self) -> float:
+    def _unit_of_time(self) -> float:
         """1, or e^{-β} for USA at large β, whose rates e^β the solver could not square."""
         dynamics = self.tendency.dynamics
         is_fast = isinstance(dynamics, USA) and dynamics.beta > _LARGEST_RATE
         return float(np.exp(-dynamics.beta)) if is_fast else 1.0
 
-    def _rate(self, t: float, state: Array) -> Array:  # noqa: ARG002 (the field has no clock)
-        rate = np.empty_like(state)
+    def _rate(self, t: float, state: Array, out: Array | None = None) -> Array:  # noqa: ARG002
+        # the field has no clock
+        rate = np.empty_like(state) if out is None else out
         try:
             self.tendency(state[:-1], rate[:-1])
         except LostDigitsError:
             raise
         except ArithmeticError as error:
             raise Stop(Ending.FAILED, self._failed(str(error))) from error
-        rate[-1] = 0.0
-        if self._has_balance:
-            rate[-1] = self.tendency.scaled_dissipation()
-        rate *= self._time_unit
+        rate[-1] = self.tendency.scaled_dissipation() if self._has_balance else 0.0
+        if self._time_unit != 1.0:
+            rate *= self._time_unit
         self.evaluations += 1
         return rate
 
@@ -126,7 +126,7 @@ class Run:
         start, end = self.t / unit, t_bound / unit
         rtol, atol = self._tolerances()
         return self._checked(
-            DOP853(
+            ExplicitSteps(
                 self._rate,
                 start,
                 self.state,

@@ -64,14 +64,14 @@ class DensityTendency(SpectralTendency):
         if not self._normalised and beta > 0.0:
             self._speed_unit = float(eigenvalues(beta, dim, 0)[0])
             self._energy_factor *= self._speed_unit
-        self._log_first = float(log_eigenvalues(beta, dim, 0)[0])
         self._can_be_small = self._normalised and np.exp(-2.0 * beta) < SMALL
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
         self._evaluate(self._coefficients(state))
         self._transforms.weak_divergence(self._coefficients(out))
-        out *= self._speed_unit
+        if self._speed_unit != 1.0:
+            out *= self._speed_unit
 
     def _evaluate(self, coefficients: NDArray[Any]) -> None:
         """Fill the transforms, and their flux with f X in units of the speed."""
@@ -142,6 +142,11 @@ class DensityTendency(SpectralTendency):
         self._divide()
         with np.errstate(under="ignore"):
             transforms.gradient[:, small] *= np.exp(log_g - self._log_first)
+
+    @cached_property
+    def _log_first(self) -> float:
+        """log Λ_0."""
+        return float(log_eigenvalues(self.dynamics.beta, self.space.dim, 0)[0])
 
 
 def _slope_at_zero(kernel: Array, dim: int) -> Array:

@@ -1,0 +1,101 @@
+"""Steps of DOP853 whose stages are formed in place."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import DOP853
+
+Array = NDArray[np.float64]
+
+# of step sizes from one step to the next, and the exponent of an error estimate of order 7
+_SAFETY, _LEAST, _MOST, _EXPONENT = 0.9, 0.2, 10.0, -1.0 / 8.0
+
+
+class Rate(Protocol):
+    """d/dt of a state at time t, written into `out`, or a new array where there is none."""
+
+    def __call__(self, t: float, state: Array, out: Array | None = None) -> Array:
+        """Return the rate."""
+
+
+class ExplicitSteps(DOP853):  # type: ignore[misc]
+    """The explicit Runge-Kutta pair of order 8(5,3) of Hairer, Nørsett & Wanner (1993), II.5.
+
+    Tableau, error estimate, choice of step sizes and dense output are those of scipy's class. What
+    differs is that a stage y + h Σ a_i k_i is summed in one buffer, and that its rate is written
+    to the row where it is kept: of a step, only the state at its end is a new array.
+
+    Parameters
+    ----------
+    rate : Rate
+        Must not keep the state that it is given, which is overwritten.
+    t, t_bound : float
+        Start and end, t < t_bound.
+    y : ndarray
+        The state at t.
+    first_step : float or None
+        None to choose it.
+    rtol : float
+    atol : ndarray
+        Of each entry of the state.
+    """
+
+    t: float
+    h_abs: float
+    y: Array
+    f: Array
+
+    def __init__(
+        self,
+        rate: Rate,
+        t: float,
+        y: Array,
+        t_bound: float,
+        *,
+        first_step: float | None,
+        rtol: float,
+        atol: Array,
+    ) -> None:
+        super().__init__(rate, t, y, t_bound, first_step=first_step, rtol=rtol, atol=atol)
+        self._rate, self._stage = rate, np.empty_like(self.y)
+        self._stages = [
+            (float(self.C[s]), self.A[s, :s], self.K[:s], self.K[s])
+            for s in range(1, self.n_stages)
+        ]
+
+    def _step_impl(self) -> tuple[bool, str | None]:
+        """Take one step in as many tries as it needs."""
+        least, most = 10.0 * np.spacing(self.t), _MOST
+        size = max(self.h_abs, least)
+        self.K[0] = self.f
+        while size >= least:
+            end = min(self.t + size, self.t_bound)
+            h = end - self.t
+            y = self._tried(end, h)
+            scale = self.atol + self.rtol * np.maximum(np.abs(self.y), np.abs(y))
+            error = float(self._estimate_error_norm(self.K, h, scale))
+            if error < 1.0:
+                factor = _SAFETY * error**_EXPONENT if error > 0.0 else most
+                self.h_previous, self.h_abs = h, h * min(most, factor)
+                self.t, self.y_old, self.y, self.f = end, self.y, y, self.K[-1].copy()
+                return True, None
+            factor = _SAFETY * error**_EXPONENT if np.isfinite(error) else _LEAST
+            size, most = h * max(_LEAST, factor), 1.0
+        return False, self.TOO_SMALL_STEP
+
+    def _tried(self, end: float, h: float) -> Array:
+        """The state at the end of a step h, all of whose rates are then in K."""
+        stage, rate = self._stage, self._rate
+        for c, weights, before, own in self._stages:
+            np.dot(weights, before, out=stage)
+            stage *= h
+            stage += self.y
+            rate(self.t + c * h, stage, own)
+        y = np.dot(self.B, self.K[:-1])
+        y *= h
+        y += self.y
+        rate(end, y, self.K[-1])
+        return np.asarray(y)

@@ -1,0 +1,68 @@
+"""Steps in place are those of scipy's class."""
+
+import numpy as np
+import pytest
+from scipy.integrate import DOP853
+
+from meanfield.integrate.explicit import ExplicitSteps
+
+
+class Swinging:
+    """Driven pendulums of many frequencies, and how often their rate was asked for."""
+
+    calls = 0
+
+    def __call__(self, t, state, out=None):
+        self.calls += 1
+        rate = np.empty_like(state) if out is None else out
+        place, speed = state.reshape(2, -1)
+        stiffness = np.arange(1.0, len(place) + 1.0) ** 2
+        rate[: len(place)] = speed
+        rate[len(place) :] = np.cos(t) - stiffness * np.sin(place)
+        return rate
+
+
+@pytest.mark.parametrize("first_step", [None, 2.0])
+def test_steps_are_those_of_scipy(first_step):
+    start, tolerances = np.linspace(0.5, 1.5, 40), {"rtol": 1e-9, "atol": np.full(40, 1e-12)}
+    mine, scipys, steps = Swinging(), Swinging(), 0
+    own = ExplicitSteps(mine, 0.0, start, 5.0, first_step=first_step, **tolerances)
+    peer = DOP853(scipys, 0.0, start, 5.0, first_step=first_step, **tolerances)
+    while peer.status == "running":
+        before = own.y
+        kept = before.copy()
+        peer.step()
+        own.step()
+        steps += 1
+        # sums of 12 products, whose order a library may choose, and what steps make of it
+        np.testing.assert_allclose(own.t, peer.t, rtol=1e-11)
+        np.testing.assert_allclose(own.y, peer.y, atol=1e-11)
+        np.testing.assert_allclose(own.f, Swinging()(own.t, own.y), rtol=1e-13, atol=1e-13)
+        # a state that was handed out is not written to again
+        np.testing.assert_array_equal(before, kept)
+        middle = 0.5 * (own.t_old + own.t)
+        np.testing.assert_allclose(
+            own.dense_output()(middle), peer.dense_output()(middle), atol=1e-9
+        )
+    assert own.status == "finished"
+    # 12 rates a step and 3 of its dense output: a first step of 2 is refused more than once
+    assert mine.calls == scipys.calls
+    assert mine.calls > 15 * steps + (24 if first_step else 0)
+    assert steps > 10
+
+
+def test_a_field_without_a_derivative_ends_in_a_step_too_small():
+    def jumping(t, state, out=None):
+        rate = np.empty_like(state) if out is None else out
+        rate[:] = np.nan if t > 1.0 else 1.0
+        return rate
+
+    solver = ExplicitSteps(
+        jumping, 0.0, np.zeros(3), 2.0, first_step=0.1, rtol=1e-6, atol=np.full(3, 1e-9)
+    )
+    while solver.status == "running":
+        reason = solver.step()
+    assert solver.status == "failed"
+    assert "step size" in reason
+    assert solver.t <= 1.0
+    assert np.isfinite(solver.y).all()
