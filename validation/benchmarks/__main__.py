@@ -19,6 +19,7 @@ BENCHMARKS = [
     "batches",
     "tokens",
     "flow_map",
+    "lax_friedrichs",
     "transport",
     "sphere_transport",
 ]
