@@ -84,6 +84,13 @@ def test_checks_hold_where_the_run_is_good(name, solutions):
     assert [each for each in failed if not each.startswith("resolution")] == expected
 
 
+def test_distances_say_what_they_are_to():
+    monitors = {"w2_far": mf.DistanceTo("uniform", p=2), "w_own": lambda mu: mu.mass()}
+    page = report.page(mf.evolve(RUNS["circle"][0], mf.SA(4.0), 0.5, 2, monitors=monitors))
+    (view,) = (v for v in data(page)["views"] if v["name"] == "distances")
+    assert [trace["name"] for trace in view["data"]] == ["W<sub>2</sub> to σ", "w_own"]
+
+
 def test_a_check_can_fail(solutions):
     sol = solutions["circle"]
     bad = mf.Solution(

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.integrate import DOP853
 
 import meanfield as mf
 from meanfield.integrate.checkpoints import previous
+from meanfield.integrate.explicit import ExplicitSteps
 from meanfield.integrate.progress import ProgressBar
 from meanfield.integrate.random_state import generator_from, generator_state
 
@@ -568,7 +568,7 @@ def test_a_nan_does_not_replace_a_good_checkpoint(tmp_path, monkeypatch):
     assert all(np.isfinite(numbers).all() for numbers in written[:-1])
 
 
-class Planted(DOP853):
+class Planted(ExplicitSteps):
     """Steps that are counted, the last of which leaves a number in the state that is none."""
 
     number, last, taken = np.nan, np.inf, 0
@@ -586,10 +586,10 @@ class Planted(DOP853):
 def test_a_state_that_is_no_number_does_not_replace_a_good_one(kind, number, tmp_path, monkeypatch):
     path, (mu, dynamics, options) = tmp_path / "run.nc", KINDS[kind]()
     counted = type("Counted", (Planted,), {})
-    monkeypatch.setattr("meanfield.integrate.run.DOP853", counted)
+    monkeypatch.setattr("meanfield.integrate.run.ExplicitSteps", counted)
     whole = mf.evolve(mu, dynamics, save_at=8, **options)
     faulty = type("Faulty", (Planted,), {"number": number, "last": 1 + 2 * counted.taken // 3})
-    monkeypatch.setattr("meanfield.integrate.run.DOP853", faulty)
+    monkeypatch.setattr("meanfield.integrate.run.ExplicitSteps", faulty)
     failed = mf.evolve(mu, dynamics, save_at=8, checkpoint=path, **options)
     assert failed.status == "failed"
     assert re.match(r"failed at t = [0-9.]+ .*: the state is no longer finite", failed.message)

@@ -56,7 +56,7 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
     names = monitored(sol)
     if not names:
         raise ValueError(f"sol must have monitors named w…, got {list(sol.dataset.data_vars)}")
-    ax = panel(sol, ax, _title(sol, names))
+    ax = panel(sol, ax, distances_title(sol, names))
     lowest, highest = np.inf, 0.0
     for number, name in enumerate(names):
         values = sol.dataset[name].values
@@ -91,19 +91,19 @@ def monitored(sol: Solution) -> list[str]:
     return [name for name in over_t if _NAME.match(name) and name not in bounds]
 
 
-def _described(sol: Solution, name: str) -> tuple[str, str]:
-    """p of a Wasserstein distance and what it is to; empty where the run does not say so."""
+def distance_to(sol: Solution, name: str) -> tuple[str, str]:
+    """p of a Wasserstein distance and what it is to, in a word; empty where neither is known."""
     found = _WASSERSTEIN.fullmatch(str(sol.dataset[name].attrs.get("long_name", "")))
-    return (found[1], found[2]) if found else ("", "")
+    return (found[1], _TARGETS.get(found[2], "")) if found else ("", "")
 
 
 def _label(sol: Solution, name: str) -> str:
     """W_p and the measure that it is to; the monitor's own name where that is no single word."""
-    p, target = _described(sol, name)
-    return f"$W_{{{p}}}$ to {_TARGETS[target]}" if target in _TARGETS else name
+    p, target = distance_to(sol, name)
+    return f"$W_{{{p}}}$ to {target}" if target else name
 
 
-def _title(sol: Solution, names: list[str]) -> str:
+def distances_title(sol: Solution, names: list[str]) -> str:
     """Whether all are angles: Wasserstein distances are."""
-    are_angles = all(_described(sol, name)[0] for name in names)
+    are_angles = all(distance_to(sol, name)[0] for name in names)
     return "distances in radians" if are_angles else "distances"

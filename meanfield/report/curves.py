@@ -11,7 +11,7 @@ from meanfield.integrate.records import LOWER, UPPER
 from meanfield.measures import Density, FlowMap, SphereFlowMap
 from meanfield.plot.curves import bounds
 from meanfield.plot.frames import BLUE, ORANGE
-from meanfield.plot.monitor_curves import monitored
+from meanfield.plot.monitor_curves import distance_to, distances_title, monitored
 from meanfield.report.energies import form_bounds
 from meanfield.report.view import GREEN, LINE, PINK, View, axis, base_layout, packed, thinned
 from meanfield.solution import Solution
@@ -135,7 +135,10 @@ def _is_short(known: Array) -> bool:
 def _distances(sol: Solution) -> View:
     traces: list[dict[str, Any]] = []
     everything: list[Array] = []
-    for number, name in enumerate(monitored(sol)):
+    names = monitored(sol)
+    for number, name in enumerate(names):
+        p, target = distance_to(sol, name)
+        label = f"W<sub>{p}</sub> to {target}" if target else name
         values = sol.dataset[name].values
         everything.append(values)
         colour = _COLOURS[number % 4]
@@ -143,11 +146,12 @@ def _distances(sol: Solution) -> View:
         if f"{name}{LOWER}" in sol.dataset:
             ends = [sol.dataset[f"{name}{end}"].values for end in (LOWER, UPPER)]
             traces += _band(sol, ends, known, colour)
-        line = _line(sol, values, name, colour, known)
+        line = _line(sol, values, label, colour, known)
         line["line"]["dash"] = _DASHES[number % 4]
         traces.append(line | {"showlegend": True})
     scale = _scale(np.concatenate(everything))
-    return _view(sol, "distances", "distances", traces, scale, legend=True)
+    title = distances_title(sol, names)
+    return _view(sol, "distances", title, traces, scale, legend=True)
 
 
 def _band(
