@@ -13,14 +13,20 @@ from meanfield.harmonics import bandwidth, gauss_gegenbauer
 
 Array = NDArray[np.float64]
 
-_BLOCK = 1 << 21
+# exponents at a time, which stay in a core's cache, or rows, if they are no more than so many
+_BLOCK, _ROWS, _MOST = 1 << 18, 16, 1 << 21
+# exponents up to this size need no largest one subtracted: their terms span e^600
+_PLAIN = 300.0
+# e^-600 beside 1 is nothing, and smaller numbers are slow
+_NOTHING = -600.0
 
 
 def log_moment(sources: Array, masses: Array, z: Array) -> tuple[Array, Array]:
     """log G(z) and ∇ log G(z) for G(z) = Σ_j m_j e^{<z, y_j>}.
 
     ∇ log G = Σ_j m_j e^{<z, y_j>} y_j / G is the attention output at the query z. The largest
-    exponent is subtracted, so nothing overflows; every term is positive, so G is right to rounding.
+    exponent is subtracted where e^{|z|} may overflow; every term is positive, so G is right to
+    rounding.
 
     Parameters
     ----------
@@ -39,7 +45,7 @@ def log_moment(sources: Array, masses: Array, z: Array) -> tuple[Array, Array]:
 
     Notes
     -----
-    O(n m) work in blocks of 2^21 exponents, so memory stays flat.
+    O(n m) work in blocks of 2^18 exponents, so memory stays flat.
 
     Examples
     --------
@@ -51,9 +57,56 @@ def log_moment(sources: Array, masses: Array, z: Array) -> tuple[Array, Array]:
     if not kept.all():
         sources, masses = sources[kept], masses[kept]
     log_masses = np.log(masses)
+    # one token alone is its own mean, to the last bit
+    if len(masses) > 1 and _largest_exponent(z, sources) <= _PLAIN:
+        sums, unit = _plain_sums(sources, log_masses, z)
+        return unit + np.log(sums[:, -1]), sums[:, :-1] / sums[:, -1:]
+    return _shifted_log_moment(sources, log_masses, z)
+
+
+def _largest_exponent(z: Array, sources: Array) -> float:
+    """A bound of |<z, y>|."""
+    return float(np.abs(z).max(initial=0.0)) * float(np.abs(sources).sum(axis=1).max())
+
+
+def _rows_at_once(n: int, m: int) -> int:
+    return max(1, min(n, max(_BLOCK // m, min(_ROWS, _MOST // m))))
+
+
+def _plain_sums(
+    sources: Array, log_masses: Array, z: Array, *, of_others: bool = False
+) -> tuple[Array, float]:
+    """Σ_j m_j e^{<z, y_j>} (y_j, 1), shape (n, d + 1), in units of e^{unit}, and the unit.
+
+    Without the terms j = i, if `of_others`. Masses are exponents, and 1 a coordinate of all y, so
+    that two products of matrices do all but the exponential.
+    """
+    n, (m, dim) = len(z), sources.shape
+    unit = float(log_masses.max())
+    keys = np.vstack([sources.T, log_masses - unit])
+    queries = np.column_stack([z, np.ones(n)])
+    values = np.column_stack([sources, np.ones(m)])
+    sums = np.empty((n, dim + 1))
+    step = _rows_at_once(n, m)
+    buffer = np.empty((step, m))
+    for start in range(0, n, step):
+        part = slice(start, min(start + step, n))
+        terms = buffer[: part.stop - start]
+        np.matmul(queries[part], keys, out=terms)
+        with np.errstate(under="ignore"):
+            np.exp(terms, out=terms)
+            if of_others:
+                own = np.arange(len(terms))
+                terms[own, start + own] = 0.0
+            np.matmul(terms, values, out=sums[part])
+    return sums, unit
+
+
+def _shifted_log_moment(sources: Array, log_masses: Array, z: Array) -> tuple[Array, Array]:
+    """As `log_moment`, the largest exponent of each row subtracted."""
     n, m = len(z), len(sources)
     log_g, mean = np.empty(n), np.empty((n, sources.shape[1]))
-    step = max(1, min(n, _BLOCK // m))
+    step = _rows_at_once(n, m)
     buffer = np.empty((step, m))
     for start in range(0, n, step):
         part = slice(start, min(start + step, n))
@@ -62,6 +115,7 @@ def log_moment(sources: Array, masses: Array, z: Array) -> tuple[Array, Array]:
         terms += log_masses
         largest = terms.max(axis=1)
         terms -= largest[:, None]
+        np.maximum(terms, _NOTHING, out=terms)
         with np.errstate(under="ignore"):
             np.exp(terms, out=terms)
             total = terms.sum(axis=1)
@@ -92,7 +146,8 @@ def pull_of_others(
     pull : ndarray, shape (n, d)
         In units of e^{log_unit}.
     log_unit : ndarray, shape (n,)
-        Log of the largest term of others; 0 where there is none.
+        Such that pulls are held; beyond β = 300 the log of the largest term of others, 0 where
+        there is none.
     log_g : ndarray, shape (n,)
         log G(βx_i), own terms included.
 
@@ -103,11 +158,25 @@ def pull_of_others(
     (array([[0., 1.],
            [1., 0.]]), array([-0.69314718, -0.69314718]), array([999.306852819, 999.306852819]))
     """
-    n = len(points)
     with np.errstate(divide="ignore"):
         log_masses = np.log(masses)
-    pull, log_unit, log_g = np.empty_like(points), np.empty(n), np.empty(n)
-    step = max(1, min(n, _BLOCK // n))
+    if beta <= _PLAIN:
+        sums, unit = _plain_sums(points, log_masses, beta * points, of_others=True)
+        pull, log_unit = sums[:, :-1].copy(), np.full(len(points), unit)
+        with np.errstate(divide="ignore"):
+            others = unit + np.log(sums[:, -1])
+    else:
+        pull, log_unit, others = _shifted_pull(points, log_masses, beta)
+    pull -= np.einsum("ij,ij->i", pull, points)[:, None] * points
+    return pull, log_unit, np.logaddexp(others, beta + log_masses)
+
+
+def _shifted_pull(points: Array, log_masses: Array, beta: float) -> tuple[Array, Array, Array]:
+    """Σ_{j≠i} m_j e^{β<x_i, x_j>} x_j over its largest term, the log of that, and of the masses."""
+    n = len(points)
+    pull, log_unit, others = np.empty_like(points), np.empty(n), np.empty(n)
+    without_mass = np.flatnonzero(np.isneginf(log_masses))
+    step = _rows_at_once(n, n)
     buffer = np.empty((step, n))
     for start in range(0, n, step):
         part = slice(start, min(start + step, n))
@@ -119,14 +188,15 @@ def pull_of_others(
         largest = terms.max(axis=1)
         largest[np.isneginf(largest)] = 0.0
         terms -= largest[:, None]
+        np.maximum(terms, _NOTHING, out=terms)
         with np.errstate(under="ignore", divide="ignore"):
             np.exp(terms, out=terms)
+            terms[own, start + own] = 0.0
+            terms[:, without_mass] = 0.0
             np.matmul(terms, points, out=pull[part])
-            others = largest + np.log(terms.sum(axis=1))
+            others[part] = largest + np.log(terms.sum(axis=1))
         log_unit[part] = largest
-        log_g[part] = np.logaddexp(others, beta + log_masses[part])
-    pull -= np.einsum("ij,ij->i", pull, points)[:, None] * points
-    return pull, log_unit, log_g
+    return pull, log_unit, others
 
 
 def latitude_log_moment(

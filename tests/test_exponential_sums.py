@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meanfield import exponential_sums
-from meanfield.exponential_sums import log_moment, moment
+from meanfield.exponential_sums import log_moment, moment, pull_of_others
 
 EPS = np.finfo(float).eps
 seeds = st.integers(0, 2**32 - 1)
@@ -168,6 +168,32 @@ def test_blocks_change_nothing(monkeypatch, block):
     # products of other shapes may be summed in another order
     assert np.max(np.abs(log_g - log_h)) < rounding(z, 40)
     assert np.max(np.abs(mean - other)) < rounding(z, 40)
+
+
+@pytest.mark.parametrize("radius", [1e-3, 4.0, 140.0])
+def test_either_way_to_sum(monkeypatch, radius):
+    """Exponents as they are, and less their largest: twelve decades of masses, at any length."""
+    points = unit_points(np.random.default_rng(0), 60, 3)
+    masses = 10.0 ** np.random.default_rng(1).uniform(-12, 0, 60)
+    found = []
+    for limit in (exponential_sums._PLAIN, -1.0):
+        monkeypatch.setattr(exponential_sums, "_PLAIN", limit)
+        pull, log_unit, log_g = pull_of_others(points, masses, radius)
+        found.append((*log_moment(points, masses, radius * points), log_g))
+        # relative to what pulls, which may be e^{-2β} of G
+        found[-1] += (np.log(np.abs(pull).max(axis=1)) + log_unit,)
+    assert np.ptp(found[0][3]) > 1.0
+    for plain, shifted in zip(*found, strict=True):
+        assert np.abs(plain - shifted).max() < 4 * rounding(radius * points, 60) + 60 * EPS
+
+
+@pytest.mark.parametrize("beta", [1.0, 1000.0])
+def test_nobody_pulls_without_mass(beta):
+    points = unit_points(np.random.default_rng(0), 4, 3)
+    pull, _, log_g = pull_of_others(points, np.array([1.0, 0.0, 0.0, 0.0]), beta)
+    assert not pull[0].any()
+    assert np.abs(pull[1:]).max() > 0.1
+    assert log_g[0] == beta
 
 
 def test_memory_stays_flat():

@@ -14,6 +14,9 @@ from meanfield.token_sums import (
     CircleSums,
     SphereScoreSums,
     SphereSums,
+    fewest_pairs,
+    fewest_score_pairs,
+    score_sums,
     token_sums,
 )
 
@@ -58,7 +61,8 @@ def test_relative_accuracy_far_from_all_tokens(dim, beta):
     """At a bump's antipode G is e^{-2β} of its maximum, e^{-200} here, and SA divides by it."""
     rng = np.random.default_rng(5)
     axis = np.eye(dim)[0]
-    particles = mf.Particles.sample(mf.VonMisesFisher(axis, 300.0), 3000, rng)
+    law = mf.VonMisesFisher(axis, 300.0)
+    particles = mf.Particles.sample(law, 3000, rng, sums="transforms")
     at = mf.VonMisesFisher(-axis, 200.0).sample(300, rng)
     exact = mf.Particles(particles.points, sums="direct")
     slow, fast = mf.SA(beta).velocity(exact, at), mf.SA(beta).velocity(particles, at)
@@ -125,6 +129,43 @@ def test_rotation_and_permutation(seed, beta, dim):
     assert np.abs(velocity(points[order], masses[order]) - plain[order]).max() < 1e-12
 
 
+@pytest.mark.parametrize("dim", SUMS)
+@pytest.mark.parametrize("beta", [0.0, 9.0, 25.0, 100.0])
+def test_sums_change_at_the_crossover(dim, beta):
+    """Pairs of fast sums are counted, no time is taken: one token less, and all are direct."""
+    law, rng = mf.Uniform(dim), np.random.default_rng(0)
+    n = int(np.ceil(fewest_pairs(beta, dim) ** 0.5))
+    for count, way in ((n, "transforms"), (n - 1, "direct")):
+        tokens = mf.Particles.sample(law, count, rng)
+        assert tendency(tokens, mf.SA(beta)).sums == way
+        assert (tokens.fast_sums(beta) is None) == (way == "direct")
+    tokens = mf.Particles.sample(law, 100, rng)
+    targets = int(np.ceil(fewest_pairs(beta, dim, once=True) / 100))
+    assert tokens.fast_sums(beta, targets) is not None
+    assert tokens.fast_sums(beta, targets - 1) is None
+
+
+@pytest.mark.parametrize("dim", [2, 3, 4])
+def test_crossovers_grow_with_the_tables(dim):
+    """There is one exactly where there are fast sums; it grows with β, and with tables for once."""
+    grid = [0.0, 0.5, 4.0, 25.0, 100.0, 101.0]
+    runs = [fewest_pairs(beta, dim) for beta in grid]
+    assert runs == sorted(runs)
+    assert [n < np.inf for n in runs] == [token_sums(beta, dim) is not None for beta in grid]
+    assert all(fewest_pairs(beta, dim, once=True) >= n for beta, n in zip(grid, runs, strict=True))
+    scores = [fewest_score_pairs(size * np.eye(dim)) for size in grid]
+    assert scores == sorted(scores)
+    for size, n, kernel in list(zip(grid, scores, runs, strict=True))[:3]:
+        assert (n < np.inf) == (score_sums(size * np.eye(dim)) is not None)
+        assert fewest_score_pairs(size * np.eye(dim), once=True) >= n
+        # tables between all cells, or all harmonics
+        assert n >= kernel
+
+
+def test_there_are_no_sums_beyond_the_largest_beta():
+    assert fewest_pairs(1e4, 3) < fewest_pairs(1.1e4, 3) == np.inf
+
+
 def test_what_is_chosen():
     rng = np.random.default_rng(0)
     uniform = {dim: mf.Uniform(dim) for dim in (2, 3, 4, 64)}
@@ -142,7 +183,7 @@ def test_what_is_chosen():
     assert chosen(4, 9, "gram") == "gram"
     # no cells on the circle beyond β = 100
     assert chosen(2, 1000, dynamics=mf.SA(101.0)) == "direct"
-    assert chosen(3, 1000, dynamics=mf.SA(101.0)) == "transforms"
+    assert chosen(3, 2000, dynamics=mf.SA(101.0)) == "transforms"
     # nor beyond β |KᵀQ| = 100
     head, wide = mf.Head(), mf.Head(Q=np.diag([1.0, 101.0]))
     turned = mf.Head(K=[[0.0, -1.0], [1.0, 0.0]], V=2.0)

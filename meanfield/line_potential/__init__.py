@@ -8,6 +8,7 @@ from meanfield.line_potential.cells import (
     Line,
     ZonalLine,
     line,
+    node_count,
 )
 from meanfield.line_potential.sums import Interpolation, LineSums, chebyshev
 
@@ -22,4 +23,5 @@ __all__ = [
     "ZonalLine",
     "chebyshev",
     "line",
+    "node_count",
 ]

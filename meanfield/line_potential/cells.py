@@ -33,6 +33,22 @@ LAGRANGE = np.cos(np.pi * np.outer(ORDER, ORDER + 0.5) / NODES) * (2.0 / NODES)
 LAGRANGE[0] *= 0.5
 
 
+def node_count(dim: int, reach: float) -> int:
+    """The nodes of all cells on the circle (dim 2), or on polar angles, for e^{reach · x}.
+
+    Examples
+    --------
+    >>> node_count(2, 9.0) // NODES, node_count(3, 9.0) // NODES
+    (23, 13)
+    """
+    cells = (4 if dim == 2 else 3) + int(np.ceil(_length(dim) * reach / _CELL))
+    return cells * NODES
+
+
+def _length(dim: int) -> float:
+    return _TURN if dim == 2 else float(np.pi)
+
+
 class CircleLine:
     """Cells on the circle, and the kernel between their nodes as a block circulant product.
 
@@ -71,8 +87,8 @@ class CircleLine:
                 f"{beta:g}: take Particles with sums='direct'"
             )
         self.beta, self._kernel = beta, kernel
-        self._cells = 4 + int(np.ceil(_TURN * beta / _CELL))
-        self.size = self._cells * NODES
+        self.size = node_count(self.dim, beta)
+        self._cells = self.size // NODES
         self._width = _TURN / self._cells
         self.relative = beta <= _RELATIVE_UP_TO
         local = 0.5 * self._width * _CHEBYSHEV
@@ -149,10 +165,10 @@ class DenseLine:
     def __init__(
         self, dim: int, reach: float, kernel: Callable[[Array, Array], Array] | None = None
     ) -> None:
-        self.dim, self._length = dim, _TURN if dim == 2 else np.pi
-        self._cells = (4 if dim == 2 else 3) + int(np.ceil(self._length * reach / _CELL))
-        self.size = self._cells * NODES
-        self._width = self._length / self._cells
+        self.dim = dim
+        self.size = node_count(dim, reach)
+        self._cells = self.size // NODES
+        self._width = _length(dim) / self._cells
         self._kernel = kernel or _no_kernel
         middles = self._width * (np.arange(self._cells) + 0.5)
         nodes = (middles[:, None] + 0.5 * self._width * _CHEBYSHEV).ravel()

@@ -15,13 +15,18 @@ from meanfield.geometry import circle_angles, circle_points
 from meanfield.laws import Law, quantised_points
 from meanfield.sinkhorn import Balanced, DenseSums, LineNodes, SphereNodes, point_sums
 from meanfield.spaces.circle_at import CircleAt
-from meanfield.token_sums import ScoreSums, TokenSums, is_fast, score_sums, token_sums
+from meanfield.token_sums import (
+    ScoreSums,
+    TokenSums,
+    fewest_pairs,
+    fewest_score_pairs,
+    score_sums,
+    token_sums,
+)
 
 Array = NDArray[np.float64]
 
 SUMS = ("auto", "direct", "transforms", "gram")
-# pairs of points from which transforms are worth their set-up
-_MANY_PAIRS = 1 << 19
 # |z| that differ by rounding only are one β
 _ONE_LENGTH = 1e-14
 
@@ -40,8 +45,9 @@ class Particles(ShownMeasure):
         in O(n), on the circle (β <= 100) and S^2, for the kernel e^{β<x,y>}, and in runs for that
         of any heads (β |KᵀQ| <= 100, on S^2 128); elsewhere direct.
         'gram': a run moves the n × n matrix that expresses tokens by their starts, whatever d is;
-        for SA and USA without noise only. 'auto' takes transforms from 2^19 pairs on, and the
-        Gram matrix in runs with n <= d/4, else direct sums.
+        for SA and USA without noise only. 'auto' takes transforms where they
+        take less time (`token_sums.crossover`), and the Gram matrix in runs with n <= d/4, else
+        direct sums.
 
     Attributes
     ----------
@@ -163,25 +169,30 @@ class Particles(ShownMeasure):
         return self.fast_sums(beta, len(z))
 
     def fast_sums(self, beta: float, targets: int | None = None) -> TokenSums | None:
-        """The sums in O(n) for this β and so many targets (default n), None for direct sums."""
-        return token_sums(beta, self.dim) if self._may_be_fast(targets) else None
+        """The sums in O(n) for this β at the tokens, time and again, None for direct sums.
+
+        Or once at so many targets.
+        """
+        fewest = fewest_pairs(beta, self.dim, once=targets is not None)
+        return token_sums(beta, self.dim) if self._is_fast(fewest, targets) else None
 
     def fast_score_sums(self, matrix: Array, targets: int | None = None) -> ScoreSums | None:
         """The sums in O(n) of e^{<Mx,y>} for a matrix (d, d), None for direct sums.
 
-        For so many targets (default n), as `fast_sums`.
+        At the tokens, time and again, or once at so many targets, as `fast_sums`.
         """
-        return score_sums(matrix) if self._may_be_fast(targets) else None
+        fewest = fewest_score_pairs(matrix, once=targets is not None)
+        return score_sums(matrix) if self._is_fast(fewest, targets) else None
 
-    def _may_be_fast(self, targets: int | None = None) -> bool:
-        if self.dim > 3 or self.sums in ("direct", "gram"):
+    def _is_fast(self, fewest: float, targets: int | None = None) -> bool:
+        if fewest == np.inf or self.sums in ("direct", "gram"):
             return False
         pairs = len(self.points) * (len(self.points) if targets is None else targets)
-        return self.sums == "transforms" or pairs >= _MANY_PAIRS
+        return self.sums == "transforms" or pairs >= fewest
 
     def node_sums(self, beta: float) -> DenseSums | SphereNodes | LineNodes:
         """Sums over masses at the tokens, at the tokens, to be asked for many masses."""
-        if self._may_be_fast() and is_fast(beta, self.dim):
+        if self._is_fast(fewest_pairs(beta, self.dim)):
             return point_sums(self.points, beta)
         return DenseSums(self.points, beta)
 

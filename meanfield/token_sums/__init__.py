@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from meanfield.bilinear import largest_score
 from meanfield.token_sums.circle import CircleScoreSums, CircleSums
+from meanfield.token_sums.crossover import fewest_pairs, fewest_score_pairs
 from meanfield.token_sums.sphere import SphereSums
 from meanfield.token_sums.sphere_scores import SphereScoreSums
 
@@ -20,7 +21,8 @@ __all__ = [
     "SphereScoreSums",
     "SphereSums",
     "TokenSums",
-    "is_fast",
+    "fewest_pairs",
+    "fewest_score_pairs",
     "score_sums",
     "token_sums",
 ]
@@ -52,18 +54,6 @@ def token_sums(beta: float, dim: int) -> TokenSums | None:
     >>> token_sums(1.0, 4) is None
     True
     """
-    if not is_fast(beta, dim):
+    if fewest_pairs(beta, dim) == np.inf:
         return None
     return CircleSums(beta) if dim == 2 else SphereSums(beta)
-
-
-def is_fast(beta: float, dim: int) -> bool:
-    """Whether there are fast sums of this kernel in this dimension.
-
-    Examples
-    --------
-    >>> is_fast(1.0, 3), is_fast(1e5, 3), is_fast(1.0, 4)
-    (True, False, False)
-    """
-    largest = {2: CircleSums.largest_beta, 3: SphereSums.largest_beta}
-    return beta <= largest.get(dim, -1.0)
