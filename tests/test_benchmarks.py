@@ -82,3 +82,15 @@ def test_a_wrong_name_is_told():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "names must be among" in done.stderr
+
+
+def test_a_missing_peer_of_densities_is_told(monkeypatch):
+    from validation.benchmarks import densities
+
+    for library in ("dedalus", "pde"):
+        monkeypatch.setattr(densities, library, lambda: None)
+    circle = densities.problems(True)[0]
+    rows, bare, _ = densities.measured(circle, True)
+    assert [row["ratio"] for row in rows] == [None, None]
+    assert all("not installed" in row["peer"] for row in rows)
+    assert bare[0]["ratio"] > 0.0

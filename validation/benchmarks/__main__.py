@@ -16,6 +16,7 @@ from validation.runner import first_line
 
 BENCHMARKS = [
     "right_hand_side",
+    "densities",
     "batches",
     "tokens",
     "flow_map",
