@@ -127,9 +127,14 @@ def _cost_of_atoms(mu: Atoms, nu: Atoms, shift: float, p: float) -> float:
     middle = 0.5 * (cuts[1:] + cuts[:-1])
     apart = np.abs(mu.quantile(middle) - nu.quantile(middle + shift))
     lengths = np.diff(cuts)
-    # slivers between sums of masses that should be equal, and may be far apart
-    lengths[lengths < 4.0 * _EPS * np.sqrt(len(cuts))] = 0.0
-    return float(lengths @ apart**p)
+    # between sums of masses that should be equal the quantiles may be far apart
+    lengths[lengths < sliver(len(cuts))] = 0.0
+    return float(lengths @ apart**p / lengths.sum())
+
+
+def sliver(count: int) -> float:
+    """The rounding of sums of so many masses: a smaller mass is none."""
+    return 4.0 * _EPS * float(np.sqrt(count))
 
 
 def _intervals(mu: Curve, nu: Quantiles, shift: float, kinks: bool) -> tuple[Indices, Array, Array]:
