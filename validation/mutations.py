@@ -124,9 +124,9 @@ FAULTS = (
     ),
     Fault(
         "USA without its 1/β",
-        "meanfield/tendency/density.py",
-        "self._speed_unit = float(",
-        "self._speed_unit = beta * float(",
+        "meanfield/tendency/factors.py",
+        "self.speed_unit = float(",
+        "self.speed_unit = beta * float(",
         (
             "tests/test_growth.py::test_linear_growth[1-2-USA-1]",
             "tests/test_agreement.py::test_rotation_on_the_circle",

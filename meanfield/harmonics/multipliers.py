@@ -266,8 +266,8 @@ def bandwidth(beta: float, dim: int, tolerance: float = 1e-17) -> int:
         return 1
     kmax = 64
     while True:
-        logs = log_eigenvalues(beta, dim, kmax)
-        logs = logs[1:] - logs[0]
+        mantissas, exponents = _binary_ratios(_eigenvalue_ratios(beta, dim, kmax), kmax)
+        logs = np.log(mantissas[1:]) + exponents[1:] * _LN2
         logs += np.cumsum(np.log(multiplicity_growth(dim, np.arange(1.0, kmax + 1))))
         counts = np.nonzero(logs >= math.log(tolerance) + min(0.0, logs[0]))[0]
         if counts[-1] < kmax - 1:

@@ -11,6 +11,7 @@ from meanfield.dynamics import SA, USA
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.integrate.records import Stop
 from meanfield.integrate.run import Run
+from meanfield.integrate.sentences import unresolved
 from meanfield.measures import AnyMeasure, Density
 from meanfield.measures.density import FIT_TOLERANCE
 from meanfield.solution import Ending
@@ -22,6 +23,11 @@ from meanfield.tendency import (
 )
 
 Array = NDArray[np.float64]
+
+
+def missed(density: Density, tail: float) -> float:
+    """The tail of an initial density, or its misfit where that is more than rounding."""
+    return max(tail, density.misfit if density.misfit > FIT_TOLERANCE else 0.0)
 
 
 class DensityRun(Run):
@@ -55,9 +61,7 @@ class DensityRun(Run):
             raise Stop(Ending.FAILED, self._failed(str(error))) from error
 
     def _missed(self) -> float:
-        """The tail of the initial density, or its misfit where that is more than rounding."""
-        misfit = cast(Density, self.initial).misfit
-        return max(self._tail(self.state), misfit if misfit > FIT_TOLERANCE else 0.0)
+        return missed(cast(Density, self.initial), self._tail(self.state))
 
     def _tail(self, state: Array) -> float:
         return cast(SpectralTendency, self.tendency).tail(state[:-1])
@@ -84,12 +88,8 @@ class DensityRun(Run):
         self.initial = finer if self.t == 0.0 else None
 
     def _unresolved(self, density: Density, tail: float) -> str:
-        what = "misfit of the law" if self.t == 0.0 and density.misfit == tail else "spectral tail"
-        return (
-            f"under-resolved at t = {self.t:.6g}: the {what} reached {tail:.1e} > "
-            f"{self.options.tail_tol:.1e} on {density.space}, the largest space allowed; "
-            f"try a FlowMap, a larger `largest`, a larger `tail_tol` or a smaller `t_end`"
-        )
+        misfit = density.misfit if self.t == 0.0 else None
+        return unresolved(self.t, tail, misfit, self.options.tail_tol, density.space)
 
     def _speeds(self) -> dict[str, float]:
         """In W_2 where X is a gradient, else of X in the mean."""

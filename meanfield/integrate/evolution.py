@@ -156,7 +156,7 @@ def evolve(
     >>> sol.status, round(float(sol.dataset.energy[-1]), 10)
     ('finished', 0.716683516)
     """
-    times = _save_times(t_end, save_at)
+    times = save_times(t_end, save_at)
     progress = checked_progress(progress)
     check_start(measure, dynamics, times[-1], method=method, step=step, rng=rng)
     if method == "layers":
@@ -191,7 +191,8 @@ def _checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:
     return Path(checkpoint).absolute()
 
 
-def _save_times(t_end: float, save_at: int | ArrayLike | None) -> Array:
+def save_times(t_end: float, save_at: int | ArrayLike | None) -> Array:
+    """0, the times that `save_at` asks for, and t_end."""
     t_end = number("t_end", t_end, above=0)
     if save_at is None:
         save_at = 20

@@ -14,6 +14,8 @@ _STEPS = 400
 _LOOKS = 5
 # more steps than anybody waits for: an hour or more
 MOST_STEPS = 1e7
+# the β up to which e^β over a tolerance of 1e-12 can still be squared, by far
+_LARGEST_RATE = 200.0
 # of a step under noise in units of the fastest rate, and what a frequency counts as one
 _SHARE, _TURNED = 0.02, 0.1
 
@@ -48,6 +50,12 @@ class Pace:
         if last > 2.0 * first:
             return 0.0
         return (t_bound - t) / last * _STEPS
+
+
+def time_unit(dynamics: AnyDynamics) -> float:
+    """1, or e^{-β} for USA at large β, whose rates e^β the solver could not square."""
+    is_fast = isinstance(dynamics, USA) and dynamics.beta > _LARGEST_RATE
+    return float(np.exp(-dynamics.beta)) if is_fast else 1.0
 
 
 def default_step(particles: Particles, dynamics: AnyDynamics) -> float:

@@ -108,12 +108,7 @@ class Records:
         of_e_ds = isinstance(dynamics, DoublyStochastic)
         self._scaled: tuple[str, ...] = _SCALED_OF_E_DS if of_e_ds else SCALED
         self._about_balance = _OF_E_DS if of_e_ds else {}
-        self._unit, self._unit_name = 1.0, "exp(beta)"
-        if self.log_unit != dynamics.beta:
-            self._unit_name = "Lambda_0"
-        # a dissipation of USA is of order e^{2β}
-        elif (2.0 if isinstance(dynamics, USA) else 1.0) * dynamics.beta <= LARGEST_UNSCALED:
-            self._unit, self._unit_name = float(np.exp(dynamics.beta)), "1"
+        self._unit, self._unit_name = energy_unit(dynamics, self.log_unit)
 
     @property
     def last_time(self) -> float:
@@ -211,6 +206,16 @@ class Records:
             return {}
         t, gap = self.hand_over
         return {"hand_over_t": t, "hand_over_energy_gap": gap * self._unit}
+
+
+def energy_unit(dynamics: AnyDynamics, log_unit: float) -> tuple[float, str]:
+    """What to multiply energies in units of e^{log_unit} by, and the name of their unit then."""
+    if log_unit != dynamics.beta:
+        return 1.0, "Lambda_0"
+    # a dissipation of USA is of order e^{2β}
+    if (2.0 if isinstance(dynamics, USA) else 1.0) * dynamics.beta <= LARGEST_UNSCALED:
+        return float(np.exp(dynamics.beta)), "1"
+    return 1.0, "exp(beta)"
 
 
 # a density may leave double precision while its measure does not

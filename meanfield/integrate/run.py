@@ -8,13 +8,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import USA, AnyDynamics, DoublyStochastic, Field, Layers, MeanField
+from meanfield.dynamics import AnyDynamics, DoublyStochastic, Field, Layers, MeanField
 from meanfield.functionals.energies import energy_in_unit
 from meanfield.integrate.balances import balance_of, has_balance, order_numbers, own_energy
 from meanfield.integrate.explicit import ExplicitSteps
 from meanfield.integrate.options import Options
-from meanfield.integrate.pace import MOST_STEPS, Pace
+from meanfield.integrate.pace import MOST_STEPS, Pace, time_unit
 from meanfield.integrate.records import Records, Stop
+from meanfield.integrate.sentences import failed, finished, too_far
 from meanfield.measures import AnyMeasure
 from meanfield.solution import Ending, Resumption, Solution
 from meanfield.tendency import (
@@ -27,9 +28,6 @@ from meanfield.tendency import (
 )
 
 Array = NDArray[np.float64]
-
-# the β up to which e^β over a tolerance of 1e-12 can still be squared, by far
-_LARGEST_RATE = 200.0
 
 
 class Run:
@@ -94,10 +92,8 @@ class Run:
         return has_balance(self.moved_by)
 
     def _unit_of_time(self) -> float:
-        """1, or e^{-β} for USA at large β, whose rates e^β the solver could not square."""
-        dynamics = self.tendency.dynamics
-        is_fast = isinstance(dynamics, USA) and dynamics.beta > _LARGEST_RATE
-        return float(np.exp(-dynamics.beta)) if is_fast else 1.0
+        """See `time_unit`."""
+        return time_unit(self.tendency.dynamics)
 
     def _rate(self, t: float, state: Array, out: Array | None = None) -> Array:  # noqa: ARG002
         # the field has no clock
@@ -196,26 +192,15 @@ class Run:
         """Stop where the next save is more steps away than anybody waits for."""
         if left <= MOST_STEPS:
             return
-        beta = self.tendency.dynamics.beta
-        is_usa = isinstance(self.tendency.dynamics, USA)
-        of_usa = f"; USA runs in times of order exp(-beta) = {np.exp(-beta):.1e}" if is_usa else ""
-        raise Stop(
-            Ending.FAILED,
-            f"failed at t = {self.t:.6g}: at step sizes of {self.step_size:.1e}, which do not grow "
-            f"any more, the next save is {left:.1e} steps away{of_usa}; try a smaller t_end, or "
-            f"more saves to go on all the same",
-        )
+        message = too_far(self.t, self.step_size, left, self.tendency.dynamics)
+        raise Stop(Ending.FAILED, message)
 
     def _failed(self, reason: str | None) -> str:
-        what = reason or "the state is no longer finite"
-        return (
-            f"failed at t = {self.t:.6g} (step size {self.step_size:.1e}): {what.rstrip('.')}; "
-            f"try larger tolerances rtol and atol"
-        )
+        return failed(self.t, self.step_size, reason)
 
     def finished(self) -> tuple[Ending, str]:
         """How a run that came to its end ended, and the sentence that says so."""
-        return Ending.FINISHED, f"finished at t = {self.t:g} after {self.steps} steps"
+        return Ending.FINISHED, finished(self.t, self.steps)
 
     def restart(self) -> None:
         """Forget what the state has beyond the measure that was just saved, and go on from that.

@@ -2,7 +2,7 @@
 
 from meanfield.spaces.circle import Circle, CircleTransforms
 from meanfield.spaces.sphere import Sphere, SphereTransforms
-from meanfield.spaces.zonal import Zonal, ZonalTransforms
+from meanfield.spaces.zonal import Zonal, ZonalBatch, ZonalTransforms
 
 Space = Circle | Sphere | Zonal
 Transforms = CircleTransforms | SphereTransforms | ZonalTransforms
@@ -15,5 +15,6 @@ __all__ = [
     "SphereTransforms",
     "Transforms",
     "Zonal",
+    "ZonalBatch",
     "ZonalTransforms",
 ]

@@ -35,6 +35,8 @@ from meanfield.tendency.balanced import (
 )
 from meanfield.tendency.batch import LARGEST_BETA, BatchTendency, GramBatch, batch_tendency
 from meanfield.tendency.density import DensityTendency
+from meanfield.tendency.density_batch import DensityBatch
+from meanfield.tendency.factors import Factors
 from meanfield.tendency.flow import AngularField, FlowTendency, LineField
 from meanfield.tendency.gram import GramTendency
 from meanfield.tendency.head_matrices import reach_of
@@ -48,7 +50,7 @@ from meanfield.tendency.particles import (
     CircleTendency,
     ParticleTendency,
 )
-from meanfield.tendency.spectral import LostDigitsError, SpectralTendency
+from meanfield.tendency.spectral import LostDigitsError, SpectralTendency, norms_up_to_degree
 from meanfield.tendency.sphere_field import SphereField
 from meanfield.tendency.sphere_heads import SphereDepthField
 from meanfield.tendency.token_output import TokenOutput, joined
@@ -66,7 +68,10 @@ __all__ = [
     "BalancedParticleTendency",
     "density_tendency",
     "flow_tendency",
+    "DensityBatch",
     "DensityTendency",
+    "Factors",
+    "norms_up_to_degree",
     "FlowTendency",
     "LineField",
     "AngularField",

@@ -9,15 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.dynamics import Dynamics, MeanField
-from meanfield.harmonics import (
-    bandwidth,
-    eigenvalues,
-    eigenvalues_in_unit,
-    log_eigenvalues,
-    relative_eigenvalues,
-)
 from meanfield.measures import Density
 from meanfield.spaces import Space, Transforms
+from meanfield.tendency.factors import Factors
 from meanfield.tendency.spectral import SMALL, SpectralTendency
 
 Array = NDArray[np.float64]
@@ -51,20 +45,12 @@ class DensityTendency(SpectralTendency):
         super().__init__(density)
         self.dynamics: MeanField = dynamics
         self._grid: Space = self.space
-        beta, dim = dynamics.beta, density.dim
-        kernel = relative_eigenvalues(beta, dim, self.space.kmax)
-        kernel[bandwidth(beta, dim) + 1 :] = 0.0
-        slope = dynamics.sign * (kernel / beta if beta > 0.0 else _slope_at_zero(kernel, dim))
-        self._normalised = dynamics.normalised and beta > 0.0
-        # numerator and denominator of X in units of Λ_0, the size of G itself
-        self._transforms = self.space.transforms(slope, kernel if self._normalised else None)
-        first, self.log_unit = eigenvalues_in_unit(beta, dim, 0)
-        self._energy_factor = float(first[0])
-        self._speed_unit = 1.0
-        if not self._normalised and beta > 0.0:
-            self._speed_unit = float(eigenvalues(beta, dim, 0)[0])
-            self._energy_factor *= self._speed_unit
-        self._can_be_small = self._normalised and np.exp(-2.0 * beta) < SMALL
+        factors = Factors(dynamics, density.dim, self.space.kmax)
+        self._normalised = factors.potential is not None
+        self._transforms = self.space.transforms(factors.slope, factors.potential)
+        self.log_unit, self._log_first = factors.log_unit, factors.log_first
+        self._speed_unit, self._energy_factor = factors.speed_unit, factors.energy_factor
+        self._can_be_small = factors.can_be_small
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
@@ -142,15 +128,3 @@ class DensityTendency(SpectralTendency):
         self._divide()
         with np.errstate(under="ignore"):
             transforms.gradient[:, small] *= np.exp(log_g - self._log_first)
-
-    @cached_property
-    def _log_first(self) -> float:
-        """log Λ_0."""
-        return float(log_eigenvalues(self.dynamics.beta, self.space.dim, 0)[0])
-
-
-def _slope_at_zero(kernel: Array, dim: int) -> Array:
-    """The limit of Λ_k/(β Λ_0) at β = 0: 1/d for k = 1, else 0."""
-    slope = np.zeros_like(kernel)
-    slope[1] = 1.0 / dim
-    return slope

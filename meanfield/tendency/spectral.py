@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from meanfield.measures import Density
 from meanfield.measures.density import spectral_tail
+from meanfield.spaces import Space
 
 Array = NDArray[np.float64]
 
@@ -56,9 +57,14 @@ class SpectralTendency:
         that grow with the degree, by many powers of ten where d is large, and so do their
         rounding errors; low degrees have neither.
         """
-        space = self.space
-        norms = np.sqrt(np.cumsum(space.power(self._coefficients(state)))[space.degrees])
-        return np.asarray(np.repeat(norms, len(state) // len(norms)) / np.sqrt(len(state)))
+        return norms_up_to_degree(self.space, self._coefficients(state))
 
     def _coefficients(self, state: Array) -> NDArray[Any]:
         return state.view(self.space.coefficient_type)
+
+
+def norms_up_to_degree(space: Space, coefficients: NDArray[Any]) -> Array:
+    """`SpectralTendency.scale` of coefficients, of many densities where they have an axis more."""
+    norms = np.sqrt(np.cumsum(space.power(coefficients), axis=-1)[..., space.degrees])
+    reals = coefficients.itemsize // norms.itemsize
+    return np.asarray(np.repeat(norms, reals, axis=-1) / np.sqrt(reals * norms.shape[-1]))

@@ -1,7 +1,15 @@
 """Densities: their series, and the values that they start from."""
 
 from meanfield.measures.density.oscillators import OscillatorDensity
-from meanfield.measures.density.spectral import Density, SeriesLaw, spectral_tail
+from meanfield.measures.density.spectral import Density, SeriesLaw
+from meanfield.measures.density.tails import spectral_tail, spectral_tails
 from meanfield.measures.density.values import FIT_TOLERANCE
 
-__all__ = ["FIT_TOLERANCE", "Density", "OscillatorDensity", "SeriesLaw", "spectral_tail"]
+__all__ = [
+    "FIT_TOLERANCE",
+    "Density",
+    "OscillatorDensity",
+    "SeriesLaw",
+    "spectral_tail",
+    "spectral_tails",
+]

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield import arguments
 from meanfield.arguments import integer, real_array
 from meanfield.laws import Law
-from meanfield.measures.density.spectral import Density, spectral_tail
+from meanfield.measures.density.spectral import Density
+from meanfield.measures.density.tails import spectral_tail
 from meanfield.spaces import Circle
 
 Array = NDArray[np.float64]

@@ -13,6 +13,7 @@ from meanfield.display import ShownMeasure
 from meanfield.exponential_sums import moment
 from meanfield.harmonics import bandwidth
 from meanfield.laws import Law
+from meanfield.measures.density.tails import spectral_tail
 from meanfield.measures.density.values import (
     SIGN_TOLERANCE,
     checked_fit,
@@ -26,8 +27,6 @@ from meanfield.spaces import Circle, Space, Zonal
 
 Array = NDArray[np.float64]
 
-# a degree is present from this share of the power on: 1e-8 of the L² norm
-_PRESENT = 1e-16
 # terms that sums on S^2 may take one by one where a series has lost digits
 _MOST_PAIRS = 1 << 24
 
@@ -256,23 +255,6 @@ class Density(ShownMeasure):
 def _embed(density: Density, space: Any) -> NDArray[Any]:
     embedded: NDArray[Any] = density.space.embed(density.coefficients, space)
     return embedded
-
-
-def spectral_tail(power: Array) -> float:
-    """sqrt(Σ_{last tenth} power / Σ power), over at least the last four degrees.
-
-    Where all that there is are multiples of one degree, over at least that many, so that one of
-    them is among the last.
-
-    Examples
-    --------
-    >>> spectral_tail(np.array([1.0] + [0.0] * 38 + [1e-20]))
-    1e-10
-    """
-    total = power.sum()
-    step = int(np.gcd.reduce(np.nonzero(power > _PRESENT * total)[0]))
-    last = max(4, len(power) // 10, step)
-    return float(np.sqrt(power[-last:].sum() / total))
 
 
 class SeriesLaw:

@@ -1,0 +1,44 @@
+"""The sentences that runs end with: what happened, at which t, with which number, what to try."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meanfield.dynamics import USA, AnyDynamics
+from meanfield.spaces import Space
+
+
+def finished(t: float, steps: int) -> str:
+    """Of a run that came to its end."""
+    return f"finished at t = {t:g} after {steps} steps"
+
+
+def failed(t: float, step_size: float, reason: str | None) -> str:
+    """Of a run that has no next step."""
+    what = (reason or "the state is no longer finite").rstrip(".")
+    return (
+        f"failed at t = {t:.6g} (step size {step_size:.1e}): {what}; "
+        f"try larger tolerances rtol and atol"
+    )
+
+
+def too_far(t: float, step_size: float, left: float, dynamics: AnyDynamics) -> str:
+    """Of a run whose next save is more steps away than anybody waits for."""
+    rate = np.exp(-dynamics.beta)
+    is_usa = isinstance(dynamics, USA)
+    of_usa = f"; USA runs in times of order exp(-beta) = {rate:.1e}" if is_usa else ""
+    return (
+        f"failed at t = {t:.6g}: at step sizes of {step_size:.1e}, which do not grow "
+        f"any more, the next save is {left:.1e} steps away{of_usa}; try a smaller t_end, or "
+        f"more saves to go on all the same"
+    )
+
+
+def unresolved(t: float, tail: float, misfit: float | None, tail_tol: float, space: Space) -> str:
+    """Of a density that its largest space does not resolve."""
+    what = "misfit of the law" if tail == misfit else "spectral tail"
+    return (
+        f"under-resolved at t = {t:.6g}: the {what} reached {tail:.1e} > "
+        f"{tail_tol:.1e} on {space}, the largest space allowed; "
+        f"try a FlowMap, a larger `largest`, a larger `tail_tol` or a smaller `t_end`"
+    )

@@ -1,0 +1,49 @@
+"""How much of a density's spectrum is near its end."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+# a degree is present from this share of the power on: 1e-8 of the L² norm
+_PRESENT = 1e-16
+
+
+def spectral_tail(power: Array) -> float:
+    """sqrt(Σ_{last tenth} power / Σ power), over at least the last four degrees.
+
+    Where all that there is are multiples of one degree, over at least that many, so that one of
+    them is among the last.
+
+    Examples
+    --------
+    >>> spectral_tail(np.array([1.0] + [0.0] * 38 + [1e-20]))
+    1e-10
+    """
+    total = power.sum()
+    step = int(np.gcd.reduce(np.nonzero(power > _PRESENT * total)[0]))
+    last = max(_count(power), step)
+    return float(np.sqrt(power[-last:].sum() / total))
+
+
+def spectral_tails(power: Array) -> Array:
+    """`spectral_tail` of each row (m, kmax + 1), shape (m,).
+
+    Examples
+    --------
+    >>> spectral_tails(np.array([[1.0, 1.0, 0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0, 3.0]]))
+    array([0.        , 0.8660254])
+    """
+    last, total = _count(power), power.sum(axis=1)
+    tails = np.sqrt(power[:, -last:].sum(axis=1) / total)
+    # with a low degree there is none that all are multiples of and that counts
+    has_low = (power[:, 1 : last + 1] > _PRESENT * total[:, None]).any(axis=1)
+    for row in np.nonzero(~has_low)[0]:
+        tails[row] = spectral_tail(power[row])
+    return np.asarray(tails)
+
+
+def _count(power: Array) -> int:
+    return max(4, int(power.shape[-1]) // 10)
