@@ -19,6 +19,7 @@ BENCHMARKS = [
     "densities",
     "batches",
     "tokens",
+    "particles",
     "flow_map",
     "lax_friedrichs",
     "transport",

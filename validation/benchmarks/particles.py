@@ -1,0 +1,211 @@
+"""Right-hand sides of n tokens: in O(n), in pairs, by KeOps and by PyTorch's attention.
+
+`python -m validation.benchmarks.particles`: SA, β = 4, of uniform tokens on the circle, on S² and
+in d = 16, float64. KeOps: a reduction of exp(β(⟨x,y⟩ − 1)) (y, 1) that is compiled and set up
+beforehand. PyTorch: `scaled_dot_product_attention` of x with scale β, whose kernel for CPUs never
+holds the n × n matrix. Errors are those of the velocity over its largest length, at 16 tokens,
+against sums in long double; all ways sum what they are given to rounding, so time is what tells
+them apart.
+
+Where n² pairs take too long, ways over pairs are timed at as many targets as `targets` says, and
+their seconds multiplied by n over that. All run on one thread, except for ours on S² from
+n = 20,000 on, which take two: halve those ratios. In d = 16 there is nothing but pairs, where
+PyTorch's kernel is as fast as our products or faster.
+
+The second table is where sums in O(n) take over: the n at which both take the same time, and the n
+that is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import meanfield as mf
+from meanfield.tendency import tendency
+from meanfield.token_sums import fewest_pairs
+from validation.benchmarks.form import Tables, main
+from validation.benchmarks.timing import interleaved, median, peer, ratio
+
+Array = np.ndarray
+Ways = dict[str, Callable[[], Array]]
+
+NAMES = {2: "circle", 3: "S²", 16: "d = 16"}
+BETA = 4.0
+# pairs that a call may sum, and tokens whose velocity is checked
+MOST_PAIRS, CHECKED = 3 * 10**8, 16
+GOALS = {(2, 10**5, "KeOps"): 300.0}
+CROSSED = {2: (1.0, 9.0, 25.0, 100.0), 3: (1.0, 9.0, 25.0, 100.0, 1000.0)}
+OWN, PAIRS = "O(n)", "pairs"
+
+
+def tangential(at: Array, mean: Array) -> Array:
+    """P_x of rows."""
+    return mean - np.einsum("ij,ij->i", mean, at)[:, None] * at
+
+
+def own(points: Array, beta: float, sums: str) -> Callable[[], Array]:
+    """Our right-hand side, as velocities."""
+    rate = tendency(mf.Particles(points, sums=sums), mf.SA(beta))
+    state = rate.initial_state
+    out = np.empty_like(state)
+
+    def run() -> Array:
+        rate(state, out)
+        if len(out) == len(points):
+            return out[:, None] * np.column_stack([-points[:, 1], points[:, 0]])
+        return out.reshape(points.shape)
+
+    return run
+
+
+def in_pairs(points: Array, at: Array, beta: float) -> Callable[[], Array]:
+    """Our sums over all pairs, at all tokens or at some."""
+    if len(at) == len(points):
+        return own(points, beta, "direct")
+    tokens = mf.Particles(points, sums="direct")
+    return lambda: mf.SA(beta).velocity(tokens, at)
+
+
+def keops(points: Array, at: Array, beta: float) -> Callable[[], Array] | None:
+    """G and ∇G in one reduction, set up; None without KeOps."""
+    library = peer("pykeops.numpy")
+    if library is None:
+        return None
+    lazy = library.LazyTensor
+    scores = lazy(beta * at[:, None, :]) | lazy(points[None])
+    values = lazy(np.column_stack([points, np.ones(len(points))])[None])
+    reduction = ((scores - beta).exp() * values).sum(axis=1, call=False)
+
+    def run() -> Array:
+        sums = reduction()
+        return tangential(at, sums[:, :-1] / sums[:, -1:])
+
+    return run
+
+
+def attention(points: Array, at: Array, beta: float) -> Callable[[], Array] | None:
+    """The attention of PyTorch with its fused kernel; None without PyTorch."""
+    torch = peer("torch")
+    if torch is None:
+        return None
+    queries, keys = (torch.from_numpy(np.array(x))[None, None] for x in (at, points))
+    fused = torch.nn.attention.SDPBackend.FLASH_ATTENTION
+
+    def run() -> Array:
+        with torch.no_grad(), torch.nn.attention.sdpa_kernel(fused):
+            mean = torch.nn.functional.scaled_dot_product_attention(queries, keys, keys, scale=beta)
+        return tangential(at, mean[0, 0].numpy())
+
+    return run
+
+
+def exact(points: Array, beta: float) -> Array:
+    """Velocities of the first tokens, by plain sums in long double."""
+    x = points.astype(np.longdouble)
+    at = x[:CHECKED]
+    weights = np.exp(beta * (at @ x.T - 1.0))
+    return np.asarray(tangential(at, weights @ x / weights.sum(axis=1)[:, None]))
+
+
+def ways_to_sum(points: Array, beta: float, peers: bool) -> tuple[Ways, int]:
+    """Every way there is, and at how many targets those over pairs are asked."""
+    n, dim = points.shape
+    targets = min(n, max(CHECKED, MOST_PAIRS // n))
+    at = points[:targets]
+    ways: dict[str, Callable[[], Array] | None] = {PAIRS: in_pairs(points, at, beta)}
+    if dim <= 3:
+        ways = {OWN: own(points, beta, "transforms"), **ways}
+    if peers:
+        ways |= {"KeOps": keops(points, at, beta), "PyTorch": attention(points, at, beta)}
+    return {name: way for name, way in ways.items() if way is not None}, targets
+
+
+def beside_peers(dim: int, n: int, repeats: int, peers: bool) -> list[dict[str, Any]]:
+    """How many times as long as our faster way each takes, and its error."""
+    points = mf.Uniform(dim).sample(n, np.random.default_rng(0))
+    ways, targets = ways_to_sum(points, BETA, peers)
+    expected = exact(points, BETA)
+    size = float(np.linalg.norm(expected, axis=1).max())
+    calls = {name: max(1, int(3e5 / (n if name == OWN else n * targets))) for name in ways}
+    times = interleaved(ways, repeats, calls=calls)
+    share = {name: 1.0 if name == OWN else n / targets for name in ways}
+    best = min((OWN, PAIRS) if OWN in ways else (PAIRS,), key=lambda x: share[x] * median(times, x))
+    return [
+        {
+            "ratio": ratio(times, name, best) * share[name] / share[best],
+            "goal": GOALS.get((dim, n, name)),
+            "space": NAMES[dim],
+            "n": n,
+            "way": name,
+            "seconds": median(times, name) * share[name],
+            "error": float(np.abs(way()[:CHECKED] - expected).max()) / size,
+            "targets": n if name == OWN else targets,
+        }
+        for name, way in ways.items()
+    ]
+
+
+def crossover(dim: int, beta: float, repeats: int, around: Array) -> dict[str, Any]:
+    """The n at which pairs take as long as O(n), between those tried, and the n that is used."""
+    used = float(np.sqrt(fewest_pairs(beta, dim)))
+    counts = (used * around).astype(int)
+    found = []
+    for n in counts:
+        points = mf.Uniform(dim).sample(n, np.random.default_rng(0))
+        ways = {OWN: own(points, beta, "transforms"), PAIRS: own(points, beta, "direct")}
+        calls = dict.fromkeys(ways, max(1, int(2e6 * repeats / n**2)))
+        found.append(ratio(interleaved(ways, repeats, calls=calls), PAIRS, OWN))
+    slope, height = np.polyfit(np.log(counts), np.log(found), 1)
+    return {
+        "space": NAMES[dim],
+        "β": beta,
+        "n of equal times": round(float(np.exp(-height / slope))),
+        "n used": round(used),
+        "pairs over O(n) there": float(np.exp(height + slope * np.log(used))),
+    }
+
+
+def measure(quick: bool) -> Tables:
+    """Every way at every n, and where ways change."""
+    counts = (100, 1000) if quick else (10**2, 10**3, 10**4, 10**5, 10**6)
+    repeats, around = (1, np.array([0.7, 1.4])) if quick else (5, np.array([0.6, 0.8, 1.2, 1.7]))
+    beside = partial(beside_peers, repeats=repeats if quick else 3, peers=not quick)
+    return {
+        "a right-hand side": [row for dim in NAMES for n in counts for row in beside(dim, n)],
+        "where O(n) takes over": [
+            crossover(dim, beta, repeats, around)
+            for dim, betas in CROSSED.items()
+            for beta in (betas[:1] if quick else betas)
+        ],
+    }
+
+
+def figure(tables: Tables) -> Figure:
+    """Seconds against n on every space, and errors against seconds for the middle n."""
+    rows = tables["a right-hand side"]
+    drawn = Figure(figsize=(13.0, 3.6), layout="constrained")
+    *axes, last = drawn.subplots(1, len(NAMES) + 1)
+    ways = list(dict.fromkeys(row["way"] for row in rows))
+    counts = sorted({row["n"] for row in rows})
+    middle = counts[-2]
+    for index, way in enumerate(ways):
+        look = {"color": f"C{index}", "marker": "osD^"[index], "label": way}
+        for ax, space in zip(axes, NAMES.values(), strict=True):
+            some = [row for row in rows if (row["way"], row["space"]) == (way, space)]
+            ax.loglog([row["n"] for row in some], [row["seconds"] for row in some], **look)
+            ax.set(title=space, xlabel="n", ylabel="seconds")
+        some = [row for row in rows if (row["way"], row["n"]) == (way, middle)]
+        errors = [row["error"] for row in some]
+        last.loglog([row["seconds"] for row in some], errors, **look, linestyle="none")
+    last.set(title=f"n = {middle:,}, all spaces", xlabel="seconds", ylabel="error of the velocity")
+    axes[0].legend()
+    return drawn
+
+
+if __name__ == "__main__":
+    main(measure, figure, packages=("ducc0", "pykeops", "torch"))
