@@ -1,60 +1,202 @@
-"""What a flow map costs beside Fourier runs of the same problem, measured in one process.
+"""What a flow map costs beside Fourier runs of the same error, over t up to where Fourier ends.
 
-`python -m validation.benchmarks.flow_map`: SA and USA, β = 4, f0 = 1 + cos(θ)/2 + 0.3 sin 2θ. A
-Fourier run with a fixed N = 8192 is what a script would do; `evolve` starts small and doubles,
-which is cheap as long as the density can be held at all.
+SA and USA, β = 4, f0 = 1 + cos(θ)/2 + 0.3 sin 2θ; errors are those of the energy at t, against a
+flow map with tol = 1e-14 and, where the older value is known, that of a Fourier run with N = 8192.
+The Fourier run is `evolve` in its strongest form: it starts small and doubles N, up to 65536, where
+the tail of the spectrum says so. Of both, the first of several tolerances that has an error of at
+most 1e-8 is timed, medians over interleaved rounds; ratios are of Fourier's time to the flow map's,
+so that below 1 the density is to be preferred. "error over time" has all tolerances at one t. Where
+no N up to 65536 holds the density the row says at which t Fourier ended, and the seconds that it
+took until there.
 """
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+from matplotlib.figure import Figure
 
 import meanfield as mf
 from validation.benchmarks.form import Tables, main
+from validation.benchmarks.timing import interleaved, median, ratio, seconds
+from validation.drawing import CLAIMED, COLOURS, MARKERS, label, panels
 
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
-CASES = [(mf.SA(4.0), 5.0, 3.62038354988778), (mf.USA(4.0), 0.5, 3.41738665514126)]
-FOURIER: dict[str, dict[str, Any]] = {
-    "N = 8192": {"n": 8192, "largest": 8192, "tail_tol": 1e-2},
-    "N doubled, up to 65536": {"n": 128, "largest": 1 << 16, "tail_tol": 1e-9},
-}
+ERROR, LARGEST, REPEATS = 1e-8, 1 << 16, 5
+OWN, FOURIER = "flow map", "Fourier"
+TOLERANCES = (1e-4, 1e-6, 1e-8, 1e-10, 1e-12)
+# long runs of minutes are timed once
+LONG = 5.0
 
 
-def timed(mu: mf.Density | mf.FlowMap, *given: Any, **named: Any) -> tuple[mf.Solution, float]:
-    """A run and its seconds."""
-    start = time.perf_counter()
-    sol = mf.evolve(mu, *given, 1, **named)
-    return sol, time.perf_counter() - start
+@dataclass(frozen=True)
+class Problem:
+    """Dynamics, the times at which both are compared, and the one of which all tolerances are."""
+
+    dynamics: mf.SA | mf.USA
+    times: tuple[float, ...]
+    at: float
+
+
+PROBLEMS = [
+    Problem(mf.SA(4.0), (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 20.0), 5.0),
+    Problem(mf.USA(4.0), (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5), 0.3),
+]
+# by a Fourier run with N = 8192
+KNOWN = {("SA", 5.0): 3.62038354988778, ("USA", 0.5): 3.41738665514126}
+
+
+def flow(problem: Problem, t: float, tolerance: float) -> mf.Solution:
+    """A flow map's run; steps are a thousandth more exact than nodes."""
+    mu = mf.FlowMap(LAW, tol=tolerance)
+    return mf.evolve(mu, problem.dynamics, t, 1, rtol=max(1e-3 * tolerance, 1e-13))
+
+
+def fourier(problem: Problem, t: float, tolerance: float) -> mf.Solution:
+    """A density's run in spaces that double."""
+    mu, rtol = mf.Density(mf.Circle(64), LAW), max(tolerance, 1e-12)
+    options = {"rtol": rtol, "atol": 1e-3 * rtol, "tail_tol": tolerance, "largest": LARGEST}
+    return mf.evolve(mu, problem.dynamics, t, 1, **options)  # type: ignore[arg-type]
+
+
+def truth(problem: Problem, t: float) -> float:
+    """The energy at t."""
+    energy = float(flow(problem, t, 1e-14).dataset.energy[-1])
+    known = KNOWN.get((problem.dynamics.name, t), energy)
+    if abs(energy - known) > 1e-2 * ERROR:
+        raise RuntimeError(f"energies at t = {t:g} differ: {energy!r} and {known!r}")
+    return energy
+
+
+@dataclass(frozen=True)
+class Run:
+    """One tolerance of one way, its error and its size; `error` is None where it ended early."""
+
+    way: str
+    tolerance: float
+    error: float | None
+    size: int
+    reached: float
+    call: Callable[[], Any]
+
+
+def run(way: str, problem: Problem, t: float, tolerance: float, energy: float) -> Run:
+    """What a run finds."""
+    solve = flow if way == OWN else fourier
+
+    def call() -> mf.Solution:
+        return solve(problem, t, tolerance)
+
+    sol = call()
+    reached, final = float(sol.t[-1]), sol.final
+    error = abs(float(sol.dataset.energy[-1]) - energy) if reached == t else None
+    size = final.space.size if isinstance(final, mf.Density) else len(final.points)
+    return Run(way, tolerance, error, size, reached, call)
+
+
+def exact_enough(way: str, problem: Problem, t: float, energy: float) -> Run:
+    """The first tolerance with the error, or the first run that ends early."""
+    for tolerance in TOLERANCES:
+        found = run(way, problem, t, tolerance, energy)
+        if found.error is None or found.error <= ERROR:
+            return found
+    return found
+
+
+def compared(problem: Problem, t: float, rounds: int, has_ended: bool) -> dict[str, Any]:
+    """Both at one t; Fourier no more once it has ended."""
+    energy = truth(problem, t)
+    own = exact_enough(OWN, problem, t, energy)
+    row: dict[str, Any] = {"ratio": None, "dynamics": problem.dynamics.name, "t": t}
+    row |= {"error": own.error, "nodes": own.size}
+    if has_ended:
+        return row | {"seconds": median(interleaved({OWN: own.call}, rounds), OWN)}
+    other = exact_enough(FOURIER, problem, t, energy)
+    row |= {"Fourier: error": other.error, "N": other.size}
+    if other.error is None:
+        times = interleaved({OWN: own.call}, rounds)
+        spent = seconds(other.call)
+        return row | {
+            "seconds": median(times, OWN),
+            "Fourier: seconds": spent,
+            "Fourier ended at t": other.reached,
+        }
+    once = seconds(other.call) > LONG
+    times = interleaved({OWN: own.call, FOURIER: other.call}, 1 if once else rounds)
+    return row | {
+        "ratio": ratio(times, FOURIER, OWN),
+        "seconds": median(times, OWN),
+        "Fourier: seconds": median(times, FOURIER),
+    }
+
+
+def over_t(problem: Problem, rounds: int, count: int) -> list[dict[str, Any]]:
+    """A row for each of the first times."""
+    found: list[dict[str, Any]] = []
+    for t in problem.times[:count]:
+        has_ended = any("Fourier ended at t" in row for row in found)
+        found.append(compared(problem, t, rounds, has_ended))
+    return found
+
+
+def over_error(problem: Problem, t: float, rounds: int) -> list[dict[str, Any]]:
+    """All tolerances of both at one t."""
+    energy = truth(problem, t)
+    runs = [run(way, problem, t, tol, energy) for way in (OWN, FOURIER) for tol in TOLERANCES]
+    times = interleaved({f"{one.way}, {one.tolerance}": one.call for one in runs}, rounds)
+    return [
+        {
+            "dynamics": problem.dynamics.name,
+            "t": t,
+            "way": one.way,
+            "tolerance": one.tolerance,
+            "error": one.error,
+            "nodes or N": one.size,
+            "seconds": median(times, f"{one.way}, {one.tolerance}"),
+        }
+        for one in runs
+    ]
 
 
 def measure(quick: bool) -> Tables:
-    """One row a run, each with its ratio to the flow map's time."""
-    found = []
-    for dynamics, t_end, energy in CASES[:1] if quick else CASES:
-        sol, own = timed(mf.FlowMap(LAW), dynamics, t_end)
-        runs = [("flow map", sol, own)]
-        for name, options in list(FOURIER.items())[quick:]:
-            rest = dict(options)
-            start = mf.Density(mf.Circle(rest.pop("n")), LAW)
-            sol, seconds = timed(start, dynamics, t_end, rtol=1e-12, atol=1e-14, **rest)
-            runs.append((name, sol, seconds))
-        for name, sol, seconds in runs:
-            reached = float(sol.t[-1])
-            error = abs(float(sol.dataset.energy[-1]) - energy) if reached == t_end else np.nan
-            found.append(
-                {
-                    "run": f"{dynamics.name}, t = {t_end:g}: {name}",
-                    "seconds": round(seconds, 2),
-                    "times the flow map's": round(seconds / own, 1),
-                    "reached t": round(reached, 4),
-                    "error of E": float(f"{error:.1e}") if np.isfinite(error) else None,
-                }
-            )
-    return {"": found}
+    """Over t, and over errors."""
+    rounds, count = (1, 1) if quick else (REPEATS, len(PROBLEMS[0].times))
+    chosen = PROBLEMS[:1] if quick else PROBLEMS
+    return {
+        "over t, errors of 1e-8": [row for one in chosen for row in over_t(one, rounds, count)],
+        "error over time": [
+            row
+            for one in chosen
+            for row in over_error(one, one.times[0] if quick else one.at, rounds)
+        ],
+    }
+
+
+def figure(tables: Tables) -> Figure:
+    """The ratio over t, and error against time at one t, of each dynamics."""
+    over, errors = tables.values()
+    names = list(dict.fromkeys(row["dynamics"] for row in over))
+    drawing, axes = panels(len(names), "Flow map and Fourier, circle, β = 4", rows=2)
+    for above, below, name in zip(axes[: len(names)], axes[len(names) :], names, strict=True):
+        rows = [row for row in over if row["dynamics"] == name and row["ratio"]]
+        ts = [row["t"] for row in rows]
+        above.semilogy(ts, [row["ratio"] for row in rows], "o-", color=COLOURS[0])
+        above.axhline(1.0, **CLAIMED)
+        label(above, "t", "Fourier's time over the flow map's", name)
+        for way, colour, marker in zip((OWN, FOURIER), COLOURS, MARKERS, strict=False):
+            points = [
+                (row["seconds"], max(row["error"], 1e-16))
+                for row in errors
+                if (row["dynamics"], row["way"]) == (name, way) and row["error"] is not None
+            ]
+            if points:
+                below.loglog(*zip(*points, strict=True), marker + "-", color=colour, label=way)
+        at = next(row["t"] for row in errors if row["dynamics"] == name)
+        label(below, "seconds", "error of the energy", f"{name}, t = {at:g}")
+    return drawing
 
 
 if __name__ == "__main__":
-    main(measure)
+    main(measure, figure)
