@@ -21,6 +21,7 @@ BENCHMARKS = [
     "tokens",
     "particles",
     "flow_map",
+    "growth",
     "lax_friedrichs",
     "transport",
     "sphere_transport",
