@@ -33,13 +33,13 @@ def _section(path: Path) -> str:
 
 
 def _about(stem: str) -> str:
-    """The first paragraph of the script that wrote the file, and how to run it."""
+    """What the script that wrote the file says of itself, and how to run it."""
     script = Path(__file__).parent.parent / "validation" / "benchmarks" / f"{stem}.py"
-    command = f"`python -m validation.benchmarks.{stem}`"
+    command = f"`python -m validation.benchmarks {stem}`"
     if not script.is_file():
         return f"Written by {command}."
-    first = script.read_text(encoding="utf-8").split('"""')[1].strip().split("\n\n")[0]
-    return f"{' '.join(first.split())} ({command})"
+    paragraphs = script.read_text(encoding="utf-8").split('"""')[1].strip().split("\n\n")
+    return "\n\n".join([*(" ".join(one.split()) for one in paragraphs), f"Measured by {command}."])
 
 
 def _tables(content: Any, path: Path) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:

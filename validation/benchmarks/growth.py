@@ -3,12 +3,13 @@
 One right-hand side for SA, β = 4, one thread, over the number of modes N on the circle (N log N by
 FFTs), the degree lmax on S² (lmax³ by Legendre transforms), the degree N about an axis (N² by dense
 products), the number n of tokens summed by transforms (n) and directly (n²), and the nodes of a
-flow map (n). Orders are fitted to the logarithms of the three or four largest sizes; the expected
-ones are those of the law at the same sizes, so that N log N counts with its logarithm. Below the
-sizes where the law holds, calls into Python and caches hide it: fitted orders are below the
-expected ones where the sizes are small, and above where the largest no longer fits the processor's
-cache. "sides by side" are the same work on one and on two threads or processes; the gain is at most
-2 on two cores, and less where other processes have them.
+flow map (n). Times are the least of all rounds, which other processes disturb least, and orders are
+fitted to the logarithms of the four largest sizes; the expected ones are those of the law at the
+same sizes, so that N log N counts with its logarithm. Below the sizes where the law holds, calls
+into Python and caches hide it: fitted orders are below the expected ones where the sizes are small,
+and above where the largest no longer fits the processor's cache. "side by side" is the same work on
+one and on two threads or processes; the gain is at most 2 on two cores, and less where other
+processes have them.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def grown(kind: str, quick: bool) -> list[dict[str, Any]]:
     counts = {name: max(1, int(ROUND / median(once, name))) for name in calls}
     times = interleaved(calls, 2 if quick else REPEATS, calls=counts)
     return [
-        {"what": kind, "size": size, "seconds": median(times, f"{k}")}
+        {"what": kind, "size": size, "seconds": min(times[f"{k}"])}
         for size, k in zip(sizes(kind, made), made, strict=True)
     ]
 

@@ -135,6 +135,7 @@ def needed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         table, seconds = 8.0 * atoms**2 / 2**30, many["seconds"] * (atoms / many["atoms"]) ** growth
         found.append(
             {
+                "ratio": seconds / ours["seconds"] if table <= LARGEST_TABLE else None,
                 "p": ours["p"],
                 "for": f"our {what}, {ours[what]:.1e}",
                 "atoms": atoms,
