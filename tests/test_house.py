@@ -86,6 +86,7 @@ EVERYWHERE = {"numpy", "scipy"}
 DOORS = {
     "pyfftw": {"spaces.circle"},
     "ducc0": {"spaces.sphere", "spaces.circle_at", "bilinear.sphere"},
+    "shtns": {"spaces.sphere.shtns_plan"},
     "xarray": {"solution", "integrate", "studies", "sweeps"},
     "h5netcdf": {"solution", "integrate"},
     "h5py": {"solution"},

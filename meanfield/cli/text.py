@@ -141,11 +141,13 @@ def summary(solution: Solution, file: Path, writer: str = "") -> dict[str, str]:
 def machine() -> dict[str, str]:
     """Versions and threads."""
     threads = {lmax: Sphere(lmax).grid["nthreads"] for lmax in (63, 255)}
+    library = Sphere(63).library
     told = ", ".join(f"{count} at lmax {lmax}" for lmax, count in threads.items())
     return {
         "meanfield": version("meanfield-attention"),
         "python": platform.python_version(),
         **{name: version(name) for name in _LIBRARIES},
+        "transforms on S^2": library if library == "ducc0" else f"shtns {version(library)}, ducc0",
         "cores": str(os.cpu_count()),
         "threads": f"1 on circle and zonal spaces; on S^2 {told}",
     }

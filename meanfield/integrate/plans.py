@@ -21,6 +21,7 @@ from meanfield.integrate.sphere_run import SphereRun
 from meanfield.integrate.token_runs import TokenRun
 from meanfield.measures import AnyMeasure, Density, FlowMap, OscillatorDensity
 from meanfield.solution import Ending, Resumption, Solution
+from meanfield.spaces import Sphere
 
 Array = NDArray[np.float64]
 
@@ -104,4 +105,27 @@ class Plan:
             "about": dict(self.about),
             "run": own.numbers,
         }
+        if library := _library((run.records.measures or [run.measure()])[0]):
+            numbers["library"] = library
         return Resumption(numbers, own.arrays | {"times": self.times})
+
+
+def check_library(first: AnyMeasure, resumption: Resumption) -> None:
+    """What a density on S^2 is transformed by must be what the run had, ducc0 where none is told.
+
+    Raises
+    ------
+    ValueError
+        If it is another one.
+    """
+    asked, here = resumption.numbers.get("library", "ducc0"), _library(first)
+    if here is not None and here != asked:
+        raise ValueError(
+            f"library of its transforms must be {asked!r:.80}, as it was, got {here!r}: "
+            f'pip install "meanfield-attention[shtns]" if that is missing'
+        )
+
+
+def _library(measure: AnyMeasure) -> str | None:
+    on_sphere = isinstance(measure, Density) and isinstance(measure.space, Sphere)
+    return cast(Sphere, cast(Density, measure).space).library if on_sphere else None

@@ -15,7 +15,7 @@ from meanfield.integrate.driving import driven
 from meanfield.integrate.hand_over import AnyRun
 from meanfield.integrate.only_writers import only_writer
 from meanfield.integrate.options import Options
-from meanfield.integrate.plans import Plan
+from meanfield.integrate.plans import Plan, check_library
 from meanfield.integrate.progress import checked_progress
 from meanfield.integrate.random_state import generator_from
 from meanfield.integrate.records import Monitors, checked_monitors
@@ -241,6 +241,7 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
     numbers = resumption.numbers
     saves = integer("saves", numbers["saves"], low=0, high=len(saved.t))
     first = saved.measures[0]
+    check_library(first, resumption)
     if law is None and numbers["law"] is not None:
         law = from_record(numbers["law"])
     if law is not None and type(first) is Density:

@@ -14,7 +14,7 @@ from meanfield.history import MomentHistory
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, SphereFlowMap
 from meanfield.measures.density import SeriesLaw
 from meanfield.solution import flows, oscillators, sphere_flows
-from meanfield.spaces import Circle, Space, Sphere, Zonal
+from meanfield.spaces import Circle, Space, Sphere, Zonal, available
 from meanfield.sphere_flow import History
 
 Array = NDArray[np.float64]
@@ -44,8 +44,10 @@ def kind(measure: AnyMeasure) -> dict[str, Any]:
         return {"space": FLOW_MAP, "dim": measure.dim} | flows.attributes(measure)
     if not isinstance(measure, Density):
         raise ValueError(f"measures must be of a kind that a file can keep, got {measure}")
-    axis = {"axis": measure.space.axis} if isinstance(measure.space, Zonal) else {}
-    return {"space": measure.space.name, "dim": measure.dim} | axis
+    found = {"space": measure.space.name, "dim": measure.dim}
+    if isinstance(measure.space, Sphere):
+        return found | {"library": measure.space.library}
+    return found | ({"axis": measure.space.axis} if isinstance(measure.space, Zonal) else {})
 
 
 def about(measures: list[AnyMeasure]) -> dict[str, Any]:
@@ -254,7 +256,7 @@ def _space(attributes: dict[Any, Any], size: int) -> Space:
     if attributes["space"] == Circle.name:
         return Circle(size)
     if attributes["space"] == Sphere.name:
-        return Sphere(size)
+        return Sphere(size, available(attributes.get("library", "ducc0")))
     axis = real_array("axis", attributes.get("axis", 0.0), 1)
     space = Zonal(len(axis), size, axis)
     space.axis = _unturned(axis, space.axis)

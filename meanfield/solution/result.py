@@ -24,6 +24,7 @@ from meanfield.solution import arrays, moved_by, netcdf
 from meanfield.solution.arrays import AnyHistory
 from meanfield.solution.checks import check_numbers, checksum
 from meanfield.solution.resumption import Resumption
+from meanfield.spaces import Sphere
 from meanfield.sphere_flow import History, transported
 from meanfield.tendency import SphereDepthField, SphereField
 
@@ -38,7 +39,10 @@ _DISTRIBUTIONS = {
     "scipy": "scipy",
     "pyfftw": "pyfftw",
     "ducc0": "ducc0",
+    "shtns": "shtns",
 }
+# what may be missing, and what numbers on S^2 alone depend on
+_OPTIONAL = "shtns"
 
 
 class Ending(StrEnum):
@@ -106,6 +110,8 @@ class Solution(ShownRun):
         if len(set(lengths)) > 1:
             raise ValueError(f"t, measures and dataset must be of one length, got {lengths}")
         self.ending = Ending(self.ending)
+        if len(self.t) and self.final.dim != Sphere.dim:
+            self.versions.pop(_OPTIONAL, None)
 
     def __repr__(self) -> str:
         return (
@@ -231,12 +237,18 @@ def versions() -> dict[str, str]:
 
 def versions_of(attributes: Mapping[Any, Any]) -> dict[str, str]:
     """The versions that a file names, "unknown" where it names none."""
-    return {name: str(attributes.get(f"{name}{_VERSION}", "unknown")) for name in _DISTRIBUTIONS}
+    told = {name: attributes.get(f"{name}{_VERSION}", "unknown") for name in _DISTRIBUTIONS}
+    if f"{_OPTIONAL}{_VERSION}" not in attributes:
+        del told[_OPTIONAL]
+    return {name: str(text) for name, text in told.items()}
 
 
 def installed() -> dict[str, str]:
     """The packages that numbers depend on, and their versions here."""
-    return {name: _version(distribution) for name, distribution in _DISTRIBUTIONS.items()}
+    found = {name: _version(distribution) for name, distribution in _DISTRIBUTIONS.items()}
+    if found[_OPTIONAL] == "unknown":
+        del found[_OPTIONAL]
+    return found
 
 
 def other_versions(versions: Mapping[str, str]) -> list[str]:

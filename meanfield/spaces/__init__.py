@@ -1,7 +1,7 @@
 """Grids and coefficients: each space owns its transforms and knows no measure, no β and no time."""
 
 from meanfield.spaces.circle import Circle, CircleTransforms
-from meanfield.spaces.sphere import Sphere, SphereTransforms
+from meanfield.spaces.sphere import Sphere, SphereTransforms, available
 from meanfield.spaces.zonal import Zonal, ZonalBatch, ZonalTransforms
 
 Space = Circle | Sphere | Zonal
@@ -17,4 +17,5 @@ __all__ = [
     "Zonal",
     "ZonalBatch",
     "ZonalTransforms",
+    "available",
 ]

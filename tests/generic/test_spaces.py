@@ -11,12 +11,14 @@ from scipy.special import eval_gegenbauer, sph_harm_y
 
 import meanfield as mf
 from meanfield import geometry, harmonics
+from meanfield.spaces import available
 
 EPS = np.finfo(float).eps
 SLANTED = np.array([0.48, 0.6, 0.64])
 SPACES = [
     mf.Circle(32),
-    mf.Sphere(15),
+    mf.Sphere(15, "ducc0"),
+    *([mf.Sphere(20, "shtns")] if available("shtns") == "shtns" else []),
     mf.Zonal(2, 15),
     mf.Zonal(3, 15, axis=SLANTED),
     mf.Zonal(10, 15, axis=np.full(10, 10**-0.5)),
@@ -110,7 +112,8 @@ def independent_values(space, coefficients, points):
         phi = np.arctan2(points[:, 1], points[:, 0])
         with np.errstate(under="ignore"):
             waves = sph_harm_y(space.degrees, space.orders, theta[:, None], phi[:, None])
-        return np.sqrt(4 * np.pi) * (waves * coefficients * orders(space)).real.sum(axis=1)
+            waves = waves * coefficients * orders(space)
+        return np.sqrt(4 * np.pi) * waves.real.sum(axis=1)
     t, k = (points @ space.axis)[:, None], degrees(space)
     if space.dim == 2:
         polynomials = np.cos(k * np.arccos(np.clip(t, -1, 1)))

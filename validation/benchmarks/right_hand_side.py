@@ -2,7 +2,7 @@
 
 `python -m validation.benchmarks.right_hand_side`: medians over interleaved repeats, the ratio
 first; the same library, kind of plan and number of threads on either side: one thread, on S² two
-from lmax 127 on.
+from lmax 127 on with ducc0. SHTns is a peer that may be missing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import meanfield as mf
 from meanfield.harmonics import bandwidth
 from meanfield.tendency import tendency
 from validation.benchmarks.form import Tables, main
-from validation.benchmarks.timing import interleaved, median, ratio
+from validation.benchmarks.timing import interleaved, median, peer, ratio
 
 BETA, REPEATS = 4.0, 31
 GOALS = {("circle", 256): 3.0, ("circle", 1024): 2.0, ("sphere", 63): 1.15, ("sphere", 127): 1.15}
@@ -49,13 +49,13 @@ def bare_circle(n: int, inverse: int) -> Callable[[], None]:
     return run
 
 
-def bare_sphere(space: mf.Sphere, state: np.ndarray, potential: bool) -> Callable[[], None]:
+def bare_ducc0(space: mf.Sphere, state: np.ndarray, potential: bool) -> Callable[[], None]:
     """Synthesis of f, gradient synthesis (and synthesis) at the kernel's degree, its adjoint."""
     alm = np.array(state.view(np.complex128))[None]
-    out, low = np.empty_like(alm), bandwidth(BETA, 3)
-    factors = np.zeros(space.kmax + 1)
-    factors[: low + 1] = 1.0
-    band, grid = space.band(factors), space.grid
+    out, low, grid = np.empty_like(alm), bandwidth(BETA, 3), space.grid
+    orders = np.arange(low + 1)
+    starts = orders * (2 * space.size + 1 - orders) // 2
+    band = {"lmax": low, "mstart": starts.astype(np.uint64)}
     scalar, vector = np.empty((1, len(space.weights))), np.empty((2, len(space.weights)))
 
     def run() -> None:
@@ -68,6 +68,32 @@ def bare_sphere(space: mf.Sphere, state: np.ndarray, potential: bool) -> Callabl
         )
 
     return run
+
+
+def bare_shtns(space: mf.Sphere, state: np.ndarray, potential: bool) -> Callable[[], None]:
+    """The same by SHTns, planned as the package does: no timing, no polar shortcut, one thread."""
+    library: Any = peer("shtns")
+    low = bandwidth(BETA, 3)
+    plans = [library.sht(degree, degree, 1, library.sht_fourpi, 1) for degree in (space.size, low)]
+    for plan in plans:
+        flags = library.sht_quick_init | library.SHT_PHI_CONTIGUOUS
+        plan.set_grid(len(space.colatitudes), space.n_lon, flags, 0.0, 1)
+    whole, part = plans
+    alm = np.array(state.view(np.complex128))
+    few, out, rest = alm[: part.nlm].copy(), np.empty_like(alm), np.empty_like(alm)
+    scalar, south, east = np.empty((3, len(space.weights)))
+
+    def run() -> None:
+        whole.SH_to_spat(alm, scalar)
+        part.SHsph_to_spat(few, south, east)
+        if potential:
+            part.SH_to_spat(few, scalar)
+        whole.spat_to_SHsphtor(south, east, out, rest)
+
+    return run
+
+
+BARE = {"ducc0": bare_ducc0, "shtns": bare_shtns}
 
 
 def compare(
@@ -103,7 +129,8 @@ def measure(quick: bool) -> Tables:
         ),
     }
     spaces: list[mf.Circle | mf.Sphere] = [mf.Circle(n) for n in (256, 512, 1024, 4096)]
-    spaces += [mf.Sphere(lmax) for lmax in (31, 63, 127)]
+    libraries = ("ducc0", "shtns") if peer("shtns") else ("ducc0",)
+    spaces += [mf.Sphere(lmax, library) for library in libraries for lmax in (31, 63, 127)]
     repeats = 3 if quick else REPEATS
     for space in spaces:
         mu = mf.Density(space, laws[space.name])
@@ -114,14 +141,19 @@ def measure(quick: bool) -> Tables:
             if isinstance(space, mf.Circle):
                 bare = bare_circle(space.size, 3 if softmax else 2)
             else:
-                bare = bare_sphere(space, state, softmax)
+                bare = BARE[space.library](space, state, softmax)
 
             def package(rate: Any = rate, state: Any = state, out: Any = out) -> None:
                 rate(state, out)
 
             calls = max(3, int(2e6 / len(space.weights) ** 1.2 / (40 if quick else 4)))
             found.append(
-                {"space": space.name, "size": space.size, "dynamics": kind.__name__}
+                {
+                    "library": space.library if isinstance(space, mf.Sphere) else "pyfftw",
+                    "space": space.name,
+                    "size": space.size,
+                    "dynamics": kind.__name__,
+                }
                 | compare(package, bare, calls, repeats)
                 | {
                     "goal": GOALS.get((space.name, space.size)),
@@ -133,4 +165,4 @@ def measure(quick: bool) -> Tables:
 
 
 if __name__ == "__main__":
-    main(measure, packages=("pyfftw", "ducc0"))
+    main(measure, packages=("pyfftw", "ducc0", "shtns"))

@@ -45,8 +45,8 @@ class SphereFields:
     def __init__(self, space: Sphere, lmax: int | None = None) -> None:
         self.space = space
         self.lmax = space.size if lmax is None else lmax
+        self._plan = space.plan(self.lmax)
         self._ring_ones = np.full(len(space.colatitudes), _SQRT_4PI)
-        self._ring_weights = space.weights[:: space.n_lon] * _SQRT_4PI
         # orders m > 0 stand for -m, too
         size = self.lmax + 1
         self._multiplicity = np.repeat([1.0, 2.0], [size, size * (size - 1) // 2])
@@ -57,33 +57,26 @@ class SphereFields:
 
     def values(self, coefficients: Coefficients) -> Array:
         """f on the grid, shape (N,)."""
-        return np.asarray(self._synthesis(coefficients[None], spin=0)[0])
+        values = np.empty(len(self.space.weights))
+        self._plan.values(coefficients, values)
+        return values
 
     def gradient(self, coefficients: Coefficients) -> Array:
         """∇f on the grid, components (2, N) along θ and φ."""
-        return self._synthesis(coefficients[None], spin=1, mode="DERIV1")
+        gradient = np.empty((2, len(self.space.weights)))
+        self._plan.gradient(coefficients, gradient)
+        return gradient
 
     def hessian(self, coefficients: Coefficients) -> Array:
         """Components θθ, φφ and θφ of the covariant second derivative on the grid, (3, N)."""
         trace, spin = hessian_coefficients(coefficients, self.lmax)
-        laplacian = self._synthesis(trace, spin=0)[0]
-        return hessian_components(laplacian, self._synthesis(spin, spin=2))
+        parts = ducc0.sht.synthesis(
+            alm=spin, lmax=self.lmax, spin=2, ringfactor=self._ring_ones, **self.space.grid
+        )
+        return hessian_components(self.values(trace[0]), np.asarray(parts))
 
     def weak_divergence(self, field: Array) -> Coefficients:
         """∫ field · ∇ conj(Y_lm) dσ, that is minus the divergence, of components (2, N)."""
-        alm = ducc0.sht.adjoint_synthesis(
-            map=field,
-            lmax=self.lmax,
-            spin=1,
-            mode="DERIV1",
-            ringfactor=self._ring_weights,
-            **self.space.grid,
-        )
-        return np.asarray(alm[0])
-
-    def _synthesis(self, alm: Coefficients, **kind: Any) -> Array:
-        return np.asarray(
-            ducc0.sht.synthesis(
-                alm=alm, lmax=self.lmax, ringfactor=self._ring_ones, **kind, **self.space.grid
-            )
-        )
+        found = np.empty(len(self._multiplicity), dtype=np.complex128)
+        self._plan.weak_divergence(field, found)
+        return found

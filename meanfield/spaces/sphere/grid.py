@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import ducc0
 import numpy as np
@@ -12,13 +12,17 @@ from numpy.typing import NDArray
 from meanfield.arguments import integer
 from meanfield.exponential_sums import log_moment
 from meanfield.geometry import sphere_angles, sphere_points
+from meanfield.spaces.sphere.ducc import DuccPlan
 from meanfield.spaces.sphere.rings import between_rings, on_rings
+from meanfield.spaces.sphere.shtns_plan import ShtnsPlan, importable, suits
+from meanfield.spaces.sphere.transforms import Plan, SphereTransforms
 
 Array = NDArray[np.float64]
 Coefficients = NDArray[Any]
 
+Library = Literal["ducc0", "shtns"]
+
 _TWO_THREADS_FROM = 127
-_SQRT_4PI = float(np.sqrt(4.0 * np.pi))
 
 
 class Sphere:
@@ -33,11 +37,17 @@ class Sphere:
     ----------
     lmax : int
         Largest degree, 3 <= lmax <= 2047.
+    library : {"shtns", "ducc0"}, optional
+        What transforms on the grid for 20 <= lmax <= 127; beyond, and at other points, it is
+        ducc0. The default is SHTns where it can be imported, else ducc0. Both are right to
+        rounding and repeat to the bit; a larger or smaller space made of this one keeps it.
 
     Attributes
     ----------
     dim : int
         3.
+    library : str
+        "shtns" or "ducc0".
     size, kmax : int
         lmax.
     colatitudes : ndarray, shape (n_lat,)
@@ -58,7 +68,7 @@ class Sphere:
     Raises
     ------
     ValueError
-        If lmax is out of range.
+        If lmax is out of range, or the library is another one or can't be imported.
 
     Examples
     --------
@@ -73,8 +83,9 @@ class Sphere:
     largest = 2047
     size_limit = 511
 
-    def __init__(self, lmax: int) -> None:
+    def __init__(self, lmax: int, library: Library | None = None) -> None:
         self.size = self.kmax = integer("lmax", lmax, low=3, high=self.largest)
+        self.library = _checked_library(library)
         n_lat = (3 * (self.size + 1) + 1) // 2
         self.n_lon = _even_good_size(3 * self.size + 2)
         self.exactness = min(2 * n_lat - 1, self.n_lon - 1)
@@ -86,8 +97,7 @@ class Sphere:
         self.laplacian = self.degrees * (self.degrees + 1.0)
         self.n_real = self.size + 1
         self.n_coefficients = len(self.degrees)
-        self._ring_weights = ring_weights * _SQRT_4PI
-        self._ring_ones = np.full(n_lat, _SQRT_4PI)
+        self._ring_weights = ring_weights
         self.grid: dict[str, Any] = {
             "theta": self.colatitudes,
             "nphi": np.full(n_lat, self.n_lon, dtype=np.uint64),
@@ -95,9 +105,17 @@ class Sphere:
             "ringstart": np.arange(n_lat, dtype=np.uint64) * np.uint64(self.n_lon),
             "nthreads": 2 if self.size >= _TWO_THREADS_FROM else 1,
         }
+        self._plan = self.plan(self.size)
 
     def __repr__(self) -> str:
         return f"Sphere({self.size})"
+
+    def plan(self, lmax: int) -> Plan:
+        """Transforms of coefficients of this degree, at most the grid's, on the grid."""
+        rings = len(self.colatitudes)
+        if self.library == "shtns" and suits(self.size, rings):
+            return ShtnsPlan(lmax, rings, self.n_lon)
+        return DuccPlan(lmax, self.grid, self._ring_weights)
 
     @cached_property
     def points(self) -> Array:
@@ -117,34 +135,17 @@ class Sphere:
         east = np.column_stack([-np.sin(phi), np.cos(phi), np.zeros(len(index))])
         return np.stack([south, east])
 
-    def band(self, factors: Array) -> dict[str, Any]:
-        """Transform arguments that read full coefficients only up to the last factor not zero."""
-        last = max(1, int(np.max(np.nonzero(factors)[0], initial=0)))
-        orders = np.arange(last + 1)
-        starts = orders * (2 * self.size + 1 - orders) // 2
-        return {"lmax": last, "mstart": starts.astype(np.uint64)}
-
     def analysis(self, values: Array) -> Coefficients:
         """Coefficients c_lm = ∫ f conj(Y_lm) dσ of the values (N,) on the grid."""
-        alm = ducc0.sht.adjoint_synthesis(
-            map=np.ascontiguousarray(values)[None],
-            lmax=self.size,
-            spin=0,
-            ringfactor=self._ring_weights,
-            **self.grid,
-        )
-        return np.asarray(alm[0])
+        found = np.empty(self.n_coefficients, dtype=np.complex128)
+        self._plan.analysis(np.ascontiguousarray(values), found)
+        return found
 
     def synthesis(self, coefficients: Coefficients) -> Array:
         """Values (N,) on the grid of the coefficients."""
-        values = ducc0.sht.synthesis(
-            alm=coefficients[None],
-            lmax=self.size,
-            spin=0,
-            ringfactor=self._ring_ones,
-            **self.grid,
-        )
-        return np.asarray(values[0])
+        values = np.empty(len(self.weights))
+        self._plan.values(coefficients, values)
+        return values
 
     def at(self, coefficients: Coefficients, points: Array) -> Array:
         """Values (n,) at arbitrary points (n, 3); each point is a ring of its own, O(n lmax²)."""
@@ -178,11 +179,11 @@ class Sphere:
 
     def resized(self, size: int) -> Sphere:
         """The space of another size."""
-        return Sphere(size)
+        return Sphere(size, self.library)
 
     def doubled(self) -> Sphere:
         """The space with twice as many degrees, 2 lmax + 1."""
-        return Sphere(2 * self.size + 1)
+        return Sphere(2 * self.size + 1, self.library)
 
     def embed(self, coefficients: Coefficients, space: Sphere) -> Coefficients:
         """The same function in a larger space, or its truncation in a smaller one."""
@@ -197,96 +198,31 @@ class Sphere:
 
     def transforms(self, slope: Array, potential: Array | None = None) -> SphereTransforms:
         """Transforms of one right-hand side with their buffers, see `SphereTransforms`."""
-        return SphereTransforms(self, slope, potential)
-
-
-class SphereTransforms:
-    """f, the gradient of Λ f and, if wanted, a potential M f on the grid; and the adjoint of ∇.
-
-    Λ and M multiply each degree by a factor; their transforms stop at the last factor that is not
-    zero. No array is allocated after construction.
-
-    Parameters
-    ----------
-    space : Sphere
-    slope : ndarray, shape (lmax + 1,)
-        The factors of Λ.
-    potential : ndarray, shape (lmax + 1,), optional
-        The factors of M.
-
-    Attributes
-    ----------
-    values : ndarray, shape (N,)
-    gradient, flux : ndarray, shape (2, N)
-        Components along the colatitude θ and the longitude φ.
-    potential : ndarray, shape (N,)
-        Of length 0 where none is wanted.
-    """
-
-    def __init__(self, space: Sphere, slope: Array, potential: Array | None) -> None:
-        count = len(space.weights)
-        self._space = space
-        self._slope = slope[space.degrees] * _SQRT_4PI
-        self._slope_band = space.band(slope)
-        self._filtered = np.zeros((1, len(space.degrees)), dtype=np.complex128)
-        self._values = np.empty((1, count))
-        self.values: Array = self._values[0]
-        self.gradient: Array = np.empty((2, count))
-        self.flux: Array = np.empty((2, count))
-        self._has_potential = potential is not None
-        self._potential = np.empty((1, count if self._has_potential else 0))
-        self.potential: Array = self._potential[0]
-        if potential is not None:
-            self._factors = potential[space.degrees] * _SQRT_4PI
-            self._potential_band = space.band(potential)
-
-    def evaluate(self, coefficients: Coefficients) -> None:
-        """Fill `values`, `gradient` and `potential`."""
-        space = self._space
-        ducc0.sht.synthesis(
-            alm=coefficients[None],
-            map=self._values,
-            lmax=space.size,
-            spin=0,
-            ringfactor=space._ring_ones,
-            **space.grid,
-        )
-        np.multiply(self._slope, coefficients, out=self._filtered[0])
-        ducc0.sht.synthesis(
-            alm=self._filtered,
-            map=self.gradient,
-            spin=1,
-            mode="DERIV1",
-            **self._slope_band,
-            **space.grid,
-        )
-        if self._has_potential:
-            np.multiply(self._factors, coefficients, out=self._filtered[0])
-            ducc0.sht.synthesis(
-                alm=self._filtered,
-                map=self._potential,
-                spin=0,
-                **self._potential_band,
-                **space.grid,
-            )
-
-    def weak_divergence(self, out: Coefficients) -> None:
-        """out_lm = ∫ `flux` · ∇ conj(Y_lm) dσ, that is minus the divergence."""
-        space = self._space
-        ducc0.sht.adjoint_synthesis(
-            map=self.flux,
-            alm=out[None],
-            lmax=space.size,
-            spin=1,
-            mode="DERIV1",
-            ringfactor=space._ring_weights,
-            **space.grid,
-        )
-
-    def integral(self, field: Array) -> float:
-        """∫ `flux` · field dσ over the components of two vector fields, shape (2, N)."""
-        return float(np.einsum("j,ij,ij->", self._space.weights, self.flux, field))
+        return SphereTransforms(self._plan, self.weights, slope, potential)
 
 
 def _even_good_size(n: int) -> int:
     return 2 * int(ducc0.fft.good_size((n + 1) // 2, True))
+
+
+def available(library: object) -> Library:
+    """The library if it can be imported, else ducc0: what a file's series are looked at with.
+
+    Raises
+    ------
+    ValueError
+        If it is neither "shtns" nor "ducc0".
+    """
+    if library not in ("shtns", "ducc0"):
+        raise ValueError(f'library must be "shtns" or "ducc0", got {library!r:.80}')
+    return "shtns" if library == "shtns" and importable() else "ducc0"
+
+
+def _checked_library(library: Library | None) -> Library:
+    found = available("shtns" if library is None else library)
+    if library is not None and found != library:
+        raise ValueError(
+            f'library must be "ducc0" or None where SHTns is not installed, got {library!r}: '
+            f'pip install "meanfield-attention[shtns]"'
+        )
+    return found

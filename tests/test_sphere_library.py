@@ -1,0 +1,209 @@
+"""Which library transforms on S^2: SHTns and ducc0 agree, repeat, and a run keeps its own."""
+
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.spaces import available
+from meanfield.spaces.sphere import shtns_plan
+from meanfield.spaces.sphere.fields import SphereFields
+
+EPS = np.finfo(float).eps
+BUMP = mf.VonMisesFisher([0.0, 0.6, 0.8], 2.0)
+needs_shtns = pytest.mark.skipif(available("shtns") != "shtns", reason="SHTns is not installed")
+
+
+@pytest.fixture
+def without_shtns(monkeypatch):
+    monkeypatch.setattr(shtns_plan, "_imported", lambda: None)
+
+
+def series(space, seed):
+    rng = np.random.default_rng(seed)
+    coefficients = rng.normal(size=(2, space.n_coefficients)).T.copy().view(complex)[:, 0]
+    coefficients[: space.size + 1].imag = 0.0
+    return coefficients
+
+
+def everything(space, last):
+    """All transforms of one series: f, Λf, ∇Λf, ∇·, ∫ f conj(Y)."""
+    k = np.arange(space.size + 1)
+    factors = np.where(k <= last, 1 / (1.0 + k), 0.0)
+    transforms = space.transforms(factors, factors**2)
+    transforms.evaluate(series(space, 1))
+    transforms.flux[:] = np.random.default_rng(2).normal(size=transforms.flux.shape)
+    flux = transforms.flux.copy()
+    out = np.empty(space.n_coefficients, dtype=complex)
+    transforms.weak_divergence(out)
+    # what is measured of a step needs it afterwards
+    assert np.array_equal(transforms.flux, flux)
+    fields = SphereFields(space, last)
+    low = np.array(series(mf.Sphere(max(last, 3), "ducc0"), 3)[: len(fields._multiplicity)])
+    found = [transforms.values, transforms.gradient, transforms.potential, out]
+    found += [space.synthesis(series(space, 4)), space.analysis(flux[0])]
+    return [*found, fields.gradient(low), fields.values(low), fields.weak_divergence(flux)]
+
+
+# 20: the least; 21 has an odd number of rings; 127: the largest
+@needs_shtns
+@pytest.mark.parametrize(("lmax", "last"), [(20, 20), (21, 12), (63, 24), (127, 24)])
+def test_both_libraries_agree(lmax, last):
+    ducc0, shtns = mf.Sphere(lmax, "ducc0"), mf.Sphere(lmax, "shtns")
+    assert type(ducc0.plan(lmax)) is not type(shtns.plan(lmax))
+    assert repr(ducc0) == repr(shtns)
+    assert np.array_equal(ducc0.weights, shtns.weights)
+    # roundings of a sum over the degrees after as many steps of a recurrence, of either library
+    tolerance = 10 * lmax * EPS
+    for one, other in zip(everything(ducc0, last), everything(shtns, last), strict=True):
+        assert np.max(np.abs(one)) > 1e-3
+        assert np.max(np.abs(one - other)) < tolerance * np.max(np.abs(one))
+
+
+@needs_shtns
+@pytest.mark.parametrize("lmax", [31, 127])
+def test_results_repeat_to_the_bit(lmax):
+    first = everything(mf.Sphere(lmax, "shtns"), 12)
+    for again in everything(mf.Sphere(lmax, "shtns"), 12), everything_in_a_fork(lmax):
+        for one, other in zip(first, again, strict=True):
+            assert np.array_equal(one, other)
+
+
+def everything_in_a_fork(lmax):
+    """By a process that was forked after threads had been at work, as pools do."""
+    space = mf.Sphere(lmax, "shtns")
+    here = everything(space, 12)
+    source, target = os.pipe()
+    with warnings.catch_warnings():
+        # a process of several threads is forked: that is what is tried
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        try:
+            os.close(source)
+            with os.fdopen(target, "wb") as pipe:
+                pipe.write(b"".join(np.asarray(part).tobytes() for part in everything(space, 12)))
+        finally:
+            os._exit(0)
+    os.close(target)
+    with os.fdopen(source, "rb") as pipe:
+        written = pipe.read()
+    assert os.waitpid(child, 0)[1] == 0
+    parts = np.cumsum([part.nbytes for part in here])
+    assert len(written) == parts[-1]
+    pieces = [written[end - part.nbytes : end] for end, part in zip(parts, here, strict=True)]
+    return [
+        np.frombuffer(piece, part.dtype).reshape(part.shape)
+        for piece, part in zip(pieces, here, strict=True)
+    ]
+
+
+@needs_shtns
+def test_fields_may_lie_anywhere():
+    """SHTns itself ends the process where an array lies between its vectors."""
+    space = mf.Sphere(31, "shtns")
+    field = space.synthesis(series(space, 0))
+    moved = np.empty(len(field) + 1)[1:]
+    moved[:] = field
+    assert moved.ctypes.data % 16 == 8
+    assert np.array_equal(space.analysis(moved), space.analysis(field))
+    strided = np.repeat(field, 2)[::2]
+    assert np.array_equal(space.analysis(strided), space.analysis(field))
+
+
+@needs_shtns
+def test_spaces_keep_their_library():
+    for library in "ducc0", "shtns":
+        space = mf.Sphere(31, library)
+        for other in space.doubled(), space.resized(47), pickle.loads(pickle.dumps(space)):
+            assert other.library == library
+    # a used one can be sent to another process, too
+    used = mf.Sphere(31, "shtns")
+    values = used.synthesis(series(used, 0))
+    assert np.array_equal(pickle.loads(pickle.dumps(used)).synthesis(series(used, 0)), values)
+
+
+@needs_shtns
+def test_import_says_nothing_and_waits():
+    code = (
+        "import sys, meanfield as mf\n"
+        "assert 'shtns' not in sys.modules\n"
+        "mf.Density(mf.Sphere(31), mf.Uniform(3))\n"
+        "assert 'shtns' in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout == b""
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match=r"library must be .*, got 'fftw'"):
+        mf.Sphere(31, "fftw")
+
+
+@pytest.mark.usefixtures("without_shtns")
+def test_without_shtns():
+    assert mf.Sphere(31).library == "ducc0"
+    with pytest.raises(ValueError, match=r"library must be .* got 'shtns': pip install"):
+        mf.Sphere(31, "shtns")
+
+
+class Interruption:
+    def __init__(self, at):
+        self.at = at
+
+    def __call__(self, measure):
+        self.at -= 1
+        if self.at == 0:
+            raise KeyboardInterrupt
+        return measure.mass()
+
+
+def interrupted(library, path, at=2):
+    start = mf.Density(mf.Sphere(23, library), BUMP)
+    options = {"save_at": 3, "checkpoint": path, "monitors": {"m": Interruption(at)}}
+    assert mf.evolve(start, mf.SA(1.0), 0.3, **options).status == "interrupted"
+    whole = mf.evolve(start, mf.SA(1.0), 0.3, save_at=3, monitors={"m": lambda mu: mu.mass()})
+    assert whole.status == "finished"
+    return whole.final.coefficients
+
+
+@needs_shtns
+@pytest.mark.parametrize("library", ["ducc0", "shtns"])
+def test_a_resumed_run_uses_its_own_library(library, tmp_path):
+    path = tmp_path / "run.nc"
+    expected = interrupted(library, path)
+    resumed = mf.resume(path, monitors={"m": lambda mu: mu.mass()})
+    assert resumed.final.space.library == library
+    assert np.array_equal(resumed.final.coefficients, expected)
+    assert mf.load(path).final.space.library == library
+    assert "shtns" in mf.load(path).versions
+
+
+# interrupted in the first save and after it
+@needs_shtns
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_run_without_its_library_is_looked_at_but_not_resumed(at, tmp_path, request):
+    path = tmp_path / "run.nc"
+    interrupted("shtns", path, at)
+    request.getfixturevalue("without_shtns")
+    assert mf.load(path).final.space.library == "ducc0"
+    with pytest.raises(ValueError, match=r"library of its transforms must be 'shtns'.* 'ducc0'"):
+        mf.resume(path, monitors={"m": lambda mu: mu.mass()})
+
+
+def test_files_of_before_are_of_ducc0(tmp_path):
+    path = tmp_path / "run.nc"
+    solution = mf.evolve(mf.Density(mf.Sphere(23, "ducc0"), BUMP), mf.SA(1.0), 0.1, 1)
+    assert solution._attributes()["library"] == "ducc0"
+    solution.save(path)
+    assert mf.load(path).final.space.library == "ducc0"
+
+
+def test_an_unknown_library_of_a_file_is_refused():
+    with pytest.raises(ValueError, match=r'library must be "shtns" or "ducc0", got \'fftw\''):
+        available("fftw")
