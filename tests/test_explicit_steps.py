@@ -28,27 +28,31 @@ def test_steps_are_those_of_scipy(first_step):
     mine, scipys, steps = Swinging(), Swinging(), 0
     own = ExplicitSteps(mine, 0.0, start, 5.0, first_step=first_step, **tolerances)
     peer = DOP853(scipys, 0.0, start, 5.0, first_step=first_step, **tolerances)
-    while peer.status == "running":
+    same = 0
+    while own.status == "running":
+        # from one state, with one step size
+        peer.t, peer.y, peer.f, peer.h_abs = own.t, own.y.copy(), own.f.copy(), own.h_abs
         before = own.y
         kept = before.copy()
         peer.step()
         own.step()
         steps += 1
-        # sums of 12 products, whose order a library may choose, and what steps make of it
-        np.testing.assert_allclose(own.t, peer.t, rtol=1e-11)
-        np.testing.assert_allclose(own.y, peer.y, atol=1e-11)
+        # the estimate is a difference of rates of order 40: their rounding over the tolerance, 1e-6
+        np.testing.assert_allclose([own.t, own.h_abs], [peer.t, peer.h_abs], rtol=1e-6)
         np.testing.assert_allclose(own.f, Swinging()(own.t, own.y), rtol=1e-13, atol=1e-13)
         # a state that was handed out is not written to again
         np.testing.assert_array_equal(before, kept)
-        middle = 0.5 * (own.t_old + own.t)
-        np.testing.assert_allclose(
-            own.dense_output()(middle), peer.dense_output()(middle), atol=1e-9
-        )
-    assert own.status == "finished"
+        if own.t == peer.t:
+            same += 1
+            # sums of 12 products of rates of order 40
+            np.testing.assert_allclose(own.y, peer.y, atol=1e-12)
+            middle = 0.5 * (own.t_old + own.t)
+            found, expected = own.dense_output()(middle), peer.dense_output()(middle)
+            np.testing.assert_allclose(found, expected, atol=1e-12)
     # 12 rates a step and 3 of its dense output: a first step of 2 is refused more than once
     assert mine.calls == scipys.calls
-    assert mine.calls > 15 * steps + (24 if first_step else 0)
-    assert steps > 10
+    assert mine.calls > 12 * steps + 3 * same + (24 if first_step else 0)
+    assert same > 10
 
 
 def test_a_field_without_a_derivative_ends_in_a_step_too_small():

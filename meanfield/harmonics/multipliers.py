@@ -26,18 +26,20 @@ def _ratio_bound(beta: float, order: Array) -> Array:
     return beta / (order + 0.5 + np.sqrt((order + 0.5) ** 2 + beta * beta))
 
 
-def _last_degree(beta: float, dim: int, kmax: int) -> int:
-    """A degree past kmax where N_k Λ_k no longer counts in e^β = Σ N_k Λ_k."""
+def _counted(beta: float, dim: int, kmax: int) -> tuple[int, Array]:
+    """A degree past kmax where N_k Λ_k no longer counts in e^β = Σ N_k Λ_k; N_k / N_{k-1} to it."""
     size = max(64, 2 * kmax)
     while True:
         k = np.arange(1.0, size)
+        growth = multiplicity_growth(dim, k)
         log_growth = np.log(np.maximum(_ratio_bound(beta, k + 0.5 * dim - 2.0), 1e-300))
-        log_growth += np.log(multiplicity_growth(dim, k))
+        log_growth += np.log(growth)
         log_terms = np.cumsum(log_growth)
         negligible = (log_terms < log_terms.max() + _LOG_NEGLIGIBLE) & (log_growth < -0.05)
         negligible[:kmax] = False
         if negligible.any():
-            return int(np.argmax(negligible)) + 1
+            last = int(np.argmax(negligible)) + 1
+            return last, growth[:last]
         size *= 2
 
 
@@ -75,11 +77,10 @@ def _binary_eigenvalues(beta: float, dim: int, kmax: int) -> tuple[Array, NDArra
     With ratios from Miller's recurrence and e^β = Σ_k N_k Λ_k (the kernel at x = y) every sum has
     positive terms only: relative accuracy survives for all β, d and k.
     """
-    last = _last_degree(beta, dim, kmax)
+    last, growth = _counted(beta, dim, kmax)
     ratios = _eigenvalue_ratios(beta, dim, last)
-    growth = multiplicity_growth(dim, np.arange(1.0, last + 1)).tolist()
     term, total, sum_exponent = 1.0, 1.0, 0
-    for ratio, grown in zip(ratios, growth, strict=True):
+    for ratio, grown in zip(ratios, growth.tolist(), strict=True):
         term *= ratio * grown
         total += term
         if total > 1e200:
@@ -187,8 +188,7 @@ def degree_weights(beta: float, dim: int, kmax: int) -> Array:
     beta, dim, kmax = _check(beta, dim, kmax)
     if beta < _AS_GOOD_AS_ZERO:
         return np.asarray(np.eye(1, kmax + 1)[0])
-    last = _last_degree(beta, dim, kmax)
-    growth = multiplicity_growth(dim, np.arange(1.0, last + 1))
+    last, growth = _counted(beta, dim, kmax)
     factors = (np.array(_eigenvalue_ratios(beta, dim, last)) * growth).tolist()
     mantissas, exponents = _binary_ratios(factors, last)
     with np.errstate(under="ignore"):

@@ -47,8 +47,23 @@ class DensityRun(Run):
         finally:
             self.save()
 
-    def _log_unit(self, measure: AnyMeasure) -> float | None:
-        return eigenvalues_in_unit(self.dynamics.beta, measure.dim, 0)[1]
+    @property
+    def _plain(self) -> DensityTendency | None:
+        """The right-hand side under SA and USA, which has what their energies are made of."""
+        is_plain = isinstance(self.dynamics, (SA, USA))
+        return cast(DensityTendency, self.tendency) if is_plain else None
+
+    def _log_unit(self) -> float | None:
+        plain = self._plain
+        if plain is not None:
+            return plain.log_unit
+        return eigenvalues_in_unit(self.dynamics.beta, self.measure().dim, 0)[1]
+
+    def scaled_energy(self) -> float:
+        """E_β at the present time in the unit of the records, e^β or Λ_0."""
+        if (plain := self._plain) is None:
+            return super().scaled_energy()
+        return float(plain.energies @ cast(Density, self.measure()).power)
 
     def _rate(self, t: float, state: Array, out: Array | None = None) -> Array:
         try:
@@ -106,13 +121,12 @@ class DensityRun(Run):
             self.tendency.forget()
 
     def _balance(self, measure: AnyMeasure) -> dict[str, float]:
-        dynamics, rate = self.dynamics, self.tendency
-        if not isinstance(dynamics, (SA, USA)) or not isinstance(rate, DensityTendency):
+        if (plain := self._plain) is None:
             return super()._balance(measure)
         # the run's own right-hand side, since to make another costs more than a step
-        rate(self.state[:-1], np.empty_like(self.state[:-1]))
-        work = dynamics.sign * float(self.state[-1])
-        return {"dissipation": rate.scaled_dissipation(), "work": work}
+        plain(self.state[:-1], np.empty_like(self.state[:-1]))
+        work = self.dynamics.sign * float(self.state[-1])
+        return {"dissipation": plain.scaled_dissipation(), "work": work}
 
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
         density = cast(Density, measure)

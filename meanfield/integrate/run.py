@@ -48,7 +48,6 @@ class Run:
         self.dynamics, self.options = cast(MeanField, dynamics), options
         self.moved_by = dynamics
         self.acting: Field = dynamics.layers[0] if isinstance(dynamics, Layers) else dynamics
-        self.records = records or Records(dynamics, options.monitors, self._log_unit(measure))
         self.t, self.step_size = 0.0, 0.0
         self.steps = self.evaluations = 0
         self._pace = Pace()
@@ -57,8 +56,9 @@ class Run:
         self.initial: AnyMeasure | None = None
         self._adopt(self._tendency(measure), work=0.0)
         self.initial = measure
+        self.records = records or Records(dynamics, options.monitors, self._log_unit())
 
-    def _log_unit(self, measure: AnyMeasure) -> float | None:  # noqa: ARG002
+    def _log_unit(self) -> float | None:
         """Of the energies, where it is not β."""
         return None
 

@@ -39,6 +39,8 @@ class DensityTendency(SpectralTendency):
         The density's coefficients as a real vector.
     log_unit : float
         u of `scaled_dissipation`: β, but log Λ_0 where e^{-β} Λ_0 underflows.
+    energies : ndarray, shape (kmax + 1,)
+        e^{-u} E_β over the power of each degree.
     """
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
@@ -50,7 +52,7 @@ class DensityTendency(SpectralTendency):
         self._transforms = self.space.transforms(factors.slope, factors.potential)
         self.log_unit, self._log_first = factors.log_unit, factors.log_first
         self._speed_unit, self._energy_factor = factors.speed_unit, factors.energy_factor
-        self._can_be_small = factors.can_be_small
+        self._can_be_small, self.energies = factors.can_be_small, factors.energies
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""

@@ -23,7 +23,9 @@ def spectral_tail(power: Array) -> float:
     1e-10
     """
     total = power.sum()
-    step = int(np.gcd.reduce(np.nonzero(power > _PRESENT * total)[0]))
+    least = _PRESENT * total
+    # with degree 1 there they are multiples of nothing else
+    step = 1 if power[1] > least else int(np.gcd.reduce(np.nonzero(power > least)[0]))
     last = max(_count(power), step)
     return float(np.sqrt(power[-last:].sum() / total))
 
