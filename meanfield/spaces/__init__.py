@@ -1,7 +1,7 @@
 """Grids and coefficients: each space owns its transforms and knows no measure, no β and no time."""
 
 from meanfield.spaces.circle import Circle, CircleTransforms
-from meanfield.spaces.sphere import Sphere, SphereTransforms, available
+from meanfield.spaces.sphere import Library, Sphere, SphereTransforms, available
 from meanfield.spaces.zonal import Zonal, ZonalBatch, ZonalTransforms
 
 Space = Circle | Sphere | Zonal
@@ -10,6 +10,7 @@ Transforms = CircleTransforms | SphereTransforms | ZonalTransforms
 __all__ = [
     "Circle",
     "CircleTransforms",
+    "Library",
     "Space",
     "Sphere",
     "SphereTransforms",
