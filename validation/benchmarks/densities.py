@@ -7,9 +7,10 @@ a run with twice the degree and rtol = 1e-11.
 
 `evolve` varies rtol, and does all that it always does: saves, monitors, the energy's balance, the
 resolution after every step. Dedalus v3 varies the step, in its strongest form (peers_dedalus.py):
-RK4 around its own evaluator, with as many modes and with 3/4 of them. py-pde has finite
-differences of second order, with as many Runge-Kutta steps as cells. Bare transforms are those of
-our right-hand sides and nothing else, the bound of what any solver can reach with these steps.
+RK4 around its own evaluator, with as many modes, on the circle also with 3/4 of them. py-pde has
+finite differences of second order, with as many Runge-Kutta steps as cells. Bare transforms are
+those of our right-hand sides and nothing else, the bound of what any solver can reach with these
+steps. All have one thread.
 
 A ratio is of two times: of the settings of the peer and of ours that reach the error with the
 fewest right-hand sides. py-pde does not come to such errors: its ratio is at the least error that
@@ -21,7 +22,7 @@ few dozen modes is over sooner with Dedalus.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,26 +31,29 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import meanfield as mf
-from meanfield.spaces import Library
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.peers_dedalus import CircleRun, DedalusRun, SphereRun, dedalus
 from validation.benchmarks.peers_pde import DifferencesRun, pde
-from validation.benchmarks.right_hand_side import bare_circle, bare_sphere, libraries
-from validation.benchmarks.timing import interleaved, median, ratio, seconds
+from validation.benchmarks.right_hand_side import BARE as BARE_SPHERE
+from validation.benchmarks.right_hand_side import bare_circle
+from validation.benchmarks.timing import interleaved, median, peer, ratio, seconds
 from validation.drawing import COLOURS, MARKERS, label, panels
 
 Array = NDArray[np.float64]
 Space = mf.Circle | mf.Sphere
 
 SA, USA = mf.SA(4.0), mf.USA(4.0)
-BUMPS = [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.6, 0.0, -0.8], 3.0)]
-LAWS = {"circle": mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]), "sphere": mf.Mixture(BUMPS)}
+WAVES = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+BUMPS = mf.Mixture(
+    [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.6, 0.0, -0.8], 3.0)]
+)
+FFTW, DUCC, SHTNS = "FFTW", "ducc0", "SHTns"
 OURS, DEDALUS, PDE, BARE = "meanfield", "Dedalus", "py-pde", "bare transforms"
-WAYS = (OURS, DEDALUS, PDE)
+WAYS = (f"{OURS}, {FFTW}", f"{OURS}, {DUCC}", f"{OURS}, {SHTNS}", DEDALUS, PDE)
 TOLERANCES = tuple(10.0**-k for k in np.arange(2.0, 11.5, 0.5))
 CELLS = 256, 1024, 4096
-# rounds of the final times, by dimension; steps of RK4 from one setting to the next
-ROUNDS = {2: 15, 3: 5}
+# rounds of the final times, on the circle and not; steps of RK4 from one setting to the next
+ROUNDS, ROUNDS_OF_PDE = {True: 15, False: 5}, 3
 FINER = 2.0**0.25
 # points at which errors are looked for
 _SEEN = 400
@@ -59,25 +63,41 @@ _NO_BETTER, _NEAR = 0.9, 1e3
 
 @dataclass(frozen=True)
 class Problem:
-    """What is run, the error at which times are compared, and what the ratio is to be."""
+    """What is run, the error at which times are compared, and what ratios are to be."""
 
-    space: Space
+    size: int
     dynamics: mf.SA | mf.USA
     t_end: float
     error: float
-    goal: float | None = None
+    goals: Mapping[str, float | None]
+
+    @property
+    def on_circle(self) -> bool:
+        """Or on S²."""
+        return FFTW in self.goals
 
     @property
     def name(self) -> str:
         """Space and dynamics."""
-        size = "N" if self.space.dim == 2 else "L"
-        where = f"S² by {self.space.library}" if isinstance(self.space, mf.Sphere) else "circle"
-        return f"{where}, {size} = {self.space.size}, {self.dynamics.name}"
+        where = f"circle, N = {self.size}" if self.on_circle else f"S², L = {self.size}"
+        return f"{where}, {self.dynamics.name}"
 
     @property
     def law(self) -> mf.Mixture | mf.FourierSeries:
         """At t = 0."""
-        return LAWS[self.space.name]
+        return BUMPS if not self.on_circle else WAVES
+
+    def space(self, library: str) -> Space:
+        """With transforms by this library, on one thread, as the peers have one."""
+        if self.on_circle:
+            return mf.Circle(self.size)
+        space = mf.Sphere(self.size, "shtns" if library == SHTNS else "ducc0")
+        space.grid["nthreads"] = 1
+        return space
+
+    def libraries(self) -> list[str]:
+        """Those of the transforms that are there."""
+        return [name for name in self.goals if name != SHTNS or peer("shtns") is not None]
 
 
 @dataclass
@@ -112,26 +132,24 @@ def problems(quick: bool) -> list[Problem]:
     """All of them, or small ones."""
     if quick:
         return [
-            Problem(mf.Circle(48), SA, 0.5, 1e-5),
-            Problem(mf.Sphere(31), USA, 0.01, 1e-4),
+            Problem(48, SA, 0.5, 1e-5, {FFTW: None}),
+            Problem(31, USA, 0.01, 1e-4, {DUCC: None, SHTNS: None}),
         ]
+    few, many, on_63, on_127 = (
+        {FFTW: 20.0},
+        {FFTW: 8.0},
+        {DUCC: 4.5, SHTNS: 10.0},
+        {DUCC: 4.0, SHTNS: 9.0},
+    )
     return [
-        Problem(mf.Circle(256), SA, 3.5, 1e-8, 20.0),
-        Problem(mf.Circle(256), USA, 0.165, 1e-8, 20.0),
-        Problem(mf.Circle(1024), SA, 5.0, 1e-8, 8.0),
-        Problem(mf.Circle(1024), USA, 0.22, 1e-8, 8.0),
-        *(problem for library in libraries() for problem in _on_sphere(library)),
-    ]
-
-
-def _on_sphere(library: Library) -> list[Problem]:
-    large, larger = mf.Sphere(63, library), mf.Sphere(127, library)
-    goals = (10.0, 9.0) if library == "shtns" else (4.5, 4.0)
-    return [
-        Problem(large, SA, 1.5, 1e-6, goals[0]),
-        Problem(large, USA, 0.05, 1e-6, goals[0]),
-        Problem(larger, SA, 2.25, 1e-6, goals[1]),
-        Problem(larger, USA, 0.085, 1e-6, goals[1]),
+        Problem(256, SA, 3.5, 1e-8, few),
+        Problem(256, USA, 0.165, 1e-8, few),
+        Problem(1024, SA, 5.0, 1e-8, many),
+        Problem(1024, USA, 0.22, 1e-8, many),
+        Problem(63, SA, 1.5, 1e-6, on_63),
+        Problem(63, USA, 0.05, 1e-6, on_63),
+        Problem(127, SA, 2.25, 1e-6, on_127),
+        Problem(127, USA, 0.085, 1e-6, on_127),
     ]
 
 
@@ -145,18 +163,19 @@ def evolved(problem: Problem, start: mf.Density, rtol: float) -> mf.Solution:
 
 def reference(problem: Problem) -> Callable[[Array], Array]:
     """f at t_end at points, by another representation or a finer one."""
-    if problem.space.dim == 2:
+    if problem.on_circle:
         flow = mf.FlowMap(problem.law, tol=1e-13)
         sol = mf.evolve(flow, problem.dynamics, problem.t_end, 1)
         return lambda points: np.asarray(sol.density(points, problem.t_end))
-    finer = mf.Density(problem.space.doubled(), problem.law)
+    finer = mf.Density(mf.Sphere(problem.size).doubled(), problem.law)
     final: mf.Density = evolved(problem, finer, 1e-11).final
     return final.at
 
 
-def ours(problem: Problem, quick: bool) -> Iterator[Setting]:
+def ours(problem: Problem, library: str, quick: bool) -> Iterator[Setting]:
     """`evolve` from coarse to fine."""
-    start = mf.Density(problem.space, problem.law)
+    space = problem.space(library)
+    start = mf.Density(space, problem.law)
     for rtol in TOLERANCES[6:16:5] if quick else TOLERANCES:
 
         def run(rtol: float = rtol) -> tuple[Array, int]:
@@ -164,41 +183,41 @@ def ours(problem: Problem, quick: bool) -> Iterator[Setting]:
             final: mf.Density = sol.final
             return final.values, int(sol.dataset.evaluations[-1])
 
-        yield Setting(OURS, f"rtol = {rtol:.0e}", run, problem.space.points)
+        yield Setting(f"{OURS}, {library}", f"rtol = {rtol:.0e}", run, space.points)
 
 
 def by_dedalus(problem: Problem, evaluations: int) -> Iterator[Iterator[Setting]]:
     """RK4 from coarse to fine, for each number of modes."""
-    on_circle = problem.space.dim == 2
-    for share in (1.0, 0.75) if on_circle else (1.0,):
-        size = int(share * problem.space.size)
-        peer = (CircleRun if on_circle else SphereRun)(size, problem.dynamics)
-        peer.start(problem.law)
+    kind = CircleRun if problem.on_circle else SphereRun
+    for share in (1.0, 0.75) if problem.on_circle else (1.0,):
+        size = int(share * problem.size)
+        other = kind(size, problem.dynamics)
+        other.start(problem.law)
         # at first with a quarter of our right-hand sides
-        yield refined(peer, f"{size} modes", problem.t_end, max(4.0, evaluations / 16.0))
+        yield refined(other, f"{size} modes", problem.t_end, max(4.0, evaluations / 16.0))
 
 
-def refined(peer: DedalusRun, modes: str, t_end: float, least: float) -> Iterator[Setting]:
+def refined(other: DedalusRun, modes: str, t_end: float, least: float) -> Iterator[Setting]:
     """Ever more steps."""
     for power in itertools.count():
         steps = int(np.ceil(least * FINER**power))
 
         def run(steps: int = steps) -> tuple[Array, int]:
-            return peer.run(t_end, steps), 4 * steps
+            return other.run(t_end, steps), 4 * steps
 
-        yield Setting(DEDALUS, f"{modes}, {steps} steps", run, peer.points)
+        yield Setting(DEDALUS, f"{modes}, {steps} steps", run, other.points)
 
 
 def by_differences(problem: Problem, quick: bool) -> Iterator[Setting]:
     """Finite differences on more and more cells."""
     for cells in (64,) if quick else CELLS:
-        peer = DifferencesRun(cells, problem.dynamics, "scipy" if quick else "numba")
-        peer.start(problem.law)
+        other = DifferencesRun(cells, problem.dynamics, "scipy" if quick else "numba")
+        other.start(problem.law)
 
-        def run(peer: DifferencesRun = peer, cells: int = cells) -> tuple[Array, int]:
-            return peer.run(problem.t_end, cells), 4 * cells
+        def run(other: DifferencesRun = other, cells: int = cells) -> tuple[Array, int]:
+            return other.run(problem.t_end, cells), 4 * cells
 
-        yield Setting(PDE, f"{cells} cells", run, peer.points)
+        yield Setting(PDE, f"{cells} cells", run, other.points)
 
 
 def looked_at(settings: Iterable[Setting], truth: Any, error: float = 0.0) -> list[Setting]:
@@ -221,33 +240,41 @@ def cheapest(settings: Sequence[Setting], error: float) -> Setting | None:
 
 
 def compared(
-    problem: Problem, peer: Setting, own: Setting, error: float, rounds: int
+    problem: Problem, other: Setting, own: Setting, error: float, rounds: int
 ) -> dict[str, Any]:
     """The row of two settings, timed in turn."""
-    times = interleaved({peer.name: peer.run, own.name: own.run}, rounds)
-    peer.seconds, own.seconds = median(times, peer.name), median(times, own.name)
+    times = interleaved({other.name: other.run, own.name: own.run}, rounds)
+    other.seconds, own.seconds = median(times, other.name), median(times, own.name)
+    goal = problem.goals[library_of(own)] if other.way == DEDALUS else None
     return {
-        "ratio": ratio(times, peer.name, own.name),
-        "goal": problem.goal if peer.way == DEDALUS else None,
+        "ratio": ratio(times, other.name, own.name),
+        "goal": goal,
         "problem": problem.name,
-        "peer": peer.way,
+        "peer": other.way,
+        "ours by": library_of(own),
         "at error": error,
-        "error": peer.error,
+        "error": other.error,
         "our error": own.error,
-        "seconds": peer.seconds,
+        "seconds": other.seconds,
         "our seconds": own.seconds,
-        "setting": peer.what,
+        "setting": other.what,
         "our setting": own.what,
     }
 
 
+def library_of(own: Setting) -> str:
+    """Of the transforms of a run of ours."""
+    return own.way.split(", ")[1]
+
+
 def beside_bare(problem: Problem, own: Setting, rounds: int) -> dict[str, Any]:
     """Our run over the transforms of its right-hand sides."""
-    softmax, state = problem.dynamics.normalised, mf.Density(problem.space, problem.law)
-    if isinstance(problem.space, mf.Circle):
-        bare = bare_circle(problem.space.size, 3 if softmax else 2)
+    softmax, space = problem.dynamics.normalised, problem.space(library_of(own))
+    if isinstance(space, mf.Circle):
+        bare = bare_circle(space.size, 3 if softmax else 2)
     else:
-        bare = bare_sphere(problem.space, state.coefficients, softmax)
+        state = mf.Density(space, problem.law).coefficients
+        bare = BARE_SPHERE[space.library](space, state, softmax)
 
     def transforms() -> None:
         for _ in range(own.evaluations):
@@ -257,44 +284,65 @@ def beside_bare(problem: Problem, own: Setting, rounds: int) -> dict[str, Any]:
     return {
         "ratio": ratio(times, OURS, BARE),
         "problem": problem.name,
+        "transforms by": library_of(own),
         "right-hand sides": own.evaluations,
         "seconds": median(times, OURS),
         "seconds of transforms": median(times, BARE),
     }
 
 
-def missing(problem: Problem, peer: str) -> dict[str, Any]:
+def missing(problem: Problem, library: str) -> dict[str, Any]:
     """The row of a library that is not installed."""
-    return {"ratio": None, "problem": problem.name, "peer": f"{peer}: not installed"}
+    return {"ratio": None, "problem": problem.name, "peer": f"{library}: not installed"}
+
+
+def beside_dedalus(
+    problem: Problem, own: Sequence[Setting], truth: Any, rounds: int
+) -> tuple[list[dict[str, Any]], list[Setting]]:
+    """Rows of the settings of ours, and all settings of Dedalus."""
+    if dedalus() is None:
+        return [missing(problem, DEDALUS)], []
+    error, rows = problem.error, []
+    by_modes = [looked_at(one, truth, error) for one in by_dedalus(problem, own[0].evaluations)]
+    reached = [best for one in by_modes if (best := cheapest(one, error))]
+    for setting in own:
+        beside = [compared(problem, other, setting, error, rounds) for other in reached]
+        rows.append(min(beside, key=lambda row: row["ratio"]))
+    return rows, list(itertools.chain(*by_modes))
+
+
+def beside_differences(
+    problem: Problem, own: Sequence[Setting], truth: Any, quick: bool
+) -> tuple[list[dict[str, Any]], list[Setting]]:
+    """The row at the least error of py-pde, and all its settings."""
+    if not problem.on_circle:
+        return [], []
+    if pde() is None:
+        return [missing(problem, PDE)], []
+    found = looked_at(by_differences(problem, quick), truth)
+    least = min(found, key=lambda setting: setting.error)
+    match = cheapest(own, least.error)
+    rounds = 1 if quick else ROUNDS_OF_PDE
+    return [compared(problem, least, match, least.error, rounds)] if match else [], found
 
 
 def measured(problem: Problem, quick: bool) -> tuple[list[dict[str, Any]], ...]:
     """Rows of the peers, of bare transforms and of all settings."""
-    truth, error = reference(problem), problem.error
-    own = looked_at(ours(problem, quick), truth)
-    settings, rows = list(own), []
-    fastest = cheapest(own, error)
-    assert fastest is not None, f"no run of ours reaches {error:g} on {problem.name}"
-    rounds = 1 if quick else ROUNDS[problem.space.dim]
-    bare = beside_bare(problem, fastest, rounds)
-    if dedalus() is None:
-        rows.append(missing(problem, DEDALUS))
-    else:
-        by_modes = by_dedalus(problem, fastest.evaluations)
-        found = [looked_at(one, truth, error) for one in by_modes]
-        settings += itertools.chain(*found)
-        best = [peer for one in found if (peer := cheapest(one, error))]
-        beside = [compared(problem, peer, fastest, error, rounds) for peer in best]
-        rows.append(min(beside, key=lambda row: row["ratio"]))
-    if problem.space.dim == 2 and pde() is None:
-        rows.append(missing(problem, PDE))
-    elif problem.space.dim == 2:
-        last = looked_at(by_differences(problem, quick), truth)
-        settings += last
-        least = min(last, key=lambda setting: setting.error)
-        if match := cheapest(own, least.error):
-            rows.append(compared(problem, least, match, least.error, rounds))
-    return rows, [bare], [point(problem, setting) for setting in settings if setting.error < 1.0]
+    truth, rounds = reference(problem), 1 if quick else ROUNDS[problem.on_circle]
+    settings: list[Setting] = []
+    fastest = []
+    for library in problem.libraries():
+        own = looked_at(ours(problem, library, quick), truth)
+        best = cheapest(own, problem.error)
+        assert best is not None, f"no run reaches {problem.error:g} on {problem.name}"
+        fastest.append(best)
+        settings += own
+    bare = [beside_bare(problem, one, rounds) for one in fastest]
+    rows, by_peer = beside_dedalus(problem, fastest, truth, rounds)
+    more, by_another = beside_differences(problem, settings, truth, quick)
+    settings += by_peer + by_another
+    points = [point(problem, setting) for setting in settings if setting.error < 1.0]
+    return rows + more, bare, points
 
 
 def point(problem: Problem, setting: Setting) -> dict[str, Any]:
