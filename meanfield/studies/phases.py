@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,21 +24,22 @@ from meanfield.theory import orthogonal_arrival
 Array = NDArray[np.float64]
 AnyAttention = SA | USA | Attention
 
-# realisations of a task: a few chunks of the integrator
-_BLOCK = 64
+# realisations of a task, a few chunks of the integrator; dynamics of a task, for the same starts
+_BLOCK, _DYNAMICS = 64, 4
 # error of a step in an inner product as a share of δ, and at most
 _SHARE, _MOST = 1e-3, 1e-6
 
 
 @dataclass(frozen=True)
 class _Task:
-    """Realisations of one dynamics, each from a seed of its own."""
+    """Realisations of some dynamics, each from a seed of its own."""
 
-    dynamics: AnyAttention
+    dynamics: tuple[AnyAttention, ...]
     dim: int
     n: int
     times: Array
     delta: float
+    rtol: float
     seeds: list[np.random.SeedSequence]
 
 
@@ -52,6 +53,7 @@ def phase_diagram(
     dynamics: Callable[[float], AnyAttention] = SA,
     *,
     times: int | ArrayLike = 100,
+    rtol: float | None = None,
     rng: np.random.Generator | None = None,
     executor: Executor | str | None = None,
     progress: bool = False,
@@ -75,12 +77,14 @@ def phase_diagram(
     realisations : int
         Independent starts, the same ones for every β.
     delta : float
-        1e-9 <= δ < 1; inner products are followed to about δ/1000.
+        1e-9 <= δ < 1.
     dynamics : callable
         From β to SA, USA or `Attention` without noise; `lambda beta: Attention(beta, heads)` with
         `random_heads` is Figure 5, with β in other units: see there.
     times : int or array_like
         That many equal intervals of [0, t_end], or the times themselves, ascending.
+    rtol : float, optional
+        Error of a step in an inner product; δ/1000, at most 1e-6, if omitted.
     rng : numpy Generator, optional
         For the starts; `default_rng(0)` if omitted. They do not depend on the executor.
     executor : concurrent.futures.Executor or 'processes', optional
@@ -113,13 +117,20 @@ def phase_diagram(
     runs = _dynamics_at(dynamics, axis, dim)
     rng = np.random.default_rng(0) if rng is None else generator("rng", rng)
     seeds = np.random.SeedSequence(rng.integers(1 << 32, size=8).tolist()).spawn(count)
+    groups = [tuple(runs[first : first + _DYNAMICS]) for first in range(0, len(runs), _DYNAMICS)]
     blocks = [seeds[first : first + _BLOCK] for first in range(0, count, _BLOCK)]
-    tasks = [_Task(one, dim, n, moments, delta, block) for one in runs for block in blocks]
+    tolerance = min(_SHARE * delta, _MOST) if rtol is None else _tolerance(rtol)
+    task = _Task((), dim, n, moments, delta, tolerance, seeds)
+    tasks = [replace(task, dynamics=some, seeds=block) for some in groups for block in blocks]
     mapped = mapped_by(executor, _counted, tasks)
-    bar = tqdm(mapped, total=len(tasks), disable=not progress, desc="phase diagram")
+    bar = list(tqdm(mapped, total=len(tasks), disable=not progress, desc="phase diagram"))
     # sums of whole numbers: the same in whatever order
-    sums = np.array(list(bar)).reshape(len(runs), len(blocks), 2, -1).sum(axis=1)
-    return _diagram(sums, moments, axis, runs, _Task(runs[0], dim, n, moments, delta, seeds))
+    rows = [sum(bar[first : first + len(blocks)]) for first in range(0, len(bar), len(blocks))]
+    return _diagram(np.concatenate(rows), moments, axis, runs, task)
+
+
+def _tolerance(rtol: float) -> float:
+    return number("rtol", rtol, low=3e-14, high=1e-2)
 
 
 def _dynamics_at(dynamics: Any, betas: Array, dim: int) -> list[AnyAttention]:
@@ -151,21 +162,29 @@ def _moments(times: int | ArrayLike, t_end: float) -> Array:
 
 
 def _counted(task: _Task) -> NDArray[np.int64]:
-    """Sums over realisations of the number of near pairs and of its square, shape (2, times)."""
+    """Sums over realisations of the number of near pairs and of its square.
+
+    Of each dynamics, shape (dynamics, 2, times).
+    """
     law = Uniform(task.dim)
     starts = np.array([law.sample(task.n, np.random.default_rng(seed)) for seed in task.seeds])
-    tolerance = min(_SHARE * task.delta, _MOST)
+    in_span = np.asarray(np.linalg.qr(starts.transpose(0, 2, 1), mode="r")).transpose(0, 2, 1)
     pairs = task.n * (task.n - 1)
-    near = evolve_batch(
-        starts,
-        task.dynamics,
-        task.times,
-        rtol=tolerance,
-        atol=1e-2 * tolerance,
-        observe=partial(_near_pairs, delta=task.delta),
-        settled=partial(_all_near, pairs=pairs) if _is_attractive(task.dynamics) else None,
-    )
-    return np.array([near.sum(axis=1), (near**2).sum(axis=1)])
+    found = []
+    for one in task.dynamics:
+        # inner products are all that SA and USA ask of their starts
+        by_products = isinstance(one, (SA, USA)) and task.n < task.dim
+        near = evolve_batch(
+            in_span if by_products else starts,
+            one,
+            task.times,
+            rtol=task.rtol,
+            atol=1e-2 * task.rtol,
+            observe=partial(_near_pairs, delta=task.delta),
+            settled=partial(_all_near, pairs=pairs) if _is_attractive(one) else None,
+        )
+        found.append([near.sum(axis=1), (near**2).sum(axis=1)])
+    return np.array(found)
 
 
 def _is_attractive(dynamics: AnyAttention) -> bool:
@@ -174,7 +193,10 @@ def _is_attractive(dynamics: AnyAttention) -> bool:
 
 def _near_pairs(gram: Array, delta: float) -> NDArray[np.int64]:
     """The number of pairs i != j with <x_i, x_j> >= 1 - δ of each realisation."""
-    return np.asarray(np.count_nonzero(gram >= 1.0 - delta, axis=(1, 2)) - gram.shape[1])
+    near = gram >= 1.0 - delta
+    # each by itself: counting along axes takes ten times as long
+    counts = [np.count_nonzero(one) - len(one) for one in near]
+    return np.array(counts, dtype=np.int64)
 
 
 def _all_near(near: NDArray[np.int64], pairs: int) -> bool:

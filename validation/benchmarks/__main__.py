@@ -20,6 +20,7 @@ BENCHMARKS = [
     "batches",
     "tokens",
     "particles",
+    "phase_diagram",
     "flow_map",
     "growth",
     "lax_friedrichs",

@@ -1,0 +1,190 @@
+"""The phase diagram of Figure 3 beside a PyTorch loop of Euler steps: time, and error over time.
+
+`python -m validation.benchmarks.phase_diagram`: SA, n = 32 tokens, β from 0.1 to 9, t to 30 with an
+eye on the inner products 150 times; float64, one thread on either side. Seconds are those of one
+realisation at one β, of whole panels by `studies.phase_diagram`.
+
+The loop moves points: x ← (x + h A x)/|x + h A x| with the attention matrix A and h = 0.1, as the
+published scripts do. They keep all realisations in one array, 2048 of them; on a CPU such arrays
+leave every cache, and a script that takes one realisation after the other is faster, so both forms
+are measured, the first with 1024 realisations, from a few of its steps, all of which cost the same.
+
+Errors are against steps of 1e-10, at the same starts: the largest of an inner product, and of P,
+the share of pairs that have met, as its mean over time, and its largest: P jumps from 0 to 1 within
+a step or two of the loop. The loop is of order 1: halving h halves its error. The second table says
+what h it would take to be as right as we are, and what that would cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import meanfield as mf
+from meanfield.integrate import evolve_batch
+from validation.benchmarks.form import Tables, main
+from validation.benchmarks.timing import interleaved, median, peer, ratio
+
+Array = np.ndarray
+N, DELTA, T_END, EYES, STEP = 32, 1e-3, 30.0, 150, 0.1
+TIMES = np.linspace(0.0, T_END, EYES + 1)
+DIMS, GOALS = (8, 128, 512, 1024), {512: 50.0}
+OWN, LOOSE = "meanfield", "meanfield, rtol = 1e-5"
+TOLERANCES = {OWN: 1e-6, LOOSE: 1e-5}
+AT_ONCE, ONE_BY_ONE = "PyTorch, all at once", "PyTorch, one by one"
+BATCH = {AT_ONCE: 1024, ONE_BY_ONE: 1}
+
+
+def starts(count: int, dim: int) -> Array:
+    """Uniform tokens, shape (count, n, d)."""
+    points = np.random.default_rng(0).normal(size=(count, N, dim))
+    return np.asarray(points / np.linalg.norm(points, axis=2, keepdims=True))
+
+
+def near(gram: Any) -> Any:
+    """How many inner products are as large as those of tokens that have met."""
+    return (gram >= 1.0 - DELTA).sum()
+
+
+def loop(
+    points: Array, beta: float, steps: int, observe: Callable[[Any], Any], h: float = STEP
+) -> list[Any]:
+    """What the PyTorch loop shows at the times of the eye, in steps of h."""
+    torch: Any = peer("torch")
+    x, rows, every = torch.from_numpy(points.copy()), [], round(T_END / EYES / h)
+    with torch.no_grad():
+        for step in range(steps + 1):
+            gram = torch.matmul(x, x.transpose(1, 2))
+            if step % every == 0:
+                rows.append(observe(gram))
+            if step < steps:
+                moved = torch.matmul(torch.softmax(beta * gram, 2), x)
+                x = torch.nn.functional.normalize(moved.mul_(h).add_(x), dim=2)
+    return rows
+
+
+def errors(found: Array, exact: Array) -> dict[str, float]:
+    """Of inner products (times, realisations, n, n), and of P."""
+    met = [(one >= 1.0 - DELTA).mean(axis=(1, 2, 3)) for one in (found, exact)]
+    off = np.abs(met[0] - met[1])
+    return {
+        "error": float(np.abs(found - exact).max()),
+        "mean error of P": float(off.mean()),
+        "error of P": float(off.max()),
+    }
+
+
+def worst(rows: list[dict[str, float]]) -> dict[str, float]:
+    """The largest of each error over β."""
+    return {name: max(row[name] for row in rows) for name in rows[0]}
+
+
+def ours(points: Array, beta: float, rtol: float) -> Array:
+    """Inner products, by the steps that the study takes."""
+    return evolve_batch(points, mf.SA(beta), TIMES, rtol=rtol, atol=1e-2 * rtol)
+
+
+def euler(points: Array, beta: float, h: float) -> Array:
+    """Inner products of the loop."""
+    return np.array(loop(points, beta, round(T_END / h), lambda gram: gram.numpy(), h))
+
+
+def panel(dim: int, betas: Array, count: int, repeats: int, peers: bool) -> list[dict[str, Any]]:
+    """Seconds of every way, over ours, and errors at the same starts."""
+    study = partial(mf.studies.phase_diagram, dim, N, betas, T_END, count, DELTA, times=TIMES)
+    ways: dict[str, Callable[[], Any]] = {
+        name: partial(study, rtol=rtol) for name, rtol in TOLERANCES.items()
+    }
+    units: dict[str, float] = dict.fromkeys(ways, count * len(betas))
+    found: dict[str, Callable[[Array, float], Array]] = {
+        name: partial(ours, rtol=rtol) for name, rtol in TOLERANCES.items()
+    }
+    if peers:
+        for name, batch in BATCH.items():
+            # the whole run of one realisation, or a few steps of all of them
+            steps = max(4, round(T_END / STEP / batch))
+            ways[name] = partial(loop, starts(batch, dim), 3.0, steps, near)
+            units[name] = batch * steps * STEP / T_END
+            found[name] = partial(euler, h=STEP)
+    times = interleaved(ways, repeats)
+    some = starts(8, dim)
+    exact = {beta: ours(some, beta, 1e-10) for beta in betas}
+    off = {
+        name: worst([errors(way(some, beta), exact[beta]) for beta in betas])
+        for name, way in found.items()
+    }
+    return [
+        {
+            "ratio": ratio(times, name, LOOSE) * units[LOOSE] / units[name],
+            "goal": GOALS.get(dim) if name == AT_ONCE else None,
+            "d": dim,
+            "way": name,
+            "seconds": median(times, name) / units[name],
+            **off[name],
+        }
+        for name in ways
+    ]
+
+
+def precision(dim: int, betas: Array, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What errors cost, and what the loop would cost with steps that are as right as ours."""
+    cost = {row["way"]: row["seconds"] for row in rows}
+    some = starts(4, dim)
+    exact = {beta: ours(some, beta, 1e-10) for beta in betas}
+
+    def error(way: Callable[[Array, float], Array]) -> float:
+        return max(errors(way(some, beta), exact[beta])["error"] for beta in betas)
+
+    table, steps = [], (STEP, STEP / 2.0, STEP / 4.0) if AT_ONCE in cost else ()
+    for h in steps:
+        row = {"way": AT_ONCE, "setting": f"h = {h:g}", "error": error(partial(euler, h=h))}
+        table.append(row | {"seconds": cost[AT_ONCE] * STEP / h})
+    for name, rtol in TOLERANCES.items():
+        row = {"way": name, "setting": f"rtol = {rtol:g}", "error": error(partial(ours, rtol=rtol))}
+        table.append(row | {"seconds": cost[name]})
+        if steps:
+            times = table[0]["error"] / row["error"]
+            row |= {"ratio": cost[AT_ONCE] * times / cost[name], "way": f"{AT_ONCE}, extrapolated"}
+            row |= {"setting": f"h = {STEP / times:.1e}", "seconds": cost[AT_ONCE] * times}
+            table.append(row)
+    return [{"ratio": row["seconds"] / cost[LOOSE], **row} for row in table]
+
+
+def measure(quick: bool) -> Tables:
+    """Panels in several dimensions, and error against time in one."""
+    betas = np.array([0.1, 5.0]) if quick else np.linspace(0.1, 9.0, 8)
+    count, repeats = (2, 1) if quick else (64, 5)
+    peers = not quick and peer("torch") is not None
+    dims = (512,) if quick else DIMS
+    panels = {dim: panel(dim, betas, count, repeats, peers) for dim in dims}
+    return {
+        "a realisation at one β": [row for rows in panels.values() for row in rows],
+        "error against time, d = 512": precision(512, betas[1::2], panels[512]),
+    }
+
+
+def figure(tables: Tables) -> Figure:
+    """Seconds in each dimension, and errors against seconds."""
+    drawn = Figure(figsize=(9.5, 3.8), layout="constrained")
+    left, right = drawn.subplots(1, 2)
+    panels, table = tables.values()
+    for way in dict.fromkeys(row["way"] for row in panels):
+        some = [row for row in panels if row["way"] == way]
+        left.loglog([row["d"] for row in some], [row["seconds"] for row in some], "o-", label=way)
+    left.set(title="n = 32, t = 30", xlabel="d", ylabel="seconds of a realisation at one β")
+    for way in dict.fromkeys(row["way"] for row in table):
+        some = [row for row in table if row["way"] == way]
+        errors_of = [row["error"] for row in some]
+        right.loglog([row["seconds"] for row in some], errors_of, "o", label=way)
+    right.set(title="d = 512", xlabel="seconds", ylabel="largest error of an inner product")
+    left.legend()
+    right.legend()
+    return drawn
+
+
+if __name__ == "__main__":
+    main(measure, figure, packages=("torch",))
