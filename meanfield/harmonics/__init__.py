@@ -16,6 +16,7 @@ from meanfield.harmonics.polynomials import (
     multiplicities,
     multiplicity_growth,
 )
+from meanfield.harmonics.several import several_kernels
 
 __all__ = [
     "bandwidth",
@@ -30,4 +31,5 @@ __all__ = [
     "multiplicity_growth",
     "relative_eigenvalues",
     "scaled_eigenvalues",
+    "several_kernels",
 ]

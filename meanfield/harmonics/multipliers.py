@@ -21,18 +21,18 @@ _AS_GOOD_AS_ZERO = 1e-300
 _LOG_LEAST = math.log(1e-290)
 
 
-def _ratio_bound(beta: float, order: Array) -> Array:
+def ratio_bound(beta: float | Array, order: Array) -> Array:
     """Upper bound of I_{ν+1}(β)/I_ν(β) by Amos (1974), eq. (9)."""
     return beta / (order + 0.5 + np.sqrt((order + 0.5) ** 2 + beta * beta))
 
 
-def _counted(beta: float, dim: int, kmax: int) -> tuple[int, Array]:
+def counted(beta: float, dim: int, kmax: int) -> tuple[int, Array]:
     """A degree past kmax where N_k Λ_k no longer counts in e^β = Σ N_k Λ_k; N_k / N_{k-1} to it."""
     size = max(64, 2 * kmax)
     while True:
         k = np.arange(1.0, size)
         growth = multiplicity_growth(dim, k)
-        log_growth = np.log(np.maximum(_ratio_bound(beta, k + 0.5 * dim - 2.0), 1e-300))
+        log_growth = np.log(np.maximum(ratio_bound(beta, k + 0.5 * dim - 2.0), 1e-300))
         log_growth += np.log(growth)
         log_terms = np.cumsum(log_growth)
         negligible = (log_terms < log_terms.max() + _LOG_NEGLIGIBLE) & (log_growth < -0.05)
@@ -43,15 +43,21 @@ def _counted(beta: float, dim: int, kmax: int) -> tuple[int, Array]:
         size *= 2
 
 
-def _eigenvalue_ratios(beta: float, dim: int, last: int) -> list[float]:
-    """Λ_{k+1}/Λ_k = I_{ν+1}(β)/I_ν(β), ν = k + d/2 - 1, for k < last, by Miller's recurrence."""
+def starting_degree(beta: float, dim: int, last: int) -> int:
+    """Where Miller's recurrence starts for ratios that are right to rounding below `last`."""
     # the starting error shrinks by the square of the ratio at each step down
     start, log_error = last, 0.0
     while log_error > -40.0:
         start += 1
         bound = beta / (start + 0.5 * dim + math.hypot(start, beta))
         log_error += 2.0 * math.log(max(bound, 1e-300))
-    ratio = float(_ratio_bound(beta, np.array(start + 0.5 * dim)))
+    return start
+
+
+def _eigenvalue_ratios(beta: float, dim: int, last: int) -> list[float]:
+    """Λ_{k+1}/Λ_k = I_{ν+1}(β)/I_ν(β), ν = k + d/2 - 1, for k < last, by Miller's recurrence."""
+    start = starting_degree(beta, dim, last)
+    ratio = float(ratio_bound(beta, np.array(start + 0.5 * dim)))
     ratios = [0.0] * last
     for k in range(start, -1, -1):
         ratio = beta / (2.0 * (k + 0.5 * dim) + beta * ratio)
@@ -77,7 +83,7 @@ def _binary_eigenvalues(beta: float, dim: int, kmax: int) -> tuple[Array, NDArra
     With ratios from Miller's recurrence and e^β = Σ_k N_k Λ_k (the kernel at x = y) every sum has
     positive terms only: relative accuracy survives for all β, d and k.
     """
-    last, growth = _counted(beta, dim, kmax)
+    last, growth = counted(beta, dim, kmax)
     ratios = _eigenvalue_ratios(beta, dim, last)
     term, total, sum_exponent = 1.0, 1.0, 0
     for ratio, grown in zip(ratios, growth.tolist(), strict=True):
@@ -188,7 +194,7 @@ def degree_weights(beta: float, dim: int, kmax: int) -> Array:
     beta, dim, kmax = _check(beta, dim, kmax)
     if beta < _AS_GOOD_AS_ZERO:
         return np.asarray(np.eye(1, kmax + 1)[0])
-    last, growth = _counted(beta, dim, kmax)
+    last, growth = counted(beta, dim, kmax)
     factors = (np.array(_eigenvalue_ratios(beta, dim, last)) * growth).tolist()
     mantissas, exponents = _binary_ratios(factors, last)
     with np.errstate(under="ignore"):

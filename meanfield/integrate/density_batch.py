@@ -173,6 +173,8 @@ def _members(
         _check_density(density, first)
     for each in dict.fromkeys(laws):
         _check_dynamics(each, first.dim)
+    # refuses a β that there are no multipliers for
+    relative_eigenvalues(max(each.beta for each in laws), first.dim, 0)
     count = max(len(starts), len(laws))
     pairs = zip(starts * (count // len(starts)), laws * (count // len(laws)), strict=True)
     return [Member(i, mu, each, time_unit(each)) for i, (mu, each) in enumerate(pairs)]
@@ -200,5 +202,3 @@ def _check_dynamics(dynamics: SA | USA, dim: int) -> None:
     if dynamics.noise > 0.0:
         raise ValueError(f"noise must be 0 for a batch, got {dynamics.noise:g}: take evolve")
     check_dim(dynamics, dim)
-    # refuses a β that there are no multipliers for
-    relative_eigenvalues(dynamics.beta, dim, 0)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import DOP853
 
-from meanfield.dynamics import SA, USA
 from meanfield.integrate.density_run import missed
 from meanfield.integrate.lockstep import Lockstep, first_steps
 from meanfield.integrate.members import Member, Table
@@ -51,14 +50,16 @@ class DensityLanes:
         options: Options,
     ) -> None:
         self._space, self._table, self._options = space, table, options
-        self._factors: dict[SA | USA, Factors] = {}
-        self._is_divided = self._factors_of(members[0]).potential is not None
+        first = members[0].dynamics
+        self._is_divided = first.normalised and first.beta > 0.0
         self._waiting = deque(members)
         self._ready: deque[tuple[Member, Array, Array, Array]] = deque()
         self._outgrown: list[Member] = []
         lanes = min(most, len(members))
         self._who: list[Member | None] = [None] * lanes
-        self._rates = DensityBatch(space, lanes, self._is_divided)
+        self._starter, self._rates = (
+            DensityBatch(space, lanes, self._is_divided) for _ in range(2)
+        )
         self._clock = Lockstep(self._rates, lanes, self._rates.width, options.rtol)
         for lane in range(lanes):
             self._clock.rest(lane, self._rates.free_state)
@@ -96,24 +97,21 @@ class DensityLanes:
     def _take(self, lane: int) -> None:
         member, state, slope, atol = self._ready.popleft()
         self._who[lane] = member
-        self._rates.assign(lane, self._factors_of(member), member.unit)
+        self._rates.assign(lane, cast(Factors, member.factors), member.unit)
         self._clock.put(lane, state, slope, atol, (member.t, member.h, self._bound(member)))
 
     def _narrow(self, taken: Lanes) -> None:
         self._who = list(self._members(taken))
         self._rates = DensityBatch(self._space, len(taken), self._is_divided)
         for lane, member in enumerate(self._members(np.arange(len(taken)))):
-            self._rates.assign(lane, self._factors_of(member), member.unit)
+            self._rates.assign(lane, cast(Factors, member.factors), member.unit)
         self._clock = self._clock.narrowed(self._rates, taken)
 
     def _leave(self, lane: int) -> Member:
         """Free a lane; its member keeps where it was."""
         member, clock = cast(Member, self._who[lane]), self._clock
         member.t, member.work = float(clock.t[lane]), float(clock.states[lane, -1])
-        if member.t > 0.0:
-            coefficients = self._rates.coefficients(clock.states)[lane]
-            member.density = Density.from_coefficients(self._space, coefficients)
-        self._who[lane] = None
+        self._who[lane] = member.factors = None
         clock.rest(lane, self._rates.free_state)
         return member
 
@@ -123,29 +121,37 @@ class DensityLanes:
         """Make ready some of those that wait; whether there are any."""
         while self._waiting and not self._ready:
             some = [self._waiting.popleft() for _ in range(min(len(self._who), len(self._waiting)))]
-            self._start([member for member in some if self._is_resolved(member)])
+            power = self._space.power(np.array([member.density.coefficients for member in some]))
+            tails = spectral_tails(power).tolist()
+            resolved = [m for m, tail in zip(some, tails, strict=True) if self._holds(m, tail)]
+            if resolved:
+                self._start(resolved)
         return bool(self._ready)
 
-    def _is_resolved(self, member: Member) -> bool:
-        """Whether the space holds it, or none that is allowed does."""
-        if member.t > 0.0:
-            return True
-        density = member.density
-        amount = missed(density, density.tail)
-        if amount <= self._options.tail_tol:
+    def _holds(self, member: Member, tail: float) -> bool:
+        """Whether the space resolves what starts, or none that is allowed does."""
+        amount = missed(member.density, tail)
+        if member.t > 0.0 or amount <= self._options.tail_tol:
             return True
         self._grow(member, amount)
         return member.ending is not None
 
+    def _multiply(self, members: list[Member]) -> None:
+        """Have the multipliers of members computed."""
+        several = list(dict.fromkeys(member.dynamics for member in members))
+        found = Factors.of_several(several, self._space.dim, self._space.kmax)
+        known = dict(zip(several, found, strict=True))
+        for member in members:
+            member.factors = known[member.dynamics]
+            member.log_unit = member.factors.log_unit
+
     def _start(self, members: list[Member]) -> None:
-        if not members:
-            return
-        rates = DensityBatch(self._space, len(members), self._is_divided)
-        states = np.empty((len(members), rates.width))
+        self._multiply(members)
+        rates = self._starter
+        rates.faults.clear()
+        states = np.tile(rates.free_state, (rates.lanes, 1))
         for row, member in enumerate(members):
-            factors = self._factors_of(member)
-            member.log_unit = factors.log_unit
-            rates.assign(row, factors, member.unit)
+            rates.assign(row, cast(Factors, member.factors), member.unit)
             states[row] = np.append(member.density.coefficients.view(np.float64), member.work)
         slopes = np.empty_like(states)
         rates(states, slopes)
@@ -153,11 +159,12 @@ class DensityLanes:
             if not np.isfinite(slopes[row]).all():
                 reason = rates.faults.get(row, "the field is not finite")
                 self._end(member, failed(member.time, 0.0, reason))
-        new = np.array([i for i, m in enumerate(members) if m.saves == 0], dtype=np.intp)
+        new: Lanes = np.array([i for i, m in enumerate(members) if m.saves == 0], dtype=np.intp)
         if len(new):
             self._save(rates, [members[i] for i in new], new, states[new], slopes[new])
         atol = self._tolerances(states)
-        spans = np.array([self._bound(m) - m.t for m in members])
+        spans = np.ones(rates.lanes)
+        spans[: len(members)] = [self._bound(m) - m.t for m in members]
         found = first_steps(rates, states, slopes, spans, (self._options.rtol, atol))
         for row, member in enumerate(members):
             member.h = min(member.h, float(spans[row])) if member.h > 0.0 else float(found[row])
@@ -171,12 +178,6 @@ class DensityLanes:
         """End a run that failed, unless it has ended."""
         if member.ending is None:
             member.end(Ending.FAILED, message)
-
-    def _factors_of(self, member: Member) -> Factors:
-        dynamics = member.dynamics
-        if dynamics not in self._factors:
-            self._factors[dynamics] = Factors(dynamics, self._space.dim, self._space.kmax)
-        return self._factors[dynamics]
 
     def _tolerances(self, states: Array) -> Array:
         """Absolute tolerances of rows, as a run by itself has them."""
@@ -204,8 +205,11 @@ class DensityLanes:
         for lane in taken:
             self._judge(int(lane), bool(good[lane]))
         for lane in np.nonzero(outgrown)[0]:
+            coefficients = self._rates.coefficients(clock.states)[lane].copy()
             member = self._leave(int(lane))
             member.h = float(clock.spans[lane])
+            if member.t > 0.0:
+                member.density = Density.from_coefficients(self._space, coefficients)
             self._grow(member, float(tails[lane]))
         good &= np.array([who is not None for who in self._who])
         clock.accept(good)
@@ -262,7 +266,7 @@ class DensityLanes:
         space, values = self._space, rates.values[lanes]
         coefficients = rates.coefficients(states)
         power = space.power(coefficients)
-        shares = np.array([self._factors_of(member).energies for member in members])
+        shares = np.array([cast(Factors, member.factors).energies for member in members])
         signs = np.array([member.dynamics.sign for member in members])
         units = np.array([member.unit for member in members])
         numbers = {

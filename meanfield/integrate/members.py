@@ -15,6 +15,7 @@ from meanfield.integrate.pace import Pace
 from meanfield.integrate.records import SCALED, VARIABLES, energy_unit
 from meanfield.measures import Density
 from meanfield.solution import Ending
+from meanfield.tendency import Factors
 
 Array = NDArray[np.float64]
 
@@ -36,6 +37,7 @@ class Member:
     density: Density
     dynamics: SA | USA
     unit: float
+    factors: Factors | None = None
     log_unit: float = 0.0
     t: float = 0.0
     h: float = 0.0

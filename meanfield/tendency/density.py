@@ -47,7 +47,7 @@ class DensityTendency(SpectralTendency):
         super().__init__(density)
         self.dynamics: MeanField = dynamics
         self._grid: Space = self.space
-        factors = Factors(dynamics, density.dim, self.space.kmax)
+        factors = Factors.of(dynamics, density.dim, self.space.kmax)
         self._normalised = factors.potential is not None
         self._transforms = self.space.transforms(factors.slope, factors.potential)
         self.log_unit, self._log_first = factors.log_unit, factors.log_first

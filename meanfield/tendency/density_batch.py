@@ -31,12 +31,17 @@ class DensityBatch:
 
     Attributes
     ----------
+    lanes : int
+    free_state : ndarray, shape (width,)
+        The uniform density, for lanes that nothing else has.
     faults : dict of int to str
         Why the field of a lane was not to be had, and is nan, since this was cleared.
     """
 
     def __init__(self, space: Circle | Zonal, lanes: int, normalised: bool) -> None:
-        self.space, self.faults = space, dict[int, str]()
+        self.space, self.lanes, self.faults = space, lanes, dict[int, str]()
+        size = space.n_coefficients * np.dtype(space.coefficient_type).itemsize // 8
+        self.free_state: Array = np.asarray(np.eye(1, size + 1)[0])
         slope = np.zeros((lanes, space.kmax + 1))
         potential = slope + (space.degrees == 0) if normalised else None
         # factors with an axis in front make it these
@@ -52,12 +57,6 @@ class DensityBatch:
     def width(self) -> int:
         """Numbers of a state."""
         return self.free_state.size
-
-    @property
-    def free_state(self) -> Array:
-        """The uniform density, which lanes hold that nothing else does."""
-        size = self.space.n_coefficients * np.dtype(self.space.coefficient_type).itemsize // 8
-        return np.asarray(np.eye(1, size + 1)[0])
 
     @property
     def values(self) -> Array:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.dynamics import Dynamics
 from meanfield.harmonics import (
     bandwidth,
-    eigenvalues,
     eigenvalues_in_unit,
     relative_eigenvalues,
+    several_kernels,
 )
 from meanfield.tendency.spectral import SMALL
 
@@ -25,7 +27,13 @@ class Factors:
     Parameters
     ----------
     dynamics : SA or USA
-    dim, kmax : int
+    dim : int
+    kernel : ndarray, shape (kmax + 1,)
+        Λ_k/Λ_0.
+    width : int
+        The bandwidth.
+    first : tuple of float
+        e^{-log_unit} Λ_0 and log_unit.
 
     Attributes
     ----------
@@ -46,22 +54,41 @@ class Factors:
         Whether the denominator may fall below what its series has digits for.
     """
 
-    def __init__(self, dynamics: Dynamics, dim: int, kmax: int) -> None:
+    def __init__(
+        self, dynamics: Dynamics, dim: int, kernel: Array, width: int, first: tuple[float, float]
+    ) -> None:
         self.dynamics = dynamics
-        beta = dynamics.beta
+        beta, (size, self.log_unit) = dynamics.beta, first
         # the limit of Λ_k/(β Λ_0)
-        at_zero = np.where(np.arange(kmax + 1) == 1, 1.0 / dim, 0.0)
-        kernel = relative_eigenvalues(beta, dim, kmax)
-        first, self.log_unit = eigenvalues_in_unit(beta, dim, 0)
-        self.energies = first[0] * kernel / (2.0 * beta) if beta > 0.0 else 0.5 * at_zero
-        kernel[bandwidth(beta, dim) + 1 :] = 0.0
+        at_zero = np.where(np.arange(len(kernel)) == 1, 1.0 / dim, 0.0)
+        self.energies = size * kernel / (2.0 * beta) if beta > 0.0 else 0.5 * at_zero
+        kernel = np.where(np.arange(len(kernel)) <= width, kernel, 0.0)
         self.slope = dynamics.sign * (kernel / beta if beta > 0.0 else at_zero)
         is_normalised = dynamics.normalised and beta > 0.0
         self.potential = kernel if is_normalised else None
-        self.energy_factor = float(first[0])
+        self.energy_factor = size
         self.speed_unit = 1.0
         if not is_normalised and beta > 0.0:
-            self.speed_unit = float(eigenvalues(beta, dim, 0)[0])
+            self.speed_unit = float(size * np.exp(self.log_unit))
             self.energy_factor *= self.speed_unit
-        self.log_first = self.log_unit + float(np.log(first[0]))
+        self.log_first = self.log_unit + float(np.log(size))
         self.can_be_small = bool(is_normalised and np.exp(-2.0 * beta) < SMALL)
+
+    @classmethod
+    def of(cls, dynamics: Dynamics, dim: int, kmax: int) -> Factors:
+        """Those of a dynamics."""
+        beta = dynamics.beta
+        kernel = relative_eigenvalues(beta, dim, kmax)
+        first, log_unit = eigenvalues_in_unit(beta, dim, 0)
+        return cls(dynamics, dim, kernel, bandwidth(beta, dim), (float(first[0]), log_unit))
+
+    @classmethod
+    def of_several(cls, several: Sequence[Dynamics], dim: int, kmax: int) -> list[Factors]:
+        """Those of several dynamics, which cost little more than those of one."""
+        found = several_kernels([dynamics.beta for dynamics in several], dim, kmax)
+        return [
+            cls(dynamics, dim, kernel, int(width), (float(size), dynamics.beta))
+            if size > 0.0
+            else cls.of(dynamics, dim, kmax)
+            for dynamics, kernel, size, width in zip(several, *found, strict=True)
+        ]
