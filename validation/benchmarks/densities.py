@@ -34,8 +34,7 @@ import meanfield as mf
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.peers_dedalus import CircleRun, DedalusRun, SphereRun, dedalus
 from validation.benchmarks.peers_pde import DifferencesRun, pde
-from validation.benchmarks.right_hand_side import BARE as BARE_SPHERE
-from validation.benchmarks.right_hand_side import bare_circle
+from validation.benchmarks.right_hand_side import bare_circle, bare_sphere
 from validation.benchmarks.timing import interleaved, median, peer, ratio, seconds
 from validation.drawing import COLOURS, MARKERS, label, panels
 
@@ -274,7 +273,7 @@ def beside_bare(problem: Problem, own: Setting, rounds: int) -> dict[str, Any]:
         bare = bare_circle(space.size, 3 if softmax else 2)
     else:
         state = mf.Density(space, problem.law).coefficients
-        bare = BARE_SPHERE[space.library](space, state, softmax)
+        bare = bare_sphere(space, state, softmax)
 
     def transforms() -> None:
         for _ in range(own.evaluations):
