@@ -41,6 +41,8 @@ _ACCURACY, _SMALLEST = 1e-13, 1e-13
 _EPS = float(np.finfo(np.float64).eps)
 # a kink is looked for between points this far inside of an interval, where no jump is
 _INSIDE = 1e-9
+# δ off its place it costs at most δ of a slope, and δ² of a cost
+_KINK = 1e-12
 
 
 def cost(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
@@ -156,7 +158,7 @@ def _intervals(mu: Curve, nu: Quantiles, shift: float, kinks: bool) -> tuple[Ind
         every = np.arange(len(owner))
         changes = np.flatnonzero(apart(every, inner_low) * apart(every, inner_high) < 0.0)
         roots = bracketed_roots(
-            lambda i, x: apart(changes[i], x), inner_low[changes], inner_high[changes]
+            lambda i, x: apart(changes[i], x), inner_low[changes], inner_high[changes], _KINK
         )
         positions = np.unique(np.concatenate([positions, owner[changes] + 0.5 * (roots + 1.0)]))
     return _between(positions, count)

@@ -11,10 +11,15 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _MOST_STEPS = 100
-_EPS = float(np.finfo(np.float64).eps)
+_FINEST = 2.0 * float(np.finfo(np.float64).eps)
 
 
-def bracketed_roots(function: Callable[[Indices, Array], Array], low: Array, high: Array) -> Array:
+def bracketed_roots(
+    function: Callable[[Indices, Array], Array],
+    low: Array,
+    high: Array,
+    accuracy: float = _FINEST,
+) -> Array:
     """A root of each of n functions between low and high, where its sign changes.
 
     Chandrupatla's method (1997): inverse quadratic interpolation where it is safe, else bisection.
@@ -25,6 +30,8 @@ def bracketed_roots(function: Callable[[Indices, Array], Array], low: Array, hig
     function : callable
         function(index, x) is the value of the functions with these indices at x.
     low, high : ndarray, shape (n,)
+    accuracy : float, optional
+        Of the roots, where they are of order 1; what doubles can tell if omitted.
 
     Returns
     -------
@@ -56,7 +63,7 @@ def bracketed_roots(function: Callable[[Indices, Array], Array], low: Array, hig
         a, fa = x, fx
         best = np.abs(fa) < np.abs(fb)
         found[index] = np.where(best, a, b)
-        tolerance = 2.0 * _EPS * (np.abs(found[index]) + 0.5) / np.maximum(np.abs(b - a), 1e-300)
+        tolerance = accuracy * (np.abs(found[index]) + 0.5) / np.maximum(np.abs(b - a), 1e-300)
         live = (tolerance < 0.5) & (fa != 0.0)
         step = _steps(np.stack([a, b, c]), np.stack([fa, fb, fc]), np.minimum(tolerance, 0.5))
     return found

@@ -1,15 +1,15 @@
 """How times grow with sizes, beside the order that the method has, and with threads and workers.
 
-One right-hand side for SA, β = 4, one thread, over the number of modes N on the circle (N log N by
-FFTs), the degree lmax on S² (lmax³ by Legendre transforms), the degree N about an axis (N² by dense
-products), the number n of tokens summed by transforms (n) and directly (n²), and the nodes of a
-flow map (n). Times are the least of all rounds, which other processes disturb least, and orders are
-fitted to the logarithms of the four largest sizes; the expected ones are those of the law at the
-same sizes, so that N log N counts with its logarithm. Below the sizes where the law holds, calls
-into Python and caches hide it: fitted orders are below the expected ones where the sizes are small,
-and above where the largest no longer fits the processor's cache. "side by side" is the same work on
-one and on two threads or processes; the gain is at most 2 on two cores, and less where other
-processes have them.
+One right-hand side for SA, β = 4, on one thread, tokens by transforms from 20,000 on two, over the
+number of modes N on the circle (N log N by FFTs), the degree lmax on S² (lmax³ by Legendre
+transforms), the degree N about an axis (N² by dense products), the number n of tokens summed by
+transforms (n) and directly (n²), and the nodes of a flow map (n). Times are the least of all
+rounds, which other processes disturb least, and orders are fitted to the logarithms of the four
+largest sizes; the expected ones are those of the law at the same sizes, so that N log N counts with
+its logarithm. Below the sizes where the law holds, calls into Python and caches hide it: fitted
+orders are below the expected ones where the sizes are small, and above where the largest no longer
+fits the processor's cache. "side by side" is the same work on one and on two threads or processes;
+the gain is at most 2 on two cores, and less where other processes have them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 import ducc0
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 
 import meanfield as mf
@@ -226,6 +227,7 @@ def figure(tables: Tables) -> Figure:
         ax.loglog(size, seconds, "o-", color=COLOURS[0], markersize=3)
         ax.loglog(size, expected / expected[-1] * seconds[-1], **CLAIMED)
         name, _, unit = kind.rpartition(", ")
+        ax.xaxis.set_minor_formatter(NullFormatter())
         label(ax, unit, "seconds", name)
     _draw_gains(axes[-1], tables["side by side"])
     return drawing
