@@ -17,6 +17,7 @@ from validation.runner import first_line
 BENCHMARKS = [
     "right_hand_side",
     "densities",
+    "density_batches",
     "batches",
     "tokens",
     "particles",
