@@ -122,6 +122,7 @@ def _followed(
         return out
 
     start, (rtol, atol) = rate.initial_state, tolerances
+    between = _Between(len(start))
     rows: list[Any] = [observe(rate.gram(start)) for t in times[:1] if t == 0.0]
     # overflow is told below, where it is known at which t
     with np.errstate(over="ignore", invalid="ignore"):
@@ -141,23 +142,25 @@ def _followed(
             due = times[len(rows) : np.searchsorted(times, solver.t, side="right")]
             if not due.size:
                 continue
-            rows += [observe(rate.gram(state)) for state in _states_at(solver, due)]
+            rows += [observe(rate.gram(state)) for state in between(solver, due)]
             if settled(rows[-1]):
                 rows += [rows[-1]] * (len(times) - len(rows))
     return np.array(rows)
 
 
-def _states_at(solver: ExplicitSteps, times: Array) -> Iterator[Array]:
-    """The dense output of the last step at these times, a few of them by one product."""
-    dense = solver.dense_output()
-    x = (times - dense.t_old) / dense.h
-    # y + x (F_0 + (1 - x) (F_1 + x (F_2 + (1 - x) (F_3 + ...
-    factors = np.where(np.arange(len(dense.F)) % 2 == 0, x[:, None], 1.0 - x[:, None])
-    weights = np.cumprod(factors, axis=1)
-    for first in range(0, len(times), _TIMES):
-        block = weights[first : first + _TIMES] @ dense.F
-        block += dense.y_old
-        yield from block
+class _Between:
+    """States between the ends of a step, a few of them by one product."""
+
+    def __init__(self, size: int) -> None:
+        self._rows, self._states = np.empty((8, size)), np.empty((_TIMES, size))
+
+    def __call__(self, solver: ExplicitSteps, times: Array) -> Iterator[Array]:
+        """Each is overwritten later."""
+        solver.interpolant(self._rows)
+        weights = solver.interpolation((times - solver.t_old) / (solver.t - solver.t_old))
+        for first in range(0, len(times), _TIMES):
+            block = weights[first : first + _TIMES]
+            yield from np.matmul(block, self._rows, out=self._states[: len(block)])
 
 
 def _starts(points: ArrayLike) -> Array:

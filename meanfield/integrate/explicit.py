@@ -46,8 +46,11 @@ class ExplicitSteps(DOP853):  # type: ignore[misc]
     """
 
     t: float
+    t_old: float
     h_abs: float
+    h_previous: float
     y: Array
+    y_old: Array
     f: Array
 
     def __init__(
@@ -115,3 +118,36 @@ class ExplicitSteps(DOP853):  # type: ignore[misc]
         if fifth == 0.0 and third == 0.0:
             return 0.0
         return float(h * fifth / math.sqrt((fifth + 0.01 * third) * len(scale)))
+
+    def interpolant(self, out: Array) -> None:
+        """Write what the dense output of the last step is made of into `out`, shape (8, n).
+
+        The rows are y and F_0 … F_6 of y + x (F_0 + (1 - x) (F_1 + x (F_2 + (1 - x) (F_3 + …, with
+        x from 0 to 1 over the step. Three more rates are asked for.
+        """
+        rates, h, stage = self.K_extended, self.h_previous, self._stage
+        for s, (weights, c) in enumerate(
+            zip(self.A_EXTRA, self.C_EXTRA, strict=True), start=self.n_stages + 1
+        ):
+            np.dot(weights[:s], rates[:s], out=stage)
+            stage *= h
+            stage += self.y_old
+            self._rate(self.t_old + c * h, stage, rates[s])
+        old, change, start, bend = out[:4]
+        np.copyto(old, self.y_old)
+        np.subtract(self.y, old, out=change)
+        np.multiply(rates[0], h, out=start)
+        np.add(self.f, rates[0], out=bend)
+        bend *= -h
+        bend += change
+        bend += change
+        start -= change
+        np.matmul(h * self.D, rates, out=out[4:])
+
+    @staticmethod
+    def interpolation(x: Array) -> Array:
+        """By what the rows of `interpolant` count at shares x of the step, shape (len(x), 8)."""
+        factors = np.ones((len(x), 8))
+        factors[:, 1::2] = x[:, None]
+        factors[:, 2::2] = 1.0 - x[:, None]
+        return np.asarray(np.cumprod(factors, axis=1))

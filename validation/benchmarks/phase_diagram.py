@@ -56,14 +56,15 @@ def loop(
     """What the PyTorch loop shows at the times of the eye, in steps of h."""
     torch: Any = peer("torch")
     x, rows, every = torch.from_numpy(points.copy()), [], round(T_END / EYES / h)
+    moved = torch.empty_like(x)
     with torch.no_grad():
         for step in range(steps + 1):
             gram = torch.matmul(x, x.transpose(1, 2))
             if step % every == 0:
                 rows.append(observe(gram))
             if step < steps:
-                moved = torch.matmul(torch.softmax(beta * gram, 2), x)
-                x = torch.nn.functional.normalize(moved.mul_(h).add_(x), dim=2)
+                torch.matmul(torch.softmax(gram.mul_(beta), 2), x, out=moved)
+                torch.nn.functional.normalize(moved.mul_(h).add_(x), dim=2, out=x)
     return rows
 
 
@@ -90,7 +91,7 @@ def ours(points: Array, beta: float, rtol: float) -> Array:
 
 def euler(points: Array, beta: float, h: float) -> Array:
     """Inner products of the loop."""
-    return np.array(loop(points, beta, round(T_END / h), lambda gram: gram.numpy(), h))
+    return np.array(loop(points, beta, round(T_END / h), lambda gram: gram.numpy().copy(), h))
 
 
 def panel(dim: int, betas: Array, count: int, repeats: int, peers: bool) -> list[dict[str, Any]]:
