@@ -78,6 +78,10 @@ class DuccPlan:
             **self._grid,
         )
 
+    def adjoint(self, flux: Array) -> DuccAdjoint:
+        """The weak divergence of an array that keeps its place."""
+        return DuccAdjoint(self, flux)
+
     def filtered(self, factors: Array, last: int) -> DuccFilter:
         """Transforms of Λ f, each degree times its factor (lmax + 1,), 0 beyond the last."""
         orders = np.arange(last + 1)
@@ -104,3 +108,14 @@ class DuccFilter:
         """Fill `out` with ∇Λ f."""
         np.multiply(self._factors, coefficients, out=self._filtered[0])
         ducc0.sht.synthesis(alm=self._filtered, map=out, spin=1, mode="DERIV1", **self._band)
+
+
+class DuccAdjoint:
+    """out_lm = ∫ flux · ∇ conj(Y_lm) dσ of one array."""
+
+    def __init__(self, plan: DuccPlan, flux: Array) -> None:
+        self._plan, self._flux = plan, flux
+
+    def weak_divergence(self, out: Coefficients) -> None:
+        """Fill `out`."""
+        self._plan.weak_divergence(self._flux, out)

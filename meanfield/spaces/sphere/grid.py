@@ -111,9 +111,9 @@ class Sphere:
         return f"Sphere({self.size})"
 
     def plan(self, lmax: int) -> Plan:
-        """Transforms of coefficients of this degree, at most the grid's, on the grid."""
+        """Transforms of coefficients of this degree on the grid; beyond its own by ducc0."""
         rings = len(self.colatitudes)
-        if self.library == "shtns" and suits(self.size, rings):
+        if self.library == "shtns" and lmax <= self.size and suits(self.size, rings):
             return ShtnsPlan(lmax, rings, self.n_lon)
         return DuccPlan(lmax, self.grid, self._ring_weights)
 

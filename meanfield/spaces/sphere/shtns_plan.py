@@ -126,6 +126,10 @@ class ShtnsPlan:
         self._transforms.spat_to_SHsphtor(south, east, found, rest)
         np.multiply(self._laplacian, found, out=out)
 
+    def adjoint(self, flux: Array) -> ShtnsAdjoint:
+        """The weak divergence of an array that keeps its place."""
+        return ShtnsAdjoint(self, flux)
+
     def filtered(self, factors: Array, last: int) -> ShtnsFilter:
         """Transforms of Λ f, each degree times its factor (lmax + 1,), 0 beyond the last."""
         lmax, n_lat, n_lon = self._arguments
@@ -154,16 +158,31 @@ class ShtnsFilter:
 
     def values(self, coefficients: Coefficients, out: Array) -> None:
         """Fill `out` with Λ f."""
-        self._plan.values(self._filter(coefficients), out)
+        self._plan._transforms.SH_to_spat(self._filter(coefficients), out)
 
     def gradient(self, coefficients: Coefficients, out: Array) -> None:
         """Fill `out` with ∇Λ f."""
-        self._plan.gradient(self._filter(coefficients), out)
+        self._plan._transforms.SHsph_to_spat(self._filter(coefficients), out[0], out[1])
 
     def _filter(self, coefficients: Coefficients) -> Coefficients:
         np.take(coefficients, self._places, out=self._filtered, mode="clip")
         self._filtered *= self._factors
         return self._filtered
+
+
+class ShtnsAdjoint:
+    """out_lm = ∫ flux · ∇ conj(Y_lm) dσ of one array, with buffers of its own."""
+
+    def __init__(self, plan: ShtnsPlan, flux: Array) -> None:
+        self._plan = plan
+        self._south, self._east = flux
+        self._found, self._rest = np.empty((2, len(plan._degrees)), dtype=np.complex128)
+
+    def weak_divergence(self, out: Coefficients) -> None:
+        """Fill `out`."""
+        transforms = self._plan._transforms
+        transforms.spat_to_SHsphtor(self._south, self._east, self._found, self._rest)
+        np.multiply(self._plan._laplacian, self._found, out=out)
 
 
 def _aligned(given: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:

@@ -51,6 +51,7 @@ class SphereTransforms:
         self.gradient: Array = np.empty((2, count))
         self.flux: Array = np.empty((2, count))
         self.potential: Array = np.empty(0 if potential is None else count)
+        self._adjoint = plan.adjoint(self.flux)
         self._slope = plan.filtered(slope, _last(slope))
         self._factors = None if potential is None else plan.filtered(potential, _last(potential))
 
@@ -63,7 +64,7 @@ class SphereTransforms:
 
     def weak_divergence(self, out: Coefficients) -> None:
         """out_lm = ∫ `flux` · ∇ conj(Y_lm) dσ, that is minus the divergence."""
-        self._plan.weak_divergence(self.flux, out)
+        self._adjoint.weak_divergence(out)
 
     def integral(self, field: Array) -> float:
         """∫ `flux` · field dσ over the components of two vector fields, shape (2, N)."""
