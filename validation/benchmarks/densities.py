@@ -7,22 +7,22 @@ a run with twice the degree and rtol = 1e-11.
 
 `evolve` varies rtol, and does all that it always does: saves, monitors, the energy's balance, the
 resolution after every step. Dedalus v3 varies the step, in its strongest form (peers_dedalus.py):
-RK4 around its own evaluator, with as many modes, on the circle also with 3/4 of them. py-pde has
-finite differences of second order, with as many Runge-Kutta steps as cells. Bare transforms are
-those of our right-hand sides and nothing else, the bound of what any solver can reach with these
-steps. All have one thread.
+RK4 around its own evaluator. On the circle either may do with 3/4 of the modes. py-pde has finite
+differences of second order, with as many Runge-Kutta steps as cells. Bare transforms are those of
+our right-hand sides and nothing else, the bound of what any solver can reach with these steps. All
+have one thread.
 
 A ratio is of two times: of the settings of the peer and of ours that reach the error with the
-fewest right-hand sides. py-pde does not come to such errors: its ratio is at the least error that
-it has reached. To make a problem of Dedalus, and to compile py-pde's differences, is not counted. A
-run of `evolve` takes some 1.5 ms to begin and to be kept: one of a few dozen right-hand sides of a
-few dozen modes is over sooner with Dedalus.
+fewest right-hand sides times points. py-pde does not come to such errors: its ratio is at the least
+error that it has reached. To make a problem of Dedalus, and to compile py-pde's differences, is not
+counted. A run of `evolve` takes some 1.5 ms to begin and to be kept: one of a few dozen right-hand
+sides of a few dozen modes is over sooner with Dedalus.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,22 +31,24 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import meanfield as mf
+from validation.benchmarks.density_problems import (
+    DUCC,
+    FFTW,
+    SHTNS,
+    Problem,
+    evolved,
+    problems,
+    reference,
+)
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.peers_dedalus import CircleRun, DedalusRun, SphereRun, dedalus
 from validation.benchmarks.peers_pde import DifferencesRun, pde
 from validation.benchmarks.right_hand_side import bare_circle, bare_sphere
-from validation.benchmarks.timing import interleaved, median, peer, ratio, seconds
+from validation.benchmarks.timing import interleaved, median, ratio, seconds
 from validation.drawing import COLOURS, MARKERS, label, panels
 
 Array = NDArray[np.float64]
-Space = mf.Circle | mf.Sphere
 
-SA, USA = mf.SA(4.0), mf.USA(4.0)
-WAVES = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
-BUMPS = mf.Mixture(
-    [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.6, 0.0, -0.8], 3.0)]
-)
-FFTW, DUCC, SHTNS = "FFTW", "ducc0", "SHTns"
 OURS, DEDALUS, PDE, BARE = "meanfield", "Dedalus", "py-pde", "bare transforms"
 WAYS = (f"{OURS}, {FFTW}", f"{OURS}, {DUCC}", f"{OURS}, {SHTNS}", DEDALUS, PDE)
 TOLERANCES = tuple(10.0**-k for k in np.arange(2.0, 11.5, 0.5))
@@ -56,47 +58,10 @@ ROUNDS, ROUNDS_OF_PDE = {True: 15, False: 5}, 3
 FINER = 2.0**0.25
 # points at which errors are looked for
 _SEEN = 400
+# of a short run, in a round
+_MOST_CALLS = 20
 # of an error to the next what has ceased to fall, in units of the error asked for
 _NO_BETTER, _NEAR = 0.9, 1e3
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What is run, the error at which times are compared, and what ratios are to be."""
-
-    size: int
-    dynamics: mf.SA | mf.USA
-    t_end: float
-    error: float
-    goals: Mapping[str, float | None]
-
-    @property
-    def on_circle(self) -> bool:
-        """Or on S²."""
-        return FFTW in self.goals
-
-    @property
-    def name(self) -> str:
-        """Space and dynamics."""
-        where = f"circle, N = {self.size}" if self.on_circle else f"S², L = {self.size}"
-        return f"{where}, {self.dynamics.name}"
-
-    @property
-    def law(self) -> mf.Mixture | mf.FourierSeries:
-        """At t = 0."""
-        return BUMPS if not self.on_circle else WAVES
-
-    def space(self, library: str) -> Space:
-        """With transforms by this library, on one thread, as the peers have one."""
-        if self.on_circle:
-            return mf.Circle(self.size)
-        space = mf.Sphere(self.size, "shtns" if library == SHTNS else "ducc0")
-        space.grid["nthreads"] = 1
-        return space
-
-    def libraries(self) -> list[str]:
-        """Those of the transforms that are there."""
-        return [name for name in self.goals if name != SHTNS or peer("shtns") is not None]
 
 
 @dataclass
@@ -127,53 +92,9 @@ class Setting:
         self.error = error if np.isfinite(error) else np.inf
 
 
-def problems(quick: bool) -> list[Problem]:
-    """All of them, or small ones."""
-    if quick:
-        return [
-            Problem(48, SA, 0.5, 1e-5, {FFTW: None}),
-            Problem(31, USA, 0.01, 1e-4, {DUCC: None, SHTNS: None}),
-        ]
-    few, many, on_63, on_127 = (
-        {FFTW: 20.0},
-        {FFTW: 8.0},
-        {DUCC: 4.5, SHTNS: 10.0},
-        {DUCC: 4.0, SHTNS: 9.0},
-    )
-    return [
-        Problem(256, SA, 3.5, 1e-8, few),
-        Problem(256, USA, 0.165, 1e-8, few),
-        Problem(1024, SA, 5.0, 1e-8, many),
-        Problem(1024, USA, 0.22, 1e-8, many),
-        Problem(63, SA, 1.5, 1e-6, on_63),
-        Problem(63, USA, 0.05, 1e-6, on_63),
-        Problem(127, SA, 2.25, 1e-6, on_127),
-        Problem(127, USA, 0.085, 1e-6, on_127),
-    ]
-
-
-def evolved(problem: Problem, start: mf.Density, rtol: float) -> mf.Solution:
-    """A run that stays in its space."""
-    options = {"rtol": rtol, "atol": 1e-3 * rtol, "tail_tol": 1e-2, "largest": start.space.size}
-    sol = mf.evolve(start, problem.dynamics, problem.t_end, 1, **options)
-    assert sol.status == "finished", sol.message
-    return sol
-
-
-def reference(problem: Problem) -> Callable[[Array], Array]:
-    """f at t_end at points, by another representation or a finer one."""
-    if problem.on_circle:
-        flow = mf.FlowMap(problem.law, tol=1e-13)
-        sol = mf.evolve(flow, problem.dynamics, problem.t_end, 1)
-        return lambda points: np.asarray(sol.density(points, problem.t_end))
-    finer = mf.Density(mf.Sphere(problem.size).doubled(), problem.law)
-    final: mf.Density = evolved(problem, finer, 1e-11).final
-    return final.at
-
-
-def ours(problem: Problem, library: str, quick: bool) -> Iterator[Setting]:
+def ours(problem: Problem, library: str, size: int, quick: bool) -> Iterator[Setting]:
     """`evolve` from coarse to fine."""
-    space = problem.space(library)
+    space = problem.space(library, size)
     start = mf.Density(space, problem.law)
     for rtol in TOLERANCES[6:16:5] if quick else TOLERANCES:
 
@@ -182,14 +103,14 @@ def ours(problem: Problem, library: str, quick: bool) -> Iterator[Setting]:
             final: mf.Density = sol.final
             return final.values, int(sol.dataset.evaluations[-1])
 
-        yield Setting(f"{OURS}, {library}", f"rtol = {rtol:.0e}", run, space.points)
+        what = f"{size} modes, rtol = {rtol:.0e}"
+        yield Setting(f"{OURS}, {library}", what, run, space.points)
 
 
 def by_dedalus(problem: Problem, evaluations: int) -> Iterator[Iterator[Setting]]:
     """RK4 from coarse to fine, for each number of modes."""
     kind = CircleRun if problem.on_circle else SphereRun
-    for share in (1.0, 0.75) if problem.on_circle else (1.0,):
-        size = int(share * problem.size)
+    for size in problem.sizes:
         other = kind(size, problem.dynamics)
         other.start(problem.law)
         # at first with a quarter of our right-hand sides
@@ -233,16 +154,18 @@ def looked_at(settings: Iterable[Setting], truth: Any, error: float = 0.0) -> li
 
 
 def cheapest(settings: Sequence[Setting], error: float) -> Setting | None:
-    """Of those that reach an error the one with the fewest right-hand sides."""
+    """Of those that reach an error the one with the fewest right-hand sides times points."""
     good = [setting for setting in settings if setting.error <= error]
-    return min(good, key=lambda setting: setting.evaluations, default=None)
+    return min(good, key=lambda one: one.evaluations * len(one.points), default=None)
 
 
 def compared(
     problem: Problem, other: Setting, own: Setting, error: float, rounds: int
 ) -> dict[str, Any]:
     """The row of two settings, timed in turn."""
-    times = interleaved({other.name: other.run, own.name: own.run}, rounds)
+    # as long as the peer, so that what a short run finds cold counts no more than a long one's
+    calls = {own.name: max(1, min(_MOST_CALLS, round(other.seconds / own.seconds)))}
+    times = interleaved({other.name: other.run, own.name: own.run}, rounds, calls=calls)
     other.seconds, own.seconds = median(times, other.name), median(times, own.name)
     goal = problem.goals[library_of(own)] if other.way == DEDALUS else None
     return {
@@ -268,7 +191,8 @@ def library_of(own: Setting) -> str:
 
 def beside_bare(problem: Problem, own: Setting, rounds: int) -> dict[str, Any]:
     """Our run over the transforms of its right-hand sides."""
-    softmax, space = problem.dynamics.normalised, problem.space(library_of(own))
+    size = int(own.what.split(" ")[0])
+    softmax, space = problem.dynamics.normalised, problem.space(library_of(own), size)
     if isinstance(space, mf.Circle):
         bare = bare_circle(space.size, 3 if softmax else 2)
     else:
@@ -331,7 +255,8 @@ def measured(problem: Problem, quick: bool) -> tuple[list[dict[str, Any]], ...]:
     settings: list[Setting] = []
     fastest = []
     for library in problem.libraries():
-        own = looked_at(ours(problem, library, quick), truth)
+        by_size = [looked_at(ours(problem, library, n, quick), truth) for n in problem.sizes]
+        own = list(itertools.chain(*by_size))
         best = cheapest(own, problem.error)
         assert best is not None, f"no run reaches {problem.error:g} on {problem.name}"
         fastest.append(best)
