@@ -22,6 +22,7 @@ BENCHMARKS = [
     "tokens",
     "particles",
     "phase_diagram",
+    "line_sums",
     "flow_map",
     "growth",
     "lax_friedrichs",

@@ -1,0 +1,99 @@
+"""What moves the nodes of a flow map on the circle: G, ∂G and ΔG by cells or by dense products.
+
+`python -m validation.benchmarks.line_sums`: n nodes, their mass a bump, so that G is e^{−2β} of its
+maximum behind it. Cells: the way that flow maps go. Products: e^{β(⟨x,y⟩ − 1)} of all pairs from
+one product of matrices, the sums from another with the six columns 1, y, y yᵀ. Errors are those of
+G relative to G itself, against sums in long double. `fewest nodes`: how many
+a flow map has at least at that β, whose panels are shorter than 8/β.
+
+Products are faster below some 250 nodes at β = 4, 450 at 25 and 1200 at 100. A flow map has 64, 320
+and 1264 or more, and several times as many once its measure gathers, so it does without them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from meanfield.line_potential import NODES, CircleLine, LineSums
+from validation.benchmarks.form import Tables, main
+from validation.benchmarks.timing import interleaved, median, ratio
+
+Array = np.ndarray
+BETAS, COUNTS = (4.0, 25.0, 100.0), (128, 256, 512, 1024, 2048, 4096)
+# units of 1/β that a panel may be long
+PANEL = 8.0
+CELLS, PRODUCTS = "cells", "products"
+
+
+def by_cells(line: CircleLine, angles: Array, masses: Array) -> Array:
+    """The three sums, as a right-hand side takes them."""
+    return LineSums(line, angles)(masses)
+
+
+def by_products(beta: float, angles: Array, masses: Array) -> Array:
+    """The same sums over all pairs."""
+    y = np.column_stack([np.cos(angles), np.sin(angles)])
+    c, s = y.T
+    ones = np.ones(len(angles))
+    kernel = np.column_stack([beta * y, -beta * ones]) @ np.column_stack([y, ones]).T
+    np.exp(kernel, out=kernel)
+    total, cc, ss, c2, cs, s2 = (
+        kernel @ (masses[:, None] * np.column_stack([ones, y, c * c, c * s, s * s]))
+    ).T
+    bend = beta * (c * c * s2 - 2.0 * c * s * cs + s * s * c2) - c * cc - s * ss
+    return np.stack([total, c * ss - s * cc, bend])
+
+
+def row(beta: float, n: int, repeats: int) -> dict[str, Any]:
+    """Products over cells, their times and errors."""
+    rng = np.random.default_rng(0)
+    angles = np.sort(rng.uniform(0.0, 2.0 * np.pi, n))
+    masses = np.exp(300.0 * (np.cos(angles) - 1.0))
+    masses /= masses.sum()
+    ways = {
+        CELLS: partial(by_cells, CircleLine(beta), angles, masses),
+        PRODUCTS: partial(by_products, beta, angles, masses),
+    }
+    calls = dict.fromkeys(ways, max(1, int(2e6 / n**2)))
+    times = interleaved(ways, repeats, calls=calls)
+    apart = angles.astype(np.longdouble)[:, None] - angles
+    exact = np.exp(-2.0 * beta * np.sin(0.5 * apart) ** 2) @ masses
+    errors = {name: float(np.abs(way()[0] / exact - 1.0).max()) for name, way in ways.items()}
+    return {
+        "ratio": ratio(times, PRODUCTS, CELLS),
+        "β": beta,
+        "fewest nodes": NODES * int(np.ceil(2.0 * np.pi * beta / PANEL)),
+        "n": n,
+        **{f"{name}, s": median(times, name) for name in ways},
+        **{f"error by {name}": error for name, error in errors.items()},
+    }
+
+
+def measure(quick: bool) -> Tables:
+    """Every β at every n."""
+    betas, counts, repeats = (BETAS[:1], COUNTS[:2], 1) if quick else (BETAS, COUNTS, 9)
+    return {"": [row(beta, n, repeats) for beta in betas for n in counts]}
+
+
+def figure(tables: Tables) -> Figure:
+    """Products over cells against n."""
+    drawn = Figure(figsize=(5.0, 3.6), layout="constrained")
+    ax = drawn.subplots()
+    rows = tables[""]
+    for beta in dict.fromkeys(row["β"] for row in rows):
+        some = [row for row in rows if row["β"] == beta]
+        ax.loglog(
+            [row["n"] for row in some], [row["ratio"] for row in some], "o-", label=f"β = {beta:g}"
+        )
+    ax.axhline(1.0, color="0.5", linewidth=1.0)
+    ax.set(xlabel="nodes", ylabel="time of dense products over cells")
+    ax.legend()
+    return drawn
+
+
+if __name__ == "__main__":
+    main(measure, figure)
