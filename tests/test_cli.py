@@ -412,15 +412,19 @@ def test_a_run_that_has_ended_is_left_as_it_is(ending, folder, capsys):
     end = "t_end = 0.2" if is_good else f"t_end = 20.0\nlargest = 32\n{STOP}"
     measure, dynamics, keywords = case_from_text(CIRCLE.replace("t_end = 0.2", end), "c").build()
     mf.evolve(measure, dynamics, **keywords).save("run.nc")
+    # a run that is killed between its last save and its figure leaves this, or the half of one
+    (folder / ".run.png.writing").touch()
     before = (folder / "run.nc").stat()
-    assert main(["resume", "run.nc"]) == (0 if is_good else 1)
-    said = capsys.readouterr()
-    assert said.out.startswith("already finished at t = 0.2" if is_good else "")
-    assert ("under-resolved at t" in said.err) is not is_good
-    assert "wrote" not in said.out
-    assert [path.name for path in folder.iterdir()] == ["run.nc"]
-    after = (folder / "run.nc").stat()
-    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    for has_figure in False, True:
+        assert main(["resume", "run.nc"]) == (0 if is_good else 1)
+        said = capsys.readouterr()
+        assert said.out.startswith("already finished at t = 0.2" if is_good else "")
+        assert ("under-resolved at t" in said.err) is not is_good
+        assert ("nothing written" in said.out) is (is_good and has_figure)
+        assert ("wrote run.png, which was missing" in said.out) is (is_good and not has_figure)
+        assert sorted(path.name for path in folder.iterdir()) == ["run.nc", "run.png"]
+        after = (folder / "run.nc").stat()
+        assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 @pytest.mark.parametrize(("saves", "stride"), [(1, 1), (10, 1), (11, 2), (20, 2), (99, 10)])

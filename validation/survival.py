@@ -8,8 +8,8 @@ end so. A run that had ended before it was killed counts for nothing: another mo
 checkpoints take at most a twentieth of a run, nearly all such kills strike steps; so every other
 run writes one at each of its saves, which takes most of its time, and a kill strikes any part of
 writing. What the disk holds afterwards tells which: a folder beside the file while that is written,
-or no file between its renaming and the next one. As that is short, some kills wait for it. The
-second kind of claim is that each part was struck.
+or no file between its renaming and the next one, or all saves but no figure yet. As some parts are
+short, some kills wait for them. The second kind of claim is that each part was struck.
 
 Some runs are programs of their own, figures included. The others, without figures, are copies of a
 process that has imported all they need and run nothing, which spares two seconds each.
@@ -41,8 +41,9 @@ from meanfield.integrate import checkpoints
 from validation.claims import Claim, main
 from validation.processes import copies
 
-KILLS, FRESH, SAVES = 50, 2, 12
+KILLS, FRESH, SAVES = 50, 3, 12
 STEPPING, PREPARING, WRITING = "steps", "between two files", "writing"
+DRAWING = "drawing"
 CASE, RESULT = "case.toml", "run.nc"
 # each takes about a second: what it is, and how long
 KINDS = {
@@ -155,30 +156,44 @@ def uninterrupted(folder: Path, way: Way) -> Whole:
     return Whole(mf.load(folder / RESULT), files(folder), seconds)
 
 
-def are_equal(one: mf.Solution, other: mf.Solution) -> bool:
-    """Whether all numbers and all measures are, bit for bit."""
+def difference(one: mf.Solution, other: mf.Solution) -> str:
+    """The first of what is not equal in two solutions, bit for bit; empty if all is."""
+    if len(one.t) != len(other.t):
+        return f"{len(one.t)} saves, not {len(other.t)}"
     names = ("coefficients", "points", "weights", "angles", "expansion")
-    pairs = [
-        (getattr(a, name), getattr(b, name))
-        for a, b in zip(one.measures, other.measures, strict=False)
-        for name in names
-        if hasattr(a, name)
-    ]
-    same = len(one.t) == len(other.t) and all(np.array_equal(x, y) for x, y in pairs)
-    return same and bool(pairs) and one.dataset.identical(other.dataset)
+    compared = 0
+    for i, (a, b) in enumerate(zip(one.measures, other.measures, strict=True)):
+        for name in names:
+            if hasattr(a, name):
+                compared += 1
+                if not np.array_equal(getattr(a, name), getattr(b, name)):
+                    return f"{name} of save {i}"
+    for name in {*one.dataset.variables, *other.dataset.variables}:
+        if name not in one.dataset or name not in other.dataset:
+            return f"{name} of the dataset"
+        if not one.dataset[name].identical(other.dataset[name]):
+            return f"{name} of the dataset"
+    if not one.dataset.identical(other.dataset):
+        keys = {*one.dataset.attrs, *other.dataset.attrs}
+        pairs = {key: (one.dataset.attrs.get(key), other.dataset.attrs.get(key)) for key in keys}
+        return f"attributes {[key for key, (a, b) in pairs.items() if not np.array_equal(a, b)]}"
+    return "" if compared else "no measures"
 
 
 def struck(folder: Path) -> str:
     """What a process was at when it was killed, by what it has left."""
     if any(folder.glob(f".{RESULT}.writing-*")):
         return WRITING
-    return STEPPING if (folder / RESULT).exists() else PREPARING
+    if not (folder / RESULT).exists():
+        return PREPARING
+    has_ended = mf.load(folder / RESULT).status != "interrupted"
+    return DRAWING if has_ended else STEPPING
 
 
 def survived(
     folder: Path, whole: Whole, delays: Iterator[float], way: Way, between: bool
-) -> tuple[bool, str]:
-    """Whether a run that is killed ends as the whole run, and leaves its files; where it was.
+) -> tuple[str, str]:
+    """What a run that is killed does not end with as the whole run does, if anything; where it was.
 
     `between`: when, after the delay, there is next no file.
     """
@@ -195,15 +210,18 @@ def survived(
         where = struck(folder)
         resuming = process(folder, Way(way.is_fresh), "resume", RESULT)
         resuming.join()
-        is_good = resuming.exitcode == 0 and files(folder) == whole.files
-        return is_good and are_equal(mf.load(folder / RESULT), whole.solution), where
+        if resuming.exitcode != 0:
+            return f"resume ends with status {resuming.exitcode}", where
+        if files(folder) != whole.files:
+            return f"files {sorted(files(folder))}, not {sorted(whole.files)}", where
+        return difference(mf.load(folder / RESULT), whole.solution), where
     raise AssertionError(f"{folder}: there must be a delay before the end")
 
 
 def ends(
     kind: str, share: float, ways: dict[Way, int], rng: np.random.Generator
-) -> list[tuple[bool, str]]:
-    """Of runs of one kind, so many in each way: whether they survived, and where they were."""
+) -> list[tuple[str, str]]:
+    """Of runs of one kind, so many in each way: what they did not end with, and where they were."""
     text, t_end = KINDS[kind]
     saves, found = max(3, round(share * SAVES)), []
     with tempfile.TemporaryDirectory() as name:
@@ -231,20 +249,22 @@ def check(quick: bool) -> list[Claim]:
     for kind in list(KINDS)[:: 2 if quick else 1]:
         survivals = ends(kind, share, ways, rng)
         places += [where for _, where in survivals]
+        lost = [f"{why} ({where})" for why, where in survivals if why]
         found.append(
             Claim(
                 f"{kind}: of {len(survivals)} killed at random moments, those that don't go on",
                 "resumed = uninterrupted",
-                float(sum(not is_good for is_good, _ in survivals)),
+                float(len(lost)),
                 0.0,
                 "stepping starts anew at every save in either case, so states are equal to the bit",
+                found="; ".join(lost) or "-",
             )
         )
     return found if quick else [*found, _met(places)]
 
 
 def _met(places: list[str]) -> Claim:
-    counts = {where: places.count(where) for where in (STEPPING, PREPARING, WRITING)}
+    counts = {where: places.count(where) for where in (STEPPING, PREPARING, WRITING, DRAWING)}
     return Claim(
         "parts of a run that no kill has struck",
         "any moment",

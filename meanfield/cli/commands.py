@@ -166,8 +166,8 @@ def resume(
 ) -> None:
     """Go on with a run that was killed or interrupted, from its last checkpoint.
 
-    The result is that of a run without interruption, bit for bit. Nothing is written where the
-    run has come to its end. Exit status as for `run`.
+    The result is that of a run without interruption, bit for bit. Where the run has come to its
+    end, nothing is written but a figure that is missing. Exit status as for `run`.
     """
     picture = file.with_suffix(".png") if figure is None else figure
     check_output(picture, "--figure", FIGURE_SUFFIXES)
@@ -176,8 +176,13 @@ def resume(
         if went_on:
             _write(solution, file, picture, quiet, unsaved)
             return
+    wrote = "nothing written"
+    if not picture.exists():
+        # the run was killed between its last save and its figure
+        _draw(solution, picture)
+        wrote = f"wrote {picture}, which was missing"
     if not quiet and solution.ending in _GOOD:
-        typer.echo(f"already {solution.message}: nothing to do, and nothing written")
+        typer.echo(f"already {solution.message}: nothing to do, and {wrote}")
     _exit(solution, file)
 
 

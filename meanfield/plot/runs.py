@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -171,4 +172,14 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"figure must be a matplotlib Figure, got {figure!r}")
     if not isinstance(path, (str, os.PathLike)) or Path(path).suffix.lower() not in SUFFIXES:
         raise ValueError(f"path must end in {', '.join(SUFFIXES)}, got {str(path)!r}")
-    figure.savefig(path, dpi=200)
+    path = Path(path)
+    # whoever is killed while it is drawn or written leaves no half of it
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=200, format=path.suffix[1:].lower())
+    beside = path.with_name(f".{path.name}.writing")
+    try:
+        beside.write_bytes(drawn.getbuffer())
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
