@@ -55,6 +55,22 @@ def test_steps_are_those_of_scipy(first_step):
     assert same > 10
 
 
+def test_rows_of_the_dense_output():
+    """What is between two steps by one product is what scipy's dense output says."""
+    start, scale = np.linspace(0.5, 1.5, 40), np.full(40, 1e-9)
+    own = ExplicitSteps(Swinging(), 0.0, start, 5.0, first_step=None, rtol=1e-6, atol=scale)
+    for _ in range(3):
+        own.step()
+    rows, x = np.empty((8, 40)), np.array([0.0, 0.3, 0.5, 0.99, 1.0])
+    own.interpolant(rows)
+    found = own.interpolation(x) @ rows
+    expected = own.dense_output()(own.t_old + x * (own.t - own.t_old)).T
+    assert np.abs(found[-1] - found[0]).max() > 0.1
+    # eight rows of order 10
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(found[0], own.y_old)
+
+
 def test_a_field_without_a_derivative_ends_in_a_step_too_small():
     def jumping(t, state, out=None):
         rate = np.empty_like(state) if out is None else out

@@ -372,6 +372,19 @@ def test_the_diagram_is_that_of_single_runs():
         assert np.allclose(one.standard_error, error, rtol=1e-12, atol=1e-9)
 
 
+def test_tolerance_of_the_study():
+    """A coarse one shows in what is counted; the default counts what a fine one does."""
+    given = (64, 8, [1.0], 6.0, 4, 0.3)
+    counts = {
+        rtol: mf.studies.phase_diagram(*given, times=400, rtol=rtol).probability
+        for rtol in (1e-2, 1e-9, None)
+    }
+    coarse, fine, default = counts.values()
+    # a pair that comes late by one of 400 times
+    assert np.abs(coarse - fine).max() > 0.0
+    assert np.array_equal(default, fine)
+
+
 def test_executors_and_seeds():
     given = (2, 6, [0.0, 3.0], 4.0, 70)
     here = mf.studies.phase_diagram(*given, times=8)
@@ -476,6 +489,8 @@ GOOD = {"dim": 3, "n": 4, "betas": [1.0], "t_end": 1.0, "realisations": 2}
         ({"delta": 0.0}, r"delta must be in \[1e-9, 1\), got 0"),
         ({"delta": 1.0}, r"delta must be in .* got 1"),
         ({"delta": "x"}, "delta must be a finite number, got 'x'"),
+        ({"rtol": 0.0}, "rtol must be .* got 0"),
+        ({"rtol": 1.0}, "rtol must be .* got 1"),
         ({"dynamics": mf.SA(1.0)}, "dynamics must be a callable .* got SA"),
         ({"dynamics": lambda beta: mf.SA(beta, noise=1.0)}, "without noise, got SA"),
         ({"dynamics": lambda beta: beta}, "dynamics must be SA, USA or Attention .* got 1.0"),
