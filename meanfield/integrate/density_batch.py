@@ -136,7 +136,7 @@ def _run(members: list[Member], table: Table, options: Options, report: Callable
     while levels:
         some = levels.pop(min(levels))
         space = cast(Circle | Zonal, some[0].density.space)
-        most = max(1, _CHUNK // (space.kmax + 1) // 2)
+        most = max(1, _CHUNK // some[0].density.coefficients.view(np.float64).size)
         outgrown = DensityLanes(space, some, most, table, options).run(report)
         if outgrown:
             finer = space.doubled()

@@ -196,14 +196,14 @@ class DensityLanes:
         clock, taken = self._clock, self._taken()
         self._rates.faults.clear()
         good = clock.attempt()
-        running = np.isin(np.arange(len(self._who)), taken)
+        running = np.array([who is not None for who in self._who])
         power = self._space.power(self._rates.coefficients(clock.tried))
         tails = spectral_tails(power)
         outgrown = running & good & ~(tails <= self._options.tail_tol)
         for member in self._members(taken):
             member.evaluations += DOP853.n_stages
-        for lane in taken:
-            self._judge(int(lane), bool(good[lane]))
+        for lane in np.nonzero(running & ~good)[0]:
+            self._judge(int(lane))
         for lane in np.nonzero(outgrown)[0]:
             coefficients = self._rates.coefficients(clock.states)[lane].copy()
             member = self._leave(int(lane))
@@ -218,10 +218,10 @@ class DensityLanes:
         if len(due):
             self._keep(due)
 
-    def _judge(self, lane: int, is_good: bool) -> None:
-        """End what has no next step."""
+    def _judge(self, lane: int) -> None:
+        """End what has no next step, of those whose last try was not good."""
         clock, reason = self._clock, self._rates.faults.get(lane)
-        if reason is None and not is_good and clock.too_small[lane]:
+        if reason is None and clock.too_small[lane]:
             reason = DOP853.TOO_SMALL_STEP
         if reason is not None:
             member = self._leave(lane)

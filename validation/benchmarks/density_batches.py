@@ -95,7 +95,7 @@ def lane_rows(spaces: list[mf.Circle], count: int, repeats: int) -> list[dict[st
         problem = Problem.random(space, count, 1)
 
         def in_lanes(lanes: int, problem: Problem = problem, space: mf.Circle = space) -> None:
-            with patch.object(density_batch, "_CHUNK", 2 * lanes * (space.kmax + 1)):
+            with patch.object(density_batch, "_CHUNK", 2 * lanes * space.n_coefficients):
                 problem.batch()
 
         chosen = [lanes for lanes in LANES if lanes <= count]
