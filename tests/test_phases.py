@@ -140,6 +140,15 @@ def test_symmetries():
         assert np.abs(shuffled - found[:, [2, 0, 1]]).max() < 1e-12
 
 
+def test_what_is_observed_is_nobody_elses():
+    """Not even where it is the very array that was given to look at."""
+    points, times = starts(3, 4, 8), np.linspace(0.0, 3.0, 31)
+    whole = evolve_batch(points, mf.SA(2.0), times)
+    given = evolve_batch(points, mf.SA(2.0), times, observe=lambda gram: gram)
+    np.testing.assert_array_equal(given, whole)
+    assert np.abs(np.diff(whole, axis=0)).max() > 1e-3
+
+
 # ---------------------------------------------------------------- runs
 
 

@@ -95,7 +95,7 @@ def evolve_batch(
             batch_tendency(starts[first : first + size], dynamics, form),
             moments,
             tolerances,
-            observe or np.array,
+            observe or np.asarray,
             settled or _never,
         )
         for first in range(0, count, size)
@@ -142,7 +142,8 @@ def _followed(
             due = times[len(rows) : np.searchsorted(times, solver.t, side="right")]
             if not due.size:
                 continue
-            rows += [observe(rate.gram(state)) for state in between(solver, due)]
+            # a copy, since states between steps are overwritten
+            rows += [np.array(observe(rate.gram(state))) for state in between(solver, due)]
             if settled(rows[-1]):
                 rows += [rows[-1]] * (len(times) - len(rows))
     return np.array(rows)
