@@ -50,7 +50,10 @@ def circle_angles(points: Array) -> Array:
     0.5
     """
     angles = np.arctan2(points[:, 1], points[:, 0])
-    return np.where(angles < 0.0, angles + 2.0 * np.pi, angles) % (2.0 * np.pi)
+    angles[angles < 0.0] += 2.0 * np.pi
+    # a negative angle may round to a whole turn
+    angles[angles >= 2.0 * np.pi] = 0.0
+    return np.asarray(angles)
 
 
 def polar_angles(points: Array, axis: Array) -> Array:

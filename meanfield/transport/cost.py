@@ -121,16 +121,25 @@ def _apart(mu: Curve, nu: Quantiles, shift: float, piece: Indices, sigma: Array)
 
 
 def _cost_of_atoms(mu: Atoms, nu: Atoms, shift: float, p: float) -> float:
-    masses = nu.starts - shift
-    if mu.turn:
-        masses = masses - np.floor(masses)
-    cuts = np.sort(np.concatenate([mu.starts, masses]), kind="stable")
-    cuts = np.clip(cuts, 0.0, 1.0)
-    middle = 0.5 * (cuts[1:] + cuts[:-1])
-    apart = np.abs(mu.quantile(middle) - nu.quantile(middle + shift))
+    """The sum over what is between the starts of atoms of both, told by their merged order."""
+    ahead = nu.starts[:-1] - shift
+    ahead = ahead - np.floor(ahead) if mu.turn else np.clip(ahead, 0.0, 1.0)
+    first, own = int(np.argmin(ahead)), len(mu.masses)
+    starts = np.concatenate([mu.starts[:-1], ahead[first:], ahead[:first]])
+    # two sorted parts, which a stable sort merges
+    order = np.argsort(starts, kind="stable")
+    cuts = np.append(starts[order], 1.0)
     lengths = np.diff(cuts)
     # between sums of masses that should be equal the quantiles may be far apart
     lengths[lengths < sliver(len(cuts))] = 0.0
+    passed = np.cumsum(order < own)
+    other = np.arange(1, len(order) + 1) - passed + (first - 1)
+    if mu.turn:
+        turns = np.floor(cuts[:-1] + 0.5 * lengths + shift)
+        at = nu.angles[other % len(nu.masses)] + mu.turn * turns
+    else:
+        at = nu.angles[np.maximum(other, 0)]
+    apart = np.abs(mu.angles[passed - 1] - at)
     return float(lengths @ apart**p / lengths.sum())
 
 

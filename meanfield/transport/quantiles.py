@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,6 @@ class Atoms:
         self.angles, self.masses = angles[order], masses[order] / masses.sum()
         self.starts = np.concatenate([[0.0], np.cumsum(self.masses)])
         self.starts /= self.starts[-1]
-        # how many starts lie in buckets before each of [0, 1]
-        self._buckets = len(self.starts)
-        filled = np.bincount(self._bucket(self.starts), minlength=self._buckets + 1)
-        self._before = np.cumsum(filled) - filled
 
     def same_as(self, other: Quantiles) -> bool:
         """Whether the other has the same angles, and masses but for rounding of their sum."""
@@ -104,9 +101,15 @@ class Atoms:
         rank[behind] = np.searchsorted(self.starts, u[behind])
         return np.asarray(rank.reshape(shape))
 
+    @cached_property
+    def _before(self) -> Indices:
+        """How many starts lie in the buckets before each bucket of [0, 1]."""
+        filled = np.bincount(self._bucket(self.starts), minlength=len(self.starts) + 1)
+        return np.asarray(np.cumsum(filled) - filled)
+
     def _bucket(self, u: Array) -> Indices:
         """Ascending in u, rounding included."""
-        return np.asarray((u * self._buckets).astype(np.intp))
+        return np.asarray((u * len(self.starts)).astype(np.intp))
 
 
 class Curve:
