@@ -22,6 +22,7 @@ sides of a few dozen modes is over sooner with Dedalus.
 from __future__ import annotations
 
 import itertools
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +57,8 @@ CELLS = 256, 1024, 4096
 # rounds of the final times, on the circle and not; steps of RK4 from one setting to the next
 ROUNDS, ROUNDS_OF_PDE = {True: 15, False: 5}, 3
 FINER = 2.0**0.25
+# times of a setting, and seconds that are enough of them
+_LOOKS, _LOOKED = 5, 0.2
 # points at which errors are looked for
 _SEEN = 400
 # of a short run, in a round
@@ -82,10 +85,14 @@ class Setting:
         return f"{self.way}, {self.what}"
 
     def look(self, truth: Callable[[Array], Array]) -> None:
-        """Run once: the time, and max |f - f_ref| / max f_ref, inf outside double precision."""
+        """The time of a run, and max |f - f_ref| / max f_ref, inf outside double precision."""
         found: list[tuple[Array, int]] = []
-        with np.errstate(all="ignore"):
-            self.seconds = seconds(lambda: found.append(self.run()))
+        times: list[float] = []
+        # what is over soon is looked at again
+        while not times or (len(times) < _LOOKS and sum(times) < _LOOKED):
+            with np.errstate(all="ignore"):
+                times.append(seconds(lambda: found.append(self.run())))
+        self.seconds = statistics.median(times)
         (values, self.evaluations), every = found[0], max(1, len(self.points) // _SEEN)
         exact = truth(self.points[::every])
         error = float(np.abs(values[::every] - exact).max() / np.abs(exact).max())
@@ -96,6 +103,7 @@ def ours(problem: Problem, library: str, size: int, quick: bool) -> Iterator[Set
     """`evolve` from coarse to fine."""
     space = problem.space(library, size)
     start = mf.Density(space, problem.law)
+    evolved(problem, start, TOLERANCES[0])
     for rtol in TOLERANCES[6:16:5] if quick else TOLERANCES:
 
         def run(rtol: float = rtol) -> tuple[Array, int]:
@@ -113,6 +121,8 @@ def by_dedalus(problem: Problem, evaluations: int) -> Iterator[Iterator[Setting]
     for size in problem.sizes:
         other = kind(size, problem.dynamics)
         other.start(problem.law)
+        # what is made when it is first needed
+        other.run(1e-3 * problem.t_end, 1)
         # at first with a quarter of our right-hand sides
         yield refined(other, f"{size} modes", problem.t_end, max(4.0, evaluations / 16.0))
 
