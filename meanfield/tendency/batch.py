@@ -51,7 +51,7 @@ class TangentAttention:
             np.divide(self._dynamics.sign, factor, out=factor)
         # P_x x = 0, of which rounding would leave 1e-16 e^β
         self._diagonal[...] = 0.0
-        np.einsum("rij,rij->ri", matrix, gram, out=along)
+        np.vecdot(matrix, gram, out=along)
         matrix *= factor[:, None, :]
         along *= factor
         along /= gram.reshape(len(gram), -1)[:, :: n + 1]
