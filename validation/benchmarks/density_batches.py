@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 import meanfield as mf
 from meanfield.integrate import density_batch
+from meanfield.plot.frames import SMALL
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, ratio
 from validation.drawing import COLOURS, MARKERS, label, panels
@@ -142,6 +143,7 @@ def figure(tables: Tables) -> Figure:
         told = f"{kind[0]}, {kind[1]} saves" if kind[1] > 1 else f"{kind[0]}, 1 save"
         left.loglog(counts, ratios, marker + "-", color=colour, label=told, ms=4)
     label(left, "members", "time of a loop / time of the batch")
+    left.legend(loc="upper left", fontsize=SMALL, frameon=False)
     lanes = tables["lanes"]
     spaces = list(dict.fromkeys(row["space"] for row in lanes))
     for name, (colour, marker) in zip(spaces, styles, strict=False):
