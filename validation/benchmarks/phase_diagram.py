@@ -13,6 +13,11 @@ Errors are against steps of 1e-10, at the same starts: the largest of an inner p
 the share of pairs that have met, as its mean over time, and its largest: P jumps from 0 to 1 within
 a step or two of the loop. The loop is of order 1: halving h halves its error. The second table says
 what h it would take to be as right as we are, and what that would cost.
+
+Where time goes: to its end the loop takes 300 steps, of some 80 µs where points stay in a cache and
+200 to 300 where they don't. By inner products a run takes 60 to 300 right-hand sides of 4 to 5 µs,
+160 on average, and about as long again for sums of stages, the dense output and counting. Looser
+tolerances save little: the method is of order 8, and 1e-5 takes a fifth less time than 1e-6.
 """
 
 from __future__ import annotations
