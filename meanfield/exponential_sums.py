@@ -17,8 +17,9 @@ Array = NDArray[np.float64]
 _BLOCK, _ROWS, _MOST = 1 << 18, 16, 1 << 21
 # exponents up to this size need no largest one subtracted: their terms span e^600
 _PLAIN = 300.0
-# e^-600 beside 1 is nothing, and smaller numbers are slow
+# e^-600 beside 1 is nothing, and exponentials of less are slow: they are taken of this, less itself
 _NOTHING = -600.0
+_OF_NOTHING = np.exp(np.full(1, _NOTHING))
 
 
 def log_moment(sources: Array, masses: Array, z: Array) -> tuple[Array, Array]:
@@ -118,6 +119,7 @@ def _shifted_log_moment(sources: Array, log_masses: Array, z: Array) -> tuple[Ar
         np.maximum(terms, _NOTHING, out=terms)
         with np.errstate(under="ignore"):
             np.exp(terms, out=terms)
+            terms -= _OF_NOTHING
             total = terms.sum(axis=1)
             np.matmul(terms, sources, out=mean[part])
         mean[part] /= total[:, None]
@@ -175,7 +177,6 @@ def _shifted_pull(points: Array, log_masses: Array, beta: float) -> tuple[Array,
     """Σ_{j≠i} m_j e^{β<x_i, x_j>} x_j over its largest term, the log of that, and of the masses."""
     n = len(points)
     pull, log_unit, others = np.empty_like(points), np.empty(n), np.empty(n)
-    without_mass = np.flatnonzero(np.isneginf(log_masses))
     step = _rows_at_once(n, n)
     buffer = np.empty((step, n))
     for start in range(0, n, step):
@@ -191,8 +192,7 @@ def _shifted_pull(points: Array, log_masses: Array, beta: float) -> tuple[Array,
         np.maximum(terms, _NOTHING, out=terms)
         with np.errstate(under="ignore", divide="ignore"):
             np.exp(terms, out=terms)
-            terms[own, start + own] = 0.0
-            terms[:, without_mass] = 0.0
+            terms -= _OF_NOTHING
             np.matmul(terms, points, out=pull[part])
             others[part] = largest + np.log(terms.sum(axis=1))
         log_unit[part] = largest
