@@ -53,8 +53,10 @@ def resume(
     """Go on with a run from the file that `evolve(..., checkpoint=path)` or `Solution.save` wrote.
 
     The steps are those of a run that was not interrupted, bit for bit: stepping starts anew at
-    every save in either case. Checkpoints are written to the same file, and at the end the whole
-    solution. A file that is damaged is told by its checksum; the checkpoint before it is used then.
+    every save in either case. Other processors, libraries or numbers of threads for products of
+    matrices (OPENBLAS_NUM_THREADS) change last bits. Checkpoints are written to the same file, and
+    at the end the whole solution. A file that is damaged is told by its checksum; the checkpoint
+    before it is used then.
 
     Parameters
     ----------
