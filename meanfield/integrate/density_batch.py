@@ -84,8 +84,8 @@ def evolve_densities(
     >>> import meanfield as mf
     >>> mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
     >>> found = mf.evolve_densities(mu, [mf.SA(beta=1.0), mf.SA(beta=2.0)], t_end=1.0)
-    >>> found.energy[:, -1].values.round(9)
-    array([0.716683516, 0.712388493])
+    >>> found.energy[:, -1].values.round(6)
+    array([0.716684, 0.668256])
     """
     times = save_times(t_end, save_at)
     members = _members(densities, dynamics)
