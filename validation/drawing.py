@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
 
@@ -31,3 +32,13 @@ def label(ax: Axes, x: str, y: str, title: str = "") -> None:
     ax.spines[["top", "right"]].set_visible(False)
     if ax.get_legend_handles_labels()[1]:
         ax.legend(fontsize=SMALL, frameon=False)
+
+
+def sparse_ticks(ax: Axes) -> None:
+    """Numbers at 1, 2 and 5 where a logarithmic axis spans little, at powers of ten elsewhere."""
+    for axis in (ax.xaxis, ax.yaxis):
+        low, high = axis.get_view_interval()
+        if high < 200.0 * low:
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_major_formatter(FormatStrFormatter("%g"))
+        axis.set_minor_formatter(NullFormatter())

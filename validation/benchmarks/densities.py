@@ -47,7 +47,7 @@ from validation.benchmarks.peers_dedalus import CircleRun, DedalusRun, SphereRun
 from validation.benchmarks.peers_pde import DifferencesRun, pde
 from validation.benchmarks.right_hand_side import bare_circle, bare_sphere
 from validation.benchmarks.timing import interleaved, median, ratio, seconds
-from validation.drawing import COLOURS, MARKERS, label, panels
+from validation.drawing import COLOURS, MARKERS, label, panels, sparse_ticks
 
 Array = NDArray[np.float64]
 
@@ -319,6 +319,7 @@ def figure(tables: Tables) -> Figure:
             if points:
                 ax.loglog(*zip(*points, strict=True), marker, color=colour, label=way, markersize=4)
         label(ax, "seconds", "error", name)
+        sparse_ticks(ax)
     return drawing
 
 

@@ -23,7 +23,7 @@ from meanfield.integrate import density_batch
 from meanfield.plot.frames import SMALL
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, ratio
-from validation.drawing import COLOURS, MARKERS, label, panels
+from validation.drawing import COLOURS, MARKERS, label, panels, sparse_ticks
 
 Array = NDArray[Any]
 
@@ -143,6 +143,7 @@ def figure(tables: Tables) -> Figure:
         told = f"{kind[0]}, {kind[1]} saves" if kind[1] > 1 else f"{kind[0]}, 1 save"
         left.loglog(counts, ratios, marker + "-", color=colour, label=told, ms=4)
     label(left, "members", "time of a loop / time of the batch")
+    left.set_ylim(top=200.0)
     left.legend(loc="upper left", fontsize=SMALL, frameon=False)
     lanes = tables["lanes"]
     spaces = list(dict.fromkeys(row["space"] for row in lanes))
@@ -151,6 +152,7 @@ def figure(tables: Tables) -> Figure:
         times = [row["microseconds"] for row in own]
         right.loglog([row["lanes"] for row in own], times, marker + "-", color=colour, label=name)
     label(right, "lanes", "microseconds of a run")
+    sparse_ticks(right)
     return drawing
 
 

@@ -30,6 +30,7 @@ from meanfield.tendency import tendency
 from meanfield.token_sums import fewest_pairs
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, peer, ratio
+from validation.drawing import COLOURS, MARKERS, label, panels, sparse_ticks
 
 Array = np.ndarray
 Ways = dict[str, Callable[[], Array]]
@@ -188,22 +189,22 @@ def measure(quick: bool) -> Tables:
 def figure(tables: Tables) -> Figure:
     """Seconds against n on every space, and errors against seconds for the middle n."""
     rows = tables["a right-hand side"]
-    drawn = Figure(figsize=(13.0, 3.6), layout="constrained")
-    *axes, last = drawn.subplots(1, len(NAMES) + 1)
+    drawn, (*axes, last) = panels(len(NAMES) + 1, "Right-hand sides of n tokens, SA, β = 4")
     ways = list(dict.fromkeys(row["way"] for row in rows))
-    counts = sorted({row["n"] for row in rows})
-    middle = counts[-2]
-    for index, way in enumerate(ways):
-        look = {"color": f"C{index}", "marker": "osD^"[index], "label": way}
+    middle = sorted({row["n"] for row in rows})[-2]
+    for way, colour, marker in zip(ways, COLOURS, MARKERS, strict=False):
+        look = {"color": colour, "marker": marker, "label": way, "markersize": 4}
         for ax, space in zip(axes, NAMES.values(), strict=True):
             some = [row for row in rows if (row["way"], row["space"]) == (way, space)]
-            ax.loglog([row["n"] for row in some], [row["seconds"] for row in some], **look)
-            ax.set(title=space, xlabel="n", ylabel="seconds")
+            if some:
+                ax.loglog([row["n"] for row in some], [row["seconds"] for row in some], **look)
         some = [row for row in rows if (row["way"], row["n"]) == (way, middle)]
         errors = [row["error"] for row in some]
         last.loglog([row["seconds"] for row in some], errors, **look, linestyle="none")
-    last.set(title=f"n = {middle:,}, all spaces", xlabel="seconds", ylabel="error of the velocity")
-    axes[0].legend()
+    for ax, space in zip(axes, NAMES.values(), strict=True):
+        label(ax, "n", "seconds", space)
+    label(last, "seconds", "error of the velocity", f"n = {middle:,}, all spaces")
+    sparse_ticks(last)
     return drawn
 
 

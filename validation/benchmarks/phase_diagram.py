@@ -34,6 +34,7 @@ import meanfield as mf
 from meanfield.integrate import evolve_batch
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, peer, ratio
+from validation.drawing import COLOURS, MARKERS, label, panels
 
 Array = np.ndarray
 N, DELTA, T_END, EYES, STEP = 32, 1e-3, 30.0, 150, 0.1
@@ -179,20 +180,29 @@ def measure(quick: bool) -> Tables:
 
 def figure(tables: Tables) -> Figure:
     """Seconds in each dimension, and errors against seconds."""
-    drawn = Figure(figsize=(9.5, 3.8), layout="constrained")
-    left, right = drawn.subplots(1, 2)
-    panels, table = tables.values()
-    for way in dict.fromkeys(row["way"] for row in panels):
-        some = [row for row in panels if row["way"] == way]
-        left.loglog([row["d"] for row in some], [row["seconds"] for row in some], "o-", label=way)
-    left.set(title="n = 32, t = 30", xlabel="d", ylabel="seconds of a realisation at one β")
-    for way in dict.fromkeys(row["way"] for row in table):
-        some = [row for row in table if row["way"] == way]
-        errors_of = [row["error"] for row in some]
-        right.loglog([row["seconds"] for row in some], errors_of, "o", label=way)
-    right.set(title="d = 512", xlabel="seconds", ylabel="largest error of an inner product")
-    left.legend()
-    right.legend()
+    drawn, (left, right) = panels(2, "A phase diagram's runs of n = 32 tokens to t = 30")
+    over_dims, over_errors = tables.values()
+    rows = [*over_dims, *over_errors]
+    looks = dict(
+        zip(
+            dict.fromkeys(row["way"] for row in rows),
+            zip(COLOURS, MARKERS, strict=True),
+            strict=False,
+        )
+    )
+    for ax, part, x, y in (
+        (left, over_dims, "d", "seconds"),
+        (right, over_errors, "seconds", "error"),
+    ):
+        for way in dict.fromkeys(row["way"] for row in part):
+            colour, marker = looks[way]
+            some = [row for row in part if row["way"] == way]
+            across, up = ([row[name] for row in some] for name in (x, y))
+            line = "-" if ax is left else ""
+            ax.loglog(across, up, marker + line, color=colour, label=way, markersize=4)
+    left.set_ylim(top=2.0)
+    label(left, "d", "seconds of a realisation at one β")
+    label(right, "seconds", "largest error of an inner product", "d = 512")
     return drawn
 
 
