@@ -25,7 +25,7 @@ def _section(path: Path) -> str:
     for name, rows in _tables(content, path):
         lines += [f"**{name}**", ""] * bool(name) + [*_table(rows), ""]
     if path.with_suffix(".png").is_file():
-        lines += [f"![{path.stem.replace('_', ' ')}](benchmarks/{path.stem}.png)", ""]
+        lines += [f"![{path.stem.replace('_', ' ')}](generated/benchmarks/{path.stem}.png)", ""]
     if machine:
         parts = (f"{name} {value}" for name, value in machine.items())
         lines.append(f"Measured with {', '.join(parts)}.")

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 import meanfield as mf
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, ratio
-from validation.drawing import CLAIMED, COLOURS, MARKERS, label, panels
+from validation.drawing import CLAIMED, COLOURS, MARKERS, label, panels, sparse_ticks
 
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 ERROR, LARGEST, REPEATS = 1e-8, 1 << 16, 5
@@ -200,6 +200,7 @@ def figure(tables: Tables) -> Figure:
                 below.loglog(*zip(*points, strict=True), marker + "-", color=colour, label=way)
         at = next(row["t"] for row in errors if row["dynamics"] == name)
         label(below, "seconds", "error of the energy", f"{name}, t = {at:g}")
+        sparse_ticks(below)
     return drawing
 
 

@@ -28,7 +28,7 @@ import meanfield as mf
 from meanfield.tendency import tendency
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, ratio
-from validation.drawing import CLAIMED, COLOURS, label, panels
+from validation.drawing import CLAIMED, COLOURS, label, panels, sparse_ticks
 
 Array = NDArray[np.float64]
 Call = Callable[[], Any]
@@ -229,6 +229,7 @@ def figure(tables: Tables) -> Figure:
         name, _, unit = kind.rpartition(", ")
         ax.xaxis.set_minor_formatter(NullFormatter())
         label(ax, unit, "seconds", name)
+        sparse_ticks(ax)
     _draw_gains(axes[-1], tables["side by side"])
     return drawing
 

@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from meanfield.line_potential import NODES, CircleLine, LineSums
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, ratio
+from validation.drawing import CLAIMED, COLOURS, MARKERS, label, panels, sparse_ticks
 
 Array = np.ndarray
 BETAS, COUNTS = (4.0, 25.0, 100.0), (128, 256, 512, 1024, 2048, 4096)
@@ -81,17 +82,16 @@ def measure(quick: bool) -> Tables:
 
 def figure(tables: Tables) -> Figure:
     """Products over cells against n."""
-    drawn = Figure(figsize=(5.0, 3.6), layout="constrained")
-    ax = drawn.subplots()
+    drawn, (ax,) = panels(1, "Sums of a flow map")
     rows = tables[""]
-    for beta in dict.fromkeys(row["β"] for row in rows):
+    betas = dict.fromkeys(row["β"] for row in rows)
+    for beta, colour, marker in zip(betas, COLOURS, MARKERS, strict=False):
         some = [row for row in rows if row["β"] == beta]
-        ax.loglog(
-            [row["n"] for row in some], [row["ratio"] for row in some], "o-", label=f"β = {beta:g}"
-        )
-    ax.axhline(1.0, color="0.5", linewidth=1.0)
-    ax.set(xlabel="nodes", ylabel="time of dense products over cells")
-    ax.legend()
+        nodes, ratios = ([row[name] for row in some] for name in ("n", "ratio"))
+        ax.loglog(nodes, ratios, marker + "-", color=colour, label=f"β = {beta:g}", markersize=4)
+    ax.axhline(1.0, **CLAIMED)
+    label(ax, "nodes", "time of dense products over cells")
+    sparse_ticks(ax)
     return drawn
 
 

@@ -3,8 +3,8 @@
 `python -m validation.benchmarks.right_hand_side`: medians over interleaved repeats, the ratio
 first; the same library, kind of plan and number of threads on either side: one thread, on S² two
 from lmax 127 on with ducc0. SHTns is a peer that may be missing; its transforms take so little that
-products and quotients at each point of the grid, filters and calls are a fifth to two fifths of them,
-which is why goals are missed there.
+products and quotients at each point of the grid, filters and calls are a fifth to two fifths of
+them, which is why goals are missed there.
 """
 
 from __future__ import annotations
