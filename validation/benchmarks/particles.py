@@ -8,9 +8,9 @@ against sums in long double; all ways sum what they are given to rounding, so ti
 them apart.
 
 Where n² pairs take too long, ways over pairs are timed at as many targets as `targets` says, and
-their seconds multiplied by n over that. All run on one thread, except for ours on S² from
-n = 20,000 on, which take two: halve those ratios. In d = 16 there is nothing but pairs, where
-PyTorch's kernel is as fast as our products or faster.
+their seconds multiplied by n over that. All run on one thread, to which
+`python -m validation.benchmarks` holds ours on S², too: from n = 20,000 on it has two otherwise.
+In d = 16 there is nothing but pairs, where PyTorch's kernel is as fast as our products or faster.
 
 The second table is where sums in O(n) take over: the n at which both take the same time, and the n
 that is used.

@@ -1,10 +1,10 @@
 """One right-hand side over the bare transforms that it can't do without, at β = 4.
 
 `python -m validation.benchmarks.right_hand_side`: medians over interleaved repeats, the ratio
-first; the same library, kind of plan and number of threads on either side: one thread, on S² two
-from lmax 127 on with ducc0. SHTns is a peer that may be missing; its transforms take so little that
-products and quotients at each point of the grid, filters and calls are a fifth to two fifths of
-them, which is why goals are missed there.
+first; the same library, kind of plan and number of threads on either side: one thread, to which
+`python -m validation.benchmarks` holds ducc0 too, which has two from lmax 127 on otherwise. SHTns
+is a peer that may be missing; its transforms take so little that products and quotients at each
+point of the grid, filters and calls are a fifth to two fifths of them: hence the missed goals.
 """
 
 from __future__ import annotations
