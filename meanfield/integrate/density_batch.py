@@ -21,6 +21,7 @@ from meanfield.integrate.options import Options
 from meanfield.integrate.pace import time_unit
 from meanfield.integrate.patience import Patience
 from meanfield.measures import Density
+from meanfield.measures.density import on_space
 from meanfield.solution import Ending
 from meanfield.spaces import Circle, Zonal
 
@@ -142,21 +143,13 @@ def _run(members: list[Member], table: Table, options: Options, report: Callable
         if outgrown:
             finer = space.doubled()
             for member in outgrown:
-                member.density = _embedded(member.density, finer)
+                member.density = on_space(member.density, finer)
                 levels.setdefault(_level(member), []).append(member)
 
 
 def _level(member: Member) -> tuple[int, bool]:
     dynamics = member.dynamics
     return member.density.space.size, dynamics.normalised and dynamics.beta > 0.0
-
-
-def _embedded(density: Density, space: Circle | Zonal) -> Density:
-    """As `Density.resized`, on a space that there is."""
-    if density.law is not None:
-        return Density(space, density.law)
-    coefficients = cast(Circle, density.space).embed(density.coefficients, cast(Circle, space))
-    return Density.from_coefficients(space, coefficients)
 
 
 def _members(

@@ -1,7 +1,7 @@
 """Densities: their series, and the values that they start from."""
 
 from meanfield.measures.density.oscillators import OscillatorDensity
-from meanfield.measures.density.spectral import Density, SeriesLaw
+from meanfield.measures.density.spectral import Density, SeriesLaw, on_space
 from meanfield.measures.density.tails import spectral_tail, spectral_tails
 from meanfield.measures.density.values import FIT_TOLERANCE
 
@@ -10,6 +10,7 @@ __all__ = [
     "Density",
     "OscillatorDensity",
     "SeriesLaw",
+    "on_space",
     "spectral_tail",
     "spectral_tails",
 ]

@@ -246,10 +246,14 @@ class Density(ShownMeasure):
             If the size is out of the space's range or smaller than the present one.
         """
         size = integer("size", size, low=self.space.size)
-        space = self.space.resized(size)
-        if self.law is not None:
-            return Density(space, self.law)
-        return Density.from_coefficients(space, _embed(self, space))
+        return on_space(self, self.space.resized(size))
+
+
+def on_space(density: Density, space: Any) -> Density:
+    """A density on another space of its kind, as `Density.resized` makes it."""
+    if density.law is not None:
+        return Density(space, density.law)
+    return Density.from_coefficients(space, _embed(density, space))
 
 
 def _embed(density: Density, space: Any) -> NDArray[Any]:
