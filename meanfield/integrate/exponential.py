@@ -9,16 +9,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.integrate.step_sizes import StepSizes
+
 Array = NDArray[np.float64]
 Rate = Callable[[float, Array], Array]
 Terms = list[tuple[Array, Array]]
 
 # terms of the series of φ_3 on [-1, 0] that reach rounding
 _TERMS = 18
-# of the next step size: a margin, and how far it may fall and rise
-_SAFETY, _LEAST, _MOST = 0.9, 0.2, 5.0
-# the estimate is of fourth order in the step
-_EXPONENT = -0.25
+# of the error in the size of a step, and how far that may rise
+_ORDER, _MOST = 4, 5.0
 
 
 def phi_functions(z: Array) -> tuple[Array, Array, Array, Array]:
@@ -150,6 +150,7 @@ class ExponentialSteps:
         self.t, self.y, self.t_bound = t, y, t_bound
         self._rtol, self._atol = rtol, atol
         self._product, self.middle = np.empty_like(y), y
+        self._sizes = StepSizes(_ORDER, _MOST)
         self.f = rate(t, y)
         self.status, self.step_size = "running", 0.0
         self.h_abs: float = self._first_step() if first_step is None else first_step
@@ -178,7 +179,6 @@ class ExponentialSteps:
         str or None
             Why it failed, if it did.
         """
-        most = _MOST
         while self.h_abs >= 10.0 * np.spacing(self.t):
             end = min(self.t + self.h_abs, self.t_bound)
             h = end - self.t
@@ -186,15 +186,13 @@ class ExponentialSteps:
             with np.errstate(over="ignore", invalid="ignore", under="ignore"):
                 middle, y, f, change = self._tried(end, h)
                 error = self._norm(change, np.maximum(np.abs(self.y), np.abs(y)))
+            self.h_abs = self._sizes.next(h, error)
             if error < 1.0:
-                factor = _SAFETY * error**_EXPONENT if error > 0.0 else most
                 self.t, self.middle, self.y, self.f = end, middle, y, f
-                self.step_size, self.h_abs = h, h * min(most, factor)
+                self.step_size = h
                 if end == self.t_bound:
                     self.status = "finished"
                 return None
-            factor = _SAFETY * error**_EXPONENT if np.isfinite(error) else _LEAST
-            self.h_abs, most = h * max(_LEAST, factor), 1.0
         self.status = "failed"
         return "the step size is less than the spacing of floats"
 

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import DOP853
 
+from meanfield.integrate.explicit import MOST
+from meanfield.integrate.step_sizes import ManyStepSizes
+
 Array = NDArray[np.float64]
 Rates = Callable[[Array, Array], None]
 
-# of step sizes, as in scipy: by the estimate's order, with these bounds
-_SAFETY, _LEAST, _MOST = 0.9, 0.2, 10.0
-_EXPONENT = 1.0 / (DOP853.error_estimator_order + 1)
+# of the error in the size of a step
+_ORDER = DOP853.error_estimator_order + 1
 # the state goes into a stage as it is, stages with the step size that they hold already
 _STAGES = [np.append(1.0, row[:s]) for s, row in enumerate(DOP853.A)]
 _LAST = np.append(1.0, DOP853.B)
@@ -23,7 +25,7 @@ _ERRORS = np.array([DOP853.E5, DOP853.E3])
 class Lockstep:
     """States y' = f(y) in lanes, which try their next steps together (Hairer, Nørsett & Wanner).
 
-    Of each lane a step is judged, repeated or counted by itself, as scipy's DOP853 does it; so a
+    Of each lane a step is judged, repeated or counted by itself, as `ExplicitSteps` does it; so a
     lane goes the way that it would go alone, but for rounding.
 
     Parameters
@@ -55,29 +57,28 @@ class Lockstep:
         self.states = self._stack[0]
         self.slopes, self.atol = np.zeros((lanes, width)), np.ones((lanes, width))
         self.tried, self.tried_slopes = np.empty((lanes, width)), np.empty((lanes, width))
-        self._scale, self._sizes = np.empty((lanes, width)), np.empty((lanes, width))
+        self._scale, self._ends = np.empty((lanes, width)), np.empty((lanes, width))
         self._errors = np.empty((2, lanes, width))
-        self._was_rejected = np.zeros(lanes, dtype=bool)
-        self._planned = np.zeros(lanes)
+        self._sizes = ManyStepSizes(_ORDER, MOST, lanes)
+        self._is_anew, self._planned = np.ones(lanes, dtype=bool), np.zeros(lanes)
         self.spans = np.zeros(lanes)
         self.at_bound = self.too_small = np.zeros(lanes, dtype=bool)
 
     def attempt(self) -> NDArray[np.bool_]:
         """Try a step of each lane; whether its error is small enough, shape (lanes,)."""
-        np.copyto(self._planned, self.h, where=~self._was_rejected)
+        np.copyto(self._planned, self.h, where=self._is_anew)
         self.at_bound = self.t + self.h >= self.bound
         self.spans = np.where(self.at_bound, self.bound - self.t, self.h)
         self.too_small = self.spans < 10.0 * np.spacing(self.t)
         self._stages(self.spans[:, None])
         error = self._error()
         good: NDArray[np.bool_] = (error < 1.0) & np.isfinite(self.tried.sum(axis=1))
-        # no error at all makes it infinite, and one that is nan the least
-        factor = _SAFETY * error**-_EXPONENT
-        growth = np.minimum(factor, np.where(self._was_rejected, 1.0, _MOST))
-        self.h = self.spans * np.where(good, growth, np.fmax(factor, _LEAST))
+        self.h = self._sizes.next(self.spans, error, good)
         # a step that was cut short says nothing about the next
-        np.maximum(self.h, self._planned, out=self.h, where=good & self.at_bound)
-        self._was_rejected = ~good
+        is_cut = good & self.at_bound
+        np.maximum(self.h, self._planned, out=self.h, where=is_cut)
+        self._sizes.forget(is_cut)
+        self._is_anew = good
         return good
 
     def _stages(self, spans: Array) -> None:
@@ -94,8 +95,8 @@ class Lockstep:
     def _error(self) -> Array:
         """Of the last step over its tolerance."""
         np.abs(self.states, out=self._scale)
-        np.abs(self.tried, out=self._sizes)
-        np.maximum(self._scale, self._sizes, out=self._scale)
+        np.abs(self.tried, out=self._ends)
+        np.maximum(self._scale, self._ends, out=self._scale)
         self._scale *= self._rtol
         self._scale += self.atol
         np.dot(_ERRORS, self._flat[1:], out=self._errors.reshape(2, -1))
@@ -118,7 +119,8 @@ class Lockstep:
         """Start a state in a lane; `clock` is t, h and `bound`."""
         self.states[lane], self.slopes[lane], self.atol[lane] = state, slope, atol
         self.t[lane], self.h[lane], self.bound[lane] = clock
-        self._was_rejected[lane] = False
+        self._is_anew[lane] = True
+        self._sizes.forget(lane)
 
     def rest(self, lane: int, state: Array) -> None:
         """Leave a lane to a state that does not move."""
@@ -127,8 +129,9 @@ class Lockstep:
     def narrowed(self, rates: Rates, lanes: NDArray[np.intp]) -> Lockstep:
         """The same of some lanes, whose d/dt `rates` has."""
         narrow = Lockstep(rates, len(lanes), self.states.shape[1], self._rtol)
-        for name in ("t", "h", "bound", "states", "slopes", "atol", "_was_rejected", "_planned"):
+        for name in ("t", "h", "bound", "states", "slopes", "atol", "_is_anew", "_planned"):
             getattr(narrow, name)[:] = getattr(self, name)[lanes]
+        narrow._sizes = self._sizes.of(lanes)
         return narrow
 
 
@@ -150,7 +153,7 @@ def first_steps(
     second = np.where(
         is_flat,
         np.maximum(1e-6, 1e-3 * first),
-        (0.01 / np.where(is_flat, 1.0, fastest)) ** _EXPONENT,
+        (0.01 / np.where(is_flat, 1.0, fastest)) ** (1.0 / _ORDER),
     )
     return np.minimum(np.minimum(100.0 * first, second), spans)
 

@@ -194,9 +194,12 @@ def _is_attractive(dynamics: AnyAttention) -> bool:
 def _near_pairs(gram: Array, delta: float) -> NDArray[np.int64]:
     """The number of pairs i != j with <x_i, x_j> >= 1 - δ of each realisation."""
     near = gram >= 1.0 - delta
+    (count, n, _), total = near.shape, np.count_nonzero(near)
+    # mostly none or all are: <x_i, x_i> = 1
+    if total in (count * n, near.size):
+        return np.full(count, total // count - n, dtype=np.int64)
     # each by itself: counting along axes takes ten times as long
-    counts = [np.count_nonzero(one) - len(one) for one in near]
-    return np.array(counts, dtype=np.int64)
+    return np.array([np.count_nonzero(one) - n for one in near], dtype=np.int64)
 
 
 def _all_near(near: NDArray[np.int64], pairs: int) -> bool:

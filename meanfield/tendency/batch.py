@@ -43,8 +43,7 @@ class TangentAttention:
             matrix *= self._dynamics.beta
         else:
             np.multiply(gram, self._dynamics.beta, out=matrix)
-        with np.errstate(under="ignore"):
-            np.exp(matrix, out=matrix)
+        np.exp(matrix, out=matrix)
         # symmetric up to here, so that rows may be scaled as columns: the shorter way in memory
         if self._dynamics.normalised:
             np.matmul(matrix.reshape(-1, n), self._ones, out=factor.reshape(-1))
@@ -174,8 +173,7 @@ class HeadsBatch:
             np.matmul(turned, points.transpose(0, 2, 1), out=matrix)
             if self._normalise:
                 matrix -= matrix.max(axis=2, keepdims=True)
-            with np.errstate(under="ignore"):
-                np.exp(matrix, out=matrix)
+            np.exp(matrix, out=matrix)
             matrix /= matrix.sum(axis=2, keepdims=True) if self._normalise else len(matrix[0])
             np.matmul(matrix, points, out=mean)
             _times(mean, value, turned)

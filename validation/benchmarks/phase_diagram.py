@@ -40,8 +40,8 @@ Array = np.ndarray
 N, DELTA, T_END, EYES, STEP = 32, 1e-3, 30.0, 150, 0.1
 TIMES = np.linspace(0.0, T_END, EYES + 1)
 DIMS, GOALS = (8, 128, 512, 1024), {512: 50.0}
-OWN, LOOSE = "meanfield", "meanfield, rtol = 1e-5"
-TOLERANCES = {OWN: 1e-6, LOOSE: 1e-5}
+OWN, LOOSE = "meanfield", "meanfield, rtol = 1e-4"
+TOLERANCES = {OWN: 1e-6, LOOSE: 1e-4}
 AT_ONCE, BY_EIGHT = "PyTorch, all at once", "PyTorch, eight at once"
 ONE_BY_ONE = "PyTorch, one by one"
 BATCH = {AT_ONCE: 1024, BY_EIGHT: 8, ONE_BY_ONE: 1}
