@@ -359,9 +359,10 @@ def test_nothing_is_held_as_an_atom():
     law = mf.VonMisesFisher([1.0, 0.0], 4.0)
     sol = mf.evolve(mf.FlowMap(law), mf.Layers([gather, part], step=20.0), 40.0, 2)
     assert len(sol.measures[1].atoms) == 0
-    # angles are kept to some 1e-12, which the way back multiplies by e^20 = 5e8
-    assert np.abs(sol.final.mean() - mf.FlowMap(law).mean()).max() < 1e-2
-    assert sol.final.entropy() == pytest.approx(mf.FlowMap(law).entropy(), abs=1e-6)
+    # angles are kept to some 1e-12, which the way back multiplies by e^20 = 5e8: that much the mean
+    # and the entropy are off, though for some sizes of steps a hundred times less
+    assert np.abs(sol.final.mean() - mf.FlowMap(law).mean()).max() < 5e-4
+    assert sol.final.entropy() == pytest.approx(mf.FlowMap(law).entropy(), abs=5e-4)
 
 
 # ---------------------------------------------------------------- about an axis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Protocol
 
@@ -16,6 +17,8 @@ Array = NDArray[np.float64]
 
 # how far the size of a step may rise
 MOST = 10.0
+# of the dense output of order 4
+_POWERS = np.arange(1.0, 5.0)
 
 
 class Rate(Protocol):
@@ -25,7 +28,7 @@ class Rate(Protocol):
         """Return the rate."""
 
 
-class _InPlace:
+class _InPlace(ABC):
     """Steps of one of scipy's explicit Runge-Kutta pairs, whose tableau and error estimate it has.
 
     What differs is that a stage y + h Σ a_i k_i is one product, of rows that y and its rates k_i
@@ -115,18 +118,19 @@ class _InPlace:
 
     def _error(self, h: float, y: Array) -> float:
         """Of the last step, to y, in units of the tolerance."""
-        scale = self._stage
-        np.maximum(np.abs(self.y), np.abs(y), out=scale)
+        scale, errors = self._stage, self._errors
+        np.abs(self.y, out=scale)
+        np.maximum(scale, np.abs(y, out=errors[0]), out=scale)
         scale *= self.rtol
         scale += self.atol
-        errors = np.dot(self.ESTIMATES, self.K, out=self._errors)
+        np.dot(self.ESTIMATES, self.K, out=errors)
         errors /= scale
         squares: list[float] = np.einsum("ij,ij->i", errors, errors).tolist()
         return h * self._estimate(squares)
 
+    @abstractmethod
     def _estimate(self, squares: list[float]) -> float:
         """Of the error per unit of time, from sums over entries of each row of `ESTIMATES`."""
-        raise NotImplementedError
 
 
 class ExplicitSteps(_InPlace, DOP853):  # type: ignore[misc]
@@ -221,5 +225,6 @@ class LooseSteps(_InPlace, RK45):  # type: ignore[misc]
 
     def interpolation(self, x: Array) -> Array:
         """By what the rows of `interpolant` count at shares x of the step, shape (len(x), 8)."""
-        powers = np.cumprod(np.broadcast_to(x[:, None], (len(x), self.P.shape[1])), axis=1)
-        return np.hstack([np.ones((len(x), 1)), self.h_previous * powers @ self.P.T])
+        weights = np.ones((len(x), 1 + self.RATES))
+        np.matmul(x[:, None] ** _POWERS, self.h_previous * self.P.T, out=weights[:, 1:])
+        return weights

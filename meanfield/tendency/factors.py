@@ -18,11 +18,15 @@ from meanfield.tendency.spectral import SMALL
 
 Array = NDArray[np.float64]
 
+# fields of this size have squares in double precision
+_LARGEST = 1e100
+
 
 class Factors:
     """Multipliers of X = ± ∇u (USA) or ± ∇u / (βu) (SA), u of coefficients Λ_k f_k / β.
 
-    Numerator and denominator of X are in units of Λ_0, the size of G itself.
+    Numerator and denominator of X are in units of Λ_0, the size of G itself. Where there is no
+    denominator the numerator is X, unless Λ_0 is beyond 1e100.
 
     Parameters
     ----------
@@ -69,8 +73,13 @@ class Factors:
         self.energy_factor = size
         self.speed_unit = 1.0
         if not is_normalised and beta > 0.0:
-            self.speed_unit = float(size * np.exp(self.log_unit))
-            self.energy_factor *= self.speed_unit
+            lead = float(size * np.exp(self.log_unit))
+            if lead < _LARGEST:
+                self.slope *= lead
+                self.energy_factor /= lead
+            else:
+                self.speed_unit = lead
+                self.energy_factor *= lead
         self.log_first = self.log_unit + float(np.log(size))
         self.can_be_small = bool(is_normalised and np.exp(-2.0 * beta) < SMALL)
 
