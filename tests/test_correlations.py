@@ -447,7 +447,10 @@ GOOD = {
         ({"kmax": 0}, "kmax must be .* got 0"),
         ({"kmax": 257}, "kmax must be .* <= 256, got 257"),
         ({"save_at": 0}, "save_at must be .* got 0"),
-        ({"save_at": [0.5, 0.2]}, r"save_at must be ascending and in \[0, 1\], got \[0.5 0.2\]"),
+        (
+            {"save_at": [0.5, 0.2]},
+            r"save_at must be strictly ascending and in \[0, 1\], got \[0.5 0.2\]",
+        ),
         ({"save_at": [0.5, 2.0]}, r"save_at must be .* got \[0.5 2. \]"),
         ({"save_at": [-0.5, 0.5]}, r"save_at must be .* got \[-0.5  0.5\]"),
         ({"save_at": [0.0, np.nan]}, "save_at must be finite, got nan"),

@@ -370,6 +370,10 @@ ON_S2 = mf.Density(mf.Sphere(7), mf.Uniform(3))
     [
         ([], mf.SA(1.0), "as many as each other, or one for all, got 0 and 1"),
         ([MU] * 3, [mf.SA(1.0)] * 2, "as many as each other, or one for all, got 3 and 2"),
+        (mf.Particles([[1.0, 0.0]]), mf.SA(1.0), "densities must be Density .* got Particles"),
+        (None, mf.SA(1.0), "densities must be Density .* got None"),
+        (MU, 1.0, "dynamics must be SA or USA, got 1.0: take evolve"),
+        (MU, mf.DoublyStochastic(1.0), "dynamics must be SA or USA, got Doubly"),
         ([MU, "law"], mf.SA(1.0), "densities must be Density .* got 'law'"),
         ([ON_S2], mf.SA(1.0), "densities must be Density on a Circle or a Zonal"),
         ([MU, ABOUT_X], mf.SA(1.0), "one kind of space"),

@@ -90,6 +90,9 @@ def evolve_batch(
         number("rtol", rtol, low=3e-14, high=1e-2),
         number("atol", atol, above=0),
     )
+    for name, given in {"observe": observe, "settled": settled}.items():
+        if given is not None and not callable(given):
+            raise ValueError(f"{name} must be callable, got {given!r}")
     count, n, dim = starts.shape
     is_gram = isinstance(batch_tendency(starts[:1], dynamics, form), GramBatch)
     size = max(1, _CHUNK // (n * (n if is_gram else max(n, dim))))
@@ -126,7 +129,7 @@ def _followed(
 
     start, (rtol, atol) = rate.initial_state, tolerances
     between = _Between(len(start))
-    rows: list[Any] = [observe(rate.gram(start)) for t in times[:1] if t == 0.0]
+    rows = [_seen(observe, rate.gram(start)) for t in times[:1] if t == 0.0]
     # overflow is told below, where it is known at which t; weights may underflow
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         steps = LooseSteps if rtol >= _LOOSE else ExplicitSteps
@@ -146,11 +149,21 @@ def _followed(
             due = times[len(rows) : np.searchsorted(times, solver.t, side="right")]
             if not due.size:
                 continue
-            # a copy, since states between steps are overwritten
-            rows += [np.array(observe(rate.gram(state))) for state in between(solver, due)]
+            rows += [_seen(observe, rate.gram(state)) for state in between(solver, due)]
             if settled(rows[-1]):
                 rows += [rows[-1]] * (len(times) - len(rows))
     return np.array(rows)
+
+
+def _seen(observe: Callable[[Array], Any], gram: Array) -> NDArray[Any]:
+    """What is observed, as a copy, since states between steps are overwritten."""
+    seen = np.array(observe(gram))
+    if seen.shape[:1] != gram.shape[:1]:
+        raise ValueError(
+            f"observe must give an array whose first axis is that of the inner products it is "
+            f"given, {gram.shape}, got shape {seen.shape}"
+        )
+    return seen
 
 
 class _Between:
@@ -174,9 +187,9 @@ def _starts(points: ArrayLike) -> Array:
     if n < 2 or dim < 2:
         raise ValueError(f"points must be (r, n, d) with n, d >= 2, got shape {starts.shape}")
     norms = np.sqrt(np.einsum("rij,rij->ri", starts, starts))
-    off = float(np.abs(norms - 1.0).max())
-    if off > _NORM_TOLERANCE:
-        raise ValueError(f"points must be unit rows (within 1e-06), got a norm {off:.3g} off 1")
+    worst = float(norms.flat[np.abs(norms - 1.0).argmax()])
+    if abs(worst - 1.0) > _NORM_TOLERANCE:
+        raise ValueError(f"points must be unit rows (within 1e-06), got one of norm {worst:.7g}")
     starts /= norms[:, :, None]
     return starts
 
@@ -184,5 +197,5 @@ def _starts(points: ArrayLike) -> Array:
 def _times(times: ArrayLike) -> Array:
     moments = real_array("times", times, 1)
     if moments[0] < 0.0 or (np.diff(moments) <= 0.0).any():
-        raise ValueError(f"times must be ascending and >= 0, got {moments[:8]}")
+        raise ValueError(f"times must be strictly ascending and >= 0, got {moments[:8]}")
     return moments

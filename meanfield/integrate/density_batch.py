@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -155,8 +155,8 @@ def _level(member: Member) -> tuple[int, bool]:
 def _members(
     densities: Density | Sequence[Density], dynamics: SA | USA | Sequence[SA | USA]
 ) -> list[Member]:
-    starts = [densities] if isinstance(densities, Density) else list(densities)
-    laws = [dynamics] if isinstance(dynamics, (SA, USA)) else list(dynamics)
+    starts: list[Density] = _several(densities)
+    laws: list[SA | USA] = _several(dynamics)
     if not starts or not laws or (len(starts) != len(laws) and 1 not in (len(starts), len(laws))):
         raise ValueError(
             f"densities and dynamics must be as many as each other, or one for all, got "
@@ -172,6 +172,10 @@ def _members(
     count = max(len(starts), len(laws))
     pairs = zip(starts * (count // len(starts)), laws * (count // len(laws)), strict=True)
     return [Member(i, mu, each, time_unit(each)) for i, (mu, each) in enumerate(pairs)]
+
+
+def _several(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, Iterable) else [given]
 
 
 def _check_density(density: Density, first: Density) -> None:

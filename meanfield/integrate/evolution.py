@@ -201,8 +201,8 @@ def save_times(t_end: float, save_at: int | ArrayLike | None) -> Array:
     times = real_array("save_at", save_at, 1)
     if times.min() < 0.0 or times.max() > t_end or (np.diff(times) <= 0.0).any():
         raise ValueError(
-            f"save_at must be an integer >= 1 or ascending times in [0, t_end = {t_end:g}], "
-            f"got {times[:8]}"
+            f"save_at must be an integer >= 1 or strictly ascending times in "
+            f"[0, t_end = {t_end:g}], got {times[:8]}"
         )
     return np.unique(np.concatenate([[0.0], times, [t_end]]))
 

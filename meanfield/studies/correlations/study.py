@@ -131,5 +131,7 @@ def _times(save_at: int | ArrayLike, t_end: float) -> Array:
         return np.linspace(0.0, t_end, integer("save_at", save_at, low=1) + 1)
     times = real_array("save_at", save_at, 1)
     if times[0] < 0.0 or times[-1] > t_end or (np.diff(times) <= 0.0).any():
-        raise ValueError(f"save_at must be ascending and in [0, {t_end:g}], got {times[:8]}")
+        raise ValueError(
+            f"save_at must be strictly ascending and in [0, {t_end:g}], got {times[:8]}"
+        )
     return times
