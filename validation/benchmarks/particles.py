@@ -1,16 +1,18 @@
 """Right-hand sides of n tokens: in O(n), in pairs, by KeOps and by PyTorch's attention.
 
 `python -m validation.benchmarks.particles`: SA, β = 4, of uniform tokens on the circle, on S² and
-in d = 16, float64. KeOps: a reduction of exp(β(⟨x,y⟩ − 1)) (y, 1) that is compiled and set up
-beforehand. PyTorch: `scaled_dot_product_attention` of x with scale β, whose kernel for CPUs never
-holds the n × n matrix. Errors are those of the velocity over its largest length, at 16 tokens,
-against sums in long double; all ways sum what they are given to rounding, so time is what tells
-them apart.
+in d = 16; all ways have double precision. KeOps: a reduction of exp(β(⟨x,y⟩ − 1)) (y, 1) that is
+compiled and set up beforehand. PyTorch: `scaled_dot_product_attention` of x with scale β, whose
+kernel for CPUs never holds the n × n matrix. Errors are those of the velocity over its largest
+length, at 16 tokens, against sums in long double; all ways sum what they are given to rounding, so
+time is what tells them apart.
 
-Where n² pairs take too long, ways over pairs are timed at as many targets as `targets` says, and
-their seconds multiplied by n over that. All run on one thread, to which
-`python -m validation.benchmarks` holds ours on S², too: from n = 20,000 on it has two otherwise.
-In d = 16 there is nothing but pairs, where PyTorch's kernel is as fast as our products or faster.
+Where n² pairs take too long, `measured` says what was done: our right-hand side over pairs is that
+of the largest n at which it was measured, times the ratio of the squares; peers are timed at fewer
+targets, and their seconds multiplied by n over their number. Ratios are over the faster of our two
+ways. All run on one thread, to which `python -m validation.benchmarks` holds ours on S², too: from
+n = 20,000 on it has two otherwise. In d = 16 there is nothing but pairs, of which PyTorch's kernel
+takes less time than our two products of matrices: its ratios are below 1.
 
 The second table is where sums in O(n) take over: the n at which both take the same time, and the n
 that is used.
@@ -19,16 +21,16 @@ that is used.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 import meanfield as mf
+from meanfield.plot.frames import GREY
 from meanfield.tendency import tendency
 from meanfield.token_sums import fewest_pairs
-from validation.benchmarks.form import Tables, main
+from validation.benchmarks.form import Row, Tables, main
 from validation.benchmarks.timing import interleaved, median, peer, ratio
 from validation.drawing import COLOURS, MARKERS, label, panels, sparse_ticks
 
@@ -62,14 +64,6 @@ def own(points: Array, beta: float, sums: str) -> Callable[[], Array]:
         return out.reshape(points.shape)
 
     return run
-
-
-def in_pairs(points: Array, at: Array, beta: float) -> Callable[[], Array]:
-    """Our sums over all pairs, at all tokens or at some."""
-    if len(at) == len(points):
-        return own(points, beta, "direct")
-    tokens = mf.Particles(points, sums="direct")
-    return lambda: mf.SA(beta).velocity(tokens, at)
 
 
 def keops(points: Array, at: Array, beta: float) -> Callable[[], Array] | None:
@@ -114,20 +108,27 @@ def exact(points: Array, beta: float) -> Array:
 
 
 def ways_to_sum(points: Array, beta: float, peers: bool) -> tuple[Ways, int]:
-    """Every way there is, and at how many targets those over pairs are asked."""
+    """Every way that is to be measured, and at how many targets the peers are asked."""
     n, dim = points.shape
     targets = min(n, max(CHECKED, MOST_PAIRS // n))
     at = points[:targets]
-    ways: dict[str, Callable[[], Array] | None] = {PAIRS: in_pairs(points, at, beta)}
+    ways: dict[str, Callable[[], Array] | None] = {}
     if dim <= 3:
-        ways = {OWN: own(points, beta, "transforms"), **ways}
+        ways[OWN] = own(points, beta, "transforms")
+    if targets == n:
+        ways[PAIRS] = own(points, beta, "direct")
     if peers:
         ways |= {"KeOps": keops(points, at, beta), "PyTorch": attention(points, at, beta)}
     return {name: way for name, way in ways.items() if way is not None}, targets
 
 
-def beside_peers(dim: int, n: int, repeats: int, peers: bool) -> list[dict[str, Any]]:
-    """How many times as long as our faster way each takes, and its error."""
+def beside_peers(
+    dim: int, n: int, repeats: int, peers: bool, paired: Row | None
+) -> list[dict[str, Any]]:
+    """How many times as long as our faster way each takes, and its error.
+
+    `paired` is the row of pairs at the largest n at which they were measured.
+    """
     points = mf.Uniform(dim).sample(n, np.random.default_rng(0))
     ways, targets = ways_to_sum(points, BETA, peers)
     expected = exact(points, BETA)
@@ -135,20 +136,45 @@ def beside_peers(dim: int, n: int, repeats: int, peers: bool) -> list[dict[str, 
     calls = {name: max(1, int(3e5 / (n if name == OWN else n * targets))) for name in ways}
     times = interleaved(ways, repeats, calls=calls)
     share = {name: 1.0 if name == OWN else n / targets for name in ways}
-    best = min((OWN, PAIRS) if OWN in ways else (PAIRS,), key=lambda x: share[x] * median(times, x))
+    rows: dict[str, dict[str, Any]] = {}
+    for name, way in ways.items():
+        rows[name] = {
+            "seconds": median(times, name) * share[name],
+            "error": float(np.abs(way()[:CHECKED] - expected).max()) / size,
+            "measured": f"at {targets} targets" if share[name] > 1.0 else "whole",
+        }
+    if PAIRS not in rows and paired is not None:
+        told = f"extrapolated from n = {paired['n']}"
+        rows[PAIRS] = {"seconds": paired["seconds"] * (n / paired["n"]) ** 2, "measured": told}
+    best = min((name for name in (OWN, PAIRS) if name in rows), key=lambda x: rows[x]["seconds"])
+
+    def over(name: str) -> float:
+        if name in ways and best in ways:
+            return ratio(times, name, best) * share[name] / share[best]
+        return float(rows[name]["seconds"] / rows[best]["seconds"])
+
     return [
         {
-            "ratio": ratio(times, name, best) * share[name] / share[best],
+            "ratio": over(name),
             "goal": GOALS.get((dim, n, name)),
             "space": NAMES[dim],
             "n": n,
             "way": name,
-            "seconds": median(times, name) * share[name],
-            "error": float(np.abs(way()[:CHECKED] - expected).max()) / size,
-            "targets": n if name == OWN else targets,
+            **rows[name],
         }
-        for name, way in ways.items()
+        for name in (OWN, PAIRS, "KeOps", "PyTorch")
+        if name in rows
     ]
+
+
+def over_n(dim: int, counts: tuple[int, ...], repeats: int, peers: int) -> list[dict[str, Any]]:
+    """Rows of every n, with the peers at the first `peers` of them."""
+    rows: list[dict[str, Any]] = []
+    for place, n in enumerate(counts):
+        measured = [row for row in rows if row["way"] == PAIRS and row["measured"] == "whole"]
+        paired = measured[-1] if measured else None
+        rows += beside_peers(dim, n, repeats, place < peers, paired)
+    return rows
 
 
 def crossover(dim: int, beta: float, repeats: int, around: Array) -> dict[str, Any]:
@@ -175,9 +201,11 @@ def measure(quick: bool) -> Tables:
     """Every way at every n, and where ways change."""
     counts = (100, 1000) if quick else (10**2, 10**3, 10**4, 10**5, 10**6)
     repeats, around = (1, np.array([0.7, 1.4])) if quick else (5, np.array([0.6, 0.8, 1.2, 1.7]))
-    beside = partial(beside_peers, repeats=repeats if quick else 3, peers=not quick)
+    # a short form waits for KeOps' compiler once
+    peers = {dim: int(dim == 2) if quick else len(counts) for dim in NAMES}
+    beside = [over_n(dim, counts, 1 if quick else 3, peers[dim]) for dim in NAMES]
     return {
-        "a right-hand side": [row for dim in NAMES for n in counts for row in beside(dim, n)],
+        "a right-hand side": [row for rows in beside for row in rows],
         "where O(n) takes over": [
             crossover(dim, beta, repeats, around)
             for dim, betas in CROSSED.items()
@@ -187,25 +215,35 @@ def measure(quick: bool) -> Tables:
 
 
 def figure(tables: Tables) -> Figure:
-    """Seconds against n on every space, and errors against seconds for the middle n."""
+    """Seconds against n on every space, and errors against seconds for one n."""
     rows = tables["a right-hand side"]
     drawn, (*axes, last) = panels(len(NAMES) + 1, "Right-hand sides of n tokens, SA, β = 4")
     ways = list(dict.fromkeys(row["way"] for row in rows))
-    middle = sorted({row["n"] for row in rows})[-2]
+    whole = max(row["n"] for row in rows if row["way"] == PAIRS and row["measured"] == "whole")
     for way, colour, marker in zip(ways, COLOURS, MARKERS, strict=False):
         look = {"color": colour, "marker": marker, "label": way, "markersize": 4}
         for ax, space in zip(axes, NAMES.values(), strict=True):
             some = [row for row in rows if (row["way"], row["space"]) == (way, space)]
             if some:
                 ax.loglog([row["n"] for row in some], [row["seconds"] for row in some], **look)
-        some = [row for row in rows if (row["way"], row["n"]) == (way, middle)]
-        errors = [row["error"] for row in some]
-        last.loglog([row["seconds"] for row in some], errors, **look, linestyle="none")
     for ax, space in zip(axes, NAMES.values(), strict=True):
         label(ax, "n", "seconds", space)
-    label(last, "seconds", "error of the velocity", f"n = {middle:,}, all spaces")
+    _draw_errors(last, [row for row in rows if row["n"] == whole], ways)
+    label(last, "seconds", "error of the velocity", f"n = {whole:,}, colours as before")
     sparse_ticks(last)
     return drawn
+
+
+def _draw_errors(ax: Any, rows: list[Row], ways: list[str]) -> None:
+    """Colours tell the way, markers the space."""
+    for space, marker in zip(NAMES.values(), MARKERS, strict=False):
+        some = [row for row in rows if row["space"] == space]
+        across, up = ([row[name] for row in some] for name in ("seconds", "error"))
+        colours = [COLOURS[ways.index(row["way"])] for row in some]
+        ax.scatter(across, up, c=colours, marker=marker, s=16)
+        ax.plot([], [], marker, color=GREY, markersize=4, label=space)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
 
 
 if __name__ == "__main__":
