@@ -1,17 +1,21 @@
 """Run benchmarks one after the other, each in a process of its own with one thread for products.
 
-`python -m validation.benchmarks [names] [--list] [--quick]`
+`python -m validation.benchmarks [names] [--list] [--quick] [--out DIR] [--redraw]`
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
-from validation.benchmarks.form import THREADS
+import meanfield as mf
+from validation.benchmarks.form import RESULTS, THREADS
 from validation.runner import first_line
 
 BENCHMARKS = [
@@ -38,13 +42,28 @@ def listing() -> str:
     return "\n".join(f"{one:<{width}}  {first_line(folder / f'{one}.py')}" for one in BENCHMARKS)
 
 
+def module(name: str) -> ModuleType:
+    """A benchmark's script."""
+    return importlib.import_module(f"validation.benchmarks.{name}")
+
+
+def redraw(name: str, folder: Path) -> None:
+    """Draw the figure of the tables that a benchmark has left in a folder."""
+    path, draw = folder / f"{name}.json", getattr(module(name), "figure", None)
+    if draw is None or not path.is_file():
+        print(f"{name}: no figure" if draw is None else f"{name}: no {path}")
+        return
+    tables = json.loads(path.read_text("utf-8"))
+    del tables["machine"]
+    mf.plot.save(draw(tables), path.with_suffix(".png"))
+
+
 def run(name: str, options: list[str]) -> bool:
     """Whether a benchmark came to its end; what it prints goes to this terminal."""
     print(f"{name}\n{'=' * len(name)}", flush=True)
     command = [sys.executable, "-m", f"validation.benchmarks.{name}", *options]
-    # several threads for products of matrices would measure the other processes of the machine;
-    # growth compares numbers of threads of transforms, which OpenMP's limit would hold to one
-    one_thread = dict.fromkeys(THREADS[:1] if name == "growth" else THREADS, "1")
+    # several threads for products of matrices would measure the other processes of the machine
+    one_thread = dict.fromkeys(getattr(module(name), "ONE_THREAD", THREADS), "1")
     done = subprocess.run(command, env=one_thread | dict(os.environ), check=False)
     print(flush=True)
     return done.returncode == 0
@@ -56,6 +75,8 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="name", help="benchmarks, all if omitted")
     parser.add_argument("--list", action="store_true", help="name them and exit")
     parser.add_argument("--quick", action="store_true", help="short forms, which keep nothing")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="keep the results in this folder")
+    parser.add_argument("--redraw", action="store_true", help="figures anew from kept tables")
     given = parser.parse_args()
     if given.list:
         print(listing())
@@ -63,7 +84,12 @@ def main() -> None:
     if wrong := [name for name in given.names if name not in BENCHMARKS]:
         parser.error(f"names must be among {', '.join(BENCHMARKS)}, got {', '.join(wrong)}")
     chosen = [name for name in BENCHMARKS if name in (given.names or BENCHMARKS)]
-    ended = {name: run(name, ["--quick"] * given.quick) for name in chosen}
+    if given.redraw:
+        for name in chosen:
+            redraw(name, given.out or RESULTS)
+        return
+    options = ["--quick"] * given.quick + (["--out", str(given.out)] if given.out else [])
+    ended = {name: run(name, options) for name in chosen}
     if lost := [name for name, whole in ended.items() if not whole]:
         sys.exit(f"ended with an error: {', '.join(lost)}")
 

@@ -1,15 +1,18 @@
 """How times grow with sizes, beside the order that the method has, and with threads and workers.
 
-One right-hand side for SA, β = 4, on one thread, tokens by transforms from 20,000 on two, over the
-number of modes N on the circle (N log N by FFTs), the degree lmax on S² (lmax³ by Legendre
-transforms), the degree N about an axis (N² by dense products), the number n of tokens summed by
-transforms (n) and directly (n²), and the nodes of a flow map (n). Times are the least of all
-rounds, which other processes disturb least, and orders are fitted to the logarithms of the four
-largest sizes; the expected ones are those of the law at the same sizes, so that N log N counts with
-its logarithm. Below the sizes where the law holds, calls into Python and caches hide it: fitted
-orders are below the expected ones where the sizes are small, and above where the largest no longer
-fits the processor's cache. "side by side" is the same work on one and on two threads or processes;
-the gain is at most 2 on two cores, and less where other processes have them.
+One right-hand side for SA, β = 4, on one thread, over the number of modes N on the circle (N log N
+by FFTs), the degree lmax on S² (lmax³ by Legendre transforms) for either library of transforms, the
+degree N about an axis (N² by dense products), the number n of tokens summed by transforms (n) and
+directly (n²), and the nodes of a flow map (n). Tokens on S² take two threads from n = 20,000 on;
+those on the circle are summed in cells, by one. A `Sphere` of its own accord has SHTns, where it is
+installed, for 20 ≤ lmax ≤ 127, and ducc0 elsewhere. Times are the least of all rounds, which other
+processes disturb least, and orders are fitted to the logarithms of the four largest sizes; the
+expected ones are those of the law at the same sizes, so that N log N counts with its logarithm.
+Below the sizes where the law holds, calls into Python and caches hide it: fitted orders are below
+the expected ones where the sizes are small, and above where the largest no longer fits the
+processor's cache. The short form has too few sizes to fit any. "side by side" is the same work on
+one and on two threads or processes; the gain is at most 2 on two cores, and less where other
+processes have them.
 """
 
 from __future__ import annotations
@@ -25,10 +28,15 @@ from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 
 import meanfield as mf
+from meanfield.spaces import Library
 from meanfield.tendency import tendency
-from validation.benchmarks.form import Tables, main
+from validation.benchmarks.form import THREADS, Tables, main
+from validation.benchmarks.right_hand_side import libraries
 from validation.benchmarks.timing import interleaved, median, ratio
 from validation.drawing import CLAIMED, COLOURS, label, panels, sparse_ticks
+
+# OpenMP's limit would hold the threads that are compared to one
+ONE_THREAD = THREADS[:1]
 
 Array = NDArray[np.float64]
 Call = Callable[[], Any]
@@ -57,11 +65,15 @@ def circle(n: int) -> Call:
     return of_state(mf.Density(mf.Circle(n), LAWS[2]))
 
 
-def sphere(lmax: int) -> Call:
+def sphere(library: Library) -> Callable[[int], Call]:
     """A density on S², on one thread."""
-    space = mf.Sphere(lmax)
-    space.grid["nthreads"] = 1
-    return of_state(mf.Density(space, LAWS[3]))
+
+    def call(lmax: int) -> Call:
+        space = mf.Sphere(lmax, library)
+        space.grid["nthreads"] = 1
+        return of_state(mf.Density(space, LAWS[3]))
+
+    return call
 
 
 def zonal(degree: int) -> Call:
@@ -91,10 +103,17 @@ def comb(bumps: int) -> mf.FlowMap:
     return mf.FlowMap(mf.Mixture([mf.VonMisesFisher([np.cos(a), np.sin(a)], kappa) for a in turns]))
 
 
+SHTNS = "S² by SHTns, lmax"
 # what grows, how it is made, the law, sizes of the full and of the short form
 KINDS: dict[str, tuple[Callable[[int], Call], Callable[[Array], Array], list[int], list[int]]] = {
     "circle, N": (circle, lambda n: n * np.log(n), [1 << k for k in range(8, 18)], [256, 512]),
-    "S², lmax": (sphere, lambda n: n**3, [31, 47, 63, 95, 127, 191, 255, 383], [15, 31]),
+    "S² by ducc0, lmax": (
+        sphere("ducc0"),
+        lambda n: n**3,
+        [31, 47, 63, 95, 127, 191, 255, 383],
+        [15, 31],
+    ),
+    SHTNS: (sphere("shtns"), lambda n: n**3, [23, 31, 47, 63, 95, 127], [23, 31]),
     "about an axis, N": (zonal, lambda n: n**2, [64, 128, 256, 512, 1024, 2048], [64, 128]),
     "tokens on the circle, n": (
         tokens(2, "transforms"),
@@ -141,6 +160,7 @@ def order(kind: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Fitted to the largest sizes, beside that of the law at the same sizes."""
     last = rows[-FITTED:]
     size = np.array([row["size"] for row in last], dtype=np.float64)
+    is_enough = len(last) == FITTED
 
     def slope(values: Array) -> float:
         return float(np.polyfit(np.log(size), np.log(values), 1)[0])
@@ -148,7 +168,7 @@ def order(kind: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "what": kind,
         "expected order": slope(np.asarray(KINDS[kind][1](size))),
-        "fitted order": slope(np.array([row["seconds"] for row in last])),
+        "fitted order": slope(np.array([row["seconds"] for row in last])) if is_enough else None,
         "from": last[0]["size"],
         "to": last[-1]["size"],
     }
@@ -205,7 +225,8 @@ def _gain(what: str, times: Any) -> dict[str, Any]:
 
 def measure(quick: bool) -> Tables:
     """Orders, gains of two over one, and all times."""
-    times = {kind: grown(kind, quick) for kind in KINDS}
+    kinds = [kind for kind in KINDS if kind != SHTNS or "shtns" in libraries()]
+    times = {kind: grown(kind, quick) for kind in kinds}
     rounds = 1 if quick else REPEATS
     beside = [by_threads(lmax, rounds) for lmax in ([31] if quick else [63, 127, 255])]
     beside.append(by_workers(rounds, BETAS[:2] if quick else BETAS))
@@ -218,8 +239,12 @@ def measure(quick: bool) -> Tables:
 
 def figure(tables: Tables) -> Figure:
     """Seconds over sizes, with the law through the largest."""
-    drawing, axes = panels(4, "Seconds of one right-hand side; dashed: the expected order", rows=2)
-    for ax, (kind, (_, law, _, _)) in zip(axes, KINDS.items(), strict=False):
+    drawing, axes = panels(3, "Seconds of one right-hand side; dashed: the expected order", rows=3)
+    kinds = dict.fromkeys(row["what"] for row in tables["times"])
+    for ax in axes[len(kinds) : -1]:
+        ax.set_axis_off()
+    for ax, kind in zip(axes, kinds, strict=False):
+        law = KINDS[kind][1]
         rows = [row for row in tables["times"] if row["what"] == kind]
         size = np.array([row["size"] for row in rows], dtype=np.float64)
         seconds = np.array([row["seconds"] for row in rows])
@@ -244,4 +269,4 @@ def _draw_gains(ax: Any, rows: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(measure, figure, packages=("ducc0", "pyfftw"))
+    main(measure, figure, packages=("ducc0", "shtns", "pyfftw"))

@@ -19,7 +19,7 @@ import pyfftw
 
 import meanfield as mf
 from meanfield.harmonics import bandwidth
-from meanfield.spaces import Library, available
+from meanfield.spaces import Library
 from meanfield.tendency import tendency
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, peer, ratio
@@ -104,7 +104,7 @@ def bare_sphere(space: mf.Sphere, state: np.ndarray, potential: bool) -> Callabl
 
 def libraries() -> tuple[Library, ...]:
     """What can transform on S²."""
-    return ("ducc0", "shtns") if available("shtns") == "shtns" else ("ducc0",)
+    return ("ducc0", "shtns") if peer("shtns") else ("ducc0",)
 
 
 def compare(

@@ -7,17 +7,29 @@ import importlib
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import ModuleType
 from typing import Any
 
+# modules, and the names by which they are known
+PEERS = {
+    "dedalus.public": "Dedalus",
+    "ot": "POT",
+    "pde": "py-pde",
+    "pykeops.numpy": "KeOps",
+    "shtns": "SHTns",
+    "torch": "PyTorch",
+}
 Times = dict[str, list[float]]
 
 
+@cache
 def peer(name: str) -> ModuleType | None:
-    """A library to be measured beside us, or None where it is not installed."""
+    """A library to be measured beside us; None, and a line once, where it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:
+        print(f"{PEERS.get(name, name)} is not installed: left out", flush=True)
         return None
 
 
