@@ -55,6 +55,10 @@ class Problem:
         """Numbers of modes to try, degrees on S²: a step may be longer with fewer."""
         return [self.size, 3 * self.size // 4] if self.on_circle else [self.size]
 
+    def sized(self, size: int) -> str:
+        """In words."""
+        return f"{size} modes" if self.on_circle else f"degree {size}"
+
     def space(self, library: str, size: int) -> Space:
         """With transforms by this library, on one thread, as the peers have one."""
         if self.on_circle:
