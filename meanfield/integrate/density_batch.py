@@ -47,8 +47,8 @@ def evolve_densities(
     What `evolve` does for each, with its steps, error control and refinement: every member has a
     time and a step size of its own, and one that outgrows its space goes on in the next with those
     that did so, too. But their transforms are one plan, and Python's share is that of one run for
-    some tens of them: hundreds on `Circle(256)` take some sixth of the time, on smaller spaces
-    less. One or two alone are faster by `evolve`.
+    some tens of them: hundreds on `Circle(256)` take a fifth of the time, on smaller spaces
+    less. One alone is faster by `evolve`.
 
     Parameters
     ----------

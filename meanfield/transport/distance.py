@@ -55,7 +55,7 @@ def wasserstein(
     - tokens in any dimension, n m <= 2^26 of them (2^24 on S^2 if p is 1 or 2): the network
       simplex method of POT, with bounds that agree to rounding;
     - other measures on S^2 and p = 1 or 2: see `transport.sphere`; flow maps count by their nodes.
-      Up to lmax = 63 W_1 of densities takes a second or so. W_2 needs POT and takes four to eight
+      Up to lmax = 63 W_1 of densities takes a second or so. W_2 needs POT and takes a few to ten
       seconds of one core for a few bumps, up to lmax = 255 too, and longer where the first of its
       three potentials misses the gap.
       Measures that are much nearer to each other than the scale of their features, such as tokens

@@ -3,9 +3,10 @@
 Clouds: n tokens with weights against n others, p = 1 and 2; "two laws" are drawn from different
 densities, "turned" ones are one cloud on an arc of a radian and the same, turned by 0.7, which is
 its W_p. Angles are given to POT as it takes them, points to `wasserstein`, which finds the angles
-itself. Where one cloud is the other, turned, the slope of the cost is a single step, which POT,
-going from step to step, finds in less time than we do. POT's search for p = 2 ends at its default
-tolerance, 1e-6; the difference is that from our distance, or from 0.7.
+itself. Where one cloud is the other, turned, and p = 2, the slope of the cost is a single step,
+which POT, going from step to step, finds in less time than we do; for p = 1 it takes longer. POT's
+search for p = 2 ends at its default tolerance, 1e-6; the difference is that from our distance, or
+from 0.7.
 
 Densities: W_p to the uniform one of 1 + 0.8 cos θ on the circle, where W_1 = 1.6/π and W_2 =
 0.8/√2, and of two bumps on S², von Mises–Fisher laws at the poles, by polar angles; their truth is
