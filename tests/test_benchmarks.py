@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from validation.benchmarks import form
-from validation.benchmarks.__main__ import BENCHMARKS, listing
+from validation.benchmarks.__main__ import BENCHMARKS, listing, redraw
 from validation.benchmarks.timing import interleaved, median, peer, ratio
 
 FOLDER = Path(form.__file__).parent
@@ -51,9 +51,11 @@ def test_ratio_is_of_the_rounds():
     assert median(times, "slow") == 30.0
 
 
-def test_what_is_not_installed_is_no_peer():
+def test_what_is_not_installed_is_no_peer_and_is_told_once(capsys):
     assert peer("json") is json
     assert peer("no_such_library") is None
+    assert peer("no_such_library") is None
+    assert capsys.readouterr().out == "no_such_library is not installed: left out\n"
 
 
 def test_goals_are_counted():
@@ -62,11 +64,13 @@ def test_goals_are_counted():
         {"way": "b", "ratio": 1.5, "goal": 2.0},
         {"way": "c", "ratio": 1.5, "goal": 2.0, "goal is": "at most"},
         {"way": "d", "ratio": 1.0, "goal": None},
+        {"way": "e", "n": 8, "ratio": 5.0, "goal": 2.0, "goal is": "at most"},
     ]
     text = form.reached({"": rows})
-    assert text.startswith("2 of 3 goals reached")
+    assert text.startswith("2 of 4 goals reached")
     assert "not reached: ratio 1.5, goal 2: b" in text
-    assert form.reached({"": rows[3:]}) == ""
+    assert "not reached: ratio 5, goal at most 2: e, n = 8" in text
+    assert form.reached({"": rows[3:4]}) == ""
 
 
 def test_results_are_kept_with_their_machine(tmp_path):
@@ -75,6 +79,16 @@ def test_results_are_kept_with_their_machine(tmp_path):
     assert content[""] == [{"ratio": 1.0}]
     assert content["machine"]["no-such"] == "not installed"
     assert content["machine"]["cores"] == os.cpu_count()
+
+
+def test_figures_are_drawn_anew(tmp_path, capsys):
+    rows = [{"β": 4.0, "n": n, "ratio": 0.01 * n} for n in (64, 128)]
+    form.keep("line_sums", {"": rows}, (), None, tmp_path)
+    for name in ("line_sums", "flow_map", "batches"):
+        redraw(name, tmp_path)
+    assert (tmp_path / "line_sums.png").is_file()
+    told = capsys.readouterr().out
+    assert told == f"flow_map: no {tmp_path / 'flow_map.json'}\nbatches: no figure\n"
 
 
 def test_a_wrong_name_is_told():

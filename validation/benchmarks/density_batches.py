@@ -23,7 +23,7 @@ from meanfield.integrate import density_batch
 from meanfield.plot.frames import SMALL
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, ratio
-from validation.drawing import COLOURS, MARKERS, label, panels, sparse_ticks
+from validation.drawing import CLAIMED, COLOURS, MARKERS, label, panels, sparse_ticks
 
 Array = NDArray[Any]
 
@@ -134,23 +134,24 @@ def measure(quick: bool) -> Tables:
 def figure(tables: Tables) -> Figure:
     """Ratios over the members of a batch, and a run's time over lanes."""
     drawing, (left, right) = panels(2, "Densities in batches, SA, t = 1")
-    styles = [(colour, marker) for marker in MARKERS for colour in COLOURS]
     rows = tables["batches"]
     kinds = list(dict.fromkeys((row["space"], row["saves"]) for row in rows))
-    for kind, (colour, marker) in zip(kinds, styles, strict=False):
+    spaces = list(dict.fromkeys(space for space, _ in kinds))
+    for kind in kinds:
+        place, line = spaces.index(kind[0]), "-" if kind[1] > 1 else "--"
         own = [row for row in rows if (row["space"], row["saves"]) == kind]
         counts, ratios = ([row[name] for row in own] for name in ("members", "ratio"))
         told = f"{kind[0]}, {kind[1]} saves" if kind[1] > 1 else f"{kind[0]}, 1 save"
-        left.loglog(counts, ratios, marker + "-", color=colour, label=told, ms=4)
+        left.loglog(counts, ratios, MARKERS[place] + line, color=COLOURS[place], label=told, ms=4)
+    left.axhline(1.0, **CLAIMED)
     label(left, "members", "time of a loop / time of the batch")
     left.set_ylim(top=200.0)
     left.legend(loc="upper left", fontsize=SMALL, frameon=False)
     lanes = tables["lanes"]
-    spaces = list(dict.fromkeys(row["space"] for row in lanes))
-    for name, (colour, marker) in zip(spaces, styles, strict=False):
-        own = [row for row in lanes if row["space"] == name]
-        times = [row["microseconds"] for row in own]
-        right.loglog([row["lanes"] for row in own], times, marker + "-", color=colour, label=name)
+    for name in dict.fromkeys(row["space"] for row in lanes):
+        own, place = [row for row in lanes if row["space"] == name], spaces.index(name)
+        counts, times = ([row[key] for row in own] for key in ("lanes", "microseconds"))
+        right.loglog(counts, times, MARKERS[place] + "-", color=COLOURS[place], label=name)
     label(right, "lanes", "microseconds of a run")
     sparse_ticks(right)
     return drawing

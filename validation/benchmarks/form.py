@@ -22,9 +22,17 @@ RESULTS = Path(__file__).parent / "results"
 THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"
 
 
+def processor() -> str:
+    """The model where the system tells it, else the architecture."""
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text("utf-8").splitlines() if told.is_file() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(models), platform.processor() or platform.machine())
+
+
 def machine(packages: Sequence[str]) -> dict[str, Any]:
     """What the figures hold for: processor, cores, threads and versions."""
-    found: dict[str, Any] = {"processor": platform.machine(), "cores": os.cpu_count()}
+    found: dict[str, Any] = {"processor": processor(), "cores": os.cpu_count()}
     found |= {name: os.environ[name] for name in THREADS if name in os.environ}
     found |= {"python": platform.python_version(), "meanfield": mf.__version__}
     for name in ("numpy", "scipy", *packages):
@@ -48,8 +56,8 @@ def reached(tables: Tables) -> str:
         return ""
     lines = [f"{len(rows) - len(missed)} of {len(rows)} goals reached"]
     for row in missed:
-        what = ", ".join(str(row[name]) for name in row if isinstance(row[name], str))
-        lines.append(f"not reached: ratio {row['ratio']:.3g}, goal {row['goal']:g}: {what}")
+        goal = f"{row.get('goal is', '')} {row['goal']:g}".strip()
+        lines.append(f"not reached: ratio {row['ratio']:.3g}, goal {goal}: {_which(row)}")
     return "\n".join(lines)
 
 
@@ -88,6 +96,16 @@ def _is_reached(row: Row) -> bool:
     # an overhead is to stay below its goal, a gain above
     ratio, goal = row["ratio"], row["goal"]
     return bool(ratio <= goal if row.get("goal is") == "at most" else ratio >= goal)
+
+
+def _which(row: Row) -> str:
+    """The words and whole numbers of a row, which tell it from others."""
+    words = {name: value for name, value in row.items() if name not in ("goal", "goal is")}
+    return ", ".join(
+        value if isinstance(value, str) else f"{name} = {value}"
+        for name, value in words.items()
+        if isinstance(value, str | int)
+    )
 
 
 def _aligned(rows: Sequence[Row]) -> str:

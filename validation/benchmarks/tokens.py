@@ -38,10 +38,10 @@ def beside_direct(dim: int, beta: float, n: int, repeats: int) -> dict[str, Any]
     }
     times = interleaved(ways, repeats, calls={"O(n)": 20})
     return {
+        "ratio": ratio(times, "direct", "O(n)"),
         "space": NAMES[dim],
         "β": beta,
         "n": n,
-        "ratio": ratio(times, "direct", "O(n)"),
         "O(n), s": median(times, "O(n)"),
         "direct, s": median(times, "direct"),
     }
