@@ -12,7 +12,7 @@ from sphinx.application import Sphinx
 import meanfield as mf
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from benchmark_tables import benchmark_tables  # noqa: E402 (beside this file)
 from moving_measure import moving_measure  # noqa: E402

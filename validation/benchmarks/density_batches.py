@@ -146,7 +146,7 @@ def figure(tables: Tables) -> Figure:
     left.axhline(1.0, **CLAIMED)
     label(left, "members", "time of a loop / time of the batch")
     left.set_ylim(top=200.0)
-    left.legend(loc="upper left", fontsize=SMALL, frameon=False)
+    left.legend(loc="upper left", fontsize=SMALL, frameon=False, handlelength=3.5)
     lanes = tables["lanes"]
     for name in dict.fromkeys(row["space"] for row in lanes):
         own, place = [row for row in lanes if row["space"] == name], spaces.index(name)
