@@ -35,11 +35,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import meanfield as mf
-from validation.benchmarks.density_problems import (
-    Problem,
-    problems,
-    reference,
-)
+from validation.benchmarks.density_problems import Problem, problems, reference
 from validation.benchmarks.density_settings import (
     DEDALUS,
     OURS,

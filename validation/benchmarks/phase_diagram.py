@@ -21,10 +21,10 @@ The second table has the same errors. The loop is of order 1: halving h halves i
 finest h measured the table says what h it would take to be as right as we are, and what that would
 cost.
 
-Where time goes: to its end the loop takes 300 steps, whose cost grows with d. Inner products don't
-know d: a run of ours takes as long in every dimension, some 85 right-hand sides at rtol = 1e-4 and
-165 at 1e-6 on average over β in d = 512, and about as long again for sums of stages, the dense
-output and counting.
+Where time goes: to its end the loop takes 300 steps, whose cost grows with d. Where d is not below
+n ours moves inner products, so that a right-hand side takes as long in every dimension. In d = 512
+a run takes some 85 of them at rtol = 1e-4 and 165 at 1e-6, on average over β, and about as long
+again for sums of stages, the dense output and counting.
 """
 
 from __future__ import annotations
