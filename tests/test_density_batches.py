@@ -329,6 +329,22 @@ def test_steps_of_lanes_are_those_of_each_alone():
         assert np.allclose(lanes.states[i], solver.y, rtol=1e-13, atol=1e-15)
 
 
+def test_who_is_put_in_a_lane_begins_anew():
+    """Neither a refused step nor the error of another is remembered."""
+
+    def field(states, out):
+        np.multiply(states, states, out=out)
+
+    state, atol = np.ones(2), np.full(2, 1e-12)
+    used, fresh = Lockstep(field, 1, 2, 1e-9), Lockstep(field, 1, 2, 1e-9)
+    used.put(0, 0.5 * state, 0.25 * state, atol, (0.0, 0.5, 10.0))
+    assert not used.attempt()[0]
+    for lanes in used, fresh:
+        lanes.put(0, state, state, atol, (0.0, 0.01, 10.0))
+        assert lanes.attempt()[0]
+    assert used.h[0] == fresh.h[0] > 0.01
+
+
 @pytest.mark.parametrize("dim", [2, 3, 10, 1024])
 @pytest.mark.parametrize("kmax", [3, 31, 200])
 def test_several_kernels_are_what_each_is(dim, kmax):

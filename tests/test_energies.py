@@ -118,6 +118,24 @@ def test_dissipation_of_usa_on_other_spaces(space):
         assert found == pytest.approx(exact, rel=1e-11, abs=0.0)
 
 
+@pytest.mark.parametrize("beta", [200.0, 400.0])
+def test_usa_moves_a_narrow_law_in_high_dimension(beta):
+    """X is of order e^β, which Λ_0 is far below: squares of X must not overflow on the way."""
+    law = mf.VonMisesFisher(np.eye(200)[-1], 1500.0)
+    start = mf.Density(mf.Zonal(200, 500), law)
+    t_end = 1e-3 * np.exp(-beta)
+    run = mf.evolve(start, mf.USA(beta), t_end, 1, tail_tol=1e-2)
+    assert run.status == "finished", run.message
+    found = run.dataset.dissipation.values
+    # ∫ |X|² dmu, in units of e^β where the unit is not 1; e^β has the rounding of its exponent
+    log_unit = 0.0 if run.dataset.energy_unit == "1" else beta
+    speed = np.log(mf.metric_speed(start, mf.USA(beta)))
+    assert speed > 0.8 * beta
+    assert np.log(found[0]) == pytest.approx(2.0 * speed - log_unit, rel=1e-13)
+    many = mf.evolve_densities(start, mf.USA(beta), t_end, 1, tail_tol=1e-2)
+    assert many.dissipation[0].values == pytest.approx(found, rel=1e-12)
+
+
 TWO_BUMPS = mf.Mixture(
     [mf.VonMisesFisher([0, 0, 1], 1.0), mf.VonMisesFisher([1, 0, 0], 1.0)], [0.5, 0.5]
 )

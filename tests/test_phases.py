@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -225,6 +226,30 @@ def test_dense_output_is_of_high_order():
     # the local error is of order 8, interpolation of order 7: a factor 100^{7/8} = 56 each
     assert errors[1] < errors[0] / 15
     assert errors[2] < errors[1] / 15
+
+
+@pytest.mark.parametrize(("rtol", "kind"), [(0.99e-6, "ExplicitSteps"), (1e-6, "LooseSteps")])
+def test_which_pair_steps(monkeypatch, rtol, kind):
+    made = []
+
+    def counted(*args, steps, **options):
+        made.append(steps.__name__)
+        return steps(*args, **options)
+
+    for steps in batch_module.ExplicitSteps, batch_module.LooseSteps:
+        monkeypatch.setattr(batch_module, steps.__name__, partial(counted, steps=steps))
+    evolve_batch(starts(2, 6, 10), mf.SA(2.0), [1.0], rtol=rtol)
+    assert made == [kind]
+
+
+@pytest.mark.parametrize("form", ["points", "gram"])
+@pytest.mark.parametrize("rtol", [1e-6, 1e-4])
+def test_loose_tolerances_are_kept(rtol, form):
+    """Between steps and at their ends, some dozens of rtol off while tokens come together."""
+    points, times = starts(3, 6, 10), np.linspace(0.0, 10.0, 60)
+    exact = evolve_batch(points, mf.SA(4.0), times, rtol=1e-12, atol=1e-14)
+    found = evolve_batch(points, mf.SA(4.0), times, rtol=rtol, atol=1e-2 * rtol, form=form)
+    assert 1e-3 * rtol < np.abs(found - exact).max() < 30 * rtol
 
 
 def test_chunks_do_not_matter(monkeypatch):

@@ -57,7 +57,7 @@ def test_some_of_many_go_on_or_begin_anew():
 
 
 def test_what_gets_faster_is_refused_less(monkeypatch):
-    """A density that concentrates takes a tenth less right-hand sides, and is as right."""
+    """A density that concentrates takes a tenth less right-hand sides."""
     mu = mf.Density(mf.Circle(192), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]))
     exact = mf.evolve(mu, mf.USA(4.0), 0.165, 1, rtol=1e-12, atol=1e-14).final.coefficients
     calls, errors = [], []

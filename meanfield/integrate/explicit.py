@@ -160,9 +160,8 @@ class ExplicitSteps(_InPlace, DOP853):  # type: ignore[misc]
     def _estimate(self, squares: list[float]) -> float:
         """e_5² / (n (e_5² + e_3²/100))^{1/2}."""
         fifth, third = squares
-        if fifth == 0.0 and third == 0.0:
-            return 0.0
-        return fifth / math.sqrt((fifth + 0.01 * third) * self.n)
+        both = fifth + 0.01 * third
+        return fifth / math.sqrt(both * self.n) if both != 0.0 else 0.0
 
     def interpolant(self) -> Array:
         """What the dense output of the last step is made of, shape (8, n); overwritten later.

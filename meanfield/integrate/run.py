@@ -178,9 +178,11 @@ class Run:
                 self.step_size = solver.step_size * self._time_unit
                 solver = self._solver(t_bound)
                 continue
-            # the last step before a save is cut short, which says nothing about the next
-            self.step_size = max(solver.h_abs * self._time_unit, planned)
             at_end = solver.status == "finished"
+            self.step_size = solver.h_abs * self._time_unit
+            if at_end:
+                # a step that was cut short says nothing about the next
+                self.step_size = max(self.step_size, planned)
             self.t = t_bound if at_end else float(solver.t) * self._time_unit
             self.state, self.steps = solver.y, self.steps + 1
             if self.adapt(solver) and solver.status == "running":

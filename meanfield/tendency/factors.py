@@ -18,15 +18,15 @@ from meanfield.tendency.spectral import SMALL
 
 Array = NDArray[np.float64]
 
-# fields of this size have squares in double precision
-_LARGEST = 1e100
+# up to this β fields as large as e^β have squares in double precision
+_LARGEST_BETA = 200.0
 
 
 class Factors:
     """Multipliers of X = ± ∇u (USA) or ± ∇u / (βu) (SA), u of coefficients Λ_k f_k / β.
 
     Numerator and denominator of X are in units of Λ_0, the size of G itself. Where there is no
-    denominator the numerator is X, unless Λ_0 is beyond 1e100.
+    denominator the numerator is X, up to β = 200.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Factors:
         self.speed_unit = 1.0
         if not is_normalised and beta > 0.0:
             lead = float(size * np.exp(self.log_unit))
-            if lead < _LARGEST:
+            if beta <= _LARGEST_BETA:
                 self.slope *= lead
                 self.energy_factor /= lead
             else:
