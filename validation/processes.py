@@ -6,12 +6,12 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
-from typing import Any
+from typing import Any, cast
 
 # what BLAS, OpenMP and ducc0 take their number of threads from when they are loaded
 _THREADS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "DUCC0_NUM_THREADS"
@@ -45,7 +45,9 @@ class Tick:
     finished: dict[str, Any] = field(default_factory=dict)
 
 
-def side_by_side(run: Callable[[str], Any], names: Sequence[str], jobs: int) -> Iterator[Tick]:
+def side_by_side(
+    run: Callable[[str], Any], names: Sequence[str], jobs: int
+) -> Generator[Tick, None, None]:
     """Run names on `jobs` workers, begun in the order given; both travel between processes.
 
     Each worker keeps to one thread unless the environment says otherwise. Where the iterator is
@@ -59,7 +61,7 @@ def side_by_side(run: Callable[[str], Any], names: Sequence[str], jobs: int) -> 
         while busy := {worker.connection: worker for worker in crew if worker.name}:
             finished = {}
             for ready in wait(list(busy), _TICK):
-                worker = busy[ready]
+                worker = busy[cast(Connection, ready)]
                 name, result = worker.name, worker.result()
                 finished[name] = result
                 if isinstance(result, Died):

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -121,7 +121,7 @@ def run_scripts(
     return [found[name] for name in names if name in found]
 
 
-def _one_by_one(run: Callable[[str], Outcome], names: Sequence[str]) -> Iterator[Tick]:
+def _one_by_one(run: Callable[[str], Outcome], names: Sequence[str]) -> Generator[Tick, None, None]:
     for name in names:
         yield Tick([name])
         yield Tick([], {name: run(name)})
