@@ -125,8 +125,8 @@ FAULTS = (
     Fault(
         "USA without its 1/β",
         "meanfield/tendency/factors.py",
-        "self.speed_unit = float(",
-        "self.speed_unit = beta * float(",
+        "lead = float(",
+        "lead = beta * float(",
         (
             "tests/test_growth.py::test_linear_growth[1-2-USA-1]",
             "tests/test_agreement.py::test_rotation_on_the_circle",
