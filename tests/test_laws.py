@@ -27,6 +27,7 @@ from meanfield.laws import (
     Uniform,
     VonMisesFisher,
     ZonalSeries,
+    uniform_in_span,
 )
 from meanfield.laws.pieces import Pieces
 from meanfield.laws.point_cloud import heat_kernel, least_bandwidth
@@ -468,6 +469,27 @@ def test_uniform_moments():
     x = Uniform(3).sample(DRAWS, np.random.default_rng(17))
     assert within_five_errors(x, 0.0)
     assert within_five_errors(x**2, 1.0 / 3.0)
+
+
+@pytest.mark.parametrize("dim", [3, 4, 50])
+def test_uniform_points_in_their_span(dim):
+    """Moments of the inner products of three of them, up to 3/(d(d + 2)) of the fourth power."""
+    rng, count = np.random.default_rng(3), 40_000
+    points = np.array([uniform_in_span(3, dim, rng) for _ in range(count)])
+    np.testing.assert_allclose(np.linalg.norm(points, axis=2), 1.0, rtol=4 * EPS)
+    gram = points @ points.transpose(0, 2, 1)
+    one, other, third = gram[:, 0, 1], gram[:, 0, 2], gram[:, 1, 2]
+    for seen, exact in (
+        (one, 0.0),
+        (third, 0.0),
+        (one**2, 1 / dim),
+        (other**2, 1 / dim),
+        (third**2, 1 / dim),
+        (third**4, 3 / (dim * (dim + 2))),
+        (one * other * third, 1 / dim**2),
+        ((one * other) ** 2, 1 / dim**2),
+    ):
+        assert abs(seen.mean() - exact) < 4.5 * seen.std() / np.sqrt(count)
 
 
 def test_without_bandwidth_draws_are_tokens():

@@ -19,6 +19,24 @@ def uniform_points(n: int, dim: int, rng: np.random.Generator) -> Array:
     return _normalised(rng.standard_normal((n, dim)))
 
 
+def uniform_in_span(n: int, dim: int, rng: np.random.Generator) -> Array:
+    """Coordinates of n <= d uniform points on S^{d-1} in an orthonormal basis of their span.
+
+    Rows g/|g|, shape (n, n), with g standard normal. The triangular factor of n such rows has
+    independent entries, normal below the diagonal and χ with d, d - 1, … degrees of freedom on it
+    (Bartlett 1933): what inner products are made of, for n² random numbers in place of n d.
+
+    Examples
+    --------
+    >>> x = uniform_in_span(3, 1000, np.random.default_rng(0))
+    >>> x.shape, bool(np.abs(x @ x.T - np.eye(3)).max() < 0.2)
+    ((3, 3), True)
+    """
+    rows = np.tril(rng.standard_normal((n, n)), -1)
+    rows.flat[:: n + 1] = np.sqrt(rng.chisquare(dim - np.arange(n)))
+    return _normalised(rows)
+
+
 def points_around(axes: Array, angles: Array, rng: np.random.Generator) -> Array:
     """cos φ a + sin φ u with u uniform among the unit vectors perpendicular to a.
 

@@ -17,7 +17,7 @@ from meanfield.arguments import generator, integer, number, real_array
 from meanfield.dynamics import SA, USA, Attention
 from meanfield.executors import mapped_by
 from meanfield.integrate import evolve_batch
-from meanfield.laws import Uniform
+from meanfield.laws import Uniform, uniform_in_span
 from meanfield.tendency import LARGEST_BETA
 from meanfield.theory import orthogonal_arrival
 
@@ -166,16 +166,16 @@ def _counted(task: _Task) -> NDArray[np.int64]:
 
     Of each dynamics, shape (dynamics, 2, times).
     """
-    law = Uniform(task.dim)
-    starts = np.array([law.sample(task.n, np.random.default_rng(seed)) for seed in task.seeds])
-    in_span = np.asarray(np.linalg.qr(starts.transpose(0, 2, 1), mode="r")).transpose(0, 2, 1)
+    # inner products are all that SA and USA ask of their starts
+    by_products = task.n < task.dim and all(isinstance(one, (SA, USA)) for one in task.dynamics)
+    draw = uniform_in_span if by_products else _uniform
+    rngs = map(np.random.default_rng, task.seeds)
+    starts = np.array([draw(task.n, task.dim, rng) for rng in rngs])
     pairs = task.n * (task.n - 1)
     found = []
     for one in task.dynamics:
-        # inner products are all that SA and USA ask of their starts
-        by_products = isinstance(one, (SA, USA)) and task.n < task.dim
         near = evolve_batch(
-            in_span if by_products else starts,
+            starts,
             one,
             task.times,
             rtol=task.rtol,
@@ -185,6 +185,10 @@ def _counted(task: _Task) -> NDArray[np.int64]:
         )
         found.append([near.sum(axis=1), (near**2).sum(axis=1)])
     return np.array(found)
+
+
+def _uniform(n: int, dim: int, rng: np.random.Generator) -> Array:
+    return Uniform(dim).sample(n, rng)
 
 
 def _is_attractive(dynamics: AnyAttention) -> bool:
