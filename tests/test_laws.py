@@ -27,6 +27,7 @@ from meanfield.laws import (
     Uniform,
     VonMisesFisher,
     ZonalSeries,
+    uniform_frame,
     uniform_in_span,
 )
 from meanfield.laws.pieces import Pieces
@@ -490,6 +491,21 @@ def test_uniform_points_in_their_span(dim):
         ((one * other) ** 2, 1 / dim**2),
     ):
         assert abs(seen.mean() - exact) < 4.5 * seen.std() / np.sqrt(count)
+
+
+def test_uniform_frames():
+    """Orthonormal rows; each has the moments of a uniform point, whatever the signs of qr are."""
+    rng, count, dim = np.random.default_rng(4), 20_000, 3
+    frames = np.array([uniform_frame(2, dim, rng) for _ in range(count)])
+    grams = frames @ frames.transpose(0, 2, 1)
+    np.testing.assert_allclose(grams, np.broadcast_to(np.eye(2), grams.shape), atol=10 * EPS)
+    for seen, exact in (
+        (frames, 0.0),
+        (frames**2, 1 / dim),
+        (frames**4, 3 / (dim * (dim + 2))),
+        (frames[:, :, 0] * frames[:, :, 1], 0.0),
+    ):
+        assert (abs(seen.mean(axis=0) - exact) < 4.5 * seen.std(axis=0) / np.sqrt(count)).all()
 
 
 def test_without_bandwidth_draws_are_tokens():

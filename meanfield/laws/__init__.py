@@ -3,7 +3,7 @@
 All densities are with respect to σ, the uniform probability measure.
 """
 
-from meanfield.laws.directions import uniform_in_span
+from meanfield.laws.directions import uniform_frame, uniform_in_span
 from meanfield.laws.frequencies import gaussian_frequencies, lorentzian_frequencies
 from meanfield.laws.mixture import Mixture
 from meanfield.laws.point_cloud import PointCloud
@@ -29,5 +29,6 @@ __all__ = [
     "quantised_points",
     "symmetry_axis",
     "to_record",
+    "uniform_frame",
     "uniform_in_span",
 ]

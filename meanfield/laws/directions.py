@@ -37,6 +37,16 @@ def uniform_in_span(n: int, dim: int, rng: np.random.Generator) -> Array:
     return _normalised(rows)
 
 
+def uniform_frame(n: int, dim: int, rng: np.random.Generator) -> Array:
+    """n <= d orthonormal rows in R^d, uniform among all such, shape (n, d).
+
+    The orthogonal factor of normal rows, with signs that make the triangular one's diagonal
+    positive (Mezzadri 2007): the basis of `uniform_in_span`, whose points it makes points in R^d.
+    """
+    basis, factor = np.linalg.qr(rng.standard_normal((dim, n)))
+    return np.asarray((basis * np.sign(np.diag(factor))).T)
+
+
 def points_around(axes: Array, angles: Array, rng: np.random.Generator) -> Array:
     """cos φ a + sin φ u with u uniform among the unit vectors perpendicular to a.
 

@@ -17,7 +17,7 @@ from meanfield.arguments import generator, integer, number, real_array
 from meanfield.dynamics import SA, USA, Attention
 from meanfield.executors import mapped_by
 from meanfield.integrate import evolve_batch
-from meanfield.laws import Uniform, uniform_in_span
+from meanfield.laws import Uniform, uniform_frame, uniform_in_span
 from meanfield.tendency import LARGEST_BETA
 from meanfield.theory import orthogonal_arrival
 
@@ -166,11 +166,9 @@ def _counted(task: _Task) -> NDArray[np.int64]:
 
     Of each dynamics, shape (dynamics, 2, times).
     """
-    # inner products are all that SA and USA ask of their starts
-    by_products = task.n < task.dim and all(isinstance(one, (SA, USA)) for one in task.dynamics)
-    draw = uniform_in_span if by_products else _uniform
+    in_span = all(isinstance(one, (SA, USA)) for one in task.dynamics)
     rngs = map(np.random.default_rng, task.seeds)
-    starts = np.array([draw(task.n, task.dim, rng) for rng in rngs])
+    starts = np.array([_start(task.n, task.dim, rng, in_span) for rng in rngs])
     pairs = task.n * (task.n - 1)
     found = []
     for one in task.dynamics:
@@ -187,8 +185,15 @@ def _counted(task: _Task) -> NDArray[np.int64]:
     return np.array(found)
 
 
-def _uniform(n: int, dim: int, rng: np.random.Generator) -> Array:
-    return Uniform(dim).sample(n, rng)
+def _start(n: int, dim: int, rng: np.random.Generator, in_span: bool) -> Array:
+    """Uniform tokens; for n < d their inner products are those of the same seed's `in_span`.
+
+    Inner products are all that SA and USA ask of their starts: coordinates in the span will do.
+    """
+    if n >= dim:
+        return Uniform(dim).sample(n, rng)
+    coordinates = uniform_in_span(n, dim, rng)
+    return coordinates if in_span else coordinates @ uniform_frame(n, dim, rng)
 
 
 def _is_attractive(dynamics: AnyAttention) -> bool:
