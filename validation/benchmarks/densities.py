@@ -20,8 +20,9 @@ are medians of these rounds, those of the table of settings are of a few runs wh
 tried: they differ by what the machine does meanwhile. To make a problem of Dedalus, and to compile
 py-pde's differences, is not counted.
 
-A short run is mostly Python: USA at N = 256 takes about 3 ms, of which 1.3 go into beginning and
-keeping it, a third of that xarray's, 0.3 into transforms, and the rest into calls.
+A short run is mostly Python: of that of USA at N = 256, over in 3 to 5 ms, two fifths go into
+beginning and keeping it, a third of that into xarray, a tenth into transforms, and the rest into
+calls. Its ratio is below the goal for that reason.
 """
 
 from __future__ import annotations
