@@ -3,13 +3,13 @@
 `python -m validation.benchmarks.line_sums`: n nodes, their mass a bump, so that G is e^{−2β} of its
 maximum behind it. Cells: the way that flow maps go. Products: e^{β(⟨x,y⟩ − 1)} of all pairs from
 one product of matrices, the sums from another with the six columns 1, y, y yᵀ. Errors are those of
-G relative to G itself, against sums in long double. `fewest nodes`: how many
-a flow map has at least at that β, whose panels are shorter than 8/β.
+G relative to G itself, against sums in long double. `fewest nodes`: how many a flow map has at
+least at that β, whose panels are shorter than 8/β.
 
 Products are faster where the ratio is below 1, that is for few nodes. A flow map has more than
 `fewest nodes` as soon as its law asks for them, and several times as many once its measure gathers:
 most runs are beyond the crossing, and flow maps do without products. At β = 4 those of some hundred
-nodes pay for that: products would take a third off this part of their time.
+nodes pay for that: products would take a fifth to a third off this part of their time.
 """
 
 from __future__ import annotations
