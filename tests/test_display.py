@@ -113,17 +113,19 @@ def test_cards_of_large_spaces_keep_their_peaks():
 
 
 def test_cards_of_brackets():
-    for bracket, place in (
-        (mf.Bracket(0.5, 0.5, 0.7), 20.0),
-        (mf.Bracket(0.6, 0.5, 0.7), 100.0),
-        (mf.Bracket(0.5, 0.5, 0.5), 100.0),
+    for bracket, place, ends in (
+        (mf.Bracket(0.5, 0.5, 0.7), 20.0, "estimates"),
+        (mf.Bracket(0.6, 0.5, 0.7, proved=True), 100.0, "proven"),
+        (mf.Bracket(0.5, 0.5, 0.5), 100.0, "estimates"),
     ):
         tree = parsed(bracket)
         (dot,) = (each for each in tree.iter() if each.tag.endswith("circle"))
         assert float(dot.get("cx")) == place
         assert entries(tree) == {
-            name: f"{getattr(bracket, name):g}" for name in ("value", "lower", "upper")
+            **{name: f"{getattr(bracket, name):g}" for name in ("value", "lower", "upper")},
+            "ends": ends,
         }
+        assert repr(bracket).endswith(f", proved={ends == 'proven'})")
     assert "no picture: a bound is infinite" in mf.Bracket(1.0, 0.0, np.inf)._repr_html_()
 
 

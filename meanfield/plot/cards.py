@@ -61,7 +61,8 @@ def _rows(shown: Any) -> dict[str, str]:
     if isinstance(shown, Solution):
         return _of_run(shown)
     if isinstance(shown, Bracket):
-        return {name: f"{getattr(shown, name):.9g}" for name in ("value", "lower", "upper")}
+        numbers = {name: f"{getattr(shown, name):.9g}" for name in ("value", "lower", "upper")}
+        return numbers | {"ends": "proven" if shown.proved else "estimates"}
     return _of_measure(shown)
 
 

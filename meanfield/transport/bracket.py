@@ -1,4 +1,4 @@
-"""A distance that is known to lie between two numbers."""
+"""A distance between two numbers, which are proven bounds or estimates of them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from meanfield.display import Shown
 
 @dataclass(frozen=True)
 class Bracket(Shown):
-    """A value with a lower bound and an upper bound of the distance; `float` takes the value.
+    """A value with two ends, between which the distance lies; `float` takes the value.
 
     Attributes
     ----------
     value, lower, upper : float
-        lower <= value <= upper; the value is the best estimate, on S^2 often one of the bounds.
+        lower <= value <= upper; the value is the best estimate, on S^2 often one of the ends.
+    proved : bool
+        True where both ends are proven, with quadrature and rounding. Else they are estimates.
 
     Raises
     ------
@@ -30,6 +32,7 @@ class Bracket(Shown):
     value: float
     lower: float
     upper: float
+    proved: bool = False
 
     def __post_init__(self) -> None:
         # a NaN is in no order
