@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from meanfield.dynamics import ISOTROPIC, SA, USA, CircleInteraction, DoublyStochastic
 from meanfield.harmonics import log_eigenvalues
 from meanfield.measures import Density, FlowMap, LineFlowMap
-from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
+from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_axes
 from meanfield.solution import Solution
 
 Array = NDArray[np.float64]
@@ -267,7 +267,7 @@ def panel(sol: Solution, ax: Axes | None, title: str, *, is_energy: bool = False
     """Axes over t with this title, and the unit of what is an energy; new ones if omitted."""
     check(sol)
     if ax is None:
-        ax = new_figure(3.4, 2.4).add_subplot()
+        ax = new_axes()
     elif not isinstance(ax, Axes):
         raise ValueError(f"ax must be matplotlib Axes, got {ax!r}")
     unit = _UNITS.get(_unit(sol), " / exp(β)") if is_energy else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
+from matplotlib.projections.geo import MollweideAxes
+from matplotlib.projections.polar import PolarAxes
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
@@ -29,11 +32,50 @@ _LABEL, _MARGIN = np.pi / 10, 0.02 * np.pi
 _HALF_TURNS = ([0.0, np.pi / 2, np.pi, 3 * np.pi / 2], ["0", "π/2", "π", "3π/2"])
 
 
-def new_figure(width: float, height: float) -> Figure:
+class ShownFigure(Figure):
+    """A figure of no window that a notebook shows, without pyplot, which would keep it."""
+
+    def _repr_png_(self) -> bytes:
+        drawn = io.BytesIO()
+        self.savefig(drawn, format="png")
+        return drawn.getvalue()
+
+
+class _OfShownFigure:
+    """Axes that a notebook shows with their whole figure."""
+
+    def _repr_png_(self: Any) -> bytes:
+        drawn: bytes = self.get_figure(root=True)._repr_png_()
+        return drawn
+
+
+class ShownAxes(_OfShownFigure, Axes):
+    """Axes of a new figure."""
+
+
+class ShownPolarAxes(_OfShownFigure, PolarAxes):
+    """Polar axes of a new figure."""
+
+
+class ShownMollweideAxes(_OfShownFigure, MollweideAxes):
+    """The map of the sphere on a new figure."""
+
+
+_AXES: dict[str, type[Axes]] = {
+    each.name: each for each in (ShownAxes, ShownPolarAxes, ShownMollweideAxes)
+}
+
+
+def new_figure(width: float, height: float) -> ShownFigure:
     """A figure of that many inches that belongs to no window."""
-    figure = Figure(figsize=(width, height), dpi=200, layout="constrained")
+    figure = ShownFigure(figsize=(width, height), dpi=200, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def new_axes(projection: str = "rectilinear") -> Axes:
+    """Axes of that projection alone on a new figure."""
+    return new_figure(3.4, 2.4).add_subplot(axes_class=_AXES[projection])
 
 
 def scale_of(lowest: float, highest: float) -> Normalize:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from matplotlib import rcParams
 from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -30,19 +32,44 @@ MOVIE_SUFFIXES = tuple(_FASTEST)
 # a GIF is held in memory whole
 MOST_FRAMES = 500
 _FPS = 10.0
-_DPI = 160
+_DPI, _SHOWN_DPI = 160, 100
 _WIDTH, _BELOW = 4.8, 1.6
 _HEIGHTS = {"mollweide": 2.6, "polar": 3.6}
 _ORDINARY = 2.8
 
 
+class ShownAnimation(FuncAnimation):
+    """The animation of a scene, a GIF in a notebook: it needs neither scripts nor a network."""
+
+    def __init__(self, scene: _Scene, frames: int, fps: float) -> None:
+        super().__init__(
+            scene.figure,
+            scene.show,
+            frames=frames,
+            init_func=lambda: (),
+            interval=1000.0 / fps,
+            cache_frame_data=False,
+        )
+        self._rate = min(fps, _FASTEST[".gif"])
+
+    def _repr_html_(self) -> str:
+        if rcParams["animation.html"] != "none":
+            return super()._repr_html_()
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "movie.gif")
+            self.save(path, _writer(path, self._rate), dpi=_SHOWN_DPI)
+            data = base64.b64encode(path.read_bytes()).decode("ascii")
+        return f'<img alt="movie of a run" src="data:image/gif;base64,{data}"/>'
+
+
 def animation(
     sol: Solution, ax: Axes | None = None, *, frames: int | None = None, fps: float = _FPS
-) -> FuncAnimation:
+) -> ShownAnimation:
     """The measure of a run at its saved times, one after the other.
 
     Every frame is a state that the run has saved: nothing is blended in between. All share one
-    scale of densities and, for tokens in more than three dimensions, one plane.
+    scale of densities and, for tokens in more than three dimensions, one plane. A notebook draws
+    all frames, several a second, and shows them as a GIF, or as `rcParams["animation.html"]` asks.
 
     Parameters
     ----------
@@ -68,15 +95,7 @@ def animation(
     check(sol)
     fps = number("fps", fps, above=0.0, high=max(_FASTEST.values()))
     chosen = _saves(len(sol.t), frames)
-    scene = _Scene(sol, chosen, ax)
-    return FuncAnimation(
-        scene.figure,
-        scene.show,
-        frames=len(chosen),
-        init_func=lambda: (),
-        interval=1000.0 / fps,
-        cache_frame_data=False,
-    )
+    return ShownAnimation(_Scene(sol, chosen, ax), len(chosen), fps)
 
 
 def movie(

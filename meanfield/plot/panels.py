@@ -36,7 +36,7 @@ from meanfield.plot.frames import (
     colour_bar,
     height,
     law_of_angle,
-    new_figure,
+    new_axes,
     profile,
     ring,
 )
@@ -93,10 +93,9 @@ def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
     wanted = projection(measure)
     shared = look([measure])
     if ax is None:
-        figure = new_figure(3.4, 2.4)
-        ax = figure.add_subplot(projection=wanted)
+        ax = new_axes(wanted)
         if is_coloured(measure):
-            colour_bar(figure, [ax], shared.scale, "bottom")
+            colour_bar(ax.figure, [ax], shared.scale, "bottom")
     if not isinstance(ax, Axes) or ax.name != wanted:
         raise ValueError(f"ax must have projection {wanted!r} for {measure}, got {ax!r}")
     draw(measure, ax, shared)

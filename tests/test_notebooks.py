@@ -1,0 +1,117 @@
+"""A notebook shows what a cell ends with: one picture, with and without an inline backend."""
+
+import base64
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from matplotlib import rcParams
+from nbclient import NotebookClient
+from PIL import Image
+
+import meanfield as mf
+
+ROOT = Path(mf.__file__).parent.parent
+START = """
+import meanfield as mf
+mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+sol = mf.evolve(mu, mf.SA(1.0), 1.0, 2)
+mu.mean(), sol.t
+"""
+# what a cell ends with, and the type of its picture
+SHOWN = {
+    "mu.plot()": "image/png",
+    "mf.Density(mf.Sphere(7), mf.Uniform(3)).plot()": "image/png",
+    "mf.FlowMap(mf.FourierSeries(cos=[0.5])).plot()": "image/png",
+    "mf.Particles([[1.0, 0.0, 0.0, 0.0]]).plot()": "image/png",
+    "sol.plot()": "image/png",
+    "sol.plot('tail')": "image/png",
+    "ax = sol.plot()\nax.set_title('mine')\nax": "image/png",
+    "ax.figure": "image/png",
+    "mf.plot.solution(sol)": "image/png",
+    "sol.animate()": "image/gif",
+    "mu": "image/png",
+    "sol": "image/png",
+    "mf.Bracket(0.5, 0.4, 0.6)": "svg",
+}
+LAST = """
+import matplotlib.pyplot as plt
+for _ in range(3):
+    mu.plot(), mf.plot.solution(sol)
+plt.get_fignums()
+"""
+OWN_AXES = """
+import matplotlib.pyplot as plt
+figure, ax = plt.subplots(subplot_kw={"projection": "polar"})
+mu.plot(ax)
+"""
+
+
+def pictures(cell):
+    """The type and the content of every picture in the outputs of a cell."""
+    found = []
+    for output in cell.outputs:
+        data = output.get("data", {})
+        found += [(kind, data[kind]) for kind in data if kind.startswith("image/")]
+        html = data.get("text/html", "")
+        found += re.findall(r'src="data:(image/\w+);base64,([^"]+)"', html)
+        found += [("svg", each) for each in re.findall(r"<svg.*?</svg>", html, re.DOTALL)]
+    return found
+
+
+@pytest.mark.parametrize("first", ["", "%matplotlib inline"])
+def test_cells_show_one_picture(first, tmp_path, monkeypatch):
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+    sources = [first, START, *SHOWN, LAST, *([OWN_AXES] if first else [])]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
+    NotebookClient(notebook, timeout=None, kernel_name="python3").execute(cwd=tmp_path)
+    cells = dict(zip(sources, notebook.cells, strict=True))
+    assert pictures(cells[START]) == []
+    for source, kind in SHOWN.items():
+        found = pictures(cells[source])
+        assert [each for each, _ in found] == [kind], source
+        ((_, data),) = found
+        if kind != "svg":
+            with Image.open(io.BytesIO(base64.b64decode(data))) as picture:
+                assert min(picture.size) > 100
+                assert getattr(picture, "n_frames", 1) == (3 if kind == "image/gif" else 1)
+    # pyplot knows none of them, so that nothing keeps them
+    assert cells[LAST].outputs[0].data["text/plain"] == "[]"
+    if first:
+        assert len(pictures(cells[OWN_AXES])) == 1
+
+
+def test_scripts_open_no_window_and_keep_no_figure(tmp_path):
+    code = f"""{START}
+import gc, sys, weakref
+kept = []
+for _ in range(3):
+    figure, ax = mf.plot.solution(sol, times=1), mu.plot()
+    kept += [weakref.ref(figure), weakref.ref(ax.figure)]
+ax.plot([0.0, 1.0], [1.0, 1.0])
+ax.figure.savefig("mine.png")
+del figure, ax
+gc.collect()
+assert not any(each() for each in kept)
+assert "matplotlib.pyplot" not in sys.modules
+"""
+    command = [sys.executable, "-c", code]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True)
+    with Image.open(tmp_path / "mine.png") as picture:
+        assert picture.size == (680, 480)
+
+
+def test_a_movie_shows_as_the_user_asks(monkeypatch):
+    mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+    sol = mf.evolve(mu, mf.SA(1.0), 1.0, 1)
+    monkeypatch.setitem(rcParams, "animation.html", "jshtml")
+    assert "<script" in sol.animate()._repr_html_()
