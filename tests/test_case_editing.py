@@ -1,6 +1,7 @@
 """Cases as editors, options and result files see them."""
 
 import json
+import os
 import shutil
 import subprocess
 import tomllib
@@ -524,32 +525,77 @@ def git(*arguments):
 def test_the_commit_of_a_case_is_kept(folder, monkeypatch):
     (folder / "case.toml").write_text(test_cli.PARTICLES)
 
-    def attributes():
-        return read_case("case.toml").build()[2]["about"]
+    def commit(file="case.toml"):
+        return read_case(file).build()[2]["about"].get("git_commit", "")
 
-    assert set(attributes()) == {"seed", "case_file"}
+    assert commit() == ""
     git("init")
+    assert commit() == ""
     git("add", "case.toml")
     git("commit", "-m", "one")
-    assert attributes()["git_commit"] == git("rev-parse", "HEAD")
-    assert attributes()["git_dirty"] == 0
-    # results do not count
+    head = git("rev-parse", "HEAD")
+    assert commit() == head
     assert main(["run", "case.toml", "-q"]) == 0
-    assert attributes()["git_dirty"] == 0
     about = mf.load("run.nc").dataset.attrs
-    assert about["git_commit"] == git("rev-parse", "HEAD")
-    assert (about["git_dirty"], about["seed"]) == (0, 1)
-    (folder / "case.toml").write_text(test_cli.PARTICLES + "\n")
-    assert attributes()["git_dirty"] == 1
+    assert (about["git_commit"], about["seed"]) == (head, 1)
+    (folder / "deep" / "down").mkdir(parents=True)
+    shutil.copy("case.toml", "deep/down")
+    assert commit("deep/down/case.toml") == head
     # what is repeated comes from where the first run came from
+    git("commit", "--allow-empty", "-m", "two")
     assert main(["run", "run.nc", "-q"]) == 0
-    again = mf.load("run-again.nc").dataset.attrs
-    assert again == about
-    (folder / "case.toml").unlink()
-    (folder / "other.toml").write_text(test_cli.PARTICLES)
-    assert read_case("other.toml").build()[2]["about"]["git_dirty"] == 1
+    assert mf.load("run-again.nc").dataset.attrs == about
+    # branches in one list, no branch, and a second work tree
+    git("branch", "a/b")
+    git("pack-refs", "--all")
+    assert commit() == git("rev-parse", "HEAD")
+    git("checkout", "--detach", "HEAD~")
+    assert commit() == head
+    git("worktree", "add", "beside", "a/b")
+    assert commit("beside/case.toml") == git("rev-parse", "a/b") != head
+    git("-C", "beside", "commit", "--allow-empty", "-m", "three")
+    assert commit("beside/case.toml") == git("rev-parse", "a/b")
     monkeypatch.setenv("PATH", "")
-    assert set(read_case("other.toml").build()[2]["about"]) == {"seed", "case_file"}
+    assert commit() == head
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_a_repository_runs_nothing(folder, monkeypatch):
+    """Its own settings name programs, which git runs where it looks for changes."""
+    (folder / "case.toml").write_text(test_cli.PARTICLES)
+    planted = folder / "planted"
+    planted.write_text("#!/bin/sh\ntouch planted-was-run\ncat\n")
+    planted.chmod(0o755)
+    (folder / ".gitattributes").write_text("* filter=planted diff=planted\n")
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "one")
+    for key in (
+        *("filter.planted.clean", "filter.planted.smudge", "filter.planted.process"),
+        *("diff.planted.command", "diff.external", "core.fsmonitor", "core.pager"),
+    ):
+        git("config", key, str(planted))
+    # a file that looks changed is put through its filter
+    os.utime("case.toml", (0, 0))
+    # as on Windows, where a program of the present folder comes first
+    shutil.copy(planted, "git")
+    monkeypatch.setenv("PATH", f".{os.pathsep}{os.environ['PATH']}")
+    assert main(["run", "case.toml", "-q"]) == 0
+    assert len(mf.load("run.nc").dataset.attrs["git_commit"]) == 40
+    assert not (folder / "planted-was-run").exists()
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["no commit", "ref: refs/heads/main", "ref: ../../secret", "\udc80".encode(errors="replace")],
+)
+def test_a_repository_that_tells_no_commit(head, folder):
+    (folder / "case.toml").write_text(test_cli.PARTICLES)
+    (folder / ".git").mkdir()
+    head = head if isinstance(head, bytes) else head.encode()
+    (folder / ".git" / "HEAD").write_bytes(head)
+    (folder / "secret").write_text("private")
+    assert "git_commit" not in read_case("case.toml").build()[2]["about"]
 
 
 def test_a_resumed_run_keeps_where_it_comes_from(folder, monkeypatch):

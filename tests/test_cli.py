@@ -413,7 +413,8 @@ def test_a_run_that_has_ended_is_left_as_it_is(ending, folder, capsys):
     measure, dynamics, keywords = case_from_text(CIRCLE.replace("t_end = 0.2", end), "c").build()
     mf.evolve(measure, dynamics, **keywords).save("run.nc")
     # a run that is killed between its last save and its figure leaves this, or the half of one
-    (folder / ".run.png.writing").touch()
+    (folder / ".run.png.writing-abc").mkdir()
+    (folder / ".run.png.writing-abc" / "run.png").touch()
     before = (folder / "run.nc").stat()
     for has_figure in False, True:
         assert main(["resume", "run.nc"]) == (0 if is_good else 1)

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 import meanfield as mf
 from meanfield.cli import main
 from meanfield.integrate import FileInUseError
-from meanfield.integrate.only_writers import only_writer, writer_of
+from meanfield.integrate.only_writers import is_being_written, only_writer
 
 BUMPS = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 # as a run of another process holds it; to import the package there takes seconds
@@ -20,7 +21,6 @@ HOLDING = """
 import fcntl, os, sys
 lock = os.open(".run.nc.lock", os.O_RDWR | os.O_CREAT)
 fcntl.flock(lock, fcntl.LOCK_EX)
-os.write(lock, str(os.getpid()).encode())
 print("holds", flush=True)
 sys.stdin.read()
 """
@@ -56,7 +56,7 @@ def test_a_second_run_is_refused_and_the_file_stays(holder, tmp_path, monkeypatc
     before = Path("run.nc").read_bytes()
     beside = Path(".run.nc.writing-x")
     beside.mkdir()
-    told = rf"no other run writes, got '.*run\.nc', which process {holder.pid} is writing"
+    told = r"no other run writes, got '.*run\.nc', which another process is writing"
     with pytest.raises(FileInUseError, match=told):
         mf.evolve(start, mf.SA(4.0), 0.1, 1, checkpoint="run.nc")
     with pytest.raises(FileInUseError, match=told):
@@ -66,7 +66,7 @@ def test_a_second_run_is_refused_and_the_file_stays(holder, tmp_path, monkeypatc
         lines = capsys.readouterr().err.splitlines()
         assert len(lines) == 1
         assert lines[0].startswith("meanfield: output must be a file that no other run writes")
-        assert f"process {holder.pid} is writing: wait for it" in lines[0]
+        assert "which another process is writing: wait for it" in lines[0]
     assert Path("run.nc").read_bytes() == before
     # what the first is just writing is not taken away from it
     assert beside.exists()
@@ -86,11 +86,12 @@ def test_info_tells_a_run_that_goes_on(holder, tmp_path, monkeypatch, capsys):
     sol.save("run.nc")
     assert main(["info", "run.nc"]) == 0
     told = capsys.readouterr().out
-    assert f"running (process {holder.pid})" in told
+    assert re.search(r"^status +running$", told, re.MULTILINE)
     assert "resume" not in told
     assert Path(".run.nc.lock").exists()
     # to look is not to hold
-    assert writer_of(Path("other.nc")) == ""
+    assert is_being_written(Path("run.nc"))
+    assert not is_being_written(Path("other.nc"))
     assert not Path(".other.nc.lock").exists()
     holder.kill()
     holder.wait()
@@ -104,7 +105,7 @@ def test_a_run_holds_its_file_until_it_ends(tmp_path):
     path, start, refused = tmp_path / "run.nc", mf.Density(mf.Circle(32), BUMPS), []
 
     def again(measure):
-        with pytest.raises(FileInUseError, match=f"process {os.getpid()} is writing"):
+        with pytest.raises(FileInUseError, match="which another process is writing"):
             mf.evolve(start, mf.SA(4.0), 0.1, checkpoint=path)
         refused.append(measure)
         return 0.0
@@ -128,7 +129,7 @@ def test_a_run_that_is_still_dying_is_waited_for(holder, tmp_path, monkeypatch):
         "meanfield.integrate.only_writers.time.sleep", lambda _: (holder.kill(), holder.wait())
     )
     with only_writer(tmp_path / "run.nc"):
-        assert (tmp_path / ".run.nc.lock").read_text() == str(os.getpid())
+        assert (tmp_path / ".run.nc.lock").read_bytes() == b""
     assert not (tmp_path / ".run.nc.lock").exists()
 
 
@@ -154,3 +155,63 @@ def test_a_folder_that_takes_no_lock_is_no_hindrance(tmp_path):
     with only_writer(tmp_path / "no" / "run.nc"), only_writer(None):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def _linked(lock, target):
+    lock.symlink_to(target)
+
+
+def _linked_twice(lock, target):
+    os.link(target, lock)
+
+
+def _linked_to_nothing(lock, target):
+    lock.symlink_to(target.with_name("new.txt"))
+
+
+def _piped(lock, _):
+    os.mkfifo(lock)
+
+
+@pytest.mark.parametrize("plant", [_linked, _linked_twice, _linked_to_nothing, _piped])
+def test_a_lock_that_leads_elsewhere_is_refused(plant, tmp_path):
+    """As an unpacked or shared folder may have it: what it leads to keeps its content."""
+    (tmp_path / "target.txt").write_text("precious")
+    plant(tmp_path / ".run.nc.lock", tmp_path / "target.txt")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    start = mf.Density(mf.Circle(32), BUMPS)
+    told = r"must be a file that can be locked, got '.*run\.nc', .*\.run\.nc\.lock, which"
+    with pytest.raises(FileInUseError, match=told):
+        mf.evolve(start, mf.SA(4.0), 0.1, 1, checkpoint=tmp_path / "run.nc")
+    assert not is_being_written(tmp_path / "run.nc")
+    assert (tmp_path / "target.txt").read_text() == "precious"
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_file_with_the_name_of_the_lock_keeps_its_content(tmp_path):
+    (tmp_path / ".run.nc.lock").write_text("precious")
+    with only_writer(tmp_path / "run.nc"):
+        with pytest.raises(FileInUseError), only_writer(tmp_path / "run.nc"):
+            pass
+        assert is_being_written(tmp_path / "run.nc")
+    assert (tmp_path / ".run.nc.lock").read_text() == "precious"
+
+
+def test_a_link_that_takes_the_place_of_the_lock_is_not_followed(tmp_path, monkeypatch):
+    """Between the look at the name and its opening; O_NOFOLLOW is not everywhere."""
+    lock, target = tmp_path / ".run.nc.lock", tmp_path / "target.txt"
+    target.write_text("precious")
+    lock.touch()
+    monkeypatch.setattr("meanfield.integrate.only_writers._ITSELF", 0)
+    real = os.open
+
+    def late(path, how, *more):
+        if Path(path) == lock and not how & os.O_CREAT and not lock.is_symlink():
+            lock.unlink()
+            lock.symlink_to(target)
+        return real(path, how, *more)
+
+    monkeypatch.setattr("meanfield.integrate.only_writers.os.open", late)
+    with pytest.raises(FileInUseError, match="is a link"), only_writer(tmp_path / "run.nc"):
+        pass
+    assert target.read_text() == "precious"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from handmade import DENSITIES, PROJECTIONS, SERIES, bump, run
 from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 import meanfield as mf
@@ -272,3 +273,14 @@ def test_nodes_on_a_map_have_a_colour_bar():
     (dots,) = (each for each in panels(figure)[0].collections if each.get_array() is not None)
     bar = next(ax for ax in figure.axes if ax.get_ylabel() == "density f")
     assert bar.get_ylim() == pytest.approx((dots.norm.vmin, dots.norm.vmax))
+
+
+def test_a_link_with_a_foreseeable_name_is_not_written_through(tmp_path):
+    target = tmp_path / "target.txt"
+    target.write_text("precious")
+    for name in ".run.png.writing", "run.png":
+        (tmp_path / name).symlink_to(target)
+    mf.plot.save(Figure(), tmp_path / "run.png")
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+    assert not (tmp_path / "run.png").is_symlink()
+    assert target.read_text() == "precious"

@@ -195,3 +195,25 @@ def test_in_a_browser_the_slider_moves_and_nothing_complains(name, tmp_path, sol
     assert told["drawn"] == len(data(page)["views"])
     assert told["first"] == "t = 0.0000"
     assert float(told["last"].removeprefix("t = ")) == pytest.approx(sol.t[-1], rel=1e-4)
+
+
+def test_a_page_that_can_not_be_written_leaves_the_old_one(solutions, tmp_path, monkeypatch):
+    """As where a disk fills up; a link is replaced, and what it leads to stays."""
+    sol, path, target = next(iter(solutions.values())), tmp_path / "run.html", tmp_path / "a.txt"
+    target.write_text("precious")
+    path.symlink_to(target)
+    real = type(path).write_text
+
+    def full(self, text, **more):
+        real(self, text[:10], **more)
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(path), "write_text", full)
+        with pytest.raises(OSError, match="No space"):
+            report.save(sol, path)
+    assert path.read_text() == "precious"
+    report.save(sol, path)
+    assert path.read_text().startswith("<!DOCTYPE html>")
+    assert target.read_text() == "precious"
+    assert len(list(tmp_path.iterdir())) == 2

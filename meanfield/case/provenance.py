@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import subprocess
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,8 +18,12 @@ About = dict[str, str | int | float]
 CLOUD_FILES = "token_files"
 CASE_FILE = "case_file"
 # what a case keeps when keys are set
-ORIGIN = (CASE_FILE, "git_commit", "git_dirty")
-_PATIENCE = 10.0
+ORIGIN = (CASE_FILE, "git_commit")
+# of SHA-1 or SHA-256
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_BRANCH, _ELSEWHERE = "ref: ", "gitdir: "
+# bytes of a list of branches
+_LARGEST_LIST = 1 << 24
 
 
 def clouds(case: Table) -> Iterator[tuple[str, str]]:
@@ -34,15 +36,17 @@ def clouds(case: Table) -> Iterator[tuple[str, str]]:
 def provenance(case: Table, space: Any, file: Path | None, folder: Path) -> About:
     """Attributes of a dataset that tell where the case of a run comes from.
 
-    `seed` of tokens; `case_file`; `token_files`, JSON of names and SHA-256; `git_commit` and
-    `git_dirty` (0 or 1) where the case file lies in a work tree of git.
+    `seed` of tokens; `case_file`; `token_files`, JSON of names and SHA-256; `git_commit`
+    where the case file lies in a work tree of git.
     """
     about: About = {"seed": space.seed} if isinstance(space, ParticlesTable) else {}
     digests = token_digests(case, folder)
     if digests:
         about[CLOUD_FILES] = json.dumps(digests)
     if file is not None:
-        about |= {CASE_FILE: str(file.resolve()), **git_state(file.resolve())}
+        about[CASE_FILE] = str(file.resolve())
+        if commit := git_commit(file.resolve()):
+            about["git_commit"] = commit
     return about
 
 
@@ -79,30 +83,37 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def git_state(file: Path) -> About:
-    """The commit that a file lies in and whether the work tree differs; nothing without git.
+def git_commit(file: Path) -> str:
+    """The commit that the work tree of a file is at, "" where there is none.
 
-    What git does not track counts only if it is the file itself: results lie beside cases.
+    It is read from the files that git keeps. Git itself would run programs that a repository names
+    in its settings, and a case may lie in a folder that somebody else has made.
     """
-    commit = _git(file.parent, "rev-parse", "HEAD")
-    if commit is None:
-        return {}
-    changed = _git(file.parent, "status", "--porcelain", "--untracked-files=no")
-    tracked = _git(file.parent, "ls-files", "--error-unmatch", "--", file.name)
-    return {"git_commit": commit, "git_dirty": int(changed != "" or tracked is None)}
+    for folder in file.parents:
+        own = folder / ".git"
+        elsewhere = _text(own)
+        if own.is_dir() or elsewhere.startswith(_ELSEWHERE):
+            return _head(folder / elsewhere.removeprefix(_ELSEWHERE) if elsewhere else own)
+    return ""
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
-    program = shutil.which("git")
-    if program is None:
-        return None
-    # a monitor that a repository names would be run, and locks would be in others' way
-    command = [program, "-c", "core.fsmonitor=false", "-C", str(folder), *arguments]
-    environment = os.environ | {"GIT_OPTIONAL_LOCKS": "0"}
+def _head(own: Path) -> str:
+    """The commit of a work tree whose own files are in `own`; branches may be in another."""
+    head, shared = _text(own / "HEAD"), own / _text(own / "commondir")
+    if head.startswith(_BRANCH):
+        branch = head.removeprefix(_BRANCH)
+        lines = _text(shared / "packed-refs").splitlines()
+        packed = (line.partition(" ")[0] for line in lines if line.endswith(f" {branch}"))
+        head = _text(own / branch) or _text(shared / branch) or next(packed, "")
+    return head if _COMMIT.fullmatch(head) else ""
+
+
+def _text(path: Path) -> str:
+    """The text of a small file, "" where there is none."""
     try:
-        done = subprocess.run(  # noqa: S603 (a fixed program, and no shell)
-            command, capture_output=True, text=True, timeout=_PATIENCE, env=environment, check=False
-        )
-    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+        # a device or a pipe might never end
+        if not path.is_file() or path.stat().st_size > _LARGEST_LIST:
+            return ""
+        return path.read_text("utf-8").strip()
+    except (OSError, ValueError):
+        return ""

@@ -31,7 +31,7 @@ from meanfield.cli.runs import (
 )
 from meanfield.cli.text import agreement, closing, machine, summary, table, version
 from meanfield.integrate import FileInUseError, evolve
-from meanfield.integrate.only_writers import writer_of
+from meanfield.integrate.only_writers import is_being_written
 from meanfield.solution import Ending, Solution, load
 
 _GOOD = (Ending.FINISHED, Ending.CLUSTERED)
@@ -232,7 +232,7 @@ def info(
     ] = None,
 ) -> None:
     """Summarise a run; without one, tell versions and threads."""
-    lines = machine() if file is None else summary(_loaded(file), file, writer_of(file))
+    lines = machine() if file is None else summary(_loaded(file), file, is_being_written(file))
     width = max(len(name) for name in lines)
     for name, text in lines.items():
         typer.echo(f"{name:<{width}}  {text}")

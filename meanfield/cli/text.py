@@ -114,12 +114,12 @@ def agreement(earlier: Solution, solution: Solution) -> str:
     return f"numbers differ from those of the earlier run: {', '.join(differing)}"
 
 
-def summary(solution: Solution, file: Path, writer: str = "") -> dict[str, str]:
-    """A run in a dozen entries; `writer` is who is writing its file."""
+def summary(solution: Solution, file: Path, is_running: bool = False) -> dict[str, str]:
+    """A run in a dozen entries; `is_running` where a process is writing its file."""
     data, final, defect = solution.dataset, solution.final, _defect(solution)
     status, message = solution.status, solution.message
-    if writer and solution.ending is Ending.INTERRUPTED:
-        status, message = f"running ({writer})", message.partition(";")[0]
+    if is_running and solution.ending is Ending.INTERRUPTED:
+        status, message = "running", message.partition(";")[0]
     unit = data.attrs.get("energy_unit", "1")
     energies = f"{data['energy'].values[0]:.12g} to {data['energy'].values[-1]:.12g}"
     lines = len(solution.case.splitlines())

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, number, real_array
 from meanfield.dynamics import AnyDynamics
+from meanfield.files import remove_leftovers
 from meanfield.integrate.checkpoints import Checkpoint
 from meanfield.integrate.driving import driven
 from meanfield.integrate.only_writers import only_writer
@@ -27,7 +28,7 @@ from meanfield.integrate.starts import (
     layer_times,
 )
 from meanfield.measures import AnyMeasure, Density, FlowMap
-from meanfield.solution import Solution, remove_leftovers
+from meanfield.solution import Solution
 
 Array = NDArray[np.float64]
 

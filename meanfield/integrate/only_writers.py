@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 try:
@@ -16,28 +17,30 @@ except ImportError:  # elsewhere than on Unix runs do not tell one another
 # a process that was killed a moment ago may not be gone yet
 _PATIENCE = 0.5
 _PAUSE = 0.05
+# a lock is opened by its own name, and a pipe of that name is not waited for
+_ITSELF = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class FileInUseError(ValueError):
-    """Another run is writing the result file."""
+    """Another run is writing the result file, or no run can be told from others there."""
 
 
-def writer_of(path: Path) -> str:
-    """The run that is writing `path`, such as 'process 4711'; empty where none is known to."""
+def is_being_written(path: Path) -> bool:
+    """Whether a run is known to be writing `path`."""
     if fcntl is None:
-        return ""
+        return False
     try:
-        descriptor = os.open(_lock_of(path), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return ""
+        descriptor = _opened(_lock_of(path), os.O_RDONLY)
+    except (OSError, FileInUseError):
+        return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _holder(descriptor)
+        return True
     except OSError:
-        return ""
+        return False
     else:
-        return ""
+        return False
     finally:
         os.close(descriptor)
 
@@ -48,77 +51,105 @@ def only_writer(path: Path | None, name: str = "checkpoint") -> Iterator[None]:
 
     A refusal calls it `name`.
 
-    The lock is the system's own on a file beside, and dies with its process: what a killed one
-    leaves is an empty name, which the next takes over and removes.
+    The lock is the system's own on an empty file beside, and dies with its process: what a killed
+    one leaves is the empty file, which the next takes over and removes. Nothing is written into
+    it, and a file of that name which has content is locked as it is, and stays.
 
     Raises
     ------
     FileInUseError
-        If another run holds it.
+        If another run holds it, or what has its name is a link or no regular file.
     """
     descriptor = None if path is None or fcntl is None else _locked(path, name)
     try:
         yield
     finally:
         if path is not None and descriptor is not None:
-            # before it is let go: another may take the name from then on
-            _lock_of(path).unlink(missing_ok=True)
-            os.close(descriptor)
+            _let_go(descriptor, _lock_of(path))
 
 
 def _lock_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.lock")
 
 
+def _opened(lock: Path, how: int) -> int:
+    """A descriptor of the lock that is there: of a regular file with this one name, never a link.
+
+    Raises
+    ------
+    FileInUseError
+        If it is another kind of file: then it was not put there by a run.
+    OSError
+        If there is none, or it can't be opened.
+    """
+    found = lock.lstat()
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        kind = "has other names" if stat.S_ISREG(found.st_mode) else "is a link or no file"
+        raise FileInUseError(f"{lock}, which {kind}: remove it")
+    descriptor = os.open(lock, how | _ITSELF | os.O_CLOEXEC)
+    if os.path.samestat(os.fstat(descriptor), found):
+        return descriptor
+    os.close(descriptor)
+    # it was replaced in between
+    raise FileNotFoundError(lock)
+
+
 def _locked(path: Path, name: str) -> int | None:
     """A descriptor that holds the lock, None where the folder or its file system allows none."""
-    until = time.monotonic() + _PATIENCE
+    lock, until = _lock_of(path), time.monotonic() + _PATIENCE
     while True:
         try:
-            descriptor = os.open(_lock_of(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            descriptor = _made_or_opened(lock)
+        except FileInUseError as error:
+            raise FileInUseError(
+                f"{name} must be a file that can be locked, got {str(path)!r}, whose lock would "
+                f"be {error}, or choose another name"
+            ) from None
         except OSError:
             # nor will a result be written there, which is said then
             return None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _holder(descriptor)
             os.close(descriptor)
             if time.monotonic() > until:
                 raise FileInUseError(
                     f"{name} must be a file that no other run writes, got {str(path)!r}, which "
-                    f"{holder} is writing: wait for it, or choose another name"
+                    f"another process is writing: wait for it, or choose another name"
                 ) from None
             time.sleep(_PAUSE)
         except OSError:
-            os.close(descriptor)
-            _lock_of(path).unlink(missing_ok=True)
+            _let_go(descriptor, lock)
             return None
         else:
-            if _is_still(descriptor, _lock_of(path)):
-                _sign(descriptor)
+            if _is_still(descriptor, lock):
                 return descriptor
             # its holder has removed it in between
             os.close(descriptor)
 
 
+def _made_or_opened(lock: Path) -> int:
+    while True:
+        try:
+            # no link is followed where the name must be new
+            return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        except FileExistsError:
+            try:
+                return _opened(lock, os.O_RDWR)
+            except FileNotFoundError:
+                # its holder has removed it in between
+                continue
+
+
+def _let_go(descriptor: int, lock: Path) -> None:
+    # the name first: another may take it as soon as the lock is open
+    if os.fstat(descriptor).st_size == 0:
+        lock.unlink(missing_ok=True)
+    os.close(descriptor)
+
+
 def _is_still(descriptor: int, place: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), place.stat())
+        return os.path.samestat(os.fstat(descriptor), place.lstat())
     except OSError:
         return False
-
-
-def _sign(descriptor: int) -> None:
-    # on a full disk the lock has no name in it, and holds all the same
-    with suppress(OSError):
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-
-
-def _holder(descriptor: int) -> str:
-    with suppress(OSError):
-        number = os.pread(descriptor, 20, 0)
-        if number.isdigit():
-            return f"process {number.decode()}"
-    return "another process"

@@ -10,6 +10,7 @@ import numpy as np
 
 from meanfield.arguments import integer, number, real_array
 from meanfield.dynamics import AnyDynamics, ForgottenDynamics, OwnDynamics
+from meanfield.files import remove_leftovers
 from meanfield.integrate.checkpoints import Checkpoint, previous
 from meanfield.integrate.driving import driven
 from meanfield.integrate.hand_over import AnyRun
@@ -31,7 +32,6 @@ from meanfield.solution import (
     first_line,
     load,
     other_versions,
-    remove_leftovers,
 )
 
 _MOST = 1 << 40

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from meanfield.arguments import integer, number
+from meanfield.files import written_whole
 from meanfield.plot.curves import check, energy, energy_name
 from meanfield.plot.frames import NORMAL, ORANGE, colour_bar, new_figure
 from meanfield.plot.looks import is_coloured, look, projection
@@ -139,8 +140,7 @@ def movie(
     kind = place.suffix.lower()
     count, rate = pace(len(sol.t), frames, seconds, fps, _FASTEST[kind])
     writer = _writer(place, rate)
-    with TemporaryDirectory(prefix=f".{place.name}.writing-", dir=place.parent) as folder:
-        beside = Path(folder, f"movie{kind}")
+    with written_whole(place) as beside:
         moving = animation(sol, frames=count, fps=rate)
         with tqdm(total=count, unit="frame", disable=not progress) as bar:
             try:
@@ -149,7 +149,6 @@ def movie(
                 )
             except subprocess.CalledProcessError as error:
                 raise OSError(f"ffmpeg failed: {_last_line(error.stderr)}") from error
-        beside.replace(place)
 
 
 def pace(

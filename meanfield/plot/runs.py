@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from meanfield.arguments import integer
+from meanfield.files import remove_leftovers, written_whole
 from meanfield.measures import Density, FlowMap
 from meanfield.plot.curves import check, dissipation, energy, energy_name, node_count, resolution
 from meanfield.plot.frames import NORMAL, ORANGE, SMALL, colour_bar, new_figure
@@ -173,13 +174,9 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     if not isinstance(path, (str, os.PathLike)) or Path(path).suffix.lower() not in SUFFIXES:
         raise ValueError(f"path must end in {', '.join(SUFFIXES)}, got {str(path)!r}")
     path = Path(path)
-    # whoever is killed while it is drawn or written leaves no half of it
+    # a disk that is full is told of by Python
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=200, format=path.suffix[1:].lower())
-    beside = path.with_name(f".{path.name}.writing")
-    try:
+    remove_leftovers(path)
+    with written_whole(path) as beside:
         beside.write_bytes(drawn.getbuffer())
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise

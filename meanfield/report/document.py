@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from meanfield.files import remove_leftovers, written_whole
 from meanfield.measures import AnyMeasure, Density, Particles, SphereFlowMap
 from meanfield.plot.titles import run_title
 from meanfield.report.checks import Check, checks
@@ -109,7 +110,10 @@ def save(solution: Solution, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(path, (str, os.PathLike)) or Path(path).suffix.lower() != SUFFIX:
         raise ValueError(f"path must end in {SUFFIX}, got {str(path)!r}")
-    Path(path).write_text(page(solution), encoding="utf-8")
+    text = page(solution)
+    remove_leftovers(Path(path))
+    with written_whole(Path(path)) as beside:
+        beside.write_text(text, encoding="utf-8")
 
 
 def measure_view(solution: Solution) -> tuple[View, list[int]]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import xarray as xr
 
+from meanfield.files import written_whole
 from meanfield.solution.headers import check_header
 from meanfield.solution.heaps import check_heaps
 from meanfield.solution.seals import check_seal, seal
@@ -58,42 +56,14 @@ def write(dataset: xr.Dataset, path: Path) -> None:
         if variable.ndim
     }
     try:
-        if path.exists() and not path.is_file():
-            raise OSError("it is there already, and is not a file")
-        with TemporaryDirectory(prefix=_beside(path), dir=path.parent) as folder:
-            beside = Path(folder, "solution.nc")
+        with written_whole(path) as beside:
             # in memory first: HDF5 takes the process with it where a disk fills up
             content: Any = dataset.to_netcdf(None, engine="h5netcdf", encoding=encoding)
             with beside.open("wb") as file:
                 file.write(content)
                 file.write(seal(content))
-            _flush(beside, os.O_RDWR)
-            beside.replace(path)
-        # not every system lets a folder be opened
-        with suppress(PermissionError):
-            _flush(path.parent, os.O_RDONLY)
     except (OSError, RuntimeError) as error:
         raise OSError(f"can't write {path}: {_reason(error)}") from error
-
-
-def remove_leftovers(path: Path) -> None:
-    """Remove what a process that was killed while it wrote `path` has left beside it."""
-    for folder in path.parent.glob(f"{glob.escape(_beside(path))}*"):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _beside(path: Path) -> str:
-    """How the names of folders begin in which a file for `path` is written."""
-    return f".{path.name}.writing-"
-
-
-def _flush(path: Path, flags: int) -> None:
-    """Have a file, or a folder's names, on the disk itself, where a power cut leaves them."""
-    descriptor = os.open(path, flags)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read(path: Path, kind: str, version: int) -> xr.Dataset:

@@ -1,0 +1,67 @@
+"""Files of results: each is written whole or not at all, and tells what it was made from."""
+
+from __future__ import annotations
+
+import glob
+import mmap
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+# an attribute of a dataset; other files have it among their words
+SOURCE = "source_sha256"
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """Inside, a name to write to; at the end that file takes the place of `path`.
+
+    It is in a new folder beside `path`, whose name nobody can foresee. A link at `path` is
+    replaced, and what it leads to stays.
+
+    Raises
+    ------
+    OSError
+        If it can't be written there; then `path` is as it was, and nothing is left behind.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError("it is there already, and is not a file")
+    with TemporaryDirectory(prefix=_beside(path), dir=path.parent) as folder:
+        beside = Path(folder, path.name)
+        yield beside
+        _flush(beside, os.O_RDWR)
+        beside.replace(path)
+    # not every system lets a folder be opened
+    with suppress(PermissionError):
+        _flush(path.parent, os.O_RDONLY)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what a process that was killed while it wrote `path` has left beside it."""
+    for folder in path.parent.glob(f"{glob.escape(_beside(path))}*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _beside(path: Path) -> str:
+    """How the names of folders begin in which a file for `path` is written."""
+    return f".{path.name}.writing-"
+
+
+def _flush(path: Path, flags: int) -> None:
+    """Have a file, or a folder's names, on the disk itself, where a power cut leaves them."""
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def is_made_from(path: Path, source: str) -> bool:
+    """Whether a file has this SHA-256 among its words, as all files of a command have."""
+    if not path.is_file() or path.stat().st_size < len(source):
+        return False
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(source.encode()) >= 0
