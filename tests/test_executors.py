@@ -1,16 +1,24 @@
 """Studies at executors: the same bits anywhere, and a killed worker costs a retry."""
 
+import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
+from threadpoolctl import threadpool_info
 
 import meanfield as mf
-from meanfield.executors import mapped_by
+from meanfield.executors import mapped_by, opened
+
+THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 def squared(task):
@@ -65,7 +73,7 @@ def cluster():
             n_workers=2,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             silence_logs="CRITICAL",
         ) as local,
         Client(local) as client,
@@ -140,6 +148,89 @@ def test_metastability_on_a_cluster(cluster):
         runs, rng=np.random.default_rng(1), executor=cluster.get_executor(), **options
     )
     assert one.identical(other)
+
+
+def test_a_solution_is_saved_beside_a_client(cluster, tmp_path):
+    """In a process that has a client of dask, as a notebook has."""
+    mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
+    sol = mf.evolve(mu, mf.SA(2.0), 0.2, 2, checkpoint=tmp_path / "checkpoint.nc")
+    sol.save(tmp_path / "saved.nc")
+    for name in "checkpoint.nc", "saved.nc":
+        assert mf.load(tmp_path / name).dataset.identical(sol.dataset)
+        with xr.open_dataset(tmp_path / name, engine="h5netcdf") as found:
+            np.testing.assert_array_equal(found.energy, sol.dataset.energy)
+
+
+def threads(_):
+    """How many each library of matrices takes, that of SciPy among them, which comes late."""
+    import scipy.linalg
+
+    scipy.linalg.eigh(np.eye(2))
+    return os.getpid(), [one["num_threads"] for one in threadpool_info()]
+
+
+@contextmanager
+def own_pool():
+    """Of the user, from a process whose library has its threads already."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+EXECUTORS = {
+    "processes": lambda: opened("processes"),
+    "dask": lambda: opened("dask", workers=1),
+    "pool": own_pool,
+}
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core: one thread in any case")
+@pytest.mark.parametrize("wanted", [None, *THREADS[:2]])
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_a_worker_has_one_thread(monkeypatch, name, wanted):
+    """Unless the user says how many."""
+    for variable in THREADS:
+        monkeypatch.delenv(variable, raising=False)
+    if wanted:
+        monkeypatch.setenv(wanted, "2")
+    with EXECUTORS[name]() as executor:
+        ((process, found),) = mapped_by(executor, threads, [0])
+    assert process != os.getpid()
+    assert found
+    assert set(found) == {2 if wanted else 1}
+
+
+def test_threads_of_this_process_stay():
+    """A worker that is a thread here leaves the libraries alone."""
+    _, before = threads(0)
+    with ThreadPoolExecutor(1) as pool:
+        assert list(mapped_by(pool, threads, [0])) == [(os.getpid(), before)]
+
+
+UNGUARDED = """
+import meanfield as mf
+law = mf.FourierSeries(cos=[0.5])
+mf.studies.mean_field_limit(law, mf.SA(2.0), 0.1, [20], 2, executor="processes")
+print("done")
+"""
+
+
+def test_a_script_without_a_main_guard(tmp_path):
+    """Its workers import it, and come to the line that starts workers."""
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED)
+    environment = os.environ | {"PYTHONPATH": str(Path(mf.__file__).parent.parent)}
+    said = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env=environment, check=False
+    )
+    assert said.returncode == 1
+    assert said.stdout == ""
+    lines = said.stderr.splitlines()
+    assert len(lines) < 25, said.stderr
+    assert said.stderr.count("Traceback") == 1
+    assert lines[-1] == (
+        "RuntimeError: executor 'processes' has workers that import this script anew: put what it "
+        'runs under `if __name__ == "__main__":`'
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Solutions: round trips to the bit, and files that are written whole or not at all."""
 
+import io
 import json
 import os
 import re
@@ -8,12 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import xarray as xr
 from handmade import AXIS, SPACES, densities, particles, same_bits, solution
 
 import meanfield as mf
+from meanfield.solution import netcdf
 
 
 def names(folder):
@@ -71,6 +74,55 @@ def test_a_run_comes_back(tmp_path):
     assert again.case == "[run]"
     assert same_bits(sol.final.values, again.final.values)
     assert abs(mf.energy(again.final, 4.0) - float(sol.dataset.energy[-1])) < 1e-15
+
+
+def test_files_have_what_xarray_would_write():
+    """Numbers of all kinds, words, truth values, bare and shared coordinates, and attributes."""
+    ds = xr.Dataset(
+        {
+            "double": (("t", "word"), np.array([[0.1, np.nan], [-0.0, np.inf]]), {"units": "1"}),
+            "single": ("t", np.array([0.1, 2], "f4")),
+            "small": ("t", np.array([-1, 2], "i2")),
+            "holds": ("t", [True, False]),
+            "said": ("t", np.array(["β\n", ""], dtype=object)),
+            "none": ("empty", np.zeros(0)),
+            "count": ((), 3),
+            "name": ((), "one"),
+        },
+        coords={"t": [1, 2], "word": ["a", "b"], "label": ("t", ["p", "q"]), "at": ((), 0.5)},
+        attrs={"title": "σ", "beta": 0.1, "axis": np.eye(3)[0], "version": 1, "case": ""},
+    )
+    encoding = {name: {"_FillValue": None, "zlib": True} for name in ds.variables if ds[name].ndim}
+    encoding["at"] = {"_FillValue": None}
+    files = [netcdf.encoded(ds), ds.to_netcdf(None, engine="h5netcdf", encoding=encoding)]
+    ours, theirs = (xr.load_dataset(io.BytesIO(bytes(one)), engine="h5netcdf") for one in files)
+    xr.testing.assert_identical(ours, ds)
+    assert {name: ours[name].dtype for name in ds} == {name: theirs[name].dtype for name in ds}
+    assert dump(files[0]) == dump(files[1])
+    with pytest.raises(ValueError, match="z must hold numbers or words, got complex128"):
+        netcdf.encoded(xr.Dataset({"z": ("t", [1j])}))
+
+
+def dump(content):
+    """All that HDF5 keeps of a file, apart from where it keeps it."""
+    with h5py.File(io.BytesIO(bytes(content)), "r") as file:
+        found = {"": attributes(file)}
+        for name, one in file.items():
+            plan = one.id.get_create_plist()
+            filters = [plan.get_filter(i) for i in range(plan.get_nfilters())]
+            kind = (one.dtype, one.shape, one.maxshape, one.chunks, filters)
+            found[name] = repr((kind, one.fillvalue, one[()], attributes(one)))
+    return found
+
+
+def attributes(of):
+    """References are other ones in each file."""
+    ids = {name: of.attrs.get_id(name) for name in of.attrs}
+    is_list = {name: name in ("DIMENSION_LIST", "REFERENCE_LIST") for name in ids}
+    return [
+        (name, one.dtype.kind, one.shape, None if is_list[name] else repr(of.attrs[name]))
+        for name, one in ids.items()
+    ]
 
 
 def test_the_file_tells_what_it_is(tmp_path):

@@ -38,6 +38,8 @@ save_at = 2
 file = "a.nc"
 """
 TOKENS = CASE.replace('"circle"\nn = 32', '"particles"\nn = 10\nseed = 1')
+# none of the checkpoints before the last
+_FILES = "?" * 20 + ".nc"
 # no such run is done within a test
 ENDLESS = "{t_end = 1e6, save_at = 1000000}"
 CODE = "import sys; from meanfield.cli import main; sys.exit(main())"
@@ -251,6 +253,9 @@ def test_executors_of_the_command(here, folder, capsys, name, workers):
     with xr.open_dataset("sweep.nc", engine="h5netcdf") as found:
         for variable in "energy", "final_energy", "t":
             np.testing.assert_array_equal(found[variable], here[variable])
+        files = found.cell.values.ravel().tolist()
+    assert sorted(file.name for file in Path("sweep.nc.cells").iterdir()) == sorted(files)
+    assert {mf.load(Path("sweep.nc.cells", file)).status for file in files} == {"finished"}
     assert main([*argv, "-q"]) == 0
 
 
@@ -259,12 +264,122 @@ def test_a_scheduler_that_is_there(here, folder):
 
     argv = ["sweep", "tokens.toml", "--grid", "space.seed=1,2", "--grid", "dynamics.noise=0.0,0.1"]
     with LocalCluster(
-        n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+        n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL"
     ) as local:
         address = ["--executor", "dask", "--scheduler", local.scheduler_address]
         assert main([*argv, *address, "-q"]) == 0
     with xr.open_dataset("sweep.nc", engine="h5netcdf") as found:
         np.testing.assert_array_equal(found.final_energy, here.final_energy)
+
+
+def test_a_cluster_of_processes_keeps_cells(here, folder):
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
+        ) as local,
+        Client(local) as client,
+    ):
+        grid = {"space.seed": [1, 2], "dynamics.noise": [0.0, 0.1]}
+        ds = mf.sweep("tokens.toml", grid, cells="kept", executor=client.get_executor())
+    assert numbers(ds).identical(numbers(here))
+    for file, energy in zip(ds.cell.values.ravel(), ds.final_energy.values.ravel(), strict=True):
+        assert mf.load(Path("kept", file)).dataset.energy.values[-1] == energy
+
+
+SPOILT = {
+    "missing": (Path.unlink, r"there is no file .*\.nc"),
+    "cut short": (lambda file: os.truncate(file, 1000), "it is cut short or damaged"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "reason"), SPOILT.values(), ids=SPOILT)
+def test_a_cell_without_its_file_is_not_finished(folder, capsys, monkeypatch, spoil, reason):
+    """As where the folder that a worker writes to is not the one that is seen here."""
+
+    def run(cell):
+        found = sweep_runs.run_cell(cell)
+        if "beta=2" in cell.name:
+            spoil(cell.file)
+        return found
+
+    monkeypatch.setattr("meanfield.sweeps.sweeping.run_cell", run)
+    assert main(["sweep", "case.toml", "--grid", "dynamics.beta=1,2"]) == 1
+    said = capsys.readouterr()
+    assert said.out.startswith("2 cells: 1 finished, 1 error\n")
+    assert re.fullmatch(
+        rf"meanfield: 1 of 2 cells failed, the first of them: case\.toml with --grid "
+        rf"dynamics\.beta=2: the run is done, but .*{reason}.*\n",
+        said.err,
+    )
+
+
+def test_a_cell_that_can_not_be_written_is_not_finished(folder, capsys, monkeypatch):
+    def full(dataset, path):
+        raise OSError(f"can't write {path.name}: No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("meanfield.solution.result.netcdf.write", full)
+        with pytest.warns(UserWarning, match="No space left"):
+            ds = mf.sweep("case.toml", {"dynamics.beta": [1]}, cells="kept")
+    assert ds.status.item() == "error"
+    assert ds.message.item().endswith("No space left on device")
+    again = mf.sweep("case.toml", {"dynamics.beta": [1]}, cells="kept")
+    assert again.status.item() == "finished"
+
+
+@pytest.fixture
+def scheduler(folder):
+    """A scheduler of dask with one worker, each a process of its own, and its address."""
+    command = [sys.executable, "-m", "distributed.cli.dask_{}", "--no-dashboard"]
+
+    def started(name, *options):
+        return subprocess.Popen(
+            [*(part.format(name) for part in command), *options],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+            cwd=folder,
+        )
+
+    with started("scheduler", "--host", "127.0.0.1", "--port", "0") as process:
+        try:
+            addresses = (re.search(r"Scheduler at: +(tcp://\S+)", line) for line in process.stderr)
+            address = next(found for found in addresses if found)[1]
+            with started("worker", address, "--no-nanny", "--nthreads", "1") as worker:
+                try:
+                    yield process, address
+                finally:
+                    worker.kill()
+        finally:
+            process.kill()
+
+
+def test_a_scheduler_that_is_killed(scheduler, capsys, monkeypatch):
+    """One line, status 1; the cell that was done by then is kept, and not run again."""
+    import distributed
+
+    process, address = scheduler
+    checked = sweep_runs.checked
+
+    def killed(cell, found):
+        process.kill()
+        process.wait()
+        # nobody starts another in its place
+        distributed.default_client()._timeout = 0.1
+        return checked(cell, found)
+
+    monkeypatch.setattr("meanfield.sweeps.sweeping.checked", killed)
+    argv = ["sweep", "tokens.toml", "--grid", "run={t_end = 0.1}," + ENDLESS]
+    assert main([*argv, "--executor", "dask", "--scheduler", address]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        "meanfield: task 1 of the study was cancelled by its executor: its scheduler is gone, or "
+        "has dropped it; finished cells are kept in sweep.nc.cells, and the same command goes on\n"
+    )
+    assert "finished" in [mf.load(file).status for file in Path("sweep.nc.cells").glob(_FILES)]
 
 
 class Bomb:
@@ -287,10 +402,6 @@ def test_a_cell_that_kills_its_workers_costs_no_other():
     found = list(mapped_by("processes", defused, [1, Bomb(), 2], workers=2, lost=told))
     assert found[::2] == [1, 2]
     assert re.match(r"Bomb: task 1 of the study lost its worker 3 times", found[1])
-
-
-# none of the checkpoints before the last
-_FILES = "?" * 20 + ".nc"
 
 
 def test_a_killed_sweep_goes_on(folder):

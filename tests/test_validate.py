@@ -155,6 +155,19 @@ def test_side_by_side():
     assert "DUCC0_NUM_THREADS" not in os.environ
 
 
+@pytest.mark.parametrize("wanted", [None, "2"])
+def test_a_worker_has_one_thread(monkeypatch, wanted):
+    """Unless the user says how many, by any of the names for it."""
+    names = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    if wanted:
+        monkeypatch.setenv("OMP_NUM_THREADS", wanted)
+    asked = f"[__import__('os').environ.get(name) for name in {names}]"
+    (tick,) = side_by_side(eval, [asked], 1)
+    assert tick.finished[asked] == ([None, wanted, None] if wanted else ["1", "1", "1"])
+
+
 def test_ctrl_c_ends_what_runs_at_once(tmp_path):
     """With what that has started, here a sleep that holds a pipe open."""
     pipe, read = tmp_path / "pipe", []

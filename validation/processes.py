@@ -14,7 +14,7 @@ from multiprocessing.context import ForkServerContext
 from typing import Any, cast
 
 # what BLAS, OpenMP and ducc0 take their number of threads from when they are loaded
-_THREADS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "DUCC0_NUM_THREADS"
+_THREADS = [("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), ("DUCC0_NUM_THREADS",)]
 _CONTEXT = multiprocessing.get_context("spawn")
 # groups end with all that they have started
 _HAS_GROUPS = hasattr(os, "setpgid")
@@ -138,8 +138,10 @@ def _outlive_nobody() -> None:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """What is started here has one thread in each library, unless told otherwise."""
-    ours = [name for name in _THREADS if name not in os.environ]
+    """What is started here has one thread in each library, unless the user says how many."""
+    # one of several names for the same is enough
+    free = [names for names in _THREADS if not any(name in os.environ for name in names)]
+    ours = [name for names in free for name in names]
     os.environ.update(dict.fromkeys(ours, "1"))
     try:
         yield

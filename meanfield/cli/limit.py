@@ -13,6 +13,7 @@ from meanfield.cli.cases import Settings, settings_from
 from meanfield.cli.commands import app
 from meanfield.cli.outputs import BAD_INPUT, FAILED_RUN, Refusal, check_output
 from meanfield.dynamics import Dynamics
+from meanfield.solution import netcdf
 
 _NS = "100,1000,10000"
 
@@ -53,7 +54,7 @@ def limit(
             progress=sys.stderr.isatty() and not quiet,
         )
     try:
-        found.to_netcdf(output, engine="h5netcdf")
+        netcdf.write(found, output)
         plot.save(plot.mean_field_limit(found), picture)
     except OSError as error:
         raise Refusal(f"can't write {output} or {picture}: {error}", FAILED_RUN) from None

@@ -86,7 +86,7 @@ def _swept(
     where: tuple[str | None, str | None, int | None],
     options: dict[str, Any],
 ) -> Any:
-    kept = options["cells"]
+    kept = f"finished cells are kept in {options['cells']}, and the same command goes on"
     try:
         with killed_like_ctrl_c(), opened(*where) as executor:
             return sweep(chosen, axes, executor=executor, **options)
@@ -94,10 +94,9 @@ def _swept(
         option = "--" if str(error).startswith(_OPTIONS) else ""
         raise Refusal(f"{option}{error}", BAD_INPUT) from None
     except RuntimeError as error:
-        raise Refusal(f"{error}; finished cells are kept in {kept}", FAILED_RUN) from None
+        raise Refusal(f"{error}; {kept}", FAILED_RUN) from None
     except KeyboardInterrupt:
-        message = f"interrupted: finished cells are kept in {kept}, and the same command goes on"
-        raise Refusal(message, INTERRUPTED) from None
+        raise Refusal(f"interrupted: {kept}", INTERRUPTED) from None
 
 
 def _axes(grid: list[str]) -> dict[str, list[Any]]:

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import platform
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from functools import partial
 from typing import Any
 
@@ -32,6 +42,10 @@ PROCESSES = "processes"
 _MOST_TRIES = 3
 # what a lost worker raises, by name, since no cluster's library is imported here
 _LOST = {"KilledWorker", "CommClosedError"}
+# how many threads a user wants for products of matrices
+THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
+# exit status of a worker that imports a script which starts workers
+_NO_GUARD = 99
 
 
 def mapped_by(
@@ -47,6 +61,9 @@ def mapped_by(
     A worker that is killed costs a retry: the tasks that it took with it are submitted again,
     each up to three times, the last time in a pool of its own. An exception of a task itself says
     which task it was. Where the results are not waited for, workers of ours are ended.
+
+    A worker process keeps to one thread for products of matrices, unless its environment has one
+    of `THREADS`: workers fill the cores already.
 
     Parameters
     ----------
@@ -66,7 +83,8 @@ def mapped_by(
     ValueError
         If the executor is none.
     RuntimeError
-        If a task loses its worker again and again, or an executor that is not ours breaks.
+        If a task loses its worker again and again, an executor that is not ours breaks, its
+        scheduler is gone, or a script has no main guard for 'processes'.
 
     Examples
     --------
@@ -76,6 +94,9 @@ def mapped_by(
     if executor is None:
         return (_named(run, number, task) for number, task in enumerate(tasks))
     if isinstance(executor, str) and executor == PROCESSES:
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            # this is a worker, which imports the script that started it
+            sys.exit(_NO_GUARD)
         return _by_processes(run, tasks, workers, lost)
     if not callable(getattr(executor, "submit", None)):
         raise ValueError(
@@ -90,6 +111,26 @@ def _named(run: Callable[[Any], Any], number: int, task: Any) -> Any:
     except Exception as error:
         error.add_note(f"in task {number} of the study: {task!r:.200}")
         raise
+
+
+def _in_worker(home: tuple[str, int], run: Callable[[Any], Any], number: int, task: Any) -> Any:
+    if home != _home():
+        _keep_to_one_thread()
+    return _named(run, number, task)
+
+
+def _home() -> tuple[str, int]:
+    """The process that this is, among those of all machines."""
+    return platform.node(), os.getpid()
+
+
+def _keep_to_one_thread() -> None:
+    if not any(name in os.environ for name in THREADS):
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(1)
+        # and the libraries that a task is the first to load
+        os.environ.update(dict.fromkeys(THREADS, "1"))
 
 
 def _pool(workers: int | None = None) -> ProcessPoolExecutor:
@@ -121,6 +162,23 @@ def _end(pool: Any) -> None:
         process.terminate()
 
 
+def _check_guard(broken: Any) -> None:
+    """End a pool of ours that broke, and see whether its workers could start at all.
+
+    Raises
+    ------
+    RuntimeError
+        If they came to the line that starts workers.
+    """
+    processes = list((broken._processes or {}).values())
+    broken.shutdown()
+    if any(process.exitcode == _NO_GUARD for process in processes):
+        raise RuntimeError(
+            f"executor {PROCESSES!r} has workers that import this script anew: put what it runs "
+            f'under `if __name__ == "__main__":`'
+        ) from None
+
+
 class _Submitted:
     """The futures of tasks at an executor, and how often each was tried."""
 
@@ -132,9 +190,10 @@ class _Submitted:
         again: Callable[[], Executor] | None = None,
         lost: Callable[[Any, str], Any] | None = None,
     ) -> None:
-        self.executor, self._run, self._tasks = executor, run, tasks
+        self.executor, self._tasks = executor, tasks
         self._again, self._lost = again, lost
         self._tries = [0] * len(tasks)
+        self._call = partial(_in_worker, _home(), run)
         self._futures: dict[int, Future[Any]] = {}
         self._taken_by: dict[int, Any] = {}
         self._submit(range(len(tasks)))
@@ -145,6 +204,11 @@ class _Submitted:
             while True:
                 try:
                     result = self._futures[number].result()
+                except CancelledError as error:
+                    raise RuntimeError(
+                        f"task {number} of the study was cancelled by its executor: its scheduler "
+                        f"is gone, or has dropped it"
+                    ) from error
                 except Exception as error:
                     if not _is_lost(error):
                         raise
@@ -164,7 +228,7 @@ class _Submitted:
             self._taken_by[number] = self.executor
             try:
                 self._futures[number] = self.executor.submit(
-                    _named, self._run, number, self._tasks[number]
+                    self._call, number, self._tasks[number]
                 )
             except BrokenExecutor as error:
                 if self._again is None:
@@ -175,6 +239,8 @@ class _Submitted:
                     ) from error
                 self._futures[number] = Future()
                 self._futures[number].set_exception(error)
+            except Exception as error:
+                raise RuntimeError(f"executor {self.executor!r} takes no task: {error}") from error
 
     def _given_up(self, number: int, error: Exception) -> Any:
         what = (
@@ -191,7 +257,7 @@ class _Submitted:
             return
         last = _MOST_TRIES - 1
         if self._taken_by[number] is self.executor:
-            self.executor.shutdown(wait=False)
+            _check_guard(self.executor)
             self.executor = self._again()
             down = [one for one, future in self._futures.items() if _went_down(future)]
             self._submit([one for one in down if one != number and self._tries[one] < last])
@@ -204,7 +270,7 @@ class _Submitted:
     def _alone(self, number: int) -> Future[Any]:
         self._tries[number] += 1
         with _pool(1) as pool:
-            future = pool.submit(_named, self._run, number, self._tasks[number])
+            future = pool.submit(self._call, number, self._tasks[number])
             wait([future])
         return future
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import logging
+import os
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from meanfield.executors.mapping import PROCESSES
+from meanfield.executors.mapping import PROCESSES, THREADS
 
 NAMES = (PROCESSES, "dask", "mpi")
 # until a scheduler has to have answered
@@ -68,12 +70,10 @@ def _dask(scheduler: str | None, workers: int | None) -> Iterator[Any]:
     except ImportError as error:
         raise ValueError(f"executor 'dask' {_INSTALLED.format('cluster')}, got: {error}") from error
     with ExitStack() as stack:
+        # what is lost is said in one line
+        stack.enter_context(distributed.utils.silence_logging_cmgr(logging.CRITICAL))
         if scheduler is None:
-            # one thread each, as transforms bring their own
-            local = distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=40
-            )
-            scheduler = stack.enter_context(local)
+            scheduler = stack.enter_context(_local_cluster(distributed, workers))
         try:
             client = distributed.Client(scheduler, timeout=_PATIENCE)
         except (OSError, ValueError) as error:
@@ -82,6 +82,24 @@ def _dask(scheduler: str | None, workers: int | None) -> Iterator[Any]:
                 f"tcp://host:8786, got {scheduler!r}: {error}"
             ) from error
         yield stack.enter_context(client)
+
+
+def _local_cluster(distributed: Any, workers: int | None) -> Any:
+    """A cluster on this machine, each of whose workers runs one task at a time."""
+    key = "distributed.nanny.pre-spawn-environ"
+    config = importlib.import_module("dask.config")
+    environment = dict(config.get(key))
+    if any(name in os.environ for name in THREADS):
+        # dask asks for one thread by each name that the user has not set
+        environment = {name: it for name, it in environment.items() if name not in THREADS}
+    with config.set({key: environment}):
+        return distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            # any free port: another cluster may have the usual one
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+        )
 
 
 def _mpi() -> Any:

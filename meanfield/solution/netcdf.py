@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import h5netcdf
+import h5py
 import xarray as xr
 
 from meanfield.files import written_whole
@@ -16,6 +19,8 @@ from meanfield.solution.heaps import check_heaps
 from meanfield.solution.seals import check_seal, seal
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# kinds of variables, as NumPy names them
+_NUMBERS, _WORDS = "iuf", "OUT"
 # characters of a reason
 _LONGEST_REASON = 1000
 
@@ -49,21 +54,49 @@ def write(dataset: xr.Dataset, path: Path) -> None:
     ------
     OSError
         If it can't be written there; then `path` is as it was, and nothing is left behind.
+    ValueError
+        If a variable holds neither numbers nor words.
     """
-    encoding = {
-        str(name): {"_FillValue": None, "zlib": True}
-        for name, variable in dataset.variables.items()
-        if variable.ndim
-    }
+    content = encoded(dataset)
     try:
-        with written_whole(path) as beside:
-            # in memory first: HDF5 takes the process with it where a disk fills up
-            content: Any = dataset.to_netcdf(None, engine="h5netcdf", encoding=encoding)
-            with beside.open("wb") as file:
-                file.write(content)
-                file.write(seal(content))
+        with written_whole(path) as beside, beside.open("wb") as file:
+            file.write(content)
+            file.write(seal(content))
     except (OSError, RuntimeError) as error:
         raise OSError(f"can't write {path}: {_reason(error)}") from error
+
+
+def encoded(dataset: xr.Dataset) -> memoryview:
+    """The bytes of a NetCDF-4 file with the dataset: numbers as they are, no fill values.
+
+    They are made in memory, since HDF5 takes the process with it where a disk fills up, and not by
+    `to_netcdf`, which waits for a lock of the cluster where the process has a client of dask.
+
+    Raises
+    ------
+    ValueError
+        If a variable holds neither numbers nor words.
+    """
+    variables, about = xr.conventions.encode_dataset_coordinates(dataset)
+    content = io.BytesIO()
+    with h5netcdf.File(content, "w") as file:
+        file.dimensions = {str(name): size for name, size in dataset.sizes.items()}
+        file.attrs.update(about)
+        for name, variable in variables.items():
+            values: Any = variable.values
+            notes = dict(variable.attrs)
+            if values.dtype.kind == "b":
+                # NetCDF has no truth values: xarray makes them of this
+                values, notes["dtype"] = values.astype("i1"), "bool"
+            elif values.dtype.kind in _WORDS:
+                values = values.astype(h5py.string_dtype())
+            elif values.dtype.kind not in _NUMBERS:
+                raise ValueError(f"{name} must hold numbers or words, got {values.dtype}")
+            packed = {"compression": "gzip"} if values.ndim else {}
+            stored = file.create_variable(str(name), variable.dims, values.dtype, **packed)
+            stored[...] = values
+            stored.attrs.update(notes)
+    return content.getbuffer()
 
 
 def read(path: Path, kind: str, version: int) -> xr.Dataset:

@@ -9,7 +9,7 @@ import xarray as xr
 
 from meanfield.case import About, Case, CaseError, case_from_text, one_line
 from meanfield.integrate import FileInUseError, evolve, loaded, resume_from
-from meanfield.solution import Ending, Solution
+from meanfield.solution import Ending, Solution, load
 
 ERROR = "error"
 
@@ -64,13 +64,26 @@ def outcome(solution: Solution) -> Outcome:
 
 def kept(cell: Cell) -> Outcome | None:
     """The outcome of a cell that came to its end in an earlier call, None if there is none."""
-    if cell.file is None or not cell.file.exists():
+    if cell.file is None:
         return None
     try:
         solution = loaded(cell.file)
     except ValueError:
         return None
     return None if solution.ending is Ending.INTERRUPTED else outcome(solution)
+
+
+def checked(cell: Cell, found: Outcome) -> Outcome:
+    """The outcome of a cell as its file has it: what is not there to be read is not finished."""
+    if cell.file is None or found.status == ERROR:
+        return found
+    try:
+        solution = load(cell.file)
+    except ValueError as error:
+        return Outcome(ERROR, one_line(f"{cell.name}: the run is done, but {error}"))
+    if solution.ending is Ending.INTERRUPTED:
+        return Outcome(ERROR, one_line(f"{cell.name}: the run is done, but {cell.file} is not"))
+    return outcome(solution)
 
 
 def run_cell(cell: Cell) -> Outcome:
@@ -89,6 +102,12 @@ def run_cell(cell: Cell) -> Outcome:
         return Outcome(ERROR, one_line(f"{cell.name}: {type(error).__name__}: {error}"))
     if solution.ending is Ending.INTERRUPTED:
         raise KeyboardInterrupt
+    if cell.file is not None and kept(cell) is None:
+        # a run only warns where its file can't be written
+        try:
+            solution.save(cell.file)
+        except OSError as error:
+            return Outcome(ERROR, one_line(f"{cell.name}: {error}"))
     return outcome(solution)
 
 

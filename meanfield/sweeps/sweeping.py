@@ -19,7 +19,7 @@ from meanfield.integrate.records import taken_names
 from meanfield.sweeps.assembly import assembled
 from meanfield.sweeps.grids import cells as cells_of
 from meanfield.sweeps.grids import checked_grid, dimension_names
-from meanfield.sweeps.runs import Cell, Outcome, kept, lost, run_cell
+from meanfield.sweeps.runs import Cell, checked, kept, lost, run_cell
 
 # of a file name, of the 64 digits of SHA-256
 _DIGITS = 20
@@ -74,9 +74,9 @@ def sweep(
     -------
     xarray.Dataset
         Over a dimension for each key, named by its last part: `status` ('error' where a cell
-        could not be run), `message`, `cell` (the name of its file), `energy_unit`, and
-        final_energy, final_mass, …; over these and `save`, a common index that is filled up with
-        nan: `t`, energy, mass, ….
+        could not be run, or its file can't be read afterwards), `message`, `cell` (the name of its
+        file), `energy_unit`, and final_energy, final_mass, …; over these and `save`, a common index
+        that is filled up with nan: `t`, energy, mass, ….
 
     Raises
     ------
@@ -104,7 +104,9 @@ def sweep(
     origin = base.origin()
     tasks = [_cell(base, one, origin, folder) for one in cells_of(axes)]
     _make(folder)
-    outcomes: list[Outcome | None] = [kept(task) for task in tasks]
+    # folders of a network remember for a while that a file which was asked for is not there
+    there = set() if folder is None else set(folder.iterdir())
+    outcomes = [kept(task) if task.file in there else None for task in tasks]
     missing = [number for number, one in enumerate(outcomes) if one is None]
     # two cells may be one, as beta = 1 and beta = 1.0 are not
     mapped = mapped_by(
@@ -113,7 +115,7 @@ def sweep(
     bar = tqdm(total=len(tasks), initial=len(tasks) - len(missing), disable=not progress)
     with bar:
         for number, one in zip(missing, mapped, strict=True):
-            outcomes[number] = one
+            outcomes[number] = checked(tasks[number], one)
             bar.update()
     found = [one for one in outcomes if one is not None]
     names = dimension_names(list(axes), taken_names(base.monitors) | {*base.monitors})
