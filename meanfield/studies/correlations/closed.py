@@ -14,7 +14,8 @@ from meanfield.studies.correlations.equation import PairEquation
 
 Array = NDArray[np.float64]
 
-RTOL, ATOL = 1e-11, 1e-13
+# of each of a thousand coefficients, whose errors may add up in f
+RTOL, ATOL = 1e-12, 1e-14
 # of coefficients of which that of degree 0 is 1; rounding in 8192 values of f stays below it
 TAIL_TOL = 1e-11
 FIRST_SIZE, LAST_SIZE = 128, 1 << 13
