@@ -12,13 +12,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from children import LAST_RESORT, child, handled, until
 
 import meanfield as mf
 from meanfield.case import case_from_text, default_case_text
 from meanfield.cli import main
 from meanfield.cli.outputs import FIGURE_SUFFIXES
 from meanfield.cli.text import table
-from meanfield.integrate.checkpoints import Checkpoint
+from meanfield.integrate.checkpoints import Checkpoint, previous
+from meanfield.integrate.explicit import ExplicitSteps
 from meanfield.plot.runs import SUFFIXES
 
 DYNAMICS = '[dynamics]\ntype = "USA"\nbeta = 1.0\n[run]\nt_end = 0.2\nsave_at = 4\n'
@@ -244,7 +246,7 @@ def test_terminal_sees_a_progress_bar(folder):
     argv = [sys.executable, "-c", CODE, "run", "case.toml"]
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=theirs, env=ENVIRONMENT, check=True)
     os.close(theirs)
-    listener.join(10)
+    listener.join()
     os.close(ours)
     assert b"t = 0.2/0.2" in shown
     assert b"finished at t = 0.2" in done.stdout
@@ -256,15 +258,14 @@ def test_interrupted_run_keeps_what_it_has(folder):
     )
     (folder / "case.toml").write_text(text)
     argv = [sys.executable, "-u", "-c", CODE, "run", "case.toml"]
-    with subprocess.Popen(
+    with child(
         argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
     ) as process:
         assert process.stdout.readline().startswith("case.toml: USA")
-        while not (folder / "run.nc").exists():
-            threading.Event().wait(0.1)
-        threading.Event().wait(0.5)
+        # the first checkpoint is at t = 0
+        until(previous(folder / "run.nc").exists, process)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=LAST_RESORT)
     assert process.returncode == 130
     assert re.fullmatch(r"meanfield: interrupted at t = \S+: .*\n", said)
     solution = mf.load("run.nc")
@@ -475,17 +476,25 @@ def test_what_can_not_be_resumed(folder, capsys, content):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_polite_kill_ends_a_run_like_ctrl_c(folder, capsys, monkeypatch):
+@pytest.mark.parametrize("ctrl_c", [signal.default_int_handler, signal.SIG_IGN])
+def test_a_polite_kill_ends_a_run_like_ctrl_c(ctrl_c, folder, capsys, monkeypatch):
+    """After the step that it meets, also where Ctrl-C is ignored: in the background."""
+    begun, ended = [], []
+
+    class Killed(ExplicitSteps):
+        def step(self):
+            begun.append(self)
+            if len(begun) == 3:
+                os.kill(os.getpid(), signal.SIGTERM)
+            reason = super().step()
+            ended.append(self)
+            return reason
+
     (folder / "case.toml").write_text(CIRCLE)
-    keep = Checkpoint.keep
-
-    def killed(self, run):
-        keep(self, run)
-        if run.t > 0.05:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "keep", killed)
+    monkeypatch.setattr("meanfield.integrate.run.ExplicitSteps", Killed)
+    with handled(signal.SIGINT, ctrl_c):
         assert main(["run", "case.toml", "-q"]) == 130
+        assert signal.getsignal(signal.SIGINT) is ctrl_c
+    assert len(begun) == len(ended) == 3
     assert "interrupted at t = " in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

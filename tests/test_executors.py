@@ -3,16 +3,18 @@
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
-import time
+import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
+from children import LAST_RESORT
 from threadpoolctl import threadpool_info
 
 import meanfield as mf
@@ -23,12 +25,6 @@ THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 
 def squared(task):
     return task * task
-
-
-def slow_first(task):
-    """The first task ends last."""
-    time.sleep(0.3 if task == 0 else 0.0)
-    return task
 
 
 def killed_once(task):
@@ -82,8 +78,17 @@ def cluster():
 
 
 def test_results_come_in_order():
+    ended = threading.Event()
+
+    def first_ends_last(task):
+        if task == 0:
+            assert ended.wait(LAST_RESORT)
+        elif task == 2:
+            ended.set()
+        return task
+
     with ThreadPoolExecutor(3) as pool:
-        assert list(mapped_by(pool, slow_first, [0, 1, 2])) == [0, 1, 2]
+        assert list(mapped_by(pool, first_ends_last, [0, 1, 2])) == [0, 1, 2]
     assert list(mapped_by(None, squared, [3, 1, 2])) == [9, 1, 4]
     assert list(mapped_by("processes", squared, [3, 1, 2])) == [9, 1, 4]
     assert list(mapped_by(None, squared, [])) == []
@@ -131,6 +136,17 @@ def test_a_foreign_pool_that_broke_is_told(tmp_path):
 
 def test_a_dask_cluster_gives_the_same_bits(here, cluster):
     assert study(cluster.get_executor()).identical(here)
+
+
+def test_a_cluster_beside_another():
+    """What listens to the port of dask's dashboard is no reason for a warning."""
+    with socket.socket() as other:
+        # taken by somebody else, perhaps
+        with suppress(OSError):
+            other.bind(("", 8787))
+            other.listen()
+        with opened("dask", workers=1) as executor:
+            assert executor.submit(squared, 3).result() == 9
 
 
 def test_a_killed_worker_of_a_cluster_costs_a_retry(cluster, tmp_path):

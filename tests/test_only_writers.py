@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from children import child
 
 import meanfield as mf
 from meanfield.cli import main
@@ -35,17 +36,10 @@ run = {t_end = 0.5, save_at = 2}
 @pytest.fixture
 def holder(tmp_path):
     """A process that has the lock of run.nc."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDING],
-        cwd=tmp_path,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with child([sys.executable, "-c", HOLDING], cwd=tmp_path, **pipes) as process:
         assert process.stdout.readline() == "holds\n"
         yield process
-        process.kill()
 
 
 def test_a_second_run_is_refused_and_the_file_stays(holder, tmp_path, monkeypatch, capsys):

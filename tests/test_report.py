@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from children import LAST_RESORT, child
 
 import meanfield as mf
 from meanfield import report
@@ -187,10 +188,11 @@ def test_in_a_browser_the_slider_moves_and_nothing_complains(name, tmp_path, sol
         *("--enable-unsafe-swiftshader", f"--user-data-dir={tmp_path / 'profile'}"),
         *("--virtual-time-budget=20000", "--dump-dom"),
     ]
-    found = subprocess.run(
-        [BROWSER, *options, path.as_uri()], capture_output=True, text=True, check=True, timeout=120
-    )
-    told = json.loads(re.search(r'<div id="told">(.*?)</div>', found.stdout)[1])
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with child([BROWSER, *options, path.as_uri()], **pipes) as browser:
+        found, said = browser.communicate(timeout=LAST_RESORT)
+    assert browser.returncode == 0, said
+    told = json.loads(re.search(r'<div id="told">(.*?)</div>', found)[1])
     assert told["faults"] == []
     assert told["drawn"] == len(data(page)["views"])
     assert told["first"] == "t = 0.0000"

@@ -6,13 +6,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
+from children import child, until
 
 import meanfield as mf
 from meanfield.integrate.checkpoints import previous
@@ -661,16 +661,11 @@ mf.evolve(
 
 def test_a_killed_process_leaves_what_can_be_resumed(tmp_path):
     path = tmp_path / "run.nc"
-    process = subprocess.Popen(
-        [sys.executable, "-c", KILLED],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(Path(mf.__file__).parents[1])},
-    )
-    patience = time.monotonic() + 60.0
-    while not previous(path).exists() and time.monotonic() < patience:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    environment = os.environ | {"PYTHONPATH": str(Path(mf.__file__).parents[1])}
+    with child([sys.executable, "-c", KILLED], cwd=tmp_path, env=environment) as process:
+        until(previous(path).exists, process)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
     start = mf.Density(mf.Circle(32), BUMPS)
     whole = mf.evolve(start, mf.SA(4.0), 2.2, save_at=800, largest=2048)
     assert_same(mf.resume(path), whole)

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import warnings
@@ -95,6 +96,8 @@ def everything_in_a_fork(lmax):
         child = os.fork()
     if child == 0:
         try:
+            # ends a child that hangs
+            signal.alarm(600)
             os.close(source)
             with os.fdopen(target, "wb") as pipe:
                 pipe.write(b"".join(np.asarray(part).tobytes() for part in everything(space, 12)))

@@ -1,7 +1,6 @@
 """W_1 and W_2 on S^2 without symmetry: brackets hold what is known, and are narrow."""
 
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -165,14 +164,20 @@ def test_brackets_of_w1_hold_the_zonal_truth():
     assert bracket.upper - bracket.lower <= 2e-3 * bracket.upper
 
 
-def test_w1_of_bumps_is_narrow_in_two_seconds():
+def test_w1_of_bumps_is_narrow_after_few_steps(monkeypatch):
+    gradient, taken = SphereFields.gradient, []
+
+    def counted(self, coefficients):
+        taken.append(self)
+        return gradient(self, coefficients)
+
+    monkeypatch.setattr(SphereFields, "gradient", counted)
     rng = np.random.default_rng(5)
     space = mf.Sphere(47)
     mu, nu = mf.Density(space, bumps(rng, 3, 20.0)), mf.Density(space, bumps(rng, 4, 20.0))
-    began = time.process_time()
     bracket = mf.wasserstein(mu, nu)
-    # 0.6 s; slower machines are allowed for
-    assert time.process_time() - began < 6.0
+    # 346: one a step, and some for the bounds
+    assert 0 < len(taken) < 700
     assert bracket.upper - bracket.lower <= 2e-3 * bracket.upper
     turned = rotation(rng)
     others = []
@@ -429,8 +434,10 @@ def test_plans_of_the_network_against_linear_programming():
     assert best.upper == pytest.approx(found.fun, rel=1e-10)
 
 
-def test_densities_that_differ_by_rounding_are_near():
+def test_densities_that_differ_by_rounding_are_near(monkeypatch):
     """No flow of rounding is looked for: its length bounds both distances."""
+    for search in "DualAscent", "beckmann_flow":
+        monkeypatch.delattr(f"meanfield.transport.sphere.distance.{search}")
     space = mf.Sphere(31)
     uniform = mf.Density(space, mf.Uniform(3))
     heavier = mf.Density.from_coefficients(space, uniform.coefficients * (1.0 + 1e-9))
@@ -439,9 +446,7 @@ def test_densities_that_differ_by_rounding_are_near():
     near = mf.Density(mf.Zonal(3, 31, TILTED), mf.VonMisesFisher(TILTED, 3.0))
     for pair in (uniform, heavier), (uniform, zonal), (bump, near):
         for p in 1, 2:
-            began = time.process_time()
             bracket = mf.wasserstein(*pair, p=p)
-            assert time.process_time() - began < 1.0
             assert bracket.lower == bracket.value == 0.0
             assert bracket.upper < (1e-13 if p == 1 else 1e-6)
 

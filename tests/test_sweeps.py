@@ -5,14 +5,16 @@ import re
 import signal
 import subprocess
 import sys
-import time
+import threading
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import xarray as xr
+from children import LAST_RESORT, child, until, wait_for
 
 import meanfield as mf
 from meanfield.case import CaseError, case_from_text, read_case
@@ -335,25 +337,14 @@ def scheduler(folder):
     command = [sys.executable, "-m", "distributed.cli.dask_{}", "--no-dashboard"]
 
     def started(name, *options):
-        return subprocess.Popen(
-            [*(part.format(name) for part in command), *options],
-            stderr=subprocess.PIPE,
-            text=True,
-            env=ENVIRONMENT,
-            cwd=folder,
-        )
+        filled = [*(part.format(name) for part in command), *options]
+        return child(filled, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, cwd=folder)
 
     with started("scheduler", "--host", "127.0.0.1", "--port", "0") as process:
-        try:
-            addresses = (re.search(r"Scheduler at: +(tcp://\S+)", line) for line in process.stderr)
-            address = next(found for found in addresses if found)[1]
-            with started("worker", address, "--no-nanny", "--nthreads", "1") as worker:
-                try:
-                    yield process, address
-                finally:
-                    worker.kill()
-        finally:
-            process.kill()
+        addresses = (re.search(r"Scheduler at: +(tcp://\S+)", line) for line in process.stderr)
+        address = next(found for found in addresses if found)[1]
+        with started("worker", address, "--no-nanny", "--nthreads", "1"):
+            yield process, address
 
 
 def test_a_scheduler_that_is_killed(scheduler, capsys, monkeypatch):
@@ -382,25 +373,41 @@ def test_a_scheduler_that_is_killed(scheduler, capsys, monkeypatch):
     assert "finished" in [mf.load(file).status for file in Path("sweep.nc.cells").glob(_FILES)]
 
 
+@dataclass(frozen=True)
 class Bomb:
-    """A task that kills its worker."""
+    """A task that kills its worker, once the task before it has begun."""
+
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A task that goes down with a bomb the first time."""
+
+    folder: Path
 
 
 def defused(task):
+    began, struck = task.folder / "began", task.folder / "struck"
     if isinstance(task, Bomb):
-        time.sleep(0.2)
+        wait_for(began.exists)
+        struck.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(0.5)
-    return task
+    if not struck.exists():
+        began.touch()
+        # its pool ends it
+        threading.Event().wait(LAST_RESORT)
+    return type(task).__name__
 
 
 def told(task, what):
     return f"{type(task).__name__}: {what}"
 
 
-def test_a_cell_that_kills_its_workers_costs_no_other():
-    found = list(mapped_by("processes", defused, [1, Bomb(), 2], workers=2, lost=told))
-    assert found[::2] == [1, 2]
+def test_a_cell_that_kills_its_workers_costs_no_other(tmp_path):
+    tasks = [Beside(tmp_path), Bomb(tmp_path), Beside(tmp_path)]
+    found = list(mapped_by("processes", defused, tasks, workers=2, lost=told))
+    assert found[::2] == ["Beside", "Beside"]
     assert re.match(r"Bomb: task 1 of the study lost its worker 3 times", found[1])
 
 
@@ -409,16 +416,12 @@ def test_a_killed_sweep_goes_on(folder):
     runs = "run={t_end = 0.1},{t_end = 0.2},{t_end = 9e5, save_at = 900000}," + ENDLESS
     argv = ["sweep", "tokens.toml", "--grid", runs, "--executor", "processes", "--workers", "2"]
     command = [sys.executable, "-c", CODE, *argv]
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, start_new_session=True
-    )
     cells = cells_beside(Path("sweep.nc"))
-    deadline = time.monotonic() + 60
-    # the first two and the checkpoints of the others
-    while time.monotonic() < deadline and len(list(cells.glob(_FILES))) < 4:
-        time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    with child(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+        # the first two and the checkpoints of the others
+        until(lambda: len(list(cells.glob(_FILES))) == 4, process)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=LAST_RESORT)
     assert process.returncode == 130, said
     assert said == (
         "meanfield: interrupted: finished cells are kept in sweep.nc.cells, and the same command "

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from children import LAST_RESORT, hearing_ctrl_c
 from matplotlib.figure import Figure
 
 import validation.__main__ as scripts
@@ -179,13 +180,13 @@ def test_ctrl_c_ends_what_runs_at_once(tmp_path):
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
-    sleep = f"__import__('subprocess').run('exec sleep 600 > {pipe}', shell=True)"
+    sleep = f"__import__('subprocess').run('exec sleep {2 * LAST_RESORT} > {pipe}', shell=True)"
     finished = []
     ticks = side_by_side(eval, ["6 * 7", sleep], 1)
-    with pytest.raises(KeyboardInterrupt):
+    with hearing_ctrl_c(), pytest.raises(KeyboardInterrupt):
         finished.extend(name for tick in ticks for name in tick.finished)
     assert finished == ["6 * 7"]
-    assert select.select(read, [], [], 30.0)[0] == read
+    assert select.select(read, [], [], LAST_RESORT)[0] == read
     assert os.read(read[0], 1) == b""
     os.close(read[0])
 

@@ -18,6 +18,9 @@ from validation.processes import copies
 
 # an input takes milliseconds; a machine under load may be a thousand times slower
 PATIENCE = 60.0
+# a process loads what its inputs need, beside others that do the same
+_TO_START = 600.0
+_READY = "ready"
 # beyond what the libraries take at the start
 ROOM = 2 << 30
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -88,6 +91,8 @@ def _child(
     resource.setrlimit(resource.RLIMIT_AS, (taken + ROOM, taken + ROOM))
     warnings.simplefilter("ignore")
     watch = Watch()
+    # what has been loaded until now is no input's time
+    results.send(_READY)
     for number in numbers:
         at.value = number
         given = make(number)
@@ -116,9 +121,11 @@ def outcomes(
             )
             child.start()
             theirs.close()
-            how = _collect(ours, found)
-            child.kill()
-            child.join()
+            try:
+                how = _collect(ours, found)
+            finally:
+                child.kill()
+                child.join()
             if not how:
                 break
             found.append((at.value, Trial("", f"{how} (exit {child.exitcode})")))
@@ -128,7 +135,7 @@ def outcomes(
 
 def _collect(ours: Any, found: list[tuple[int, Trial]]) -> str:
     """Take outcomes until the child has no more; else how it went wrong."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + _TO_START
     while time.monotonic() < until:
         if not ours.poll(1.0):
             continue
@@ -138,6 +145,7 @@ def _collect(ours: Any, found: list[tuple[int, Trial]]) -> str:
             return "the process died"
         if given is None:
             return ""
-        found.append(given)
+        if given != _READY:
+            found.append(given)
         until = time.monotonic() + PATIENCE
     return f"no answer within {PATIENCE:g} s"

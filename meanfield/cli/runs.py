@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from meanfield.case import case_of
@@ -28,15 +27,7 @@ def shown_progress(quiet: bool) -> bool | str:
 @contextmanager
 def killed_like_ctrl_c() -> Iterator[None]:
     """Inside, a polite kill (SIGTERM, as batch systems send it) ends a run as Ctrl-C does."""
-
-    def interrupt(_: int, frame: FrameType | None) -> None:
-        handler = signal.getsignal(signal.SIGINT)
-        if callable(handler):
-            handler(signal.SIGINT, frame)
-        else:
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:

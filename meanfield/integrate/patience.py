@@ -10,18 +10,24 @@ from types import TracebackType
 class Patience:
     """Inside, Ctrl-C waits for the end of a step; a second one does not.
 
-    Only where Python's own handler would have raised KeyboardInterrupt: in the main thread.
+    So does SIGTERM where it means Ctrl-C. Each only where Python's own handler would have raised
+    KeyboardInterrupt: in the main thread, and where it is not ignored, as Ctrl-C is by programs
+    in the background.
     """
 
     def __init__(self) -> None:
         self._asked = False
         in_main = threading.current_thread() is threading.main_thread()
-        self._is_on = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        self._taken = [
+            number
+            for number in (signal.SIGINT, signal.SIGTERM)
+            if in_main and signal.getsignal(number) is signal.default_int_handler
+        ]
 
     def __enter__(self) -> Patience:
         """Take Ctrl-C over."""
-        if self._is_on:
-            signal.signal(signal.SIGINT, self._note)
+        for number in self._taken:
+            signal.signal(number, self._note)
         return self
 
     def __exit__(
@@ -31,8 +37,8 @@ class Patience:
         trace: TracebackType | None,
     ) -> None:
         """Give Ctrl-C back."""
-        if self._is_on:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in self._taken:
+            signal.signal(number, signal.default_int_handler)
 
     def _note(self, *_: object) -> None:
         if self._asked:

@@ -1,0 +1,54 @@
+"""Programs that tests start: waited for by what they do, and gone when the test is over."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
+
+# seconds after which a program is given up: no test waits so long unless something is wrong
+LAST_RESORT = 600.0
+
+
+@contextmanager
+def handled(number: int, handler: Any) -> Iterator[None]:
+    """Inside, a signal of this process has this handler."""
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def hearing_ctrl_c() -> AbstractContextManager[None]:
+    """Inside, Ctrl-C is heard here and by what is started: in the background it is ignored."""
+    return handled(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def child(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen]:
+    """A program in a group of its own, which is killed with all that it has started."""
+    with hearing_ctrl_c():
+        process = subprocess.Popen(command, start_new_session=True, **options)
+    with process:
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    """Wait for what another process does."""
+    give_up = time.monotonic() + LAST_RESORT
+    while not happened():
+        assert time.monotonic() < give_up, f"not within {LAST_RESORT:g} s"
+        time.sleep(0.05)
+
+
+def until(happened: Callable[[], bool], process: subprocess.Popen) -> None:
+    """Wait for what a program does, as long as it runs."""
+    wait_for(lambda: happened() or process.poll() is not None)
+    assert happened(), f"it ended first: {process.communicate()}"
