@@ -1,5 +1,6 @@
 """Doubly stochastic attention: the scaling u, its field, its energy, and runs on every measure."""
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.optimize import brentq
@@ -238,8 +239,47 @@ def test_beta_zero_is_the_limit(name):
     np.testing.assert_allclose(limit.velocity(mu, points), exact, rtol=0, atol=1e-14)
     np.testing.assert_allclose(near.velocity(mu, points), exact, rtol=0, atol=1e-6)
     assert mf.sinkhorn_energy(mu, 0.0) == mf.energy(mu, 0.0)
-    # the next term is of order β, and rounding of log u is divided by β
-    assert mf.sinkhorn_energy(mu, 1e-7) == pytest.approx(mf.energy(mu, 0.0), abs=1e-6)
+    # the next term is β times the squared covariance over 4
+    assert mf.sinkhorn_energy(mu, 1e-7) == pytest.approx(mf.energy(mu, 0.0), abs=2.5e-8)
+
+
+def sinkhorn_energy_by_mpmath(mu, beta):
+    """The fixed point of the damped iteration in multiple precision."""
+    points = mpmath.matrix(mu.points.tolist())
+    kernel = (points * points.T).apply(lambda c: mpmath.exp(beta * c))
+    masses = [mpmath.mpf(m) for m in mu.weights]
+    masses = mpmath.matrix([m / mpmath.fsum(masses) for m in masses])
+    log_u = mpmath.zeros(len(mu.weights), 1)
+    while True:
+        weighted = mpmath.matrix([m * mpmath.exp(a) for m, a in zip(masses, log_u, strict=True)])
+        residual = log_u + (kernel * weighted).apply(mpmath.log)
+        if mpmath.norm(residual, mpmath.inf) < mpmath.eps * 1e3:
+            return -(masses.T * log_u)[0] / beta
+        log_u -= residual / 2
+
+
+@pytest.mark.parametrize("dim", [2, 6])
+def test_energy_at_small_beta(dim):
+    """Where rounding of log u would be all that is left of log u."""
+    mu = mf.Particles(unit_points(dim, 3, dim), weights=[1.0, 2.0, 3.0])
+    for beta in (1e-12, 1e-6, 2.9e-5, 3.1e-5):
+        with mpmath.workdps(45):
+            exact = float(sinkhorn_energy_by_mpmath(mu, mpmath.mpf(beta)))
+        assert exact > 0.01
+        assert mf.sinkhorn_energy(mu, beta) == pytest.approx(exact, abs=1e-10, rel=0)
+
+
+@pytest.mark.parametrize("name", ["zonal 2", "zonal 3", "zonal 10", "flow 3"])
+def test_energy_of_a_bump_at_small_beta(name):
+    """E_DS = |m|²/2 + β |C|²/4, with the mean and the covariance of von Mises and Fisher."""
+    mu, beta = MEASURES[name](), 1e-6
+    dim, kappa = mu.dim, 4.0
+    along = float(np.exp(np.diff(mf.theory.log_eigenvalues(kappa, dim, 1))[0]))
+    across = along / kappa
+    variance = 1.0 - along**2 - (dim - 1) * across
+    exact = along**2 / 2 + beta / 4 * (variance**2 + (dim - 1) * across**2)
+    # the second term is 1e-8 or more of the first
+    assert mf.sinkhorn_energy(mu, beta) == pytest.approx(exact, rel=1e-12)
 
 
 @pytest.mark.parametrize("dim", [2, 3, 10])
@@ -266,7 +306,7 @@ def test_a_rotated_density_has_the_rotated_field():
 # ---------------------------------------------------------------- closed forms
 
 
-@pytest.mark.parametrize("beta", [0.0, *BETAS])
+@pytest.mark.parametrize("beta", [0.0, 1e-100, 1e-8, 1e-5, *BETAS])
 def test_energies_of_uniform_and_dirac(beta):
     for dim in 2, 3, 10:
         mus = [mf.Density(mf.Zonal(dim, 15), mf.Uniform(dim)), mf.FlowMap(mf.Uniform(dim))]
@@ -276,6 +316,9 @@ def test_energies_of_uniform_and_dirac(beta):
         for mu in mus:
             # transforms on S^2 have errors of 1e-13 in G, and β divides
             tolerance = 1e-13 * (1 + 10 / max(beta, 1.0))
+            if 0.0 < beta <= 1e-5:
+                # β/4d, by the covariance of the nodes; their mean is 0 to rounding
+                assert mf.sinkhorn_energy(mu, beta) == pytest.approx(exact, rel=1e-9, abs=1e-31)
             assert mf.sinkhorn_energy(mu, beta) == pytest.approx(exact, abs=tolerance)
         dirac = mf.sinkhorn_energy(mf.Particles(np.eye(dim)[:1]), beta)
         assert dirac == pytest.approx(mf.theory.sinkhorn_energy_dirac(beta), abs=1e-14)

@@ -403,6 +403,26 @@ def test_values_next_to_the_largest_double(beta, dim, k):
     assert log_value == pytest.approx(float(mpmath.log(expected)), rel=1e-13)
 
 
+@pytest.mark.parametrize("beta", [1e-305, 1e-301, 1e-160, 1e-149])
+def test_multipliers_of_tiny_beta(beta):
+    """β^k/(d (d+2) …), down to the least double, and their logarithms below it."""
+    for dim in (2, 3, 1024):
+        leading = [mpmath.mpf(1), mpmath.mpf(beta) / dim]
+        leading.append(leading[1] * beta / (dim + 2))
+        for call in (
+            harmonics.eigenvalues,
+            harmonics.scaled_eigenvalues,
+            harmonics.relative_eigenvalues,
+        ):
+            # below 1e-308 the last digits go
+            assert abs(call(beta, dim, 2)[1] / leading[1] - 1) < 4 * EPS + 5e-324 / leading[1]
+        weights = harmonics.degree_weights(beta, dim, 2)
+        assert abs(weights[1] / beta - 1) < 4 * EPS
+        logs = harmonics.log_eigenvalues(beta, dim, 2)
+        for k in (1, 2):
+            assert abs(logs[k] / mpmath.log(leading[k]) - 1) < 4 * EPS
+
+
 def test_smallest_beta():
     """At the least positive number of double precision the multipliers are those of the limit."""
     assert harmonics.eigenvalues(5e-324, 3, 2).tolist() == [1.0, 0.0, 0.0]

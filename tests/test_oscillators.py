@@ -1,5 +1,6 @@
 """Natural frequencies: Ott–Antonsen, critical couplings, tokens against densities, files."""
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -46,6 +47,29 @@ def test_the_limit_of_the_closed_solution():
     assert np.isclose(found, np.sqrt(1.0 - critical / 3.0), rtol=1e-14)
     decayed = mf.theory.ott_antonsen(0.5, 0.1, [1e4], width=0.5)[0]
     assert decayed == 0.0
+
+
+@pytest.mark.parametrize("width", [0.0, 1e-9, 1.0, 2.0])
+def test_the_closed_solution_at_its_ends(width):
+    """1/r² is linear: nothing is lost for r_0 at 0 or 1, at late times, or under repulsion."""
+    times = [0.0, 1e-3, 1.0, 30.0, 1e3]
+    for coupling in (-1e3, -4.0, -1e-8, 0.0, 1.0, 4.0, 1e3):
+        assert np.array_equal(mf.theory.ott_antonsen(coupling, 0.0, times, width), np.zeros(5))
+        for start in (1e-200, 1e-8, 1 - 1e-9, 1.0):
+            found = mf.theory.ott_antonsen(coupling, start, times, width)
+            if start == 1.0 and width == 0.0:
+                assert np.array_equal(found, np.ones(5))
+                continue
+            with mpmath.workdps(1000):
+                half = mpmath.mpf(coupling) / 2
+                rate, first = half - mpmath.mpf(width), mpmath.mpf(start) ** -2
+                for r, t in zip(found, times, strict=True):
+                    gained = mpmath.expm1(-2 * rate * t) / rate if rate else mpmath.mpf(-2 * t)
+                    left = 1 / (first * mpmath.exp(-2 * rate * t) - half * gained)
+                    exact = mpmath.sqrt(left)
+                    # the exponent has its own rounding
+                    error = (10 + abs(float(rate) * t)) * 2.3e-16
+                    assert abs(r - exact) <= error * exact + mpmath.mpf("1e-307")
 
 
 def test_a_width_is_a_quadrature_over_its_frequencies():
@@ -123,6 +147,8 @@ def test_rate_with_gaussian_frequencies(factor):
 
 
 def test_critical_couplings_without_noise():
+    # 2τ where the frequencies count for nothing
+    assert mf.theory.gaussian_critical_coupling(1e-300, 1e300) == 2e300
     gaussian = mf.theory.gaussian_critical_coupling(2.0)
     centre = 1.0 / (2.0 * np.sqrt(2.0 * np.pi))
     assert np.isclose(gaussian, mf.theory.kuramoto_critical_coupling(centre), rtol=1e-14)

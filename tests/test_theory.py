@@ -139,6 +139,51 @@ def test_energies_at_beta_zero():
     assert theory.energy_uniform(1e-5, 3) - 0.5e5 == pytest.approx(0.0, abs=1e-5)
 
 
+def exact_log_first(beta, dim):
+    """log Λ_0 = log 0F1(; d/2; β²/4)."""
+    return mpmath.log(mpmath.hyp0f1(mpmath.mpf(dim) / 2, mpmath.mpf(beta) ** 2 / 4))
+
+
+SMALL_AND_LARGE = [1e-300, 1e-160, 1e-12, 1e-6, 1e-3, 0.03, 0.3, 1.0, 4.0, 30.0, 1e3, 1e4]
+
+
+@pytest.mark.parametrize("dim", [2, 3, 10, 50, 300, 1024])
+def test_sinkhorn_energy_at_any_beta(dim):
+    """log Λ_0/(2β) is β/(4d) at first, where log Λ_0 is far below the rounding of Λ_0."""
+    for beta in [*SMALL_AND_LARGE, np.sqrt(dim) * (1 - 1e-9), np.sqrt(dim) * (1 + 1e-9)]:
+        # enough digits for the logarithm of 1 + 1e-600
+        with mpmath.workdps(640 if beta < 1e-100 else 60):
+            exact = exact_log_first(beta, dim)
+            energy = theory.sinkhorn_energy_uniform(beta, dim)
+            assert abs(energy / (exact / (2 * mpmath.mpf(beta))) - 1) < 1e-13
+            # which is below the least double at β < 1e-154
+            if beta > 1e-150:
+                assert abs(theory.log_eigenvalues(beta, dim, 0)[0] / exact - 1) < 1e-13
+    assert theory.sinkhorn_energy_uniform(0.0, dim) == 0.0
+
+
+@pytest.mark.parametrize("dim", [2, 3, 50, 1024])
+def test_growth_at_any_beta(dim):
+    """Λ_k/β of small β, where Λ_k itself is below the least double."""
+    for beta in SMALL_AND_LARGE:
+        with mpmath.workdps(60):
+            half, b = mpmath.mpf(dim) / 2, mpmath.mpf(beta)
+            multipliers = [
+                (b / 2) ** k / mpmath.rf(half, k) * mpmath.hyp0f1(k + half, b * b / 4)
+                for k in range(5)
+            ]
+            for k in range(1, 5):
+                usa = k * (k + dim - 2) * multipliers[k] / b
+                wanted = {mf.SA: usa / multipliers[0]}
+                wanted[mf.DoublyStochastic] = usa / (multipliers[0] + multipliers[k])
+                if beta <= 300:
+                    wanted[mf.USA] = usa
+                for kind, exact in wanted.items():
+                    if exact > 1e-300:
+                        found = theory.growth_rates(kind(beta), dim, 4)[k]
+                        assert abs(found / exact - 1) < 1e-13
+
+
 # ---------------------------------------------------------------- tokens that start orthogonal
 
 

@@ -50,7 +50,8 @@ def sinkhorn_energy(measure: AnyMeasure, beta: float) -> float:
     """E_DS(mu) = -(1/β) ∫ log u dmu, whose gradient flow in W_2 `DoublyStochastic` is, Remark 3.5.
 
     Minus half the entropic transport cost of mu to itself, for the cost -<x,y> and temperature
-    1/β. At β = 0 its limit |∫ x dmu|²/2. At small β its error is one of rounding over β.
+    1/β. At β = 0 its limit |∫ x dmu|²/2. The error is about 1e-15/β at β > 3e-5, 1e-10 at most
+    below.
 
     Parameters
     ----------
@@ -76,4 +77,4 @@ def sinkhorn_energy(measure: AnyMeasure, beta: float) -> float:
     beta = number("beta", beta, low=0)
     if beta == 0.0:
         return 0.5 * float(np.sum(measure.mean() ** 2))
-    return -measure.balanced(beta).mean_log_u() / beta
+    return measure.balanced(beta).energy(beta)

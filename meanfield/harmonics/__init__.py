@@ -6,6 +6,7 @@ from meanfield.harmonics.multipliers import (
     eigenvalues,
     eigenvalues_in_unit,
     log_eigenvalues,
+    log_first_over_beta,
     relative_eigenvalues,
     scaled_eigenvalues,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "gegenbauer",
     "gegenbauer_derivative",
     "log_eigenvalues",
+    "log_first_over_beta",
     "multiplicities",
     "multiplicity_growth",
     "relative_eigenvalues",

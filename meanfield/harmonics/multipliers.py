@@ -16,7 +16,8 @@ Array = NDArray[np.float64]
 _LARGEST_BETA = 1e9
 _LOG_NEGLIGIBLE = math.log(1e-20)
 _LN2 = math.log(2.0)
-_AS_GOOD_AS_ZERO = 1e-300
+# below it β² counts for nothing beside 1
+_SMALL = 1e-150
 # products with numbers below it lose digits
 _LOG_LEAST = math.log(1e-290)
 
@@ -66,15 +67,26 @@ def _eigenvalue_ratios(beta: float, dim: int, last: int) -> list[float]:
     return ratios
 
 
-def _binary_ratios(ratios: list[float], kmax: int) -> tuple[Array, NDArray[np.int64]]:
-    """Λ_k/Λ_0 = m · 2^e as mantissas and exponents, so that nothing underflows."""
+def _binary_ratios(
+    ratios: list[float], kmax: int, unit: float = 1.0
+) -> tuple[Array, NDArray[np.int64]]:
+    """Λ_k/Λ_0 = m · 2^e as mantissas and exponents, so that nothing underflows.
+
+    The ratios Λ_{k+1}/Λ_k are given in a unit.
+    """
     mantissas, exponents = np.ones(kmax + 1), np.zeros(kmax + 1, dtype=np.int64)
+    factor, power = math.frexp(unit) if unit != 1.0 else (1.0, 0)
     product, exponent = 1.0, 0
     for k in range(1, kmax + 1):
-        product, shift = math.frexp(product * ratios[k - 1])
-        exponent += shift
+        product, shift = math.frexp(product * (ratios[k - 1] * factor))
+        exponent += shift + power
         mantissas[k], exponents[k] = product, exponent
     return mantissas, exponents
+
+
+def _binary_small(beta: float, dim: int, kmax: int) -> tuple[Array, NDArray[np.int64]]:
+    """Λ_k = β^k/(d (d+2) … (d+2k-2)) of β < 1e-150, where Λ_0 = 1 to rounding, as m · 2^e."""
+    return _binary_ratios([1.0 / (dim + 2.0 * k) for k in range(kmax)], kmax, beta)
 
 
 def _binary_eigenvalues(beta: float, dim: int, kmax: int) -> tuple[Array, NDArray[np.int64]]:
@@ -83,6 +95,8 @@ def _binary_eigenvalues(beta: float, dim: int, kmax: int) -> tuple[Array, NDArra
     With ratios from Miller's recurrence and e^β = Σ_k N_k Λ_k (the kernel at x = y) every sum has
     positive terms only: relative accuracy survives for all β, d and k.
     """
+    if beta < _SMALL:
+        return _binary_small(beta, dim, kmax)
     last, growth = counted(beta, dim, kmax)
     ratios = _eigenvalue_ratios(beta, dim, last)
     term, total, sum_exponent = 1.0, 1.0, 0
@@ -93,6 +107,13 @@ def _binary_eigenvalues(beta: float, dim: int, kmax: int) -> tuple[Array, NDArra
             term, total, sum_exponent = term * 2.0**-512, total * 2.0**-512, sum_exponent + 512
     mantissas, exponents = _binary_ratios(ratios, kmax)
     return mantissas / total, exponents - sum_exponent
+
+
+def _binary_relative(beta: float, dim: int, kmax: int) -> tuple[Array, NDArray[np.int64]]:
+    """Λ_k/Λ_0 = m · 2^e."""
+    if beta < _SMALL:
+        return _binary_small(beta, dim, kmax)
+    return _binary_ratios(_eigenvalue_ratios(beta, dim, kmax), kmax)
 
 
 def _unscaled(beta: float, mantissas: Array, exponents: NDArray[np.int64]) -> Array:
@@ -118,9 +139,7 @@ def relative_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     array([1., 0., 0.])
     """
     beta, dim, kmax = _check(beta, dim, kmax)
-    if beta < _AS_GOOD_AS_ZERO:
-        return np.asarray(np.eye(1, kmax + 1)[0])
-    mantissas, exponents = _binary_ratios(_eigenvalue_ratios(beta, dim, kmax), kmax)
+    mantissas, exponents = _binary_relative(beta, dim, kmax)
     with np.errstate(under="ignore"):
         return np.asarray(np.ldexp(mantissas, exponents))
 
@@ -156,8 +175,6 @@ def scaled_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     True
     """
     beta, dim, kmax = _check(beta, dim, kmax)
-    if beta < _AS_GOOD_AS_ZERO:
-        return np.asarray(np.eye(1, kmax + 1)[0])
     mantissas, exponents = _binary_eigenvalues(beta, dim, kmax)
     with np.errstate(under="ignore"):
         return np.asarray(np.ldexp(mantissas, exponents))
@@ -175,8 +192,6 @@ def eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     array([1., 0., 0.])
     """
     beta, dim, kmax = _check(beta, dim, kmax)
-    if beta < _AS_GOOD_AS_ZERO:
-        return np.asarray(np.eye(1, kmax + 1)[0])
     return _unscaled(beta, *_binary_eigenvalues(beta, dim, kmax))
 
 
@@ -192,8 +207,11 @@ def degree_weights(beta: float, dim: int, kmax: int) -> Array:
     True
     """
     beta, dim, kmax = _check(beta, dim, kmax)
-    if beta < _AS_GOOD_AS_ZERO:
-        return np.asarray(np.eye(1, kmax + 1)[0])
+    if beta < _SMALL:
+        mantissas, exponents = _binary_small(beta, dim, kmax)
+        counts = np.cumprod(np.append(1.0, multiplicity_growth(dim, np.arange(1.0, kmax + 1))))
+        with np.errstate(under="ignore"):
+            return np.asarray(np.ldexp(mantissas * counts, exponents))
     last, growth = counted(beta, dim, kmax)
     factors = (np.array(_eigenvalue_ratios(beta, dim, last)) * growth).tolist()
     mantissas, exponents = _binary_ratios(factors, last)
@@ -206,7 +224,7 @@ def log_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     """log Λ_k(β, d) for k = 0 … kmax, finite where Λ_k itself over- or underflows.
 
     Parameters and errors as in `scaled_eigenvalues`; at β = 0 the entries k >= 1 are -inf.
-    The error is 1e-13, relative or absolute, whichever is larger.
+    The error is 1e-13, relative or absolute, whichever is larger; that of log Λ_0 is relative.
 
     Examples
     --------
@@ -214,16 +232,45 @@ def log_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     True
     """
     beta, dim, kmax = _check(beta, dim, kmax)
-    if beta < _AS_GOOD_AS_ZERO:
-        return np.where(np.arange(kmax + 1) == 0, 0.0, -np.inf)
     mantissas, exponents = _binary_eigenvalues(beta, dim, kmax)
-    logs = np.log(mantissas) + exponents * _LN2 + beta
-    # the products of `eigenvalues` grow in number with β
-    if not (np.abs(logs) < 700.0).any():
-        return np.asarray(logs)
     with np.errstate(divide="ignore"):
-        direct = np.log(_unscaled(beta, mantissas, exponents))
-    return np.where(np.abs(logs) < 700.0, direct, logs)
+        logs: Array = np.log(mantissas) + exponents * _LN2 + beta
+        # the products of `eigenvalues` grow in number with β
+        if (np.abs(logs) < 700.0).any():
+            direct = np.log(_unscaled(beta, mantissas, exponents))
+            logs = np.where(np.abs(logs) < 700.0, direct, logs)
+    if beta * beta < dim:
+        logs[0] = beta * _log_first_over_beta(beta, dim)
+    return logs
+
+
+def log_first_over_beta(beta: float, dim: int) -> float:
+    """log Λ_0(β, d)/β, 0 at β = 0, with a relative error of 1e-13 at any β and d.
+
+    Parameters and errors as in `scaled_eigenvalues`.
+
+    Examples
+    --------
+    >>> log_first_over_beta(3e-200, 3)  # β/2d
+    5e-201
+    """
+    beta, dim, _ = _check(beta, dim, 0)
+    if beta * beta < dim:
+        return _log_first_over_beta(beta, dim)
+    return float(log_eigenvalues(beta, dim, 0)[0]) / beta
+
+
+def _log_first_over_beta(beta: float, dim: int) -> float:
+    """From Λ_0 - 1 = Σ_j (β²/4)^j / (j! (d/2) … (d/2 + j - 1)), for β² < d."""
+    # in units of β, lest β² underflow
+    term = total = 0.5 * beta / dim
+    j = 1
+    while term > 1e-18 * total:
+        j += 1
+        term *= 0.25 * beta * beta / (j * (0.5 * dim + j - 1.0))
+        total += term
+    excess = beta * total
+    return total * (math.log1p(excess) / excess if excess > 0.0 else 1.0)
 
 
 def eigenvalues_in_unit(beta: float, dim: int, kmax: int) -> tuple[Array, float]:
@@ -238,8 +285,6 @@ def eigenvalues_in_unit(beta: float, dim: int, kmax: int) -> tuple[Array, float]
     (array([1.]), 2.0)
     """
     beta, dim, kmax = _check(beta, dim, kmax)
-    if beta < _AS_GOOD_AS_ZERO:
-        return scaled_eigenvalues(beta, dim, kmax), beta
     mantissas, exponents = _binary_eigenvalues(beta, dim, kmax)
     if math.log(mantissas[0]) + int(exponents[0]) * _LN2 < _LOG_LEAST:
         log_first = float(log_eigenvalues(beta, dim, 0)[0])
@@ -268,7 +313,7 @@ def bandwidth(beta: float, dim: int, tolerance: float = 1e-17) -> int:
     (1, 33)
     """
     beta, dim, _ = _check(beta, dim, 0)
-    if beta < _AS_GOOD_AS_ZERO:
+    if beta < _SMALL:
         return 1
     kmax = 64
     while True:

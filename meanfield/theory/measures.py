@@ -19,7 +19,7 @@ from meanfield.dynamics import (
     MeanField,
 )
 from meanfield.dynamics.heads import check_dim
-from meanfield.harmonics import eigenvalues, log_eigenvalues, relative_eigenvalues
+from meanfield.harmonics import eigenvalues, log_first_over_beta, relative_eigenvalues
 
 Array = NDArray[np.float64]
 
@@ -58,22 +58,32 @@ def growth_rates(dynamics: MeanField, dim: int, kmax: int) -> Array:
     """
     k = np.arange(integer("kmax", kmax, low=0) + 1)
     laplacian = k * (k + integer("dim", dim, low=2) - 2.0)
-    beta = dynamics.beta
     if isinstance(dynamics, CircleInteraction):
         check_dim(dynamics, dim)
         rates = np.zeros(len(k))
         known = min(len(k), dynamics.kmax + 1)
         rates[:known] = 0.5 * k[:known] ** 2 * dynamics.potential[:known]
-    elif beta == 0.0:
-        rates = np.where(k == 1, (dim - 1.0) / dim, 0.0)
-    elif isinstance(dynamics, DoublyStochastic):
-        ratios = relative_eigenvalues(beta, dim, kmax)
-        rates = laplacian * ratios / (1.0 + ratios) / beta
-    elif dynamics.normalised:
-        rates = laplacian * relative_eigenvalues(beta, dim, kmax) / beta
     else:
-        rates = laplacian * eigenvalues(beta, dim, kmax) / beta
+        rates = laplacian * _slopes(dynamics, dim, kmax)
     return np.asarray(dynamics.sign * rates - dynamics.noise * laplacian)
+
+
+def _slopes(dynamics: Dynamics, dim: int, kmax: int) -> Array:
+    """Λ_k/β [/ Λ_0, / (Λ_0 + Λ_k)] for k = 0 … kmax, 0 for k = 0.
+
+    Λ_k(β, d)/β = Λ_{k-1}(β, d+2)/d, which loses nothing where β is small.
+    """
+    beta, slopes = dynamics.beta, np.zeros(kmax + 1)
+    if kmax == 0:
+        return slopes
+    if isinstance(dynamics, USA):
+        slopes[1:] = eigenvalues(beta, dim + 2, kmax - 1) / dim
+        return slopes
+    ratios = relative_eigenvalues(beta, dim, kmax)
+    # of degree 1 in the limit, where it may be denormal
+    first = ratios[1] / beta if beta > 1e-150 else 1.0 / dim
+    slopes[1:] = first * relative_eigenvalues(beta, dim + 2, kmax - 1)
+    return slopes / (1.0 + ratios) if isinstance(dynamics, DoublyStochastic) else slopes
 
 
 def critical_noise(dynamics: Dynamics, dim: int, degree: int = 1) -> float:
@@ -202,11 +212,7 @@ def sinkhorn_energy_uniform(beta: float, dim: int) -> float:
     >>> round(sinkhorn_energy_uniform(2.0, 2), 12)  # log I_0(2)/4
     0.205998385371
     """
-    beta = number("beta", beta, low=0)
-    if beta == 0.0:
-        integer("dim", dim, low=2)
-        return 0.0
-    return float(log_eigenvalues(beta, dim, 0)[0]) / (2.0 * beta)
+    return 0.5 * log_first_over_beta(beta, dim)
 
 
 def sinkhorn_energy_dirac(beta: float) -> float:

@@ -80,7 +80,10 @@ def gaussian_critical_coupling(deviation: float, noise: float = 0.0) -> float:
     1.595769121606
     """
     deviation, noise = number("deviation", deviation, above=0), number("noise", noise, low=0)
-    share = float(erfcx(noise / (deviation * math.sqrt(2.0))))
+    ratio = noise / deviation
+    if ratio > 1e100:
+        return 2.0 * noise
+    share = float(erfcx(ratio / math.sqrt(2.0)))
     return 2.0 * deviation / (math.sqrt(math.pi / 2.0) * share)
 
 
@@ -123,20 +126,26 @@ def ott_antonsen(coupling: float, start: float, t: ArrayLike, width: float = 0.0
     array([0.5       , 0.70710678])
     """
     coupling, width = number("coupling", coupling), number("width", width, low=0)
-    first = number("start", start, low=0, high=1) ** 2
+    first = number("start", start, low=0, high=1)
     times = real_array("t", t, 1)
     if times.min() < 0.0:
         raise ValueError(f"t must be >= 0, got {times.min():g}")
     rate, half = 0.5 * coupling - width, 0.5 * coupling
-    # of both ways to write it the one whose exponentials fall
-    with np.errstate(under="ignore"):
+    # 0 stays, and 1 where nothing pulls phases apart but repulsion
+    if first == 0.0 or (first == 1.0 and width == 0.0):
+        return np.full(times.shape, first)
+    # each sum is one of positive terms
+    with np.errstate(under="ignore", over="ignore", divide="ignore"):
         if rate == 0.0:
-            squares = first / (1.0 + 2.0 * half * first * times)
-        elif rate > 0.0:
-            gone = np.exp(-2.0 * rate * times)
-            squares = first / (gone - half * first * np.expm1(-2.0 * rate * times) / rate)
-        else:
-            left = np.exp(2.0 * rate * times)
+            return np.asarray(first / np.sqrt(1.0 + 2.0 * half * first**2 * times))
+        if rate > 0.0:
+            gained = -half * np.expm1(-2.0 * rate * times) / rate
+            return np.asarray(1.0 / np.hypot(np.exp(-rate * times) / first, np.sqrt(gained)))
+        left = np.exp(rate * times)
+        if half >= 0.0:
             grown = np.expm1(2.0 * rate * times) / rate
-            squares = first * left / (1.0 + half * first * grown)
-    return np.asarray(np.sqrt(squares))
+            return np.asarray(first * left / np.sqrt(1.0 + half * first**2 * grown))
+        share = half / rate
+        lost = (1.0 - first) * (1.0 + first) - first**2 * width / rate
+        kept = share * first**2
+        return np.asarray(first * left / np.hypot(math.sqrt(lost), math.sqrt(kept) * left))

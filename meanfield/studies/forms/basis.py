@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import sph_harm_y
 
+from meanfield.exponential_sums import latitude_log_moment, log_moment
 from meanfield.geometry import perpendicular
 from meanfield.harmonics import gauss_gegenbauer, gegenbauer, multiplicities
 from meanfield.measures import Density
@@ -65,6 +66,17 @@ class ZonalBasis:
     def probes(self, n: int) -> Array:
         """Points (n, d) from the equator to the axis."""
         return self._meridian(np.cos(np.linspace(0.0, 0.5 * np.pi, n)))
+
+    def potential(self, masses: Array, z: Array) -> Array:
+        """G(z) of masses >= 0 at the nodes, spread by the basis' symmetry, shape (len(z),)."""
+        t = np.clip(self.nodes()[0] @ self.axis, -1.0, 1.0)
+        s = np.sqrt((1.0 - t) * (1.0 + t))
+        return np.asarray(np.exp(latitude_log_moment(self.axis, t, s, masses, z)[0]))
+
+    def cover(self, radius: float) -> Array:
+        """Points of the meridian that leave no point of it farther away than a radius."""
+        n = int(np.ceil(0.5 * np.pi / radius)) + 1
+        return self._meridian(np.cos(np.linspace(0.0, np.pi, n)))
 
     def density(self, coefficients: Array) -> Density:
         """The density with these coefficients on the space of its symmetry."""
@@ -133,15 +145,30 @@ class SphereBasis:
         angles = np.linspace(0.0, 0.5 * np.pi, side)
         return self._octant(np.cos(angles), angles)
 
+    def _mirrored(self, points: Array) -> Array:
+        """Their images in all octants, shape (8 n, 3)."""
+        signs = np.array(list(product((1.0, -1.0), repeat=3)))
+        return np.asarray(
+            ((points @ self.axes.T)[None] * signs[:, None]).reshape(-1, 3) @ self.axes
+        )
+
+    def potential(self, masses: Array, z: Array) -> Array:
+        """G(z) of masses >= 0 at the nodes, spread by the basis' symmetry, shape (len(z),)."""
+        log_g, _ = log_moment(self._mirrored(self.nodes()[0]), np.tile(masses / 8.0, 8), z)
+        return np.asarray(np.exp(log_g))
+
+    def cover(self, radius: float) -> Array:
+        """Points of an octant that leave no point of it farther away than a radius."""
+        # a cell's corner is nearer to its middle than half its diagonal at the equator
+        angles = np.linspace(0.0, 0.5 * np.pi, int(np.ceil(np.sqrt(0.125) * np.pi / radius)) + 1)
+        return self._octant(np.cos(angles), angles)
+
     def density(self, coefficients: Array) -> Density:
         """The density with these coefficients, by quadrature over all octants."""
         points, weights = self.nodes()
         masses = weights * (self.at(points) @ coefficients) / 8.0
-        own = points @ self.axes.T
-        signs = np.array(list(product((1.0, -1.0), repeat=3)))
-        mirrored = (own[None] * signs[:, None]).reshape(-1, 3) @ self.axes
         kmax = max(3, self.kmax)
-        moments = SphereAt(kmax).moments(Places.of(mirrored), np.tile(masses, 8))
+        moments = SphereAt(kmax).moments(Places.of(self._mirrored(points)), np.tile(masses, 8))
         return Density.from_coefficients(Sphere(kmax), moments)
 
 

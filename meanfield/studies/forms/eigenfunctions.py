@@ -165,5 +165,11 @@ def _log_values(basis: Basis, form: Array, beta: float, vectors: Array, logs: Ar
                 value
             )
         best = int(np.argmin(np.where(np.isfinite(loss), loss, np.inf)))
-        found[n] = unit + np.log(abs(image[best] / value[best]))
+        if not np.isfinite(loss[best]):
+            raise ValueError(
+                f"beta or the ratio of form's eigenvalues must be smaller, got {beta:g} and "
+                f"{form}: an eigenvalue of e^(beta <x, form y>) has no digits left"
+            )
+        # apart, since the quotient may underflow
+        found[n] = unit + np.log(abs(image[best])) - np.log(abs(value[best]))
     return found

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import number, symmetric
-from meanfield.harmonics import bandwidth
+from meanfield.harmonics import bandwidth, eigenvalues, multiplicity_growth
+from meanfield.harmonics.multipliers import ratio_bound
 from meanfield.measures import Density, Particles
 from meanfield.spaces import Circle, Space, Sphere, Zonal
 from meanfield.studies.forms.basis import Basis, SphereBasis, ZonalBasis
@@ -25,8 +26,15 @@ _LEAST_EXPONENT = 1e-12
 _LEAST_ON_SPHERE = 1e-3
 # last coefficients of a complete series, and what a density may be below 0 by rounding
 _COMPLETE, _ROUNDING = 1e-12, 1e-12
+# of its maximum, what no rounding makes of a density
+_NEGATIVE = 1e-6
 # variation of the potential beyond which rounding of the density is more than that
 _LARGEST_RESIDUAL = 1e-6
+# of a potential above 1/(2β), what lies beyond its degree N; N times the covering radius
+_TAIL, _COVER = 1e-17, 0.5
+_EPS = float(np.finfo(np.float64).eps)
+# a term's own rounding, that of e^x, of Gauss weights and of Λ_0, in eps
+_OF_A_TERM = 500.0
 _MOST_DEGREES = {"zonal": 1000, "sphere": 90}
 
 
@@ -40,7 +48,7 @@ class Extremiser:
     energy : float
         E_{β,D} = 1/(2β) ∬ e^{β<x,Dy>} dmu dmu.
     bound : float
-        What no measure's energy can be below (above).
+        What no measure's energy can be below (above), rounding included.
     residual : float
         What the potential ∫ e^{β<x,Dy>} dmu(y) varies by where it should be constant, relative.
     kind : str
@@ -60,8 +68,9 @@ def form_minimiser(form: ArrayLike, beta: float = 1.0) -> Extremiser:
     D positive definite: E is strictly convex, and the least one has ∫ e^{β<x,Dy>} f(y) dσ(y) the
     same for all x, hence f = E Σ_n ψ_n <1,ψ_n>/λ_n in eigenfunctions of the kernel. They are found
     from the differential operator Δ + β²|Dx|², which commutes with the kernel, so the digits that
-    the kernel's tiny eigenvalues would cost are kept. The bound is 2 min u - E for the potential u
-    that the density has on a grid: E is above its least value by no more than 2(E - min u).
+    the kernel's tiny eigenvalues would cost are kept. The bound is 2 min u - E of masses on a grid,
+    f at its nodes, with their potential u on the whole sphere, less what rounding may be: some
+    1e-12 of E below the energy.
 
     λ_min <= 0: E >= e^{β<m,Dm>}/(2β) >= e^{βλ_min}/(2β) by Jensen's inequality, m = ∫ x dmu; a
     Dirac at an eigenvector has that energy. If λ_min = 0 others in the kernel of D have it too.
@@ -96,12 +105,19 @@ def form_minimiser(form: ArrayLike, beta: float = 1.0) -> Extremiser:
     (1.293037275191, 0.198481812055)
     """
     matrix, beta, values, vectors = _checked(form, beta)
-    if values[0] <= _EQUAL * max(abs(values[0]), abs(values[-1])):
-        least = float(np.exp(beta * min(values[0], 0.0))) / (2.0 * beta)
-        return Extremiser(Particles(vectors[:, :1].T), least, least, 0.0, "dirac")
+    size = float(np.abs(values).max())
+    margin = 1.0 - _rounding(len(values), beta * size)
+    if values[0] <= _EQUAL * size:
+        least = float(np.exp(beta * values[0])) / (2.0 * beta)
+        bound = float(np.exp(beta * min(values[0], 0.0))) / (2.0 * beta)
+        return Extremiser(Particles(vectors[:, :1].T), least, margin * bound, 0.0, "dirac")
     if np.ptp(values) <= _EQUAL * values[-1]:
         uniform = Density.from_coefficients(*_uniform(len(values)))
-        return _certified(uniform, matrix, beta, None, "uniform")
+        energy, lowest = (
+            float(eigenvalues(beta * value, len(values), 0)[0]) / (2.0 * beta)
+            for value in (values.mean(), values[0])
+        )
+        return Extremiser(uniform, energy, margin * lowest, 0.0, "uniform")
     return _positive_definite(matrix, beta, values, vectors)
 
 
@@ -125,7 +141,7 @@ def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array
     tail = np.inf
     while degree <= most:
         basis = _basis(values, vectors, kmax)
-        coefficients, energy = eigenfunctions(basis, matrix, beta).constant_preimage()
+        coefficients, _ = eigenfunctions(basis, matrix, beta).constant_preimage()
         tail = float(np.linalg.norm(coefficients[basis.degrees > kmax - 4]))
         tail /= float(np.linalg.norm(coefficients))
         if tail <= _COMPLETE or kmax == most:
@@ -136,10 +152,15 @@ def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array
             f"form must have eigenvalues in a smaller ratio for a density of up to {most} "
             f"degrees, got {values}"
         )
-    density = basis.density(coefficients)
-    least = _certified(density, matrix, beta, energy / (2.0 * beta), "density")
-    lowest = float(density.values.min())
-    if lowest < -_ROUNDING * float(density.values.max()):
+    least = _certified(basis, coefficients, matrix, beta)
+    found = basis.at(basis.nodes()[0]) @ coefficients
+    lowest = float(found.min())
+    if -_NEGATIVE * float(found.max()) < lowest < -_ROUNDING * float(found.max()):
+        raise ValueError(
+            f"beta or the ratio of form's eigenvalues must be smaller, got {beta:g} and {matrix}: "
+            f"rounding of the density makes its least value {lowest:.3g}"
+        )
+    if lowest <= -_NEGATIVE * float(found.max()):
         raise ArithmeticError(
             f"the measure of constant potential is not positive for {matrix}, beta = {beta:g}: "
             f"its least value is {lowest:.3g}"
@@ -169,22 +190,46 @@ def _basis(values: Array, vectors: Array, kmax: int) -> Basis:
     )
 
 
-def _certified(
-    density: Density, matrix: Array, beta: float, energy: float | None, kind: str
-) -> Extremiser:
-    """With the bound by the potential on the density's own grid, from sums of positive terms."""
-    points = density.space.points
-    log_g, _ = density.log_moment(beta * points @ matrix)
-    potential = np.exp(log_g) / (2.0 * beta)
-    if energy is None:
-        energy = float(density.space.weights @ potential)
-    residual = float(np.ptp(potential)) / energy
-    if residual > _LARGEST_RESIDUAL:
+def _certified(basis: Basis, coefficients: Array, matrix: Array, beta: float) -> Extremiser:
+    """With a bound that holds whatever the coefficients are.
+
+    Let ν be masses m_j >= 0 at nodes, of sum 1, and u its potential. E is convex, so E(mu) >=
+    2 min u - E(ν) for all mu; how ν was found plays no part, nor does quadrature. Between the
+    points at which u is known it is a polynomial of degree N, but for a tail that Λ_k bounds, so
+    sup |u - c| cos(Nh) is at most its largest value there (Szegő), h their covering radius. All
+    sums are of positive terms: the share of rounding is below eps times their number and size.
+    """
+    nodes, weights = basis.nodes()
+    masses = weights * np.maximum(basis.at(nodes) @ coefficients, 0.0)
+    masses /= masses.sum()
+    largest = beta * float(np.linalg.norm(matrix, 2))
+    first = float(eigenvalues(largest, basis.dim, 0)[0])
+    degree = bandwidth(largest, basis.dim, _TAIL / first)
+    at_degree = np.array(degree + 0.5 * basis.dim - 1.0)
+    falling = float(ratio_bound(largest, at_degree))
+    falling *= float(multiplicity_growth(basis.dim, np.array(degree + 1.0)))
+    points = basis.cover(_COVER / degree)
+    at_points = basis.potential(masses, beta * points @ matrix) / (2.0 * beta)
+    at_nodes = basis.potential(masses, beta * nodes @ matrix) / (2.0 * beta)
+    energy = float(masses @ at_nodes)
+    low, high = float(at_points.min()), float(at_points.max())
+    residual = (high - low) / energy
+    if not residual <= _LARGEST_RESIDUAL:
         raise ValueError(
             f"beta or the ratio of form's eigenvalues must be smaller, got {beta:g} and {matrix}: "
             f"rounding of the density lets its potential vary by {residual:.1e}"
         )
-    return Extremiser(density, energy, 2.0 * float(potential.min()) - energy, residual, kind)
+    rounding = _EPS * (_OF_A_TERM + 8 * len(masses) + 8.0 * (basis.dim + 2) * largest)
+    tail = _TAIL / (1.0 - falling) / (2.0 * beta)
+    spread = (0.5 * (high - low) + rounding * high + tail) / np.cos(_COVER)
+    least = 0.5 * (low + high) - float(spread) - tail
+    bound = 2.0 * least - energy * (1.0 + rounding)
+    return Extremiser(basis.density(coefficients), energy, bound, residual, "density")
+
+
+def _rounding(dim: int, exponent: float) -> float:
+    """Relative error of e^{βλ} by rounding of an eigenvalue λ, or of Λ_0 where β|λ| is large."""
+    return _EPS * (_OF_A_TERM + 8.0 * dim * exponent)
 
 
 def form_maximiser(form: ArrayLike, beta: float = 1.0) -> Extremiser:
@@ -221,10 +266,11 @@ def form_maximiser(form: ArrayLike, beta: float = 1.0) -> Extremiser:
     _, beta, values, vectors = _checked(form, beta)
     dirac = float(np.exp(beta * values[-1])) / (2.0 * beta)
     pair = float(np.cosh(beta * values[0])) / (2.0 * beta) if values[0] < 0.0 else 0.0
+    margin = 1.0 + _rounding(len(values), beta * float(np.abs(values).max()))
     if dirac >= pair:
-        return Extremiser(Particles(vectors[:, -1:].T), dirac, dirac, 0.0, "dirac")
+        return Extremiser(Particles(vectors[:, -1:].T), dirac, margin * dirac, 0.0, "dirac")
     ends = Particles(np.array([vectors[:, 0], -vectors[:, 0]]))
-    return Extremiser(ends, pair, pair, 0.0, "pair")
+    return Extremiser(ends, pair, margin * pair, 0.0, "pair")
 
 
 def _checked(form: ArrayLike, beta: float) -> tuple[Array, float, Array, Array]:

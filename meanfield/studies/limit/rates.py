@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 Array = NDArray[np.float64]
 
-_RESAMPLINGS = 1000
-_SEED = 0
+_CONFIDENCE = 0.95
 _FEWEST_FOR_A_TEST = 3
 
 
 def fitted_rates(counts: NDArray[np.int64], errors: Array) -> Array:
     """Slope of the root mean square error in logarithms and its 95 % interval, shape (3, t).
 
+    Logarithms of few repeats are skewed and curved, and their spread is itself known from few. So
+    the slope's variance is that of the jackknife, which leaves each repeat out, and its quantile
+    Student's, with the degrees of freedom of Welch and Satterthwaite, since each n has a variance
+    of its own.
+
     Parameters
     ----------
     counts : ndarray of int, shape (n,)
     errors : ndarray, shape (n, repeat, t)
-        >= 0. The interval is that of slopes when repeats are drawn anew from those there are, for
-        each n by itself; nan for a single repeat, and all three for a single n or an error of 0.
+        >= 0. The interval is nan for a single repeat, and all three for a single n or an error
+        of 0.
 
     Examples
     --------
@@ -33,31 +38,35 @@ def fitted_rates(counts: NDArray[np.int64], errors: Array) -> Array:
     squares = (errors / np.where(largest > 0.0, largest, 1.0)) ** 2
     repeats = errors.shape[1]
     rate = _slopes(counts, squares.mean(axis=1))
-    if repeats == 1:
+    if repeats == 1 or len(counts) == 1:
         return np.array([rate, np.full_like(rate, np.nan), np.full_like(rate, np.nan)])
-    rng = np.random.default_rng(_SEED)
-    drawn = rng.integers(repeats, size=(_RESAMPLINGS, len(counts), repeats))
-    times = _times_drawn(drawn, repeats)
-    means = np.matmul(times.transpose(1, 0, 2), squares) / repeats
-    slopes = _slopes(counts, means.reshape(len(counts), -1)).reshape(_RESAMPLINGS, -1)
-    return np.array([rate, *np.quantile(slopes, [0.025, 0.975], axis=0)])
+    # apart, since a total less one repeat would lose the digits of small ones
+    others = np.stack([np.delete(squares, r, axis=1).sum(axis=1) for r in range(repeats)], axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = 0.5 * np.log(others)
+        gaps = logs - logs.mean(axis=1, keepdims=True)
+        variances = (gaps**2).sum(axis=1) * (repeats - 1) / repeats
+        shares = _weights(counts)[:, None] ** 2 * variances
+        total = shares.sum(axis=0)
+        freedom = (repeats - 1) * total**2 / (shares**2).sum(axis=0)
+    quantile = stdtrit(np.where(total > 0.0, freedom, 1.0), 0.5 + 0.5 * _CONFIDENCE)
+    half = np.asarray(quantile * np.sqrt(total))
+    return np.array([rate, rate - half, rate + half])
 
 
-def _times_drawn(drawn: NDArray[np.int64], repeats: int) -> Array:
-    """How often each repeat was drawn (resampling, n, draw), shape (resampling, n, repeat)."""
-    cells = np.arange(drawn[..., 0].size).reshape(*drawn.shape[:2], 1)
-    found = np.bincount((drawn + cells * repeats).ravel(), minlength=cells.size * repeats)
-    return found.reshape(*drawn.shape[:2], repeats).astype(np.float64)
+def _weights(counts: NDArray[np.int64]) -> Array:
+    """What each value over n counts for in the slope over log n, of two n at least."""
+    x = np.log(counts) - np.log(counts).mean()
+    return np.asarray(x / (x @ x))
 
 
 def _slopes(counts: NDArray[np.int64], mean_squares: Array) -> Array:
     """Of log √(mean square) over log n by least squares, for each time."""
-    x = np.log(counts) - np.log(counts).mean()
     if len(counts) < 2:
         return np.full(mean_squares.shape[1], np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = 0.5 * np.log(mean_squares)
-        slopes = x @ logs / (x @ x)
+        slopes = _weights(counts) @ logs
     return np.where(np.isfinite(logs).all(axis=0), slopes, np.nan)
 
 
