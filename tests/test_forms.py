@@ -456,7 +456,8 @@ class TestMinimiser:
     def test_multiple_of_the_identity(self, dim):
         least = mf.studies.form_minimiser(1.7 * np.eye(dim), 2.0)
         assert least.kind == "uniform"
-        assert np.all(least.measure.values == pytest.approx(1, abs=EPS))
+        # a coefficient, the harmonic of degree 0 and their product are rounded
+        assert np.all(least.measure.values == pytest.approx(1, abs=4 * EPS))
         exact = 1.7 * mf.theory.energy_uniform(3.4, dim)
         assert least.energy == pytest.approx(exact, rel=10 * EPS)
 

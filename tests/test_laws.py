@@ -107,7 +107,8 @@ def test_von_mises_fisher_closed_forms(kappa):
             points[:, 0], points[:, -1] = t, sine
             exact = [float(mpmath.exp(κ * mpmath.mpf(a)) / norm) for a in t]
             pdf = VonMisesFisher(np.eye(dim)[0], kappa).pdf(points)
-            # 0.6 and 0.8 are rounded, which moves κ t by κ ε; a few more in exponent and norm
+            # 0.6 and 0.8 are rounded, which moves κ t by κ ε; so are κ t, κ t - κ, which is up to
+            # 2κ, and the logarithm of the norm, by as much
             assert np.allclose(pdf, exact, rtol=4.0 * EPS * (10.0 + kappa), atol=0.0)
 
 
@@ -392,6 +393,7 @@ def test_minimum_at_the_edge_of_a_cell_beats_one_near_a_centre():
     pieces = Pieces(function, 3, 2.0 * np.pi)
     assert edge / pieces.width == pytest.approx(10.0)
     lowest, where = pieces.minimum()
+    # five roundings of numbers up to 1 or their half
     assert lowest == pytest.approx(0.4999, abs=4.0 * EPS)
     # f'' = 4.5 turns an error of 4 ε in f into one of 2e-8 in θ
     assert where == pytest.approx(edge, abs=1e-7)
@@ -477,6 +479,7 @@ def test_uniform_points_in_their_span(dim):
     """Moments of the inner products of three of them, up to 3/(d(d + 2)) of the fourth power."""
     rng, count = np.random.default_rng(3), 40_000
     points = np.array([uniform_in_span(3, dim, rng) for _ in range(count)])
+    # roundings of a quotient, of three squares and of their sum
     np.testing.assert_allclose(np.linalg.norm(points, axis=2), 1.0, rtol=4 * EPS)
     gram = points @ points.transpose(0, 2, 1)
     one, other, third = gram[:, 0, 1], gram[:, 0, 2], gram[:, 1, 2]
@@ -498,6 +501,7 @@ def test_uniform_frames():
     rng, count, dim = np.random.default_rng(4), 20_000, 3
     frames = np.array([uniform_frame(2, dim, rng) for _ in range(count)])
     grams = frames @ frames.transpose(0, 2, 1)
+    # two reflections of d entries, and a sum of d products
     np.testing.assert_allclose(grams, np.broadcast_to(np.eye(2), grams.shape), atol=10 * EPS)
     for seen, exact in (
         (frames, 0.0),

@@ -132,6 +132,7 @@ def test_order_four(mu, dynamics):
             np.linalg.norm((coarse - middle)[part]),
             np.linalg.norm((middle - fine)[part]),
         )
+        # the next order's share, which halves with the step
         assert np.log2(before / after) == pytest.approx(4.0, abs=0.2)
         # far above rounding
         assert after > 1e-12
@@ -175,6 +176,7 @@ def test_rates_whose_squares_overflow():
         )
         while steps.status == "running":
             assert steps.step() is None
+        # what steps promise
         assert steps.y[0] == pytest.approx(-np.expm1(-3.0), rel=1e-9)
 
 

@@ -260,6 +260,7 @@ def test_chunks_do_not_matter(monkeypatch):
     assert np.array_equal(parts[0], whole[0])
     # the start is neither stepped nor interpolated
     assert np.array_equal(evolve_batch(points, mf.SA(2.0), [0.0])[0], whole[0])
+    # five roundings of an inner product of unit vectors, in either order
     assert np.abs(whole[0] - gram_of(points)).max() < 4 * EPS
     # other steps, each within 1e-9
     assert 0 < np.abs(parts - whole).max() < 1e-8

@@ -59,7 +59,8 @@ def test_moments_and_values_are_dense_sums(lmax):
     # harmonics are at most sqrt(2l+1) in size
     allowed = 1e-13 * masses.sum()
     assert np.abs(moments - harmonics.conj() @ masses).max() < allowed
-    assert moments[0].real == pytest.approx(masses.sum(), rel=1e-14)
+    # two sums of 200 terms
+    assert moments[0].real == pytest.approx(masses.sum(), rel=len(masses) * np.finfo(float).eps)
     twice = np.where(at.orders == 0, 1.0, 2.0)
     expected = ((twice * moments) @ harmonics).real
     # transforms of so few degrees reach no more than this

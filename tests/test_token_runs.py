@@ -219,6 +219,7 @@ def test_brownian_step_has_the_generator_to_third_order(dim, degree):
     small = 0.2 / (degree * (degree + dim - 2))
     one, other = off(small), off(0.5 * small)
     if dim == 2:
+        # roundings of 200 weights
         assert abs(one) < 1e-13
     else:
         assert abs(one) > 1e-8

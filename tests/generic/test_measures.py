@@ -431,6 +431,7 @@ def test_misfit_is_what_the_series_misses():
 def test_tail_of_a_spectrum_with_gaps():
     """Multiples of 10 alone: none is among the last four degrees of 16, but 10 is the last."""
     mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.0] * 9 + [0.5]))
+    # some log_2 32 roundings of a transform
     assert mu.misfit < 8 * EPS
     assert mu.tail == pytest.approx(0.5 / np.sqrt(2 + 0.5**2), rel=1e-12)
     assert mf.Density(mf.Circle(64), mu.law).tail < 8 * EPS

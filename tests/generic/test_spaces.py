@@ -149,7 +149,7 @@ def test_between_is_the_series_elsewhere(space, seed):
     assert np.allclose(values, space.at(coefficients, points), rtol=0, atol=50 * scale)
     apart = np.linalg.norm(points[:, None] - space.points[None], axis=2).min(axis=1)
     assert apart.min() > 0.1 / len(space.weights)
-    # the ends next to the poles are left out
+    # the ends next to the poles are left out, in d = 2 a 24th of the whole
     assert weights.min() >= 0
     assert weights.sum() == pytest.approx(1, abs=0.1)
 
