@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from meanfield import theory
+from meanfield import exceptions, theory
 from meanfield.clustering import Clusters, clusters
 from meanfield.dynamics import (
     SA,
@@ -107,6 +107,7 @@ __all__ = [
     "evolve_densities",
     "resume",
     "evolve_free",
+    "exceptions",
     "gaussian_frequencies",
     "interaction_energy",
     "load",

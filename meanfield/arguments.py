@@ -38,11 +38,11 @@ def number(
     """
     allowed = "a finite number"
     if above > -math.inf:
-        allowed += f" > {above:g}"
+        allowed += f" > {_exact(above)}"
     if low > -math.inf:
-        allowed += f" >= {low:g}"
+        allowed += f" >= {_exact(low)}"
     if high < math.inf:
-        allowed += f"{' and' * (max(above, low) > -math.inf)} <= {high:g}"
+        allowed += f"{' and' * (max(above, low) > -math.inf)} <= {_exact(high)}"
     is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
     try:
         converted = float(value) if is_number else math.nan
@@ -51,6 +51,27 @@ def number(
     if not math.isfinite(converted) or not low <= converted <= high or converted <= above:
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
     return converted
+
+
+def tell_apart(value: float, limit: float) -> tuple[str, str]:
+    """Two numbers as texts, with the digits that show which of them is larger.
+
+    Examples
+    --------
+    >>> tell_apart(1.04e-8, 1e-8), tell_apart(1.0000004, 1.0)
+    (('1.04e-08', '1e-08'), ('1.0000004', '1'))
+    """
+    for digits in range(3, 18):
+        one, other = f"{value:.{digits}g}", f"{limit:.{max(digits, 6)}g}"
+        shown = float(one), float(other)
+        if (shown[0] > shown[1], shown[0] < shown[1]) == (value > limit, value < limit):
+            break
+    return one, other
+
+
+def _exact(number: float) -> str:
+    short = f"{number:g}"
+    return short if float(short) == number else repr(float(number))
 
 
 def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
@@ -172,9 +193,10 @@ def unit_rows(name: str, points: ArrayLike, dim: int | None = None) -> NDArray[n
     off = np.abs(norms - 1.0) > _NORM_TOLERANCE
     if off.any():
         first = int(np.argmax(off))
+        edge = 1.0 + np.copysign(_NORM_TOLERANCE, norms[first] - 1.0)
         raise ValueError(
             f"{name} must have rows of norm 1 (within {_NORM_TOLERANCE:g}), "
-            f"got norm {norms[first]:.6g} in row {first}"
+            f"got norm {tell_apart(norms[first], edge)[0]} in row {first}"
         )
     # what is normalised already keeps its bits, so that a file gives back what it was given
     norms[np.abs(norms - 1.0) <= _LAST_BITS] = 1.0

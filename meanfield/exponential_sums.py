@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.arguments import tell_apart
 from meanfield.harmonics import bandwidth, gauss_gegenbauer
 
 Array = NDArray[np.float64]
@@ -256,7 +257,8 @@ def moment(log_g: Array, mean: Array) -> tuple[Array, Array]:
     """
     if log_g.max() > 709.0:
         raise ValueError(
-            f"z must have rows with log G(z) <= 709, got {log_g.max():.6g}: ask for log_moment"
+            f"z must have rows with log G(z) <= 709, got "
+            f"{tell_apart(log_g.max(), 709.0)[0]}: ask for log_moment"
         )
     g = np.exp(log_g)
     return g, g[:, None] * mean

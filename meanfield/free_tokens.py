@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,8 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 
 from meanfield.arguments import integer, number, real_array, rows
+from meanfield.exceptions import Interrupted, UnfinishedWarning
+from meanfield.integrate.patience import Patience
 
 Array = NDArray[np.float64]
 
@@ -37,10 +40,10 @@ class FreeTokens:
     points : ndarray, shape (m, n, d)
         x_i(t), or z_i(t) = e^{-tV} x_i(t) but for the kernel 'softmax'.
     status : str
-        'finished'; 'overflow' where tokens, or e^{tV} z in their scores, left double precision
-        first; 'stalled' where 'hardmax' switched 200 times within 1e-6 of `t_end`, to and fro
-        between targets whose scores stay tied: one of Filippov's solutions slides there along the
-        tie, with weights that no choice of `tie` gives.
+        'finished'; 'interrupted'; 'overflow' where tokens, or e^{tV} z in their scores, left double
+        precision first; 'stalled' where 'hardmax' switched 200 times within 1e-6 of `t_end`, to and
+        fro between targets whose scores stay tied: one of Filippov's solutions slides there along
+        the tie, with weights that no choice of `tie` gives.
     switches : ndarray
         Times at which a token's set of largest scores changed, for 'hardmax'.
     """
@@ -106,12 +109,66 @@ def evolve_free(
         If an argument is out of range or the matrices do not fit.
     ArithmeticError
         If steps become too small.
+    meanfield.exceptions.Interrupted
+        On Ctrl-C, a KeyboardInterrupt whose `solution` is the FreeTokens so far.
+
+    Warns
+    -----
+    meanfield.exceptions.UnfinishedWarning
+        If tokens overflow or stall before `t_end`.
 
     Examples
     --------
     >>> run = evolve_free([[1.0, 1.0], [-1.0, 1.0], [0.0, 0.0]], 1.0, 1, kernel="hardmax")
     >>> run.points[-1, 2].round(6) + 0.0  # (1 - 1/e) (z_1 + z_2)/2
     array([0.      , 0.632121])
+    """
+    run = solve_free(
+        points,
+        t_end,
+        save_at,
+        beta=beta,
+        query=query,
+        key=key,
+        value=value,
+        kernel=kernel,
+        tie=tie,
+        rtol=rtol,
+        atol=atol,
+    )
+    if run.status != "finished":
+        warnings.warn(
+            f"the tokens came to t = {run.t[-1]:.6g} of {t_end:g}: {run.status}",
+            UnfinishedWarning,
+            stacklevel=2,
+        )
+    return run
+
+
+def solve_free(
+    points: ArrayLike,
+    t_end: float,
+    save_at: int = 20,
+    *,
+    beta: float = 1.0,
+    query: ArrayLike | float = 1.0,
+    key: ArrayLike | float = 1.0,
+    value: ArrayLike | float = 1.0,
+    kernel: str = "rescaled",
+    tie: str = "average",
+    rtol: float = 1e-9,
+    atol: float = 1e-12,
+) -> FreeTokens:
+    """Do what `evolve_free` does, and leave it to the caller to say how the run ended.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or the matrices do not fit.
+    ArithmeticError
+        If steps become too small.
+    Interrupted
+        On Ctrl-C.
     """
     start = rows("points", points)
     if len(start) < 2:
@@ -128,15 +185,27 @@ def evolve_free(
         "rtol": number("rtol", rtol, low=3e-14, high=1e-2),
         "atol": number("atol", atol, above=0),
     }
-    if kernel == "hardmax":
-        return _hardmax(start, times, scores, tie, tolerances)
-    return _soft(start, times, scores, kernel, tolerances)
+    found, switches = [start], list[float]()
+    try:
+        with Patience() as patience:
+            if kernel == "hardmax":
+                return _hardmax(found, switches, times, scores, tie, tolerances, patience)
+            return _soft(found, times, scores, kernel, tolerances, patience)
+    except KeyboardInterrupt:
+        so_far = FreeTokens(times[: len(found)], np.array(found), "interrupted", np.array(switches))
+        raise Interrupted(f"interrupted: saves to t = {so_far.t[-1]:g} are kept", so_far) from None
 
 
 def _soft(
-    start: Array, times: Array, scores: _Scores, kernel: str, tolerances: dict[str, float]
+    found: list[Array],
+    times: Array,
+    scores: _Scores,
+    kernel: str,
+    tolerances: dict[str, float],
+    patience: Patience,
 ) -> FreeTokens:
-    """(9.1), (9.3) or (9.4)."""
+    """(9.1), (9.3) or (9.4); `found` grows by the saves."""
+    start = found[0]
 
     def rate(t: float, state: Array) -> Array:
         z = state.reshape(start.shape)
@@ -149,19 +218,18 @@ def _soft(
             mean -= z
         return np.asarray((mean @ scores.value.T).ravel())
 
-    found, reached = [start], 1
     solver = DOP853(rate, 0.0, start.ravel(), times[-1], **tolerances)
     while solver.status == "running":
+        patience.check()
         try:
             _step(solver)
             dense = solver.dense_output()
         except OverflowError:
-            return FreeTokens(times[:reached], np.array(found), "overflow")
-        while reached < len(times) and times[reached] <= solver.t:
-            found.append(dense(times[reached]).reshape(start.shape))
-            reached += 1
+            return FreeTokens(times[: len(found)], np.array(found), "overflow")
+        while len(found) < len(times) and times[len(found)] <= solver.t:
+            found.append(dense(times[len(found)]).reshape(start.shape))
         if not np.abs(solver.y).max() < _LARGEST:
-            return FreeTokens(times[:reached], np.array(found), "overflow")
+            return FreeTokens(times[: len(found)], np.array(found), "overflow")
     return FreeTokens(times, np.array(found), "finished")
 
 
@@ -207,10 +275,19 @@ def _step(solver: Any) -> None:
 
 
 def _hardmax(
-    start: Array, times: Array, scores: _Scores, tie: str, tolerances: dict[str, float]
+    found: list[Array],
+    switches: list[float],
+    times: Array,
+    scores: _Scores,
+    tie: str,
+    tolerances: dict[str, float],
+    patience: Patience,
 ) -> FreeTokens:
-    """(9.5) from switch to switch of the sets C_i, between which it is linear."""
-    found, switches, reached = [start], list[float](), 1
+    """(9.5) from switch to switch of the sets C_i, between which it is linear.
+
+    `found` grows by the saves, `switches` by the times of switches.
+    """
+    start = found[0]
     t, z = 0.0, start
     tied = _largest(scores, z)
     while t < times[-1]:
@@ -222,12 +299,12 @@ def _hardmax(
 
         solver = DOP853(rate, t, z.ravel(), times[-1], **tolerances)
         while solver.status == "running":
+            patience.check()
             _step(solver)
             dense = solver.dense_output()
             end = _switch(solver, dense, scores, weights, start.shape)
-            while reached < len(times) and times[reached] <= end:
-                found.append(dense(times[reached]).reshape(start.shape))
-                reached += 1
+            while len(found) < len(times) and times[len(found)] <= end:
+                found.append(dense(times[len(found)]).reshape(start.shape))
             t, z = end, dense(end).reshape(start.shape)
             # nearer than where the switch was seen, so that what fell behind is left out
             after = _largest(scores, z, 0.1 * _TIED)
@@ -235,10 +312,11 @@ def _hardmax(
                 switches.append(end)
                 tied = after
                 if _stalls(switches, len(start), times[-1]):
-                    saved = times[:reached]
+                    saved, last = times[: len(found)], []
                     if end > saved[-1]:
-                        saved, found = np.append(saved, end), [*found, z]
-                    return FreeTokens(saved, np.array(found), "stalled", np.array(switches))
+                        saved, last = np.append(saved, end), [z]
+                    points = np.array([*found, *last])
+                    return FreeTokens(saved, points, "stalled", np.array(switches))
                 break
     return FreeTokens(times, np.array(found), "finished", np.array(switches))
 

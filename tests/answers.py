@@ -81,7 +81,7 @@ def run(case: Case, way: Representation, t_end: float, loose: float = 1.0) -> mf
     # the tail counts like the tolerance, and clusters stay nodes
     how = {"rtol": max(tol, 3e-14), "atol": 1e-3 * tol, "tail_tol": RTOL, "cluster_radius": 0.0}
     if way.name in SPECTRAL:
-        how["largest"] = LARGEST[way.name]
+        how |= {"largest": LARGEST[way.name], "on_unresolved": "stop"}
     # a run of two steps takes the same ones at any tolerance: restarts make them shorter
     sol = mf.evolve(start, dynamics, t_end, 1 if loose > 1.0 else PARTS, **how)
     assert sol.status == "finished", f"{way}: {sol.message}"

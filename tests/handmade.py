@@ -1,9 +1,11 @@
 """Runs made by hand: with random numbers that need all their bits, and of bumps to look at."""
 
 import numpy as np
+import pytest
 import xarray as xr
 
 import meanfield as mf
+from meanfield.exceptions import Interrupted, UnfinishedWarning
 from meanfield.geometry import sphere_points
 
 AXIS = np.array([0.48, -0.6, 0.64])
@@ -117,3 +119,18 @@ def run(measures, dynamics=None, **changes):
         "dataset": xr.Dataset(columns, coords={"t": t}, attrs=attributes),
     }
     return mf.Solution(**given | changes)
+
+
+def interrupted(run, *given, **asked):
+    """What a run has that Ctrl-C ends."""
+    with pytest.raises(Interrupted) as stopped:
+        run(*given, **asked)
+    return stopped.value.solution
+
+
+def unfinished(run, *given, **asked):
+    """What a run has that ends before its time, of which there is one warning, told here."""
+    with pytest.warns(UnfinishedWarning) as told:
+        found = run(*given, **asked)
+    assert [warning.filename for warning in told] == [__file__]
+    return found

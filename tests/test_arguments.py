@@ -193,3 +193,23 @@ def test_generator_is_numpys_own():
     for bad in (0, None, np.random.RandomState(0), np.random):
         with pytest.raises(ValueError, match=r"^rng must be a numpy.random.Generator, got "):
             arguments.generator("rng", bad)
+
+
+@given(limit=st.floats(1e-12, 1e12), share=st.floats(-1e-3, 1e-3))
+def test_numbers_that_are_compared_show_which_is_larger(limit, share):
+    value = limit * (1.0 + share)
+    one, other = arguments.tell_apart(value, limit)
+    assert (float(one) > float(other)) == (value > limit)
+    assert (float(one) < float(other)) == (value < limit)
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "told"),
+    [
+        (0.6000000000000001, 0.6, "must be a finite number >= 0.6000000000000001, got 0.6"),
+        (0.5, 0.25, "must be a finite number >= 0.5, got 0.25"),
+    ],
+)
+def test_a_bound_is_told_with_all_its_digits(low, value, told):
+    with pytest.raises(ValueError, match=f"t {told}$"):
+        arguments.number("t", value, low=low)

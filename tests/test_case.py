@@ -30,7 +30,7 @@ def test_bundled_case():
         "w1_centre": "centre",
     }
     own = {"t_end": case.run.t_end, "save_at": 20, "case": default_case_text()}
-    assert keywords == own | {"on_unresolved": "flow-map"}
+    assert keywords == own
     assert case.output.file == "run.nc"
 
 

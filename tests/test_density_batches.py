@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from handmade import interrupted, unfinished
 
 import meanfield as mf
 from meanfield import harmonics
@@ -144,7 +145,7 @@ def test_members_that_outgrow_their_space_go_on_in_larger_ones():
     sizes = [16, 32, 32, 16]
     densities = [mf.Density(mf.Circle(n), law) for n, law in zip(sizes, laws, strict=True)]
     dynamics = [mf.SA(2.0, sign=-1), mf.SA(2.0), mf.SA(2.0), mf.USA(1.0)]
-    found = mf.evolve_densities(densities, dynamics, 1.0, 4, largest=128)
+    found = unfinished(mf.evolve_densities, densities, dynamics, 1.0, 4, largest=128)
     assert list(found.status) == ["finished", "finished", "under-resolved", "finished"]
     grown = found["size"].values
     # the law is not resolved at t = 0, the others later
@@ -192,7 +193,7 @@ def test_a_field_that_is_not_finite_ends_its_member_alone(monkeypatch):
                 out[lane, 3] = np.nan
 
     monkeypatch.setattr(DensityBatch, "__call__", faulty)
-    found = mf.evolve_densities(densities, dynamics, 0.5, 4)
+    found = unfinished(mf.evolve_densities, densities, dynamics, 0.5, 4)
     assert list(found.status) == ["finished", "failed", "finished"]
     assert "step size" in str(found.message[1].values)
     assert 0.0 < found.reached[1] < 0.5
@@ -213,7 +214,7 @@ def test_a_start_that_has_no_finite_field_is_told(monkeypatch):
         out[0, 0] = np.inf
 
     monkeypatch.setattr(DensityBatch, "__call__", faulty)
-    found = mf.evolve_densities(mu, mf.SA(1.0), 0.5, 1)
+    found = unfinished(mf.evolve_densities, mu, mf.SA(1.0), 0.5, 1)
     assert found.status[0] == "failed"
     assert "not finite" in str(found.message[0].values)
 
@@ -222,7 +223,7 @@ def test_a_number_that_is_not_finite_ends_its_member(monkeypatch):
     mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
     tails = iter([0.0, np.nan])
     monkeypatch.setattr(density_lanes, "spectral_tails", lambda power: np.array([next(tails)]))
-    found = mf.evolve_densities(mu, mf.SA(1.0), 0.5, 1)
+    found = unfinished(mf.evolve_densities, mu, mf.SA(1.0), 0.5, 1)
     assert found.message[0] == "failed at t = 0: tail is nan"
 
 
@@ -235,7 +236,7 @@ def test_a_field_that_is_refused_ends_its_member(monkeypatch):
         raise ValueError("there is no such grid")
 
     monkeypatch.setattr(mf.Density, "log_moment", refused)
-    found = mf.evolve_densities([mu, broad], mf.SA(12.0), 0.01, 1)
+    found = unfinished(mf.evolve_densities, [mu, broad], mf.SA(12.0), 0.01, 1)
     assert list(found.status) == ["failed", "finished"]
     assert "there is no such grid" in str(found.message[0].values)
 
@@ -243,7 +244,7 @@ def test_a_field_that_is_refused_ends_its_member(monkeypatch):
 def test_a_save_that_is_too_many_steps_away_is_told(monkeypatch):
     mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.1]))
     monkeypatch.setattr(density_lanes, "MOST_STEPS", -1.0)
-    found = mf.evolve_densities(mu, mf.USA(1.0), 1.0, 1)
+    found = unfinished(mf.evolve_densities, mu, mf.USA(1.0), 1.0, 1)
     assert "steps away; USA runs in times" in str(found.message[0].values)
     assert 0.0 < found.reached[0] < 1.0
 
@@ -273,7 +274,7 @@ def test_what_was_saved_before_an_interrupt_is_kept(monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Patience, "check", check)
-    found = mf.evolve_densities(mu, mf.SA(2.0), 1.0, 8)
+    found = interrupted(mf.evolve_densities, mu, mf.SA(2.0), 1.0, 8)
     assert found.status[0] == "interrupted"
     assert 0.0 < found.reached[0] < 1.0
     done = int(np.isfinite(found.energy[0]).sum())

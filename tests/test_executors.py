@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -18,7 +18,9 @@ from children import LAST_RESORT
 from threadpoolctl import threadpool_info
 
 import meanfield as mf
+from meanfield.exceptions import Interrupted
 from meanfield.executors import mapped_by, opened
+from meanfield.integrate.patience import Patience
 
 THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 
@@ -45,6 +47,54 @@ def failing(task):
     if task == 3:
         raise ArithmeticError("no such number")
     return task
+
+
+class Struck(Executor):
+    """Takes tasks and runs none, until Ctrl-C strikes who waits for the first of them."""
+
+    def __init__(self):
+        self.futures = []
+
+    def submit(self, run, *given):
+        future = Future()
+        self.futures.append(future)
+        if len(self.futures) == 1:
+            future.set_running_or_notify_cancel()
+            future.set_exception(KeyboardInterrupt())
+        return future
+
+
+def test_ctrl_c_leaves_no_task_at_an_executor():
+    executor = Struck()
+    with pytest.raises(KeyboardInterrupt):
+        list(mapped_by(executor, squared, [1, 2, 3]))
+    assert [future.cancelled() for future in executor.futures] == [False, True, True]
+
+
+def holding(task):
+    """What a run has on Ctrl-C can't travel, and need not."""
+    raise Interrupted("interrupted at t = 1", lambda: None)
+
+
+def test_what_one_task_has_on_ctrl_c_stays_where_it_is():
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        for executor in None, pool:
+            with pytest.raises(KeyboardInterrupt) as stopped:
+                list(mapped_by(executor, holding, [1]))
+            assert not isinstance(stopped.value, Interrupted)
+
+
+def test_ctrl_c_stops_a_study(monkeypatch):
+    calls = []
+
+    def strike(self):
+        calls.append(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Patience, "check", strike)
+    with pytest.raises(KeyboardInterrupt):
+        study(None)
+    assert len(calls) == 1
 
 
 def study(executor):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from handmade import unfinished
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
@@ -434,7 +435,7 @@ def test_a_label_nears_the_limit_at_the_rate_of_the_linearisation(dynamics, rate
 
 
 def test_a_limit_on_nodes_ends_the_run():
-    sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 20.0, 4, largest=600)
+    sol = unfinished(mf.evolve, mf.FlowMap(LAW), mf.SA(4.0), 20.0, 4, largest=600)
     assert sol.status == "under-resolved"
     assert "more than the 600 allowed" in sol.message
     assert 0 < sol.t[-1] < 10
@@ -455,7 +456,8 @@ def test_hand_over_goes_on():
     assert 2 < sol.dataset.attrs["hand_over_t"] < 4
     assert balance(sol) < 1e-9
     assert "a flow map took over at t = " in sol.message
-    stopped = mf.evolve(mu, mf.SA(4.0), 8.0, 8, largest=256)
+    asked = {"largest": 256, "on_unresolved": "stop"}
+    stopped = unfinished(mf.evolve, mu, mf.SA(4.0), 8.0, 8, **asked)
     assert stopped.status == "under-resolved"
 
 
@@ -475,7 +477,8 @@ def test_a_monitor_that_fails_keeps_the_run():
     """One made for densities does not know what follows a hand-over."""
     mu = mf.Density(mf.Circle(32), LAW)
     monitors = {"first": lambda measure: abs(measure.coefficients[1])}
-    sol = mf.evolve(mu, mf.SA(4.0), 8.0, 8, largest=64, on_unresolved="flow-map", monitors=monitors)
+    asked = {"largest": 64, "on_unresolved": "flow-map", "monitors": monitors}
+    sol = unfinished(mf.evolve, mu, mf.SA(4.0), 8.0, 8, **asked)
     assert sol.status == "failed"
     assert "the monitor first raised AttributeError" in sol.message
     assert len(sol.t) > 2

@@ -1,11 +1,16 @@
 """Tokens in R^d without layer normalisation: closed forms, both variables, switches, Table 1."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
+from handmade import interrupted, unfinished
 from scipy.linalg import expm
 
 import meanfield as mf
 from meanfield.free_tokens import evolve_free
+from meanfield.integrate.patience import Patience
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
 THREE = [[1.0, 1.0], [-1.0, 1.0], [0.0, 0.0]]
@@ -135,7 +140,7 @@ def test_evidence_of_table_1_is_measured():
 
 
 def test_overflow_is_an_ending():
-    run = evolve_free(box(3, 2), 1000.0, 10, kernel="softmax")
+    run = unfinished(evolve_free, box(3, 2), 1000.0, 10, kernel="softmax")
     assert run.status == "overflow"
     assert len(run.t) == len(run.points) < 11
     assert np.isfinite(run.points).all()
@@ -145,7 +150,7 @@ def test_overflow_is_an_ending():
 def test_overflow_of_the_scores_is_an_ending():
     """z_i stay in their hull while e^{tV} z_i, in the scores, leave double precision."""
     tight = {"value": 1.0, "rtol": 1e-11, "atol": 1e-13}
-    run = evolve_free(box(3, 2), 1000.0, 10, **tight)
+    run = unfinished(evolve_free, box(3, 2), 1000.0, 10, **tight)
     assert run.status == "overflow"
     # e^t = 1e150 at t = 345
     assert np.array_equal(run.t, [0.0, 100.0, 200.0, 300.0])
@@ -154,6 +159,26 @@ def test_overflow_of_the_scores_is_an_ending():
     assert plain.status == "finished"
     # steps that end elsewhere, in a field that explicit ones find stiff by then
     assert np.abs(plain.points - run.points).max() < 1e-8
+
+
+@pytest.mark.parametrize("kernel", ["rescaled", "hardmax"])
+def test_ctrl_c_raises_with_the_tokens_so_far(kernel, monkeypatch):
+    start, calls = box(20, 3), []
+    whole = evolve_free(start, 8.0, 16, kernel=kernel)
+    check = Patience.check
+
+    def strike(self):
+        calls.append(self)
+        if len(calls) == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+        check(self)
+
+    monkeypatch.setattr(Patience, "check", strike)
+    run = interrupted(evolve_free, start, 8.0, 16, kernel=kernel)
+    assert run.status == "interrupted"
+    assert 1 <= len(run.t) < 17
+    assert np.array_equal(run.points, whole.points[: len(run.t)])
+    assert np.array_equal(run.t, whole.t[: len(run.t)])
 
 
 def sliding():
@@ -170,7 +195,7 @@ def test_sliding_along_a_tie_is_an_ending(twice):
     start, given = sliding()
     if twice:
         start[1] = start[0]
-    run = evolve_free(start, 1.0, 10, kernel="hardmax", **given)
+    run = unfinished(evolve_free, start, 1.0, 10, kernel="hardmax", **given)
     assert run.status == "stalled"
     assert len(run.switches) < 250
     assert 0.5 < run.t[-1] < 0.7

@@ -1,9 +1,16 @@
 """evolve: saves, refinement, endings, monitors and refusals."""
 
+import os
+import pickle
+import re
+import signal
+
 import numpy as np
 import pytest
+from handmade import interrupted, unfinished
 
 import meanfield as mf
+from meanfield.exceptions import Interrupted
 from meanfield.integrate.pace import MOST_STEPS, Pace
 from meanfield.solution import Ending
 
@@ -76,14 +83,16 @@ def test_law_beyond_the_grid_starts_on_a_larger_one(degree):
     grown = other.dataset.energy - mf.theory.energy_uniform(100.0, 2)
     assert grown[-1] > 1.5 * grown[0] > 0
     assert np.allclose(sol.dataset.energy, other.dataset.energy, rtol=0, atol=1e-6 * grown[-1])
-    stopped = mf.evolve(small, mf.SA(100.0), 3.0, 3, largest=16)
+    asked = {"largest": 16, "on_unresolved": "stop"}
+    stopped = unfinished(mf.evolve, small, mf.SA(100.0), 3.0, 3, **asked)
     assert stopped.status == "under-resolved"
     assert "the misfit of the law reached" in stopped.message
     assert np.array_equal(stopped.t, [0.0])
 
 
 def test_under_resolved_keeps_what_it_had():
-    sol = mf.evolve(mu(64), mf.SA(4.0), 50.0, 100, largest=128)
+    asked = {"largest": 128, "on_unresolved": "stop"}
+    sol = unfinished(mf.evolve, mu(64), mf.SA(4.0), 50.0, 100, **asked)
     assert sol.status == "under-resolved"
     assert sol.ending is Ending.UNDER_RESOLVED
     assert "t = " in sol.message
@@ -97,9 +106,87 @@ def test_under_resolved_keeps_what_it_had():
     assert abs(float(again.dataset.energy[-1] - sol.dataset.energy[-1])) < 1e-8
 
 
+def sizes(sol):
+    return [measure.space.size for measure in sol.measures if isinstance(measure, mf.Density)]
+
+
+TIMES = np.append(np.linspace(0.0, 6.0, 25), 100.0)
+
+
+def test_the_first_run_that_one_tries_comes_to_its_end():
+    sol = mf.evolve(mu(), mf.SA(4.0), 100.0, TIMES)
+    assert sol.status == "finished"
+    assert isinstance(sol.final, mf.FlowMap)
+    # three doublings, and nodes from there on
+    assert sizes(sol)[0] == 64
+    assert max(sizes(sol)) == 512
+    assert sol.dataset.attrs["hand_over_t"] < 5.0
+    flow = mf.evolve(mf.FlowMap(mu().law), mf.SA(4.0), 100.0, TIMES)
+    assert np.allclose(sol.dataset.energy, flow.dataset.energy, rtol=0, atol=1e-8)
+    # about an axis alike
+    zonal = mf.Density(mf.Zonal(5, 7), mf.ZonalSeries(5, [0.8]))
+    about = mf.evolve(zonal, mf.SA(4.0), 20.0, 40)
+    assert isinstance(about.final, mf.FlowMap)
+    assert max(sizes(about)) == 63
+
+
+def test_a_limit_of_the_users_own_is_kept():
+    sol = mf.evolve(mu(), mf.SA(4.0), 100.0, TIMES, largest=1024)
+    assert max(sizes(sol)) == 1024
+    assert isinstance(sol.final, mf.FlowMap)
+
+
+def test_the_limit_counts_from_the_space_that_is_given():
+    """A law that takes a larger one at t = 0 has it."""
+    start = mf.Density(mf.Circle(16), mf.VonMisesFisher([1.0, 0.0], 3.0))
+    sol = mf.evolve(start, mf.SA(4.0), 10.0, 40, tail_tol=1e-12)
+    assert sizes(sol)[0] > 16
+    assert max(sizes(sol)) == 128
+    assert isinstance(sol.final, mf.FlowMap)
+
+
+def test_where_no_flow_map_can_follow_the_space_grows_to_its_limit(monkeypatch):
+    """With noise there is none by its nature, else it may be that none holds the law."""
+    noisy = mf.evolve(mu(8), mf.SA(4.0, noise=1e-2), 3.0, 4)
+    assert noisy.status == "finished"
+    assert max(sizes(noisy)) > 64
+    stopped = mf.evolve(mu(8), mf.SA(4.0), 2.5, 4, on_unresolved="stop")
+    assert max(sizes(stopped)) > 64
+    refusals = []
+
+    def refuse(density):
+        refusals.append(density)
+        raise ValueError("no flow map holds it")
+
+    monkeypatch.setattr("meanfield.integrate.hand_over.flow_map", refuse)
+    sol = mf.evolve(mu(8), mf.SA(4.0), 2.5, 4)
+    assert sol.status == "finished"
+    assert len(refusals) == 1
+    assert sizes(sol) == sizes(stopped)
+    assert np.allclose(sol.dataset.energy, stopped.dataset.energy, rtol=0, atol=1e-8)
+    none = unfinished(mf.evolve, mu(64), mf.SA(4.0), 50.0, 4, largest=64)
+    assert none.status == "under-resolved"
+    assert none.message.endswith("; a flow map can't take over: no flow map holds it")
+    assert "on_unresolved" not in none.message
+
+
+def test_what_a_run_says_that_stops_can_be_seen_and_tried():
+    asked = {"largest": 128, "on_unresolved": "stop"}
+    sol = unfinished(mf.evolve, mu(), mf.SA(4.0), 50.0, 4, **asked)
+    told = re.search(
+        r"tail reached (\S+) > (\S+) on .* try `on_unresolved='flow-map'`", sol.message
+    )
+    assert float(told[1]) > float(told[2]) == 1e-8
+    # with noise there is none to try
+    asked = {"largest": 16}
+    noisy = unfinished(mf.evolve, mu(16), mf.SA(4.0, noise=1e-3), 50.0, 4, **asked)
+    assert "on_unresolved" not in noisy.message
+
+
 def test_start_that_no_space_resolves():
     sharp = mf.VonMisesFisher([1.0, 0.0], 100.0)
-    sol = mf.evolve(mf.Density(mf.Circle(64), sharp), mf.SA(1.0), 1.0, 1, largest=64)
+    start, asked = mf.Density(mf.Circle(64), sharp), {"largest": 64, "on_unresolved": "stop"}
+    sol = unfinished(mf.evolve, start, mf.SA(1.0), 1.0, 1, **asked)
     assert sol.status == "under-resolved"
     assert np.array_equal(sol.t, [0.0])
 
@@ -112,7 +199,7 @@ def test_failed_step_keeps_what_it_had(monkeypatch):
         return np.nan if len(calls) > 200 else 0.0
 
     monkeypatch.setattr(mf.tendency.DensityTendency, "scaled_dissipation", break_after)
-    sol = mf.evolve(mu(256), mf.SA(4.0), 2.0, 20)
+    sol = unfinished(mf.evolve, mu(256), mf.SA(4.0), 2.0, 20)
     assert sol.status == "failed"
     assert "t = " in sol.message
     assert 0 < sol.t[-1] < 2
@@ -130,7 +217,7 @@ def test_field_that_can_not_be_computed_keeps_what_it_had(monkeypatch):
 
     monkeypatch.setattr(mf.tendency.DensityTendency, "__call__", refuse_after)
     monkeypatch.setattr("meanfield.integrate.balances.dissipation_in_unit", lambda *_: (0.0, 0.0))
-    sol = mf.evolve(mu(256), mf.SA(4.0), 2.0, 20)
+    sol = unfinished(mf.evolve, mu(256), mf.SA(4.0), 2.0, 20)
     assert sol.status == "failed"
     assert "z must be shorter" in sol.message
     assert 0 < sol.t[-1] < 2
@@ -140,7 +227,8 @@ def test_density_without_a_larger_space_ends_under_resolved():
     """In d = 1024 degrees end at 303, since N_k leaves double precision."""
     axis = np.eye(1024)[-1]
     start = mf.Density(mf.Zonal(1024, 200), mf.VonMisesFisher(axis, 500.0))
-    sol = mf.evolve(start, mf.SA(30.0), 1.0, 1, tail_tol=1e-12)
+    asked = {"tail_tol": 1e-12, "on_unresolved": "stop"}
+    sol = unfinished(mf.evolve, start, mf.SA(30.0), 1.0, 1, **asked)
     assert sol.status == "under-resolved"
     assert "t = 0" in sol.message
     assert len(sol.measures) == 1
@@ -151,7 +239,7 @@ def test_density_without_a_larger_space_ends_under_resolved():
 def test_run_that_can_not_arrive_ends():
     """Repulsive USA rests at the uniform measure, and keeps explicit steps to e^{-β}."""
     start = mf.Density(mf.Circle(128), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]))
-    sol = mf.evolve(start, mf.USA(beta=30.0, sign=-1), t_end=1.0)
+    sol = unfinished(mf.evolve, start, mf.USA(beta=30.0, sign=-1), t_end=1.0)
     assert sol.status == "failed"
     assert "USA runs in times of order exp(-beta) = 9.4e-14; try a smaller t_end" in sol.message
     assert 0 < sol.t[-1] < 1e-6
@@ -164,7 +252,8 @@ def test_run_that_can_not_arrive_ends():
 
 def test_noise_that_can_not_arrive_ends_at_once():
     tokens = mf.Particles(np.eye(3))
-    sol = mf.evolve(tokens, mf.USA(30.0, noise=0.1), 1.0, rng=np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    sol = unfinished(mf.evolve, tokens, mf.USA(30.0, noise=0.1), 1.0, rng=rng)
     assert sol.status == "failed"
     assert "the next save is" in sol.message
     assert sol.t.tolist() == [0.0]
@@ -193,9 +282,44 @@ def test_interrupt_keeps_what_it_had(monkeypatch):
 
     monkeypatch.setattr(mf.tendency.DensityTendency, "scaled_dissipation", interrupt)
     monkeypatch.setattr("meanfield.integrate.balances.dissipation_in_unit", lambda *_: (0.0, 0.0))
-    sol = mf.evolve(mu(256), mf.SA(4.0), 2.0, 20)
+    sol = interrupted(mf.evolve, mu(256), mf.SA(4.0), 2.0, 20)
     assert sol.status == "interrupted"
     assert 0 < sol.t[-1] < 2
+
+
+def test_ctrl_c_ends_the_loop_around_a_run():
+    """The signal itself, in the middle of the second run of three."""
+    done, calls = [], []
+
+    def strike(measure):
+        if len(done) == 1 and not calls and measure.mean()[0] > 0.3:
+            calls.append(measure)
+            os.kill(os.getpid(), signal.SIGINT)
+        return 0.0
+
+    def loop():
+        for beta in 1.0, 2.0, 3.0:
+            sol = mf.evolve(mu(), mf.SA(beta), 2.0, 20, monitors={"m": strike})
+            done.append(sol)
+
+    sol = interrupted(loop)
+    assert [one.status for one in done] == ["finished"]
+    assert sol.dynamics == mf.SA(2.0)
+    assert sol.status == "interrupted"
+    assert 0.0 < sol.t[-1] < 2.0
+    # what was saved before is what an uninterrupted run saves
+    whole = mf.evolve(mu(), mf.SA(2.0), 2.0, 20)
+    before = len(sol.t) - 1
+    assert np.array_equal(sol.dataset.energy[:before], whole.dataset.energy[:before])
+    # the handler of before is back
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_what_was_interrupted_travels_between_processes():
+    stopped = pickle.loads(pickle.dumps(Interrupted("interrupted at t = 1", np.arange(3))))
+    assert isinstance(stopped, KeyboardInterrupt)
+    assert str(stopped) == "interrupted at t = 1"
+    assert np.array_equal(stopped.solution, np.arange(3))
 
 
 def test_monitors_are_kept():
@@ -209,7 +333,7 @@ def test_monitor_that_is_no_number_ends_the_run():
     def late(measure):
         return np.nan if np.hypot(*measure.mean()) > 0.3 else 1.0
 
-    sol = mf.evolve(mu(), mf.SA(1.0), 4.0, 8, monitors={"late": late})
+    sol = unfinished(mf.evolve, mu(), mf.SA(1.0), 4.0, 8, monitors={"late": late})
     assert sol.status == "failed"
     assert "late is nan" in sol.message
     assert np.isfinite(sol.dataset["late"][:-1]).all()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from handmade import unfinished
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,9 +56,9 @@ def test_turning_moment_vanishes(space, kind, numbers, beta):
 @given(numbers=st.lists(coefficient, min_size=2, max_size=2), beta=st.sampled_from([0.0, 1.0, 3.0]))
 def test_balance_on_every_run(space, kind, sign, numbers, beta):
     mu = random_density(space, numbers)
-    sol = mf.evolve(
-        mu, kind(beta, sign=sign), 0.3 * np.exp(-beta if kind is mf.USA else 0), 5, tail_tol=1e-6
-    )
+    t_end = 0.3 * np.exp(-beta if kind is mf.USA else 0)
+    asked = {"tail_tol": 1e-6, "on_unresolved": "stop"}
+    sol = mf.evolve(mu, kind(beta, sign=sign), t_end, 5, **asked)
     assert sol.status == "finished"
     data = sol.dataset
     assert np.max(np.abs(data.mass.values - 1)) < 1e-13
@@ -80,7 +81,7 @@ def test_balance_sees_a_wrong_velocity(monkeypatch):
         out *= 1.01
 
     monkeypatch.setattr(type(space.transforms(np.ones(32))), "weak_divergence", wrong)
-    data = mf.evolve(mu, mf.SA(4.0), 1.0, 1).dataset
+    data = mf.evolve(mu, mf.SA(4.0), 1.0, 1, on_unresolved="stop").dataset
     assert abs(data.energy[-1] - data.energy[0] - data.work[-1]) > 1e-4
 
 
@@ -99,7 +100,7 @@ def test_repulsion_ends_at_the_uniform_measure():
     What is left decays at the rates γ_k, of which the fourth at β = 1 is 0.04 only.
     """
     mu = mf.Density(mf.Circle(64), mf.FourierSeries(cos=[0.6], sin=[0.1]))
-    sol = mf.evolve(mu, mf.USA(1.0, sign=-1), 60.0, 5)
+    sol = mf.evolve(mu, mf.USA(1.0, sign=-1), 60.0, 5, on_unresolved="stop")
     assert sol.status == "finished"
     gaps = sol.dataset.energy.values - mf.theory.energy_uniform(1.0, 2)
     assert gaps[0] > 0.05
@@ -109,7 +110,8 @@ def test_repulsion_ends_at_the_uniform_measure():
 
 def test_attraction_ends_under_resolved_near_a_dirac():
     mu = mf.Density(mf.Circle(64), mf.FourierSeries(cos=[0.5]))
-    sol = mf.evolve(mu, mf.SA(1.0), 50.0, 50, largest=2048)
+    asked = {"largest": 2048, "on_unresolved": "stop"}
+    sol = unfinished(mf.evolve, mu, mf.SA(1.0), 50.0, 50, **asked)
     assert sol.status == "under-resolved"
     # the last resolved state is kept, and close to the bound
     assert sol.final.tail <= 1e-8

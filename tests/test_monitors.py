@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from handmade import unfinished
 
 import meanfield as mf
 from meanfield.transport import Bracket, DistanceTo, wasserstein
@@ -297,14 +298,37 @@ class Open:
         (Open(1.0, float("nan"), 2.0), "w_lower is nan; is its monitor right?"),
         (Open(1.0, 0.0, float("inf")), "w_upper is inf; is its monitor right?"),
         (Open(float("nan"), 0.0, 1.0), "w is nan; is its monitor right?"),
-        ("far", "the monitor w raised ValueError"),
-        ([1.0, 2.0], "the monitor w raised TypeError"),
     ],
 )
 def test_what_is_no_number_ends_a_run(given, told):
-    sol = mf.evolve(STARTS["circle"](), mf.SA(1.0), 1.0, 2, monitors={"w": lambda _: given})
+    monitors = {"w": lambda _: given}
+    sol = unfinished(mf.evolve, STARTS["circle"](), mf.SA(1.0), 1.0, 2, monitors=monitors)
     assert sol.status == "failed"
     assert told in sol.message
+
+
+@pytest.mark.parametrize(("given", "error"), [("far", ValueError), ([1.0, 2.0], TypeError)])
+def test_a_monitor_that_raises_at_the_start_raises(given, error):
+    """Before any step there is nothing to keep, and the traceback leads to the monitor."""
+    monitors = {"w": lambda _: given}
+    with pytest.raises(error) as raised:
+        mf.evolve(STARTS["circle"](), mf.SA(1.0), 1.0, 2, monitors=monitors)
+    (note,) = raised.value.__notes__
+    assert note.startswith("in the monitor w at t = 0, for Density(Circle")
+
+
+def test_a_monitor_that_raises_later_keeps_the_run():
+    def late(measure):
+        if np.hypot(*measure.mean()) > 0.3:
+            raise RuntimeError("too far")
+        return 1.0
+
+    start = STARTS["circle"]()
+    sol = unfinished(mf.evolve, start, mf.SA(1.0), 4.0, 40, monitors={"late": late})
+    assert sol.status == "failed"
+    assert "the monitor late raised RuntimeError('too far') for Density(" in sol.message
+    assert 0.0 < sol.t[-1] < 4.0
+    assert np.all(sol.dataset.late[:-1] == 1.0)
 
 
 @pytest.mark.parametrize("names", [("w", "w_lower"), ("w_upper", "w"), ("energy",), ("t",)])
@@ -351,10 +375,9 @@ def test_laws_that_do_not_fit():
         DistanceTo(sharp)(STARTS["zonal d=3"]())
 
 
-def test_a_distance_that_cannot_be_had_ends_the_run():
-    sol = mf.evolve(tokens(5), mf.SA(1.0), 0.1, 1, monitors={"w": DistanceTo("uniform")})
-    assert sol.status == "failed"
-    assert "the monitor w raised ValueError('mu and nu must" in sol.message
+def test_a_distance_that_cannot_be_had_is_refused():
+    with pytest.raises(ValueError, match="mu and nu must"):
+        mf.evolve(tokens(5), mf.SA(1.0), 0.1, 1, monitors={"w": DistanceTo("uniform")})
 
 
 def test_without_symmetry_two_densities_on_the_sphere_have_brackets():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from children import child
+from handmade import interrupted
 
 import meanfield as mf
 from meanfield.cli import main
@@ -75,7 +76,7 @@ def test_info_tells_a_run_that_goes_on(holder, tmp_path, monkeypatch, capsys):
         raise KeyboardInterrupt
 
     start = mf.Density(mf.Circle(32), BUMPS)
-    sol = mf.evolve(start, mf.SA(4.0), 0.1, 1, monitors={"m": stop})
+    sol = interrupted(mf.evolve, start, mf.SA(4.0), 0.1, 1, monitors={"m": stop})
     assert sol.status == "interrupted"
     sol.save("run.nc")
     assert main(["info", "run.nc"]) == 0

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from handmade import interrupted, unfinished
 
 import meanfield as mf
 
@@ -90,7 +91,8 @@ def test_files_keep_its_name_and_go_on_only_with_it(tokens, tmp_path):
         return 0.0
 
     whole = mf.evolve(tokens, Copied(2.0), 1.0, 4)
-    cut = mf.evolve(tokens, Copied(2.0), 1.0, 4, checkpoint=path, monitors={"calls": killed_later})
+    asked = {"checkpoint": path, "monitors": {"calls": killed_later}}
+    cut = interrupted(mf.evolve, tokens, Copied(2.0), 1.0, 4, **asked)
     assert cut.status == "interrupted"
     read = mf.load(path)
     assert (read.dynamics.name, read.dynamics.beta) == ("Copied", 2.0)
@@ -163,7 +165,7 @@ def test_an_output_that_stops_being_finite_ends_the_run(tokens, noise, how):
             spread = 1.0 - np.linalg.norm(measure.mean())
             return measure.mean() + np.where(spread > 0.5, 0.0, np.nan) * points
 
-    sol = mf.evolve(tokens, Breaking(), 20.0, 20, **how)
+    sol = unfinished(mf.evolve, tokens, Breaking(), 20.0, 20, **how)
     assert sol.status == "failed"
     assert "finite" in sol.message or "speed is nan" in sol.message
     assert np.isfinite(sol.final.points).all()

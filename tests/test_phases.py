@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
+from meanfield.exceptions import Interrupted
 from meanfield.integrate import batch as batch_module
 from meanfield.integrate import evolve_batch
 from meanfield.studies.ensembles import ENSEMBLES
@@ -148,6 +149,32 @@ def test_what_is_observed_is_nobody_elses():
     given = evolve_batch(points, mf.SA(2.0), times, observe=lambda gram: gram)
     np.testing.assert_array_equal(given, whole)
     assert np.abs(np.diff(whole, axis=0)).max() > 1e-3
+
+
+def test_ctrl_c_raises_with_the_realisations_so_far():
+    """Chunks of four of 64 tokens; the second is struck."""
+    points, times, chunks = starts(9, 64, 3), [0.0, 0.5], []
+
+    def observe(gram):
+        chunks.append(len(gram))
+        if len(chunks) == at:
+            raise KeyboardInterrupt
+        return gram.mean(axis=(1, 2))
+
+    at = 0
+    whole = evolve_batch(points, mf.SA(2.0), times, observe=observe)
+    first = chunks[0]
+    assert 1 < first < 9
+    chunks.clear()
+    at = 4
+    with pytest.raises(Interrupted, match=f"{first} of 9 realisations") as stopped:
+        evolve_batch(points, mf.SA(2.0), times, observe=observe)
+    np.testing.assert_array_equal(stopped.value.solution, whole[:, :first])
+    chunks.clear()
+    at = 1
+    with pytest.raises(Interrupted, match="0 of 9 realisations") as stopped:
+        evolve_batch(points, mf.SA(2.0), times, observe=observe)
+    assert stopped.value.solution is None
 
 
 # ---------------------------------------------------------------- runs

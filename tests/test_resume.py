@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from children import child, until
+from handmade import interrupted, unfinished
 
 import meanfield as mf
 from meanfield.integrate.checkpoints import previous
@@ -178,16 +179,33 @@ def test_a_resumed_run_is_the_uninterrupted_one(kind, tmp_path):
     whole = mf.evolve(measure, dynamics, save_at=4, monitors={"m": mass}, **asked)
     measure, dynamics, asked = KINDS[kind]()
     # at the first save after t = 0, and once more on the way
-    monitors = {"m": Interruption(2)}
-    part = mf.evolve(measure, dynamics, save_at=4, monitors=monitors, checkpoint=path, **asked)
+    asked |= {"monitors": {"m": Interruption(2)}, "checkpoint": path}
+    part = interrupted(mf.evolve, measure, dynamics, save_at=4, **asked)
     assert part.status == "interrupted"
-    again = mf.resume(path, monitors={"m": Interruption(3)})
+    again = interrupted(mf.resume, path, monitors={"m": Interruption(3)})
     assert again.status == "interrupted"
     assert len(again.t) < len(whole.t)
     resumed = mf.resume(path, monitors={"m": mass})
     assert_same(resumed, whole)
     assert_same(mf.load(path), whole)
     assert [file.name for file in tmp_path.iterdir()] == ["run.nc"]
+
+
+def test_a_density_that_no_flow_map_follows_is_resumed(tmp_path, monkeypatch):
+    """Its limit is the larger one from the leg on in which the flow map was refused."""
+
+    def refuse(density):
+        raise ValueError("no flow map holds it")
+
+    monkeypatch.setattr("meanfield.integrate.hand_over.flow_map", refuse)
+    path, start = tmp_path / "run.nc", mf.Density(mf.Circle(8), BUMPS)
+    asked = {"t_end": 3.0, "save_at": 12}
+    whole = mf.evolve(start, mf.SA(4.0), monitors={"m": mass}, **asked)
+    sizes = whole.dataset["size"].values
+    for at in 1 + int(np.argmax(sizes > 32)), 2 + int(np.argmax(sizes > 64)):
+        asked |= {"monitors": {"m": Interruption(at)}, "checkpoint": path}
+        interrupted(mf.evolve, start, mf.SA(4.0), **asked)
+        assert_same(mf.resume(path, monitors={"m": mass}), whole)
 
 
 def test_what_is_between_the_saves_does_not_count(tmp_path):
@@ -210,7 +228,7 @@ def _interrupted_between(start, path):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("meanfield.integrate.driving.ProgressBar", Impatient)
-        return mf.evolve(start, mf.SA(4.0), 1.5, save_at=3, checkpoint=path)
+        return interrupted(mf.evolve, start, mf.SA(4.0), 1.5, save_at=3, checkpoint=path)
 
 
 @pytest.mark.parametrize("kind", ["circle", "flow map", "on S^2", "gram", "noisy tokens"])
@@ -219,8 +237,8 @@ def test_a_run_that_is_interrupted_in_its_first_save_begins_again(kind, tmp_path
     measure, dynamics, asked = KINDS[kind]()
     whole = mf.evolve(measure, dynamics, save_at=3, monitors={"m": mass}, **asked)
     measure, dynamics, asked = KINDS[kind]()
-    monitors = {"m": Interruption(1)}
-    part = mf.evolve(measure, dynamics, save_at=3, monitors=monitors, checkpoint=path, **asked)
+    asked |= {"monitors": {"m": Interruption(1)}, "checkpoint": path}
+    part = interrupted(mf.evolve, measure, dynamics, save_at=3, **asked)
     assert (part.status, part.t.tolist()) == ("interrupted", [0.0])
     assert_same(mf.resume(path, monitors={"m": mass}), whole)
 
@@ -232,11 +250,11 @@ def test_a_run_that_is_interrupted_before_it_has_gone_on_is_not_lost(kind, tmp_p
     measure, dynamics, asked = KINDS[kind]()
     whole = mf.evolve(measure, dynamics, save_at=3, monitors={"m": mass}, **asked)
     measure, dynamics, asked = KINDS[kind]()
-    mf.evolve(
-        measure, dynamics, save_at=3, monitors={"m": Interruption(3)}, checkpoint=path, **asked
-    )
+    asked |= {"monitors": {"m": Interruption(3)}, "checkpoint": path}
+    interrupted(mf.evolve, measure, dynamics, save_at=3, **asked)
     for _ in range(2):
-        assert mf.resume(path, monitors={"m": Interruption(1)}).status == "interrupted"
+        again = interrupted(mf.resume, path, monitors={"m": Interruption(1)})
+        assert again.status == "interrupted"
     assert_same(mf.resume(path, monitors={"m": mass}), whole)
 
 
@@ -310,7 +328,8 @@ def test_a_finished_file_is_not_taken_away(tmp_path):
 
 def test_an_interrupted_solution_can_be_saved_and_resumed(tmp_path):
     start, path = mf.Density(mf.Circle(32), BUMPS), tmp_path / "mine.nc"
-    part = mf.evolve(start, mf.SA(4.0), 1.0, save_at=4, monitors={"m": Interruption(3)})
+    monitors = {"m": Interruption(3)}
+    part = interrupted(mf.evolve, start, mf.SA(4.0), 1.0, save_at=4, monitors=monitors)
     part.save(path)
     whole = mf.evolve(start, mf.SA(4.0), 1.0, save_at=4, monitors={"m": mass})
     assert_same(mf.resume(path, monitors={"m": mass}), whole)
@@ -325,7 +344,8 @@ def test_a_finished_run_is_given_back(tmp_path):
 
 def checkpointed(path, at=4):
     start = mf.Density(mf.Circle(32), BUMPS)
-    mf.evolve(start, mf.SA(4.0), 1.0, save_at=8, monitors={"m": Interruption(at)}, checkpoint=path)
+    asked = {"monitors": {"m": Interruption(at)}, "checkpoint": path}
+    interrupted(mf.evolve, start, mf.SA(4.0), 1.0, save_at=8, **asked)
 
 
 def test_monitors_must_be_those_of_the_run(tmp_path):
@@ -343,7 +363,8 @@ def test_a_distance_to_the_start_and_its_rhythm_survive(tmp_path):
 
     whole = mf.evolve(start, mf.SA(4.0), 1.0, save_at=8, monitors=monitors())
     stopping = monitors() | {"m": Interruption(5)}
-    mf.evolve(start, mf.SA(4.0), 1.0, save_at=8, monitors=stopping, checkpoint=path)
+    asked = {"monitors": stopping, "checkpoint": path}
+    interrupted(mf.evolve, start, mf.SA(4.0), 1.0, save_at=8, **asked)
     w1 = mf.resume(path, monitors=monitors()).dataset.w1
     np.testing.assert_array_equal(np.isnan(w1), np.isnan(whole.dataset.w1))
     # the start has lost its law, not its values
@@ -358,7 +379,7 @@ def test_where_the_last_checkpoint_is_damaged_the_one_before_is_used(damage, tmp
     )
     checkpointed(path, at=3)
     previous(path).write_bytes(path.read_bytes())
-    mf.resume(path, monitors={"m": Interruption(3)})
+    interrupted(mf.resume, path, monitors={"m": Interruption(3)})
     previous(path).write_bytes(_checkpoint_at(tmp_path, 3))
     content = bytearray(path.read_bytes())
     if damage == "missing":
@@ -477,10 +498,9 @@ def test_a_law_that_no_file_can_keep_is_asked_for(kind, tmp_path):
         start = mf.Density(mf.Circle(32), Bump())
         asked = {"largest": 64, "on_unresolved": "flow-map"}
     whole = mf.evolve(start, mf.SA(4.0), 4.0, 6, monitors={"m": mass}, **asked)
+    asked |= {"monitors": {"m": Interruption(4)}, "checkpoint": path}
     with pytest.warns(UserWarning, match="no file can keep .*Bump.* give it to `resume` as law="):
-        mf.evolve(
-            start, mf.SA(4.0), 4.0, 6, monitors={"m": Interruption(4)}, checkpoint=path, **asked
-        )
+        interrupted(mf.evolve, start, mf.SA(4.0), 4.0, 6, **asked)
     if kind == "flow map":
         with pytest.raises(ValueError, match="law must be given, that of the start"):
             mf.resume(path, monitors={"m": mass})
@@ -491,13 +511,8 @@ def test_a_run_does_not_go_on_from_another_ones_checkpoint(tmp_path):
     path = tmp_path / "run.nc"
     checkpointed(path)
     path.rename(previous(path))
-    mf.evolve(
-        mf.Density(mf.Circle(32), BUMPS),
-        mf.SA(1.0),
-        1.0,
-        monitors={"m": Interruption(2)},
-        checkpoint=path,
-    )
+    start, asked = mf.Density(mf.Circle(32), BUMPS), {"monitors": {"m": Interruption(2)}}
+    interrupted(mf.evolve, start, mf.SA(1.0), 1.0, checkpoint=path, **asked)
     path.unlink()
     with pytest.raises(ValueError, match="there is no file"):
         mf.resume(path, monitors={"m": mass})
@@ -555,14 +570,9 @@ def test_a_nan_does_not_replace_a_good_checkpoint(tmp_path, monkeypatch):
 
     monkeypatch.setattr(mf.Solution, "save", remembered)
     values = iter([1.0, 1.0, np.nan, 1.0])
-    solution = mf.evolve(
-        mf.Density(mf.Circle(32), BUMPS),
-        mf.SA(4.0),
-        1.0,
-        save_at=3,
-        monitors={"m": lambda _: next(values)},
-        checkpoint=path,
-    )
+    start, monitors = mf.Density(mf.Circle(32), BUMPS), {"m": lambda _: next(values)}
+    asked = {"save_at": 3, "monitors": monitors, "checkpoint": path}
+    solution = unfinished(mf.evolve, start, mf.SA(4.0), 1.0, **asked)
     assert solution.status == "failed"
     # the last is the whole solution of the run that failed
     assert all(np.isfinite(numbers).all() for numbers in written[:-1])
@@ -590,7 +600,7 @@ def test_a_state_that_is_no_number_does_not_replace_a_good_one(kind, number, tmp
     whole = mf.evolve(mu, dynamics, save_at=8, **options)
     faulty = type("Faulty", (Planted,), {"number": number, "last": 1 + 2 * counted.taken // 3})
     monkeypatch.setattr("meanfield.integrate.run.ExplicitSteps", faulty)
-    failed = mf.evolve(mu, dynamics, save_at=8, checkpoint=path, **options)
+    failed = unfinished(mf.evolve, mu, dynamics, save_at=8, checkpoint=path, **options)
     assert failed.status == "failed"
     assert re.match(r"failed at t = [0-9.]+ .*: the state is no longer finite", failed.message)
     kept = mf.load(path)
@@ -634,7 +644,8 @@ def test_other_versions_than_the_checkpoints_are_told(tmp_path):
     checkpointed(path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert mf.resume(path, monitors={"m": Interruption(2)}).status == "interrupted"
+        again = interrupted(mf.resume, path, monitors={"m": Interruption(2)})
+    assert again.status == "interrupted"
     solution = mf.load(path)
     here = solution.versions["scipy"]
     solution.versions["scipy"] = "0.1"

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from children import LAST_RESORT, child, until, wait_for
+from handmade import unfinished
 
 import meanfield as mf
 from meanfield.case import CaseError, case_from_text, read_case
@@ -454,6 +455,17 @@ def test_an_interrupted_cell_goes_on(folder, monkeypatch):
     assert numbers(found).identical(numbers(whole))
     assert mf.load(file).status == "finished"
     assert mf.load(file).dataset.attrs["seed"] == 1
+
+
+@pytest.mark.parametrize("executor", [None, "processes"])
+def test_one_warning_tells_of_all_cells_that_ended_early(executor, folder, capfd):
+    grid = {"dynamics.beta": [1.0, 2.0], "run.on_unresolved": ["stop", "flow-map"]}
+    settings = {"run.t_end": 20.0, "space.n": 16, "run.largest": 32}
+    asked = {"settings": settings, "executor": executor, "workers": 1 if executor else None}
+    ds = unfinished(mf.sweep, "case.toml", grid, **asked)
+    assert ds.status.sel(on_unresolved="stop").values.tolist() == ["under-resolved"] * 2
+    assert ds.status.sel(on_unresolved="flow-map").values.tolist() == ["finished"] * 2
+    assert capfd.readouterr().err == ""
 
 
 REFUSED = {

@@ -155,7 +155,8 @@ def flow_maps() -> list[Claim]:
         )
         layers = mf.Layers([attention, smooth_layer, mf.SA(2.0), mf.USA(0.5)], step=0.125)
         for dynamics in (attention, layers):
-            series = mf.evolve(mf.Density(space, law), dynamics, 0.5, 1, tail_tol=1e-10).final
+            start = mf.Density(space, law)
+            series = mf.evolve(start, dynamics, 0.5, 1, tail_tol=1e-10, on_unresolved="stop").final
             moved = mf.evolve(mf.FlowMap(law, tol=tol), dynamics, 0.5, 1)
             points = mf.Uniform(dim).sample(50, np.random.default_rng(0))
             gaps = (

@@ -113,6 +113,7 @@ def runs(quick: bool) -> list[Run]:
             atol=1e-14,
             tail_tol=1e-11,
             largest=2047,
+            on_unresolved="stop",
         )
         densities = [one for one in sol.measures[1:] if isinstance(one, mf.Density)]
         found.append(Run(space, r0, densities))

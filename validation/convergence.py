@@ -50,7 +50,8 @@ def errors(name: str, quick: bool) -> tuple[list[int], np.ndarray]:
 def _final(space: Any, law: Any) -> mf.Density:
     values = law.pdf(space.points)
     start = mf.Density.from_coefficients(space, space.analysis(values))
-    final = mf.evolve(start, mf.SA(4.0), 1.0, 1, largest=space.size, **OPTIONS).final
+    fixed = {"largest": space.size, "on_unresolved": "stop"}
+    final = mf.evolve(start, mf.SA(4.0), 1.0, 1, **fixed, **OPTIONS).final
     assert isinstance(final, mf.Density)
     return final
 

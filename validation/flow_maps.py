@@ -55,6 +55,7 @@ def agreement(dims: list[int]) -> list[Claim]:
                 rtol=1e-11,
                 atol=1e-14,
                 tail_tol=1e-12,
+                on_unresolved="stop",
             )
             energies.append(np.max(np.abs(flow.dataset.energy - dense.dataset.energy)))
             final = dense.final

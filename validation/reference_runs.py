@@ -21,7 +21,7 @@ def check(quick: bool) -> list[Claim]:
 
 
 def _energy(measure: mf.Density, dynamics: mf.SA | mf.USA, t_end: float, **options: Any) -> float:
-    sol = mf.evolve(measure, dynamics, t_end, 1, **options)
+    sol = mf.evolve(measure, dynamics, t_end, 1, on_unresolved="stop", **options)
     return float(sol.dataset["energy"][-1]) if sol.status == "finished" else float("nan")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import real_array
+from meanfield.arguments import real_array, tell_apart
 
 Array = NDArray[np.float64]
 
@@ -54,6 +54,6 @@ def check_score(score: float, largest: float, dim: int) -> None:
     # norms have errors of rounding
     if score > largest * (1.0 + 1e-12):
         raise ValueError(
-            f"beta |KᵀQ| must be <= {largest:g} for series in dim = {dim}, got {score:g}: "
-            f"take Particles"
+            f"beta |KᵀQ| must be <= {largest:g} for series in dim = {dim}, got "
+            f"{tell_apart(score, largest)[0]}: take Particles"
         )

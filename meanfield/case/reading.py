@@ -125,8 +125,6 @@ class Case(Table):
             check_saves(measure, self.run.save_at)
         keywords = self.run.model_dump(exclude_none=True) | {"case": self._text}
         keywords |= {"about": about} if (about := self.provenance()) else {}
-        # with noise no flow map can take over
-        keywords.setdefault("on_unresolved", "stop" if dynamics.noise > 0.0 else "flow-map")
         if dynamics.noise > 0.0:
             keywords |= noise_rng(self.space)
         if self.monitors:

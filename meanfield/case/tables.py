@@ -158,7 +158,7 @@ def _count_or_times(value: Any) -> Any:
 
 
 class RunTable(Table):
-    """What `evolve` takes; what is left out is as evolve has it, but for `on_unresolved`."""
+    """What `evolve` takes; what is left out is as evolve has it."""
 
     t_end: float = Field(
         description="the final time, a number > 0", json_schema_extra={"exclusiveMinimum": 0}

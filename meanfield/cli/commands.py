@@ -30,11 +30,10 @@ from meanfield.cli.runs import (
     told_if_unsaved,
 )
 from meanfield.cli.text import agreement, closing, machine, summary, table, version
+from meanfield.exceptions import Interrupted, UnfinishedWarning
 from meanfield.integrate import FileInUseError, evolve
 from meanfield.integrate.only_writers import is_being_written
 from meanfield.solution import Ending, Solution, load
-
-_GOOD = (Ending.FINISHED, Ending.CLUSTERED)
 
 app = typer.Typer(
     name="meanfield",
@@ -61,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
+            # how its runs ended is what a command says itself
+            warnings.simplefilter("ignore", UnfinishedWarning)
             status = command.main(args=given, prog_name="meanfield", standalone_mode=False)
     except typer.TyperException as error:
         return _complain(error.format_message(), BAD_INPUT)
@@ -148,6 +149,8 @@ def run(
                 solution = evolve(
                     measure, dynamics, **keywords, checkpoint=file, progress=shown_progress(quiet)
                 )
+            except Interrupted as stopped:
+                solution = stopped.solution
             except FileInUseError as error:
                 raise in_use(error) from None
         if earlier is not None and earlier.ending is solution.ending and not (settings or quiet):
@@ -181,7 +184,7 @@ def resume(
         # the run was killed between its last save and its figure
         _draw(solution, picture)
         wrote = f"wrote {picture}, which was missing"
-    if not quiet and solution.ending in _GOOD:
+    if not quiet and solution.ending.is_good:
         typer.echo(f"already {solution.message}: nothing to do, and {wrote}")
     _exit(solution, file)
 
@@ -202,7 +205,7 @@ def _exit(solution: Solution, file: Path) -> None:
     """The exit status of how a run ended."""
     if solution.ending is Ending.INTERRUPTED:
         raise Refusal(f"{solution.message}; meanfield resume {file} goes on", INTERRUPTED)
-    if solution.ending not in _GOOD:
+    if not solution.ending.is_good:
         raise Refusal(solution.message, FAILED_RUN)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from meanfield.case import case_of
 from meanfield.cli.outputs import BAD_INPUT, Refusal
+from meanfield.exceptions import Interrupted
 from meanfield.integrate import FileInUseError, loaded, resume_from
 from meanfield.integrate.checkpoints import UnsavedWarning
 from meanfield.solution import Solution
@@ -74,6 +75,8 @@ def resumed(file: Path, progress: bool | str) -> tuple[Solution, bool]:
         monitors = case_of(saved, file).build_monitors(saved.measures[0])
     try:
         solution = resume_from(saved, file, monitors=monitors, progress=progress)
+    except Interrupted as stopped:
+        solution = stopped.solution
     except FileInUseError as error:
         raise in_use(error) from None
     except ValueError as error:

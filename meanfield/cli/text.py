@@ -93,7 +93,7 @@ def _defect(solution: Solution) -> float | None:
 
 def closing(solution: Solution) -> str:
     """How the run ended, if it finished, and how well its energy identity holds."""
-    lines = [solution.message] if solution.ending in (Ending.FINISHED, Ending.CLUSTERED) else []
+    lines = [solution.message] if solution.ending.is_good else []
     defect = _defect(solution)
     if defect is not None:
         what = "the dissipation" + (" and of the noise" if solution.dynamics.noise > 0.0 else "")

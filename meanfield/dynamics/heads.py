@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import number, real_array, unit_rows
+from meanfield.arguments import number, real_array, tell_apart, unit_rows
 from meanfield.dynamics.forms import Form, common_form
 from meanfield.dynamics.isotropic import Measure
 from meanfield.geometry import project
@@ -164,7 +164,7 @@ class Attention:
         if exponent > _LARGEST_EXPONENT:
             raise ValueError(
                 f"beta |KᵀQ| + log Σ |V| must be <= {_LARGEST_EXPONENT:g} without normalise, got "
-                f"{exponent:g}"
+                f"{tell_apart(exponent, _LARGEST_EXPONENT)[0]}"
             )
 
     def __repr__(self) -> str:

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.exceptions import Interrupted
 
 
 def dynamics_of_runs(dynamics: Dynamics | Sequence[Dynamics]) -> list[Dynamics]:
@@ -108,6 +109,9 @@ def mapped_by(
 def _named(run: Callable[[Any], Any], number: int, task: Any) -> Any:
     try:
         return run(task)
+    except Interrupted:
+        # what one task has so far need not travel from its worker
+        raise KeyboardInterrupt from None
     except Exception as error:
         error.add_note(f"in task {number} of the study: {task!r:.200}")
         raise
@@ -199,28 +203,35 @@ class _Submitted:
         self._submit(range(len(tasks)))
 
     def results(self) -> Iterator[Any]:
-        """In the order of the tasks."""
-        for number in range(len(self._tasks)):
-            while True:
-                try:
-                    result = self._futures[number].result()
-                except CancelledError as error:
-                    raise RuntimeError(
-                        f"task {number} of the study was cancelled by its executor: its scheduler "
-                        f"is gone, or has dropped it"
-                    ) from error
-                except Exception as error:
-                    if not _is_lost(error):
-                        raise
-                    if self._tries[number] >= _MOST_TRIES:
-                        result = self._given_up(number, error)
-                        break
-                    self._try_again(number, error)
-                else:
+        """In the order of the tasks; where they are not waited for, none is begun any more."""
+        try:
+            for number in range(len(self._tasks)):
+                yield self._result(number)
+        finally:
+            for future in self._futures.values():
+                future.cancel()
+
+    def _result(self, number: int) -> Any:
+        while True:
+            try:
+                result = self._futures[number].result()
+            except CancelledError as error:
+                raise RuntimeError(
+                    f"task {number} of the study was cancelled by its executor: its scheduler is "
+                    f"gone, or has dropped it"
+                ) from error
+            except Exception as error:
+                if not _is_lost(error):
+                    raise
+                if self._tries[number] >= _MOST_TRIES:
+                    result = self._given_up(number, error)
                     break
-            # a future keeps its result
-            del self._futures[number]
-            yield result
+                self._try_again(number, error)
+            else:
+                break
+        # a future keeps its result
+        del self._futures[number]
+        return result
 
     def _submit(self, numbers: Sequence[int]) -> None:
         for number in numbers:

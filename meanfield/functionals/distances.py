@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.arguments import number
+from meanfield.arguments import number, tell_apart
 from meanfield.functionals.atoms import (
     Kernel,
     attention_kernel,
@@ -171,7 +171,8 @@ def _check_finite(mu: AnyMeasure, nu: AnyMeasure, s: float) -> None:
         if len(atoms_of(measure).points) > 0 and s >= bound:
             raise ValueError(
                 f"s must be < -(d-1)/2 = {bound:g} for measures with atoms in d = {mu.dim}, since "
-                f"their distance is infinite else, got s = {s:g} with {name} = {measure}"
+                f"their distance is infinite else, got s = "
+                f"{tell_apart(s, bound)[0]} with {name} = {measure}"
             )
 
 

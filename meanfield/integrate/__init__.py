@@ -2,7 +2,7 @@
 
 from meanfield.integrate.batch import evolve_batch
 from meanfield.integrate.density_batch import evolve_densities
-from meanfield.integrate.evolution import evolve
+from meanfield.integrate.evolution import evolve, solve
 from meanfield.integrate.only_writers import FileInUseError
 from meanfield.integrate.resuming import loaded, resume, resume_from
 
@@ -14,4 +14,5 @@ __all__ = [
     "loaded",
     "resume",
     "resume_from",
+    "solve",
 ]

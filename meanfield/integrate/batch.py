@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import number, real_array
 from meanfield.dynamics import SA, USA, Attention
+from meanfield.exceptions import Interrupted
 from meanfield.integrate.explicit import ExplicitSteps, LooseSteps
 from meanfield.tendency import BatchTendency, GramBatch, batch_tendency
 
@@ -71,6 +72,9 @@ def evolve_batch(
         If an argument is out of range, before any work starts.
     ArithmeticError
         If a chunk can't be stepped on.
+    meanfield.exceptions.Interrupted
+        On Ctrl-C, a KeyboardInterrupt whose `solution` has the realisations that had ended, None
+        before the first of them.
 
     Examples
     --------
@@ -96,16 +100,19 @@ def evolve_batch(
     count, n, dim = starts.shape
     is_gram = isinstance(batch_tendency(starts[:1], dynamics, form), GramBatch)
     size = max(1, _CHUNK // (n * (n if is_gram else max(n, dim))))
-    rows = [
-        _followed(
-            batch_tendency(starts[first : first + size], dynamics, form),
-            moments,
-            tolerances,
-            observe or np.asarray,
-            settled or _never,
-        )
-        for first in range(0, count, size)
-    ]
+    rows: list[NDArray[Any]] = []
+    try:
+        for first in range(0, count, size):
+            chunk = batch_tendency(starts[first : first + size], dynamics, form)
+            rows.append(
+                _followed(chunk, moments, tolerances, observe or np.asarray, settled or _never)
+            )
+    except KeyboardInterrupt:
+        done = sum(row.shape[1] for row in rows)
+        raise Interrupted(
+            f"interrupted: {done} of {count} realisations had ended",
+            np.concatenate(rows, axis=1) if rows else None,
+        ) from None
     return np.concatenate(rows, axis=1)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from meanfield.integrate.hand_over import AnyRun
+from meanfield.integrate.options import FLOW_MAP
 from meanfield.integrate.plans import Plan
 from meanfield.laws import Law, to_record
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, SphereFlowMap
@@ -44,7 +45,9 @@ class Checkpoint:
         """Remember what a run begins with, should it be interrupted in its first save."""
         self._latest, self._law = self.plan.resumption(run), _law_record(run.measure())
         law = _law(run.measure())
-        needs_law = self.plan.on_unresolved == "flow-map" or isinstance(run.measure(), FlowMap)
+        needs_law = self.plan.options.on_unresolved == FLOW_MAP or isinstance(
+            run.measure(), FlowMap
+        )
         if self.path is not None and needs_law and law is not None and _record(law) is None:
             warnings.warn(f"no file can keep {law!r}: give it to `resume` as law=", stacklevel=5)
 

@@ -13,6 +13,7 @@ from tqdm import tqdm
 from meanfield.arguments import integer, number
 from meanfield.dynamics import SA, USA
 from meanfield.dynamics.heads import check_dim
+from meanfield.exceptions import Interrupted, warn_unfinished
 from meanfield.harmonics import relative_eigenvalues
 from meanfield.integrate.density_lanes import DensityLanes
 from meanfield.integrate.evolution import save_times
@@ -79,6 +80,13 @@ def evolve_densities(
     ------
     ValueError
         If an argument is out of range, before any work starts.
+    meanfield.exceptions.Interrupted
+        On Ctrl-C, a KeyboardInterrupt whose `solution` is the dataset so far.
+
+    Warns
+    -----
+    meanfield.exceptions.UnfinishedWarning
+        If runs end before `t_end`, once for all of them.
 
     Examples
     --------
@@ -123,7 +131,12 @@ def evolve_densities(
                     message = f"interrupted at t = {member.time:g}: its saves so far are kept"
                     member.end(Ending.INTERRUPTED, message)
     about = {"rtol": options.rtol, "atol": options.atol, "tail_tol": options.tail_tol}
-    return table.dataset(members).assign_attrs(about)
+    found = table.dataset(members).assign_attrs(about)
+    if left := sum(member.ending is Ending.INTERRUPTED for member in members):
+        message = f"interrupted: {len(members) - left} of {len(members)} runs had ended"
+        raise Interrupted(message, found)
+    warn_unfinished([str(m.ending) for m in members], [m.message for m in members])
+    return found
 
 
 def _bar(count: int, shown: bool) -> Any:

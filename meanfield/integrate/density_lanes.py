@@ -294,5 +294,12 @@ class DensityLanes:
             self._outgrown.append(member)
             return
         misfit = member.density.misfit if member.t == 0.0 else None
-        told = unresolved(member.time, amount, misfit, options.tail_tol, self._space)
+        told = unresolved(
+            member.time,
+            amount,
+            misfit,
+            options.tail_tol,
+            self._space,
+            "`evolve`, where a flow map takes over, ",
+        )
         member.end(Ending.UNDER_RESOLVED, told)

@@ -7,14 +7,16 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA
+from meanfield.dynamics import SA, USA, AnyDynamics
 from meanfield.harmonics import eigenvalues_in_unit
-from meanfield.integrate.records import Stop
+from meanfield.integrate.options import FLOW_MAP, Options
+from meanfield.integrate.records import Records, Stop
 from meanfield.integrate.run import Run
 from meanfield.integrate.sentences import unresolved
+from meanfield.integrate.starts import choose_on_unresolved
 from meanfield.measures import AnyMeasure, Density
 from meanfield.measures.density import FIT_TOLERANCE
-from meanfield.solution import Ending
+from meanfield.solution import Ending, Resumption, Solution
 from meanfield.tendency import (
     BalancedDensityTendency,
     DensityTendency,
@@ -31,7 +33,23 @@ def missed(density: Density, tail: float) -> float:
 
 
 class DensityRun(Run):
-    """A run that doubles the space of its density where the spectrum outgrows it."""
+    """A run that doubles the space of its density where the spectrum outgrows it.
+
+    Attributes
+    ----------
+    limit : int
+        The largest size for now: from t = 0 on that at which a flow map is to take over.
+    """
+
+    def __init__(
+        self,
+        density: Density,
+        dynamics: AnyDynamics,
+        options: Options,
+        records: Records | None = None,
+    ) -> None:
+        super().__init__(density, dynamics, options, records)
+        self.limit = options.largest
 
     def start(self) -> None:
         """Resolve the initial density and save it.
@@ -46,6 +64,21 @@ class DensityRun(Run):
                 self._refine(missed)
         finally:
             self.save()
+        if self.options.hand_over_size is not None:
+            self.limit = max(self.options.hand_over_size, self._density().space.size)
+
+    def snapshot(self) -> Resumption:
+        """The limit for now, too."""
+        base = super().snapshot()
+        return Resumption(base.numbers | {"limit": self.limit}, base.arrays)
+
+    def restore(self, saved: Solution, resumption: Resumption) -> None:
+        """Go on where the run of a solution was when it was saved."""
+        super().restore(saved, resumption)
+        self.limit = int(resumption.numbers["limit"])
+
+    def _density(self) -> Density:
+        return cast(Density, self.measure())
 
     @property
     def _plain(self) -> DensityTendency | None:
@@ -69,7 +102,7 @@ class DensityRun(Run):
         try:
             return super()._rate(t, state, out)
         except LostDigitsError as error:
-            message = f"under-resolved at t = {self.t:.6g}: {error}"
+            message = f"under-resolved at t = {self.t:.6g}: {error}{self._remedy(', or try {}')}"
             raise Stop(Ending.UNDER_RESOLVED, message) from error
         except ValueError as error:
             # where G has become small, sums of positive terms may take a grid that there is not
@@ -90,13 +123,13 @@ class DensityRun(Run):
         return False
 
     def _refine(self, tail: float) -> None:
-        density = cast(Density, self.measure())
+        density = self._density()
         try:
             size = density.space.doubled().size
         except ValueError as error:
             # there is no such space in double precision
             raise Stop(Ending.UNDER_RESOLVED, self._unresolved(density, tail)) from error
-        if size > self.options.largest:
+        if size > self.limit:
             raise Stop(Ending.UNDER_RESOLVED, self._unresolved(density, tail))
         finer = density.resized(size)
         self._adopt(self._tendency(finer), work=float(self.state[-1]))
@@ -104,7 +137,15 @@ class DensityRun(Run):
 
     def _unresolved(self, density: Density, tail: float) -> str:
         misfit = density.misfit if self.t == 0.0 else None
-        return unresolved(self.t, tail, misfit, self.options.tail_tol, density.space)
+        tail_tol, first = self.options.tail_tol, self._remedy("{}, ")
+        return unresolved(self.t, tail, misfit, tail_tol, density.space, first)
+
+    def _remedy(self, text: str) -> str:
+        """The text with what a user may choose who has chosen to stop, "" where that is all."""
+        asked = self.options.on_unresolved
+        if asked == choose_on_unresolved(self._density(), self.moved_by, None):
+            return ""
+        return text.format(f"`on_unresolved='{FLOW_MAP}'`")
 
     def _speeds(self) -> dict[str, float]:
         """In W_2 where X is a gradient, else of X in the mean."""

@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.arguments import tell_apart
 from meanfield.clustering import clusters
 from meanfield.dynamics import AnyDynamics, Dynamics, FeedForward, Layers
 from meanfield.integrate.options import Options
@@ -56,7 +57,8 @@ class DrivenSphereRun(SphereRun):
         reach = reach_of(dynamics, flow.dim)
         if reach > _LARGEST_REACH:
             raise ValueError(
-                f"beta |KᵀQ| must be <= {_LARGEST_REACH:g} for a flow map on S^2, got {reach:g}: "
+                f"beta |KᵀQ| must be <= {_LARGEST_REACH:g} for a flow map on S^2, got "
+                f"{tell_apart(reach, _LARGEST_REACH)[0]}: "
                 f"take Particles"
             )
         # a plain run knows SA and USA only; what it does with others is done here

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.exceptions import Interrupted
 from meanfield.integrate.checkpoints import Checkpoint
+from meanfield.integrate.density_run import DensityRun
 from meanfield.integrate.hand_over import AnyRun, handed_over
+from meanfield.integrate.options import FLOW_MAP
 from meanfield.integrate.patience import Patience
 from meanfield.integrate.plans import Plan
 from meanfield.integrate.progress import ProgressBar
@@ -22,13 +25,23 @@ Report = Callable[[Any], None]
 
 
 def driven(run: AnyRun, plan: Plan, checkpoint: Checkpoint, progress: bool | str) -> Solution:
-    """Advance from save to save, and say how it ended."""
+    """Advance from save to save, and say how it ended.
+
+    Raises
+    ------
+    Interrupted
+        On Ctrl-C, with the solution so far, which is in the checkpoint, too.
+    Exception
+        What a monitor raises at t = 0.
+    """
     run, ending, message = _drive(run, plan, checkpoint, progress)
     if run.records.hand_over is not None:
         message += f"; a flow map took over at t = {run.records.hand_over[0]:.6g}"
     resumable = checkpoint.resumption(run) if ending is Ending.INTERRUPTED else None
     solution = plan.solution(run, ending, message, resumable)
     checkpoint.close(solution)
+    if ending is Ending.INTERRUPTED:
+        raise Interrupted(message, solution)
     return solution
 
 
@@ -42,13 +55,12 @@ def _drive(
                 bar.report(now)
                 patience.check()
 
-            try:
-                _advance(run, plan.times, report, checkpoint)
-            except Stop as stop:
-                if stop.ending != Ending.UNDER_RESOLVED or plan.on_unresolved != "flow-map":
-                    raise
-                run = _taken_over(run, report, stop)
-                _advance(run, plan.times, report, checkpoint)
+            while True:
+                try:
+                    _advance(run, plan.times, report, checkpoint)
+                    break
+                except Stop as stop:
+                    run = _taken_over(run, report, stop)
             patience.check()
     except Stop as stop:
         _save_once(run)
@@ -69,10 +81,23 @@ def _save_once(run: AnyRun) -> None:
 
 
 def _taken_over(run: AnyRun, report: Report, stop: Stop) -> AnyRun:
+    """What goes on: a flow map, or where none can the density, with all the room that it may have.
+
+    Raises
+    ------
+    Stop
+        If neither can.
+    """
+    asked = run.options.on_unresolved
+    if not isinstance(run, DensityRun) or (stop.ending, asked) != (Ending.UNDER_RESOLVED, FLOW_MAP):
+        raise stop
     try:
         return handed_over(run, report)
-    except ValueError as error:
-        raise Stop(stop.ending, f"{stop}; a flow map can't take over: {error}") from error
+    except (ValueError, Stop) as error:
+        if run.limit == run.options.largest:
+            raise Stop(stop.ending, f"{stop}; a flow map can't take over: {error}") from error
+    run.limit = run.options.largest
+    return run
 
 
 def _advance(run: AnyRun, times: Array, report: Report, checkpoint: Checkpoint) -> None:

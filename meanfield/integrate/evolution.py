@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,24 +12,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, number, real_array
 from meanfield.dynamics import AnyDynamics
+from meanfield.exceptions import UnfinishedWarning
 from meanfield.files import remove_leftovers
 from meanfield.integrate.checkpoints import Checkpoint
 from meanfield.integrate.driving import driven
 from meanfield.integrate.only_writers import only_writer
-from meanfield.integrate.options import Options
+from meanfield.integrate.options import FLOW_MAP, Options
 from meanfield.integrate.plans import Plan
 from meanfield.integrate.progress import checked_progress
 from meanfield.integrate.records import Monitors, checked_monitors
 from meanfield.integrate.starts import (
     check_nodes,
-    check_on_unresolved,
     check_start,
     checked_about,
+    choose_on_unresolved,
     layer_step,
     layer_times,
 )
 from meanfield.measures import AnyMeasure, Density, FlowMap
 from meanfield.solution import Solution
+from meanfield.spaces import Sphere
 
 Array = NDArray[np.float64]
 
@@ -51,7 +54,7 @@ def evolve(
     tail_tol: float = 1e-8,
     largest: int | None = None,
     cluster_radius: float = 1e-8,
-    on_unresolved: str = "stop",
+    on_unresolved: str | None = None,
     monitors: Monitors | None = None,
     progress: bool | str = False,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -112,21 +115,24 @@ def evolve(
         space doubled. Values below about 1e-14 are lost in rounding.
     largest : int, optional
         Largest size (n, lmax or kmax) of the space; default 16384 on the circle, 511 on S^2,
-        1023 for zonal densities. A density that outgrows it ends the run as 'under-resolved',
-        with its last resolved state, unless `on_unresolved` says otherwise. For flow maps the
-        largest number of nodes, default 200000.
+        1023 for zonal densities. What is done beyond it is said by `on_unresolved`: where that is
+        a flow map, a density on the circle or about an axis grows 8-fold at most by default, for
+        from there on nodes are faster. For flow maps the largest number of nodes, default 200000.
     cluster_radius : float
         Radius in radians at which a cluster of a flow map is held as an atom; 0 for never. On
         S^2 without symmetry particles of the same moments carry a cluster, unless it is 0. For SA
         and USA: under other dynamics a cluster may part again, and its nodes stay nodes.
-    on_unresolved : {'stop', 'flow-map'}
-        What to do with a density that its largest space does not resolve: 'flow-map' goes on
-        with a `FlowMap` of the same law to `t_end`, in the same solution. Without noise only,
-        under which densities stay smooth and have no flow map.
+    on_unresolved : {'flow-map', 'stop'}, optional
+        What to do with a density that its largest space does not resolve. 'flow-map', the default,
+        goes on with a `FlowMap` of the same law to `t_end`, in the same solution. 'stop' ends the
+        run as 'under-resolved', with its last resolved state; it is the default where no flow map
+        can go on: with noise, under which densities stay smooth, for an OscillatorDensity, and for
+        `Layers` of doubly stochastic attention.
     monitors : mapping of str to callable, optional
         Further numbers of a measure, asked for at every save, like `DistanceTo`. A monitor may
         give None where there is no such number, which is nan in the dataset, or a number with
         `lower` and `upper`, like a `Bracket`: then there are variables name_lower, name_upper too.
+        What one raises at t = 0 is raised here, before any step; later it ends the run as 'failed'.
     progress : bool or 'lines'
         Whether to show a bar with t, energy and size on standard error; 'lines' for a line of them
         a minute, as a log file wants it.
@@ -148,6 +154,13 @@ def evolve(
     ------
     ValueError
         If an argument is out of range, or another run writes `checkpoint`, before any work starts.
+    meanfield.exceptions.Interrupted
+        On Ctrl-C, a KeyboardInterrupt whose `solution` is what the run has so far.
+
+    Warns
+    -----
+    meanfield.exceptions.UnfinishedWarning
+        If the run ends before `t_end`, with its `message`.
 
     Examples
     --------
@@ -157,13 +170,68 @@ def evolve(
     >>> sol.status, round(float(sol.dataset.energy[-1]), 10)
     ('finished', 0.716683516)
     """
+    solution = solve(
+        measure,
+        dynamics,
+        t_end,
+        save_at,
+        method=method,
+        step=step,
+        rng=rng,
+        rtol=rtol,
+        atol=atol,
+        tail_tol=tail_tol,
+        largest=largest,
+        cluster_radius=cluster_radius,
+        on_unresolved=on_unresolved,
+        monitors=monitors,
+        progress=progress,
+        checkpoint=checkpoint,
+        case=case,
+        about=about,
+    )
+    if not solution.ending.is_good:
+        warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
+    return solution
+
+
+def solve(
+    measure: AnyMeasure,
+    dynamics: AnyDynamics,
+    t_end: float,
+    save_at: int | ArrayLike | None = None,
+    *,
+    method: str = "flow",
+    step: float | None = None,
+    rng: np.random.Generator | None = None,
+    rtol: float = 1e-9,
+    atol: float = 1e-12,
+    tail_tol: float = 1e-8,
+    largest: int | None = None,
+    cluster_radius: float = 1e-8,
+    on_unresolved: str | None = None,
+    monitors: Monitors | None = None,
+    progress: bool | str = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    case: str = "",
+    about: Mapping[str, str | int | float] | None = None,
+) -> Solution:
+    """Do what `evolve` does, and leave it to the caller to say how the run ended.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or another run writes `checkpoint`, before any work starts.
+    Interrupted
+        On Ctrl-C.
+    """
     times = save_times(t_end, save_at)
     progress = checked_progress(progress)
     check_start(measure, dynamics, times[-1], method=method, step=step, rng=rng)
     if method == "layers":
         step = layer_step(dynamics, step)
         times = layer_times(times, step)
-    check_on_unresolved(measure, dynamics, on_unresolved)
+    on_unresolved = choose_on_unresolved(measure, dynamics, on_unresolved)
     options = Options(
         rtol=number("rtol", rtol, low=3e-14, high=1e-2),
         atol=number("atol", atol, above=0),
@@ -172,9 +240,11 @@ def evolve(
         most_nodes=_most_nodes(measure, largest),
         cluster_radius=number("cluster_radius", cluster_radius, low=0, high=1e-2),
         monitors=checked_monitors(monitors),
+        on_unresolved=on_unresolved,
+        hand_over_size=_hand_over_size(measure, largest, on_unresolved),
     )
     check_nodes(measure, dynamics, options.most_nodes)
-    plan = Plan(dynamics, times, options, method, step, on_unresolved, case, checked_about(about))
+    plan = Plan(dynamics, times, options, method, step, case, checked_about(about))
     path = None if checkpoint is None else _checkpoint_path(checkpoint)
     with only_writer(path):
         if path is not None:
@@ -215,6 +285,18 @@ def _largest(measure: AnyMeasure, largest: int | None) -> int:
     if largest is None:
         return max(size, measure.space.size_limit)
     return integer("largest", largest, low=size)
+
+
+def _hand_over_size(measure: AnyMeasure, largest: int | None, on_unresolved: str) -> int | None:
+    """The size after three doublings, where nodes cost less than the next; None for `largest`."""
+    if not isinstance(measure, Density) or largest is not None or on_unresolved != FLOW_MAP:
+        return None
+    # on S^2 nodes cost more than degrees
+    return (
+        None
+        if isinstance(measure.space, Sphere)
+        else min(measure.space.size_limit, 8 * measure.space.size + 7)
+    )
 
 
 def _most_nodes(measure: AnyMeasure, largest: int | None) -> int:

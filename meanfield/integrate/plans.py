@@ -35,7 +35,6 @@ class Plan:
     options: Options
     method: str
     step: float | None
-    on_unresolved: str
     case: str
     about: Mapping[str, str | int | float] = field(default_factory=dict)
 
@@ -98,10 +97,11 @@ class Plan:
             "tail_tol": options.tail_tol,
             "largest": options.largest,
             "most_nodes": options.most_nodes,
+            "hand_over_size": options.hand_over_size,
             "cluster_radius": options.cluster_radius,
             "method": self.method,
             "step": self.step,
-            "on_unresolved": self.on_unresolved,
+            "on_unresolved": options.on_unresolved,
             "about": dict(self.about),
             "run": own.numbers,
         }

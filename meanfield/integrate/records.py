@@ -122,6 +122,8 @@ class Records:
         ------
         Stop
             If one of the numbers is not finite, or a monitor fails; what there is is kept.
+        Exception
+            What a monitor raises at t = 0, where there is nothing to keep.
         """
         row = {k: v * self._unit if k in self._scaled else v for k, v in row.items()}
         self.measures.append(measure)
@@ -130,6 +132,9 @@ class Records:
             try:
                 row |= _read(name, monitor(measure))
             except Exception as error:
+                if row["t"] == 0.0:
+                    error.add_note(f"in the monitor {name} at t = 0, for {measure}")
+                    raise
                 reason = f"the monitor {name} raised {error!r} for {measure}"
                 raise Stop(Ending.FAILED, f"failed at t = {row['t']:.6g}: {reason}") from error
         for name, value in row.items():

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from meanfield.arguments import integer, number, real_array
 from meanfield.dynamics import AnyDynamics, ForgottenDynamics, OwnDynamics
+from meanfield.exceptions import UnfinishedWarning
 from meanfield.files import remove_leftovers
 from meanfield.integrate.checkpoints import Checkpoint, previous
 from meanfield.integrate.driving import driven
@@ -81,6 +83,13 @@ def resume(
     ValueError
         If the file can't be read, its run can't be gone on with, another run is writing it, or
         monitors are not the run's.
+    meanfield.exceptions.Interrupted
+        On Ctrl-C, as `evolve` does.
+
+    Warns
+    -----
+    meanfield.exceptions.UnfinishedWarning
+        If the run ends, or had ended, before its `t_end`.
 
     Examples
     --------
@@ -91,9 +100,12 @@ def resume(
     meanfield.solution.netcdf.MissingFileError: there is no file no-such-run.nc
     """
     saved = loaded(path)
-    return resume_from(
+    solution = resume_from(
         saved, path, monitors=monitors, law=law, dynamics=dynamics, progress=progress
     )
+    if not solution.ending.is_good:
+        warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
+    return solution
 
 
 def resume_from(
@@ -105,13 +117,15 @@ def resume_from(
     dynamics: OwnDynamics | None = None,
     progress: bool | str = False,
 ) -> Solution:
-    """`resume` with what `loaded` has read from the file.
+    """`resume` with what `loaded` has read from the file, which warns of no ending.
 
     Raises
     ------
     ValueError
         If the run can't be gone on with, another run writes the file, or monitors are not the
         run's.
+    Interrupted
+        On Ctrl-C.
     """
     progress = checked_progress(progress)
     place = Path(path).absolute()
@@ -225,6 +239,8 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
         most_nodes=integer("most_nodes", numbers["most_nodes"], low=0, high=_MOST),
         cluster_radius=number("cluster_radius", numbers["cluster_radius"], low=0, high=1),
         monitors=monitors,
+        on_unresolved=numbers["on_unresolved"],
+        hand_over_size=_size("hand_over_size", numbers["hand_over_size"]),
     )
     return Plan(
         dynamics=saved.dynamics,
@@ -232,10 +248,13 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
         options=options,
         method=numbers["method"],
         step=None if step is None else number("step", step, above=0),
-        on_unresolved=numbers["on_unresolved"],
         case=saved.case,
         about=checked_about(numbers.get("about")),
     )
+
+
+def _size(name: str, value: Any) -> int | None:
+    return None if value is None else integer(name, value, low=0, high=_MOST)
 
 
 def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -> AnyRun:

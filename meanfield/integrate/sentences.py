@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from meanfield.arguments import tell_apart
 from meanfield.dynamics import USA, AnyDynamics
 from meanfield.spaces import Space
 
@@ -34,11 +35,14 @@ def too_far(t: float, step_size: float, left: float, dynamics: AnyDynamics) -> s
     )
 
 
-def unresolved(t: float, tail: float, misfit: float | None, tail_tol: float, space: Space) -> str:
-    """Of a density that its largest space does not resolve."""
+def unresolved(
+    t: float, tail: float, misfit: float | None, tail_tol: float, space: Space, first: str
+) -> str:
+    """Of a density that its largest space does not resolve; `first` is what to try first."""
     what = "misfit of the law" if tail == misfit else "spectral tail"
+    reached, allowed = tell_apart(tail, tail_tol)
     return (
-        f"under-resolved at t = {t:.6g}: the {what} reached {tail:.1e} > "
-        f"{tail_tol:.1e} on {space}, the largest space allowed; "
-        f"try a FlowMap, a larger `largest`, a larger `tail_tol` or a smaller `t_end`"
+        f"under-resolved at t = {t:.6g}: the {what} reached {reached} > {allowed} on {space}, the "
+        f"largest space allowed; try {first}a larger `largest`, a larger `tail_tol` or a smaller "
+        f"`t_end`"
     )

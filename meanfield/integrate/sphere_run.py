@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.arguments import tell_apart
 from meanfield.clustering import clusters
 from meanfield.dynamics import DoublyStochastic, Dynamics
 from meanfield.functionals import sinkhorn_energy
@@ -58,7 +59,8 @@ class SphereRun:
             )
         if dynamics.beta > _LARGEST_BETA:
             raise ValueError(
-                f"beta must be <= {_LARGEST_BETA:g} for a flow map on S^2, got {dynamics.beta:g}"
+                f"beta must be <= {_LARGEST_BETA:g} for a flow map on S^2, got "
+                f"{tell_apart(dynamics.beta, _LARGEST_BETA)[0]}"
             )
         self.dynamics, self.options = dynamics, options
         self.records = records or Records(dynamics, options.monitors)

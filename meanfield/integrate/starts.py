@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.arguments import generator, number
+from meanfield.arguments import generator, number, tell_apart
 from meanfield.dynamics import (
     ISOTROPIC,
     KNOWN,
@@ -21,6 +21,7 @@ from meanfield.dynamics import (
     OwnDynamics,
 )
 from meanfield.dynamics.heads import check_dim
+from meanfield.integrate.options import FLOW_MAP, STOP
 from meanfield.measures import (
     AnyMeasure,
     Density,
@@ -36,7 +37,7 @@ from meanfield.tendency import check_moved, check_on_space, check_sums
 Array = NDArray[np.float64]
 
 METHODS = ("flow", "layers")
-ON_UNRESOLVED = ("stop", "flow-map")
+ON_UNRESOLVED = (FLOW_MAP, STOP)
 # a time within rounding of a whole number of steps is one
 _ROUNDING = 1e-9
 
@@ -90,9 +91,8 @@ def check_start(
 
 def _check_depth(dynamics: AnyDynamics, t_end: float) -> None:
     if isinstance(dynamics, Layers) and t_end > dynamics.depth * (1.0 + _ROUNDING):
-        raise ValueError(
-            f"t_end must be <= {dynamics.depth:g}, the depth of {dynamics!r}, got {t_end:g}"
-        )
+        got, depth = tell_apart(t_end, dynamics.depth)
+        raise ValueError(f"t_end must be <= {depth}, the depth of {dynamics!r}, got {got}")
 
 
 def _check_flow_layers(layers: Sequence[Field]) -> None:
@@ -116,24 +116,34 @@ def check_nodes(measure: AnyMeasure, dynamics: AnyDynamics, most: int) -> None:
         measure.resolving(dynamics.beta, most)
 
 
-def check_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str) -> None:
-    """Refuse a flow map where none can go on.
+def choose_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str | None) -> str:
+    """What a density does that its space does not resolve: as asked for, else as it can.
 
     Raises
     ------
     ValueError
-        Naming the argument.
+        Naming the argument, if a flow map is asked for where none can go on.
     """
-    if choice not in ON_UNRESOLVED:
-        raise ValueError(f"on_unresolved must be one of {ON_UNRESOLVED}, got {choice!r}")
-    if choice == "stop" or not isinstance(measure, Density):
-        return
+    if choice is not None and choice not in ON_UNRESOLVED:
+        raise ValueError(f"on_unresolved must be one of {ON_UNRESOLVED} or None, got {choice!r}")
+    if choice == STOP or not isinstance(measure, Density):
+        return STOP
+    try:
+        _check_flow_map(measure, dynamics)
+    except ValueError:
+        if choice is None:
+            return STOP
+        raise
+    return FLOW_MAP
+
+
+def _check_flow_map(density: Density, dynamics: AnyDynamics) -> None:
     _check_flow_layers(dynamics.layers if isinstance(dynamics, Layers) else ())
-    if isinstance(measure, OscillatorDensity):
-        raise ValueError(f"on_unresolved must be 'stop' for {measure!r}, got {choice!r}")
+    if isinstance(density, OscillatorDensity):
+        raise ValueError(f"on_unresolved must be 'stop' for {density!r}, got {FLOW_MAP!r}")
     if dynamics.noise > 0.0:
         raise ValueError(
-            f"on_unresolved must be 'stop' with noise, got {choice!r} and noise = "
+            f"on_unresolved must be 'stop' with noise, got {FLOW_MAP!r} and noise = "
             f"{dynamics.noise:g}"
         )
 

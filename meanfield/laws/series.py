@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import integer, real_array, unit_rows, unit_vector
+from meanfield.arguments import integer, real_array, tell_apart, unit_rows, unit_vector
 from meanfield.geometry import circle_points
 from meanfield.harmonics import gegenbauer
 from meanfield.laws.directions import points_around
@@ -26,9 +26,9 @@ def _coefficients(name: str, values: ArrayLike) -> Array:
     large = np.abs(array) > _LARGEST
     if large.any():
         first = int(np.argmax(large))
+        got, _ = tell_apart(array[first], np.copysign(_LARGEST, array[first]))
         raise ValueError(
-            f"{name} must be <= {_LARGEST:g} in absolute value, "
-            f"got {array[first]:g} at index {first}"
+            f"{name} must be <= {_LARGEST:g} in absolute value, got {got} at index {first}"
         )
     return array
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
+from meanfield.arguments import tell_apart
 from meanfield.kernels import LARGEST_CIRCLE_BETA, LARGEST_ZONAL_BETA, circle_kernel, zonal_kernel
 
 Array = NDArray[np.float64]
@@ -84,7 +85,7 @@ class CircleLine:
             raise ValueError(
                 f"beta, or kmax of an interaction, must be <= {LARGEST_CIRCLE_BETA:g} for sums "
                 f"over the circle, whose tables take 51 kB of memory for each unit of it, got "
-                f"{beta:g}: take Particles with sums='direct'"
+                f"{tell_apart(beta, LARGEST_CIRCLE_BETA)[0]}: take Particles with sums='direct'"
             )
         self.beta, self._kernel = beta, kernel
         self.size = node_count(self.dim, beta)
@@ -213,7 +214,7 @@ class ZonalLine(DenseLine):
         if beta > LARGEST_ZONAL_BETA:
             raise ValueError(
                 f"beta must be <= {LARGEST_ZONAL_BETA:g} for sums over latitudes in dim = {dim}, "
-                f"got {beta:g}: take Particles"
+                f"got {tell_apart(beta, LARGEST_ZONAL_BETA)[0]}: take Particles"
             )
         self.beta = beta
         super().__init__(dim, beta, partial(zonal_kernel, beta, dim))

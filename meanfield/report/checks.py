@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from meanfield.arguments import tell_apart
 from meanfield.measures import Density, FlowMap
 from meanfield.report.curves import energy_bounds, tolerances, unit_of
 from meanfield.report.energies import OWN, balanced_energy, monotone_energy
@@ -141,4 +142,5 @@ def _resolution(sol: Solution) -> Check:
 
 
 def _below(name: str, number: float, allowed: float, why: str, unit: str = "") -> Check:
-    return Check(name, f"{number:.2e}{unit}", f"≤ {allowed:.2e}", why, bool(number <= allowed))
+    got, limit = tell_apart(number, allowed)
+    return Check(name, f"{got}{unit}", f"≤ {limit}", why, bool(number <= allowed))

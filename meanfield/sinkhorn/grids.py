@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.arguments import tell_apart
 from meanfield.harmonics import bandwidth
 from meanfield.kernels import LARGEST_ZONAL_BETA, zonal_kernel
 from meanfield.line_potential import CircleLine, LineSums
@@ -58,7 +59,7 @@ class LatitudeSums:
         if beta > LARGEST_ZONAL_BETA:
             raise ValueError(
                 f"beta must be <= {LARGEST_ZONAL_BETA:g} for doubly stochastic attention on "
-                f"{space}, got {beta:g}"
+                f"{space}, got {tell_apart(beta, LARGEST_ZONAL_BETA)[0]}"
             )
         polar = np.arctan2(space.sines, space.nodes)
         self._tables = zonal_kernel(beta, space.dim, polar[:, None], polar)[:2]

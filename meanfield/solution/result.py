@@ -54,6 +54,11 @@ class Ending(StrEnum):
     FAILED = "failed"
     INTERRUPTED = "interrupted"
 
+    @property
+    def is_good(self) -> bool:
+        """Whether the run came to the time that it was asked for."""
+        return self in (Ending.FINISHED, Ending.CLUSTERED)
+
 
 @dataclass(repr=False, eq=False)
 class Solution(ShownRun):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.spatial import ConvexHull
 
 from meanfield.arguments import generator, integer, number
-from meanfield.free_tokens import FreeTokens, evolve_free
+from meanfield.free_tokens import FreeTokens, solve_free
 
 Array = NDArray[np.float64]
 
@@ -81,7 +81,7 @@ def _run(case: str, rng: np.random.Generator, n: int, beta: float, t_end: float)
     value = _VALUES[case]
     start = rng.uniform(-1.0, 1.0, size=(n, len(value)))
     kernel = "softmax" if case == "origin" else "rescaled"
-    run = evolve_free(start, t_end, 200, beta=beta, value=value, kernel=kernel)
+    run = solve_free(start, t_end, 200, beta=beta, value=value, kernel=kernel)
     if run.status != "finished":
         raise ValueError(f"t_end must be smaller for {case!r}, got {t_end:g}: {run}")
     return run

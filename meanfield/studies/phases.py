@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from meanfield.arguments import generator, integer, number, real_array
+from meanfield.arguments import generator, integer, number, real_array, tell_apart
 from meanfield.dynamics import SA, USA, Attention
 from meanfield.executors import mapped_by
 from meanfield.integrate import evolve_batch
@@ -141,7 +141,8 @@ def _dynamics_at(dynamics: Any, betas: Array, dim: int) -> list[AnyAttention]:
         if not isinstance(one, (SA, USA, Attention)) or one.noise > 0.0:
             raise ValueError(f"dynamics must be SA, USA or Attention without noise, got {one!r}")
         if isinstance(one, USA) and one.beta > LARGEST_BETA:
-            raise ValueError(f"betas must be <= {LARGEST_BETA:g} for USA, got {one.beta:g}")
+            got, largest = tell_apart(one.beta, LARGEST_BETA)
+            raise ValueError(f"betas must be <= {largest} for USA, got {got}")
         if one.dim not in (None, dim):
             raise ValueError(f"dim must be that of {one!r}, got {dim}")
     return runs

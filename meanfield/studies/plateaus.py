@@ -14,9 +14,10 @@ from tqdm import tqdm
 from meanfield.arguments import generator, integer, number
 from meanfield.clustering import clusters
 from meanfield.dynamics import Dynamics
+from meanfield.exceptions import warn_unfinished
 from meanfield.executors import dynamics_of_runs, mapped_by
 from meanfield.geometry import circle_angles
-from meanfield.integrate import evolve
+from meanfield.integrate import solve
 from meanfield.laws import FourierSeries, Law
 from meanfield.measures import FlowMap, LineFlowMap
 from meanfield.solution import Solution
@@ -98,7 +99,9 @@ def metastability(
     tasks = [(one, law or _near_uniform(one, amplitude, rng), ticks, radius) for one in runs]
     mapped = mapped_by(executor, _run, tasks)
     bar = tqdm(mapped, total=len(tasks), disable=not progress, desc="metastability")
-    return _joined(runs, ticks, list(bar))
+    found = list(bar)
+    warn_unfinished([one["status"] for one in found], [one["message"] for one in found])
+    return _joined(runs, ticks, found)
 
 
 def _near_uniform(one: Dynamics, amplitude: float, rng: np.random.Generator | None) -> Law:
@@ -125,7 +128,7 @@ def _run(task: tuple[Dynamics, Law, Array, float]) -> dict[str, Any]:
     rates = growth_rates(dynamics, 2, _most(dynamics))
     fastest = int(np.argmax(rates))
     times = ticks / rates[fastest]
-    solution = evolve(FlowMap(law), dynamics, float(times[-1]), times[:-1])
+    solution = solve(FlowMap(law), dynamics, float(times[-1]), times[:-1])
     # the start itself is no save of the study, and a run may have ended early
     kept = cast(list[LineFlowMap], solution.measures[1:])
     modes = np.array([_modes(flow, _most(dynamics)) for flow in kept])
@@ -151,6 +154,7 @@ def _run(task: tuple[Dynamics, Law, Array, float]) -> dict[str, Any]:
             if 0 < after < before
         ],
         "status": solution.status,
+        "message": solution.message,
     }
 
 

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from meanfield.arguments import number
 from meanfield.dynamics import Dynamics
 from meanfield.executors import dynamics_of_runs, mapped_by
-from meanfield.integrate import evolve
+from meanfield.integrate import solve
 from meanfield.laws import FourierSeries
 from meanfield.measures import FlowMap, LineFlowMap
 from meanfield.tendency import LineField
@@ -64,6 +64,8 @@ def surviving_atom(
     ------
     ValueError
         If an argument is of another kind, before any run starts.
+    ArithmeticError
+        If a run can't go on.
     """
     runs = dynamics_of_runs(dynamics)
     for one in runs:
@@ -91,7 +93,10 @@ def surviving_atom(
 
 def _run(task: tuple[Dynamics, FourierSeries, float]) -> tuple[float, float, float]:
     dynamics, law, t_end = task
-    flow = cast(LineFlowMap, evolve(FlowMap(law), dynamics, t_end, 1).final)
+    solution = solve(FlowMap(law), dynamics, t_end, 1)
+    if not solution.ending.is_good:
+        raise ArithmeticError(f"the run of {dynamics!r}: {solution.message}")
+    flow = cast(LineFlowMap, solution.final)
     cosines = np.cos(flow.angles)
     near = float(flow.weights[cosines > np.cos(_NEAR)].sum())
     far = float(flow.weights[cosines < -np.cos(_NEAR)].sum())

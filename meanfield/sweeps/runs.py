@@ -8,7 +8,7 @@ from pathlib import Path
 import xarray as xr
 
 from meanfield.case import About, Case, CaseError, case_from_text, one_line
-from meanfield.integrate import FileInUseError, evolve, loaded, resume_from
+from meanfield.integrate import FileInUseError, loaded, resume_from, solve
 from meanfield.solution import Ending, Solution, load
 
 ERROR = "error"
@@ -100,8 +100,6 @@ def run_cell(cell: Cell) -> Outcome:
         return Outcome(ERROR, str(error))
     except Exception as error:
         return Outcome(ERROR, one_line(f"{cell.name}: {type(error).__name__}: {error}"))
-    if solution.ending is Ending.INTERRUPTED:
-        raise KeyboardInterrupt
     if cell.file is not None and kept(cell) is None:
         # a run only warns where its file can't be written
         try:
@@ -132,4 +130,4 @@ def _solution(cell: Cell) -> Solution:
                 cell.file.unlink(missing_ok=True)
     measure, dynamics, keywords = case.build()
     with case.errors("run"):
-        return evolve(measure, dynamics, **keywords, checkpoint=cell.file)
+        return solve(measure, dynamics, **keywords, checkpoint=cell.file)

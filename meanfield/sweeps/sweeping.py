@@ -14,6 +14,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from meanfield.case import About, Case, case_from_text, read_case
+from meanfield.exceptions import warn_unfinished
 from meanfield.executors import mapped_by
 from meanfield.integrate.records import taken_names
 from meanfield.sweeps.assembly import assembled
@@ -85,6 +86,11 @@ def sweep(
     KeyboardInterrupt
         On Ctrl-C; what is in `cells` stays.
 
+    Warns
+    -----
+    meanfield.exceptions.UnfinishedWarning
+        If cells have an error or end before `t_end`, once for all of them.
+
     Examples
     --------
     >>> from meanfield.case import case_from_text
@@ -121,6 +127,7 @@ def sweep(
     names = dimension_names(list(axes), taken_names(base.monitors) | {*base.monitors})
     files = [task.file.name if task.file else "" for task in tasks]
     ds = assembled(found, files, axes, names)
+    warn_unfinished([one.status for one in found], [one.message for one in found])
     about = {"case": base.text, "grid": json.dumps(axes, ensure_ascii=False)}
     return ds.assign_attrs(about | base.provenance())
 

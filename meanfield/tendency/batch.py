@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.arguments import tell_apart
 from meanfield.dynamics import SA, USA, Attention
 
 Array = NDArray[np.float64]
@@ -221,7 +222,8 @@ def batch_tendency(
     if not isinstance(dynamics, (SA, USA)):
         raise ValueError(f"dynamics must be SA, USA or Attention, got {dynamics!r}")
     if isinstance(dynamics, USA) and dynamics.beta > LARGEST_BETA:
-        raise ValueError(f"beta must be <= {LARGEST_BETA:g} for USA, got {dynamics.beta:g}")
+        got, largest = tell_apart(dynamics.beta, LARGEST_BETA)
+        raise ValueError(f"beta must be <= {largest} for USA, got {got}")
     _, n, dim = points.shape
     if form == "gram" or (form == "auto" and n <= dim):
         return GramBatch(points, dynamics)

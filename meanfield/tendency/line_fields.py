@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.arguments import tell_apart
 from meanfield.dynamics import MEAN_FIELD, AnyDynamics, FeedForward, Field, Layers
 from meanfield.geometry import perpendicular
 from meanfield.kernels import LARGEST_ZONAL_BETA, circle_head_kernel, zonal_head_kernel
@@ -69,7 +70,7 @@ class HeadsField:
         if reach > limit:
             raise ValueError(
                 f"beta |KᵀQ| must be <= {limit:g} for a flow map in dim = {dim} under "
-                f"{dynamics!r}, got {reach:g}: take Particles"
+                f"{dynamics!r}, got {tell_apart(reach, limit)[0]}: take Particles"
             )
         kernels = [
             _kernel(m, v, size if self.normalised else max(sizes), axis, f"head {i}")
@@ -79,7 +80,8 @@ class HeadsField:
         if rows > _MOST_NUMBERS:
             raise ValueError(
                 f"heads must be fewer, or beta |KᵀQ| smaller, for a flow map: {len(pairs)} heads "
-                f"at {reach:g} take tables of {rows:.2g} numbers > {_MOST_NUMBERS:.2g}"
+                f"at {reach:g} take tables of {tell_apart(rows, _MOST_NUMBERS)[0]} "
+                f"numbers > {_MOST_NUMBERS:g}"
             )
         self.line = DenseLine(dim, reach, partial(_tables, kernels, self.normalised))
 

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.arguments import tell_apart
 from meanfield.geometry import circle_angles
 from meanfield.line_potential import LAGRANGE, NODES, CircleLine, DenseLine, chebyshev
 
@@ -137,9 +138,8 @@ class CircleScoreSums(CellSums):
     def __init__(self, matrix: Array) -> None:
         self._score = float(np.linalg.norm(matrix, 2))
         if self._score > self.largest_score:
-            raise ValueError(
-                f"matrix must have |M| <= {self.largest_score:g} on cells, got {self._score:g}"
-            )
+            got, largest = tell_apart(self._score, self.largest_score)
+            raise ValueError(f"matrix must have |M| <= {largest} on cells, got {got}")
         super().__init__(DenseLine(2, self._score, partial(_scores, matrix, self._score)))
 
     def log_moment(self, points: Array, masses: Array, at: Array) -> tuple[Array, Array]:

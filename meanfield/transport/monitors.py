@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.arguments import integer, number
+from meanfield.arguments import integer, number, tell_apart
 from meanfield.laws import Law, PointCloud, Uniform, symmetry_axis
 from meanfield.laws.protocol import checked_pdf
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles, SphereFlowMap
@@ -196,6 +196,6 @@ def _density(law: Law) -> Density:
         if space.doubled().size > space.size_limit:
             raise ValueError(
                 f"to must be a law that {space} resolves to a spectral tail < {_TAIL:g}, got "
-                f"{law!r} with {tail:.2g}"
+                f"{law!r} with {tell_apart(tail, _TAIL)[0]}"
             )
         space = space.doubled()

@@ -101,7 +101,7 @@ def problems(quick: bool) -> list[Problem]:
 def evolved(problem: Problem, start: mf.Density, rtol: float) -> mf.Solution:
     """A run that stays in its space."""
     options = {"rtol": rtol, "atol": 1e-3 * rtol, "tail_tol": 1e-2, "largest": start.space.size}
-    sol = mf.evolve(start, problem.dynamics, problem.t_end, 1, **options)
+    sol = mf.evolve(start, problem.dynamics, problem.t_end, 1, on_unresolved="stop", **options)
     assert sol.status == "finished", sol.message
     return sol
 

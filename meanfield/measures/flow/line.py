@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import panels
-from meanfield.arguments import integer, number, rows
+from meanfield.arguments import integer, number, rows, tell_apart
 from meanfield.exponential_sums import latitude_log_moment
 from meanfield.geometry import circle_angles
 from meanfield.labels import LabelLine, axis_of_labels
@@ -259,9 +259,10 @@ class LineFlowMap(FlowMap):
         halvings = np.ceil(np.log2(np.maximum(self._extents() / reach, 1.0)))
         count = panels.NODES * float(np.exp2(halvings).sum())
         if count > most:
+            nodes, _ = tell_apart(count, most)
             raise ValueError(
                 f"beta, or the length of z, must be smaller for {self}, got {beta:g}, which takes "
-                f"some {count:.2g} nodes > {most}"
+                f"some {nodes} nodes > {most}"
             )
         return self.refined(reach)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import integer, number
+from meanfield.arguments import integer, number, tell_apart
 from meanfield.laws import Law, PointCloud
 from meanfield.laws.protocol import checked_pdf
 from meanfield.measures.flow.base import FlowMap
@@ -132,9 +132,10 @@ class SphereFlowMap(FlowMap):
         if beta * self._finest.extent <= _REACH:
             return self._finest
         if self.t > 0.0:
+            got, largest = tell_apart(beta, _REACH / self.extent)
             raise ValueError(
-                f"beta, or the length of z, must be <= {_REACH / self.extent:.4g} for {self} at "
-                f"t = {self.t:g}, whose patches are no smaller, got {beta:g}"
+                f"beta, or the length of z, must be <= {largest} for {self} at t = {self.t:g}, "
+                f"whose patches are no smaller, got {got}"
             )
         coarsest = int(np.ceil(np.log2(0.5 * np.pi * beta / _REACH)))
         finer = SphereFlowMap.__new__(SphereFlowMap)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import number, symmetric
+from meanfield.arguments import number, symmetric, tell_apart
 from meanfield.harmonics import bandwidth, eigenvalues, multiplicity_growth
 from meanfield.harmonics.multipliers import ratio_bound
 from meanfield.measures import Density, Particles
@@ -129,9 +129,10 @@ def _uniform(dim: int) -> tuple[Space, Array]:
 def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array) -> Extremiser:
     basis = _basis(values, vectors, 2)
     if isinstance(basis, SphereBasis) and beta * values[-1] < _LEAST_ON_SPHERE:
+        product, bound = tell_apart(beta * values[-1], _LEAST_ON_SPHERE)
         raise ValueError(
-            f"beta |form| must be >= {_LEAST_ON_SPHERE:g} for three different eigenvalues, got "
-            f"{beta * values[-1]:g}: below, functions of one degree can't be told apart"
+            f"beta |form| must be >= {bound} for three different eigenvalues, got {product}: "
+            f"below, functions of one degree can't be told apart"
         )
     most = _MOST_DEGREES["zonal" if isinstance(basis, ZonalBasis) else "sphere"]
     # coefficients of degree k fall like ratio^{k/2}, once past the kernel's bandwidth
@@ -280,8 +281,9 @@ def _checked(form: ArrayLike, beta: float) -> tuple[Array, float, Array, Array]:
     largest = beta * float(np.abs(values).max())
     # below, all energies are 1/(2β) to rounding
     if not _LEAST_EXPONENT <= largest <= _LARGEST_EXPONENT:
+        bound = _LARGEST_EXPONENT if largest > 1.0 else _LEAST_EXPONENT
         raise ValueError(
             f"beta |form| must be >= {_LEAST_EXPONENT:g} and <= {_LARGEST_EXPONENT:g}, got "
-            f"{largest:g}"
+            f"{tell_apart(largest, bound)[0]}"
         )
     return matrix, beta, values, vectors

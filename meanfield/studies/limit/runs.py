@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from meanfield.dynamics import Dynamics
 from meanfield.functionals import energy, mmd, sobolev
-from meanfield.integrate import evolve
+from meanfield.integrate import solve
 from meanfield.laws import Law
 from meanfield.measures import AnyMeasure, Particles
 from meanfield.transport import wasserstein
@@ -54,7 +54,7 @@ def errors(task: Task) -> dict[str, Array]:
     rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
     start = Particles.sample if task.start == "iid" else Particles.quantised
     tokens = start(task.law, task.n, rng)
-    run = evolve(tokens, task.dynamics, task.t[-1], task.t[1:], rtol=task.rtol)
+    run = solve(tokens, task.dynamics, task.t[-1], task.t[1:], rtol=task.rtol)
     if run.status != "finished":
         raise ArithmeticError(f"the run of {task.n} tokens, seed {task.seed}: {run.message}")
     return _compared(task, [(run.measures[i], mu) for i, mu in enumerate(task.limit)])

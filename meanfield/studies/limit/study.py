@@ -15,7 +15,7 @@ from meanfield.arguments import integer, number
 from meanfield.dynamics import SA, USA, Dynamics
 from meanfield.executors import mapped_by
 from meanfield.functionals import energy
-from meanfield.integrate import evolve
+from meanfield.integrate import solve
 from meanfield.laws import Law, symmetry_axis
 from meanfield.measures import Density
 from meanfield.solution import Solution
@@ -152,17 +152,8 @@ def _limit(law: Law, dynamics: Dynamics, t_end: float, save_at: int | ArrayLike)
         start = Density(Zonal(law.dim, _ZONAL, axis=axis), law)
     else:
         raise ValueError(f"law must be symmetric about an axis in dim = {law.dim}, got {law!r}")
-    found = evolve(
-        start,
-        dynamics,
-        t_end,
-        save_at,
-        rtol=_RTOL,
-        atol=_ATOL,
-        tail_tol=_TAIL_TOL,
-        on_unresolved="flow-map",
-    )
-    if found.status not in ("finished", "clustered"):
+    found = solve(start, dynamics, t_end, save_at, rtol=_RTOL, atol=_ATOL, tail_tol=_TAIL_TOL)
+    if not found.ending.is_good:
         raise ValueError(f"t_end must be smaller for the limit of {law!r}: {found.message}")
     return found
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from meanfield.dynamics import SA
-from meanfield.integrate import evolve
+from meanfield.integrate import solve
 from meanfield.laws import Uniform
 from meanfield.measures import Particles
 from meanfield.studies.proposition.configurations import inner_products, known
@@ -95,7 +95,7 @@ def _best(problem: Problem, target: Array, starts: int, rng: np.random.Generator
     found = []
     for _ in range(starts):
         tokens = Particles(Uniform(dim).sample(n, rng))
-        flown = evolve(tokens, SA(problem.beta, sign=-1), 2.0, 1, rtol=1e-3, atol=1e-4).final
+        flown = solve(tokens, SA(problem.beta, sign=-1), 2.0, 1, rtol=1e-3, atol=1e-4).final
         found.append(_polished(problem, cast(Particles, flown).points))
     return min(found, key=lambda points: _pairs(problem, points))
 

@@ -10,7 +10,7 @@ from meanfield.dynamics import SA
 from meanfield.functionals import energy
 from meanfield.geometry import circle_points
 from meanfield.harmonics import relative_eigenvalues
-from meanfield.integrate import evolve
+from meanfield.integrate import solve
 from meanfield.laws import Law, Mixture, Uniform, VonMisesFisher
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
 from meanfield.spaces import Circle, Sphere, Zonal
@@ -115,13 +115,14 @@ def _down(problem: Problem, start: Density) -> tuple[Array, Array]:
     times, gaps = [np.zeros(1)], [unit * np.array([_above_uniform(measure, beta)])]
     while gaps[-1][-1] > 0.3 * ARRIVED and t < _LONGEST:
         # high degrees linger, unseen in E; and what doesn't spread is not followed far
-        found = evolve(
+        found = solve(
             measure,
             SA(beta, sign=-1),
             stage,
             _geometric(stage),
             tail_tol=_TAIL,
             largest=4 * (start.space.size + 1),
+            on_unresolved="stop",
         )
         measure = found.final
         times.append(t + found.t[1:])
@@ -169,6 +170,6 @@ def _up(problem: Problem, law: Law, rng: np.random.Generator) -> tuple[Array, Ar
     """Times and (E(δ) - E)/U."""
     beta, small = problem.beta, problem.beta <= _LARGEST_BETA and problem.dim <= _LARGEST_DIM
     start: AnyMeasure = FlowMap(law) if small else Particles.sample(law, _TOKENS, rng)
-    found = evolve(start, SA(beta), _UPWARDS, _geometric(_UPWARDS))
+    found = solve(start, SA(beta), _UPWARDS, _geometric(_UPWARDS))
     scaled = [2.0 * beta * energy(measure, beta, scaled=True) for measure in found.measures]
     return found.t, (1.0 - np.array(scaled)) / problem.spread

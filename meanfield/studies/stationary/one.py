@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import integer, unit_vector
+from meanfield.arguments import integer, tell_apart, unit_vector
 from meanfield.dynamics import SA, USA, Dynamics
 from meanfield.harmonics import bandwidth
 from meanfield.measures import Density
@@ -86,9 +86,8 @@ def stationary_density(
         raise ArithmeticError(f"the branch of degree {degree} is {branch.status} at {dynamics!r}")
     if not found:
         most = dynamics.noise * np.exp(wanted - min(point.log_rho for point in branch.points))
-        raise ValueError(
-            f"noise must be < {most:.9g} for a state of degree {degree}, got {dynamics.noise:g}"
-        )
+        got, least = tell_apart(dynamics.noise, most)
+        raise ValueError(f"noise must be < {least} for a state of degree {degree}, got {got}")
     return _density(equation, at_noise(equation, found[-1], wanted), axis)
 
 

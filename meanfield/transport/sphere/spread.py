@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.arguments import tell_apart
 from meanfield.geometry import perpendicular
 from meanfield.measures import Density, LineFlowMap, Particles
 from meanfield.spaces import Sphere
@@ -125,7 +126,8 @@ def _check_sign(measure: Density, negative: float) -> None:
     if negative > _NEGATIVE_MASS:
         raise ValueError(
             f"a density must have no more than {_NEGATIVE_MASS:g} of its mass below 0 to have a "
-            f"distance, got {measure!r} with {negative:.3g}: take a larger space"
+            f"distance, got {measure!r} with "
+            f"{tell_apart(negative, _NEGATIVE_MASS)[0]}: take a larger space"
         )
 
 
