@@ -61,7 +61,9 @@ def tell_apart(value: float, limit: float) -> tuple[str, str]:
     >>> tell_apart(1.04e-8, 1e-8), tell_apart(1.0000004, 1.0)
     (('1.04e-08', '1e-08'), ('1.0000004', '1'))
     """
-    for digits in range(3, 18):
+    # what is short by itself stays as it is
+    least = 6 if _exact(value) == f"{value:g}" else 3
+    for digits in range(least, 18):
         one, other = f"{value:.{digits}g}", f"{limit:.{max(digits, 6)}g}"
         shown = float(one), float(other)
         if (shown[0] > shown[1], shown[0] < shown[1]) == (value > limit, value < limit):

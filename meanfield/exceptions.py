@@ -36,7 +36,7 @@ class Interrupted(KeyboardInterrupt):
     ...     mf.evolve(start, mf.SA(beta=1.0), 1.0, monitors={"x": stop})
     ... except mf.exceptions.Interrupted as stopped:
     ...     print(stopped.solution)
-    Solution(interrupted, SA(beta=1.0, sign=1, noise=0.0), 7 saves to t = 0.3, Density(...))
+    Solution(interrupted, SA(beta=1.0, sign=1, noise=0.0), 10 saves to t = 0.45, Density(...))
     """
 
     def __init__(self, message: str = "", solution: Any = None) -> None:

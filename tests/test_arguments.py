@@ -134,7 +134,7 @@ def test_unit_rows_are_of_norm_one(vectors):
     [
         ([[1.0, 0.0], [0.0, 2.0]], "norm 2 in row 1"),
         ([[1.0, 0.0], [0.0, 0.0]], "norm 0 in row 1"),
-        ([[1 + 2e-6, 0.0]], "norm 1 in row 0"),
+        ([[1 + 2e-6, 0.0]], "norm 1.000002 in row 0"),
         ([[1e200, 0.0]], "norm inf in row 0"),
     ],
     ids=str,

@@ -119,11 +119,15 @@ def test_bad_input(arguments, message):
 # ---------------------------------------------------------------- against densities
 
 
+# whatever the space that it takes
+SPECTRAL = {"rtol": 1e-11, "atol": 1e-14, "tail_tol": 1e-12, "on_unresolved": "stop"}
+
+
 @pytest.mark.parametrize(("dynamics", "t_end"), [(mf.SA(4.0), 3.0), (mf.USA(4.0), 0.25)])
 def test_agrees_with_the_density_on_the_circle(dynamics, t_end):
     flow = mf.evolve(mf.FlowMap(LAW), dynamics, t_end, 3)
     mu = mf.Density(mf.Circle(256), LAW)
-    dense = mf.evolve(mu, dynamics, t_end, 3, rtol=1e-11, atol=1e-14, tail_tol=1e-12)
+    dense = mf.evolve(mu, dynamics, t_end, 3, **SPECTRAL)
     check_agreement(flow, dense, circle(np.random.default_rng(0).uniform(0, 7, 1000)))
 
 
@@ -134,7 +138,7 @@ def test_agrees_with_the_density_on_spheres(dim, kind):
     law = mf.ZonalSeries(dim, [0.8])
     flow = mf.evolve(mf.FlowMap(law), dynamics, t_end, 3)
     mu = mf.Density(mf.Zonal(dim, 63), law)
-    dense = mf.evolve(mu, dynamics, t_end, 3, rtol=1e-11, atol=1e-14, tail_tol=1e-12)
+    dense = mf.evolve(mu, dynamics, t_end, 3, **SPECTRAL)
     # points as σ has them: near the axis a series in high dimension has no digits
     check_agreement(flow, dense, mf.Uniform(dim).sample(1000, np.random.default_rng(0)))
 

@@ -108,7 +108,8 @@ def test_files_keep_its_name_and_go_on_only_with_it(tokens, tmp_path):
     np.testing.assert_array_equal(resumed.final.points, whole.final.points)
     known = tmp_path / "known.nc"
     calls.clear()
-    mf.evolve(tokens, mf.SA(2.0), 1.0, 4, checkpoint=known, monitors={"calls": killed_later})
+    asked = {"checkpoint": known, "monitors": {"calls": killed_later}}
+    interrupted(mf.evolve, tokens, mf.SA(2.0), 1.0, 4, **asked)
     with pytest.raises(ValueError, match="dynamics must be None"):
         mf.resume(known, monitors=again, dynamics=Copied(2.0))
 
