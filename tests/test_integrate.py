@@ -436,3 +436,40 @@ def test_refusals(change, message):
     arguments = {"measure": mu(), "dynamics": mf.SA(1.0), "t_end": 1.0} | change
     with pytest.raises(ValueError, match=message):
         mf.evolve(**arguments)
+
+
+D3, ABOUT = np.diag([1.0, 0.5, 0.2]), np.diag([0.5, 0.5, 1.0])
+KEPT = {
+    "density": (lambda: mf.Density(mf.Sphere(11), mf.VonMisesFisher(np.eye(3)[2], 1.0)), D3),
+    "about an axis": (lambda: mf.FlowMap(mf.VonMisesFisher(np.eye(3)[2], 1.0)), ABOUT),
+    "tokens": (lambda: mf.Particles(np.eye(3)), D3),
+    "S^2": (
+        lambda: mf.FlowMap(
+            mf.Mixture([mf.VonMisesFisher(row, 1.0) for row in np.eye(3)[:2]]), tol=1e-4
+        ),
+        D3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_runs_keep_of_their_energy(name):
+    """What `evolve` says: of gradient flows all but a form's on S² as a flow map keep a balance."""
+    make, matrix = KEPT[name]
+    form = [mf.Head(Q=matrix, V=matrix)]
+    balance = {"dissipation", "work"}
+    wanted = {
+        mf.SA(1.0): {"energy", *balance},
+        mf.USA(1.0): {"energy", *balance},
+        mf.DoublyStochastic(1.0): {"energy", "sinkhorn_energy", *balance},
+        mf.Attention(1.0, [mf.Head(Q=matrix)]): {"energy"},
+        mf.Attention(1.0, form): {"energy"}
+        | ({"form_energy", *balance} if name != "S^2" else set()),
+    }
+    energies = {"energy", "form_energy", "sinkhorn_energy", *balance}
+    for dynamics, names in wanted.items():
+        sol = mf.evolve(make(), dynamics, 0.02, 1)
+        assert energies & set(sol.dataset) == names
+    if name == "tokens":
+        noisy = mf.evolve(make(), mf.SA(1.0, noise=0.1), 0.02, 1, rng=np.random.default_rng(0))
+        assert energies & set(noisy.dataset) == {"energy", "dissipation"}

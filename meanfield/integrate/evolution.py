@@ -64,10 +64,12 @@ def evolve(
     """Solve ∂_t mu + div(X[mu] mu) = 0, (3.4) for SA and (3.8) for USA, from t = 0 to `t_end`.
 
     Time steps are those of DOP853 (Hairer, Nørsett & Wanner 1993), an explicit Runge-Kutta pair
-    of order 8; the time integral of the dissipation is one more component of the state, so that
-    E(t) - E(0) = ± ∫ dissipation is a check on every run. Stepping starts anew at every save.
+    of order 8. Under SA and USA the time integral of the dissipation is kept as `work`, so that
+    E(t) - E(0) = ± ∫ dissipation is a check on the run. Stepping starts anew at every save.
     Under DoublyStochastic that is E_DS, the variable `sinkhorn_energy`, in place of E_β; under
-    attention with a `form` it is E_{β,D}, kept as `form_energy`.
+    attention with a `form`, β|D| <= 350 and no noise it is E_{β,D}, kept as `form_energy`, but a
+    flow map on S^2 without symmetry keeps neither it, nor its dissipation, nor `work`. Tokens with
+    noise keep no `work`. Other attention and feed-forward layers have no such balance.
 
     With noise τ a density solves ∂_t f = -div(f X) + τ Δf, by an exponential Runge-Kutta method of
     order 4 to which the Laplacian is exact (`integrate.exponential`); what the noise does to the

@@ -1,4 +1,4 @@
-"""A run of a flow map on S^2: what `SphereFlow` does, kept as every run's records are."""
+"""A run of a flow map on S^2: what `SphereFlow` does, with its records."""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ def surviving_atom(
     -------
     xarray.Dataset
         Over run, with coordinates beta and dynamics: `near_mass` and `far_mass` within 0.1 rad of
-        0 and of π, and `spread`, div X at π at the end: mass there stays where it is negative,
-        and leaves for good where it is positive.
+        0 and of π, and `spread`, div X at π at the end: what is near π approaches it at that time
+        where it is negative, and parts from it where it is positive.
 
     Raises
     ------

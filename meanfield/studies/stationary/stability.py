@@ -70,12 +70,13 @@ class Linearisation:
         return np.asarray(rates[np.argsort(-rates.real)])
 
     def unstable(self, b: Array, rho: float, count: int, rates: NDArray[Any]) -> int:
-        """Number of perturbations that grow, however slowly, where these are the rates.
+        """Number of axisymmetric perturbations that grow, where these are the rates.
 
         Newton's Jacobian 1 - ρT has as many negative eigenvalues as growth is positive: under USA
         it has the inertia of F's second variation. So growth like e^{-1/τ}, as of two equal
-        clusters that exchange mass, is seen though rounding hides the rate. Under SA complex rates
-        may cross without it, and count too.
+        clusters that exchange mass, is seen though rounding hides the rate, as long as the
+        Jacobian's eigenvalue is below -1e-8. Under SA complex rates may cross without it, and
+        count too.
         """
         _, jacobian, _ = self.equation.linearised(b, rho, self.equation.grid(count))
         negative = int(np.sum(np.linalg.eigvals(jacobian).real < -_NEUTRAL))
