@@ -10,6 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from children import LAST_RESORT
 from matplotlib import rcParams
 from nbclient import NotebookClient
 from PIL import Image
@@ -72,7 +73,8 @@ def test_cells_show_one_picture(first, tmp_path, monkeypatch):
     monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
     sources = [first, START, *SHOWN, LAST, *([OWN_AXES] if first else [])]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
-    NotebookClient(notebook, timeout=None, kernel_name="python3").execute(cwd=tmp_path)
+    patience = {"timeout": None, "startup_timeout": int(LAST_RESORT)}
+    NotebookClient(notebook, kernel_name="python3", **patience).execute(cwd=tmp_path)
     cells = dict(zip(sources, notebook.cells, strict=True))
     assert pictures(cells[START]) == []
     for source, kind in SHOWN.items():
