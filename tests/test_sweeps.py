@@ -334,7 +334,7 @@ def test_a_cell_that_can_not_be_written_is_not_finished(folder, capsys, monkeypa
 
 @pytest.fixture
 def scheduler(folder):
-    """A scheduler of dask with one worker, each a process of its own, and its address."""
+    """A scheduler of dask with one worker, each a process of its own; both and its address."""
     command = [sys.executable, "-m", "distributed.cli.dask_{}", "--no-dashboard"]
 
     def started(name, *options):
@@ -344,15 +344,15 @@ def scheduler(folder):
     with started("scheduler", "--host", "127.0.0.1", "--port", "0") as process:
         addresses = (re.search(r"Scheduler at: +(tcp://\S+)", line) for line in process.stderr)
         address = next(found for found in addresses if found)[1]
-        with started("worker", address, "--no-nanny", "--nthreads", "1"):
-            yield process, address
+        with started("worker", address, "--no-nanny", "--nthreads", "1") as worker:
+            yield process, worker, address
 
 
 def test_a_scheduler_that_is_killed(scheduler, capsys, monkeypatch):
     """One line, status 1; the cell that was done by then is kept, and not run again."""
     import distributed
 
-    process, address = scheduler
+    process, worker, address = scheduler
     checked = sweep_runs.checked
 
     def killed(cell, found):
@@ -371,6 +371,9 @@ def test_a_scheduler_that_is_killed(scheduler, capsys, monkeypatch):
         "meanfield: task 1 of the study was cancelled by its executor: its scheduler is gone, or "
         "has dropped it; finished cells are kept in sweep.nc.cells, and the same command goes on\n"
     )
+    # which goes on with the other cell
+    worker.kill()
+    worker.wait()
     assert "finished" in [mf.load(file).status for file in Path("sweep.nc.cells").glob(_FILES)]
 
 
