@@ -41,8 +41,8 @@ _LEAST_COST, _DEAREST = 2.0**-900, 2.0**100
 _TINY = 2.0**-700
 # potentials are multiples of this share of the unit of a round: sums of two are exact
 _GRID = 2.0**-52
-# trees are moved until no reduced cost is below this, in units of the round; rounding ends there
-_SETTLED, _MOST_SHIFTS = -(2.0**-42), 50
+# arcs that a search for finer potentials looks at, and where it has gone astray
+_MOST_ARCS, _TOO_NEAR = 1 << 27, -16.0
 _BLOCK = 1 << 16
 _LEAST = 5e-324
 
@@ -196,15 +196,6 @@ class _Flow(NamedTuple):
             return math.fsum(self.shares * costs[self.rows, self.columns])
 
 
-class _Arc(NamedTuple):
-    """An arc of a forest, as it is peeled from the leaves on, and its mass."""
-
-    row: int
-    column: int
-    mass: int
-    row_is_leaf: bool
-
-
 class _Dual(NamedTuple):
     """Potentials as sums of parts (n,) and (m,), and costs less potentials, all >= 0."""
 
@@ -246,12 +237,13 @@ def best_plan(a: Array, b: Array, costs: Array) -> BestPlan:
     unit, upper, gap, resolve = _power_of_two(largest), math.inf, math.inf, True
     for _ in range(_MOST_ROUNDS):
         before, scaled = gap, np.minimum(dual.reduced / unit, 1.0)
-        u, v = np.zeros(len(a)), np.zeros(len(b))
         if resolve:
-            found, arcs, u, v = _solve(masses, scaled)
+            found, u = _solve(masses, scaled)
             if (total := found.total(costs)) < upper or upper == math.inf:
-                flow, tree, upper = found, arcs, total
-        u, v = _tighten(tree, scaled, u, v)
+                flow, upper = found, total
+        else:
+            u = _tighten(flow, scaled)
+        u, v = _transform(scaled, u)
         other = dual.plus(costs, u * unit, v * unit, max(_GRID * unit, _LEAST))
         if flow.total(other.reduced) < flow.total(dual.reduced):
             dual = other
@@ -280,16 +272,15 @@ def _power_of_two(above: float) -> float:
     return math.ldexp(1.0, math.frexp(above)[1])
 
 
-def _solve(masses: _Masses, costs: Array) -> tuple[_Flow, list[_Arc], Array, Array]:
-    """A plan with exactly these masses, its forest and potentials, all best but for rounding.
+def _solve(masses: _Masses, costs: Array) -> tuple[_Flow, Array]:
+    """A plan with exactly these masses, best but for rounding, and potentials of its rows.
 
     Costs are at most 1. What rounding of the masses leaves over is a smaller problem of the kind.
     """
-    plan, u, v = _network_simplex(*masses.rounded(), costs)
+    plan, u = _network_simplex(*masses.rounded(), costs)
     supply, demand = list(masses.supply), list(masses.demand)
     rows, columns = np.nonzero(plan)
-    tree = _peel(rows, columns, supply, demand)
-    arcs = [arc[:3] for arc in tree]
+    arcs = _peel(rows, columns, supply, demand)
     while any(supply):
         rows = np.array([row for row, mass in enumerate(supply) if mass])
         columns = np.array([column for column, mass in enumerate(demand) if mass])
@@ -297,14 +288,18 @@ def _solve(masses: _Masses, costs: Array) -> tuple[_Flow, list[_Arc], Array, Arr
         part = np.ascontiguousarray(costs[np.ix_(rows, columns)])
         plan = _network_simplex(*rest.rounded(), part)[0]
         chosen = np.nonzero(plan)
-        arcs += [arc[:3] for arc in _peel(rows[chosen[0]], columns[chosen[1]], supply, demand)]
-    total, arcs = sum(masses.supply), [arc for arc in arcs if arc[2]]
+        further = _peel(rows[chosen[0]], columns[chosen[1]], supply, demand)
+        if not further:
+            raise ArithmeticError(f"POT found no plan for {len(rows)} and {len(columns)} masses")
+        arcs += further
+    total = sum(masses.supply)
     shares = np.array([mass / total for _, _, mass in arcs])
     places = np.array([arc[:2] for arc in arcs], dtype=np.intp)
-    return _Flow(places[:, 0], places[:, 1], shares), tree, u, v
+    return _Flow(places[:, 0], places[:, 1], shares), u
 
 
-def _network_simplex(a: Array, b: Array, costs: Array) -> tuple[Array, Array, Array]:
+def _network_simplex(a: Array, b: Array, costs: Array) -> tuple[Array, Array]:
+    """POT's plan, and its potentials of the rows."""
     try:
         import ot
     except ImportError as error:
@@ -314,11 +309,13 @@ def _network_simplex(a: Array, b: Array, costs: Array) -> tuple[Array, Array, Ar
             f"or cells, {len(a)} and {len(b)} of them"
         ) from error
     plan, log = ot.emd(a, b, costs, log=True, numItermax=_MOST_PIVOTS, check_marginals=False)
-    return np.asarray(plan), np.asarray(log["u"]), np.asarray(log["v"])
+    return np.asarray(plan), np.asarray(log["u"])
 
 
-def _peel(rows: Indices, columns: Indices, supply: list[int], demand: list[int]) -> list[_Arc]:
-    """The flow on a forest, from its leaves on; supply and demand keep what is left over."""
+def _peel(
+    rows: Indices, columns: Indices, supply: list[int], demand: list[int]
+) -> list[tuple[int, int, int]]:
+    """Row, column and mass of the flow on a forest; supply and demand keep what is left over."""
     n = len(supply)
     neighbours: list[set[int]] = [set() for _ in range(n + len(demand))]
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
@@ -336,40 +333,40 @@ def _peel(rows: Indices, columns: Indices, supply: list[int], demand: list[int])
         mass = min(supply[row], demand[column])
         supply[row] -= mass
         demand[column] -= mass
-        arcs.append(_Arc(row, column, mass, leaf < n))
+        if mass:
+            arcs.append((row, column, mass))
         if len(neighbours[other]) == 1:
             leaves.append(other)
     return arcs
 
 
-def _tighten(tree: list[_Arc], costs: Array, u: Array, v: Array) -> tuple[Array, Array]:
-    """Feasible potentials near u and v that make the arcs of the forest tight, multiples of 2^-52.
+def _tighten(flow: _Flow, costs: Array) -> Array:
+    """Potentials of rows for which the arcs of a best plan are tight, by Bellman and Ford's method.
 
-    Along a tree they follow from that of its root, and trees are moved against each other until
-    no reduced cost is negative. What can't be had is left, and shows in the reduced costs.
+    Only arcs that cost less than 1 take part. What can't be had shows in the reduced costs.
     """
-    n, trees = len(u), 0
-    root, height = [-1] * (n + len(v)), [*u.tolist(), *v.tolist()]
-    for row, column, _, row_is_leaf in reversed(tree):
-        leaf, other = (row, n + column) if row_is_leaf else (n + column, row)
-        if root[other] < 0:
-            root[other], trees = trees, trees + 1
-        root[leaf] = root[other]
-        height[leaf] = float(costs[row, column]) - height[other]
-    # nodes without an arc are trees of their own
-    root = [next_ if known < 0 else known for next_, known in enumerate(root, trees)]
-    u, v = np.array(height[:n]), np.array(height[n:])
-    of_rows, of_columns = np.array(root[:n]), np.array(root[n:])
-    for _ in range(_MOST_SHIFTS):
-        most = _column_minima(costs, u)
-        shift = np.zeros(max(root) + 1)
-        np.minimum.at(shift, of_columns, most - v)
-        if shift.min() > _SETTLED:
+    rows, columns = np.nonzero(costs < 1.0)
+    lengths, back = costs[rows, columns], costs[flow.rows, flow.columns]
+    used = back < 1.0
+    starts, ends, back = flow.rows[used], flow.columns[used], back[used]
+    far = np.zeros(len(costs))
+    for _ in range(min(sum(costs.shape), _MOST_ARCS // max(len(rows), 1))):
+        there = np.full(costs.shape[1], np.inf)
+        np.minimum.at(there, columns, far[rows] + lengths)
+        nearer = far.copy()
+        np.minimum.at(nearer, starts, there[ends] - back)
+        change = float((far - nearer).max())
+        far = nearer
+        # a cycle of negative length has no end
+        if change <= 4.0 * _GRID or far.min() < _TOO_NEAR:
             break
-        u -= shift[of_rows]
-        v += shift[of_columns]
-    most = _column_minima(costs, u)
-    v = np.floor((most - most.max()) / _GRID) * _GRID
+    return -far
+
+
+def _transform(costs: Array, u: Array) -> tuple[Array, Array]:
+    """Feasible potentials from those of rows by two c-transforms, multiples of 2^-52."""
+    v = _column_minima(costs, u)
+    v = np.floor((v - v.max()) / _GRID) * _GRID
     return np.floor(_row_minima(costs, v) / _GRID) * _GRID, v
 
 
