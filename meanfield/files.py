@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-# an attribute of a dataset; other files have it among their words
+# the attribute of a dataset; other files have its text among their words
 SOURCE = "source_sha256"
 
 
@@ -39,6 +39,34 @@ def written_whole(path: Path) -> Iterator[Path]:
         _flush(path.parent, os.O_RDONLY)
 
 
+@contextmanager
+def set_aside(*paths: Path) -> Iterator[None]:
+    """Inside, these files of one folder are away, and at the end they are gone.
+
+    An error brings them back. A kill does not: what is at `paths` is then never of an earlier run.
+    """
+    there = [path for path in paths if path.is_file()]
+    try:
+        folder = there and TemporaryDirectory(prefix=_beside(paths[0]), dir=paths[0].parent)
+    except OSError:
+        # nor will a file be written there, which is said then
+        folder = None
+    if not folder:
+        yield
+        return
+    with folder as name:
+        away = {path: Path(name, path.name) for path in there}
+        try:
+            for path, other in away.items():
+                path.replace(other)
+            yield
+        except BaseException:
+            for path, other in away.items():
+                if other.exists():
+                    other.replace(path)
+            raise
+
+
 def remove_leftovers(path: Path) -> None:
     """Remove what a process that was killed while it wrote `path` has left beside it."""
     for folder in path.parent.glob(f"{glob.escape(_beside(path))}*"):
@@ -61,7 +89,10 @@ def _flush(path: Path, flags: int) -> None:
 
 def is_made_from(path: Path, source: str) -> bool:
     """Whether a file has this SHA-256 among its words, as all files of a command have."""
-    if not path.is_file() or path.stat().st_size < len(source):
+    try:
+        if not path.is_file() or path.stat().st_size < len(source):
+            return False
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as words:
+            return words.find(source.encode()) >= 0
+    except OSError:
         return False
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return content.find(source.encode()) >= 0

@@ -18,6 +18,10 @@ settings.load_profile("meanfield")
 
 @pytest.fixture
 def undrawn(monkeypatch):
-    """Commands write an empty file for the picture of a run: for tests that look at its numbers."""
+    """Commands write no picture of a run, but what it is made from: for tests of its numbers."""
     monkeypatch.setattr("meanfield.plot.solution", lambda solution: None)
-    monkeypatch.setattr("meanfield.plot.save", lambda figure, path: Path(path).touch())
+
+    def save(figure, path, *, source):
+        Path(path).write_text(source)
+
+    monkeypatch.setattr("meanfield.plot.save", save)

@@ -29,7 +29,8 @@ def test_bundled_case():
         "w1_uniform": "uniform",
         "w1_centre": "centre",
     }
-    own = {"t_end": case.run.t_end, "save_at": 20, "case": default_case_text()}
+    about = {"source_sha256": case.digest()}
+    own = {"t_end": case.run.t_end, "save_at": 20, "case": default_case_text(), "about": about}
     assert keywords == own
     assert case.output.file == "run.nc"
 
@@ -149,7 +150,8 @@ def test_run_keywords_are_those_of_evolve():
     text = "\n".join(f"{key} = {value!r}" for key, value in keys.items())
     case = case_from_text(f'[law]\ntype = "uniform"\n{REST}\n{text}', "a.toml")
     measure, dynamics, keywords = case.build()
-    assert keywords == keys | {"t_end": 1.0, "case": case.text}
+    about = {"source_sha256": case.digest()}
+    assert keywords == keys | {"t_end": 1.0, "case": case.text, "about": about}
     solution = mf.evolve(measure, dynamics, **keywords)
     assert solution.t.tolist() == [0.0, 0.5, 1.0]
     assert solution.case == case.text

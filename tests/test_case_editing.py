@@ -410,7 +410,7 @@ def test_the_text_that_is_kept_is_the_one_that_was_run(folder):
     assert sol.dynamics == mf.SA(2.0)
     assert (sol.measures[0].space.size, sol.dataset.attrs["rtol"]) == (64, 1e-8)
     # without any the text is the file's own, comments and all
-    assert main(["run", "case.toml", "-q"]) == 0
+    assert main(["run", "case.toml", "-q", "--force"]) == 0
     assert mf.load("run.nc").case.startswith("# mine")
 
 
@@ -502,7 +502,8 @@ def test_tokens_that_are_gone_or_changed(folder, capsys):
     assert "is gone: put it there, or set law.file to where it is" in said
     assert len(said.splitlines()) == 1
     written_cloud(folder, 0, "moved.csv")
-    assert main(["run", "run.nc", "-q", "--set", f"law.file={folder / 'moved.csv'}"]) == 0
+    moved = ["--set", f"law.file={folder / 'moved.csv'}"]
+    assert main(["run", "run.nc", "-q", "--force", *moved]) == 0
 
 
 def test_a_run_without_a_case_has_none():

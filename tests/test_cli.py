@@ -122,10 +122,13 @@ def test_options_win_over_the_case(folder, capsys):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_file_that_is_there_is_replaced(folder, capsys):
+def test_a_file_that_is_there_is_replaced_by_force(folder, capsys):
     (folder / "case.toml").write_text(CIRCLE)
     (folder / "run.nc").write_text("old")
-    assert main(["run", "case.toml"]) == 0
+    assert main(["run", "case.toml"]) == 2
+    assert "--force replaces what is there" in capsys.readouterr().err
+    assert (folder / "run.nc").read_text() == "old"
+    assert main(["run", "case.toml", "--force"]) == 0
     assert capsys.readouterr().err == ""
     assert mf.load("run.nc").status == "finished"
 

@@ -210,10 +210,10 @@ def test_command(sol, tmp_path, capsys):
     assert capsys.readouterr().out == f"wrote {path}\n"
     first = path.read_bytes()
     assert len(frames(path)) == 1
+    path.write_bytes(b"earlier")
     assert main(command) == 2
     assert "--force replaces what is there" in capsys.readouterr().err
-    assert path.read_bytes() == first
-    path.write_bytes(b"earlier")
+    assert path.read_bytes() == b"earlier"
     assert main([*command, "--force", "-q"]) == 0
     assert path.read_bytes() == first
     assert capsys.readouterr().out == ""
@@ -226,7 +226,7 @@ def test_command(sol, tmp_path, capsys):
         (["-o", "a.avi"], 2, "--output must be a file name that ends in .mp4 or .gif, got 'a.avi'"),
         (["-o", "a.gif", "--frames", "9"], 2, "frames must be an integer >= 1 and <= 3, got 9"),
         (["-o", "a.gif", "--fps", "60"], 2, "fps must be a finite number > 0 and <= 50, got 60"),
-        ([], 2, "path must end in .gif where ffmpeg, which writes .mp4, is not installed"),
+        (["-o", "a.mp4"], 2, "path must end in .gif where ffmpeg, which writes .mp4, is not"),
     ],
 )
 def test_commands_that_are_refused(arguments, status, message, sol, tmp_path, monkeypatch, capsys):

@@ -13,6 +13,7 @@ from children import child
 from handmade import interrupted
 
 import meanfield as mf
+from meanfield.case import read_case
 from meanfield.cli import main
 from meanfield.integrate import FileInUseError
 from meanfield.integrate.only_writers import is_being_written, only_writer
@@ -46,8 +47,8 @@ def holder(tmp_path):
 def test_a_second_run_is_refused_and_the_file_stays(holder, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("case.toml").write_text(CASE)
-    start = mf.Density(mf.Circle(32), BUMPS)
-    mf.evolve(start, mf.SA(4.0), 0.1, 1).save("run.nc")
+    start, dynamics, keywords = read_case("case.toml").build()
+    mf.evolve(start, dynamics, **keywords).save("run.nc")
     before = Path("run.nc").read_bytes()
     beside = Path(".run.nc.writing-x")
     beside.mkdir()

@@ -206,22 +206,38 @@ def test_a_file_is_replaced_by_a_whole_one(tmp_path):
 def test_a_place_that_cannot_be_written_is_told(tmp_path):
     sol = solution(densities("circle", [1]))
     (tmp_path / "file").write_text("")
-    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder.nc").mkdir()
     for name, reason in {
         "missing/run.nc": "No such file or directory",
         "file/run.nc": "Not a directory",
-        "folder": "it is there already, and is not a file",
-        "x" * 300: "File name too long",
+        "folder.nc": "it is there already, and is not a file",
+        "x" * 300 + ".nc": "File name too long",
     }.items():
         with pytest.raises(OSError, match=f"can't write .*{re.escape(name)}: .*{reason}"):
             sol.save(tmp_path / name)
-    assert names(tmp_path) == ["file", "folder"]
+    assert names(tmp_path) == ["file", "folder.nc"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the device that is always full")
-def test_a_device_is_not_replaced():
+def test_a_device_is_not_replaced(tmp_path):
+    (tmp_path / "full.nc").symlink_to("/dev/full")
     with pytest.raises(OSError, match="is not a file"):
-        solution(densities("circle", [1])).save("/dev/full")
+        solution(densities("circle", [1])).save(tmp_path / "full.nc")
+
+
+@pytest.mark.parametrize("name", ["run.txt", "run", "run.nc.gz", ".nc"])
+def test_a_file_is_called_what_it_is(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sol = solution(densities("circle", [1]))
+    told = f"must end in .nc, .nc4, .h5 or .hdf5, got '{name}'"
+    with pytest.raises(ValueError, match=f"^path {re.escape(told)}$"):
+        sol.save(name)
+    with pytest.raises(ValueError, match=f"^checkpoint {re.escape(told)}$"):
+        mf.evolve(sol.final, mf.SA(1.0), 0.1, checkpoint=name)
+    assert names(tmp_path) == []
+    for suffix in ".nc", ".NC", ".nc4", ".h5", ".hdf5":
+        sol.save(f"run{suffix}")
+        assert mf.load(f"run{suffix}").status == sol.status
 
 
 def test_a_disk_that_fills_up_leaves_nothing(tmp_path):

@@ -30,6 +30,7 @@ from meanfield.case.tables import (
     RunTable,
 )
 from meanfield.dynamics import AnyDynamics
+from meanfield.files import SOURCE
 from meanfield.laws import Law
 from meanfield.measures import AnyMeasure
 from meanfield.transport import DistanceTo
@@ -97,9 +98,16 @@ class Case(Table):
         case._folder, case._carried = folder, dict(about)
         return case
 
+    def with_output(self, output: OutputTable) -> Case:
+        """The case whose results go elsewhere."""
+        return self.model_copy(update={"output": output})
+
     def digest(self) -> str:
-        """SHA-256 of what a run depends on: all tables but `output`, and the token files."""
-        tables = self.model_dump(mode="json", exclude={"output"}, exclude_unset=True)
+        """SHA-256 of what a run depends on: all tables but `output`, and the token files.
+
+        A key that has its default is as good as left out.
+        """
+        tables = self.model_dump(mode="json", exclude={"output"}, exclude_defaults=True)
         parts = {"case": tables, "tokens": token_digests(self, self._folder)}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -124,7 +132,7 @@ class Case(Table):
             measure = build_measure(self.law, self.space, self._folder)
             check_saves(measure, self.run.save_at)
         keywords = self.run.model_dump(exclude_none=True) | {"case": self._text}
-        keywords |= {"about": about} if (about := self.provenance()) else {}
+        keywords["about"] = {SOURCE: self.digest(), **self.provenance()}
         if dynamics.noise > 0.0:
             keywords |= noise_rng(self.space)
         if self.monitors:

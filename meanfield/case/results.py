@@ -10,6 +10,7 @@ from typing import Any
 from meanfield.case.faults import CaseError
 from meanfield.case.provenance import CASE_FILE, CLOUD_FILES, ORIGIN, check_tokens, clouds
 from meanfield.case.reading import Case, case_from_text
+from meanfield.case.tables import OutputTable
 from meanfield.solution import Solution
 
 
@@ -17,7 +18,8 @@ def case_of(solution: Solution, path: Path, settings: Mapping[str, Any] | None =
     """The case that a solution, read from `path`, is a run of.
 
     Token files are looked for beside the case file that the run had, then beside `path`, and have
-    to be the same to the byte.
+    to be the same to the byte. Files go where `settings` say and not where the run's went: a result
+    from elsewhere names no file here.
 
     Raises
     ------
@@ -34,7 +36,15 @@ def case_of(solution: Solution, path: Path, settings: Mapping[str, Any] | None =
     with case.errors("law"):
         check_tokens(case, folder, _recorded(about))
     carried = {key: about[key] for key in ORIGIN if key in about}
-    return case.placed(folder, carried)
+    return case.placed(folder, carried).with_output(_outputs(case, settings or {}))
+
+
+def _outputs(case: Case, settings: Mapping[str, Any]) -> OutputTable:
+    """Where files go by the settings alone."""
+    if "output" in settings:
+        return case.output
+    keys = [key.removeprefix("output.") for key in settings if key.startswith("output.")]
+    return OutputTable(**{key: getattr(case.output, key) for key in keys})
 
 
 def _has_all(case: Case, folder: Path) -> bool:

@@ -11,7 +11,15 @@ import numpy as np
 import typer
 
 from meanfield.cli.commands import app
-from meanfield.cli.outputs import BAD_INPUT, FIGURE_SUFFIXES, Refusal, check_output
+from meanfield.cli.outputs import (
+    BAD_INPUT,
+    FIGURE_SUFFIXES,
+    Force,
+    Refusal,
+    check_output,
+    check_replaceable,
+    source_of,
+)
 
 check = typer.Typer(
     help="Check a proposition: a verdict, its evidence and a figure.",
@@ -58,19 +66,23 @@ def proposition_3_4(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FIGURE.png", help="Figure.")
     ] = Path("prop-3.4.png"),
+    force: Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict only.")] = False,
 ) -> None:
     """Proposition 3.4: uniform is the only minimiser of the energy, Diracs are its only maximisers.
 
     Prints a verdict (proved, holds numerically, undecided, refuted) with its evidence, and writes a
-    figure. Exit status: 0 if the proposition is proved or holds numerically, 1 if it is refuted by
-    a witness, 2 for bad input or a figure that can't be written, 3 if it is undecided.
+    figure. One of the same options is replaced, another file only with --force. Exit status: 0 if
+    the proposition is proved or holds numerically, 1 if it is refuted by a witness, 2 for bad input
+    or a figure that can't be written, 3 if it is undecided.
     """
     check_output(output, "--output", FIGURE_SUFFIXES)
     betas, coefficients = _problem(beta, kernel)
     from meanfield import plot, studies  # matplotlib is slow to import
 
     effort = (_QUICK if quick else _WHOLE) | ({} if samples is None else {"samples": samples})
+    source = source_of("prop-3.4", betas, dim, coefficients, effort, seed)
+    check_replaceable(output, "--output", source, force)
     try:
         found = studies.proposition_3_4(
             betas,
@@ -85,7 +97,7 @@ def proposition_3_4(
     # before the figure, which may fail
     typer.echo(verdict(found) if quiet else report(found))
     try:
-        plot.save(plot.proposition_3_4(found), output)
+        plot.save(plot.proposition_3_4(found), output, source=source)
     except OSError as error:
         raise Refusal(f"can't write {output}: {error}", BAD_INPUT) from None
     if not quiet:

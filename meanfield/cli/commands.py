@@ -18,22 +18,35 @@ from meanfield.cli.outputs import (
     FAILED_RUN,
     FIGURE_SUFFIXES,
     INTERRUPTED,
+    Force,
     Refusal,
     check_output,
+    check_replaceable,
     outputs,
 )
 from meanfield.cli.runs import (
     in_use,
     killed_like_ctrl_c,
     resumed,
+    saved_run,
     shown_progress,
     told_if_unsaved,
 )
-from meanfield.cli.text import agreement, closing, machine, summary, table, version
+from meanfield.cli.text import (
+    agreement,
+    closing,
+    machine,
+    summary,
+    summary_of_sweep,
+    table,
+    version,
+)
 from meanfield.exceptions import Interrupted, UnfinishedWarning
+from meanfield.files import remove_leftovers
 from meanfield.integrate import FileInUseError, evolve
 from meanfield.integrate.only_writers import is_being_written
 from meanfield.solution import Ending, Solution, load
+from meanfield.sweeps import load_sweep
 
 app = typer.Typer(
     name="meanfield",
@@ -55,6 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if Path("matplotlibrc").is_file():
+        # matplotlib's first choice, in which a folder may name a program as ffmpeg
+        from meanfield.plot.frames import forget_settings
+
+        forget_settings()
     command = typer.main.get_command(app)
     given = None if arguments is None else list(arguments)
     try:
@@ -124,22 +142,24 @@ def run(
         bool, typer.Option("--print-case", help="Print the case, a template to edit, and exit.")
     ] = False,
     settings: Settings = None,
+    force: Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
 ) -> None:
     """Evolve a measure from a case file: table, NetCDF file and figure.
 
     Without CASE a bundled one is run: 470 tokens of a trained Transformer on the sphere S^2.
     Print it with --print-case, edit it, and run yours. With RUN.nc as CASE that run is repeated,
-    with the same case and seed, into RUN-again.nc, and compared. Exit status: 0 finished, 1 the
+    with the same case and seed, into RUN-again.nc, whatever files its case names, and compared.
+    Files of the same case are replaced, others only with --force. Exit status: 0 finished, 1 the
     run could not go on (what it had is written), 2 bad input, 130 interrupted.
     """
     chosen, earlier = chosen_case(case, settings)
     if print_case:
         typer.echo(chosen.text, nl=False)
         return
-    if earlier is not None and case is not None and output is None:
-        output = case.with_name(f"{case.stem}-again.nc")
-    file, picture = outputs(chosen, output, figure)
+    if earlier is not None and case is not None and not chosen.output.model_fields_set:
+        output = output or case.with_name(f"{case.stem}-again.nc")
+    file, picture = outputs(chosen, output, figure, force)
     measure, dynamics, keywords = chosen.build()
     if not quiet:
         typer.echo(f"{chosen.name}: {dynamics} on {measure} to t = {chosen.run.t_end:g}")
@@ -165,21 +185,27 @@ def resume(
         Path | None,
         typer.Option(metavar="RUN.png", help="Figure, else RUN.png beside the result file."),
     ] = None,
+    force: Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
 ) -> None:
     """Go on with a run that was killed or interrupted, from its last checkpoint.
 
     The result is that of a run without interruption, bit for bit. Where the run has come to its
-    end, nothing is written but a figure that is missing. Exit status as for `run`.
+    end, nothing is written but a figure that is missing. A figure of the same case is replaced,
+    another only with --force. Exit status as for `run`.
     """
     picture = file.with_suffix(".png") if figure is None else figure
     check_output(picture, "--figure", FIGURE_SUFFIXES)
     with killed_like_ctrl_c(), told_if_unsaved() as unsaved:
-        solution, went_on = resumed(file, shown_progress(quiet))
-        if went_on:
+        saved = saved_run(file)
+        if saved.resumption is not None:
+            check_replaceable(picture, "--figure", saved.source, force)
+        solution = resumed(saved, file, shown_progress(quiet))
+        if saved.resumption is not None:
             _write(solution, file, picture, quiet, unsaved)
             return
     wrote = "nothing written"
+    remove_leftovers(picture)
     if not picture.exists():
         # the run was killed between its last save and its figure
         _draw(solution, picture)
@@ -218,11 +244,16 @@ def plot(
             "--output", "-o", metavar="RUN.png", help="Figure, else RUN.png beside the result file."
         ),
     ] = None,
+    force: Force = False,
 ) -> None:
-    """Draw a run: the measure at several times and the energy."""
+    """Draw a run: the measure at several times and the energy.
+
+    A figure of the same case is replaced, another file only with --force.
+    """
     solution = _loaded(file)
     picture = file.with_suffix(".png") if output is None else output
     check_output(picture, "--output", FIGURE_SUFFIXES)
+    check_replaceable(picture, "--output", solution.source, force)
     _draw(solution, picture)
     typer.echo(f"wrote {picture}")
 
@@ -231,14 +262,27 @@ def plot(
 def info(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="RUN.nc", show_default=False, help="Result file of a run."),
+        typer.Argument(
+            metavar="RUN.nc|SWEEP.nc", show_default=False, help="Result file of a run or a sweep."
+        ),
     ] = None,
 ) -> None:
-    """Summarise a run; without one, tell versions and threads."""
-    lines = machine() if file is None else summary(_loaded(file), file, is_being_written(file))
+    """Summarise a run or a sweep; without one, tell versions and threads."""
+    lines = machine() if file is None else _summary(file)
     width = max(len(name) for name in lines)
     for name, text in lines.items():
         typer.echo(f"{name:<{width}}  {text}")
+
+
+def _summary(file: Path) -> dict[str, str]:
+    try:
+        return summary(_loaded(file), file, is_being_written(file))
+    except Refusal:
+        try:
+            return summary_of_sweep(load_sweep(file), file)
+        except ValueError:
+            pass
+        raise
 
 
 def _save(solution: Solution, file: Path) -> None:
@@ -252,7 +296,7 @@ def _draw(solution: Solution, picture: Path) -> None:
     from meanfield import plot  # matplotlib is slow to import, and `info` needs none
 
     try:
-        plot.save(plot.solution(solution), picture)
+        plot.save(plot.solution(solution), picture, source=solution.source)
     except OSError as error:
         raise Refusal(f"can't write {picture}: {error}", FAILED_RUN) from None
 

@@ -11,8 +11,17 @@ import typer
 from meanfield.case import read_case
 from meanfield.cli.cases import Settings, settings_from
 from meanfield.cli.commands import app
-from meanfield.cli.outputs import BAD_INPUT, FAILED_RUN, Refusal, check_output
+from meanfield.cli.outputs import (
+    BAD_INPUT,
+    FAILED_RUN,
+    Force,
+    Refusal,
+    check_output,
+    check_replaceable,
+    source_of,
+)
 from meanfield.dynamics import Dynamics
+from meanfield.files import SOURCE
 from meanfield.solution import netcdf
 
 _NS = "100,1000,10000"
@@ -28,17 +37,21 @@ def limit(
         Path, typer.Option("--output", "-o", metavar="LIMIT.nc", help="Result file.")
     ] = Path("limit.nc"),
     settings: Settings = None,
+    force: Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
 ) -> None:
     """Hold runs of n tokens against the run of their density: errors over n and t, and rates.
 
     Law, dynamics and times are the case's; tokens are drawn from its law. Writes LIMIT.nc and a
-    figure beside it.
+    figure beside it. Files of the same case and options are replaced, others only with --force.
     """
     chosen, picture = read_case(case, settings_from(settings)), output.with_suffix(".png")
     check_output(output, "--output", (".nc",))
     check_output(picture, "the figure beside --output", (".png",))
     counts = _counts(ns)
+    source = source_of("limit", chosen.digest(), counts, repeats, seed)
+    check_replaceable(output, "--output", source, force)
+    check_replaceable(picture, "the figure beside --output", source, force)
     from meanfield import plot, studies  # matplotlib is slow to import
 
     law, dynamics = chosen.build_law()
@@ -54,8 +67,8 @@ def limit(
             progress=sys.stderr.isatty() and not quiet,
         )
     try:
-        netcdf.write(found, output)
-        plot.save(plot.mean_field_limit(found), picture)
+        netcdf.write(found.assign_attrs({"case": chosen.text, SOURCE: source}), output)
+        plot.save(plot.mean_field_limit(found), picture, source=source)
     except OSError as error:
         raise Refusal(f"can't write {output} or {picture}: {error}", FAILED_RUN) from None
     if quiet:

@@ -9,7 +9,14 @@ from typing import Annotated
 import typer
 
 from meanfield.cli.commands import app
-from meanfield.cli.outputs import BAD_INPUT, FAILED_RUN, Refusal, check_output
+from meanfield.cli.outputs import (
+    BAD_INPUT,
+    FAILED_RUN,
+    Force,
+    Refusal,
+    check_output,
+    check_replaceable,
+)
 from meanfield.cli.runs import killed_like_ctrl_c
 from meanfield.solution import load
 
@@ -23,7 +30,7 @@ def movie(
             "--output",
             "-o",
             metavar="RUN.mp4|RUN.gif",
-            help="Movie, else RUN.mp4 beside the result file.",
+            help="Movie, else RUN.mp4 beside the result file, or RUN.gif where there is no ffmpeg.",
         ),
     ] = None,
     frames: Annotated[
@@ -35,26 +42,25 @@ def movie(
     fps: Annotated[
         float | None, typer.Option(help="Frames a second, 10 if neither this nor seconds is given.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a movie that is there.")] = False,
+    force: Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
 ) -> None:
     """Make a movie of a run: the measure at its saved times, the energy below.
 
     MP4 needs ffmpeg; GIF needs nothing more. Each frame is a saved state: for smoother motion save
-    more often (run.save_at). Give at most two of --frames, --seconds and --fps.
+    more often (run.save_at). Give at most two of --frames, --seconds and --fps. A movie of the same
+    case is replaced, another file only with --force.
     """
-    place = file.with_suffix(".mp4") if output is None else output
-    check_output(place, "--output", (".mp4", ".gif"))
-    if place.exists() and not force:
-        told = f"--output must be a new file, got {str(place)!r}: --force replaces what is there"
-        raise Refusal(told, BAD_INPUT)
-    from meanfield import plot  # slow to import, as what it draws with is
+    from meanfield.plot.movies import default_movie_suffix, movie  # slow to import
 
+    place = file.with_suffix(default_movie_suffix()) if output is None else output
+    check_output(place, "--output", (".mp4", ".gif"))
     try:
         solution = load(file)
+        check_replaceable(place, "--output", solution.source, force)
         shown = not quiet and sys.stderr.isatty()
         with killed_like_ctrl_c():
-            plot.movie(solution, place, frames=frames, seconds=seconds, fps=fps, progress=shown)
+            movie(solution, place, frames=frames, seconds=seconds, fps=fps, progress=shown)
     except ValueError as error:
         raise Refusal(str(error), BAD_INPUT) from None
     except OSError as error:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import stat
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from meanfield.case import Case
+from meanfield.files import is_made_from
 
 BAD_INPUT, FAILED_RUN, INTERRUPTED = 2, 1, 130
 FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
@@ -21,19 +27,27 @@ class Refusal(Exception):
         self.status = status
 
 
-def outputs(case: Case, output: Path | None, figure: Path | None) -> tuple[Path, Path]:
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Replace files that are there and not of the same case."),
+]
+
+
+def outputs(case: Case, output: Path | None, figure: Path | None, force: bool) -> tuple[Path, Path]:
     """The result file and the figure: as given, else as the case says, else beside each other.
 
     Raises
     ------
     Refusal
-        If one of them can't be written.
+        If one of them can't be written, or is there and not of this case.
     """
+    source = case.digest()
     in_case = f"{case.name}: output"
     file, key = output, "--output"
     if file is None:
         file, key = Path(case.output.file), f"{in_case}.file"
     check_output(file, key, (".nc",))
+    check_replaceable(file, key, source, force)
     if figure is not None:
         picture, key = figure, "--figure"
     elif case.output.figure is not None:
@@ -41,6 +55,7 @@ def outputs(case: Case, output: Path | None, figure: Path | None) -> tuple[Path,
     else:
         picture, key = file.with_suffix(".png"), f"the figure beside {key}"
     check_output(picture, key, FIGURE_SUFFIXES)
+    check_replaceable(picture, key, source, force)
     return file, picture
 
 
@@ -59,6 +74,27 @@ def check_output(path: Path, key: str, suffixes: Sequence[str]) -> None:
     if reason:
         allowed += " in a folder that can be written"
         raise Refusal(f"{key} must be {allowed}, got {str(path)!r}: {reason}", BAD_INPUT)
+
+
+def check_replaceable(path: Path, key: str, source: str, force: bool) -> None:
+    """Make sure that what is at `path` was made from the same, or may be replaced all the same.
+
+    Raises
+    ------
+    Refusal
+        Naming the option or key, and the path.
+    """
+    if path.exists() and not force and not is_made_from(path, source):
+        raise Refusal(
+            f"{key} must be a new file or one of the same case, got {str(path)!r}: --force "
+            f"replaces what is there",
+            BAD_INPUT,
+        )
+
+
+def source_of(*parts: Any) -> str:
+    """SHA-256 of what a command makes its files from, of words, numbers and lists of them."""
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
 
 
 def _hindrance(path: Path) -> str:

@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 from meanfield.cli.commands import app
-from meanfield.cli.outputs import BAD_INPUT, FAILED_RUN, Refusal, check_output
+from meanfield.cli.outputs import (
+    BAD_INPUT,
+    FAILED_RUN,
+    Force,
+    Refusal,
+    check_output,
+    check_replaceable,
+)
 from meanfield.solution import load
 
 
@@ -21,10 +28,12 @@ def report(
             "--output", "-o", metavar="RUN.html", help="Page, else RUN.html beside the result file."
         ),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Make one HTML page of a run that needs no network: measure over time, numbers, checks, case.
 
-    Needs plotly, of the extra `report`.
+    Needs plotly, of the extra `report`. A page of the same case is replaced, another file only with
+    --force.
     """
     page = file.with_suffix(".html") if output is None else output
     check_output(page, "--output", (".html",))
@@ -32,6 +41,7 @@ def report(
 
     try:
         solution = load(file)
+        check_replaceable(page, "--output", solution.source, force)
         reports.save(solution, page)
     except ValueError as error:
         raise Refusal(str(error), BAD_INPUT) from None

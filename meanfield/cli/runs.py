@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import warnings
@@ -15,7 +16,7 @@ from meanfield.cli.outputs import BAD_INPUT, Refusal
 from meanfield.exceptions import Interrupted
 from meanfield.integrate import FileInUseError, loaded, resume_from
 from meanfield.integrate.checkpoints import UnsavedWarning
-from meanfield.solution import Solution
+from meanfield.solution import MissingFileError, Solution
 
 
 def shown_progress(quiet: bool) -> bool | str:
@@ -33,6 +34,19 @@ def killed_like_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def only_installed_code() -> Iterator[None]:
+    """Inside, new processes import nothing from the present folder, where they else look first."""
+    name = "PYTHONSAFEPATH"
+    before = os.environ.get(name)
+    os.environ[name] = before or "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
 
 
 @contextmanager
@@ -58,18 +72,31 @@ def in_use(error: FileInUseError) -> Refusal:
     return Refusal(f"output {str(error).partition(' ')[2]}", BAD_INPUT)
 
 
-def resumed(file: Path, progress: bool | str) -> tuple[Solution, bool]:
-    """The solution of a run, whose monitors its case tells, and whether anything was left to do.
+def saved_run(file: Path) -> Solution:
+    """What a run has left in its file so far.
 
     Raises
     ------
     Refusal
-        If the file can't be read or gone on with.
+        If the file can't be read.
     """
     try:
-        saved = loaded(file)
+        return loaded(file)
+    except MissingFileError as error:
+        hint = "a run that is killed before its first save leaves none, run it again"
+        raise Refusal(f"{error}: {hint}", BAD_INPUT) from None
     except ValueError as error:
         raise Refusal(str(error), BAD_INPUT) from None
+
+
+def resumed(saved: Solution, file: Path, progress: bool | str) -> Solution:
+    """The solution of a run that was saved in `file`, whose monitors its case tells.
+
+    Raises
+    ------
+    Refusal
+        If it can't be gone on with.
+    """
     monitors = {}
     if saved.case and saved.resumption is not None:
         monitors = case_of(saved, file).build_monitors(saved.measures[0])
@@ -81,4 +108,4 @@ def resumed(file: Path, progress: bool | str) -> tuple[Solution, bool]:
         raise in_use(error) from None
     except ValueError as error:
         raise Refusal(str(error), BAD_INPUT) from None
-    return solution, saved.resumption is not None
+    return solution

@@ -12,9 +12,19 @@ import typer
 from meanfield.case import Case
 from meanfield.cli.cases import Settings, chosen_case
 from meanfield.cli.commands import app
-from meanfield.cli.outputs import BAD_INPUT, FAILED_RUN, INTERRUPTED, Refusal, check_output
-from meanfield.cli.runs import killed_like_ctrl_c
+from meanfield.cli.outputs import (
+    BAD_INPUT,
+    FAILED_RUN,
+    INTERRUPTED,
+    Force,
+    Refusal,
+    check_output,
+    check_replaceable,
+    source_of,
+)
+from meanfield.cli.runs import killed_like_ctrl_c, only_installed_code
 from meanfield.executors import NAMES, opened
+from meanfield.files import SOURCE
 from meanfield.solution import netcdf
 from meanfield.sweeps import axis, cells_beside, sweep
 
@@ -52,21 +62,26 @@ def sweep_command(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="SWEEP.nc", help="Result file.")
     ] = Path("sweep.nc"),
+    force: Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
 ) -> None:
     """Run a case at every combination of values, and write one dataset over the grid.
 
     Each finished cell is kept as a result file in the folder SWEEP.nc.cells; the same command
-    again runs what is missing. Exit status: 0, 1 if cells failed (the others are written), 2 bad
-    input, 130 interrupted.
+    again runs what is missing and replaces SWEEP.nc, and so does one with another grid. A file of
+    another case is replaced only with --force. Exit status: 0, 1 if cells failed (the others are
+    written), 2 bad input, 130 interrupted.
     """
     check_output(output, "--output", (".nc",))
     chosen, _ = chosen_case(case, settings)
     axes, folder = _axes(grid), cells_beside(output)
+    # the cells of another grid stay where they are
+    source = source_of("sweep", chosen.digest())
+    check_replaceable(output, "--output", source, force)
     options = {"cells": folder, "workers": workers, "progress": sys.stderr.isatty() and not quiet}
     found = _swept(chosen, axes, (executor, scheduler, workers), options)
     try:
-        netcdf.write(found, output)
+        netcdf.write(found.assign_attrs({SOURCE: source}), output)
     except OSError as error:
         raise Refusal(str(error), FAILED_RUN) from None
     states = found["status"].values.ravel().tolist()
@@ -88,7 +103,7 @@ def _swept(
 ) -> Any:
     kept = f"finished cells are kept in {options['cells']}, and the same command goes on"
     try:
-        with killed_like_ctrl_c(), opened(*where) as executor:
+        with killed_like_ctrl_c(), only_installed_code(), opened(*where) as executor:
             return sweep(chosen, axes, executor=executor, **options)
     except ValueError as error:
         option = "--" if str(error).startswith(_OPTIONS) else ""

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 import platform
+from collections import Counter
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from pathlib import Path
+from textwrap import shorten
+from typing import Any
 
 import numpy as np
 
 from meanfield.measures import Density, FlowMap
 from meanfield.solution import Ending, Solution
 from meanfield.spaces import Sphere
+from meanfield.sweeps import cells_beside
 
 _ROWS = 11  # about
+# of a list, in characters
+_WIDTH = 80
 _SIZE_NAMES = {"circle": "n", "sphere": "lmax", "zonal": "kmax"}
 _LIBRARIES = (
     *("numpy", "scipy", "pyfftw", "ducc0", "xarray", "h5netcdf", "h5py", "matplotlib"),
@@ -136,6 +142,28 @@ def summary(solution: Solution, file: Path, is_running: bool = False) -> dict[st
         "case": f"{lines} lines, see meanfield run {file} --print-case" if lines else "none",
         **{str(name): f"{value}" for name, value in data.attrs.items() if name != "energy_unit"},
     }
+
+
+def summary_of_sweep(data: Any, file: Path) -> dict[str, str]:
+    """A sweep in a dozen entries: how its cells ended, its grid, and what they came to."""
+    states = Counter(map(str, data["status"].values.ravel()))
+    messages, energies = data["message"].values, data.get("final_energy")
+    failed = [str(text) for text in messages[data["status"].values == "error"]]
+    found = {
+        "status": ", ".join(f"{count} {state}" for state, count in states.most_common()),
+        "cells": f"{data['status'].size}, each a result file in {cells_beside(file)}",
+        **({"first error": failed[0]} if failed else {}),
+    }
+    for name in map(str, data["status"].dims):
+        values = data[name].values.tolist()
+        told = ", ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in values)
+        key = f"over {data[name].attrs.get('long_name', name)}"
+        found[key] = shorten(told, _WIDTH, placeholder=" …")
+    if energies is not None and np.isfinite(energies).any():
+        found["final energy"] = f"{float(energies.min()):.12g} to {float(energies.max()):.12g}"
+    lines = len(str(data.attrs.get("case", "")).splitlines())
+    about = {str(name): f"{value}" for name, value in data.attrs.items() if name != "grid"}
+    return found | about | {"case": f"{lines} lines"}
 
 
 def machine() -> dict[str, str]:

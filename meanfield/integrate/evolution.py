@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield.arguments import integer, number, real_array
 from meanfield.dynamics import AnyDynamics
 from meanfield.exceptions import UnfinishedWarning
-from meanfield.files import remove_leftovers
-from meanfield.integrate.checkpoints import Checkpoint
+from meanfield.files import remove_leftovers, set_aside
+from meanfield.integrate.checkpoints import Checkpoint, previous
 from meanfield.integrate.driving import driven
 from meanfield.integrate.only_writers import only_writer
 from meanfield.integrate.options import FLOW_MAP, Options
@@ -30,7 +30,7 @@ from meanfield.integrate.starts import (
     layer_times,
 )
 from meanfield.measures import AnyMeasure, Density, FlowMap
-from meanfield.solution import Solution
+from meanfield.solution import Solution, check_suffix
 from meanfield.spaces import Sphere
 
 Array = NDArray[np.float64]
@@ -139,9 +139,10 @@ def evolve(
         Whether to show a bar with t, energy and size on standard error; 'lines' for a line of them
         a minute, as a log file wants it.
     checkpoint : str or path-like, optional
-        NetCDF file that the saves so far are written to during the run, in at most a twentieth of
-        its time, and the whole solution at its end. `resume` goes on from it after the process was
-        killed. Where it can't be written there is a warning, and the run goes on. One run a file.
+        NetCDF file (.nc) that the saves so far are written to during the run, in at most a
+        twentieth of its time, and the whole solution at its end. `resume` goes on from it after
+        the process was killed. What is there goes before the first step. Where it can't be written
+        there is a warning, and the run goes on. One run a file.
     case : str
         The case file's text, kept with the solution.
     about : mapping of str to str, int or float, optional
@@ -249,9 +250,13 @@ def solve(
     plan = Plan(dynamics, times, options, method, step, case, checked_about(about))
     path = None if checkpoint is None else _checkpoint_path(checkpoint)
     with only_writer(path):
-        if path is not None:
+        if path is None:
+            run = plan.run(measure, rng)
+        else:
             remove_leftovers(path)
-        return driven(plan.run(measure, rng), plan, Checkpoint(plan, path), progress)
+            with set_aside(path, previous(path)):
+                run = plan.run(measure, rng)
+        return driven(run, plan, Checkpoint(plan, path), progress)
 
 
 def _checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:
@@ -260,6 +265,7 @@ def _checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:
         raise ValueError(
             f"checkpoint must be the name of a file in a folder that there is, got {checkpoint!r}"
         )
+    check_suffix("checkpoint", Path(checkpoint))
     # a run may change its folder
     return Path(checkpoint).absolute()
 

@@ -31,6 +31,7 @@ from meanfield.solution import (
     MissingFileError,
     Resumption,
     Solution,
+    check_suffix,
     first_line,
     load,
     other_versions,
@@ -135,6 +136,7 @@ def resume_from(
             if place.exists():
                 previous(place).unlink(missing_ok=True)
             return saved
+        check_suffix("path", place)
         run, plan = taken_up(saved, path, monitors=monitors, law=law, dynamics=dynamics)
         _tell_of_versions(saved, path)
         return driven(run, plan, Checkpoint(plan, place, saved.resumption), progress)

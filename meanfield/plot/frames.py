@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
@@ -64,6 +65,11 @@ class ShownMollweideAxes(_OfShownFigure, MollweideAxes):
 _AXES: dict[str, type[Axes]] = {
     each.name: each for each in (ShownAxes, ShownPolarAxes, ShownMollweideAxes)
 }
+
+
+def forget_settings() -> None:
+    """Take matplotlib's defaults in place of what a `matplotlibrc` has set."""
+    matplotlib.rcParams.update(matplotlib.rcParamsDefault)
 
 
 def new_figure(width: float, height: float) -> ShownFigure:

@@ -110,7 +110,7 @@ def movie(
 ) -> None:
     """Write the movie of a run as MP4 (by ffmpeg) or GIF, see `animation`.
 
-    It is written beside `path` and renamed.
+    It is written beside `path` and renamed. `Solution.source` is its comment.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def movie(
     place = Path(path)
     kind = place.suffix.lower()
     count, rate = pace(len(sol.t), frames, seconds, fps, _FASTEST[kind])
-    writer = _writer(place, rate)
+    writer = _writer(place, rate, sol.source)
     with written_whole(place) as beside:
         moving = animation(sol, frames=count, fps=rate)
         with tqdm(total=count, unit="frame", disable=not progress) as bar:
@@ -149,6 +149,8 @@ def movie(
                 )
             except subprocess.CalledProcessError as error:
                 raise OSError(f"ffmpeg failed: {_last_line(error.stderr)}") from error
+        if kind == ".gif":
+            _comment(beside, sol.source)
 
 
 def pace(
@@ -205,7 +207,19 @@ def _saves(saves: int, frames: int | None) -> NDArray[np.int64]:
     return np.linspace(0, saves - 1, count).round().astype(np.int64)
 
 
-def _writer(place: Path, fps: Any) -> FFMpegWriter | PillowWriter:
+def default_movie_suffix() -> str:
+    """The suffix of MP4 where ffmpeg is, else of GIF."""
+    return ".mp4" if FFMpegWriter.isAvailable() else ".gif"
+
+
+def _comment(gif: Path, text: str) -> None:
+    """Add a comment of at most 255 characters to a GIF, before the byte that ends it."""
+    with gif.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"!\xfe" + bytes([len(text)]) + text.encode("ascii") + b"\x00;")
+
+
+def _writer(place: Path, fps: Any, source: str = "") -> FFMpegWriter | PillowWriter:
     if place.suffix.lower() == ".gif":
         return PillowWriter(fps=fps)
     if not FFMpegWriter.isAvailable():
@@ -213,7 +227,7 @@ def _writer(place: Path, fps: Any) -> FFMpegWriter | PillowWriter:
             f"path must end in .gif where ffmpeg, which writes .mp4, is not installed, got "
             f"{str(place)!r}: GIF needs no more than matplotlib"
         )
-    return FFMpegWriter(fps=fps)
+    return FFMpegWriter(fps=fps, metadata={"comment": source})
 
 
 def _last_line(output: bytes | str | None) -> str:

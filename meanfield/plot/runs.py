@@ -153,7 +153,7 @@ def _instants(sol: Solution, times: int) -> list[int]:
     return chosen
 
 
-def save(figure: Figure, path: str | os.PathLike[str]) -> None:
+def save(figure: Figure, path: str | os.PathLike[str], *, source: str = "") -> None:
     """Write a figure as PNG, PDF or SVG, by the suffix of the path.
 
     Parameters
@@ -161,6 +161,8 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     figure : matplotlib Figure
     path : str or path-like
         Ending in .png, .pdf or .svg.
+    source : str, optional
+        What it was made from, such as `Solution.source`: the file keeps it among its keywords.
 
     Raises
     ------
@@ -176,7 +178,8 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     path = Path(path)
     # a disk that is full is told of by Python
     drawn = io.BytesIO()
-    figure.savefig(drawn, dpi=200, format=path.suffix[1:].lower())
+    about = {"Keywords": source} if source else None
+    figure.savefig(drawn, dpi=200, format=path.suffix[1:].lower(), metadata=about)
     remove_leftovers(path)
     with written_whole(path) as beside:
         beside.write_bytes(drawn.getbuffer())

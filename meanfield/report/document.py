@@ -74,6 +74,7 @@ def page(solution: Solution) -> str:
     ]
     return Template(_part("page.html")).substitute(
         title=escape(run_title(solution)),
+        source=solution.source,
         style=_part("page.css"),
         plotly=script,
         message=escape(solution.message),

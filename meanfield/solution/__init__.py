@@ -5,7 +5,7 @@ from meanfield.solution.flows import ForgottenLaw
 from meanfield.solution.headers import memory_of_machine
 from meanfield.solution.loading import load
 from meanfield.solution.moved_by import PREFIX as _OF_DYNAMICS
-from meanfield.solution.netcdf import MissingFileError, first_line
+from meanfield.solution.netcdf import MissingFileError, check_suffix, first_line
 from meanfield.solution.result import Ending, Solution, other_versions, versions
 from meanfield.solution.resumption import PREFIX as _OF_RESUMPTION
 from meanfield.solution.resumption import Resumption
@@ -22,6 +22,7 @@ __all__ = [
     "MissingFileError",
     "Resumption",
     "Solution",
+    "check_suffix",
     "first_line",
     "load",
     "memory_of_machine",

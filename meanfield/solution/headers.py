@@ -29,11 +29,12 @@ _BARE_DIMENSION = b"This is a netCDF dimension but not a netCDF variable"
 _OF_DIMENSIONS = ("DIMENSION_LIST", "REFERENCE_LIST")
 
 
-def check_header(path: Path, kind: str, version: int) -> None:
+def check_header(path: Path, kind: str, version: int, words: bool = False) -> None:
     """Check `format`, links, shapes, types, chunks, filters and attributes; no number is read.
 
-    A file of ours holds variables at its root, of plain numbers that are in the file itself.
-    `kind` is what its `format` must be, and `version` the latest `format_version`.
+    A file of ours holds variables at its root, of plain numbers, or of texts where there may be
+    `words`, that are in the file itself. `kind` is what its `format` must be, and `version` the
+    latest `format_version`.
 
     Raises
     ------
@@ -55,7 +56,7 @@ def check_header(path: Path, kind: str, version: int) -> None:
                     f"it must hold variables and nothing else, got {_shown(name)}, a {what.lower()}"
                 )
             variable = file[name]
-            _check_variable(_shown(name), variable)
+            _check_variable(_shown(name), variable, words)
             if not _is_bare_dimension(variable):
                 stored += variable.id.get_storage_size()
                 claimed += _claim(variable)
@@ -80,10 +81,11 @@ def _claim(variable: h5py.Dataset) -> int:
     return int(math.prod(variable.shape) * variable.dtype.itemsize)
 
 
-def _check_variable(name: str, variable: h5py.Dataset) -> None:
+def _check_variable(name: str, variable: h5py.Dataset, words: bool) -> None:
     if variable.shape is None or len(variable.shape) > _MOST_AXES:
         raise ValueError(f"{name} must have at most {_MOST_AXES} axes, got {variable.shape}")
-    if variable.dtype.kind not in _NUMBERS:
+    is_text = words and h5py.check_string_dtype(variable.dtype) is not None
+    if variable.dtype.kind not in _NUMBERS and not is_text:
         raise ValueError(f"{name} must hold numbers, got {variable.dtype}")
     _check_attributes(name, variable)
     plan = variable.id.get_create_plist()

@@ -18,6 +18,7 @@ from meanfield.solution.headers import check_header
 from meanfield.solution.heaps import check_heaps
 from meanfield.solution.seals import check_seal, seal
 
+SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5")
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # kinds of variables, as NumPy names them
 _NUMBERS, _WORDS = "iuf", "OUT"
@@ -45,6 +46,26 @@ def file_path(path: str | os.PathLike[str]) -> Path:
     if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
         raise ValueError(f"path must be the name of a file, got {path!r}")
     return Path(path)
+
+
+def check_suffix(name: str, path: Path) -> None:
+    """Make sure that a file to be written is called what it is.
+
+    Raises
+    ------
+    ValueError
+        If it ends otherwise than NetCDF-4 files, which are HDF5 files, do.
+
+    Examples
+    --------
+    >>> check_suffix("path", Path("run.txt"))
+    Traceback (most recent call last):
+        ...
+    ValueError: path must end in .nc, .nc4, .h5 or .hdf5, got 'run.txt'
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        allowed = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+        raise ValueError(f"{name} must end in {allowed}, got {str(path)!r}")
 
 
 def write(dataset: xr.Dataset, path: Path) -> None:
@@ -99,8 +120,10 @@ def encoded(dataset: xr.Dataset) -> memoryview:
     return content.getbuffer()
 
 
-def read(path: Path, kind: str, version: int) -> xr.Dataset:
+def read(path: Path, kind: str, version: int, *, words: bool = False) -> xr.Dataset:
     """All variables and attributes of a file with these `format` and `format_version` or an older.
+
+    Variables hold numbers, or texts where there may be `words`.
 
     Raises
     ------
@@ -116,7 +139,7 @@ def read(path: Path, kind: str, version: int) -> xr.Dataset:
         raise ValueError(f"it is no NetCDF-4 file, as it starts with {start!r}")
     check_seal(path)
     check_heaps(path)
-    check_header(path, kind, version)
+    check_header(path, kind, version, words)
     return xr.load_dataset(path, engine="h5netcdf", decode_times=False, mask_and_scale=False)
 
 

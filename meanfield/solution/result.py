@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,6 +19,7 @@ from meanfield.arguments import number, real_array, unit_rows
 from meanfield.characteristics import density_on_line
 from meanfield.display import ShownRun
 from meanfield.dynamics import ISOTROPIC, AnyDynamics, FeedForward, Layers
+from meanfield.files import SOURCE
 from meanfield.history import MomentHistory
 from meanfield.measures import AnyMeasure, LineFlowMap, SphereFlowMap
 from meanfield.solution import arrays, moved_by, netcdf
@@ -43,6 +45,7 @@ _DISTRIBUTIONS = {
 }
 # what may be missing, and what numbers on S^2 alone depend on
 _OPTIONAL = "shtns"
+_SHA_256 = re.compile("[0-9a-f]{64}")
 
 
 class Ending(StrEnum):
@@ -134,6 +137,21 @@ class Solution(ShownRun):
         """The measure at the last saved time."""
         return self.measures[-1]
 
+    @property
+    def source(self) -> str:
+        """SHA-256 of what the run was made from: its case, or its start, dynamics and `t_end`.
+
+        It is the same for the whole of a run and for a part of it.
+        """
+        told = str(self.dataset.attrs.get(SOURCE, ""))
+        if _SHA_256.fullmatch(told):
+            return told
+        first = self.measures[:1]
+        own = arrays.variables(first) | moved_by.variables(self.dynamics)
+        end = xr.Variable((), self.dataset.attrs.get("t_end", self.t[-1]))
+        about = arrays.about(first) | moved_by.attributes(self.dynamics)
+        return checksum(xr.Dataset(own | {"t_end": end}, attrs=about))
+
     def density(self, points: ArrayLike, t: float) -> Array:
         """f_t at unit rows (n, d), shape (n,), at any time of a run of a flow map.
 
@@ -193,16 +211,19 @@ class Solution(ShownRun):
         Parameters
         ----------
         path : str or path-like
+            Ending in .nc, .nc4, .h5 or .hdf5.
 
         Raises
         ------
         OSError
             If it can't be written there; nothing is left behind.
         ValueError
-            If `path` is no name, the measures are not of one kind, or the dataset holds what is
-            no number, or a name that the file needs (coefficients, points, weights).
+            If `path` is no such name, the measures are not of one kind, or the dataset holds what
+            is no number, or a name that the file needs (coefficients, points, weights).
         """
-        netcdf.write(self._to_file(), netcdf.file_path(path))
+        place = netcdf.file_path(path)
+        netcdf.check_suffix("path", place)
+        netcdf.write(self._to_file(), place)
 
     def _to_file(self) -> xr.Dataset:
         own = arrays.variables(self.measures, self.history) | moved_by.variables(self.dynamics)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 import xarray as xr
 
 from meanfield.case import as_toml
-from meanfield.solution import versions
+from meanfield.solution import netcdf, versions
 from meanfield.sweeps.runs import Outcome
 
+FORMAT, FORMAT_VERSION = "meanfield-sweep", 1
 SAVE = "save"
 FINAL = "final_"
 
@@ -45,8 +47,27 @@ def assembled(
         names[key]: (names[key], _coordinate(values), {"long_name": key})
         for key, values in axes.items()
     }
-    attrs = {"Conventions": "CF-1.11", "title": "Sweep of a case", "format": "meanfield-sweep"}
-    return xr.Dataset(variables, coords=coords, attrs=attrs | versions())
+    attrs = {
+        "Conventions": "CF-1.11",
+        "title": "Sweep of a case",
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        **versions(),
+    }
+    return xr.Dataset(variables, coords=coords, attrs=attrs)
+
+
+def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
+    """Read the dataset of a sweep from its file, in which nothing is executed.
+
+    Raises
+    ------
+    ValueError
+        If the file is missing, no sweep, of a later version, cut short or damaged.
+    """
+    source = netcdf.file_path(path)
+    with netcdf.refusals(source):
+        return netcdf.read(source, FORMAT, FORMAT_VERSION, words=True)
 
 
 _ABOUT = {

@@ -1,0 +1,56 @@
+"""A folder that somebody else has made chooses no program, whatever lies in it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import meanfield as mf
+from meanfield.cli import main
+
+CASE = """
+law = {type = "fourier-series", cos = [0.5]}
+space = {type = "circle", n = 32}
+dynamics = {beta = 1.0}
+run = {t_end = 0.5, save_at = 2}
+"""
+CODE = "import sys; from meanfield.cli import main; sys.exit(main())"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("case.toml").write_text(CASE)
+    return tmp_path
+
+
+def test_workers_import_nothing_from_the_folder(folder):
+    """A new process of Python would look for its own library there first."""
+    planted = "open('planted-was-run', 'w')"
+    for name in "multiprocessing", "numpy", "meanfield", "signal":
+        Path(f"{name}.py").write_text(planted)
+    sweep = ["sweep", "case.toml", "--grid", "dynamics.beta=1,2", "-q"]
+    assert main([*sweep, "--executor", "processes", "--workers", "1"]) == 0
+    assert not (folder / "planted-was-run").exists()
+    assert "PYTHONSAFEPATH" not in os.environ
+
+
+def test_matplotlib_takes_no_settings_from_the_folder(folder):
+    """They would name the program that makes a movie."""
+    start = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
+    mf.evolve(start, mf.SA(1.0), 0.1, 1).save("run.nc")
+    Path("planted").write_text("#!/bin/sh\ntouch planted-was-run\ncat > planted.mp4\n")
+    Path("planted").chmod(0o755)
+    Path("matplotlibrc").write_text("animation.ffmpeg_path: ./planted\n")
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, "movie", "run.nc", "--frames", "1", "-o", "run.mp4"],
+        env=os.environ | {"PYTHONPATH": str(Path(mf.__file__).parent.parent), "PATH": ""},
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "ffmpeg, which writes .mp4, is not installed" in done.stderr
+    assert not (folder / "planted-was-run").exists()

@@ -1,0 +1,327 @@
+"""A command replaces what was made from the same case, and asks for --force where it was not."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import meanfield as mf
+from meanfield.case import case_from_text, read_case
+from meanfield.cli import main
+from meanfield.files import is_made_from, set_aside, written_whole
+
+CASE = """
+law = {type = "fourier-series", cos = [0.5]}
+space = {type = "circle", n = 32}
+dynamics = {beta = 1.0}
+run = {t_end = 0.5, save_at = 2}
+"""
+OTHER = CASE.replace("t_end = 0.5", "t_end = 0.25")
+REFUSED = r"meanfield: {} must be a new file or one of the same case, got '{}': --force .*\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("case.toml").write_text(CASE)
+    Path("other.toml").write_text(OTHER)
+    return tmp_path
+
+
+@pytest.fixture
+def painted(monkeypatch):
+    """Figures are blank ones, which are drawn in no time."""
+    from matplotlib.figure import Figure
+
+    monkeypatch.setattr("meanfield.plot.solution", lambda solution: Figure((1, 1)))
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+# what writes, what it is repeated as, and what it is another of
+COMMANDS = {
+    "run": (["run", "{case}.toml", "-o", "out.nc"], ["out.nc", "out.png"]),
+    "plot": (["plot", "{case}.nc", "-o", "out.svg"], ["out.svg"]),
+    "plot pdf": (["plot", "{case}.nc", "-o", "out.pdf"], ["out.pdf"]),
+    "report": (["report", "{case}.nc", "-o", "out.html"], ["out.html"]),
+    "movie": (["movie", "{case}.nc", "-o", "out.gif", "--frames", "1"], ["out.gif"]),
+    "sweep": (["sweep", "{case}.toml", "--grid", "dynamics.beta=1,2", "-o", "out.nc"], ["out.nc"]),
+}
+
+
+@pytest.mark.usefixtures("painted")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_same_is_replaced_and_another_is_not(name, folder, capsys):
+    command, written = COMMANDS[name]
+    for case in "case", "other":
+        measure, dynamics, keywords = read_case(f"{case}.toml").build()
+        mf.evolve(measure, dynamics, **keywords).save(f"{case}.nc")
+
+    def call(case, *more):
+        return main([word.format(case=case) for word in command] + ["-q", *more])
+
+    if name in ("plot", "plot pdf", "report"):
+        # they have no --quiet
+        def call(case, *more):
+            return main([word.format(case=case) for word in command] + [*more])
+
+    assert call("case") == 0
+    made = contents(folder)
+    assert set(written) <= set(made)
+    source = read_case("case.toml").digest()
+    if name != "sweep":
+        assert all(is_made_from(Path(file), source) for file in written)
+    assert call("case") == 0
+    capsys.readouterr()
+    before = contents(folder)
+    assert call("other") == 2
+    key = "--output"
+    assert re.fullmatch(REFUSED.format(key, re.escape(written[0])), capsys.readouterr().err)
+    assert contents(folder) == before
+    assert call("other", "--force") == 0
+    assert contents(folder)[written[0]] != before[written[0]]
+    # a file of the user's own
+    Path(written[-1]).write_text("mine")
+    if len(written) > 1:
+        # the other is of the case
+        key = "the figure beside --output"
+    assert call("other") == 2
+    assert re.fullmatch(REFUSED.format(key, re.escape(written[-1])), capsys.readouterr().err)
+    assert Path(written[-1]).read_text() == "mine"
+
+
+def test_limit_and_check_keep_the_rule(folder, capsys, monkeypatch):
+    from matplotlib.figure import Figure
+
+    found = xr.Dataset({"a": ("x", np.ones(2))}, attrs={"verdict": "proved", "statement": "it"})
+    monkeypatch.setattr("meanfield.studies.mean_field_limit", lambda *_, **__: found)
+    monkeypatch.setattr("meanfield.studies.proposition_3_4", lambda *_, **__: found)
+    for name in "mean_field_limit", "proposition_3_4":
+        monkeypatch.setattr(f"meanfield.plot.{name}", lambda _: Figure((1, 1)))
+    limit = ["limit", "case.toml", "-q", "--ns"]
+    assert [main([*limit, ns]) for ns in ("10,20", "10,20", "10,30")] == [0, 0, 2]
+    assert re.fullmatch(REFUSED.format("--output", r"limit\.nc"), capsys.readouterr().err)
+    assert main([*limit, "10,30", "--force"]) == 0
+    Path("limit.nc").unlink()
+    assert main([*limit, "10,20"]) == 2
+    assert "the figure beside --output must be a new file" in capsys.readouterr().err
+    proposition = ["check", "prop-3.4", "-q", "--beta"]
+    assert [main([*proposition, beta]) for beta in ("1", "1", "2")] == [0, 0, 2]
+    assert "--output must be a new file or one of the same case" in capsys.readouterr().err
+    assert main([*proposition, "2", "--force"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "is_same"),
+    [
+        (lambda text: "# a comment\n" + text.replace("beta = 1.0", "beta = 1"), True),
+        (lambda text: text + '[output]\nfile = "elsewhere.nc"\n', True),
+        (lambda text: text.replace("beta = 1.0", 'beta = 1.0, type = "SA"'), True),
+        (lambda text: text.replace("beta = 1.0", 'beta = 1.0, type = "USA"'), False),
+        (lambda text: text.replace("beta = 1.0", "beta = 1.0, noise = 0.0"), True),
+        (lambda text: text.replace("n = 32", "n = 64"), False),
+        (lambda text: text + '[monitors.w]\nto = "start"\n', False),
+    ],
+)
+def test_what_the_same_case_is(change, is_same):
+    one, other = case_from_text(CASE, "one"), case_from_text(change(CASE), "other")
+    assert (one.digest() == other.digest()) is is_same
+
+
+def test_token_files_are_part_of_a_case(folder):
+    text = CASE.replace(
+        '{type = "fourier-series", cos = [0.5]}', '{type = "point-cloud", file = "a.csv"}'
+    )
+    text = text.replace('{type = "circle", n = 32}', '{type = "particles"}')
+    Path("a.csv").write_text("x,y\n1,0\n0,1\n")
+    one = case_from_text(text, "one").digest()
+    Path("a.csv").write_text("x,y\n1,0\n0,-1\n")
+    assert case_from_text(text, "one").digest() != one
+
+
+def test_the_source_of_a_run_is_that_of_its_parts(folder):
+    """Of one from a case, of one without, and after they went through a file."""
+    measure, dynamics, keywords = read_case("case.toml").build()
+    with_case = mf.evolve(measure, dynamics, **keywords)
+    assert with_case.source == read_case("case.toml").digest()
+    sources = {with_case.source}
+    for start, end in (
+        (measure, 0.5),
+        (measure, 0.25),
+        (mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.4])), 0.5),
+        (mf.FlowMap(mf.FourierSeries(cos=[0.5])), 0.5),
+        (mf.Particles.sample(mf.Uniform(3), 5, np.random.default_rng(0)), 0.5),
+    ):
+        sol = mf.evolve(start, mf.SA(1.0), end, 2)
+        sol.save("run.nc")
+        loaded = mf.load("run.nc")
+        assert loaded.source == sol.source
+        assert re.fullmatch("[0-9a-f]{64}", sol.source)
+        sources.add(sol.source)
+    assert len(sources) == 6
+    # what a file tells of itself must not fit every file
+    sol.dataset.attrs["source_sha256"] = ""
+    assert sol.source in sources
+
+
+@pytest.mark.usefixtures("painted")
+def test_a_run_without_a_case_is_drawn_again(folder):
+    mf.evolve(mf.Density(mf.Circle(32), mf.Uniform(2)), mf.SA(1.0), 0.1, 1).save("a.nc")
+    assert [main(["plot", "a.nc"]) for _ in range(2)] == [0, 0]
+
+
+@pytest.mark.usefixtures("painted")
+def test_a_result_names_no_file_here(folder, capsys):
+    """It may come from elsewhere; repeating it writes where the user says."""
+    victim = folder / "victim.png"
+    victim.write_text("precious")
+    inside = folder / "inside"
+    inside.mkdir()
+    Path("case.toml").write_text(
+        CASE + f"[output]\nfile = {json.dumps(str(folder / 'victim.nc'))}\n"
+        f"figure = {json.dumps(str(victim))}\n"
+    )
+    assert main(["run", "case.toml", "-q", "--force"]) == 0
+    shutil.move("victim.nc", inside / "result.nc")
+    victim.write_text("precious")
+    before = set(contents(folder))
+    assert main(["run", "inside/result.nc", "-q", "--force"]) == 0
+    assert main(["run", "inside/result.nc", "-q", "-o", "mine.nc", "--force"]) == 0
+    assert main(["run", "inside/result.nc", "-q", "--set", "output.file=set.nc", "--force"]) == 0
+    assert victim.read_text() == "precious"
+    new = {"mine.nc", "mine.png", "set.nc", "set.png"}
+    assert set(contents(folder)) - before == new
+    assert set(contents(inside)) == {"result.nc", "result-again.nc", "result-again.png"}
+    for command in "resume", "plot", "report":
+        assert main([command, "inside/result.nc"]) == 0
+    assert main(["sweep", "inside/result.nc", "--grid", "dynamics.beta=1", "-q"]) == 0
+    assert victim.read_text() == "precious"
+    assert not (folder / "victim.nc").exists()
+    capsys.readouterr()
+
+
+# a run that tells when it has come to a moment, and waits there to be killed
+HELD = """
+import sys
+from meanfield.cli import main
+import meanfield.integrate.plans as plans
+import meanfield.integrate.records as records
+
+def hold(*_, **__):
+    print("there", flush=True)
+    sys.stdin.read()
+
+owner, name = {place}
+setattr(owner, name, hold)
+main(["run", "other.toml", "-q", "-o", "run.nc", "--force"])
+"""
+PLACES = {
+    "before it steps": '(plans.Plan, "run")',
+    "in its first save": '(records.Records, "save")',
+}
+
+
+@pytest.mark.usefixtures("painted")
+@pytest.mark.parametrize("moment", PLACES)
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_a_run_that_is_killed_at_once_leaves_no_other(is_interrupted, moment, folder, capsys):
+    """Over the finished file of an earlier run, or over its last two checkpoints."""
+    measure, dynamics, keywords = read_case("case.toml").build()
+    mf.evolve(measure, dynamics, **keywords).save("run.nc")
+    if is_interrupted:
+        shutil.copy("run.nc", ".run.nc.previous")
+    with subprocess.Popen(
+        [sys.executable, "-c", HELD.format(place=PLACES[moment])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(mf.__file__).parent.parent)},
+    ) as process:
+        assert process.stdout.readline() == "there\n"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert main(["resume", "run.nc"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert re.fullmatch(r"meanfield: there is no file run\.nc: .* run it again\n", said.err)
+    assert main(["run", "other.toml", "-q", "-o", "run.nc"]) == 0
+    assert mf.load("run.nc").t[-1] == 0.25
+    assert [name for name in contents(folder) if name.startswith(".")] == []
+    assert [path.name for path in folder.glob(".run*")] == []
+
+
+def test_a_run_that_is_refused_leaves_what_is_there(folder, monkeypatch):
+    measure, dynamics, keywords = read_case("case.toml").build()
+    mf.evolve(measure, dynamics, **keywords).save("run.nc")
+    before = contents(folder)
+
+    def refuse(*_):
+        raise ValueError("measure must be another")
+
+    monkeypatch.setattr("meanfield.integrate.plans.Plan.run", refuse)
+    with pytest.raises(ValueError, match="must be another"):
+        mf.evolve(measure, dynamics, **keywords, checkpoint="run.nc")
+    assert contents(folder) == before
+    assert [path.name for path in folder.glob(".*")] == []
+
+
+def test_files_of_another_folder_are_written_whole(tmp_path):
+    def fail(beside):
+        beside.write_text("half")
+        raise OSError("full")
+
+    path = tmp_path / "a.txt"
+    with written_whole(path) as beside:
+        beside.write_text("a" * 64)
+    assert is_made_from(path, "a" * 64)
+    assert not is_made_from(path, "b" * 64)
+    assert not is_made_from(tmp_path, "a" * 64)
+    with pytest.raises(OSError, match="full"), written_whole(path) as beside:
+        fail(beside)
+    assert path.read_text() == "a" * 64
+    with set_aside(path, tmp_path / "none"):
+        assert not path.exists()
+    assert list(tmp_path.iterdir()) == []
+    with set_aside(tmp_path / "no" / "file"):
+        pass
+
+
+def test_a_movie_without_ffmpeg_is_a_gif(folder, monkeypatch, capsys):
+    measure, dynamics, keywords = read_case("case.toml").build()
+    mf.evolve(measure, dynamics, **keywords).save("run.nc")
+    monkeypatch.setenv("PATH", str(folder))
+    assert main(["movie", "run.nc", "--frames", "1"]) == 0
+    assert capsys.readouterr().out == "wrote run.gif\n"
+    assert Path("run.gif").read_bytes().startswith(b"GIF89a")
+
+
+def test_info_knows_a_sweep(folder, capsys):
+    sweep = ["sweep", "case.toml", "--grid", "dynamics.beta=1,2", "--grid", "dynamics.type=SA,USA"]
+    assert main([*sweep, "-q"]) == 0
+    assert main(["info", "sweep.nc"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    entries = dict(re.split(r"  +", line, maxsplit=1) for line in said.out.splitlines())
+    assert entries["status"] == "4 finished"
+    assert entries["cells"].startswith("4, each a result file in sweep.nc.cells")
+    assert entries["over dynamics.beta"] == "1, 2"
+    assert entries["over dynamics.type"] == "SA, USA"
+    with xr.open_dataset("sweep.nc", engine="h5netcdf") as found:
+        low, high = entries["final energy"].split(" to ")
+        assert float(low) == pytest.approx(float(found.final_energy.min()), rel=1e-11)
+        assert float(high) == pytest.approx(float(found.final_energy.max()), rel=1e-11)
+    content = bytearray(Path("sweep.nc").read_bytes())
+    content[len(content) // 2] ^= 1
+    Path("sweep.nc").write_bytes(content)
+    assert main(["info", "sweep.nc"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
