@@ -16,6 +16,8 @@ Array = NDArray[np.float64]
 
 # exponents at a time, which stay in a core's cache, or rows, if they are no more than so many
 _BLOCK, _ROWS, _MOST = 1 << 18, 16, 1 << 21
+# from so many dimensions on products take the time, not exponentials: they like longer blocks
+_MANY_DIMENSIONS, _LONG_BLOCK = 32, 1 << 19
 # exponents up to this size need no largest one subtracted: their terms span e^600
 _PLAIN = 300.0
 # e^-600 beside 1 is nothing, and exponentials of less are slow: they are taken of this, less itself
@@ -47,7 +49,7 @@ def log_moment(sources: Array, masses: Array, z: Array) -> tuple[Array, Array]:
 
     Notes
     -----
-    O(n m) work in blocks of 2^18 exponents, so memory stays flat.
+    O(n m) work in blocks of some 2^18 exponents, so memory stays flat.
 
     Examples
     --------
@@ -71,8 +73,9 @@ def _largest_exponent(z: Array, sources: Array) -> float:
     return float(np.abs(z).max(initial=0.0)) * float(np.abs(sources).sum(axis=1).max())
 
 
-def _rows_at_once(n: int, m: int) -> int:
-    return max(1, min(n, max(_BLOCK // m, min(_ROWS, _MOST // m))))
+def _rows_at_once(n: int, m: int, dim: int) -> int:
+    block = _BLOCK if dim < _MANY_DIMENSIONS else _LONG_BLOCK
+    return max(1, min(n, max(block // m, min(_ROWS, _MOST // m))))
 
 
 def _plain_sums(
@@ -89,7 +92,7 @@ def _plain_sums(
     queries = np.column_stack([z, np.ones(n)])
     values = np.column_stack([sources, np.ones(m)])
     sums = np.empty((n, dim + 1))
-    step = _rows_at_once(n, m)
+    step = _rows_at_once(n, m, dim)
     buffer = np.empty((step, m))
     for start in range(0, n, step):
         part = slice(start, min(start + step, n))
@@ -106,9 +109,9 @@ def _plain_sums(
 
 def _shifted_log_moment(sources: Array, log_masses: Array, z: Array) -> tuple[Array, Array]:
     """As `log_moment`, the largest exponent of each row subtracted."""
-    n, m = len(z), len(sources)
-    log_g, mean = np.empty(n), np.empty((n, sources.shape[1]))
-    step = _rows_at_once(n, m)
+    n, (m, dim) = len(z), sources.shape
+    log_g, mean = np.empty(n), np.empty((n, dim))
+    step = _rows_at_once(n, m, dim)
     buffer = np.empty((step, m))
     for start in range(0, n, step):
         part = slice(start, min(start + step, n))
@@ -178,7 +181,7 @@ def _shifted_pull(points: Array, log_masses: Array, beta: float) -> tuple[Array,
     """Σ_{j≠i} m_j e^{β<x_i, x_j>} x_j over its largest term, the log of that, and of the masses."""
     n = len(points)
     pull, log_unit, others = np.empty_like(points), np.empty(n), np.empty(n)
-    step = _rows_at_once(n, n)
+    step = _rows_at_once(n, n, points.shape[1])
     buffer = np.empty((step, n))
     for start in range(0, n, step):
         part = slice(start, min(start + step, n))

@@ -91,11 +91,18 @@ def test_figures_are_drawn_anew(tmp_path, capsys):
     assert told == f"flow_map: no {tmp_path / 'flow_map.json'}\nbatches: no figure\n"
 
 
-def test_a_wrong_name_is_told():
-    command = [sys.executable, "-m", "validation.benchmarks", "nothing"]
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["nothing"], "names must be among"),
+        (["tokens", "--all-threads"], "--all-threads must come with --quick or --out"),
+    ],
+)
+def test_wrong_options_are_told(options, message):
+    command = [sys.executable, "-m", "validation.benchmarks", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "names must be among" in done.stderr
+    assert message in done.stderr
 
 
 def test_a_missing_peer_of_densities_is_told(monkeypatch):

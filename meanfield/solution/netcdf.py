@@ -78,7 +78,7 @@ def write(dataset: xr.Dataset, path: Path) -> None:
     ValueError
         If a variable holds neither numbers nor words.
     """
-    content = encoded(dataset)
+    content = _encoded(dataset)
     try:
         with written_whole(path) as beside, beside.open("wb") as file:
             file.write(content)
@@ -87,7 +87,7 @@ def write(dataset: xr.Dataset, path: Path) -> None:
         raise OSError(f"can't write {path}: {_reason(error)}") from error
 
 
-def encoded(dataset: xr.Dataset) -> memoryview:
+def _encoded(dataset: xr.Dataset) -> memoryview:
     """The bytes of a NetCDF-4 file with the dataset: numbers as they are, no fill values.
 
     They are made in memory, since HDF5 takes the process with it where a disk fills up, and not by

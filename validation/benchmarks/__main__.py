@@ -1,6 +1,6 @@
 """Run benchmarks one after the other, each in a process of its own with one thread for products.
 
-`python -m validation.benchmarks [names] [--list] [--quick] [--out DIR] [--redraw]`
+`python -m validation.benchmarks [names] [--list] [--quick] [--out DIR] [--all-threads] [--redraw]`
 """
 
 from __future__ import annotations
@@ -58,12 +58,13 @@ def redraw(name: str, folder: Path) -> None:
     mf.plot.save(draw(tables), path.with_suffix(".png"))
 
 
-def run(name: str, options: list[str]) -> bool:
+def run(name: str, options: list[str], *, all_threads: bool = False) -> bool:
     """Whether a benchmark came to its end; what it prints goes to this terminal."""
     print(f"{name}\n{'=' * len(name)}", flush=True)
     command = [sys.executable, "-m", f"validation.benchmarks.{name}", *options]
     # several threads for products of matrices would measure the other processes of the machine
-    one_thread = dict.fromkeys(getattr(module(name), "ONE_THREAD", THREADS), "1")
+    names = () if all_threads else getattr(module(name), "ONE_THREAD", THREADS)
+    one_thread = dict.fromkeys(names, "1")
     done = subprocess.run(command, env=one_thread | dict(os.environ), check=False)
     print(flush=True)
     return done.returncode == 0
@@ -76,6 +77,11 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="name them and exit")
     parser.add_argument("--quick", action="store_true", help="short forms, which keep nothing")
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep the results in this folder")
+    parser.add_argument(
+        "--all-threads",
+        action="store_true",
+        help="threads as the libraries take them, which is what a single run of a user has",
+    )
     parser.add_argument("--redraw", action="store_true", help="figures anew from kept tables")
     given = parser.parse_args()
     if given.list:
@@ -88,8 +94,10 @@ def main() -> None:
         for name in chosen:
             redraw(name, given.out or RESULTS)
         return
+    if given.all_threads and not (given.quick or given.out):
+        parser.error("--all-threads must come with --quick or --out: kept results have one thread")
     options = ["--quick"] * given.quick + (["--out", str(given.out)] if given.out else [])
-    ended = {name: run(name, options) for name in chosen}
+    ended = {name: run(name, options, all_threads=given.all_threads) for name in chosen}
     if lost := [name for name, whole in ended.items() if not whole]:
         sys.exit(f"ended with an error: {', '.join(lost)}")
 
