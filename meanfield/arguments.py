@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
+import reprlib
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,46 @@ _NORM_TOLERANCE = 1e-6
 _LAST_BITS = 8.0 * float(np.finfo(np.float64).eps)
 # of a product of matrices, what its transpose may differ by
 _SYMMETRIC = 1e-13
+# what a count may be: a float still holds it
+_MOST = 1 << 53
+_LONGEST = 80
+
+_BRIEF = reprlib.Repr()
+_BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxarray = _BRIEF.maxset = _BRIEF.maxfrozenset = 8
+_BRIEF.maxdict, _BRIEF.maxlevel = 4, 3
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = _LONGEST
+
+
+def shown(value: Any) -> str:
+    """What a message shows of a value: one short line; of an array its shape and type.
+
+    Examples
+    --------
+    >>> shown("4"), shown([1, 2]), shown(np.full((200, 2), np.nan))
+    ("'4'", '[1, 2]', 'an array of shape (200, 2) and dtype float64, nan at index (0, 0)')
+    """
+    if isinstance(value, np.ndarray) and value.size > 4:
+        text = f"an array of shape {value.shape} and dtype {value.dtype}"
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            where = _first(~np.isfinite(value))
+            text += f", {value[where]} at index {where}"
+        return text
+    try:
+        text = repr(value) if isinstance(value, np.ndarray) else _BRIEF.repr(value)
+    except Exception:
+        # whose own repr fails
+        text = f"an object of {type(value).__name__}"
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 2]} …"
+
+
+def _first(where: NDArray[np.bool_]) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.argwhere(where)[0])
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number, maybe an infinite one or nan; True and False are none."""
+    return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
 
 
 def number(
@@ -43,13 +85,12 @@ def number(
         allowed += f" >= {_exact(low)}"
     if high < math.inf:
         allowed += f"{' and' * (max(above, low) > -math.inf)} <= {_exact(high)}"
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
     try:
-        converted = float(value) if is_number else math.nan
+        converted = float(value) if is_number(value) else math.nan
     except OverflowError:
         converted = math.inf
     if not math.isfinite(converted) or not low <= converted <= high or converted <= above:
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+        raise ValueError(f"{name} must be {allowed}, got {shown(value)}")
     return converted
 
 
@@ -91,9 +132,63 @@ def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
     """
     allowed = f"an integer >= {low}" + ("" if high is None else f" and <= {high}")
     is_integer = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
-    if not is_integer or value < low or (high is not None and value > high):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    if not is_integer or value < low or value > (_MOST if high is None else high):
+        raise ValueError(f"{name} must be {allowed}, got {shown(value)}")
     return int(value)
+
+
+def boolean(name: str, value: Any) -> bool:
+    """Return `value` when it is True or False.
+
+    Raises
+    ------
+    ValueError
+        Otherwise: a word would count as True, "False" and "no" among them.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {shown(value)}")
+    return bool(value)
+
+
+def plus_or_minus(name: str, value: Any) -> int:
+    """Return `value` as an int when it is +1 or -1.
+
+    Raises
+    ------
+    ValueError
+        Otherwise.
+    """
+    if not is_number(value) or value not in (1, -1):
+        raise ValueError(f"{name} must be +1 or -1, got {shown(value)}")
+    return int(value)
+
+
+def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
+    """Return `value` when it is one of these words.
+
+    Raises
+    ------
+    ValueError
+        Otherwise, with all of them.
+
+    Examples
+    --------
+    >>> one_of("start", "wild", ("iid", "quantised"))
+    Traceback (most recent call last):
+        ...
+    ValueError: start must be one of ('iid', 'quantised'), got 'wild'
+    """
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} must be one of {allowed}, got {shown(value)}")
+    return value
+
+
+def is_single(value: Any) -> bool:
+    """Whether a value is no array and no sequence that could be one."""
+    try:
+        return np.ndim(value) == 0
+    except (TypeError, ValueError):
+        return False
 
 
 def real_array(name: str, values: ArrayLike, ndim: int) -> NDArray[np.float64]:
@@ -117,14 +212,14 @@ def real_array(name: str, values: ArrayLike, ndim: int) -> NDArray[np.float64]:
             f"{_alone(array)}"
         )
     if not np.isfinite(array).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        where = _first(~np.isfinite(array))
         raise ValueError(f"{name} must be finite, got {array[where]} at index {where}")
     return array
 
 
 def _alone(array: NDArray[Any]) -> str:
     """What is no array at all, for a message."""
-    return "" if array.ndim else f", which is {array.item()!r:.80}"
+    return "" if array.ndim else f", which is {shown(array.item())}"
 
 
 def symmetric(name: str, matrix: ArrayLike, dim: int | None = None) -> NDArray[np.float64]:
@@ -144,7 +239,7 @@ def symmetric(name: str, matrix: ArrayLike, dim: int | None = None) -> NDArray[n
         ...
     ValueError: form must be symmetric, got 1 at index (0, 1) and 2 at index (1, 0)
     """
-    if np.ndim(matrix) == 0 and dim is not None:
+    if is_single(matrix) and dim is not None:
         return number(name, matrix) * np.eye(dim)
     array = real_array(name, matrix, 2)
     if array.shape != 2 * (dim or max(2, len(array)),):
@@ -171,7 +266,9 @@ def rows(name: str, points: ArrayLike, dim: int | None = None) -> NDArray[np.flo
     array = real_array(name, points, 2)
     if array.shape[1] < 2 or (dim is not None and array.shape[1] != dim):
         allowed = ">= 2" if dim is None else f"= {dim}"
-        raise ValueError(f"{name} must have rows of length {allowed}, got shape {array.shape}")
+        remedy = f": take {name}.T" if len(array) == dim else ""
+        told = f"got shape {array.shape}{remedy}"
+        raise ValueError(f"{name} must have rows of length {allowed}, {told}")
     return array
 
 
@@ -196,9 +293,13 @@ def unit_rows(name: str, points: ArrayLike, dim: int | None = None) -> NDArray[n
     if off.any():
         first = int(np.argmax(off))
         edge = 1.0 + np.copysign(_NORM_TOLERANCE, norms[first] - 1.0)
+        columns = np.sqrt(np.einsum("ij,ij->j", array, array))
+        remedy = ""
+        if len(array) > 1 and not (np.abs(columns - 1.0) > _NORM_TOLERANCE).any():
+            remedy = f": columns of shape {array.shape} have it, take {name}.T"
         raise ValueError(
             f"{name} must have rows of norm 1 (within {_NORM_TOLERANCE:g}), "
-            f"got norm {tell_apart(norms[first], edge)[0]} in row {first}"
+            f"got norm {tell_apart(norms[first], edge)[0]} in row {first}{remedy}"
         )
     # what is normalised already keeps its bits, so that a file gives back what it was given
     norms[np.abs(norms - 1.0) <= _LAST_BITS] = 1.0
@@ -243,6 +344,23 @@ def weights(name: str, values: ArrayLike | None, n: int) -> NDArray[np.float64]:
     return np.asarray(array / array.sum())
 
 
+def measure_fault(name: str, value: Any) -> str:
+    """What to say of a value that is no measure, with what makes one of it.
+
+    Examples
+    --------
+    >>> measure_fault("mu", np.eye(3))  # doctest: +ELLIPSIS
+    'mu must be a Density, FlowMap or Particles, got an array of shape (3, 3) ...'
+    """
+    remedy = ""
+    if isinstance(value, (np.ndarray, list)):
+        remedy = ": wrap unit rows X as mf.Particles(X)"
+    elif callable(getattr(value, "pdf", None)) and not isinstance(value, type):
+        remedy = ", a law: wrap it as Density(space, law), FlowMap(law) or "
+        remedy += "Particles.sample(law, n, rng)"
+    return f"{name} must be a Density, FlowMap or Particles, got {shown(value)}{remedy}"
+
+
 def generator(name: str, rng: Any) -> np.random.Generator:
     """Return `rng` when it is a numpy Generator.
 
@@ -252,5 +370,5 @@ def generator(name: str, rng: Any) -> np.random.Generator:
         Otherwise, naming what it is.
     """
     if not isinstance(rng, np.random.Generator):
-        raise ValueError(f"{name} must be a numpy.random.Generator, got {rng!r}")
+        raise ValueError(f"{name} must be a numpy.random.Generator, got {shown(rng)}")
     return rng

@@ -13,7 +13,7 @@ from scipy.linalg import expm
 from scipy.optimize import brentq
 from scipy.special import softmax
 
-from meanfield.arguments import integer, number, real_array, rows
+from meanfield.arguments import integer, is_single, number, one_of, real_array, rows
 from meanfield.exceptions import Interrupted, UnfinishedWarning
 from meanfield.integrate.patience import Patience
 
@@ -173,10 +173,8 @@ def solve_free(
     start = rows("points", points)
     if len(start) < 2:
         raise ValueError(f"points must be at least 2 tokens, got shape {start.shape}")
-    if kernel not in KERNELS:
-        raise ValueError(f"kernel must be one of {KERNELS}, got {kernel!r}")
-    if tie not in TIES:
-        raise ValueError(f"tie must be one of {TIES}, got {tie!r}")
+    one_of("kernel", kernel, KERNELS)
+    one_of("tie", tie, TIES)
     times = np.linspace(
         0.0, number("t_end", t_end, above=0), integer("save_at", save_at, low=1) + 1
     )
@@ -260,7 +258,7 @@ class _Scores:
 
 
 def _matrix(name: str, given: Any, dim: int) -> Array:
-    if np.ndim(given) == 0:
+    if is_single(given):
         return number(name, given) * np.eye(dim)
     matrix = real_array(name, given, 2)
     if matrix.shape[1] != dim:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from meanfield.arguments import unit_vector
+from meanfield.arguments import shown, unit_vector
 from meanfield.geometry import circle_points, perpendicular
 from meanfield.laws import Law, symmetry_axis
 from meanfield.laws.protocol import brief, checked_pdf
@@ -84,7 +84,7 @@ def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
     """
     if law.dim == 2:
         if axis is not None:
-            raise ValueError(f"axis must be None on the circle, got {axis!r}")
+            raise ValueError(f"axis must be None on the circle, got {shown(axis)}")
         return None
     if axis is not None:
         given = unit_vector("axis", axis, law.dim)
@@ -94,7 +94,7 @@ def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
     if found is None:
         raise ValueError(
             f"law must be symmetric about an axis that its class tells, or axis be given, got "
-            f"{law!r}"
+            f"{shown(law)}"
         )
     return found
 
@@ -112,5 +112,5 @@ def _check_axisymmetric(law: Law, axis: Array) -> None:
         if gap > _ALIKE * float(values.max()):
             raise ValueError(
                 f"axis must be one about which the law is symmetric, got {brief(axis)}, but "
-                f"{law!r} differs by {gap:.2g} between two meridians"
+                f"{shown(law)} differs by {gap:.2g} between two meridians"
             )

@@ -1,7 +1,11 @@
 """Bad values given to the Python names: a ValueError that says which, in one line."""
 
+import inspect
+import warnings
+
 import numpy as np
 import pytest
+from bad_calls import BY_NAME, INNER, OTHER_NAMES, WRONG, accepted, arguments_of, good_arguments
 
 import meanfield as mf
 
@@ -164,6 +168,55 @@ CALLS = {
         "bandwidth must be a number > 0 for a d",
     ),
     "mixture of nothing": (lambda: mf.Mixture([], []), "laws must be a non-empty sequence of laws"),
+    "mass of values": (
+        lambda: mf.Density(CIRCLE, np.full(24, 2.0)),
+        "the density must have mass 1 within 1e-08 on Circle(16), got mass 2: divide the values by",
+    ),
+    "values that jump": (
+        lambda: mf.Density(CIRCLE, 2.0 * (np.arange(24) < 12)),
+        (
+            "values must be resolved by Circle(16), but its series misses 0.12 of their L² norm: "
+            "smooth"
+        ),
+    ),
+    "an array for a flow map": (
+        lambda: mf.FlowMap(np.eye(30)),
+        (
+            "law must have dim, pdf and sample, got an array of shape (30, 30) and dtype "
+            "float64: for "
+            "tokens take mf.Particles(X)"
+        ),
+    ),
+    "an array for a measure": (
+        lambda: mf.evolve(np.eye(3), mf.SA(1.0), 1.0),
+        (
+            "measure must be a Density, FlowMap or Particles, got an array of shape (3, 3) and "
+            "dtype "
+            "float64: wrap unit rows X as mf.Particles(X)"
+        ),
+    ),
+    "tokens in columns": (
+        lambda: mf.Particles(np.eye(3)[:, :2]),
+        (
+            "points must have rows of norm 1 (within 1e-06), got norm 0 in row 2: columns of shape "
+            "(3, 2) have it, take points.T"
+        ),
+    ),
+    "monitors in a list": (
+        lambda: mf.evolve(UNIFORM, mf.SA(1.0), 1.0, monitors=[mf.clusters]),
+        'monitors must map names to callables, as {"name": monitor}, got [<function clusters',
+    ),
+    "growth of a number": (
+        lambda: mf.theory.growth_rates(4.0, 3, 2),
+        "dynamics must be SA, USA, DoublyStochastic or a CircleInteraction, got 4.0",
+    ),
+    "save_at late": (
+        lambda: mf.evolve(UNIFORM, mf.SA(1.0), 0.6, [0.2, 0.6000001]),
+        (
+            "save_at must be an integer >= 1 or strictly ascending times in [0, t_end = 0.6], got "
+            "0.6000001"
+        ),
+    ),
     "no file": (lambda: mf.load("none.nc"), "there is no file none.nc"),
 }
 
@@ -198,3 +251,81 @@ def test_name_refuses(call, begins):
     message = str(caught.value)
     assert message.startswith(begins)
     assert len(message.splitlines()) == 1
+
+
+@pytest.fixture
+def quick_folder(tmp_path, monkeypatch):
+    """A folder of its own, for what writes files and what looks for them."""
+    monkeypatch.chdir(tmp_path)
+
+
+def public_names():
+    """All that a user may call, but for the inner methods."""
+    for name in mf.__all__:
+        thing = getattr(mf, name)
+        if inspect.ismodule(thing):
+            yield from (f"{name}.{each}" for each in thing.__all__ if callable_here(thing, each))
+        elif callable(thing):
+            yield name
+            for each in dir(thing) if inspect.isclass(thing) else ():
+                own = inspect.getattr_static(thing, each)
+                own = own.__func__ if isinstance(own, (classmethod, staticmethod)) else own
+                if not each.startswith("_") and inspect.isfunction(own) and each not in INNER:
+                    yield f"{name}.{each}"
+
+
+def callable_here(module, name):
+    return callable(getattr(module, name)) and not inspect.isclass(getattr(module, name))
+
+
+def test_every_public_name_is_called():
+    called = {name.rpartition(".")[2] for name in BY_NAME}
+    takes = {
+        name
+        for name in public_names()
+        if name not in INNER and set(inspect.signature(resolved(name)).parameters) - {"self"}
+    }
+    # a method that several classes share is called of one
+    assert {name for name in takes if name.rpartition(".")[2] not in called} == set()
+
+
+def resolved(name):
+    thing = mf
+    for part in name.split("."):
+        thing = getattr(thing, part)
+    return thing
+
+
+PROBES = [
+    pytest.param(name, argument, id=f"{name}({argument})")
+    for name in BY_NAME
+    for argument in arguments_of(name)
+]
+
+
+@pytest.mark.usefixtures("quick_folder")
+@pytest.mark.parametrize(("name", "argument"), PROBES)
+def test_wrong_kinds_are_refused(name, argument):
+    call, _ = BY_NAME[name]
+    good, right = good_arguments(name), accepted(name, argument)
+    names = "|".join((argument, *OTHER_NAMES.get(argument, ())))
+    for kind, value in WRONG.items():
+        if kind in right:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(ValueError, match=rf"\b({names})\b") as refused:
+                call(**good | {argument: value})
+        message = str(refused.value)
+        assert len(message) <= 300, (kind, message)
+        assert len(message.splitlines()) == 1, (kind, message)
+
+
+def test_times_that_miss_the_end_by_their_last_bit_are_taken():
+    # 0.6000000000000001
+    times = [0.2 * k for k in range(4)]
+    assert times[-1] > 0.6
+    sol = mf.evolve(UNIFORM, mf.SA(1.0), 0.6, times)
+    assert sol.t.tolist() == [0.0, 0.2, 0.4, 0.6]
+    below = mf.evolve(UNIFORM, mf.SA(1.0), 0.6, [0.2, np.nextafter(0.6, 0.0)])
+    assert below.t.tolist() == [0.0, 0.2, 0.6]

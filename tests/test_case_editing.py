@@ -358,7 +358,18 @@ BAD_SETTINGS = {
         "dynamics.bta=5",
         "case.toml with --set dynamics.bta=5: dynamics.bta is an unknown key: the keys here are",
     ),
-    "a key that is misspelt": ("dynamics.bta=5", "type, beta, sign, noise; did you mean beta?"),
+    "a key that is misspelt": (
+        "dynamics.bta=5",
+        "type, beta, sign, noise; did you mean dynamics.beta?",
+    ),
+    "a key without its table": (
+        "beta=4",
+        (
+            "beta is an unknown key: the keys here are law, space, dynamics, run, output, "
+            "monitors; did you mean dynamics.beta?"
+        ),
+    ),
+    "a short key that is misspelt": ("sav_at=4", "monitors; did you mean run.save_at?"),
     "an unknown table": ("dynamic.beta=5", "dynamic is an unknown key: the keys here are law, sp"),
     "of another kind": (
         "dynamics.beta=high",
@@ -370,10 +381,7 @@ BAD_SETTINGS = {
     ),
     "no table": ("run.t_end.x=1", "case.toml: run.t_end must be a table for run.t_end.x, got 0.2"),
     "no list": ("law.cos[3]=1", "case.toml: law.cos must be a list of more than 3 for law.cos[3]"),
-    "another table's": (
-        "space.type=sphere",
-        "space.n is an unknown key: the keys here are ty",
-    ),
+    "another table's": ("space.kmax=9", "space.kmax is an unknown key: the keys here are type, n"),
 }
 
 
@@ -626,3 +634,37 @@ def test_about_is_words_and_numbers():
         mf.evolve(mu, mf.SA(1.0), 0.1, about={"a": [1]})
     sol = mf.evolve(mu, mf.SA(1.0), 0.1, 1, about={"note": "mine", "t_end": 3})
     assert (sol.dataset.attrs["note"], sol.dataset.attrs["t_end"]) == ("mine", 0.1)
+
+
+TORUS = """
+law = {type = "fourier-series", cos = [0.5]}
+space = {type = "circle", n = 16}
+dynamics = {beta = 1.0}
+run = {t_end = 0.1, save_at = 1}
+"""
+
+
+def test_a_table_that_gets_another_type_keeps_what_the_new_one_has():
+    case = case_from_text(TORUS, "a.toml", settings={"space.type": "flow-map"})
+    assert tomllib.loads(case.text)["space"] == {"type": "flow-map"}
+    case = case_from_text(TORUS, "a.toml", settings={"dynamics.type": "USA"})
+    assert tomllib.loads(case.text)["dynamics"] == {"type": "USA", "beta": 1.0}
+    # what is set beside it is meant
+    for settings in (
+        {"space.type": "flow-map", "space.n": 9},
+        {"space.n": 9, "space.type": "flow-map"},
+    ):
+        with pytest.raises(
+            CaseError, match=r"space\.n is an unknown key: the keys here are type, tol"
+        ):
+            case_from_text(TORUS, "a.toml", settings=settings)
+
+
+def test_a_list_of_laws_keeps_its_others():
+    text = TORUS.replace(
+        'law = {type = "fourier-series", cos = [0.5]}',
+        'law.type = "mixture"\nlaw.laws = [{type = "uniform"}, {type = "uniform", dim = 2}]',
+    )
+    case = case_from_text(text, "a.toml", settings={"law.laws[0].type": "fourier-series"})
+    found = tomllib.loads(case.text)["law"]["laws"]
+    assert found == [{"type": "fourier-series"}, {"type": "uniform", "dim": 2}]

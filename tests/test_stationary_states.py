@@ -471,7 +471,7 @@ def test_axis():
         (lambda: stationary_density(mf.USA(1.0, noise=0.1), 3, 99), "degree must be .* got 99"),
         (
             lambda: stationary_density(mf.USA(1.0, noise=0.1), 3, direction=2),
-            "direction must be 1 or -1, got 2",
+            r"direction must be \+1 or -1, got 2",
         ),
         (lambda: stationary_density(mf.USA(1.0, noise=0.1), 3, axis=[1.0]), "axis"),
         (lambda: mf.theory.transition_beta(1), "dim must be .* got 1"),

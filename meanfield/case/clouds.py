@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.arguments import unit_rows
+from meanfield.arguments import shown, unit_rows
 
 # as text and as lists of numbers it takes some ten times that in memory
 _LARGEST_FILE = 1 << 28
@@ -54,7 +54,7 @@ def _table(text: str) -> NDArray[np.float64]:
         header = next(reader, [])
         if len(header) < 2 or _numbers(header) is not None:
             raise ValueError(
-                f"line 1 must be a header of d >= 2 names with commas between, got {header!r:.80}"
+                f"line 1 must be a header of d >= 2 names with commas between, got {shown(header)}"
             )
         rows = []
         for row in reader:

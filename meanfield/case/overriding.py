@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tomli_w
@@ -39,7 +39,8 @@ def toml_value(text: str) -> Any:
         if _BARE_WORD.fullmatch(text):
             return text
     raise ValueError(
-        f'value must be one of TOML, as 5, true, [1, 2] or "a word", or a bare word, got {text!r}'
+        f'value must be one of TOML, as 5, true, [1, 2] or "a word", or a bare word, got '
+        f"{shown(text)}"
     )
 
 
@@ -75,7 +76,7 @@ def setting(text: str) -> tuple[str, Any]:
     """
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
-        raise ValueError(f"setting must be KEY=VALUE, as dynamics.beta=5, got {text!r}")
+        raise ValueError(f"setting must be KEY=VALUE, as dynamics.beta=5, got {shown(text)}")
     return checked_key(key), toml_value(value)
 
 
@@ -90,13 +91,21 @@ def checked_key(key: str) -> str:
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise ValueError(
             f"key must be names with dots between, as dynamics.beta or law.laws[0].kappa, got "
-            f"{key!r}"
+            f"{shown(key)}"
         )
     return key
 
 
-def overridden(text: str, settings: Mapping[str, Any], name: str) -> str:
+def overridden(
+    text: str,
+    settings: Mapping[str, Any],
+    name: str,
+    fields: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
+) -> str:
     r"""The TOML of a case with these keys set; comments are lost where there are any.
+
+    A table that gets another type keeps the keys that the new type has, by `fields`: the keys of
+    each type of table, by the name of the table.
 
     Raises
     ------
@@ -115,8 +124,30 @@ def overridden(text: str, settings: Mapping[str, Any], name: str) -> str:
     except (ValueError, RecursionError) as error:
         raise CaseError(f"{name}: must be TOML, but {error}") from None
     for key, value in settings.items():
+        table, _, last = key.rpartition(".")
+        if last == "type" and fields is not None:
+            kinds = fields.get(re.sub(r"\[\d+\]$", "", table).rpartition(".")[2], {})
+            _drop(raw, table, kinds.get(value) if isinstance(value, str) else None, settings)
         _set(raw, key, value, name)
     return tomli_w.dumps(raw)
+
+
+def _drop(
+    raw: dict[str, Any], path: str, kept: Sequence[str] | None, settings: Mapping[str, Any]
+) -> None:
+    """Drop the keys of a table that are not among `kept`, the keys of its type to be, nor set."""
+    here: Any = raw
+    for index, word in _PART.findall(path):
+        part: Any = int(index) if index else word
+        is_there = part in here if isinstance(here, dict) else isinstance(here, list)
+        if not is_there or (isinstance(here, list) and part >= len(here)):
+            return
+        here = here[part]
+    if kept is None or not isinstance(here, dict):
+        return
+    for key in list(here):
+        if key not in kept and f"{path}.{key}" not in settings:
+            del here[key]
 
 
 def _set(raw: dict[str, Any], key: str, value: Any, name: str) -> None:

@@ -20,7 +20,7 @@ from meanfield.case.limits import check_limits, check_saves
 from meanfield.case.monitoring import build_monitors
 from meanfield.case.overriding import as_toml, overridden
 from meanfield.case.provenance import ORIGIN, About, provenance, token_digests
-from meanfield.case.schema import Table, kinds, schema_fault
+from meanfield.case.schema import Table, kinds, schema_fault, union_fields
 from meanfield.case.tables import (
     MOST_MONITORS,
     AnyLawTable,
@@ -43,6 +43,15 @@ _KINDS = {
     "space": kinds(AnySpaceTable),
     "dynamics": kinds(AnyDynamicsTable),
     "layers": kinds(AnyLayerTable),
+}
+
+
+_FIELDS = {
+    "law": union_fields(AnyLawTable),
+    "laws": union_fields(AnyLawTable),
+    "space": union_fields(AnySpaceTable),
+    "dynamics": union_fields(AnyDynamicsTable),
+    "layers": union_fields(AnyLayerTable),
 }
 
 
@@ -244,20 +253,31 @@ def case_from_text(
     meanfield.case.faults.CaseError: my.toml: space is missing: it must be a table...
     """
     if settings:
-        text = overridden(text, settings, name)
+        text = overridden(text, settings, name, _FIELDS)
         name += "" if _WITH in name else " with"
         name += "".join(f" {option} {key}={as_toml(settings[key])}" for key in settings)
     try:
         raw = tomllib.loads(text)
         case = Case.model_validate(raw)
     except ValidationError as error:
-        raise CaseError(f"{name}: {schema_fault(error, raw, _KINDS)}") from None
+        raise CaseError(f"{name}: {schema_fault(error, raw, _KINDS, _keys())}") from None
     except (ValueError, RecursionError) as error:
         raise CaseError(f"{name}: must be TOML, but {error}") from None
     case._name, case._text, case._folder = name, text, Path(folder)
     with case.errors("run"):
         check_limits(case)
     return case
+
+
+def _keys() -> list[str]:
+    """All keys of a case, with dots."""
+    found = list(Case.model_fields)
+    for name in ("law", "space", "dynamics"):
+        fields = (field for keys in _FIELDS[name].values() for field in keys)
+        found += [f"{name}.{field}" for field in dict.fromkeys(fields)]
+    for name, table in (("run", RunTable), ("output", OutputTable)):
+        found += [f"{name}.{field}" for field in table.model_fields]
+    return found
 
 
 def default_case_text() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -13,6 +13,14 @@ from meanfield.case.faults import shown
 
 class KeyFault(ValueError):
     """A key that is unknown or missing in a table; the message opens with it."""
+
+
+class UnknownKey(KeyFault):
+    """A key that is unknown among those of its table."""
+
+    def __init__(self, key: str, here: Iterable[str]) -> None:
+        self.key, self.here = key, list(here)
+        super().__init__(f"{key} is an unknown key: the keys here are {', '.join(self.here)}")
 
 
 class Table(BaseModel):
@@ -27,10 +35,7 @@ class Table(BaseModel):
             fields = cls.model_fields
             for key in data:
                 if key not in fields:
-                    allowed = ", ".join(fields)
-                    near = get_close_matches(str(key), fields, 1)
-                    hint = f"; did you mean {near[0]}?" if near else ""
-                    raise KeyFault(f"{key} is an unknown key: the keys here are {allowed}{hint}")
+                    raise UnknownKey(str(key), fields)
             for key, field in fields.items():
                 if field.is_required() and key not in data:
                     raise KeyFault(f"{key} is missing: it must be {field.description}")
@@ -64,7 +69,37 @@ def kinds(annotated: Any) -> str:
     )
 
 
-def schema_fault(error: ValidationError, raw: Any, kinds: Mapping[str, str]) -> str:
+def union_fields(annotated: Any) -> dict[str, list[str]]:
+    """The keys of each type of table in a union."""
+    tables = [getattr(one, "__origin__", one) for one in get_args(get_args(annotated)[0])]
+    return {
+        kind: list(table.model_fields)
+        for table in tables
+        for kind in get_args(table.model_fields["type"].annotation)
+    }
+
+
+def nearest(fault: UnknownKey, path: str, keys: Iterable[str]) -> str:
+    """The dotted keys that an unknown one in the table `path` may have meant, for a message.
+
+    Examples
+    --------
+    >>> nearest(UnknownKey("beta", ["law", "run"]), "", ["dynamics.beta", "run.rtol"])
+    '; did you mean dynamics.beta?'
+    """
+    found = [f"{path}.{name}".lstrip(".") for name in get_close_matches(fault.key, fault.here, 1)]
+    if not found and not path:
+        by_last: dict[str, list[str]] = {}
+        for one in keys:
+            by_last.setdefault(one.rpartition(".")[2], []).append(one)
+        near = get_close_matches(fault.key, by_last, 1)
+        found = [one for name in near for one in by_last[name]]
+    return f"; did you mean {' or '.join(found)}?" if found else ""
+
+
+def schema_fault(
+    error: ValidationError, raw: Any, kinds: Mapping[str, str], keys: Iterable[str]
+) -> str:
     """The first thing that a schema finds wrong, as a sentence that opens with the dotted key.
 
     Parameters
@@ -74,6 +109,8 @@ def schema_fault(error: ValidationError, raw: Any, kinds: Mapping[str, str]) -> 
         What was validated.
     kinds : mapping of str to str
         The allowed types of each table that comes in several.
+    keys : iterable of str
+        All keys of a case, with dots.
     """
     fault: Any = error.errors(include_url=False)[0]
     path = _path(fault["loc"], raw)
@@ -85,7 +122,8 @@ def schema_fault(error: ValidationError, raw: Any, kinds: Mapping[str, str]) -> 
     if fault["type"] == "value_error":
         reason = fault["ctx"]["error"]
         dot = ("." if path else "") if isinstance(reason, KeyFault) else " "
-        return f"{path}{dot}{reason}"
+        hint = nearest(reason, path, keys) if isinstance(reason, UnknownKey) else ""
+        return f"{path}{dot}{reason}{hint}"
     if fault["type"] in {"model_type", "model_attributes_type", "dict_type"}:
         return f"{path} must be a table, got {shown(fault['input'])}"
     allowed = fault["msg"].replace("Input should be ", "must be ")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import unit_rows
-from meanfield.dynamics.isotropic import Measure, check_isotropic
+from meanfield.dynamics.isotropic import Measure, check_isotropic, check_moments
 from meanfield.geometry import project
 
 Array = NDArray[np.float64]
@@ -65,6 +65,7 @@ class DoublyStochastic:
         ValueError
             If the points are not unit rows of the measure's dimension.
         """
+        check_moments(measure)
         points = unit_rows("at", at, measure.dim)
         return project(points, self.output(measure, points))
 

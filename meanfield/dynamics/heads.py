@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import number, real_array, tell_apart, unit_rows
+from meanfield.arguments import is_single, number, real_array, shown, tell_apart, unit_rows
 from meanfield.dynamics.forms import Form, common_form
-from meanfield.dynamics.isotropic import Measure
+from meanfield.dynamics.isotropic import Measure, check_moments
 from meanfield.geometry import project
 
 Array = NDArray[np.float64]
@@ -141,10 +141,12 @@ class Attention:
         object.__setattr__(self, "noise", number("noise", self.noise, low=0))
         heads = tuple(self.heads) if isinstance(self.heads, Sequence) else (self.heads,)
         if not heads or not all(isinstance(head, Head) for head in heads):
-            raise ValueError(f"heads must be a sequence of at least one Head, got {self.heads!r}")
+            raise ValueError(
+                f"heads must be a sequence of at least one Head, got {shown(self.heads)}"
+            )
         object.__setattr__(self, "heads", heads)
         if not isinstance(self.normalise, bool):
-            raise ValueError(f"normalise must be True or False, got {self.normalise!r}")
+            raise ValueError(f"normalise must be True or False, got {shown(self.normalise)}")
         dims = {head.dim for head in heads} - {None}
         if len(dims) > 1:
             raise ValueError(f"heads must be of one dimension, got {sorted(dims, key=str)}")
@@ -202,6 +204,7 @@ class Attention:
         ValueError
             If the points are not unit rows of the measure's dimension, or it is not the heads'.
         """
+        check_moments(measure)
         points = unit_rows("at", at, measure.dim)
         check_dim(self, measure.dim)
         return project(points, self.output(measure, points))
@@ -234,7 +237,7 @@ def matrix_or_number(name: str, value: ArrayLike) -> Any:
     ValueError
         If it is neither.
     """
-    if np.ndim(value) == 0:
+    if is_single(value):
         return number(name, value)
     matrix = real_array(name, value, 2)
     matrix.flags.writeable = False
@@ -250,4 +253,6 @@ def check_dim(dynamics: Any, dim: int) -> None:
         Naming both.
     """
     if dynamics.dim not in (None, dim):
-        raise ValueError(f"{dynamics!r} must meet a measure of its own dim, got one of dim {dim}")
+        raise ValueError(
+            f"{shown(dynamics)} must meet a measure of its own dim, got one of dim {dim}"
+        )

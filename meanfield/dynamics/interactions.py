@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ive
 
-from meanfield.arguments import number, real_array, unit_rows
+from meanfield.arguments import number, real_array, shown, unit_rows
+from meanfield.dynamics.isotropic import check_moments
 from meanfield.geometry import circle_angles
 
 Array = NDArray[np.float64]
@@ -89,7 +90,9 @@ class CircleInteraction:
         for name in ("sin", "cos"):
             object.__setattr__(self, name, _coefficients(name, getattr(self, name)))
         if not self.sin and not self.cos:
-            raise ValueError(f"sin and cos must hold at least one coefficient, got {self.sin!r}")
+            raise ValueError(
+                f"sin and cos must hold at least one coefficient, got {shown(self.sin)}"
+            )
         object.__setattr__(self, "coupling", number("coupling", self.coupling))
         object.__setattr__(self, "noise", number("noise", self.noise, low=0))
 
@@ -174,10 +177,11 @@ class CircleInteraction:
         ValueError
             If the measure's dim is not 2, or the points are not unit rows.
         """
+        check_moments(measure)
         if measure.dim != 2:
             raise ValueError(
-                f"measure must have dim = 2, that of the circle, for {self!r}, got {measure!r} of "
-                f"dim = {measure.dim}"
+                f"measure must have dim = 2, that of the circle, for {self!r}, got "
+                f"{shown(measure)} of dim = {measure.dim}"
             )
         return self.output(measure, unit_rows("at", at, 2))
 
@@ -212,6 +216,6 @@ def Kuramoto(coupling: float, noise: float = 0.0) -> CircleInteraction:
 
 def _coefficients(name: str, values: Any) -> tuple[float, ...]:
     """Finite numbers as a tuple, which may be empty."""
-    if np.ndim(values) == 1 and not len(values):
+    if isinstance(values, (Sequence, np.ndarray)) and len(values) == 0:
         return ()
     return tuple(real_array(name, values, 1).tolist())

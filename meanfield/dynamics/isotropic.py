@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import number, unit_rows
+from meanfield.arguments import measure_fault, number, plus_or_minus, unit_rows
 from meanfield.geometry import project
 
 Array = NDArray[np.float64]
@@ -74,8 +74,9 @@ class SA:
         Raises
         ------
         ValueError
-            If the points are not unit rows of the measure's dimension.
+            If `measure` is none, or the points are not unit rows of its dimension.
         """
+        check_moments(measure)
         points = unit_rows("at", at, measure.dim)
         return project(points, self.output(measure, points))
 
@@ -128,8 +129,9 @@ class USA:
         Raises
         ------
         ValueError
-            If the points are not unit rows of the measure's dimension.
+            If `measure` is none, or the points are not unit rows of its dimension.
         """
+        check_moments(measure)
         points = unit_rows("at", at, measure.dim)
         return project(points, self.output(measure, points))
 
@@ -137,6 +139,18 @@ class USA:
         """± ∇G at βx, shape (n, d): what attention adds to tokens at unit rows (n, d)."""
         log_g, mean = measure.log_moment(self.beta * points)
         return self.sign * np.exp(log_g)[:, None] * mean
+
+
+def check_moments(measure: Any) -> None:
+    """Refuse what has no moments.
+
+    Raises
+    ------
+    ValueError
+        If it is no measure.
+    """
+    if isinstance(measure, type) or not callable(getattr(measure, "balanced", None)):
+        raise ValueError(measure_fault("measure", measure))
 
 
 def check_isotropic(dynamics: Any) -> None:
@@ -151,6 +165,4 @@ def check_isotropic(dynamics: Any) -> None:
     # below 1e-300 the limit β = 0 is exact, and 1/β is not
     object.__setattr__(dynamics, "beta", beta if beta >= 1e-300 else 0.0)
     object.__setattr__(dynamics, "noise", number("noise", dynamics.noise, low=0))
-    if dynamics.sign not in (1, -1) or isinstance(dynamics.sign, bool):
-        raise ValueError(f"sign must be +1 or -1, got {dynamics.sign!r}")
-    object.__setattr__(dynamics, "sign", int(dynamics.sign))
+    object.__setattr__(dynamics, "sign", plus_or_minus("sign", dynamics.sign))

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import erf
 
-from meanfield.arguments import number, real_array, unit_rows
+from meanfield.arguments import number, one_of, real_array, shown, unit_rows
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.heads import Attention, check_dim
-from meanfield.dynamics.isotropic import SA, USA, Measure
+from meanfield.dynamics.isotropic import SA, USA, Measure, check_moments
 from meanfield.geometry import project
 
 Array = NDArray[np.float64]
@@ -79,10 +79,7 @@ class FeedForward:
                 f"W must be (d, m), A (m, d) and b (m,) with d >= 2, got shapes {outer.shape}, "
                 f"{inner.shape} and {shift.shape}"
             )
-        if self.activation not in _ACTIVATIONS:
-            raise ValueError(
-                f"activation must be one of {list(_ACTIVATIONS)}, got {self.activation!r}"
-            )
+        one_of("activation", self.activation, list(_ACTIVATIONS))
         for name, array in (("W", outer), ("A", inner), ("b", shift)):
             array.flags.writeable = False
             object.__setattr__(self, name, array)
@@ -108,6 +105,7 @@ class FeedForward:
         ValueError
             If the points are not unit rows of the layer's dimension.
         """
+        check_moments(measure)
         points = unit_rows("at", at, self.dim)
         return project(points, self.output(measure, points))
 
@@ -187,11 +185,11 @@ class Layers:
     def __post_init__(self) -> None:
         layers = tuple(self.layers) if isinstance(self.layers, Sequence) else (self.layers,)
         if not layers:
-            raise ValueError(f"layers must hold at least one layer, got {self.layers!r}")
+            raise ValueError(f"layers must hold at least one layer, got {shown(self.layers)}")
         for layer in layers:
             if not isinstance(layer, _LAYERS) or layer.noise > 0.0:
                 names = ", ".join(kind.name for kind in _LAYERS)
-                raise ValueError(f"layers must be {names} without noise, got {layer!r}")
+                raise ValueError(f"layers must be {names} without noise, got {shown(layer)}")
         # equal layers are one object, as it is hard to tell once they come from a file
         each: dict[Any, Layer] = {}
         layers = tuple(each.setdefault(_content(layer), layer) for layer in layers)
@@ -242,6 +240,7 @@ class Layers:
         ValueError
             If the points are not unit rows of the measure's dimension, or it is not the layers'.
         """
+        check_moments(measure)
         check_dim(self, measure.dim)
         return self.layers[0].velocity(measure, at)
 

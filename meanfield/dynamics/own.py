@@ -8,6 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.arguments import shown
+
 Array = NDArray[np.float64]
 
 
@@ -70,6 +72,7 @@ class ForgottenDynamics:
             Always.
         """
         raise ValueError(
-            f"dynamics {self.name!r} is not known any more on {measure!r} at {len(points)} points: "
+            f"dynamics {self.name!r} is not known any more on {shown(measure)} at {len(points)} "
+            f"points: "
             f"the file could keep its name only"
         )

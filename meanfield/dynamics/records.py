@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.arguments import shown
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.heads import Attention, Head
 from meanfield.dynamics.interactions import CircleInteraction
@@ -98,5 +99,5 @@ def from_record(record: Any, matrices: list[Array]) -> AnyDynamics:
         return kinds[kind](**fields)
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(
-            f"record of a dynamics must be one of to_record, got {record!r:.80}"
+            f"record of a dynamics must be one of to_record, got {shown(record)}"
         ) from error

@@ -18,6 +18,7 @@ from concurrent.futures import (
 from functools import partial
 from typing import Any
 
+from meanfield.arguments import shown
 from meanfield.dynamics import SA, USA, Dynamics
 from meanfield.exceptions import Interrupted
 
@@ -35,7 +36,7 @@ def dynamics_of_runs(dynamics: Dynamics | Sequence[Dynamics]) -> list[Dynamics]:
         raise ValueError(f"dynamics must be SA or USA, or a sequence of at least one, got {given}")
     for one in given:
         if not isinstance(one, (SA, USA)):
-            raise ValueError(f"dynamics must be SA or USA, or a sequence of them, got {one!r}")
+            raise ValueError(f"dynamics must be SA or USA, or a sequence of them, got {shown(one)}")
     return given
 
 
@@ -101,7 +102,8 @@ def mapped_by(
         return _by_processes(run, tasks, workers, lost)
     if not callable(getattr(executor, "submit", None)):
         raise ValueError(
-            f"executor must be a concurrent.futures.Executor or {PROCESSES!r}, got {executor!r}"
+            f"executor must be a concurrent.futures.Executor or {PROCESSES!r}, got "
+            f"{shown(executor)}"
         )
     return _Submitted(executor, run, tasks, lost=lost).results()
 

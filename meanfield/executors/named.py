@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from meanfield.arguments import shown
 from meanfield.executors.mapping import PROCESSES, THREADS
 
 NAMES = (PROCESSES, "dask", "mpi")
@@ -48,11 +49,13 @@ def opened(
     if name not in (None, *NAMES):
         raise ValueError(f"executor must be one of {', '.join(NAMES)}, got {name!r}")
     if scheduler is not None and name != "dask":
-        raise ValueError(f"scheduler must be left out unless executor is 'dask', got {scheduler!r}")
+        raise ValueError(
+            f"scheduler must be left out unless executor is 'dask', got {shown(scheduler)}"
+        )
     if workers is not None and (name not in (PROCESSES, "dask") or scheduler is not None):
         raise ValueError(
             f"workers must be left out unless executor is 'processes' or 'dask' on this machine, "
-            f"got {workers!r}"
+            f"got {shown(workers)}"
         )
     with ExitStack() as stack:
         if name == "dask":
@@ -79,7 +82,7 @@ def _dask(scheduler: str | None, workers: int | None) -> Iterator[Any]:
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"scheduler must be the address of a dask scheduler that answers, such as "
-                f"tcp://host:8786, got {scheduler!r}: {error}"
+                f"tcp://host:8786, got {shown(scheduler)}: {error}"
             ) from error
         yield stack.enter_context(client)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.arguments import number, tell_apart
+from meanfield.arguments import boolean, number, shown, tell_apart
 from meanfield.functionals.atoms import (
     Kernel,
     attention_kernel,
@@ -76,7 +76,7 @@ def mmd(mu: AnyMeasure, nu: AnyMeasure, beta: float, *, scaled: bool = False) ->
     12.77811219786
     """
     _check(mu, nu)
-    beta = number("beta", beta, low=0)
+    beta, scaled = number("beta", beta, low=0), boolean("scaled", scaled)
     if beta == 0.0:
         return 0.0
     kmax = _density_degree(mu, nu) or _kernel_degree(mu, nu, beta)
@@ -162,7 +162,9 @@ def _check(mu: AnyMeasure, nu: AnyMeasure) -> None:
     for name, measure in (("mu", mu), ("nu", nu)):
         check_measure(name, measure)
     if mu.dim != nu.dim:
-        raise ValueError(f"nu must have dim = {mu.dim} as mu has, got {nu!r} with dim = {nu.dim}")
+        raise ValueError(
+            f"nu must have dim = {mu.dim} as mu has, got {shown(nu)} with dim = {nu.dim}"
+        )
 
 
 def _check_finite(mu: AnyMeasure, nu: AnyMeasure, s: float) -> None:

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from meanfield.arguments import number
+from meanfield.arguments import boolean, number, shown
 from meanfield.dynamics import ISOTROPIC, SA, Attention, DoublyStochastic, Dynamics
 from meanfield.functionals.forms import form_dissipation, form_energy_in_unit
 from meanfield.harmonics import eigenvalues_in_unit
@@ -59,7 +59,7 @@ def energy(
     1.847264024733
     """
     check_measure("measure", measure)
-    beta = number("beta", beta, low=0)
+    beta, scaled = number("beta", beta, low=0), boolean("scaled", scaled)
     if form is None:
         return unscaled("energy", *energy_in_unit(measure, beta), beta, scaled)
     return unscaled("energy", *form_energy_in_unit(measure, beta, form), beta, scaled)
@@ -117,12 +117,14 @@ def dissipation(
     >>> dissipation(Particles([[1.0, 0.0]]), SA(2.0))
     0.0
     """
+    scaled = boolean("scaled", scaled)
     if isinstance(dynamics, Attention):
         value = form_dissipation(measure, dynamics)
         return unscaled("dissipation", value, 0.0, dynamics.beta, scaled)
     if not isinstance(dynamics, ISOTROPIC):
         raise ValueError(
-            f"dynamics must be SA, USA, DoublyStochastic or Attention with a form, got {dynamics!r}"
+            f"dynamics must be SA, USA, DoublyStochastic or Attention with a form, got "
+            f"{shown(dynamics)}"
         )
     return unscaled("dissipation", *dissipation_in_unit(measure, dynamics), dynamics.beta, scaled)
 

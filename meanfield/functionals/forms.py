@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import symmetric
+from meanfield.arguments import shown, symmetric
 from meanfield.dynamics import Attention, balanced_form
 from meanfield.dynamics.forms import LARGEST_EXPONENT
 from meanfield.geometry import project
@@ -79,7 +79,8 @@ def _check_digits(
     doubt = 2.0 * dust * float(np.abs(masses) @ np.exp(log_uniform - unit))
     if not doubt <= _LARGEST_SHARE * total:
         raise ValueError(
-            f"beta |D| must be smaller for {density!r}, got {float(np.abs(z).max()):.3g}: rounding "
+            f"beta |D| must be smaller for {shown(density)}, got {float(np.abs(z).max()):.3g}: "
+            f"rounding "
             f"of f makes {doubt:.1e} of an energy of {total:.1e}, in units of 2 beta e^{unit:.4g}; "
             f"take a FlowMap or Particles"
         )
@@ -110,7 +111,7 @@ def form_dissipation(measure: AnyMeasure, dynamics: Attention) -> float:
     if form is None or form.exponent > LARGEST_EXPONENT:
         raise ValueError(
             f"dynamics must be SA, USA, or Attention of one head with KᵀQ = D = Dᵀ, V = ±D and "
-            f"beta |D| <= {LARGEST_EXPONENT:g}, got {dynamics!r}"
+            f"beta |D| <= {LARGEST_EXPONENT:g}, got {shown(dynamics)}"
         )
     matrix = _checked(measure, form.matrix)
     if isinstance(measure, Density):
@@ -165,7 +166,7 @@ def balance(
     """
     form = balanced_form(dynamics)
     if form is None:
-        raise ValueError(f"dynamics must have a form and no noise, got {dynamics!r}")
+        raise ValueError(f"dynamics must have a form and no noise, got {shown(dynamics)}")
     value, unit = form_energy_in_unit(measure, dynamics.beta, form.matrix)
     return {
         "form_energy": value * float(np.exp(unit - log_unit)),
@@ -189,6 +190,7 @@ def _checked(measure: AnyMeasure, form: ArrayLike) -> Array:
     aligned = across * np.eye(measure.dim) + (along - across) * np.outer(axis, axis)
     if np.abs(matrix - aligned).max() > _COMMUTES * np.abs(matrix).max():
         raise ValueError(
-            f"form must commute with rotations about the axis {axis} of {measure!r}, got {matrix}"
+            f"form must commute with rotations about the axis {axis} of {shown(measure)}, got "
+            f"{matrix}"
         )
     return matrix

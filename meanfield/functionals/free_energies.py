@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import xlogy
 
+from meanfield.arguments import shown
 from meanfield.dynamics import USA, DoublyStochastic
 from meanfield.functionals.energies import energy, unscaled
 from meanfield.functionals.sinkhorn import sinkhorn_energy
@@ -124,10 +125,10 @@ def _check(density: Density, dynamics: GradientFlow) -> None:
     if not isinstance(dynamics, (USA, DoublyStochastic)):
         raise ValueError(
             f"dynamics must be USA or DoublyStochastic, whose flow has a free energy, got "
-            f"{dynamics!r}"
+            f"{shown(dynamics)}"
         )
 
 
 def _check_density(density: Density) -> None:
     if not isinstance(density, Density):
-        raise ValueError(f"density must be a Density, got {density!r}")
+        raise ValueError(f"density must be a Density, got {shown(density)}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from meanfield.arguments import shown
 from meanfield.dynamics import CircleInteraction
-from meanfield.measures import AnyMeasure
+from meanfield.measures import AnyMeasure, check_measure
 
 
 def order_parameter(measure: AnyMeasure) -> tuple[float, float]:
@@ -35,8 +36,7 @@ def order_parameter(measure: AnyMeasure) -> tuple[float, float]:
     >>> r, psi / np.pi
     (1.0, 0.5)
     """
-    if measure.dim != 2:
-        raise ValueError(f"measure must have dim = 2, that of the circle, got {measure!r}")
+    _check_circle(measure)
     x, y = (float(part) for part in measure.mean())
     return float(np.hypot(x, y)), float(np.arctan2(y, x) % (2.0 * np.pi))
 
@@ -66,8 +66,15 @@ def interaction_energy(measure: AnyMeasure, dynamics: CircleInteraction) -> floa
     1.5
     """
     if not isinstance(dynamics, CircleInteraction) or not dynamics.is_odd:
-        raise ValueError(f"dynamics must be a CircleInteraction of sines alone, got {dynamics!r}")
-    if measure.dim != 2:
-        raise ValueError(f"measure must have dim = 2, that of the circle, got {measure!r}")
+        raise ValueError(
+            f"dynamics must be a CircleInteraction of sines alone, got {shown(dynamics)}"
+        )
+    _check_circle(measure)
     moments = measure.trigonometric_moments(dynamics.kmax)
     return 0.5 * float(dynamics.potential @ (moments.real**2 + moments.imag**2))
+
+
+def _check_circle(measure: AnyMeasure) -> None:
+    check_measure("measure", measure)
+    if measure.dim != 2:
+        raise ValueError(f"measure must have dim = 2, that of the circle, got {shown(measure)}")

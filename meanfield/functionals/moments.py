@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.arguments import shown
 from meanfield.geometry import circle_angles, circle_points
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
 from meanfield.measures.flow.line import FREE
@@ -134,7 +135,7 @@ def moments(measure: AnyMeasure, basis: Basis, multipliers: Array) -> tuple[Coef
     elif isinstance(measure, SphereFlowMap):
         smooth, last = _of_mesh(measure, basis, multipliers)
     else:
-        raise ValueError(f"measure must be a LineFlowMap or SphereFlowMap, got {measure!r}")
+        raise ValueError(f"measure must be a LineFlowMap or SphereFlowMap, got {shown(measure)}")
     found += smooth
     return found, last / max(float(multipliers @ basis.power(found)), _LEAST)
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.arguments import number
-from meanfield.measures import AnyMeasure, Density
+from meanfield.measures import AnyMeasure, Density, check_measure
 
 Array = NDArray[np.float64]
 
@@ -40,6 +40,7 @@ def sinkhorn_scaling(measure: AnyMeasure, beta: float) -> Array:
     >>> sinkhorn_scaling(Particles([[1.0, 0.0]]), 2.0)
     array([-1.])
     """
+    check_measure("measure", measure)
     balanced = measure.balanced(number("beta", beta, low=0))
     points = measure.space.points if isinstance(measure, Density) else measure.points
     if balanced.points is points:
@@ -75,6 +76,7 @@ def sinkhorn_energy(measure: AnyMeasure, beta: float) -> float:
     >>> sinkhorn_energy(Particles([[1.0, 0.0]]), 2.0)
     0.5
     """
+    check_measure("measure", measure)
     beta = number("beta", beta, low=0)
     if beta == 0.0:
         return 0.5 * float(np.sum(measure.mean() ** 2))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.arguments import boolean, shown
 from meanfield.dynamics import ISOTROPIC, SA, USA, Dynamics
 from meanfield.functionals.energies import dissipation, unscaled
 from meanfield.geometry import project
@@ -85,8 +86,11 @@ def metric_speed(
     0.176776695297
     """
     _check(measure, dynamics, ISOTROPIC)
+    weighted, scaled = boolean("weighted", weighted), boolean("scaled", scaled)
     if weighted and not isinstance(dynamics, SA):
-        raise ValueError(f"weighted must be False for {dynamics!r}, whose metric is W_2, got True")
+        raise ValueError(
+            f"weighted must be False for {shown(dynamics)}, whose metric is W_2, got True"
+        )
     by_energy, beta = weighted or not dynamics.normalised, dynamics.beta
     number = _root_of_dissipation if by_energy else _speed
     value = _resolved(measure, dynamics, number, _unit(measure, dynamics) if by_energy else 1.0)
@@ -129,6 +133,7 @@ def slope(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False) -> f
     True
     """
     _check(measure, dynamics, (SA, USA))
+    scaled = boolean("scaled", scaled)
     potential, log_mass = _potential(measure, dynamics.beta)
 
     def steepness(part: AnyMeasure, dynamics: Dynamics) -> float:
@@ -154,7 +159,7 @@ def _check(measure: AnyMeasure, dynamics: Dynamics, allowed: tuple[type[Dynamics
         *names, last = (kind.name for kind in allowed)
         raise ValueError(
             f"dynamics must be {', '.join(names)} or {last} without noise, a gradient flow of an "
-            f"energy, got {dynamics!r}"
+            f"energy, got {shown(dynamics)}"
         )
 
 
@@ -214,7 +219,7 @@ def _resolved(
         if 2 * space.size + 1 > space.largest:
             raise ValueError(
                 f"measure must have a speed that is resolved by a space of size "
-                f"{space.largest}, got {measure!r}, where it still changes by {change:.1e}"
+                f"{space.largest}, got {shown(measure)}, where it still changes by {change:.1e}"
             )
         finer = _on(finer, space.doubled())
         before, last = change, value

@@ -13,6 +13,7 @@ from meanfield.harmonics.polynomials import multiplicity_growth
 Array = NDArray[np.float64]
 
 # recurrences take seconds there, and without a bound all memory or for ever
+_MOST_DEGREES = 1 << 20
 _LARGEST_BETA = 1e9
 _LOG_NEGLIGIBLE = math.log(1e-20)
 _LN2 = math.log(2.0)
@@ -297,7 +298,7 @@ def _check(beta: float, dim: int, kmax: int) -> tuple[float, int, int]:
     beta = number("beta", beta, low=0)
     if beta > _LARGEST_BETA:
         raise ValueError(f"beta must be at most {_LARGEST_BETA:g} for multipliers, got {beta:g}")
-    return beta, integer("dim", dim, low=2), integer("kmax", kmax, low=0)
+    return beta, integer("dim", dim, low=2), integer("kmax", kmax, low=0, high=_MOST_DEGREES)
 
 
 def bandwidth(beta: float, dim: int, tolerance: float = 1e-17) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import number, real_array
+from meanfield.arguments import number, real_array, shown
 from meanfield.dynamics import SA, USA, Attention
 from meanfield.exceptions import Interrupted
 from meanfield.integrate.explicit import ExplicitSteps, LooseSteps
@@ -85,18 +85,20 @@ def evolve_batch(
     starts = _starts(points)
     moments = _times(times)
     if not isinstance(dynamics, (SA, USA, Attention)):
-        raise ValueError(f"dynamics must be SA, USA or Attention, got {dynamics!r}")
+        raise ValueError(f"dynamics must be SA, USA or Attention, got {shown(dynamics)}")
     if dynamics.noise > 0.0:
         raise ValueError(f"noise must be 0 for a batch, got {dynamics.noise:g}")
     if dynamics.dim not in (None, starts.shape[2]):
-        raise ValueError(f"points must be of the dim of {dynamics!r}, got shape {starts.shape}")
+        raise ValueError(
+            f"points must be of the dim of {shown(dynamics)}, got shape {starts.shape}"
+        )
     tolerances = (
         number("rtol", rtol, low=3e-14, high=1e-2),
         number("atol", atol, above=0),
     )
     for name, given in {"observe": observe, "settled": settled}.items():
         if given is not None and not callable(given):
-            raise ValueError(f"{name} must be callable, got {given!r}")
+            raise ValueError(f"{name} must be callable, got {shown(given)}")
     count, n, dim = starts.shape
     is_gram = isinstance(batch_tendency(starts[:1], dynamics, form), GramBatch)
     size = max(1, _CHUNK // (n * (n if is_gram else max(n, dim))))

@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from tqdm import tqdm
 
-from meanfield.arguments import integer, number
+from meanfield.arguments import boolean, integer, number, shown
 from meanfield.dynamics import SA, USA
 from meanfield.dynamics.heads import check_dim
 from meanfield.exceptions import Interrupted, warn_unfinished
@@ -111,9 +111,10 @@ def evolve_densities(
         cluster_radius=0.0,
         monitors={},
     )
+    boolean("progress", progress)
     if degree is None:
         degree = max(member.density.space.kmax for member in members)
-    degree = integer("degree", degree, low=1)
+    degree = integer("degree", degree, low=1, high=space.largest)
     table = Table(len(members), times, degree, space.coefficient_type)
     # what is not finite ends a member's run, and no other's
     with np.errstate(all="ignore"), Patience() as patience, _bar(len(members), progress) as bar:
@@ -178,7 +179,7 @@ def _members(
     first = starts[0]
     for density in starts:
         _check_density(density, first)
-    for each in dict.fromkeys(laws):
+    for each in laws:
         _check_dynamics(each, first.dim)
     # refuses a β that there are no multipliers for
     relative_eigenvalues(max(each.beta for each in laws), first.dim, 0)
@@ -194,7 +195,8 @@ def _several(given: Any) -> list[Any]:
 def _check_density(density: Density, first: Density) -> None:
     if type(density) is not Density or not isinstance(density.space, (Circle, Zonal)):
         raise ValueError(
-            f"densities must be Density on a Circle or a Zonal space, got {density!r}: take evolve"
+            f"densities must be Density on a Circle or a Zonal space, got {shown(density)}: take "
+            f"evolve"
         )
     space, other = density.space, first.space
     is_alike = space.name == other.name and space.dim == other.dim
@@ -202,14 +204,16 @@ def _check_density(density: Density, first: Density) -> None:
         is_alike = is_alike and np.array_equal(space.axis, other.axis)
     if not is_alike:
         raise ValueError(
-            f"densities must be on one kind of space, with one dim and axis, got {first!r} "
-            f"and {density!r}"
+            f"densities must be on one kind of space, with one dim and axis, got {shown(first)} "
+            f"and {shown(density)}"
         )
 
 
 def _check_dynamics(dynamics: SA | USA, dim: int) -> None:
     if not isinstance(dynamics, (SA, USA)):
-        raise ValueError(f"dynamics must be SA or USA, got {dynamics!r}: take evolve for others")
+        raise ValueError(
+            f"dynamics must be SA or USA, got {shown(dynamics)}: take evolve for others"
+        )
     if dynamics.noise > 0.0:
         raise ValueError(f"noise must be 0 for a batch, got {dynamics.noise:g}: take evolve")
     check_dim(dynamics, dim)

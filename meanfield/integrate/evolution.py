@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import integer, number, real_array
+from meanfield.arguments import integer, is_single, number, real_array, shown
 from meanfield.dynamics import AnyDynamics
 from meanfield.exceptions import UnfinishedWarning
 from meanfield.files import remove_leftovers, set_aside
@@ -37,6 +37,8 @@ Array = NDArray[np.float64]
 
 
 _MOST_NODES = 200_000
+# of t_end, by which a time may miss 0 or t_end
+_LAST_BITS = 16.0 * float(np.finfo(np.float64).eps)
 _MOST_NODES_ON_S2 = 400_000
 
 
@@ -247,6 +249,8 @@ def solve(
         hand_over_size=_hand_over_size(measure, largest, on_unresolved),
     )
     check_nodes(measure, dynamics, options.most_nodes)
+    if not isinstance(case, str):
+        raise ValueError(f"case must be the text of a case file, got {shown(case)}")
     plan = Plan(dynamics, times, options, method, step, case, checked_about(about))
     path = None if checkpoint is None else _checkpoint_path(checkpoint)
     with only_writer(path):
@@ -263,7 +267,8 @@ def _checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:
     is_path = isinstance(checkpoint, (str, os.PathLike))
     if not is_path or Path(checkpoint).is_dir() or not Path(checkpoint).parent.is_dir():
         raise ValueError(
-            f"checkpoint must be the name of a file in a folder that there is, got {checkpoint!r}"
+            f"checkpoint must be the name of a file in a folder that there is, got "
+            f"{shown(checkpoint)}"
         )
     check_suffix("checkpoint", Path(checkpoint))
     # a run may change its folder
@@ -275,14 +280,21 @@ def save_times(t_end: float, save_at: int | ArrayLike | None) -> Array:
     t_end = number("t_end", t_end, above=0)
     if save_at is None:
         save_at = 20
-    if np.ndim(save_at) == 0:
+    if is_single(save_at):
         return np.linspace(0.0, t_end, integer("save_at", save_at, low=1) + 1)
     times = real_array("save_at", save_at, 1)
-    if times.min() < 0.0 or times.max() > t_end or (np.diff(times) <= 0.0).any():
-        raise ValueError(
-            f"save_at must be an integer >= 1 or strictly ascending times in "
-            f"[0, t_end = {t_end:g}], got {times[:8]}"
-        )
+    # the last bits of 0.1 + 0.2 and the like
+    for end in (0.0, t_end):
+        times[np.abs(times - end) <= _LAST_BITS * t_end] = end
+    allowed = f"an integer >= 1 or strictly ascending times in [0, t_end = {t_end:g}]"
+    outside = np.flatnonzero((times < 0.0) | (times > t_end))
+    if outside.size:
+        raise ValueError(f"save_at must be {allowed}, got {times[outside[0]]:.17g}")
+    falls = np.flatnonzero(np.diff(times) <= 0.0)
+    if falls.size:
+        pair = times[falls[0] : falls[0] + 2]
+        told = f"got {pair[0]:.17g} and then {pair[1]:.17g}"
+        raise ValueError(f"save_at must be {allowed}, {told}")
     return np.unique(np.concatenate([[0.0], times, [t_end]]))
 
 

@@ -6,6 +6,7 @@ from collections import deque
 
 import numpy as np
 
+from meanfield.arguments import shown
 from meanfield.dynamics import ISOTROPIC, USA, AnyDynamics, CircleInteraction
 from meanfield.measures import Oscillators, Particles
 
@@ -73,7 +74,7 @@ def default_step(particles: Particles, dynamics: AnyDynamics) -> float:
             rate = max(rate, _TURNED * float(np.abs(particles.frequencies).max()))
         return _SHARE / float(rate)
     if not isinstance(dynamics, ISOTROPIC):
-        raise ValueError(f"step must be given for {dynamics!r}, got None")
+        raise ValueError(f"step must be given for {shown(dynamics)}, got None")
     rate = 1.0 + dynamics.beta
     if isinstance(dynamics, USA):
         rate *= float(np.exp(dynamics.beta))

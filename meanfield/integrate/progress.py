@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from meanfield.arguments import shown
 from meanfield.measures import Density
 
 LINES = "lines"
@@ -26,9 +27,9 @@ def checked_progress(progress: bool | str) -> bool | str:
     ValueError
         If it is neither a bool nor 'lines'.
     """
-    if isinstance(progress, bool) or progress == LINES:
+    if isinstance(progress, bool) or (isinstance(progress, str) and progress == LINES):
         return progress
-    raise ValueError(f"progress must be True, False or {LINES!r}, got {progress!r}")
+    raise ValueError(f"progress must be True, False or {LINES!r}, got {shown(progress)}")
 
 
 class ProgressBar:

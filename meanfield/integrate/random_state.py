@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from meanfield.arguments import integer
+from meanfield.arguments import integer, shown
 
 # of MT19937 and of Philox, in their arrays
 _LARGEST_POSITIONS = {"pos": 624, "buffer_pos": 4}
@@ -64,16 +64,16 @@ def generator_from(state: dict[str, Any]) -> np.random.Generator:
         found.state = arrays(state)
         same = generator_state(np.random.Generator(found)) == state
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"rng must hold the state of a {kind}, got {state!r:.80}") from error
+        raise ValueError(f"rng must hold the state of a {kind}, got {shown(state)}") from error
     if not same:
-        raise ValueError(f"rng must hold the state of a {kind}, got {state!r:.80}")
+        raise ValueError(f"rng must hold the state of a {kind}, got {shown(state)}")
     return np.random.Generator(found)
 
 
 def _check_positions(state: dict[str, Any], like: dict[str, Any]) -> None:
     """Keys, lists of the same length, and positions inside them."""
     if not isinstance(state, dict) or state.keys() != like.keys():
-        raise ValueError(f"state must have {sorted(like)}, got {state!r:.80}")
+        raise ValueError(f"state must have {sorted(like)}, got {shown(state)}")
     for name, own in like.items():
         given = state[name]
         if isinstance(own, dict):

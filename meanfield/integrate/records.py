@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import NoneType
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from meanfield.arguments import shown
 from meanfield.dynamics import USA, AnyDynamics, DoublyStochastic
 from meanfield.measures import AnyMeasure
 from meanfield.solution import PREFIXES, RESERVED, SIZE_NAME, Ending, Solution
@@ -250,9 +252,20 @@ def checked_monitors(monitors: Monitors | None) -> Monitors:
     ValueError
         Naming the first that is not.
     """
+    if not isinstance(monitors, (Mapping, NoneType)):
+        raise ValueError(
+            f'monitors must map names to callables, as {{"name": monitor}}, got {shown(monitors)}'
+        )
     given = dict(monitors or {})
     taken = taken_names(given)
     for name, monitor in given.items():
-        if name in taken or str(name).startswith(PREFIXES) or not callable(monitor):
-            raise ValueError(f"monitors must map new names to callables, got {name!r}: {monitor!r}")
+        if (
+            not isinstance(name, str)
+            or name in taken
+            or str(name).startswith(PREFIXES)
+            or not callable(monitor)
+        ):
+            raise ValueError(
+                f"monitors must map new names to callables, got {name!r}: {shown(monitor)}"
+            )
     return given

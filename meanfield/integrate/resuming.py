@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from meanfield.arguments import integer, number, real_array
+from meanfield.arguments import integer, number, real_array, shown
 from meanfield.dynamics import AnyDynamics, ForgottenDynamics, OwnDynamics
 from meanfield.exceptions import UnfinishedWarning
 from meanfield.files import remove_leftovers
@@ -32,6 +32,7 @@ from meanfield.solution import (
     Resumption,
     Solution,
     check_suffix,
+    file_path,
     first_line,
     load,
     other_versions,
@@ -187,11 +188,12 @@ def loaded(path: str | os.PathLike[str]) -> Solution:
     ValueError
         If neither can be read.
     """
+    place = file_path(path)
     try:
-        return load(path)
+        return load(place)
     except ValueError as error:
         try:
-            found = load(previous(Path(path)))
+            found = load(previous(place))
         except ValueError:
             raise error from None
         # between two renamings of a process that was killed there is none
@@ -212,13 +214,16 @@ def _dynamics(kept: AnyDynamics, given: OwnDynamics | None) -> AnyDynamics:
     """The dynamics of the run, which a file keeps unless its class is the user's own."""
     if not isinstance(kept, ForgottenDynamics):
         if given is not None:
-            raise ValueError(f"dynamics must be None, since the file has {kept!r}, got {given!r}")
+            raise ValueError(
+                f"dynamics must be None, since the file has {shown(kept)}, got {shown(given)}"
+            )
         return kept
     wanted = (kept.name, kept.beta, kept.noise)
     if given is None or wanted != (given.name, given.beta, given.noise):
         raise ValueError(
-            f"dynamics must be given, {kept!r} with name = {kept.name!r}, beta = {kept.beta:g} and "
-            f"noise = {kept.noise:g}, which no file can keep, got {given!r}"
+            f"dynamics must be given, {shown(kept)} with name = {shown(kept.name)}, beta = "
+            f"{kept.beta:g} and "
+            f"noise = {kept.noise:g}, which no file can keep, got {shown(given)}"
         )
     return given
 
@@ -231,7 +236,7 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
         raise ValueError(f"times must ascend and hold those that were saved, got {times[:8]}")
     for name, allowed in (("method", METHODS), ("on_unresolved", ON_UNRESOLVED)):
         if numbers[name] not in allowed:
-            raise ValueError(f"{name} must be one of {allowed}, got {numbers[name]!r:.80}")
+            raise ValueError(f"{name} must be one of {allowed}, got {shown(numbers[name])}")
     step = numbers["step"]
     options = Options(
         rtol=number("rtol", numbers["rtol"], above=0, high=1),

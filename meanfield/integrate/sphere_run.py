@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.arguments import tell_apart
+from meanfield.arguments import shown, tell_apart
 from meanfield.clustering import clusters
 from meanfield.dynamics import DoublyStochastic, Dynamics
 from meanfield.functionals import sinkhorn_energy
@@ -68,7 +68,7 @@ class SphereRun:
         try:
             self.carried = self._carried(flow)
         except ArithmeticError as error:
-            raise ValueError(f"measure {flow!r} can't be run: {error}") from error
+            raise ValueError(f"measure {shown(flow)} can't be run: {error}") from error
 
     def _carried(self, flow: SphereFlowMap) -> SphereFlow:
         # on S^2 a cluster is carried by particles of the same moments long before it is a point

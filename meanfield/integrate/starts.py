@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.arguments import generator, number, tell_apart
+from meanfield.arguments import generator, number, one_of, shown, tell_apart
 from meanfield.dynamics import (
     ISOTROPIC,
     KNOWN,
@@ -59,8 +60,7 @@ def check_start(
         Naming the argument.
     """
     check_measure("measure", measure)
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {METHODS}, got {method!r}")
+    one_of("method", method, METHODS)
     if step is not None:
         number("step", step, above=0)
     _check_kind(dynamics)
@@ -81,25 +81,27 @@ def check_start(
                 check_on_space(measure.space, layer)
     if dynamics.noise > 0.0 and isinstance(measure, FlowMap):
         raise ValueError(
-            f"noise must be 0 to evolve {measure!r}, got {dynamics.noise:g}: take a Density or "
+            f"noise must be 0 to evolve {shown(measure)}, got {dynamics.noise:g}: take a Density "
+            f"or "
             f"Particles"
         )
     for name, value, plain in ("method", method, "flow"), ("step", step, None), ("rng", rng, None):
-        if value != plain:
-            raise ValueError(f"{name} must be {plain!r} but for Particles, got {value!r}")
+        if not (value is plain or (isinstance(value, str) and value == plain)):
+            raise ValueError(f"{name} must be {plain!r} but for Particles, got {shown(value)}")
 
 
 def _check_depth(dynamics: AnyDynamics, t_end: float) -> None:
     if isinstance(dynamics, Layers) and t_end > dynamics.depth * (1.0 + _ROUNDING):
         got, depth = tell_apart(t_end, dynamics.depth)
-        raise ValueError(f"t_end must be <= {depth}, the depth of {dynamics!r}, got {got}")
+        raise ValueError(f"t_end must be <= {depth}, the depth of {shown(dynamics)}, got {got}")
 
 
 def _check_flow_layers(layers: Sequence[Field]) -> None:
     for layer in layers:
         if isinstance(layer, DoublyStochastic):
             raise ValueError(
-                f"layers must be no DoublyStochastic for a flow map, got {layer!r}: take Particles "
+                f"layers must be no DoublyStochastic for a flow map, got {shown(layer)}: take "
+                f"Particles "
                 f"or a Density"
             )
 
@@ -124,8 +126,8 @@ def choose_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str
     ValueError
         Naming the argument, if a flow map is asked for where none can go on.
     """
-    if choice is not None and choice not in ON_UNRESOLVED:
-        raise ValueError(f"on_unresolved must be one of {ON_UNRESOLVED} or None, got {choice!r}")
+    if choice is not None:
+        one_of("on_unresolved", choice, ON_UNRESOLVED)
     if choice == STOP or not isinstance(measure, Density):
         return STOP
     try:
@@ -140,7 +142,7 @@ def choose_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str
 def _check_flow_map(density: Density, dynamics: AnyDynamics) -> None:
     _check_flow_layers(dynamics.layers if isinstance(dynamics, Layers) else ())
     if isinstance(density, OscillatorDensity):
-        raise ValueError(f"on_unresolved must be 'stop' for {density!r}, got {FLOW_MAP!r}")
+        raise ValueError(f"on_unresolved must be 'stop' for {shown(density)}, got {FLOW_MAP!r}")
     if dynamics.noise > 0.0:
         raise ValueError(
             f"on_unresolved must be 'stop' with noise, got {FLOW_MAP!r} and noise = "
@@ -152,7 +154,7 @@ def _check_tokens(
     particles: Particles, dynamics: AnyDynamics, method: str, step: float | None, rng: Any
 ) -> None:
     if method == "layers" and isinstance(particles, Oscillators):
-        raise ValueError(f"method must be 'flow' for {particles!r}, got {method!r}")
+        raise ValueError(f"method must be 'flow' for {shown(particles)}, got {shown(method)}")
     if method == "flow":
         for layer in dynamics.layers if isinstance(dynamics, Layers) else [dynamics]:
             check_sums(particles, layer, may_span=layer.noise == 0.0)
@@ -161,10 +163,11 @@ def _check_tokens(
             raise ValueError(f"noise must be 0 for method 'layers', got {dynamics.noise:g}")
         generator("rng, which noise needs,", rng)
     elif rng is not None:
-        raise ValueError(f"rng must be None without noise, got {rng!r}")
+        raise ValueError(f"rng must be None without noise, got {shown(rng)}")
     elif step is not None and method == "flow":
         raise ValueError(
-            f"step must be None for the flow without noise, whose steps follow rtol, got {step!r}"
+            f"step must be None for the flow without noise, whose steps follow rtol, got "
+            f"{shown(step)}"
         )
 
 
@@ -173,26 +176,30 @@ def _check_kind(dynamics: AnyDynamics) -> None:
         raise ValueError(
             f"dynamics must be SA, USA, DoublyStochastic, CircleInteraction, Attention, "
             f"FeedForward or Layers, or an object with name, dim, beta, noise and output(measure, "
-            f"points), got {dynamics!r}"
+            f"points), got {shown(dynamics)}"
         )
 
 
 def _check_own(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
     if not isinstance(measure, Particles) or isinstance(measure, Oscillators):
         raise ValueError(
-            f"measure must be Particles under {dynamics!r}, which is not of the package: a density "
-            f"or a flow map needs more than its output, got {measure!r}"
+            f"measure must be Particles under {shown(dynamics)}, which is not of the package: a "
+            f"density "
+            f"or a flow map needs more than its output, got {shown(measure)}"
         )
     taken = [kind.name for kind in KNOWN]
     if not isinstance(dynamics.name, str) or dynamics.name in ("", *taken):
-        raise ValueError(f"name of {dynamics!r} must be a word but {taken}, got {dynamics.name!r}")
+        raise ValueError(
+            f"name of {shown(dynamics)} must be a word but {taken}, got {shown(dynamics.name)}"
+        )
     number("beta of the dynamics", dynamics.beta, low=0)
     number("noise of the dynamics", dynamics.noise, low=0)
     check_dim(dynamics, measure.dim)
     output = np.asarray(dynamics.output(measure, measure.points))
     if output.shape != measure.points.shape or not np.isfinite(output).all():
         raise ValueError(
-            f"output of {dynamics!r} must be finite and of shape {measure.points.shape}, that of "
+            f"output of {shown(dynamics)} must be finite and of shape {measure.points.shape}, "
+            f"that of "
             f"the points, got shape {output.shape}: {output.ravel()[:4]}"
         )
 
@@ -242,10 +249,12 @@ def checked_about(
     ValueError
         Naming the first that is neither.
     """
+    if not isinstance(about, (Mapping, NoneType)):
+        raise ValueError(f"about must map names to words and numbers, got {shown(about)}")
     given = dict(about or {})
     for name, value in given.items():
         if not isinstance(name, str) or not isinstance(value, (str, int, float)):
             raise ValueError(
-                f"about must map names to words and numbers, got {name!r}: {value!r:.80}"
+                f"about must map names to words and numbers, got {name!r}: {shown(value)}"
             )
     return given

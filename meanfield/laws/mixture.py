@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments
+from meanfield.arguments import shown
 from meanfield.laws.protocol import Law, checked_draw, freeze
 
 Array = NDArray[np.float64]
@@ -43,10 +44,12 @@ class Mixture:
 
     def __init__(self, laws: Sequence[Law], weights: ArrayLike | None = None) -> None:
         if not isinstance(laws, Sequence) or isinstance(laws, str) or not laws:
-            raise ValueError(f"laws must be a non-empty sequence of laws, got {laws!r}")
+            raise ValueError(f"laws must be a non-empty sequence of laws, got {shown(laws)}")
         for i, law in enumerate(laws):
             if not isinstance(law, Law):
-                raise ValueError(f"laws must have dim, pdf and sample, got {law!r} at index {i}")
+                raise ValueError(
+                    f"laws must have dim, pdf and sample, got {shown(law)} at index {i}"
+                )
             if law.dim != laws[0].dim:
                 raise ValueError(
                     f"laws must have one dim, got dim = {laws[0].dim} at index 0 "

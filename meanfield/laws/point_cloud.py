@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from meanfield import arguments
-from meanfield.arguments import number, unit_rows
+from meanfield.arguments import number, shown, unit_rows
 from meanfield.harmonics import multiplicity_growth
 from meanfield.laws.directions import points_around
 from meanfield.laws.pieces import Pieces
@@ -76,7 +76,8 @@ def heat_kernel(bandwidth: float, dim: int) -> Pieces:
         # the figure shown is rounded up, so that it is allowed
         raise ValueError(
             f"bandwidth must be >= {1.006 * least:.3g} for points with dim = {dim} "
-            f"(the heat kernel of a smaller one is too sharp for its series), got {bandwidth!r}"
+            f"(the heat kernel of a smaller one is too sharp for its series), got "
+            f"{shown(bandwidth)}"
         )
     log_terms = _log_heat(bandwidth, dim)
     degree = int(np.flatnonzero(log_terms >= _LOG_NEGLIGIBLE)[-1])

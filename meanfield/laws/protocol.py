@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import generator, integer
+from meanfield.arguments import generator, integer, shown
 
 Array = NDArray[np.float64]
 
@@ -44,13 +44,13 @@ def checked_pdf(law: Law, points: Array) -> Array:
     values = np.asarray(law.pdf(points))
     if values.shape != (len(points),) or values.dtype.kind not in "fiu":
         raise ValueError(
-            f"law must have a pdf of shape (n,) = ({len(points)},), got {law!r} with shape "
+            f"law must have a pdf of shape (n,) = ({len(points)},), got {shown(law)} with shape "
             f"{values.shape} of {values.dtype}"
         )
     lowest = float(values.min(initial=0.0))
     if not np.isfinite(values).all() or lowest < -_ROUNDING * float(values.max(initial=0.0)):
         raise ValueError(
-            f"law must have a finite pdf >= 0, got {law!r} with values from {lowest:.6g} to "
+            f"law must have a finite pdf >= 0, got {shown(law)} with values from {lowest:.6g} to "
             f"{float(values.max()):.6g}"
         )
     return np.maximum(values, 0.0)

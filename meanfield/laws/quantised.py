@@ -8,7 +8,7 @@ import numpy as np
 from numpy.polynomial.legendre import legint
 from numpy.typing import NDArray
 
-from meanfield.arguments import generator, integer
+from meanfield.arguments import generator, integer, shown
 from meanfield.geometry import circle_points, perpendicular, sphere_points
 from meanfield.laws.protocol import Law, checked_pdf
 from meanfield.laws.rings import NODES, TO_COEFFICIENTS, inverted, ring_points
@@ -55,7 +55,7 @@ def quantised_points(law: Law, n: int, rng: np.random.Generator | None = None) -
     """
     n = integer("n", n, low=1)
     if not isinstance(law, Law) or law.dim not in (2, 3):
-        raise ValueError(f"law must be one on the circle or S^2 to be quantised, got {law!r}")
+        raise ValueError(f"law must be one on the circle or S^2 to be quantised, got {shown(law)}")
     shifts = np.array([0.5, 0.5]) if rng is None else generator("rng", rng).random(2)
     levels = (np.arange(n) + shifts[0]) / n
     if law.dim == 2:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from meanfield.arguments import shown
 from meanfield.laws.mixture import Mixture
 from meanfield.laws.point_cloud import PointCloud
 from meanfield.laws.protocol import Law
@@ -43,7 +44,7 @@ def to_record(law: Law) -> dict[str, Any]:
         case Mixture():
             parts = [to_record(part) for part in law.laws]
             return name | {"laws": parts, "weights": law.weights.tolist()}
-    raise ValueError(f"law must be of a class of meanfield to be kept in a file, got {law!r}")
+    raise ValueError(f"law must be of a class of meanfield to be kept in a file, got {shown(law)}")
 
 
 def from_record(record: Mapping[str, Any]) -> Law:
@@ -64,7 +65,7 @@ def from_record(record: Mapping[str, Any]) -> Law:
         for cls in (Uniform, VonMisesFisher, FourierSeries, ZonalSeries, PointCloud)
     }
     if not isinstance(record, Mapping):
-        raise ValueError(f"law must be a table, got {record!r:.80}")
+        raise ValueError(f"law must be a table, got {shown(record)}")
     arguments = {name: value for name, value in record.items() if name != "type"}
     kind = record.get("type")
     if kind == "Mixture":

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss, legint, legval, legvander
 from numpy.typing import NDArray
 
+from meanfield.arguments import shown
 from meanfield.geometry import sphere_points
 from meanfield.laws.protocol import Law, checked_pdf
 
@@ -141,7 +142,8 @@ def ring_points(law: Law, levels: Array, turns: Array) -> Array:
         if longitudes is not None:
             return sphere_points(angles, longitudes)
     raise ValueError(
-        f"law must be a probability density on S^2 that rings resolve, but the mass of {law!r} was "
+        f"law must be a probability density on S^2 that rings resolve, but the mass of "
+        f"{shown(law)} was "
         f"not found on {_STARTS[-1][0] * ORDER} rings of {_STARTS[-1][1] * ORDER} points"
     )
 

@@ -22,7 +22,8 @@ _LARGEST = 1e100
 
 
 def _coefficients(name: str, values: ArrayLike) -> Array:
-    array = np.zeros(0) if np.size(values) == 0 else real_array(name, values, 1)
+    is_none = isinstance(values, (tuple, list, np.ndarray)) and len(values) == 0
+    array = np.zeros(0) if is_none else real_array(name, values, 1)
     large = np.abs(array) > _LARGEST
     if large.any():
         first = int(np.argmax(large))

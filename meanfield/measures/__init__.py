@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from meanfield.laws import Law
+from meanfield.arguments import measure_fault
 from meanfield.measures.density import Density, OscillatorDensity
 from meanfield.measures.flow import FlowMap, LineFlowMap, SphereFlowMap
 from meanfield.measures.particles import Oscillators, Particles
@@ -38,8 +38,4 @@ def check_measure(name: str, value: Any) -> None:
     """
     if isinstance(value, Density | FlowMap | Particles):
         return
-    remedy = ""
-    if isinstance(value, Law):
-        remedy = ", a law: wrap it as Density(space, law), FlowMap(law) or Particles.sample(law, "
-        remedy += "n, rng)"
-    raise ValueError(f"{name} must be a Density, FlowMap or Particles, got {value!r}{remedy}")
+    raise ValueError(measure_fault(name, value))

@@ -8,13 +8,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments
-from meanfield.arguments import generator, integer, number, real_array, rows, unit_rows
+from meanfield.arguments import (
+    generator,
+    integer,
+    number,
+    one_of,
+    real_array,
+    rows,
+    shown,
+    unit_rows,
+)
 from meanfield.display import ShownMeasure
 from meanfield.exponential_sums import log_moment, moment
 from meanfield.geometry import circle_angles, circle_points
 from meanfield.laws import Law, quantised_points
 from meanfield.sinkhorn import Balanced, DenseSums, LineNodes, SphereNodes, point_sums
-from meanfield.spaces.circle_at import CircleAt
+from meanfield.spaces.circle_at import MOST_MODES, CircleAt
 from meanfield.token_sums import (
     ScoreSums,
     TokenSums,
@@ -70,8 +79,7 @@ class Particles(ShownMeasure):
     def __init__(
         self, points: ArrayLike, weights: ArrayLike | None = None, *, sums: str = "auto"
     ) -> None:
-        if sums not in SUMS:
-            raise ValueError(f"sums must be one of {SUMS}, got {sums!r}")
+        one_of("sums", sums, SUMS)
         self.sums = sums
         self.points = unit_rows("points", points)
         self.weights = arguments.weights("weights", weights, len(self.points))
@@ -90,7 +98,8 @@ class Particles(ShownMeasure):
         """
         if not isinstance(law, Law):
             raise ValueError(
-                f"law must have dim, pdf and sample, got {law!r}: take Particles.sample(law, n, "
+                f"law must have dim, pdf and sample, got {shown(law)}: take "
+                f"Particles.sample(law, n, "
                 f"rng)"
             )
         return cls(law.sample(integer("n", n, low=1), generator("rng", rng)), sums=sums)
@@ -139,6 +148,7 @@ class Particles(ShownMeasure):
         """
         if self.dim != 2:
             raise ValueError(f"dim must be 2 for moments in e^(ikθ), got {self.dim}")
+        kmax = integer("kmax", kmax, low=0, high=MOST_MODES)
         return CircleAt(max(1, kmax)).moments(circle_angles(self.points), self.weights)[: kmax + 1]
 
     def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
@@ -263,7 +273,7 @@ class Oscillators(Particles):
         self.frequencies = real_array("frequencies", frequencies, 1)
         if self.frequencies.shape != turns.shape:
             raise ValueError(
-                f"frequencies must have length {len(turns)}, one for each angle, got "
+                f"frequencies must have length {len(turns)}, one for each of angles, got "
                 f"{len(self.frequencies)}"
             )
         super().__init__(circle_points(turns), weights)

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from meanfield.arguments import shown
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
 
 Array = NDArray[np.float64]
@@ -60,7 +61,8 @@ def two_token_correlation(ds: Any) -> Figure:
     ]
     if missing:
         raise ValueError(
-            f"ds must be a Dataset of studies.two_token_correlation with {missing}, got {ds!r:.80}"
+            f"ds must be a Dataset of studies.two_token_correlation with "
+            f"{shown(missing)}, got {shown(ds)}"
         )
     figure = new_figure(8.4, 5.0)
     axes = figure.subplots(2, _PANELS)

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
+from meanfield.arguments import shown
 from meanfield.dynamics import ISOTROPIC, SA, USA, CircleInteraction, DoublyStochastic
 from meanfield.harmonics import log_eigenvalues
 from meanfield.measures import Density, FlowMap, LineFlowMap
@@ -113,6 +114,7 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     ValueError
         If `sol` is no solution, or `ax` no Axes.
     """
+    check(sol)
     name, title = "speed", "speed, rms of |X|"
     if isinstance(sol.dynamics, CircleInteraction):
         name, title = "order_parameter", "order parameter r"
@@ -152,7 +154,7 @@ def resolution(sol: Solution, ax: Axes | None = None) -> Axes:
     """
     ax = panel(sol, ax, "spectral tail")
     if not isinstance(sol.final, Density) or "tail" not in sol.dataset:
-        raise ValueError(f"sol must hold densities and their tail, got {sol!r}")
+        raise ValueError(f"sol must hold densities and their tail, got {shown(sol)}")
     values = sol.dataset["tail"].values
     _curve(ax, sol, np.where(values > 0.0, values, np.nan))
     ax.set_yscale("log")
@@ -207,7 +209,7 @@ def node_count(sol: Solution, ax: Axes | None = None) -> Axes:
     ax = panel(sol, ax, "number of nodes")
     is_flow = np.array([isinstance(measure, FlowMap) for measure in sol.measures])
     if not is_flow.any():
-        raise ValueError(f"sol must hold flow maps, got {sol!r}")
+        raise ValueError(f"sol must hold flow maps, got {shown(sol)}")
     sizes = [m.space.size if isinstance(m, Density) else len(m.weights) for m in sol.measures]
     values = np.array(sizes, dtype=np.float64)
     _curve(ax, sol, np.where(is_flow, values, np.nan))
@@ -256,7 +258,7 @@ def _sizes(sol: Solution, ax: Axes, name: str) -> None:
 def check(sol: Solution) -> None:
     """Refuse what is no solution."""
     if not isinstance(sol, Solution):
-        raise ValueError(f"sol must be a Solution, got {sol!r}")
+        raise ValueError(f"sol must be a Solution, got {shown(sol)}")
 
 
 def _curve(ax: Axes, sol: Solution, values: Array) -> None:
@@ -269,7 +271,7 @@ def panel(sol: Solution, ax: Axes | None, title: str, *, is_energy: bool = False
     if ax is None:
         ax = new_axes()
     elif not isinstance(ax, Axes):
-        raise ValueError(f"ax must be matplotlib Axes, got {ax!r}")
+        raise ValueError(f"ax must be matplotlib Axes, got {shown(ax)}")
     unit = _UNITS.get(_unit(sol), " / exp(β)") if is_energy else ""
     ax.set_title(title + unit, fontsize=NORMAL, loc="left", pad=4)
     ax.set_xlabel("time t", fontsize=NORMAL)

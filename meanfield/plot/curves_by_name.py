@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 
+from meanfield.arguments import shown
 from meanfield.plot.curves import check, dissipation, energy, node_count, panel, resolution
 from meanfield.plot.frames import BLUE
 from meanfield.plot.monitor_curves import distances
@@ -31,8 +32,9 @@ def curve(sol: Solution, name: str, ax: Axes | None = None) -> Axes:
     if drawn is not None:
         return drawn(sol, ax)
     over_t = [str(each) for each in sol.dataset.data_vars if sol.dataset[each].dims == ("t",)]
-    if name not in over_t:
-        raise ValueError(f"name must be one of {sorted({*_CURVES, *over_t})}, got {name!r}")
+    if not isinstance(name, str) or name not in over_t:
+        allowed = sorted({*_CURVES, *over_t})
+        raise ValueError(f"name must be one of {allowed}, got {shown(name)}")
     ax = panel(sol, ax, name)
     ax.plot(sol.t, sol.dataset[name].values, "-" if len(sol.t) > 1 else "o", color=BLUE)
     return ax

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from meanfield.arguments import shown
 from meanfield.plot.frames import GREY, NORMAL, SMALL, new_figure
 
 Array = NDArray[np.float64]
@@ -42,24 +43,24 @@ def form_extremisers(ds: Any) -> Figure:
         If `ds` is no such dataset, or none of its matrices has a density.
     """
     if not hasattr(ds, "data_vars") or not hasattr(ds, "isel"):
-        raise ValueError(f"ds must be a Dataset of studies.form_extremisers, got {ds!r}")
+        raise ValueError(f"ds must be a Dataset of studies.form_extremisers, got {shown(ds)}")
     missing = [name for name in _NEEDED if name not in ds]
     if missing:
         raise ValueError(
-            f"ds must be a Dataset of studies.form_extremisers on the circle with {missing}, "
-            f"got {ds}"
+            f"ds must be a Dataset of studies.form_extremisers on the circle with "
+            f"{shown(missing)}, got {shown(ds)}"
         )
-    shown = np.flatnonzero(np.isfinite(ds["density"].values).all(axis=1))
-    if len(shown) == 0:
+    drawn = np.flatnonzero(np.isfinite(ds["density"].values).all(axis=1))
+    if len(drawn) == 0:
         raise ValueError(
             f"ds must have a matrix with a density of least energy, got "
             f"{ds['least_kind'].values.tolist()}"
         )
     figure = new_figure(5.6, 4.4)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
-    colours = colormaps["viridis"](np.linspace(_DARK, _LIGHT, len(shown)))
+    colours = colormaps["viridis"](np.linspace(_DARK, _LIGHT, len(drawn)))
     angles = ds["angle"].values
-    for i, colour in zip(shown.tolist(), colours, strict=True):
+    for i, colour in zip(drawn.tolist(), colours, strict=True):
         one = ds.isel(form=i)
         name = _name(one["matrix"].values)
         upper.plot(angles, one["density"].values, color=colour, linewidth=1.4, label=name)

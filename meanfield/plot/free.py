@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.spatial import ConvexHull
 
+from meanfield.arguments import shown
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
 
 _NEEDED = "trajectory", "distinct", "off", "t", "case"
@@ -40,7 +41,7 @@ def limits_without_normalisation(ds: Any) -> Figure:
     """
     if not all(name in getattr(ds, "variables", {}) for name in _NEEDED):
         raise ValueError(
-            f"ds must be a Dataset of studies.limits_without_normalisation, got {ds!r:.80}"
+            f"ds must be a Dataset of studies.limits_without_normalisation, got {shown(ds)}"
         )
     figure = new_figure(10.0, 2.9)
     axes = figure.subplots(1, ds.sizes["case"])

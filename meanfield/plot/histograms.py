@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from meanfield.arguments import shown
 from meanfield.measures import Particles
 from meanfield.plot.frames import BLUE, NORMAL, ORANGE, SMALL, new_figure
 
@@ -47,12 +48,16 @@ def inner_products(
     >>> len(inner_products({"a square": [square]}).axes)
     1
     """
+    if not isinstance(rows, Mapping) or not all(isinstance(r, Sequence) for r in rows.values()):
+        raise ValueError(f"rows must map names to sequences of Particles, got {shown(rows)}")
     lengths = {len(measures) for measures in rows.values()}
     if len(lengths) != 1 or 0 in lengths:
         raise ValueError(f"rows must be of one length >= 1, got lengths {sorted(lengths)}")
     columns = lengths.pop()
-    if titles is not None and len(titles) != columns:
-        raise ValueError(f"titles must be {columns}, one for each column, got {list(titles)}")
+    if titles is not None:
+        words = isinstance(titles, Sequence) and not isinstance(titles, str)
+        if not words or len(titles) != columns:
+            raise ValueError(f"titles must be {columns}, one for each column, got {shown(titles)}")
     figure = new_figure(_COLUMN * columns + 0.6, _ROW * len(rows) + 0.3)
     axes = figure.subplots(len(rows), columns, squeeze=False, sharex=True)
     for line, (name, measures) in zip(axes, rows.items(), strict=True):
@@ -75,6 +80,6 @@ def inner_products(
 def _pairs(measure: Particles) -> Array:
     """<x_i, x_j> for i < j."""
     if not isinstance(measure, Particles) or len(measure.points) < 2:
-        raise ValueError(f"rows must hold Particles of at least 2 tokens, got {measure!r}")
+        raise ValueError(f"rows must hold Particles of at least 2 tokens, got {shown(measure)}")
     gram = measure.points @ measure.points.T
     return np.asarray(gram[np.triu_indices(len(gram), 1)])

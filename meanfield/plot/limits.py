@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from meanfield.arguments import shown
 from meanfield.plot.frames import GREY, NORMAL, SMALL, heading, new_figure
 
 Array = NDArray[np.float64]
@@ -55,7 +56,7 @@ def mean_field_limit(ds: Any) -> Figure:
     """
     whole = all(name in getattr(ds, "variables", {}) for name in _NEEDED)
     if not whole or not {"name", "beta", "sign"} <= set(ds.attrs):
-        raise ValueError(f"ds must be a Dataset of studies.mean_field_limit, got {ds!r:.80}")
+        raise ValueError(f"ds must be a Dataset of studies.mean_field_limit, got {shown(ds)}")
     figure = new_figure(10.5, 3.6)
     over_n, over_t, gaussian = figure.subplots(1, 3)
     _over_n(over_n, ds)

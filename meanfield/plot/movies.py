@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from meanfield.arguments import integer, number
+from meanfield.arguments import boolean, integer, number, shown
 from meanfield.files import written_whole
 from meanfield.plot.curves import check, energy, energy_name
 from meanfield.plot.frames import NORMAL, ORANGE, colour_bar, new_figure
@@ -135,7 +135,8 @@ def movie(
     """
     check(sol)
     if not isinstance(path, (str, os.PathLike)) or Path(path).suffix.lower() not in _FASTEST:
-        raise ValueError(f"path must end in {' or '.join(_FASTEST)}, got {str(path)!r}")
+        raise ValueError(f"path must end in {' or '.join(_FASTEST)}, got {shown(path)}")
+    boolean("progress", progress)
     place = Path(path)
     kind = place.suffix.lower()
     count, rate = pace(len(sol.t), frames, seconds, fps, _FASTEST[kind])
@@ -188,7 +189,7 @@ def pace(
     if frames is not None:
         raise ValueError(
             f"frames must be left out where seconds = {seconds:g} and fps = {fps:g} are given, "
-            f"got {frames!r}"
+            f"got {shown(frames)}"
         )
     if round(seconds * fps) > saves:
         raise ValueError(
@@ -254,7 +255,7 @@ class _Scene:
             return
         if not isinstance(ax, Axes) or {ax.name} != set(self._kinds):
             wanted = " and ".join(sorted(set(self._kinds)))
-            raise ValueError(f"ax must have projection {wanted!r} for this run, got {ax!r}")
+            raise ValueError(f"ax must have projection {wanted!r} for this run, got {shown(ax)}")
         self._panels = {ax.name: ax}
         self.figure = ax.get_figure(root=True)
         self._settle()

@@ -10,6 +10,7 @@ from matplotlib.colors import Normalize
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
+from meanfield.arguments import shown
 from meanfield.geometry import (
     circle_angles,
     circle_points,
@@ -97,7 +98,7 @@ def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
         if is_coloured(measure):
             colour_bar(ax.figure, [ax], shared.scale, "bottom")
     if not isinstance(ax, Axes) or ax.name != wanted:
-        raise ValueError(f"ax must have projection {wanted!r} for {measure}, got {ax!r}")
+        raise ValueError(f"ax must have projection {wanted!r} for {measure}, got {shown(ax)}")
     draw(measure, ax, shared)
     return ax
 

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from meanfield.arguments import shown
 from meanfield.plot.frames import COLOURS, GREY, NORMAL, SMALL, new_figure
 
 Array = NDArray[np.float64]
@@ -39,7 +40,9 @@ def phase_diagram(ds: Any) -> Figure:
     """
     given = list(ds) if isinstance(ds, Sequence) else [ds]
     if not given:
-        raise ValueError(f"ds must be at least one Dataset of studies.phase_diagram, got {ds!r}")
+        raise ValueError(
+            f"ds must be at least one Dataset of studies.phase_diagram, got {shown(ds)}"
+        )
     for one in given:
         _check(one)
     columns = min(_COLUMNS, len(given))
@@ -70,10 +73,12 @@ def phase_diagram(ds: Any) -> Figure:
 
 def _check(ds: Any) -> None:
     if not hasattr(ds, "data_vars"):
-        raise ValueError(f"ds must be a Dataset of studies.phase_diagram, got {ds!r}")
+        raise ValueError(f"ds must be a Dataset of studies.phase_diagram, got {shown(ds)}")
     missing = [name for name in _NEEDED if name not in ds]
     if missing:
-        raise ValueError(f"ds must be a Dataset of studies.phase_diagram with {missing}, got {ds}")
+        raise ValueError(
+            f"ds must be a Dataset of studies.phase_diagram with {shown(missing)}, got {shown(ds)}"
+        )
     for name in "t", "beta":
         if ds.sizes[name] < 2:
             raise ValueError(f"ds must have at least 2 values of {name}, got {ds[name].values}")

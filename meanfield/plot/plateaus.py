@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from meanfield.arguments import integer
+from meanfield.arguments import integer, shown
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
 
 Array = NDArray[np.float64]
@@ -63,7 +63,9 @@ def metastability(ds: Any, run: int = 0) -> Figure:
     """
     missing = _missing(ds)
     if missing:
-        raise ValueError(f"ds must be a Dataset of studies.metastability with {missing}, got {ds}")
+        raise ValueError(
+            f"ds must be a Dataset of studies.metastability with {shown(missing)}, got {shown(ds)}"
+        )
     one = ds.isel(run=integer("run", run, low=0, high=ds.sizes["run"] - 1))
     # the study's t has a unit of its own in each run, its `time` is that of the plateaus
     times = np.asarray(one["time" if "time" in one else "t"].values, dtype=np.float64)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from meanfield.arguments import integer
+from meanfield.arguments import integer, shown
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
 
 Array = NDArray[np.float64]
@@ -44,7 +44,7 @@ def proposition_3_4(ds: Any, index: int = 0) -> Figure:
         If `ds` is no such dataset, or `index` is out of range.
     """
     if not hasattr(ds, "data_vars") or not {"verdict", "statement"} <= set(ds.attrs):
-        raise ValueError(f"ds must be a Dataset of studies.proposition_3_4, got {ds!r:.200}")
+        raise ValueError(f"ds must be a Dataset of studies.proposition_3_4, got {shown(ds)}")
     one = ds.isel(beta=integer("index", index, low=0, high=ds.sizes["beta"] - 1))
     panels = {
         "share_of_degree": _coefficients,

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from meanfield.arguments import integer
+from meanfield.arguments import integer, shown
 from meanfield.files import remove_leftovers, written_whole
 from meanfield.measures import Density, FlowMap
 from meanfield.plot.curves import check, dissipation, energy, energy_name, node_count, resolution
@@ -172,9 +172,9 @@ def save(figure: Figure, path: str | os.PathLike[str], *, source: str = "") -> N
         If it can't be written there.
     """
     if not isinstance(figure, Figure):
-        raise ValueError(f"figure must be a matplotlib Figure, got {figure!r}")
+        raise ValueError(f"figure must be a matplotlib Figure, got {shown(figure)}")
     if not isinstance(path, (str, os.PathLike)) or Path(path).suffix.lower() not in SUFFIXES:
-        raise ValueError(f"path must end in {', '.join(SUFFIXES)}, got {str(path)!r}")
+        raise ValueError(f"path must end in {', '.join(SUFFIXES)}, got {shown(path)}")
     path = Path(path)
     # a disk that is full is told of by Python
     drawn = io.BytesIO()

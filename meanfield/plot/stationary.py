@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from meanfield.arguments import integer
+from meanfield.arguments import integer, shown
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
 
 Array = NDArray[np.float64]
@@ -49,11 +49,12 @@ def stationary_states(ds: Any, index: int = 0) -> Figure:
         If `ds` is no such dataset, or `index` is out of range.
     """
     if not hasattr(ds, "data_vars") or not hasattr(ds, "isel"):
-        raise ValueError(f"ds must be a Dataset of studies.stationary_states, got {ds!r}")
+        raise ValueError(f"ds must be a Dataset of studies.stationary_states, got {shown(ds)}")
     missing = [name for name in _NEEDED if name not in ds]
     if missing or "beta" not in ds.sizes:
         raise ValueError(
-            f"ds must be a Dataset of studies.stationary_states with {missing or 'beta'}, got {ds}"
+            f"ds must be a Dataset of studies.stationary_states with "
+            f"{shown(missing or 'beta')}, got {shown(ds)}"
         )
     one = ds.isel(beta=integer("index", index, low=0, high=ds.sizes["beta"] - 1))
     with_energy = "free_energy_excess" in ds

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from meanfield.arguments import shown
 from meanfield.files import remove_leftovers, written_whole
 from meanfield.measures import AnyMeasure, Density, Particles, SphereFlowMap
 from meanfield.plot.titles import run_title
@@ -63,7 +64,7 @@ def page(solution: Solution) -> str:
     (True, True)
     """
     if not isinstance(solution, Solution):
-        raise ValueError(f"solution must be a Solution, got {solution!r}")
+        raise ValueError(f"solution must be a Solution, got {shown(solution)}")
     script = plotly_script()
     view, times = measure_view(solution)
     curves = curve_views(solution)

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.colors import LogNorm, Normalize
 from numpy.typing import NDArray
 
+from meanfield.arguments import shown
 from meanfield.geometry import circle_points, perpendicular
 from meanfield.measures import AnyMeasure, Density, LineFlowMap
 from meanfield.plot.flow_panels import gathered, log_curve
@@ -98,7 +99,7 @@ def curve(measure: AnyMeasure) -> tuple[Array, Array]:
     if isinstance(measure, LineFlowMap):
         return _of_nodes(measure)
     if not isinstance(measure, Density):
-        raise ValueError(f"measure must be a Density or a FlowMap on a line, got {measure!r}")
+        raise ValueError(f"measure must be a Density or a FlowMap on a line, got {shown(measure)}")
     if isinstance(measure.space, Zonal):
         angles: Array = np.linspace(0.0, np.pi, max(361, min(4 * measure.space.kmax, 2 * _FINE)))
         away = perpendicular(measure.space.axis)

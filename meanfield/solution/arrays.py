@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from meanfield.arguments import integer, real_array
+from meanfield.arguments import integer, real_array, shown
 from meanfield.history import MomentHistory
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, SphereFlowMap
 from meanfield.measures.density import SeriesLaw
@@ -249,7 +249,7 @@ def _shape(space: Any, size: int) -> tuple[int, int]:
     if space == Zonal.name:
         return size + 1, 1
     names = [Circle.name, Sphere.name, Zonal.name, PARTICLES]
-    raise ValueError(f"space must be one of {names}, got {space!r:.80}")
+    raise ValueError(f"space must be one of {names}, got {shown(space)}")
 
 
 def _space(attributes: dict[Any, Any], size: int) -> Space:

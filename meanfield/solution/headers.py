@@ -10,7 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from meanfield.arguments import integer
+from meanfield.arguments import integer, shown
 
 # deflate packs at most 1032 to 1: a file that claims more than this holds no such numbers
 _BYTES_PER_STORED_BYTE = 1100
@@ -70,7 +70,7 @@ def _shown(name: Any) -> str:
 def _check_format(about: Any, kind: str, version: int) -> None:
     found = about.get("format")
     if not isinstance(found, str) or found != kind:
-        raise ValueError(f"its format must be {kind!r}, got {found!r:.80}")
+        raise ValueError(f"its format must be {kind!r}, got {shown(found)}")
     given = np.ravel(about.get("format_version"))
     its = integer("format_version", given[0] if given.size == 1 else given, low=1)
     if its > version:

@@ -7,6 +7,7 @@ import os
 import numpy as np
 import xarray as xr
 
+from meanfield.arguments import shown
 from meanfield.solution import arrays, moved_by, netcdf
 from meanfield.solution import resumption as resumptions
 from meanfield.solution.checks import check_numbers, checksum
@@ -81,5 +82,5 @@ def _from_file(stored: xr.Dataset) -> Solution:
 def _ending(status: str) -> Ending:
     if status not in list(Ending):
         allowed = ", ".join(Ending)
-        raise ValueError(f"attribute status must be one of {allowed}, got {status!r:.80}")
+        raise ValueError(f"attribute status must be one of {allowed}, got {shown(status)}")
     return Ending(status)

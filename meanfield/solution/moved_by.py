@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from meanfield.arguments import shown
 from meanfield.dynamics import (
     ISOTROPIC,
     AnyDynamics,
@@ -70,7 +71,7 @@ def dynamics(stored: xr.Dataset) -> AnyDynamics:
     try:
         record = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"dynamics_record must be JSON, got {text!r:.80}") from error
+        raise ValueError(f"dynamics_record must be JSON, got {shown(text)}") from error
     count = len(names(stored))
     found = [f"{PREFIX}{i}" for i in range(count)]
     if not set(found) <= {str(each) for each in stored.variables}:
@@ -88,5 +89,5 @@ def attribute(attributes: Mapping[Any, Any], name: str, kind: type) -> Any:
     """
     value = attributes.get(name)
     if not isinstance(value, kind):
-        raise ValueError(f"attribute {name} must be of type {kind.__name__}, got {value!r:.80}")
+        raise ValueError(f"attribute {name} must be of type {kind.__name__}, got {shown(value)}")
     return value

@@ -13,6 +13,7 @@ import h5netcdf
 import h5py
 import xarray as xr
 
+from meanfield.arguments import shown
 from meanfield.files import written_whole
 from meanfield.solution.headers import check_header
 from meanfield.solution.heaps import check_heaps
@@ -44,7 +45,7 @@ def file_path(path: str | os.PathLike[str]) -> Path:
     '.nc'
     """
     if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-        raise ValueError(f"path must be the name of a file, got {path!r}")
+        raise ValueError(f"path must be the name of a file, got {shown(path)}")
     return Path(path)
 
 
@@ -136,7 +137,7 @@ def read(path: Path, kind: str, version: int, *, words: bool = False) -> xr.Data
     with path.open("rb") as file:
         start = file.read(len(_SIGNATURE))
     if start != _SIGNATURE:
-        raise ValueError(f"it is no NetCDF-4 file, as it starts with {start!r}")
+        raise ValueError(f"it is no NetCDF-4 file, as it starts with {shown(start)}")
     check_seal(path)
     check_heaps(path)
     check_header(path, kind, version, words)

@@ -10,6 +10,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from meanfield.arguments import shown
+
 Array = NDArray[np.float64]
 
 ATTRIBUTE = "resumption"
@@ -63,11 +65,11 @@ def resumption(stored: xr.Dataset) -> Resumption | None:
     try:
         numbers = json.loads(text)
     except (TypeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{ATTRIBUTE} must be JSON, got {text!r:.80}") from error
+        raise ValueError(f"{ATTRIBUTE} must be JSON, got {shown(text)}") from error
     if not isinstance(numbers, dict):
-        raise ValueError(f"{ATTRIBUTE} must be a JSON object, got {text!r:.80}")
+        raise ValueError(f"{ATTRIBUTE} must be a JSON object, got {shown(text)}")
     arrays = {name.removeprefix(PREFIX): np.array(stored[name].values) for name in names(stored)}
     for name, array in arrays.items():
         if np.isnan(array).any():
-            raise ValueError(f"{PREFIX}{name} must hold no NaN, got {array!r:.80}")
+            raise ValueError(f"{PREFIX}{name} must hold no NaN, got {shown(array)}")
     return Resumption(numbers, arrays)

@@ -157,11 +157,11 @@ class Circle:
 
     def exact_size(self, degree: int) -> int:
         """The least size whose quadrature integrates harmonics of this degree exactly."""
-        return max(8, 2 * ((degree + 3) // 3))
+        return max(8, 2 * ((integer("degree", degree, low=0) + 3) // 3))
 
     def resized(self, size: int) -> Circle:
         """The space of another size."""
-        return Circle(size)
+        return Circle(integer("size", size, low=8))
 
     def doubled(self) -> Circle:
         """The space with twice as many modes."""

@@ -17,6 +17,7 @@ _EPSILON = 3e-13  # about the least that the transforms take
 _TWO_THREADS_FROM = 20_000
 # up to this many exponentials are summed one by one, to the last digit
 _DIRECT = 1 << 20
+MOST_MODES = (1 << 20) - 1
 
 
 class CircleAt:
@@ -47,7 +48,7 @@ class CircleAt:
     """
 
     def __init__(self, kmax: int) -> None:
-        self.kmax = integer("kmax", kmax, low=1, high=(1 << 20) - 1)
+        self.kmax = integer("kmax", kmax, low=1, high=MOST_MODES)
         self.degrees = np.arange(self.kmax + 1)
 
     def __repr__(self) -> str:

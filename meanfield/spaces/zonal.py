@@ -147,11 +147,11 @@ class Zonal:
 
     def exact_size(self, degree: int) -> int:
         """A size (the least, or one more) whose quadrature integrates this degree exactly."""
-        return max(3, degree // 3)
+        return max(3, integer("degree", degree, low=0) // 3)
 
     def resized(self, size: int) -> Zonal:
         """The space of another size about the same axis."""
-        return Zonal(self.dim, size, self.axis)
+        return Zonal(self.dim, integer("size", size, low=3), self.axis)
 
     def doubled(self) -> Zonal:
         """The space with twice as many degrees, 2 kmax + 1."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import integer, number, unit_rows
+from meanfield.arguments import integer, number, shown, unit_rows
 from meanfield.dynamics import USA, Dynamics
 from meanfield.history import step_times
 from meanfield.laws import Law
@@ -102,7 +102,7 @@ class SphereFlow(Carried):
         cluster_radius: float | None = None,
     ) -> None:
         if law.dim != self.dim:
-            raise ValueError(f"law must have dim = {self.dim}, got {law!r}")
+            raise ValueError(f"law must have dim = {self.dim}, got {shown(law)}")
         if dynamics.noise != 0.0:
             raise ValueError(f"noise must be 0 for a flow, got {dynamics.noise:g}")
         self.law, self.dynamics = law, dynamics

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.arguments import generator, integer
+from meanfield.arguments import generator, integer, one_of
 from meanfield.dynamics import Head
 
 Array = NDArray[np.float64]
@@ -46,8 +46,7 @@ def random_heads(kind: str, dim: int, rng: np.random.Generator) -> Head:
     >>> random_heads("wigner-product", 16, np.random.default_rng(0))
     Head(Q=(16, 16), K=1.0, V=(16, 16))
     """
-    if kind not in ENSEMBLES:
-        raise ValueError(f"kind must be one of {ENSEMBLES}, got {kind!r}")
+    one_of("kind", kind, ENSEMBLES)
     dim, rng = integer("dim", dim, low=2), generator("rng", rng)
     if kind == "ginibre":
         return Head(Q=_ginibre(dim, rng), K=_ginibre(dim, rng), V=_ginibre(dim, rng))

@@ -7,7 +7,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.spatial import ConvexHull
 
-from meanfield.arguments import generator, integer, number
+from meanfield.arguments import generator, integer, number, shown
 from meanfield.free_tokens import FreeTokens, solve_free
 
 Array = NDArray[np.float64]
@@ -83,7 +83,7 @@ def _run(case: str, rng: np.random.Generator, n: int, beta: float, t_end: float)
     kernel = "softmax" if case == "origin" else "rescaled"
     run = solve_free(start, t_end, 200, beta=beta, value=value, kernel=kernel)
     if run.status != "finished":
-        raise ValueError(f"t_end must be smaller for {case!r}, got {t_end:g}: {run}")
+        raise ValueError(f"t_end must be smaller for {shown(case)}, got {t_end:g}: {run}")
     return run
 
 

@@ -13,7 +13,16 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from meanfield.arguments import generator, integer, number, real_array, tell_apart
+from meanfield.arguments import (
+    boolean,
+    generator,
+    integer,
+    is_single,
+    number,
+    real_array,
+    shown,
+    tell_apart,
+)
 from meanfield.dynamics import SA, USA, Attention
 from meanfield.executors import mapped_by
 from meanfield.integrate import evolve_batch
@@ -108,10 +117,11 @@ def phase_diagram(
     ArithmeticError
         If a run can't go on.
     """
+    boolean("progress", progress)
     dim, n = integer("dim", dim, low=2), integer("n", n, low=2)
     count = integer("realisations", realisations, low=1)
     if not 1e-9 <= number("delta", delta) < 1.0:
-        raise ValueError(f"delta must be in [1e-9, 1), got {delta!r}")
+        raise ValueError(f"delta must be in [1e-9, 1), got {shown(delta)}")
     axis = _ascending("betas", betas, np.inf)
     moments = _moments(times, number("t_end", t_end, above=0))
     runs = _dynamics_at(dynamics, axis, dim)
@@ -123,7 +133,14 @@ def phase_diagram(
     task = _Task((), dim, n, moments, delta, tolerance, seeds)
     tasks = [replace(task, dynamics=some, seeds=block) for some in groups for block in blocks]
     mapped = mapped_by(executor, _counted, tasks)
-    bar = list(tqdm(mapped, total=len(tasks), disable=not progress, desc="phase diagram"))
+    bar = list(
+        tqdm(
+            mapped,
+            total=len(tasks),
+            disable=not progress,
+            desc="phase diagram",
+        )
+    )
     # sums of whole numbers: the same in whatever order
     rows = [sum(bar[first : first + len(blocks)]) for first in range(0, len(bar), len(blocks))]
     return _diagram(np.concatenate(rows), moments, axis, runs, task)
@@ -135,16 +152,18 @@ def _tolerance(rtol: float) -> float:
 
 def _dynamics_at(dynamics: Any, betas: Array, dim: int) -> list[AnyAttention]:
     if not callable(dynamics):
-        raise ValueError(f"dynamics must be a callable from β to a dynamics, got {dynamics!r}")
+        raise ValueError(f"dynamics must be a callable from β to a dynamics, got {shown(dynamics)}")
     runs = [dynamics(float(beta)) for beta in betas]
     for one in runs:
         if not isinstance(one, (SA, USA, Attention)) or one.noise > 0.0:
-            raise ValueError(f"dynamics must be SA, USA or Attention without noise, got {one!r}")
+            raise ValueError(
+                f"dynamics must be SA, USA or Attention without noise, got {shown(one)}"
+            )
         if isinstance(one, USA) and one.beta > LARGEST_BETA:
             got, largest = tell_apart(one.beta, LARGEST_BETA)
             raise ValueError(f"betas must be <= {largest} for USA, got {got}")
         if one.dim not in (None, dim):
-            raise ValueError(f"dim must be that of {one!r}, got {dim}")
+            raise ValueError(f"dim must be that of {shown(one)}, got {dim}")
     return runs
 
 
@@ -157,7 +176,7 @@ def _ascending(name: str, values: ArrayLike, high: float) -> Array:
 
 
 def _moments(times: int | ArrayLike, t_end: float) -> Array:
-    if np.ndim(times) == 0:
+    if is_single(times):
         return np.linspace(0.0, t_end, integer("times", times, low=1) + 1)
     return _ascending("times", times, t_end)
 

@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from meanfield.arguments import generator, integer, number
+from meanfield.arguments import boolean, generator, integer, number, shown
 from meanfield.clustering import clusters
 from meanfield.dynamics import Dynamics
 from meanfield.exceptions import warn_unfinished
@@ -85,12 +85,13 @@ def metastability(
     ValueError
         If an argument is out of range, before any run starts.
     """
+    boolean("progress", progress)
     runs = dynamics_of_runs(dynamics)
     for one in runs:
         if one.sign != 1 or one.beta <= 0.0 or one.noise > 0.0:
-            raise ValueError(f"dynamics must have beta > 0, sign 1 and no noise, got {one!r}")
+            raise ValueError(f"dynamics must have beta > 0, sign 1 and no noise, got {shown(one)}")
     if law is not None and (not isinstance(law, Law) or law.dim != 2):
-        raise ValueError(f"law must be one on the circle, got {law!r}")
+        raise ValueError(f"law must be one on the circle, got {shown(law)}")
     amplitude = number("amplitude", amplitude, above=0, high=0.1)
     saves, radius = integer("saves", saves, low=10), number("radius", radius, above=0, high=1)
     first = number("t_start", 0.1 if t_start is None else t_start, above=0)
@@ -106,7 +107,7 @@ def metastability(
 
 def _near_uniform(one: Dynamics, amplitude: float, rng: np.random.Generator | None) -> Law:
     if rng is None:
-        raise ValueError(f"rng must be a numpy Generator where no law is given, got {rng!r}")
+        raise ValueError(f"rng must be a numpy Generator where no law is given, got {shown(rng)}")
     degrees = 3 * int(np.argmax(growth_rates(one, 2, _most(one)))) + 2
     cos, sin = amplitude * generator("rng", rng).normal(size=(2, degrees))
     try:

@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from meanfield.arguments import number
+from meanfield.arguments import boolean, number, shown
 from meanfield.dynamics import Dynamics
 from meanfield.executors import dynamics_of_runs, mapped_by
 from meanfield.integrate import solve
@@ -70,14 +70,14 @@ def surviving_atom(
     runs = dynamics_of_runs(dynamics)
     for one in runs:
         if one.noise > 0.0 or one.beta > _LARGEST_BETA:
-            raise ValueError(f"dynamics must be without noise and beta <= 300, got {one!r}")
+            raise ValueError(f"dynamics must be without noise and beta <= 300, got {shown(one)}")
     law = FourierSeries(cos=[0.5]) if law is None else law
     if not isinstance(law, FourierSeries) or law.sin.any():
-        raise ValueError(f"law must be a FourierSeries of cosines only, got {law!r}")
+        raise ValueError(f"law must be a FourierSeries of cosines only, got {shown(law)}")
     t_end = number("t_end", t_end, above=0)
     tasks = [(one, law, t_end) for one in runs]
     mapped = mapped_by(executor, _run, tasks)
-    rows = np.array(list(tqdm(mapped, total=len(tasks), disable=not progress)))
+    rows = np.array(list(tqdm(mapped, total=len(tasks), disable=not boolean("progress", progress))))
     return xr.Dataset(
         {
             "near_mass": ("run", rows[:, 0], {"long_name": "mass within 0.1 of θ = 0"}),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from meanfield.arguments import shown
 from meanfield.case import checked_key, toml_value
 
 _MOST_CELLS = 10**6
@@ -32,7 +33,7 @@ def axis(text: str) -> tuple[str, list[Any]]:
     if not equals or not values:
         raise ValueError(
             f"grid must be KEY=START:STOP:COUNT or KEY=VALUE,VALUE,…, as dynamics.beta=1:10:19, "
-            f"got {text!r}"
+            f"got {shown(text)}"
         )
     return checked_key(key), _interval(values) if _is_interval(values) else _listed(values)
 
@@ -52,7 +53,7 @@ def _interval(text: str) -> list[Any]:
     if isinstance(numbers[0], np.str_) or not np.isfinite(numbers).all():
         raise ValueError(
             f"grid must be START:STOP:COUNT of two finite numbers and an integer from 1 to "
-            f"{_MOST_CELLS}, got {text!r}"
+            f"{_MOST_CELLS}, got {shown(text)}"
         )
     is_whole = type(start) is int and type(stop) is int and (numbers == numbers.round()).all()
     return [int(x) for x in numbers] if is_whole else numbers.tolist()
@@ -74,17 +75,17 @@ def checked_grid(grid: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         If there is no axis or no value, or there are too many cells.
     """
     if not isinstance(grid, Mapping) or not grid:
-        raise ValueError(f"grid must map at least one key to its values, got {grid!r}")
+        raise ValueError(f"grid must map at least one key to its values, got {shown(grid)}")
     axes = {}
     for key, values in grid.items():
         listed = values.tolist() if isinstance(values, np.ndarray) else values
         if not isinstance(listed, (list, tuple, range)) or len(listed) == 0:
-            raise ValueError(f"grid must map {key} to at least one value, got {values!r:.80}")
+            raise ValueError(f"grid must map {key} to at least one value, got {shown(values)}")
         plain = [one.item() if isinstance(one, np.generic) else one for one in listed]
         seen = set()
         for one in plain:
             if repr(one) in seen:
-                raise ValueError(f"grid must have each value of {key} once, got {one!r} twice")
+                raise ValueError(f"grid must have each value of {key} once, got {shown(one)} twice")
             seen.add(repr(one))
         axes[checked_key(key)] = plain
     count = int(np.prod([len(values) for values in axes.values()], dtype=object))

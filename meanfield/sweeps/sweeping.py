@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import xarray as xr
 from tqdm import tqdm
 
+from meanfield.arguments import boolean, integer, shown
 from meanfield.case import About, Case, case_from_text, read_case
 from meanfield.exceptions import warn_unfinished
 from meanfield.executors import mapped_by
@@ -104,6 +106,13 @@ def sweep(
     >>> ds.final_energy.dims, ds.final_energy.sel(beta=1.0).round(6).item()
     (('beta',), 0.687653)
     """
+    boolean("progress", progress)
+    if not isinstance(settings, (Mapping, NoneType)):
+        raise ValueError(f"settings must map keys to values, got {shown(settings)}")
+    if not isinstance(cells, (str, os.PathLike, NoneType)):
+        raise ValueError(f"cells must be the name of a folder, got {shown(cells)}")
+    if workers is not None:
+        integer("workers", workers, low=1)
     base = _base(case, settings)
     axes = checked_grid(grid)
     folder = None if cells is None else Path(cells).resolve()
@@ -118,7 +127,11 @@ def sweep(
     mapped = mapped_by(
         executor, run_cell, [tasks[number] for number in missing], workers=workers, lost=lost
     )
-    bar = tqdm(total=len(tasks), initial=len(tasks) - len(missing), disable=not progress)
+    bar = tqdm(
+        total=len(tasks),
+        initial=len(tasks) - len(missing),
+        disable=not progress,
+    )
     with bar:
         for number, one in zip(missing, mapped, strict=True):
             outcomes[number] = checked(tasks[number], one)
@@ -139,7 +152,7 @@ def _base(case: Case | str | os.PathLike[str], settings: Mapping[str, Any] | Non
         again = case_from_text(case.text, case.name, case.folder, settings)
         return again.placed(case.folder, case.origin())
     if not isinstance(case, (str, os.PathLike)):
-        raise ValueError(f"case must be the name of a case file or a Case, got {case!r:.80}")
+        raise ValueError(f"case must be the name of a case file or a Case, got {shown(case)}")
     return read_case(Path(case), settings)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from meanfield.arguments import shown
 from meanfield.dynamics import (
     MEAN_FIELD,
     SA,
@@ -146,7 +147,8 @@ def check_sums(particles: Particles, dynamics: Field, *, may_span: bool = True) 
     """
     if particles.sums == "gram" and not (may_span and isinstance(dynamics, (SA, USA))):
         raise ValueError(
-            f"sums must be 'auto', 'direct' or 'transforms' for {particles!r} under {dynamics!r}, "
+            f"sums must be 'auto', 'direct' or 'transforms' for {shown(particles)} under "
+            f"{shown(dynamics)}, "
             f"got 'gram': the Gram matrix is for SA and USA without noise"
         )
 
@@ -162,14 +164,16 @@ def check_moved(measure: AnyMeasure, dynamics: AnyDynamics) -> None:
     check_dim(dynamics, measure.dim)
     if isinstance(dynamics, CircleInteraction):
         if isinstance(measure, Density) and not isinstance(measure.space, Circle):
-            raise ValueError(f"space must be a Circle for {dynamics!r}, got {measure.space}")
+            raise ValueError(f"space must be a Circle for {shown(dynamics)}, got {measure.space}")
         if isinstance(measure, OscillatorDensity) and measure.widths.any() and dynamics.kmax > 1:
             raise ValueError(
                 f"widths must be 0 under an interaction with harmonics beyond the first, "
-                f"{dynamics!r}, got {measure.widths.max():g}"
+                f"{shown(dynamics)}, got {measure.widths.max():g}"
             )
     elif isinstance(measure, (OscillatorDensity, Oscillators)):
-        raise ValueError(f"dynamics must be a CircleInteraction for {measure!r}, got {dynamics!r}")
+        raise ValueError(
+            f"dynamics must be a CircleInteraction for {shown(measure)}, got {shown(dynamics)}"
+        )
 
 
 def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:
@@ -190,14 +194,15 @@ def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:
         if isinstance(measure, Density) and isinstance(dynamics, (Attention, FeedForward)):
             return AttentionTendency(measure, dynamics)
         raise ValueError(
-            f"dynamics must be SA, USA, DoublyStochastic or CircleInteraction for {measure!r}, "
-            f"got {dynamics!r}"
+            f"dynamics must be SA, USA, DoublyStochastic or CircleInteraction for "
+            f"{shown(measure)}, "
+            f"got {shown(dynamics)}"
         )
     if isinstance(measure, LineFlowMap):
         return flow_tendency(measure, dynamics)
     if isinstance(measure, Density):
         return density_tendency(measure, dynamics)
-    raise ValueError(f"measure must be a Density, FlowMap or Particles, got {measure!r}")
+    raise ValueError(f"measure must be a Density, FlowMap or Particles, got {shown(measure)}")
 
 
 def density_tendency(density: Density, dynamics: MeanField) -> DensityTendency:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.arguments import shown
 from meanfield.dynamics import Attention, FeedForward
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.measures import Density
@@ -123,7 +124,8 @@ def check_on_space(space: Space, dynamics: Attention | FeedForward) -> None:
             check_scores(space, frame, frame.matrix(f"KᵀQ of {name}", scores))
     elif isinstance(space, Zonal):
         raise ValueError(
-            f"dynamics must commute with rotations about the axis of {space}, got {dynamics!r}: "
+            f"dynamics must commute with rotations about the axis of {space}, got "
+            f"{shown(dynamics)}: "
             f"take a Sphere, a Circle or Particles"
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.arguments import tell_apart
+from meanfield.arguments import shown, tell_apart
 from meanfield.dynamics import SA, USA, Attention
 
 Array = NDArray[np.float64]
@@ -214,13 +214,13 @@ def batch_tendency(
         If the form is none, the dynamics is not moved in it, or β > 300 for USA.
     """
     if form not in FORMS:
-        raise ValueError(f"form must be one of {FORMS}, got {form!r}")
+        raise ValueError(f"form must be one of {FORMS}, got {shown(form)}")
     if isinstance(dynamics, Attention):
         if form == "gram":
-            raise ValueError(f"form must be 'points' for {dynamics!r}, got {form!r}")
+            raise ValueError(f"form must be 'points' for {shown(dynamics)}, got {shown(form)}")
         return HeadsBatch(points, dynamics)
     if not isinstance(dynamics, (SA, USA)):
-        raise ValueError(f"dynamics must be SA, USA or Attention, got {dynamics!r}")
+        raise ValueError(f"dynamics must be SA, USA or Attention, got {shown(dynamics)}")
     if isinstance(dynamics, USA) and dynamics.beta > LARGEST_BETA:
         got, largest = tell_apart(dynamics.beta, LARGEST_BETA)
         raise ValueError(f"beta must be <= {largest} for USA, got {got}")

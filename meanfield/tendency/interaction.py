@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.arguments import shown
 from meanfield.dynamics import CircleInteraction
 from meanfield.line_potential import CircleLine
 from meanfield.measures import Density, OscillatorDensity, Oscillators, Particles
@@ -41,7 +42,7 @@ class InteractionTendency(DensityTendency):
     def __init__(self, density: Density, dynamics: CircleInteraction) -> None:
         if not isinstance(density.space, Circle):
             raise ValueError(
-                f"measure must be a Density on a Circle for {dynamics!r}, got {density.space}"
+                f"measure must be a Density on a Circle for {shown(dynamics)}, got {density.space}"
             )
         SpectralTendency.__init__(self, density)
         self.dynamics = dynamics

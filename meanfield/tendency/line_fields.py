@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.arguments import tell_apart
+from meanfield.arguments import shown, tell_apart
 from meanfield.dynamics import MEAN_FIELD, AnyDynamics, FeedForward, Field, Layers
 from meanfield.geometry import perpendicular
 from meanfield.kernels import LARGEST_ZONAL_BETA, circle_head_kernel, zonal_head_kernel
@@ -70,7 +70,7 @@ class HeadsField:
         if reach > limit:
             raise ValueError(
                 f"beta |KᵀQ| must be <= {limit:g} for a flow map in dim = {dim} under "
-                f"{dynamics!r}, got {tell_apart(reach, limit)[0]}: take Particles"
+                f"{shown(dynamics)}, got {tell_apart(reach, limit)[0]}: take Particles"
             )
         kernels = [
             _kernel(m, v, size if self.normalised else max(sizes), axis, f"head {i}")

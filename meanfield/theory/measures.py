@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from meanfield.arguments import integer, number
+from meanfield.arguments import integer, number, shown
 from meanfield.dynamics import (
     ISOTROPIC,
     SA,
@@ -22,6 +22,8 @@ from meanfield.dynamics.heads import check_dim
 from meanfield.harmonics import eigenvalues, log_first_over_beta, relative_eigenvalues
 
 Array = NDArray[np.float64]
+
+_MOST_DEGREES = 1 << 20
 
 
 def growth_rates(dynamics: MeanField, dim: int, kmax: int) -> Array:
@@ -56,7 +58,12 @@ def growth_rates(dynamics: MeanField, dim: int, kmax: int) -> Array:
     >>> int(np.argmax(growth_rates(SA(beta=5.0), dim=2, kmax=10)))
     3
     """
-    k = np.arange(integer("kmax", kmax, low=0) + 1)
+    if not isinstance(dynamics, (*ISOTROPIC, CircleInteraction)):
+        raise ValueError(
+            f"dynamics must be SA, USA, DoublyStochastic or a CircleInteraction, got "
+            f"{shown(dynamics)}"
+        )
+    k = np.arange(integer("kmax", kmax, low=0, high=_MOST_DEGREES) + 1)
     laplacian = k * (k + integer("dim", dim, low=2) - 2.0)
     if isinstance(dynamics, CircleInteraction):
         check_dim(dynamics, dim)
@@ -249,7 +256,7 @@ def check_attention(dynamics: Dynamics) -> None:
         Naming it.
     """
     if not isinstance(dynamics, ISOTROPIC):
-        raise ValueError(f"dynamics must be SA, USA or DoublyStochastic, got {dynamics!r}")
+        raise ValueError(f"dynamics must be SA, USA or DoublyStochastic, got {shown(dynamics)}")
 
 
 def dobrushin_constant(dynamics: Dynamics) -> float:
@@ -282,7 +289,7 @@ def dobrushin_constant(dynamics: Dynamics) -> float:
     2.0
     """
     if not isinstance(dynamics, (SA, USA)) or dynamics.noise > 0.0:
-        raise ValueError(f"dynamics must be SA or USA without noise, got {dynamics!r}")
+        raise ValueError(f"dynamics must be SA or USA without noise, got {shown(dynamics)}")
     beta = dynamics.beta
     if not dynamics.normalised:
         return 2.0 * math.exp(beta)

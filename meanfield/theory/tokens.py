@@ -9,7 +9,7 @@ from fractions import Fraction
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from meanfield.arguments import integer, number
+from meanfield.arguments import integer, number, shown
 from meanfield.dynamics import Dynamics
 from meanfield.theory.measures import check_attention
 
@@ -113,7 +113,7 @@ def orthogonal_arrival(dynamics: Dynamics, n: int, delta: float) -> float:
     """
     n = integer("n", n, low=2)
     if not 1e-15 <= number("delta", delta) < 1.0:
-        raise ValueError(f"delta must be in [1e-15, 1), got {delta!r}")
+        raise ValueError(f"delta must be in [1e-15, 1), got {shown(delta)}")
     _check_attraction(dynamics)
     time, log_unit = _arrival(dynamics, n, -math.log(delta))
     if math.log(time) + log_unit > _LARGEST_LOG:
@@ -129,7 +129,7 @@ def orthogonal_arrival(dynamics: Dynamics, n: int, delta: float) -> float:
 def _check_attraction(dynamics: Dynamics) -> None:
     check_attention(dynamics)
     if dynamics.sign != 1 or dynamics.noise != 0.0:
-        raise ValueError(f"dynamics must have sign = 1 and noise = 0, got {dynamics!r}")
+        raise ValueError(f"dynamics must have sign = 1 and noise = 0, got {shown(dynamics)}")
 
 
 def _arrival(dynamics: Dynamics, n: int, s_end: float) -> tuple[float, float]:

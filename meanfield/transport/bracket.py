@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from meanfield.arguments import boolean, is_number, shown
 from meanfield.display import Shown
 
 
@@ -35,11 +36,17 @@ class Bracket(Shown):
     proved: bool = False
 
     def __post_init__(self) -> None:
+        boolean("proved", self.proved)
+        for name in ("value", "lower", "upper"):
+            given = getattr(self, name)
+            # a bound may be infinite
+            if not is_number(given):
+                raise ValueError(f"{name} must be a number, got {shown(given)}")
         # a NaN is in no order
         if not self.lower <= self.value <= self.upper:
             raise ValueError(
-                f"value must lie between lower and upper, got {self.value!r} with lower = "
-                f"{self.lower!r} and upper = {self.upper!r}"
+                f"value must lie between lower and upper, got {shown(self.value)} with lower = "
+                f"{shown(self.lower)} and upper = {shown(self.upper)}"
             )
 
     def __float__(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.arguments import number
+from meanfield.arguments import number, shown
 from meanfield.geometry import geodesic_distance
 from meanfield.measures import (
     AnyMeasure,
@@ -120,7 +120,7 @@ def wasserstein(
         return _line_distance(mu, nu, axis, p)
     if mu.dim == 3:
         return sphere_distance(mu, nu, p, gap)
-    raise ValueError(f"mu and nu must {_POSSIBLE}; got {mu!r} and {nu!r}")
+    raise ValueError(f"mu and nu must {_POSSIBLE}; got {shown(mu)} and {shown(nu)}")
 
 
 def _distance_to(point: Array, cloud: Particles, p: float) -> float:
@@ -147,7 +147,7 @@ def check_pair(mu: AnyMeasure, nu: AnyMeasure) -> None:
     for name, measure in ("mu", mu), ("nu", nu):
         check_measure(name, measure)
     if mu.dim != nu.dim:
-        raise ValueError(f"mu and nu must have the same dim, got {mu!r} and {nu!r}")
+        raise ValueError(f"mu and nu must have the same dim, got {shown(mu)} and {shown(nu)}")
 
 
 def shared_axis(mu: AnyMeasure, nu: AnyMeasure) -> Array | None:
@@ -172,7 +172,7 @@ def held(measure: AnyMeasure) -> Density | LineFlowMap | Particles:
     """
     if isinstance(measure, Density | LineFlowMap | Particles):
         return measure
-    raise ValueError(f"mu and nu must {_POSSIBLE}; got {measure!r}")
+    raise ValueError(f"mu and nu must {_POSSIBLE}; got {shown(measure)}")
 
 
 def _single_point(measure: AnyMeasure) -> Array | None:

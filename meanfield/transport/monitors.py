@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.arguments import integer, number, tell_apart
+from meanfield.arguments import integer, number, shown, tell_apart
 from meanfield.laws import Law, PointCloud, Uniform, symmetry_axis
 from meanfield.laws.protocol import checked_pdf
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles, SphereFlowMap
@@ -79,14 +79,15 @@ class DistanceTo:
     ) -> None:
         is_word = isinstance(to, str) and to in TO
         if not is_word and not isinstance(to, Density | FlowMap | Particles | Law):
-            raise ValueError(f"to must be one of {TO}, a law or a measure, got {to!r}")
+            raise ValueError(f"to must be one of {TO}, a law or a measure, got {shown(to)}")
         self.to = to
         self.p = number("p", p, low=1, high=LARGEST_P)
         self.every = integer("every", every, low=1)
         self.gap = None if gap is None else number("gap", gap, low=LEAST_GAP, high=1)
         if distance is not None and (not callable(distance) or self.p != 1.0 or gap is not None):
             raise ValueError(
-                f"distance must be a callable, and p and gap then be left out, got {distance!r} "
+                f"distance must be a callable, and p and gap then be left out, got "
+                f"{shown(distance)} "
                 f"with p = {self.p:g} and gap = {gap}"
             )
         self.distance = distance
@@ -138,7 +139,7 @@ class DistanceTo:
             return self.to
         law = Uniform(measure.dim) if isinstance(self.to, str) else self.to
         if law.dim != measure.dim:
-            raise ValueError(f"to must have dim = {measure.dim} as {measure} has, got {law!r}")
+            raise ValueError(f"to must have dim = {measure.dim} as {measure} has, got {shown(law)}")
         axis = axis_of(measure)
         key = b"" if axis is None else axis.tobytes()
         if key not in self._resolved:
@@ -172,7 +173,7 @@ def _measure_of(law: Law, axis: Array | None) -> AnyMeasure:
     if law.dim > 3:
         raise ValueError(
             f"to must be a law that is symmetric about an axis in d = {law.dim} > 3, about that "
-            f"of the measure if it has one, got {law!r} beside the axis {axis}"
+            f"of the measure if it has one, got {shown(law)} beside the axis {axis}"
         )
     return _density(law)
 
@@ -196,6 +197,6 @@ def _density(law: Law) -> Density:
         if space.doubled().size > space.size_limit:
             raise ValueError(
                 f"to must be a law that {space} resolves to a spectral tail < {_TAIL:g}, got "
-                f"{law!r} with {tell_apart(tail, _TAIL)[0]}"
+                f"{shown(law)} with {tell_apart(tail, _TAIL)[0]}"
             )
         space = space.doubled()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 
-from meanfield.arguments import number, unit_rows
+from meanfield.arguments import number, shown, unit_rows
 from meanfield.geometry import circle_angles, circle_points, perpendicular, polar_angles
 from meanfield.measures import AnyMeasure, Particles
 from meanfield.transport.circle import best_shift
@@ -66,7 +66,7 @@ def transport_plan(mu: Particles, nu: Particles, p: float = 1) -> coo_array:
     check_pair(mu, nu)
     for name, measure in ("mu", mu), ("nu", nu):
         if not isinstance(measure, Particles):
-            raise ValueError(f"{name} must be Particles to have a plan, got {measure!r}")
+            raise ValueError(f"{name} must be Particles to have a plan, got {shown(measure)}")
     if mu.dim > 2:
         best = cloud_plan(mu, nu, p)[1]
         if best.upper - best.lower > _OPTIMAL * best.upper:
@@ -146,8 +146,8 @@ def transport_map(mu: AnyMeasure, nu: AnyMeasure, at: ArrayLike, p: float = 1) -
     axis = shared_axis(mu, nu)
     if axis is None:
         raise ValueError(
-            f"mu and nu must lie on the circle or be symmetric about one axis, got {mu!r} and "
-            f"{nu!r}"
+            f"mu and nu must lie on the circle or be symmetric about one axis, got {shown(mu)} and "
+            f"{shown(nu)}"
         )
     first, second = about_axis(held(mu), axis), about_axis(held(nu), axis)
     angles = second.quantile(_curve(mu, first).cumulative(polar_angles(points, axis)))
@@ -161,4 +161,4 @@ def transport_map(mu: AnyMeasure, nu: AnyMeasure, at: ArrayLike, p: float = 1) -
 def _curve(measure: AnyMeasure, quantiles: Quantiles) -> Curve:
     if isinstance(quantiles, Curve):
         return quantiles
-    raise ValueError(f"mu must have a density to have an optimal map, got {measure!r}")
+    raise ValueError(f"mu must have a density to have an optimal map, got {shown(measure)}")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len
 from scipy.special import gammaln
 
+from meanfield.arguments import shown
 from meanfield.geometry import circle_angles, circle_points, perpendicular, polar_angles
 from meanfield.harmonics import gegenbauer
 from meanfield.measures import Density, LineFlowMap, Particles
@@ -137,5 +138,5 @@ def check_mass(measure: Density, mass: float) -> None:
     if not abs(mass - 1.0) < _MASS_TOLERANCE:
         raise ValueError(
             f"a density must have mass 1 within {_MASS_TOLERANCE:g} to have a distance, got "
-            f"{measure!r} of mass {mass:.9g}"
+            f"{shown(measure)} of mass {mass:.9g}"
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.arguments import integer, number
+from meanfield.arguments import generator, integer, number, shown
 from meanfield.geometry import circle_angles
 from meanfield.measures import Particles
 from meanfield.transport.circle import circle_distance
@@ -71,11 +71,11 @@ def sliced_wasserstein(
     0.0
     """
     p = number("p", p, low=1, high=LARGEST_P)
-    planes = integer("planes", planes, low=2)
+    planes, rng = integer("planes", planes, low=2), generator("rng", rng)
     check_pair(mu, nu)
     for name, measure in ("mu", mu), ("nu", nu):
         if not isinstance(measure, Particles) or measure.dim < 3:
-            raise ValueError(f"{name} must be Particles with dim >= 3, got {measure!r}")
+            raise ValueError(f"{name} must be Particles with dim >= 3, got {shown(measure)}")
     powers = np.empty(planes)
     for k in range(planes):
         plane = np.linalg.qr(rng.standard_normal((mu.dim, 2)))[0]

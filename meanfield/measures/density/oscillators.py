@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments
-from meanfield.arguments import integer, real_array
+from meanfield.arguments import integer, real_array, shown
 from meanfield.laws import Law
 from meanfield.measures.density.spectral import Density
 from meanfield.measures.density.tails import spectral_tail
@@ -72,7 +72,7 @@ class OscillatorDensity(Density):
         widths: ArrayLike | None = None,
     ) -> None:
         if not isinstance(space, Circle):
-            raise ValueError(f"space must be a Circle, got {space!r}")
+            raise ValueError(f"space must be a Circle, got {shown(space)}")
         self.space: Circle = space
         self.dim, self.law = 2, None
         self._set_nodes(frequencies, weights, widths)
@@ -122,7 +122,8 @@ class OscillatorDensity(Density):
         self.widths = np.zeros(count) if widths is None else real_array("widths", widths, 1)
         if self.widths.shape != (count,) or self.widths.min() < 0.0:
             raise ValueError(
-                f"widths must be {count} numbers >= 0, one for each frequency, got {self.widths}"
+                f"widths must be {count} numbers >= 0, one for each frequency, got "
+                f"{shown(self.widths)}"
             )
         for array in (self.frequencies, self.weights, self.widths):
             array.flags.writeable = False
@@ -170,7 +171,7 @@ def _one_each(given: Any, count: int) -> list[Any]:
     else:
         try:
             values = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError) as error:
+        except (OverflowError, TypeError, ValueError) as error:
             raise ValueError(f"laws_or_values must be laws or numbers, got {error}") from None
         if values.ndim == 1:
             return [values] * count

@@ -24,6 +24,7 @@ from meanfield.measures.density.values import (
 )
 from meanfield.sinkhorn import Balanced, grid_sums, working_grid
 from meanfield.spaces import Circle, Space, Zonal
+from meanfield.spaces.circle_at import MOST_MODES
 
 Array = NDArray[np.float64]
 
@@ -77,7 +78,7 @@ class Density(ShownMeasure):
         else:
             values = checked_values(space, law_or_values)
         coefficients = space.analysis(values)
-        mass = checked_mass(space, float(coefficients[0].real))
+        mass = checked_mass(space, float(coefficients[0].real), self.law)
         self.misfit = checked_fit(space, coefficients, values, self.law)
         self.coefficients: NDArray[Any] = coefficients / mass
         self.coefficients.flags.writeable = False
@@ -95,9 +96,10 @@ class Density(ShownMeasure):
             If the shape or type is not the space's, a coefficient is not finite, or one of order 0
             is not real.
         """
+        checked_space(space)
         try:
             given = np.asarray(coefficients)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(f"coefficients must be an array of numbers, got {error}") from None
         if not np.can_cast(given.dtype, space.coefficient_type, "same_kind"):
             raise ValueError(
@@ -169,10 +171,11 @@ class Density(ShownMeasure):
         Raises
         ------
         ValueError
-            If the space is no `Circle`.
+            If the space is no `Circle`, or `kmax` no integer >= 0.
         """
         if self.space.name != Circle.name:
             raise ValueError(f"space must be a Circle for moments in e^(ikθ), got {self.space}")
+        kmax = integer("kmax", kmax, low=0, high=MOST_MODES)
         found = np.zeros(kmax + 1, dtype=np.complex128)
         found[: len(self.coefficients)] = self.coefficients[: kmax + 1]
         return found

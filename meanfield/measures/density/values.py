@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import real_array
+from meanfield.arguments import real_array, shown
 from meanfield.laws import Law
 from meanfield.spaces import Space, Zonal
 
@@ -31,7 +31,7 @@ def checked_space(space: Any) -> Space:
     """
     if not isinstance(space, Space):
         raise ValueError(
-            f"space must be a Circle, Sphere or Zonal, got {space!r}: take Density(space, law)"
+            f"space must be a Circle, Sphere or Zonal, got {shown(space)}: take Density(space, law)"
         )
     return space
 
@@ -45,7 +45,7 @@ def law_values(space: Space, law: Law) -> Array:
         If dimensions differ, or the law is not axisymmetric about the axis of a `Zonal` space.
     """
     if law.dim != space.dim:
-        raise ValueError(f"law must have dim = {space.dim} on {space}, got {law!r}")
+        raise ValueError(f"law must have dim = {space.dim} on {space}, got {shown(law)}")
     values = np.asarray(law.pdf(space.points))
     if isinstance(space, Zonal):
         _check_axisymmetric(space, law, values)
@@ -63,7 +63,7 @@ def _check_axisymmetric(space: Zonal, law: Law, values: Array) -> None:
         gap = float(np.max(np.abs(turned - values)))
         if gap > 1e-9 * float(values.max()):
             raise ValueError(
-                f"law must be axisymmetric about the axis of {space}, but {law!r} differs by "
+                f"law must be axisymmetric about the axis of {space}, but {shown(law)} differs by "
                 f"{gap:.2g} between two meridians: take Sphere for d = 3, Circle for d = 2"
             )
 
@@ -89,7 +89,7 @@ def checked_values(space: Space, values: ArrayLike) -> Array:
     return array
 
 
-def checked_mass(space: Space, mass: float) -> float:
+def checked_mass(space: Space, mass: float, law: Law | None = None) -> float:
     """The mass of a density, by which it is divided.
 
     Raises
@@ -98,9 +98,11 @@ def checked_mass(space: Space, mass: float) -> float:
         If it is not 1.
     """
     if not abs(mass - 1.0) <= _MASS_TOLERANCE:
+        # values are as many as the space has points, which a larger one does not take
+        remedy = "divide the values by it" if law is None else "take a larger space"
         raise ValueError(
             f"the density must have mass 1 within {_MASS_TOLERANCE:g} on {space}, got mass "
-            f"{mass:.9g}: normalise the values or take a larger space"
+            f"{mass:.9g}: {remedy}"
         )
     return mass
 
@@ -119,12 +121,12 @@ def checked_fit(
     if law is None and not misfit <= FIT_TOLERANCE:
         raise ValueError(
             f"values must be resolved by {space}, but its series misses {misfit:.2g} of "
-            f"their L² norm: take a larger space"
+            f"their L² norm: smooth them, or take values at more points, those of a larger space"
         )
     if law is not None and not misfit <= _COARSEST_FIT:
         raise ValueError(
             f"law must be one that {space} resolves, but its series misses {misfit:.2g} of the "
-            f"L² norm of {law!r}: take {_larger(space, law)}"
+            f"L² norm of {shown(law)}: take {_larger(space, law)}"
         )
     return misfit
 

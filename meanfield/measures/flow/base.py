@@ -7,13 +7,13 @@ from typing import ClassVar, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import number, rows
+from meanfield.arguments import integer, number, rows, shown
 from meanfield.display import ShownMeasure
 from meanfield.exponential_sums import log_moment, moment
 from meanfield.geometry import circle_angles
 from meanfield.laws import Law
 from meanfield.sinkhorn import Balanced, latitude_sums, point_sums
-from meanfield.spaces.circle_at import CircleAt
+from meanfield.spaces.circle_at import MOST_MODES, CircleAt
 
 Array = NDArray[np.float64]
 
@@ -89,14 +89,17 @@ class FlowMap(ShownMeasure):
         """Make the form that holds the law; its own __init__ follows."""
         if cls is not FlowMap:
             return super().__new__(cls)
-        if not isinstance(law, Law):
-            raise ValueError(f"law must have dim, pdf and sample, got {law!r}")
+        if not isinstance(law, Law) or isinstance(law, type):
+            remedy = ""
+            if isinstance(law, (np.ndarray, list)):
+                remedy = ": for tokens take mf.Particles(X), for their law mf.PointCloud(X)"
+            raise ValueError(f"law must have dim, pdf and sample, got {shown(law)}{remedy}")
         for form in cls.forms:
             if form.holds(law, axis):
                 return cast(Self, super().__new__(form))
         raise ValueError(
             f"law must be on the circle or S^2, or symmetric about an axis that its class tells "
-            f"or that is given, and have a density beyond the circle, got {law!r}"
+            f"or that is given, and have a density beyond the circle, got {shown(law)}"
         )
 
     @classmethod
@@ -148,6 +151,7 @@ class FlowMap(ShownMeasure):
         """
         if self.dim != 2:
             raise ValueError(f"dim must be 2 for moments in e^(ikθ), got {self.dim}")
+        kmax = integer("kmax", kmax, low=0, high=MOST_MODES)
         flow = self.resolving(float(kmax))
         angles = circle_angles(flow.points)
         return CircleAt(max(1, kmax)).moments(angles, flow.weights)[: kmax + 1]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import panels
-from meanfield.arguments import integer, number, rows, tell_apart
+from meanfield.arguments import integer, number, rows, shown, tell_apart
 from meanfield.exponential_sums import latitude_log_moment
 from meanfield.geometry import circle_angles
 from meanfield.labels import LabelLine, axis_of_labels
@@ -114,7 +114,8 @@ class LineFlowMap(FlowMap):
         """Each token an atom, its nodes all in one place."""
         if line.axis is not None:
             raise ValueError(
-                f"law must have a density in dim = {cloud.dim} > 2, got {cloud!r} without bandwidth"
+                f"law must have a density in dim = {cloud.dim} > 2, got {shown(cloud)} without "
+                f"bandwidth"
             )
         self._follow(line)
         atoms = circle_angles(cloud.points)
@@ -255,6 +256,7 @@ class LineFlowMap(FlowMap):
         ValueError
             If that takes more than `most` nodes.
         """
+        beta, most = number("beta", beta, low=0), integer("most", most, low=1)
         reach = REACH / max(1.0, beta)
         halvings = np.ceil(np.log2(np.maximum(self._extents() / reach, 1.0)))
         count = panels.NODES * float(np.exp2(halvings).sum())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import integer, number, tell_apart
+from meanfield.arguments import integer, number, shown, tell_apart
 from meanfield.laws import Law, PointCloud
 from meanfield.laws.protocol import checked_pdf
 from meanfield.measures.flow.base import FlowMap
@@ -86,7 +86,7 @@ class SphereFlowMap(FlowMap):
         try:
             self._lay(law, tol, 1, largest)
         except ArithmeticError as error:
-            raise ValueError(f"law {law!r} is not resolved: {error}") from error
+            raise ValueError(f"law {shown(law)} is not resolved: {error}") from error
 
     def _lay(self, law: Law, tol: float, coarsest: int, largest: int) -> None:
         mesh = lay(
@@ -129,6 +129,7 @@ class SphereFlowMap(FlowMap):
         ValueError
             If the patches of a later time are too wide, or 10^6 nodes are too few for the law.
         """
+        beta = number("beta", beta, low=0)
         if beta * self._finest.extent <= _REACH:
             return self._finest
         if self.t > 0.0:

@@ -9,7 +9,7 @@ import ducc0
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.arguments import integer
+from meanfield.arguments import integer, shown
 from meanfield.exponential_sums import log_moment
 from meanfield.geometry import sphere_angles, sphere_points
 from meanfield.spaces.sphere.ducc import DuccPlan
@@ -175,11 +175,11 @@ class Sphere:
 
     def exact_size(self, degree: int) -> int:
         """The least size whose quadrature integrates harmonics of this degree exactly."""
-        return max(3, (degree + 1) // 3)
+        return max(3, (integer("degree", degree, low=0) + 1) // 3)
 
     def resized(self, size: int) -> Sphere:
         """The space of another size."""
-        return Sphere(size, self.library)
+        return Sphere(integer("size", size, low=3), self.library)
 
     def doubled(self) -> Sphere:
         """The space with twice as many degrees, 2 lmax + 1."""
@@ -213,8 +213,8 @@ def available(library: object) -> Library:
     ValueError
         If it is neither "shtns" nor "ducc0".
     """
-    if library not in ("shtns", "ducc0"):
-        raise ValueError(f'library must be "shtns" or "ducc0", got {library!r:.80}')
+    if not isinstance(library, str) or library not in ("shtns", "ducc0"):
+        raise ValueError(f'library must be "shtns" or "ducc0", got {shown(library)}')
     return "shtns" if library == "shtns" and importable() else "ducc0"
 
 
@@ -222,7 +222,7 @@ def _checked_library(library: Library | None) -> Library:
     found = available("shtns" if library is None else library)
     if library is not None and found != library:
         raise ValueError(
-            f'library must be "ducc0" or None where SHTns is not installed, got {library!r}: '
+            f'library must be "ducc0" or None where SHTns is not installed, got {shown(library)}: '
             f'pip install "meanfield-attention[shtns]"'
         )
     return found

@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from meanfield.arguments import generator, integer, number, real_array
+from meanfield.arguments import boolean, generator, integer, is_single, number, real_array
 from meanfield.executors import mapped_by
 from meanfield.studies.correlations.closed import solved
 from meanfield.studies.correlations.equation import CLOSURES
@@ -119,7 +119,12 @@ def two_token_correlation(
         for first in range(0, count, BLOCK)
     ]
     mapped = mapped_by(executor, followed, tasks)
-    bar = tqdm(mapped, total=len(tasks), disable=not progress, desc="two_token_correlation")
+    bar = tqdm(
+        mapped,
+        total=len(tasks),
+        disable=not boolean("progress", progress),
+        desc="two_token_correlation",
+    )
     found = np.concatenate(list(bar), axis=1)
     places = np.linspace(0.0, np.pi, _PLACES)
     closed = [solved(closure, beta, n, times, kmax, places) for closure in CLOSURES]
@@ -127,7 +132,7 @@ def two_token_correlation(
 
 
 def _times(save_at: int | ArrayLike, t_end: float) -> Array:
-    if np.ndim(save_at) == 0:
+    if is_single(save_at):
         return np.linspace(0.0, t_end, integer("save_at", save_at, low=1) + 1)
     times = real_array("save_at", save_at, 1)
     if times[0] < 0.0 or times[-1] > t_end or (np.diff(times) <= 0.0).any():

@@ -133,5 +133,5 @@ def _is_one(forms: Any) -> bool:
     """Whether this is one matrix; what is ragged is refused later."""
     try:
         return np.ndim(forms) == 2
-    except ValueError:
+    except (TypeError, ValueError):
         return False

@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from meanfield.arguments import integer, number
+from meanfield.arguments import boolean, integer, number, one_of, shown
 from meanfield.dynamics import SA, USA, Dynamics
 from meanfield.executors import mapped_by
 from meanfield.functionals import energy
@@ -97,12 +97,15 @@ def mean_field_limit(
         If an argument is out of range, before any run starts, or the limit's run can't go on.
     """
     counts = _counts(ns)
-    repeats, seed = integer("repeats", repeats, low=1), integer("seed", seed, low=0)
+    repeats, seed = (
+        integer("repeats", repeats, low=1),
+        integer("seed", seed, low=0, high=(1 << 128) - 1),
+    )
     names = _distances(distances, law)
-    if start not in STARTS:
-        raise ValueError(f"start must be one of {STARTS}, got {start!r}")
+    one_of("start", start, STARTS)
+    boolean("progress", progress)
     if not isinstance(dynamics, (SA, USA)):
-        raise ValueError(f"dynamics must be SA or USA, got {dynamics!r}")
+        raise ValueError(f"dynamics must be SA or USA, got {shown(dynamics)}")
     if dynamics.noise > 0.0:
         raise ValueError(f"noise must be 0 for a study of the flow, got {dynamics.noise:g}")
     rtol = number("rtol", rtol, low=3e-14, high=1e-2)
@@ -120,7 +123,7 @@ def mean_field_limit(
 
 def _counts(ns: Sequence[int]) -> list[int]:
     if not isinstance(ns, (Sequence, np.ndarray)) or len(ns) == 0:
-        raise ValueError(f"ns must be a sequence of at least one integer >= 2, got {ns!r}")
+        raise ValueError(f"ns must be a sequence of at least one integer >= 2, got {shown(ns)}")
     counts = [integer("ns", n, low=2) for n in ns]
     if sorted(set(counts)) != counts:
         raise ValueError(f"ns must ascend, got {counts}")
@@ -129,14 +132,15 @@ def _counts(ns: Sequence[int]) -> list[int]:
 
 def _distances(distances: Sequence[str] | None, law: Law) -> tuple[str, ...]:
     if not isinstance(law, Law):
-        raise ValueError(f"law must be one with dim, pdf and sample, got {law!r}")
+        raise ValueError(f"law must be one with dim, pdf and sample, got {shown(law)}")
     if distances is None:
         return ("mmd", "sobolev", "w1") if law.dim == 2 else ("mmd", "sobolev")
-    names = tuple(distances)
     allowed = DISTANCES if law.dim == 2 else DISTANCES[:2]
-    if isinstance(distances, str) or not set(names) <= set(allowed):
+    names = tuple(distances) if isinstance(distances, (tuple, list)) else ()
+    if not names or not all(isinstance(name, str) and name in allowed for name in names):
         raise ValueError(
-            f"distances must be among {allowed} for tokens in dim = {law.dim}, got {distances!r}"
+            f"distances must be among {allowed} for tokens in dim = {law.dim}, got "
+            f"{shown(distances)}"
         )
     return names
 
@@ -151,10 +155,12 @@ def _limit(law: Law, dynamics: Dynamics, t_end: float, save_at: int | ArrayLike)
     elif axis is not None:
         start = Density(Zonal(law.dim, _ZONAL, axis=axis), law)
     else:
-        raise ValueError(f"law must be symmetric about an axis in dim = {law.dim}, got {law!r}")
+        raise ValueError(
+            f"law must be symmetric about an axis in dim = {law.dim}, got {shown(law)}"
+        )
     found = solve(start, dynamics, t_end, save_at, rtol=_RTOL, atol=_ATOL, tail_tol=_TAIL_TOL)
     if not found.ending.is_good:
-        raise ValueError(f"t_end must be smaller for the limit of {law!r}: {found.message}")
+        raise ValueError(f"t_end must be smaller for the limit of {shown(law)}: {found.message}")
     return found
 
 

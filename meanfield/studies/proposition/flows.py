@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from meanfield.arguments import shown
 from meanfield.dynamics import SA
 from meanfield.functionals import energy
 from meanfield.geometry import circle_points
@@ -147,7 +148,7 @@ def _geometric(t_end: float) -> Array:
 def _above_uniform(measure: AnyMeasure, beta: float) -> float:
     """E/E(σ) - 1 = Σ_{k>=1} (Λ_k/Λ_0) |f_k|²."""
     if not isinstance(measure, Density):
-        raise ValueError(f"measure must be a Density, got {measure!r}")
+        raise ValueError(f"measure must be a Density, got {shown(measure)}")
     power = measure.power
     multipliers = relative_eigenvalues(beta, measure.dim, len(power) - 1)
     return float(multipliers[1:] @ power[1:])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
-from meanfield.arguments import real_array
+from meanfield.arguments import real_array, shown
 from meanfield.harmonics import gauss_gegenbauer, gegenbauer, multiplicities
 from meanfield.studies.proposition.polynomials import exact_coefficients, exact_multiplicities
 from meanfield.studies.proposition.powers import polynomials
@@ -71,7 +71,7 @@ def checked_kernel(kernel: Any, dim: int, kmax: int | None) -> Kernel:
         return _of_function(kernel, dim, kmax or _DEGREES)
     if not isinstance(kernel, Sequence | np.ndarray) or isinstance(kernel, str):
         raise ValueError(
-            f"kernel must be a callable of t or coefficients a_0, a_1, …, got {kernel!r}"
+            f"kernel must be a callable of t or coefficients a_0, a_1, …, got {shown(kernel)}"
         )
     coefficients = real_array("kernel", kernel, 1)
     if len(coefficients) > _MOST:

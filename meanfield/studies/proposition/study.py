@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from meanfield.arguments import generator, integer, number
+from meanfield.arguments import boolean, generator, integer, number, shown
 from meanfield.executors import mapped_by
 from meanfield.harmonics import bandwidth
 from meanfield.studies.proposition.adversary import adversary
@@ -162,7 +162,7 @@ def proposition_3_4(
         problems = [attention(one, dim, max(size, kmax or 0)) for one in _betas(interval)]
         kmax = kmax or size
     if not chosen:
-        raise ValueError(f"parts must have one of {_OF_KERNELS} for a kernel, got {parts!r}")
+        raise ValueError(f"parts must have one of {_OF_KERNELS} for a kernel, got {shown(parts)}")
     seeds = iter(np.random.SeedSequence(rng.integers(1 << 32, size=8).tolist()).spawn(64))
     tasks = [
         _Task(part, problem, interval, given, kmax or problem.kmax, *counts, next(seeds))
@@ -172,16 +172,17 @@ def proposition_3_4(
     bar = tqdm(
         mapped_by(executor, _examined, tasks),
         total=len(tasks),
-        disable=not progress,
+        disable=not boolean("progress", progress),
         desc="proposition 3.4",
     )
     return _joined(tasks, list(bar), interval, kernel is not None)
 
 
 def _parts(parts: Sequence[str]) -> list[str]:
-    given = [parts] if isinstance(parts, str) else list(parts)
-    if not given or not set(given) <= set(PARTS):
-        raise ValueError(f"parts must be among {PARTS}, at least one, got {parts!r}")
+    several = isinstance(parts, Sequence) and not isinstance(parts, str)
+    given = list(parts) if several else [parts]
+    if not given or not all(isinstance(part, str) and part in PARTS for part in given):
+        raise ValueError(f"parts must be among {PARTS}, at least one, got {shown(parts)}")
     return [part for part in PARTS if part in given]
 
 
@@ -189,14 +190,14 @@ def _interval(beta: Any, kernel: Any) -> tuple[float, float]:
     if kernel is not None:
         if beta is not None:
             raise ValueError(
-                f"beta must be None with a kernel, which is in its place, got {beta!r}"
+                f"beta must be None with a kernel, which is in its place, got {shown(beta)}"
             )
         return np.nan, np.nan
     if not isinstance(beta, Sequence | np.ndarray) or isinstance(beta, str):
         point = number("beta", beta, low=0, high=_LARGEST_BETA)
         return point, point
     if len(beta) != 2:
-        raise ValueError(f"beta must be one number or two, low and high, got {beta!r}")
+        raise ValueError(f"beta must be one number or two, low and high, got {shown(beta)}")
     low = number("beta", beta[0], above=0, high=_LARGEST_BETA)
     return low, number("beta", beta[1], above=low, high=_LARGEST_BETA)
 

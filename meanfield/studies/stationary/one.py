@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import integer, tell_apart, unit_vector
+from meanfield.arguments import integer, plus_or_minus, shown, tell_apart, unit_vector
 from meanfield.dynamics import SA, USA, Dynamics
 from meanfield.harmonics import bandwidth
 from meanfield.measures import Density
@@ -69,10 +69,11 @@ def stationary_density(
     """
     dim = integer("dim", dim, low=2, high=1024)
     if not isinstance(dynamics, (SA, USA)) or dynamics.sign != 1 or dynamics.noise <= 0.0:
-        raise ValueError(f"dynamics must be attractive SA or USA with noise > 0, got {dynamics!r}")
+        raise ValueError(
+            f"dynamics must be attractive SA or USA with noise > 0, got {shown(dynamics)}"
+        )
     degree = integer("degree", degree, low=1, high=bandwidth(dynamics.beta, dim))
-    if direction not in (1, -1):
-        raise ValueError(f"direction must be 1 or -1, got {direction!r}")
+    direction = plus_or_minus("direction", direction)
     axis = None if axis is None else unit_vector("axis", axis, dim)
     equation = equation_of(dynamics, dim, degree)
     start = -float(np.log(equation.kappa[degree // equation.step - 1]))

@@ -12,7 +12,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from meanfield.arguments import integer, number, real_array
+from meanfield.arguments import boolean, integer, is_single, number, real_array, shown
 from meanfield.dynamics import SA, USA, Dynamics
 from meanfield.executors import mapped_by
 from meanfield.harmonics import bandwidth
@@ -100,11 +100,13 @@ def stationary_states(
     >>> str(ds.nature.item()), round(1 / ds.tau_c.item(), 10), round(ds.jump.item(), 10)
     ('first order', 0.7521877664, 0.4815438131)
     """
+    boolean("progress", progress)
     dim = integer("dim", dim, low=2, high=1024)
-    axis = real_array("betas", np.atleast_1d(np.asarray(betas)), 1)
+    several: Any = [betas] if is_single(betas) else betas
+    axis = real_array("betas", several, 1)
     degrees = integer("degrees", degrees, low=1)
     if not 0.01 <= number("until", until) < 1.0:
-        raise ValueError(f"until must be in [0.01, 1), got {until!r}")
+        raise ValueError(f"until must be in [0.01, 1), got {shown(until)}")
     runs = [_attractive(dynamics, float(beta), dim, degrees) for beta in axis]
     ways = [
         (degree, direction)
@@ -113,18 +115,23 @@ def stationary_states(
     ]
     tasks = [_Task(one, dim, *way, float(until)) for one in runs for way in ways]
     mapped = mapped_by(executor, _branch, tasks)
-    bar = tqdm(mapped, total=len(tasks), disable=not progress, desc="stationary states")
+    bar = tqdm(
+        mapped,
+        total=len(tasks),
+        disable=not progress,
+        desc="stationary states",
+    )
     return dataset(list(bar), runs, ways, dim)
 
 
 def _attractive(dynamics: Any, beta: float, dim: int, degrees: int) -> Dynamics:
     if not callable(dynamics):
-        raise ValueError(f"dynamics must be a callable from β to SA or USA, got {dynamics!r}")
+        raise ValueError(f"dynamics must be a callable from β to SA or USA, got {shown(dynamics)}")
     if beta < 0.0:
         raise ValueError(f"betas must be >= 0, got {beta:g}")
     one = dynamics(beta)
     if not isinstance(one, (SA, USA)) or one.sign != 1 or one.noise > 0.0:
-        raise ValueError(f"dynamics must be attractive SA or USA without noise, got {one!r}")
+        raise ValueError(f"dynamics must be attractive SA or USA without noise, got {shown(one)}")
     most = bandwidth(one.beta, dim)
     if degrees > most:
         raise ValueError(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.arguments import shown
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
 from meanfield.spaces import Sphere
 from meanfield.spaces.sphere.fields import SphereFields
@@ -57,7 +58,7 @@ def sphere_distance(mu: AnyMeasure, nu: AnyMeasure, p: float, gap: float | None)
         if isinstance(measure, Density) and measure.space.kmax > _LARGEST_DENSITY:
             raise ValueError(
                 f"mu and nu must have degrees <= {_LARGEST_DENSITY} on S^2 without a shared axis, "
-                f"got {measure!r}"
+                f"got {shown(measure)}"
             )
     if isinstance(mu, Density) and isinstance(nu, Density):
         for density in mu, nu:
@@ -153,4 +154,4 @@ def _held(measure: AnyMeasure) -> Density | Particles:
         return measure
     if isinstance(measure, LineFlowMap):
         return rings(measure)
-    raise ValueError(f"mu and nu must be Density, FlowMap or Particles, got {measure!r}")
+    raise ValueError(f"mu and nu must be Density, FlowMap or Particles, got {shown(measure)}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.arguments import tell_apart
+from meanfield.arguments import shown, tell_apart
 from meanfield.geometry import perpendicular
 from meanfield.measures import Density, LineFlowMap, Particles
 from meanfield.spaces import Sphere
@@ -79,7 +79,7 @@ class Spread:
         """The density at points (n, 3), clipped and with mass 1."""
         measure = self.measure
         if not isinstance(measure, Density):
-            raise ValueError(f"{measure!r} has no density, it must be a Density")
+            raise ValueError(f"{shown(measure)} has no density, it must be a Density")
         values = measure.space.at(measure.coefficients, points)
         return np.asarray(self._scale * np.maximum(values, 0.0))
 
@@ -126,7 +126,7 @@ def _check_sign(measure: Density, negative: float) -> None:
     if negative > _NEGATIVE_MASS:
         raise ValueError(
             f"a density must have no more than {_NEGATIVE_MASS:g} of its mass below 0 to have a "
-            f"distance, got {measure!r} with "
+            f"distance, got {shown(measure)} with "
             f"{tell_apart(negative, _NEGATIVE_MASS)[0]}: take a larger space"
         )
 
