@@ -171,7 +171,7 @@ def _ascending(name: str, values: ArrayLike, high: float) -> Array:
     array = real_array(name, values, 1)
     if array[0] < 0.0 or array[-1] > high or (np.diff(array) <= 0.0).any():
         allowed = f"in [0, {high:g}]" if high < np.inf else ">= 0"
-        raise ValueError(f"{name} must be strictly ascending and {allowed}, got {array[:8]}")
+        raise ValueError(f"{name} must be strictly ascending and {allowed}, got {array[:4]}")
     return array
 
 

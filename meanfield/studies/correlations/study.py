@@ -137,6 +137,6 @@ def _times(save_at: int | ArrayLike, t_end: float) -> Array:
     times = real_array("save_at", save_at, 1)
     if times[0] < 0.0 or times[-1] > t_end or (np.diff(times) <= 0.0).any():
         raise ValueError(
-            f"save_at must be strictly ascending and in [0, {t_end:g}], got {times[:8]}"
+            f"save_at must be strictly ascending and in [0, {t_end:g}], got {times[:4]}"
         )
     return times
