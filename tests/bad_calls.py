@@ -255,7 +255,7 @@ BY_NAME: dict[str, Call] = {
     "plot.phase_diagram": (mf.plot.phase_diagram, {}),
     "plot.proposition_3_4": (mf.plot.proposition_3_4, {"index": 0}),
     "plot.resolution": (mf.plot.resolution, {"ax": None}),
-    "plot.save": (mf.plot.save, {"path": "no/such/folder.png"}),
+    "plot.save": (mf.plot.save, {"path": "a.png"}),
     "plot.solution": (mf.plot.solution, {"times": 1}),
     "plot.stationary_states": (mf.plot.stationary_states, {"index": 0}),
     "plot.two_token_correlation": (mf.plot.two_token_correlation, {}),
@@ -504,6 +504,7 @@ RIGHT_IN: dict[tuple[str, str], tuple[str, ...]] = {
     ("evolve_free", "points"): ("a large array",),
     ("resume", "path"): ("a word",),
     ("load", "path"): ("a word",),
+    ("plot.save", "source"): ("a word",),
     ("sobolev", "s"): NUMBERS,
     # called with β, which is the caller's own affair
     ("studies.phase_diagram", "dynamics"): ("a class", "a callable"),

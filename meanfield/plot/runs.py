@@ -167,7 +167,7 @@ def save(figure: Figure, path: str | os.PathLike[str], *, source: str = "") -> N
     Raises
     ------
     ValueError
-        If `figure` is no figure, or the suffix is another.
+        If `figure` is no figure, the suffix is another, or `source` no text.
     OSError
         If it can't be written there.
     """
@@ -175,6 +175,8 @@ def save(figure: Figure, path: str | os.PathLike[str], *, source: str = "") -> N
         raise ValueError(f"figure must be a matplotlib Figure, got {shown(figure)}")
     if not isinstance(path, (str, os.PathLike)) or Path(path).suffix.lower() not in SUFFIXES:
         raise ValueError(f"path must end in {', '.join(SUFFIXES)}, got {shown(path)}")
+    if not isinstance(source, str):
+        raise ValueError(f"source must be a text, got {shown(source)}")
     path = Path(path)
     # a disk that is full is told of by Python
     drawn = io.BytesIO()
