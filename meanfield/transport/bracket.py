@@ -51,3 +51,18 @@ class Bracket(Shown):
 
     def __float__(self) -> float:
         return self.value
+
+
+def check_order(lower: float, upper: float) -> None:
+    """A lower bound of W_p^p must not exceed an upper one.
+
+    Raises
+    ------
+    ArithmeticError
+        If it does: one of them is no bound.
+    """
+    if not lower <= upper:
+        raise ArithmeticError(
+            f"a lower bound of W_p^p must be <= an upper one, got {lower!r} and {upper!r}: one of "
+            f"the two is no bound, please report the measures"
+        )

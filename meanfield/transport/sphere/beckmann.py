@@ -7,14 +7,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import fft
 
 from meanfield.spaces import Sphere
 from meanfield.spaces.sphere.fields import SphereFields
+from meanfield.transport.bracket import check_order
+from meanfield.transport.sphere.lattice import Lattice, cell_integrals, largest_corner
 
 Array = NDArray[np.float64]
 Coefficients = NDArray[Any]
 
 _RELAXATION = 1.6
+# share of the gap at which the steps end; the proof takes the rest
+_ENOUGH = 0.9
 # threshold of the shrinkage over the mean of |ρ|
 _THRESHOLD = 2.0
 _STEPS = 50
@@ -22,6 +27,9 @@ _FEWEST_STEPS, _MOST_STEPS = 150, 800
 # bounds that gained less than this share in the last steps need more degrees instead
 _STALLED = 0.8
 # smoothing times of the heat kernel, in units of 1/lmax²
+# rows a degree of the lattice of a proof, for degrees up to these
+_ROWS = ((255, 8), (np.inf, 4))
+_ROUNDING = 1e-12
 _SMOOTHING = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -56,8 +64,8 @@ def beckmann_flow(difference: Coefficients, lmax: int, gap: float, largest: int)
 
     Both are smoothed by the heat kernel, whose average over rotations makes no field longer: it
     takes away the ripples that truncation at lmax leaves, and the time that gives the best bound
-    is taken. Degrees are doubled where more steps no longer help. Lengths and maxima are those on a
-    grid of four times the degree, widened by what they changed from one of twice the degree.
+    is taken. Degrees are doubled where more steps no longer help. The steps are watched by lengths
+    and maxima on a grid; those of the result are proven, see `steepest_of` and `length_of`.
 
     Parameters
     ----------
@@ -119,7 +127,7 @@ class _Splitting:
                 self._look(potential, flow)
                 apart = self.upper - self.lower
                 slow = apart > _STALLED * before and step >= _FEWEST_STEPS
-                if apart <= 0.9 * gap * self.upper or slow:
+                if apart <= _ENOUGH * gap * self.upper or slow:
                     break
                 before = apart
         return self._proved()
@@ -168,14 +176,79 @@ class _Splitting:
         return float(grid.space.weights @ np.hypot(along, across))
 
     def _proved(self) -> BeckmannFlow:
-        """The best bounds, looked at between the points of the grid."""
+        """The best bounds, with what lies between the points of a grid."""
         potential, stream = self._best
-        finest = min(4 * self._space.size + 3, Sphere.largest)
-        fine = SphereFields(Sphere(finest), self._space.size)
-        coarse_steepest = self._steepest(potential, self._grid)
-        steepest = self._steepest(potential, fine)
-        steepest += abs(steepest - coarse_steepest)
-        length = self._length(stream, fine, fine.gradient(self._difference / self._eigenvalues))
-        upper = length + abs(length - self.upper)
-        lower = self._drop(potential) / steepest if steepest > 0.0 else 0.0
-        return BeckmannFlow(lower, upper, potential / max(steepest, 1e-300), self._space.size)
+        size = self._space.size
+        steepest = steepest_of(potential, size)
+        upper = length_of(self._difference / self._eigenvalues, stream, size)
+        # of sums in double precision
+        lower = self._drop(potential) / steepest * (1.0 - _ROUNDING) if steepest > 0.0 else 0.0
+        check_order(lower, upper * (1.0 + _ROUNDING))
+        scaled = potential / max(steepest, 1e-300)
+        return BeckmannFlow(lower, upper * (1.0 + _ROUNDING), scaled, size)
+
+
+def steepest_of(potential: Coefficients, lmax: int) -> float:
+    """A bound of |∇φ| from above.
+
+    |∇φ|² is a series of degree 2 lmax + 2. Within a cell it exceeds its corners by no more than
+    Δ²/8 times -∂²/∂θ² - ∂²/∂φ² of it, where these are positive. They exceed theirs at the corners
+    by the like, with fourth derivatives, which Bernstein's inequality bounds.
+    """
+    lattice, degree = _lattice(lmax), 2 * lmax + 2
+    square = np.sum(lattice.gradient_at_corners(potential, lmax) ** 2, axis=0)
+    wave = fft.rfft2(np.concatenate([square, np.roll(square[-2:0:-1], lattice.n, axis=1)]))
+    along = 1j * fft.fftfreq(lattice.n_lon, 1.0 / lattice.n_lon)[:, None]
+    across = 1j * np.arange(lattice.n + 1.0)
+
+    def derivative(of_theta: int, of_phi: int) -> Array:
+        """At the corners; the lattice, as a torus, has a Fourier series."""
+        torus = fft.irfft2(
+            wave * along**of_theta * across**of_phi, s=(2 * lattice.n, lattice.n_lon)
+        )
+        return np.asarray(torus[: lattice.n + 1])
+
+    def within(values: Array, *seconds: Array) -> Array:
+        """The largest value in each cell, from corners and second derivatives in cells."""
+        return largest_corner(values) + lattice.step**2 / 8.0 * sum(seconds)
+
+    share = 0.25 * (degree * lattice.step) ** 2 * lattice.overshoot(degree)
+    fourth = {}
+    for of_theta in (4, 2, 0):
+        size = np.abs(derivative(of_theta, 4 - of_theta))
+        fourth[of_theta] = largest_corner(size) + share * size.max()
+    seconds = [
+        within(-derivative(2, 0), fourth[4], fourth[2]),
+        within(-derivative(0, 2), fourth[2], fourth[0]),
+    ]
+    highest = within(square, *(np.maximum(second, 0.0) for second in seconds)).max()
+    return float(np.sqrt(highest * (1.0 + _ROUNDING)))
+
+
+def length_of(straight: Coefficients, stream: Coefficients, lmax: int) -> float:
+    """A bound of ∫|m| dσ from above, m = ∇a + turned ∇b.
+
+    The mean of |m| over a cell is at most the root of the mean of |m|², a series of degree
+    2 lmax + 2, whose means are known but for rounding.
+    """
+    square, degree = _square_of(straight, stream, lmax)
+    lattice = _lattice(lmax)
+    highest = lattice.overshoot(degree) * float(np.abs(lattice.at_corners(square, degree)).max())
+    squares, error = cell_integrals(lattice, square, degree, highest)
+    areas = 0.5 * -np.diff(np.cos(lattice.edges)) / lattice.n_lon
+    return float(np.sum(np.sqrt(areas[:, None] * np.maximum(squares + error[:, None], 0.0))))
+
+
+def _square_of(straight: Coefficients, stream: Coefficients, lmax: int) -> tuple[Coefficients, int]:
+    """|∇a + turned ∇b|² as a series, and its degree."""
+    space = Sphere(2 * lmax + 2)
+    fields = SphereFields(space, lmax)
+    gradient, turned = fields.gradient(straight), fields.gradient(stream)
+    gradient[0] -= turned[1]
+    gradient[1] += turned[0]
+    return space.analysis(np.sum(gradient**2, axis=0)), space.size
+
+
+def _lattice(lmax: int) -> Lattice:
+    """The more rows a degree, the less lies between them; fewer where there are many degrees."""
+    return Lattice((lmax + 1) * next(rows for most, rows in _ROWS if lmax <= most))

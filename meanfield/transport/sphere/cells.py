@@ -28,7 +28,8 @@ class Cells:
     centres : ndarray, shape (K, d)
     masses : ndarray, shape (K,)
     spreads : ndarray, shape (K,)
-        Mean square of the distance to the centre.
+        Mean square of the distance to the centre, and what the centre may be off: 2π times the
+        length of the mean of log_centre, which is 0 at the Riemannian centre itself.
     """
 
     centres: Array
@@ -36,8 +37,10 @@ class Cells:
     spreads: Array
 
 
-def cells_of(points: Array, masses: Array, most: int) -> Cells:
+def cells_of(points: Array, masses: Array, most: int, blurs: Array | None = None) -> Cells:
     """At most so many cells, each the half of another across its widest direction.
+
+    Where the points stand for parts of a measure, `blurs` (n,) are added to their squares.
 
     The cell with the largest mass times spread is halved next, so that cells are small where mass
     is together.
@@ -54,7 +57,7 @@ def cells_of(points: Array, masses: Array, most: int) -> Cells:
             continue
         for part in inside[side], inside[~side]:
             heapq.heappush(heap, _part(next(number), points, masses, part))
-    return _cells(points, masses, [inside for _, _, inside, _ in heap])
+    return _cells(points, masses, blurs, [inside for _, _, inside, _ in heap])
 
 
 _Part = tuple[float, int, Indices, Array]
@@ -70,7 +73,7 @@ def _part(number: int, points: Array, masses: Array, inside: Indices) -> _Part:
     return rank, number, inside, offsets
 
 
-def _cells(points: Array, masses: Array, parts: list[Indices]) -> Cells:
+def _cells(points: Array, masses: Array, blurs: Array | None, parts: list[Indices]) -> Cells:
     """The cells with these members: each its Riemannian centre of mass, mass and spread."""
     sizes = np.array([len(inside) for inside in parts])
     starts, cell = np.cumsum(sizes) - sizes, np.repeat(np.arange(len(parts)), sizes)
@@ -88,4 +91,10 @@ def _cells(points: Array, masses: Array, parts: list[Indices]) -> Cells:
         centres = exponential(centres, towards)
         centres /= np.linalg.norm(centres, axis=1)[:, None]
     squares = geodesic_distance(points, centres[cell]) ** 2
-    return Cells(centres, total, np.add.reduceat(share[:, 0] * squares, starts))
+    if blurs is not None:
+        squares += blurs[members]
+    spreads = np.add.reduceat(share[:, 0] * squares, starts)
+    off = np.add.reduceat(share * logarithm(centres[cell], points), starts, axis=0)
+    alone = sizes == 1
+    spreads += np.where(alone, 0.0, 2.0 * np.pi * np.linalg.norm(off, axis=1))
+    return Cells(centres, total, spreads)

@@ -1,4 +1,4 @@
-"""An upper bound of W_2 between densities on S^2 from a potential's map."""
+"""An estimate of W_2 from above, between densities on S^2 from a potential's map."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.transport.sphere.cells import cells_of
-from meanfield.transport.sphere.potential import Conjugate, Potential
+from meanfield.transport.sphere.potential import Minima, Potential
 from meanfield.transport.sphere.spread import Spread
 from meanfield.transport.sphere.upper import cells_cost
 
@@ -16,21 +16,21 @@ Array = NDArray[np.float64]
 _IN_CONTACT = 1e-8
 
 
-def map_cost(mu: Spread, nu: Spread, potential: Potential, at_nu: Conjugate, cells: int) -> float:
-    """A bound of ∫ dist² dπ for the best plan, from S(x) = exp_x(-∇φ(x)) and its inverse T.
+def map_cost(mu: Spread, nu: Spread, potential: Potential, at_nu: Minima, cells: int) -> float:
+    """An estimate of ∫ dist² dπ for the plan of S(x) = exp_x(-∇φ(x)) and its inverse T.
 
     By the change of variables, S takes the mass min(f, g(S) |det DS|) of mu to nu's points; what
-    is left of both goes by a plan between cells. The bound is computed twice, by quadrature over
+    is left of both goes by a plan between cells. It is computed twice, by quadrature over
     mu's points and over nu's, and widened by what the two differ, in cost and in the mass that is
-    left.
+    left. That is no proof: it may miss what both quadratures miss.
 
     Parameters
     ----------
     mu, nu : Spread
         With densities f and g.
     potential : Potential
-    at_nu : Conjugate
-        Its c-transform at nu's points.
+    at_nu : Minima
+        Of its slacks towards nu's points.
     cells : int
         Cells of what is left.
     """
@@ -47,7 +47,7 @@ def map_cost(mu: Spread, nu: Spread, potential: Potential, at_nu: Conjugate, cel
     return max(by_mu, by_nu) + unsure
 
 
-def _kept_by_nu(mu: Spread, nu: Spread, at_nu: Conjugate) -> Array:
+def _kept_by_nu(mu: Spread, nu: Spread, at_nu: Minima) -> Array:
     """min(1, f(T y) / (g(y) |det DS(T y)|)), the share of nu's mass at y that S brings there."""
     slack = at_nu.slack
     brought = nu.density(nu.points) * slack.jacobian
@@ -65,5 +65,5 @@ def _kept_by_mu(mu: Spread, nu: Spread, potential: Potential) -> tuple[Array, Ar
     # S may bring mass of two places to one: only that of the least slack counts
     some = np.flatnonzero(share > 0.0)
     own = 0.5 * slack.distance[some] ** 2 - potential.values(mu.points[some])
-    share[some[own - potential.conjugate(targets[some]).values > _IN_CONTACT]] = 0.0
+    share[some[own - potential.minima(targets[some]).values > _IN_CONTACT]] = 0.0
     return mu.masses * share, slack.distance

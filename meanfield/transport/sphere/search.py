@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from meanfield.geometry import geodesic_distance, sphere_angles
 from meanfield.spaces import Sphere
+from meanfield.transport.sphere.lattice import Lattice
 
 Array = NDArray[np.float64]
 
@@ -27,11 +28,11 @@ class RingSearch:
 
     Parameters
     ----------
-    grid : Sphere
+    grid : Sphere or Lattice
     targets : ndarray, shape (n, 3)
     """
 
-    def __init__(self, grid: Sphere, targets: Array) -> None:
+    def __init__(self, grid: Sphere | Lattice, targets: Array) -> None:
         colatitudes, longitudes = sphere_angles(targets)
         self._grid = grid
         apart = np.abs(np.subtract.outer(colatitudes, grid.colatitudes))
@@ -45,9 +46,15 @@ class RingSearch:
         """The targets from the north to the south: neighbours need the same rings."""
         return sphere_angles(targets)[0].argsort(kind="stable")
 
-    def parts(self, values: NDArray[np.float32]) -> Iterator[tuple[slice, slice]]:
-        """Targets a block at a time, and the points of the grid to look at, φ given there."""
-        rings = values.reshape(len(self._grid.colatitudes), self._grid.n_lon)
+    def parts(
+        self, values: NDArray[np.float32], margins: NDArray[np.float32] | None = None
+    ) -> Iterator[tuple[slice, slice]]:
+        """Targets a block at a time, and the points of the grid to look at, φ given there.
+
+        With margins, also the points whose slack less its margin can be as little as the least one.
+        """
+        raised = values if margins is None else values + margins
+        rings = raised.reshape(len(self._grid.colatitudes), self._grid.n_lon)
         bound = self._cost - values[self._beside] + _ROUNDING
         needed = self._least_cost - rings.max(axis=1) <= bound[:, None]
         starts = range(0, len(needed), _BLOCK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +16,8 @@ from meanfield.spaces import Sphere
 from meanfield.spaces.sphere.at import Places, SphereAt
 from meanfield.spaces.sphere.fields import SphereFields
 from meanfield.transport.representation import check_mass
-from meanfield.transport.sphere.cells import cells_of
+from meanfield.transport.sphere.cells import Cells, cells_of
+from meanfield.transport.sphere.lattice import Lattice, hats, moments_of
 
 Array = NDArray[np.float64]
 Coefficients = NDArray[Any]
@@ -30,6 +32,9 @@ _GATHERED_LMAX = 47
 _AROUND = 128
 # points with less mass than this share of the largest are left out
 _LEAST = 1e-13
+# rows of the lattice under whose hats a density is gathered, and the share of the largest mass
+# from which the centre of mass of a hat is known
+_HATS, _SURE = 128, 1e-8
 
 
 class Spread:
@@ -47,6 +52,8 @@ class Spread:
     points : ndarray, shape (n, 3)
     masses : ndarray, shape (n,)
         > 0.
+    negative : float
+        The mass below 0 of a density's series.
 
     Raises
     ------
@@ -65,9 +72,12 @@ class Spread:
             check_mass(measure, float(grid.weights @ values))
             _check_sign(measure, float(masses.sum() - grid.weights @ values))
             self._scale = 1.0 / float(masses.sum())
+            self.negative = float(masses.sum() - grid.weights @ values)
+            kept = masses > _LEAST * masses.max()
         else:
             points, masses = measure.points, measure.weights
-        kept = masses > _LEAST * masses.max()
+            self.negative = 0.0
+            kept = masses > 0.0
         self.points, self.masses = points[kept], masses[kept] / masses[kept].sum()
 
     @property
@@ -83,6 +93,22 @@ class Spread:
         values = measure.space.at(measure.coefficients, points)
         return np.asarray(self._scale * np.maximum(values, 0.0))
 
+    @property
+    def lost(self) -> float:
+        """Mass that the cells may have in a wrong place."""
+        return self._atoms.lost + 2.0 * self.negative
+
+    def cells(self, most: int) -> Cells:
+        """At most so many cells that hold the measure, with nothing left out."""
+        atoms = self._atoms
+        return cells_of(atoms.points, atoms.masses, most, atoms.blurs)
+
+    @cached_property
+    def _atoms(self) -> Atoms:
+        if isinstance(self.measure, Density):
+            return atoms_of(self.measure)
+        return Atoms(self.points, self.masses, np.zeros(len(self.masses)), 0.0)
+
     def gathered(self, most: int) -> tuple[Array, Array]:
         """Points and masses, about so many at most, that stand for the measure in an ascent."""
         if isinstance(self.measure, Density):
@@ -97,6 +123,10 @@ class Spread:
 
     def moments(self, lmax: int) -> Coefficients:
         """∫ conj(Y_lm) dmu of the degrees up to lmax, in the layout of Sphere(lmax)."""
+        if isinstance(self.measure, Density):
+            own = max(lmax, self.measure.space.kmax)
+            wide = series(self.measure, own)
+            return np.asarray(Sphere(own).embed(wide, Sphere(lmax)) / wide[0].real)
         return SphereAt(lmax).moments(self._places, self.masses)
 
     @cached_property
@@ -108,6 +138,59 @@ class Spread:
         """Σ |c_lm|² of a low degree: 1 for the uniform measure, more where mass is together."""
         at = SphereAt(15)
         return float(at.power(self.moments(15)).sum())
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """Masses at points that stand for a measure.
+
+    Attributes
+    ----------
+    points : ndarray, shape (n, 3)
+    masses : ndarray, shape (n,)
+    blurs : ndarray, shape (n,)
+        The mean of dist² from a part of the measure to any point z exceeds that from its atom to
+        z by no more than this.
+    lost : float
+        Mass that the atoms may have in a wrong place.
+    """
+
+    points: Array
+    masses: Array
+    blurs: Array
+    lost: float
+
+
+def atoms_of(measure: Density) -> Atoms:
+    """The masses of a density under the hats of a lattice, each at its centre of mass p.
+
+    For all z, dist²(y, z) <= dist²(p, z) - 2 <log_p z, log_p y> + dist²(p, y) (Toponogov). The mean
+    of dist²(p, y) over a hat is that of |p - y|² but for the ratio of arc to chord, and log_p y has
+    the mean 0 but for that of arc to sine.
+    """
+    lmax = measure.space.kmax
+    n = _HATS
+    while n < lmax:
+        n *= 2
+    lattice = Lattice(n)
+    own = series(measure, lmax)
+    found = hats(lattice, own, lmax)
+    masses = found.masses
+    means = np.stack([hats(lattice, of, lmax + 1).masses for of in moments_of(own, lmax)], axis=1)
+    lengths = np.linalg.norm(means, axis=1)
+    # between opposite corners of a hat
+    widest = 2.0 * np.sqrt(2.0) * lattice.step
+    sure = masses > _SURE * masses.max()
+    safe = np.where(sure, lengths, 1.0)[:, None]
+    points = np.where(sure[:, None], means / safe, lattice.corners)
+    chords = np.where(sure, 2.0 - 2.0 * lengths / np.where(sure, masses, 1.0), widest**2)
+    chords = np.clip(chords + 1e-15 / _SURE, 0.0, widest**2)
+    arc = (0.5 * widest / np.sin(0.5 * widest)) ** 2
+    off = np.where(sure, (widest / np.sin(widest) - 1.0) * np.sqrt(chords), widest)
+    kept = masses > 0.0
+    points, masses, blurs = points[kept], masses[kept], (arc * chords + 2.0 * np.pi * off)[kept]
+    lost = 2.0 * (found.error + float(masses.sum() - found.masses.sum()))
+    return Atoms(points, masses / masses.sum(), blurs, lost)
 
 
 def rings(flow: LineFlowMap) -> Particles:
