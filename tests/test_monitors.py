@@ -260,18 +260,20 @@ def test_clouds_have_brackets():
         assert np.isfinite(data[name]).values.tolist() == [True, False, True]
     assert data.w.long_name == "Wasserstein distance W_1 to start"
     assert data.w_lower.long_name == "lower bound of Wasserstein distance W_1 to start"
+    assert np.array_equal(data.w_proved, [expected.proved, np.nan, expected.proved], equal_nan=True)
+    assert data.w_proved.long_name.startswith("1 where the bounds of Wasserstein distance W_1 to")
 
 
 def test_a_loaded_run_has_them_too(tmp_path):
     def bracketed(measure):
         size = float(np.linalg.norm(measure.mean()))
-        return Bracket(size, 0.9 * size, 1.1 * size) if size > 0.3 else None
+        return Bracket(size, 0.9 * size, 1.1 * size, size > 0.5) if size > 0.3 else None
 
     monitors = {"w": DistanceTo("uniform", every=2), "mine": bracketed}
     sol = evolved("circle", monitors)
     sol.save(tmp_path / "run.nc")
     loaded = mf.load(tmp_path / "run.nc").dataset
-    names = {"w", "mine", "mine_lower", "mine_upper"}
+    names = {"w", "mine", "mine_lower", "mine_upper", "mine_proved"}
     assert names <= set(loaded)
     for name in names:
         assert np.array_equal(loaded[name], sol.dataset[name], equal_nan=True)
@@ -331,7 +333,9 @@ def test_a_monitor_that_raises_later_keeps_the_run():
     assert np.all(sol.dataset.late[:-1] == 1.0)
 
 
-@pytest.mark.parametrize("names", [("w", "w_lower"), ("w_upper", "w"), ("energy",), ("t",)])
+@pytest.mark.parametrize(
+    "names", [("w", "w_lower"), ("w_upper", "w"), ("w", "w_proved"), ("energy",), ("t",)]
+)
 def test_names_of_bounds_are_no_monitors(names):
     monitors = dict.fromkeys(names, abs)
     with pytest.raises(ValueError, match="monitors must map new names to callables, got '"):

@@ -35,6 +35,7 @@ SCRIPTS = [
     "stationary_states",
     "transport",
     "sphere_transport",
+    "sphere_brackets",
     "fig_3_phase_diagram",
     "fig_4_two_time_scales",
     "fig_5_random_matrices",

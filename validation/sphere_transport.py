@@ -62,7 +62,7 @@ def width(bracket: mf.Bracket) -> float:
 
 
 def axisymmetric(count: int, p: int) -> Array:
-    """Lower bound, truth and upper bound of each pair, shape (count, 3)."""
+    """Lower end, truth, upper end, value and whether it is proven of each pair, (count, 5)."""
     rng = np.random.default_rng(p)
     found = []
     for _ in range(count):
@@ -71,7 +71,8 @@ def axisymmetric(count: int, p: int) -> Array:
         zonal = [mf.Density(mf.Zonal(3, 63, axis), law) for law in laws]
         bracket = mf.wasserstein(*[mf.Density(SPACE, law) for law in laws], p=p)
         assert isinstance(bracket, mf.Bracket)
-        found.append((bracket.lower, float(mf.wasserstein(*zonal, p=p)), bracket.upper))
+        truth = float(mf.wasserstein(*zonal, p=p))
+        found.append((bracket.lower, truth, bracket.upper, bracket.value, bracket.proved))
     return np.array(found)
 
 
@@ -88,13 +89,14 @@ def check(quick: bool) -> list[Claim]:
         claims.append(Claim(what, "1-D integral", max(outside, 0.0), 0.0, "a true bracket"))
     everything = {p: axisymmetric((4 if p == 1 else 1) if quick else 100, p) for p in GAPS}
     for p, found in everything.items():
-        lower, truth, upper = found.T
+        lower, truth, upper, value, proved = found.T
         misses = np.count_nonzero((truth < lower) | (truth > upper))
-        what = f"{len(truth)} axisymmetric pairs: W_{p} outside its bracket"
+        what = (
+            f"{len(truth)} axisymmetric pairs, {proved.sum():.0f} proven: W_{p} outside its bracket"
+        )
         claims.append(Claim(what, "1-D W_p of polar angles", misses, 0.0, "true brackets"))
         what = f"{len(truth)} axisymmetric pairs: widest relative bracket of W_{p}"
         claims.append(Claim(what, "-", float(np.max(1.0 - lower / upper)), GAPS[p], "default gap"))
-        value = upper if p == 1 else lower
         what = f"{len(truth)} axisymmetric pairs: relative error of the value of W_{p}"
         error = float(np.max(np.abs(value / truth - 1.0)))
         claims.append(
@@ -121,11 +123,14 @@ def draw(everything: dict[int, Array]) -> None:
 
 
 def _draw_ends(axes: Axes, p: int, found: Array) -> None:
-    lower, truth, upper = found[np.argsort(found[:, 2] / found[:, 0])].T
+    lower, truth, upper, value, proved = found[np.argsort(found[:, 2] / found[:, 0])].T
     number = np.arange(1, len(truth) + 1)
     low, high = 1e3 * (lower / truth - 1.0), 1e3 * (upper / truth - 1.0)
-    axes.fill_between(number, low, high, alpha=0.3, label="bracket")
-    axes.plot(number, high if p == 1 else low, ".", ms=4, label="its value")
+    for sure, label in (1.0, "bracket with proven ends"), (0.0, "its upper end an estimate"):
+        if np.any(proved == sure):
+            some = proved == sure
+            axes.vlines(number[some], low[some], high[some], f"C{1 - int(sure)}", label=label)
+    axes.plot(number, 1e3 * (value / truth - 1.0), "k.", ms=3, label="its value")
     axes.axhline(0.0, color="black", lw=0.8, label="exact, by polar angles")
     axes.set(
         xlabel="pair, from the narrowest bracket to the widest",

@@ -3,7 +3,8 @@ A distance with its proof
 =========================
 
 On S² without a common axis W₁ comes as a bracket: a flow proves the upper bound, a 1-Lipschitz
-potential the lower one. Where there is an axis the distance is known, and lies inside.
+potential the lower one. A bracket says whether its ends are proven. Where there is an axis the
+distance is known, and lies inside.
 """
 
 import numpy as np
@@ -28,6 +29,8 @@ known = mf.wasserstein(
 )
 print(known, exact)
 assert known.lower <= exact <= known.upper
+assert known.proved
+assert all(bracket.proved for bracket in brackets)
 
 figure = Figure(figsize=(4.5, 3.0), layout="constrained")
 ax = figure.add_subplot()

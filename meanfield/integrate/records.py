@@ -75,7 +75,7 @@ _OF_E_DS = {
 COLLAPSES = ("collapse_time", "collapse_atoms", "collapse_energy")
 _TAKEN = frozenset({*VARIABLES, *COLLAPSES, *RESERVED})
 # of a bracket, the variables beside its value
-LOWER, UPPER = "_lower", "_upper"
+LOWER, UPPER, PROVED = "_lower", "_upper", "_proved"
 
 
 class Stop(Exception):
@@ -188,10 +188,16 @@ class Records:
     def _about_monitors(self) -> dict[str, str]:
         """What monitors say that they are, else their names."""
         about = {n: str(getattr(m, "long_name", n)) for n, m in self._monitors.items()}
-        about |= {f"{name}{LOWER}": f"lower bound of {what}" for name, what in about.items()} | {
-            f"{name}{UPPER}": f"upper bound of {what}" for name, what in about.items()
+        ends = {
+            f"{name}{end}": f"{word} of {what}"
+            for name, what in about.items()
+            for end, word in ((LOWER, "lower bound"), (UPPER, "upper bound"))
         }
-        return about
+        proved = {
+            f"{name}{PROVED}": f"1 where the bounds of {what} are proven, 0 for estimates"
+            for name, what in about.items()
+        }
+        return about | ends | proved
 
     def _about_collapses(self) -> dict[str, tuple[str, Array, dict[str, str]]]:
         if not self.collapses:
@@ -230,18 +236,20 @@ _MAY_BE_INFINITE = ("max_density", "min_density")
 
 
 def _read(name: str, given: Any) -> dict[str, float]:
-    """The variables of what a monitor gave: none of None, three of a bracket."""
+    """The variables of what a monitor gave: none of None, four of a bracket."""
     if given is None:
         return {}
     numbers = {name: float(given)}
     if hasattr(given, "lower") and hasattr(given, "upper"):
         numbers |= {f"{name}{LOWER}": float(given.lower), f"{name}{UPPER}": float(given.upper)}
+        if hasattr(given, "proved"):
+            numbers[f"{name}{PROVED}"] = float(given.proved)
     return numbers
 
 
 def taken_names(monitors: Iterable[str]) -> set[str]:
     """What none of these monitors may be called: other variables, and bounds of these."""
-    return {*_TAKEN, *(f"{name}{bound}" for name in monitors for bound in (LOWER, UPPER))}
+    return {*_TAKEN, *(f"{name}{bound}" for name in monitors for bound in (LOWER, UPPER, PROVED))}
 
 
 def checked_monitors(monitors: Monitors | None) -> Monitors:

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
-from meanfield.integrate.records import LOWER, UPPER
+from meanfield.integrate.records import LOWER, PROVED, UPPER
 from meanfield.plot.curves import check, panel
 from meanfield.plot.frames import BLUE, ORANGE, SMALL
 from meanfield.solution import Solution
@@ -86,7 +86,7 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
 def monitored(sol: Solution) -> list[str]:
     """The variables of a run that are distances by their names, without their bounds."""
     names = [str(name) for name in sol.dataset.data_vars]
-    bounds = {f"{name}{end}" for name in names for end in (LOWER, UPPER)}
+    bounds = {f"{name}{end}" for name in names for end in (LOWER, UPPER, PROVED)}
     over_t = [name for name in names if sol.dataset[name].dims == ("t",)]
     return [name for name in over_t if _NAME.match(name) and name not in bounds]
 

@@ -50,7 +50,7 @@ def wasserstein(
       tokens on the axis): the distance of their polar angles;
     - tokens in one point against tokens or a density.
 
-    A `Bracket` with a lower and an upper bound, for
+    A `Bracket` with a lower and an upper end, for
 
     - tokens in any dimension, n m <= 2^26 of them (2^24 on S^2 if p is 1 or 2): the network
       simplex method of POT, refined until the bounds agree to 1e-12, however small the distances
@@ -60,6 +60,9 @@ def wasserstein(
       Up to lmax = 63 W_1 of densities takes a second or so. W_2 needs POT and takes a few to ten
       seconds of one core for a few bumps, up to lmax = 255 too, and longer where the first of its
       three potentials misses the gap.
+      W_1 is proven. So are the lower ends of W_2; where a plan between cells does not reach the
+      gap, the upper end is an estimate, and the bracket is not `proved`: a larger gap gets a
+      proven one.
       Measures that are much nearer to each other than the scale of their features, such as tokens
       and their own law, have wide brackets, and take up to a minute.
 
@@ -88,6 +91,8 @@ def wasserstein(
     ValueError
         If p or gap is out of range, the dimensions differ, a density's mass is not 1, or there is
         no way to compute this pair.
+    ArithmeticError
+        If a lower bound on S^2 is found to exceed an upper one, which is a fault of ours.
 
     Examples
     --------

@@ -11,8 +11,8 @@ from scipy import fft
 
 from meanfield.spaces import Sphere
 from meanfield.spaces.sphere.fields import SphereFields
+from meanfield.spaces.sphere.lattice import Lattice, cell_integrals, largest_corner
 from meanfield.transport.bracket import check_order
-from meanfield.transport.sphere.lattice import Lattice, cell_integrals, largest_corner
 
 Array = NDArray[np.float64]
 Coefficients = NDArray[Any]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from meanfield.measures import Density
 from meanfield.spaces import Sphere
 from meanfield.spaces.sphere.fields import SphereFields
-from meanfield.transport.sphere.lattice import Hats, Lattice, hats
+from meanfield.spaces.sphere.lattice import Hats, Lattice, hats
 from meanfield.transport.sphere.potential import Potential
 from meanfield.transport.sphere.spread import Spread, series
 

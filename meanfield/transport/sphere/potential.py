@@ -12,7 +12,7 @@ from scipy.ndimage import maximum_filter, maximum_filter1d
 
 from meanfield.geometry import exponential, geodesic_distance, logarithm
 from meanfield.spaces.sphere.at import Places, SphereAt
-from meanfield.transport.sphere.lattice import Lattice, largest_corner
+from meanfield.spaces.sphere.lattice import Lattice, largest_corner
 from meanfield.transport.sphere.search import RingSearch
 from meanfield.transport.sphere.slack import Slack
 

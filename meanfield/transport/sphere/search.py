@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from meanfield.geometry import geodesic_distance, sphere_angles
 from meanfield.spaces import Sphere
-from meanfield.transport.sphere.lattice import Lattice
+from meanfield.spaces.sphere.lattice import Lattice
 
 Array = NDArray[np.float64]
 

@@ -15,9 +15,9 @@ from meanfield.measures import Density, LineFlowMap, Particles
 from meanfield.spaces import Sphere
 from meanfield.spaces.sphere.at import Places, SphereAt
 from meanfield.spaces.sphere.fields import SphereFields
+from meanfield.spaces.sphere.lattice import Lattice, hats, moments_of
 from meanfield.transport.representation import check_mass
 from meanfield.transport.sphere.cells import Cells, cells_of
-from meanfield.transport.sphere.lattice import Lattice, hats, moments_of
 
 Array = NDArray[np.float64]
 Coefficients = NDArray[Any]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from meanfield.geometry import sphere_angles, sphere_points
-from meanfield.spaces import Sphere
+from meanfield.spaces.sphere.grid import Sphere
 from meanfield.spaces.sphere.hessian import hessian_coefficients, hessian_components
 
 Array = NDArray[np.float64]
