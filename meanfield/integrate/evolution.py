@@ -136,8 +136,8 @@ def evolve(
         Further numbers of a measure, asked for at every save, like `DistanceTo`. A monitor may
         give None where there is no such number, which is nan in the dataset, or a number with
         `lower` and `upper`, like a `Bracket`: then there are variables name_lower, name_upper too,
-        and name_proved (1 or 0) where it says so. What one
-        raises at t = 0 is raised here, before any step; later it ends the run as 'failed'.
+        and name_proved (1 or 0) where it says so. What one raises at t = 0 is raised here, before
+        any step; later it ends the run as 'failed'.
     progress : bool or 'lines'
         Whether to show a bar with t, energy and size on standard error; 'lines' for a line of them
         a minute, as a log file wants it.
