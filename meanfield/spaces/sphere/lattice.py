@@ -178,9 +178,11 @@ def hats(lattice: Lattice, coefficients: Coefficients, lmax: int) -> Hats:
     found[1:] += np.einsum("ik,ikj->ij", share * ahead, rings)
     between = np.einsum("ik,ikj->", share * (0.5 * step**2 * ahead * (1.0 - ahead)), rings)
     sup = lattice.overshoot(lmax) * float(np.abs(lattice.at_corners(coefficients, lmax)).max())
-    # a hat makes the polynomial larger by one factor that is linear
+    # two hats in a row; each is a linear factor of the polynomial
     order = 2 * _NODES
-    error = sup * n * _remainder(lattice, lmax, _NODES) * (1.0 + order / ((lmax + 1.0) * step))
+    error = (
+        2.0 * sup * n * _remainder(lattice, lmax, _NODES) * (1.0 + order / ((lmax + 1.0) * step))
+    )
     masses = np.concatenate([[found[0].sum()], found[1:-1].ravel(), [found[-1].sum()]])
     return Hats(masses, found.sum(axis=1), float(between), float(error))
 

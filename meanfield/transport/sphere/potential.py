@@ -29,8 +29,10 @@ _COARSEST, _FINEST = 64, 512
 _LARGEST_LMAX = 127
 # of a value of φ over its largest one, and of an inner product of unit vectors
 _ROUNDING, _EPS = 1e-12, 4e-16
-# of slacks in single precision
-_SINGLE = 4e-7
+# what arccos loses of dist²/2 near -x
+_OPPOSITE = 1e-7
+# of inner products in single precision; beyond a cost dist²/2 they lose more of it, near -x most
+_SINGLE, _FAR, _LOST = 4e-7, 4.0, 6e-3
 
 
 @dataclass(frozen=True)
@@ -145,8 +147,9 @@ class Potential:
         """
         bounds = self.bounds
         nearest, target, cell = self._search(targets, tolerance)
-        found = self._descend(bounds.lattices[0].points[nearest], targets)
-        least = found.values.copy()
+        beside = bounds.lattices[0].points[nearest]
+        least = 0.5 * geodesic_distance(beside, targets) ** 2 - bounds.values[0].ravel()[nearest]
+        np.minimum(least, self._descend(beside, targets).values, out=least)
         low = np.empty(0)
         for level, lattice in enumerate(bounds.lattices):
             if level:
@@ -163,7 +166,7 @@ class Potential:
         if len(target):
             self._look_into_basins(targets, target, cell, low, least, held)
         np.minimum(held, least - tolerance, out=held)
-        return Conjugate(held - bounds.rounding, least + bounds.rounding)
+        return Conjugate(held - bounds.rounding, least + bounds.rounding + _OPPOSITE)
 
     def _look_into_basins(
         self, targets: Array, target: Indices, cell: Indices, low: Array, least: Array, held: Array
@@ -215,9 +218,11 @@ class Potential:
             slack -= values[columns]
             nearest[order[rows]] = columns.start + slack.argmin(axis=1)
             if every:
-                limit = slack.min(axis=1, keepdims=True) - np.float32(tolerance)
+                least = slack.min(axis=1)
+                cost = least + values[nearest[order[rows]]]
+                limit = least + np.where(cost > _FAR, _LOST, bounds.single) - tolerance
                 slack -= margins[columns]
-                row, column = np.nonzero(slack < limit)
+                row, column = np.nonzero(slack < limit[:, None].astype(np.float32))
                 open_targets.append(order[rows][row])
                 open_cells.append(columns.start + column)
         if not every:
@@ -304,7 +309,7 @@ class Bounds:
             top,
             highest,
             _ROUNDING * (1.0 + highest),
-            4.0 * _SINGLE * (5.0 + highest),
+            8.0 * _SINGLE * (5.0 + highest),
         )
 
 
