@@ -18,7 +18,7 @@ from meanfield.transport.sphere.beckmann import beckmann_flow, length_of, steepe
 from meanfield.transport.sphere.cells import cells_of
 from meanfield.transport.sphere.distance import sphere_distance
 from meanfield.transport.sphere.maps import map_cost
-from meanfield.transport.sphere.potential import Conjugate, Potential
+from meanfield.transport.sphere.potential import Conjugate, Minima, Potential
 from meanfield.transport.sphere.search import RingSearch
 from meanfield.transport.sphere.slack import Slack
 from meanfield.transport.sphere.spread import Spread, atoms_of, series
@@ -305,6 +305,25 @@ def test_a_wrong_basin_is_no_minimum():
     slack = 0.5 * pair_distances(targets, x) ** 2 - potential.values(x)
     assert np.all(found.lower <= slack.min(axis=1) + 1e-12)
     assert np.all(found.lower[missed] < newton.values[missed] - 1e-4)
+
+
+def test_the_conjugate_holds_wherever_newton_ends(monkeypatch):
+    """A wide tolerance leaves no cell open beside the start, and the iteration may go uphill."""
+    rng = np.random.default_rng(3)
+    potential, targets = Potential(10, 0.2 * random_series(rng, 10, 0.5)[1]), unit(rng, 100)
+    honest = potential.conjugate(targets, 1e-6)
+
+    def astray(self, sources, targets):
+        turned = np.roll(sources, 1, axis=1)
+        slack, _ = self.slack(turned, targets)
+        values = 0.5 * slack.distance**2 - self.values(turned)
+        return Minima(values, turned, slack, np.zeros(len(targets), dtype=bool))
+
+    monkeypatch.setattr(Potential, "_descend", astray)
+    for tolerance in 0.1, 1e-3, 1e-6:
+        found = potential.conjugate(targets, tolerance)
+        assert np.all(found.lower <= honest.upper)
+        assert np.all(found.upper >= honest.lower)
 
 
 def test_the_rings_that_are_looked_at_hold_the_least_slack():

@@ -590,7 +590,14 @@ def test_bad_size(mu):
         ),
         (lambda: mf.Particles([]), "points must be a non-empty array with 2 axes"),
         (lambda: mf.Particles([[1.0]]), "points must have rows of length >= 2"),
-        (lambda: mf.Particles([[1.0, 1.0]]), "points must have rows of norm 1 .* got norm 1.41421"),
+        (
+            lambda: mf.Particles([[1.0, 1.0]]),
+            "points must have rows of norm 1 .* got norm 1.41 in row 0",
+        ),
+        (
+            lambda: mf.Particles([[1.0, 0.0], [1.000002, 0.0]]),
+            "points must have rows of norm 1 .* got norm 1.000002 in row 1",
+        ),
         (lambda: mf.Particles([[np.inf, 1.0]]), "points must be finite, got inf"),
         (lambda: mf.Particles(np.eye(2), weights=[1.0]), "weights must have length 2, got 1"),
         (

@@ -85,7 +85,7 @@ def mean_field_limit(
         `mean_error` |∫ x d(mu_n - mu)|; `fluctuation` (n, repeat, t, axis), √n ∫ x d(mu_n - mu).
         Over (quantity, t): `rate`, the slope of the root mean square error over n in logarithms,
         and its 95 % interval `rate_low`, `rate_high`, Student's with the jackknife's variance (nan
-        for one repeat); it covers 93 to 96 % of the time, 98 % for two repeats.
+        for one repeat), which covers 92 to 98 % in simulations.
         Over (n, t): `dobrushin`, e^{Ct} times the mean of w1 at t = 0 (Remark 3.3), C in the
         attributes, where w1 is measured. Over (t, axis): `normal_p`, of Shapiro and Wilk's test
         that the fluctuations of the largest n are Gaussian (nan below 3 repeats). Over t:
