@@ -455,6 +455,22 @@ def test_a_time_of_no_length_is_refused_before_anything_is_printed(folder, capsy
     assert said.err.endswith("run.t_end must be a finite number > 0, got 0.0\n")
 
 
+def test_what_can_not_be_computed_is_one_line(folder, capsys, monkeypatch):
+    (folder / "case.toml").write_text(CIRCLE + '[monitors.w1]\nto = "start"\n')
+    kinds = iter([ArithmeticError, ZeroDivisionError])
+
+    def fail(self, measure):
+        raise next(kinds)("the lower bound 2 is above the upper bound 1")
+
+    monkeypatch.setattr(mf.DistanceTo, "__call__", fail)
+    assert main(["run", "case.toml", "-q"]) == 1
+    said = "meanfield: the lower bound 2 is above the upper bound 1\n"
+    assert capsys.readouterr().err == said
+    # a mistake of the program's own keeps its traceback
+    with pytest.raises(ZeroDivisionError):
+        main(["run", "case.toml", "-q"])
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_a_case_brings_its_monitors_back(folder, monkeypatch):
     (folder / "case.toml").write_text(CIRCLE + '[monitors.w1]\nto = "start"\nevery = 2\n')

@@ -1,9 +1,12 @@
 """evolve_densities: each member is what its own run is, whatever happens to the others."""
 
+import os
+import signal
 from functools import partial
 
 import numpy as np
 import pytest
+from children import hearing_ctrl_c
 from handmade import interrupted, unfinished
 
 import meanfield as mf
@@ -292,6 +295,22 @@ def test_what_was_saved_before_an_interrupt_is_kept(monkeypatch):
     done = int(np.isfinite(found.energy[0]).sum())
     assert 1 < done < 9
     assert np.array_equal(found.energy[0, :done], whole.energy[0, :done])
+
+
+def test_ctrl_c_in_the_last_step_is_heard(monkeypatch):
+    from meanfield.integrate import density_batch
+
+    run = density_batch._run
+
+    def strike(*given):
+        run(*given)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(density_batch, "_run", strike)
+    mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.3]))
+    with hearing_ctrl_c():
+        found = interrupted(mf.evolve_densities, mu, mf.SA(2.0), 0.1, 1)
+    assert found.status[0] == "finished"
 
 
 def test_progress_counts_runs_that_have_ended(capsys):

@@ -5,6 +5,7 @@ import signal
 
 import numpy as np
 import pytest
+from children import hearing_ctrl_c
 from handmade import interrupted, unfinished
 from scipy.linalg import expm
 
@@ -179,6 +180,23 @@ def test_ctrl_c_raises_with_the_tokens_so_far(kernel, monkeypatch):
     assert 1 <= len(run.t) < 17
     assert np.array_equal(run.points, whole.points[: len(run.t)])
     assert np.array_equal(run.t, whole.t[: len(run.t)])
+
+
+@pytest.mark.parametrize("kernel", ["rescaled", "hardmax"])
+def test_ctrl_c_in_the_last_step_is_heard(kernel, monkeypatch):
+    from meanfield import free_tokens
+
+    step = free_tokens._step
+
+    def strike(solver):
+        step(solver)
+        if solver.t == 1.0:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(free_tokens, "_step", strike)
+    with hearing_ctrl_c():
+        run = interrupted(evolve_free, box(20, 3), 1.0, 2, kernel=kernel)
+    assert run.t[-1] == 1.0
 
 
 def sliding():

@@ -7,6 +7,7 @@ import signal
 
 import numpy as np
 import pytest
+from children import hearing_ctrl_c
 from handmade import interrupted, unfinished
 
 import meanfield as mf
@@ -313,6 +314,21 @@ def test_ctrl_c_ends_the_loop_around_a_run():
     assert np.array_equal(sol.dataset.energy[:before], whole.dataset.energy[:before])
     # the handler of before is back
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_in_the_step_that_ends_a_run_is_heard():
+    """Where the run would have ended there by itself, the loop around it ends all the same."""
+
+    def strike(measure):
+        if measure.mean()[0] > 0.3:
+            os.kill(os.getpid(), signal.SIGINT)
+            raise ValueError("no such number")
+        return 0.0
+
+    with hearing_ctrl_c():
+        sol = interrupted(mf.evolve, mu(), mf.SA(2.0), 2.0, 20, monitors={"m": strike})
+    assert sol.status == "interrupted"
+    assert 0.0 < sol.t[-1] < 2.0
 
 
 def test_what_was_interrupted_travels_between_processes():

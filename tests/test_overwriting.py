@@ -210,6 +210,16 @@ def test_a_result_names_no_file_here(folder, capsys):
     capsys.readouterr()
 
 
+@pytest.mark.usefixtures("painted")
+def test_a_result_that_is_repeated_stays(folder):
+    """Whatever is said of its figure: the default name of a result may be its own."""
+    assert main(["run", "case.toml", "-q", "-o", "run.nc"]) == 0
+    before = contents(folder)
+    assert main(["run", "run.nc", "-q", "--set", "output.figure=mine.png"]) == 0
+    assert set(contents(folder)) - set(before) == {"run-again.nc", "mine.png"}
+    assert contents(folder)["run.nc"] == before["run.nc"]
+
+
 # a run that tells when it has come to a moment, and waits there to be killed
 HELD = """
 import sys
@@ -303,6 +313,15 @@ def test_a_movie_without_ffmpeg_is_a_gif(folder, monkeypatch, capsys):
     assert main(["movie", "run.nc", "--frames", "1"]) == 0
     assert capsys.readouterr().out == "wrote run.gif\n"
     assert Path("run.gif").read_bytes().startswith(b"GIF89a")
+
+
+def test_a_movie_removes_what_a_killed_one_has_left(folder):
+    measure, dynamics, keywords = read_case("case.toml").build()
+    mf.evolve(measure, dynamics, **keywords).save("run.nc")
+    Path(".run.gif.writing-abc").mkdir()
+    Path(".run.gif.writing-abc", "run.gif").write_text("half")
+    assert main(["movie", "run.nc", "--frames", "1", "-o", "run.gif", "-q"]) == 0
+    assert [path.name for path in folder.glob(".*")] == []
 
 
 def test_info_knows_a_sweep(folder, capsys):

@@ -89,6 +89,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(str(refusal), refusal.status)
     except (KeyboardInterrupt, typer.Abort):
         return _complain("interrupted: what is in the result file is kept", INTERRUPTED)
+    except ArithmeticError as error:
+        # the error itself says what can't be computed, one of its kinds is a mistake of the program
+        if type(error) is not ArithmeticError:
+            raise
+        return _complain(str(error), FAILED_RUN)
     except MemoryError as error:
         return _complain(f"out of memory: {error}; try a smaller space", FAILED_RUN)
     return int(status or 0)
@@ -157,7 +162,7 @@ def run(
     if print_case:
         typer.echo(chosen.text, nl=False)
         return
-    if earlier is not None and case is not None and not chosen.output.model_fields_set:
+    if earlier is not None and case is not None and "file" not in chosen.output.model_fields_set:
         output = output or case.with_name(f"{case.stem}-again.nc")
     file, picture = outputs(chosen, output, figure, force)
     measure, dynamics, keywords = chosen.build()

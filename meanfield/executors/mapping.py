@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import (
     BrokenExecutor,
     CancelledError,
@@ -57,7 +57,7 @@ def mapped_by(
     *,
     workers: int | None = None,
     lost: Callable[[Any, str], Any] | None = None,
-) -> Iterator[Any]:
+) -> Generator[Any, None, None]:
     """Results of the tasks in their order, by an executor or else here, one after the other.
 
     A worker that is killed costs a retry: the tasks that it took with it are submitted again,
@@ -79,6 +79,11 @@ def mapped_by(
         Of 'processes'; one for each core if omitted.
     lost : callable, optional
         From a task that loses its workers, and a sentence, to what stands for its result.
+
+    Returns
+    -------
+    generator
+        Its `close` ends what is still to be done.
 
     Raises
     ------
@@ -149,7 +154,7 @@ def _by_processes(
     tasks: list[Any],
     workers: int | None,
     lost: Callable[[Any, str], Any] | None,
-) -> Iterator[Any]:
+) -> Generator[Any, None, None]:
     again = partial(_pool, workers)
     submitted = _Submitted(again(), run, tasks, again=again, lost=lost)
     try:
@@ -204,7 +209,7 @@ class _Submitted:
         self._taken_by: dict[int, Any] = {}
         self._submit(range(len(tasks)))
 
-    def results(self) -> Iterator[Any]:
+    def results(self) -> Generator[Any, None, None]:
         """In the order of the tasks; where they are not waited for, none is begun any more."""
         try:
             for number in range(len(self._tasks)):

@@ -40,6 +40,7 @@ class Checkpoint:
         self._latest = latest
         self._law: dict[str, Any] | None = latest.numbers["law"] if latest else None
         self._is_ours, self._wait_until = latest is not None, 0.0
+        self._is_failing = False
 
     def begin(self, run: AnyRun) -> None:
         """Remember what a run begins with, should it be interrupted in its first save."""
@@ -74,7 +75,12 @@ class Checkpoint:
         try:
             self._write(solution, self.path)
         except OSError as error:
-            warnings.warn(f"no checkpoint at t = {run.t:g}: {error}", stacklevel=2)
+            # once, and not at every save until it can be written again
+            if not self._is_failing:
+                warnings.warn(f"no checkpoint at t = {run.t:g}: {error}", stacklevel=2)
+            self._is_failing = True
+        else:
+            self._is_failing = False
         end = time.monotonic()
         # the first loads libraries, too, and tells nothing about the next
         pause = _GROWTH * (end - start) / _SHARE if self._wait_until else 0.0

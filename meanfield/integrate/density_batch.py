@@ -116,25 +116,26 @@ def evolve_densities(
         degree = max(member.density.space.kmax for member in members)
     degree = integer("degree", degree, low=1, high=space.largest)
     table = Table(len(members), times, degree, space.coefficient_type)
-    # what is not finite ends a member's run, and no other's
-    with np.errstate(all="ignore"), Patience() as patience, _bar(len(members), progress) as bar:
+    left = None
+    try:
+        # what is not finite ends a member's run, and no other's
+        with np.errstate(all="ignore"), Patience() as patience, _bar(len(members), progress) as bar:
 
-        def report() -> None:
-            patience.check()
-            if progress:
-                bar.update(sum(member.ending is not None for member in members) - bar.n)
+            def report() -> None:
+                patience.check()
+                if progress:
+                    bar.update(sum(member.ending is not None for member in members) - bar.n)
 
-        try:
             _run(members, table, options, report)
-        except KeyboardInterrupt:
-            for member in members:
-                if member.ending is None:
-                    message = f"interrupted at t = {member.time:g}: its saves so far are kept"
-                    member.end(Ending.INTERRUPTED, message)
+    except KeyboardInterrupt:
+        left = [member for member in members if member.ending is None]
+        for member in left:
+            message = f"interrupted at t = {member.time:g}: its saves so far are kept"
+            member.end(Ending.INTERRUPTED, message)
     about = {"rtol": options.rtol, "atol": options.atol, "tail_tol": options.tail_tol}
     found = table.dataset(members).assign_attrs(about)
-    if left := sum(member.ending is Ending.INTERRUPTED for member in members):
-        message = f"interrupted: {len(members) - left} of {len(members)} runs had ended"
+    if left is not None:
+        message = f"interrupted: {len(members) - len(left)} of {len(members)} runs had ended"
         raise Interrupted(message, found)
     warn_unfinished([str(m.ending) for m in members], [m.message for m in members])
     return found

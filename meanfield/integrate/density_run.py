@@ -75,7 +75,8 @@ class DensityRun(Run):
     def restore(self, saved: Solution, resumption: Resumption) -> None:
         """Go on where the run of a solution was when it was saved."""
         super().restore(saved, resumption)
-        self.limit = int(resumption.numbers["limit"])
+        # files of version 0.1 have none
+        self.limit = int(resumption.numbers.get("limit", self.options.largest))
 
     def _density(self) -> Density:
         return cast(Density, self.measure())

@@ -55,21 +55,22 @@ def _drive(
                 bar.report(now)
                 patience.check()
 
-            while True:
-                try:
-                    _advance(run, plan.times, report, checkpoint)
-                    break
-                except Stop as stop:
-                    run = _taken_over(run, report, stop)
-            patience.check()
-    except Stop as stop:
-        _save_once(run)
-        return run, stop.ending, str(stop)
+            try:
+                while True:
+                    try:
+                        _advance(run, plan.times, report, checkpoint)
+                        break
+                    except Stop as stop:
+                        run = _taken_over(run, report, stop)
+                ending, message = run.finished()
+            except Stop as stop:
+                _save_once(run)
+                ending, message = stop.ending, str(stop)
     except KeyboardInterrupt:
         _save_once(run)
         message = f"interrupted at t = {run.t:g}: what was computed so far is kept"
         return run, Ending.INTERRUPTED, message
-    return run, *run.finished()
+    return run, ending, message
 
 
 def _save_once(run: AnyRun) -> None:

@@ -8,7 +8,7 @@ from types import TracebackType
 
 
 class Patience:
-    """Inside, Ctrl-C waits for the end of a step; a second one does not.
+    """Inside, Ctrl-C waits for the end of a step, or of what is inside; a second one does not.
 
     So does SIGTERM where it means Ctrl-C. Each only where Python's own handler would have raised
     KeyboardInterrupt: in the main thread, and where it is not ignored, as Ctrl-C is by programs
@@ -36,9 +36,17 @@ class Patience:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give Ctrl-C back."""
+        """Give Ctrl-C back, with one that came after the last check.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If there was one, and no error leaves as it is.
+        """
         for number in self._taken:
             signal.signal(number, signal.default_int_handler)
+        if kind is None:
+            self.check()
 
     def _note(self, *_: object) -> None:
         if self._asked:

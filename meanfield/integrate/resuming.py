@@ -247,7 +247,7 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
         cluster_radius=number("cluster_radius", numbers["cluster_radius"], low=0, high=1),
         monitors=monitors,
         on_unresolved=numbers["on_unresolved"],
-        hand_over_size=_size("hand_over_size", numbers["hand_over_size"]),
+        hand_over_size=_size("hand_over_size", numbers.get("hand_over_size")),
     )
     return Plan(
         dynamics=saved.dynamics,

@@ -118,16 +118,15 @@ def _solution(cell: Cell) -> Solution:
     case = cell.case()
     if cell.file is not None:
         cell.file.parent.mkdir(parents=True, exist_ok=True)
-        if cell.file.exists():
-            try:
-                saved = loaded(cell.file)
-                monitors = case.build_monitors(saved.measures[0]) if saved.resumption else {}
-                return resume_from(saved, cell.file, monitors=monitors)
-            except FileInUseError:
-                raise
-            except ValueError:
-                # it can't be gone on with: it is run anew
-                cell.file.unlink(missing_ok=True)
+        try:
+            saved = loaded(cell.file)
+            monitors = case.build_monitors(saved.measures[0]) if saved.resumption else {}
+            return resume_from(saved, cell.file, monitors=monitors)
+        except FileInUseError:
+            raise
+        except ValueError:
+            # there is none, or it can't be gone on with: it is run anew
+            cell.file.unlink(missing_ok=True)
     measure, dynamics, keywords = case.build()
     with case.errors("run"):
         return solve(measure, dynamics, **keywords, checkpoint=cell.file)

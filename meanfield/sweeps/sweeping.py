@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import NoneType
@@ -132,7 +133,8 @@ def sweep(
         initial=len(tasks) - len(missing),
         disable=not progress,
     )
-    with bar:
+    # what ends the loop ends the tasks
+    with bar, closing(mapped):
         for number, one in zip(missing, mapped, strict=True):
             outcomes[number] = checked(tasks[number], one)
             bar.update()
