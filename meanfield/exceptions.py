@@ -8,8 +8,8 @@ from typing import Any
 
 __all__ = ["Interrupted", "UnfinishedWarning"]
 
-# of runs that came to the time that they were asked for
-_GOOD = ("finished", "clustered")
+# how runs end that came to the time that they were asked for
+GOOD = ("finished", "clustered")
 
 
 class Interrupted(KeyboardInterrupt):
@@ -51,7 +51,7 @@ class UnfinishedWarning(UserWarning):
 def warn_unfinished(statuses: Sequence[str], messages: Sequence[str], stacklevel: int = 3) -> None:
     """Warn once of all runs of a batch that have ended before the time they were asked for."""
     reasons = [
-        message for status, message in zip(statuses, messages, strict=True) if status not in _GOOD
+        message for status, message in zip(statuses, messages, strict=True) if status not in GOOD
     ]
     if reasons:
         warnings.warn(

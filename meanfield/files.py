@@ -16,7 +16,7 @@ SOURCE = "source_sha256"
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
+def whole_file(path: Path) -> Iterator[Path]:
     """Inside, a name to write to; at the end that file takes the place of `path`.
 
     It is in a new folder beside `path`, whose name nobody can foresee. A link at `path` is

@@ -16,7 +16,7 @@ import xarray as xr
 import meanfield as mf
 from meanfield.case import case_from_text, read_case
 from meanfield.cli import main
-from meanfield.files import is_made_from, set_aside, written_whole
+from meanfield.files import is_made_from, set_aside, whole_file
 
 CASE = """
 law = {type = "fourier-series", cos = [0.5]}
@@ -291,12 +291,12 @@ def test_files_of_another_folder_are_written_whole(tmp_path):
         raise OSError("full")
 
     path = tmp_path / "a.txt"
-    with written_whole(path) as beside:
+    with whole_file(path) as beside:
         beside.write_text("a" * 64)
     assert is_made_from(path, "a" * 64)
     assert not is_made_from(path, "b" * 64)
     assert not is_made_from(tmp_path, "a" * 64)
-    with pytest.raises(OSError, match="full"), written_whole(path) as beside:
+    with pytest.raises(OSError, match="full"), whole_file(path) as beside:
         fail(beside)
     assert path.read_text() == "a" * 64
     with set_aside(path, tmp_path / "none"):

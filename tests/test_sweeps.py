@@ -354,16 +354,16 @@ def test_a_scheduler_that_is_killed(scheduler, capsys, monkeypatch):
     import distributed
 
     process, worker, address = scheduler
-    checked = sweep_runs.checked
+    read = sweep_runs.outcome_in_file
 
     def killed(cell, found):
         process.kill()
         process.wait()
         # nobody starts another in its place
         distributed.default_client()._timeout = 0.1
-        return checked(cell, found)
+        return read(cell, found)
 
-    monkeypatch.setattr("meanfield.sweeps.sweeping.checked", killed)
+    monkeypatch.setattr("meanfield.sweeps.sweeping.outcome_in_file", killed)
     argv = ["sweep", "tokens.toml", "--grid", "run={t_end = 0.1}," + ENDLESS]
     assert main([*argv, "--executor", "dask", "--scheduler", address]) == 1
     said = capsys.readouterr()
@@ -503,7 +503,7 @@ def test_ctrl_c_between_two_cells_leaves_no_task_at_an_executor(folder, monkeypa
     def strike(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("meanfield.sweeps.sweeping.checked", strike)
+    monkeypatch.setattr("meanfield.sweeps.sweeping.outcome_in_file", strike)
     executor = First()
     with pytest.raises(KeyboardInterrupt) as stopped:
         mf.sweep("case.toml", {"dynamics.beta": [1, 2, 3]}, cells="kept", executor=executor)

@@ -23,13 +23,12 @@ from meanfield.cli.outputs import (
     source_of,
 )
 from meanfield.cli.runs import killed_like_ctrl_c, only_installed_code
+from meanfield.exceptions import GOOD
 from meanfield.executors import NAMES, opened
 from meanfield.files import SOURCE
 from meanfield.solution import netcdf
 from meanfield.sweeps import axis, cells_beside, sweep
 
-# what a run that did not fail ends as
-_GOOD = ("finished", "clustered")
 # with which words an error about an option begins
 _OPTIONS = ("executor ", "scheduler ", "workers ")
 
@@ -88,7 +87,7 @@ def sweep_command(
     if not quiet:
         told = ", ".join(f"{count} {status}" for status, count in Counter(states).most_common())
         typer.echo(f"{len(states)} cells: {told}\nwrote {output}, its cells are in {folder}")
-    failed = [number for number, state in enumerate(states) if state not in _GOOD]
+    failed = [number for number, state in enumerate(states) if state not in GOOD]
     if failed:
         first = found["message"].values.ravel()[failed[0]]
         told = f"{len(failed)} of {len(states)} cells failed, the first of them: {first}"

@@ -30,7 +30,7 @@ def is_being_written(path: Path) -> bool:
     if fcntl is None:
         return False
     try:
-        descriptor = _opened(_lock_of(path), os.O_RDONLY)
+        descriptor = _open(_lock_of(path), os.O_RDONLY)
     except (OSError, FileInUseError):
         return False
     try:
@@ -60,7 +60,7 @@ def only_writer(path: Path | None, name: str = "checkpoint") -> Iterator[None]:
     FileInUseError
         If another run holds it, or what has its name is a link or no regular file.
     """
-    descriptor = None if path is None or fcntl is None else _locked(path, name)
+    descriptor = None if path is None or fcntl is None else _lock(path, name)
     try:
         yield
     finally:
@@ -72,7 +72,7 @@ def _lock_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.lock")
 
 
-def _opened(lock: Path, how: int) -> int:
+def _open(lock: Path, how: int) -> int:
     """A descriptor of the lock that is there: of a regular file with this one name, never a link.
 
     Raises
@@ -94,12 +94,12 @@ def _opened(lock: Path, how: int) -> int:
     raise FileNotFoundError(lock)
 
 
-def _locked(path: Path, name: str) -> int | None:
+def _lock(path: Path, name: str) -> int | None:
     """A descriptor that holds the lock, None where the folder or its file system allows none."""
     lock, until = _lock_of(path), time.monotonic() + _PATIENCE
     while True:
         try:
-            descriptor = _made_or_opened(lock)
+            descriptor = _make_or_open(lock)
         except FileInUseError as error:
             raise FileInUseError(
                 f"{name} must be a file that can be locked, got {str(path)!r}, whose lock would "
@@ -128,14 +128,14 @@ def _locked(path: Path, name: str) -> int | None:
             os.close(descriptor)
 
 
-def _made_or_opened(lock: Path) -> int:
+def _make_or_open(lock: Path) -> int:
     while True:
         try:
             # no link is followed where the name must be new
             return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         except FileExistsError:
             try:
-                return _opened(lock, os.O_RDWR)
+                return _open(lock, os.O_RDWR)
             except FileNotFoundError:
                 # its holder has removed it in between
                 continue

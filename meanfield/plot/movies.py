@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from meanfield.arguments import boolean, integer, number, shown
-from meanfield.files import remove_leftovers, written_whole
+from meanfield.files import remove_leftovers, whole_file
 from meanfield.plot.curves import check, energy, energy_name
 from meanfield.plot.frames import NORMAL, ORANGE, colour_bar, new_figure
 from meanfield.plot.looks import is_coloured, look, projection
@@ -142,7 +142,7 @@ def movie(
     count, rate = pace(len(sol.t), frames, seconds, fps, _FASTEST[kind])
     writer = _writer(place, rate, sol.source)
     remove_leftovers(place)
-    with written_whole(place) as beside:
+    with whole_file(place) as beside:
         moving = animation(sol, frames=count, fps=rate)
         with tqdm(total=count, unit="frame", disable=not progress) as bar:
             try:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from meanfield.arguments import integer, shown
-from meanfield.files import remove_leftovers, written_whole
+from meanfield.files import remove_leftovers, whole_file
 from meanfield.measures import Density, FlowMap
 from meanfield.plot.curves import check, dissipation, energy, energy_name, node_count, resolution
 from meanfield.plot.frames import NORMAL, ORANGE, SMALL, colour_bar, new_figure
@@ -183,5 +183,5 @@ def save(figure: Figure, path: str | os.PathLike[str], *, source: str = "") -> N
     about = {"Keywords": source} if source else None
     figure.savefig(drawn, dpi=200, format=path.suffix[1:].lower(), metadata=about)
     remove_leftovers(path)
-    with written_whole(path) as beside:
+    with whole_file(path) as beside:
         beside.write_bytes(drawn.getbuffer())

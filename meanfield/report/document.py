@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from meanfield.arguments import shown
-from meanfield.files import remove_leftovers, written_whole
+from meanfield.files import remove_leftovers, whole_file
 from meanfield.measures import AnyMeasure, Density, Particles, SphereFlowMap
 from meanfield.plot.titles import run_title
 from meanfield.report.checks import Check, checks
@@ -114,7 +114,7 @@ def save(solution: Solution, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"path must end in {SUFFIX}, got {str(path)!r}")
     text = page(solution)
     remove_leftovers(Path(path))
-    with written_whole(Path(path)) as beside:
+    with whole_file(Path(path)) as beside:
         beside.write_text(text, encoding="utf-8")
 
 

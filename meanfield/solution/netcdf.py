@@ -14,7 +14,7 @@ import h5py
 import xarray as xr
 
 from meanfield.arguments import shown
-from meanfield.files import written_whole
+from meanfield.files import whole_file
 from meanfield.solution.headers import check_header
 from meanfield.solution.heaps import check_heaps
 from meanfield.solution.seals import check_seal, seal
@@ -79,16 +79,16 @@ def write(dataset: xr.Dataset, path: Path) -> None:
     ValueError
         If a variable holds neither numbers nor words.
     """
-    content = _encoded(dataset)
+    content = _encode(dataset)
     try:
-        with written_whole(path) as beside, beside.open("wb") as file:
+        with whole_file(path) as beside, beside.open("wb") as file:
             file.write(content)
             file.write(seal(content))
     except (OSError, RuntimeError) as error:
         raise OSError(f"can't write {path}: {_reason(error)}") from error
 
 
-def _encoded(dataset: xr.Dataset) -> memoryview:
+def _encode(dataset: xr.Dataset) -> memoryview:
     """The bytes of a NetCDF-4 file with the dataset: numbers as they are, no fill values.
 
     They are made in memory, since HDF5 takes the process with it where a disk fills up, and not by

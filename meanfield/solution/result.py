@@ -19,6 +19,7 @@ from meanfield.arguments import number, real_array, unit_rows
 from meanfield.characteristics import density_on_line
 from meanfield.display import ShownRun
 from meanfield.dynamics import ISOTROPIC, AnyDynamics, FeedForward, Layers
+from meanfield.exceptions import GOOD
 from meanfield.files import SOURCE
 from meanfield.history import MomentHistory
 from meanfield.measures import AnyMeasure, LineFlowMap, SphereFlowMap
@@ -60,7 +61,7 @@ class Ending(StrEnum):
     @property
     def is_good(self) -> bool:
         """Whether the run came to the time that it was asked for."""
-        return self in (Ending.FINISHED, Ending.CLUSTERED)
+        return self.value in GOOD
 
 
 @dataclass(repr=False, eq=False)

@@ -73,7 +73,7 @@ def kept(cell: Cell) -> Outcome | None:
     return None if solution.ending is Ending.INTERRUPTED else outcome(solution)
 
 
-def checked(cell: Cell, found: Outcome) -> Outcome:
+def outcome_in_file(cell: Cell, found: Outcome) -> Outcome:
     """The outcome of a cell as its file has it: what is not there to be read is not finished."""
     if cell.file is None or found.status == ERROR:
         return found

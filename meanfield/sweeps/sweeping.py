@@ -23,7 +23,7 @@ from meanfield.integrate.records import taken_names
 from meanfield.sweeps.assembly import assembled
 from meanfield.sweeps.grids import cells as cells_of
 from meanfield.sweeps.grids import checked_grid, dimension_names
-from meanfield.sweeps.runs import Cell, checked, kept, lost, run_cell
+from meanfield.sweeps.runs import Cell, kept, lost, outcome_in_file, run_cell
 
 # of a file name, of the 64 digits of SHA-256
 _DIGITS = 20
@@ -136,7 +136,7 @@ def sweep(
     # what ends the loop ends the tasks
     with bar, closing(mapped):
         for number, one in zip(missing, mapped, strict=True):
-            outcomes[number] = checked(tasks[number], one)
+            outcomes[number] = outcome_in_file(tasks[number], one)
             bar.update()
     found = [one for one in outcomes if one is not None]
     names = dimension_names(list(axes), taken_names(base.monitors) | {*base.monitors})
