@@ -175,7 +175,8 @@ def test_ctrl_c_raises_with_the_tokens_so_far(kernel, monkeypatch):
         check(self)
 
     monkeypatch.setattr(Patience, "check", strike)
-    run = interrupted(evolve_free, start, 8.0, 16, kernel=kernel)
+    with hearing_ctrl_c():
+        run = interrupted(evolve_free, start, 8.0, 16, kernel=kernel)
     assert run.status == "interrupted"
     assert 1 <= len(run.t) < 17
     assert np.array_equal(run.points, whole.points[: len(run.t)])

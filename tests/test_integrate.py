@@ -303,7 +303,10 @@ def test_ctrl_c_ends_the_loop_around_a_run():
             sol = mf.evolve(mu(), mf.SA(beta), 2.0, 20, monitors={"m": strike})
             done.append(sol)
 
-    sol = interrupted(loop)
+    with hearing_ctrl_c():
+        sol = interrupted(loop)
+        # the handler of before is back
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert [one.status for one in done] == ["finished"]
     assert sol.dynamics == mf.SA(2.0)
     assert sol.status == "interrupted"
@@ -312,8 +315,6 @@ def test_ctrl_c_ends_the_loop_around_a_run():
     whole = mf.evolve(mu(), mf.SA(2.0), 2.0, 20)
     before = len(sol.t) - 1
     assert np.array_equal(sol.dataset.energy[:before], whole.dataset.energy[:before])
-    # the handler of before is back
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_ctrl_c_in_the_step_that_ends_a_run_is_heard():
