@@ -285,6 +285,23 @@ def test_a_run_that_is_refused_leaves_what_is_there(folder, monkeypatch):
     assert [path.name for path in folder.glob(".*")] == []
 
 
+def test_a_monitor_that_fails_at_the_start_costs_no_earlier_run(folder):
+    """It fails before there is a number of the new run."""
+    measure, dynamics, keywords = read_case("case.toml").build()
+    mf.evolve(measure, dynamics, **keywords).save("run.nc")
+    Path(".run.nc.previous").write_bytes(b"the checkpoint before")
+    before = contents(folder)
+
+    def fail(measure):
+        assert contents(folder).keys() & {"run.nc", ".run.nc.previous"} == set()
+        return measure.maen()
+
+    with pytest.raises(AttributeError, match="maen"):
+        mf.evolve(measure, mf.SA(2.0), 1.0, monitors={"m": fail}, checkpoint="run.nc")
+    assert contents(folder) == before
+    assert [path.name for path in folder.glob(".*")] == [".run.nc.previous"]
+
+
 def test_files_of_another_folder_are_written_whole(tmp_path):
     def fail(beside):
         beside.write_text("half")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,20 @@ class Checkpoint:
     path : Path, optional
     latest : Resumption, optional
         What the file has already of the same run, should that be interrupted before its next save.
+    earlier : ExitStack, optional
+        What keeps the files of an earlier run, to bring them back on an error before the first save
+        of this one.
     """
 
-    def __init__(self, plan: Plan, path: Path | None, latest: Resumption | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        path: Path | None,
+        latest: Resumption | None = None,
+        earlier: ExitStack | None = None,
+    ) -> None:
         self.plan, self.path = plan, path
+        self._earlier = earlier or ExitStack()
         self._latest = latest
         self._law: dict[str, Any] | None = latest.numbers["law"] if latest else None
         self._is_ours, self._wait_until = latest is not None, 0.0
@@ -62,6 +73,7 @@ class Checkpoint:
 
     def keep(self, run: AnyRun) -> None:
         """Remember the save that a run is at, and write it unless that was done just now."""
+        self._earlier.close()
         self._latest = self.plan.resumption(run)
         # at the end the whole solution is written
         if self.path is None or run.t >= self.plan.times[-1] or time.monotonic() < self._wait_until:
@@ -102,6 +114,7 @@ class Checkpoint:
 
     def close(self, solution: Solution) -> None:
         """Leave the whole solution in the file, and no other."""
+        self._earlier.close()
         if self.path is None:
             return
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -254,14 +255,12 @@ def solve(
         raise ValueError(f"case must be the text of a case file, got {shown(case)}")
     plan = Plan(dynamics, times, options, method, step, case, checked_about(about))
     path = None if checkpoint is None else _checkpoint_path(checkpoint)
-    with only_writer(path):
-        if path is None:
-            run = plan.run(measure, rng)
-        else:
+    with only_writer(path), ExitStack() as earlier:
+        if path is not None:
             remove_leftovers(path)
-            with set_aside(path, previous(path)):
-                run = plan.run(measure, rng)
-        return driven(run, plan, Checkpoint(plan, path), progress)
+            earlier.enter_context(set_aside(path, previous(path)))
+        run = plan.run(measure, rng)
+        return driven(run, plan, Checkpoint(plan, path, earlier=earlier), progress)
 
 
 def _checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:
