@@ -344,21 +344,20 @@ def weights(name: str, values: ArrayLike | None, n: int) -> NDArray[np.float64]:
     return np.asarray(array / array.sum())
 
 
-def measure_fault(name: str, value: Any) -> str:
-    """What to say of a value that is no measure, with what makes one of it.
+def suggest_measure(value: Any) -> str:
+    """What makes a measure of a value that is none, "" where nothing does.
 
     Examples
     --------
-    >>> measure_fault("mu", np.eye(3))  # doctest: +ELLIPSIS
-    'mu must be a Density, FlowMap or Particles, got an array of shape (3, 3) ...'
+    >>> suggest_measure(np.eye(3))
+    ': wrap unit rows X as mf.Particles(X)'
     """
-    remedy = ""
     if isinstance(value, (np.ndarray, list)):
-        remedy = ": wrap unit rows X as mf.Particles(X)"
-    elif callable(getattr(value, "pdf", None)) and not isinstance(value, type):
-        remedy = ", a law: wrap it as Density(space, law), FlowMap(law) or "
-        remedy += "Particles.sample(law, n, rng)"
-    return f"{name} must be a Density, FlowMap or Particles, got {shown(value)}{remedy}"
+        return ": wrap unit rows X as mf.Particles(X)"
+    if callable(getattr(value, "pdf", None)) and not isinstance(value, type):
+        made = "Density(space, law), FlowMap(law) or Particles.sample(law, n, rng)"
+        return f", a law: wrap it as {made}"
+    return ""
 
 
 def generator(name: str, rng: Any) -> np.random.Generator:

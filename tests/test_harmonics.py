@@ -477,7 +477,7 @@ def test_bandwidth_is_enough_for_the_kernel(dim):
         ((np.nan, 3, 4), "beta must be a finite number >= 0, got nan"),
         ((1.0, 1, 4), "dim must be an integer >= 2, got 1"),
         ((1.0, 2.5, 4), "dim must be an integer >= 2, got 2.5"),
-        ((1.0, 3, -1), "kmax must be an integer >= 0, got -1"),
+        ((1.0, 3, -1), "kmax must be an integer >= 0 and <= 1048576, got -1"),
     ],
 )
 def test_bad_multipliers(call, arguments, message):

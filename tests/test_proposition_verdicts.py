@@ -299,7 +299,7 @@ def test_a_flow_that_does_not_move_has_not_arrived(monkeypatch):
     def still(start, dynamics, t_end, save_at=1, **_):
         return mf.evolve(start, dynamics, 1e-12 * t_end, 1)
 
-    monkeypatch.setattr(flows, "evolve", still)
+    monkeypatch.setattr(flows, "solve", still)
     monkeypatch.setattr(flows, "_LONGEST", 10.0)
     for beta in (1e-11, 1e-9, 1e-3):
         problem = attention(beta, 3, bandwidth(beta, 3))
@@ -384,7 +384,7 @@ def test_command_undecided(tmp_path, monkeypatch, capsys):
 def test_command_says_its_verdict_before_its_figure_fails(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
-    def full(*_):
+    def full(*_, **__):
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr("meanfield.plot.save", full)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import measure_fault, number, plus_or_minus, unit_rows
+from meanfield.arguments import number, plus_or_minus, shown, suggest_measure, unit_rows
 from meanfield.geometry import project
 
 Array = NDArray[np.float64]
@@ -150,7 +150,10 @@ def check_moments(measure: Any) -> None:
         If it is no measure.
     """
     if isinstance(measure, type) or not callable(getattr(measure, "balanced", None)):
-        raise ValueError(measure_fault("measure", measure))
+        raise ValueError(
+            f"measure must be a Density, FlowMap or Particles, got "
+            f"{shown(measure)}{suggest_measure(measure)}"
+        )
 
 
 def check_isotropic(dynamics: Any) -> None:

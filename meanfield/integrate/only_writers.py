@@ -91,7 +91,7 @@ def _open(lock: Path, how: int) -> int:
         return descriptor
     os.close(descriptor)
     # it was replaced in between
-    raise FileNotFoundError(lock)
+    raise FileNotFoundError(f"{lock} is another file now")
 
 
 def _lock(path: Path, name: str) -> int | None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from meanfield.arguments import measure_fault
+from meanfield.arguments import shown, suggest_measure
 from meanfield.measures.density import Density, OscillatorDensity
 from meanfield.measures.flow import FlowMap, LineFlowMap, SphereFlowMap
 from meanfield.measures.particles import Oscillators, Particles
@@ -38,4 +38,7 @@ def check_measure(name: str, value: Any) -> None:
     """
     if isinstance(value, Density | FlowMap | Particles):
         return
-    raise ValueError(measure_fault(name, value))
+    raise ValueError(
+        f"{name} must be a Density, FlowMap or Particles, got "
+        f"{shown(value)}{suggest_measure(value)}"
+    )
