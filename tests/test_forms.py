@@ -558,6 +558,15 @@ class TestBounds:
         with pytest.raises(ValueError, match="lets its potential vary by"):
             _certified(basis, np.eye(1, len(right))[0], matrix, 1.0)
 
+    @pytest.mark.parametrize("others", [[10.0, 10.0 + 1.8e-11], [10.0, 10.0, 10.0 + 1.8e-11]])
+    def test_eigenvalues_that_nearly_agree(self, others):
+        """Of forms that are one but for a rotation no bound is above an energy of the other."""
+        found = [
+            mf.studies.form_minimiser(np.diag([*order, 20.0])) for order in (others, others[::-1])
+        ]
+        assert max(one.bound for one in found) < min(one.energy for one in found)
+        assert all(one.bound > one.energy * (1 - 1e-9) for one in found)
+
     @pytest.mark.parametrize("radius", [0.3, 0.05])
     def test_covers(self, radius):
         """No point of the meridian, or of the octant, is farther from a cover than its radius."""

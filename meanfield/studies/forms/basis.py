@@ -54,6 +54,13 @@ class ZonalBasis:
         values = gegenbauer(self.dim, self.kmax, t)[::2]
         return np.ascontiguousarray((values * self._norms[::2, None]).T)
 
+    def asymmetry(self, form: Array) -> float:
+        """The norm of what a form has beyond the symmetry about the axis."""
+        along = float(self.axis @ form @ self.axis)
+        across = (float(np.trace(form)) - along) / (self.dim - 1)
+        symmetric = across * np.eye(self.dim) + (along - across) * np.outer(self.axis, self.axis)
+        return float(np.linalg.norm(form - symmetric, 2))
+
     def _meridian(self, cosines: Array) -> Array:
         sines = np.sqrt((1.0 - cosines) * (1.0 + cosines))
         return np.asarray(np.outer(cosines, self.axis) + np.outer(sines, perpendicular(self.axis)))
@@ -124,6 +131,11 @@ class SphereBasis:
         polar, azimuth = np.arctan2(np.hypot(x, y), z), np.arctan2(y, x)
         values = sph_harm_y(self.degrees, self._orders, polar[:, None], azimuth[:, None]).real
         return np.asarray(values * np.sqrt(4.0 * np.pi * np.where(self._orders > 0, 2.0, 1.0)))
+
+    def asymmetry(self, form: Array) -> float:
+        """The norm of what a form has beyond reflections of the axes."""
+        turned = self.axes @ form @ self.axes.T
+        return float(np.linalg.norm(turned - np.diag(np.diag(turned)), 2))
 
     def _octant(self, cosines: Array, azimuths: Array) -> Array:
         t, phi = (a.ravel() for a in np.meshgrid(cosines, azimuths, indexing="ij"))

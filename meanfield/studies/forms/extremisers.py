@@ -70,7 +70,7 @@ def form_minimiser(form: ArrayLike, beta: float = 1.0) -> Extremiser:
     from the differential operator Δ + β²|Dx|², which commutes with the kernel, so the digits that
     the kernel's tiny eigenvalues would cost are kept. The bound is 2 min u - E of masses on a grid,
     f at its nodes, with their potential u on the whole sphere, less what rounding may be: some
-    1e-12 of E below the energy.
+    1e-12 of E below the energy, and more where eigenvalues that count as one differ.
 
     λ_min <= 0: E >= e^{β<m,Dm>}/(2β) >= e^{βλ_min}/(2β) by Jensen's inequality, m = ∫ x dmu; a
     Dirac at an eigenvector has that energy. If λ_min = 0 others in the kernel of D have it too.
@@ -221,6 +221,8 @@ def _certified(basis: Basis, coefficients: Array, matrix: Array, beta: float) ->
             f"rounding of the density lets its potential vary by {residual:.1e}"
         )
     rounding = _EPS * (_OF_A_TERM + 8 * len(masses) + 8.0 * (basis.dim + 2) * largest)
+    # between two points that are alike for the basis, exponents differ by that at most
+    rounding += 2.0 * beta * basis.asymmetry(matrix)
     tail = _TAIL / (1.0 - falling) / (2.0 * beta)
     spread = (0.5 * (high - low) + rounding * high + tail) / np.cos(_COVER)
     least = 0.5 * (low + high) - float(spread) - tail
