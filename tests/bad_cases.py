@@ -207,6 +207,7 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
         "run.save_at must be an integer >= 1",
     ),
     "save_at late": ({"run": "t_end = 1\nsave_at = [2.0]"}, "run.save_at must be an integer >= 1"),
+    "save_at late, no double": ({"run": "t_end = 0.5\nsave_at = [0.95]"}, "t_end = 0.5], got 0.95"),
     "save_at unordered": ({"run": "t_end = 1\nsave_at = [0.5, 0.2]"}, "run.save_at must be"),
     "save_at empty": ({"run": "t_end = 1\nsave_at = []"}, "run.save_at must be a non-empty"),
     "save_at nan": ({"run": "t_end = 1\nsave_at = [nan]"}, "run.save_at"),

@@ -371,12 +371,30 @@ def test_limit(folder, capsys):
     assert float(lines[3].split()[2]) == pytest.approx(rate, abs=1e-3)
 
 
+@pytest.mark.parametrize("options", [["--ns", "20"], ["--ns", "20,40", "--repeats", "1"]])
+def test_a_limit_without_a_rate_or_an_interval_prints_no_nan(folder, capsys, options):
+    (folder / "case.toml").write_text(CIRCLE)
+    assert main(["limit", "case.toml", *options, "-o", "l.nc"]) == 0
+    out = capsys.readouterr().out
+    assert "nan" not in out
+    row = out.splitlines()[1].split()
+    assert row[0] == "mmd"
+    assert row[-1] == "-"
+    assert (row[2] == "-") == (len(options) == 2)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--ns", "a,b"], "--ns must be integers"),
-        (["--ns", "1,2"], "ns must be an integer >= 2, got 1"),
-        (["--repeats", "0"], "repeats must be an integer >= 1"),
+        *(
+            (
+                ["--ns", ns],
+                f"--ns must be ascending integers >= 2 with commas between them, got {ns!r}",
+            )
+            for ns in ("a,b", "1,2", "20,20", "200,20", "2.5", "20,inf", "20,nan", "")
+        ),
+        (["--repeats", "0"], "'--repeats'"),
+        (["--seed", "-1"], "'--seed'"),
         (["-o", "l.txt"], "--output must be a file name that ends in .nc"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -31,8 +32,8 @@ _NS = "100,1000,10000"
 def limit(
     case: Annotated[Path, typer.Argument(metavar="CASE", help="Case file (TOML).")],
     ns: Annotated[str, typer.Option(metavar="N,N,…", help="Numbers of tokens.")] = _NS,
-    repeats: Annotated[int, typer.Option(help="Starts for each number of tokens.")] = 8,
-    seed: Annotated[int, typer.Option(help="Of the starts.")] = 0,
+    repeats: Annotated[int, typer.Option(min=1, help="Starts for each number of tokens.")] = 8,
+    seed: Annotated[int, typer.Option(min=0, help="Of the starts.")] = 0,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="LIMIT.nc", help="Result file.")
     ] = Path("limit.nc"),
@@ -45,10 +46,10 @@ def limit(
     Law, dynamics and times are the case's; tokens are drawn from its law. Writes LIMIT.nc and a
     figure beside it. Files of the same case and options are replaced, others only with --force.
     """
+    counts = _counts(ns)
     chosen, picture = read_case(case, settings_from(settings)), output.with_suffix(".png")
     check_output(output, "--output", (".nc",))
     check_output(picture, "the figure beside --output", (".png",))
-    counts = _counts(ns)
     source = source_of("limit", chosen.digest(), counts, repeats, seed)
     check_replaceable(output, "--output", source, force)
     check_replaceable(picture, "the figure beside --output", source, force)
@@ -81,13 +82,21 @@ def limit(
         unit = float(errors.max()) or 1.0
         size = unit * float(((errors / unit) ** 2).mean() ** 0.5)
         rate, low, high = (float(last[key]) for key in ("rate", "rate_low", "rate_high"))
-        typer.echo(f"{name!s:<14}{size:>20.3e}{rate:>12.3f}  {low:.3f} … {high:.3f}")
+        # one number of tokens has no rate, one start no interval
+        slope = f"{rate:.3f}" if isfinite(rate) else "-"
+        interval = f"{low:.3f} … {high:.3f}" if isfinite(low) else "-"
+        typer.echo(f"{name!s:<14}{size:>20.3e}{slope:>12}  {interval}")
     typer.echo(f"wrote {output}, {picture}")
 
 
 def _counts(ns: str) -> list[int]:
     try:
-        return [int(float(n)) for n in ns.split(",")]
-    except (ValueError, OverflowError):
-        message = f"--ns must be integers with commas between them, got {ns!r}"
-        raise Refusal(message, BAD_INPUT) from None
+        # 1e4, too
+        given = [float(n) for n in ns.split(",")]
+    except ValueError:
+        given = []
+    counts = [int(n) for n in given if n.is_integer() and n >= 2]
+    if not counts or counts != given or counts != sorted(set(counts)):
+        message = f"--ns must be ascending integers >= 2 with commas between them, got {ns!r}"
+        raise Refusal(message, BAD_INPUT)
+    return counts

@@ -289,11 +289,11 @@ def save_times(t_end: float, save_at: int | ArrayLike | None) -> Array:
     allowed = f"an integer >= 1 or strictly ascending times in [0, t_end = {t_end:g}]"
     outside = np.flatnonzero((times < 0.0) | (times > t_end))
     if outside.size:
-        raise ValueError(f"save_at must be {allowed}, got {times[outside[0]]:.17g}")
+        raise ValueError(f"save_at must be {allowed}, got {times[outside[0]]}")
     falls = np.flatnonzero(np.diff(times) <= 0.0)
     if falls.size:
         pair = times[falls[0] : falls[0] + 2]
-        told = f"got {pair[0]:.17g} and then {pair[1]:.17g}"
+        told = f"got {pair[0]} and then {pair[1]}"
         raise ValueError(f"save_at must be {allowed}, {told}")
     return np.unique(np.concatenate([[0.0], times, [t_end]]))
 

@@ -239,7 +239,12 @@ def _read(name: str, given: Any) -> dict[str, float]:
     """The variables of what a monitor gave: none of None, four of a bracket."""
     if given is None:
         return {}
-    numbers = {name: float(given)}
+    try:
+        numbers = {name: float(given)}
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"the monitor {name} must return a number, a Bracket or None, got {shown(given)}"
+        ) from None
     if hasattr(given, "lower") and hasattr(given, "upper"):
         numbers |= {f"{name}{LOWER}": float(given.lower), f"{name}{UPPER}": float(given.upper)}
         if hasattr(given, "proved"):
