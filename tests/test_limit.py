@@ -63,7 +63,7 @@ def test_intervals_hold_the_true_rate(repeats, sizes, spread):
 
 
 def test_interval_of_a_real_study():
-    """W_1 and mmd of independent tokens at t = 0, and the mean, against -1/2."""
+    """The mmd and the mean of independent tokens at t = 0 against -1/2."""
     held = []
     for seed in range(60):
         rng, counts = np.random.default_rng(seed), np.array([40, 400])
