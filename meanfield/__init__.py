@@ -36,7 +36,7 @@ from meanfield.functionals import (
     slope,
     sobolev,
 )
-from meanfield.integrate import evolve, evolve_densities, resume
+from meanfield.integrate import evolve, resume
 from meanfield.laws import (
     FourierSeries,
     Mixture,
@@ -104,7 +104,6 @@ __all__ = [
     "dissipation",
     "energy",
     "evolve",
-    "evolve_densities",
     "resume",
     "evolve_free",
     "exceptions",

@@ -200,18 +200,6 @@ BY_NAME: dict[str, Call] = {
             "about": None,
         },
     ),
-    "evolve_densities": (
-        mf.evolve_densities,
-        {
-            "densities": [DENSITY],
-            "rtol": 1e-6,
-            "atol": 1e-9,
-            "tail_tol": 1e-6,
-            "largest": None,
-            "degree": None,
-            "progress": False,
-        },
-    ),
     "resume": (
         mf.resume,
         {"monitors": None, "law": None, "dynamics": None, "progress": False},

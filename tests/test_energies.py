@@ -132,8 +132,6 @@ def test_usa_moves_a_narrow_law_in_high_dimension(beta):
     speed = np.log(mf.metric_speed(start, mf.USA(beta)))
     assert speed > 0.8 * beta
     assert np.log(found[0]) == pytest.approx(2.0 * speed - log_unit, rel=1e-13)
-    many = mf.evolve_densities(start, mf.USA(beta), t_end, 1, tail_tol=1e-2)
-    assert many.dissipation[0].values == pytest.approx(found, rel=1e-12)
 
 
 TWO_BUMPS = mf.Mixture(

@@ -2,13 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import meanfield as mf
-from meanfield.integrate.step_sizes import ManyStepSizes, StepSizes
-
-ERRORS = st.one_of(st.floats(1e-12, 1e6), st.sampled_from([0.0, 1.0, float("nan"), float("inf")]))
+from meanfield.integrate.step_sizes import StepSizes
 
 
 def test_sizes_by_hand():
@@ -26,34 +22,6 @@ def test_sizes_by_hand():
     assert sizes.next(2.0, 0.0) == 10.0
     # an error that is none is refused
     assert sizes.next(2.0, float("nan")) == pytest.approx(0.4, rel=1e-15)
-
-
-@given(st.lists(st.tuples(ERRORS, ERRORS), min_size=1, max_size=12))
-def test_many_are_sized_as_each_alone(errors):
-    alone = [StepSizes(8, 10.0), StepSizes(8, 10.0)]
-    both, h = ManyStepSizes(8, 10.0, 2), np.array([0.3, 7.0])
-    for pair in errors:
-        found = np.array(pair)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            sizes = both.next(h, found, found < 1.0)
-        expected = [one.next(size, error) for one, size, error in zip(alone, h, pair, strict=True)]
-        np.testing.assert_allclose(sizes, expected, rtol=1e-14)
-
-
-def test_some_of_many_go_on_or_begin_anew():
-    h, errors = np.ones(3), np.array([1e-4, 0.5, 3.0])
-    many = ManyStepSizes(8, 10.0, 3)
-    many.next(h, errors, errors < 1.0)
-    some = many.of(np.array([2, 0]))
-    following = many.next(h, np.full(3, 1e-9), np.ones(3, dtype=bool))
-    # the one that was refused does not grow
-    assert following[2] == 1.0
-    again = some.next(h[:2], np.full(2, 1e-9), np.ones(2, dtype=bool))
-    np.testing.assert_array_equal(again, following[[2, 0]])
-    many.forget(np.array([True, False, False]))
-    last = many.next(h, np.full(3, 0.5), np.ones(3, dtype=bool))
-    assert last[0] == pytest.approx(0.9 * 0.5**-0.125, rel=1e-15)
-    assert last[1] == pytest.approx(last[0] * 0.01**0.05, rel=1e-15)
 
 
 def test_what_gets_faster_is_refused_less(monkeypatch):

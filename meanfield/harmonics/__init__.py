@@ -17,7 +17,6 @@ from meanfield.harmonics.polynomials import (
     multiplicities,
     multiplicity_growth,
 )
-from meanfield.harmonics.several import several_kernels
 
 __all__ = [
     "bandwidth",
@@ -33,5 +32,4 @@ __all__ = [
     "multiplicity_growth",
     "relative_eigenvalues",
     "scaled_eigenvalues",
-    "several_kernels",
 ]

@@ -1,7 +1,6 @@
 """Time integration: steps with monitors, saves and refinement between them."""
 
 from meanfield.integrate.batch import evolve_batch
-from meanfield.integrate.density_batch import evolve_densities
 from meanfield.integrate.evolution import evolve, solve
 from meanfield.integrate.only_writers import FileInUseError
 from meanfield.integrate.resuming import loaded, resume, resume_from
@@ -10,7 +9,6 @@ __all__ = [
     "FileInUseError",
     "evolve",
     "evolve_batch",
-    "evolve_densities",
     "loaded",
     "resume",
     "resume_from",

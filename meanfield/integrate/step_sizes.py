@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
-
 # a margin, and how far the size of a step may fall
 _SAFETY, _LEAST = 0.9, 0.2
 # what the error before counts, in units of 1/k, and what it counts for at least
@@ -48,40 +43,3 @@ class StepSizes:
             factor = min(factor, _SAFETY * share**-self._exponent)
         self._before, self._limit = max(error, _SMALLEST), self._most
         return h * factor
-
-
-class ManyStepSizes:
-    """`StepSizes` of many runs, each with steps of its own.
-
-    Parameters
-    ----------
-    order : int
-        k.
-    most : float
-    count : int
-        How many runs.
-    """
-
-    def __init__(self, order: int, most: float, count: int) -> None:
-        self._order, self._most = order, most
-        self._before, self._limit = np.ones(count), np.full(count, most)
-
-    def next(self, h: Array, errors: Array, good: NDArray[np.bool_]) -> Array:
-        """Sizes to try after steps h, those of which count that are good, shape (count,)."""
-        # no error at all makes it infinite, and one that is nan the least
-        shares = np.where(good, errors * self._before**-_BEFORE, errors)
-        factors = _SAFETY * shares ** (-1.0 / self._order)
-        bounded = np.where(good, np.minimum(factors, self._limit), np.fmax(factors, _LEAST))
-        self._before = np.where(good, np.maximum(errors, _SMALLEST), self._before)
-        self._limit = np.where(good, self._most, 1.0)
-        return np.asarray(h * bounded)
-
-    def forget(self, which: NDArray[np.bool_] | int) -> None:
-        """Begin anew with some of the runs."""
-        self._before[which], self._limit[which] = 1.0, self._most
-
-    def of(self, which: NDArray[np.intp]) -> ManyStepSizes:
-        """The same of some of the runs."""
-        some = ManyStepSizes(self._order, self._most, len(which))
-        some._before, some._limit = self._before[which], self._limit[which]
-        return some

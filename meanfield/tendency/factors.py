@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +10,6 @@ from meanfield.harmonics import (
     bandwidth,
     eigenvalues_in_unit,
     relative_eigenvalues,
-    several_kernels,
 )
 from meanfield.tendency.spectral import SMALL
 
@@ -90,14 +87,3 @@ class Factors:
         kernel = relative_eigenvalues(beta, dim, kmax)
         first, log_unit = eigenvalues_in_unit(beta, dim, 0)
         return cls(dynamics, dim, kernel, bandwidth(beta, dim), (float(first[0]), log_unit))
-
-    @classmethod
-    def of_several(cls, several: Sequence[Dynamics], dim: int, kmax: int) -> list[Factors]:
-        """Those of several dynamics, which cost little more than those of one."""
-        found = several_kernels([dynamics.beta for dynamics in several], dim, kmax)
-        return [
-            cls(dynamics, dim, kernel, int(width), (float(size), dynamics.beta))
-            if size > 0.0
-            else cls.of(dynamics, dim, kmax)
-            for dynamics, kernel, size, width in zip(several, *found, strict=True)
-        ]

@@ -21,7 +21,6 @@ from validation.runner import first_line
 BENCHMARKS = [
     "right_hand_side",
     "densities",
-    "density_batches",
     "batches",
     "tokens",
     "particles",

@@ -2,7 +2,7 @@
 
 from meanfield.measures.density.oscillators import OscillatorDensity
 from meanfield.measures.density.spectral import Density, SeriesLaw, on_space
-from meanfield.measures.density.tails import spectral_tail, spectral_tails
+from meanfield.measures.density.tails import spectral_tail
 from meanfield.measures.density.values import FIT_TOLERANCE
 
 __all__ = [
@@ -12,5 +12,4 @@ __all__ = [
     "SeriesLaw",
     "on_space",
     "spectral_tail",
-    "spectral_tails",
 ]

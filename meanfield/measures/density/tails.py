@@ -30,22 +30,5 @@ def spectral_tail(power: Array) -> float:
     return float(np.sqrt(power[-last:].sum() / total))
 
 
-def spectral_tails(power: Array) -> Array:
-    """`spectral_tail` of each row (m, kmax + 1), shape (m,).
-
-    Examples
-    --------
-    >>> spectral_tails(np.array([[1.0, 1.0, 0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0, 3.0]]))
-    array([0.        , 0.8660254])
-    """
-    last, total = _count(power), power.sum(axis=1)
-    tails = np.sqrt(power[:, -last:].sum(axis=1) / total)
-    # with a low degree there is none that all are multiples of and that counts
-    has_low = (power[:, 1 : last + 1] > _PRESENT * total[:, None]).any(axis=1)
-    for row in np.nonzero(~has_low)[0]:
-        tails[row] = spectral_tail(power[row])
-    return np.asarray(tails)
-
-
 def _count(power: Array) -> int:
     return max(4, int(power.shape[-1]) // 10)
