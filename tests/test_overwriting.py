@@ -17,6 +17,8 @@ import meanfield as mf
 from meanfield.case import case_from_text, read_case
 from meanfield.cli import main
 from meanfield.files import is_made_from, set_aside, whole_file
+from meanfield.solution import netcdf
+from meanfield.sweeps import load_sweep
 
 CASE = """
 law = {type = "fourier-series", cos = [0.5]}
@@ -208,6 +210,28 @@ def test_a_result_names_no_file_here(folder, capsys):
     assert victim.read_text() == "precious"
     assert not (folder / "victim.nc").exists()
     capsys.readouterr()
+
+
+WORDS, OTHERS = ("b", np.array(["error", "x"], object)), ("c", np.array(["a"] * 3, object))
+NO_SWEEPS = {
+    "nothing": {},
+    "no message": {"status": WORDS},
+    "another grid": {"status": WORDS, "message": OTHERS},
+    "numbers": {"status": ("b", [1, 2]), "message": ("b", [1, 2])},
+    "energies in words": {"status": WORDS, "message": WORDS, "final_energy": WORDS},
+}
+
+
+@pytest.mark.parametrize("variables", NO_SWEEPS.values(), ids=NO_SWEEPS)
+def test_a_file_that_is_called_a_sweep_and_is_none(variables, folder, capsys):
+    about = {"format": "meanfield-sweep", "format_version": 1}
+    netcdf.write(xr.Dataset(variables, attrs=about), Path("sweep.nc"))
+    with pytest.raises(ValueError, match=r"can't read sweep\.nc: \w+ must be there, "):
+        load_sweep("sweep.nc")
+    assert main(["info", "sweep.nc"]) == 2
+    assert re.fullmatch(
+        r"meanfield: can't read sweep\.nc: \w+ must be there, .*\n", capsys.readouterr().err
+    )
 
 
 @pytest.mark.usefixtures("painted")

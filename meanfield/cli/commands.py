@@ -46,7 +46,7 @@ from meanfield.files import remove_leftovers
 from meanfield.integrate import FileInUseError, evolve
 from meanfield.integrate.only_writers import is_being_written
 from meanfield.solution import Ending, Solution, load
-from meanfield.sweeps import load_sweep
+from meanfield.sweeps import SWEEP, load_sweep
 
 app = typer.Typer(
     name="meanfield",
@@ -282,12 +282,13 @@ def info(
 def _summary(file: Path) -> dict[str, str]:
     try:
         return summary(_loaded(file), file, is_being_written(file))
-    except Refusal:
-        try:
-            return summary_of_sweep(load_sweep(file), file)
-        except ValueError:
-            pass
-        raise
+    except Refusal as refusal:
+        if SWEEP not in str(refusal):
+            raise
+    try:
+        return summary_of_sweep(load_sweep(file), file)
+    except ValueError as error:
+        raise Refusal(str(error), BAD_INPUT) from None
 
 
 def _save(solution: Solution, file: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from meanfield.case import one_line
 from meanfield.measures import Density, FlowMap
 from meanfield.solution import Ending, Solution
 from meanfield.spaces import Sphere
@@ -152,7 +153,7 @@ def summary_of_sweep(data: Any, file: Path) -> dict[str, str]:
     found = {
         "status": ", ".join(f"{count} {state}" for state, count in states.most_common()),
         "cells": f"{data['status'].size}, each a result file in {cells_beside(file)}",
-        **({"first error": failed[0]} if failed else {}),
+        **({"first error": one_line(failed[0])} if failed else {}),
     }
     for name in map(str, data["status"].dims):
         values = data[name].values.tolist()

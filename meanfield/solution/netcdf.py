@@ -22,7 +22,7 @@ from meanfield.solution.seals import check_seal, seal
 SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5")
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # kinds of variables, as NumPy names them
-_NUMBERS, _WORDS = "iuf", "OUT"
+_NUMBERS, WORDS = "iuf", "OUT"
 # characters of a reason
 _LONGEST_REASON = 1000
 
@@ -110,7 +110,7 @@ def _encode(dataset: xr.Dataset) -> memoryview:
             if values.dtype.kind == "b":
                 # NetCDF has no truth values: xarray makes them of this
                 values, notes["dtype"] = values.astype("i1"), "bool"
-            elif values.dtype.kind in _WORDS:
+            elif values.dtype.kind in WORDS:
                 values = values.astype(h5py.string_dtype())
             elif values.dtype.kind not in _NUMBERS:
                 raise ValueError(f"{name} must hold numbers or words, got {values.dtype}")

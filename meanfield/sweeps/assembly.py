@@ -13,7 +13,7 @@ from meanfield.case import as_toml
 from meanfield.solution import netcdf, versions
 from meanfield.sweeps.runs import Outcome
 
-FORMAT, FORMAT_VERSION = "meanfield-sweep", 1
+SWEEP, SWEEP_VERSION = "meanfield-sweep", 1
 SAVE = "save"
 FINAL = "final_"
 
@@ -50,8 +50,8 @@ def assembled(
     attrs = {
         "Conventions": "CF-1.11",
         "title": "Sweep of a case",
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format": SWEEP,
+        "format_version": SWEEP_VERSION,
         **versions(),
     }
     return xr.Dataset(variables, coords=coords, attrs=attrs)
@@ -67,7 +67,16 @@ def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
     """
     source = netcdf.file_path(path)
     with netcdf.refusals(source):
-        return netcdf.read(source, FORMAT, FORMAT_VERSION, words=True)
+        found = netcdf.read(source, SWEEP, SWEEP_VERSION, words=True)
+        over = found["status"].dims if "status" in found else ()
+        kinds = {"status": netcdf.WORDS, "message": netcdf.WORDS}
+        # where every cell has an error there are no numbers
+        kinds |= {name: "f" for name in [f"{FINAL}energy"] if name in found}
+        for name, kind in kinds.items():
+            if name not in found or found[name].dims != over or found[name].dtype.kind not in kind:
+                what = "numbers" if kind == "f" else "words"
+                raise ValueError(f"{name} must be there, {what} over the grid {over}")
+        return found
 
 
 _ABOUT = {
