@@ -16,7 +16,8 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C has ended a run, and `solution` is what it has so far.
 
     It is a KeyboardInterrupt, so a loop over runs ends with it. In a notebook or at a prompt, what
-    the run has is ``sys.last_value.solution`` afterwards.
+    the run has is ``sys.last_value.solution`` afterwards. A script that does not catch it ends with
+    exit status 1.
 
     Parameters
     ----------

@@ -73,7 +73,10 @@ def point(rng: np.random.Generator, p: int) -> Pair:
 
 
 def clouds(rng: np.random.Generator, p: int) -> Pair:
-    """Tokens of any masses, in one place or in two clusters, beside their exact plan."""
+    """Tokens of any masses, in one place or in two clusters, beside their exact plan.
+
+    The upper end is that plan's cost, so what is tested is the lower end.
+    """
     pair = []
     for _ in range(2):
         points = unit(rng, int(rng.integers(2, 40)))

@@ -86,10 +86,9 @@ def _under_hats(
     left[order] = np.cumsum(np.abs(masses[order])) < _LEFT * tolerance
     bounds = potential.bounds
     conjugate = potential.conjugate(lattice.corners[~left], tolerance)
-    # where it is left, any bound of the least slack will do
-    lower, upper = np.full(len(masses), -bounds.top), np.full(len(masses), -bounds.top)
+    # where it is left, any bounds of the least slack will do: -max φ, and -φ at the point itself
+    lower, upper = np.full(len(masses), -bounds.top), np.full(len(masses), bounds.highest)
     lower[~left], upper[~left] = conjugate.lower, conjugate.upper
-    upper[left] += _RANGE
     middle = float(masses @ upper) / mass
     below = np.where(masses > 0.0, lower, upper) - middle
     lost = _between(lattice, found, potential, upper) + found.error * _RANGE
