@@ -89,7 +89,8 @@ def kinds(
     drawn = fuzz_inputs.drawn_trees(trees)
     results = {
         "results, changed": (fuzz_inputs.damaged, 6000, False),
-        "results, changed and sealed": (fuzz_inputs.sealed_again, 1500, True),
+        # HDF5 has checksums of its own: one in sixty is read
+        "results, changed and sealed": (fuzz_inputs.sealed_again, 1500, None if quick else True),
         "results, changed by HDF5": (fuzz_inputs.hostile, _FORGED_FROM, None),
     }
     return (
