@@ -80,6 +80,7 @@ GOOD = CASES | test_cli.CASES | {"bundled": default_case_text()}
 BEYOND_A_SCHEMA = {
     "noise on a flow map",
     "noise and a flow map to come",
+    "save_at late, no double",
     # JSON knows no difference between 2.0 and 2
     "d no integer",
     "d nowhere",
