@@ -80,7 +80,6 @@ GOOD = CASES | test_cli.CASES | {"bundled": default_case_text()}
 BEYOND_A_SCHEMA = {
     "noise on a flow map",
     "noise and a flow map to come",
-    "save_at late, no double",
     # JSON knows no difference between 2.0 and 2
     "d no integer",
     "d nowhere",
@@ -100,6 +99,7 @@ BEYOND_A_SCHEMA = {
     "bandwidth tiny",
     "no bandwidth",
     "save_at late",
+    "save_at late, no double",
     "save_at unordered",
     "largest below n",
     "beta too large",
