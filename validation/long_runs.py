@@ -92,7 +92,7 @@ def left_behind(kind: str, steps: int) -> Claim:
     return Claim(
         f"{kind}: bytes that a step leaves behind" + ", beside its moments" * is_flow,
         "memory is flat",
-        abs(left - moments) / counted,
+        (left - moments) / counted,
         OF_ARRAYS if is_flow else A_REFERENCE,
         "objects around arrays" if is_flow else "less than one reference a step",
         found=f"{left:.0f} bytes in {counted:.0f} steps, of moments {moments:.0f}",
