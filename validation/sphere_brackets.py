@@ -1,7 +1,7 @@
 """Brackets of W_1 and W_2 on S² of random pairs whose distance is known: none misses it.
 
 `python -m validation.sphere_brackets FIRST LAST` computes pairs with these numbers and prints their
-rows; those computed so far are kept in data/sphere_brackets.csv.
+rows; 2,000 of them are kept in data/sphere_brackets.csv.
 """
 
 from __future__ import annotations
