@@ -21,7 +21,7 @@ from meanfield.cli.outputs import (
     check_replaceable,
     source_of,
 )
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import Isotropic
 from meanfield.files import SOURCE
 from meanfield.solution import netcdf
 
@@ -59,7 +59,7 @@ def limit(
     with chosen.errors("run"):
         found = studies.mean_field_limit(
             law,
-            cast(Dynamics, dynamics),  # of others the study says itself that it has none
+            cast(Isotropic, dynamics),  # of others the study says itself that it has none
             chosen.run.t_end,
             counts,
             repeats,

@@ -16,8 +16,8 @@ from meanfield.dynamics.layers import FeedForward, Layer, Layers
 from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics
 
 Array = NDArray[np.float64]
-Dynamics = SA | USA | DoublyStochastic
-MeanField = Dynamics | CircleInteraction
+Isotropic = SA | USA | DoublyStochastic
+MeanField = Isotropic | CircleInteraction
 Field = MeanField | Attention | FeedForward | OwnDynamics
 AnyDynamics = Field | Layers
 # attention without matrices, which commutes with rotations

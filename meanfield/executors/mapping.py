@@ -19,11 +19,11 @@ from functools import partial
 from typing import Any
 
 from meanfield.arguments import shown
-from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.dynamics import SA, USA, Isotropic
 from meanfield.exceptions import Interrupted
 
 
-def dynamics_of_runs(dynamics: Dynamics | Sequence[Dynamics]) -> list[Dynamics]:
+def dynamics_of_runs(dynamics: Isotropic | Sequence[Isotropic]) -> list[Isotropic]:
     """One dynamics, or a sequence of at least one, as a list.
 
     Raises

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from meanfield.arguments import boolean, number, shown
-from meanfield.dynamics import ISOTROPIC, SA, Attention, DoublyStochastic, Dynamics
+from meanfield.dynamics import ISOTROPIC, SA, Attention, DoublyStochastic, Isotropic
 from meanfield.functionals.forms import form_dissipation, form_energy_in_unit
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap, check_measure
@@ -84,7 +84,7 @@ def energy_in_unit(measure: AnyMeasure, beta: float) -> tuple[float, float]:
 
 
 def dissipation(
-    measure: AnyMeasure, dynamics: Dynamics | Attention, *, scaled: bool = False
+    measure: AnyMeasure, dynamics: Isotropic | Attention, *, scaled: bool = False
 ) -> float:
     """∫ |X|² G(βx) dmu for SA (3.6), ∫ |X|² dmu for USA (Lemma 3.7); dE/dt is sign times it.
 
@@ -129,7 +129,7 @@ def dissipation(
     return unscaled("dissipation", *dissipation_in_unit(measure, dynamics), dynamics.beta, scaled)
 
 
-def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float, float]:
+def dissipation_in_unit(measure: AnyMeasure, dynamics: Isotropic) -> tuple[float, float]:
     """e^{-u} times the dissipation, and u as in `energy_in_unit`, 0 for DoublyStochastic."""
     of_e_ds = isinstance(dynamics, DoublyStochastic)
     if isinstance(measure, SphereFlowMap):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.arguments import boolean, shown
-from meanfield.dynamics import ISOTROPIC, SA, USA, Dynamics
+from meanfield.dynamics import ISOTROPIC, SA, USA, Isotropic
 from meanfield.functionals.energies import dissipation, unscaled
 from meanfield.geometry import project
 from meanfield.harmonics import bandwidth, scaled_eigenvalues
@@ -38,7 +38,7 @@ _REACH = 8.0
 
 
 def metric_speed(
-    measure: AnyMeasure, dynamics: Dynamics, weighted: bool = False, *, scaled: bool = False
+    measure: AnyMeasure, dynamics: Isotropic, weighted: bool = False, *, scaled: bool = False
 ) -> float:
     """|mu'| = (∫ |X|² dmu)^{1/2}, the speed in W_2: lim W_2(mu_t, mu_{t+h})/h, as X is a gradient.
 
@@ -99,7 +99,7 @@ def metric_speed(
     return value
 
 
-def slope(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False) -> float:
+def slope(measure: AnyMeasure, dynamics: Isotropic, *, scaled: bool = False) -> float:
     """The slope of E_β in the metric in which the dynamics is its gradient flow.
 
     USA: (∫ |∇ δE/δmu|² dmu)^{1/2}, in W_2; SA: (∫ |∇ δE/δmu|²/G(βx) dmu)^{1/2}, in the metric of
@@ -136,7 +136,7 @@ def slope(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False) -> f
     scaled = boolean("scaled", scaled)
     potential, log_mass = _potential(measure, dynamics.beta)
 
-    def steepness(part: AnyMeasure, dynamics: Dynamics) -> float:
+    def steepness(part: AnyMeasure, dynamics: Isotropic) -> float:
         points, masses = _nodes(part)
         log_g, mean = potential.log_moment(dynamics.beta * points)
         across = project(points, mean)
@@ -153,7 +153,7 @@ def slope(measure: AnyMeasure, dynamics: Dynamics, *, scaled: bool = False) -> f
     return unscaled("slope", value, beta, beta, scaled, power=0.5)
 
 
-def _check(measure: AnyMeasure, dynamics: Dynamics, allowed: tuple[type[Dynamics], ...]) -> None:
+def _check(measure: AnyMeasure, dynamics: Isotropic, allowed: tuple[type[Isotropic], ...]) -> None:
     check_measure("measure", measure)
     if not isinstance(dynamics, allowed) or dynamics.noise > 0.0:
         *names, last = (kind.name for kind in allowed)
@@ -163,7 +163,7 @@ def _check(measure: AnyMeasure, dynamics: Dynamics, allowed: tuple[type[Dynamics
         )
 
 
-def _unit(measure: AnyMeasure, dynamics: Dynamics) -> float:
+def _unit(measure: AnyMeasure, dynamics: Isotropic) -> float:
     """The size of e^{-β/2} G^{1/2}, of what is weighted with G (SA), or of e^{-β/2} G (USA)."""
     beta = dynamics.beta
     scaled_g = float(scaled_eigenvalues(beta, measure.dim, 0)[0])
@@ -172,11 +172,11 @@ def _unit(measure: AnyMeasure, dynamics: Dynamics) -> float:
     return scaled_g * float(np.exp(0.5 * beta))
 
 
-def _root_of_dissipation(measure: AnyMeasure, dynamics: Dynamics) -> float:
+def _root_of_dissipation(measure: AnyMeasure, dynamics: Isotropic) -> float:
     return float(np.sqrt(max(dissipation(measure, dynamics, scaled=True), 0.0)))
 
 
-def _speed(measure: AnyMeasure, dynamics: Dynamics) -> float:
+def _speed(measure: AnyMeasure, dynamics: Isotropic) -> float:
     """(∫ |X|² dmu)^{1/2} by the velocity that runs use."""
     if isinstance(measure, Density | LineFlowMap):
         rate = _tendency(measure, dynamics)
@@ -190,7 +190,9 @@ def _speed(measure: AnyMeasure, dynamics: Dynamics) -> float:
     return float(np.sqrt(masses @ np.einsum("ij,ij->i", velocity, velocity)))
 
 
-def _tendency(measure: Density | LineFlowMap, dynamics: Dynamics) -> DensityTendency | FlowTendency:
+def _tendency(
+    measure: Density | LineFlowMap, dynamics: Isotropic
+) -> DensityTendency | FlowTendency:
     if isinstance(measure, Density):
         return density_tendency(measure, dynamics)
     return flow_tendency(measure, dynamics)
@@ -198,8 +200,8 @@ def _tendency(measure: Density | LineFlowMap, dynamics: Dynamics) -> DensityTend
 
 def _resolved(
     measure: AnyMeasure,
-    dynamics: Dynamics,
-    number: Callable[[AnyMeasure, Dynamics], float],
+    dynamics: Isotropic,
+    number: Callable[[AnyMeasure, Isotropic], float],
     unit: float,
 ) -> float:
     """A number of the measure, on nodes that resolve what it integrates.

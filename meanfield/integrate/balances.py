@@ -12,7 +12,7 @@ from meanfield.dynamics import (
     Attention,
     CircleInteraction,
     DoublyStochastic,
-    Dynamics,
+    Isotropic,
     balanced_form,
 )
 from meanfield.functionals import balance, interaction_energy, order_parameter, sinkhorn_energy
@@ -60,7 +60,7 @@ def balance_of(
             "interaction_dissipation": _interaction_dissipation(measure, dynamics),
             "interaction_work": work,
         }
-    plain = cast(Dynamics, dynamics)
+    plain = cast(Isotropic, dynamics)
     return {"dissipation": dissipation_in_unit(measure, plain)[0], "work": plain.sign * work}
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from meanfield.arguments import tell_apart
 from meanfield.clustering import clusters
-from meanfield.dynamics import AnyDynamics, Dynamics, FeedForward, Layers
+from meanfield.dynamics import AnyDynamics, FeedForward, Isotropic, Layers
 from meanfield.integrate.options import Options
 from meanfield.integrate.records import Records
 from meanfield.integrate.sphere_run import CLUSTER_SIZE, SphereRun, root_mean_square
@@ -62,7 +62,7 @@ class DrivenSphereRun(SphereRun):
                 f"take Particles"
             )
         # a plain run knows SA and USA only; what it does with others is done here
-        super().__init__(flow, cast(Dynamics, dynamics), options, records)
+        super().__init__(flow, cast(Isotropic, dynamics), options, records)
 
     def _carried(self, flow: SphereFlowMap) -> SphereFlow:
         if isinstance(self.moved_by, (FeedForward, Layers)) and not self.moved_by.is_smooth:

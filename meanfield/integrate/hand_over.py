@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from meanfield.dynamics import MEAN_FIELD, AnyDynamics, Dynamics
+from meanfield.dynamics import MEAN_FIELD, AnyDynamics, Isotropic
 from meanfield.integrate.driven_run import DrivenFlowRun
 from meanfield.integrate.driven_sphere import DrivenSphereRun
 from meanfield.integrate.flow_run import FlowRun
@@ -37,7 +37,7 @@ def flow_run(
     if isinstance(flow, SphereFlowMap):
         if not isinstance(dynamics, MEAN_FIELD):
             return DrivenSphereRun(flow, dynamics, options, records)
-        return SphereRun(flow, cast(Dynamics, dynamics), options, records)
+        return SphereRun(flow, cast(Isotropic, dynamics), options, records)
     line = cast(LineFlowMap, flow)
     if not isinstance(dynamics, MEAN_FIELD):
         try:

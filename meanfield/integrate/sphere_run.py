@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from meanfield.arguments import shown, tell_apart
 from meanfield.clustering import clusters
-from meanfield.dynamics import DoublyStochastic, Dynamics
+from meanfield.dynamics import DoublyStochastic, Isotropic
 from meanfield.functionals import sinkhorn_energy
 from meanfield.integrate.options import Options
 from meanfield.integrate.records import Records, Stop
@@ -48,7 +48,7 @@ class SphereRun:
     def __init__(
         self,
         flow: SphereFlowMap,
-        dynamics: Dynamics,
+        dynamics: Isotropic,
         options: Options,
         records: Records | None = None,
     ) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.arguments import number
-from meanfield.dynamics import AnyDynamics, Dynamics, Layers
+from meanfield.dynamics import AnyDynamics, Isotropic, Layers
 from meanfield.history import step_times
 from meanfield.laws import Law
 from meanfield.sphere_flow.run import SphereFlow
@@ -49,7 +49,7 @@ class DrivenSphereFlow(SphereFlow):
     ) -> None:
         self.moved_by = dynamics
         # the plain flow knows SA and USA only; what it does with others is done here
-        plain = cast(Dynamics, dynamics)
+        plain = cast(Isotropic, dynamics)
         super().__init__(law, plain, tol=tol, limit=limit, cluster_radius=0.0)
         self._depth = cast(SphereDepthField, self.field)
         self._acting = self._depth.during(0.0, 0.0)

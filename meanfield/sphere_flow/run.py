@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, number, shown, unit_rows
-from meanfield.dynamics import USA, Dynamics
+from meanfield.dynamics import USA, Isotropic
 from meanfield.history import step_times
 from meanfield.laws import Law
 from meanfield.patches import PER_LEAF, Mesh, lay
@@ -95,7 +95,7 @@ class SphereFlow(Carried):
     def __init__(
         self,
         law: Law,
-        dynamics: Dynamics,
+        dynamics: Isotropic,
         *,
         tol: float = 1e-9,
         limit: int = 400_000,

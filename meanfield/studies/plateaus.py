@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from meanfield.arguments import boolean, generator, integer, number, shown
 from meanfield.clustering import clusters
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import Isotropic
 from meanfield.exceptions import warn_unfinished
 from meanfield.executors import dynamics_of_runs, mapped_by
 from meanfield.geometry import circle_angles
@@ -33,7 +33,7 @@ _STANDS = 1.2
 
 
 def metastability(
-    dynamics: Dynamics | Sequence[Dynamics],
+    dynamics: Isotropic | Sequence[Isotropic],
     *,
     law: Law | None = None,
     amplitude: float = 1e-3,
@@ -105,7 +105,7 @@ def metastability(
     return _joined(runs, ticks, found)
 
 
-def _near_uniform(one: Dynamics, amplitude: float, rng: np.random.Generator | None) -> Law:
+def _near_uniform(one: Isotropic, amplitude: float, rng: np.random.Generator | None) -> Law:
     if rng is None:
         raise ValueError(f"rng must be a numpy Generator where no law is given, got {shown(rng)}")
     degrees = 3 * int(np.argmax(growth_rates(one, 2, _most(one)))) + 2
@@ -119,12 +119,12 @@ def _near_uniform(one: Dynamics, amplitude: float, rng: np.random.Generator | No
         ) from error
 
 
-def _most(one: Dynamics) -> int:
+def _most(one: Isotropic) -> int:
     """A degree well past the fastest growing one, sqrt(2β)."""
     return 8 + int(4.0 * np.sqrt(one.beta))
 
 
-def _run(task: tuple[Dynamics, Law, Array, float]) -> dict[str, Any]:
+def _run(task: tuple[Isotropic, Law, Array, float]) -> dict[str, Any]:
     dynamics, law, ticks, radius = task
     rates = growth_rates(dynamics, 2, _most(dynamics))
     fastest = int(np.argmax(rates))
@@ -198,7 +198,7 @@ def _plateaus(times: Array, counts: NDArray[Any]) -> list[tuple[float, float, in
     ]
 
 
-def _joined(runs: list[Dynamics], ticks: Array, found: list[dict[str, Any]]) -> xr.Dataset:
+def _joined(runs: list[Isotropic], ticks: Array, found: list[dict[str, Any]]) -> xr.Dataset:
     """One dataset of all runs, padded with nan."""
     widest = max((len(a) for one in found for a in one["angles"]), default=0)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from meanfield.arguments import boolean, number, shown
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import Isotropic
 from meanfield.executors import dynamics_of_runs, mapped_by
 from meanfield.integrate import solve
 from meanfield.laws import FourierSeries
@@ -28,7 +28,7 @@ _LARGEST_BETA = 300.0
 
 
 def surviving_atom(
-    dynamics: Dynamics | Sequence[Dynamics],
+    dynamics: Isotropic | Sequence[Isotropic],
     *,
     law: FourierSeries | None = None,
     t_end: float = 100.0,
@@ -91,7 +91,7 @@ def surviving_atom(
     )
 
 
-def _run(task: tuple[Dynamics, FourierSeries, float]) -> tuple[float, float, float]:
+def _run(task: tuple[Isotropic, FourierSeries, float]) -> tuple[float, float, float]:
     dynamics, law, t_end = task
     solution = solve(FlowMap(law), dynamics, t_end, 1)
     if not solution.ending.is_good:

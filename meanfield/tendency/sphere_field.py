@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import DoublyStochastic, Dynamics
+from meanfield.dynamics import DoublyStochastic, Isotropic
 from meanfield.geometry import project
 from meanfield.harmonics import (
     bandwidth,
@@ -57,7 +57,7 @@ class SphereField:
     array([[1., 0., 0.]])
     """
 
-    def __init__(self, dynamics: Dynamics) -> None:
+    def __init__(self, dynamics: Isotropic) -> None:
         self.dynamics = dynamics
         beta = dynamics.beta
         self.at = SphereAt(bandwidth(beta, 3))

@@ -15,7 +15,7 @@ from meanfield.dynamics import (
     USA,
     CircleInteraction,
     DoublyStochastic,
-    Dynamics,
+    Isotropic,
     MeanField,
 )
 from meanfield.dynamics.heads import check_dim
@@ -75,7 +75,7 @@ def growth_rates(dynamics: MeanField, dim: int, kmax: int) -> Array:
     return np.asarray(dynamics.sign * rates - dynamics.noise * laplacian)
 
 
-def _slopes(dynamics: Dynamics, dim: int, kmax: int) -> Array:
+def _slopes(dynamics: Isotropic, dim: int, kmax: int) -> Array:
     """Λ_k/β [/ Λ_0, / (Λ_0 + Λ_k)] for k = 0 … kmax, 0 for k = 0.
 
     Λ_k(β, d)/β = Λ_{k-1}(β, d+2)/d, which loses nothing where β is small.
@@ -93,7 +93,7 @@ def _slopes(dynamics: Dynamics, dim: int, kmax: int) -> Array:
     return slopes / (1.0 + ratios) if isinstance(dynamics, DoublyStochastic) else slopes
 
 
-def critical_noise(dynamics: Dynamics, dim: int, degree: int = 1) -> float:
+def critical_noise(dynamics: Isotropic, dim: int, degree: int = 1) -> float:
     """τ_k = Λ_k/β (USA), Λ_k/(β Λ_0) (SA): above it degree k of the uniform state is damped.
 
     Λ_k/(β (Λ_0 + Λ_k)) for DoublyStochastic.
@@ -247,7 +247,7 @@ def _finite(value: float, beta: float) -> float:
     return value
 
 
-def check_attention(dynamics: Dynamics) -> None:
+def check_attention(dynamics: Isotropic) -> None:
     """Refuse what is no attention without matrices.
 
     Raises
@@ -259,7 +259,7 @@ def check_attention(dynamics: Dynamics) -> None:
         raise ValueError(f"dynamics must be SA, USA or DoublyStochastic, got {shown(dynamics)}")
 
 
-def dobrushin_constant(dynamics: Dynamics) -> float:
+def dobrushin_constant(dynamics: Isotropic) -> float:
     """C in W_1(mu_t, nu_t) <= e^{Ct} W_1(mu_0, nu_0), Remark 3.3, in geodesic distance; ours.
 
     C bounds how fast the field varies with x and, in units of W_1, with the measure. USA: both

@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 
 from meanfield.arguments import integer, number, shown
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import Isotropic
 from meanfield.theory.measures import check_attention
 
 # of the integral over s = -log(1 - γ)
@@ -22,7 +22,7 @@ _LARGEST_UNSCALED = 600.0
 _LARGEST_LOG = math.log(1.7e308)
 
 
-def orthogonal_tokens(dynamics: Dynamics, n: int, t: float) -> float:
+def orthogonal_tokens(dynamics: Isotropic, n: int, t: float) -> float:
     """γ(t) = <x_i, x_j> of n tokens that start orthogonal: (6.9) for SA, (6.10) for USA.
 
     For DoublyStochastic (6.9), too: tokens of equal inner products have equal rows of attention.
@@ -81,7 +81,7 @@ def orthogonal_tokens(dynamics: Dynamics, n: int, t: float) -> float:
     return -math.expm1(-s)
 
 
-def orthogonal_arrival(dynamics: Dynamics, n: int, delta: float) -> float:
+def orthogonal_arrival(dynamics: Isotropic, n: int, delta: float) -> float:
     """t* at which n tokens that start orthogonal have inner products 1 - δ: Γ_{∞,δ} of (6.12).
 
     t* = ∫_0^{1-δ} (e^{β(1-γ)} + n - 1) / (2(1-γ)((n-1)γ + 1)) dγ for SA, and with n e^{-βγ} for
@@ -126,13 +126,13 @@ def orthogonal_arrival(dynamics: Dynamics, n: int, delta: float) -> float:
     return time * half * half
 
 
-def _check_attraction(dynamics: Dynamics) -> None:
+def _check_attraction(dynamics: Isotropic) -> None:
     check_attention(dynamics)
     if dynamics.sign != 1 or dynamics.noise != 0.0:
         raise ValueError(f"dynamics must have sign = 1 and noise = 0, got {shown(dynamics)}")
 
 
-def _arrival(dynamics: Dynamics, n: int, s_end: float) -> tuple[float, float]:
+def _arrival(dynamics: Isotropic, n: int, s_end: float) -> tuple[float, float]:
     """e^{-u} times the time at which 1 - γ = e^{-s}, from (6.9) or (6.10), and u: β where large."""
     beta = dynamics.beta
     log_unit = beta if dynamics.normalised and beta > _LARGEST_UNSCALED else 0.0
@@ -148,7 +148,7 @@ def _arrival(dynamics: Dynamics, n: int, s_end: float) -> tuple[float, float]:
     return math.fsum(pieces), log_unit
 
 
-def _slowness(dynamics: Dynamics, n: int, s: float, log_unit: float) -> float:
+def _slowness(dynamics: Isotropic, n: int, s: float, log_unit: float) -> float:
     """e^{-u} dt/ds at 1 - γ = e^{-s}."""
     beta, gamma = dynamics.beta, -math.expm1(-s)
     if dynamics.normalised:

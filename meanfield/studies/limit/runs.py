@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import Isotropic
 from meanfield.functionals import energy, mmd, sobolev
 from meanfield.integrate import solve
 from meanfield.laws import Law
@@ -26,7 +26,7 @@ class Task:
     """What one run is told; it travels between processes."""
 
     law: Law
-    dynamics: Dynamics
+    dynamics: Isotropic
     t: Array
     limit: list[AnyMeasure]
     energies: Array

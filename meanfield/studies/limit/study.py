@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from meanfield.arguments import boolean, integer, number, one_of, shown
-from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.dynamics import SA, USA, Isotropic
 from meanfield.executors import mapped_by
 from meanfield.functionals import energy
 from meanfield.integrate import solve
@@ -36,7 +36,7 @@ _LARGEST = 700.0
 
 def mean_field_limit(
     law: Law,
-    dynamics: Dynamics,
+    dynamics: Isotropic,
     t_end: float,
     ns: Sequence[int],
     repeats: int,
@@ -145,7 +145,7 @@ def _distances(distances: Sequence[str] | None, law: Law) -> tuple[str, ...]:
     return names
 
 
-def _limit(law: Law, dynamics: Dynamics, t_end: float, save_at: int | ArrayLike) -> Solution:
+def _limit(law: Law, dynamics: Isotropic, t_end: float, save_at: int | ArrayLike) -> Solution:
     """The run of the law's density, or of its flow map from where no space holds it."""
     axis = symmetry_axis(law)
     if law.dim == 2:
@@ -169,7 +169,7 @@ def _joined(
     counts: list[int],
     repeats: int,
     limit: Solution,
-    dynamics: Dynamics,
+    dynamics: Isotropic,
     energies: Array,
 ) -> xr.Dataset:
     shape = (len(counts), repeats)

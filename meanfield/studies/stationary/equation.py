@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import Isotropic
 from meanfield.harmonics import (
     bandwidth,
     gauss_gegenbauer,
@@ -68,7 +68,7 @@ class Equation:
         Only degrees that are multiples of it: f(kθ) on the circle, even functions elsewhere.
     """
 
-    def __init__(self, dynamics: Dynamics, dim: int, step: int = 1) -> None:
+    def __init__(self, dynamics: Isotropic, dim: int, step: int = 1) -> None:
         self.dynamics, self.dim, self.step = dynamics, dim, step
         beta = dynamics.beta
         self.kmax = bandwidth(beta, dim)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, plus_or_minus, shown, tell_apart, unit_vector
-from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.dynamics import SA, USA, Isotropic
 from meanfield.harmonics import bandwidth
 from meanfield.measures import Density
 from meanfield.spaces import Zonal
@@ -24,7 +24,7 @@ _RESOLVED = 1e-14
 
 
 def stationary_density(
-    dynamics: Dynamics,
+    dynamics: Isotropic,
     dim: int,
     degree: int = 1,
     *,

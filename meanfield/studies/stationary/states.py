@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from meanfield.arguments import boolean, integer, is_single, number, real_array, shown
-from meanfield.dynamics import SA, USA, Dynamics
+from meanfield.dynamics import SA, USA, Isotropic
 from meanfield.executors import mapped_by
 from meanfield.harmonics import bandwidth
 from meanfield.studies.stationary.continuation import Branch, Point, fold, follow
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 class _Task:
     """One branch."""
 
-    dynamics: Dynamics
+    dynamics: Isotropic
     dim: int
     degree: int
     direction: int
@@ -37,7 +37,7 @@ class _Task:
 def stationary_states(
     dim: int,
     betas: ArrayLike,
-    dynamics: Callable[[float], Dynamics] = USA,
+    dynamics: Callable[[float], Isotropic] = USA,
     *,
     degrees: int = 1,
     until: float = 0.25,
@@ -124,7 +124,7 @@ def stationary_states(
     return dataset(list(bar), runs, ways, dim)
 
 
-def _attractive(dynamics: Any, beta: float, dim: int, degrees: int) -> Dynamics:
+def _attractive(dynamics: Any, beta: float, dim: int, degrees: int) -> Isotropic:
     if not callable(dynamics):
         raise ValueError(f"dynamics must be a callable from β to SA or USA, got {shown(dynamics)}")
     if beta < 0.0:
@@ -140,7 +140,7 @@ def _attractive(dynamics: Any, beta: float, dim: int, degrees: int) -> Dynamics:
     return one
 
 
-def equation_of(dynamics: Dynamics, dim: int, degree: int) -> Equation:
+def equation_of(dynamics: Isotropic, dim: int, degree: int) -> Equation:
     """The equation in the symmetry of the branch of this degree."""
     step = degree if dim == 2 else 2 - degree % 2
     return Equation(dynamics, dim, step)

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from meanfield.dynamics import Dynamics
+from meanfield.dynamics import Isotropic
 from meanfield.harmonics import scaled_eigenvalues
 from meanfield.studies.stationary.continuation import Point
 from meanfield.studies.stationary.equation import Equation
@@ -54,7 +54,7 @@ class Table:
 
 
 def table(
-    dynamics: Dynamics, degree: int, equation: Equation, points: list[Point], status: str
+    dynamics: Isotropic, degree: int, equation: Equation, points: list[Point], status: str
 ) -> Table:
     """The numbers of each point of a branch of this degree."""
     beta, dim = dynamics.beta, equation.dim
@@ -106,7 +106,7 @@ def _of_dirac(share: float, beta: float) -> float:
 
 
 def dataset(
-    tables: list[Table], runs: list[Dynamics], ways: list[tuple[int, int]], dim: int
+    tables: list[Table], runs: list[Isotropic], ways: list[tuple[int, int]], dim: int
 ) -> xr.Dataset:
     """All branches, those of one β after the other."""
     shape = len(runs), len(ways)
@@ -146,7 +146,7 @@ def dataset(
     )
 
 
-def _free_energy(one: Table, dynamics: Dynamics, dim: int) -> None:
+def _free_energy(one: Table, dynamics: Isotropic, dim: int) -> None:
     columns = one.columns
     columns["free_energy_excess"] = columns["tau"] * columns["excess"]
     # F(σ) = -E(σ)
@@ -188,7 +188,7 @@ def _fold(one: Table) -> float:
 
 
 def _transition(
-    tables: Sequence[Table], runs: list[Dynamics], dim: int
+    tables: Sequence[Table], runs: list[Isotropic], dim: int
 ) -> dict[str, tuple[str, NDArray[np.generic]]]:
     """What the branches of degree 1 say of the transition from the uniform state."""
     tau_1 = np.array([critical_noise(one, dim) for one in runs])
