@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from meanfield import exceptions, theory
+from meanfield import _shown, exceptions, theory
 from meanfield.clustering import Clusters, clusters
 from meanfield.dynamics import (
     SA,
@@ -129,10 +129,17 @@ __all__ = [
 ]
 
 
+def _load_plot() -> ModuleType:
+    return importlib.import_module("meanfield.plot")
+
+
+_shown.load_plot = _load_plot
+
+
 def __getattr__(name: str) -> ModuleType | Callable[..., Any]:
     """Import `plot`, and with it matplotlib, `studies`, or `sweep`, when asked for."""
     if name == "plot":
-        return importlib.import_module("meanfield.plot")
+        return _load_plot()
     if name == "studies":
         return importlib.import_module("meanfield.studies")
     if name == "sweep":

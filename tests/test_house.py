@@ -16,9 +16,6 @@ PACKAGE = Path(__file__).parent.parent / "meanfield"
 # What runs are held against; nothing that computes a run may import it.
 APART = "theory", "transport", "studies"
 
-# What a room may import inside a function or for types only: where the user asks.
-WHEN_ASKED = {"display": {"meanfield.plot", "matplotlib"}}
-
 EVERYWHERE = {"numpy", "scipy"}
 DOORS = {
     "pyfftw": {"spaces.circle"},
@@ -34,7 +31,8 @@ DOORS = {
     "threadpoolctl": {"executors"},
     "ot": {"transport.network"},
     "flint": {"studies.proposition.balls"},
-    "matplotlib": {"plot", "report"},
+    # `_shown` names its types and imports nothing
+    "matplotlib": {"plot", "report", "_shown"},
     "plotly": {"report.library"},
     "pydantic": {"case"},
     "tomli_w": {"case"},
@@ -82,22 +80,6 @@ def imports(module: str, tree: ast.Module, package: Path) -> Iterator[tuple[str,
                 yield str(node.args[0].value) if literal else "what can't be seen", node.lineno
 
 
-def waiting_lines(tree: ast.Module) -> set[int]:
-    """Lines that importing the file does not run: bodies of functions, and what is for types."""
-    found: set[int] = set()
-    for node in ast.walk(tree):
-        is_for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        if is_for_types or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for inner in node.body:
-                found |= set(range(inner.lineno, (inner.end_lineno or inner.lineno) + 1))
-    return found
-
-
-def may_wait(module: str, target: str) -> bool:
-    allowed = WHEN_ASKED.get(room_of(module), set())
-    return any(f"{target}.".startswith(f"{name}.") for name in allowed)
-
-
 def door_fault(module: str, target: str, package: str) -> str | None:
     """Why `module` may not import `target` (an absolute name), or None."""
     root = target.partition(".")[0]
@@ -110,16 +92,11 @@ def door_fault(module: str, target: str, package: str) -> str | None:
 
 
 def import_graph(package: Path) -> dict[str, dict[str, int]]:
-    """What each file imports, with a line where it does; what may wait is left out."""
+    """What each file imports, inside functions and for types too, with a line where it does."""
     graph: dict[str, dict[str, int]] = {}
     for module, tree in modules(package).items():
-        waiting = waiting_lines(tree)
         name = f"{package.name}.{module}".rstrip(".")
-        graph[name] = {
-            target: line
-            for target, line in imports(module, tree, package)
-            if not (line in waiting and may_wait(module, target))
-        }
+        graph[name] = dict(imports(module, tree, package))
     return graph
 
 
@@ -202,10 +179,7 @@ def test_data_and_physics_meet_only_where_they_may():
 SOUND = {
     "__init__.py": "from . import spaces, theory\nimportlib.import_module('meanfield.plot')\n",
     "arguments.py": "import math\nimport numpy as np\n",
-    "display.py": (
-        "if TYPE_CHECKING:\n    from matplotlib.axes import Axes\n"
-        "class Shown:\n    def plot(self):\n        from meanfield import plot\n"
-    ),
+    "_shown.py": "if TYPE_CHECKING:\n    from matplotlib.axes import Axes\nclass Shown: pass\n",
     "harmonics.py": "from scipy import special\nfrom meanfield.arguments import integer\n",
     "geometry.py": "",
     "laws.py": "from . import harmonics\nclass Uniform: pass\n",
@@ -218,14 +192,12 @@ SOUND = {
     "integrate/steps.py": "import xarray as xr\nfrom meanfield.integrate import refine\n",
     "integrate/refine.py": "from meanfield.laws import Uniform\n",
     "transport.py": "from .spaces import Circle\n",
-    "plot.py": "from matplotlib.figure import Figure\nfrom .display import Shown\n",
+    "plot.py": "from matplotlib.figure import Figure\nfrom ._shown import Shown\n",
     "cli.py": "import typer\nfrom meanfield import plot\n",
 }
 
 PLANTED = [
-    ("not waiting", {"display.py": "from meanfield import plot"}, "go round in a circle"),
-    ("types at once", {"display.py": "import matplotlib.axes"}, "imports matplotlib, whose"),
-    ("past its leave", {"display.py": "def f():\n from . import cli"}, "round in a circle"),
+    ("when asked", {"_shown.py": "def f():\n from meanfield import plot"}, "round in a circle"),
     ("in a function", {"harmonics.py": "def f():\n from . import laws"}, "round in a circle"),
     (
         "for types only",
@@ -242,7 +214,7 @@ PLANTED = [
     ("within a folder", {"integrate/refine.py": "from . import steps"}, "round in a circle"),
     ("checked by itself", {"integrate/steps.py": "from ..theory import x"}, "reaches theory"),
     ("checked by its own", {"laws.py": "from meanfield import transport"}, "reaches transport"),
-    ("a wrong door", {"laws.py": "import matplotlib.pyplot"}, "doors are ['plot', 'report']"),
+    ("a wrong door", {"laws.py": "import matplotlib.pyplot"}, "doors are ['_shown', 'plot', 'report']"),
     ("a sibling's door", {"spaces/sphere.py": "import pyfftw"}, "doors are ['spaces.circle']"),
     ("no door at all", {"cli.py": "import requests"}, "imports requests, whose doors are []"),
     ("hidden", {"laws.py": "importlib.import_module(name)"}, "imports what can't be seen"),

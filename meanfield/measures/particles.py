@@ -18,7 +18,7 @@ from meanfield.arguments import (
     shown,
     unit_rows,
 )
-from meanfield.display import ShownMeasure
+from meanfield._shown import ShownMeasure
 from meanfield.exponential_sums import log_moment, moment
 from meanfield.geometry import circle_angles, circle_points
 from meanfield.laws import Law, quantised_points

@@ -3,8 +3,10 @@
 Figures are returned, never shown.
 """
 
+from meanfield.plot.cards import card as card
 from meanfield.plot.correlations import two_token_correlation
 from meanfield.plot.curves import dissipation, energy, nodes, resolution
+from meanfield.plot.curves_by_name import curve as curve
 from meanfield.plot.forms import form_extremisers
 from meanfield.plot.free import limits_without_normalisation
 from meanfield.plot.histograms import inner_products

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from meanfield.arguments import boolean, is_number, shown
-from meanfield.display import Shown
+from meanfield._shown import Shown
 
 
 @dataclass(frozen=True)

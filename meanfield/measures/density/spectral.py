@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, number, rows, unit_rows
-from meanfield.display import ShownMeasure
+from meanfield._shown import ShownMeasure
 from meanfield.exponential_sums import moment
 from meanfield.harmonics import bandwidth
 from meanfield.laws import Law

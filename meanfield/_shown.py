@@ -1,21 +1,27 @@
-"""How results show themselves: `plot`, and matplotlib with it, is imported when they are asked."""
+"""The door through which measures and runs find their drawing.
+
+The rooms below `plot` do not know it: the package's `__init__` sets `load_plot`, which imports
+`plot`, and matplotlib with it, when a drawing is asked for.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation
     from matplotlib.axes import Axes
 
+load_plot: Callable[[], Any]
+
 
 class Shown:
     """What a notebook shows as a card: its numbers and a small picture."""
 
     def _repr_html_(self) -> str:
-        from meanfield.plot import cards
-
-        return cards.card(self)
+        html: str = load_plot().card(self)
+        return html
 
 
 class ShownMeasure(Shown):
@@ -46,9 +52,8 @@ class ShownMeasure(Shown):
         >>> mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5])).plot().name
         'polar'
         """
-        from meanfield import plot
-
-        return plot.density(self, ax)
+        drawn: Axes = load_plot().density(self, ax)
+        return drawn
 
 
 class ShownRun(Shown):
@@ -82,9 +87,8 @@ class ShownRun(Shown):
         >>> mf.evolve(mu, mf.SA(1.0), 1.0).plot("mass").get_title(loc="left")
         'mass'
         """
-        from meanfield.plot import curves_by_name
-
-        return curves_by_name.curve(self, name, ax)
+        drawn: Axes = load_plot().curve(self, name, ax)
+        return drawn
 
     def animate(
         self: Any, ax: Axes | None = None, *, frames: int | None = None, fps: float = 10.0
@@ -110,6 +114,5 @@ class ShownRun(Shown):
         ValueError
             If an argument is out of range, or `ax` not of the measures' projection.
         """
-        from meanfield import plot
-
-        return plot.animation(self, ax, frames=frames, fps=fps)
+        moving: FuncAnimation = load_plot().animation(self, ax, frames=frames, fps=fps)
+        return moving
