@@ -10,7 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from meanfield import _shown, exceptions, theory
+from meanfield import exceptions, theory
+from meanfield._shown import Shown
 from meanfield.clustering import Clusters, clusters
 from meanfield.dynamics import (
     SA,
@@ -133,7 +134,7 @@ def _load_plot() -> ModuleType:
     return importlib.import_module("meanfield.plot")
 
 
-_shown.load_plot = _load_plot
+Shown._plot = _load_plot
 
 
 def __getattr__(name: str) -> ModuleType | Callable[..., Any]:

@@ -1,26 +1,26 @@
 """The door through which measures and runs find their drawing.
 
-The rooms below `plot` do not know it: the package's `__init__` sets `load_plot`, which imports
-`plot`, and matplotlib with it, when a drawing is asked for.
+No room that computes imports `plot`: the package's `__init__` sets `Shown._plot`, which imports it,
+and matplotlib with it, when a drawing is asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation
     from matplotlib.axes import Axes
 
-load_plot: Callable[[], Any]
-
 
 class Shown:
     """What a notebook shows as a card: its numbers and a small picture."""
 
+    _plot: ClassVar[Callable[[], Any]]
+
     def _repr_html_(self) -> str:
-        html: str = load_plot().card(self)
+        html: str = Shown._plot().card(self)
         return html
 
 
@@ -52,7 +52,7 @@ class ShownMeasure(Shown):
         >>> mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5])).plot().name
         'polar'
         """
-        drawn: Axes = load_plot().density(self, ax)
+        drawn: Axes = Shown._plot().density(self, ax)
         return drawn
 
 
@@ -87,7 +87,7 @@ class ShownRun(Shown):
         >>> mf.evolve(mu, mf.SA(1.0), 1.0).plot("mass").get_title(loc="left")
         'mass'
         """
-        drawn: Axes = load_plot().curve(self, name, ax)
+        drawn: Axes = Shown._plot().curve(self, name, ax)
         return drawn
 
     def animate(
@@ -114,5 +114,5 @@ class ShownRun(Shown):
         ValueError
             If an argument is out of range, or `ax` not of the measures' projection.
         """
-        moving: FuncAnimation = load_plot().animation(self, ax, frames=frames, fps=fps)
+        moving: FuncAnimation = Shown._plot().animation(self, ax, frames=frames, fps=fps)
         return moving

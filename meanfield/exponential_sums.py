@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from meanfield.arguments import tell_apart
 from meanfield.harmonics import bandwidth, gauss_gegenbauer
+from meanfield.spaces import Space, Zonal
 
 Array = NDArray[np.float64]
 
@@ -228,6 +229,28 @@ def latitude_log_moment(
     log_g, reduced = log_moment(sources, spread, np.column_stack([along, radius]))
     direction = across / np.where(radius > 0.0, radius, 1.0)[:, None]
     return log_g, np.outer(reduced[:, 0], axis) + reduced[:, 1:] * direction
+
+
+def grid_log_moment(space: Space, values: Array, z: Array) -> tuple[Array, Array]:
+    """log G(z) and ∇ log G(z) of the density with these values on the grid of a space.
+
+    Parameters
+    ----------
+    space : Circle, Sphere or Zonal
+    values : ndarray, shape (N,)
+        At ``space.points``, all >= 0.
+    z : ndarray, shape (n, d)
+
+    Examples
+    --------
+    >>> from meanfield.spaces import Circle
+    >>> grid_log_moment(Circle(8), np.ones(12), np.zeros((1, 2)))[0].round(15) + 0.0
+    array([0.])
+    """
+    masses = space.weights * values
+    if isinstance(space, Zonal):
+        return latitude_log_moment(space.axis, space.nodes, space.sines, masses, z)
+    return log_moment(space.points, masses, z)
 
 
 def latitude_rule(dim: int, radius: float) -> tuple[Array, Array]:

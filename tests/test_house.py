@@ -214,7 +214,7 @@ PLANTED = [
     ("within a folder", {"integrate/refine.py": "from . import steps"}, "round in a circle"),
     ("checked by itself", {"integrate/steps.py": "from ..theory import x"}, "reaches theory"),
     ("checked by its own", {"laws.py": "from meanfield import transport"}, "reaches transport"),
-    ("a wrong door", {"laws.py": "import matplotlib.pyplot"}, "doors are ['_shown', 'plot', 'report']"),
+    ("a wrong door", {"laws.py": "import matplotlib.pyplot"}, "imports matplotlib, whose doors"),
     ("a sibling's door", {"spaces/sphere.py": "import pyfftw"}, "doors are ['spaces.circle']"),
     ("no door at all", {"cli.py": "import requests"}, "imports requests, whose doors are []"),
     ("hidden", {"laws.py": "importlib.import_module(name)"}, "imports what can't be seen"),

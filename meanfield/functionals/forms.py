@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield.arguments import shown, symmetric
 from meanfield.dynamics import Attention, balanced_form
 from meanfield.dynamics.forms import LARGEST_EXPONENT
+from meanfield.exponential_sums import grid_log_moment
 from meanfield.geometry import project
 from meanfield.harmonics import bandwidth
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
@@ -55,7 +56,7 @@ def _density_energy(
     grid, masses = _on_grid(density, degree)
     z = beta * grid.points @ matrix
     # cut at a degree, f may be negative, and log G knows positive masses
-    logs = [(s, grid.log_moment(m, z)[0]) for s, m in _signed(masses / grid.weights)]
+    logs = [(s, grid_log_moment(grid, m, z)[0]) for s, m in _signed(masses / grid.weights)]
     unit = max(float(log_g.max()) for _, log_g in logs)
     g = sum((s * np.exp(log_g - unit) for s, log_g in logs), start=np.zeros(len(z)))
     total = float(masses @ g)
@@ -75,7 +76,7 @@ def _check_digits(
     """
     # what is everywhere 1e-16 of max f looks to G like a uniform measure
     dust = ROUNDING * float(np.abs(masses / grid.weights).max())
-    log_uniform, _ = grid.log_moment(grid.weights, z)
+    log_uniform, _ = grid_log_moment(grid, grid.weights, z)
     doubt = 2.0 * dust * float(np.abs(masses) @ np.exp(log_uniform - unit))
     if not doubt <= _LARGEST_SHARE * total:
         raise ValueError(

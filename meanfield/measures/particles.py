@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments
+from meanfield._shown import ShownMeasure
 from meanfield.arguments import (
     generator,
     integer,
@@ -18,7 +19,6 @@ from meanfield.arguments import (
     shown,
     unit_rows,
 )
-from meanfield._shown import ShownMeasure
 from meanfield.exponential_sums import log_moment, moment
 from meanfield.geometry import circle_angles, circle_points
 from meanfield.laws import Law, quantised_points

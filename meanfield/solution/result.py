@@ -15,9 +15,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from meanfield._shown import ShownRun
 from meanfield.arguments import number, real_array, unit_rows
 from meanfield.characteristics import density_on_line
-from meanfield._shown import ShownRun
 from meanfield.dynamics import ISOTROPIC, AnyDynamics, FeedForward, Layers
 from meanfield.exceptions import GOOD
 from meanfield.files import SOURCE

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.arguments import integer
-from meanfield.exponential_sums import log_moment
 from meanfield.geometry import circle_angles, circle_points
 
 Array = NDArray[np.float64]
@@ -43,6 +42,8 @@ class Circle:
     ----------
     dim : int
         2.
+    axis : None
+        Grids of all of the circle have none.
     size : int
         n.
     kmax : int
@@ -71,6 +72,7 @@ class Circle:
 
     dim = 2
     name = "circle"
+    axis: None = None
     coefficient_type = np.complex128
     largest = 1 << 20
     size_limit = 1 << 14
@@ -150,10 +152,6 @@ class Circle:
     def mean(self, coefficients: Coefficients) -> Array:
         """∫ x f dσ, shape (2,)."""
         return np.array([coefficients[1].real, -coefficients[1].imag])
-
-    def log_moment(self, values: Array, z: Array) -> tuple[Array, Array]:
-        """log G and ∇ log G at the rows z (n, 2) of the density with these values on the grid."""
-        return log_moment(self.points, self.weights * values, z)
 
     def exact_size(self, degree: int) -> int:
         """The least size whose quadrature integrates harmonics of this degree exactly."""

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, unit_vector
-from meanfield.exponential_sums import latitude_log_moment
 from meanfield.geometry import perpendicular
 from meanfield.harmonics import (
     gauss_gegenbauer,
@@ -140,10 +139,6 @@ class Zonal:
     def mean(self, coefficients: Coefficients) -> Array:
         """∫ x f dσ, shape (d,): along the axis."""
         return np.asarray(coefficients[1] / np.sqrt(self.dim) * self.axis)
-
-    def log_moment(self, values: Array, z: Array) -> tuple[Array, Array]:
-        """log G and ∇ log G at the rows z (n, d) of the density with these values on the grid."""
-        return latitude_log_moment(self.axis, self.nodes, self.sines, self.weights * values, z)
 
     def exact_size(self, degree: int) -> int:
         """A size (the least, or one more) whose quadrature integrates this degree exactly."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from meanfield.arguments import boolean, is_number, shown
 from meanfield._shown import Shown
+from meanfield.arguments import boolean, is_number, shown
 
 
 @dataclass(frozen=True)

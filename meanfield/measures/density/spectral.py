@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import integer, number, rows, unit_rows
 from meanfield._shown import ShownMeasure
-from meanfield.exponential_sums import moment
+from meanfield.arguments import integer, number, rows, unit_rows
+from meanfield.exponential_sums import grid_log_moment, moment
 from meanfield.harmonics import bandwidth
 from meanfield.laws import Law
 from meanfield.measures.density.tails import spectral_tail
@@ -194,7 +194,7 @@ class Density(ShownMeasure):
         length = float(np.linalg.norm(z, axis=1).max())
         degree = self.space.kmax + bandwidth(length, self.dim)
         if self.law is not None and self.space.exactness >= degree:
-            return self.space.log_moment(np.maximum(self.values, 0.0), z)
+            return grid_log_moment(self.space, np.maximum(self.values, 0.0), z)
         # the smallest grid that integrates f e^{<z,y>} exactly; often coarser than f's own
         size = self.space.exact_size(degree)
         try:
@@ -205,7 +205,7 @@ class Density(ShownMeasure):
                 f"{length:.6g}, beta for SA and USA: its exponential takes size {size}; {error}"
             ) from error
         values = self.at(grid.points) if self.law is None else self.law.pdf(grid.points)
-        return grid.log_moment(np.maximum(values, 0.0), z)
+        return grid_log_moment(grid, np.maximum(values, 0.0), z)
 
     def balanced(self, beta: float) -> Balanced:
         """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1; f counts as 0 where negative.

@@ -7,8 +7,8 @@ from typing import ClassVar, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield.arguments import integer, number, rows, shown
 from meanfield._shown import ShownMeasure
+from meanfield.arguments import integer, number, rows, shown
 from meanfield.exponential_sums import log_moment, moment
 from meanfield.geometry import circle_angles
 from meanfield.laws import Law

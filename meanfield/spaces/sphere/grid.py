@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.arguments import integer, shown
-from meanfield.exponential_sums import log_moment
 from meanfield.geometry import sphere_angles, sphere_points
 from meanfield.spaces.sphere.ducc import DuccPlan
 from meanfield.spaces.sphere.rings import between_rings, on_rings
@@ -46,6 +45,8 @@ class Sphere:
     ----------
     dim : int
         3.
+    axis : None
+        Grids of all of S^2 have none.
     library : str
         "shtns" or "ducc0".
     size, kmax : int
@@ -79,6 +80,7 @@ class Sphere:
 
     dim = 3
     name = "sphere"
+    axis: None = None
     coefficient_type = np.complex128
     largest = 2047
     size_limit = 511
@@ -168,10 +170,6 @@ class Sphere:
         """∫ x f dσ, shape (3,)."""
         polar, across = coefficients[1].real, np.sqrt(2.0 / 3.0) * coefficients[self.size + 1]
         return np.array([-across.real, across.imag, polar / np.sqrt(3.0)])
-
-    def log_moment(self, values: Array, z: Array) -> tuple[Array, Array]:
-        """log G and ∇ log G at the rows z (n, 3) of the density with these values on the grid."""
-        return log_moment(self.points, self.weights * values, z)
 
     def exact_size(self, degree: int) -> int:
         """The least size whose quadrature integrates harmonics of this degree exactly."""
