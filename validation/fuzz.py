@@ -4,10 +4,10 @@ Claim: whatever a case file or a result file holds, reading it ends in a case or
 ValueError of one line. Nothing hangs, no process dies, no memory beyond 2 GB is taken, nothing is
 written, renamed, removed, evaluated or unpickled, and no program is started.
 
-Measured: 20,000 files (1 in 100 of them in the quick form): bytes of cases changed; cases with
-other values and keys; trees by hypothesis; results that are cut short or changed; the same with a
-seal that fits, so that HDF5 reads them; and results that HDF5 itself has changed, with other
-attributes, numbers, shapes, kinds and links, with and without a checksum that fits. Cases are
+Measured: 18,500 files (1 in 100 of them in the quick form): bytes of cases changed; cases with
+other values and keys; trees by hypothesis; results that are cut short or changed; and results that
+HDF5 itself has changed and left without a seal, with other attributes, numbers, shapes, kinds and
+links, with and without a checksum that fits. Cases are
 built, and results that can be loaded are taken up as `resume` does. Each is tried in a process of
 its own kind with a limit of memory and of time, and Python's audit events tell what it does.
 
@@ -89,8 +89,6 @@ def kinds(
     drawn = fuzz_inputs.drawn_trees(trees)
     results = {
         "results, changed": (fuzz_inputs.damaged, 6000, False),
-        # HDF5 has checksums of its own: one in sixty is read
-        "results, changed and sealed": (fuzz_inputs.sealed_again, 1500, None if quick else True),
         "results, changed by HDF5": (fuzz_inputs.hostile, _FORGED_FROM, None),
     }
     return (
@@ -115,7 +113,7 @@ def kinds(
 
 
 def check(quick: bool) -> list[Claim]:
-    """Files of seven kinds, and what became of them."""
+    """Files of six kinds, and what became of them."""
     found = []
     for name, (make, read, count, some_are_read) in kinds(quick).items():
         trials = outcomes(make, read, count)

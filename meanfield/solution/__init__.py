@@ -2,10 +2,15 @@
 
 from meanfield.solution.arrays import RESERVED, SIZE_NAME
 from meanfield.solution.flows import ForgottenLaw
-from meanfield.solution.headers import memory_of_machine
 from meanfield.solution.loading import load
 from meanfield.solution.moved_by import PREFIX as _OF_DYNAMICS
-from meanfield.solution.netcdf import MissingFileError, check_suffix, file_path, first_line
+from meanfield.solution.netcdf import (
+    MissingFileError,
+    check_suffix,
+    file_path,
+    first_line,
+    memory_of_machine,
+)
 from meanfield.solution.result import Ending, Solution, other_versions, versions
 from meanfield.solution.resumption import PREFIX as _OF_RESUMPTION
 from meanfield.solution.resumption import Resumption

@@ -18,8 +18,9 @@ from meanfield.solution.result import FORMAT, FORMAT_VERSION, Ending, Solution, 
 def load(path: str | os.PathLike[str]) -> Solution:
     """Read the solution that `Solution.save` wrote.
 
-    Nothing in the file is executed, and the sizes that it claims are checked before memory is
-    taken for them.
+    A seal at the end of the file tells damage before HDF5 opens it. Nothing in the file is
+    executed. A file whose seal was forged, or left out, is read as HDF5 reads it: load it only if
+    you trust whoever wrote it.
 
     Parameters
     ----------

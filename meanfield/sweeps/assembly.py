@@ -67,7 +67,7 @@ def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
     """
     source = netcdf.file_path(path)
     with netcdf.refusals(source):
-        found = netcdf.read(source, SWEEP, SWEEP_VERSION, words=True)
+        found = netcdf.read(source, SWEEP, SWEEP_VERSION)
         over = found["status"].dims if "status" in found else ()
         kinds = {"status": netcdf.WORDS, "message": netcdf.WORDS}
         # where every cell has an error there are no numbers
