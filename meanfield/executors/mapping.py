@@ -13,7 +13,6 @@ from concurrent.futures import (
     Executor,
     Future,
     ProcessPoolExecutor,
-    wait,
 )
 from functools import partial
 from typing import Any
@@ -41,7 +40,6 @@ def dynamics_of_runs(dynamics: Isotropic | Sequence[Isotropic]) -> list[Isotropi
 
 
 PROCESSES = "processes"
-_MOST_TRIES = 3
 # what a lost worker raises, by name, since no cluster's library is imported here
 _LOST = {"KilledWorker", "CommClosedError"}
 # how many threads a user wants for products of matrices
@@ -60,9 +58,9 @@ def mapped_by(
 ) -> Generator[Any, None, None]:
     """Results of the tasks in their order, by an executor or else here, one after the other.
 
-    A worker that is killed costs a retry: the tasks that it took with it are submitted again,
-    each up to three times, the last time in a pool of its own. An exception of a task itself says
-    which task it was. Where the results are not waited for, workers of ours are ended.
+    A task whose worker is killed is tried once more, in 'processes' by a worker of its own. An
+    exception of a task itself says which task it was. Where the results are not waited for,
+    workers of ours are ended.
 
     A worker process keeps to one thread for products of matrices, unless its environment has one
     of `THREADS`: workers fill the cores already.
@@ -78,7 +76,7 @@ def mapped_by(
     workers : int, optional
         Of 'processes'; one for each core if omitted.
     lost : callable, optional
-        From a task that loses its workers, and a sentence, to what stands for its result.
+        From a task that loses its worker twice, and a sentence, to what stands for its result.
 
     Returns
     -------
@@ -90,7 +88,7 @@ def mapped_by(
     ValueError
         If the executor is none.
     RuntimeError
-        If a task loses its worker again and again, an executor that is not ours breaks, its
+        If a task loses its worker twice, an executor that is not ours breaks, its
         scheduler is gone, or a script has no main guard for 'processes'.
 
     Examples
@@ -191,7 +189,7 @@ def _check_guard(broken: Any) -> None:
 
 
 class _Submitted:
-    """The futures of tasks at an executor, and how often each was tried."""
+    """The futures of tasks at an executor; a task that loses its worker is tried once more."""
 
     def __init__(
         self,
@@ -203,11 +201,8 @@ class _Submitted:
     ) -> None:
         self.executor, self._tasks = executor, tasks
         self._again, self._lost = again, lost
-        self._tries = [0] * len(tasks)
         self._call = partial(_in_worker, _home(), run)
-        self._futures: dict[int, Future[Any]] = {}
-        self._taken_by: dict[int, Any] = {}
-        self._submit(range(len(tasks)))
+        self._futures = {number: self._submit(number) for number in range(len(tasks))}
 
     def results(self) -> Generator[Any, None, None]:
         """In the order of the tasks; where they are not waited for, none is begun any more."""
@@ -219,84 +214,60 @@ class _Submitted:
                 future.cancel()
 
     def _result(self, number: int) -> Any:
-        while True:
-            try:
-                result = self._futures[number].result()
-            except CancelledError as error:
+        try:
+            # a future keeps its result
+            return _result_of(number, self._futures.pop(number))
+        except Exception as error:
+            if not _is_lost(error):
+                raise
+            future = self._try_again(number, error)
+        try:
+            return _result_of(number, future)
+        except Exception as error:
+            if not _is_lost(error):
+                raise
+            what = f"task {number} of the study lost its worker twice, the last time by {error!r}"
+            if self._lost is None:
+                raise RuntimeError(f"{what}: {self._tasks[number]!r:.200}") from error
+            return self._lost(self._tasks[number], what)
+
+    def _submit(self, number: int) -> Future[Any]:
+        try:
+            future: Future[Any] = self.executor.submit(self._call, number, self._tasks[number])
+        except BrokenExecutor as error:
+            if self._again is None:
                 raise RuntimeError(
-                    f"task {number} of the study was cancelled by its executor: its scheduler is "
-                    f"gone, or has dropped it"
+                    f"executor {self.executor!r} must take tasks again after a worker was lost, "
+                    f"but it broke: take {PROCESSES!r}, or an executor that replaces its workers"
                 ) from error
-            except Exception as error:
-                if not _is_lost(error):
-                    raise
-                if self._tries[number] >= _MOST_TRIES:
-                    result = self._given_up(number, error)
-                    break
-                self._try_again(number, error)
-            else:
-                break
-        # a future keeps its result
-        del self._futures[number]
-        return result
-
-    def _submit(self, numbers: Sequence[int]) -> None:
-        for number in numbers:
-            self._tries[number] += 1
-            self._taken_by[number] = self.executor
-            try:
-                self._futures[number] = self.executor.submit(
-                    self._call, number, self._tasks[number]
-                )
-            except BrokenExecutor as error:
-                if self._again is None:
-                    raise RuntimeError(
-                        f"executor {self.executor!r} must take tasks again after a worker was "
-                        f"lost, but it broke: take {PROCESSES!r}, or an executor that replaces its "
-                        f"workers"
-                    ) from error
-                self._futures[number] = Future()
-                self._futures[number].set_exception(error)
-            except Exception as error:
-                raise RuntimeError(f"executor {self.executor!r} takes no task: {error}") from error
-
-    def _given_up(self, number: int, error: Exception) -> Any:
-        what = (
-            f"task {number} of the study lost its worker {self._tries[number]} times, the last "
-            f"time by {error!r}"
-        )
-        if self._lost is None:
-            raise RuntimeError(f"{what}: {self._tasks[number]!r:.200}") from error
-        return self._lost(self._tasks[number], what)
-
-    def _try_again(self, number: int, error: Exception) -> None:
-        if self._again is None or not isinstance(error, BrokenExecutor):
-            self._submit([number])
-            return
-        last = _MOST_TRIES - 1
-        if self._taken_by[number] is self.executor:
-            _check_guard(self.executor)
-            self.executor = self._again()
-            down = [one for one, future in self._futures.items() if _went_down(future)]
-            self._submit([one for one in down if one != number and self._tries[one] < last])
-        if self._tries[number] < last:
-            self._submit([number])
-        else:
-            # in a pool of its own nobody else takes its worker down
-            self._futures[number] = self._alone(number)
-
-    def _alone(self, number: int) -> Future[Any]:
-        self._tries[number] += 1
-        with _pool(1) as pool:
-            future = pool.submit(self._call, number, self._tasks[number])
-            wait([future])
+            future = Future()
+            future.set_exception(error)
+        except Exception as error:
+            raise RuntimeError(f"executor {self.executor!r} takes no task: {error}") from error
         return future
+
+    def _try_again(self, number: int, error: Exception) -> Future[Any]:
+        if self._again is None or not isinstance(error, BrokenExecutor):
+            return self._submit(number)
+        _check_guard(self.executor)
+        self.executor = self._again()
+        for other, future in self._futures.items():
+            if future.cancelled() or _is_lost(future.exception()):
+                self._futures[other] = self._submit(other)
+        # in a pool of its own no other task takes its worker down
+        with _pool(1) as pool:
+            return pool.submit(self._call, number, self._tasks[number])
+
+
+def _result_of(number: int, future: Future[Any]) -> Any:
+    try:
+        return future.result()
+    except CancelledError as error:
+        raise RuntimeError(
+            f"task {number} of the study was cancelled by its executor: its scheduler is gone, or "
+            f"has dropped it"
+        ) from error
 
 
 def _is_lost(error: BaseException | None) -> bool:
     return isinstance(error, BrokenExecutor) or type(error).__name__ in _LOST
-
-
-def _went_down(future: Future[Any]) -> bool:
-    """Whether a task of a broken pool has no result."""
-    return not future.done() or future.cancelled() or _is_lost(future.exception())
