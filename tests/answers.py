@@ -28,7 +28,7 @@ from differential import (
 )
 
 import meanfield as mf
-from meanfield.measures.density.spectral import spectral_tail
+from validation._inside import gegenbauer, multiplicities, spectral_tail
 
 # what a run may need, after doubling twice or thrice
 LARGEST = {"circle": 512, "sphere": 95, "zonal": 255}
@@ -138,8 +138,8 @@ def peaks(mu: mf.Density, probes: np.ndarray) -> np.ndarray:
     """(Σ_k≤K Y_k(x)²)^{1/2} of the harmonics that the space holds."""
     kmax = mu.space.kmax
     if isinstance(mu.space, mf.Zonal):
-        basis = mf.harmonics.gegenbauer(mu.dim, kmax, np.clip(probes @ mu.space.axis, -1, 1))
-        sizes = mf.harmonics.multiplicities(mu.dim, kmax)[:, None] * basis**2
+        basis = gegenbauer(mu.dim, kmax, np.clip(probes @ mu.space.axis, -1, 1))
+        sizes = multiplicities(mu.dim, kmax)[:, None] * basis**2
         return np.sqrt(sizes.sum(axis=0))
     harmonics = 2 * kmax + 1 if mu.dim == 2 else (kmax + 1) ** 2
     return np.full(len(probes), np.sqrt(harmonics))

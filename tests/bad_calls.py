@@ -322,10 +322,6 @@ BY_NAME: dict[str, Call] = {
         {"betas": [1.0], "dynamics": mf.USA, "degrees": 1, "until": 0.25}
         | {"executor": None, "progress": False, "dim": 2},
     ),
-    "studies.surviving_atom": (
-        mf.studies.surviving_atom,
-        {"law": None, "executor": None, "progress": False},
-    ),
     "studies.two_token_correlation": (
         mf.studies.two_token_correlation,
         {"realisations": 64, "kmax": 2, "executor": None, "progress": False},

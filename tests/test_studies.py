@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
+from validation.metastability import surviving_atom
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +63,6 @@ def test_equal_clusters_from_one_mode():
     assert float(ds.growth_rate[0]) == pytest.approx(rate, rel=2e-3)
 
 
-def test_surviving_atom():
-    ds = mf.studies.surviving_atom([mf.USA(1.5), mf.USA(2.0)], t_end=30.0)
-    assert ds.spread.values[0] > 0 > ds.spread.values[1]
-    assert ds.far_mass.values[0] < 0.03
-    assert ds.far_mass.values[1] == pytest.approx(0.079, abs=2e-3)
-    assert np.all(ds.near_mass.values + ds.far_mass.values < 1 + 1e-14)
-
-
 def test_nothing_grows_in_time():
     ds = mf.studies.metastability(mf.SA(5.0), law=mf.Uniform(2), saves=12, t_end=2.0)
     assert np.all(ds.clusters.values == 0)
@@ -81,13 +74,13 @@ def test_spread_at_the_antipode_keeps_its_digits():
     """e^{-2β} of the largest potential, where series and transforms have none left."""
     law = mf.FourierSeries(cos=[0.9])
     for beta in (99.0, 101.0, 150.0):
-        ds = mf.studies.surviving_atom(mf.SA(beta), law=law, t_end=1e-3)
+        _, spread = surviving_atom(mf.SA(beta), 1e-3, law)
         flow = mf.FlowMap(law)
         share = flow.weights * np.exp(beta * (np.cos(np.pi - flow.angles) - 1))
         share /= share.sum()
         apart = np.pi - flow.angles
         expected = share @ (beta * np.sin(apart) ** 2 - np.cos(apart))
-        assert float(ds.spread[0]) == pytest.approx(expected, abs=2e-2)
+        assert spread == pytest.approx(expected, abs=2e-2)
 
 
 @pytest.mark.parametrize(
@@ -115,17 +108,10 @@ def test_spread_at_the_antipode_keeps_its_digits():
             lambda: mf.studies.metastability(mf.SA(1.0), law=mf.Uniform(2), executor="x"),
             r"executor must be .* got 'x'",
         ),
-        (lambda: mf.studies.surviving_atom([]), r"dynamics must be .* got \[\]"),
-        (
-            lambda: mf.studies.surviving_atom(mf.SA(1.0), law=mf.FourierSeries(sin=[0.5])),
-            r"law must be a FourierSeries of cosines only, got",
-        ),
         (lambda: mf.studies.metastability(mf.SA(1.0)), r"rng must be .* got None"),
         (lambda: mf.studies.metastability(mf.SA(1.0), rng=0), r"rng must be .* got 0"),
         (lambda: mf.studies.metastability(mf.SA(1.0), saves=2), r"saves must be .* got 2"),
         (lambda: mf.studies.metastability(mf.SA(1.0), t_end=0.01), r"t_end must be .* got 0.01"),
-        (lambda: mf.studies.surviving_atom([mf.Uniform(2)]), r"dynamics must be .* got Uniform"),
-        (lambda: mf.studies.surviving_atom([mf.SA(1.0)], t_end=-1), r"t_end must be .* got -1"),
     ],
 )
 def test_bad_input(call, message):

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import meanfield as mf
-from meanfield.tendency import AttentionTendency, TokenOutput, tendency
+from validation._inside import AttentionTendency, TokenOutput, tendency
 from validation.claims import Claim, main
 
 Array = NDArray[np.float64]

@@ -17,7 +17,7 @@ from scipy.integrate import quad
 from scipy.special import exp1, expi, ive
 
 import meanfield as mf
-from meanfield.geometry import circle_points
+from validation._inside import circle_points
 
 Array = NDArray[np.float64]
 Kind = type[mf.SA] | type[mf.USA]

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.special import ive
 
 import meanfield as mf
-from meanfield.geometry import circle_points
+from validation._inside import circle_points
 from validation.circle_clusters import Kind, energy, interaction, rates
 from validation.claims import Claim, main
 from validation.drawing import CLAIMED, COLOURS, label, panels

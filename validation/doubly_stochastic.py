@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import lambertw, logsumexp
 
 import meanfield as mf
-from meanfield.measures import AnyMeasure
+from validation._inside import AnyMeasure
 from validation.claims import Claim, main
 
 Array = NDArray[np.float64]

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
-from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
+from validation._inside import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
 
 # colours that colour-blind readers can tell apart (Okabe and Ito)
 COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#56b4e9", "#e69f00")

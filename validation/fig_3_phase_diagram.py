@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from scipy.integrate import solve_ivp
 
 import meanfield as mf
-from meanfield.integrate import evolve_batch
+from validation._inside import evolve_batch
 from validation.claims import Claim, main
 
 N, DELTA = 32, 1e-3

@@ -26,7 +26,7 @@ from scipy.integrate import solve_ivp
 from scipy.sparse.csgraph import connected_components
 
 import meanfield as mf
-from meanfield.integrate import evolve_batch
+from validation._inside import evolve_batch
 from validation.claims import Claim, main
 from validation.drawing import CLAIMED, COLOURS, label, panels
 

@@ -30,7 +30,7 @@ from scipy.stats import binomtest
 from scipy.stats import t as student
 
 import meanfield as mf
-from meanfield.integrate import evolve_batch
+from validation._inside import evolve_batch
 from validation.claims import Claim, main
 from validation.drawing import COLOURS, label, panels
 from validation.fig_3_phase_diagram import SIGMAS, half_time

@@ -26,10 +26,8 @@ from typing import Any
 from unittest import mock
 
 import meanfield as mf
-from meanfield.case import case_from_text, read_case
-from meanfield.integrate.resuming import taken_up
-from meanfield.solution import loading
 from validation import fuzz_inputs
+from validation._inside import case_from_text, loading, read_case, taken_up
 from validation.claims import Claim, main
 from validation.fuzz_children import Trial, outcomes
 

@@ -16,8 +16,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import meanfield as mf
-from meanfield.case import default_case_text
-from meanfield.solution.seals import seal
+from validation._inside import default_case_text, seal
 
 GOOD = (
     """\

@@ -28,9 +28,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import meanfield as mf
-from meanfield.measures import LineFlowMap
+from validation._inside import LineFlowMap
 from validation.claims import Claim, main
 from validation.drawing import CLAIMED, COLOURS, MARKERS, label, panels
+from validation.metastability import surviving_atom
 
 Array = NDArray[np.float64]
 
@@ -134,9 +135,7 @@ def equal(case: Case) -> Claim:
 @cache
 def far() -> dict[tuple[str, float], float]:
     """Mass near π at t = 40."""
-    models = [KINDS[kind](beta) for kind, beta in FAR]
-    masses = mf.studies.surviving_atom(models, t_end=40.0).far_mass.values
-    return dict(zip(FAR, masses.tolist(), strict=True))
+    return {(kind, beta): surviving_atom(KINDS[kind](beta), 40.0)[0] for kind, beta in FAR}
 
 
 def atoms() -> list[Claim]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 
-from meanfield import harmonics
+from validation._inside import harmonics
 from validation.claims import Claim, main
 
 BETAS = [1e-8, 1e-3, 0.3, 1, 4, 9, 25, 100, 700, 1000, 1e4]

@@ -11,8 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import ive
 
 import meanfield as mf
-from meanfield.integrate.noisy_density import NoisyDensityRun
-from meanfield.integrate.options import Options
+from validation._inside import NoisyDensityRun, Options
 from validation.claims import Claim, main
 
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import meanfield as mf
-from meanfield.cli.text import version
+from validation._inside import version
 from validation.claims import table
 from validation.runner import HEADINGS, Outcome
 

@@ -30,7 +30,7 @@ from scipy.optimize import brentq
 from scipy.special import iv
 
 import meanfield as mf
-from meanfield.geometry import circle_points
+from validation._inside import circle_points
 from validation.circle_clusters import (
     TIGHT,
     Escape,

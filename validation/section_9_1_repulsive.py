@@ -27,13 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import eval_chebyt, eval_gegenbauer, gammaln, iv
 
 import meanfield as mf
-from meanfield.studies.proposition.configurations import (
-    e8,
-    icosahedron,
-    inner_products,
-    polygon,
-    simplex,
-)
+from validation._inside import e8, icosahedron, inner_products, polygon, simplex
 from validation.claims import Claim, main
 from validation.drawing import CLAIMED, COLOURS, MARKERS, label, panels
 

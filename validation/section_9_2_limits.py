@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import meanfield as mf
-from meanfield.free_tokens import evolve_free
+from validation._inside import evolve_free
 from validation.claims import Claim, main
 
 FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "without_normalisation.png"

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import meanfield as mf
-from meanfield.transport.sphere import sphere_distance
+from validation._inside import sphere_distance
 from validation.claims import Claim, main
 
 Array = NDArray[np.float64]

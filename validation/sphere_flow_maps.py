@@ -12,8 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import meanfield as mf
-from meanfield.geometry import geodesic_distance
-from meanfield.measures import LineFlowMap
+from validation._inside import LineFlowMap, geodesic_distance
 from validation.claims import Claim, main
 
 FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "nodes_s2.png"

@@ -35,9 +35,8 @@ from unittest import mock
 import numpy as np
 
 import meanfield as mf
-from meanfield.cli import commands
 from meanfield.cli import main as meanfield
-from meanfield.integrate import checkpoints
+from validation._inside import checkpoints, commands
 from validation.claims import Claim, main
 from validation.processes import copies
 

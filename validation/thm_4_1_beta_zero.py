@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import eval_gegenbauer, roots_gegenbauer
 
 import meanfield as mf
-from meanfield.integrate import evolve_batch
+from validation._inside import evolve_batch
 from validation.beta_zero_exact import moment, radius
 from validation.claims import Claim, main
 from validation.drawing import CLAIMED, COLOURS, MARKERS, label, panels

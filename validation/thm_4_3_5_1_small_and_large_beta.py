@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 import meanfield as mf
-from meanfield.integrate import evolve_batch
-from meanfield.studies.proposition.configurations import polygon, simplex
+from validation._inside import evolve_batch, polygon, simplex
 from validation.claims import Claim, main
 from validation.drawing import CLAIMED, COLOURS, MARKERS, label, panels
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 import meanfield as mf
-from meanfield.integrate import evolve_batch
+from validation._inside import evolve_batch
 from validation.claims import Claim, main
 from validation.drawing import COLOURS, MARKERS, label, panels
 

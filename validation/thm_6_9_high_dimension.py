@@ -30,7 +30,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import meanfield as mf
-from meanfield.integrate import evolve_batch
+from validation._inside import evolve_batch
 from validation.claims import Claim, main
 from validation.drawing import CLAIMED, COLOURS, MARKERS, label, panels
 

@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import meanfield as mf
-from meanfield.exponential_sums import log_moment
-from meanfield.integrate import evolve_batch
-from meanfield.token_sums import CircleSums, SphereSums
+from validation._inside import CircleSums, SphereSums, evolve_batch, log_moment
 from validation.claims import Claim, main
 
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.special import exp1, expi, iv
 
 import meanfield as mf
-from meanfield.integrate import evolve_batch
+from validation._inside import evolve_batch
 from validation.claims import Claim, main
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"

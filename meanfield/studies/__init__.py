@@ -9,7 +9,6 @@ from meanfield.studies.phases import phase_diagram
 from meanfield.studies.plateaus import metastability
 from meanfield.studies.proposition import proposition_3_4
 from meanfield.studies.stationary import stationary_density, stationary_states
-from meanfield.studies.surviving import surviving_atom
 
 __all__ = [
     "form_extremisers",
@@ -23,6 +22,5 @@ __all__ = [
     "random_heads",
     "stationary_density",
     "stationary_states",
-    "surviving_atom",
     "two_token_correlation",
 ]

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 import meanfield as mf
-from meanfield.integrate import evolve_batch
-from meanfield.tendency import batch_tendency
-from meanfield.tendency import tendency as single_tendency
+from validation._inside import batch_tendency, evolve_batch
+from validation._inside import tendency as single_tendency
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, ratio
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import meanfield as mf
-from meanfield.spaces import Library
+from validation._inside import Library
 from validation.benchmarks.right_hand_side import libraries
 
 Array = NDArray[np.float64]

@@ -28,8 +28,7 @@ from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 
 import meanfield as mf
-from meanfield.spaces import Library
-from meanfield.tendency import tendency
+from validation._inside import Library, tendency
 from validation.benchmarks.form import THREADS, Tables, main
 from validation.benchmarks.right_hand_side import libraries
 from validation.benchmarks.timing import interleaved, median, ratio

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
 
 import meanfield as mf
-from meanfield.geometry import circle_points
+from validation._inside import circle_points
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, ratio
 from validation.drawing import COLOURS, MARKERS, label, panels

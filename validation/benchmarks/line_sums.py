@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from meanfield.line_potential import NODES, CircleLine, LineSums
+from validation._inside import NODES, CircleLine, LineSums
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, ratio
 from validation.drawing import CLAIMED, COLOURS, MARKERS, label, panels, sparse_ticks

@@ -27,9 +27,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import meanfield as mf
-from meanfield.plot.frames import GREY
-from meanfield.tendency import tendency
-from meanfield.token_sums import fewest_pairs
+from validation._inside import GREY, fewest_pairs, tendency
 from validation.benchmarks.form import Row, Tables, main
 from validation.benchmarks.timing import interleaved, median, peer, ratio
 from validation.drawing import COLOURS, MARKERS, label, panels, sparse_ticks

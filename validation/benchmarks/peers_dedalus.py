@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import meanfield as mf
-from meanfield.geometry import circle_points, sphere_points
-from meanfield.harmonics import eigenvalues, relative_eigenvalues
+from validation._inside import circle_points, eigenvalues, relative_eigenvalues, sphere_points
 from validation.benchmarks.timing import peer
 
 Array = NDArray[np.float64]

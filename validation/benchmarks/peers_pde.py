@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
 
 import meanfield as mf
-from meanfield.geometry import circle_points
+from validation._inside import circle_points
 from validation.benchmarks.peers_dedalus import kernel
 from validation.benchmarks.timing import peer
 

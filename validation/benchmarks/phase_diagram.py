@@ -37,7 +37,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import meanfield as mf
-from meanfield.integrate import evolve_batch
+from validation._inside import evolve_batch
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, peer, ratio
 from validation.drawing import COLOURS, MARKERS, label, panels

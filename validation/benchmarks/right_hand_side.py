@@ -18,9 +18,7 @@ import numpy as np
 import pyfftw
 
 import meanfield as mf
-from meanfield.harmonics import bandwidth
-from meanfield.spaces import Library
-from meanfield.tendency import tendency
+from validation._inside import Library, bandwidth, tendency
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, peer, ratio
 

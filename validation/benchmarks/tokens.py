@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import meanfield as mf
-from meanfield.tendency import tendency
+from validation._inside import tendency
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, ratio, seconds
 

@@ -29,7 +29,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 
 import meanfield as mf
-from meanfield.geometry import circle_points
+from validation._inside import circle_points
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, peer, ratio
 from validation.drawing import COLOURS, MARKERS, label, panels
