@@ -1,13 +1,21 @@
 """Heads, feed-forward layers and layers through depth: fields, shapes, records."""
 
+import copy
+import dataclasses
 import json
+import pickle
 
 import numpy as np
 import pytest
 from scipy.special import erf
 
 import meanfield as mf
-from meanfield.dynamics import from_record, to_record
+from meanfield.dynamics import KNOWN
+from meanfield.laws import LAWS
+from meanfield.records import from_record, to_record
+
+KINDS = (*KNOWN, mf.Head)
+ALL = (*KINDS, *LAWS)
 
 
 def tokens(n, dim, seed=0):
@@ -109,14 +117,56 @@ def test_layers_follow_one_another():
     ids=lambda d: d.name,
 )
 def test_records_give_the_dynamics_back(dynamics):
-    record, matrices = to_record(dynamics)
-    again = from_record(json.loads(json.dumps(record)), matrices)
+    matrices = []
+    record = to_record(dynamics, KINDS, matrices)
+    again = from_record(json.loads(json.dumps(record)), KINDS, matrices)
     particles = tokens(5, 4)
-    assert (again.name, again.beta, again.noise) == (dynamics.name, dynamics.beta, dynamics.noise)
+    assert again == dynamics
+    assert again.noise == dynamics.noise
     velocity = dynamics.velocity(particles, particles.points)
     assert np.array_equal(again.velocity(particles, particles.points), velocity)
     assert np.abs(velocity).max() > 0.0
-    assert json.loads(json.dumps(to_record(again)[0])) == record
+    assert json.loads(json.dumps(to_record(again, KINDS, []))) == record
+
+
+def test_heads_of_earlier_files_have_no_type():
+    dynamics = mf.Attention(0.3, heads(4, 2, 3))
+    matrices = []
+    record = to_record(dynamics, KINDS, matrices)
+    assert [head.pop("type") for head in record["heads"]] == ["Head", "Head"]
+    assert from_record(record, KINDS, matrices) == dynamics
+
+
+THINGS = {
+    "a head": (mf.Head(V=np.eye(3)), {"V": 2.0 * np.eye(3)}),
+    "attention": (mf.Attention(1.0, heads(3, 2, 2)), {"heads": heads(3, 2, 2, seed=2)}),
+    "neurons": (mf.FeedForward(np.ones((3, 2)), np.eye(2, 3)), {"b": [0.0, 1.0]}),
+    "layers": (mf.Layers([mf.Attention(1.0, heads(3, 2, 2))]), {"step": 2.0}),
+    "uniform": (mf.Uniform(3), {"dim": 2}),
+    "a bump": (mf.VonMisesFisher([0.0, 1.0], 2.0), {"kappa": 3.0}),
+    "a series": (mf.FourierSeries([0.5]), {"sin": [0.3]}),
+    "a zonal series": (mf.ZonalSeries(3, [0.5]), {"axis": [1.0, 0.0, 0.0]}),
+    "a cloud": (mf.PointCloud([[0.0, 1.0], [1.0, 0.0]], bandwidth=0.3), {"weights": [0.1, 0.9]}),
+    "a mixture": (
+        mf.Mixture([mf.Uniform(2), mf.FourierSeries([0.5])]),
+        {"laws": [mf.Uniform(2), mf.FourierSeries([0.4])]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("thing", "change"), THINGS.values(), ids=THINGS)
+def test_equal_is_what_was_made_of_the_same(thing, change):
+    for again in (
+        *(copy.copy(thing), copy.deepcopy(thing), dataclasses.replace(thing)),
+        *(pickle.loads(pickle.dumps(thing)), from_record(to_record(thing, ALL), ALL)),
+    ):
+        assert again == thing
+        assert hash(again) == hash(thing)
+        assert repr(again) == repr(thing)
+    other = dataclasses.replace(thing, **change)
+    assert other != thing
+    assert dataclasses.replace(other, **{name: getattr(thing, name) for name in change}) == thing
+    assert thing != 1
 
 
 EYE = np.eye(3)
@@ -159,11 +209,13 @@ BAD = {
         lambda: mf.Attention(1.0, [mf.Head(EYE)]).velocity(tokens(3, 4), np.eye(4)),
         r"must meet a measure of its own dim, got one of dim 4",
     ),
-    "record": (lambda: from_record({"type": "GPT"}, []), r"record of a dynamics"),
+    "record": (lambda: from_record({"type": "GPT"}, KINDS), r"record must be of SA, USA, .*, Head"),
     "record of a matrix": (
-        lambda: from_record({"type": "FeedForward", "W": {"matrix": 7}}, []),
-        r"record of a dynamics",
+        lambda: from_record({"type": "FeedForward", "W": {"matrix": 7}}, KINDS),
+        r"record must be of SA, .* and its arguments, got",
     ),
+    "record of a word": (lambda: from_record("SA", KINDS), r"record must be of SA, .* got 'SA'"),
+    "record of a law": (lambda: to_record(mf.Uniform(2), KINDS), r"a file keeps must be of SA, "),
 }
 
 

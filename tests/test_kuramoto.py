@@ -6,7 +6,7 @@ from scipy.optimize import brentq
 from scipy.special import iv
 
 import meanfield as mf
-from meanfield.dynamics import from_record, to_record
+from meanfield.records import from_record, to_record
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14, "tail_tol": 1e-11}
 R0 = 0.4
@@ -216,8 +216,8 @@ def test_layers_are_euler_steps():
 
 @pytest.mark.parametrize("kind", ["density", "flow map", "tokens"])
 def test_files_keep_interactions(kind, tmp_path):
-    record, matrices = to_record(GENERAL)
-    assert from_record(record, matrices) == GENERAL
+    record = to_record(GENERAL, [mf.CircleInteraction])
+    assert from_record(record, [mf.CircleInteraction]) == GENERAL
     sol = mf.evolve(measures(LAW)[kind], GENERAL, 0.2, 1)
     sol.save(tmp_path / "run.nc")
     loaded = mf.load(tmp_path / "run.nc")
@@ -262,7 +262,10 @@ BAD = {
     "Dobrushin": (lambda: mf.theory.dobrushin_constant(ODD), "dynamics must be SA or USA witho"),
     "orthogonal": (lambda: mf.theory.orthogonal_tokens(ODD, 3, 1.0), "dynamics must be SA, USA"),
     "critical noise": (lambda: mf.theory.critical_noise(ODD, 2), "dynamics must be SA, USA or D"),
-    "record": (lambda: from_record({"type": "CircleInteraction"}, []), "record of a dynamics"),
+    "record": (
+        lambda: from_record({"type": "CircleInteraction"}, [mf.CircleInteraction]),
+        "record must be of CircleInteraction and its arguments",
+    ),
 }
 
 

@@ -111,7 +111,7 @@ FAULTS = {
     "format a number": (attribute(format=[1, 2]), "its format must be 'meanfield-solution', got"),
     "dynamics": (
         attribute(dynamics="__import__('os')"),
-        r"dynamics must be one of \['SA', 'USA', 'DoublyStochastic', 'Attention', 'CircleInter",
+        r"dynamics must be one of \['SA', 'USA', 'DoublyStochastic', 'CircleInteraction', 'Att",
     ),
     "no dynamics": (without("dynamics"), "attribute dynamics must be of type str, got None"),
     "beta": (attribute(beta=-1.0), "beta must be a finite number >= 0, got .*-1.0"),

@@ -15,8 +15,6 @@ from meanfield.dynamics.records import (
     Field,
     Isotropic,
     MeanField,
-    from_record,
-    to_record,
 )
 
 __all__ = [
@@ -43,6 +41,4 @@ __all__ = [
     "AnyDynamics",
     "Measure",
     "Moments",
-    "from_record",
-    "to_record",
 ]

@@ -13,6 +13,7 @@ from meanfield.arguments import is_single, number, real_array, shown, tell_apart
 from meanfield.dynamics.forms import Form, common_form
 from meanfield.dynamics.isotropic import Measure, check_moments
 from meanfield.geometry import project
+from meanfield.records import Record
 
 Array = NDArray[np.float64]
 
@@ -21,7 +22,7 @@ _LARGEST_EXPONENT = 700.0
 
 
 @dataclass(frozen=True, eq=False)
-class Head:
+class Head(Record):
     """Queries Qx, keys Ky and values Vy of one attention head.
 
     Parameters
@@ -91,7 +92,7 @@ class Head:
         return key * self.Q  # type: ignore[operator]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Attention:
     """X[mu](x) = P_x Σ_h V_h ∇G(β K_hᵀQ_h x) [/ G(β K_hᵀQ_h x)], (2.3) and (2.7).
 

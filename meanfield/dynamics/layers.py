@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.heads import Attention, check_dim
 from meanfield.dynamics.isotropic import SA, USA, Measure, check_moments
 from meanfield.geometry import project
+from meanfield.records import Record
 
 Array = NDArray[np.float64]
 
@@ -36,7 +37,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class FeedForward:
+class FeedForward(Record):
     """X(x) = P_x W σ(Ax + b): the perceptron of (2.8), which acts on each token by itself.
 
     Parameters
@@ -143,7 +144,7 @@ Layer = SA | USA | DoublyStochastic | Attention | FeedForward
 _LAYERS = SA, USA, DoublyStochastic, Attention, FeedForward
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Layers:
     """One dynamics after another: layer i acts from t = i·step to (i + 1)·step.
 
@@ -191,8 +192,8 @@ class Layers:
                 names = ", ".join(kind.name for kind in _LAYERS)
                 raise ValueError(f"layers must be {names} without noise, got {shown(layer)}")
         # equal layers are one object, as it is hard to tell once they come from a file
-        each: dict[Any, Layer] = {}
-        layers = tuple(each.setdefault(_content(layer), layer) for layer in layers)
+        each: dict[Layer, Layer] = {}
+        layers = tuple(each.setdefault(layer, layer) for layer in layers)
         object.__setattr__(self, "layers", layers)
         object.__setattr__(self, "step", number("step", self.step, above=0))
         dims = {layer.dim for layer in layers} - {None}
@@ -243,18 +244,3 @@ class Layers:
         check_moments(measure)
         check_dim(self, measure.dim)
         return self.layers[0].velocity(measure, at)
-
-
-def _content(layer: Layer) -> Any:
-    """What is the same for equal layers, and hashable."""
-    matrices: list[Any]
-    plain: tuple[Any, ...]
-    if isinstance(layer, Attention):
-        matrices = [matrix for head in layer.heads for matrix in (head.Q, head.K, head.V)]
-        plain = (layer.name, layer.beta, layer.normalise)
-    elif isinstance(layer, FeedForward):
-        matrices, plain = [layer.W, layer.A, layer.b], (layer.name, layer.activation)
-    else:
-        return layer
-    arrays = [np.asarray(matrix, dtype=np.float64) for matrix in matrices]
-    return plain, tuple((array.shape, array.tobytes()) for array in arrays)

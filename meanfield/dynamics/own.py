@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,8 @@ class ForgottenDynamics:
     text: str
     beta: float
     noise: float
-    dim: None = None
+
+    dim: ClassVar[None] = None
 
     def __repr__(self) -> str:
         return self.text

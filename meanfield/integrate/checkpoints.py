@@ -11,9 +11,10 @@ from typing import Any
 from meanfield.integrate.hand_over import AnyRun
 from meanfield.integrate.options import FLOW_MAP
 from meanfield.integrate.plans import Plan
-from meanfield.laws import Law, to_record
+from meanfield.laws import LAWS, Law
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, SphereFlowMap
 from meanfield.measures.density import SeriesLaw
+from meanfield.records import to_record
 from meanfield.solution import Ending, Resumption, Solution
 
 # share of a run's time that writing checkpoints may take, of files that grow
@@ -154,6 +155,6 @@ def _law_record(measure: AnyMeasure) -> dict[str, Any] | None:
 
 def _record(law: Law) -> dict[str, Any] | None:
     try:
-        return to_record(law)
+        return to_record(law, LAWS)
     except ValueError:
         return None

@@ -24,8 +24,9 @@ from meanfield.integrate.random_state import generator_from
 from meanfield.integrate.records import Monitors, checked_monitors
 from meanfield.integrate.starts import METHODS, ON_UNRESOLVED, checked_about
 from meanfield.labels import LabelLine
-from meanfield.laws import Law, from_record
+from meanfield.laws import LAWS, Law
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, SphereFlowMap
+from meanfield.records import from_record
 from meanfield.solution import (
     ForgottenLaw,
     MissingFileError,
@@ -271,7 +272,7 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
     first = saved.measures[0]
     check_library(first, resumption)
     if law is None and numbers["law"] is not None:
-        law = from_record(numbers["law"])
+        law = from_record(numbers["law"], LAWS)
     if law is not None and type(first) is Density:
         # the law's own values, as the run had them
         first = saved.measures[0] = Density(first.space, law)

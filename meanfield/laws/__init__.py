@@ -9,13 +9,16 @@ from meanfield.laws.mixture import Mixture
 from meanfield.laws.point_cloud import PointCloud
 from meanfield.laws.protocol import Law
 from meanfield.laws.quantised import quantised_points
-from meanfield.laws.records import from_record, to_record
 from meanfield.laws.series import FourierSeries, ZonalSeries
 from meanfield.laws.symmetry import symmetry_axis
 from meanfield.laws.uniform import Uniform
 from meanfield.laws.vonmises_fisher import VonMisesFisher
 
+# those that a case and a file can tell
+LAWS = (Uniform, VonMisesFisher, FourierSeries, ZonalSeries, PointCloud, Mixture)
+
 __all__ = [
+    "LAWS",
     "FourierSeries",
     "Law",
     "Mixture",
@@ -23,12 +26,10 @@ __all__ = [
     "Uniform",
     "VonMisesFisher",
     "ZonalSeries",
-    "from_record",
     "gaussian_frequencies",
     "lorentzian_frequencies",
     "quantised_points",
     "symmetry_axis",
-    "to_record",
     "uniform_frame",
     "uniform_in_span",
 ]

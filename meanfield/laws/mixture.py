@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield import arguments
 from meanfield.arguments import shown
 from meanfield.laws.protocol import Law, checked_draw, freeze
+from meanfield.records import Record
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class Mixture:
+class Mixture(Record):
     """f = Σ_i w_i f_i: the law of a draw from law i, taken with probability w_i.
 
     Parameters
@@ -40,7 +41,7 @@ class Mixture:
 
     laws: tuple[Law, ...]
     weights: Array
-    dim: int
+    dim: int = field(init=False)
 
     def __init__(self, laws: Sequence[Law], weights: ArrayLike | None = None) -> None:
         if not isinstance(laws, Sequence) or isinstance(laws, str) or not laws:

@@ -17,6 +17,7 @@ from meanfield.laws.directions import points_around
 from meanfield.laws.pieces import Pieces
 from meanfield.laws.protocol import checked_draw, freeze
 from meanfield.laws.series import zonal_sum
+from meanfield.records import Record
 
 Array = NDArray[np.float64]
 
@@ -86,7 +87,7 @@ def heat_kernel(bandwidth: float, dim: int) -> Pieces:
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class PointCloud:
+class PointCloud(Record):
     """f(x) = Σ_i w_i Σ_k e^{-bandwidth k(k+d-2)} N_k P_k(<x, x_i>): tokens x_i, smoothed.
 
     The inner sum is the heat kernel at time `bandwidth` (heat flow ∂_t f = Δf): positive, of mass
@@ -120,8 +121,8 @@ class PointCloud:
     points: Array
     weights: Array
     bandwidth: float | None
-    dim: int
-    _kernel: Pieces | None = field(repr=False)
+    dim: int = field(init=False)
+    _kernel: Pieces | None = field(init=False)
 
     def __init__(
         self,

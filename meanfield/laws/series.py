@@ -14,6 +14,7 @@ from meanfield.harmonics import gegenbauer
 from meanfield.laws.directions import points_around
 from meanfield.laws.pieces import Pieces
 from meanfield.laws.protocol import brief, checked_draw, freeze
+from meanfield.records import Record
 
 Array = NDArray[np.float64]
 
@@ -87,7 +88,7 @@ def zonal_sum(dim: int, coefficients: Array, t: Array) -> Array:
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class FourierSeries:
+class FourierSeries(Record):
     """f(θ) = 1 + Σ_{k>=1} a_k cos kθ + b_k sin kθ on the circle, d = 2.
 
     Parameters
@@ -108,9 +109,9 @@ class FourierSeries:
 
     cos: Array
     sin: Array
-    dim: int
-    _complex: NDArray[np.complex128] = field(repr=False)
-    _pieces: Pieces = field(repr=False)
+    dim: int = field(init=False)
+    _complex: NDArray[np.complex128] = field(init=False)
+    _pieces: Pieces = field(init=False)
 
     def __init__(self, cos: ArrayLike = (), sin: ArrayLike = ()) -> None:
         cos, sin = _coefficients("cos", cos), _coefficients("sin", sin)
@@ -153,7 +154,7 @@ class FourierSeries:
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class ZonalSeries:
+class ZonalSeries(Record):
     """f(x) = 1 + Σ_{k>=1} a_k P_k(<x, axis>), P_k the Gegenbauer polynomial with P_k(1) = 1.
 
     Parameters
@@ -180,8 +181,8 @@ class ZonalSeries:
     dim: int
     coefficients: Array
     axis: Array
-    _series: Array = field(repr=False)
-    _pieces: Pieces = field(repr=False)
+    _series: Array = field(init=False)
+    _pieces: Pieces = field(init=False)
 
     def __init__(self, dim: int, coefficients: ArrayLike, axis: ArrayLike | None = None) -> None:
         dim = integer("dim", dim, low=2)

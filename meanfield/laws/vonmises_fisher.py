@@ -11,6 +11,7 @@ from meanfield.arguments import number, unit_rows, unit_vector
 from meanfield.harmonics import log_eigenvalues, scaled_eigenvalues
 from meanfield.laws.directions import points_around
 from meanfield.laws.protocol import brief, checked_draw, freeze
+from meanfield.records import Record
 
 Array = NDArray[np.float64]
 
@@ -19,7 +20,7 @@ _LARGEST_EXPONENT = 709.0
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class VonMisesFisher:
+class VonMisesFisher(Record):
     """f(x) = e^{κ<x,m>} / Λ_0(κ, d), Λ_0 = Γ(d/2) (2/κ)^{d/2-1} I_{d/2-1}(κ).
 
     Its coefficient of degree k is Λ_k(κ)/Λ_0(κ), by Funk-Hecke; so ∫ x dμ = (Λ_1/Λ_0) m.
@@ -45,8 +46,8 @@ class VonMisesFisher:
 
     mean: Array
     kappa: float
-    dim: int
-    _log_scaled_normaliser: float = field(repr=False)
+    dim: int = field(init=False)
+    _log_scaled_normaliser: float = field(init=False)
 
     def __init__(self, mean: ArrayLike, kappa: float) -> None:
         mean = unit_vector("mean", mean)

@@ -17,9 +17,10 @@ from meanfield import panels
 from meanfield.arguments import integer, number, real_array
 from meanfield.history import NODES, MomentHistory
 from meanfield.labels import LabelLine
-from meanfield.laws import Law, from_record, to_record
+from meanfield.laws import LAWS, Law
 from meanfield.measures import LineFlowMap
 from meanfield.measures.density import SeriesLaw
+from meanfield.records import from_record, to_record
 
 Array = NDArray[np.float64]
 
@@ -80,12 +81,13 @@ class ForgottenLaw:
 def attributes(flow: LineFlowMap) -> dict[str, Any]:
     """What all flow maps of a run have in common: law, scale, tolerance and axis."""
     line = flow.line
-    try:
-        law = json.dumps(to_record(line.law))
-    except ValueError:
-        law = SERIES if isinstance(line.law, SeriesLaw) else ""
     axis = {} if line.axis is None else {"flow_axis": line.axis}
-    about = {"flow_law": law, "flow_scale": line.scale, "flow_tol": flow.tol, "flow_dim": flow.dim}
+    about = {
+        "flow_law": law_text(line.law),
+        "flow_scale": line.scale,
+        "flow_tol": flow.tol,
+        "flow_dim": flow.dim,
+    }
     return about | axis
 
 
@@ -190,11 +192,19 @@ def _line(stored: xr.Dataset, first_law: Law | None) -> tuple[LabelLine, float]:
     return LabelLine(law, axis, scale), number("flow_tol", about.get("flow_tol"), above=0)
 
 
+def law_text(law: Law) -> str:
+    """What a file tells of the law of a flow map, "" where it can tell nothing."""
+    try:
+        return json.dumps(to_record(law, LAWS))
+    except ValueError:
+        return SERIES if isinstance(law, SeriesLaw) else ""
+
+
 def read_law(text: str, dim: int, first_law: Law | None) -> Law:
     """The law that a file tells: its record, the series of the first density, or none."""
     if text == SERIES:
         return first_law or ForgottenLaw(dim)
-    return from_record(json.loads(text)) if text else ForgottenLaw(dim)
+    return from_record(json.loads(text), LAWS) if text else ForgottenLaw(dim)
 
 
 def history(stored: xr.Dataset) -> MomentHistory | None:

@@ -59,7 +59,9 @@ def _from_file(stored: xr.Dataset) -> Solution:
         dynamics=dynamics,
         ending=_ending(attribute(about, "status", str)),
         message=attribute(about, "message", str),
-        dataset=stored.drop_vars([*used, *moved_by.names(stored), *resumptions.names(stored)]),
+        dataset=stored.drop_vars(
+            [*used, *moved_by.variable_names(stored), *resumptions.names(stored)]
+        ),
         case=attribute(about, "case", str),
         history=arrays.history(stored),
         resumption=resumptions.resumption(stored),

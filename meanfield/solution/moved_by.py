@@ -9,21 +9,14 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from meanfield.arguments import shown
-from meanfield.dynamics import (
-    ISOTROPIC,
-    AnyDynamics,
-    Attention,
-    CircleInteraction,
-    FeedForward,
-    Layers,
-    from_record,
-    to_record,
-)
+from meanfield.dynamics import KNOWN, AnyDynamics, ForgottenDynamics, Head
+from meanfield.records import from_record, to_record
 
-_PLAIN = [kind.name for kind in ISOTROPIC]
-_NAMES = [*_PLAIN, *(kind.name for kind in (Attention, CircleInteraction, FeedForward, Layers))]
+Array = NDArray[np.float64]
+_KINDS = (*KNOWN, ForgottenDynamics, Head)
 # variables that hold the matrices of a dynamics
 PREFIX = "dynamics_matrix_"
 
@@ -31,23 +24,31 @@ PREFIX = "dynamics_matrix_"
 def attributes(dynamics: AnyDynamics) -> dict[str, Any]:
     """What a file says of the dynamics."""
     about = {"dynamics": dynamics.name, "beta": dynamics.beta, "noise": dynamics.noise}
-    if isinstance(dynamics, ISOTROPIC):
-        return about | {"sign": dynamics.sign}
-    return about | {"dynamics_record": json.dumps(to_record(dynamics)[0])}
+    record, _ = _record(dynamics)
+    if "sign" in record:
+        return about | {"sign": record["sign"]}
+    return about | {"dynamics_record": json.dumps(record)}
 
 
 def variables(dynamics: AnyDynamics) -> dict[str, Any]:
     """The matrices of a dynamics as variables of a dataset; none for those without."""
-    if isinstance(dynamics, ISOTROPIC):
-        return {}
-    _, matrices = to_record(dynamics)
+    _, matrices = _record(dynamics)
     return {
         f"{PREFIX}{i}": (tuple(f"{PREFIX}{i}_axis_{axis}" for axis in range(m.ndim)), m)
         for i, m in enumerate(matrices)
     }
 
 
-def names(stored: xr.Dataset) -> list[str]:
+def _record(dynamics: AnyDynamics) -> tuple[dict[str, Any], list[Array]]:
+    matrices: list[Array] = []
+    if type(dynamics) not in _KINDS:
+        # of a user's own class this is all that can be kept
+        about = dynamics.name, repr(dynamics), float(dynamics.beta), float(dynamics.noise)
+        dynamics = ForgottenDynamics(*about)
+    return to_record(dynamics, _KINDS, matrices), matrices
+
+
+def variable_names(stored: xr.Dataset) -> list[str]:
     """The names of the variables that hold matrices of the dynamics."""
     return [str(name) for name in stored.variables if str(name).startswith(PREFIX)]
 
@@ -62,21 +63,34 @@ def dynamics(stored: xr.Dataset) -> AnyDynamics:
     """
     about: Mapping[Any, Any] = stored.attrs
     name = attribute(about, "dynamics", str)
-    if name not in _NAMES and "dynamics_record" not in about:
-        raise ValueError(f"dynamics must be one of {_NAMES}, got {name!r:.80}")
-    if name in _PLAIN:
-        numbers = {key: attribute(about, key, Real) for key in ("beta", "sign", "noise")}
-        return from_record({"type": name} | numbers, [])
-    text = attribute(about, "dynamics_record", str)
+    text = about.get("dynamics_record")
+    record = _numbers(name, about) if text is None else _parsed(text)
+    if "text" in record:
+        # of a user's own class; earlier files have its name as the type
+        record |= {"type": ForgottenDynamics.__name__, "name": name}
+    present = variable_names(stored)
+    expected = [f"{PREFIX}{i}" for i in range(len(present))]
+    if set(expected) != set(present):
+        raise ValueError(f"matrices of the dynamics must be {expected}, got {present}")
+    found: AnyDynamics = from_record(
+        record, _KINDS, [np.array(stored[each].values) for each in expected]
+    )
+    return found
+
+
+def _numbers(name: str, about: Mapping[Any, Any]) -> dict[str, Any]:
+    """The record of attention without matrices, whose numbers are attributes."""
+    names = [kind.name for kind in KNOWN]
+    if name not in names:
+        raise ValueError(f"dynamics must be one of {names}, got {name!r:.80}")
+    return {"type": name} | {key: attribute(about, key, Real) for key in ("beta", "sign", "noise")}
+
+
+def _parsed(text: Any) -> Any:
     try:
-        record = json.loads(text)
-    except json.JSONDecodeError as error:
+        return json.loads(text)
+    except (TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"dynamics_record must be JSON, got {shown(text)}") from error
-    count = len(names(stored))
-    found = [f"{PREFIX}{i}" for i in range(count)]
-    if not set(found) <= {str(each) for each in stored.variables}:
-        raise ValueError(f"matrices of the dynamics must be {found}, got {names(stored)}")
-    return from_record(record, [np.array(stored[each].values) for each in found])
 
 
 def attribute(attributes: Mapping[Any, Any], name: str, kind: type) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from meanfield.arguments import integer, number, rows, unit_rows
-from meanfield.laws import Law, to_record
+from meanfield.laws import Law
 from meanfield.measures import SphereFlowMap
-from meanfield.measures.density import SeriesLaw
-from meanfield.solution.flows import SERIES, numbers_of, read_law
+from meanfield.solution.flows import law_text, numbers_of, read_law
 from meanfield.sphere_flow import History
 
 Array = NDArray[np.float64]
@@ -33,11 +31,7 @@ HISTORY = tuple(name for name, _, _ in _HISTORY)
 
 def attributes(flow: SphereFlowMap) -> dict[str, Any]:
     """What all flow maps of a run have in common: law and tolerance."""
-    try:
-        law = json.dumps(to_record(flow.law))
-    except ValueError:
-        law = SERIES if isinstance(flow.law, SeriesLaw) else ""
-    return {"flow_law": law, "flow_tol": flow.tol}
+    return {"flow_law": law_text(flow.law), "flow_tol": flow.tol}
 
 
 def variables(flows: list[SphereFlowMap | None], history: History | None) -> dict[str, Any]:
