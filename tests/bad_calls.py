@@ -421,6 +421,7 @@ INNER = {
     "from_parts",
     "holds",
     "log_moment",
+    "matrices",
     "mean",
     "node_sums",
     "output",

@@ -6,8 +6,8 @@ import pytest
 import meanfield as mf
 from meanfield.geometry import perpendicular
 from meanfield.measures import SphereFlowMap
-from meanfield.sphere_flow import DrivenSphereFlow
-from meanfield.tendency import SphereDepthField, SphereField, reach_of
+from meanfield.sphere_flow import SphereFlow
+from meanfield.tendency import SphereDepthField, SphereField
 
 LAW = mf.Mixture(
     [mf.VonMisesFisher([1.0, 0.0, 0.0], 1.5), mf.VonMisesFisher([0.0, -0.6, 0.8], 2.0)], [0.4, 0.6]
@@ -95,7 +95,7 @@ def test_velocity_and_divergence(normalise, size):
     )
     expected = dynamics.velocity(tokens, at=targets)
     # transforms are right to 3e-13 of the largest G, of which G may be e^{-2|M|}, or 1e-9 if less
-    lost = min(np.exp(2 * reach_of(dynamics, 3)), 1e9) if normalise else 1.0
+    lost = min(np.exp(2 * dynamics.reach), 1e9) if normalise else 1.0
     assert np.abs(velocity - expected).max() < 1e-12 * lost * np.abs(expected).max()
     numerical = divergence_by_differences(lambda x: dynamics.velocity(tokens, at=x), targets)
     gap = np.abs(divergence - numerical).max()
@@ -191,7 +191,7 @@ def test_density_has_mass_one_and_is_that_of_the_nodes(dynamics):
 
 def test_a_new_mesh_is_laid_through_the_layers_passed():
     """The density on it comes from characteristics back through two layers and a half."""
-    flows = [DrivenSphereFlow(LAW, DYNAMICS["layers"], tol=1e-7) for _ in range(2)]
+    flows = [SphereFlow(LAW, DYNAMICS["layers"], tol=1e-7) for _ in range(2)]
     for flow in flows:
         flow.advance(0.3)
     flows[0].relay()

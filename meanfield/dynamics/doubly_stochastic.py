@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from meanfield.arguments import unit_rows
-from meanfield.dynamics.isotropic import Measure, check_isotropic, check_moments
-from meanfield.geometry import project
+from meanfield.dynamics.facts import Energy
+from meanfield.dynamics.isotropic import Isotropic, Measure
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class DoublyStochastic:
+class DoublyStochastic(Isotropic):
     """X[mu](x) = ± P_x ∫ K(x,y) y dmu(y), K = u(x) e^{β<x,y>} u(y), ∫ K(x,y) dmu(y) = 1.
 
     The symmetric scaling u > 0 (Sinkhorn) makes rows and columns of the attention matrix sum to 1:
@@ -46,28 +45,14 @@ class DoublyStochastic:
     array([[1., 0.]])
     """
 
-    beta: float
-    sign: int = 1
-    noise: float = 0.0
-
     name: ClassVar[str] = "DoublyStochastic"
-    dim: ClassVar[None] = None
     normalised: ClassVar[bool] = True
+    balanced: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_isotropic(self)
-
-    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
-        """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
-
-        Raises
-        ------
-        ValueError
-            If the points are not unit rows of the measure's dimension.
-        """
-        check_moments(measure)
-        points = unit_rows("at", at, measure.dim)
-        return project(points, self.output(measure, points))
+    @property
+    def energy(self) -> Energy:
+        """E_DS."""
+        return Energy("sinkhorn_energy", self.sign, 0.0, in_w2=True)
 
     def output(self, measure: Measure, points: Array) -> Array:
         """± ∫ K(x,y) y dmu(y), shape (n, d): what attention adds to tokens at unit rows (n, d)."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import is_single, number, real_array, shown, tell_apart, unit_rows
-from meanfield.dynamics.forms import Form, common_form
+from meanfield.dynamics.facts import Energy, Steady, matrix_in
+from meanfield.dynamics.forms import Form, balanced_form, common_form
 from meanfield.dynamics.isotropic import Measure, check_moments
 from meanfield.geometry import project
 from meanfield.records import Record
@@ -93,7 +95,7 @@ class Head(Record):
 
 
 @dataclass(frozen=True)
-class Attention:
+class Attention(Steady):
     """X[mu](x) = P_x Σ_h V_h ∇G(β K_hᵀQ_h x) [/ G(β K_hᵀQ_h x)], (2.3) and (2.7).
 
     `SA(beta)` is one `Head()` of identities; V = -1 makes it repulsive.
@@ -196,6 +198,29 @@ class Attention:
         if len(self.heads) > 1:
             return None
         return common_form(self.beta, self.heads[0].bilinear, self.heads[0].V)
+
+    @property
+    def normalised(self) -> bool:
+        """`normalise`."""
+        return self.normalise
+
+    @cached_property
+    def energy(self) -> Energy | None:
+        """E_{β,D} of `form` where a run can keep it in balance."""
+        form = balanced_form(self)
+        if form is None:
+            return None
+        return Energy("form_energy", form.sign, self.beta, in_w2=not self.normalise)
+
+    @property
+    def reach(self) -> float:
+        """The largest |β KᵀQ|."""
+        return max(float(np.linalg.norm(np.atleast_2d(m), 2)) for m in self.scores)
+
+    def matrices(self, dim: int) -> list[tuple[Array, Array]]:
+        """β KᵀQ and V of each head."""
+        pairs = zip(self.scores, self.heads, strict=True)
+        return [(matrix_in(m, dim), matrix_in(head.V, dim)) for m, head in pairs]
 
     def velocity(self, measure: Measure, at: ArrayLike) -> Array:
         """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ive
 
 from meanfield.arguments import number, real_array, shown, unit_rows
+from meanfield.dynamics.facts import Energy, Steady
 from meanfield.dynamics.isotropic import check_moments
 from meanfield.geometry import circle_angles
 
@@ -35,7 +36,7 @@ class CircleMeasure(Protocol):
 
 
 @dataclass(frozen=True)
-class CircleInteraction:
+class CircleInteraction(Steady):
     """X[mu](θ) = K ∫ h(φ - θ) dmu(φ), h(x) = Σ_k a_k cos kx + b_k sin kx on the circle, (7.5).
 
     If h is odd (sines alone) X is the gradient of K ∫ H(φ - θ) dmu(φ), H' = -h, and
@@ -85,6 +86,7 @@ class CircleInteraction:
     beta: ClassVar[float] = 0.0
     sign: ClassVar[int] = 1
     normalised: ClassVar[bool] = False
+    isotropic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name in ("sin", "cos"):
@@ -137,7 +139,17 @@ class CircleInteraction:
         return not any(self.cos)
 
     @property
-    def attracts(self) -> bool:
+    def energy(self) -> Energy | None:
+        """F where h is odd."""
+        return Energy("interaction_energy", 1, 0.0, in_w2=True) if self.is_odd else None
+
+    @property
+    def reach(self) -> float:
+        """`kmax`."""
+        return float(self.kmax)
+
+    @property
+    def keeps_clusters(self) -> bool:
         """Whether neighbours draw each other together: K h'(0) > 0."""
         return float(self.potential @ np.arange(self.kmax + 1) ** 2) > 0.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import number, plus_or_minus, shown, suggest_measure, unit_rows
+from meanfield.dynamics.facts import Energy, Steady, matrix_in
 from meanfield.geometry import project
 
 Array = NDArray[np.float64]
@@ -33,7 +35,77 @@ class Measure(Moments, Protocol):
 
 
 @dataclass(frozen=True)
-class SA:
+class Isotropic(Steady, ABC):
+    """Attention whose queries and keys are the tokens themselves, and its values ± them.
+
+    Parameters
+    ----------
+    beta : float
+        Inverse temperature β >= 0.
+    sign : int
+        +1 attractive (V = I), -1 repulsive (V = -I).
+    noise : float
+        τ >= 0 of the diffusion τ Δf.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+
+    beta: float
+    sign: int = 1
+    noise: float = 0.0
+
+    name: ClassVar[str]
+    dim: ClassVar[None] = None
+    isotropic: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        beta = number("beta", self.beta, low=0)
+        # below 1e-300 the limit β = 0 is exact, and 1/β is not
+        object.__setattr__(self, "beta", beta if beta >= 1e-300 else 0.0)
+        object.__setattr__(self, "noise", number("noise", self.noise, low=0))
+        object.__setattr__(self, "sign", plus_or_minus("sign", self.sign))
+
+    @property
+    def keeps_clusters(self) -> bool:
+        """Whether it attracts."""
+        return self.sign > 0
+
+    @property
+    def reach(self) -> float:
+        """β."""
+        return self.beta
+
+    @property
+    def energy(self) -> Energy:
+        """E_β; X is its gradient in W_2, under SA in the metric of (3.12)."""
+        return Energy("energy", self.sign, self.beta, in_w2=not self.normalised)
+
+    def matrices(self, dim: int) -> list[tuple[Array, Array]]:
+        """βI and ±I."""
+        return [(matrix_in(self.beta, dim), matrix_in(self.sign, dim))]
+
+    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
+        """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
+
+        Raises
+        ------
+        ValueError
+            If `measure` is none, or the points are not unit rows of its dimension.
+        """
+        check_moments(measure)
+        points = unit_rows("at", at, measure.dim)
+        return project(points, self.output(measure, points))
+
+    @abstractmethod
+    def output(self, measure: Measure, points: Array) -> Array:
+        """What attention adds to tokens at unit rows (n, d), shape (n, d)."""
+
+
+@dataclass(frozen=True)
+class SA(Isotropic):
     """X[mu](x) = ± P_x ∇G(βx) / G(βx) = ± (1/β) ∇ log ∫ e^{β<x,y>} dmu(y), (SA) and (3.7).
 
     Parameters
@@ -57,28 +129,8 @@ class SA:
     array([[1., 0.]])
     """
 
-    beta: float
-    sign: int = 1
-    noise: float = 0.0
-
     name: ClassVar[str] = "SA"
-    dim: ClassVar[None] = None
     normalised: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_isotropic(self)
-
-    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
-        """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
-
-        Raises
-        ------
-        ValueError
-            If `measure` is none, or the points are not unit rows of its dimension.
-        """
-        check_moments(measure)
-        points = unit_rows("at", at, measure.dim)
-        return project(points, self.output(measure, points))
 
     def output(self, measure: Measure, points: Array) -> Array:
         """± ∇G/G at βx, shape (n, d): what attention adds to tokens at unit rows (n, d)."""
@@ -87,7 +139,7 @@ class SA:
 
 
 @dataclass(frozen=True)
-class USA:
+class USA(Isotropic):
     """X[mu](x) = ± P_x ∇G(βx) = ± ∇ (1/β) ∫ e^{β<x,y>} dmu(y), (USA) and (3.9).
 
     Parameters
@@ -111,29 +163,13 @@ class USA:
     array([[1., 0.]])
     """
 
-    beta: float
-    sign: int = 1
-    noise: float = 0.0
-
     name: ClassVar[str] = "USA"
-    dim: ClassVar[None] = None
     normalised: ClassVar[bool] = False
+    fast: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_isotropic(self)
+        super().__post_init__()
         number("beta of USA, whose velocities are of order exp(beta),", self.beta, low=0, high=700)
-
-    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
-        """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
-
-        Raises
-        ------
-        ValueError
-            If `measure` is none, or the points are not unit rows of its dimension.
-        """
-        check_moments(measure)
-        points = unit_rows("at", at, measure.dim)
-        return project(points, self.output(measure, points))
 
     def output(self, measure: Measure, points: Array) -> Array:
         """± ∇G at βx, shape (n, d): what attention adds to tokens at unit rows (n, d)."""
@@ -154,18 +190,3 @@ def check_moments(measure: Any) -> None:
             f"measure must be a Density, FlowMap or Particles, got "
             f"{shown(measure)}{suggest_measure(measure)}"
         )
-
-
-def check_isotropic(dynamics: Any) -> None:
-    """Check β, sign and noise, and put them into one form.
-
-    Raises
-    ------
-    ValueError
-        If one is out of range.
-    """
-    beta = number("beta", dynamics.beta, low=0)
-    # below 1e-300 the limit β = 0 is exact, and 1/β is not
-    object.__setattr__(dynamics, "beta", beta if beta >= 1e-300 else 0.0)
-    object.__setattr__(dynamics, "noise", number("noise", dynamics.noise, low=0))
-    object.__setattr__(dynamics, "sign", plus_or_minus("sign", dynamics.sign))

@@ -12,6 +12,7 @@ from scipy.special import erf
 
 from meanfield.arguments import number, one_of, real_array, shown, unit_rows
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
+from meanfield.dynamics.facts import Facts, Steady
 from meanfield.dynamics.heads import Attention, check_dim
 from meanfield.dynamics.isotropic import SA, USA, Measure, check_moments
 from meanfield.geometry import project
@@ -37,7 +38,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class FeedForward(Record):
+class FeedForward(Record, Steady):
     """X(x) = P_x W σ(Ax + b): the perceptron of (2.8), which acts on each token by itself.
 
     Parameters
@@ -94,7 +95,7 @@ class FeedForward(Record):
         return int(np.shape(self.A)[1])
 
     @property
-    def is_smooth(self) -> bool:
+    def smooth(self) -> bool:
         """Whether σ has derivatives of all orders: all but 'relu'."""
         return self.activation != "relu"
 
@@ -145,7 +146,7 @@ _LAYERS = SA, USA, DoublyStochastic, Attention, FeedForward
 
 
 @dataclass(frozen=True)
-class Layers:
+class Layers(Facts):
     """One dynamics after another: layer i acts from t = i·step to (i + 1)·step.
 
     Attention layers give heads that change with depth, as trained models have them. Attention and
@@ -214,14 +215,23 @@ class Layers:
         return next((x.beta for x in self.layers if not isinstance(x, FeedForward)), 0.0)
 
     @property
-    def is_smooth(self) -> bool:
+    def smooth(self) -> bool:
         """Whether the field of each layer has derivatives of all orders."""
-        return all(x.is_smooth for x in self.layers if isinstance(x, FeedForward))
+        return all(layer.smooth for layer in self.layers)
+
+    @property
+    def reach(self) -> float:
+        """The largest |β KᵀQ| of a layer."""
+        return max(layer.reach for layer in self.layers)
 
     @property
     def depth(self) -> float:
         """Time at which the last layer ends."""
         return len(self.layers) * self.step
+
+    def output(self, measure: Measure, points: Array) -> Array:
+        """That of the first layer, shape (n, d), at unit rows (n, d)."""
+        return self.layers[0].output(measure, points)
 
     def between(self, start: float, end: float) -> Iterator[tuple[Layer, float]]:
         """The layers that act from `start` to `end`, and when each ends."""
@@ -232,6 +242,10 @@ class Layers:
                 yield self.layers[index], until
             if (index + 1) * self.step >= end * (1.0 - 1e-15):
                 return
+
+    def at(self, t: float) -> Layer:
+        """The layer that acts at a time, of two the later; the last from its end on."""
+        return self.layers[min(int(t / self.step), len(self.layers) - 1)]
 
     def velocity(self, measure: Measure, at: ArrayLike) -> Array:
         """Tangent vectors of the first layer, shape (n, d): the field at t = 0.

@@ -5,11 +5,10 @@ from __future__ import annotations
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.heads import Attention
 from meanfield.dynamics.interactions import CircleInteraction
-from meanfield.dynamics.isotropic import SA, USA
+from meanfield.dynamics.isotropic import SA, USA, Isotropic
 from meanfield.dynamics.layers import FeedForward, Layers
 from meanfield.dynamics.own import OwnDynamics
 
-Isotropic = SA | USA | DoublyStochastic
 MeanField = Isotropic | CircleInteraction
 Field = MeanField | Attention | FeedForward | OwnDynamics
 AnyDynamics = Field | Layers

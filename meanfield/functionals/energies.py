@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from meanfield.arguments import boolean, number, shown
-from meanfield.dynamics import ISOTROPIC, SA, Attention, DoublyStochastic, Isotropic
+from meanfield.dynamics import SA, Attention, Dynamics, Isotropic
 from meanfield.functionals.forms import form_dissipation, form_energy_in_unit
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap, check_measure
@@ -121,7 +121,7 @@ def dissipation(
     if isinstance(dynamics, Attention):
         value = form_dissipation(measure, dynamics)
         return unscaled("dissipation", value, 0.0, dynamics.beta, scaled)
-    if not isinstance(dynamics, ISOTROPIC):
+    if not isinstance(dynamics, Isotropic):
         raise ValueError(
             f"dynamics must be SA, USA, DoublyStochastic or Attention with a form, got "
             f"{shown(dynamics)}"
@@ -129,20 +129,19 @@ def dissipation(
     return unscaled("dissipation", *dissipation_in_unit(measure, dynamics), dynamics.beta, scaled)
 
 
-def dissipation_in_unit(measure: AnyMeasure, dynamics: Isotropic) -> tuple[float, float]:
+def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float, float]:
     """e^{-u} times the dissipation, and u as in `energy_in_unit`, 0 for DoublyStochastic."""
-    of_e_ds = isinstance(dynamics, DoublyStochastic)
     if isinstance(measure, SphereFlowMap):
         flow, field = measure.resolving(dynamics.beta), SphereField(dynamics)
         velocity, moments = field.at_nodes(flow.points, flow.weights)
         scaled = field.dissipation(moments, flow.points, flow.weights, velocity, scaled=True)
-        return scaled, 0.0 if of_e_ds else dynamics.beta
+        return scaled, 0.0 if dynamics.balanced else dynamics.beta
     if isinstance(measure, LineFlowMap):
         measure = measure.resolving(dynamics.beta)
     rate = cast(IsotropicTendency, tendency(measure, dynamics))
     rate(rate.initial_state, np.empty_like(rate.initial_state))
     log_unit = rate.log_unit if isinstance(rate, DensityTendency) else dynamics.beta
-    return rate.scaled_dissipation(), 0.0 if of_e_ds else log_unit
+    return rate.scaled_dissipation(), 0.0 if dynamics.balanced else log_unit
 
 
 def unscaled(

@@ -6,31 +6,16 @@ from typing import cast
 
 import numpy as np
 
-from meanfield.dynamics import (
-    ISOTROPIC,
-    AnyDynamics,
-    Attention,
-    CircleInteraction,
-    DoublyStochastic,
-    Isotropic,
-    balanced_form,
-)
+from meanfield.dynamics import Attention, CircleInteraction, Dynamics
 from meanfield.functionals import balance, interaction_energy, order_parameter, sinkhorn_energy
 from meanfield.functionals.energies import dissipation_in_unit
 from meanfield.measures import AnyMeasure, LineFlowMap
 from meanfield.tendency import IsotropicTendency, tendency
 
 
-def has_balance(dynamics: AnyDynamics) -> bool:
-    """Whether X is the gradient of an energy: not for layers, most heads, nor cosines in h."""
-    if isinstance(dynamics, CircleInteraction):
-        return dynamics.is_odd
-    return isinstance(dynamics, ISOTROPIC) or balanced_form(dynamics) is not None
-
-
-def own_energy(measure: AnyMeasure, dynamics: AnyDynamics) -> float | None:
+def own_energy(measure: AnyMeasure, dynamics: Dynamics) -> float | None:
     """E_DS of doubly stochastic attention, F of an odd interaction; None where it is E_β."""
-    if isinstance(dynamics, DoublyStochastic):
+    if dynamics.balanced:
         return sinkhorn_energy(measure, dynamics.beta)
     if isinstance(dynamics, CircleInteraction) and dynamics.is_odd:
         return interaction_energy(measure, dynamics)
@@ -38,15 +23,15 @@ def own_energy(measure: AnyMeasure, dynamics: AnyDynamics) -> float | None:
 
 
 def balance_of(
-    measure: AnyMeasure, dynamics: AnyDynamics, work: float, log_unit: float
+    measure: AnyMeasure, dynamics: Dynamics, work: float, log_unit: float
 ) -> dict[str, float]:
     """The rate at which an energy changes and its integral, in units of e^{log_unit}.
 
     Parameters
     ----------
     measure : Density, FlowMap or Particles
-    dynamics : SA, USA, DoublyStochastic, Attention that has a form, or an odd CircleInteraction
-        See `has_balance`.
+    dynamics : Dynamics
+        With an energy.
     work : float
         ∫ dissipation dt since t = 0, in these units.
     log_unit : float
@@ -60,8 +45,8 @@ def balance_of(
             "interaction_dissipation": _interaction_dissipation(measure, dynamics),
             "interaction_work": work,
         }
-    plain = cast(Isotropic, dynamics)
-    return {"dissipation": dissipation_in_unit(measure, plain)[0], "work": plain.sign * work}
+    sign = energy.sign if (energy := dynamics.energy) else 1
+    return {"dissipation": dissipation_in_unit(measure, dynamics)[0], "work": sign * work}
 
 
 def _interaction_dissipation(measure: AnyMeasure, dynamics: CircleInteraction) -> float:
@@ -73,7 +58,7 @@ def _interaction_dissipation(measure: AnyMeasure, dynamics: CircleInteraction) -
     return rate.scaled_dissipation()
 
 
-def order_numbers(measure: AnyMeasure, dynamics: AnyDynamics) -> dict[str, float]:
+def order_numbers(measure: AnyMeasure, dynamics: Dynamics) -> dict[str, float]:
     """r and ψ of r e^{iψ} = ∫ e^{iθ} dmu, as variables, under an interaction of phases."""
     if not isinstance(dynamics, CircleInteraction):
         return {}

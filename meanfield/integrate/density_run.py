@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA, AnyDynamics
+from meanfield.dynamics import SA, USA, Dynamics
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.integrate.options import FLOW_MAP, Options
 from meanfield.integrate.records import Records, Stop
@@ -44,7 +44,7 @@ class DensityRun(Run):
     def __init__(
         self,
         density: Density,
-        dynamics: AnyDynamics,
+        dynamics: Dynamics,
         options: Options,
         records: Records | None = None,
     ) -> None:
@@ -144,7 +144,7 @@ class DensityRun(Run):
     def _remedy(self, text: str) -> str:
         """The text with what a user may choose who has chosen to stop, "" where that is all."""
         asked = self.options.on_unresolved
-        if asked == choose_on_unresolved(self._density(), self.moved_by, None):
+        if asked == choose_on_unresolved(self._density(), self.dynamics, None):
             return ""
         return text.format(f"`on_unresolved='{FLOW_MAP}'`")
 

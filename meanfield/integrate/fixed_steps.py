@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import AnyDynamics, Layers
+from meanfield.dynamics import Dynamics
 from meanfield.integrate.options import Options
 from meanfield.integrate.pace import default_step
 from meanfield.integrate.random_state import generator_from, generator_state
@@ -47,7 +47,7 @@ class LayeredRun(TokenRun):
     """
 
     def __init__(
-        self, particles: Particles, dynamics: AnyDynamics, options: Options, step: float
+        self, particles: Particles, dynamics: Dynamics, options: Options, step: float
     ) -> None:
         self._particles, self.step, self._h = particles, step, step
         super().__init__(particles, dynamics, options)
@@ -86,12 +86,11 @@ class LayeredRun(TokenRun):
             report(self)
 
     def _after(self, layer: int) -> Particles:
-        if isinstance(self.moved_by, Layers):
-            at = int(layer * self._h / self.moved_by.step + _ROUNDING)
-            if self.moved_by.layers[at] is not self.acting:
-                self.acting = self.moved_by.layers[at]
-                self._layer = TokenOutput(self._particles, self.acting)
-                self._sums.add(self._layer.sums)
+        acting = self.dynamics.at((layer + 0.5) * self._h)
+        if acting is not self.acting:
+            self.acting = acting
+            self._layer = TokenOutput(self._particles, acting)
+            self._sums.add(self._layer.sums)
         given = self._particles
         points = given.points + self._h * self._output(given)
         norms = np.linalg.norm(points, axis=1, keepdims=True)
@@ -122,7 +121,7 @@ class NoisyRun(TokenRun):
     def __init__(
         self,
         particles: Particles,
-        dynamics: AnyDynamics,
+        dynamics: Dynamics,
         options: Options,
         step: float,
         rng: np.random.Generator,
@@ -177,14 +176,14 @@ class NoisyRun(TokenRun):
     def _diffused(self, state: Array, h: float) -> Array:
         """The state after Brownian motion for the time h."""
         rate = cast(ParticleTendency | CircleTendency, self.tendency)
-        s = 2.0 * self.moved_by.noise * h
+        s = 2.0 * self.dynamics.noise * h
         deviation = np.sqrt(s / (1.0 + (self._shape[1] - 2) * s / 6.0))
         return rate.moved(state, deviation * self._rng.normal(size=self._shape))
 
 
 def token_run(
     particles: Particles,
-    dynamics: AnyDynamics,
+    dynamics: Dynamics,
     options: Options,
     *,
     method: str,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from meanfield.clustering import clusters
 from meanfield.collapse import collapsed
-from meanfield.dynamics import CircleInteraction, MeanField
+from meanfield.dynamics import SA, Dynamics
 from meanfield.history import MomentHistory, step_times
 from meanfield.integrate.options import Options
 from meanfield.integrate.records import Records, Stop
@@ -17,7 +17,7 @@ from meanfield.integrate.run import Run
 from meanfield.measures import AnyMeasure, LineFlowMap
 from meanfield.measures.flow.line import FREE, REACH
 from meanfield.solution import Ending, Resumption, Solution
-from meanfield.tendency import AngularField, FlowTendency, LineField, flow_tendency
+from meanfield.tendency import FlowTendency, LineField, flow_tendency, line_field
 
 Array = NDArray[np.float64]
 
@@ -25,19 +25,30 @@ Array = NDArray[np.float64]
 _STEP_SHARE = 0.1
 # least relative tolerance that the solver takes
 _RTOL = 3e-14
+# time steps have order 2 and panels order 3 only where X has kinks
+_LEAST_TOL_AT_KINKS = 1e-7
 
 
 class FlowRun(Run):
     """A run that keeps its flow map resolved, and the moments of every step.
 
+    A cluster becomes an atom only where the dynamics keeps clusters: elsewhere it may be pulled
+    apart later, and its density would be lost. At the kinks of relu the flow map's `tol` counts as
+    1e-7 at least.
+
     Parameters
     ----------
     flow : LineFlowMap
-    dynamics : SA, USA, DoublyStochastic or CircleInteraction
+    dynamics : Dynamics
     options : Options
         Its tolerances in time do not count: they are the flow map's own.
     records : Records, optional
         Those of the run that this one takes over from.
+
+    Raises
+    ------
+    ValueError
+        If a layer can't move the flow map.
     """
 
     tendency: FlowTendency
@@ -45,14 +56,21 @@ class FlowRun(Run):
     def __init__(
         self,
         flow: LineFlowMap,
-        dynamics: MeanField,
+        dynamics: Dynamics,
         options: Options,
         records: Records | None = None,
     ) -> None:
-        self._field = self._first_field(flow, dynamics)
-        self._reach = REACH / max(1.0, self._steepness(flow, dynamics))
-        # what repels stays apart, however near
-        self._radius = options.cluster_radius if self._draws_together(dynamics) else 0.0
+        self._layer = dynamics.layers[0]
+        self._field = line_field(dynamics, flow.dim, flow.axis, self._layer)
+        for layer in dict.fromkeys(dynamics.layers[1:]):
+            # what can't be run is refused before any work starts
+            line_field(dynamics, flow.dim, flow.axis, layer)
+        if not dynamics.smooth:
+            flow = flow.moved(tol=max(flow.tol, _LEAST_TOL_AT_KINKS))
+        # of E_β where the field of the dynamics has no sums for it
+        self._energy = None if dynamics.isotropic else LineField(SA(dynamics.beta), flow.dim)
+        self._reach = REACH / max(1.0, dynamics.reach, dynamics.beta)
+        self._radius = options.cluster_radius if dynamics.keeps_clusters else 0.0
         self._adaptation = 0.0
         self._times: list[float] = [0.0]
         self._moments: list[Array] = []
@@ -60,21 +78,12 @@ class FlowRun(Run):
         self._keeps_history = self._field.line.relative and flow.is_at_labels
         super().__init__(flow.refined(self._reach), dynamics, options, records)
 
-    def _first_field(self, flow: LineFlowMap, dynamics: MeanField) -> AngularField:
-        return LineField(dynamics, flow.dim)
-
-    def _steepness(self, flow: LineFlowMap, dynamics: MeanField) -> float:  # noqa: ARG002
-        """The largest |z| of which e^{<z,y>}, or k of which e^{ikθ}, must be resolved."""
-        return float(dynamics.kmax if isinstance(dynamics, CircleInteraction) else dynamics.beta)
-
-    def _draws_together(self, dynamics: MeanField) -> bool:
-        """Whether a cluster stays one for ever."""
-        if isinstance(dynamics, CircleInteraction):
-            return dynamics.attracts
-        return dynamics.sign > 0
-
     def _tendency(self, measure: AnyMeasure) -> FlowTendency:
-        return flow_tendency(cast(LineFlowMap, measure), self.dynamics, self._field)
+        flow = cast(LineFlowMap, measure)
+        if self.acting is not self._layer:
+            self._layer = self.acting
+            self._field = line_field(self.dynamics, flow.dim, flow.axis, self._layer)
+        return flow_tendency(flow, self.acting, self._field)
 
     def _tolerances(self) -> tuple[float, Array]:
         tol = _STEP_SHARE * self.tendency.flow.tol
@@ -99,6 +108,10 @@ class FlowRun(Run):
 
     def _change_to(self, flow: LineFlowMap) -> float:
         """Go on with another flow map for the same measure; what the balanced energy gained."""
+        if not self.dynamics.isotropic:
+            # no atoms are made, and what panels gain is below the tolerance of the nodes
+            self._adopt(self._tendency(flow), work=float(self.state[-1]))
+            return 0.0
         before = self.balanced_energy()
         self._adopt(self._tendency(flow), work=float(self.state[-1]))
         gap = self.balanced_energy() - before
@@ -156,7 +169,7 @@ class FlowRun(Run):
     def finished(self) -> tuple[Ending, str]:
         """How the run ended: clustered if all mass is one atom at rest."""
         flow = self.tendency.flow
-        if len(flow.atoms) == 1 and (flow.owners != FREE).all():
+        if self.dynamics.isotropic and len(flow.atoms) == 1 and (flow.owners != FREE).all():
             return (
                 Ending.CLUSTERED,
                 f"clustered at t = {self.t:g} after {self.steps} steps: all mass is one atom",
@@ -165,19 +178,24 @@ class FlowRun(Run):
 
     def scaled_energy(self) -> float:
         """e^{-β} E_β at the present time."""
-        return self.tendency.scaled_energy(self.state[:-1])
+        if self._energy is None:
+            return self.tendency.scaled_energy(self.state[:-1])
+        flow = self.tendency.measure(self.state[:-1])
+        rate = FlowTendency(flow, SA(self.dynamics.beta), self._energy)
+        return rate.scaled_energy(rate.initial_state)
 
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
-        flow = cast(LineFlowMap, measure)
+        flow, isotropic = cast(LineFlowMap, measure), self.dynamics.isotropic
         numbers = {
-            "metric_speed": self._metric_speed(),
+            "metric_speed" if isotropic else "speed": self._metric_speed(),
             "tail": flow.tail,
             "size": len(flow.angles),
             **super()._numbers(flow),
             "atoms": len(flow.atoms),
             "clusters": len(clusters(flow)),
-            "adaptation": self._adaptation,
         }
+        if isotropic:
+            numbers["adaptation"] = self._adaptation
         if flow.has_density:
             density = flow.density_at_nodes
             numbers["min_density"] = float(density.min())

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from meanfield.dynamics import MEAN_FIELD, AnyDynamics, Isotropic
-from meanfield.integrate.driven_run import DrivenFlowRun
-from meanfield.integrate.driven_sphere import DrivenSphereRun
+from meanfield.dynamics import Dynamics
 from meanfield.integrate.flow_run import FlowRun
 from meanfield.integrate.options import Options
 from meanfield.integrate.records import Records
@@ -25,7 +23,7 @@ _TOL_ON_S2 = 1e-9
 
 
 def flow_run(
-    flow: FlowMap, dynamics: AnyDynamics, options: Options, records: Records | None = None
+    flow: FlowMap, dynamics: Dynamics, options: Options, records: Records | None = None
 ) -> FlowRun | SphereRun:
     """The run of a flow map of either form.
 
@@ -35,20 +33,16 @@ def flow_run(
         If the flow map can't be run under this dynamics.
     """
     if isinstance(flow, SphereFlowMap):
-        if not isinstance(dynamics, MEAN_FIELD):
-            return DrivenSphereRun(flow, dynamics, options, records)
-        return SphereRun(flow, cast(Isotropic, dynamics), options, records)
+        return SphereRun(flow, dynamics, options, records)
     line = cast(LineFlowMap, flow)
-    if not isinstance(dynamics, MEAN_FIELD):
-        try:
-            return DrivenFlowRun(line, dynamics, options, records)
-        except AsymmetryError:
-            if line.dim != 3 or not line.is_at_labels:
-                raise
-        # the law is symmetric, but the measure will not stay so
-        whole = SphereFlowMap(line.line.law, max(line.tol, _TOL_ON_S2))
-        return DrivenSphereRun(whole, dynamics, options, records)
-    return FlowRun(line, dynamics, options, records)
+    try:
+        return FlowRun(line, dynamics, options, records)
+    except AsymmetryError:
+        if line.dim != 3 or not line.is_at_labels:
+            raise
+    # the law is symmetric, but the measure will not stay so
+    whole = SphereFlowMap(line.line.law, max(line.tol, _TOL_ON_S2))
+    return SphereRun(whole, dynamics, options, records)
 
 
 def flow_map(density: Density) -> FlowMap:
@@ -78,8 +72,7 @@ def handed_over(run: AnyRun, report: Callable[[Any], None]) -> FlowRun | SphereR
         If the flow map can't be followed so far.
     """
     first = cast(Density, run.records.measures[0])
-    dynamics = cast(Run, run).moved_by
-    flow = flow_run(flow_map(first), dynamics, run.options, run.records)
+    flow = flow_run(flow_map(first), run.dynamics, run.options, run.records)
     flow.advance(run.t, report)
     flow.records.hand_over = run.t, flow.scaled_energy() - run.scaled_energy()
     return flow

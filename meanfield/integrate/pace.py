@@ -7,7 +7,7 @@ from collections import deque
 import numpy as np
 
 from meanfield.arguments import shown
-from meanfield.dynamics import ISOTROPIC, USA, AnyDynamics, CircleInteraction
+from meanfield.dynamics import CircleInteraction, Dynamics
 from meanfield.measures import Oscillators, Particles
 
 # steps between looks at the clock, and looks over which steps must have grown
@@ -53,13 +53,13 @@ class Pace:
         return (t_bound - t) / last * _STEPS
 
 
-def time_unit(dynamics: AnyDynamics) -> float:
+def time_unit(dynamics: Dynamics) -> float:
     """1, or e^{-β} for USA at large β, whose rates e^β the solver could not square."""
-    is_fast = isinstance(dynamics, USA) and dynamics.beta > _LARGEST_RATE
+    is_fast = dynamics.fast and dynamics.beta > _LARGEST_RATE
     return float(np.exp(-dynamics.beta)) if is_fast else 1.0
 
 
-def default_step(particles: Particles, dynamics: AnyDynamics) -> float:
+def default_step(particles: Particles, dynamics: Dynamics) -> float:
     """A time step with weak errors of about 1e-4: short against the flow and the noise.
 
     Raises
@@ -73,9 +73,9 @@ def default_step(particles: Particles, dynamics: AnyDynamics) -> float:
             # a rotation is exact, the field on the way an average over it
             rate = max(rate, _TURNED * float(np.abs(particles.frequencies).max()))
         return _SHARE / float(rate)
-    if not isinstance(dynamics, ISOTROPIC):
+    if not dynamics.isotropic:
         raise ValueError(f"step must be given for {shown(dynamics)}, got None")
     rate = 1.0 + dynamics.beta
-    if isinstance(dynamics, USA):
+    if dynamics.fast:
         rate *= float(np.exp(dynamics.beta))
     return float(_SHARE / max(rate, (particles.dim - 1) * dynamics.noise))

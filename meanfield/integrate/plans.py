@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import AnyDynamics, MeanField
+from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.integrate.density_run import DensityRun
 from meanfield.integrate.fixed_steps import token_run
 from meanfield.integrate.flow_run import FlowRun
@@ -40,7 +40,7 @@ class Plan:
 
     def run(self, measure: AnyMeasure, rng: np.random.Generator | None) -> AnyRun:
         """The run of a measure."""
-        dynamics = cast(MeanField, self.dynamics)
+        dynamics = adapt(self.dynamics)
         if isinstance(measure, OscillatorDensity):
             return OscillatorDensityRun(measure, dynamics, self.options)
         if isinstance(measure, Density):
@@ -49,7 +49,7 @@ class Plan:
         if isinstance(measure, FlowMap):
             return flow_run(measure, dynamics, self.options)
         return token_run(
-            measure, self.dynamics, self.options, method=self.method, step=self.step, rng=rng
+            measure, dynamics, self.options, method=self.method, step=self.step, rng=rng
         )
 
     def solution(

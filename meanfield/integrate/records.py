@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from meanfield.arguments import shown
-from meanfield.dynamics import USA, AnyDynamics, DoublyStochastic
+from meanfield.dynamics import Dynamics
 from meanfield.measures import AnyMeasure
 from meanfield.solution import PREFIXES, RESERVED, SIZE_NAME, Ending, Solution
 
@@ -99,7 +99,7 @@ class Records:
     """
 
     def __init__(
-        self, dynamics: AnyDynamics, monitors: Monitors, log_unit: float | None = None
+        self, dynamics: Dynamics, monitors: Monitors, log_unit: float | None = None
     ) -> None:
         self.measures: list[AnyMeasure] = []
         self._rows: list[dict[str, float]] = []
@@ -107,9 +107,8 @@ class Records:
         self.hand_over: tuple[float, float] | None = None
         self._monitors = monitors
         self.log_unit = dynamics.beta if log_unit is None else log_unit
-        of_e_ds = isinstance(dynamics, DoublyStochastic)
-        self._scaled: tuple[str, ...] = _SCALED_OF_E_DS if of_e_ds else SCALED
-        self._about_balance = _OF_E_DS if of_e_ds else {}
+        self._scaled: tuple[str, ...] = _SCALED_OF_E_DS if dynamics.balanced else SCALED
+        self._about_balance = _OF_E_DS if dynamics.balanced else {}
         self._unit, self._unit_name = energy_unit(dynamics, self.log_unit)
 
     @property
@@ -221,12 +220,12 @@ class Records:
         return {"hand_over_t": t, "hand_over_energy_gap": gap * self._unit}
 
 
-def energy_unit(dynamics: AnyDynamics, log_unit: float) -> tuple[float, str]:
+def energy_unit(dynamics: Dynamics, log_unit: float) -> tuple[float, str]:
     """What to multiply energies in units of e^{log_unit} by, and the name of their unit then."""
     if log_unit != dynamics.beta:
         return 1.0, "Lambda_0"
     # a dissipation of USA is of order e^{2β}
-    if (2.0 if isinstance(dynamics, USA) else 1.0) * dynamics.beta <= LARGEST_UNSCALED:
+    if (2.0 if dynamics.fast else 1.0) * dynamics.beta <= LARGEST_UNSCALED:
         return float(np.exp(dynamics.beta)), "1"
     return 1.0, "exp(beta)"
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import AnyDynamics, DoublyStochastic, Field, Layers, MeanField
+from meanfield.dynamics import Dynamics
 from meanfield.functionals.energies import energy_in_unit
-from meanfield.integrate.balances import balance_of, has_balance, order_numbers, own_energy
+from meanfield.integrate.balances import balance_of, order_numbers, own_energy
 from meanfield.integrate.explicit import ExplicitSteps
 from meanfield.integrate.options import Options
 from meanfield.integrate.pace import MOST_STEPS, Pace, time_unit
@@ -40,14 +40,12 @@ class Run:
     def __init__(
         self,
         measure: AnyMeasure,
-        dynamics: AnyDynamics,
+        dynamics: Dynamics,
         options: Options,
         records: Records | None = None,
     ) -> None:
-        # without matrices, as most of a plain run takes it; `moved_by` may be any
-        self.dynamics, self.options = cast(MeanField, dynamics), options
-        self.moved_by = dynamics
-        self.acting: Field = dynamics.layers[0] if isinstance(dynamics, Layers) else dynamics
+        self.dynamics, self.options = dynamics, options
+        self.acting = dynamics.layers[0]
         self.t, self.step_size = 0.0, 0.0
         self.steps = self.evaluations = 0
         self._pace = Pace()
@@ -89,7 +87,7 @@ class Run:
     @property
     def _has_balance(self) -> bool:
         """Whether the state integrates an energy's gain."""
-        return has_balance(self.moved_by)
+        return self.dynamics.energy is not None
 
     def _unit_of_time(self) -> float:
         """See `time_unit`."""
@@ -155,10 +153,7 @@ class Run:
         Stop
             If the run can't go on; the state is the last good one.
         """
-        if not isinstance(self.moved_by, Layers):
-            self._flow(t_bound, report)
-            return
-        for layer, until in self.moved_by.between(self.t, t_bound):
+        for layer, until in self.dynamics.between(self.t, t_bound):
             if layer is not self.acting:
                 measure, self.acting = self.measure(), layer
                 self._adopt(self._tendency(measure), work=0.0)
@@ -212,10 +207,10 @@ class Run:
 
     def snapshot(self) -> Resumption:
         """What the next step depends on, beside the measure of the last save."""
-        layers = self.moved_by.layers if isinstance(self.moved_by, Layers) else [self.acting]
+        layers = enumerate(self.dynamics.layers)
         return Resumption(
             {
-                "layer": next(i for i, layer in enumerate(layers) if layer is self.acting),
+                "layer": next(i for i, layer in layers if layer is self.acting),
                 "t": self.t,
                 "step_size": self.step_size,
                 "steps": self.steps,
@@ -227,8 +222,7 @@ class Run:
     def restore(self, saved: Solution, resumption: Resumption) -> None:
         """Go on where the run of a solution was when it was saved."""
         numbers = resumption.numbers
-        if isinstance(self.moved_by, Layers):
-            self.acting = self.moved_by.layers[int(numbers["layer"])]
+        self.acting = self.dynamics.layers[int(numbers["layer"])]
         self.t, self.step_size = float(numbers["t"]), float(numbers["step_size"])
         self.steps, self.evaluations = int(numbers["steps"]), int(numbers["evaluations"])
         self._adopt(self._tendency(saved.final), work=float(numbers["work"]))
@@ -247,7 +241,7 @@ class Run:
 
     def _balance(self, measure: AnyMeasure) -> dict[str, float]:
         """The order of phases; what an energy gains and has gained, where X is its gradient."""
-        dynamics, work = self.moved_by, float(self.state[-1])
+        dynamics, work = self.dynamics, float(self.state[-1])
         numbers = order_numbers(measure, dynamics)
         if self._has_balance:
             numbers |= balance_of(measure, dynamics, work, self.records.log_unit)
@@ -255,7 +249,7 @@ class Run:
 
     def _energies(self) -> dict[str, float]:
         energies = {"energy": self.scaled_energy()}
-        if isinstance(self.dynamics, DoublyStochastic):
+        if self.dynamics.balanced:
             energies["sinkhorn_energy"] = self.balanced_energy()
         return energies
 
@@ -265,7 +259,7 @@ class Run:
 
     def balanced_energy(self) -> float:
         """What `work` is to balance: E_DS of doubly stochastic attention, F of phases, else E_β."""
-        own = own_energy(self.measure(), self.moved_by)
+        own = own_energy(self.measure(), self.dynamics)
         return self.scaled_energy() if own is None else own
 
     def _metric_speed(self) -> float:

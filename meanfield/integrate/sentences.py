@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meanfield.arguments import tell_apart
-from meanfield.dynamics import USA, AnyDynamics
+from meanfield.dynamics import Dynamics
 from meanfield.spaces import Space
 
 
@@ -23,11 +23,10 @@ def failed(t: float, step_size: float, reason: str | None) -> str:
     )
 
 
-def too_far(t: float, step_size: float, left: float, dynamics: AnyDynamics) -> str:
+def too_far(t: float, step_size: float, left: float, dynamics: Dynamics) -> str:
     """Of a run whose next save is more steps away than anybody waits for."""
     rate = np.exp(-dynamics.beta)
-    is_usa = isinstance(dynamics, USA)
-    of_usa = f"; USA runs in times of order exp(-beta) = {rate:.1e}" if is_usa else ""
+    of_usa = f"; USA runs in times of order exp(-beta) = {rate:.1e}" if dynamics.fast else ""
     return (
         f"failed at t = {t:.6g}: at step sizes of {step_size:.1e}, which do not grow "
         f"any more, the next save is {left:.1e} steps away{of_usa}; try a smaller t_end, or "

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from meanfield.arguments import shown, tell_apart
 from meanfield.clustering import clusters
-from meanfield.dynamics import DoublyStochastic, Isotropic
+from meanfield.dynamics import Dynamics
 from meanfield.functionals import sinkhorn_energy
 from meanfield.integrate.options import Options
 from meanfield.integrate.records import Records, Stop
@@ -21,7 +21,9 @@ from meanfield.sphere_flow import History, SphereFlow, restore, snapshot
 Array = NDArray[np.float64]
 
 # patches must be small against the kernel's width: more of them would start a run than may end it
-_LARGEST_BETA = 40.0
+_LARGEST_REACH = 40.0
+# time steps have order 2 only where X has kinks
+_LEAST_TOL_AT_KINKS = 1e-6
 # nodes are some 0.1 rad apart where the density is smooth, and a ball must hold many
 CLUSTER_SIZE = 0.3
 
@@ -29,11 +31,13 @@ CLUSTER_SIZE = 0.3
 class SphereRun:
     """Time, counters and records of a run of a flow map on S^2, with the methods of `Run`.
 
+    At the kinks of relu the flow map's `tol` counts as 1e-6 at least.
+
     Parameters
     ----------
     flow : SphereFlowMap
         At t = 0.
-    dynamics : SA, USA or DoublyStochastic
+    dynamics : Dynamics
     options : Options
         `most_nodes` counts; tolerances in time are the flow map's own.
     records : Records, optional
@@ -42,13 +46,13 @@ class SphereRun:
     Raises
     ------
     ValueError
-        If the flow map has moved, or β is too large.
+        If the flow map has moved, or |β KᵀQ| of a head is too large.
     """
 
     def __init__(
         self,
         flow: SphereFlowMap,
-        dynamics: Isotropic,
+        dynamics: Dynamics,
         options: Options,
         records: Records | None = None,
     ) -> None:
@@ -57,29 +61,25 @@ class SphereRun:
                 f"measure must be a flow map at t = 0 on S^2, got one of t = {flow.t:g}: evolve "
                 f"it from its law to a later t_end"
             )
-        if dynamics.beta > _LARGEST_BETA:
+        if dynamics.reach > _LARGEST_REACH:
+            name = "beta" if dynamics.isotropic else "beta |KᵀQ|"
             raise ValueError(
-                f"beta must be <= {_LARGEST_BETA:g} for a flow map on S^2, got "
-                f"{tell_apart(dynamics.beta, _LARGEST_BETA)[0]}"
+                f"{name} must be <= {_LARGEST_REACH:g} for a flow map on S^2, got "
+                f"{tell_apart(dynamics.reach, _LARGEST_REACH)[0]}: take Particles"
             )
         self.dynamics, self.options = dynamics, options
         self.records = records or Records(dynamics, options.monitors)
-        self._law, self._tol = flow.law, flow.tol
+        self._law = flow.law
+        self._tol = flow.tol if dynamics.smooth else max(flow.tol, _LEAST_TOL_AT_KINKS)
+        # on S^2 a cluster is carried by particles of the same moments long before it is a point
+        radius = None if dynamics.isotropic and options.cluster_radius > 0.0 else 0.0
+        limit = options.most_nodes
         try:
-            self.carried = self._carried(flow)
+            self.carried = SphereFlow(
+                flow.law, dynamics, tol=self._tol, limit=limit, cluster_radius=radius
+            )
         except ArithmeticError as error:
             raise ValueError(f"measure {shown(flow)} can't be run: {error}") from error
-
-    def _carried(self, flow: SphereFlowMap) -> SphereFlow:
-        # on S^2 a cluster is carried by particles of the same moments long before it is a point
-        radius = 0.0 if self.options.cluster_radius == 0.0 else None
-        return SphereFlow(
-            flow.law,
-            self.dynamics,
-            tol=flow.tol,
-            limit=self.options.most_nodes,
-            cluster_radius=radius,
-        )
 
     @property
     def t(self) -> float:
@@ -162,33 +162,35 @@ class SphereRun:
             If one of the numbers is not finite; it is kept all the same.
         """
         carried, measure = self.carried, self.measure()
-        field, sources = carried.field, (carried.points, carried.weights)
-        velocity, moments = field.at_nodes(*sources)
-        of_e_ds = isinstance(self.dynamics, DoublyStochastic)
-        unit = 1.0 if of_e_ds else float(np.exp(-self.dynamics.beta))
-        gained = carried.monitors.dissipated() if carried.monitors.t else 0.0
-        density = carried.density_at_nodes
-        row = {
-            "t": self.t,
-            "energy": self.scaled_energy(),
-            "dissipation": field.dissipation(moments, *sources, velocity, scaled=True),
-            "work": self.dynamics.sign * unit * gained,
+        velocity, energy = carried.velocity(), self.dynamics.energy
+        row = {"t": self.t, "energy": self.scaled_energy()}
+        if self.dynamics.isotropic and energy is not None:
+            gained = carried.monitors.dissipated() if carried.monitors.t else 0.0
+            row["dissipation"] = carried.field.dissipation(
+                carried.moments, carried.points, carried.weights, velocity, scaled=True
+            )
+            row["work"] = energy.sign * float(np.exp(-energy.log_unit)) * gained
+        row |= {
             "mass": measure.mass(),
-            "metric_speed": root_mean_square(velocity, carried.weights),
+            "metric_speed" if self.dynamics.isotropic else "speed": root_mean_square(
+                velocity, carried.weights
+            ),
             "size": measure.n_nodes,
             "steps": self.steps,
             "evaluations": carried.evaluations,
-            "particles": len(measure.points) - measure.n_nodes,
-            "smooth_mass": carried.smooth_mass,
-            "clusters": len(clusters(measure, CLUSTER_SIZE)),
         }
+        if self.dynamics.isotropic:
+            row["particles"] = len(measure.points) - measure.n_nodes
+            row["smooth_mass"] = carried.smooth_mass
+        row["clusters"] = len(clusters(measure, CLUSTER_SIZE))
         if measure.n_nodes == len(measure.points):
+            density = carried.density_at_nodes
             row |= {
                 "min_density": float(density.min()),
                 "max_density": float(density.max()),
                 "entropy": measure.entropy(),
             }
-        if of_e_ds:
+        if self.dynamics.balanced:
             row["sinkhorn_energy"] = sinkhorn_energy(measure, self.dynamics.beta)
         self.records.save(measure, row)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import NoneType
 from typing import Any
 
@@ -10,17 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.arguments import generator, number, one_of, shown, tell_apart
-from meanfield.dynamics import (
-    ISOTROPIC,
-    KNOWN,
-    AnyDynamics,
-    Attention,
-    DoublyStochastic,
-    FeedForward,
-    Field,
-    Layers,
-    OwnDynamics,
-)
+from meanfield.dynamics import KNOWN, Dynamics, Facts, Layers, OwnDynamics, adapt
 from meanfield.dynamics.heads import check_dim
 from meanfield.integrate.options import FLOW_MAP, STOP
 from meanfield.measures import (
@@ -45,7 +35,7 @@ _ROUNDING = 1e-9
 
 def check_start(
     measure: AnyMeasure,
-    dynamics: AnyDynamics,
+    dynamics: OwnDynamics,
     t_end: float,
     *,
     method: str,
@@ -64,20 +54,20 @@ def check_start(
     if step is not None:
         number("step", step, above=0)
     _check_kind(dynamics)
-    if not isinstance(dynamics, KNOWN):
+    if not isinstance(dynamics, Facts):
         _check_own(measure, dynamics)
     check_moved(measure, dynamics)
+    known = adapt(dynamics)
     if isinstance(measure, Particles):
-        _check_tokens(measure, dynamics, method, step, rng)
-        _check_depth(dynamics, t_end)
+        _check_tokens(measure, known, method, step, rng)
+        _check_depth(known, t_end)
         return
-    _check_depth(dynamics, t_end)
-    layers = dynamics.layers if isinstance(dynamics, Layers) else [dynamics]
+    _check_depth(known, t_end)
     if isinstance(measure, FlowMap):
-        _check_flow_layers(layers if isinstance(dynamics, Layers) else ())
+        _check_flow_layers(known)
     if isinstance(measure, Density):
-        for layer in layers:
-            if isinstance(layer, (Attention, FeedForward)):
+        for layer in known.layers:
+            if not layer.isotropic:
                 check_on_space(measure.space, layer)
     if dynamics.noise > 0.0 and isinstance(measure, FlowMap):
         raise ValueError(
@@ -90,15 +80,15 @@ def check_start(
             raise ValueError(f"{name} must be {plain!r} but for Particles, got {shown(value)}")
 
 
-def _check_depth(dynamics: AnyDynamics, t_end: float) -> None:
-    if isinstance(dynamics, Layers) and t_end > dynamics.depth * (1.0 + _ROUNDING):
+def _check_depth(dynamics: Dynamics, t_end: float) -> None:
+    if t_end > dynamics.depth * (1.0 + _ROUNDING):
         got, depth = tell_apart(t_end, dynamics.depth)
         raise ValueError(f"t_end must be <= {depth}, the depth of {shown(dynamics)}, got {got}")
 
 
-def _check_flow_layers(layers: Sequence[Field]) -> None:
-    for layer in layers:
-        if isinstance(layer, DoublyStochastic):
+def _check_flow_layers(dynamics: Dynamics) -> None:
+    for layer in dynamics.layers:
+        if layer.balanced and not dynamics.isotropic:
             raise ValueError(
                 f"layers must be no DoublyStochastic for a flow map, got {shown(layer)}: take "
                 f"Particles "
@@ -106,7 +96,7 @@ def _check_flow_layers(layers: Sequence[Field]) -> None:
             )
 
 
-def check_nodes(measure: AnyMeasure, dynamics: AnyDynamics, most: int) -> None:
+def check_nodes(measure: AnyMeasure, dynamics: OwnDynamics, most: int) -> None:
     """Refuse a β that a flow map on a line can't resolve with the nodes that it may have.
 
     Raises
@@ -114,11 +104,11 @@ def check_nodes(measure: AnyMeasure, dynamics: AnyDynamics, most: int) -> None:
     ValueError
         Naming β, the nodes that it takes and how many there may be.
     """
-    if isinstance(measure, LineFlowMap) and isinstance(dynamics, ISOTROPIC):
+    if isinstance(measure, LineFlowMap) and adapt(dynamics).isotropic:
         measure.resolving(dynamics.beta, most)
 
 
-def choose_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str | None) -> str:
+def choose_on_unresolved(measure: AnyMeasure, dynamics: OwnDynamics, choice: str | None) -> str:
     """What a density does that its space does not resolve: as asked for, else as it can.
 
     Raises
@@ -131,7 +121,7 @@ def choose_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str
     if choice == STOP or not isinstance(measure, Density):
         return STOP
     try:
-        _check_flow_map(measure, dynamics)
+        _check_flow_map(measure, adapt(dynamics))
     except ValueError:
         if choice is None:
             return STOP
@@ -139,8 +129,8 @@ def choose_on_unresolved(measure: AnyMeasure, dynamics: AnyDynamics, choice: str
     return FLOW_MAP
 
 
-def _check_flow_map(density: Density, dynamics: AnyDynamics) -> None:
-    _check_flow_layers(dynamics.layers if isinstance(dynamics, Layers) else ())
+def _check_flow_map(density: Density, dynamics: Dynamics) -> None:
+    _check_flow_layers(dynamics)
     if isinstance(density, OscillatorDensity):
         raise ValueError(f"on_unresolved must be 'stop' for {shown(density)}, got {FLOW_MAP!r}")
     if dynamics.noise > 0.0:
@@ -151,12 +141,12 @@ def _check_flow_map(density: Density, dynamics: AnyDynamics) -> None:
 
 
 def _check_tokens(
-    particles: Particles, dynamics: AnyDynamics, method: str, step: float | None, rng: Any
+    particles: Particles, dynamics: Dynamics, method: str, step: float | None, rng: Any
 ) -> None:
     if method == "layers" and isinstance(particles, Oscillators):
         raise ValueError(f"method must be 'flow' for {shown(particles)}, got {shown(method)}")
     if method == "flow":
-        for layer in dynamics.layers if isinstance(dynamics, Layers) else [dynamics]:
+        for layer in dynamics.layers:
             check_sums(particles, layer, may_span=layer.noise == 0.0)
     if dynamics.noise > 0.0:
         if method == "layers":
@@ -171,8 +161,8 @@ def _check_tokens(
         )
 
 
-def _check_kind(dynamics: AnyDynamics) -> None:
-    if not isinstance(dynamics, (*KNOWN, OwnDynamics)):
+def _check_kind(dynamics: OwnDynamics) -> None:
+    if isinstance(dynamics, type) or not isinstance(dynamics, OwnDynamics):
         raise ValueError(
             f"dynamics must be SA, USA, DoublyStochastic, CircleInteraction, Attention, "
             f"FeedForward or Layers, or an object with name, dim, beta, noise and output(measure, "
@@ -204,7 +194,7 @@ def _check_own(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
         )
 
 
-def layer_step(dynamics: AnyDynamics, step: float | None) -> float:
+def layer_step(dynamics: OwnDynamics, step: float | None) -> float:
     """The step of discrete layers.
 
     Raises

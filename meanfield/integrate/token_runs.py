@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import ISOTROPIC, SA, USA, AnyDynamics
+from meanfield.dynamics import SA, USA, Dynamics, Isotropic
 from meanfield.functionals.energies import dissipation_in_unit
 from meanfield.geometry import project
 from meanfield.integrate.options import Options
@@ -34,19 +34,18 @@ class TokenRun(Run):
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA, DoublyStochastic, CircleInteraction, Attention, FeedForward or Layers
+    dynamics : Dynamics
     options : Options
 
     Attributes
     ----------
-    moved_by : the dynamics
     step : float or None
         Of methods whose steps are fixed.
     """
 
     step: float | None = None
 
-    def __init__(self, particles: Particles, dynamics: AnyDynamics, options: Options) -> None:
+    def __init__(self, particles: Particles, dynamics: Dynamics, options: Options) -> None:
         self._sums: set[str] = set()
         super().__init__(particles, dynamics, options)
 
@@ -72,7 +71,7 @@ class TokenRun(Run):
     @property
     def _has_balance(self) -> bool:
         """Whether dE/dt is the dissipation: not with noise or frequencies, nor for most heads."""
-        return super()._has_balance and self.moved_by.noise == 0.0 and not self._rotates
+        return super()._has_balance and self.dynamics.noise == 0.0 and not self._rotates
 
     @property
     def _rotates(self) -> bool:
@@ -93,8 +92,8 @@ class TokenRun(Run):
 
     def _balance(self, measure: AnyMeasure) -> dict[str, float]:
         numbers = super()._balance(measure)
-        if isinstance(self.moved_by, ISOTROPIC) and not self._has_balance:
-            numbers["dissipation"] = dissipation_in_unit(measure, self.moved_by)[0]
+        if isinstance(self.dynamics, Isotropic) and not self._has_balance:
+            numbers["dissipation"] = dissipation_in_unit(measure, self.dynamics)[0]
         return numbers
 
     def _numbers(self, measure: AnyMeasure) -> dict[str, float]:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield._shown import ShownRun
 from meanfield.arguments import number, real_array, unit_rows
 from meanfield.characteristics import density_on_line
-from meanfield.dynamics import ISOTROPIC, AnyDynamics, FeedForward, Layers
+from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.exceptions import GOOD
 from meanfield.files import SOURCE
 from meanfield.history import MomentHistory
@@ -29,7 +29,7 @@ from meanfield.solution.checks import check_numbers, checksum
 from meanfield.solution.resumption import Resumption
 from meanfield.spaces import Sphere
 from meanfield.sphere_flow import History, transported
-from meanfield.tendency import SphereDepthField, SphereField
+from meanfield.tendency import field_on_sphere
 
 Array = NDArray[np.float64]
 
@@ -188,20 +188,14 @@ class Solution(ShownRun):
                 f"run of {flow} under {self.dynamics}: a Density has `at(points)`"
             )
         points = unit_rows("points", points, flow.dim)
-        t = number("t", t, low=0, high=float(self.t[-1]))
+        t, dynamics = number("t", t, low=0, high=float(self.t[-1])), adapt(self.dynamics)
         if isinstance(flow, SphereFlowMap):
             moments = cast(History, self.history)
-            if isinstance(self.dynamics, ISOTROPIC):
-                plain = SphereField(self.dynamics)
-                return transported(plain, moments, flow.law.pdf, points, t)
-            field = SphereDepthField(self.dynamics)
-            return transported(field, moments, flow.law.pdf, points, t)
+            return transported(field_on_sphere(dynamics), moments, flow.law.pdf, points, t)
         if t == 0.0:
             return np.asarray(flow.line.scale * flow.line.law.pdf(points))
         history = cast(MomentHistory, self.history)
-        if isinstance(self.dynamics, (FeedForward, Layers)) and not self.dynamics.is_smooth:
-            return density_on_line(flow.line, self.dynamics, history, points, t, flow.tol)
-        return density_on_line(flow.line, self.dynamics, history, points, t)
+        return density_on_line(flow.line, dynamics, history, points, t, flow.tol)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a NetCDF-4 file, which `load` reads back to the bit and any NetCDF tool opens.

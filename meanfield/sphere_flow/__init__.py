@@ -3,7 +3,6 @@
 from meanfield.sphere_flow.absorbing import gathered, stretch_error
 from meanfield.sphere_flow.characteristics import follow, transported
 from meanfield.sphere_flow.compression import compressed
-from meanfield.sphere_flow.driven import DrivenSphereFlow
 from meanfield.sphere_flow.history import Absorption, History
 from meanfield.sphere_flow.monitors import Monitors
 from meanfield.sphere_flow.run import SphereFlow
@@ -11,7 +10,6 @@ from meanfield.sphere_flow.saved import restore, snapshot
 
 __all__ = [
     "Absorption",
-    "DrivenSphereFlow",
     "History",
     "Monitors",
     "SphereFlow",

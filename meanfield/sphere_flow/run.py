@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, number, shown, unit_rows
-from meanfield.dynamics import USA, Isotropic
+from meanfield.dynamics import Dynamics
 from meanfield.history import step_times
 from meanfield.laws import Law
 from meanfield.patches import PER_LEAF, Mesh, lay
@@ -19,7 +19,7 @@ from meanfield.sphere_flow.characteristics import transported
 from meanfield.sphere_flow.history import Absorption, History
 from meanfield.sphere_flow.monitors import Monitors
 from meanfield.sphere_flow.stepping import LargestErrorDOP853, allowed_errors
-from meanfield.tendency.sphere_field import SphereField
+from meanfield.tendency.sphere_heads import ActingField, field_on_sphere
 
 Array = NDArray[np.float64]
 
@@ -48,14 +48,15 @@ class SphereFlow(Carried):
     ----------
     law : Law
         With a density on S^2.
-    dynamics : SA, USA or DoublyStochastic
+    dynamics : Dynamics
         Without noise.
     tol : float
         Error of the moments, in units of mass, that each mesh and the steps are chosen for.
     limit : int
         Most nodes of a mesh.
     cluster_radius : float, optional
-        1 over the larger of 4 and β if omitted; 0 turns absorption off.
+        1 over the larger of 4 and β if omitted; 0 turns absorption off. Without it where the
+        dynamics is not isotropic: what contracts may be pulled apart later.
 
     Attributes
     ----------
@@ -95,7 +96,7 @@ class SphereFlow(Carried):
     def __init__(
         self,
         law: Law,
-        dynamics: Isotropic,
+        dynamics: Dynamics,
         *,
         tol: float = 1e-9,
         limit: int = 400_000,
@@ -107,12 +108,12 @@ class SphereFlow(Carried):
             raise ValueError(f"noise must be 0 for a flow, got {dynamics.noise:g}")
         self.law, self.dynamics = law, dynamics
         self.tol = number("tol", tol, low=1e-13, high=1e-2)
-        if isinstance(dynamics, USA):
+        if dynamics.fast:
             self.tol *= _USA_SHARE
         self.limit = integer("limit", limit, low=6 * PER_LEAF)
-        field, steepness = self._start()
-        self._scale = max(1.0, steepness)
+        self._scale = max(1.0, dynamics.reach, dynamics.beta)
         radius = 1.0 / max(4.0, self._scale) if cluster_radius is None else cluster_radius
+        radius = radius if dynamics.isotropic else 0.0
         self.cluster_radius = number("cluster_radius", radius, low=0.0, high=1.0)
         self.t, self.evaluations = 0.0, 0
         self.history = History(0.0)
@@ -122,11 +123,14 @@ class SphereFlow(Carried):
         # a patch must be small against the kernel's width
         self._coarsest = int(np.clip(np.ceil(np.log2(0.5 * np.pi * self._scale / 4.0)), 1, 6))
         mesh = lay(law.pdf, _LEAF_SHARE * self.tol, coarsest=self._coarsest, limit=self.limit)
-        super().__init__(field, mesh)
+        super().__init__(field_on_sphere(dynamics), mesh)
+        self._acting: ActingField = self.field.during(0.0, 0.0)
 
-    def _start(self) -> tuple[Any, float]:
-        """The field, and the largest |z| of which e^{<z,y>} must be resolved."""
-        return SphereField(self.dynamics), self.dynamics.beta
+    def velocity(self) -> Array:
+        """X at `points`, shape (n, 3), of the layer that acts."""
+        masses, _ = self.field.attracting(self.points, self.weights)
+        moments = self.field.moments(self.points, masses)
+        return self._acting.velocity(moments, self.points, (self.points, masses))
 
     def density(self, points: ArrayLike, t: float | None = None) -> Array:
         """f_t at unit rows (n, 3), shape (n,), by backward characteristics; t is now if omitted.
@@ -141,7 +145,7 @@ class SphereFlow(Carried):
         return transported(self.field, self.history, self.law.pdf, points, t)
 
     def advance(self, t_end: float, report: Callable[[], None] = lambda: None) -> None:
-        """Go on to a later time; `report` is called after every step.
+        """Go on to a later time, layer after layer; `report` is called after every step.
 
         Raises
         ------
@@ -151,8 +155,10 @@ class SphereFlow(Carried):
             If `limit` nodes do not resolve the density, or steps become too small.
         """
         t_end = number("t_end", t_end, above=self.t)
-        while self.t < t_end:
-            self._leg(t_end, report)
+        for _, until in self.dynamics.between(self.t, t_end):
+            self._acting = self.field.during(self.t, until)
+            while self.t < until:
+                self._leg(until, report)
 
     def _leg(self, t_end: float, report: Callable[[], None]) -> None:
         """Steps up to the next mesh or the end."""
@@ -182,7 +188,7 @@ class SphereFlow(Carried):
         points = state[: self.points.size].reshape(-1, 3)
         sources = self._sources(points)
         moments = self.field.moments(*sources)
-        velocity, divergence = self.field.velocity_and_divergence(moments, points, sources)
+        velocity, divergence = self._acting.velocity_and_divergence(moments, points, sources)
         return np.concatenate([velocity.ravel(), -divergence[: self.n_nodes]])
 
     def _record(self, solver: Any) -> None:
@@ -194,8 +200,10 @@ class SphereFlow(Carried):
             points = dense(t)[: self.points.size].reshape(-1, 3)
             sources = self._sources(points)
             field_moments = self.field.moments(*sources)
-            velocity = self.field.velocity(field_moments, points, sources)
             moments.append(field_moments)
+            if not self.dynamics.isotropic:
+                continue
+            velocity = self._acting.velocity(field_moments, points, sources)
             now = self.field.moments(points, self.weights)
             self.monitors.append(
                 float(t),
@@ -245,7 +253,7 @@ class SphereFlow(Carried):
         )
         if len(centres):
             sources = self._sources(self.points)
-            _, divergence = self.field.velocity_and_divergence(
+            _, divergence = self._acting.velocity_and_divergence(
                 self.field.moments(*sources), centres, sources
             )
             centres = centres[divergence < 0.0]

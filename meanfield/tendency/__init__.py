@@ -6,16 +6,13 @@ from typing import cast
 
 from meanfield.arguments import shown
 from meanfield.dynamics import (
-    MEAN_FIELD,
     SA,
     USA,
-    AnyDynamics,
     Attention,
     CircleInteraction,
-    DoublyStochastic,
+    Dynamics,
     FeedForward,
-    Field,
-    MeanField,
+    OwnDynamics,
 )
 from meanfield.dynamics.heads import check_dim
 from meanfield.measures import (
@@ -40,7 +37,6 @@ from meanfield.tendency.density_batch import DensityBatch
 from meanfield.tendency.factors import Factors
 from meanfield.tendency.flow import AngularField, FlowTendency, LineField
 from meanfield.tendency.gram import GramTendency
-from meanfield.tendency.head_matrices import reach_of
 from meanfield.tendency.interaction import (
     InteractionTendency,
     OscillatorDensityTendency,
@@ -53,7 +49,7 @@ from meanfield.tendency.particles import (
 )
 from meanfield.tendency.spectral import LostDigitsError, SpectralTendency, norms_up_to_degree
 from meanfield.tendency.sphere_field import SphereField
-from meanfield.tendency.sphere_heads import SphereDepthField
+from meanfield.tendency.sphere_heads import SphereDepthField, field_on_sphere
 from meanfield.tendency.token_output import TokenOutput, joined
 from meanfield.token_sums import CircleSums
 
@@ -64,6 +60,7 @@ __all__ = [
     "SpectralTendency",
     "AttentionTendency",
     "SphereDepthField",
+    "field_on_sphere",
     "BalancedDensityTendency",
     "BalancedFlowTendency",
     "BalancedParticleTendency",
@@ -77,7 +74,6 @@ __all__ = [
     "LineField",
     "AngularField",
     "line_field",
-    "reach_of",
     "CircleTendency",
     "GramTendency",
     "OscillatorDensityTendency",
@@ -104,7 +100,7 @@ Tendency = IsotropicTendency | AttentionTendency | OscillatorDensityTendency
 
 
 def token_tendency(
-    particles: Particles, dynamics: Field, *, may_span: bool = True
+    particles: Particles, dynamics: Dynamics, *, may_span: bool = True
 ) -> TokenTendency:
     """The right-hand side for tokens, by the sums that `particles.sums` or their number asks for.
 
@@ -121,7 +117,7 @@ def token_tendency(
         If a Gram matrix is asked for that can't move these tokens, see `check_sums`.
     """
     check_sums(particles, dynamics, may_span=may_span)
-    if isinstance(dynamics, DoublyStochastic):
+    if dynamics.balanced:
         return BalancedParticleTendency(particles, dynamics)
     if isinstance(dynamics, CircleInteraction):
         return OscillatorTendency(particles, dynamics)
@@ -137,7 +133,7 @@ def token_tendency(
     return ParticleTendency(particles, dynamics, fast)
 
 
-def check_sums(particles: Particles, dynamics: Field, *, may_span: bool = True) -> None:
+def check_sums(particles: Particles, dynamics: Dynamics, *, may_span: bool = True) -> None:
     """Refuse tokens that a Gram matrix shall move, and this dynamics or its noise does not let it.
 
     Raises
@@ -153,7 +149,7 @@ def check_sums(particles: Particles, dynamics: Field, *, may_span: bool = True) 
         )
 
 
-def check_moved(measure: AnyMeasure, dynamics: AnyDynamics) -> None:
+def check_moved(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
     """Refuse a measure that this dynamics does not move.
 
     Raises
@@ -176,7 +172,7 @@ def check_moved(measure: AnyMeasure, dynamics: AnyDynamics) -> None:
         )
 
 
-def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:
+def tendency(measure: AnyMeasure, dynamics: Dynamics) -> Tendency:
     """The right-hand side f(state, out) that moves this kind of measure under the dynamics.
 
     Raises
@@ -190,7 +186,7 @@ def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:
         return token_tendency(measure, dynamics)
     if isinstance(measure, OscillatorDensity):
         return OscillatorDensityTendency(measure, cast(CircleInteraction, dynamics))
-    if not isinstance(dynamics, MEAN_FIELD):
+    if not dynamics.isotropic:
         if isinstance(measure, Density) and isinstance(dynamics, (Attention, FeedForward)):
             return AttentionTendency(measure, dynamics)
         raise ValueError(
@@ -205,19 +201,19 @@ def tendency(measure: AnyMeasure, dynamics: Field) -> Tendency:
     raise ValueError(f"measure must be a Density, FlowMap or Particles, got {shown(measure)}")
 
 
-def density_tendency(density: Density, dynamics: MeanField) -> DensityTendency:
+def density_tendency(density: Density, dynamics: Dynamics) -> DensityTendency:
     """The right-hand side for a density."""
     if isinstance(dynamics, CircleInteraction):
         return InteractionTendency(density, dynamics)
-    if isinstance(dynamics, DoublyStochastic):
+    if dynamics.balanced:
         return BalancedDensityTendency(density, dynamics)
     return DensityTendency(density, dynamics)
 
 
 def flow_tendency(
-    flow: LineFlowMap, dynamics: MeanField, field: AngularField | None = None
+    flow: LineFlowMap, dynamics: Dynamics, field: AngularField | None = None
 ) -> FlowTendency:
     """The right-hand side for a flow map on a line, whose field there may be already."""
-    if isinstance(dynamics, DoublyStochastic):
+    if dynamics.balanced:
         return BalancedFlowTendency(flow, dynamics, field)
     return FlowTendency(flow, dynamics, field)

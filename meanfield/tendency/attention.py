@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.arguments import shown
-from meanfield.dynamics import Attention, FeedForward
+from meanfield.dynamics import Attention, Dynamics, FeedForward
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.measures import Density
 from meanfield.spaces import Space, Zonal
@@ -109,7 +109,7 @@ class AttentionTendency(SpectralTendency):
         return unit * float(np.sqrt(max(float(self.space.weights @ squares), 0.0)))
 
 
-def check_on_space(space: Space, dynamics: Attention | FeedForward) -> None:
+def check_on_space(space: Space, dynamics: Dynamics) -> None:
     """Refuse what can't move a density on the space, before anything large is computed.
 
     Raises

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import DoublyStochastic
+from meanfield.dynamics import Dynamics
 from meanfield.geometry import project
 from meanfield.line_potential import LineSums
 from meanfield.measures import Density, LineFlowMap, Particles
@@ -36,7 +36,7 @@ class BalancedParticleTendency(ParticleTendency):
     dynamics : DoublyStochastic
     """
 
-    def __init__(self, particles: Particles, dynamics: DoublyStochastic) -> None:
+    def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
         super().__init__(particles, dynamics)
         self._beta, self._sign = dynamics.beta, dynamics.sign
         self._log_u: Array | None = None
@@ -66,7 +66,7 @@ class BalancedFlowTendency(FlowTendency):
     """
 
     def __init__(
-        self, flow: LineFlowMap, dynamics: DoublyStochastic, field: AngularField | None = None
+        self, flow: LineFlowMap, dynamics: Dynamics, field: AngularField | None = None
     ) -> None:
         super().__init__(flow, dynamics, field)
         self._log_u: Array | None = None
@@ -95,7 +95,7 @@ class BalancedDensityTendency(DensityTendency):
     dynamics : DoublyStochastic
     """
 
-    def __init__(self, density: Density, dynamics: DoublyStochastic) -> None:
+    def __init__(self, density: Density, dynamics: Dynamics) -> None:
         super().__init__(density, dynamics)
         self.log_unit = 0.0
         self._grid = working_grid(density.space, dynamics.beta)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import Isotropic, MeanField
+from meanfield.dynamics import Dynamics
 from meanfield.measures import Density
 from meanfield.spaces import Space, Transforms
 from meanfield.tendency.factors import Factors
@@ -43,9 +43,9 @@ class DensityTendency(SpectralTendency):
         e^{-u} E_β over the power of each degree.
     """
 
-    def __init__(self, density: Density, dynamics: Isotropic) -> None:
+    def __init__(self, density: Density, dynamics: Dynamics) -> None:
         super().__init__(density)
-        self.dynamics: MeanField = dynamics
+        self.dynamics = dynamics
         self._grid: Space = self.space
         factors = Factors.of(dynamics, density.dim, self.space.kmax)
         self._normalised = factors.potential is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import Isotropic
+from meanfield.dynamics import Dynamics
 from meanfield.harmonics import (
     bandwidth,
     eigenvalues_in_unit,
@@ -56,7 +56,7 @@ class Factors:
     """
 
     def __init__(
-        self, dynamics: Isotropic, dim: int, kernel: Array, width: int, first: tuple[float, float]
+        self, dynamics: Dynamics, dim: int, kernel: Array, width: int, first: tuple[float, float]
     ) -> None:
         self.dynamics = dynamics
         beta, (size, self.log_unit) = dynamics.beta, first
@@ -81,7 +81,7 @@ class Factors:
         self.can_be_small = bool(is_normalised and np.exp(-2.0 * beta) < SMALL)
 
     @classmethod
-    def of(cls, dynamics: Isotropic, dim: int, kmax: int) -> Factors:
+    def of(cls, dynamics: Dynamics, dim: int, kmax: int) -> Factors:
         """Those of a dynamics."""
         beta = dynamics.beta
         kernel = relative_eigenvalues(beta, dim, kmax)

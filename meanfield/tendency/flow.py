@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from meanfield.dynamics import CircleInteraction, MeanField
+from meanfield.dynamics import CircleInteraction, Dynamics
 from meanfield.line_potential import Interpolation, Line, LineSums, line
 from meanfield.measures import LineFlowMap
 from meanfield.measures.flow.line import FREE
@@ -53,7 +53,7 @@ class LineField:
     dim : int
     """
 
-    def __init__(self, dynamics: MeanField, dim: int) -> None:
+    def __init__(self, dynamics: Dynamics, dim: int) -> None:
         self.dynamics = dynamics
         if isinstance(dynamics, CircleInteraction):
             self.line: Line = interaction_line(dynamics)
@@ -104,7 +104,9 @@ class FlowTendency:
     field : AngularField
     """
 
-    def __init__(self, flow: LineFlowMap, dynamics: Any, field: AngularField | None = None) -> None:
+    def __init__(
+        self, flow: LineFlowMap, dynamics: Dynamics, field: AngularField | None = None
+    ) -> None:
         self.flow, self.dynamics = flow, dynamics
         self.field: AngularField = field or LineField(dynamics, flow.dim)
         self._free = np.flatnonzero(flow.owners == FREE)

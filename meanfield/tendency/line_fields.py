@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.arguments import shown, tell_apart
-from meanfield.dynamics import MEAN_FIELD, AnyDynamics, FeedForward, Field, Layers
+from meanfield.dynamics import Dynamics, FeedForward
 from meanfield.geometry import perpendicular
 from meanfield.kernels import LARGEST_ZONAL_BETA, circle_head_kernel, zonal_head_kernel
 from meanfield.line_potential import DenseLine, Interpolation
 from meanfield.tendency.flow import AngularField, LineField
-from meanfield.tendency.head_matrices import head_matrices, is_normalised, reach_of
 
 Array = NDArray[np.float64]
 HeadKernel = Callable[[Array, Array], Array]
@@ -58,10 +57,10 @@ class HeadsField:
     """
 
     def __init__(
-        self, dynamics: Field, dim: int, axis: Array | None, reach: float | None = None
+        self, dynamics: Dynamics, dim: int, axis: Array | None, reach: float | None = None
     ) -> None:
-        pairs = head_matrices(dynamics, dim)
-        self.normalised = is_normalised(dynamics)
+        pairs = dynamics.matrices(dim)
+        self.normalised = dynamics.normalised
         sizes = [float(np.linalg.norm(m, 2)) for m, _ in pairs]
         self._count, self._unit = len(pairs), float(np.exp(max(sizes)))
         self._beta = dynamics.beta
@@ -165,7 +164,7 @@ class DriftField:
 
 
 def line_field(
-    dynamics: AnyDynamics, dim: int, axis: Array | None, layer: Field | None = None
+    dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynamics | None = None
 ) -> AngularField:
     """The field on a line of angles of a dynamics, or of one of its layers.
 
@@ -185,12 +184,12 @@ def line_field(
     ValueError
         If a flow map can't move under it.
     """
-    if isinstance(dynamics, MEAN_FIELD):
-        return LineField(dynamics, dim)
-    acting = layer or (dynamics.layers[0] if isinstance(dynamics, Layers) else dynamics)
+    acting = layer or dynamics.layers[0]
+    if dynamics.isotropic:
+        return LineField(acting, dim)
     if isinstance(acting, FeedForward):
-        return DriftField(acting, dim, axis, reach_of(dynamics, dim))
-    return HeadsField(acting, dim, axis, reach_of(dynamics, dim))
+        return DriftField(acting, dim, axis, dynamics.reach)
+    return HeadsField(acting, dim, axis, dynamics.reach)
 
 
 def _kernel(m: Array, v: Array, size: float, axis: Array | None, name: str) -> HeadKernel:

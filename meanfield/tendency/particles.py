@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA, Attention, CircleInteraction, Field, balanced_form
+from meanfield.dynamics import SA, USA, Attention, CircleInteraction, Dynamics, balanced_form
 from meanfield.exponential_sums import pull_of_others
 from meanfield.geometry import circle_angles, circle_points, exponential, project
 from meanfield.measures import Particles
@@ -42,7 +42,7 @@ class ParticleTendency:
     """
 
     def __init__(
-        self, particles: Particles, dynamics: Field, fast: SphereSums | None = None
+        self, particles: Particles, dynamics: Dynamics, fast: SphereSums | None = None
     ) -> None:
         self.dynamics = dynamics
         self.initial_state = self.state_of(particles.points)

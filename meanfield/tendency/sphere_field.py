@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import DoublyStochastic, Isotropic
+from meanfield.dynamics import Dynamics
 from meanfield.geometry import project
 from meanfield.harmonics import (
     bandwidth,
@@ -57,7 +57,7 @@ class SphereField:
     array([[1., 0., 0.]])
     """
 
-    def __init__(self, dynamics: Isotropic) -> None:
+    def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
         beta = dynamics.beta
         self.at = SphereAt(bandwidth(beta, 3))
@@ -93,7 +93,7 @@ class SphereField:
         log_u : ndarray, shape (n,), optional
             A guess, such as that of the last time.
         """
-        if not isinstance(self.dynamics, DoublyStochastic):
+        if not self.dynamics.balanced:
             return masses, None
         units = points / np.linalg.norm(points, axis=1, keepdims=True)
         # G at a node is no less than sqrt(m), so series keep what counts for mass
@@ -219,7 +219,7 @@ class SphereField:
         ∫ |X|² dmu under DoublyStochastic, scaled or not.
         """
         beta = self.dynamics.beta
-        if isinstance(self.dynamics, DoublyStochastic):
+        if self.dynamics.balanced:
             return float(masses @ np.einsum("ij,ij->i", velocity, velocity))
         if not self._normalised:
             # X = e^β ∇u: its square alone may leave double precision

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from meanfield.bilinear import SphereBilinear
 from meanfield.bilinear.legendre import Coordinates
-from meanfield.dynamics import SA, AnyDynamics, FeedForward, Field, Layers
+from meanfield.dynamics import SA, Dynamics, FeedForward
 from meanfield.geometry import project
 from meanfield.harmonics import bandwidth
 from meanfield.spaces.sphere.at import Places, SphereAt
-from meanfield.tendency.head_matrices import head_matrices, is_normalised, reach_of
 from meanfield.tendency.sphere_field import NO_DIGITS, Sources, SphereField, means
 
 Array = NDArray[np.float64]
@@ -26,6 +25,11 @@ _SMALL = 1e-6
 
 class ActingField(Protocol):
     """X and div X at points of S^2, from moments of the measure."""
+
+    def velocity(
+        self, moments: Coefficients, points: Array, sources: Sources | None = None
+    ) -> Array:
+        """X (n, 3) at rows (n, 3), see `SphereField`."""
 
     def velocity_and_divergence(
         self,
@@ -162,9 +166,9 @@ class SphereHeadsField:
     array([[1., 0., 0.]])
     """
 
-    def __init__(self, dynamics: Field, lmax: int) -> None:
-        self._normalised = is_normalised(dynamics)
-        self._heads = [SphereHead(m, v, self._normalised) for m, v in head_matrices(dynamics, 3)]
+    def __init__(self, dynamics: Dynamics, lmax: int) -> None:
+        self._normalised = dynamics.normalised
+        self._heads = [SphereHead(m, v, self._normalised) for m, v in dynamics.matrices(3)]
         degrees = SphereAt(lmax).degrees
         self._rows = [np.flatnonzero(degrees <= head.source_degree) for head in self._heads]
 
@@ -217,6 +221,15 @@ class SphereDriftField:
     def __init__(self, dynamics: FeedForward) -> None:
         self.dynamics = dynamics
 
+    def velocity(
+        self,
+        moments: Coefficients,
+        points: Array,
+        sources: Sources | None = None,
+    ) -> Array:
+        """X (n, 3) at rows (n, 3)."""
+        return self.velocity_and_divergence(moments, points, sources)[0]
+
     def velocity_and_divergence(
         self,
         moments: Coefficients,  # noqa: ARG002 (as for attention)
@@ -256,15 +269,14 @@ class SphereDepthField:
     False
     """
 
-    def __init__(self, dynamics: AnyDynamics) -> None:
+    def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
-        self._layers = dynamics.layers if isinstance(dynamics, Layers) else (dynamics,)
         self._energy = SphereField(SA(dynamics.beta))
-        lmax = max(self._energy.at.lmax, bandwidth(reach_of(dynamics, 3), 3) + 1)
+        lmax = max(self._energy.at.lmax, bandwidth(dynamics.reach, 3) + 1)
         self.at = SphereAt(lmax)
         self._of_energy = np.flatnonzero(self.at.degrees <= self._energy.at.lmax)
         self._fields: dict[int, ActingField] = {}
-        for layer in self._layers:
+        for layer in dynamics.layers:
             if id(layer) not in self._fields:
                 self._fields[id(layer)] = (
                     SphereDriftField(layer)
@@ -274,10 +286,16 @@ class SphereDepthField:
 
     def during(self, start: float, end: float) -> ActingField:
         """The field of the layer that acts from one time to another."""
-        index = 0
-        if isinstance(self.dynamics, Layers):
-            index = int(0.5 * (start + end) / self.dynamics.step)
-        return self._fields[id(self._layers[min(index, len(self._layers) - 1)])]
+        return self._fields[id(self.dynamics.at(0.5 * (start + end)))]
+
+    def attracting(
+        self,
+        points: Array,  # noqa: ARG002 (as of `SphereField`)
+        masses: Array,
+        log_u: Array | None = None,  # noqa: ARG002
+    ) -> tuple[Array, None]:
+        """The masses that make the field, see `SphereField`: those of the measure."""
+        return masses, None
 
     def moments(self, points: Array, masses: Array) -> Coefficients:
         """mu_lm = Σ_j m_j conj(Y_lm(x_j)) of masses (n,) at points (n, 3)."""
@@ -290,3 +308,8 @@ class SphereDepthField:
     def energy(self, moments: Coefficients, *, scaled: bool = False) -> float:
         """E_β (3.5), times e^{-β} if scaled."""
         return self._energy.energy(moments[self._of_energy], scaled=scaled)
+
+
+def field_on_sphere(dynamics: Dynamics) -> SphereField | SphereDepthField:
+    """The field on S^2 of any dynamics: `SphereField` where it is isotropic."""
+    return SphereField(dynamics) if dynamics.isotropic else SphereDepthField(dynamics)

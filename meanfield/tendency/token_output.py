@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.bilinear import score_matrix
-from meanfield.dynamics import ISOTROPIC, Attention, CircleInteraction, FeedForward, Field
+from meanfield.dynamics import ISOTROPIC, Attention, CircleInteraction, Dynamics, FeedForward
 from meanfield.measures import Particles
 from meanfield.token_sums import ScoreSums
 
@@ -31,7 +31,7 @@ class TokenOutput:
         for a dynamics that is not of the package.
     """
 
-    def __init__(self, particles: Particles, dynamics: Field) -> None:
+    def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
         self._fast: list[ScoreSums | None] = []
         if isinstance(dynamics, ISOTROPIC):
@@ -66,7 +66,7 @@ class TokenOutput:
             particles.log_moment(z)
             if fast is None
             else fast.quick(points, particles.weights, points)
-            for fast, z in zip(self._fast, self.dynamics.queries(points), strict=True)  # type: ignore[union-attr]
+            for fast, z in zip(self._fast, self.dynamics.queries(points), strict=True)  # type: ignore[attr-defined]
         ]
 
 

@@ -1,0 +1,162 @@
+"""What a dynamics tells of itself, so that nobody need ask which one it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, cast, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.dynamics.own import OwnDynamics
+
+Array = NDArray[np.float64]
+
+
+class Energy(NamedTuple):
+    """The energy of which a dynamics is a gradient flow.
+
+    Attributes
+    ----------
+    name : str
+        Of its variable in a dataset.
+    sign : int
+        +1 where it grows along the flow, -1 where it falls.
+    log_unit : float
+        Runs keep it in units of e^{log_unit}.
+    in_w2 : bool
+        Whether the gradient is that of W_2; if not, the metric has the weight G of (3.12).
+    """
+
+    name: str
+    sign: int
+    log_unit: float
+    in_w2: bool
+
+
+@runtime_checkable
+class Facts(Protocol):
+    """What holds of a dynamics unless it says otherwise.
+
+    Attributes
+    ----------
+    isotropic : bool
+        Whether X commutes with every rotation.
+    fast : bool
+        Whether X is of order e^β, so that runs count time in units of e^{-β}.
+    balanced : bool
+        Whether the sources are rescaled such that the attention matrix is doubly stochastic.
+    sign : int
+        -1 of what repels with V = -I.
+    normalised : bool
+        Whether heads are divided by G.
+    smooth : bool
+        Whether X has derivatives of all orders.
+    keeps_clusters : bool
+        Whether what has gathered at a point stays together for ever.
+    energy : Energy or None
+        None where X is no gradient.
+    reach : float
+        The largest |z| of the e^{<z,y>} that X asks a measure for, or k of e^{ikθ}.
+    """
+
+    isotropic: ClassVar[bool] = False
+    fast: ClassVar[bool] = False
+    balanced: ClassVar[bool] = False
+
+    @property
+    def sign(self) -> int:  # noqa: D102
+        return 1
+
+    @property
+    def normalised(self) -> bool:  # noqa: D102
+        return False
+
+    @property
+    def smooth(self) -> bool:  # noqa: D102
+        return True
+
+    @property
+    def keeps_clusters(self) -> bool:  # noqa: D102
+        return False
+
+    @property
+    def energy(self) -> Energy | None:  # noqa: D102
+        return None
+
+    @property
+    def reach(self) -> float:  # noqa: D102
+        return 0.0
+
+    def matrices(self, dim: int) -> list[tuple[Array, Array]]:  # noqa: ARG002
+        """M = β KᵀQ and V of each head, shape (d, d) each; none where there are no heads."""
+        return []
+
+
+class Steady(Facts):
+    """The facts of a dynamics that is the same at all times."""
+
+    @property
+    def layers(self) -> Sequence[Self]:
+        """What acts, one after the other: this alone."""
+        return (self,)
+
+    def between(self, start: float, end: float) -> Iterator[tuple[Self, float]]:  # noqa: ARG002
+        """The layers that act from `start` to `end`, and when each ends: this one, at the end."""
+        yield self, end
+
+    @property
+    def depth(self) -> float:
+        """The time from which on it is not known: none."""
+        return float("inf")
+
+    def at(self, t: float) -> Self:  # noqa: ARG002
+        """The layer that acts at a time: this one."""
+        return self
+
+
+class Dynamics(Facts, OwnDynamics, Protocol):
+    """A dynamics with its facts; what acts at a time is one of its layers."""
+
+    @property
+    def layers(self) -> Sequence[Dynamics]:
+        """What acts, one after the other."""
+
+    def between(self, start: float, end: float) -> Iterator[tuple[Dynamics, float]]:
+        """The layers that act from `start` to `end`, and when each ends."""
+
+    @property
+    def depth(self) -> float:
+        """Time at which the last layer ends."""
+
+    def at(self, t: float) -> Dynamics:
+        """The layer that acts at a time, of two the later."""
+
+
+class Adapted(Steady):
+    """A user's own dynamics, of which nothing is known but its output.
+
+    Parameters
+    ----------
+    own : OwnDynamics
+    """
+
+    def __init__(self, own: OwnDynamics) -> None:
+        self._own = own
+
+    def __repr__(self) -> str:
+        return repr(self._own)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+
+def adapt(dynamics: OwnDynamics) -> Dynamics:
+    """The dynamics itself if it tells its facts, else as `Adapted`."""
+    return cast(Dynamics, dynamics) if isinstance(dynamics, Facts) else Adapted(dynamics)
+
+
+def matrix_in(given: Any, dim: int) -> Array:
+    """A matrix as it is, or a number as that multiple of the identity, shape (d, d)."""
+    matrix = np.asarray(given, dtype=np.float64)
+    return matrix if matrix.ndim else float(matrix) * np.eye(dim)
