@@ -5,18 +5,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
-from scipy.special import exp1, expi, iv
+from scipy.special import iv
 from scipy.stats import t as student
 
 import meanfield as mf
-from meanfield.integrate import evolve_batch
 from meanfield.spaces import Circle
 from meanfield.studies.correlations import closed as closed_module
 from meanfield.studies.correlations.closed import TAIL_TOL, solved
 from meanfield.studies.correlations.equation import CLOSURES, PairEquation
 from meanfield.studies.correlations.tables import break_errors
-from meanfield.studies.correlations.tokens import Task, followed, pairs_of
+from meanfield.studies.correlations.tokens import pairs_of
 
 EPS = np.finfo(float).eps
 PLACES = np.linspace(0.0, np.pi, 17)
@@ -34,24 +32,7 @@ def uniform(space):
     return np.eye(1, space.kmax + 1)[0]
 
 
-def slopes(beta, n, kmax):
-    """(2/n) k² I_k(β)/β, the exact d/dt E cos k(θ_1 - θ_2) at t = 0."""
-    k = np.arange(1, kmax + 1)
-    return 2 / n * k**2 * iv(k, beta) / beta
-
-
 # ---------------------------------------------------------------- the equation
-
-
-@pytest.mark.parametrize("closure", CLOSURES)
-@pytest.mark.parametrize(("beta", "n"), [(0.5, 2), (1.0, 5), (4.0, 100)])
-def test_initial_slope(closure, beta, n):
-    space = Circle(128)
-    found = PairEquation(closure, beta, n, space)(0.0, uniform(space))
-    expected = slopes(beta, n, 20)
-    # rounding of a transform of h, times k
-    assert np.abs(found[1:21] - expected).max() < 100 * EPS * np.exp(beta)
-    assert found[0] == 0.0
 
 
 @pytest.mark.parametrize("closure", CLOSURES)
@@ -123,45 +104,6 @@ def test_second_derivative_is_exact_with_correlated_third_tokens(n):
 # ---------------------------------------------------------------- two tokens: exact
 
 
-def time_to(x, beta):
-    """∫ du e^{-βu}/(1 - u²) up to u = cos x, the time that x takes along x' = -h(x).
-
-    1 - u and 1 + u are those of half the angle: 1 - cos x has few digits where x is small.
-    """
-    near = -np.exp(-beta) * expi(2 * beta * np.sin(x / 2) ** 2)
-    return 0.5 * (near - np.exp(beta) * exp1(2 * beta * np.cos(x / 2) ** 2))
-
-
-def carried(start, t, beta):
-    """x(t) of x' = -h(x) from x(0) in (0, π)."""
-    goal = time_to(start, beta) + t
-
-    def miss(x):
-        return time_to(x, beta) - goal
-
-    # (0, start] holds it, since x falls no faster than at the rate e^β
-    return brentq(miss, 0.5 * start * np.exp(-np.exp(beta) * t), start, xtol=1e-300, rtol=4 * EPS)
-
-
-@pytest.mark.parametrize("closure", CLOSURES)
-@pytest.mark.parametrize(("beta", "t"), [(1.0, 1.0), (3.0, 0.15)])
-def test_two_tokens_by_characteristics(closure, beta, t):
-    found = solved(closure, beta, 2, np.array([0.0, t]), 5, PLACES)
-    assert found.status == "finished"
-    # midpoints of labels: the even extension is smooth, so the rule is spectral
-    starts = np.pi / 200 * (np.arange(200) + 0.5)
-    ends = np.array([carried(start, t, beta) for start in starts])
-    expected = [np.cos(k * ends).mean() for k in range(1, 6)]
-    assert expected[1] > 0.2
-    # that of steps, and of the tail: roots are right to rounding
-    assert found.modes[1] == pytest.approx(np.array(expected), abs=1e-11)
-    # ψ at x(t) is h(x(0))/h(x(t)) of 1/2π
-    psi = h(starts, beta) / h(ends, beta) / (2 * np.pi)
-    at = solved(closure, beta, 2, np.array([t]), 5, ends[::20])
-    # steps are right to 1e-12, and a tail that ends at 1e-11 adds up to some ten times as much
-    assert at.psi[0] == pytest.approx(psi[::20], abs=1e-10)
-
-
 @pytest.mark.parametrize("n", [2, 9])
 def test_beta_zero_is_a_poisson_kernel(n):
     """Without third tokens tan(x/2) shrinks like e^{-2t/n}: E cos kx = tanh^k(t/n)."""
@@ -213,20 +155,6 @@ def test_no_law_has_correlations_above_one():
     assert found.least[known].min() < 0.0
 
 
-@pytest.mark.parametrize("closure", ["independent", "kirkwood"])
-@pytest.mark.parametrize(("beta", "n"), [(0.0, 5), (1.0, 20), (4.0, 5)])
-def test_mass_and_positivity(closure, beta, n):
-    times = np.linspace(0.0, 0.1 if beta > 2 else 2.0, 6)
-    grid = np.linspace(0.0, np.pi, 2049)
-    found = solved(closure, beta, n, times, 6, grid)
-    assert found.status == "finished"
-    assert found.psi[-1, 0] > 1.5 * found.psi[0, 0]
-    # even, so the trapezoidal rule on half a turn is spectral
-    assert np.trapezoid(found.psi, grid, axis=1) == pytest.approx(np.full(6, 0.5), abs=1e-13)
-    assert found.least.min() > 0.0
-    assert found.least == pytest.approx(found.psi.min(axis=1), rel=1e-3)
-
-
 def test_linear_stage_of_many_tokens():
     """(e^{2γ_1 t} - 1)/(n - 1) up to a share of order 1/n, of both orders in the bounds."""
     beta, times = 1.0, np.array([0.0, 1.5])
@@ -253,59 +181,6 @@ def test_pairs_of_some_angles():
         assert row[:7] == pytest.approx([np.cos(k * gaps).mean() for k in range(1, 8)], abs=1e-13)
         shares, _ = np.histogram(np.arccos(np.cos(gaps)), bins=9, range=(0, np.pi))
         assert row[7:] == pytest.approx(shares / 10, abs=EPS)
-
-
-@pytest.mark.parametrize(("beta", "n"), [(1.0, 5), (4.0, 20)])
-def test_tokens_start_with_the_exact_slope(beta, n):
-    step, count = 1e-4, 2048
-    seeds = np.random.SeedSequence(3).spawn(count)
-    start, end = followed(Task(beta, n, np.array([0.0, step]), 5, 4, seeds))[:, :, :5]
-    found = (end - start) / step
-    errors = found.std(axis=0, ddof=1) / count**0.5
-    # the chord is off by step times a second derivative below 1e3, far below the errors
-    assert (errors > 10 * step).all()
-    assert (np.abs(found.mean(axis=0) - slopes(beta, n, 5)) < 5 * errors).all()
-    assert (slopes(beta, n, 5)[1:3] > 5 * errors[1:3]).all()
-
-
-@pytest.fixture(scope="module")
-def three_tokens():
-    """n = 3, β = 1 without chance: a grid of starts, which is spectral while the flow is smooth."""
-    times = np.array([0.0, 0.01, 0.02, 1.0])
-    found = []
-    for count in (32, 48):
-        grid = 2 * np.pi / count * np.arange(count)
-        second, third = (angle.ravel() for angle in np.meshgrid(grid, grid))
-        angles = np.column_stack([np.zeros(count**2), second, third])
-        starts = np.stack([np.cos(angles), np.sin(angles)], axis=2)
-        gram = evolve_batch(starts, mf.USA(1.0), times, rtol=1e-11, atol=1e-13)
-        found.append(np.array([pairs_of(one, 3, 1)[:, :3].mean(axis=0) for one in gram]))
-    # the starts' own error
-    assert found[0][:3] == pytest.approx(found[1][:3], abs=1e-11)
-    assert found[0][3] == pytest.approx(found[1][3], abs=1e-4)
-    return times, found[1]
-
-
-@pytest.mark.parametrize("closure", CLOSURES)
-def test_closures_leave_three_tokens_at_third_order(closure, three_tokens):
-    times, exact = three_tokens
-    # all modes together, since the leading term of one may be small
-    gaps = np.linalg.norm(solved(closure, 1.0, 3, times, 3, PLACES).modes - exact, axis=1)
-    order = np.log2(gaps[2] / gaps[1])
-    expected = 2.0 if closure == "independent" else 3.0
-    assert abs(order - expected) < 0.1
-    assert gaps[1] > 1e-8  # far above the runs' own errors
-
-
-def test_random_starts_agree_with_a_grid_of_starts(three_tokens):
-    times, exact = three_tokens
-    ds = mf.studies.two_token_correlation(
-        1.0, 3, 1.0, realisations=2048, kmax=3, save_at=times, rng=np.random.default_rng(2)
-    )
-    assert exact[-1].min() > 0.1
-    gaps = np.abs(ds.correlation.values - exact)
-    assert (gaps < 5 * ds.standard_error.values).all()
-    assert ds.standard_error.values.max() < 0.02
 
 
 # ---------------------------------------------------------------- the study
@@ -505,14 +380,3 @@ def test_figure_of_a_dataset_that_misses_something(ds):
     for bad in (ds.drop_vars("breaks"), ds.assign_attrs({}).drop_attrs()):
         with pytest.raises(ValueError, match=r"with \['(breaks|beta)'"):
             mf.plot.two_token_correlation(bad)
-
-
-@pytest.mark.parametrize("realisations", [2, 8])
-def test_chance_breaks_no_closure_that_is_exact(realisations):
-    """Two tokens need no third, however few starts there are and however many modes."""
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        ds = mf.studies.two_token_correlation(
-            1.0, 2, 1.0, realisations=realisations, kmax=32, save_at=10, rng=rng
-        )
-        assert np.isnan(ds["breaks"]).all()

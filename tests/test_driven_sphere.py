@@ -125,57 +125,6 @@ def test_where_the_series_has_no_digits_the_sources_are_summed():
 # ---------------------------------------------------------------- runs
 
 
-@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
-def test_a_head_of_identities_runs_as_sa_and_usa(kind):
-    one = mf.evolve(mf.FlowMap(LAW, tol=1e-7), kind(2.0), 0.3, 1, cluster_radius=0.0)
-    head = mf.Attention(2.0, [mf.Head()], normalise=kind is mf.SA)
-    other = mf.evolve(mf.FlowMap(LAW, tol=1e-7), head, 0.3, 1)
-    assert np.abs(one.final.mean() - other.final.mean()).max() < 1e-9
-    assert np.abs(one.dataset.energy - other.dataset.energy).max() < 1e-9
-    points = cloud(20)[0]
-    assert np.abs(one.density(points, 0.2) / other.density(points, 0.2) - 1).max() < 1e-6
-    assert "dissipation" not in other.dataset
-    assert other.dataset.speed[-1] == pytest.approx(float(one.dataset.metric_speed[-1]), rel=1e-8)
-
-
-@pytest.mark.parametrize("dynamics", DYNAMICS.values(), ids=DYNAMICS)
-def test_a_rule_of_points_moves_as_the_flow_map(dynamics):
-    """Tokens of mass f_0 · weight on a Gauss grid are a spectral rule, tracers tell Jacobians."""
-    points, weights = rule(24)
-    start, h = cloud(6, 2)[0], 1e-4
-    first = np.array([perpendicular(x) for x in start])
-    tracers = [start]
-    for tangent in first, np.cross(start, first):
-        tracers += [np.cos(h) * start + side * np.sin(h) * tangent for side in (1, -1)]
-    every = np.concatenate([points, *tracers])
-    masses = np.concatenate([weights * LAW.pdf(points), np.zeros(len(every) - len(points))])
-    # the rule's mass is 1 to 1e-9
-    tokens = mf.evolve(
-        mf.Particles(every, masses / masses.sum()), dynamics, 0.5, 1, rtol=1e-11, atol=1e-13
-    )
-    flow = mf.evolve(mf.FlowMap(LAW, tol=1e-7), dynamics, 0.5, 2)
-    assert np.abs(flow.final.mean() - tokens.final.mean()).max() < 1e-6
-    assert flow.dataset.energy[-1] == pytest.approx(float(tokens.dataset.energy[-1]), rel=1e-6)
-    assert flow.dataset.speed[-1] == pytest.approx(float(tokens.dataset.speed[-1]), rel=1e-6)
-    moved = tokens.final.points[len(points) :].reshape(5, 6, 3)
-    arms = (moved[1] - moved[2]) / (2 * h), (moved[3] - moved[4]) / (2 * h)
-    jacobian = np.linalg.norm(np.cross(*arms), axis=1)
-    found = flow.density(moved[0], 0.5)
-    # tracers' differences are right to h² and 1e-11/h
-    assert np.abs(found * jacobian / LAW.pdf(start) - 1).max() < 2e-6
-
-
-def test_quantised_tokens_come_near_as_they_grow_in_number():
-    """A lattice of n points has errors of some 1/n, in means of smooth functions."""
-    exact = mf.evolve(mf.FlowMap(LAW, tol=1e-7), ATTENTION, 0.5, 1).final.mean()
-    gaps = []
-    for n in 100, 400, 1600:
-        tokens = mf.evolve(mf.Particles.quantised(LAW, n), ATTENTION, 0.5, 1)
-        gaps.append(np.abs(tokens.final.mean() - exact).max())
-    assert gaps[0] > 2 * gaps[1] > 4 * gaps[2]
-    assert gaps[2] < 1e-3
-
-
 @pytest.mark.parametrize("dynamics", [ATTENTION, DYNAMICS["layers"]], ids=["attention", "layers"])
 def test_density_has_mass_one_and_is_that_of_the_nodes(dynamics):
     sol = mf.evolve(mf.FlowMap(LAW, tol=1e-7), dynamics, 0.5, 1)
@@ -221,26 +170,6 @@ def test_layers_meet_at_their_borders():
 
 def negative(layer):
     return mf.FeedForward(-np.asarray(layer.W), layer.A, layer.b, layer.activation)
-
-
-@pytest.mark.parametrize("law", [mf.VonMisesFisher([0.0, 0.6, 0.8], 2.0)])
-def test_a_law_about_an_axis_moves_alike_in_both_forms(law):
-    axis = np.array([0.0, 0.6, 0.8])
-    about = np.cross(axis, np.eye(3)).T
-    parts = [
-        mf.Attention(
-            1.0,
-            [mf.Head(Q=np.eye(3) + np.outer(axis, axis), V=about - np.eye(3)), mf.Head(Q=about)],
-        ),
-        mf.FeedForward(axis[:, None], 2.0 * axis[None], [0.3], "gelu"),
-    ]
-    layers = mf.Layers(parts, step=0.25)
-    line = mf.evolve(mf.FlowMap(law), layers, 0.5, 1)
-    mesh = mf.evolve(SphereFlowMap(law, tol=1e-7), layers, 0.5, 1)
-    assert np.abs(line.final.mean() - mesh.final.mean()).max() < 1e-6
-    assert line.dataset.energy[-1] == pytest.approx(float(mesh.dataset.energy[-1]), rel=1e-6)
-    points = cloud(20)[0]
-    assert mesh.density(points, 0.5) == pytest.approx(line.density(points, 0.5), rel=1e-6)
 
 
 def test_relu_has_a_closed_form():

@@ -53,18 +53,6 @@ def test_attention_is_equation_2_7(dim, rank, normalise):
     assert np.abs(found).max() > 0.1
 
 
-@pytest.mark.parametrize("identity", [1.0, np.eye(4)], ids=["number", "matrix"])
-@pytest.mark.parametrize("sign", [1, -1])
-def test_attention_of_identities_is_sa_and_usa(identity, sign):
-    particles = tokens(9, 4)
-    head = mf.Head(identity, identity, sign * identity)
-    for kind, normalise in (mf.SA, True), (mf.USA, False):
-        one = kind(1.7, sign).velocity(particles, particles.points)
-        other = mf.Attention(1.7, [head], normalise).velocity(particles, particles.points)
-        assert np.abs(one).max() > 0.01
-        assert np.abs(one - other).max() < 1e-14 * np.exp(1.7)
-
-
 def test_a_number_times_a_matrix_is_that_multiple():
     rng = np.random.default_rng(4)
     key = rng.normal(size=(3, 3))

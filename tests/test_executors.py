@@ -20,7 +20,6 @@ from threadpoolctl import threadpool_info
 import meanfield as mf
 from meanfield.exceptions import Interrupted
 from meanfield.executors import mapped_by, opened
-from meanfield.integrate.patience import Patience
 
 THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 
@@ -82,19 +81,6 @@ def test_what_one_task_has_on_ctrl_c_stays_where_it_is():
             with pytest.raises(KeyboardInterrupt) as stopped:
                 list(mapped_by(executor, holding, [1]))
             assert not isinstance(stopped.value, Interrupted)
-
-
-def test_ctrl_c_stops_a_study(monkeypatch):
-    calls = []
-
-    def strike(self):
-        calls.append(self)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Patience, "check", strike)
-    with pytest.raises(KeyboardInterrupt):
-        study(None)
-    assert len(calls) == 1
 
 
 def study(executor):

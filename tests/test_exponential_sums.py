@@ -159,15 +159,12 @@ def test_gradient_against_differences(seed, dim, radius):
     assert np.max(np.abs(slope - mean[0])) < 16 * h**4 / 30 + 2 * rounding(z, 9) / h
 
 
-@pytest.mark.parametrize("block", [1, 37, 100, 999, 1000])
-def test_blocks_change_nothing(monkeypatch, block):
-    sources, masses, z = problem(3, 40, 25, 3, 5.0)
-    log_g, mean = log_moment(sources, masses, z)
-    monkeypatch.setattr(exponential_sums, "_BLOCK", block)
-    log_h, other = log_moment(sources, masses, z)
-    # products of other shapes may be summed in another order
-    assert np.max(np.abs(log_g - log_h)) < rounding(z, 40)
-    assert np.max(np.abs(mean - other)) < rounding(z, 40)
+def test_rows_of_many_blocks_are_those_of_one():
+    sources, masses, z = problem(1, 3000, 4000, 2, 3.0)
+    whole, few = log_moment(sources, masses, z), log_moment(sources, masses, z[-7:])
+    for one, other in zip(whole, few, strict=True):
+        # products of other shapes may be summed in another order
+        assert np.max(np.abs(one[-7:] - other)) < rounding(z, 3000)
 
 
 @pytest.mark.parametrize("radius", [1e-3, 4.0, 140.0])

@@ -5,7 +5,6 @@ import pytest
 from handmade import unfinished
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.integrate import solve_ivp
 
 import meanfield as mf
 from meanfield import panels
@@ -119,46 +118,6 @@ def test_bad_input(arguments, message):
 # ---------------------------------------------------------------- against densities
 
 
-# whatever the space that it takes
-SPECTRAL = {"rtol": 1e-11, "atol": 1e-14, "tail_tol": 1e-12, "on_unresolved": "stop"}
-
-
-@pytest.mark.parametrize(("dynamics", "t_end"), [(mf.SA(4.0), 3.0), (mf.USA(4.0), 0.25)])
-def test_agrees_with_the_density_on_the_circle(dynamics, t_end):
-    flow = mf.evolve(mf.FlowMap(LAW), dynamics, t_end, 3)
-    mu = mf.Density(mf.Circle(256), LAW)
-    dense = mf.evolve(mu, dynamics, t_end, 3, **SPECTRAL)
-    check_agreement(flow, dense, circle(np.random.default_rng(0).uniform(0, 7, 1000)))
-
-
-@pytest.mark.parametrize("dim", [3, 10, 50])
-@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
-def test_agrees_with_the_density_on_spheres(dim, kind):
-    dynamics, t_end = kind(4.0), 1.5 if kind is mf.SA else 0.1 * dim / 3
-    law = mf.ZonalSeries(dim, [0.8])
-    flow = mf.evolve(mf.FlowMap(law), dynamics, t_end, 3)
-    mu = mf.Density(mf.Zonal(dim, 63), law)
-    dense = mf.evolve(mu, dynamics, t_end, 3, **SPECTRAL)
-    # points as σ has them: near the axis a series in high dimension has no digits
-    check_agreement(flow, dense, mf.Uniform(dim).sample(1000, np.random.default_rng(0)))
-
-
-def check_agreement(flow, dense, points):
-    assert flow.status == dense.status == "finished"
-    energy = dense.dataset.energy.values
-    # it moved
-    assert energy[-1] > 1.005 * energy[0]
-    assert np.max(np.abs(flow.dataset.energy - energy)) < 1e-10 * max(1.0, energy[-1])
-    z = 3.0 * points[:20]
-    for t, moved, mu in zip(flow.t, flow.measures, dense.measures, strict=True):
-        assert moved.mass() == pytest.approx(1, abs=1e-14)
-        assert np.max(np.abs(moved.mean() - mu.mean())) < 1e-10
-        assert np.allclose(moved.log_moment(z)[0], mu.log_moment(z)[0], rtol=0, atol=1e-10)
-        f = mu.at(points)
-        assert np.max(np.abs(flow.density(points, t) - f)) < 1e-10 * max(1.0, f.max())
-    assert balance(flow) < 1e-11
-
-
 def agree(flow, dense, beta, at, tol):
     """Energy, dissipation and velocity of a flow map and of a density, relative."""
     assert flow.weights.size < 3000
@@ -254,44 +213,6 @@ def test_density_at_nodes_is_the_density_there():
 # ---------------------------------------------------------------- reference runs
 
 
-@pytest.mark.parametrize(
-    ("dynamics", "t_end", "energy"),
-    [(mf.SA(4.0), 5.0, 3.62038354988778), (mf.USA(4.0), 0.5, 3.41738665514126)],
-)
-def test_reference_energies(dynamics, t_end, energy):
-    """Of a Fourier run with N = 8192."""
-    sol = mf.evolve(mf.FlowMap(LAW), dynamics, t_end, 4)
-    assert float(sol.dataset.energy[-1]) == pytest.approx(energy, abs=1e-11)
-    assert balance(sol) < 1e-11
-    assert np.max(np.abs(sol.dataset.mass - 1)) < 1e-14
-    assert sol.dataset["size"][-1] < 1500
-
-
-def test_to_the_dirac_through_the_plateau():
-    sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 300.0, [20.0, 40.0, 100.0, 200.0])
-    assert sol.status == "clustered"
-    assert "one atom" in sol.message
-    dirac = mf.theory.energy_dirac(4.0)
-    energy = sol.dataset.energy.values
-    # two clusters at t = 20 … 100, nothing moves to speak of
-    assert np.ptp(energy[1:4]) < 3e-3 < 0.4 * (dirac - energy[3])
-    assert len(np.unique(np.round(sol.measures[2].atoms, 6))) == 2
-    assert energy[-1] == pytest.approx(dirac, abs=1e-13)
-    assert balance(sol) < 1e-10
-    assert np.all(np.diff(energy) >= -1e-12)
-    assert np.max(np.abs(sol.dataset.mass - 1)) < 1e-14
-    assert np.max(np.abs(sol.dataset.collapse_energy)) < 1e-12 * dirac
-    assert sol.final.atom_masses == pytest.approx([1.0], abs=1e-14)
-
-
-def test_nodes_grow_like_the_logarithm():
-    """The peak grows like e^{t}, by 1e8 and more; the nodes that hold it do not double."""
-    sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 25.0, [5.0])
-    sizes, peaks = sol.dataset["size"].values, sol.dataset.max_density.values
-    assert peaks[-1] > 1e8 * peaks[1]
-    assert sizes[-1] < 2.2 * sizes[1]
-
-
 @pytest.mark.parametrize("dim", [2, 3])
 def test_a_symmetric_start_stays_symmetric(dim):
     law = mf.FourierSeries(cos=[0.5]) if dim == 2 else mf.ZonalSeries(3, [0.0, 0.5])
@@ -308,37 +229,6 @@ def atoms(angles, masses=None):
     return mf.FlowMap(mf.PointCloud(circle(np.asarray(angles)), masses))
 
 
-@pytest.mark.parametrize("share", [0.5, 0.3, 0.9])
-@pytest.mark.parametrize("dynamics", [mf.SA(3.0), mf.SA(10.0), mf.USA(2.0), mf.USA(0.0)])
-def test_two_atoms_follow_their_equation(dynamics, share):
-    """The angle between clusters of masses a and 1 - a obeys a scalar equation."""
-    beta = dynamics.beta
-
-    def closing(t, angle):
-        pull = np.exp(beta * np.cos(angle))
-        if not dynamics.normalised:
-            return -pull * np.sin(angle)
-        gap = np.exp(beta * (1 - np.cos(angle)))
-        here, there = share, 1 - share
-        drag = there / (here * gap + there) + here / (there * gap + here)
-        return -np.sin(angle) * drag
-
-    t_end = 30.0 if beta == 10 else 1.0 if dynamics.normalised or beta == 0 else 0.1
-    exact = solve_ivp(closing, (0, t_end), [2.0], method="DOP853", rtol=1e-13, atol=1e-15).y[0, -1]
-    sol = mf.evolve(atoms([0.5, 2.5], [share, 1 - share]), dynamics, t_end, 1)
-    assert 2.0 - exact > 1e-5
-    assert float(np.diff(sol.final.atoms)[0]) == pytest.approx(exact, abs=1e-10)
-
-
-def test_time_to_merge():
-    """From π/2 to 0.1 for β = 10 and equal masses under SA: t = 1129.33847345."""
-    sol = mf.evolve(atoms([0.0, np.pi / 2]), mf.SA(10.0), 1129.33847345, 1)
-    assert float(np.diff(sol.final.atoms)[0]) == pytest.approx(0.1, abs=1e-9)
-    end = mf.evolve(atoms([0.0, np.pi / 2]), mf.SA(10.0), 1200.0, 1)
-    assert end.status == "clustered"
-    assert end.final.atoms == pytest.approx([np.pi / 4], abs=1e-9)
-
-
 def test_forces_between_far_clusters_keep_their_digits():
     """Of relative size e^{-40}: hidden beside the force within a cluster, but not here."""
     mu = atoms([0.0, np.pi / 2], [0.25, 0.75])
@@ -349,28 +239,6 @@ def test_forces_between_far_clusters_keep_their_digits():
     expected = np.sum(a * ((1 - a) / a * np.exp(-40.0)) ** 2 * a)
     assert rate == pytest.approx(expected, rel=1e-13)
     assert float(sol.dataset.work[-1]) > 0
-
-
-def escape_rate(beta, k, mode):
-    """-(1/k) Σ_j h'(2πj/k) (1 - cos(2π m j/k)) / S, h' = e^{β cos}(cos - β sin²), for SA."""
-    x = 2 * np.pi / k * np.arange(k)
-    slopes = np.exp(beta * np.cos(x)) * (np.cos(x) - beta * np.sin(x) ** 2)
-    return -slopes @ (1 - np.cos(mode * x)) / np.exp(beta * np.cos(x)).sum()
-
-
-@pytest.mark.parametrize(("beta", "k", "mode"), [(5.0, 3, 1), (10.0, 4, 2), (20.0, 6, 3)])
-def test_equal_clusters_leave_at_their_rate(beta, k, mode):
-    """k equispaced atoms, displaced by 1e-8 in the mode that grows fastest."""
-    rate = escape_rate(beta, k, mode)
-    assert rate > 1e-3
-    if k == 3:
-        # 1 - cos = 3/2 at both neighbours: 3 e^{-β/2} (1/2 + 3β/4) over e^β + 2 e^{-β/2}
-        assert rate == pytest.approx(12.75 / (np.exp(7.5) + 2.0), rel=1e-12)
-    even = 0.3 + 2 * np.pi / k * np.arange(k)
-    sol = mf.evolve(atoms(even + 1e-8 * np.cos(mode * (even - 0.3))), mf.SA(beta), 4.0 / rate, 4)
-    away = [np.abs(np.diff(mu.atoms) - 2 * np.pi / k).max() for mu in sol.measures[1:]]
-    assert away[0] > 1e-8
-    assert np.log(away[-1] / away[0]) / (3.0 / rate) == pytest.approx(rate, rel=0.01)
 
 
 def test_atoms_across_the_seam():
@@ -399,29 +267,7 @@ def test_a_tight_law_is_an_atom_after_a_step():
     assert float(sol.dataset.adaptation[-1]) == pytest.approx(0.5 * np.e * variance, rel=1e-5)
 
 
-def test_symmetric_start_ends_in_two_atoms():
-    """Density 1 + cos(θ)/2 under USA, β = 2: 0.921 at 0 and 0.079 at π, to 0.002."""
-    sol = mf.evolve(mf.FlowMap(mf.FourierSeries(cos=[0.5])), mf.USA(2.0), 40.0, 1)
-    x = sol.final.points[:, 0]
-    assert sol.final.weights[x > 0.999].sum() == pytest.approx(0.921, abs=2e-3)
-    assert sol.final.weights[x < -0.999].sum() == pytest.approx(0.079, abs=2e-3)
-
-
 # ---------------------------------------------------------------- rates near the end
-
-
-@pytest.mark.parametrize(("dim", "beta", "times"), [(2, 0.5, (22, 26)), (3, 1.0, (18, 22))])
-@pytest.mark.parametrize("p", [1, 2])
-def test_wasserstein_rate_is_that_of_the_antipode(dim, beta, times, p):
-    """W_p falls at (d-1) e^{-β}/p under USA, though each label nears the limit at e^β."""
-    law = mf.FourierSeries(cos=[0.5]) if dim == 2 else mf.ZonalSeries(dim, [0.5])
-    sol = mf.evolve(mf.FlowMap(law), mf.USA(beta), times[1], list(times)[:1])
-    logs = []
-    for mu in sol.measures[1:]:
-        distance = np.abs(np.remainder(mu.angles + np.pi, 2 * np.pi) - np.pi)
-        logs.append(np.log(mu.weights @ distance**p) / p)
-    rate = (logs[0] - logs[1]) / (times[1] - times[0])
-    assert rate == pytest.approx((dim - 1) * np.exp(-beta) / p, abs=1e-4)
 
 
 @pytest.mark.parametrize(("dynamics", "rate"), [(mf.SA(1.0), 1.0), (mf.USA(1.0), np.e)])
@@ -489,12 +335,6 @@ def test_a_monitor_that_fails_keeps_the_run():
     assert np.isfinite(sol.dataset["first"].values[:-1]).all()
 
 
-@pytest.mark.parametrize("name", ["node_count", "collapse_time", "history_moments", "points"])
-def test_names_that_the_file_needs_are_no_monitors(name):
-    with pytest.raises(ValueError, match=f"monitors must map new names .* got '{name}'"):
-        mf.evolve(mf.FlowMap(LAW), mf.SA(1.0), 1.0, monitors={name: lambda measure: 1.0})
-
-
 def test_what_repels_does_not_merge():
     mu = atoms([0.0, 5e-9])
     sol = mf.evolve(mu, mf.SA(1.0, sign=-1), 40.0, 2)
@@ -551,11 +391,6 @@ def test_hand_over_of_a_given_series():
     assert isinstance(sol.final, mf.FlowMap)
     flow = mf.evolve(mf.FlowMap(law), mf.SA(4.0), 8.0, 4)
     assert np.allclose(sol.dataset.energy, flow.dataset.energy, rtol=0, atol=1e-9)
-
-
-def test_bad_hand_over():
-    with pytest.raises(ValueError, match=r"on_unresolved must be one of .* got 'go on'"):
-        mf.evolve(mf.Density(mf.Circle(16), LAW), mf.SA(1.0), 1.0, on_unresolved="go on")
 
 
 @pytest.mark.parametrize("handed", [False, True])

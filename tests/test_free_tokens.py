@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from children import hearing_ctrl_c
 from handmade import interrupted, unfinished
-from scipy.linalg import expm
 
 import meanfield as mf
 from meanfield.free_tokens import evolve_free
@@ -41,16 +40,6 @@ def test_equation_9_1_by_loops():
     assert np.abs(found).max() > 0.1
 
 
-def test_both_variables_are_one_run():
-    start, (query, key, value) = box(8, 3), matrices(3)
-    given = {"beta": 1.3, "query": query, "key": key, "value": value} | TIGHT
-    x = evolve_free(start, 2.0, 4, kernel="softmax", **given)
-    z = evolve_free(start, 2.0, 4, kernel="rescaled", **given)
-    for t, one, other in zip(x.t, x.points, z.points, strict=True):
-        assert np.abs(other @ expm(t * value).T - one).max() < 1e-10
-    assert np.abs(z.points[-1] - start).max() > 0.1
-
-
 def test_without_scores_all_tokens_go_to_the_mean():
     """β = 0, V = I: z_i = m + e^{-t} (z_i(0) - m), and the mean stays."""
     start = box(6, 2)
@@ -70,17 +59,6 @@ def test_permutation_and_rotation():
     )
     turned = evolve_free(start @ turn.T, 1.5, 2, **TIGHT).points[-1]
     assert np.abs(turned - plain @ turn.T).max() < 1e-11
-
-
-@pytest.mark.parametrize(
-    ("tie", "end"), [("average", (0.0, 1.0)), ("first", (1.0, 1.0)), ("last", (-1.0, 1.0))]
-)
-def test_example_9_3(tie, end):
-    """The third token may follow either of the others, or their mean; they stay."""
-    run = evolve_free(THREE, 3.0, 6, kernel="hardmax", tie=tie)
-    exact = (1.0 - np.exp(-run.t))[:, None] * np.array(end)
-    assert np.abs(run.points[:, 2] - exact).max() < 1e-8
-    assert np.array_equal(run.points[-1, :2], THREE[:2])
 
 
 def test_a_switch_is_found_where_it_is():

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
-from scipy.special import iv
 
 import meanfield as mf
 from meanfield.records import from_record, to_record
@@ -30,33 +28,6 @@ def order(sol):
     return sol.dataset.order_parameter.values
 
 
-@pytest.mark.parametrize("kind", ["density", "flow map", "tokens"])
-@pytest.mark.parametrize("coupling", [1.5, -1.5])
-def test_identical_oscillators_are_on_the_closed_solution(kind, coupling):
-    """Ott–Antonsen; 240 quantiles of a law analytic in |Im θ| < 0.92 have its moments to 1e-20."""
-    sol = mf.evolve(measures(POISSON)[kind], mf.Kuramoto(coupling), 1.5, 6, rtol=1e-11)
-    exact = mf.theory.ott_antonsen(coupling, R0, sol.t)
-    assert abs(exact[-1] - R0) > 0.2
-    assert np.max(np.abs(order(sol) - exact)) < 1e-10
-    assert np.allclose(np.sin(sol.dataset.mean_phase), 0.0, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("kind", ["density", "flow map", "tokens"])
-def test_kuramoto_is_attention_at_beta_0(kind):
-    start = measures(LAW)[kind]
-    found = mf.evolve(start, mf.Kuramoto(1.0), 1.0, 2, **TIGHT)
-    for attention in (mf.SA(0.0), mf.USA(0.0)):
-        expected = mf.evolve(start, attention, 1.0, 2, **TIGHT)
-        assert np.allclose(found.final.mean(), expected.final.mean(), rtol=0, atol=1e-12)
-        assert np.allclose(found.dataset.energy, expected.dataset.energy, rtol=0, atol=1e-12)
-        # at β = 0 the energy of attention is that of the interaction
-        gained, own = found.dataset.interaction_energy, expected.dataset.energy
-        assert np.allclose(gained, own, rtol=0, atol=1e-12)
-        rate, theirs = found.dataset.interaction_dissipation, expected.dataset.dissipation
-        assert np.allclose(rate, theirs, rtol=0, atol=1e-12)
-    assert float(own[-1] - own[0]) > 0.04
-
-
 @pytest.mark.parametrize("beta", [0.0, 1e-9, 1e-7, 0.5, 4.0, 30.0, 150.0])
 def test_series_of_usa(beta):
     """Σ b_k sin kx = e^{β cos x} sin x; the sum of all |b_k| is a few sqrt(β) times its maximum."""
@@ -66,27 +37,6 @@ def test_series_of_usa(beta):
     exact = np.exp(beta * (np.cos(x) - 1.0)) * np.sin(x)
     assert np.max(np.abs(series * np.exp(-beta) - exact)) < 3e-15 * np.sqrt(1.0 + beta)
     assert np.max(np.abs(exact)) > 0.01
-
-
-@pytest.mark.parametrize("kind", ["density", "flow map", "tokens"])
-@pytest.mark.parametrize("beta", [0.5, 4.0])
-def test_bessel_coefficients_are_usa(kind, beta):
-    """The fields agree to rounding of their size, and so do runs, in units of time of USA."""
-    start, usa = measures(LAW)[kind], mf.USA(beta)
-    interaction = mf.CircleInteraction.of_usa(beta)
-    points = mf.geometry.circle_points(np.linspace(0.0, 6.0, 50))
-    fields = [one.velocity(start, points) for one in (usa, interaction)]
-    size = np.max(np.abs(fields[0]))
-    assert size > 0.1
-    assert np.max(np.abs(fields[0] - fields[1])) < 1e-12 * size
-    t_end = 0.5 * np.exp(-beta)
-    expected, found = (mf.evolve(start, one, t_end, 2, **TIGHT) for one in (usa, interaction))
-    z = beta * points[:3]
-    moments = [sol.final.log_moment(z)[0] for sol in (expected, found)]
-    assert np.max(np.abs(moments[0] - start.log_moment(z)[0])) > 1e-3
-    assert np.max(np.abs(moments[0] - moments[1])) < 1e-12
-    energies = expected.dataset.energy - mf.theory.energy_uniform(beta, 2)
-    assert np.allclose(found.dataset.interaction_energy, energies, rtol=1e-11)
 
 
 @pytest.mark.parametrize("dynamics", [GENERAL, ODD], ids=["general", "odd"])
@@ -104,19 +54,6 @@ def test_field_is_the_double_sum(dynamics):
     tangents = np.column_stack([-np.sin(at), np.cos(at)])
     assert np.min(np.abs(exact)) > 1e-3
     assert np.allclose(found, exact[:, None] * tangents, rtol=0, atol=1e-14)
-
-
-@pytest.mark.parametrize("dynamics", [GENERAL, ODD], ids=["general", "odd"])
-def test_three_measures_agree(dynamics):
-    """Moments, and the density that a flow map carries along by div X."""
-    runs = {kind: mf.evolve(mu, dynamics, 1.0, 4, **TIGHT) for kind, mu in measures(LAW).items()}
-    reference = runs["density"].final.trigonometric_moments(6)
-    assert np.max(np.abs(reference - measures(LAW)["density"].trigonometric_moments(6))) > 0.05
-    for sol in runs.values():
-        assert np.max(np.abs(sol.final.trigonometric_moments(6) - reference)) < 1e-10
-    points = mf.geometry.circle_points(np.linspace(0, 6, 30))
-    carried, series = runs["flow map"].density(points, 1.0), runs["density"].final.at(points)
-    assert np.max(np.abs(carried - series)) < 1e-9 * np.max(series)
 
 
 @pytest.mark.parametrize("kind", ["density", "flow map", "tokens"])
@@ -169,14 +106,6 @@ def test_growth_at_the_uniform_measure():
         # cosines turn it: c_k' = -ik K (a_k + i b_k)/2 c_k
         turned = [0.0, *dynamics.cos, 0.0][k] * 1.3 * k / 2
         assert abs(np.angle(mode) + turned) < 1e-5
-
-
-@pytest.mark.parametrize("noise", [0.2, 0.4])
-def test_stationary_state_with_noise(noise):
-    """f = e^{(K r/τ) cos θ}/Z with r = I_1/I_0 (K r/τ), from far away; the rest has decayed."""
-    sol = mf.evolve(mf.Density(mf.Circle(64), LAW), mf.Kuramoto(1.0, noise=noise), 150.0, 3)
-    exact = brentq(lambda r: iv(1, r / noise) / iv(0, r / noise) - r, 0.05, 1.0, xtol=1e-14)
-    assert abs(order(sol)[-1] - exact) < 1e-9
 
 
 def test_a_flow_map_clusters_and_repulsion_makes_no_atoms():

@@ -123,15 +123,6 @@ def test_dobrushin_bound_and_fluctuations():
     assert np.all(np.abs(variance / (second - means**2) - 1.0) < 4 * np.sqrt(2 / 40))
 
 
-def test_quantised_starts_gain_on_the_square_of_n():
-    """The energy error falls faster than n^{-2}; here by a factor 100 for each doubling."""
-    ds = mf.studies.mean_field_limit(
-        LAW, mf.SA(2.0), 1.0, [8, 16, 32], 3, save_at=1, start="quantised"
-    )
-    assert np.all(ds.rate.sel(quantity="energy_error") < -2.5)
-    assert float(ds.energy_error[0, :, -1].mean()) > 1e-6
-
-
 def test_same_result_however_many_workers():
     def run(executor=None):
         return mf.studies.mean_field_limit(

@@ -79,13 +79,6 @@ def test_centre_is_the_integral_of_the_distance_to_it(kind):
             assert float(sol.dataset[f"w{p}"][save]) == pytest.approx(expected, abs=tolerance)
 
 
-@pytest.mark.parametrize("kind", ["zonal d=3", "zonal flow map"])
-def test_polar_angles_add_up(kind):
-    """Of a measure that is nearer to its pole at each quantile, W_1 to σ is π/2 less that to it."""
-    sol = evolved(kind, {"w": DistanceTo("uniform"), "c": DistanceTo("centre")})
-    assert np.abs(sol.dataset.w + sol.dataset.c - np.pi / 2).max() < 1e-12
-
-
 def mean_angle(dim, kappa):
     """∫ θ of exp(κ cos θ) sin^{d-2} θ, by 400 Gauss nodes where it is not below rounding."""
     nodes, weights = np.polynomial.legendre.leggauss(400)
@@ -158,28 +151,7 @@ def test_mmd_and_sobolev(kind):
         assert found > 0.01
 
 
-def test_mmd_to_uniform_is_the_energy():
-    """mmd(mu, σ)² = 2β (E(mu) - E(σ))."""
-    monitors = {"mmd": DistanceTo("uniform", distance=partial(mf.mmd, beta=2.0))}
-    sol = evolved("circle", monitors)
-    gained = sol.dataset.energy - mf.theory.energy_uniform(2.0, 2)
-    assert np.abs(sol.dataset.mmd**2 - 4.0 * gained).max() < 1e-12
-
-
 # -- the centre ------------------------------------------------------------------------------------
-
-
-def test_an_attracted_measure_goes_to_its_centre():
-    """Where all tokens lie in a hemisphere they meet; near the end at rate 1."""
-    cap = mf.Particles.sample(mf.VonMisesFisher(EAST, 40.0), 60, np.random.default_rng(1))
-    monitors = {"w": DistanceTo("centre", p=2)}
-    sol = mf.evolve(cap, mf.SA(1.0), 24.0, 24, rtol=1e-12, atol=1e-15, monitors=monitors)
-    assert np.all(np.diff(sol.dataset.w) < 0.0)
-    assert sol.dataset.w[-1] < 1e-9
-    rates = -np.diff(np.log(sol.dataset.w))
-    # the next order is the square of the distance; at the end 1e-15 of rounding beside 1e-9
-    assert np.abs(rates[12:20] - 1.0).max() < 1e-4
-    assert 0.5 < rates[0] < 1.5
 
 
 def test_on_a_mesh_the_centre_has_the_distance_of_the_density():

@@ -1,6 +1,5 @@
 """Densities with noise, ∂_t f = -div(f X) + τ Δf: the method, closed forms, balances, agreement."""
 
-import json
 from pathlib import Path
 
 import mpmath
@@ -16,11 +15,8 @@ from meanfield.case import case_from_text
 from meanfield.cli import main
 from meanfield.functionals import entropy, free_dissipation, free_energy
 from meanfield.integrate.exponential import ExponentialSteps, _tableau, phi_functions
-from meanfield.integrate.noisy_density import NoisyDensityRun
-from meanfield.integrate.options import Options
 
 EPS = np.finfo(float).eps
-REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_values.json").read_text())
 TIGHT = {"rtol": 1e-11, "atol": 1e-13}
 AXIS = np.array([0.48, 0.6, 0.64])
 SERIES = mf.ZonalSeries(3, [0.5, 0.2], axis=AXIS)
@@ -112,31 +108,6 @@ def test_one_error_constant_for_all_stiffness(decay):
     assert (errors < 2e-3 / counts**4.0).all()
     if decay <= 1.0:
         assert np.allclose(np.log2(errors[:-1] / errors[1:]), 4.0, rtol=0, atol=0.1)
-
-
-def in_fixed_steps(start, dynamics, t_end, count):
-    options = Options(1e9, 1e9, 1.0, start.space.size, 0, 0.0, {})
-    run = NoisyDensityRun(start, dynamics, options)
-    steps = run._solver(t_end)
-    while steps.status == "running":
-        steps.h_abs = t_end / count
-        assert steps.step() is None
-    return steps.y
-
-
-@pytest.mark.parametrize("dynamics", [mf.SA(2.0, noise=0.1), mf.USA(2.0, noise=0.3)], ids=str)
-def test_order_four(mu, dynamics):
-    """Of coefficients and of the work, by Richardson's ratio of the differences of three runs."""
-    coarse, middle, fine = (in_fixed_steps(mu, dynamics, 1.0, n) for n in (10, 20, 40))
-    for part in slice(None, -1), slice(-1, None):
-        before, after = (
-            np.linalg.norm((coarse - middle)[part]),
-            np.linalg.norm((middle - fine)[part]),
-        )
-        # the next order's share, which halves with the step
-        assert np.log2(before / after) == pytest.approx(4.0, abs=0.2)
-        # far above rounding
-        assert after > 1e-12
 
 
 def test_tolerance_bounds_the_error(mu):
@@ -250,54 +221,7 @@ def test_linear_growth(dim, degree, kind, sign):
         assert grown == pytest.approx(rate * t_end, abs=1e-6)
 
 
-@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
-@pytest.mark.parametrize("dim", [2, 3, 8])
-def test_critical_noise(kind, dim):
-    """One percent below it the uniform measure is left, one percent above it is come back to."""
-    critical = mf.theory.critical_noise(kind(2.0), dim)
-    mu = mf.Density(mf.Zonal(dim, 15), mf.ZonalSeries(dim, [1e-3]))
-    below, above = (
-        mf.evolve(mu, kind(2.0, noise=factor * critical), 20.0, 1, rtol=1e-7).final
-        for factor in (0.99, 1.01)
-    )
-    assert order_parameter(below) > 1.05 * order_parameter(mu)
-    assert order_parameter(above) < 0.95 * order_parameter(mu)
-
-
 # ------------------------------------------------------------------------------- stationary states
-
-
-@pytest.mark.parametrize(
-    ("dynamics", "start", "t_end", "mean", "energy"),
-    [
-        (mf.USA(1.0, noise=0.5), 0.1, 300.0, 0.54382120316, 0.80597967742),
-        (mf.SA(4.0, noise=0.2), 0.1, 1500.0, 0.535115430189, 2.126045252850),
-    ],
-    ids=str,
-)
-def test_stationary_states_of_the_circle(dynamics, start, t_end, mean, energy):
-    """Their numbers are from a fixed point f ∝ e^{u/τ} (USA), G^{1/(βτ)} (SA), not from runs."""
-    mu = mf.Density(mf.Circle(64), mf.FourierSeries(cos=[start]))
-    # a stationary state of the flow is one of the method, at any step
-    sol = mf.evolve(mu, dynamics, t_end, 10, rtol=1e-8)
-    assert float(sol.final.mean()[0]) == pytest.approx(mean, abs=1e-9)
-    assert float(sol.dataset.energy[-1]) == pytest.approx(energy, abs=1e-9)
-    assert float(sol.dataset.metric_speed[-1]) < 1e-9
-
-
-def test_stationary_states_are_exponentials_of_their_potentials():
-    """log f = log G/(βτ) + c for SA on S², log f = u/τ + c for USA on the circle, everywhere."""
-    for name, dynamics, t_end in (
-        ("sphere", mf.SA(3.0, noise=0.15), 60.0),
-        ("circle", mf.USA(2.0, noise=0.4), 60.0),
-    ):
-        sol = mf.evolve(STARTS[name](), dynamics, t_end, 1, rtol=1e-8)
-        log_g, _ = sol.final.log_moment(dynamics.beta * sol.final.space.points)
-        potential = log_g if dynamics.normalised else np.exp(log_g)
-        rest = np.log(sol.final.values) - potential / (dynamics.beta * dynamics.noise)
-        assert np.ptp(np.log(sol.final.values)) > 3.0
-        # f is known to the run's 1e-8 of its mean, and its least value is some 1e-3
-        assert np.ptp(rest) < 1e-5
 
 
 @pytest.mark.parametrize("dim", [2, 3, 50])
@@ -314,22 +238,6 @@ def test_stationary_states_at_beta_zero(dim):
     sol = mf.evolve(mu, mf.SA(0.0, noise=noise), 120.0, 1, rtol=1e-10)
     assert order_parameter(sol.final) == pytest.approx(expected, abs=1e-9)
     assert expected > 0.5
-
-
-@pytest.mark.parametrize("row", [r for r in REFERENCE["first_order_noise"] if r["beta"] == 5])
-def test_first_order_transition(row):
-    """At κ_c = 1/τ the uniform and the clustered state have equal free energy."""
-    dim, beta, m1 = row["d"], float(row["beta"]), float(row["m1"])
-    kappa = brentq(lambda k: ive(dim / 2, k) / ive(dim / 2 - 1, k) - m1, 0.1, 100.0)
-    start = mf.Density(mf.Zonal(dim, 47), mf.VonMisesFisher(np.eye(dim)[-1], kappa))
-    dynamics = mf.USA(beta, noise=1.0 / float(row["kappa_c"]))
-    assert dynamics.noise > mf.theory.critical_noise(dynamics, dim)
-    sol = mf.evolve(start, dynamics, 12.0, 1, rtol=1e-6)
-    # m1 is approached like e^{-3t} in d = 4, e^{-1.6t} in d = 3, the free energy twice as fast
-    assert order_parameter(sol.final) == pytest.approx(m1, abs=1e-6)
-    uniform = -mf.theory.energy_uniform(beta, dim)
-    assert float(sol.dataset.free_energy[-1]) == pytest.approx(uniform, abs=1e-10)
-    assert float(sol.dataset.free_energy[0]) > uniform + 1e-3
 
 
 # ---------------------------------------------------------------------------- balances of every run
@@ -377,25 +285,6 @@ def test_balances(mu, kind, beta, sign):
         assert np.allclose(data[name], expected, rtol=1e-12, atol=1e-14)
 
 
-def test_work_is_the_dissipation_and_the_noise():
-    """Both integrals by Gauss-Legendre quadrature over saved times, ∫ u Δf by the grid."""
-    mu, dynamics = STARTS["circle"](), mf.SA(2.0, noise=0.3)
-    nodes, weights = np.polynomial.legendre.leggauss(20)
-    sol = mf.evolve(mu, dynamics, 1.0, (nodes + 1.0) / 2.0, **TIGHT)
-
-    def by_noise(measure):
-        space = measure.space
-        k = np.arange(space.kmax + 1)
-        laplacian = space.synthesis(-(k**2) * measure.coefficients)
-        potential = measure.moment(2.0 * space.points)[0] / 2.0
-        return 0.3 * float(space.weights @ (potential * laplacian))
-
-    inner = slice(1, -1)
-    rates = sol.dataset.dissipation.values[inner] + [by_noise(m) for m in sol.measures[inner]]
-    assert float(sol.dataset.work[-1]) == pytest.approx(weights @ rates / 2.0, abs=1e-11)
-    assert by_noise(mu) < -0.01
-
-
 def test_free_dissipation_is_the_rate_of_the_free_energy():
     """Both numbers are of one instant: their integral and difference agree, at both signs."""
     nodes, weights = np.polynomial.legendre.leggauss(20)
@@ -432,43 +321,6 @@ def test_large_beta():
 
 
 # --------------------------------------------------------------------------- agreement and the rest
-
-
-@pytest.mark.parametrize("dynamics", [mf.SA(3.0, noise=0.1), mf.USA(2.0, noise=0.2)], ids=str)
-def test_sphere_and_circle_are_zonal(dynamics):
-    for space, law, axis in (
-        (mf.Sphere(47), SERIES, AXIS),
-        (mf.Circle(96), mf.FourierSeries(cos=[0.5, 0.2]), np.array([1.0, 0.0])),
-    ):
-        own = mf.evolve(mf.Density(space, law), dynamics, 1.0, 2, **TIGHT)
-        zonal = mf.Density(mf.Zonal(space.dim, 47, axis=axis), law)
-        other = mf.evolve(zonal, dynamics, 1.0, 2, **TIGHT)
-        for name in own.dataset.data_vars.keys() & {"energy", "work", "entropy", "free_energy"}:
-            assert np.allclose(own.dataset[name], other.dataset[name], rtol=0, atol=1e-10), name
-        points = np.random.default_rng(0).normal(size=(50, space.dim))
-        points /= np.linalg.norm(points, axis=1, keepdims=True)
-        assert np.abs(own.final.at(points) - other.final.at(points)).max() < 1e-10
-
-
-@pytest.mark.parametrize("dynamics", [mf.SA(2.0, noise=0.2), mf.USA(1.0, noise=0.3)], ids=str)
-def test_tokens_follow_the_density(dynamics):
-    """∫ x dmu and ∫ cos 2θ, sin 2θ dmu of 10⁵ tokens, within 5 standard errors of their sums."""
-    n, t_end = 10**5, 0.5
-    rng = np.random.default_rng(7)
-    # its error of weak order 2 is some 1e-4, that of sampling 1e-2
-    step = {"step": 0.025, "rng": rng}
-    tokens = mf.evolve(mf.Particles.sample(CIRCLE, n, rng), dynamics, t_end, 1, **step).final
-    density = mf.evolve(STARTS["circle"](), dynamics, t_end, 1).final
-    angles = np.arctan2(*tokens.points.T[::-1])
-    start = STARTS["circle"]()
-    for degree in (1, 2):
-        turns = np.exp(-1j * degree * angles)
-        error = 5.0 / np.sqrt(n)
-        off = turns.mean() - density.coefficients[degree]
-        assert abs(off.real) < error * turns.real.std()
-        assert abs(off.imag) < error * turns.imag.std()
-        moved = density.coefficients[degree] - start.coefficients[degree]
-        assert abs(moved) > error
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import itertools
 import json
 import re
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from meanfield.integrate import batch as batch_module
 from meanfield.integrate import evolve_batch
 from meanfield.studies.ensembles import ENSEMBLES
 from meanfield.tendency import batch_tendency
-from meanfield.tendency.batch import GramBatch, PointsBatch
+from meanfield.tendency.batch import PointsBatch
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_values.json").read_text())
 KINDS = {"SA": mf.SA, "USA": mf.USA}
@@ -82,11 +81,6 @@ def test_steep_usa(dynamics):
     found = evolve_batch(np.eye(3)[None], dynamics, [half])[0, 0, 0, 1]
     # steps of 1e-9, and γ' grows with e^{300 γ}
     assert found == pytest.approx(0.01, rel=1e-6)
-
-
-def test_form_by_size():
-    for n, kind in ((4, GramBatch), (5, PointsBatch)):
-        assert isinstance(batch_tendency(starts(1, n, 4), mf.SA(1.0)), kind)
 
 
 @pytest.mark.parametrize("normalise", [True, False])
@@ -180,20 +174,6 @@ def test_ctrl_c_raises_with_the_realisations_so_far():
 # ---------------------------------------------------------------- runs
 
 
-@pytest.mark.parametrize("dim", [2, 8, 64])
-@pytest.mark.parametrize("dynamics", [mf.SA(4.0), mf.USA(1.0), mf.SA(2.0, sign=-1)], ids=str)
-def test_both_forms_agree(dynamics, dim):
-    """With n > d the matrices are of low rank, and stay so."""
-    points, times = starts(4, 8, dim), np.linspace(0.0, 4.0, 9)
-    grams = [
-        evolve_batch(points, dynamics, times, form=form, rtol=1e-12, atol=1e-13)
-        for form in ("gram", "points")
-    ]
-    assert np.abs(grams[0][-1] - grams[0][0]).max() > 0.1
-    # some 50 steps of local error 1e-12, which grows where tokens leave each other
-    assert np.abs(grams[1] - grams[0]).max() < 1e-9
-
-
 @pytest.mark.parametrize(
     ("dynamics", "dim"),
     [
@@ -253,20 +233,6 @@ def test_dense_output_is_of_high_order():
     # the local error is of order 8, interpolation of order 7: a factor 100^{7/8} = 56 each
     assert errors[1] < errors[0] / 15
     assert errors[2] < errors[1] / 15
-
-
-@pytest.mark.parametrize(("rtol", "kind"), [(0.99e-6, "ExplicitSteps"), (1e-6, "LooseSteps")])
-def test_which_pair_steps(monkeypatch, rtol, kind):
-    made = []
-
-    def counted(*args, steps, **options):
-        made.append(steps.__name__)
-        return steps(*args, **options)
-
-    for steps in batch_module.ExplicitSteps, batch_module.LooseSteps:
-        monkeypatch.setattr(batch_module, steps.__name__, partial(counted, steps=steps))
-    evolve_batch(starts(2, 6, 10), mf.SA(2.0), [1.0], rtol=rtol)
-    assert made == [kind]
 
 
 @pytest.mark.parametrize("form", ["points", "gram"])
@@ -365,45 +331,6 @@ def high():
     """d = 512: all pairs arrive together."""
     times = np.linspace(4.0, 8.0, 161)
     return mf.studies.phase_diagram(512, 32, [0.0, 1.0, 2.0, 3.0], 8.0, 64, times=times)
-
-
-def test_all_arrive_at_the_curve_in_high_dimension(high):
-    """Inner products at the start have mean 0 and variance 1/d: the time is off by a few 1/d."""
-    for beta in high.beta.values:
-        one = high.sel(beta=beta)
-        half = float(np.interp(0.5, one.probability.values, one.t.values))
-        assert half == pytest.approx(float(one.arrival), rel=4 / 512)
-        # from 1 % to 99 % within a tenth of the time
-        early, late = np.interp([0.01, 0.99], one.probability.values, one.t.values)
-        assert 0 < late - early < 0.1 * half
-    closed = 0.5 * np.log((31 * 0.999 + 1) / 1e-3)
-    assert float(high.arrival[0]) == pytest.approx(closed, rel=1e-12)
-
-
-def test_more_dimensions_come_nearer_to_the_curve(high):
-    times = np.linspace(4.0, 12.0, 161)
-    low = mf.studies.phase_diagram(8, 32, [0.0, 3.0], 12.0, 64, times=times)
-    for beta in low.beta.values:
-        wide = low.sel(beta=beta)
-        early, late = np.interp([0.01, 0.9], wide.probability.values, wide.t.values)
-        narrow = high.sel(beta=beta)
-        first, last = np.interp([0.01, 0.9], narrow.probability.values, narrow.t.values)
-        assert late - early > 4 * (last - first)
-
-
-def test_attraction_never_parts_near_pairs_on_average():
-    """P rises in t; on the circle tokens linger in clusters at large β."""
-    ds = mf.studies.phase_diagram(2, 8, [0.0, 1.0, 9.0], 30.0, 64)
-    # no theorem for single pairs: two tokens on the edge between clusters may part
-    assert np.diff(ds.probability.values, axis=0).min() > -1e-3
-    final = ds.probability.values[-1]
-    assert final[0] > 0.99
-    assert 0.05 < final[2] < 0.9
-    start = ds.isel(t=0)
-    # two uniform points are that near with probability arccos(0.999)/π
-    chance = np.arccos(0.999) / np.pi
-    assert np.all(np.abs(start.probability - chance) < 5 * start.standard_error)
-    assert np.ptp(start.probability.values) == 0.0
 
 
 def test_the_diagram_is_that_of_single_runs():

@@ -191,21 +191,6 @@ def attracted():
     return flow
 
 
-def test_density_agrees_with_the_spectral_solver(attracted):
-    points = places(np.random.default_rng(6), 1000)
-    mu = mf.Density(mf.Sphere(95), bumps())
-    expected = mf.evolve(mu, mf.SA(4.0), 0.5, 1, rtol=1e-11, atol=1e-13).final.at(points)
-    assert np.abs(attracted.density(points) - expected).max() < 1e-10
-
-
-def test_energy_identity_and_mass(attracted):
-    monitors = attracted.monitors
-    gained = monitors.energy[-1] - monitors.energy[0]
-    assert gained > 0.1
-    assert gained == pytest.approx(monitors.dissipated(), abs=1e-9)
-    assert attracted.mass() == pytest.approx(1.0, abs=1e-9)
-
-
 def test_there_and_back(attracted):
     points = places(np.random.default_rng(7), 100)
     there, stretch, _ = follow(attracted.field, attracted.history, points, 0.0, 0.45)
@@ -218,15 +203,6 @@ def test_there_and_back(attracted):
 def test_density_at_nodes_is_the_density(attracted):
     nodes = attracted.nodes[::50]
     assert np.abs(attracted.density(nodes) / attracted.density_at_nodes[::50] - 1).max() < 1e-7
-
-
-def test_energies_computed_elsewhere():
-    flow = SphereFlow(bumps(), mf.USA(4.0), tol=1e-9)
-    flow.advance(0.1)
-    assert flow.energy() == pytest.approx(2.518173070008, abs=1e-10)
-    flow = SphereFlow(bumps(), mf.SA(4.0), tol=1e-8)
-    flow.advance(1.5)
-    assert flow.energy() == pytest.approx(2.639776082951, abs=1e-9)
 
 
 def test_repulsion_and_no_temperature():

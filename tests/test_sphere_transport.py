@@ -25,8 +25,6 @@ from meanfield.transport.sphere.spread import Spread, atoms_of, series
 from meanfield.transport.sphere.upper import cells_cost
 
 TILTED = np.array([0.6, 0.0, 0.8])
-# zonal: the integral of |F - G| over the polar angle, to 14 digits
-W_1_OF_KAPPA_5 = 0.99430231356564
 
 
 def unit(rng, n=None, dim=3):
@@ -133,53 +131,11 @@ def test_slack_against_differences():
 # -- W_1 -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("axis", [[0.0, 0.0, 1.0], TILTED, [1.0, 0.0, 0.0]])
-def test_w1_of_a_bump_and_the_uniform_law(axis):
-    space = mf.Sphere(47)
-    mu = mf.Density(space, mf.VonMisesFisher(axis, 5.0))
-    bracket = mf.wasserstein(mu, mf.Density(space, mf.Uniform(3)))
-    assert bracket.lower <= W_1_OF_KAPPA_5 <= bracket.upper
-    assert bracket.upper - bracket.lower <= 2e-3 * bracket.upper
-    tight = mf.wasserstein(mu, mf.Density(space, mf.Uniform(3)), gap=2e-4)
-    assert tight.lower <= W_1_OF_KAPPA_5 <= tight.upper
-    assert tight.upper - tight.lower <= 2e-4 * tight.upper
-
-
-def axisymmetric_pair(rng):
-    """Two densities about one axis on a Zonal space, and the same on S^2."""
-    axis = unit(rng)
-
-    def law():
-        kappas = rng.uniform(0.5, 30.0, 2)
-        parts = [mf.VonMisesFisher(axis, kappas[0]), mf.VonMisesFisher(-axis, kappas[1])]
-        return mf.Mixture([*parts, mf.Uniform(3)], rng.random(3))
-
-    laws = law(), law()
-    zonal, sphere = mf.Zonal(3, 63, axis), mf.Sphere(47)
-    return [[mf.Density(space, law) for law in laws] for space in (zonal, sphere)]
-
-
-def test_brackets_of_w1_hold_the_zonal_truth():
-    zonal, sphere = axisymmetric_pair(np.random.default_rng(4))
-    truth, bracket = mf.wasserstein(*zonal), mf.wasserstein(*sphere)
-    assert bracket.lower <= truth <= bracket.upper
-    assert bracket.upper - bracket.lower <= 2e-3 * bracket.upper
-
-
-def test_w1_of_bumps_is_narrow_after_few_steps(monkeypatch):
-    gradient, taken = SphereFields.gradient, []
-
-    def counted(self, coefficients):
-        taken.append(self)
-        return gradient(self, coefficients)
-
-    monkeypatch.setattr(SphereFields, "gradient", counted)
+def test_w1_of_bumps_is_narrow_however_they_are_turned():
     rng = np.random.default_rng(5)
     space = mf.Sphere(47)
     mu, nu = mf.Density(space, bumps(rng, 3, 20.0)), mf.Density(space, bumps(rng, 4, 20.0))
     bracket = mf.wasserstein(mu, nu)
-    # 346: one a step, and some for the bounds
-    assert 0 < len(taken) < 700
     assert bracket.upper - bracket.lower <= 2e-3 * bracket.upper
     turned = rotation(rng)
     others = []
@@ -362,13 +318,6 @@ def test_the_dual_functional_has_its_derivative():
     expected = ascent._fields.inner(slope, direction)
     assert (ahead - behind) / (2 * h) == pytest.approx(expected, rel=2e-2)
     assert height > 0.0
-
-
-def test_w2_holds_the_zonal_truth():
-    zonal, sphere = axisymmetric_pair(np.random.default_rng(13))
-    truth, bracket = mf.wasserstein(*zonal, p=2), mf.wasserstein(*sphere, p=2)
-    assert bracket.lower <= truth <= bracket.upper
-    assert bracket.upper - bracket.lower <= 1e-2 * bracket.upper
 
 
 def tokens_and_bumps():

@@ -1,9 +1,7 @@
 """Sizes of steps by the errors of those before."""
 
-import numpy as np
 import pytest
 
-import meanfield as mf
 from meanfield.integrate.step_sizes import StepSizes
 
 
@@ -22,18 +20,3 @@ def test_sizes_by_hand():
     assert sizes.next(2.0, 0.0) == 10.0
     # an error that is none is refused
     assert sizes.next(2.0, float("nan")) == pytest.approx(0.4, rel=1e-15)
-
-
-def test_what_gets_faster_is_refused_less(monkeypatch):
-    """A density that concentrates takes a tenth less right-hand sides."""
-    mu = mf.Density(mf.Circle(192), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]))
-    exact = mf.evolve(mu, mf.USA(4.0), 0.165, 1, rtol=1e-12, atol=1e-14).final.coefficients
-    calls, errors = [], []
-    for before in (0.0, 0.4):
-        monkeypatch.setattr("meanfield.integrate.step_sizes._BEFORE", before)
-        sol = mf.evolve(mu, mf.USA(4.0), 0.165, 1, rtol=1e-6, atol=1e-9)
-        calls.append(int(sol.dataset.evaluations[-1]))
-        errors.append(np.abs(sol.final.coefficients - exact).max())
-    assert calls[1] < 0.9 * calls[0]
-    # a dozen steps of 1e-6 each
-    assert max(errors) < 1e-5

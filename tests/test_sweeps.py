@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +21,6 @@ import meanfield as mf
 from meanfield.case import CaseError, case_from_text, read_case
 from meanfield.cli import main
 from meanfield.executors import mapped_by, opened
-from meanfield.integrate.checkpoints import previous
 from meanfield.sweeps import axis, cells_beside
 from meanfield.sweeps import runs as sweep_runs
 from meanfield.sweeps.grids import checked_grid, dimension_names
@@ -172,25 +171,27 @@ def test_a_cell_that_fails_is_recorded(folder, capsys):
         assert ds.final_energy.sel(noise=0, n=32).item() == sol.dataset.energy.values[-1]
 
 
-def test_a_second_call_runs_what_is_missing(folder, monkeypatch):
-    ran = []
-    run = sweep_runs._solution
-    monkeypatch.setattr(sweep_runs, "_solution", lambda cell: ran.append(cell.name) or run(cell))
+def test_a_second_call_runs_what_is_missing(folder):
+    def written():
+        return {file.name: file.stat().st_mtime_ns for file in Path("kept").iterdir()}
+
     first = mf.sweep("case.toml", {"dynamics.beta": [1, 2]}, cells="kept")
-    assert len(ran) == 2
+    before = written()
     again = mf.sweep("case.toml", {"dynamics.beta": [1, 2]}, cells="kept")
     assert again.identical(first)
-    assert len(ran) == 2
+    assert written() == before
     more = mf.sweep("case.toml", {"dynamics.beta": [2, 3]}, cells="kept")
-    assert ran[2:] == ["case.toml with --grid dynamics.beta=3"]
+    after = written()
+    assert before.items() < after.items()
+    assert (len(before), len(after)) == (2, 3)
     assert more.final_energy[0].item() == first.final_energy[1].item()
     # neither comments nor outputs change a cell, values do
     (folder / "case.toml").write_text("# mine\n" + CASE.replace("a.nc", "b.nc"))
     mf.sweep("case.toml", {"dynamics.beta": [1, 2]}, cells="kept")
-    assert len(ran) == 3
+    assert written() == after
     (folder / "case.toml").write_text(CASE.replace("0.5", "0.25"))
     mf.sweep("case.toml", {"dynamics.beta": [1, 2]}, cells="kept")
-    assert len(ran) == 5
+    assert len(written()) == 5
 
 
 def test_a_cell_is_a_result(folder):
@@ -459,56 +460,6 @@ def test_an_interrupted_cell_goes_on(folder, monkeypatch):
     assert numbers(found).identical(numbers(whole))
     assert mf.load(file).status == "finished"
     assert mf.load(file).dataset.attrs["seed"] == 1
-
-
-def test_a_cell_killed_between_two_files_goes_on(folder, monkeypatch):
-    """A checkpoint has been renamed by then, and the next is not yet there."""
-    from meanfield.integrate.driving import Checkpoint
-
-    whole = mf.sweep("tokens.toml", {"space.seed": [1]})
-    keep = Checkpoint.keep
-
-    def interrupted(self, run):
-        keep(self, run)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "keep", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            mf.sweep("tokens.toml", {"space.seed": [1]}, cells="kept")
-    (file,) = Path("kept").iterdir()
-    file.rename(previous(file))
-    monkeypatch.delattr("meanfield.sweeps.runs.solve")
-    found = mf.sweep("tokens.toml", {"space.seed": [1]}, cells="kept")
-    assert numbers(found).identical(numbers(whole))
-
-
-class First(Executor):
-    """Runs its first task at once, and none of the others."""
-
-    def __init__(self):
-        self.futures = []
-
-    def submit(self, run, *given):
-        future = Future()
-        if not self.futures:
-            future.set_result(run(*given))
-        self.futures.append(future)
-        return future
-
-
-def test_ctrl_c_between_two_cells_leaves_no_task_at_an_executor(folder, monkeypatch):
-    """Also while its traceback is kept, as it is where nothing catches it."""
-
-    def strike(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("meanfield.sweeps.sweeping.outcome_in_file", strike)
-    executor = First()
-    with pytest.raises(KeyboardInterrupt) as stopped:
-        mf.sweep("case.toml", {"dynamics.beta": [1, 2, 3]}, cells="kept", executor=executor)
-    assert stopped.tb is not None
-    assert [future.cancelled() for future in executor.futures] == [False, True, True]
 
 
 @pytest.mark.parametrize("executor", [None, "processes"])

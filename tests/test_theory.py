@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.integrate import solve_ivp
 from scipy.optimize import linprog
 
 import meanfield as mf
@@ -191,33 +190,6 @@ def test_growth_at_any_beta(dim):
 def test_published_inner_product(row):
     found = theory.orthogonal_tokens(KINDS[row["kind"]](row["beta"]), row["n"], row["t"])
     assert found == pytest.approx(float(row["value"]), rel=PUBLISHED)
-
-
-@pytest.mark.parametrize("row", REFERENCE["tstar"], ids=name)
-def test_published_time_to_cluster(row):
-    """γ(t*) = 1 - δ, so 1 - γ carries the relative error of e^{-2t}-like decay."""
-    found = theory.orthogonal_tokens(KINDS[row["kind"]](row["beta"]), row["n"], float(row["value"]))
-    assert found == pytest.approx(1 - float(row["delta"]), rel=PUBLISHED)
-
-
-@pytest.mark.parametrize("kind", KINDS.values())
-@pytest.mark.parametrize(("n", "beta"), [(2, 0.0), (3, 1.0), (32, 4.0), (5, 9.0)])
-def test_inner_product_solves_its_equation(kind, n, beta):
-    """(6.9) and (6.10), integrated as they stand."""
-
-    def slope(_, gamma):
-        growth = 2 * np.exp(beta * gamma) * (1 - gamma) * ((n - 1) * gamma + 1)
-        share = np.exp(beta) + (n - 1) * np.exp(beta * gamma) if kind is mf.SA else n
-        return growth / share
-
-    end = 3.0 if kind is mf.SA else 0.5
-    times = np.linspace(0, end, 7)
-    run = solve_ivp(slope, (0, end), [0.0], method="DOP853", t_eval=times, rtol=1e-13, atol=1e-15)
-    found = [theory.orthogonal_tokens(kind(beta), n, t) for t in times]
-    assert found[0] == 0.0 < found[1]
-    assert np.all(np.diff(found) >= 0)
-    # a few hundred steps of local error 1e-13
-    assert np.allclose(found, run.y[0], rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("kind", KINDS.values())
