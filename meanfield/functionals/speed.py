@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.arguments import boolean, shown
-from meanfield.dynamics import ISOTROPIC, SA, USA, Isotropic
+from meanfield.dynamics import SA, USA, DoublyStochastic, Isotropic
 from meanfield.functionals.energies import dissipation, unscaled
 from meanfield.geometry import project
 from meanfield.harmonics import bandwidth, scaled_eigenvalues
@@ -85,7 +85,7 @@ def metric_speed(
     >>> round(metric_speed(mu, SA(0.0)), 12)
     0.176776695297
     """
-    _check(measure, dynamics, ISOTROPIC)
+    _check(measure, dynamics, (SA, USA, DoublyStochastic))
     weighted, scaled = boolean("weighted", weighted), boolean("scaled", scaled)
     if weighted and not isinstance(dynamics, SA):
         raise ValueError(

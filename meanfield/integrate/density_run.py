@@ -14,14 +14,15 @@ from meanfield.integrate.records import Records, Stop
 from meanfield.integrate.run import Run
 from meanfield.integrate.sentences import unresolved
 from meanfield.integrate.starts import choose_on_unresolved
-from meanfield.measures import AnyMeasure, Density
+from meanfield.measures import Density
 from meanfield.measures.density import FIT_TOLERANCE
 from meanfield.solution import Ending, Resumption, Solution
 from meanfield.tendency import (
+    AttentionTendency,
     BalancedDensityTendency,
     DensityTendency,
     LostDigitsError,
-    SpectralTendency,
+    OscillatorDensityTendency,
 )
 
 Array = NDArray[np.float64]
@@ -32,7 +33,7 @@ def missed(density: Density, tail: float) -> float:
     return max(tail, density.misfit if density.misfit > FIT_TOLERANCE else 0.0)
 
 
-class DensityRun(Run):
+class DensityRun(Run[Density]):
     """A run that doubles the space of its density where the spectrum outgrows it.
 
     Attributes
@@ -40,6 +41,8 @@ class DensityRun(Run):
     limit : int
         The largest size for now: from t = 0 on that at which a flow map is to take over.
     """
+
+    tendency: DensityTendency | AttentionTendency | OscillatorDensityTendency
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class DensityRun(Run):
         finally:
             self.save()
         if self.options.hand_over_size is not None:
-            self.limit = max(self.options.hand_over_size, self._density().space.size)
+            self.limit = max(self.options.hand_over_size, self.measure().space.size)
 
     def snapshot(self) -> Resumption:
         """The limit for now, too."""
@@ -77,9 +80,6 @@ class DensityRun(Run):
         super().restore(saved, resumption)
         # files of version 0.1 have none
         self.limit = int(resumption.numbers.get("limit", self.options.largest))
-
-    def _density(self) -> Density:
-        return cast(Density, self.measure())
 
     @property
     def _plain(self) -> DensityTendency | None:
@@ -97,7 +97,7 @@ class DensityRun(Run):
         """E_β at the present time in the unit of the records, e^β or Λ_0."""
         if (plain := self._plain) is None:
             return super().scaled_energy()
-        return float(plain.energies @ cast(Density, self.measure()).power)
+        return float(plain.energies @ self.measure().power)
 
     def _rate(self, t: float, state: Array, out: Array | None = None) -> Array:
         try:
@@ -113,7 +113,7 @@ class DensityRun(Run):
         return missed(cast(Density, self.initial), self._tail(self.state))
 
     def _tail(self, state: Array) -> float:
-        return cast(SpectralTendency, self.tendency).tail(state[:-1])
+        return self.tendency.tail(state[:-1])
 
     def accepts(self, state: Array) -> bool:
         """Whether the density of a step is resolved; if not, the step is taken back."""
@@ -124,7 +124,7 @@ class DensityRun(Run):
         return False
 
     def _refine(self, tail: float) -> None:
-        density = self._density()
+        density = self.measure()
         try:
             size = density.space.doubled().size
         except ValueError as error:
@@ -144,7 +144,7 @@ class DensityRun(Run):
     def _remedy(self, text: str) -> str:
         """The text with what a user may choose who has chosen to stop, "" where that is all."""
         asked = self.options.on_unresolved
-        if asked == choose_on_unresolved(self._density(), self.dynamics, None):
+        if asked == choose_on_unresolved(self.measure(), self.dynamics, None):
             return ""
         return text.format(f"`on_unresolved='{FLOW_MAP}'`")
 
@@ -162,7 +162,7 @@ class DensityRun(Run):
         if isinstance(self.tendency, BalancedDensityTendency):
             self.tendency.forget()
 
-    def _balance(self, measure: AnyMeasure) -> dict[str, float]:
+    def _balance(self, measure: Density) -> dict[str, float]:
         if (plain := self._plain) is None:
             return super()._balance(measure)
         # the run's own right-hand side, since to make another costs more than a step
@@ -170,11 +170,10 @@ class DensityRun(Run):
         work = self.dynamics.sign * float(self.state[-1])
         return {"dissipation": plain.scaled_dissipation(), "work": work}
 
-    def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
-        density = cast(Density, measure)
+    def _numbers(self, measure: Density) -> dict[str, float]:
         return {
             **self._speeds(),
-            "min_density": float(density.values.min()),
-            "tail": density.tail,
-            "size": density.space.size,
-        } | super()._numbers(density)
+            "min_density": float(measure.values.min()),
+            "tail": measure.tail,
+            "size": measure.space.size,
+        } | super()._numbers(measure)

@@ -13,9 +13,8 @@ from meanfield.integrate.options import Options
 from meanfield.integrate.pace import default_step
 from meanfield.integrate.random_state import generator_from, generator_state
 from meanfield.integrate.records import Stop
-from meanfield.integrate.run import Run
 from meanfield.integrate.token_runs import TokenRun
-from meanfield.measures import AnyMeasure, Particles
+from meanfield.measures import Particles
 from meanfield.solution import Ending, Resumption, Solution
 from meanfield.tendency import (
     CircleTendency,
@@ -56,12 +55,11 @@ class LayeredRun(TokenRun):
     def _has_balance(self) -> bool:
         return False
 
-    def _tendency(self, measure: AnyMeasure) -> Tendency:
+    def _tendency(self, measure: Particles) -> Tendency:
         # layers ask for their sums themselves, and the Gram matrix knows none of one layer
-        given = cast(Particles, measure)
-        self._layer = TokenOutput(given, self.acting)
+        self._layer = TokenOutput(measure, self.acting)
         self._sums.add(self._layer.sums)
-        plain = Particles(given.points, given.weights, sums="direct")
+        plain = Particles(measure.points, measure.weights, sums="direct")
         return token_tendency(plain, self.acting)
 
     def _output(self, measure: Particles) -> Array:
@@ -71,7 +69,7 @@ class LayeredRun(TokenRun):
         """The tokens at the present time."""
         return self._particles
 
-    def advance(self, t_bound: float, report: Callable[[Run], None]) -> None:
+    def advance(self, t_bound: float, report: Callable[[Any], None]) -> None:
         """Layer after layer to `t_bound`.
 
         Raises
@@ -134,7 +132,7 @@ class NoisyRun(TokenRun):
         # noise leaves the span of the tokens, so no Gram matrix
         return token_tendency(particles, self.acting, may_span=False)
 
-    def advance(self, t_bound: float, report: Callable[[Run], None]) -> None:
+    def advance(self, t_bound: float, report: Callable[[Any], None]) -> None:
         """Steps of equal length to `t_bound`.
 
         Raises

@@ -14,7 +14,7 @@ from meanfield.history import MomentHistory, step_times
 from meanfield.integrate.options import Options
 from meanfield.integrate.records import Records, Stop
 from meanfield.integrate.run import Run
-from meanfield.measures import AnyMeasure, LineFlowMap
+from meanfield.measures import LineFlowMap
 from meanfield.measures.flow.line import FREE, REACH
 from meanfield.solution import Ending, Resumption, Solution
 from meanfield.tendency import FlowTendency, LineField, flow_tendency, line_field
@@ -29,7 +29,7 @@ _RTOL = 3e-14
 _LEAST_TOL_AT_KINKS = 1e-7
 
 
-class FlowRun(Run):
+class FlowRun(Run[LineFlowMap]):
     """A run that keeps its flow map resolved, and the moments of every step.
 
     A cluster becomes an atom only where the dynamics keeps clusters: elsewhere it may be pulled
@@ -78,8 +78,7 @@ class FlowRun(Run):
         self._keeps_history = self._field.line.relative and flow.is_at_labels
         super().__init__(flow.refined(self._reach), dynamics, options, records)
 
-    def _tendency(self, measure: AnyMeasure) -> FlowTendency:
-        flow = cast(LineFlowMap, measure)
+    def _tendency(self, flow: LineFlowMap) -> FlowTendency:
         if self.acting is not self._layer:
             self._layer = self.acting
             self._field = line_field(self.dynamics, flow.dim, flow.axis, self._layer)
@@ -184,8 +183,8 @@ class FlowRun(Run):
         rate = FlowTendency(flow, SA(self.dynamics.beta), self._energy)
         return rate.scaled_energy(rate.initial_state)
 
-    def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
-        flow, isotropic = cast(LineFlowMap, measure), self.dynamics.isotropic
+    def _numbers(self, flow: LineFlowMap) -> dict[str, float]:
+        isotropic = self.dynamics.isotropic
         numbers = {
             "metric_speed" if isotropic else "speed": self._metric_speed(),
             "tail": flow.tail,

@@ -17,7 +17,7 @@ from meanfield.measures.density import SeriesLaw
 from meanfield.spaces import Zonal
 from meanfield.tendency import AsymmetryError
 
-AnyRun = Run | SphereRun
+AnyRun = Run[Any] | SphereRun
 # of a flow map that was made for an axis, with less
 _TOL_ON_S2 = 1e-9
 

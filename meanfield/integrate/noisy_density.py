@@ -7,17 +7,16 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import USA, CircleInteraction, DoublyStochastic
+from meanfield.dynamics import CircleInteraction
 from meanfield.functionals import entropy
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.integrate.density_run import DensityRun
 from meanfield.integrate.exponential import ExponentialSteps
-from meanfield.measures import AnyMeasure, Density
+from meanfield.measures import Density
 from meanfield.solution import Resumption, Solution
 from meanfield.tendency import (
     BalancedDensityTendency,
     DensityTendency,
-    SpectralTendency,
     Tendency,
 )
 
@@ -46,7 +45,7 @@ class NoisyDensityRun(DensityRun):
 
     def _adopt(self, rate: Tendency, work: float) -> None:
         super()._adopt(rate, work)
-        space, dynamics = cast(SpectralTendency, rate).space, self.dynamics
+        space, dynamics = self.tendency.space, self.dynamics
         degrees, first = np.unique(space.degrees, return_index=True)
         laplacian = space.laplacian[first]
         # the last rate is that of the work, which does not decay
@@ -84,10 +83,15 @@ class NoisyDensityRun(DensityRun):
         return 1.0
 
     @property
+    def _of_gradient(self) -> DensityTendency:
+        """The right-hand side where X is the gradient of an energy."""
+        return cast(DensityTendency, self.tendency)
+
+    @property
     def _has_free_energy(self) -> bool:
         """Whether X is the gradient in W_2 of an energy, which SA's is not."""
-        is_gradient = isinstance(self.dynamics, (USA, DoublyStochastic, CircleInteraction))
-        return is_gradient and self._has_balance
+        energy = self.dynamics.energy
+        return energy is not None and energy.in_w2
 
     def _rate(self, t: float, state: Array, out: Array | None = None) -> Array:
         rate = super()._rate(t, state, out)
@@ -99,7 +103,7 @@ class NoisyDensityRun(DensityRun):
         """What the noise adds to dE/dt at the state that the tendency was last asked for."""
         if isinstance(self.tendency, BalancedDensityTendency) and self.dynamics.beta > 0.0:
             return self.dynamics.noise * self.tendency.heating(state[:-1])
-        space = cast(SpectralTendency, self.tendency).space
+        space = self.tendency.space
         power = space.power(state[:-1].view(space.coefficient_type))
         return -float(self._energy_lost @ power)
 
@@ -134,23 +138,23 @@ class NoisyDensityRun(DensityRun):
 
     def _free_dissipation(self, state: Array) -> float:
         """∫ |X - τ ∇ log f|² dmu in the unit of energies."""
-        rate = cast(DensityTendency, self.tendency)
+        rate = self._of_gradient
         return (float(np.exp(-0.5 * rate.log_unit)) * rate.noisy_speed(state[:-1])) ** 2
 
     def _metric_speed(self) -> float:
         if not self._has_balance:
             return super()._metric_speed()
-        return cast(DensityTendency, self.tendency).noisy_speed(self.state[:-1])
+        return self._of_gradient.noisy_speed(self.state[:-1])
 
-    def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
+    def _numbers(self, measure: Density) -> dict[str, float]:
         """The entropy, and the free energy of what is the gradient flow of it and an energy."""
-        density, dynamics = cast(Density, measure), self.dynamics
-        numbers = super()._numbers(density) | {"entropy": entropy(density)}
+        dynamics, numbers = self.dynamics, super()._numbers(measure)
+        numbers["entropy"] = entropy(measure)
         if self._has_balance:
             numbers["noise_work"] = self._noise_work
         if self._has_free_energy:
-            log_unit = cast(DensityTendency, self.tendency).log_unit
-            heat = dynamics.noise * numbers["entropy"] * float(np.exp(-log_unit))
+            unit = float(np.exp(-self._of_gradient.log_unit))
+            heat = dynamics.noise * numbers["entropy"] * unit
             numbers["free_energy"] = heat - dynamics.sign * self.balanced_energy()
             numbers["free_dissipation"] = self._free_dissipation(self.state)
             numbers["free_work"] = self._free_work

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from meanfield.integrate.density_run import DensityRun
 from meanfield.integrate.run import Run
-from meanfield.measures import AnyMeasure, OscillatorDensity
+from meanfield.measures import Density, OscillatorDensity
 from meanfield.tendency import OscillatorDensityTendency, Tendency
 
 Array = NDArray[np.float64]
@@ -22,17 +22,18 @@ class OscillatorDensityRun(DensityRun):
     itself costs no steps; they resolve how fast frames turn against each other, as tokens do.
     """
 
+    tendency: OscillatorDensityTendency
+
     def _adopt(self, rate: Tendency, work: float) -> None:
         super()._adopt(rate, work)
         self._anchor = self.t
 
     def _turning(self, t: float) -> OscillatorDensityTendency:
         """The right-hand side, its frames as they stand at t."""
-        rate = cast(OscillatorDensityTendency, self.tendency)
-        rate.elapsed = t - self._anchor
-        return rate
+        self.tendency.elapsed = t - self._anchor
+        return self.tendency
 
-    def measure(self) -> AnyMeasure:
+    def measure(self) -> Density:
         """The density at the present time; at t = 0 the very one that was given."""
         self._turning(self.t)
         return super().measure()
@@ -63,7 +64,7 @@ class OscillatorDensityRun(DensityRun):
     def _has_balance(self) -> bool:
         return False
 
-    def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
+    def _numbers(self, measure: Density) -> dict[str, float]:
         density = cast(OscillatorDensity, measure)
         return {
             "min_density": density.lowest,

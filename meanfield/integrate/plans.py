@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.integrate.density_run import DensityRun
 from meanfield.integrate.fixed_steps import token_run
-from meanfield.integrate.flow_run import FlowRun
 from meanfield.integrate.hand_over import AnyRun, flow_run
 from meanfield.integrate.noisy_density import NoisyDensityRun
 from meanfield.integrate.options import Options
 from meanfield.integrate.oscillator_runs import OscillatorDensityRun
-from meanfield.integrate.sphere_run import SphereRun
 from meanfield.integrate.token_runs import TokenRun
 from meanfield.measures import AnyMeasure, Density, FlowMap, OscillatorDensity
 from meanfield.solution import Ending, Resumption, Solution
@@ -66,7 +64,7 @@ class Plan:
             message=message,
             dataset=dataset,
             case=self.case,
-            history=run.history() if isinstance(run, FlowRun | SphereRun) else None,
+            history=run.history(),
             resumption=resumption,
         )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.dynamics import Dynamics
 from meanfield.functionals.energies import energy_in_unit
+from meanfield.history import MomentHistory
 from meanfield.integrate.balances import balance_of, order_numbers, own_energy
 from meanfield.integrate.explicit import ExplicitSteps
 from meanfield.integrate.options import Options
@@ -28,9 +29,10 @@ from meanfield.tendency import (
 )
 
 Array = NDArray[np.float64]
+M = TypeVar("M", bound=AnyMeasure)
 
 
-class Run:
+class Run(Generic[M]):
     """Measure, time, step size and counters of a run, and the records of its saves.
 
     A plain run, of particles, only steps; what else a measure needs is in `accepts` (before a
@@ -39,7 +41,7 @@ class Run:
 
     def __init__(
         self,
-        measure: AnyMeasure,
+        measure: M,
         dynamics: Dynamics,
         options: Options,
         records: Records | None = None,
@@ -51,7 +53,7 @@ class Run:
         self._pace = Pace()
         self.tendency: Tendency
         self.state: Array
-        self.initial: AnyMeasure | None = None
+        self.initial: M | None = None
         self._adopt(self._tendency(measure), work=0.0)
         self.initial = measure
         self.records = records or Records(dynamics, options.monitors, self._log_unit())
@@ -70,7 +72,7 @@ class Run:
         """
         self.save()
 
-    def _tendency(self, measure: AnyMeasure) -> Tendency:
+    def _tendency(self, measure: M) -> Tendency:
         return tendency(measure, self.acting)
 
     def _adopt(self, rate: Tendency, work: float) -> None:
@@ -78,11 +80,11 @@ class Run:
         self.state = np.append(rate.initial_state, work)
         self._time_unit = self._unit_of_time()
 
-    def measure(self) -> AnyMeasure:
+    def measure(self) -> M:
         """The measure at the present time; at t = 0 the very one that was given."""
         if self.t == 0.0 and self.initial is not None:
             return self.initial
-        return self.tendency.measure(self.state[:-1])
+        return cast(M, self.tendency.measure(self.state[:-1]))
 
     @property
     def _has_balance(self) -> bool:
@@ -145,7 +147,7 @@ class Run:
         """Change what the state stands for after a step; whether that was done."""
         return False
 
-    def advance(self, t_bound: float, report: Callable[[Run], None]) -> None:
+    def advance(self, t_bound: float, report: Callable[[Any], None]) -> None:
         """Step from the present time to `t_bound`, layer after layer where there are layers.
 
         Raises
@@ -159,7 +161,7 @@ class Run:
                 self._adopt(self._tendency(measure), work=0.0)
             self._flow(until, report)
 
-    def _flow(self, t_bound: float, report: Callable[[Run], None]) -> None:
+    def _flow(self, t_bound: float, report: Callable[[Any], None]) -> None:
         if t_bound <= self.t:
             return
         self._pace = Pace()
@@ -205,6 +207,10 @@ class Run:
         So a run that is resumed from its file takes the same steps, bit for bit.
         """
 
+    def history(self) -> MomentHistory | None:
+        """The moments of the run so far, where it keeps them."""
+        return None
+
     def snapshot(self) -> Resumption:
         """What the next step depends on, beside the measure of the last save."""
         layers = enumerate(self.dynamics.layers)
@@ -225,7 +231,7 @@ class Run:
         self.acting = self.dynamics.layers[int(numbers["layer"])]
         self.t, self.step_size = float(numbers["t"]), float(numbers["step_size"])
         self.steps, self.evaluations = int(numbers["steps"]), int(numbers["evaluations"])
-        self._adopt(self._tendency(saved.final), work=float(numbers["work"]))
+        self._adopt(self._tendency(cast(M, saved.final)), work=float(numbers["work"]))
 
     def save(self) -> None:
         """Keep the measure and its numbers at the present time.
@@ -239,7 +245,7 @@ class Run:
         row = {"t": self.t, **self._balance(measure), "mass": measure.mass()}
         self.records.save(measure, row | self._energies() | self._numbers(measure))
 
-    def _balance(self, measure: AnyMeasure) -> dict[str, float]:
+    def _balance(self, measure: M) -> dict[str, float]:
         """The order of phases; what an energy gains and has gained, where X is its gradient."""
         dynamics, work = self.dynamics, float(self.state[-1])
         numbers = order_numbers(measure, dynamics)
@@ -268,6 +274,6 @@ class Run:
         rate(self.state[:-1], np.empty_like(self.state[:-1]))
         return rate.speed()
 
-    def _numbers(self, measure: AnyMeasure) -> dict[str, float]:  # noqa: ARG002
+    def _numbers(self, measure: M) -> dict[str, float]:  # noqa: ARG002
         """What this kind of measure has besides."""
         return {"steps": self.steps, "evaluations": self.evaluations}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +10,7 @@ from meanfield.functionals.energies import dissipation_in_unit
 from meanfield.geometry import project
 from meanfield.integrate.options import Options
 from meanfield.integrate.run import Run
-from meanfield.measures import AnyMeasure, Oscillators, Particles
+from meanfield.measures import Oscillators, Particles
 from meanfield.solution import Resumption, Solution
 from meanfield.tendency import (
     ParticleTendency,
@@ -28,7 +26,7 @@ Array = NDArray[np.float64]
 _LEAST_RTOL = 3e-14
 
 
-class TokenRun(Run):
+class TokenRun(Run[Particles]):
     """The continuous flow of tokens under any dynamics, layer after layer where it has layers.
 
     Parameters
@@ -77,8 +75,8 @@ class TokenRun(Run):
     def _rotates(self) -> bool:
         return isinstance(self.initial, Oscillators)
 
-    def _tendency(self, measure: AnyMeasure) -> Tendency:
-        rate = self._token_tendency(cast(Particles, measure))
+    def _tendency(self, measure: Particles) -> Tendency:
+        rate = self._token_tendency(measure)
         self._sums.add(rate.sums)
         return rate
 
@@ -90,14 +88,14 @@ class TokenRun(Run):
         # angles that turn without end have errors of their own, none relative to their turns
         return (_LEAST_RTOL, atol + rtol) if self._rotates else (rtol, atol)
 
-    def _balance(self, measure: AnyMeasure) -> dict[str, float]:
+    def _balance(self, measure: Particles) -> dict[str, float]:
         numbers = super()._balance(measure)
         if isinstance(self.dynamics, Isotropic) and not self._has_balance:
             numbers["dissipation"] = dissipation_in_unit(measure, self.dynamics)[0]
         return numbers
 
-    def _numbers(self, measure: AnyMeasure) -> dict[str, float]:
-        return {"speed": self._speed(cast(Particles, measure)), **super()._numbers(measure)}
+    def _numbers(self, measure: Particles) -> dict[str, float]:
+        return {"speed": self._speed(measure), **super()._numbers(measure)}
 
     def _output(self, measure: Particles) -> Array:
         rate = self.tendency

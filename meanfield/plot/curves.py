@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from meanfield.arguments import shown
-from meanfield.dynamics import ISOTROPIC, SA, USA, CircleInteraction, DoublyStochastic
+from meanfield.dynamics import adapt
 from meanfield.harmonics import log_eigenvalues
 from meanfield.measures import Density, FlowMap, LineFlowMap
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_axes
@@ -89,7 +89,7 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
 
 def energy_name(sol: Solution) -> str:
     """The variable of the energy that the run's dynamics raises or lowers."""
-    return "sinkhorn_energy" if isinstance(sol.dynamics, DoublyStochastic) else "energy"
+    return "sinkhorn_energy" if adapt(sol.dynamics).balanced else "energy"
 
 
 def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
@@ -116,12 +116,12 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     """
     check(sol)
     name, title = "speed", "speed, rms of |X|"
-    if isinstance(sol.dynamics, CircleInteraction):
+    if "order_parameter" in sol.dataset:
         name, title = "order_parameter", "order parameter r"
-    elif isinstance(sol.dynamics, ISOTROPIC):
+    elif adapt(sol.dynamics).isotropic:
         # noise has a part of its own in dE/dt
         name, title = "dissipation", "dissipation" + " |dE/dt|" * (sol.dynamics.noise == 0.0)
-    ax = panel(sol, ax, title, is_energy=isinstance(sol.dynamics, (SA, USA)))
+    ax = panel(sol, ax, title, is_energy=name == "dissipation" and energy_name(sol) == "energy")
     values = sol.dataset[name].values
     _curve(ax, sol, values)
     known = values[np.isfinite(values)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meanfield.dynamics import ISOTROPIC, AnyDynamics, CircleInteraction, FeedForward, Layers
+from meanfield.dynamics import AnyDynamics, CircleInteraction, FeedForward, adapt
 from meanfield.plot.frames import heading
 from meanfield.solution import Solution
 
@@ -22,11 +22,10 @@ def dynamics_title(dynamics: AnyDynamics) -> str:
         name = "Kuramoto" if is_sine else dynamics.name
         noise = f", τ = {dynamics.noise:g}" if dynamics.noise > 0.0 else ""
         return f"{name}, K = {dynamics.coupling:g}{noise}"
-    layers = dynamics.layers if isinstance(dynamics, Layers) else [dynamics]
-    if all(isinstance(layer, FeedForward) for layer in layers):
+    known = adapt(dynamics)
+    if all(isinstance(layer, FeedForward) for layer in known.layers):
         return dynamics.name
-    sign = dynamics.sign if isinstance(dynamics, ISOTROPIC) else 1
-    return heading(dynamics.name, dynamics.beta, sign, dynamics.noise)
+    return heading(dynamics.name, dynamics.beta, known.sign, dynamics.noise)
 
 
 def run_title(sol: Solution) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from meanfield.dynamics import ISOTROPIC, USA, Attention, DoublyStochastic
+from meanfield.dynamics import USA, Attention, DoublyStochastic, Isotropic
 from meanfield.harmonics import log_eigenvalues
 from meanfield.solution import Solution
 
@@ -27,7 +27,7 @@ def monotone_energy(sol: Solution) -> tuple[str, int] | None:
     if dynamics.noise > 0.0:
         is_flow = isinstance(dynamics, (USA, DoublyStochastic)) and "free_energy" in sol.dataset
         return ("free_energy", -1) if is_flow else None
-    if isinstance(dynamics, ISOTROPIC) and "work" in sol.dataset:
+    if isinstance(dynamics, Isotropic) and "work" in sol.dataset:
         return balanced_energy(sol), dynamics.sign
     if isinstance(dynamics, Attention) and dynamics.form and "form_energy" in sol.dataset:
         return "form_energy", dynamics.form.sign

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.bilinear import score_matrix
-from meanfield.dynamics import ISOTROPIC, Attention, CircleInteraction, Dynamics, FeedForward
+from meanfield.dynamics import Attention, CircleInteraction, Dynamics, FeedForward, Isotropic
 from meanfield.measures import Particles
 from meanfield.token_sums import ScoreSums
 
@@ -34,7 +34,7 @@ class TokenOutput:
     def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
         self._fast: list[ScoreSums | None] = []
-        if isinstance(dynamics, ISOTROPIC):
+        if isinstance(dynamics, Isotropic):
             ways = ["direct" if particles.fast_sums(dynamics.beta) is None else "transforms"]
         elif isinstance(dynamics, Attention):
             ways = [self._choose(particles, scores) for scores in dynamics.scores]

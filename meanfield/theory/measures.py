@@ -10,11 +10,9 @@ from scipy.optimize import brentq
 
 from meanfield.arguments import integer, number, shown
 from meanfield.dynamics import (
-    ISOTROPIC,
     SA,
     USA,
     CircleInteraction,
-    DoublyStochastic,
     Isotropic,
     MeanField,
 )
@@ -58,7 +56,7 @@ def growth_rates(dynamics: MeanField, dim: int, kmax: int) -> Array:
     >>> int(np.argmax(growth_rates(SA(beta=5.0), dim=2, kmax=10)))
     3
     """
-    if not isinstance(dynamics, (*ISOTROPIC, CircleInteraction)):
+    if not isinstance(dynamics, (Isotropic, CircleInteraction)):
         raise ValueError(
             f"dynamics must be SA, USA, DoublyStochastic or a CircleInteraction, got "
             f"{shown(dynamics)}"
@@ -83,14 +81,14 @@ def _slopes(dynamics: Isotropic, dim: int, kmax: int) -> Array:
     beta, slopes = dynamics.beta, np.zeros(kmax + 1)
     if kmax == 0:
         return slopes
-    if isinstance(dynamics, USA):
+    if not dynamics.normalised:
         slopes[1:] = eigenvalues(beta, dim + 2, kmax - 1) / dim
         return slopes
     ratios = relative_eigenvalues(beta, dim, kmax)
     # of degree 1 in the limit, where it may be denormal
     first = ratios[1] / beta if beta > 1e-150 else 1.0 / dim
     slopes[1:] = first * relative_eigenvalues(beta, dim + 2, kmax - 1)
-    return slopes / (1.0 + ratios) if isinstance(dynamics, DoublyStochastic) else slopes
+    return slopes / (1.0 + ratios) if dynamics.balanced else slopes
 
 
 def critical_noise(dynamics: Isotropic, dim: int, degree: int = 1) -> float:
@@ -255,7 +253,7 @@ def check_attention(dynamics: Isotropic) -> None:
     ValueError
         Naming it.
     """
-    if not isinstance(dynamics, ISOTROPIC):
+    if not isinstance(dynamics, Isotropic):
         raise ValueError(f"dynamics must be SA, USA or DoublyStochastic, got {shown(dynamics)}")
 
 
