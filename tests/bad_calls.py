@@ -306,7 +306,6 @@ BY_NAME: dict[str, Call] = {
             "kernel": None,
             "samples": 2,
             "starts": 1,
-            "most_tokens": 4,
             "parts": ("coefficients",),
             "executor": None,
             "progress": False,

@@ -30,7 +30,6 @@ DOORS = {
     "mpi4py": {"executors"},
     "threadpoolctl": {"executors"},
     "ot": {"transport.network"},
-    "flint": {"studies.proposition.balls"},
     # `_shown` names its types and imports nothing
     "matplotlib": {"plot", "report", "_shown"},
     "plotly": {"report.library"},

@@ -27,13 +27,6 @@ from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
 from meanfield.solution import loading
 from meanfield.solution.seals import seal
 from meanfield.spaces import Library
-from meanfield.studies.proposition.configurations import (
-    e8,
-    icosahedron,
-    inner_products,
-    polygon,
-    simplex,
-)
 from meanfield.tendency import AttentionTendency, LineField, TokenOutput, batch_tendency, tendency
 from meanfield.token_sums import CircleSums, SphereSums, fewest_pairs
 from meanfield.transport.sphere import sphere_distance
@@ -64,7 +57,6 @@ __all__ = [
     "circle_points",
     "commands",
     "default_case_text",
-    "e8",
     "eigenvalues",
     "evolve_batch",
     "evolve_free",
@@ -72,17 +64,13 @@ __all__ = [
     "geodesic_distance",
     "gegenbauer",
     "harmonics",
-    "icosahedron",
-    "inner_products",
     "loading",
     "log_moment",
     "multiplicities",
     "new_figure",
-    "polygon",
     "read_case",
     "relative_eigenvalues",
     "seal",
-    "simplex",
     "spectral_tail",
     "sphere_distance",
     "sphere_points",

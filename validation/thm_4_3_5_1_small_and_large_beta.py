@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 import meanfield as mf
-from validation._inside import evolve_batch, polygon, simplex
+from validation._inside import evolve_batch
 from validation.claims import Claim, main
+from validation.configurations import polygon, simplex
 from validation.drawing import CLAIMED, COLOURS, MARKERS, label, panels
 
 Array = NDArray[np.float64]

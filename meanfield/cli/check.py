@@ -35,7 +35,7 @@ _BESIDE = ("witness", "reason", "note")
 _STATUSES = {"refuted": 1, "undecided": 3}
 _WHOLE: dict[str, Any] = {"samples": 4000}
 # what a quick check is content with
-_QUICK: dict[str, Any] = {"samples": 100, "starts": 1, "most_tokens": 16}
+_QUICK: dict[str, Any] = {"samples": 100, "starts": 1}
 
 
 @check.callback()
@@ -71,10 +71,10 @@ def proposition_3_4(
 ) -> None:
     """Proposition 3.4: uniform is the only minimiser of the energy, Diracs are its only maximisers.
 
-    Prints a verdict (proved, holds numerically, undecided, refuted) with its evidence, and writes a
-    figure. One of the same options is replaced, another file only with --force. Exit status: 0 if
-    the proposition is proved or holds numerically, 1 if it is refuted by a witness, 2 for bad input
-    or a figure that can't be written, 3 if it is undecided.
+    Prints a verdict (proved, undecided, refuted) with its evidence, and writes a figure. One of the
+    same options is replaced, another file only with --force. Exit status: 0 if the proposition is
+    proved, 1 if it is refuted by a witness, 2 for bad input or a figure that can't be written, 3 if
+    it is undecided.
     """
     check_output(output, "--output", FIGURE_SUFFIXES)
     betas, coefficients = _problem(beta, kernel)

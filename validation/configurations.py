@@ -1,10 +1,4 @@
-"""Configurations of n points that are known to minimise e^{β<x,y>} for every β > 0.
-
-Sharp configurations are optima by Theorem 9.2 (Cohn and Kumar 2007): regular polygons, simplices
-and cross polytopes, the icosahedron, the roots of E8. Regular simplices of fewer points, antipodes
-and triangles, stay optima in any dimension, since e^{βt} is convex and increasing and the sum of t
-over pairs is >= -n/2.
-"""
+"""Sharp configurations, which minimise e^{β<x,y>} for every β > 0 (Theorem 9.2, Cohn and Kumar)."""
 
 from __future__ import annotations
 
@@ -14,27 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-
-# largest dimension and number of coordinates of a search from random starts
-_MOST_DIM, _MOST_NUMBERS = 16, 400
-_POLYGONS = (3, 4, 5, 6, 8, 12)
-
-
-def known(dim: int) -> dict[str, Array]:
-    """Names and points (n, d), each n once, of the optima that a search is held against."""
-    found = {"antipodes, 2": np.concatenate([np.eye(dim)[:1], -np.eye(dim)[:1]])}
-    if dim == 2:
-        return found | {f"polygon, {n}": polygon(n) for n in _POLYGONS}
-    found["triangle, 3"] = np.hstack([polygon(3), np.zeros((3, dim - 2))])
-    if dim <= _MOST_DIM:
-        found[f"simplex, {dim + 1}"] = simplex(dim)
-    if 2 * dim * dim <= _MOST_NUMBERS:
-        found[f"cross polytope, {2 * dim}"] = np.concatenate([np.eye(dim), -np.eye(dim)])
-    if dim == 3:
-        found["icosahedron, 12"] = icosahedron()
-    if dim == 8:
-        found["E8, 240"] = e8()
-    return found
 
 
 def polygon(n: int) -> Array:
