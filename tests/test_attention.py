@@ -67,31 +67,6 @@ def rotation(dim, seed=3):
 # ----------------------------------------------------------------------------------- the field
 
 
-@pytest.mark.parametrize(
-    ("space", "score"),
-    [
-        (mf.Circle(64), 1.0),
-        (mf.Circle(64), 25.0),
-        (mf.Circle(64), 100.0),
-        (mf.Circle(16), 300.0),
-        (mf.Sphere(23), 1.0),
-        (mf.Sphere(23), 12.0),
-        (mf.Sphere(15), 40.0),
-    ],
-)
-@pytest.mark.parametrize("normalise", [True, False])
-def test_field_is_the_sum_of_positive_terms(space, score, normalise):
-    mu = from_series(density(space, kappa=0.5))
-    dynamics = mf.Attention(1.0, heads(space.dim, score), normalise)
-    expected = dynamics.velocity(mu, at=space.points)
-    found = velocity(mu, dynamics)
-    largest = np.abs(expected).max()
-    assert largest > 0.1
-    # softmax divides by series that keep 1e-15 of what is 1e-6 of it at least; an exponential of
-    # s has the rounding of its exponent, s ε
-    assert np.abs(found - expected).max() < (2e-9 if normalise else 1e-15 * (50 + score)) * largest
-
-
 def about_axis(dim, axis):
     """Two heads that commute with rotations about an axis, for d = 3 turned about it."""
     along = np.outer(axis, axis)

@@ -244,38 +244,37 @@ def test_a_result_that_is_repeated_stays(folder):
     assert contents(folder)["run.nc"] == before["run.nc"]
 
 
-# a run that tells when it has come to a moment, and waits there to be killed
+# a run that tells when it comes to its first save, and waits there to be killed
 HELD = """
 import sys
+import meanfield as mf
 from meanfield.cli import main
-import meanfield.integrate.plans as plans
-import meanfield.integrate.records as records
+
+calls = []
 
 def hold(*_, **__):
-    print("there", flush=True)
-    sys.stdin.read()
+    # before the run the monitor is tried
+    calls.append(1)
+    if len(calls) == 2:
+        print("there", flush=True)
+        sys.stdin.read()
 
-owner, name = {place}
-setattr(owner, name, hold)
-main(["run", "other.toml", "-q", "-o", "run.nc", "--force"])
+mf.DistanceTo.__call__ = hold
+main(["run", "held.toml", "-q", "-o", "run.nc", "--force"])
 """
-PLACES = {
-    "before it steps": '(plans.Plan, "run")',
-    "in its first save": '(records.Records, "save")',
-}
 
 
 @pytest.mark.usefixtures("painted")
-@pytest.mark.parametrize("moment", PLACES)
 @pytest.mark.parametrize("is_interrupted", [False, True])
-def test_a_run_that_is_killed_at_once_leaves_no_other(is_interrupted, moment, folder, capsys):
+def test_a_run_that_is_killed_at_once_leaves_no_other(is_interrupted, folder, capsys):
     """Over the finished file of an earlier run, or over its last two checkpoints."""
     measure, dynamics, keywords = read_case("case.toml").build()
     mf.evolve(measure, dynamics, **keywords).save("run.nc")
     if is_interrupted:
         shutil.copy("run.nc", ".run.nc.previous")
+    Path("held.toml").write_text(OTHER + '[monitors.w]\nto = "uniform"\n')
     with subprocess.Popen(
-        [sys.executable, "-c", HELD.format(place=PLACES[moment])],
+        [sys.executable, "-c", HELD],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -292,21 +291,6 @@ def test_a_run_that_is_killed_at_once_leaves_no_other(is_interrupted, moment, fo
     assert mf.load("run.nc").t[-1] == 0.25
     assert [name for name in contents(folder) if name.startswith(".")] == []
     assert [path.name for path in folder.glob(".run*")] == []
-
-
-def test_a_run_that_is_refused_leaves_what_is_there(folder, monkeypatch):
-    measure, dynamics, keywords = read_case("case.toml").build()
-    mf.evolve(measure, dynamics, **keywords).save("run.nc")
-    before = contents(folder)
-
-    def refuse(*_):
-        raise ValueError("measure must be another")
-
-    monkeypatch.setattr("meanfield.integrate.plans.Plan.run", refuse)
-    with pytest.raises(ValueError, match="must be another"):
-        mf.evolve(measure, dynamics, **keywords, checkpoint="run.nc")
-    assert contents(folder) == before
-    assert [path.name for path in folder.glob(".*")] == []
 
 
 def test_a_monitor_that_fails_at_the_start_costs_no_earlier_run(folder):
