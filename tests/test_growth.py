@@ -22,7 +22,7 @@ def spaces(dim):
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("kind", [mf.SA, mf.USA])
 @pytest.mark.parametrize("dim", [2, 3, 5, 20])
-@pytest.mark.parametrize("degree", range(1, 7))
+@pytest.mark.parametrize("degree", [1, 2, 6])
 def test_linear_growth(dim, degree, kind, sign):
     dynamics = kind(beta=3.0 * np.sqrt(dim), sign=sign)
     rate = mf.theory.growth_rates(dynamics, dim, degree)[degree]

@@ -199,7 +199,7 @@ def test_heat_flow_alone(space, law, kind):
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("kind", [mf.SA, mf.USA])
 @pytest.mark.parametrize("dim", [2, 3, 20])
-@pytest.mark.parametrize("degree", [1, 2, 4])
+@pytest.mark.parametrize("degree", [1, 4])
 def test_linear_growth(dim, degree, kind, sign):
     """γ_k = ± k(k+d-2) Λ_k/β [/Λ_0] - τ k(k+d-2), with noise of about the drift's strength."""
     beta = 3.0 * np.sqrt(dim)
@@ -290,7 +290,7 @@ def test_free_dissipation_is_the_rate_of_the_free_energy():
     nodes, weights = np.polynomial.legendre.leggauss(20)
     for sign in (1, -1):
         dynamics = mf.USA(2.0, sign=sign, noise=0.2)
-        sol = mf.evolve(STARTS["sphere"](), dynamics, 0.5, (nodes + 1.0) / 4.0, **TIGHT)
+        sol = mf.evolve(STARTS["circle"](), dynamics, 0.5, (nodes + 1.0) / 4.0, **TIGHT)
         data = sol.dataset
         lost = weights @ data.free_dissipation.values[1:-1] / 4.0
         assert float(data.free_energy[0] - data.free_energy[-1]) == pytest.approx(lost, abs=1e-10)
@@ -399,7 +399,10 @@ def test_save_and_load(tmp_path, mu):
     for name, values in sol.dataset.data_vars.items():
         assert np.array_equal(again.dataset[name], values)
         assert again.dataset[name].attrs["long_name"] == values.attrs["long_name"]
-    figure = mf.plot.solution(again)
+
+
+def test_figure_tells_no_slope_of_the_energy():
+    figure = mf.plot.solution(mf.evolve(STARTS["circle"](), mf.USA(1.0, noise=0.25), 0.5, 2))
     titles = [ax.get_title(loc="left") + ax.get_title() for ax in figure.axes]
     assert "dissipation" in titles
     assert not any("dE/dt" in title for title in titles)
@@ -422,6 +425,7 @@ save_at = 2
 """
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_case_with_noise_runs(tmp_path, monkeypatch, capsys):
     """Its density stops where no space holds it, since no flow map can take over."""
     assert "on_unresolved" not in case_from_text(CASE, "my.toml").build()[2]

@@ -200,25 +200,6 @@ def test_there_and_back(attracted):
     assert np.abs(stretch + back).max() < 1e-8
 
 
-def test_density_at_nodes_is_the_density(attracted):
-    nodes = attracted.nodes[::50]
-    assert np.abs(attracted.density(nodes) / attracted.density_at_nodes[::50] - 1).max() < 1e-7
-
-
-def test_repulsion_and_no_temperature():
-    law = mf.VonMisesFisher([0.6, 0.0, 0.8], 2.0)
-    flow = SphereFlow(law, mf.SA(2.0, sign=-1), tol=1e-8)
-    flow.advance(0.5)
-    assert flow.energy() < flow.monitors.energy[0] - 0.01
-    assert flow.monitors.energy[-1] - flow.monitors.energy[0] == pytest.approx(
-        -flow.monitors.dissipated(), abs=1e-8
-    )
-    still = SphereFlow(law, mf.USA(0.0), tol=1e-8)
-    still.advance(0.5)
-    mu = mf.evolve(mf.Density(mf.Sphere(63), law), mf.USA(0.0), 0.5, 1, rtol=1e-11).final
-    assert np.abs(still.mean() - mu.mean()).max() < 1e-9
-
-
 def test_clusters_become_atoms():
     flow = SphereFlow(mf.VonMisesFisher([0.6, 0.0, 0.8], 10.0), mf.SA(4.0), tol=1e-6)
     flow.advance(6.0)
@@ -228,21 +209,6 @@ def test_clusters_become_atoms():
     assert 1e-4 < distance < 1e-2
     assert flow.smooth_mass < 1e-5
     assert np.exp(4.0) / 8.0 - flow.energy() < 1e-3
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"law": mf.Uniform(2)}, "law must have dim = 3"),
-        ({"dynamics": mf.SA(1.0, noise=0.1)}, "noise must be 0 for a flow, got 0.1"),
-        ({"tol": 0.0}, "tol must be"),
-        ({"limit": 10}, "limit must be an integer >= 600, got 10"),
-        ({"cluster_radius": -1.0}, "cluster_radius must be"),
-    ],
-)
-def test_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        SphereFlow(**({"law": mf.Uniform(3), "dynamics": mf.SA(1.0)} | arguments))
 
 
 def test_particles_stand_for_what_they_replaced():
