@@ -14,6 +14,21 @@ from meanfield.arguments import shown
 Array = NDArray[np.float64]
 
 
+def key(about: str, hint: Any, **limits: Any) -> dict[str, Any]:
+    """The metadata of a field that is a key of case files.
+
+    Parameters
+    ----------
+    about : str
+        What its value must be.
+    hint : type
+        The type of the value as TOML has it; `list` for a list of tables.
+    **limits
+        Those of the value in a JSON schema.
+    """
+    return {"about": about, "hint": hint, "limits": limits}
+
+
 class Record:
     """A dataclass that holds arrays: two are equal if what they were made of is, to the bit."""
 

@@ -248,9 +248,9 @@ def test_saves_must_fit_into_memory(monkeypatch):
     text = f"[law]\ntype = 'uniform'\n{REST}".replace('"sphere"\nlmax = 15', '"circle"\nn = 32')
     case = case_from_text(text, "a.toml")
     size = 16 * 16
-    monkeypatch.setattr("meanfield.case.limits.memory_of_machine", lambda: 2.0 * 20 * size)
+    monkeypatch.setattr("meanfield.case.building.memory_of_machine", lambda: 2.0 * 20 * size)
     case.build()
-    monkeypatch.setattr("meanfield.case.limits.memory_of_machine", lambda: 2.0 * 19 * size)
+    monkeypatch.setattr("meanfield.case.building.memory_of_machine", lambda: 2.0 * 19 * size)
     with pytest.raises(CaseError, match=rf"a.toml: run.save_at must be at most 19 .* {size} bytes"):
         case.build()
 

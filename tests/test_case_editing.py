@@ -177,7 +177,7 @@ def test_the_schema_tells_everything():
     """Every table is closed and described, and so is every key; nothing may be null."""
     found = list(objects(json_schema()))
     titles = {one["title"] for one in found}
-    assert {"LayersTable", "FeedForwardTable", "AttentionTable", "IsotropicTable"} < titles
+    assert {"LayersTable", "FeedForwardTable", "AttentionTable", "SATable", "USATable"} < titles
     assert {"MixtureTable", "ParticlesTable", "RunTable", "MonitorTable", "OutputTable"} < titles
     for one in found:
         assert one["additionalProperties"] is False, one["title"]

@@ -1,11 +1,17 @@
 """Case files: TOML to objects, with errors that name file, key, value and what is allowed."""
 
-from meanfield.case.editors import json_schema, json_schema_text
 from meanfield.case.faults import CaseError, one_line
 from meanfield.case.overriding import as_toml, checked_key, setting, toml_value
 from meanfield.case.provenance import About
-from meanfield.case.reading import Case, case_from_text, default_case_text, read_case
-from meanfield.case.results import case_of
+from meanfield.case.reading import (
+    Case,
+    case_from_text,
+    case_of,
+    default_case_text,
+    json_schema,
+    json_schema_text,
+    read_case,
+)
 
 __all__ = [
     "About",

@@ -11,8 +11,7 @@ from typing import Any
 
 from meanfield.case.clouds import BUNDLED
 from meanfield.case.faults import Fault, shown
-from meanfield.case.schema import Table, tables_in
-from meanfield.case.tables import ParticlesTable, PointCloudTable
+from meanfield.case.tables import ParticlesTable, PointCloudTable, Table, tables_in
 
 About = dict[str, str | int | float]
 CLOUD_FILES = "token_files"

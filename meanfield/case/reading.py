@@ -12,30 +12,52 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationError
+from pydantic.json_schema import GenerateJsonSchema
 
-from meanfield.case.building import build_dynamics, build_law, build_measure, noise_rng
-from meanfield.case.dynamics_tables import AnyDynamicsTable, AnyLayerTable
+from meanfield.case.building import (
+    build_dynamics,
+    build_law,
+    build_measure,
+    build_monitors,
+    check_limits,
+    check_saves,
+    noise_rng,
+)
 from meanfield.case.faults import CaseError, Fault
-from meanfield.case.limits import check_limits, check_saves
-from meanfield.case.monitoring import build_monitors
 from meanfield.case.overriding import as_toml, overridden
-from meanfield.case.provenance import ORIGIN, About, provenance, token_digests
-from meanfield.case.schema import Table, kinds, schema_fault, union_fields
+from meanfield.case.provenance import (
+    CASE_FILE,
+    CLOUD_FILES,
+    ORIGIN,
+    About,
+    check_tokens,
+    clouds,
+    provenance,
+    token_digests,
+)
 from meanfield.case.tables import (
     MOST_MONITORS,
+    AnyDynamicsTable,
     AnyLawTable,
+    AnyLayerTable,
     AnySpaceTable,
     MonitorTable,
     OutputTable,
     RunTable,
+    Table,
+    kinds,
+    schema_fault,
+    union_fields,
 )
 from meanfield.dynamics import AnyDynamics
 from meanfield.files import SOURCE
 from meanfield.laws import Law
 from meanfield.measures import AnyMeasure
+from meanfield.solution import Solution
 from meanfield.transport import DistanceTo
 
 _LARGEST_FILE = 1 << 20
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _WITH = " with --"
 _KINDS = {
     "law": kinds(AnyLawTable),
@@ -71,7 +93,9 @@ class Case(Table):
 
     law: AnyLawTable = Field(description="a table, the measure at t = 0")
     space: AnySpaceTable = Field(description="a table, what the measure is stored on")
-    dynamics: AnyDynamicsTable = Field(description="a table with beta")
+    dynamics: AnyDynamicsTable = Field(  # type: ignore[valid-type]
+        description="a table with beta"
+    )
     run: RunTable = Field(description="a table with t_end")
     output: OutputTable = Field(default=OutputTable(), description="a table, where results go")
     monitors: dict[str, MonitorTable] = Field(
@@ -283,3 +307,84 @@ def _keys() -> list[str]:
 def default_case_text() -> str:
     """The bundled case, a commented template."""
     return (files("meanfield") / "data" / "default.toml").read_text("utf-8")
+
+
+def case_of(solution: Solution, path: Path, settings: Mapping[str, Any] | None = None) -> Case:
+    """The case that a solution, read from `path`, is a run of.
+
+    Token files are looked for beside the case file that the run had, then beside `path`, and have
+    to be the same to the byte. Files go where `settings` say and not where the run's went: a result
+    from elsewhere names no file here.
+
+    Raises
+    ------
+    CaseError
+        If the run had no case file, or its token files are gone or have changed.
+    """
+    name = f"the case in {path}"
+    if not solution.case:
+        raise CaseError(f"{name} is missing: it must be of a run from a case file, to be run again")
+    about = solution.dataset.attrs
+    home = Path(str(about.get(CASE_FILE, path))).parent
+    case = case_from_text(solution.case, name, path.parent, settings)
+    folder = home if _has_all(case, home) or not _has_all(case, path.parent) else path.parent
+    with case.errors("law"):
+        check_tokens(case, folder, _recorded(about))
+    carried = {key: about[key] for key in ORIGIN if key in about}
+    return case.placed(folder, carried).with_output(_outputs(case, settings or {}))
+
+
+def _outputs(case: Case, settings: Mapping[str, Any]) -> OutputTable:
+    """Where files go by the settings alone."""
+    if "output" in settings:
+        return case.output
+    keys = [key.removeprefix("output.") for key in settings if key.startswith("output.")]
+    return OutputTable(**{key: getattr(case.output, key) for key in keys})
+
+
+def _has_all(case: Case, folder: Path) -> bool:
+    return all((folder / name).is_file() for _, name in clouds(case))
+
+
+def _recorded(about: Mapping[str, Any]) -> dict[str, str]:
+    try:
+        recorded = json.loads(str(about.get(CLOUD_FILES, "{}")))
+    except json.JSONDecodeError:
+        return {}
+    return recorded if isinstance(recorded, dict) else {}
+
+
+class _Schema(GenerateJsonSchema):
+    """TOML has no null: a key that may be left out is not one that may be null."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 (as it is called)
+        return False
+
+    def nullable_schema(self, schema: Any) -> Any:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: Any) -> Any:
+        if schema.get("default", ...) is None:
+            return self.generate_inner(schema["schema"])
+        return super().default_schema(schema)
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema: all tables with their keys, types, ranges and descriptions.
+
+    Ranges that depend on other keys are not in it; a case that fits it may still be refused.
+
+    Examples
+    --------
+    >>> schema = json_schema()
+    >>> schema["required"]
+    ['law', 'space', 'dynamics', 'run']
+    """
+    schema = Case.model_json_schema(schema_generator=_Schema)
+    about = {"title": "A case of meanfield", "description": "What `meanfield run` evolves."}
+    return {"$schema": _DIALECT, **schema, **about}
+
+
+def json_schema_text() -> str:
+    """The schema as the text of a file."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -1,67 +1,153 @@
-"""The tables of a case file: which keys they have and of which type; ranges are the package's.
+"""The tables of a case file: which keys they have, and of which types.
 
-The ranges here are for editors, which read the JSON schema; a case is refused by what it is built
-from, whose messages name the value.
+Ranges here are for editors, which read the JSON schema; a case is refused by what it is built from,
+whose messages name the value. Tables of laws and dynamics are made of the fields of their classes.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+from inspect import Parameter, signature
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
 
 from meanfield.case.faults import shown
-from meanfield.case.schema import Table, told
+from meanfield.dynamics import (
+    SA,
+    USA,
+    Attention,
+    DoublyStochastic,
+    FeedForward,
+    Head,
+    Layers,
+)
+from meanfield.laws import (
+    FourierSeries,
+    Mixture,
+    Uniform,
+    VonMisesFisher,
+    ZonalSeries,
+)
+from meanfield.spaces import Circle, Sphere, Zonal
 
 _AXIS = "a unit vector, dim numbers; the last unit vector if left out"
 _DIM = "the ambient dimension d, 2 to 1024; that of the other table if left out"
-_LAW_DIM = "the ambient dimension d, 2 to 4096; that of the other table if left out"
-LARGEST_DIM, LONGEST_LIST = 4096, 4096
 MOST_MONITORS, MOST_SAVES = 256, 10**7
-_LIST: dict[str, Any] = {"maxItems": LONGEST_LIST}
+_ROWS = {"type": "array", "minItems": 1, "items": {"type": "array", "items": {"type": "number"}}}
 
 
-class UniformTable(Table):
-    """The density 1."""
-
-    type: Literal["uniform"] = Field(description="the density 1")
-    dim: int | None = told(_LAW_DIM, minimum=2, maximum=LARGEST_DIM)
+class KeyFault(ValueError):
+    """A key that is unknown or missing in a table; the message opens with it."""
 
 
-class VonMisesFisherTable(Table):
-    """A density ∝ exp(kappa <mean, x>)."""
+class UnknownKey(KeyFault):
+    """A key that is unknown among those of its table."""
 
-    type: Literal["von-mises-fisher"] = Field(description="a bump around a mean")
-    mean: list[float] = Field(
-        description="a unit vector, one number for each dimension",
-        json_schema_extra={"minItems": 2, "maxItems": LARGEST_DIM},
+    def __init__(self, key: str, here: Iterable[str]) -> None:
+        self.key, self.here = key, list(here)
+        super().__init__(f"{key} is an unknown key: the keys here are {', '.join(self.here)}")
+
+
+class Table(BaseModel):
+    """A table with these keys and no others.
+
+    Attributes
+    ----------
+    made : type, optional
+        What is made of it by its keys.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    made: ClassVar[Any] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_keys(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            fields = cls.model_fields
+            for key in data:
+                if key not in fields:
+                    raise UnknownKey(str(key), fields)
+            for key, field in fields.items():
+                if field.is_required() and key not in data:
+                    raise KeyFault(f"{key} is missing: it must be {field.description}")
+        return data
+
+
+def told(description: str, default: Any = None, **limits: Any) -> Any:
+    """A key that may be left out, with what the JSON schema says of it."""
+    return Field(default=default, description=description, json_schema_extra=limits or None)
+
+
+def _number_or_matrix(value: Any) -> Any:
+    rows = value if isinstance(value, list) else [[value]]
+    are_rows = all(isinstance(row, list) for row in rows)
+    entries = [entry for row in rows for entry in row] if are_rows else [None]
+    if (
+        any(isinstance(entry, bool) or not isinstance(entry, (int, float)) for entry in entries)
+        or len({len(row) for row in rows}) != 1
+    ):
+        raise ValueError(f"must be a number or a list of equal rows of numbers, got {shown(value)}")
+    return value
+
+
+# one message for a union of two types, and not one for each
+_AS_READ = {
+    float | list[list[float]]: Annotated[
+        Any,
+        BeforeValidator(_number_or_matrix),
+        WithJsonSchema({"anyOf": [{"type": "number"}, _ROWS]}),
+    ]
+}
+
+
+def _table(made: Any, name: str = "", default: Any = ..., parts: Any = None) -> Any:
+    """The table whose keys are the arguments of a dataclass.
+
+    Parameters
+    ----------
+    made : type
+        A dataclass whose fields have metadata by `meanfield.records.key`.
+    name : str
+        That of its type, if there are tables of several.
+    default : str, optional
+        The type of a table that tells none.
+    parts : type, optional
+        Of the tables in lists of tables.
+    """
+    about = (made.__doc__ or "").partition("\n")[0]
+    keys: dict[str, Any] = {}
+    if name:
+        keys["type"] = (Literal[name], Field(default=default, description=about))
+    arguments = signature(made).parameters
+    for field in (field for field in fields(made) if field.init):
+        note, given = field.metadata, arguments[field.name].default
+        hint = list[parts] if note["hint"] is list else _AS_READ.get(note["hint"], note["hint"])
+        # the dimension may be told by another table
+        given = None if field.name == "dim" else ... if given is Parameter.empty else given
+        keys[field.name] = (
+            hint if given is not None else hint | None,
+            told(note["about"], list(given) if given == () else given, **note["limits"]),
+        )
+    model = create_model(
+        f"{made.__name__}Table", __base__=Table, __module__=__name__, __doc__=about, **keys
     )
-    kappa: float = Field(
-        description="the concentration, a number >= 0", json_schema_extra={"minimum": 0}
-    )
-
-
-class FourierSeriesTable(Table):
-    """1 + Σ cos_k cos kθ + sin_k sin kθ on the circle."""
-
-    type: Literal["fourier-series"] = Field(description="1 + Σ cos_k cos kθ + sin_k sin kθ")
-    cos: list[float] = Field(
-        default_factory=list, description="cos_1, cos_2, …", json_schema_extra=_LIST
-    )
-    sin: list[float] = Field(
-        default_factory=list, description="sin_1, sin_2, …", json_schema_extra=_LIST
-    )
-
-
-class ZonalSeriesTable(Table):
-    """1 + Σ a_k P_k(<x, axis>) with P_k(1) = 1."""
-
-    type: Literal["zonal-series"] = Field(description="1 + Σ a_k P_k(<x, axis>), P_k(1) = 1")
-    dim: int | None = told(_LAW_DIM, minimum=2, maximum=LARGEST_DIM)
-    coefficients: list[float] = Field(
-        description="the list a_1, a_2, … of numbers", json_schema_extra=_LIST
-    )
-    axis: list[float] | None = told(_AXIS, minItems=2)
+    model.made = made
+    return model
 
 
 class PointCloudTable(Table):
@@ -74,34 +160,46 @@ class PointCloudTable(Table):
     )
 
 
-class MixtureTable(Table):
-    """Σ weights_i laws_i, equal weights if left out."""
-
-    type: Literal["mixture"] = Field(description="Σ weights_i laws_i")
-    laws: list[AnyLawTable] = Field(
-        description="a list of tables, each of them a law",
-        json_schema_extra={"minItems": 1} | _LIST,
-    )
-    weights: list[float] | None = told(
-        "a number >= 0 for each law; equal if left out", items={"type": "number", "minimum": 0}
-    )
-
-
-LawTable = (
-    UniformTable
-    | VonMisesFisherTable
-    | FourierSeriesTable
-    | ZonalSeriesTable
-    | PointCloudTable
-    | MixtureTable
-)
-AnyLawTable = Annotated[LawTable, Field(discriminator="type")]
+MixtureTable = _table(Mixture, "mixture", parts="AnyLawTable")
+_LAWS = [
+    _table(Uniform, "uniform"),
+    _table(VonMisesFisher, "von-mises-fisher"),
+    _table(FourierSeries, "fourier-series"),
+    _table(ZonalSeries, "zonal-series"),
+    PointCloudTable,
+    MixtureTable,
+]
+AnyLawTable: Any = Annotated[Union[tuple(_LAWS)], Field(discriminator="type")]  # noqa: UP007
 MixtureTable.model_rebuild()
+
+HeadTable = _table(Head)
+_LAYERS = [
+    _table(SA, "SA", default="SA"),
+    _table(USA, "USA"),
+    _table(DoublyStochastic, "DoublyStochastic"),
+    _table(Attention, "Attention", parts=HeadTable),
+    _table(FeedForward, "FeedForward"),
+]
+
+
+def _type(data: Any) -> str:
+    """Which dynamics a table is; SA has no type to give."""
+    return str(data.get("type", "SA") if isinstance(data, dict) else getattr(data, "type", "SA"))
+
+
+def _one_of(tables: list[Any]) -> Any:
+    tagged = [Annotated[table, Tag(table.made.name)] for table in tables]
+    return Annotated[Union[tuple(tagged)], Discriminator(_type)]  # noqa: UP007
+
+
+AnyLayerTable = _one_of(_LAYERS)
+AnyDynamicsTable = _one_of([*_LAYERS, _table(Layers, "Layers", parts=AnyLayerTable)])
 
 
 class CircleTable(Table):
     """Fourier series of n modes."""
 
+    made: ClassVar[Any] = Circle
     type: Literal["circle"] = Field(description="S^1: Fourier series")
     n: int = told(
         "the number of modes, even, 8 to 2^20", 256, minimum=8, maximum=2**20, multipleOf=2
@@ -111,6 +209,7 @@ class CircleTable(Table):
 class SphereTable(Table):
     """Spherical harmonics of degree up to lmax."""
 
+    made: ClassVar[Any] = Sphere
     type: Literal["sphere"] = Field(description="S^2: spherical harmonics")
     lmax: int = told("the largest degree, 3 to 2047", 63, minimum=3, maximum=2047)
 
@@ -118,6 +217,7 @@ class SphereTable(Table):
 class ZonalTable(Table):
     """Gegenbauer series of degree up to kmax about an axis."""
 
+    made: ClassVar[Any] = Zonal
     type: Literal["zonal"] = Field(description="S^{d-1}: functions of <x, axis> alone")
     dim: int | None = told(_DIM, minimum=2, maximum=1024)
     kmax: int = told("the largest degree, 3 to 4095", 63, minimum=3, maximum=4095)
@@ -223,3 +323,108 @@ class OutputTable(Table):
         "a name that ends in .png, .pdf or .svg; beside the file if left out",
         pattern=r"\.(png|pdf|svg)$",
     )
+
+
+def tables_in(value: Any, where: str = "") -> Iterator[tuple[str, Table]]:
+    """Each table of a case, or of a part of it, with its dotted key; that of the case is empty."""
+    if isinstance(value, Table):
+        yield where, value
+        for name in type(value).model_fields:
+            yield from tables_in(getattr(value, name), f"{where}.{name}" if where else name)
+    elif isinstance(value, Mapping):
+        for name, one in value.items():
+            yield from tables_in(one, f"{where}.{name}")
+    elif isinstance(value, list):
+        for i, one in enumerate(value):
+            yield from tables_in(one, f"{where}[{i}]")
+
+
+def kinds(annotated: Any) -> str:
+    """The types that a union of tables allows, as a message lists them."""
+    tables = [getattr(one, "__origin__", one) for one in get_args(get_args(annotated)[0])]
+    return ", ".join(
+        kind for table in tables for kind in get_args(table.model_fields["type"].annotation)
+    )
+
+
+def union_fields(annotated: Any) -> dict[str, list[str]]:
+    """The keys of each type of table in a union."""
+    tables = [getattr(one, "__origin__", one) for one in get_args(get_args(annotated)[0])]
+    return {
+        kind: list(table.model_fields)
+        for table in tables
+        for kind in get_args(table.model_fields["type"].annotation)
+    }
+
+
+def nearest(fault: UnknownKey, path: str, keys: Iterable[str]) -> str:
+    """The dotted keys that an unknown one in the table `path` may have meant, for a message.
+
+    Examples
+    --------
+    >>> nearest(UnknownKey("beta", ["law", "run"]), "", ["dynamics.beta", "run.rtol"])
+    '; did you mean dynamics.beta?'
+    """
+    found = [f"{path}.{name}".lstrip(".") for name in get_close_matches(fault.key, fault.here, 1)]
+    if not found and not path:
+        by_last: dict[str, list[str]] = {}
+        for one in keys:
+            by_last.setdefault(one.rpartition(".")[2], []).append(one)
+        near = get_close_matches(fault.key, by_last, 1)
+        found = [one for name in near for one in by_last[name]]
+    return f"; did you mean {' or '.join(found)}?" if found else ""
+
+
+def schema_fault(
+    error: ValidationError, raw: Any, kinds: Mapping[str, str], keys: Iterable[str]
+) -> str:
+    """The first thing that a schema finds wrong, as a sentence that opens with the dotted key.
+
+    Parameters
+    ----------
+    error : ValidationError
+    raw : dict
+        What was validated.
+    kinds : mapping of str to str
+        The allowed types of each table that comes in several.
+    keys : iterable of str
+        All keys of a case, with dots.
+    """
+    fault: Any = error.errors(include_url=False)[0]
+    path = _path(fault["loc"], raw)
+    if fault["type"] == "union_tag_not_found":
+        return f"{path}.type is missing: it must be one of {kinds[_last_name(fault)]}"
+    if fault["type"] == "union_tag_invalid":
+        kind = shown(fault["input"]["type"])
+        return f"{path}.type must be one of {kinds[_last_name(fault)]}, got {kind}"
+    if fault["type"] == "value_error":
+        reason = fault["ctx"]["error"]
+        dot = ("." if path else "") if isinstance(reason, KeyFault) else " "
+        hint = nearest(reason, path, keys) if isinstance(reason, UnknownKey) else ""
+        return f"{path}{dot}{reason}{hint}"
+    if fault["type"] in {"model_type", "model_attributes_type", "dict_type"}:
+        return f"{path} must be a table, got {shown(fault['input'])}"
+    allowed = fault["msg"].replace("Input should be ", "must be ")
+    return f"{path} {allowed}, got {shown(fault['input'])}"
+
+
+def _path(loc: tuple[int | str, ...], raw: Any) -> str:
+    """law.laws[1].kappa of ('law', 'mixture', 'laws', 1, 'von-mises-fisher', 'kappa')."""
+    path, here = "", raw
+    for item in loc:
+        # the name of a member of a union is no key
+        if isinstance(item, str) and not (isinstance(here, dict) and item in here):
+            continue
+        if isinstance(here, dict) and here.get("type") == item:
+            continue
+        path += f"[{item}]" if isinstance(item, int) else f".{item}" if path else item
+        if isinstance(here, dict):
+            here = here.get(str(item))
+        elif isinstance(here, list) and isinstance(item, int):
+            here = here[item]
+    return path
+
+
+def _last_name(fault: Any) -> str:
+    name: str = next(item for item in reversed(fault["loc"]) if isinstance(item, str))
+    return name

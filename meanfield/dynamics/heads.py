@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -13,14 +13,21 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield.arguments import is_single, number, real_array, shown, tell_apart, unit_rows
 from meanfield.dynamics.facts import Energy, Steady, matrix_in
 from meanfield.dynamics.forms import Form, balanced_form, common_form
-from meanfield.dynamics.isotropic import Measure, check_moments
+from meanfield.dynamics.isotropic import BETA, NOISE, Measure, check_moments
 from meanfield.geometry import project
-from meanfield.records import Record
+from meanfield.records import Record, key
 
 Array = NDArray[np.float64]
 
+# heads of an attention, layers of a sequence, that a case file may ask for
+MOST_PARTS = 4096
 # beyond it e^{<z,y>} leaves double precision
 _LARGEST_EXPONENT = 700.0
+
+
+def _matrix(name: str, shape: str) -> dict[str, Any]:
+    about = f"the {name} matrix {shape}, a list of rows, or a number"
+    return key(about, float | list[list[float]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +60,9 @@ class Head(Record):
            [2., 0.]])
     """
 
-    Q: ArrayLike = 1.0
-    K: ArrayLike = 1.0
-    V: ArrayLike = 1.0
+    Q: ArrayLike = field(default=1.0, metadata=_matrix("query", "(m, d)"))
+    K: ArrayLike = field(default=1.0, metadata=_matrix("key", "(m, d)"))
+    V: ArrayLike = field(default=1.0, metadata=_matrix("value", "(d, d)"))
 
     def __post_init__(self) -> None:
         for name in ("Q", "K", "V"):
@@ -132,10 +139,12 @@ class Attention(Steady):
     array([[0., 1.]])
     """
 
-    beta: float
-    heads: Sequence[Head]
-    normalise: bool = True
-    noise: float = 0.0
+    beta: float = field(metadata=BETA)
+    heads: Sequence[Head] = field(
+        metadata=key("a list of tables with Q, K or V", list, minItems=1, maxItems=MOST_PARTS)
+    )
+    normalise: bool = field(default=True, metadata=key("with softmax", bool))
+    noise: float = field(default=0.0, metadata=NOISE)
 
     name: ClassVar[str] = "Attention"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -12,8 +12,20 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield.arguments import number, plus_or_minus, shown, suggest_measure, unit_rows
 from meanfield.dynamics.facts import Energy, Steady, matrix_in
 from meanfield.geometry import project
+from meanfield.records import key
 
 Array = NDArray[np.float64]
+
+# beyond it differences of e^{β<x,y>} between tokens are lost in rounding
+LARGEST_BETA = 1e8
+BETA = key(
+    "the inverse temperature, a number >= 0, at most 1e8 for tokens and 1e5 else",
+    float,
+    minimum=0,
+    maximum=LARGEST_BETA,
+)
+SIGN = key("1 attractive (V = I), -1 repulsive (V = -I)", int, enum=[1, -1])
+NOISE = key("tau >= 0 of dx = X dt + sqrt(2 tau) dB", float, minimum=0)
 
 
 class Moments(Protocol):
@@ -53,9 +65,9 @@ class Isotropic(Steady, ABC):
         If an argument is out of range.
     """
 
-    beta: float
-    sign: int = 1
-    noise: float = 0.0
+    beta: float = field(metadata=BETA)
+    sign: int = field(default=1, metadata=SIGN)
+    noise: float = field(default=0.0, metadata=NOISE)
 
     name: ClassVar[str]
     dim: ClassVar[None] = None

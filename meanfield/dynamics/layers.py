@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,10 +13,10 @@ from scipy.special import erf
 from meanfield.arguments import number, one_of, real_array, shown, unit_rows
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.facts import Facts, Steady
-from meanfield.dynamics.heads import Attention, check_dim
+from meanfield.dynamics.heads import MOST_PARTS, Attention, check_dim
 from meanfield.dynamics.isotropic import SA, USA, Measure, check_moments
 from meanfield.geometry import project
-from meanfield.records import Record
+from meanfield.records import Record, key
 
 Array = NDArray[np.float64]
 
@@ -64,10 +64,18 @@ class FeedForward(Record, Steady):
            [0., 0.]])
     """
 
-    W: ArrayLike
-    A: ArrayLike
-    b: ArrayLike | None = None
-    activation: str = "relu"
+    W: ArrayLike = field(
+        metadata=key("the outer matrix (d, m), a list of d rows", list[list[float]])
+    )
+    A: ArrayLike = field(
+        metadata=key("the inner matrix (m, d), a list of m rows", list[list[float]])
+    )
+    b: ArrayLike | None = field(
+        default=None, metadata=key("the shift, m numbers; zero if left out", list[float])
+    )
+    activation: str = field(
+        default="relu", metadata=key("σ, entry by entry", Literal["relu", "gelu", "tanh"])
+    )
 
     name: ClassVar[str] = "FeedForward"
     beta: ClassVar[float] = 0.0
@@ -178,8 +186,18 @@ class Layers(Facts):
     1.0
     """
 
-    layers: Sequence[Layer]
-    step: float = 1.0
+    layers: Sequence[Layer] = field(
+        metadata=key(
+            "a list of tables, each a dynamics without noise",
+            list,
+            minItems=1,
+            maxItems=MOST_PARTS,
+        )
+    )
+    step: float = field(
+        default=1.0,
+        metadata=key("the time that each layer acts, > 0", float, exclusiveMinimum=0),
+    )
 
     name: ClassVar[str] = "Layers"
     noise: ClassVar[float] = 0.0

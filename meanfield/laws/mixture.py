@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments
 from meanfield.arguments import shown
-from meanfield.laws.protocol import Law, checked_draw, freeze
-from meanfield.records import Record
+from meanfield.laws.protocol import LONGEST_LIST, Law, checked_draw, freeze
+from meanfield.records import Record, key
 
 Array = NDArray[np.float64]
 
@@ -39,8 +39,18 @@ class Mixture(Record):
     Mixture(2 laws, dim=2)
     """
 
-    laws: tuple[Law, ...]
-    weights: Array
+    laws: tuple[Law, ...] = field(
+        metadata=key(
+            "a list of tables, each of them a law", list, minItems=1, maxItems=LONGEST_LIST
+        )
+    )
+    weights: Array = field(
+        metadata=key(
+            "a number >= 0 for each law; equal if left out",
+            list[float],
+            items={"type": "number", "minimum": 0},
+        )
+    )
     dim: int = field(init=False)
 
     def __init__(self, laws: Sequence[Law], weights: ArrayLike | None = None) -> None:

@@ -8,9 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import generator, integer, shown
+from meanfield.records import key
 
 Array = NDArray[np.float64]
 
+# limits of what a case file may ask for
+LARGEST_DIM, LONGEST_LIST = 4096, 4096
+DIM = key(
+    "the ambient dimension d, 2 to 4096; that of the other table if left out",
+    int,
+    minimum=2,
+    maximum=LARGEST_DIM,
+)
 # a pdf may fall below 0 by this share of its maximum
 _ROUNDING = 1e-10
 

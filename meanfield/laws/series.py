@@ -13,8 +13,8 @@ from meanfield.geometry import circle_points
 from meanfield.harmonics import gegenbauer
 from meanfield.laws.directions import points_around
 from meanfield.laws.pieces import Pieces
-from meanfield.laws.protocol import brief, checked_draw, freeze
-from meanfield.records import Record
+from meanfield.laws.protocol import DIM, LARGEST_DIM, LONGEST_LIST, brief, checked_draw, freeze
+from meanfield.records import Record, key
 
 Array = NDArray[np.float64]
 
@@ -107,8 +107,8 @@ class FourierSeries(Record):
     array([1.5])
     """
 
-    cos: Array
-    sin: Array
+    cos: Array = field(metadata=key("cos_1, cos_2, …", list[float], maxItems=LONGEST_LIST))
+    sin: Array = field(metadata=key("sin_1, sin_2, …", list[float], maxItems=LONGEST_LIST))
     dim: int = field(init=False)
     _complex: NDArray[np.complex128] = field(init=False)
     _pieces: Pieces = field(init=False)
@@ -178,9 +178,18 @@ class ZonalSeries(Record):
     array([1.8])
     """
 
-    dim: int
-    coefficients: Array
-    axis: Array
+    dim: int = field(metadata=DIM)
+    coefficients: Array = field(
+        metadata=key("the list a_1, a_2, … of numbers", list[float], maxItems=LONGEST_LIST)
+    )
+    axis: Array = field(
+        metadata=key(
+            "a unit vector, dim numbers; the last unit vector if left out",
+            list[float],
+            minItems=2,
+            maxItems=LARGEST_DIM,
+        )
+    )
     _series: Array = field(init=False)
     _pieces: Pieces = field(init=False)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield.arguments import integer, unit_rows
 from meanfield.laws.directions import uniform_points
-from meanfield.laws.protocol import checked_draw
+from meanfield.laws.protocol import DIM, checked_draw
 
 Array = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class Uniform:
     array([1.])
     """
 
-    dim: int
+    dim: int = field(metadata=DIM)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dim", integer("dim", self.dim, low=2))

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield.arguments import number, unit_rows, unit_vector
 from meanfield.harmonics import log_eigenvalues, scaled_eigenvalues
 from meanfield.laws.directions import points_around
-from meanfield.laws.protocol import brief, checked_draw, freeze
-from meanfield.records import Record
+from meanfield.laws.protocol import LARGEST_DIM, brief, checked_draw, freeze
+from meanfield.records import Record, key
 
 Array = NDArray[np.float64]
 
@@ -44,8 +44,15 @@ class VonMisesFisher(Record):
     1.0
     """
 
-    mean: Array
-    kappa: float
+    mean: Array = field(
+        metadata=key(
+            "a unit vector, one number for each dimension",
+            list[float],
+            minItems=2,
+            maxItems=LARGEST_DIM,
+        )
+    )
+    kappa: float = field(metadata=key("the concentration, a number >= 0", float, minimum=0))
     dim: int = field(init=False)
     _log_scaled_normaliser: float = field(init=False)
 
