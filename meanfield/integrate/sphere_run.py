@@ -165,11 +165,10 @@ class SphereRun:
         velocity, energy = carried.velocity(), self.dynamics.energy
         row = {"t": self.t, "energy": self.scaled_energy()}
         if self.dynamics.isotropic and energy is not None:
-            gained = carried.monitors.dissipated() if carried.monitors.t else 0.0
             row["dissipation"] = carried.field.dissipation(
                 carried.moments, carried.points, carried.weights, velocity, scaled=True
             )
-            row["work"] = energy.sign * float(np.exp(-energy.log_unit)) * gained
+            row["work"] = energy.sign * float(np.exp(-energy.log_unit)) * carried.dissipated()
         row |= {
             "mass": measure.mass(),
             "metric_speed" if self.dynamics.isotropic else "speed": root_mean_square(

@@ -4,14 +4,12 @@ from meanfield.sphere_flow.absorbing import gathered, stretch_error
 from meanfield.sphere_flow.characteristics import follow, transported
 from meanfield.sphere_flow.compression import compressed
 from meanfield.sphere_flow.history import Absorption, History
-from meanfield.sphere_flow.monitors import Monitors
 from meanfield.sphere_flow.run import SphereFlow
 from meanfield.sphere_flow.saved import restore, snapshot
 
 __all__ = [
     "Absorption",
     "History",
-    "Monitors",
     "SphereFlow",
     "compressed",
     "follow",

@@ -16,8 +16,7 @@ from meanfield.patches import PER_LEAF, Mesh, lay
 from meanfield.sphere_flow.absorbing import absorbed_particles, gathered, stretch_error
 from meanfield.sphere_flow.carried import Carried
 from meanfield.sphere_flow.characteristics import transported
-from meanfield.sphere_flow.history import Absorption, History
-from meanfield.sphere_flow.monitors import Monitors
+from meanfield.sphere_flow.history import CLENSHAW_CURTIS, Absorption, History
 from meanfield.sphere_flow.stepping import LargestErrorDOP853, allowed_errors
 from meanfield.tendency.sphere_heads import ActingField, field_on_sphere
 
@@ -70,7 +69,8 @@ class SphereFlow(Carried):
     density_at_nodes : ndarray, shape (n_nodes,)
         The density there of what the nodes carry.
     history : History
-    monitors : Monitors
+    rates : list of list of float
+        The dissipation at the eight times of each step.
     dim : int
         3.
 
@@ -117,7 +117,7 @@ class SphereFlow(Carried):
         self.cluster_radius = number("cluster_radius", radius, low=0.0, high=1.0)
         self.t, self.evaluations = 0.0, 0
         self.history = History(0.0)
-        self.monitors = Monitors()
+        self.rates: list[list[float]] = []
         self.step: float | None = None
         self.since = 0.0
         # a patch must be small against the kernel's width
@@ -192,27 +192,27 @@ class SphereFlow(Carried):
         return np.concatenate([velocity.ravel(), -divergence[: self.n_nodes]])
 
     def _record(self, solver: Any) -> None:
-        """Moments and monitors at the Lobatto points of the last step."""
+        """Moments and the dissipation at the Lobatto points of the last step."""
         dense = solver.dense_output()
-        times = step_times(solver.t_old, solver.t)
-        moments = []
-        for t in times:
+        moments, rates = [], []
+        for t in step_times(solver.t_old, solver.t):
             points = dense(t)[: self.points.size].reshape(-1, 3)
             sources = self._sources(points)
-            field_moments = self.field.moments(*sources)
-            moments.append(field_moments)
-            if not self.dynamics.isotropic:
-                continue
-            velocity = self._acting.velocity(field_moments, points, sources)
-            now = self.field.moments(points, self.weights)
-            self.monitors.append(
-                float(t),
-                self.field.energy(now),
-                self.field.dissipation(now, points, self.weights, velocity),
-                float(now[0].real),
-                (self.n_nodes, len(self.points) - self.n_nodes),
-            )
+            now = self.field.moments(*sources)
+            moments.append(now)
+            if self.dynamics.isotropic:
+                velocity = self._acting.velocity(now, points, sources)
+                rates.append(self.field.dissipation(now, points, self.weights, velocity))
+        if rates:
+            self.rates.append(rates)
         self.history.append(float(solver.t), np.asarray(moments))
+
+    def dissipated(self) -> float:
+        """∫ dissipation dt over the run so far: the change of the energy, times the sign."""
+        if not self.rates:
+            return 0.0
+        steps = np.diff(self.history.edges)
+        return float(steps @ (np.asarray(self.rates) @ CLENSHAW_CURTIS))
 
     def _accept(self, solver: Any) -> None:
         # the field depends on directions only, so lengths may be reset within a solver's run
@@ -285,7 +285,6 @@ class SphereFlow(Carried):
             If `limit` nodes do not resolve the density.
         """
         absorption = self._absorption()
-        smooth, before = self.smooth_mass, self.moments
 
         def shares(points: Array) -> Array:
             now = transported(self.field, self.history, self.law.pdf, points, self.t, absorbed=True)
@@ -298,5 +297,3 @@ class SphereFlow(Carried):
         self.since = self.t
         if len(absorption.centres):
             self.history.absorptions.append(absorption)
-        change = float(self.field.weighted(np.abs(self.moments - before)).max())
-        self.monitors.relaid.append((self.t, self.n_nodes, mesh.mass - smooth, change))

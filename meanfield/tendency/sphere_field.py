@@ -193,10 +193,6 @@ class SphereField:
             )
         return small
 
-    def weighted(self, moments: Array) -> Array:
-        """Each entry times Λ_l/Λ_0: what it counts for in G."""
-        return np.asarray(self._kernel * moments)
-
     def energy(self, moments: Coefficients, *, scaled: bool = False) -> float:
         """E = 1/(2β) Σ Λ_l |mu_lm|² (3.5), at β = 0 |∫ x dmu|²/2; times e^{-β} if scaled."""
         beta, power = self.dynamics.beta, self.at.power(moments)

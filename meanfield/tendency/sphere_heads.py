@@ -301,10 +301,6 @@ class SphereDepthField:
         """mu_lm = Σ_j m_j conj(Y_lm(x_j)) of masses (n,) at points (n, 3)."""
         return self.at.moments(Places.of(points), masses)
 
-    def weighted(self, moments: Array) -> Array:
-        """Each entry times Λ_l/Λ_0: what it counts for in the energy."""
-        return self._energy.weighted(moments[self._of_energy])
-
     def energy(self, moments: Coefficients, *, scaled: bool = False) -> float:
         """E_β (3.5), times e^{-β} if scaled."""
         return self._energy.energy(moments[self._of_energy], scaled=scaled)
