@@ -14,8 +14,7 @@ from scipy.special import betainc
 
 from meanfield.arguments import number
 from meanfield.geometry import geodesic_distance
-from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, check_measure
-from meanfield.spaces import Zonal
+from meanfield.measures import AnyMeasure, Density, FlowMap, check_measure
 
 Array = NDArray[np.float64]
 
@@ -122,7 +121,7 @@ def clusters(measure: AnyMeasure, radius: float = 0.1, *, min_mass: float = 1e-3
     uniform = np.maximum(uniform, around[:, 1:].max(axis=1, initial=0.0))
     dense = around[:, 0] >= np.maximum(min_mass, _DENSE * uniform)
     labels = _labels(places, dense, reach)[member]
-    return _measured(points, masses, labels, min_mass, _axis_of(measure), radius)
+    return _measured(points, masses, labels, min_mass, measure.axis, radius)
 
 
 def _points_of(measure: AnyMeasure) -> tuple[Array, Array]:
@@ -140,13 +139,6 @@ def _uniform_masses(measure: AnyMeasure) -> Array | None:
     density = measure.density_at_nodes
     known = (density > 0.0) & np.isfinite(density)
     return np.where(known, measure.weights / np.where(known, density, 1.0), 0.0)
-
-
-def _axis_of(measure: AnyMeasure) -> Array | None:
-    """The axis of a measure whose points stand for latitudes."""
-    if isinstance(measure, Density) and isinstance(measure.space, Zonal):
-        return measure.space.axis
-    return measure.axis if isinstance(measure, LineFlowMap) else None
 
 
 def _coarsened(
@@ -171,7 +163,7 @@ def _coarsened(
 
 def _uniform_share(measure: AnyMeasure, places: Array, radius: float) -> Array:
     """σ of the ball of the radius around each place, or of the belt of an axisymmetric measure."""
-    dim, axis = measure.dim, _axis_of(measure)
+    dim, axis = measure.dim, measure.axis
     if axis is None:
         return np.full(len(places), _cap(dim, np.array(radius)))
     polar = np.arccos(np.clip(places @ axis, -1.0, 1.0))

@@ -12,12 +12,13 @@ from meanfield.arguments import shown, unit_vector
 from meanfield.geometry import circle_points, perpendicular
 from meanfield.laws import Law, symmetry_axis
 from meanfield.laws.protocol import brief, checked_pdf
+from meanfield.spaces.symmetry import difference_of_meridians
 
 Array = NDArray[np.float64]
 
 _TURN = 2.0 * np.pi
-# points of a meridian, and by how much of its maximum a law may differ between two
-_COMPARED, _ALIKE = 64, 1e-9
+# points of a meridian at which a law is compared
+_COMPARED = 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,17 +101,12 @@ def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
 
 
 def _check_axisymmetric(law: Law, axis: Array) -> None:
-    """Compare the law on one meridian with another, in general position."""
-    direction = np.cos(1.0 + np.arange(law.dim) ** 1.5)
-    direction -= (direction @ axis) * axis
-    direction /= np.linalg.norm(direction)
+    """Compare the law on one meridian with others."""
     polar = np.pi * (np.arange(_COMPARED) + 0.5) / _COMPARED
-    along, first = np.outer(np.cos(polar), axis), perpendicular(axis)
-    values = law.pdf(along + np.outer(np.sin(polar), first))
-    for other in (direction, -direction):
-        gap = np.abs(law.pdf(along + np.outer(np.sin(polar), other)) - values).max()
-        if gap > _ALIKE * float(values.max()):
-            raise ValueError(
-                f"axis must be one about which the law is symmetric, got {brief(axis)}, but "
-                f"{shown(law)} differs by {gap:.2g} between two meridians"
-            )
+    cosines, sines = np.cos(polar), np.sin(polar)
+    values = law.pdf(np.outer(cosines, axis) + np.outer(sines, perpendicular(axis)))
+    if gap := difference_of_meridians(law.pdf, axis, cosines, sines, values):
+        raise ValueError(
+            f"axis must be one about which the law is symmetric, got {brief(axis)}, but "
+            f"{shown(law)} differs by {gap:.2g} between two meridians"
+        )

@@ -16,7 +16,7 @@ from meanfield.functionals.atoms import (
 )
 from meanfield.functionals.circle_cdf import sobolev_circle
 from meanfield.functionals.energies import unscaled
-from meanfield.functionals.moments import atoms_of, axis_of, common_basis, moments
+from meanfield.functionals.moments import atoms_of, common_basis, moments
 from meanfield.harmonics import (
     bandwidth,
     eigenvalues_in_unit,
@@ -255,11 +255,11 @@ def _by_pairs(
         pairs = pair_sum(points, masses, kernel) + tail * float(masses @ masses)
         return max(0.0, pairs)
     tokens, other = (mu, nu) if isinstance(mu, Particles) else (nu, mu)
-    axis = axis_of(other)
+    axis = other.axis
     if not isinstance(tokens, Particles) or axis is None:
         raise ValueError(
             f"mu and nu must share an axis in d = {mu.dim}, or one of them be Particles, got {mu} "
-            f"and {nu} with axes {axis_of(mu)} and {axis_of(nu)}"
+            f"and {nu} with axes {mu.axis} and {nu.axis}"
         )
     basis = ZonalAt(axis, len(multipliers) - 1)
     about = basis.moments(np.clip(tokens.points @ axis, -1.0, 1.0), tokens.weights)

@@ -14,14 +14,13 @@ from meanfield.dynamics.forms import LARGEST_EXPONENT
 from meanfield.exponential_sums import grid_log_moment
 from meanfield.geometry import project
 from meanfield.harmonics import bandwidth
-from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
-from meanfield.spaces import Space, Zonal
+from meanfield.measures import AnyMeasure, Density, Particles
+from meanfield.spaces import Space
+from meanfield.spaces.symmetry import asymmetry
 from meanfield.tendency.spectral import ROUNDING
 
 Array = NDArray[np.float64]
 
-# what of D across the axis may differ by rounding
-_COMMUTES = 1e-12
 # of an energy, that rounding of a density may make
 _LARGEST_SHARE = 1e-6
 
@@ -179,19 +178,9 @@ def balance(
 def _checked(measure: AnyMeasure, form: ArrayLike) -> Array:
     """D as a matrix, refused where the measure's latitudes do not stay latitudes under it."""
     matrix = symmetric("form", form, measure.dim)
-    axis = None
-    if isinstance(measure, Density) and isinstance(measure.space, Zonal):
-        axis = measure.space.axis
-    elif isinstance(measure, LineFlowMap):
-        axis = measure.axis
-    if axis is None:
-        return matrix
-    along = float(axis @ matrix @ axis)
-    across = (float(np.trace(matrix)) - along) / (measure.dim - 1)
-    aligned = across * np.eye(measure.dim) + (along - across) * np.outer(axis, axis)
-    if np.abs(matrix - aligned).max() > _COMMUTES * np.abs(matrix).max():
+    if measure.axis is not None and asymmetry(matrix, measure.axis):
         raise ValueError(
-            f"form must commute with rotations about the axis {axis} of {shown(measure)}, got "
-            f"{matrix}"
+            f"form must commute with rotations about the axis {measure.axis} of {shown(measure)}, "
+            f"got {matrix}"
         )
     return matrix

@@ -13,16 +13,16 @@ from meanfield.geometry import circle_angles, circle_points
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
 from meanfield.measures.flow.line import FREE
 from meanfield.patches import PER_LEAF
-from meanfield.spaces import Zonal
 from meanfield.spaces.circle_at import CircleAt
 from meanfield.spaces.sphere.at import Places, SphereAt
+from meanfield.spaces.symmetry import are_parallel
 from meanfield.spaces.zonal_at import ZonalAt
 
 Array = NDArray[np.float64]
 Coefficients = NDArray[Any]
 Basis = CircleAt | SphereAt | ZonalAt
 
-# axes, points and density coefficients that differ by rounding only
+# points and density coefficients that differ by rounding only
 _ROUNDING = 1e-14
 # an atom this near a pole is there; elsewhere it stands for a latitude
 _POLE = 1e-6
@@ -71,22 +71,14 @@ def _at_pole(angles: Array) -> NDArray[np.bool_]:
 def common_axis(mu: AnyMeasure, nu: AnyMeasure) -> Array | None:
     """An axis in d >= 3 about which both measures are symmetric, as far as they tell."""
     for one, other in ((mu, nu), (nu, mu)):
-        axis = axis_of(one)
+        axis = one.axis
         if axis is not None and _is_about(other, axis):
             return axis
     return None
 
 
-def axis_of(measure: AnyMeasure) -> Array | None:
-    """The axis in d >= 3 of a measure that is stored by latitudes."""
-    if isinstance(measure, Density) and isinstance(measure.space, Zonal) and measure.dim > 2:
-        return measure.space.axis
-    return measure.axis if isinstance(measure, LineFlowMap) else None
-
-
 def _is_about(measure: AnyMeasure, axis: Array) -> bool:
-    own = axis_of(measure)
-    if own is not None and min(np.abs(own - axis).max(), np.abs(own + axis).max()) < _ROUNDING:
+    if are_parallel(measure.axis, axis):
         return True
     if isinstance(measure, Density):
         return _is_uniform(measure)
@@ -196,17 +188,18 @@ def _resized(basis: Basis, kmax: int) -> Basis:
 
 def _of_density(density: Density, basis: Basis) -> Coefficients:
     space, given = density.space, density.coefficients
-    if isinstance(space, Zonal) and not isinstance(basis, ZonalAt):
-        return _turned(given, space.axis, basis)
+    axis = space.axis
+    if axis is not None and not isinstance(basis, ZonalAt):
+        return _turned(given, axis, basis)
     moments = np.zeros(len(basis.degrees), dtype=given.dtype)
-    if isinstance(basis, ZonalAt) and (not isinstance(space, Zonal) or _is_uniform(density)):
+    if isinstance(basis, ZonalAt) and (axis is None or _is_uniform(density)):
         moments = moments.real.copy()
         moments[0] = given[0].real
         return moments
     # both layouts have the same order once degrees are cut at the smaller
     common = min(space.kmax, basis.kmax)
     moments[basis.degrees <= common] = given[space.degrees <= common]
-    if isinstance(space, Zonal) and isinstance(basis, ZonalAt) and space.axis @ basis.axis < 0.0:
+    if axis is not None and isinstance(basis, ZonalAt) and axis @ basis.axis < 0.0:
         moments[1::2] *= -1.0
     return moments
 

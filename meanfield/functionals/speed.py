@@ -20,7 +20,7 @@ from meanfield.measures import (
     SphereFlowMap,
     check_measure,
 )
-from meanfield.spaces import Space, Zonal
+from meanfield.spaces import Space
 from meanfield.tendency import (
     DensityTendency,
     FlowTendency,
@@ -257,18 +257,12 @@ def _potential(measure: AnyMeasure, beta: float) -> tuple[AnyMeasure, float]:
     Points that integrate f e^{β<x,y>} exactly, which are summed as tokens are, in O(n) on the
     circle and on S^2; a measure that is stored by its latitudes itself.
     """
-    if isinstance(measure, Particles):
-        return measure, 0.0
-    if isinstance(measure, LineFlowMap):
-        if measure.axis is not None:
-            return measure, 0.0
-        if measure.has_density and beta > 0.0:
-            measure = measure.refined(_REACH / beta)
     if isinstance(measure, Density):
-        degree = measure.space.kmax + bandwidth(beta, measure.dim)
-        measure = _embedded(measure, degree)
-        if isinstance(measure.space, Zonal):
-            return measure, 0.0
+        measure = _embedded(measure, measure.space.kmax + bandwidth(beta, measure.dim))
+    if isinstance(measure, Particles) or measure.axis is not None:
+        return measure, 0.0
+    if isinstance(measure, LineFlowMap) and measure.has_density and beta > 0.0:
+        measure = measure.refined(_REACH / beta)
     points, masses = _nodes(measure)
     masses = np.maximum(masses, 0.0)
     return Particles(points, masses), float(np.log(masses.sum()))

@@ -14,7 +14,6 @@ from meanfield.integrate.sphere_run import SphereRun
 from meanfield.laws import Law
 from meanfield.measures import Density, FlowMap, LineFlowMap, SphereFlowMap
 from meanfield.measures.density import SeriesLaw
-from meanfield.spaces import Zonal
 from meanfield.tendency import AsymmetryError
 
 AnyRun = Run[Any] | SphereRun
@@ -54,8 +53,7 @@ def flow_map(density: Density) -> FlowMap:
         If no flow map holds the law.
     """
     law: Law = density.law if density.law is not None else SeriesLaw(density)
-    axis = density.space.axis if isinstance(density.space, Zonal) else None
-    return FlowMap(law, axis=axis)
+    return FlowMap(law, axis=density.axis)
 
 
 def handed_over(run: AnyRun, report: Callable[[Any], None]) -> FlowRun | SphereRun:

@@ -10,11 +10,9 @@ from meanfield.laws.protocol import Law
 from meanfield.laws.series import ZonalSeries
 from meanfield.laws.uniform import Uniform
 from meanfield.laws.vonmises_fisher import VonMisesFisher
+from meanfield.spaces.symmetry import are_parallel
 
 Array = NDArray[np.float64]
-
-# unit vectors nearer than this are one; their cosine could tell no angle below 1e-8
-_PARALLEL = 1e-14
 
 
 def symmetry_axis(law: Law) -> Array | None:
@@ -37,11 +35,4 @@ def symmetry_axis(law: Law) -> Array | None:
         return None
     parts = [part for part in law.laws if not isinstance(part, Uniform)]
     axes = [symmetry_axis(part) for part in parts] or [np.eye(law.dim)[-1]]
-    first = axes[0]
-    for axis in axes:
-        if first is None or axis is None:
-            return None
-        apart = min(np.linalg.norm(axis - first), np.linalg.norm(axis + first))
-        if apart > _PARALLEL:
-            return None
-    return first
+    return axes[0] if all(are_parallel(axis, axes[0]) for axis in axes) else None

@@ -63,6 +63,8 @@ class Particles(ShownMeasure):
     points : ndarray, shape (n, d)
     weights : ndarray, shape (n,)
     dim : int
+    axis : None
+        Tokens stand for no latitudes.
     sums : str
 
     Raises
@@ -75,6 +77,8 @@ class Particles(ShownMeasure):
     >>> Particles([[1.0, 0.0], [0.0, 1.0]]).mean()
     array([0.5, 0.5])
     """
+
+    axis: None = None
 
     def __init__(
         self, points: ArrayLike, weights: ArrayLike | None = None, *, sums: str = "auto"

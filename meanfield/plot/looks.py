@@ -33,7 +33,7 @@ class Look:
 
 def projection(measure: AnyMeasure) -> str:
     """The matplotlib projection of the panel of a measure."""
-    if _is_profile(measure):
+    if measure.axis is not None:
         return "rectilinear"
     return {2: "polar", 3: "mollweide"}.get(measure.dim, "rectilinear")
 
@@ -41,13 +41,6 @@ def projection(measure: AnyMeasure) -> str:
 def is_coloured(measure: AnyMeasure) -> bool:
     """Whether the panel of a measure is a map in the colours of its density."""
     return projection(measure) == "mollweide" and not isinstance(measure, Particles)
-
-
-def _is_profile(measure: AnyMeasure) -> bool:
-    """Whether the law of the polar angle is drawn."""
-    if isinstance(measure, LineFlowMap):
-        return measure.axis is not None
-    return isinstance(measure, Density) and isinstance(measure.space, Zonal)
 
 
 def look(measures: Sequence[AnyMeasure]) -> Look:

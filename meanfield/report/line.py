@@ -31,7 +31,7 @@ _AREA = 300.0
 
 def line_view(measures: Sequence[AnyMeasure]) -> View:
     """The density around the circle or of the polar angle at each time, and atoms as stems."""
-    around = not _is_profile(measures[0])
+    around = measures[0].axis is None
     scale = look(list(measures)).scale
     low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
     uniform_at: Array = np.linspace(0.0, _TURN if around else np.pi, 361)
@@ -49,12 +49,6 @@ def line_view(measures: Sequence[AnyMeasure]) -> View:
     data[_TOPS] |= {"hovertemplate": "θ = %{x:.6f}<br>mass %{customdata:.4g}<extra>atom</extra>"}
     frames = [_frame(measure, low, high) for measure in measures]
     return View("measure", data, _layout(around, scale, low, high), frames, _notes(measures, high))
-
-
-def _is_profile(measure: AnyMeasure) -> bool:
-    if isinstance(measure, LineFlowMap):
-        return measure.axis is not None
-    return isinstance(measure, Density) and isinstance(measure.space, Zonal)
 
 
 def _lines(line: dict[str, Any], **further: Any) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def kind(measure: AnyMeasure) -> dict[str, Any]:
     found = {"space": measure.space.name, "dim": measure.dim}
     if isinstance(measure.space, Sphere):
         return found | {"library": measure.space.library}
-    return found | ({"axis": measure.space.axis} if isinstance(measure.space, Zonal) else {})
+    return found if measure.axis is None else found | {"axis": measure.axis}
 
 
 def about(measures: list[AnyMeasure]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from meanfield.arguments import shown
 from meanfield.dynamics import Attention, Dynamics, FeedForward
 from meanfield.harmonics import eigenvalues_in_unit
 from meanfield.measures import Density
-from meanfield.spaces import Space, Zonal
+from meanfield.spaces import Space
 from meanfield.tendency.frames import Frame
 from meanfield.tendency.score_fields import AnyScores, check_scores, scores_on
 from meanfield.tendency.spectral import ROUNDING, LostDigitsError, SpectralTendency
@@ -122,7 +122,7 @@ def check_on_space(space: Space, dynamics: Dynamics) -> None:
         for name, scores, values in _matrices(dynamics):
             frame.matrix(f"V of {name}", values)
             check_scores(space, frame, frame.matrix(f"KᵀQ of {name}", scores))
-    elif isinstance(space, Zonal):
+    elif space.axis is not None:
         raise ValueError(
             f"dynamics must commute with rotations about the axis of {space}, got "
             f"{shown(dynamics)}: "

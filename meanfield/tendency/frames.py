@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from meanfield.bilinear import score_matrix
 from meanfield.geometry import perpendicular
 from meanfield.spaces import Space, Zonal
+from meanfield.spaces.symmetry import asymmetry
 
 Array = NDArray[np.float64]
-
-# of a matrix, by which it may miss to commute with rotations
-_ROUNDING = 1e-12
 
 
 class Frame:
@@ -66,27 +64,14 @@ class Frame:
         """
         if np.ndim(matrix) == 0:
             return score_matrix(matrix, self.basis.shape[1])
-        reduced = np.asarray(self.basis.T @ matrix @ self.basis)
-        if isinstance(self._space, Zonal):
-            self._check_symmetric(name, matrix, reduced)
-        return reduced
-
-    def _check_symmetric(self, name: str, matrix: Array, reduced: Array) -> None:
-        """Compare with a I + b e eᵀ, for d = 3 plus a multiple of the rotation about the axis."""
-        space, basis = self._space, self.basis
-        along, across = basis[:, 0], basis[:, 1:]
-        symmetric = reduced[1, 1] * (np.eye(space.dim) - np.outer(along, along))
-        symmetric += reduced[0, 0] * np.outer(along, along)
-        if space.dim == 3:
-            turn = np.outer(across[:, 1], across[:, 0]) - np.outer(across[:, 0], across[:, 1])
-            symmetric += reduced[2, 1] * turn
-        gap, size = np.abs(matrix - symmetric).max(), np.abs(matrix).max()
-        if gap > _ROUNDING * size:
+        space = self._space
+        if space.axis is not None and (gap := asymmetry(matrix, space.axis)):
             others = "a Sphere or Particles" if space.dim == 3 else "Particles"
             raise ValueError(
                 f"{name} must commute with rotations about the axis of {space}, got a matrix that "
                 f"differs from all that do by {gap:.2g}: take {others}"
             )
+        return np.asarray(self.basis.T @ matrix @ self.basis)
 
 
 def _meridian(space: Zonal) -> Array:

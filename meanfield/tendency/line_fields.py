@@ -13,6 +13,7 @@ from meanfield.dynamics import Dynamics, FeedForward
 from meanfield.geometry import perpendicular
 from meanfield.kernels import LARGEST_ZONAL_BETA, circle_head_kernel, zonal_head_kernel
 from meanfield.line_potential import DenseLine, Interpolation
+from meanfield.spaces.symmetry import asymmetry, axial_part, lie_along
 from meanfield.tendency.flow import AngularField, LineField
 
 Array = NDArray[np.float64]
@@ -22,8 +23,6 @@ HeadKernel = Callable[[Array, Array], Array]
 _LARGEST_ON_CIRCLE = 100.0
 # numbers in all tables of a layer: 1 GiB
 _MOST_NUMBERS = 1 << 27
-# a matrix has a symmetry to this share of its size
-_ALIKE = 1e-12
 
 
 class AsymmetryError(ValueError):
@@ -138,9 +137,7 @@ class DriftField:
         if axis is not None:
             self._start, self._across = axis, perpendicular(axis)
             for name, matrix in (("W", np.asarray(dynamics.W).T), ("A", np.asarray(dynamics.A))):
-                if np.abs(matrix - np.outer(matrix @ axis, axis)).max() > _ALIKE * np.abs(
-                    matrix
-                ).max(initial=1e-300):
+                if not lie_along(matrix, axis):
                     raise AsymmetryError(
                         f"{name} must be made of multiples of the axis of symmetry for this flow "
                         f"map, got {matrix}: take Particles"
@@ -195,7 +192,7 @@ def line_field(
 def _kernel(m: Array, v: Array, size: float, axis: Array | None, name: str) -> HeadKernel:
     if axis is None:
         return partial(circle_head_kernel, m, v, size)
-    query, value = axial(f"KᵀQ of {name}", m, axis), axial(f"V of {name}", v, axis)
+    query, value = _axial(f"KᵀQ of {name}", m, axis), _axial(f"V of {name}", v, axis)
     return partial(zonal_head_kernel, query, value, size, len(axis))
 
 
@@ -204,33 +201,11 @@ def _tables(kernels: list[HeadKernel], normalised: bool, targets: Array, sources
     return np.concatenate(tables) if normalised else np.sum(tables, axis=0)[2:]
 
 
-def axial(name: str, matrix: Array, axis: Array) -> tuple[float, complex]:
-    """The multiples of the identity that a matrix is along an axis and across it.
-
-    Across it is a complex one in d = 3: with a turn about the axis.
-
-    Raises
-    ------
-    ValueError
-        If the matrix is no such one.
-
-    Examples
-    --------
-    >>> axial("V", np.diag([2.0, 2.0, 1.0]), np.array([0.0, 0.0, 1.0]))
-    (1.0, (2+0j))
-    """
-    dim = len(axis)
-    along = float(axis @ matrix @ axis)
-    across = (float(np.trace(matrix)) - along) / (dim - 1)
-    found = across * np.eye(dim) + (along - across) * np.outer(axis, axis)
-    turn = 0.0
-    if dim == 3:
-        about = np.cross(axis, np.eye(3)).T
-        turn = 0.5 * float((about * matrix).sum())
-        found += turn * about
-    if np.abs(found - matrix).max() > _ALIKE * np.abs(matrix).max():
+def _axial(name: str, matrix: Array, axis: Array) -> tuple[float, complex]:
+    """The multiples of the identity that a matrix is along an axis and across it."""
+    if asymmetry(matrix, axis):
         raise AsymmetryError(
             f"{name} must be a multiple of the identity along the axis of symmetry and across it "
             f"for this flow map, got {matrix}: take Particles"
         )
-    return along, complex(across, turn)
+    return axial_part(matrix, axis)

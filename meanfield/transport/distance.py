@@ -15,7 +15,7 @@ from meanfield.measures import (
     SphereFlowMap,
     check_measure,
 )
-from meanfield.spaces import Zonal
+from meanfield.spaces.symmetry import are_parallel
 from meanfield.transport.bracket import Bracket
 from meanfield.transport.circle import circle_distance
 from meanfield.transport.cost import cost
@@ -30,7 +30,7 @@ LARGEST_P = 20.0
 LEAST_GAP = 1e-6
 # pairs of tokens on S^2 for which the network simplex takes less than a minute
 _SIMPLEX_ON_SPHERE = 1 << 24
-# by how much two axes, or a token and an axis, may differ
+# by how much a token may miss an axis
 _ALIKE = 1e-12
 _POSSIBLE = (
     "both lie on the circle, both be symmetric about one axis, both be Particles, both lie on S^2, "
@@ -157,7 +157,7 @@ def check_pair(mu: AnyMeasure, nu: AnyMeasure) -> None:
 
 def shared_axis(mu: AnyMeasure, nu: AnyMeasure) -> Array | None:
     """The axis about which both are symmetric, if one of them is stored so."""
-    axis = axis_of(mu) if axis_of(mu) is not None else axis_of(nu)
+    axis = mu.axis if mu.axis is not None else nu.axis
     return axis if axis is not None and _symmetric(mu, axis) and _symmetric(nu, axis) else None
 
 
@@ -191,24 +191,8 @@ def _single_point(measure: AnyMeasure) -> Array | None:
     return np.asarray(first)
 
 
-def axis_of(measure: AnyMeasure) -> Array | None:
-    """The axis that a measure is stored about, if it is."""
-    if isinstance(measure, LineFlowMap):
-        return measure.axis
-    if isinstance(measure, Density) and isinstance(measure.space, Zonal):
-        return measure.space.axis
-    return None
-
-
 def _symmetric(measure: AnyMeasure, axis: Array) -> bool:
     if isinstance(measure, Particles):
         off = measure.points - np.outer(measure.points @ axis, axis)
         return bool(np.all(np.abs(off[measure.weights > 0.0]) < _ALIKE))
-    return are_parallel(axis_of(measure), axis)
-
-
-def are_parallel(own: Array | None, axis: Array) -> bool:
-    """Whether there is an own axis, and it is the other but for rounding and direction."""
-    return own is not None and bool(
-        min(np.linalg.norm(own - axis), np.linalg.norm(own + axis)) < _ALIKE
-    )
+    return are_parallel(measure.axis, axis)

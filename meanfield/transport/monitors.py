@@ -14,8 +14,9 @@ from meanfield.laws.protocol import checked_pdf
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles, SphereFlowMap
 from meanfield.measures.density import spectral_tail
 from meanfield.spaces import Circle, Space, Sphere, Zonal
+from meanfield.spaces.symmetry import are_parallel
 from meanfield.transport.bracket import Bracket
-from meanfield.transport.distance import LARGEST_P, LEAST_GAP, are_parallel, axis_of, wasserstein
+from meanfield.transport.distance import LARGEST_P, LEAST_GAP, wasserstein
 
 Array = NDArray[np.float64]
 Distance = Callable[[Any, Any], float | Bracket]
@@ -140,7 +141,7 @@ class DistanceTo:
         law = Uniform(measure.dim) if isinstance(self.to, str) else self.to
         if law.dim != measure.dim:
             raise ValueError(f"to must have dim = {measure.dim} as {measure} has, got {shown(law)}")
-        axis = axis_of(measure)
+        axis = measure.axis
         key = b"" if axis is None else axis.tobytes()
         if key not in self._resolved:
             self._resolved[key] = _measure_of(law, axis)

@@ -23,7 +23,7 @@ from meanfield.measures.density.values import (
     law_values,
 )
 from meanfield.sinkhorn import Balanced, grid_sums, working_grid
-from meanfield.spaces import Circle, Space, Zonal
+from meanfield.spaces import Circle, Space
 from meanfield.spaces.circle_at import MOST_MODES
 
 Array = NDArray[np.float64]
@@ -46,6 +46,8 @@ class Density(ShownMeasure):
     Attributes
     ----------
     space : Circle, Sphere or Zonal
+    axis : ndarray, shape (d,), or None
+        That of the space: None but for `Zonal`.
     coefficients : ndarray
         In the layout of the space; the first one is the mass.
     law : Law or None
@@ -138,6 +140,11 @@ class Density(ShownMeasure):
         return f"Density({self.space}, tail={self.tail:.1e})"
 
     @property
+    def axis(self) -> Array | None:
+        """The axis of the space, shape (d,); None but for `Zonal`."""
+        return self.space.axis
+
+    @property
     def power(self) -> Array:
         """Σ |f_k|² over the harmonics of each degree, shape (kmax + 1,)."""
         return self.space.power(self.coefficients)
@@ -225,8 +232,7 @@ class Density(ShownMeasure):
             values = grid.synthesis(_embed(self, grid))
         masses = grid.weights * np.maximum(values, 0.0)
         sums = grid_sums(grid, beta, _MOST_PAIRS)
-        axis = grid.axis if isinstance(grid, Zonal) else None
-        return Balanced.of(grid.points, masses, beta, sums, axis)
+        return Balanced.of(grid.points, masses, beta, sums, grid.axis)
 
     def moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """G(z), shape (n,), and ∇G(z), shape (n, d), at rows z (n, d) of any length.

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield.arguments import real_array, shown
 from meanfield.laws import Law
 from meanfield.spaces import Space, Zonal
+from meanfield.spaces.symmetry import difference_of_meridians
 
 Array = NDArray[np.float64]
 
@@ -48,24 +49,13 @@ def law_values(space: Space, law: Law) -> Array:
         raise ValueError(f"law must have dim = {space.dim} on {space}, got {shown(law)}")
     values = np.asarray(law.pdf(space.points))
     if isinstance(space, Zonal):
-        _check_axisymmetric(space, law, values)
-    return values
-
-
-def _check_axisymmetric(space: Zonal, law: Law, values: Array) -> None:
-    """Compare the law on the meridian of the grid with another meridian, in general position."""
-    direction = np.cos(1.0 + np.arange(space.dim) ** 1.5)
-    direction -= (direction @ space.axis) * space.axis
-    direction /= np.linalg.norm(direction)
-    across = np.outer(space.sines, direction)
-    for sign in (1.0, -1.0):
-        turned = law.pdf(np.outer(space.nodes, space.axis) + sign * across)
-        gap = float(np.max(np.abs(turned - values)))
-        if gap > 1e-9 * float(values.max()):
+        gap = difference_of_meridians(law.pdf, space.axis, space.nodes, space.sines, values)
+        if gap:
             raise ValueError(
                 f"law must be axisymmetric about the axis of {space}, but {shown(law)} differs by "
                 f"{gap:.2g} between two meridians: take Sphere for d = 3, Circle for d = 2"
             )
+    return values
 
 
 def checked_values(space: Space, values: ArrayLike) -> Array:

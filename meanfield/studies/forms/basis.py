@@ -16,6 +16,7 @@ from meanfield.harmonics import gauss_gegenbauer, gegenbauer, multiplicities
 from meanfield.measures import Density
 from meanfield.spaces import Circle, Sphere, Zonal
 from meanfield.spaces.sphere.at import Places, SphereAt
+from meanfield.spaces.symmetry import axial_matrix, axial_part
 
 Array = NDArray[np.float64]
 
@@ -56,9 +57,8 @@ class ZonalBasis:
 
     def asymmetry(self, form: Array) -> float:
         """The norm of what a form has beyond the symmetry about the axis."""
-        along = float(self.axis @ form @ self.axis)
-        across = (float(np.trace(form)) - along) / (self.dim - 1)
-        symmetric = across * np.eye(self.dim) + (along - across) * np.outer(self.axis, self.axis)
+        along, across = axial_part(form, self.axis)
+        symmetric = axial_matrix(along, across.real, self.axis)
         return float(np.linalg.norm(form - symmetric, 2))
 
     def _meridian(self, cosines: Array) -> Array:
