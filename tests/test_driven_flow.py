@@ -8,7 +8,8 @@ import pytest
 import meanfield as mf
 from meanfield.geometry import perpendicular
 from meanfield.line_potential import Interpolation
-from meanfield.tendency.line_fields import DriftField, HeadsField, axial
+from meanfield.spaces.symmetry import asymmetry, axial_matrix, axial_part
+from meanfield.tendency.line_fields import DriftField, HeadsField
 
 LAW = mf.Mixture([mf.VonMisesFisher([1.0, 0.0], 2.0), mf.VonMisesFisher([-0.6, 0.8], 5.0)])
 AXIS = np.array([2.0, -1.0, 2.0]) / 3.0
@@ -293,10 +294,13 @@ def test_what_turns_about_the_axis_moves_no_latitude():
 
 def test_multiples_along_an_axis_and_across_it():
     matrix = 3.0 * np.outer(AXIS, AXIS) + 2.0 * (np.eye(3) - np.outer(AXIS, AXIS))
-    along, across = axial("V", matrix - np.cross(AXIS, np.eye(3)).T, AXIS)
+    turned = matrix - np.cross(AXIS, np.eye(3)).T
+    along, across = axial_part(turned, AXIS)
     assert along == pytest.approx(3.0, abs=1e-14)
     assert across == pytest.approx(2.0 - 1.0j, abs=1e-14)
-    assert axial("V", 2.0 * np.eye(5), np.eye(5)[0]) == (2.0, 2.0)
+    assert np.abs(axial_matrix(along, across, AXIS) - turned).max() < 1e-14
+    assert asymmetry(turned, AXIS) == 0.0
+    assert axial_part(2.0 * np.eye(5), np.eye(5)[0]) == (2.0, 2.0)
 
 
 # ---------------------------------------------------------------- bad input
