@@ -70,7 +70,7 @@ class SphereFlow(Carried):
         The density there of what the nodes carry.
     history : History
     rates : list of list of float
-        The dissipation at the eight times of each step.
+        The dissipation at the eight times of each step, of isotropic attention only.
     dim : int
         3.
 
