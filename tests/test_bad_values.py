@@ -21,7 +21,6 @@ CALLS = {
         lambda: mf.Density(CIRCLE, 1 + 1.5 * WAVE),
         "values must be >= 0, got -0.5",
     ),
-    "mass 2": (lambda: mf.Density(CIRCLE, np.full(24, 2.0)), "the density must have mass 1 within"),
     "mass 0": (
         lambda: mf.Density(CIRCLE, np.zeros(24)),
         "the density must have mass 1 within 1e-0",
@@ -29,25 +28,6 @@ CALLS = {
     "values too few": (
         lambda: mf.Density(CIRCLE, np.ones(16)),
         "values must have shape (24,), one ",
-    ),
-    "values a matrix": (lambda: mf.Density(CIRCLE, np.ones((24, 1))), "values must be a non-empty"),
-    "values empty": (lambda: mf.Density(CIRCLE, []), "values must be a"),
-    "values nan": (lambda: mf.Density(CIRCLE, WAVE / 0.0 * 0.0), "values must be finite, got nan"),
-    "values inf": (
-        lambda: mf.Density(CIRCLE, np.full(24, np.inf)),
-        "values must be finite, got inf",
-    ),
-    "values complex": (
-        lambda: mf.Density(CIRCLE, WAVE + 0j),
-        "values must be an array of real numb",
-    ),
-    "values words": (
-        lambda: mf.Density(CIRCLE, ["a"] * 24),
-        "values must be an array of real numb",
-    ),
-    "values jump": (
-        lambda: mf.Density(CIRCLE, 2.0 * (np.arange(24) < 12)),
-        "values must be resolved",
     ),
     "dims differ": (
         lambda: mf.Density(CIRCLE, mf.Uniform(3)),
@@ -57,55 +37,25 @@ CALLS = {
         lambda: UNIFORM.at([[1.0, 1.0]]),
         "points must have rows of norm 1 (wit",
     ),
-    "points of dim 3": (
-        lambda: UNIFORM.at([[1.0, 0.0, 0.0]]),
-        "points must have rows of length = 2",
-    ),
-    "one point": (lambda: UNIFORM.at([1.0, 0.0]), "points must be a non-empty array with 2 axes"),
     "tokens not of norm 1": (
         lambda: mf.Particles([[3.0, 4.0]]),
         "points must have rows of norm 1 (",
-    ),
-    "tokens nan": (
-        lambda: mf.Particles([[np.nan, 1.0]]),
-        "points must be finite, got nan at index",
-    ),
-    "tokens empty": (
-        lambda: mf.Particles(np.zeros((0, 2))),
-        "points must be a non-empty array with",
     ),
     "tokens of dim 1": (
         lambda: mf.Particles([[1.0]]),
         "points must have rows of length >= 2, got s",
     ),
-    "tokens ragged": (
-        lambda: mf.Particles([[1.0, 0.0], [1.0]]),
-        "points must be an array of real nu",
-    ),
     "weights negative": (
         lambda: mf.Particles(EAST, [-1.0]),
         "weights must be >= 0, got -1 at index",
     ),
-    "weights too many": (
-        lambda: mf.Particles(EAST, [1.0, 1.0]),
-        "weights must have length 1, got 2",
-    ),
-    "a seed for rng": (
-        lambda: mf.Particles.sample(mf.Uniform(2), 3, 0),
-        "rng must be a numpy.random",
-    ),
     "no sample": (lambda: mf.Particles.sample(mf.Uniform(2), 0, RNG), "n must be an integer >= 1"),
-    "z nan": (lambda: UNIFORM.moment([[np.nan, 0.0]]), "z must be finite, got nan at index (0, 0)"),
     "z far": (lambda: UNIFORM.moment([[800.0, 0.0]]), "z must have rows with log G(z) <= 709, got"),
     "beta negative": (lambda: mf.SA(-1.0), "beta must be a finite number >= 0, got -1.0"),
-    "beta a string": (lambda: mf.USA("1"), "beta must be a finite number >= 0, got '1'"),
-    "sign 2": (lambda: mf.SA(1.0, sign=2), "sign must be +1 or -1, got 2"),
-    "noise nan": (lambda: mf.SA(1.0, noise=np.nan), "noise must be a finite number >= 0, got nan"),
     "at": (
         lambda: mf.SA(1.0).velocity(UNIFORM, at=[[2.0, 0.0]]),
         "at must have rows of norm 1 (with",
     ),
-    "energy's beta": (lambda: mf.energy(UNIFORM, np.inf), "beta must be a finite number >= 0, got"),
     "energy's size": (
         lambda: mf.energy(mf.Particles(EAST), 800.0),
         "beta = 800 makes the energy ove",
@@ -114,17 +64,9 @@ CALLS = {
         lambda: mf.evolve(UNIFORM, mf.SA(1.0), 0),
         "t_end must be a finite number > 0, got 0",
     ),
-    "t_end a list": (
-        lambda: mf.evolve(UNIFORM, mf.SA(1.0), [1.0]),
-        "t_end must be a finite number",
-    ),
     "save_at": (
         lambda: mf.evolve(UNIFORM, mf.SA(1.0), 1.0, [2.0]),
         "save_at must be an integer >= 1",
-    ),
-    "rtol": (
-        lambda: mf.evolve(UNIFORM, mf.SA(1.0), 1.0, rtol=0),
-        "rtol must be a finite number >= ",
     ),
     "a law": (
         lambda: mf.evolve(mf.Uniform(2), mf.SA(1.0), 1.0),
@@ -148,20 +90,11 @@ CALLS = {
     ),
     "no dynamics": (lambda: mf.evolve(UNIFORM, "SA", 1.0), "dynamics must be SA, USA, Dou"),
     "n odd": (lambda: mf.Circle(17), "n must be even, got 17"),
-    "lmax a float": (lambda: mf.Sphere(7.0), "lmax must be an integer >= 3"),
     "d 1": (lambda: mf.Zonal(1, 8), "dim must be an integer >= 2"),
     "d of a law": (lambda: mf.Uniform(1), "dim must be an integer >= 2"),
-    "kappa nan": (
-        lambda: mf.VonMisesFisher([0.0, 1.0], np.nan),
-        "kappa must be a finite number >= 0",
-    ),
     "series negative": (
         lambda: mf.FourierSeries(sin=[2.0]),
         "cos and sin must give a density >= 0",
-    ),
-    "bandwidth 0": (
-        lambda: mf.PointCloud(EAST, bandwidth=0.0),
-        "bandwidth must be a finite number >",
     ),
     "pdf of tokens": (
         lambda: mf.PointCloud(EAST).pdf(EAST),

@@ -314,13 +314,10 @@ GOOD = {
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"beta": -1.0}, r"beta must be .* >= 0 and <= 300, got -1.0"),
         ({"beta": 301.0}, "beta must be .* got 301.0"),
-        ({"beta": np.nan}, "beta must be .* got nan"),
         ({"n": 1}, "n must be an integer >= 2, got 1"),
         ({"n": 2.5}, "n must be .* got 2.5"),
         ({"t_end": 0.0}, "t_end must be .* > 0, got 0.0"),
-        ({"t_end": np.inf}, "t_end must be .* got inf"),
         ({"realisations": 1}, "realisations must be .* >= 2, got 1"),
         ({"kmax": 0}, "kmax must be .* got 0"),
         ({"kmax": 257}, "kmax must be .* <= 256, got 257"),
@@ -332,8 +329,6 @@ GOOD = {
         ({"save_at": [0.5, 2.0]}, r"save_at must be .* got \[0.5 2. \]"),
         ({"save_at": [-0.5, 0.5]}, r"save_at must be .* got \[-0.5  0.5\]"),
         ({"save_at": [0.0, np.nan]}, "save_at must be finite, got nan"),
-        ({"rng": 0}, "rng must be a numpy.random.Generator, got 0"),
-        ({"executor": "threads"}, "executor must be .* got 'threads'"),
     ],
     ids=str,
 )

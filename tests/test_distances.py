@@ -302,11 +302,8 @@ def test_circle_with_flow_maps_that_have_run():
 ONE = mf.Particles([[0.0, 0.0, 1.0]])
 BAD = [
     (lambda: mmd(ONE, uniform(2), 1.0), "nu must have dim = 3"),
-    (lambda: mmd(ONE, "x", 1.0), "nu must be a Density, FlowMap or Particles, got 'x'"),
-    (lambda: mmd(ONE, ONE, -1.0), "beta must be a finite number >= 0, got -1.0"),
     (lambda: mmd(ONE, uniform(3), 1e4), "beta = 10000 makes the mmd overflow"),
     (lambda: sobolev(ONE, uniform(3)), r"s must be < -\(d-1\)/2 = -1 .* got s = -1"),
-    (lambda: sobolev(ONE, ONE, np.nan), "s must be a finite number, got nan"),
     (
         lambda: mmd(
             mf.Density(mf.Zonal(4, 3, [1, 0, 0, 0]), mf.ZonalSeries(4, [0.1], [1, 0, 0, 0])),

@@ -1,7 +1,5 @@
 """Flow maps on a line under attention with matrices, feed-forward layers and `Layers`."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
@@ -238,18 +236,6 @@ def test_layers_are_one_run_after_another(law):
         held = here.weights > 1e-4
         found = whole.density(here.points[held], t)
         assert np.abs(found / here.density_at_nodes[held] - 1).max() < 1e-9
-
-
-def test_splitting_of_attention_and_feed_forward_is_of_first_order():
-    def after(steps):
-        layers = mf.Layers([ATTENTION, TANH] * steps, step=0.4 / steps)
-        return mf.evolve(mf.FlowMap(LAW), layers, 0.8, 1).final.mean()
-
-    found = [after(steps) for steps in (2, 4, 8, 16)]
-    gaps = [np.abs(b - a).max() for a, b in pairwise(found)]
-    ratios = np.array(gaps[:-1]) / np.array(gaps[1:])
-    assert np.abs(ratios - 2).max() < 0.3
-    assert abs(ratios[-1] - 2) < 0.15
 
 
 @pytest.mark.parametrize("dynamics", [DYNAMICS["layers"], ATTENTION], ids=["layers", "attention"])

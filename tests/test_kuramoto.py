@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.records import from_record, to_record
+from meanfield.records import from_record
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14, "tail_tol": 1e-11}
 R0 = 0.4
@@ -133,26 +133,6 @@ def test_noisy_tokens_are_noisy_densities():
     assert abs(order(exact)[-1] - order(exact)[0]) > 0.1
     assert np.max(np.abs(order(found) - order(exact))) < 4.0 / np.sqrt(4000)
     assert "interaction_work" not in found.dataset
-
-
-def test_layers_are_euler_steps():
-    tokens = mf.Particles.quantised(LAW, 30)
-    sol = mf.evolve(tokens, GENERAL, 0.1, 1, method="layers", step=0.1)
-    moved = tokens.points + 0.1 * GENERAL.velocity(tokens, tokens.points)
-    moved /= np.linalg.norm(moved, axis=1, keepdims=True)
-    assert np.allclose(sol.final.points, moved, rtol=0, atol=1e-15)
-
-
-@pytest.mark.parametrize("kind", ["density", "flow map", "tokens"])
-def test_files_keep_interactions(kind, tmp_path):
-    record = to_record(GENERAL, [mf.CircleInteraction])
-    assert from_record(record, [mf.CircleInteraction]) == GENERAL
-    sol = mf.evolve(measures(LAW)[kind], GENERAL, 0.2, 1)
-    sol.save(tmp_path / "run.nc")
-    loaded = mf.load(tmp_path / "run.nc")
-    assert loaded.dynamics == GENERAL
-    assert loaded.dataset.equals(sol.dataset)
-    assert np.array_equal(loaded.final.mean(), sol.final.mean())
 
 
 SPHERE = mf.Density(mf.Sphere(7), mf.Uniform(3))

@@ -382,25 +382,6 @@ def test_a_start_that_touches_zero():
     assert np.abs(data.free_energy - data.free_energy[0] - data.free_work).max() < 96.0**-3 * 10
 
 
-def test_same_run_same_bits():
-    first, second = (
-        mf.evolve(STARTS["sphere"](), mf.USA(1.0, noise=0.1), 0.5, 2) for _ in range(2)
-    )
-    assert np.array_equal(first.final.coefficients, second.final.coefficients)
-    assert first.dataset.identical(second.dataset)
-
-
-def test_save_and_load(tmp_path, mu):
-    sol = mf.evolve(mu, mf.USA(1.0, noise=0.25), 0.5, 2)
-    sol.save(tmp_path / "run.nc")
-    again = mf.load(tmp_path / "run.nc")
-    assert again.dynamics == sol.dynamics
-    assert np.array_equal(again.final.coefficients, sol.final.coefficients)
-    for name, values in sol.dataset.data_vars.items():
-        assert np.array_equal(again.dataset[name], values)
-        assert again.dataset[name].attrs["long_name"] == values.attrs["long_name"]
-
-
 def test_figure_tells_no_slope_of_the_energy():
     figure = mf.plot.solution(mf.evolve(STARTS["circle"](), mf.USA(1.0, noise=0.25), 0.5, 2))
     titles = [ax.get_title(loc="left") + ax.get_title() for ax in figure.axes]

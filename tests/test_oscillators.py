@@ -244,28 +244,6 @@ def test_locked_densities_end_as_under_resolved():
     assert 0.0 < sol.t[-1] < 20.0
 
 
-@pytest.mark.parametrize("kind", ["density", "tokens"])
-def test_files_keep_oscillators(kind, tmp_path):
-    weights = [1.0, 2.0, 4.0]
-    if kind == "density":
-        mu = mf.OscillatorDensity(mf.Circle(32), POISSON, [-1.0, 0.0, 2.0], weights, [0.1, 0, 0])
-    else:
-        mu = mf.Oscillators([0.3, 2.0, 2.5], [-1.0, 0.0, 2.0], weights)
-    sol = mf.evolve(mu, mf.Kuramoto(1.5), 0.5, 2)
-    sol.save(tmp_path / "run.nc")
-    loaded = mf.load(tmp_path / "run.nc")
-    assert loaded.dataset.equals(sol.dataset)
-    assert loaded.dynamics == sol.dynamics
-    names = ["weights", "frequencies"]
-    names += ["parts", "widths", "coefficients"] if kind == "density" else ["angles", "points"]
-    for mine, theirs in zip(sol.measures, loaded.measures, strict=True):
-        assert type(theirs) is type(mine)
-        for name in names:
-            assert np.array_equal(getattr(mine, name), getattr(theirs, name)), name
-    again = mf.evolve(loaded.final, loaded.dynamics, 0.1, 1)
-    assert again.status == "finished"
-
-
 def test_marginals_are_measures_of_angles():
     """Distances and energies are those of θ."""
     mu = mf.OscillatorDensity(CIRCLE, [LAW, POISSON], [0.0, 1.0], [1.0, 3.0])

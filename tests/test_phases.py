@@ -469,18 +469,14 @@ GOOD = {"dim": 3, "n": 4, "betas": [1.0], "t_end": 1.0, "realisations": 2}
         ({"dim": 1}, "dim must be an integer >= 2, got 1"),
         ({"n": 1}, "n must be an integer >= 2, got 1"),
         ({"betas": []}, "betas must be a non-empty array"),
-        ({"betas": 1.0}, "betas must be a non-empty array with 1 axes"),
         ({"betas": [-1.0, 2.0]}, r"betas must be strictly ascending and >= 0, got \[-1"),
         ({"betas": [2.0, 1.0]}, "betas must be strictly ascending"),
-        ({"betas": [np.nan]}, "betas must be finite, got nan"),
         ({"t_end": 0.0}, "t_end must be a finite number > 0, got 0"),
         ({"realisations": 0}, "realisations must be an integer >= 1, got 0"),
         ({"delta": 0.0}, r"delta must be in \[1e-9, 1\), got 0"),
         ({"delta": 1.0}, r"delta must be in .* got 1"),
-        ({"delta": "x"}, "delta must be a finite number, got 'x'"),
         ({"rtol": 0.0}, "rtol must be .* got 0"),
         ({"rtol": 1.0}, "rtol must be .* got 1"),
-        ({"dynamics": mf.SA(1.0)}, "dynamics must be a callable .* got SA"),
         ({"dynamics": lambda beta: mf.SA(beta, noise=1.0)}, "without noise, got SA"),
         ({"dynamics": lambda beta: beta}, "dynamics must be SA, USA or Attention .* got 1.0"),
         (
@@ -490,8 +486,6 @@ GOOD = {"dim": 3, "n": 4, "betas": [1.0], "t_end": 1.0, "realisations": 2}
         ({"betas": [1.0, 301.0], "dynamics": mf.USA}, "betas must be <= 300 for USA, got 301"),
         ({"times": 0}, "times must be an integer >= 1, got 0"),
         ({"times": [0.5, 2.0]}, r"times must be strictly ascending and in \[0, 1\], got"),
-        ({"rng": 3}, "rng must be a numpy.random.Generator, got 3"),
-        ({"executor": 3}, "executor must be .* got 3"),
     ],
 )
 def test_bad_diagram(given, message):
@@ -546,7 +540,6 @@ def test_bad_diagram(given, message):
             "kind must be one of .* got 'x'",
         ),
         (lambda: mf.studies.random_heads("ginibre", 1, np.random.default_rng(0)), "dim must be"),
-        (lambda: mf.studies.random_heads("ginibre", 3, 0), "rng must be .* got 0"),
     ],
 )
 def test_bad_arguments(call, message):

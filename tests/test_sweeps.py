@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -238,15 +237,6 @@ def numbers(ds):
     return ds.drop_vars(["message", "cell"]).drop_attrs()
 
 
-def test_two_workers_give_the_same_bits(here, folder):
-    grid = {"space.seed": [1, 2], "dynamics.noise": [0.0, 0.1]}
-    with ProcessPoolExecutor(2) as pool:
-        found = mf.sweep("tokens.toml", grid, executor=pool, cells="kept")
-    assert numbers(found).identical(numbers(here))
-    assert len(list(Path("kept").iterdir())) == 4
-    assert len(np.unique(here.final_energy)) == 4
-
-
 @pytest.mark.parametrize(("name", "workers"), [("processes", "2"), ("dask", "1")])
 def test_executors_of_the_command(here, folder, capsys, name, workers):
     argv = ["sweep", "tokens.toml", "--grid", "space.seed=1,2", "--grid", "dynamics.noise=0.0,0.1"]
@@ -275,22 +265,6 @@ def test_a_scheduler_that_is_there(here, folder):
         assert main([*argv, *address, "-q"]) == 0
     with xr.open_dataset("sweep.nc", engine="h5netcdf") as found:
         np.testing.assert_array_equal(found.final_energy, here.final_energy)
-
-
-def test_a_cluster_of_processes_keeps_cells(here, folder):
-    from distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
-        ) as local,
-        Client(local) as client,
-    ):
-        grid = {"space.seed": [1, 2], "dynamics.noise": [0.0, 0.1]}
-        ds = mf.sweep("tokens.toml", grid, cells="kept", executor=client.get_executor())
-    assert numbers(ds).identical(numbers(here))
-    for file, energy in zip(ds.cell.values.ravel(), ds.final_energy.values.ravel(), strict=True):
-        assert mf.load(Path("kept", file)).dataset.energy.values[-1] == energy
 
 
 SPOILT = {

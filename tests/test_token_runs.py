@@ -160,20 +160,6 @@ def test_same_seed_same_bits():
     assert np.abs(runs[0] - runs[2]).max() > 0.01
 
 
-def test_a_run_is_kept_with_its_matrices(tmp_path):
-    field, perceptron = attention(5)
-    layers = mf.Layers([field, perceptron], step=0.5)
-    solution = mf.evolve(some(6, 5), layers, 1.0, 4)
-    solution.save(tmp_path / "run.nc")
-    again = mf.load(tmp_path / "run.nc")
-    assert np.array_equal(again.final.points, solution.final.points)
-    assert repr(again.dynamics) == repr(layers)
-    one, other = (d.layers[0].heads[1].Q for d in (again.dynamics, layers))
-    assert np.array_equal(one, other)
-    assert set(again.dataset) == set(solution.dataset)
-    assert again.dataset.attrs["sums"] == "direct"
-
-
 # ---------------------------------------------------------------- bad input
 
 TOKENS, DENSITY = some(4, 3), mf.Density(mf.Sphere(7), mf.Uniform(3))
