@@ -117,6 +117,7 @@ def dissipation(
     >>> dissipation(Particles([[1.0, 0.0]]), SA(2.0))
     0.0
     """
+    check_measure("measure", measure)
     scaled = boolean("scaled", scaled)
     if isinstance(dynamics, Attention):
         value = form_dissipation(measure, dynamics)
@@ -136,9 +137,7 @@ def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float,
         velocity, moments = field.at_nodes(flow.points, flow.weights)
         scaled = field.dissipation(moments, flow.points, flow.weights, velocity, scaled=True)
         return scaled, 0.0 if dynamics.balanced else dynamics.beta
-    if isinstance(measure, LineFlowMap):
-        measure = measure.resolving(dynamics.beta)
-    rate = cast(IsotropicTendency, tendency(measure, dynamics))
+    rate = cast(IsotropicTendency, tendency(measure.resolving(dynamics.beta), dynamics))
     rate(rate.initial_state, np.empty_like(rate.initial_state))
     log_unit = rate.log_unit if isinstance(rate, DensityTendency) else dynamics.beta
     return rate.scaled_dissipation(), 0.0 if dynamics.balanced else log_unit

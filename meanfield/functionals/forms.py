@@ -41,8 +41,7 @@ def form_energy_in_unit(measure: AnyMeasure, beta: float, form: ArrayLike) -> tu
     largest = beta * float(np.linalg.norm(matrix, 2))
     if isinstance(measure, Density):
         return _density_energy(measure, beta, matrix, bandwidth(largest, measure.dim))
-    if not isinstance(measure, Particles):
-        measure = measure.resolving(largest)
+    measure = measure.resolving(largest)
     log_g, _ = _moments(measure, measure.points, beta * matrix)
     unit = float(log_g.max())
     return float(measure.weights @ np.exp(log_g - unit)) / (2.0 * beta), unit
@@ -122,8 +121,7 @@ def form_dissipation(measure: AnyMeasure, dynamics: Attention) -> float:
         total = float(masses @ np.exp(log_g - log_g.max()))
         _check_digits(measure, grid, masses, z, total, float(log_g.max()))
         return _summed(measure, dynamics, matrix, grid.points, masses)
-    if not isinstance(measure, Particles):
-        measure = measure.resolving(form.exponent)
+    measure = measure.resolving(form.exponent)
     return _summed(measure, dynamics, matrix, measure.points, measure.weights)
 
 

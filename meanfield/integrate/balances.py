@@ -9,7 +9,7 @@ import numpy as np
 from meanfield.dynamics import Attention, CircleInteraction, Dynamics
 from meanfield.functionals import balance, interaction_energy, order_parameter, sinkhorn_energy
 from meanfield.functionals.energies import dissipation_in_unit
-from meanfield.measures import AnyMeasure, LineFlowMap
+from meanfield.measures import AnyMeasure
 from meanfield.tendency import IsotropicTendency, tendency
 
 
@@ -51,9 +51,8 @@ def balance_of(
 
 def _interaction_dissipation(measure: AnyMeasure, dynamics: CircleInteraction) -> float:
     """∫ |X|² dmu."""
-    if isinstance(measure, LineFlowMap):
-        measure = measure.resolving(float(dynamics.kmax))
-    rate = cast(IsotropicTendency, tendency(measure, dynamics))
+    flow = measure.resolving(dynamics.reach)
+    rate = cast(IsotropicTendency, tendency(flow, dynamics))
     rate(rate.initial_state, np.empty_like(rate.initial_state))
     return rate.scaled_dissipation()
 

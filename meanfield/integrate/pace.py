@@ -8,7 +8,7 @@ import numpy as np
 
 from meanfield.arguments import shown
 from meanfield.dynamics import CircleInteraction, Dynamics
-from meanfield.measures import Oscillators, Particles
+from meanfield.measures import Particles
 
 # steps between looks at the clock, and looks over which steps must have grown
 _STEPS = 400
@@ -69,7 +69,7 @@ def default_step(particles: Particles, dynamics: Dynamics) -> float:
     """
     if isinstance(dynamics, CircleInteraction):
         rate = max(dynamics.lipschitz, dynamics.noise)
-        if isinstance(particles, Oscillators):
+        if particles.frequencies is not None:
             # a rotation is exact, the field on the way an average over it
             rate = max(rate, _TURNED * float(np.abs(particles.frequencies).max()))
         return _SHARE / float(rate)

@@ -18,8 +18,6 @@ from meanfield.measures import (
     Density,
     FlowMap,
     LineFlowMap,
-    OscillatorDensity,
-    Oscillators,
     Particles,
     check_measure,
 )
@@ -131,7 +129,7 @@ def choose_on_unresolved(measure: AnyMeasure, dynamics: OwnDynamics, choice: str
 
 def _check_flow_map(density: Density, dynamics: Dynamics) -> None:
     _check_flow_layers(dynamics)
-    if isinstance(density, OscillatorDensity):
+    if density.frequencies is not None:
         raise ValueError(f"on_unresolved must be 'stop' for {shown(density)}, got {FLOW_MAP!r}")
     if dynamics.noise > 0.0:
         raise ValueError(
@@ -143,7 +141,7 @@ def _check_flow_map(density: Density, dynamics: Dynamics) -> None:
 def _check_tokens(
     particles: Particles, dynamics: Dynamics, method: str, step: float | None, rng: Any
 ) -> None:
-    if method == "layers" and isinstance(particles, Oscillators):
+    if method == "layers" and particles.frequencies is not None:
         raise ValueError(f"method must be 'flow' for {shown(particles)}, got {shown(method)}")
     if method == "flow":
         for layer in dynamics.layers:
@@ -171,7 +169,7 @@ def _check_kind(dynamics: OwnDynamics) -> None:
 
 
 def _check_own(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
-    if not isinstance(measure, Particles) or isinstance(measure, Oscillators):
+    if not isinstance(measure, Particles) or measure.frequencies is not None:
         raise ValueError(
             f"measure must be Particles under {shown(dynamics)}, which is not of the package: a "
             f"density "

@@ -10,7 +10,7 @@ from meanfield.functionals.energies import dissipation_in_unit
 from meanfield.geometry import project
 from meanfield.integrate.options import Options
 from meanfield.integrate.run import Run
-from meanfield.measures import Oscillators, Particles
+from meanfield.measures import Particles
 from meanfield.solution import Resumption, Solution
 from meanfield.tendency import (
     ParticleTendency,
@@ -73,7 +73,7 @@ class TokenRun(Run[Particles]):
 
     @property
     def _rotates(self) -> bool:
-        return isinstance(self.initial, Oscillators)
+        return self.initial is not None and self.initial.frequencies is not None
 
     def _tendency(self, measure: Particles) -> Tendency:
         rate = self._token_tendency(measure)

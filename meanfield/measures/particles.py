@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -79,6 +79,8 @@ class Particles(ShownMeasure):
     """
 
     axis: None = None
+    # natural ones, of oscillators alone
+    frequencies: Array | None = None
 
     def __init__(
         self, points: ArrayLike, weights: ArrayLike | None = None, *, sums: str = "auto"
@@ -204,6 +206,10 @@ class Particles(ShownMeasure):
         pairs = len(self.points) * (len(self.points) if targets is None else targets)
         return self.sums == "transforms" or pairs >= fewest
 
+    def resolving(self, beta: float) -> Self:  # noqa: ARG002 (of flow maps)
+        """The measure itself, which answers at any β as it is."""
+        return self
+
     def node_sums(self, beta: float) -> DenseSums | SphereNodes | LineNodes:
         """Sums over masses at the tokens, at the tokens, to be asked for many masses."""
         if self._is_fast(fewest_pairs(beta, self.dim)):
@@ -267,6 +273,8 @@ class Oscillators(Particles):
     >>> Oscillators([0.0, np.pi / 2], frequencies=[-1.0, 1.0])
     Oscillators(n=2)
     """
+
+    frequencies: Array
 
     def __init__(
         self, angles: ArrayLike, frequencies: ArrayLike, weights: ArrayLike | None = None

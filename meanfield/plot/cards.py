@@ -16,8 +16,6 @@ from meanfield.measures import (
     Density,
     FlowMap,
     LineFlowMap,
-    OscillatorDensity,
-    Oscillators,
     Particles,
 )
 from meanfield.plot.curves import energy, energy_name
@@ -92,7 +90,7 @@ def _of_measure(measure: AnyMeasure) -> dict[str, str]:
         found["tokens" if isinstance(measure, Particles) else "nodes"] = count
     if isinstance(measure, LineFlowMap):
         found["atoms"] = f"{len(measure.atoms)}, mass {measure.atom_masses.sum():.4g}"
-    if isinstance(measure, (OscillatorDensity, Oscillators)):
+    if measure.frequencies is not None:
         low, high = measure.frequencies.min(), measure.frequencies.max()
         found["frequencies"] = f"{low:.4g} to {high:.4g}"
     found["mass"] = f"{measure.mass():.12g}"

@@ -20,7 +20,6 @@ from meanfield.measures import (
     Density,
     LineFlowMap,
     OscillatorDensity,
-    Oscillators,
     Particles,
     check_measure,
 )
@@ -121,7 +120,7 @@ def token_tendency(
         return BalancedParticleTendency(particles, dynamics)
     if isinstance(dynamics, CircleInteraction):
         return OscillatorTendency(particles, dynamics)
-    if not isinstance(dynamics, (SA, USA)):
+    if not dynamics.isotropic:
         return ParticleTendency(particles, dynamics)
     n, d = particles.points.shape
     gram = particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)
@@ -166,7 +165,7 @@ def check_moved(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
                 f"widths must be 0 under an interaction with harmonics beyond the first, "
                 f"{shown(dynamics)}, got {measure.widths.max():g}"
             )
-    elif isinstance(measure, (OscillatorDensity, Oscillators)):
+    elif measure.frequencies is not None:
         raise ValueError(
             f"dynamics must be a CircleInteraction for {shown(measure)}, got {shown(dynamics)}"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA
+from meanfield.dynamics import Dynamics
 from meanfield.measures import Particles
 
 Array = NDArray[np.float64]
@@ -35,7 +35,7 @@ class GramTendency:
 
     sums = "gram"
 
-    def __init__(self, particles: Particles, dynamics: SA | USA) -> None:
+    def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
         self.dynamics, self._particles = dynamics, particles
         n = len(particles.points)
         self._n, self._weights = n, particles.weights

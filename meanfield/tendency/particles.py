@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.dynamics import SA, USA, Attention, CircleInteraction, Dynamics, balanced_form
+from meanfield.dynamics import Attention, Dynamics
 from meanfield.exponential_sums import pull_of_others
 from meanfield.geometry import circle_angles, circle_points, exponential, project
 from meanfield.measures import Particles
@@ -49,12 +49,12 @@ class ParticleTendency:
         self._particles = particles
         self._weights, self._shape = particles.weights, particles.points.shape
         self._fast = fast
-        if isinstance(dynamics, (SA, USA)):
+        self._is_plain = dynamics.isotropic and not dynamics.balanced
+        if self._is_plain:
             self.sums = "direct" if fast is None else "transforms"
         else:
             self.output = TokenOutput(particles, dynamics)
             self.sums = self.output.sums
-        self._is_balanced = balanced_form(dynamics) is not None
         self._dissipation = 0.0
 
     def state_of(self, points: Array) -> Array:
@@ -86,14 +86,14 @@ class ParticleTendency:
         np.multiply(self._velocity(points), radii[:, None], out=out.reshape(self._shape))
 
     def _velocity(self, points: Array) -> Array:
-        if isinstance(self.dynamics, (SA, USA)):
-            return self._isotropic(self.dynamics, points)
+        if self._is_plain:
+            return self._isotropic(points)
         return self._of_output(points)
 
     def _of_output(self, points: Array) -> Array:
         here, dynamics = self._at(points), self.dynamics
         log_share: Array | float = 0.0
-        if isinstance(dynamics, Attention) and self._is_balanced:
+        if isinstance(dynamics, Attention) and dynamics.energy is not None:
             moments = self.output.moments(here)
             velocity = project(points, dynamics.combined(moments))
             # a gradient flow of E_{β,D}: |X|², or with softmax |X|² G
@@ -106,8 +106,8 @@ class ParticleTendency:
         self._dissipation = float(self._weights @ (squares * np.exp(log_share)))
         return velocity
 
-    def _isotropic(self, dynamics: SA | USA, points: Array) -> Array:
-        beta = dynamics.beta
+    def _isotropic(self, points: Array) -> Array:
+        dynamics, beta = self.dynamics, self.dynamics.beta
         if self._fast is not None:
             log_g, pull = self._fast.pull(points, self._weights, points, most_pairs=_MOST_PAIRS)
             log_unit = log_g
@@ -159,9 +159,7 @@ class CircleTendency:
 
     sums = "transforms"
 
-    def __init__(
-        self, particles: Particles, dynamics: SA | USA | CircleInteraction, sums: AngleSums
-    ) -> None:
+    def __init__(self, particles: Particles, dynamics: Dynamics, sums: AngleSums) -> None:
         self.dynamics, self._sums, self._particles = dynamics, sums, particles
         self.initial_state = self.state_of(particles.points)
         self._dissipation = 0.0

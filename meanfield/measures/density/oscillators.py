@@ -63,6 +63,8 @@ class OscillatorDensity(Density):
     OscillatorDensity(Circle(16), 2 frequencies)
     """
 
+    frequencies: Array
+
     def __init__(
         self,
         space: Circle,

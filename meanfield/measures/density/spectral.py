@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -69,6 +69,9 @@ class Density(ShownMeasure):
     >>> mu.mean().round(15) + 0.0
     array([0.25, 0.  ])
     """
+
+    # natural ones, of oscillators alone
+    frequencies: Array | None = None
 
     def __init__(self, space: Space, law_or_values: Law | ArrayLike) -> None:
         self.space = checked_space(space)
@@ -213,6 +216,10 @@ class Density(ShownMeasure):
             ) from error
         values = self.at(grid.points) if self.law is None else self.law.pdf(grid.points)
         return grid_log_moment(grid, np.maximum(values, 0.0), z)
+
+    def resolving(self, beta: float) -> Self:  # noqa: ARG002 (of flow maps)
+        """The measure itself, which answers at any β as it is."""
+        return self
 
     def balanced(self, beta: float) -> Balanced:
         """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1; f counts as 0 where negative.

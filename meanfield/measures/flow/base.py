@@ -107,6 +107,9 @@ class FlowMap(ShownMeasure):
         """Whether this form is for such a law; the base class itself holds none."""
         return False
 
+    # natural ones, of oscillators alone
+    frequencies: None = None
+
     @property
     def axis(self) -> Array | None:
         """Axis of symmetry, if nodes stand for latitudes about one."""
