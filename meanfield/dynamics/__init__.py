@@ -9,9 +9,7 @@ from meanfield.dynamics.isotropic import SA, USA, Isotropic, Measure, Moments
 from meanfield.dynamics.layers import FeedForward, Layer, Layers
 from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics
 from meanfield.dynamics.records import (
-    ISOTROPIC,
     KNOWN,
-    MEAN_FIELD,
     AnyDynamics,
     Field,
     MeanField,
@@ -21,9 +19,7 @@ __all__ = [
     "SA",
     "USA",
     "DoublyStochastic",
-    "ISOTROPIC",
     "KNOWN",
-    "MEAN_FIELD",
     "Attention",
     "Head",
     "Form",

@@ -12,9 +12,5 @@ from meanfield.dynamics.own import OwnDynamics
 MeanField = Isotropic | CircleInteraction
 Field = MeanField | Attention | FeedForward | OwnDynamics
 AnyDynamics = Field | Layers
-# attention without matrices, which commutes with rotations
-ISOTROPIC = (SA, USA, DoublyStochastic)
-# all without matrices, which move every kind of measure
-MEAN_FIELD = (*ISOTROPIC, CircleInteraction)
 # all of the package
-KNOWN = (*MEAN_FIELD, Attention, FeedForward, Layers)
+KNOWN = (SA, USA, DoublyStochastic, CircleInteraction, Attention, FeedForward, Layers)
