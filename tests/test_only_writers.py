@@ -121,9 +121,7 @@ def test_a_dead_run_holds_nothing(holder, tmp_path):
 
 
 def test_a_run_that_is_still_dying_is_waited_for(holder, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "meanfield.integrate.only_writers.time.sleep", lambda _: (holder.kill(), holder.wait())
-    )
+    monkeypatch.setattr("time.sleep", lambda _: (holder.kill(), holder.wait()))
     with only_writer(tmp_path / "run.nc"):
         assert (tmp_path / ".run.nc.lock").read_bytes() == b""
     assert not (tmp_path / ".run.nc.lock").exists()
@@ -139,7 +137,7 @@ def test_a_name_that_was_removed_is_no_lock(tmp_path, monkeypatch):
         calls.append(descriptor)
         real(descriptor, how)
 
-    monkeypatch.setattr("meanfield.integrate.only_writers.fcntl.flock", late)
+    monkeypatch.setattr("fcntl.flock", late)
     with only_writer(tmp_path / "run.nc"):
         assert (tmp_path / ".run.nc.lock").exists()
         with pytest.raises(FileInUseError), only_writer(tmp_path / "run.nc"):
@@ -207,7 +205,7 @@ def test_a_link_that_takes_the_place_of_the_lock_is_not_followed(tmp_path, monke
             lock.symlink_to(target)
         return real(path, how, *more)
 
-    monkeypatch.setattr("meanfield.integrate.only_writers.os.open", late)
+    monkeypatch.setattr("os.open", late)
     with pytest.raises(FileInUseError, match="is a link"), only_writer(tmp_path / "run.nc"):
         pass
     assert target.read_text() == "precious"

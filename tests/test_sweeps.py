@@ -295,11 +295,11 @@ def test_a_cell_without_its_file_is_not_finished(folder, capsys, monkeypatch, sp
 
 
 def test_a_cell_that_can_not_be_written_is_not_finished(folder, capsys, monkeypatch):
-    def full(dataset, path):
-        raise OSError(f"can't write {path.name}: No space left on device")
+    def full(solution, path):
+        raise OSError(f"can't write {path}: No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("meanfield.solution.result.netcdf.write", full)
+        patch.setattr(mf.Solution, "save", full)
         with pytest.warns(UserWarning, match="No space left"):
             ds = mf.sweep("case.toml", {"dynamics.beta": [1]}, cells="kept")
     assert ds.status.item() == "error"
