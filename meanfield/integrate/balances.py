@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -23,7 +24,11 @@ def own_energy(measure: AnyMeasure, dynamics: Dynamics) -> float | None:
 
 
 def balance_of(
-    measure: AnyMeasure, dynamics: Dynamics, work: float, log_unit: float
+    measure: AnyMeasure,
+    dynamics: Dynamics,
+    dissipation: Callable[[], float],
+    work: float,
+    log_unit: float,
 ) -> dict[str, float]:
     """The rate at which an energy changes and its integral, in units of e^{log_unit}.
 
@@ -32,6 +37,8 @@ def balance_of(
     measure : Density, FlowMap or Particles
     dynamics : Dynamics
         With an energy.
+    dissipation : callable
+        As `dissipation_of` the measure; attention that has a form computes its own.
     work : float
         ∫ dissipation dt since t = 0, in these units.
     log_unit : float
@@ -42,15 +49,17 @@ def balance_of(
     if isinstance(dynamics, CircleInteraction):
         return {
             "interaction_energy": interaction_energy(measure, dynamics),
-            "interaction_dissipation": _interaction_dissipation(measure, dynamics),
+            "interaction_dissipation": dissipation(),
             "interaction_work": work,
         }
     sign = energy.sign if (energy := dynamics.energy) else 1
-    return {"dissipation": dissipation_in_unit(measure, dynamics)[0], "work": sign * work}
+    return {"dissipation": dissipation(), "work": sign * work}
 
 
-def _interaction_dissipation(measure: AnyMeasure, dynamics: CircleInteraction) -> float:
-    """∫ |X|² dmu."""
+def dissipation_of(measure: AnyMeasure, dynamics: Dynamics) -> float:
+    """The rate at which an energy changes, of an interaction ∫ |X|² dmu."""
+    if not isinstance(dynamics, CircleInteraction):
+        return dissipation_in_unit(measure, dynamics)[0]
     flow = measure.resolving(dynamics.reach)
     rate = cast(IsotropicTendency, tendency(flow, dynamics))
     rate(rate.initial_state, np.empty_like(rate.initial_state))

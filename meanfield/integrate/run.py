@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from meanfield.dynamics import Dynamics
 from meanfield.functionals.energies import energy_in_unit
 from meanfield.history import MomentHistory
-from meanfield.integrate.balances import balance_of, order_numbers, own_energy
+from meanfield.integrate.balances import balance_of, dissipation_of, order_numbers, own_energy
 from meanfield.integrate.explicit import ExplicitSteps
 from meanfield.integrate.options import Options
 from meanfield.integrate.pace import MOST_STEPS, Pace, time_unit
@@ -99,7 +99,7 @@ class Run(Generic[M]):
         # the field has no clock
         rate = np.empty_like(state) if out is None else out
         try:
-            self.tendency(state[:-1], rate[:-1])
+            self._evaluate(state[:-1], rate[:-1])
         except LostDigitsError:
             raise
         except ArithmeticError as error:
@@ -109,6 +109,9 @@ class Run(Generic[M]):
             rate *= self._time_unit
         self.evaluations += 1
         return rate
+
+    def _evaluate(self, state: Array, out: Array) -> None:
+        self.tendency(state, out)
 
     def _tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
@@ -250,8 +253,15 @@ class Run(Generic[M]):
         dynamics, work = self.dynamics, float(self.state[-1])
         numbers = order_numbers(measure, dynamics)
         if self._has_balance:
-            numbers |= balance_of(measure, dynamics, work, self.records.log_unit)
+            log_unit = self.records.log_unit
+            numbers |= balance_of(
+                measure, dynamics, lambda: self._dissipation(measure), work, log_unit
+            )
         return numbers
+
+    def _dissipation(self, measure: M) -> float:
+        """The rate at which the energy of a measure that is saved changes."""
+        return dissipation_of(measure, self.dynamics)
 
     def _energies(self) -> dict[str, float]:
         energies = {"energy": self.scaled_energy()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,6 +47,8 @@ class TokenRun(Run[Particles]):
 
     def __init__(self, particles: Particles, dynamics: Dynamics, options: Options) -> None:
         self._sums: set[str] = set()
+        # the right-hand side that goes on from the last save, and what it is there
+        self._first: tuple[TokenTendency, Array] | None = None
         super().__init__(particles, dynamics, options)
 
     @property
@@ -54,7 +58,8 @@ class TokenRun(Run[Particles]):
 
     def restart(self) -> None:
         """Go on from the tokens as they were saved, put back on the sphere."""
-        self._adopt(self._tendency(self.measure()), work=float(self.state[-1]))
+        rate = self._first[0] if self._first else self._tendency(self.measure())
+        self._adopt(rate, work=float(self.state[-1]))
 
     def snapshot(self) -> Resumption:
         """How sums were done, too."""
@@ -82,6 +87,21 @@ class TokenRun(Run[Particles]):
 
     def _token_tendency(self, particles: Particles) -> TokenTendency:
         return token_tendency(particles, self.acting)
+
+    def _evaluate(self, state: Array, out: Array) -> None:
+        first, self._first = self._first, None
+        if first is not None and first[0] is self.tendency:
+            out[:] = first[1]
+        else:
+            super()._evaluate(state, out)
+
+    def _dissipation(self, measure: Particles) -> float:
+        """From the right-hand side that goes on from the tokens, whose first value it keeps."""
+        rate = cast(TokenTendency, self.tendency if self.t == 0.0 else self._tendency(measure))
+        field = np.empty_like(rate.initial_state)
+        rate(rate.initial_state, field)
+        self._first = rate, field
+        return rate.scaled_dissipation()
 
     def _tolerances(self) -> tuple[float, Array]:
         rtol, atol = super()._tolerances()
