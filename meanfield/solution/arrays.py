@@ -110,8 +110,8 @@ def _of_particles(measures: list[Particles]) -> dict[str, Any]:
     points = np.array([measure.points for measure in measures])
     masses = np.array([measure.weights for measure in measures])
     return {
-        "points": (("t", "token", "axis"), points, _about("tokens on the unit sphere")),
-        "weights": (("t", "token"), masses, _about("masses of the tokens")),
+        "points": (("t", "token", "axis"), points, flows.about("tokens on the unit sphere")),
+        "weights": (("t", "token"), masses, flows.about("masses of the tokens")),
     }
 
 
@@ -125,15 +125,11 @@ def _of_densities(measures: list[Density], sizes: NDArray[np.int64]) -> dict[str
         row[:] = space.embed(measure.coefficients, largest)
     parts = rows.view(np.float64).reshape(*rows.shape, -1)
     sizes[: len(measures)] = [measure.space.size for measure in measures]
-    about = "spectral coefficients (real and imaginary part) in the largest space"
+    text = "spectral coefficients (real and imaginary part) in the largest space"
     return {
-        "coefficients": (("t", "coefficient", "part"), parts, _about(about)),
+        "coefficients": (("t", "coefficient", "part"), parts, flows.about(text)),
         "size": ("t", sizes, {"long_name": SIZE_NAME}),
     }
-
-
-def _about(long_name: str) -> dict[str, str]:
-    return {"long_name": long_name, "units": "1"}
 
 
 def measures(stored: xr.Dataset) -> tuple[list[AnyMeasure], list[str]]:

@@ -7,6 +7,7 @@ count of each time (the contiguous ragged arrays of the CF conventions).
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,21 +24,22 @@ from meanfield.measures.density import SeriesLaw
 from meanfield.records import from_record, to_record
 
 Array = NDArray[np.float64]
+Columns = Mapping[str, tuple[tuple[str, ...], str, str]]
 
 _LARGEST = 1 << 26
 # the law is the series of the run's first density
 SERIES = "series of the first density"
-VARIABLES = (
-    "node_count",
-    "atom_count",
-    "panel_edges",
-    "node_angle",
-    "node_expansion",
-    "node_weight",
-    "node_owner",
-    "node_log_density",
-    "atom_angle",
-)
+# name in the file: dimensions, attribute of a flow map, what it is
+_COLUMNS: Columns = {
+    "panel_edges": (("panel", "side"), "edges", "panels of labels"),
+    "node_angle": (("node",), "angles", "angle of each node, in radians"),
+    "node_expansion": (("node",), "expansion", "∫ div X dt of each node"),
+    "node_weight": (("node",), "weights", "mass of each node"),
+    "node_owner": (("node",), "owners", "atom that holds the node, or -1"),
+    "node_log_density": (("node",), "log_density", "log f_t at each node"),
+    "atom_angle": (("atom",), "atoms", "angle of each atom, in radians"),
+}
+VARIABLES = ("node_count", "atom_count", *_COLUMNS)
 HISTORY = ("history_time", "history_moments")
 
 
@@ -82,46 +84,64 @@ def attributes(flow: LineFlowMap) -> dict[str, Any]:
     """What all flow maps of a run have in common: law, scale, tolerance and axis."""
     line = flow.line
     axis = {} if line.axis is None else {"flow_axis": line.axis}
-    about = {
+    given = {
         "flow_law": law_text(line.law),
         "flow_scale": line.scale,
         "flow_tol": flow.tol,
         "flow_dim": flow.dim,
     }
-    return about | axis
+    return given | axis
 
 
 def variables(flows: list[LineFlowMap | None], history: MomentHistory | None) -> dict[str, Any]:
     """Flow maps as variables of a dataset; None at times that have another measure."""
-    present = [flow for flow in flows if flow is not None]
-
-    def joined(name: str) -> NDArray[Any]:
-        return np.concatenate([getattr(flow, name) for flow in present])
-
     counts = [0 if flow is None else len(flow.angles) for flow in flows]
     atoms = [0 if flow is None else len(flow.atoms) for flow in flows]
     found = {
-        "node_count": ("t", np.array(counts), _about("nodes of the flow map at each time")),
-        "atom_count": ("t", np.array(atoms), _about("atoms of the flow map at each time")),
-        "panel_edges": (("panel", "side"), joined("edges"), _about("panels of labels")),
-        "node_angle": ("node", joined("angles"), _about("angle of each node, in radians")),
-        "node_expansion": ("node", joined("expansion"), _about("∫ div X dt of each node")),
-        "node_weight": ("node", joined("weights"), _about("mass of each node")),
-        "node_owner": ("node", joined("owners"), _about("atom that holds the node, or -1")),
-        "node_log_density": ("node", joined("log_density"), _about("log f_t at each node")),
-        "atom_angle": ("atom", joined("atoms"), _about("angle of each atom, in radians")),
-    }
+        "node_count": ("t", np.array(counts), about("nodes of the flow map at each time")),
+        "atom_count": ("t", np.array(atoms), about("atoms of the flow map at each time")),
+    } | joined(flows, _COLUMNS)
     if history is None:
         return found
     moments = ("history_step", "history_node", "history_moment")
     return found | {
-        "history_time": ("history_end", history.times, _about("ends of the time steps")),
-        "history_moments": (moments, history.moments, _about("the measure at cell nodes")),
+        "history_time": ("history_end", history.times, about("ends of the time steps")),
+        "history_moments": (moments, history.moments, about("the measure at cell nodes")),
     }
 
 
-def _about(long_name: str) -> dict[str, str]:
+def about(long_name: str) -> dict[str, str]:
+    """The attributes of a variable without a unit."""
     return {"long_name": long_name, "units": "1"}
+
+
+def joined(measures: Sequence[Any], columns: Columns) -> dict[str, Any]:
+    """Arrays of all times as variables, one after the other; None at times without any."""
+    present = [measure for measure in measures if measure is not None]
+    return {
+        name: (dims, np.concatenate([getattr(one, key) for one in present]), about(text))
+        for name, (dims, key, text) in columns.items()
+    }
+
+
+def parted(
+    stored: xr.Dataset, columns: Columns, counts: Mapping[str, Sequence[int]]
+) -> list[dict[str, NDArray[Any]]]:
+    """The arrays of each time by their attributes, given how long they are along each dimension.
+
+    Raises
+    ------
+    ValueError
+        If an array is missing, or of another length than the counts tell.
+    """
+    parts: list[list[NDArray[Any]]] = []
+    for name, (dims, _, _) in columns.items():
+        array, ends = numbers_of(stored, name), np.cumsum(counts[dims[0]])
+        if len(array) != ends[-1]:
+            raise ValueError(f"{name} must have {ends[-1]} rows, got {len(array)}")
+        parts.append([part.copy() for part in np.split(array, ends[:-1])])
+    keys = [key for _, key, _ in columns.values()]
+    return [dict(zip(keys, row, strict=True)) for row in zip(*parts, strict=True)]
 
 
 def flow_maps(stored: xr.Dataset, first_law: Law | None) -> list[LineFlowMap | None]:
@@ -141,55 +161,37 @@ def flow_maps(stored: xr.Dataset, first_law: Law | None) -> list[LineFlowMap | N
     counts, atoms = _counts(stored, "node_count"), _counts(stored, "atom_count")
     if any(count % panels.NODES for count in counts):
         raise ValueError(f"node_count must be multiples of {panels.NODES}, got {counts[:8]}")
-    ends = np.cumsum(counts)
-    cuts = {
-        "node": ends,
-        "panel": ends // panels.NODES,
-        "atom": np.cumsum(atoms),
-    }
-    pieces = {}
-    for name in VARIABLES[2:]:
-        kind = name.partition("_")[0]
-        array = numbers_of(stored, name)
-        if len(array) != cuts[kind][-1]:
-            raise ValueError(f"{name} must have {cuts[kind][-1]} rows, got {len(array)}")
-        pieces[name] = np.split(array, cuts[kind][:-1])
+    panel_counts = [count // panels.NODES for count in counts]
+    lengths = {"node": counts, "panel": panel_counts, "atom": atoms}
+    pieces = parted(stored, _COLUMNS, lengths)
     line, tol = _line(stored, first_law)
     return [
-        None if count == 0 else _flow_map(line, tol, {name: pieces[name][i] for name in pieces})
-        for i, count in enumerate(counts)
+        None if count == 0 else _flow_map(line, tol, arrays)
+        for count, arrays in zip(counts, pieces, strict=True)
     ]
 
 
 def _flow_map(line: LabelLine, tol: float, arrays: dict[str, NDArray[Any]]) -> LineFlowMap:
-    owners = arrays["node_owner"].astype(np.int64)
-    if owners.min() < -1 or owners.max() >= len(arrays["atom_angle"]):
+    owners = arrays["owners"] = arrays["owners"].astype(np.int64)
+    if owners.min() < -1 or owners.max() >= len(arrays["atoms"]):
         raise ValueError(
-            f"node_owner must be -1 or the number of one of {len(arrays['atom_angle'])} atoms, "
+            f"node_owner must be -1 or the number of one of {len(arrays['atoms'])} atoms, "
             f"got {owners.min()} to {owners.max()}"
         )
-    flow = LineFlowMap.from_arrays(
-        line,
-        tol,
-        edges=arrays["panel_edges"],
-        angles=arrays["node_angle"],
-        expansion=arrays["node_expansion"],
-        weights=arrays["node_weight"],
-        owners=owners,
-        atoms=arrays["atom_angle"],
-    )
-    flow.log_density = arrays["node_log_density"]
+    log_density = arrays.pop("log_density")
+    flow = LineFlowMap.from_arrays(line, tol, **arrays)
+    flow.log_density = log_density
     return flow
 
 
 def _line(stored: xr.Dataset, first_law: Law | None) -> tuple[LabelLine, float]:
-    about = stored.attrs
-    dim = integer("flow_dim", about.get("flow_dim"), low=2)
-    text = about.get("flow_law")
+    given = stored.attrs
+    dim = integer("flow_dim", given.get("flow_dim"), low=2)
+    text = given.get("flow_law")
     law = read_law(str(text or ""), dim, first_law)
-    axis = real_array("flow_axis", about["flow_axis"], 1) if "flow_axis" in about else None
-    scale = number("flow_scale", about.get("flow_scale"), above=0)
-    return LabelLine(law, axis, scale), number("flow_tol", about.get("flow_tol"), above=0)
+    axis = real_array("flow_axis", given["flow_axis"], 1) if "flow_axis" in given else None
+    scale = number("flow_scale", given.get("flow_scale"), above=0)
+    return LabelLine(law, axis, scale), number("flow_tol", given.get("flow_tol"), above=0)
 
 
 def law_text(law: Law) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from meanfield.arguments import integer, real_array
 from meanfield.measures import AnyMeasure, OscillatorDensity, Oscillators
+from meanfield.solution.flows import about
 from meanfield.spaces import Circle
 
 Array = NDArray[np.float64]
@@ -48,8 +49,8 @@ def variables(measures: Sequence[AnyMeasure], size_name: str) -> dict[str, Any]:
         if not all(np.array_equal(getattr(first, name), getattr(m, name)) for m in measures):
             raise ValueError(f"measures must have the same {name} at all times, got {measures[0]}")
     found: dict[str, Any] = {
-        own: ("frequency", getattr(first, name), _about(about))
-        for own, name, about in zip(
+        own: ("frequency", getattr(first, name), about(text))
+        for own, name, text in zip(
             _OF_NODES,
             names,
             ("natural frequencies", "their masses", "widths of Lorentzians about them"),
@@ -58,7 +59,7 @@ def variables(measures: Sequence[AnyMeasure], size_name: str) -> dict[str, Any]:
     }
     if space_of(first) == TOKENS:
         phases = np.array([m.angles for m in measures if isinstance(m, Oscillators)])
-        return found | {"phases": (("t", "frequency"), phases, _about("angles"))}
+        return found | {"phases": (("t", "frequency"), phases, about("angles"))}
     densities = [m for m in measures if isinstance(m, OscillatorDensity)]
     sizes = np.array([density.space.size for density in densities])
     rows = np.zeros(
@@ -67,16 +68,12 @@ def variables(measures: Sequence[AnyMeasure], size_name: str) -> dict[str, Any]:
     for row, density in zip(rows, densities, strict=True):
         row[:, : density.parts.shape[1]] = density.parts
     axes = ("t", "frequency", "coefficient", "part")
-    about = "spectral coefficients (real and imaginary part) of the density at each frequency"
+    text = "spectral coefficients (real and imaginary part) of the density at each frequency"
     parts = rows.view(np.float64).reshape(*rows.shape, 2)
     return found | {
-        "parts": (axes, parts, _about(about)),
+        "parts": (axes, parts, about(text)),
         "size": ("t", sizes, {"long_name": size_name}),
     }
-
-
-def _about(long_name: str) -> dict[str, str]:
-    return {"long_name": long_name, "units": "1"}
 
 
 def measures(stored: xr.Dataset) -> tuple[list[AnyMeasure], list[str]]:

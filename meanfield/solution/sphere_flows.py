@@ -11,13 +11,18 @@ from numpy.typing import NDArray
 from meanfield.arguments import integer, number, rows, unit_rows
 from meanfield.laws import Law
 from meanfield.measures import SphereFlowMap
-from meanfield.solution.flows import law_text, numbers_of, read_law
+from meanfield.solution.flows import about, joined, law_text, numbers_of, parted, read_law
 from meanfield.sphere_flow import History
 
 Array = NDArray[np.float64]
 
 _LARGEST = 1 << 26
-VARIABLES = ("flow_count", "flow_points", "flow_weights", "flow_log_density")
+_COLUMNS = {
+    "flow_points": (("node", "axis"), "points", "nodes and particles"),
+    "flow_weights": (("node",), "weights", "their masses"),
+    "flow_log_density": (("node",), "log_density", "log f_t at nodes, inf at particles"),
+}
+VARIABLES = ("flow_count", *_COLUMNS)
 # name in the file, name in History.arrays, dimensions
 _HISTORY = (
     ("history_edges", "edges", ("history_end",)),
@@ -36,28 +41,16 @@ def attributes(flow: SphereFlowMap) -> dict[str, Any]:
 
 def variables(flows: list[SphereFlowMap | None], history: History | None) -> dict[str, Any]:
     """Flow maps as variables of a dataset; None at times that have another measure."""
-    present = [flow for flow in flows if flow is not None]
     counts = np.array([0 if flow is None else len(flow.weights) for flow in flows])
-    points = np.concatenate([flow.points for flow in present])
-    weights = np.concatenate([flow.weights for flow in present])
-    logs = np.concatenate([flow.log_density for flow in present])
-    found: dict[str, Any] = {
-        "flow_count": ("t", counts, _about("nodes and particles at each time")),
-        "flow_points": (("node", "axis"), points, _about("nodes and particles")),
-        "flow_weights": ("node", weights, _about("their masses")),
-        "flow_log_density": ("node", logs, _about("log f_t at nodes, inf at particles")),
-    }
+    found = {"flow_count": ("t", counts, about("nodes and particles at each time"))}
+    found |= joined(flows, _COLUMNS)
     if history is None:
         return found
     arrays = history.arrays()
     arrays["moments"] = np.stack([arrays["moments"].real, arrays["moments"].imag], axis=-1)
     return found | {
-        name: (dims, arrays[key], _about(key.replace("_", " "))) for name, key, dims in _HISTORY
+        name: (dims, arrays[key], about(key.replace("_", " "))) for name, key, dims in _HISTORY
     }
-
-
-def _about(long_name: str) -> dict[str, str]:
-    return {"long_name": long_name, "units": "1"}
 
 
 def flow_maps(stored: xr.Dataset, first_law: Law | None) -> list[SphereFlowMap | None]:
@@ -71,27 +64,13 @@ def flow_maps(stored: xr.Dataset, first_law: Law | None) -> list[SphereFlowMap |
     counts = [
         integer("flow_count", c, low=0, high=_LARGEST) for c in numbers_of(stored, "flow_count")
     ]
-    points = unit_rows("flow_points", numbers_of(stored, "flow_points"), 3)
-    weights, logs = numbers_of(stored, "flow_weights"), numbers_of(stored, "flow_log_density")
-    if not len(points) == len(weights) == len(logs) == sum(counts):
-        lengths = len(points), len(weights), len(logs)
-        raise ValueError(f"flow_points, … must have {sum(counts)} rows, got {lengths}")
+    unit_rows("flow_points", numbers_of(stored, "flow_points"), 3)
+    pieces = parted(stored, _COLUMNS, {"node": counts})
     law = read_law(str(stored.attrs.get("flow_law") or ""), 3, first_law)
     tol = number("flow_tol", stored.attrs.get("flow_tol"), above=0)
-    ends = np.cumsum(counts)
-    parts = [slice(end - count, end) for count, end in zip(counts, ends, strict=True)]
     return [
-        None
-        if part.start == part.stop
-        else SphereFlowMap.from_arrays(
-            law,
-            tol,
-            float(t),
-            points=numbers_of(stored, "flow_points")[part].copy(),
-            weights=weights[part].copy(),
-            log_density=logs[part].copy(),
-        )
-        for part, t in zip(parts, stored["t"].values, strict=True)
+        SphereFlowMap.from_arrays(law, tol, float(t), **arrays) if count else None
+        for count, t, arrays in zip(counts, stored["t"].values, pieces, strict=True)
     ]
 
 
