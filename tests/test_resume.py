@@ -157,7 +157,7 @@ def arrays(measure):
         *("coefficients", "points", "weights", "angles", "expansion", "log_density"),
         *("frequencies", "widths", "parts"),
     )
-    return [getattr(measure, name) for name in names if hasattr(measure, name)]
+    return [x for x in (getattr(measure, name, None) for name in names) if x is not None]
 
 
 def assert_same(one, other):

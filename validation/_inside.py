@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from meanfield import harmonics
 from meanfield.case import case_from_text, default_case_text, read_case
 from meanfield.cli import commands
 from meanfield.cli.text import version
@@ -12,7 +11,9 @@ from meanfield.geometry import circle_points, geodesic_distance, sphere_points
 from meanfield.harmonics import (
     bandwidth,
     eigenvalues,
+    gauss_gegenbauer,
     gegenbauer,
+    log_eigenvalues,
     multiplicities,
     relative_eigenvalues,
 )
@@ -62,8 +63,9 @@ __all__ = [
     "evolve_free",
     "fewest_pairs",
     "geodesic_distance",
+    "gauss_gegenbauer",
     "gegenbauer",
-    "harmonics",
+    "log_eigenvalues",
     "loading",
     "log_moment",
     "multiplicities",
