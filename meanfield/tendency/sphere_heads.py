@@ -263,7 +263,7 @@ class SphereDepthField:
 
     Examples
     --------
-    >>> from meanfield.dynamics import USA
+    >>> from meanfield.dynamics import USA, Layers
     >>> depth = SphereDepthField(Layers([SA(1.0), USA(1.0)], step=0.5))
     >>> depth.during(0.0, 0.5) is depth.during(0.5, 1.0)
     False
