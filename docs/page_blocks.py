@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meanfield.cli import main
+from meanfield.cli.commands import main
 
 _FENCE = re.compile(r"^```(?P<about>[^`\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _CAPTION = re.compile(r":caption: *(?P<file>\S+)\n\n?")

@@ -4,6 +4,8 @@ Source of the model and of all equation numbers: Geshkovski, Letrouit, Polyanski
 "A mathematical perspective on Transformers", arXiv 2312.10794.
 """
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
@@ -12,63 +14,48 @@ from typing import TYPE_CHECKING, Any
 
 from meanfield import exceptions, theory
 from meanfield._shown import Shown
-from meanfield.clustering import Clusters, clusters
-from meanfield.dynamics import (
-    SA,
-    USA,
-    Attention,
-    CircleInteraction,
-    DoublyStochastic,
-    FeedForward,
-    Head,
-    Kuramoto,
-    Layers,
-)
-from meanfield.free_tokens import FreeTokens, evolve_free
-from meanfield.functionals import (
+from meanfield.dynamics.attention import Attention, Head
+from meanfield.dynamics.doubly_stochastic import DoublyStochastic
+from meanfield.dynamics.interactions import CircleInteraction, Kuramoto
+from meanfield.dynamics.isotropic import SA, USA
+from meanfield.dynamics.layers import FeedForward, Layers
+from meanfield.evolution.loop import evolve
+from meanfield.evolution.restart import resume
+from meanfield.evolution.solution import Ending, Solution, load
+from meanfield.functionals.distances import mmd, sobolev
+from meanfield.functionals.energies import (
     dissipation,
     energy,
     interaction_energy,
-    metric_speed,
-    mmd,
     order_parameter,
     sinkhorn_energy,
     sinkhorn_scaling,
-    slope,
-    sobolev,
 )
-from meanfield.integrate import evolve, resume
-from meanfield.laws import (
-    FourierSeries,
-    Mixture,
-    PointCloud,
-    Uniform,
-    VonMisesFisher,
-    ZonalSeries,
-    gaussian_frequencies,
-    lorentzian_frequencies,
-)
-from meanfield.measures import Density, FlowMap, OscillatorDensity, Oscillators, Particles
-from meanfield.solution import Ending, Solution, load
-from meanfield.spaces import Circle, Sphere, Zonal
-from meanfield.transport import (
-    Bracket,
-    DistanceTo,
-    SlicedDistance,
-    sliced_wasserstein,
-    transport_map,
-    transport_plan,
-    wasserstein,
-)
+from meanfield.functionals.speed import metric_speed, slope
+from meanfield.functionals.transport.bracket import Bracket
+from meanfield.functionals.transport.distance import wasserstein
+from meanfield.functionals.transport.monitors import DistanceTo
+from meanfield.functionals.transport.plans import transport_map, transport_plan
+from meanfield.functionals.transport.sliced import SlicedDistance, sliced_wasserstein
+from meanfield.laws.frequencies import gaussian_frequencies, lorentzian_frequencies
+from meanfield.laws.mixture import Mixture
+from meanfield.laws.point_cloud import PointCloud
+from meanfield.laws.series import FourierSeries, ZonalSeries
+from meanfield.laws.uniform import Uniform
+from meanfield.laws.von_mises_fisher import VonMisesFisher
+from meanfield.measures.clusters import Clusters, clusters
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import FlowMap
+from meanfield.measures.oscillators import OscillatorDensity
+from meanfield.measures.particles import Oscillators, Particles
+from meanfield.spaces.circle import Circle
+from meanfield.spaces.sphere import Sphere
+from meanfield.spaces.zonal import Zonal
+from meanfield.studies.free_tokens import FreeTokens, evolve_free
 
 if TYPE_CHECKING:
     from meanfield import plot, studies
-    from meanfield.sweeps import sweep
-
-try:
-    __version__ = version("meanfield-attention")
-except PackageNotFoundError:
-    __version__ = "unknown"
+    from meanfield.cli.sweeps import sweep
 
 __all__ = [
     "Attention",
@@ -130,6 +117,12 @@ __all__ = [
 ]
 
 
+try:
+    __version__ = version("meanfield-attention")
+except PackageNotFoundError:
+    __version__ = "unknown"
+
+
 def _load_plot() -> ModuleType:
     return importlib.import_module("meanfield.plot")
 
@@ -144,7 +137,7 @@ def __getattr__(name: str) -> ModuleType | Callable[..., Any]:
     if name == "studies":
         return importlib.import_module("meanfield.studies")
     if name == "sweep":
-        sweep: Callable[..., Any] = importlib.import_module("meanfield.sweeps").sweep
+        sweep: Callable[..., Any] = importlib.import_module("meanfield.cli.sweeps").sweep
         return sweep
     raise AttributeError(f"module 'meanfield' has no attribute {name!r}")
 

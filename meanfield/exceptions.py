@@ -8,6 +8,7 @@ from typing import Any
 
 __all__ = ["Interrupted", "UnfinishedWarning"]
 
+
 # how runs end that came to the time that they were asked for
 GOOD = ("finished", "clustered")
 

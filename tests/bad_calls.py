@@ -9,7 +9,7 @@ import xarray as xr
 from handmade import run
 
 import meanfield as mf
-from meanfield.case import case_from_text
+from meanfield.cli.case import case_from_text
 
 CIRCLE = mf.Circle(16)
 LAW = mf.FourierSeries(cos=[0.5])
@@ -339,7 +339,7 @@ BY_NAME: dict[str, Call] = {
     ),
     "theory.critical_noise": (mf.theory.critical_noise, {}),
     "theory.dobrushin_constant": (mf.theory.dobrushin_constant, {}),
-    "theory.eigenvalues": (mf.theory.eigenvalues, {}),
+    "theory.eigenvalues": (mf.kernels.multipliers.eigenvalues, {}),
     "theory.energy_dirac": (mf.theory.energy_dirac, {}),
     "theory.energy_uniform": (mf.theory.energy_uniform, {}),
     "theory.gaussian_critical_coupling": (mf.theory.gaussian_critical_coupling, {"deviation": 1.0}),
@@ -348,7 +348,7 @@ BY_NAME: dict[str, Call] = {
         mf.theory.kuramoto_critical_coupling,
         {"density_at_centre": 1.0},
     ),
-    "theory.log_eigenvalues": (mf.theory.log_eigenvalues, {}),
+    "theory.log_eigenvalues": (mf.kernels.multipliers.log_eigenvalues, {}),
     "theory.lorentzian_critical_coupling": (mf.theory.lorentzian_critical_coupling, {"width": 1.0}),
     "theory.orthogonal_arrival": (mf.theory.orthogonal_arrival, {"delta": 0.1}),
     "theory.orthogonal_tokens": (mf.theory.orthogonal_tokens, {"t": 1.0}),

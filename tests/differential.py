@@ -87,7 +87,7 @@ class Case:
 
 def kernel_norm(beta: float, dim: int) -> float:
     """|e^{β<x,·>}|₂ = Λ_0(2β)^{1/2}."""
-    return float(np.sqrt(mf.theory.eigenvalues(2.0 * beta, dim, 0)[0]))
+    return float(np.sqrt(mf.kernels.multipliers.eigenvalues(2.0 * beta, dim, 0)[0]))
 
 
 def bound(field: Any, dim: int) -> float:

@@ -6,7 +6,7 @@ import xarray as xr
 
 import meanfield as mf
 from meanfield.exceptions import Interrupted, UnfinishedWarning
-from meanfield.geometry import sphere_points
+from meanfield.spaces.geometry import sphere_points
 
 AXIS = np.array([0.48, -0.6, 0.64])
 SPACES = {

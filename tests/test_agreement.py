@@ -20,6 +20,6 @@ def test_rotation_on_the_circle(kind):
         mf.evolve(mf.Density(mf.Circle(128), law), kind(2.0), 0.3, 2, **TIGHT) for law in laws
     )
     assert np.allclose(first.dataset.energy, second.dataset.energy, rtol=0, atol=1e-12)
-    points = mf.geometry.circle_points(np.linspace(0, 6, 60))
+    points = mf.spaces.geometry.circle_points(np.linspace(0, 6, 60))
     turned = points @ np.array([[c, s], [-s, c]])
     assert np.max(np.abs(first.final.at(points) - second.final.at(turned))) < 1e-11

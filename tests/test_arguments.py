@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from meanfield import arguments
+from meanfield import _checks as arguments
 
 EPS = np.finfo(float).eps
 # squares of smaller entries underflow, and with them the norm

@@ -8,12 +8,15 @@ import pytest
 from handmade import unfinished
 
 import meanfield as mf
-from meanfield.case import CaseError, case_from_text
-from meanfield.cli import main
+from meanfield.cli.case import case_from_text
+from meanfield.cli.commands import main
+from meanfield.cli.tables import CaseError
+from meanfield.equations.attention import AttentionTendency
+from meanfield.equations.tokens import TokenOutput
 from meanfield.exceptions import UnfinishedWarning
+from meanfield.kernels import token_sums as sphere_scores
+from meanfield.kernels.token_sums import score_sums
 from meanfield.measures.density import spectral_tail
-from meanfield.tendency import AttentionTendency, TokenOutput
-from meanfield.token_sums import score_sums, sphere_scores
 
 SPACES = {
     "circle": lambda: mf.Circle(64),

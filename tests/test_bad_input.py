@@ -11,7 +11,7 @@ import xarray as xr
 from bad_cases import BASE, CASES, CLOUDS, CSV, SPHERE
 
 import meanfield as mf
-from meanfield.cli import main
+from meanfield.cli.commands import main
 
 FUTURE = "can't read future.nc: this file has version 99; this meanfield reads up to 1"
 # name: the command line in a folder with good.toml, good.nc and other things, and the line
@@ -198,7 +198,7 @@ def test_process_refuses(folder, text, rows, argv, expected):
         if content is not None:
             (folder / name).write_text(content, "utf-8")
     before = contents(folder)
-    code = "import sys; from meanfield.cli import main; sys.exit(main())"
+    code = "import sys; from meanfield.cli.commands import main; sys.exit(main())"
     root = Path(mf.__file__).parent.parent
     done = subprocess.run(
         [sys.executable, "-c", code, *argv],

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from meanfield.bilinear import CircleBilinear, SphereBilinear
-from meanfield.geometry import circle_angles
-from meanfield.spaces.circle_at import CircleAt
-from meanfield.spaces.sphere.at import Places, SphereAt
+from meanfield.kernels.bilinear import CircleBilinear, SphereBilinear
+from meanfield.spaces.circle import CircleAt
+from meanfield.spaces.geometry import circle_angles
+from meanfield.spaces.sphere_fields import Places, SphereAt
 
 TURN = np.array([[0.0, -1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
 MATRICES = {

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.case import CaseError, case_from_text, default_case_text, one_line, read_case
-from meanfield.case.tables import MonitorTable
+from meanfield.cli.case import case_from_text, default_case_text, read_case
+from meanfield.cli.tables import CaseError, MonitorTable, one_line
 
 REST = '[space]\ntype = "sphere"\nlmax = 15\n[dynamics]\nbeta = 2\n[run]\nt_end = 1\n'
 
@@ -248,9 +248,9 @@ def test_saves_must_fit_into_memory(monkeypatch):
     text = f"[law]\ntype = 'uniform'\n{REST}".replace('"sphere"\nlmax = 15', '"circle"\nn = 32')
     case = case_from_text(text, "a.toml")
     size = 16 * 16
-    monkeypatch.setattr("meanfield.case.building.memory_of_machine", lambda: 2.0 * 20 * size)
+    monkeypatch.setattr("meanfield.cli.case.memory_of_machine", lambda: 2.0 * 20 * size)
     case.build()
-    monkeypatch.setattr("meanfield.case.building.memory_of_machine", lambda: 2.0 * 19 * size)
+    monkeypatch.setattr("meanfield.cli.case.memory_of_machine", lambda: 2.0 * 19 * size)
     with pytest.raises(CaseError, match=rf"a.toml: run.save_at must be at most 19 .* {size} bytes"):
         case.build()
 
@@ -259,7 +259,7 @@ def test_a_file_of_tokens_has_a_limit(tmp_path, monkeypatch):
     (tmp_path / "tokens.csv").write_text("x,y\n1.0,0.0\n")
     text = f"[law]\ntype = 'point-cloud'\nfile = 'tokens.csv'\n{REST}"
     case = case_from_text(text, "a.toml", tmp_path)
-    monkeypatch.setattr("meanfield.case.clouds._LARGEST_FILE", 11)
+    monkeypatch.setattr("meanfield.cli.case._LARGEST_CLOUD", 11)
     with pytest.raises(CaseError, match=r"must be a CSV file of at most 11 bytes, but .* has 12"):
         case.build()
 

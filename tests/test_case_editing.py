@@ -15,8 +15,7 @@ import test_case
 import test_cli
 
 import meanfield as mf
-from meanfield.case import (
-    CaseError,
+from meanfield.cli.case import (
     case_from_text,
     case_of,
     default_case_text,
@@ -25,7 +24,8 @@ from meanfield.case import (
     read_case,
     setting,
 )
-from meanfield.cli import main
+from meanfield.cli.commands import main
+from meanfield.cli.tables import CaseError
 
 HEADS = """
 [law]
@@ -609,7 +609,7 @@ def test_a_repository_that_tells_no_commit(head, folder):
 
 
 def test_a_resumed_run_keeps_where_it_comes_from(folder, monkeypatch):
-    from meanfield.integrate.driving import Checkpoint
+    from meanfield.evolution.checkpoint import Checkpoint
 
     (folder / "case.toml").write_text(test_cli.PARTICLES)
     assert main(["run", "case.toml", "-q", "-o", "whole.nc"]) == 0

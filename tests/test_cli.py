@@ -17,11 +17,11 @@ from children import LAST_RESORT, child, handled, until
 from handmade import unfinished
 
 import meanfield as mf
-from meanfield.case import case_from_text, default_case_text
-from meanfield.cli import main
-from meanfield.cli.outputs import FIGURE_SUFFIXES
+from meanfield.cli.case import case_from_text, default_case_text
+from meanfield.cli.commands import main
+from meanfield.cli.runs import FIGURE_SUFFIXES
 from meanfield.cli.text import table
-from meanfield.integrate.checkpoints import previous
+from meanfield.evolution.checkpoint import previous
 from meanfield.plot.runs import SUFFIXES
 
 DYNAMICS = '[dynamics]\ntype = "USA"\nbeta = 1.0\n[run]\nt_end = 0.2\nsave_at = 4\n'
@@ -63,7 +63,7 @@ seed = 1
 CASES = {"circle": CIRCLE, "sphere": SPHERE, "zonal": ZONAL, "particles": PARTICLES}
 SIZES = {"circle": ("n", 32), "sphere": ("lmax", 15), "zonal": ("kmax", 15)}
 PNG = b"\x89PNG"
-CODE = "import sys; from meanfield.cli import main; sys.exit(main())"
+CODE = "import sys; from meanfield.cli.commands import main; sys.exit(main())"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(mf.__file__).parent.parent)}
 
 

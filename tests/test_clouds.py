@@ -11,9 +11,9 @@ from mpmath import mp
 from scipy.optimize import linear_sum_assignment
 
 import meanfield as mf
-from meanfield.geometry import geodesic_distance
-from meanfield.transport import network
-from meanfield.transport.network import best_plan, pair_distances
+from meanfield.functionals.transport import clouds as network
+from meanfield.functionals.transport.clouds import best_plan, pair_distances
+from meanfield.spaces.geometry import geodesic_distance
 
 POWERS = [1.0, 1.5, 2.0, 4.0, 14.0, 20.0]
 

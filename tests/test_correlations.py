@@ -9,12 +9,16 @@ from scipy.special import iv
 from scipy.stats import t as student
 
 import meanfield as mf
+from meanfield import studies as closed_module
 from meanfield.spaces import Circle
-from meanfield.studies.correlations import closed as closed_module
-from meanfield.studies.correlations.closed import TAIL_TOL, solved
-from meanfield.studies.correlations.equation import CLOSURES, PairEquation
-from meanfield.studies.correlations.tables import break_errors
-from meanfield.studies.correlations.tokens import pairs_of
+from meanfield.studies.correlations import (
+    CLOSURES,
+    TAIL_TOL,
+    PairEquation,
+    break_errors,
+    pairs_of,
+    solved,
+)
 
 EPS = np.finfo(float).eps
 PLACES = np.linspace(0.0, np.pi, 17)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.tendency import DensityBatch, DensityTendency, Factors
+from meanfield.equations.density import DensityBatch, DensityTendency, Factors
 
 SPACES = {"circle": mf.Circle(128), "zonal": mf.Zonal(6, 63)}
 

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import meanfield as mf
-from meanfield import harmonics
 from meanfield.functionals import mmd, sobolev
-from meanfield.functionals.atoms import merged, sobolev_kernel, sobolev_tail
+from meanfield.functionals.distances import merged, sobolev_kernel, sobolev_tail
 from meanfield.functionals.moments import moments
-from meanfield.spaces.circle_at import CircleAt
-from meanfield.spaces.sphere.at import SphereAt
-from meanfield.spaces.zonal_at import ZonalAt
+from meanfield.spaces.circle import CircleAt
+from meanfield.spaces.gegenbauer import gegenbauer, multiplicities
+from meanfield.spaces.sphere_fields import SphereAt
+from meanfield.spaces.zonal import ZonalAt
 
 BETAS = [0.1, 1.0, 9.0, 100.0]
 TILT = np.array([0.48, -0.6, 0.64])
@@ -59,7 +59,7 @@ def test_two_diracs(dim, angle, beta):
 @pytest.mark.parametrize("dim", [2, 3, 5, 30])
 def test_dirac_from_uniform(dim, beta):
     """e^β - Λ_0, at a pole of the axis and elsewhere; the uniform law as a flow map too."""
-    exact = np.sqrt(1.0 - np.exp(mf.theory.log_eigenvalues(beta, dim, 0)[0] - beta))
+    exact = np.sqrt(1.0 - np.exp(mf.kernels.multipliers.log_eigenvalues(beta, dim, 0)[0] - beta))
     for x in (np.eye(dim)[-1], unit(np.cos(np.arange(dim) ** 1.5))):
         for sigma in (
             uniform(dim),
@@ -75,14 +75,14 @@ def test_densities_against_series(beta):
     """Δ = a cos 2θ has Σ |Δ_2|² = a²/2; a zonal one, a P_1, has a²/d."""
     mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5, 0.4]))
     nu = mf.Density(mf.Circle(64), mf.FourierSeries(cos=[0.5, 0.1]))
-    eigenvalue = np.exp(mf.theory.log_eigenvalues(beta, 2, 2)[2] - beta)
+    eigenvalue = np.exp(mf.kernels.multipliers.log_eigenvalues(beta, 2, 2)[2] - beta)
     assert mmd(mu, nu, beta, scaled=True) == pytest.approx(0.3 * np.sqrt(eigenvalue / 2), rel=1e-12)
     assert sobolev(mu, nu, -1.5) == pytest.approx(0.3 * 2**-1.5 / np.sqrt(2), rel=1e-12)
     for dim in (3, 10):
         axis = unit(np.cos(np.arange(dim) ** 1.5))
         f = mf.Density(mf.Zonal(dim, 7, axis), mf.ZonalSeries(dim, [0.5], axis))
         g = mf.Density(mf.Zonal(dim, 15, -axis), mf.ZonalSeries(dim, [0.2], axis))
-        eigenvalue = np.exp(mf.theory.log_eigenvalues(beta, dim, 1)[1] - beta)
+        eigenvalue = np.exp(mf.kernels.multipliers.log_eigenvalues(beta, dim, 1)[1] - beta)
         assert mmd(f, g, beta, scaled=True) == pytest.approx(
             0.3 * np.sqrt(eigenvalue / dim), rel=1e-12
         )
@@ -276,9 +276,9 @@ def test_moments_are_sums_of_harmonics(dim):
         ends = np.eye(5)[[-1, -1, -1, -1]] * np.array([[1], [-1], [-1], [1]])
         tokens = mf.Particles(ends, tokens.weights)
     found, _ = moments(tokens, basis, np.ones(kmax + 1))
-    polynomials = harmonics.gegenbauer(dim, kmax, tokens.points @ tokens.points.T)
+    polynomials = gegenbauer(dim, kmax, tokens.points @ tokens.points.T)
     sums = np.einsum("i,kij,j->k", tokens.weights, polynomials, tokens.weights)
-    exact = harmonics.multiplicities(dim, kmax) * sums
+    exact = multiplicities(dim, kmax) * sums
     assert np.abs(basis.power(found) - exact).max() < 1e-12
 
 

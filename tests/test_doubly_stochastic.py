@@ -7,11 +7,11 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 import meanfield as mf
-from meanfield.case import case_from_text
+from meanfield.cli.case import case_from_text
+from meanfield.equations.tendency import tendency
 from meanfield.functionals import free_dissipation, free_energy
-from meanfield.geometry import project
-from meanfield.sinkhorn import DenseSums, scaling
-from meanfield.tendency import tendency
+from meanfield.kernels.sinkhorn import DenseSums, scaling
+from meanfield.spaces.geometry import project
 
 E2 = np.exp(2.0)
 BETAS = [0.1, 1.0, 4.0, 9.0, 25.0, 100.0]
@@ -260,7 +260,7 @@ def test_energy_of_a_bump_at_small_beta(name):
     """E_DS = |m|²/2 + β |C|²/4, with the mean and the covariance of von Mises and Fisher."""
     mu, beta = MEASURES[name](), 1e-6
     dim, kappa = mu.dim, 4.0
-    along = float(np.exp(np.diff(mf.theory.log_eigenvalues(kappa, dim, 1))[0]))
+    along = float(np.exp(np.diff(mf.kernels.multipliers.log_eigenvalues(kappa, dim, 1))[0]))
     across = along / kappa
     variance = 1.0 - along**2 - (dim - 1) * across
     exact = along**2 / 2 + beta / 4 * (variance**2 + (dim - 1) * across**2)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.geometry import perpendicular
-from meanfield.line_potential import Interpolation
+from meanfield.equations.line import DriftField, HeadsField
+from meanfield.kernels.line import Interpolation
+from meanfield.spaces.geometry import perpendicular
 from meanfield.spaces.symmetry import asymmetry, axial_matrix, axial_part
-from meanfield.tendency.line_fields import DriftField, HeadsField
 
 LAW = mf.Mixture([mf.VonMisesFisher([1.0, 0.0], 2.0), mf.VonMisesFisher([-0.6, 0.8], 5.0)])
 AXIS = np.array([2.0, -1.0, 2.0]) / 3.0

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.geometry import perpendicular
+from meanfield.equations.sphere_field import SphereDepthField, SphereField
+from meanfield.equations.sphere_flow import SphereFlow
 from meanfield.measures import SphereFlowMap
-from meanfield.sphere_flow import SphereFlow
-from meanfield.tendency import SphereDepthField, SphereField
+from meanfield.spaces.geometry import perpendicular
 
 LAW = mf.Mixture(
     [mf.VonMisesFisher([1.0, 0.0, 0.0], 1.5), mf.VonMisesFisher([0.0, -0.6, 0.8], 2.0)], [0.4, 0.6]

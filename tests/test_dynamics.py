@@ -12,7 +12,7 @@ from scipy.special import erf
 import meanfield as mf
 from meanfield.dynamics import KNOWN
 from meanfield.laws import LAWS
-from meanfield.records import from_record, to_record
+from meanfield.laws.record import from_record, to_record
 
 KINDS = (*KNOWN, mf.Head)
 ALL = (*KINDS, *LAWS)

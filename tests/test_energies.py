@@ -7,7 +7,7 @@ import pytest
 import meanfield as mf
 from meanfield import theory
 from meanfield.cli.text import table
-from meanfield.harmonics import eigenvalues_in_unit
+from meanfield.kernels.multipliers import eigenvalues_in_unit
 
 EPS = np.finfo(float).eps
 MANY = mf.ZonalSeries(1024, [0.5])

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_info
 
 import meanfield as mf
 from meanfield.exceptions import Interrupted
-from meanfield.executors import mapped_by, opened
+from meanfield.studies.executors import mapped_by, opened
 
 THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 

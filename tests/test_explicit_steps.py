@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import DOP853, RK45
 
-from meanfield.integrate.explicit import ExplicitSteps, LooseSteps
+from meanfield.evolution.steppers import ExplicitSteps, LooseSteps
 
 
 class Swinging:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meanfield import exponential_sums
-from meanfield.exponential_sums import log_moment, moment, pull_of_others
+from meanfield.kernels import direct as exponential_sums
+from meanfield.kernels.direct import log_moment, moment, pull_of_others
 
 EPS = np.finfo(float).eps
 seeds = st.integers(0, 2**32 - 1)

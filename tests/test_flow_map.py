@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import meanfield as mf
-from meanfield import panels
-from meanfield.collapse import collapsed
-from meanfield.tendency import FlowTendency
+from meanfield.equations.atoms import collapsed
+from meanfield.equations.line import FlowTendency
+from meanfield.spaces import panels
 
 EPS = np.finfo(float).eps
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
@@ -195,7 +195,7 @@ def test_far_nodes_come_in_blocks(monkeypatch):
     rate = FlowTendency(flow.resolving(150.0), mf.SA(150.0))
     whole, rows = np.empty_like(rate.initial_state), np.empty_like(rate.initial_state)
     rate(rate.initial_state, whole)
-    monkeypatch.setattr("meanfield.tendency.flow._MOST_PAIRS", 1)
+    monkeypatch.setattr("meanfield.equations.line._MOST_PAIRS", 1)
     rate(rate.initial_state, rows)
     assert np.isfinite(whole).all()
     np.testing.assert_array_equal(rows, whole)

@@ -10,10 +10,8 @@ from scipy.stats import special_ortho_group
 import meanfield as mf
 from meanfield.cli.text import closing
 from meanfield.dynamics import balanced_form
-from meanfield.studies.forms.basis import SphereBasis, ZonalBasis
-from meanfield.studies.forms.discrete import four_points
-from meanfield.studies.forms.eigenfunctions import eigenfunctions
-from meanfield.studies.forms.extremisers import _basis, _certified
+from meanfield.studies.eigenfunctions import SphereBasis, ZonalBasis, eigenfunctions
+from meanfield.studies.forms import _basis, _certified, four_points
 
 EPS = np.finfo(float).eps
 # a_2, a_4, a_6 and E_D = 2 E_{1,D} of the least energy for D = diag(1, 1 + eps), computed in

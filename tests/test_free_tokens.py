@@ -9,8 +9,8 @@ from children import hearing_ctrl_c
 from handmade import interrupted, unfinished
 
 import meanfield as mf
-from meanfield.free_tokens import evolve_free
-from meanfield.integrate.patience import Patience
+from meanfield.evolution.progress import Patience
+from meanfield.studies.free_tokens import evolve_free
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
 THREE = [[1.0, 1.0], [-1.0, 1.0], [0.0, 0.0]]
@@ -163,7 +163,7 @@ def test_ctrl_c_raises_with_the_tokens_so_far(kernel, monkeypatch):
 
 @pytest.mark.parametrize("kernel", ["rescaled", "hardmax"])
 def test_ctrl_c_in_the_last_step_is_heard(kernel, monkeypatch):
-    from meanfield import free_tokens
+    from meanfield.studies import free_tokens
 
     step = free_tokens._step
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from meanfield import geometry
+from meanfield.spaces import geometry
 
 EPS = np.finfo(float).eps
 dims = st.sampled_from([2, 3, 4, 10, 50])

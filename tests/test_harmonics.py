@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import eval_legendre, sph_harm_y
 
-from meanfield import harmonics
+from meanfield.kernels import multipliers as harmonics
+from meanfield.spaces.gegenbauer import (
+    gauss_gegenbauer,
+    gegenbauer,
+    gegenbauer_derivative,
+    multiplicities,
+    multiplicity_growth,
+)
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_values.json").read_text())
 EPS = np.finfo(float).eps
@@ -27,8 +34,8 @@ def exact_eigenvalue(beta, dim, k):
 
 
 def orthonormal(dim, kmax, t):
-    norms = np.sqrt(harmonics.multiplicities(dim, kmax))
-    return norms[:, None] * harmonics.gegenbauer(dim, kmax, t)
+    norms = np.sqrt(multiplicities(dim, kmax))
+    return norms[:, None] * gegenbauer(dim, kmax, t)
 
 
 # ---------------------------------------------------------------- multiplicities and polynomials
@@ -45,7 +52,7 @@ def orthonormal(dim, kmax, t):
     ],
 )
 def test_multiplicities_in_closed_form(dim, formula):
-    assert harmonics.multiplicities(dim, 60).tolist() == [formula(k) for k in range(61)]
+    assert multiplicities(dim, 60).tolist() == [formula(k) for k in range(61)]
 
 
 @pytest.mark.parametrize("dim", DIMS)
@@ -54,34 +61,34 @@ def test_multiplicities_count_polynomials(dim):
     for kmax in (1, 5, 30):
         on_sphere = math.comb(kmax + dim - 1, dim - 1) + math.comb(kmax + dim - 2, dim - 1)
         # each of kmax + 1 terms is rounded once
-        total = harmonics.multiplicities(dim, kmax).sum()
+        total = multiplicities(dim, kmax).sum()
         assert total == pytest.approx(on_sphere, rel=(kmax + 1) * EPS)
 
 
 @pytest.mark.parametrize("dim", DIMS)
 def test_multiplicity_growth_is_their_ratio(dim):
-    n = harmonics.multiplicities(dim, 50)
-    growth = harmonics.multiplicity_growth(dim, np.arange(1.0, 51))
+    n = multiplicities(dim, 50)
+    growth = multiplicity_growth(dim, np.arange(1.0, 51))
     assert np.allclose(growth, n[1:] / n[:-1], rtol=8 * EPS, atol=0)
 
 
 def test_multiplicities_beyond_double_precision():
     """N_303 of d = 1024 is the last one below 2^1023."""
-    assert np.isfinite(harmonics.multiplicities(1024, 303)).all()
+    assert np.isfinite(multiplicities(1024, 303)).all()
     with pytest.raises(ValueError, match=r"^kmax = 304 is too large for dim = 1024"):
-        harmonics.multiplicities(1024, 304)
+        multiplicities(1024, 304)
 
 
 @pytest.mark.parametrize("dim", DIMS)
 def test_polynomials_at_the_poles(dim):
     k = np.arange(101)
-    ends = harmonics.gegenbauer(dim, 100, np.array([1.0, -1.0, 0.0]))
+    ends = gegenbauer(dim, 100, np.array([1.0, -1.0, 0.0]))
     # in each step weights of sum 1 are rounded: at most 3 eps a degree at t = ±1
     assert np.max(np.abs(ends[:, 0] - 1)) < 300 * EPS
     assert np.max(np.abs(ends[:, 1] - (-1.0) ** k)) < 300 * EPS
     assert np.all(ends[1::2, 2] == 0)
     t = np.linspace(-1, 1, 201)
-    assert np.max(np.abs(harmonics.gegenbauer(dim, 100, t))) < 1 + 300 * EPS
+    assert np.max(np.abs(gegenbauer(dim, 100, t))) < 1 + 300 * EPS
 
 
 def test_polynomials_in_closed_form():
@@ -95,13 +102,13 @@ def test_polynomials_in_closed_form():
         (3, eval_legendre(k, t)),
         (4, np.sin((k + 1) * theta) / ((k + 1) * np.sin(theta))),
     ]:
-        assert np.max(np.abs(harmonics.gegenbauer(dim, 80, t) - exact)) < tolerance
+        assert np.max(np.abs(gegenbauer(dim, 80, t) - exact)) < tolerance
 
 
 @pytest.mark.parametrize("dim", [5, 10, 50, 300, 1024])
 def test_polynomials_against_mpmath(dim):
     t = np.array([-0.93, -0.2, 0.01, 0.35, 0.999])
-    found = harmonics.gegenbauer(dim, 40, t)
+    found = gegenbauer(dim, 40, t)
     for k in (2, 7, 40):
         with mpmath.workdps(80):
             order = mpmath.mpf(dim) / 2 - 1
@@ -109,7 +116,7 @@ def test_polynomials_against_mpmath(dim):
                 float(mpmath.gegenbauer(k, order, x) / mpmath.gegenbauer(k, order, 1)) for x in t
             ]
         # P_k falls to N_k^{-1/2} inside: errors are relative to that, times the k steps
-        scale = np.abs(exact) + harmonics.multiplicities(dim, k)[-1] ** -0.5
+        scale = np.abs(exact) + multiplicities(dim, k)[-1] ** -0.5
         assert np.max(np.abs(found[k] - exact) / scale) < 10 * k * EPS
 
 
@@ -118,48 +125,48 @@ def test_derivative_solves_the_differential_equation(dim):
     """(1-t²) P'' - (d-1) t P' + k(k+d-2) P = 0."""
     kmax, t = 40, np.linspace(-1, 1, 41)
     k = np.arange(kmax + 1.0)[:, None]
-    first = harmonics.gegenbauer_derivative(dim, kmax, t)
+    first = gegenbauer_derivative(dim, kmax, t)
     # P_k'' = k(k+d-2)/(d-1) P_{k-1}' of dimension d + 2, by the rule for P_k'
     second = np.zeros_like(first)
-    above = harmonics.gegenbauer_derivative(dim + 2, kmax - 1, t)
+    above = gegenbauer_derivative(dim + 2, kmax - 1, t)
     second[1:] = k[1:] * (k[1:] + dim - 2) / (dim - 1) * above
     terms = [
         (1 - t**2) * second,
         -(dim - 1) * t * first,
-        k * (k + dim - 2) * harmonics.gegenbauer(dim, kmax, t),
+        k * (k + dim - 2) * gegenbauer(dim, kmax, t),
     ]
     size = sum(np.abs(term) for term in terms)
     assert size[1:].max(axis=1).min() > 0
     # k steps of the recurrence; where P_k vanishes, relative to its size N_k^{-1/2} between zeros
-    size += k * (k + dim - 2) * harmonics.multiplicities(dim, kmax)[:, None] ** -0.5
+    size += k * (k + dim - 2) * multiplicities(dim, kmax)[:, None] ** -0.5
     assert np.all(np.abs(sum(terms)) <= 4 * k * EPS * size)
 
 
 def test_derivative_in_closed_form():
     """k sin kθ / sin θ on the circle; exact coefficients of Legendre's polynomials."""
     theta, k = np.linspace(0.05, np.pi - 0.05, 50), np.arange(31)
-    found = harmonics.gegenbauer_derivative(2, 30, np.cos(theta))
+    found = gegenbauer_derivative(2, 30, np.cos(theta))
     exact = k[:, None] * np.sin(k[:, None] * theta) / np.sin(theta)
     # a rounding of t moves P_k' by up to k^4 eps, near t = 1
     assert np.max(np.abs(found - exact)) < 30**4 * EPS
     t = np.linspace(-1, 1, 50)
     for degree in (1, 2, 5, 12):
         exact = np.polynomial.Legendre.basis(degree).deriv()(t)
-        found = harmonics.gegenbauer_derivative(3, degree, t)[degree]
+        found = gegenbauer_derivative(3, degree, t)[degree]
         assert np.max(np.abs(found - exact)) < degree**4 * EPS
 
 
 def test_derivative_of_a_constant_and_of_t():
     t = np.linspace(-1, 1, 5)
-    assert harmonics.gegenbauer_derivative(7, 0, t).tolist() == [[0.0] * 5]
-    assert harmonics.gegenbauer_derivative(7, 1, t).tolist() == [[0.0] * 5, [1.0] * 5]
+    assert gegenbauer_derivative(7, 0, t).tolist() == [[0.0] * 5]
+    assert gegenbauer_derivative(7, 1, t).tolist() == [[0.0] * 5, [1.0] * 5]
 
 
 def test_shapes_follow_t():
     t = np.full((2, 3), 0.5)
-    assert harmonics.gegenbauer(3, 4, t).shape == (5, 2, 3)
-    assert harmonics.gegenbauer_derivative(3, 4, t).shape == (5, 2, 3)
-    assert harmonics.gegenbauer(3, 0, np.array(0.5)).shape == (1,)
+    assert gegenbauer(3, 4, t).shape == (5, 2, 3)
+    assert gegenbauer_derivative(3, 4, t).shape == (5, 2, 3)
+    assert gegenbauer(3, 0, np.array(0.5)).shape == (1,)
 
 
 def test_addition_theorem_on_the_sphere():
@@ -168,7 +175,7 @@ def test_addition_theorem_on_the_sphere():
     theta, phi = rng.uniform(0, np.pi, (2, 20)), rng.uniform(0, 2 * np.pi, (2, 20))
     x, y = np.stack([np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta)], -1)
     t = np.einsum("ij,ij->i", x, y)
-    polynomials = harmonics.gegenbauer(3, 20, t)
+    polynomials = gegenbauer(3, 20, t)
     for l in (0, 1, 4, 20):
         m = np.arange(-l, l + 1)[:, None]
         first, second = (sph_harm_y(l, m, theta[i], phi[i]) for i in (0, 1))
@@ -186,11 +193,11 @@ def test_product_formula(dim):
     the sphere of dimension d - 1.
     """
     kmax = 24
-    u, weights = harmonics.gauss_gegenbauer(dim - 1, kmax // 2 + 1)
+    u, weights = gauss_gegenbauer(dim - 1, kmax // 2 + 1)
     t, s = np.array([-0.8, 0.1, 0.7])[:, None], np.array([-0.3, 0.2, 0.9])[None, :]
     mixed = t[..., None] * s[..., None] + (np.sqrt((1 - t**2) * (1 - s**2)))[..., None] * u
-    found = harmonics.gegenbauer(dim, kmax, mixed) @ weights
-    product = harmonics.gegenbauer(dim, kmax, t) * harmonics.gegenbauer(dim, kmax, s)
+    found = gegenbauer(dim, kmax, mixed) @ weights
+    product = gegenbauer(dim, kmax, t) * gegenbauer(dim, kmax, s)
     assert np.abs(product[kmax]).max() > 1e-30
     # |P_k| <= 1 under the sum, k steps each
     assert np.max(np.abs(found - product)) < 4 * kmax * EPS
@@ -207,7 +214,7 @@ def exact_moment(dim, degree):
 @pytest.mark.parametrize("dim", DIMS)
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 65])
 def test_gauss_nodes_integrate_powers(dim, n):
-    t, w = harmonics.gauss_gegenbauer(dim, n)
+    t, w = gauss_gegenbauer(dim, n)
     assert t.shape == w.shape == (n,)
     assert np.all(np.diff(t) > 0)
     assert np.all(np.abs(t) < 1)
@@ -226,7 +233,7 @@ def test_gauss_nodes_integrate_powers(dim, n):
 def test_gauss_nodes_miss_the_next_power(dim):
     """The error at degree 2n is ∫ π_n², π_n = Π (t - t_i) the monic orthogonal polynomial."""
     n = 4
-    t, w = harmonics.gauss_gegenbauer(dim, n)
+    t, w = gauss_gegenbauer(dim, n)
     a = [1 / dim] + [
         k * (k + dim - 3) / ((2 * k + dim - 2) * (2 * k + dim - 4)) for k in range(2, n + 1)
     ]
@@ -237,7 +244,7 @@ def test_gauss_nodes_miss_the_next_power(dim):
 @pytest.mark.parametrize("dim", [2, 3, 4, 10, 50, 300, 1024])
 @pytest.mark.parametrize("kmax", [8, 47])
 def test_polynomials_are_orthonormal(dim, kmax):
-    t, w = harmonics.gauss_gegenbauer(dim, kmax + 1)
+    t, w = gauss_gegenbauer(dim, kmax + 1)
     p = orthonormal(dim, kmax, t)
     # kmax steps of the recurrence, each relative to sqrt(p_k² summed), and kmax terms
     assert np.max(np.abs((p * w) @ p.T - np.eye(kmax + 1))) < 20 * kmax * EPS
@@ -245,7 +252,7 @@ def test_polynomials_are_orthonormal(dim, kmax):
 
 @pytest.mark.parametrize("n", [1, 2, 7, 64])
 def test_gauss_nodes_against_numpy(n):
-    t, w = harmonics.gauss_gegenbauer(3, n)
+    t, w = gauss_gegenbauer(3, n)
     exact_t, exact_w = np.polynomial.legendre.leggauss(n)
     assert np.max(np.abs(t - exact_t)) < 4 * EPS
     # outer nodes are 1/n² apart: a rounding of one moves its weight by n²·eps
@@ -254,7 +261,7 @@ def test_gauss_nodes_against_numpy(n):
 
 @pytest.mark.parametrize(("dim", "n"), [(50, 40), (1024, 24)])
 def test_small_gauss_weights_keep_their_digits(dim, n):
-    t, w = harmonics.gauss_gegenbauer(dim, n)
+    t, w = gauss_gegenbauer(dim, n)
     assert w[0] < 1e-9 * w[n // 2]
     with mpmath.workdps(60):
         order = mpmath.mpf(dim) / 2 - 1
@@ -274,9 +281,9 @@ def test_small_gauss_weights_keep_their_digits(dim, n):
 
 
 def test_too_many_gauss_nodes_are_refused():
-    assert np.isfinite(harmonics.gauss_gegenbauer(1024, 300)[1]).all()
+    assert np.isfinite(gauss_gegenbauer(1024, 300)[1]).all()
     with pytest.raises(ValueError, match=r"^n = 900 Gauss nodes are too many for dim = 1024"):
-        harmonics.gauss_gegenbauer(1024, 900)
+        gauss_gegenbauer(1024, 900)
 
 
 # ---------------------------------------------------------------- multipliers
@@ -346,12 +353,12 @@ def test_three_term_relation(beta, dim):
 @pytest.mark.parametrize("beta", [0.0, 0.3, 4.0, 25.0])
 def test_funk_hecke_by_quadrature(dim, beta):
     """∫ e^{β<x,y>} P_k(<y,e>) dσ(y) at x = e is Λ_k."""
-    t, w = harmonics.gauss_gegenbauer(dim, 80)
+    t, w = gauss_gegenbauer(dim, 80)
     weighted = w * np.exp(beta * t)
-    found = harmonics.gegenbauer(dim, 20, t) @ weighted
+    found = gegenbauer(dim, 20, t) @ weighted
     assert found[0] > 0.999
     # rounding is that of the integral of the absolute value, β from the exponent, k from P_k
-    absolute = np.abs(harmonics.gegenbauer(dim, 20, t)) @ weighted
+    absolute = np.abs(gegenbauer(dim, 20, t)) @ weighted
     error = np.abs(found - harmonics.eigenvalues(beta, dim, 20))
     assert np.all(error < (20 + beta + 2 * np.arange(21)) * EPS * absolute)
 
@@ -436,7 +443,7 @@ def test_bandwidth_keeps_its_promise(beta, dim):
     band = harmonics.bandwidth(beta, dim)
     logs = harmonics.log_eigenvalues(beta, dim, band + 200)
     logs += np.concatenate(
-        [[0.0], np.cumsum(np.log(harmonics.multiplicity_growth(dim, np.arange(1.0, band + 201))))]
+        [[0.0], np.cumsum(np.log(multiplicity_growth(dim, np.arange(1.0, band + 201))))]
     )
     assert band >= 1
     negligible = logs - logs[:2].min() < np.log(1e-17)
@@ -451,13 +458,13 @@ def test_bandwidth_is_enough_for_the_kernel(dim):
     assert harmonics.bandwidth(0.0, dim) == 1
     for beta in (0.5, 4.0, 25.0):
         band = harmonics.bandwidth(beta, dim)
-        terms = harmonics.multiplicities(dim, band) * harmonics.eigenvalues(beta, dim, band)
-        series = terms @ harmonics.gegenbauer(dim, band, t)
+        terms = multiplicities(dim, band) * harmonics.eigenvalues(beta, dim, band)
+        series = terms @ gegenbauer(dim, band, t)
         # Σ N_k Λ_k = e^β bounds the terms, and each P_k has k roundings
         assert np.max(np.abs(series - np.exp(beta * t))) < 4 * band * EPS * np.exp(beta)
         # one degree in eight less, and the promise is broken
         short = band - band // 8 - 1
-        series = terms[: short + 1] @ harmonics.gegenbauer(dim, short, t)
+        series = terms[: short + 1] @ gegenbauer(dim, short, t)
         assert np.max(np.abs(series - np.exp(beta * t))) > 10 * 1e-17 * terms[0]
 
 
@@ -488,10 +495,10 @@ def test_bad_multipliers(call, arguments, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: harmonics.multiplicities(1, 3), "dim must be an integer >= 2, got 1"),
-        (lambda: harmonics.multiplicities(3, -1), "kmax must be an integer >= 0, got -1"),
-        (lambda: harmonics.gauss_gegenbauer(3, 0), "n must be an integer >= 1, got 0"),
-        (lambda: harmonics.gauss_gegenbauer(1, 3), "dim must be an integer >= 2, got 1"),
+        (lambda: multiplicities(1, 3), "dim must be an integer >= 2, got 1"),
+        (lambda: multiplicities(3, -1), "kmax must be an integer >= 0, got -1"),
+        (lambda: gauss_gegenbauer(3, 0), "n must be an integer >= 1, got 0"),
+        (lambda: gauss_gegenbauer(1, 3), "dim must be an integer >= 2, got 1"),
         (lambda: harmonics.bandwidth(-1.0, 3), "beta must be a finite number >= 0, got -1"),
         (lambda: harmonics.bandwidth(1.0, 0), "dim must be an integer >= 2, got 0"),
     ],

@@ -8,7 +8,8 @@ import pytest
 from handmade import densities, solution
 
 import meanfield as mf
-from meanfield.solution import netcdf, seals
+from meanfield.evolution import netcdf
+from meanfield.evolution import netcdf as seals
 
 SOLUTION = solution(densities("circle"), case="[run]")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import meanfield as mf
-from meanfield.cli import main
+from meanfield.cli.commands import main
 
 CASE = """
 law = {type = "fourier-series", cos = [0.5]}
@@ -16,7 +16,7 @@ space = {type = "circle", n = 32}
 dynamics = {beta = 1.0}
 run = {t_end = 0.5, save_at = 2}
 """
-CODE = "import sys; from meanfield.cli import main; sys.exit(main())"
+CODE = "import sys; from meanfield.cli.commands import main; sys.exit(main())"
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from children import hearing_ctrl_c
 from handmade import interrupted, unfinished
 
 import meanfield as mf
+from meanfield.evolution import Ending
+from meanfield.evolution.run import MOST_STEPS, Pace
 from meanfield.exceptions import Interrupted
-from meanfield.integrate.pace import MOST_STEPS, Pace
-from meanfield.solution import Ending
 
 
 def mu(n=64):
@@ -159,7 +159,7 @@ def test_where_no_flow_map_can_follow_the_space_grows_to_its_limit(monkeypatch):
         refusals.append(density)
         raise ValueError("no flow map holds it")
 
-    monkeypatch.setattr("meanfield.integrate.hand_over.flow_map", refuse)
+    monkeypatch.setattr("meanfield.evolution.plan.flow_map", refuse)
     sol = mf.evolve(mu(8), mf.SA(4.0), 2.5, 4)
     assert sol.status == "finished"
     assert len(refusals) == 1

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meanfield.harmonics import gauss_gegenbauer, relative_eigenvalues, scaled_eigenvalues
-from meanfield.kernels import circle_kernel, zonal_kernel
-from meanfield.line_potential import Interpolation, line
+from meanfield.kernels.angles import circle_kernel, zonal_kernel
+from meanfield.kernels.line import Interpolation, line
+from meanfield.kernels.multipliers import relative_eigenvalues, scaled_eigenvalues
+from meanfield.spaces.gegenbauer import gauss_gegenbauer
 
 EPS = np.finfo(float).eps
 betas = st.floats(-2.0, 2.0).map(lambda x: 10.0**x)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.records import from_record
+from meanfield.laws.record import from_record
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14, "tail_tol": 1e-11}
 R0 = 0.4
@@ -49,8 +49,8 @@ def test_field_is_the_double_sum(dynamics):
     h = sum(b * np.sin(k * x) for k, b in enumerate(dynamics.sin, 1))
     h = h + sum(a * np.cos(k * x) for k, a in enumerate(dynamics.cos, 1))
     exact = dynamics.coupling * h @ weights
-    tokens = mf.Particles(mf.geometry.circle_points(angles), weights)
-    found = dynamics.velocity(tokens, mf.geometry.circle_points(at))
+    tokens = mf.Particles(mf.spaces.geometry.circle_points(angles), weights)
+    found = dynamics.velocity(tokens, mf.spaces.geometry.circle_points(at))
     tangents = np.column_stack([-np.sin(at), np.cos(at)])
     assert np.min(np.abs(exact)) > 1e-3
     assert np.allclose(found, exact[:, None] * tangents, rtol=0, atol=1e-14)

@@ -11,14 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meanfield.geometry import circle_points, sphere_points
-from meanfield.harmonics import (
-    eigenvalues,
-    gauss_gegenbauer,
-    gegenbauer,
-    multiplicities,
-    scaled_eigenvalues,
-)
+from meanfield.kernels.multipliers import eigenvalues, scaled_eigenvalues
 from meanfield.laws import (
     FourierSeries,
     Law,
@@ -30,9 +23,10 @@ from meanfield.laws import (
     uniform_frame,
     uniform_in_span,
 )
-from meanfield.laws.pieces import Pieces
 from meanfield.laws.point_cloud import heat_kernel, least_bandwidth
-from meanfield.laws.series import fourier_sum
+from meanfield.laws.series import Pieces, fourier_sum
+from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicities
+from meanfield.spaces.geometry import circle_points, sphere_points
 
 EPS = np.finfo(float).eps
 DRAWS = 20_000

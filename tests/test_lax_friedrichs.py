@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from meanfield.geometry import circle_points
+from meanfield.spaces.geometry import circle_points
 from validation.benchmarks.lax_friedrichs import by_fft, centres, dense, lax_friedrichs, own
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import t as student
 
 import meanfield as mf
-from meanfield.studies.limit.rates import fitted_rates, normality
+from meanfield.studies.limit import fitted_rates, normality
 
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.2])
 BUMPS = mf.Mixture(
@@ -141,10 +141,10 @@ def test_quantised_points_are_quantiles(law):
     """As many points as their share up to each angle, to one."""
     n = 400
     points = mf.Particles.quantised(law, n).points
-    angles = np.sort(mf.geometry.circle_angles(points))
+    angles = np.sort(mf.spaces.geometry.circle_angles(points))
     nodes, weights = np.polynomial.legendre.leggauss(2000)
     for end in (0.5, 2.0, 4.0, 6.0):
-        at = mf.geometry.circle_points(0.5 * end * (nodes + 1.0))
+        at = mf.spaces.geometry.circle_points(0.5 * end * (nodes + 1.0))
         share = weights @ law.pdf(at) * end / (4 * np.pi)
         assert abs(np.sum(angles < end) - n * share) < 1.0
 
@@ -172,7 +172,7 @@ def spread(points, centre):
 @pytest.mark.parametrize("kappa", [1e2, 1e4, 1e6])
 def test_narrow_laws_keep_mass_and_width(kappa):
     """Two bumps in general position: shares as given, mean squares 2/κ of a tangent Gaussian."""
-    centres = mf.geometry.sphere_points(np.array([1.0, 1.0]), np.array([0.3, 2.1234]))
+    centres = mf.spaces.geometry.sphere_points(np.array([1.0, 1.0]), np.array([0.3, 2.1234]))
     law = mf.Mixture([mf.VonMisesFisher(c, kappa) for c in centres], [0.3, 0.7])
     points = mf.Particles.quantised(law, 4000).points
     for centre, share in zip(centres, [0.3, 0.7], strict=True):

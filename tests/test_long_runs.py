@@ -1,6 +1,6 @@
 """What validation/long_runs.py measures: a step that leaves something behind is seen."""
 
-from meanfield.integrate.patience import Patience
+from meanfield.evolution.progress import Patience
 from validation import long_runs
 
 

@@ -7,7 +7,7 @@ import pytest
 from handmade import unfinished
 
 import meanfield as mf
-from meanfield.transport import Bracket, DistanceTo, wasserstein
+from meanfield.functionals.transport import Bracket, DistanceTo, wasserstein
 
 EAST = np.eye(10)[-1]
 SERIES = mf.ZonalSeries(3, [0.5, 0.2])

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import meanfield as mf
-from meanfield.cli import main
+from meanfield.cli.commands import main
 from meanfield.plot import movies
 
 KAPPAS = 0.5, 2.0, 5.0

@@ -11,10 +11,10 @@ from scipy.optimize import brentq
 from scipy.special import ive
 
 import meanfield as mf
-from meanfield.case import case_from_text
-from meanfield.cli import main
+from meanfield.cli.case import case_from_text
+from meanfield.cli.commands import main
+from meanfield.evolution.steppers import ExponentialSteps, _tableau, phi_functions
 from meanfield.functionals import entropy, free_dissipation, free_energy
-from meanfield.integrate.exponential import ExponentialSteps, _tableau, phi_functions
 
 EPS = np.finfo(float).eps
 TIGHT = {"rtol": 1e-11, "atol": 1e-13}
@@ -207,9 +207,9 @@ def test_linear_growth(dim, degree, kind, sign):
     dynamics = kind(beta, sign=sign, noise=noise)
     rate = mf.theory.growth_rates(dynamics, dim, degree)[degree]
     laplacian = degree * (degree + dim - 2)
-    drift = mf.theory.eigenvalues(beta, dim, degree)[degree] * laplacian / beta
+    drift = mf.kernels.multipliers.eigenvalues(beta, dim, degree)[degree] * laplacian / beta
     if kind is mf.SA:
-        drift /= mf.theory.eigenvalues(beta, dim, 0)[0]
+        drift /= mf.kernels.multipliers.eigenvalues(beta, dim, 0)[0]
     assert rate == pytest.approx(sign * drift - noise * laplacian, rel=1e-12)
     law = mf.ZonalSeries(dim, [0.0] * (degree - 1) + [1e-6])
     t_end = 0.3 / abs(rate)

@@ -13,10 +13,10 @@ from children import child
 from handmade import interrupted
 
 import meanfield as mf
-from meanfield.case import read_case
-from meanfield.cli import main
-from meanfield.integrate import FileInUseError
-from meanfield.integrate.only_writers import is_being_written, only_writer
+from meanfield.cli.case import read_case
+from meanfield.cli.commands import main
+from meanfield.evolution import FileInUseError
+from meanfield.evolution.files import is_being_written, only_writer
 
 BUMPS = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 # as a run of another process holds it; to import the package there takes seconds
@@ -196,7 +196,7 @@ def test_a_link_that_takes_the_place_of_the_lock_is_not_followed(tmp_path, monke
     lock, target = tmp_path / ".run.nc.lock", tmp_path / "target.txt"
     target.write_text("precious")
     lock.touch()
-    monkeypatch.setattr("meanfield.integrate.only_writers._ITSELF", 0)
+    monkeypatch.setattr("meanfield.evolution.files._ITSELF", 0)
     real = os.open
 
     def late(path, how, *more):

@@ -14,11 +14,11 @@ import pytest
 import xarray as xr
 
 import meanfield as mf
-from meanfield.case import case_from_text, read_case
-from meanfield.cli import main
-from meanfield.files import is_made_from, set_aside, whole_file
-from meanfield.solution import netcdf
-from meanfield.sweeps import load_sweep
+from meanfield.cli.case import case_from_text, read_case
+from meanfield.cli.commands import main
+from meanfield.cli.sweeps import load_sweep
+from meanfield.evolution import netcdf
+from meanfield.evolution.files import is_made_from, set_aside, whole_file
 
 CASE = """
 law = {type = "fourier-series", cos = [0.5]}
@@ -248,7 +248,7 @@ def test_a_result_that_is_repeated_stays(folder):
 HELD = """
 import sys
 import meanfield as mf
-from meanfield.cli import main
+from meanfield.cli.commands import main
 
 calls = []
 

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 import meanfield as mf
+from meanfield.equations.batch import PointsBatch, batch_tendency
+from meanfield.evolution import batch as batch_module
+from meanfield.evolution import evolve_batch
 from meanfield.exceptions import Interrupted
-from meanfield.integrate import batch as batch_module
-from meanfield.integrate import evolve_batch
 from meanfield.studies.ensembles import ENSEMBLES
-from meanfield.tendency import batch_tendency
-from meanfield.tendency.batch import PointsBatch
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_values.json").read_text())
 KINDS = {"SA": mf.SA, "USA": mf.USA}

@@ -5,7 +5,7 @@ import ot
 import pytest
 
 import meanfield as mf
-from meanfield.geometry import geodesic_distance
+from meanfield.spaces.geometry import geodesic_distance
 
 POWERS = [1, 1.5, 2, 3]
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 import meanfield as mf
-from meanfield.geometry import circle_angles, circle_points, sphere_angles, sphere_points
+from meanfield.spaces.geometry import circle_angles, circle_points, sphere_angles, sphere_points
 
 
 def curve(ax):

@@ -10,7 +10,7 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 
 import meanfield as mf
-from meanfield.geometry import circle_points
+from meanfield.spaces.geometry import circle_points
 
 BLUE, ORANGE = "#0072b2", "#d55e00"
 

@@ -153,7 +153,7 @@ def test_bounds_of_the_energy(beta, kind):
     if beta < 700:
         expected = mf.theory.energy_uniform(beta, dim), mf.theory.energy_dirac(beta)
     else:
-        log_uniform = mf.theory.log_eigenvalues(beta, dim, 0)[0] - beta
+        log_uniform = mf.kernels.multipliers.log_eigenvalues(beta, dim, 0)[0] - beta
         expected = np.exp(log_uniform) / (2 * beta), 1 / (2 * beta)
     lines = [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == "--"]
     assert lines == pytest.approx(expected, rel=1e-12)

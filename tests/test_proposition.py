@@ -11,17 +11,15 @@ import pytest
 from scipy.special import eval_legendre
 
 import meanfield as mf
-from meanfield.cli import main
-from meanfield.harmonics import (
+from meanfield.cli.commands import main
+from meanfield.kernels.multipliers import (
     bandwidth,
     degree_weights,
-    gauss_gegenbauer,
-    gegenbauer,
     log_eigenvalues,
-    multiplicities,
     relative_eigenvalues,
     scaled_eigenvalues,
 )
+from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicities
 from meanfield.studies import proposition_evidence as room
 from meanfield.studies import proposition_proof as proof
 from meanfield.studies.proposition import FAULT, PARTS, verdict

@@ -13,9 +13,9 @@ from children import LAST_RESORT, child
 from handmade import unfinished
 
 import meanfield as mf
-from meanfield import report
-from meanfield.cli import main
-from meanfield.report.checks import checks
+from meanfield.cli import commands as report
+from meanfield.cli.commands import main
+from meanfield.cli.report.checks import checks
 
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 SLANTED = mf.VonMisesFisher([0.0, 0.6, 0.8], 3.0)

@@ -16,10 +16,10 @@ from children import child, until
 from handmade import interrupted, unfinished
 
 import meanfield as mf
-from meanfield.integrate.checkpoints import previous
-from meanfield.integrate.explicit import ExplicitSteps
-from meanfield.integrate.progress import ProgressBar
-from meanfield.integrate.random_state import generator_from, generator_state
+from meanfield.evolution.checkpoint import previous
+from meanfield.evolution.progress import ProgressBar
+from meanfield.evolution.steppers import ExplicitSteps
+from meanfield.evolution.token_run import generator_from, generator_state
 
 BUMPS = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 SLANTED = mf.VonMisesFisher([0.0, 0.6, 0.8], 2.0)
@@ -197,7 +197,7 @@ def test_a_density_that_no_flow_map_follows_is_resumed(tmp_path, monkeypatch):
     def refuse(density):
         raise ValueError("no flow map holds it")
 
-    monkeypatch.setattr("meanfield.integrate.hand_over.flow_map", refuse)
+    monkeypatch.setattr("meanfield.evolution.plan.flow_map", refuse)
     path, start = tmp_path / "run.nc", mf.Density(mf.Circle(8), BUMPS)
     asked = {"t_end": 3.0, "save_at": 12}
     whole = mf.evolve(start, mf.SA(4.0), monitors={"m": mass}, **asked)
@@ -227,7 +227,7 @@ def _interrupted_between(start, path):
                 raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("meanfield.integrate.driving.ProgressBar", Impatient)
+        patch.setattr("meanfield.evolution.loop.ProgressBar", Impatient)
         return interrupted(mf.evolve, start, mf.SA(4.0), 1.5, save_at=3, checkpoint=path)
 
 
@@ -610,10 +610,10 @@ class Planted(ExplicitSteps):
 def test_a_state_that_is_no_number_does_not_replace_a_good_one(kind, number, tmp_path, monkeypatch):
     path, (mu, dynamics, options) = tmp_path / "run.nc", KINDS[kind]()
     counted = type("Counted", (Planted,), {})
-    monkeypatch.setattr("meanfield.integrate.run.ExplicitSteps", counted)
+    monkeypatch.setattr("meanfield.evolution.run.ExplicitSteps", counted)
     whole = mf.evolve(mu, dynamics, save_at=8, **options)
     faulty = type("Faulty", (Planted,), {"number": number, "last": 1 + 2 * counted.taken // 3})
-    monkeypatch.setattr("meanfield.integrate.run.ExplicitSteps", faulty)
+    monkeypatch.setattr("meanfield.evolution.run.ExplicitSteps", faulty)
     failed = unfinished(mf.evolve, mu, dynamics, save_at=8, checkpoint=path, **options)
     assert failed.status == "failed"
     assert re.match(r"failed at t = [0-9.]+ .*: the state is no longer finite", failed.message)
@@ -637,7 +637,7 @@ def test_a_write_that_fails_leaves_the_last_good_checkpoint_in_its_place(tmp_pat
         save(self, where)
 
     monkeypatch.setattr(mf.Solution, "save", full_after_two)
-    monkeypatch.setattr("meanfield.integrate.checkpoints._GROWTH", 0.0)
+    monkeypatch.setattr("meanfield.evolution.checkpoint._GROWTH", 0.0)
     start = mf.Density(mf.Circle(32), BUMPS)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -699,7 +699,7 @@ def test_a_killed_process_leaves_what_can_be_resumed(tmp_path):
 
 
 def test_lines_of_progress(capsys, monkeypatch):
-    monkeypatch.setattr("meanfield.integrate.progress._SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("meanfield.evolution.progress._SECONDS_BETWEEN_LINES", 0.0)
     mf.evolve(mf.Density(mf.Circle(32), BUMPS), mf.SA(4.0), 0.1, progress="lines")
     lines = capsys.readouterr().err.splitlines()
     assert lines

@@ -15,7 +15,7 @@ import xarray as xr
 from handmade import AXIS, SPACES, densities, particles, same_bits, solution
 
 import meanfield as mf
-from meanfield.solution import netcdf
+from meanfield.evolution import netcdf
 
 
 def names(folder):

@@ -9,7 +9,7 @@ import xarray as xr
 from handmade import densities, particles, solution
 
 import meanfield as mf
-from meanfield.solution import MissingFileError
+from meanfield.evolution.netcdf import MissingFileError
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,14 @@ import pytest
 from scipy.special import sph_harm_y
 
 import meanfield as mf
-from meanfield.harmonics import gegenbauer_derivative
-from meanfield.history import step_times
-from meanfield.patches import Leaves, lay
-from meanfield.spaces.sphere.at import Places, SphereAt
-from meanfield.sphere_flow import History, SphereFlow, compressed, follow
-from meanfield.tendency.sphere_field import SphereField
+from meanfield.equations.atoms import compressed
+from meanfield.equations.characteristics import follow
+from meanfield.equations.history import History, step_times
+from meanfield.equations.sphere_field import SphereField
+from meanfield.equations.sphere_flow import SphereFlow
+from meanfield.spaces.cubed_sphere import Leaves, lay
+from meanfield.spaces.gegenbauer import gegenbauer_derivative
+from meanfield.spaces.sphere_fields import Places, SphereAt
 
 AWKWARD = [
     [0.0, 0.0, 1.0],

@@ -12,8 +12,8 @@ import pytest
 
 import meanfield as mf
 from meanfield.spaces import available
-from meanfield.spaces.sphere import shtns_plan
-from meanfield.spaces.sphere.fields import SphereFields
+from meanfield.spaces import sphere_plans as shtns_plan
+from meanfield.spaces.sphere_fields import SphereFields
 
 EPS = np.finfo(float).eps
 BUMP = mf.VonMisesFisher([0.0, 0.6, 0.8], 2.0)

@@ -7,22 +7,23 @@ import pytest
 from scipy.optimize import linprog
 
 import meanfield as mf
-from meanfield.geometry import exponential, geodesic_distance, logarithm, sphere_points
-from meanfield.spaces.sphere.at import Places, SphereAt
-from meanfield.spaces.sphere.fields import SphereFields
-from meanfield.spaces.sphere.lattice import Lattice, cell_integrals, hats
-from meanfield.transport.network import best_plan, pair_distances
-from meanfield.transport.sphere import beckmann, distance
-from meanfield.transport.sphere.ascent import DualAscent
-from meanfield.transport.sphere.beckmann import beckmann_flow, length_of, steepest_of
-from meanfield.transport.sphere.cells import cells_of
-from meanfield.transport.sphere.distance import sphere_distance
-from meanfield.transport.sphere.maps import map_cost
-from meanfield.transport.sphere.potential import Conjugate, Minima, Potential
-from meanfield.transport.sphere.search import RingSearch
-from meanfield.transport.sphere.slack import Slack
-from meanfield.transport.sphere.spread import Spread, atoms_of, series
-from meanfield.transport.sphere.upper import cells_cost
+from meanfield.functionals.transport import sphere as distance
+from meanfield.functionals.transport import sphere_beckmann as beckmann
+from meanfield.functionals.transport.clouds import best_plan, pair_distances
+from meanfield.functionals.transport.sphere import cells_cost, map_cost, sphere_distance
+from meanfield.functionals.transport.sphere_beckmann import beckmann_flow, length_of, steepest_of
+from meanfield.functionals.transport.sphere_dual import DualAscent
+from meanfield.functionals.transport.sphere_masses import Spread, atoms_of, cells_of, series
+from meanfield.functionals.transport.sphere_potential import (
+    Conjugate,
+    Minima,
+    Potential,
+    RingSearch,
+    Slack,
+)
+from meanfield.spaces.geometry import exponential, geodesic_distance, logarithm, sphere_points
+from meanfield.spaces.lattice import Lattice, cell_integrals, hats
+from meanfield.spaces.sphere_fields import Places, SphereAt, SphereFields
 
 TILTED = np.array([0.6, 0.0, 0.8])
 
@@ -589,7 +590,7 @@ def test_plans_of_the_network_against_linear_programming():
 def test_densities_that_differ_by_rounding_are_near(monkeypatch):
     """No flow of rounding is looked for: its length bounds both distances."""
     for search in "DualAscent", "beckmann_flow":
-        monkeypatch.delattr(f"meanfield.transport.sphere.distance.{search}")
+        monkeypatch.delattr(f"meanfield.functionals.transport.sphere.{search}")
     space = mf.Sphere(31)
     uniform = mf.Density(space, mf.Uniform(3))
     heavier = mf.Density.from_coefficients(space, uniform.coefficients * (1.0 + 1e-9))

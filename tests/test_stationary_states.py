@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.exponential_sums import latitude_log_moment
-from meanfield.geometry import geodesic_distance
+from meanfield.kernels.direct import latitude_log_moment
+from meanfield.spaces.geometry import geodesic_distance
 from meanfield.studies import stationary_density, stationary_states
-from meanfield.studies.stationary.continuation import fold, follow
-from meanfield.studies.stationary.equation import Equation
-from meanfield.studies.stationary.stability import Linearisation
-from meanfield.studies.stationary.states import equation_of
+from meanfield.studies.continuation import Equation, fold, follow
+from meanfield.studies.stationary import Linearisation, equation_of
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_values.json").read_text())
 
@@ -70,7 +68,7 @@ def test_state_is_at_rest(dynamics, dim, degree, direction):
     space = mf.Zonal(dim, 2 * mu.space.kmax)
     mu = mf.Density.from_coefficients(space, np.pad(mu.coefficients, (0, mu.space.kmax)))
     rhs = np.empty(space.n_coefficients)
-    mf.tendency.tendency(mu, dynamics)(mu.coefficients.copy(), rhs)
+    mf.equations.tendency.tendency(mu, dynamics)(mu.coefficients.copy(), rhs)
     laplacian = space.degrees * (space.degrees + dim - 2) * mu.coefficients * dynamics.noise
     size = np.linalg.norm(laplacian)
     assert size > 0.01
@@ -165,7 +163,7 @@ def test_growth_is_that_of_the_equation(dynamics, dim, degree, direction):
     """Eigenvalues against differences of the right-hand side that runs use."""
     mu = stationary_density(dynamics, dim, degree, direction=direction)
     space, tau = mu.space, dynamics.noise
-    rate = mf.tendency.tendency(mu, dynamics)
+    rate = mf.equations.tendency.tendency(mu, dynamics)
     c, step = mu.coefficients.copy(), 1e-6
     up, down = np.empty((2, len(c)))
     jacobian = np.zeros((len(c), len(c)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from meanfield.integrate.step_sizes import StepSizes
+from meanfield.evolution.steppers import StepSizes
 
 
 def test_sizes_by_hand():

@@ -17,12 +17,12 @@ from children import LAST_RESORT, child, until, wait_for
 from handmade import unfinished
 
 import meanfield as mf
-from meanfield.case import CaseError, case_from_text, read_case
-from meanfield.cli import main
-from meanfield.executors import mapped_by, opened
-from meanfield.sweeps import axis, cells_beside
-from meanfield.sweeps import runs as sweep_runs
-from meanfield.sweeps.grids import checked_grid, dimension_names
+from meanfield.cli import sweeps as sweep_runs
+from meanfield.cli.case import case_from_text, read_case
+from meanfield.cli.commands import main
+from meanfield.cli.sweeps import axis, cells_beside, checked_grid, dimension_names
+from meanfield.cli.tables import CaseError
+from meanfield.studies.executors import mapped_by, opened
 
 CASE = """
 [law]
@@ -44,7 +44,7 @@ TOKENS = CASE.replace('"circle"\nn = 32', '"particles"\nn = 10\nseed = 1')
 _FILES = "?" * 20 + ".nc"
 # no such run is done within a test
 ENDLESS = "{t_end = 1e6, save_at = 1000000}"
-CODE = "import sys; from meanfield.cli import main; sys.exit(main())"
+CODE = "import sys; from meanfield.cli.commands import main; sys.exit(main())"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(mf.__file__).parent.parent)}
 
 
@@ -285,7 +285,7 @@ def test_a_cell_without_its_file_is_not_finished(folder, capsys, monkeypatch, sp
             spoil(cell.file)
         return found
 
-    monkeypatch.setattr("meanfield.sweeps.sweeping.run_cell", run)
+    monkeypatch.setattr("meanfield.cli.sweeps.run_cell", run)
     assert main(["sweep", "case.toml", "--grid", "dynamics.beta=1,2"]) == 1
     said = capsys.readouterr()
     assert said.out.startswith("2 cells: 1 finished, 1 error\n")
@@ -340,7 +340,7 @@ def test_a_scheduler_that_is_killed(scheduler, capsys, monkeypatch):
         distributed.default_client()._timeout = 0.1
         return read(cell, found)
 
-    monkeypatch.setattr("meanfield.sweeps.sweeping.outcome_in_file", killed)
+    monkeypatch.setattr("meanfield.cli.sweeps.outcome_in_file", killed)
     argv = ["sweep", "tokens.toml", "--grid", "run={t_end = 0.1}," + ENDLESS]
     assert main([*argv, "--executor", "dask", "--scheduler", address]) == 1
     said = capsys.readouterr()
@@ -416,7 +416,7 @@ def test_a_killed_sweep_goes_on(folder):
 
 def test_an_interrupted_cell_goes_on(folder, monkeypatch):
     """The next call takes it up where it was, to the same bits."""
-    from meanfield.integrate.driving import Checkpoint
+    from meanfield.evolution.checkpoint import Checkpoint
 
     whole = mf.sweep("tokens.toml", {"space.seed": [1, 2]})
     keep = Checkpoint.keep

@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meanfield as mf
-from meanfield.exponential_sums import log_moment
-from meanfield.geometry import project
-from meanfield.tendency import tendency
-from meanfield.token_sums import (
+from meanfield.equations.tendency import tendency
+from meanfield.kernels.direct import log_moment
+from meanfield.kernels.token_sums import (
     CircleScoreSums,
     CircleSums,
     SphereScoreSums,
@@ -19,6 +18,7 @@ from meanfield.token_sums import (
     score_sums,
     token_sums,
 )
+from meanfield.spaces.geometry import project
 
 BETAS = [0.0, 0.1, 1.0, 9.0, 25.0, 100.0]
 SUMS = {2: CircleSums, 3: SphereSums}
@@ -52,7 +52,9 @@ def test_few_terms_first_where_g_is_smallest(dim):
         _, pull = SphereSums(beta).pull(points, masses, points)
         assert np.abs(pull - exact).max() < 1e-12
     else:
-        _, slope = CircleSums(beta).potential_and_slope(mf.geometry.circle_angles(points), masses)
+        _, slope = CircleSums(beta).potential_and_slope(
+            mf.spaces.geometry.circle_angles(points), masses
+        )
         assert np.abs(slope).max() > 0.01
 
 

@@ -12,9 +12,8 @@ from scipy.integrate import quad
 from scipy.optimize import linear_sum_assignment, linprog
 
 import meanfield as mf
-from meanfield.transport import Bracket, wasserstein
-from meanfield.transport.quantiles import Atoms
-from meanfield.transport.roots import bracketed_roots
+from meanfield.functionals.transport import Bracket, wasserstein
+from meanfield.functionals.transport.quantiles import Atoms, bracketed_roots
 
 POWERS = [1, 1.5, 2, 3]
 UNIFORM = mf.Density(mf.Circle(16), mf.Uniform(2))

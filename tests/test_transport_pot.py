@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.geometry import circle_angles
-from meanfield.transport import wasserstein
+from meanfield.functionals.transport import wasserstein
+from meanfield.spaces.geometry import circle_angles
 from validation.transport import (
     PAIRS,
     by_search,

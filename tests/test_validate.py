@@ -14,7 +14,7 @@ from children import LAST_RESORT, hearing_ctrl_c
 from matplotlib.figure import Figure
 
 import validation.__main__ as scripts
-from meanfield.cli import main
+from meanfield.cli.commands import main
 from validation import record, runner
 from validation.claims import Claim, table
 from validation.processes import Died, side_by_side

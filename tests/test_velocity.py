@@ -25,7 +25,7 @@ def law(dim):
 def test_right_hand_side_has_the_same_velocity(space, beta):
     """The right-hand side switches to positive sums by itself: flux / f is X on the grid."""
     mu = mf.Density(space, law(space.dim))
-    rate = mf.tendency.tendency(mu, mf.SA(float(beta)))
+    rate = mf.equations.tendency.tendency(mu, mf.SA(float(beta)))
     rate(rate.initial_state, np.empty_like(rate.initial_state))
     transforms = rate._transforms
     index = np.arange(len(space.weights))
@@ -45,9 +45,9 @@ def test_right_hand_side_has_the_same_velocity(space, beta):
 def test_series_alone_would_fail():
     """The trap: without positive sums the velocity at the far side is wrong by its own size."""
     mu = mf.Density(mf.Circle(256), mf.VonMisesFisher([1.0, 0.0], 50.0))
-    beta, x = 25.0, mf.geometry.circle_points([3.0])
+    beta, x = 25.0, mf.spaces.geometry.circle_points([3.0])
     k = np.arange(mu.space.kmax + 1)
-    kernel = mf.harmonics.scaled_eigenvalues(beta, 2, mu.space.kmax)
+    kernel = mf.kernels.multipliers.scaled_eigenvalues(beta, 2, mu.space.kmax)
     wave = mu.coefficients * np.exp(1j * 3.0 * k)
     g = kernel[0] + 2 * np.sum((kernel * wave).real[1:])
     series = 2 * np.sum((kernel * 1j * k * wave).real[1:]) / g / beta
@@ -76,7 +76,7 @@ def test_two_tokens_by_hand():
 
 def test_beta_beyond_overflow():
     mu = mf.Density(mf.Circle(64), mf.FourierSeries(cos=[0.5]))
-    at = mf.geometry.circle_points([1.0])
+    at = mf.spaces.geometry.circle_points([1.0])
     # β → ∞: X ≈ ∇ log f / β (facts of the heat limit), here to the next order in 1/β
     beta = 1e4
     slope = -0.5 * np.sin(1.0) / (1 + 0.5 * np.cos(1.0)) / beta
@@ -90,7 +90,7 @@ def test_beta_beyond_overflow():
 def test_right_hand_side_keeps_every_degree_that_counts(space, beta, kind):
     """Series against positive sums, relative to the velocity, from tiny β and in high dimension."""
     mu = mf.Density(space, mf.VonMisesFisher(np.eye(space.dim)[-1], 2.0))
-    rate = mf.tendency.tendency(mu, kind(beta))
+    rate = mf.equations.tendency.tendency(mu, kind(beta))
     rate(rate.initial_state, np.empty_like(rate.initial_state))
     found = rate._speed_unit * rate._transforms.flux / rate._transforms.values
     index = np.arange(len(space.weights))
@@ -120,7 +120,9 @@ def test_products_on_the_circle_do_not_alias():
         coefficients = np.zeros(space.kmax + 1, dtype=complex)
         coefficients[:16] = 0.02 * np.exp(1j * np.arange(16.0))
         coefficients[0] = 1.0
-        rate = mf.tendency.tendency(mf.Density.from_coefficients(space, coefficients), mf.USA(4.0))
+        rate = mf.equations.tendency.tendency(
+            mf.Density.from_coefficients(space, coefficients), mf.USA(4.0)
+        )
         out = np.empty_like(rate.initial_state)
         rate(rate.initial_state, out)
         rates.append(out.view(complex)[:16])

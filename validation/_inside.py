@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from meanfield.case import case_from_text, default_case_text, read_case
 from meanfield.cli import commands
+from meanfield.cli.case import case_from_text, default_case_text, read_case
 from meanfield.cli.text import version
-from meanfield.exponential_sums import log_moment
-from meanfield.free_tokens import evolve_free
-from meanfield.geometry import circle_points, geodesic_distance, sphere_points
-from meanfield.harmonics import (
+from meanfield.equations.attention import AttentionTendency
+from meanfield.equations.batch import batch_tendency
+from meanfield.equations.line import LineField
+from meanfield.equations.tendency import tendency
+from meanfield.equations.tokens import TokenOutput
+from meanfield.evolution import checkpoint as checkpoints
+from meanfield.evolution import evolve_batch
+from meanfield.evolution import solution as loading
+from meanfield.evolution.density_run import NoisyDensityRun
+from meanfield.evolution.netcdf import seal
+from meanfield.evolution.options import Options
+from meanfield.evolution.restart import taken_up
+from meanfield.functionals.transport.sphere import sphere_distance
+from meanfield.kernels.direct import log_moment
+from meanfield.kernels.line import NODES, CircleLine, LineSums
+from meanfield.kernels.multipliers import (
     bandwidth,
     eigenvalues,
-    gauss_gegenbauer,
-    gegenbauer,
     log_eigenvalues,
-    multiplicities,
     relative_eigenvalues,
 )
-from meanfield.integrate import checkpoints, evolve_batch
-from meanfield.integrate.noisy_density import NoisyDensityRun
-from meanfield.integrate.options import Options
-from meanfield.integrate.resuming import taken_up
-from meanfield.line_potential import NODES, CircleLine, LineSums
+from meanfield.kernels.token_sums import CircleSums, SphereSums, fewest_pairs
 from meanfield.measures import AnyMeasure, LineFlowMap
-from meanfield.measures.density.spectral import spectral_tail
+from meanfield.measures.density import spectral_tail
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
-from meanfield.solution import loading
-from meanfield.solution.seals import seal
 from meanfield.spaces import Library
-from meanfield.tendency import AttentionTendency, LineField, TokenOutput, batch_tendency, tendency
-from meanfield.token_sums import CircleSums, SphereSums, fewest_pairs
-from meanfield.transport.sphere import sphere_distance
+from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicities
+from meanfield.spaces.geometry import circle_points, geodesic_distance, sphere_points
+from meanfield.studies.free_tokens import evolve_free
 
 __all__ = [
     "AnyMeasure",

@@ -65,7 +65,7 @@ class Fault:
 FAULTS = (
     Fault(
         "Λ_k shifted by one degree",
-        "meanfield/harmonics/multipliers.py",
+        "meanfield/kernels/multipliers.py",
         "def _binary_eigenvalues(beta: float, dim: int, kmax: int)",
         "def _binary_eigenvalues(beta, dim, kmax):\n"
         "    return tuple(a[1:] for a in _right(beta, dim, kmax + 1))\n\n\n"
@@ -79,9 +79,9 @@ FAULTS = (
     ),
     Fault(
         "SA's velocity twice as large",
-        "meanfield/tendency/density.py",
-        "        transforms.flux *= transforms.values\n",
-        "        transforms.flux *= 2.0 * transforms.values\n",
+        "meanfield/equations/density.py",
+        "        transforms.flux *= transforms.values\n\n    def _has",
+        "        transforms.flux *= 2.0 * transforms.values\n\n    def _has",
         (
             GROWTH,
             "tests/test_growth.py::test_linear_growth[1-2-SA-1]",
@@ -102,7 +102,7 @@ FAULTS = (
     ),
     Fault(
         "Gauss weights of mass 2",
-        "meanfield/harmonics/polynomials.py",
+        "meanfield/spaces/gegenbauer.py",
         "return nodes, weights / weights.sum()",
         "return nodes, 2.0 * weights / weights.sum()",
         (
@@ -113,7 +113,7 @@ FAULTS = (
     ),
     Fault(
         "half of the noise",
-        "meanfield/integrate/noisy_density.py",
+        "meanfield/evolution/density_run.py",
         "self._decay = np.append(dynamics.noise * laplacian",
         "self._decay = np.append(0.5 * dynamics.noise * laplacian",
         (
@@ -124,7 +124,7 @@ FAULTS = (
     ),
     Fault(
         "USA without its 1/β",
-        "meanfield/tendency/factors.py",
+        "meanfield/equations/density.py",
         "lead = float(",
         "lead = beta * float(",
         (
@@ -135,7 +135,7 @@ FAULTS = (
     ),
     Fault(
         "dissipation of the other sign",
-        "meanfield/tendency/density.py",
+        "meanfield/equations/density.py",
         "return self._energy_factor * self",
         "return -self._energy_factor * self",
         (
@@ -146,7 +146,7 @@ FAULTS = (
     ),
     Fault(
         "W_1 by the mean, not the median",
-        "meanfield/transport/circle.py",
+        "meanfield/functionals/transport/circle.py",
         "median = excess[ranked[min(int(half), len(ranked) - 1)]]",
         "median = lengths @ excess / mu.turn",
         (

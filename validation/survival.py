@@ -35,7 +35,7 @@ from unittest import mock
 import numpy as np
 
 import meanfield as mf
-from meanfield.cli import main as meanfield
+from meanfield.cli.commands import main as meanfield
 from validation._inside import checkpoints, commands
 from validation.claims import Claim, main
 from validation.processes import copies

@@ -1,37 +1,46 @@
-"""The commands themselves."""
+"""The commands: each parses, calls once and prints; every error is one line."""
 
 from __future__ import annotations
 
 import io
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Sequence
+from importlib import import_module
+from math import isfinite
 from pathlib import Path
-from typing import Annotated
+from textwrap import wrap
+from typing import Annotated, Any, cast
 
+import numpy as np
 import typer
 
-from meanfield.case import CaseError, one_line
-from meanfield.cli.cases import Settings, chosen_case
-from meanfield.cli.outputs import (
+from meanfield.cli.case import Case, json_schema_text, read_case
+from meanfield.cli.runs import (
     BAD_INPUT,
     FAILED_RUN,
     FIGURE_SUFFIXES,
     INTERRUPTED,
     Force,
     Refusal,
+    Settings,
     check_output,
     check_replaceable,
-    outputs,
-)
-from meanfield.cli.runs import (
+    chosen_case,
     in_use,
     killed_like_ctrl_c,
+    only_installed_code,
+    outputs,
     resumed,
     saved_run,
+    settings_from,
     shown_progress,
+    source_of,
     told_if_unsaved,
 )
+from meanfield.cli.sweeps import SWEEP, axis, cells_beside, load_sweep, sweep
+from meanfield.cli.tables import CaseError, one_line
 from meanfield.cli.text import (
     agreement,
     closing,
@@ -41,12 +50,13 @@ from meanfield.cli.text import (
     table,
     version,
 )
-from meanfield.exceptions import Interrupted, UnfinishedWarning
-from meanfield.files import remove_leftovers
-from meanfield.integrate import FileInUseError, evolve
-from meanfield.integrate.only_writers import is_being_written
-from meanfield.solution import Ending, Solution, load
-from meanfield.sweeps import SWEEP, load_sweep
+from meanfield.dynamics.isotropic import Isotropic
+from meanfield.evolution import netcdf
+from meanfield.evolution.files import SOURCE, FileInUseError, is_being_written, remove_leftovers
+from meanfield.evolution.loop import evolve
+from meanfield.evolution.solution import Ending, Solution, load
+from meanfield.exceptions import GOOD, Interrupted, UnfinishedWarning
+from meanfield.studies.executors import NAMES, opened
 
 app = typer.Typer(
     name="meanfield",
@@ -314,3 +324,477 @@ def _loaded(file: Path) -> Solution:
         is_case = file.suffix == ".toml" and file.is_file()
         hint = f"; a case file? meanfield run {file} makes a result of it" if is_case else ""
         raise Refusal(f"{error}{hint}", BAD_INPUT) from None
+
+
+check = typer.Typer(
+    help="Check a proposition: a verdict, its evidence and a figure.",
+    rich_markup_mode=None,
+)
+app.add_typer(check, name="check")
+
+# of a line
+_WIDTH = 110
+# attributes that go with a verdict
+_BESIDE = ("witness", "reason", "note")
+# exit statuses beside 0 and that of bad input
+_STATUSES = {"refuted": 1, "undecided": 3}
+_WHOLE: dict[str, Any] = {"samples": 4000}
+# what a quick check is content with
+_QUICK: dict[str, Any] = {"samples": 100, "starts": 1}
+
+
+@check.callback()
+def _group() -> None:
+    """Check a proposition: a verdict, its evidence and a figure."""
+
+
+@check.command("prop-3.4")
+def proposition_3_4(
+    beta: Annotated[
+        str | None,
+        typer.Option(metavar="B or LOW,HIGH", help="β, or an interval of β; 4 if omitted."),
+    ] = None,
+    dim: Annotated[int, typer.Option(help="Dimension d of R^d.")] = 3,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A0,A1,…",
+            help="Coefficients of Σ a_m t^m in place of e^{βt}/β; without --beta.",
+        ),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(help="Random measures of the search; 4000, or 100 if quick, if omitted."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer samples and starts.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of all that is random.")] = 0,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FIGURE.png", help="Figure.")
+    ] = Path("prop-3.4.png"),
+    force: Force = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict only.")] = False,
+) -> None:
+    """Proposition 3.4: uniform is the only minimiser of the energy, Diracs are its only maximisers.
+
+    Prints a verdict (proved, undecided, refuted) with its evidence, and writes a figure. One of the
+    same options is replaced, another file only with --force. Exit status: 0 if the proposition is
+    proved, 1 if it is refuted by a witness, 2 for bad input or a figure that can't be written, 3 if
+    it is undecided.
+    """
+    check_output(output, "--output", FIGURE_SUFFIXES)
+    betas, coefficients = _problem(beta, kernel)
+    from meanfield import (
+        plot,
+        studies,  # matplotlib is slow to import
+    )
+
+    effort = (_QUICK if quick else _WHOLE) | ({} if samples is None else {"samples": samples})
+    source = source_of("prop-3.4", betas, dim, coefficients, effort, seed)
+    check_replaceable(output, "--output", source, force)
+    try:
+        found = studies.proposition_3_4(
+            betas,
+            dim,
+            kernel=coefficients,
+            rng=np.random.default_rng(seed),
+            progress=sys.stderr.isatty() and not quiet,
+            **effort,
+        )
+    except ValueError as error:
+        raise Refusal(str(error), BAD_INPUT) from None
+    # before the figure, which may fail
+    typer.echo(verdict(found) if quiet else proposition_report(found))
+    try:
+        plot.save(plot.proposition_3_4(found), output, source=source)
+    except OSError as error:
+        raise Refusal(f"can't write {output}: {error}", BAD_INPUT) from None
+    if not quiet:
+        typer.echo(f"wrote {output}")
+    raise typer.Exit(_STATUSES.get(found.attrs["verdict"], 0))
+
+
+def _problem(
+    beta: str | None, kernel: str | None
+) -> tuple[float | tuple[float, float] | None, list[float] | None]:
+    """β or an interval of it, or the coefficients that take its place."""
+    if kernel is None:
+        return _point_or_interval(_numbers("--beta", "4" if beta is None else beta)), None
+    if beta is not None:
+        raise Refusal(f"--beta must be left out with --kernel, got {beta!r}", BAD_INPUT)
+    return None, _numbers("--kernel", kernel)
+
+
+def _point_or_interval(betas: list[float]) -> float | tuple[float, float]:
+    if len(betas) == 1:
+        return betas[0]
+    if len(betas) != 2:
+        raise Refusal(f"--beta must be one number or LOW,HIGH, got {betas}", BAD_INPUT)
+    return betas[0], betas[1]
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        message = f"{option} must be numbers with commas between them, got {text!r}"
+        raise Refusal(message, BAD_INPUT) from None
+
+
+def verdict(found: Any) -> str:
+    """The verdict and what it is about, with its witness, reason or note."""
+    lines = [f"{found.attrs['verdict']}: {found.attrs['statement']}"]
+    lines += [f"{name}: {found.attrs[name]}" for name in _BESIDE if name in found.attrs]
+    return "\n".join(lines)
+
+
+def proposition_report(found: Any) -> str:
+    """The verdict, and a line for each part and β."""
+    lines = [verdict(found), ""]
+    names = found["part"].values.tolist()
+    width = max(len(name) for name in names)
+    for number, beta in enumerate(found["beta"].values.tolist()):
+        if found.sizes["beta"] > 1:
+            lines.append(f"β = {beta:g}")
+        one = found.isel(beta=number)
+        rows = zip(names, one["status"].values, one["finding"].values, strict=True)
+        for name, status, finding in rows:
+            heading = f"{name:<{width}}  {status!s:<7}  "
+            lines += wrap(
+                str(finding), _WIDTH, initial_indent=heading, subsequent_indent=" " * len(heading)
+            )
+    return "\n".join(lines)
+
+
+_NS = "100,1000,10000"
+
+
+@app.command()
+def limit(
+    case: Annotated[Path, typer.Argument(metavar="CASE", help="Case file (TOML).")],
+    ns: Annotated[str, typer.Option(metavar="N,N,…", help="Numbers of tokens.")] = _NS,
+    repeats: Annotated[int, typer.Option(min=1, help="Starts for each number of tokens.")] = 8,
+    seed: Annotated[int, typer.Option(min=0, help="Of the starts.")] = 0,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="LIMIT.nc", help="Result file.")
+    ] = Path("limit.nc"),
+    settings: Settings = None,
+    force: Force = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+) -> None:
+    """Hold runs of n tokens against the run of their density: errors over n and t, and rates.
+
+    Law, dynamics and times are the case's; tokens are drawn from its law. Writes LIMIT.nc and a
+    figure beside it. Files of the same case and options are replaced, others only with --force.
+    """
+    counts = _counts(ns)
+    chosen, picture = read_case(case, settings_from(settings)), output.with_suffix(".png")
+    check_output(output, "--output", (".nc",))
+    check_output(picture, "the figure beside --output", (".png",))
+    source = source_of("limit", chosen.digest(), counts, repeats, seed)
+    check_replaceable(output, "--output", source, force)
+    check_replaceable(picture, "the figure beside --output", source, force)
+    from meanfield import (
+        plot,
+        studies,  # matplotlib is slow to import
+    )
+
+    law, dynamics = chosen.build_law()
+    with chosen.errors("run"):
+        found = studies.mean_field_limit(
+            law,
+            cast(Isotropic, dynamics),  # of others the study says itself that it has none
+            chosen.run.t_end,
+            counts,
+            repeats,
+            save_at=chosen.run.save_at,
+            seed=seed,
+            progress=sys.stderr.isatty() and not quiet,
+        )
+    try:
+        netcdf.write(found.assign_attrs({"case": chosen.text, SOURCE: source}), output)
+        plot.save(plot.mean_field_limit(found), picture, source=source)
+    except OSError as error:
+        raise Refusal(f"can't write {output} or {picture}: {error}", FAILED_RUN) from None
+    if quiet:
+        return
+    typer.echo(f"{'quantity':<14}{'error, n = ' + str(counts[-1]):>20}{'rate in n':>12}  95 %")
+    for name in found["quantity"].values:
+        last = found.sel(quantity=name).isel(t=-1)
+        errors = last[str(name)].isel(n=-1)
+        # squares may leave double precision
+        unit = float(errors.max()) or 1.0
+        size = unit * float(((errors / unit) ** 2).mean() ** 0.5)
+        rate, low, high = (float(last[key]) for key in ("rate", "rate_low", "rate_high"))
+        # one number of tokens has no rate, one start no interval
+        slope = f"{rate:.3f}" if isfinite(rate) else "-"
+        interval = f"{low:.3f} … {high:.3f}" if isfinite(low) else "-"
+        typer.echo(f"{name!s:<14}{size:>20.3e}{slope:>12}  {interval}")
+    typer.echo(f"wrote {output}, {picture}")
+
+
+def _counts(ns: str) -> list[int]:
+    try:
+        # 1e4, too
+        given = [float(n) for n in ns.split(",")]
+    except ValueError:
+        given = []
+    counts = [int(n) for n in given if n.is_integer() and n >= 2]
+    if not counts or counts != given or counts != sorted(set(counts)):
+        message = f"--ns must be ascending integers >= 2 with commas between them, got {ns!r}"
+        raise Refusal(message, BAD_INPUT)
+    return counts
+
+
+@app.command()
+def movie(
+    file: Annotated[Path, typer.Argument(metavar="RUN.nc", help="Result file of a run.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="RUN.mp4|RUN.gif",
+            help="Movie, else RUN.mp4 beside the result file, or RUN.gif where there is no ffmpeg.",
+        ),
+    ] = None,
+    frames: Annotated[
+        int | None, typer.Option(help="Of so many saved times; all, up to 500, if omitted.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="How long it takes; else as frames and fps make it.")
+    ] = None,
+    fps: Annotated[
+        float | None, typer.Option(help="Frames a second, 10 if neither this nor seconds is given.")
+    ] = None,
+    force: Force = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+) -> None:
+    """Make a movie of a run: the measure at its saved times, the energy below.
+
+    MP4 needs ffmpeg; GIF needs nothing more. Each frame is a saved state: for smoother motion save
+    more often (run.save_at). Give at most two of --frames, --seconds and --fps. A movie of the same
+    case is replaced, another file only with --force.
+    """
+    from meanfield.plot.movies import (
+        default_movie_suffix,
+        movie,  # slow to import
+    )
+
+    place = file.with_suffix(default_movie_suffix()) if output is None else output
+    check_output(place, "--output", (".mp4", ".gif"))
+    try:
+        solution = load(file)
+        check_replaceable(place, "--output", solution.source, force)
+        shown = not quiet and sys.stderr.isatty()
+        with killed_like_ctrl_c():
+            movie(solution, place, frames=frames, seconds=seconds, fps=fps, progress=shown)
+    except ValueError as error:
+        raise Refusal(str(error), BAD_INPUT) from None
+    except OSError as error:
+        raise Refusal(f"can't write {place}: {error}", FAILED_RUN) from None
+    if not quiet:
+        typer.echo(f"wrote {place}")
+
+
+@app.command()
+def report(
+    file: Annotated[Path, typer.Argument(metavar="RUN.nc", help="Result file of a run.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="RUN.html", help="Page, else RUN.html beside the result file."
+        ),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Make one HTML page of a run that needs no network: measure over time, numbers, checks, case.
+
+    Needs plotly, of the extra `report`. A page of the same case is replaced, another file only with
+    --force.
+    """
+    page = file.with_suffix(".html") if output is None else output
+    check_output(page, "--output", (".html",))
+    from meanfield.cli import report as reports  # slow to import, as what it draws with is
+
+    try:
+        solution = load(file)
+        check_replaceable(page, "--output", solution.source, force)
+        reports.save(solution, page)
+    except ValueError as error:
+        raise Refusal(str(error), BAD_INPUT) from None
+    except OSError as error:
+        raise Refusal(f"can't write {page}: {error}", FAILED_RUN) from None
+    typer.echo(f"wrote {page}")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of case files, for editors that complete and check them.
+
+    Write it beside a case (meanfield schema > case.schema.json) and open the case with the line
+    "#:schema case.schema.json", which Even Better TOML and taplo understand.
+    """
+    typer.echo(json_schema_text(), nl=False)
+
+
+# with which words an error about an option begins
+_OPTIONS = ("executor ", "scheduler ", "workers ")
+
+
+@app.command("sweep")
+def sweep_command(
+    case: Annotated[Path, typer.Argument(metavar="CASE", help="Case file (TOML).")],
+    grid: Annotated[
+        list[str],
+        typer.Option(
+            metavar="KEY=VALUES",
+            help="A key and its values: dynamics.beta=1:10:19 (start, stop, count) or "
+            "dynamics.type=SA,USA. Repeatable: all combinations are run.",
+        ),
+    ],
+    settings: Settings = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(NAMES), help="Where cells are run; here, one by one, without one."
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes on this machine, else one for each core.")
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Of a dask scheduler, as tcp://host:8786."),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="SWEEP.nc", help="Result file.")
+    ] = Path("sweep.nc"),
+    force: Force = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+) -> None:
+    """Run a case at every combination of values, and write one dataset over the grid.
+
+    Each finished cell is kept as a result file in the folder SWEEP.nc.cells; the same command
+    again runs what is missing and replaces SWEEP.nc, and so does one with another grid. A file of
+    another case is replaced only with --force. Exit status: 0, 1 if cells failed (the others are
+    written), 2 bad input, 130 interrupted.
+    """
+    check_output(output, "--output", (".nc",))
+    chosen, _ = chosen_case(case, settings)
+    axes, folder = _axes(grid), cells_beside(output)
+    # the cells of another grid stay where they are
+    source = source_of("sweep", chosen.digest())
+    check_replaceable(output, "--output", source, force)
+    options = {"cells": folder, "workers": workers, "progress": sys.stderr.isatty() and not quiet}
+    found = _swept(chosen, axes, (executor, scheduler, workers), options)
+    try:
+        netcdf.write(found.assign_attrs({SOURCE: source}), output)
+    except OSError as error:
+        raise Refusal(str(error), FAILED_RUN) from None
+    states = found["status"].values.ravel().tolist()
+    if not quiet:
+        told = ", ".join(f"{count} {status}" for status, count in Counter(states).most_common())
+        typer.echo(f"{len(states)} cells: {told}\nwrote {output}, its cells are in {folder}")
+    failed = [number for number, state in enumerate(states) if state not in GOOD]
+    if failed:
+        first = found["message"].values.ravel()[failed[0]]
+        told = f"{len(failed)} of {len(states)} cells failed, the first of them: {first}"
+        raise Refusal(told, FAILED_RUN)
+
+
+def _swept(
+    chosen: Case,
+    axes: dict[str, list[Any]],
+    where: tuple[str | None, str | None, int | None],
+    options: dict[str, Any],
+) -> Any:
+    kept = f"finished cells are kept in {options['cells']}, and the same command goes on"
+    try:
+        with killed_like_ctrl_c(), only_installed_code(), opened(*where) as executor:
+            return sweep(chosen, axes, executor=executor, **options)
+    except ValueError as error:
+        option = "--" if str(error).startswith(_OPTIONS) else ""
+        raise Refusal(f"{option}{error}", BAD_INPUT) from None
+    except RuntimeError as error:
+        raise Refusal(f"{error}; {kept}", FAILED_RUN) from None
+    except KeyboardInterrupt:
+        raise Refusal(f"interrupted: {kept}", INTERRUPTED) from None
+
+
+def _axes(grid: list[str]) -> dict[str, list[Any]]:
+    axes: dict[str, list[Any]] = {}
+    for text in grid:
+        try:
+            key, values = axis(text)
+        except ValueError as error:
+            raise Refusal(f"--grid {text}: {error}", BAD_INPUT) from None
+        if key in axes:
+            raise Refusal(f"--grid must have each key once, got {key} twice", BAD_INPUT)
+        axes[key] = values
+    return axes
+
+
+@app.command()
+def validate(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]…", show_default=False, help="Scripts; all if omitted."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer cases, the same tolerances.")
+    ] = False,
+    listing: Annotated[
+        bool, typer.Option("--list", help="Name the scripts with what each shows, and exit.")
+    ] = False,
+    write: Annotated[
+        bool,
+        typer.Option("--write", help="Put what was run into validation/RESULTS.md."),
+    ] = False,
+    figures: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Draw the scripts' figures into this folder."),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Processes, else one for each core; 1 runs scripts here."
+        ),
+    ] = None,
+) -> None:
+    """Run the validation scripts of a checkout: claims held, the nearest to its tolerance, seconds.
+
+    The scripts are not installed: run this where the folder `validation` of the sources lies. What
+    they hold to its claims is the package that this command belongs to. Exit status: 0 all claims
+    are met, 1 one is not or a script failed, 2 bad input, 130 interrupted.
+    """
+    scripts = _scripts()
+    if listing:
+        typer.echo(scripts.listing())
+        return
+    if complaint := scripts.unknown(names or []):
+        raise Refusal(complaint, BAD_INPUT)
+    if figures is not None and figures.exists() and not figures.is_dir():
+        raise Refusal(f"--figures must be a folder, got {str(figures)!r}", BAD_INPUT)
+    try:
+        text, status = scripts.validate(
+            names or [], quick=quick, write=write, figures=figures, jobs=jobs
+        )
+    except ValueError as error:
+        raise Refusal(str(error), BAD_INPUT) from None
+    except OSError as error:
+        raise Refusal(f"can't write: {error}", FAILED_RUN) from None
+    typer.echo(text)
+    if status:
+        raise typer.Exit(status)
+
+
+def _scripts() -> Any:
+    """The scripts' own command, from the current folder."""
+    here = Path.cwd()
+    if not (here / "validation" / "runner.py").is_file():
+        message = f"validate must be run in a checkout, where validation/ lies, got {str(here)!r}"
+        raise Refusal(message, BAD_INPUT)
+    if str(here) not in sys.path:
+        # last, so that the package itself stays the one that is running
+        sys.path.append(str(here))
+    return import_module("validation.__main__")

@@ -1,22 +1,188 @@
-"""What commands that run have in common: signals, progress, and going on."""
+"""What commands read, where they write, and how they go on: checked before any work starts."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import signal
+import stat
 import sys
+import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from meanfield.case import case_of
-from meanfield.cli.outputs import BAD_INPUT, Refusal
+import typer
+
+from meanfield.cli.case import Case, case_from_text, case_of, default_case_text, read_case, setting
+from meanfield.evolution.checkpoint import UnsavedWarning
+from meanfield.evolution.files import FileInUseError, is_made_from
+from meanfield.evolution.netcdf import MissingFileError
+from meanfield.evolution.restart import loaded, resume_from
+from meanfield.evolution.solution import Solution, load
 from meanfield.exceptions import Interrupted
-from meanfield.integrate import FileInUseError, loaded, resume_from
-from meanfield.integrate.checkpoints import UnsavedWarning
-from meanfield.solution import MissingFileError, Solution
+
+BAD_INPUT, FAILED_RUN, INTERRUPTED = 2, 1, 130
+FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
+
+
+class Refusal(Exception):
+    """What ends a command: one line and an exit status."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Replace files that are there and not of the same case."),
+]
+
+
+def outputs(case: Case, output: Path | None, figure: Path | None, force: bool) -> tuple[Path, Path]:
+    """The result file and the figure: as given, else as the case says, else beside each other.
+
+    Raises
+    ------
+    Refusal
+        If one of them can't be written, or is there and not of this case.
+    """
+    source = case.digest()
+    in_case = f"{case.name}: output"
+    file, key = output, "--output"
+    if file is None:
+        file, key = Path(case.output.file), f"{in_case}.file"
+    check_output(file, key, (".nc",))
+    check_replaceable(file, key, source, force)
+    if figure is not None:
+        picture, key = figure, "--figure"
+    elif case.output.figure is not None:
+        picture, key = Path(case.output.figure), f"{in_case}.figure"
+    else:
+        picture, key = file.with_suffix(".png"), f"the figure beside {key}"
+    check_output(picture, key, FIGURE_SUFFIXES)
+    check_replaceable(picture, key, source, force)
+    return file, picture
+
+
+def check_output(path: Path, key: str, suffixes: Sequence[str]) -> None:
+    """Make sure that a file of that name can be written, and write nothing.
+
+    Raises
+    ------
+    Refusal
+        Naming the option or key, the path and what is allowed.
+    """
+    allowed = f"a file name that ends in {' or '.join(suffixes)}"
+    if path.suffix not in suffixes:
+        raise Refusal(f"{key} must be {allowed}, got {str(path)!r}", BAD_INPUT)
+    reason = _hindrance(path)
+    if reason:
+        allowed += " in a folder that can be written"
+        raise Refusal(f"{key} must be {allowed}, got {str(path)!r}: {reason}", BAD_INPUT)
+
+
+def check_replaceable(path: Path, key: str, source: str, force: bool) -> None:
+    """Make sure that what is at `path` was made from the same, or may be replaced all the same.
+
+    Raises
+    ------
+    Refusal
+        Naming the option or key, and the path.
+    """
+    if path.exists() and not force and not is_made_from(path, source):
+        raise Refusal(
+            f"{key} must be a new file or one of the same case, got {str(path)!r}: --force "
+            f"replaces what is there",
+            BAD_INPUT,
+        )
+
+
+def source_of(*parts: Any) -> str:
+    """SHA-256 of what a command makes its files from, of words, numbers and lists of them."""
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
+
+
+def _hindrance(path: Path) -> str:
+    try:
+        try:
+            if not stat.S_ISREG(path.stat().st_mode):
+                return "it is no regular file"
+        except FileNotFoundError:
+            pass
+        # permissions tell root nothing, only an attempt does
+        with tempfile.TemporaryFile(dir=path.parent):
+            return ""
+    except (OSError, ValueError) as error:
+        return str(getattr(error, "strerror", None) or error)
+
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set a key of the case, as dynamics.beta=5; a TOML value or a bare word. Repeatable.",
+    ),
+]
+_RESULT = b"\x89HDF"
+
+
+def settings_from(given: Sequence[str] | None) -> dict[str, Any]:
+    """Keys and values of `--set`.
+
+    Raises
+    ------
+    Refusal
+        If one is no KEY=VALUE, or a key is set twice.
+    """
+    settings: dict[str, Any] = {}
+    for text in given or []:
+        try:
+            key, value = setting(text)
+        except ValueError as error:
+            raise Refusal(f"--set {text}: {error}", BAD_INPUT) from None
+        if key in settings:
+            raise Refusal(f"--set must set each key once, got {key} twice", BAD_INPUT)
+        settings[key] = value
+    return settings
+
+
+def chosen_case(path: Path | None, given: Sequence[str] | None) -> tuple[Case, Solution | None]:
+    """The case of a file, of a result (then with that), or the bundled one.
+
+    Raises
+    ------
+    CaseError
+        If it is none.
+    Refusal
+        If what is set is malformed, or a result can't be read.
+    """
+    settings = settings_from(given)
+    if path is None:
+        return case_from_text(default_case_text(), "bundled case", settings=settings), None
+    if not _is_result(path):
+        return read_case(path, settings), None
+    try:
+        earlier = load(path)
+    except (OSError, ValueError) as error:
+        raise Refusal(str(error), BAD_INPUT) from None
+    return case_of(earlier, path, settings), earlier
+
+
+def _is_result(path: Path) -> bool:
+    # a device or a pipe might never end
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_RESULT)) == _RESULT
+    except OSError:
+        return False
 
 
 def shown_progress(quiet: bool) -> bool | str:

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from meanfield.case import one_line
-from meanfield.measures import Density, FlowMap
-from meanfield.solution import Ending, Solution
-from meanfield.spaces import Sphere
-from meanfield.sweeps import cells_beside
+from meanfield.cli.sweeps import cells_beside
+from meanfield.cli.tables import one_line
+from meanfield.evolution.solution import Ending, Solution
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import FlowMap
+from meanfield.spaces.sphere import Sphere
 
 _ROWS = 11  # about
 # of a list, in characters

@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from meanfield.dynamics.facts import Energy
 from meanfield.dynamics.isotropic import Isotropic, Measure
-
-Array = NDArray[np.float64]
+from meanfield.typing import Array
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ive
 
-from meanfield.arguments import number, real_array, shown, unit_rows
+from meanfield._checks import number, real_array, shown, unit_rows
 from meanfield.dynamics.facts import Energy, Steady
 from meanfield.dynamics.isotropic import check_moments
-from meanfield.geometry import circle_angles
+from meanfield.spaces.geometry import circle_angles
+from meanfield.typing import Array
 
-Array = NDArray[np.float64]
 Moments = NDArray[np.complex128]
 
 # share of the largest coefficient of USA's series below which the rest is rounding

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from meanfield.arguments import number, plus_or_minus, shown, suggest_measure, unit_rows
+from meanfield._checks import number, plus_or_minus, shown, suggest_measure, unit_rows
 from meanfield.dynamics.facts import Energy, Steady, matrix_in
-from meanfield.geometry import project
-from meanfield.records import key
-
-Array = NDArray[np.float64]
+from meanfield.laws.record import key
+from meanfield.spaces.geometry import project
+from meanfield.typing import Array
 
 # beyond it differences of e^{β<x,y>} between tokens are lost in rounding
 LARGEST_BETA = 1e8

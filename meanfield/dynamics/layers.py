@@ -7,18 +7,17 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import erf
 
-from meanfield.arguments import number, one_of, real_array, shown, unit_rows
+from meanfield._checks import number, one_of, real_array, shown, unit_rows
+from meanfield.dynamics.attention import MOST_PARTS, Attention, check_dim
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.facts import Facts, Steady
-from meanfield.dynamics.heads import MOST_PARTS, Attention, check_dim
 from meanfield.dynamics.isotropic import SA, USA, Measure, check_moments
-from meanfield.geometry import project
-from meanfield.records import Record, key
-
-Array = NDArray[np.float64]
+from meanfield.laws.record import Record, key
+from meanfield.spaces.geometry import project
+from meanfield.typing import Array
 
 _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": lambda x: np.maximum(x, 0.0),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from meanfield.dynamics.attention import Attention
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
-from meanfield.dynamics.heads import Attention
+from meanfield.dynamics.facts import OwnDynamics
 from meanfield.dynamics.interactions import CircleInteraction
 from meanfield.dynamics.isotropic import SA, USA, Isotropic
 from meanfield.dynamics.layers import FeedForward, Layers
-from meanfield.dynamics.own import OwnDynamics
 
 MeanField = Isotropic | CircleInteraction
 Field = MeanField | Attention | FeedForward | OwnDynamics

@@ -1,4 +1,4 @@
-"""Energy and dissipation of a measure."""
+"""Energies of a measure and what its flow dissipates."""
 
 from __future__ import annotations
 
@@ -6,19 +6,455 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import xlogy
 
-from meanfield.arguments import boolean, number, shown
-from meanfield.dynamics import SA, Attention, Dynamics, Isotropic
-from meanfield.functionals.forms import form_dissipation, form_energy_in_unit
-from meanfield.harmonics import eigenvalues_in_unit
-from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap, check_measure
-from meanfield.tendency import (
-    DensityTendency,
-    FlowTendency,
-    IsotropicTendency,
-    SphereField,
-    tendency,
-)
+from meanfield._checks import boolean, number, shown, symmetric
+from meanfield.dynamics.attention import LARGEST_EXPONENT, Attention, balanced_form
+from meanfield.dynamics.doubly_stochastic import DoublyStochastic
+from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.interactions import CircleInteraction
+from meanfield.dynamics.isotropic import SA, USA, Isotropic
+from meanfield.equations.density import ROUNDING, DensityTendency
+from meanfield.equations.line import FlowTendency
+from meanfield.equations.sphere_field import SphereField
+from meanfield.equations.tendency import IsotropicTendency, density_tendency, tendency
+from meanfield.kernels.direct import grid_log_moment
+from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
+from meanfield.measures import AnyMeasure, check_measure
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
+from meanfield.measures.particles import Particles
+from meanfield.spaces import Space
+from meanfield.spaces.geometry import project
+from meanfield.spaces.symmetry import asymmetry
+from meanfield.typing import Array
+
+# of an energy, that rounding of a density may make
+_LARGEST_SHARE = 1e-6
+
+
+def form_energy_in_unit(measure: AnyMeasure, beta: float, form: ArrayLike) -> tuple[float, float]:
+    """e^{-u} E_{β,D} and u, the log of the largest G(βDx) at a node; D = `form`.
+
+    Raises
+    ------
+    ValueError
+        If D is not symmetric with as many rows as the measure has dimensions, or a measure that
+        is stored by latitudes has another axis than D.
+    """
+    matrix = _checked(measure, form)
+    if beta == 0.0:
+        mean = measure.mean()
+        return 0.5 * float(mean @ matrix @ mean), 0.0
+    largest = beta * float(np.linalg.norm(matrix, 2))
+    if isinstance(measure, Density):
+        return _density_energy(measure, beta, matrix, bandwidth(largest, measure.dim))
+    measure = measure.resolving(largest)
+    log_g, _ = _moments(measure, measure.points, beta * matrix)
+    unit = float(log_g.max())
+    return float(measure.weights @ np.exp(log_g - unit)) / (2.0 * beta), unit
+
+
+def _density_energy(
+    density: Density, beta: float, matrix: Array, degree: int
+) -> tuple[float, float]:
+    """As a double quadrature of the degrees that e^{β<x,Dy>} has, which is exact."""
+    grid, masses = _on_grid(density, degree)
+    z = beta * grid.points @ matrix
+    # cut at a degree, f may be negative, and log G knows positive masses
+    logs = [(s, grid_log_moment(grid, m, z)[0]) for s, m in _signed(masses / grid.weights)]
+    unit = max(float(log_g.max()) for _, log_g in logs)
+    g = sum((s * np.exp(log_g - unit) for s, log_g in logs), start=np.zeros(len(z)))
+    total = float(masses @ g)
+    _check_digits(density, grid, masses, z, total, unit)
+    return total / (2.0 * beta), unit
+
+
+def _check_digits(
+    density: Density, grid: Space, masses: Array, z: Array, total: float, unit: float
+) -> None:
+    """Refuse ∫ G dmu, in units of e^{unit}, that the rounding of f makes, opposite to its mass.
+
+    Raises
+    ------
+    ValueError
+        If more than 1e-6 of it may be rounding.
+    """
+    # what is everywhere 1e-16 of max f looks to G like a uniform measure
+    dust = ROUNDING * float(np.abs(masses / grid.weights).max())
+    log_uniform, _ = grid_log_moment(grid, grid.weights, z)
+    doubt = 2.0 * dust * float(np.abs(masses) @ np.exp(log_uniform - unit))
+    if not doubt <= _LARGEST_SHARE * total:
+        raise ValueError(
+            f"beta |D| must be smaller for {shown(density)}, got {float(np.abs(z).max()):.3g}: "
+            f"rounding "
+            f"of f makes {doubt:.1e} of an energy of {total:.1e}, in units of 2 beta e^{unit:.4g}; "
+            f"take a FlowMap or Particles"
+        )
+
+
+def _on_grid(density: Density, degree: int) -> tuple[Space, Array]:
+    """A grid that is exact for three times this degree, and the masses of f up to it there."""
+    space = density.space
+    grid = space.resized(space.exact_size(3 * degree))
+    values = grid.synthesis(space.embed(density.coefficients, grid))  # type: ignore[arg-type]
+    return grid, grid.weights * values
+
+
+def _signed(values: Array) -> list[tuple[int, Array]]:
+    parts = [(sign, np.maximum(sign * values, 0.0)) for sign in (1, -1)]
+    return [(sign, part) for sign, part in parts if part.any()]
+
+
+def form_dissipation(measure: AnyMeasure, dynamics: Attention) -> float:
+    """∫ |X|² dmu, or with `normalise` ∫ |X|² G(βDx) dmu, of a dynamics that has a `form`.
+
+    Raises
+    ------
+    ValueError
+        If the dynamics has none, or the value is too large for float64.
+    """
+    form = dynamics.form
+    if form is None or form.exponent > LARGEST_EXPONENT:
+        raise ValueError(
+            f"dynamics must be SA, USA, or Attention of one head with KᵀQ = D = Dᵀ, V = ±D and "
+            f"beta |D| <= {LARGEST_EXPONENT:g}, got {shown(dynamics)}"
+        )
+    matrix = _checked(measure, form.matrix)
+    if isinstance(measure, Density):
+        # |P_x D∇G|² has twice the degrees of G; over G it has more, but only where it is small
+        grid, masses = _on_grid(measure, 2 * bandwidth(form.exponent, measure.dim) + 2)
+        z = dynamics.beta * grid.points @ matrix
+        log_g, _ = measure.log_moment(z)
+        total = float(masses @ np.exp(log_g - log_g.max()))
+        _check_digits(measure, grid, masses, z, total, float(log_g.max()))
+        return _summed(measure, dynamics, matrix, grid.points, masses)
+    measure = measure.resolving(form.exponent)
+    return _summed(measure, dynamics, matrix, measure.points, measure.weights)
+
+
+def _summed(
+    measure: AnyMeasure, dynamics: Attention, matrix: Array, points: Array, masses: Array
+) -> float:
+    log_g, mean = _moments(measure, points, dynamics.beta * matrix)
+    across = project(points, mean @ matrix)
+    squares = np.einsum("ij,ij->i", across, across)
+    return float(masses @ (squares * np.exp((1.0 if dynamics.normalise else 2.0) * log_g)))
+
+
+def _moments(measure: AnyMeasure, points: Array, scores: Array) -> tuple[Array, Array]:
+    """log G and ∇ log G at Mx for points x, over many tokens in O(n)."""
+    if isinstance(measure, Particles):
+        fast = measure.fast_score_sums(scores, len(points))
+        if fast is not None:
+            return fast.quick(measure.points, measure.weights, points)
+    return measure.log_moment(points @ scores)
+
+
+def balance(
+    measure: AnyMeasure, dynamics: Attention, work: float, log_unit: float
+) -> dict[str, float]:
+    """What a run with a `balanced_form` keeps of its energy, in units of e^{log_unit}.
+
+    Parameters
+    ----------
+    measure : Density, FlowMap or Particles
+    dynamics : Attention
+    work : float
+        ∫ dissipation dt since t = 0, in these units.
+    log_unit : float
+        That of the run's records: β for tokens.
+
+    Raises
+    ------
+    ValueError
+        If the dynamics has no such form.
+    """
+    form = balanced_form(dynamics)
+    if form is None:
+        raise ValueError(f"dynamics must have a form and no noise, got {shown(dynamics)}")
+    value, unit = form_energy_in_unit(measure, dynamics.beta, form.matrix)
+    return {
+        "form_energy": value * float(np.exp(unit - log_unit)),
+        "dissipation": form_dissipation(measure, dynamics) * float(np.exp(-log_unit)),
+        "work": form.sign * work,
+    }
+
+
+def _checked(measure: AnyMeasure, form: ArrayLike) -> Array:
+    """D as a matrix, refused where the measure's latitudes do not stay latitudes under it."""
+    matrix = symmetric("form", form, measure.dim)
+    if measure.axis is not None and asymmetry(matrix, measure.axis):
+        raise ValueError(
+            f"form must commute with rotations about the axis {measure.axis} of {shown(measure)}, "
+            f"got {matrix}"
+        )
+    return matrix
+
+
+def order_parameter(measure: AnyMeasure) -> tuple[float, float]:
+    """r and ψ of r e^{iψ} = ∫ e^{iθ} dmu on the circle; ψ = 0 where r = 0.
+
+    Parameters
+    ----------
+    measure : Density, FlowMap or Particles
+        On the circle; `OscillatorDensity` and `Oscillators` are among them.
+
+    Returns
+    -------
+    r : float
+        In [0, 1].
+    psi : float
+        In [0, 2π).
+
+    Raises
+    ------
+    ValueError
+        If the measure's dim is not 2.
+
+    Examples
+    --------
+    >>> from meanfield.measures import Particles
+    >>> r, psi = order_parameter(Particles([[0.0, 1.0], [0.0, 1.0]]))
+    >>> r, psi / np.pi
+    (1.0, 0.5)
+    """
+    _check_circle(measure)
+    x, y = (float(part) for part in measure.mean())
+    return float(np.hypot(x, y)), float(np.arctan2(y, x) % (2.0 * np.pi))
+
+
+def interaction_energy(measure: AnyMeasure, dynamics: CircleInteraction) -> float:
+    """F = K/2 ∬ H(θ - φ) dmu dmu, H' = -h odd, which h's flow climbs; (7.3) is h = sin.
+
+    F = K/2 Σ_k (b_k/k) |m_k|² with m_k = ∫ e^{-ikθ} dmu: H is without its mean.
+
+    Parameters
+    ----------
+    measure : Density, FlowMap or Particles
+        On the circle.
+    dynamics : CircleInteraction
+        With sines alone.
+
+    Raises
+    ------
+    ValueError
+        If the dynamics has cosines, or is of another kind, or the measure's dim is not 2.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import Kuramoto
+    >>> from meanfield.measures import Particles
+    >>> interaction_energy(Particles([[0.0, 1.0]]), Kuramoto(3.0))
+    1.5
+    """
+    if not isinstance(dynamics, CircleInteraction) or not dynamics.is_odd:
+        raise ValueError(
+            f"dynamics must be a CircleInteraction of sines alone, got {shown(dynamics)}"
+        )
+    _check_circle(measure)
+    moments = measure.trigonometric_moments(dynamics.kmax)
+    return 0.5 * float(dynamics.potential @ (moments.real**2 + moments.imag**2))
+
+
+def _check_circle(measure: AnyMeasure) -> None:
+    check_measure("measure", measure)
+    if measure.dim != 2:
+        raise ValueError(f"measure must have dim = 2, that of the circle, got {shown(measure)}")
+
+
+def sinkhorn_scaling(measure: AnyMeasure, beta: float) -> Array:
+    """log u at the measure's points, u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1, Remark 3.5.
+
+    By Anderson's acceleration of the symmetric Sinkhorn iteration, some 20 sums over the measure
+    at any β, until |log u(x) + log ∫ e^{β<x,y>} u(y) dmu(y)| is rounding at every point. Sums by
+    transforms have errors of their own: then as small as these let it be, below 1e-7.
+
+    Parameters
+    ----------
+    measure : Density, FlowMap or Particles
+    beta : float
+        β >= 0; at most 150 for latitudes (`Zonal` spaces, flow maps about an axis).
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        At the grid of a density's space, else at ``measure.points``.
+
+    Raises
+    ------
+    ValueError
+        If β is out of range, or the measure can't resolve the kernel.
+
+    Examples
+    --------
+    >>> from meanfield.measures import Particles
+    >>> sinkhorn_scaling(Particles([[1.0, 0.0]]), 2.0)
+    array([-1.])
+    """
+    check_measure("measure", measure)
+    balanced = measure.balanced(number("beta", beta, low=0))
+    points = measure.space.points if isinstance(measure, Density) else measure.points
+    if balanced.points is points:
+        return balanced.log_u
+    return -balanced.log_moment(beta * points)[0]
+
+
+def sinkhorn_energy(measure: AnyMeasure, beta: float) -> float:
+    """E_DS(mu) = -(1/β) ∫ log u dmu, whose gradient flow in W_2 `DoublyStochastic` is, Remark 3.5.
+
+    Minus half the entropic transport cost of mu to itself, for the cost -<x,y> and temperature
+    1/β. At β = 0 its limit |∫ x dmu|²/2. The error is about 1e-15/β at β > 3e-5, 1e-10 at most
+    below.
+
+    Parameters
+    ----------
+    measure : Density, FlowMap or Particles
+    beta : float
+        As in `sinkhorn_scaling`.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If β is out of range, or the measure can't resolve the kernel.
+
+    Examples
+    --------
+    >>> from meanfield.measures import Particles
+    >>> sinkhorn_energy(Particles([[1.0, 0.0]]), 2.0)
+    0.5
+    """
+    check_measure("measure", measure)
+    beta = number("beta", beta, low=0)
+    if beta == 0.0:
+        return 0.5 * float(np.sum(measure.mean() ** 2))
+    return measure.balanced(beta).energy(beta)
+
+
+# those whose field is the gradient of an energy in W_2
+GradientFlow = USA | DoublyStochastic
+
+
+def entropy(density: Density) -> float:
+    """∫ f log f dσ, 0 for the uniform measure and else positive, by the quadrature of the space.
+
+    Parameters
+    ----------
+    density : Density
+        Where its series is negative, f counts as 0.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If it is no `Density`.
+
+    Examples
+    --------
+    >>> from meanfield.laws import FourierSeries
+    >>> from meanfield.spaces import Circle
+    >>> round(entropy(Density(Circle(64), FourierSeries(cos=[0.5]))), 12)
+    0.06463813202
+    """
+    _check_density(density)
+    positive = np.maximum(density.values, 0.0)
+    return float(density.space.weights @ xlogy(positive, positive))
+
+
+def free_energy(density: Density, dynamics: GradientFlow, *, scaled: bool = False) -> float:
+    """F = τ ∫ f log f dσ ∓ E_β, which USA with noise τ lowers as fast as W_2 allows; ± its sign.
+
+    For DoublyStochastic E_DS, `sinkhorn_energy`, stands for E_β.
+
+    Parameters
+    ----------
+    density : Density
+    dynamics : USA or DoublyStochastic
+        SA with noise is no gradient flow.
+    scaled : bool
+        Whether to return e^{-β} F, which overflows for no β.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If an argument is of another kind.
+
+    Examples
+    --------
+    >>> from meanfield.laws import Uniform
+    >>> from meanfield.spaces import Circle
+    >>> free_energy(Density(Circle(8), Uniform(2)), USA(0.0, noise=1.0)) + 0.0
+    0.0
+    """
+    _check(density, dynamics)
+    beta, factor = dynamics.beta, float(np.exp(-dynamics.beta)) if scaled else 1.0
+    heat = dynamics.noise * entropy(density) * factor
+    if isinstance(dynamics, DoublyStochastic):
+        return heat - dynamics.sign * sinkhorn_energy(density, beta) * factor
+    return heat - dynamics.sign * energy(density, beta, scaled=scaled)
+
+
+def free_dissipation(density: Density, dynamics: GradientFlow, *, scaled: bool = False) -> float:
+    """-dF/dt = ∫ |X - τ ∇ log f|² dmu under USA with noise τ, F the `free_energy`.
+
+    Since X = ± ∇ δE/δmu (3.9), for DoublyStochastic with E_DS for E, X - τ ∇ log f = -∇ δF/δmu is
+    the whole velocity of the density.
+
+    Parameters
+    ----------
+    density : Density
+    dynamics : USA or DoublyStochastic
+        SA with noise is no gradient flow.
+    scaled : bool
+        Whether to return e^{-β} times it.
+
+    Returns
+    -------
+    float
+        >= 0, and 0 where the density is stationary.
+
+    Raises
+    ------
+    ValueError
+        If an argument is of another kind, or the value is too large for float64.
+
+    Examples
+    --------
+    >>> from meanfield.laws import FourierSeries
+    >>> from meanfield.spaces import Circle
+    >>> mu = Density(Circle(16), FourierSeries(cos=[0.5]))
+    >>> round(free_dissipation(mu, USA(0.0)), 12)  # at β = 0 without noise 0.5²/8
+    0.03125
+    """
+    _check(density, dynamics)
+    rate, beta = density_tendency(density, dynamics), dynamics.beta
+    root = rate.noisy_speed(rate.initial_state) * float(np.exp(-0.5 * beta))
+    return unscaled("free dissipation", root * root, beta, beta, scaled)
+
+
+def _check(density: Density, dynamics: GradientFlow) -> None:
+    _check_density(density)
+    if not isinstance(dynamics, (USA, DoublyStochastic)):
+        raise ValueError(
+            f"dynamics must be USA or DoublyStochastic, whose flow has a free energy, got "
+            f"{shown(dynamics)}"
+        )
+
+
+def _check_density(density: Density) -> None:
+    if not isinstance(density, Density):
+        raise ValueError(f"density must be a Density, got {shown(density)}")
 
 
 def energy(

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.arguments import shown
-from meanfield.geometry import circle_angles, circle_points
-from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
-from meanfield.measures.flow.line import FREE
-from meanfield.patches import PER_LEAF
-from meanfield.spaces.circle_at import CircleAt
-from meanfield.spaces.sphere.at import Places, SphereAt
+from meanfield._checks import shown
+from meanfield.measures import AnyMeasure
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import FREE, LineFlowMap, SphereFlowMap
+from meanfield.measures.particles import Particles
+from meanfield.spaces.circle import CircleAt
+from meanfield.spaces.cubed_sphere import PER_LEAF
+from meanfield.spaces.geometry import circle_angles, circle_points
+from meanfield.spaces.sphere_fields import Places, SphereAt
 from meanfield.spaces.symmetry import are_parallel
-from meanfield.spaces.zonal_at import ZonalAt
+from meanfield.spaces.zonal import ZonalAt
+from meanfield.typing import Array, Coefficients
 
-Array = NDArray[np.float64]
-Coefficients = NDArray[Any]
 Basis = CircleAt | SphereAt | ZonalAt
 
 # points and density coefficients that differ by rounding only

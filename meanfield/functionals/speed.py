@@ -7,29 +7,22 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.arguments import boolean, shown
-from meanfield.dynamics import SA, USA, DoublyStochastic, Isotropic
+from meanfield._checks import boolean, shown
+from meanfield.dynamics.doubly_stochastic import DoublyStochastic
+from meanfield.dynamics.isotropic import SA, USA, Isotropic
+from meanfield.equations.density import DensityTendency
+from meanfield.equations.line import FlowTendency
+from meanfield.equations.sphere_field import SphereField
+from meanfield.equations.tendency import density_tendency, flow_tendency
 from meanfield.functionals.energies import dissipation, unscaled
-from meanfield.geometry import project
-from meanfield.harmonics import bandwidth, scaled_eigenvalues
-from meanfield.measures import (
-    AnyMeasure,
-    Density,
-    LineFlowMap,
-    Particles,
-    SphereFlowMap,
-    check_measure,
-)
+from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
+from meanfield.measures import AnyMeasure, check_measure
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
+from meanfield.measures.particles import Particles
 from meanfield.spaces import Space
-from meanfield.tendency import (
-    DensityTendency,
-    FlowTendency,
-    SphereField,
-    density_tendency,
-    flow_tendency,
-)
-
-Array = NDArray[np.float64]
+from meanfield.spaces.geometry import project
+from meanfield.typing import Array
 
 # on a grid twice as fine an integral has changed by rounding only
 _CONVERGED, _ROUNDING = 1e-13, 1e-15

@@ -3,19 +3,17 @@
 All densities are with respect to σ, the uniform probability measure.
 """
 
-from meanfield.laws.directions import uniform_frame, uniform_in_span
+from __future__ import annotations
+
 from meanfield.laws.frequencies import gaussian_frequencies, lorentzian_frequencies
+from meanfield.laws.law import Law, uniform_frame, uniform_in_span
 from meanfield.laws.mixture import Mixture
 from meanfield.laws.point_cloud import PointCloud
-from meanfield.laws.protocol import Law
 from meanfield.laws.quantised import quantised_points
 from meanfield.laws.series import FourierSeries, ZonalSeries
 from meanfield.laws.symmetry import symmetry_axis
 from meanfield.laws.uniform import Uniform
-from meanfield.laws.vonmises_fisher import VonMisesFisher
-
-# those that a case and a file can tell
-LAWS = (Uniform, VonMisesFisher, FourierSeries, ZonalSeries, PointCloud, Mixture)
+from meanfield.laws.von_mises_fisher import VonMisesFisher
 
 __all__ = [
     "LAWS",
@@ -33,3 +31,7 @@ __all__ = [
     "uniform_frame",
     "uniform_in_span",
 ]
+
+
+# those that a case and a file can tell
+LAWS = (Uniform, VonMisesFisher, FourierSeries, ZonalSeries, PointCloud, Mixture)

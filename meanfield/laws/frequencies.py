@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from numpy.typing import NDArray
 
-from meanfield.arguments import integer, number
-
-Array = NDArray[np.float64]
+from meanfield._checks import integer, number
+from meanfield.typing import Array
 
 # beyond it weights of the Gauss rule leave double precision
 _MOST_NODES = 180

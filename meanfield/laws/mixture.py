@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from meanfield import arguments
-from meanfield.arguments import shown
-from meanfield.laws.protocol import LONGEST_LIST, Law, checked_draw, freeze
-from meanfield.records import Record, key
-
-Array = NDArray[np.float64]
+from meanfield import _checks as arguments
+from meanfield._checks import shown
+from meanfield.laws.law import LONGEST_LIST, Law, checked_draw, freeze
+from meanfield.laws.record import Record, key
+from meanfield.typing import Array
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)

@@ -6,20 +6,17 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from meanfield import arguments
-from meanfield.arguments import number, shown, unit_rows
-from meanfield.harmonics import multiplicity_growth
-from meanfield.laws.directions import points_around
-from meanfield.laws.pieces import Pieces
-from meanfield.laws.protocol import checked_draw, freeze
-from meanfield.laws.series import zonal_sum
-from meanfield.records import Record
-
-Array = NDArray[np.float64]
+from meanfield import _checks as arguments
+from meanfield._checks import number, shown, unit_rows
+from meanfield.laws.law import checked_draw, freeze, points_around
+from meanfield.laws.record import Record
+from meanfield.laws.series import Pieces, zonal_sum
+from meanfield.spaces.gegenbauer import multiplicity_growth
+from meanfield.typing import Array
 
 _HIGHEST_DEGREE = 2000
 _LOG_NEGLIGIBLE = math.log(1e-18)

@@ -3,18 +3,215 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.polynomial.legendre import legint
-from numpy.typing import NDArray
+from numpy.polynomial.legendre import leggauss, legint, legval, legvander
 
-from meanfield.arguments import generator, integer, shown
-from meanfield.geometry import circle_points, perpendicular, sphere_points
-from meanfield.laws.protocol import Law, checked_pdf
-from meanfield.laws.rings import NODES, TO_COEFFICIENTS, inverted, ring_points
+from meanfield._checks import generator, integer, shown
+from meanfield.laws.law import Law, checked_pdf
 from meanfield.laws.symmetry import symmetry_axis
+from meanfield.spaces.geometry import circle_points, perpendicular, sphere_points
+from meanfield.typing import Array, Integers
 
-Array = NDArray[np.float64]
+ORDER = 12
+NODES, _WEIGHTS = leggauss(ORDER)
+TO_COEFFICIENTS = (legvander(NODES, ORDER - 1) * (_WEIGHTS[:, None] * (np.arange(ORDER) + 0.5))).T
+_LAST = 3
+# share of a whole distribution that the tail of one panel may have; rounding of a sharp pdf is
+# some 1e-10 of it
+_SHARE = 1e-9
+_MASS_TOLERANCE = 1e-6
+# panels of polar angles and of longitudes at first, and times which factor if mass is not found
+_STARTS = ((32, 24), (128, 96), (512, 384))
+# on a ring whose mass is known
+_RING_PANELS = (24, 96, 384, 1536)
+_ALIKE = 1e-5
+# a density of polar angles that hardly counts: it is 1/π in the mean
+_LITTLE = 1e-6
+_DEEPEST = 40
+_MOST_PANELS = 1 << 20
+_RINGS = 256
+# halvings that end below rounding, if Newton's steps fail
+_STEPS = 60
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Polynomials on panels of one or several lines, in the order of lines and places.
+
+    Attributes
+    ----------
+    line : ndarray of int, shape (p,)
+        Which line a panel is on.
+    middle, half : ndarray, shape (p,)
+        Its middle, and half of its width.
+    values : ndarray, shape (p, 12)
+        The density at its Gauss nodes.
+    """
+
+    line: Integers
+    middle: Array
+    half: Array
+    values: Array
+
+    @property
+    def masses(self) -> Array:
+        """∫ of the density over each panel, shape (p,)."""
+        return np.asarray(self.half * (self.values @ _WEIGHTS))
+
+    def totals(self, lines: int) -> Array:
+        """∫ of the density over each line, shape (lines,)."""
+        totals = np.bincount(self.line, weights=self.masses, minlength=lines)
+        return np.asarray(totals, dtype=np.float64)
+
+    def quantiles(self, line: Integers, levels: Array) -> tuple[Array, Array]:
+        """Where the share `levels` (n,) of the mass of lines (n,) is reached; the density there."""
+        masses = self.masses
+        ends = np.cumsum(masses)
+        first = np.searchsorted(self.line, line)
+        last = np.searchsorted(self.line, line, side="right") - 1
+        begun = ends[first] - masses[first]
+        wanted = begun + levels * (ends[last] - begun)
+        panel = np.clip(np.searchsorted(ends, wanted), first, last)
+        slopes = TO_COEFFICIENTS @ self.values[panel].T
+        shares = np.asarray(legint(slopes, lbnd=-1.0), dtype=np.float64)
+        rest = (wanted - ends[panel] + masses[panel]) / self.half[panel]
+        place = inverted(shares, slopes, rest)
+        density = np.asarray(legval(place, slopes, tensor=False), dtype=np.float64)
+        return self.middle[panel] + self.half[panel] * place, density
+
+
+def resolved(
+    density: Callable[[Integers, Array], Array], lines: int, end: float, panels: int
+) -> Pieces | None:
+    """Panels of [0, end] on which densities are resolved, or None if they are too many.
+
+    Parameters
+    ----------
+    density : callable
+        From lines (p,) and places (p, 12) on them to values (p, 12).
+    lines : int
+    end : float
+    panels : int
+        On each line at first; a panel splits while the tail of its expansion, times its width,
+        exceeds 1e-9 of the mass of its line.
+    """
+    line = np.repeat(np.arange(lines), panels)
+    half = np.full(len(line), 0.5 * end / panels)
+    middle = np.tile((2.0 * np.arange(panels) + 1.0) * half[0], lines)
+    done: list[Pieces] = []
+    found, count = np.zeros(lines), 0
+    for _ in range(_DEEPEST):
+        values = density(line, middle[:, None] + half[:, None] * NODES)
+        new = Pieces(line, middle, half, values)
+        tails = np.abs(values @ TO_COEFFICIENTS[-_LAST:].T).max(axis=1) * 2.0 * half
+        split = tails > _SHARE * (_LITTLE + found + new.totals(lines))[line]
+        kept = Pieces(line[~split], middle[~split], half[~split], values[~split])
+        found += kept.totals(lines)
+        done.append(kept)
+        count += len(kept.line) + 2 * int(split.sum())
+        if not split.any() or count > _MOST_PANELS:
+            break
+        line = np.repeat(line[split], 2)
+        half = 0.5 * np.repeat(half[split], 2)
+        middle = np.repeat(middle[split], 2) + half * np.tile([-1.0, 1.0], len(half) // 2)
+    if split.any():
+        return None
+    parts = [np.concatenate([getattr(p, name) for p in done]) for name in Pieces.__annotations__]
+    order = np.lexsort((parts[1], parts[0]))
+    return Pieces(*(part[order] for part in parts))
+
+
+def ring_points(law: Law, levels: Array, turns: Array) -> Array:
+    """Points (n, 3) at these shares of the mass in polar angle, and given it in longitude, (n,).
+
+    Raises
+    ------
+    ValueError
+        If the law's mass is not found, or too narrow to be resolved.
+    """
+    for polar_panels, ring_panels in _STARTS:
+        polar = resolved(_latitudes(law, ring_panels), 1, np.pi, polar_panels)
+        if polar is None or not abs(float(polar.masses.sum()) - 1.0) <= _MASS_TOLERANCE:
+            continue
+        angles, density = polar.quantiles(np.zeros(len(levels), dtype=np.int64), levels)
+        longitudes = _longitudes(law, angles, density, turns)
+        if longitudes is not None:
+            return sphere_points(angles, longitudes)
+    raise ValueError(
+        f"law must be a probability density on S^2 that rings resolve, but the mass of "
+        f"{shown(law)} was "
+        f"not found on {_STARTS[-1][0] * ORDER} rings of {_STARTS[-1][1] * ORDER} points"
+    )
+
+
+def _rings(law: Law, polar: Array, panels: int) -> Pieces | None:
+    """The density with respect to polar angle and longitude on rings at polar angles (n,)."""
+
+    def density(line: Integers, longitudes: Array) -> Array:
+        angles = np.repeat(polar[line], ORDER)
+        values = checked_pdf(law, sphere_points(angles, longitudes.ravel()))
+        return (values * np.sin(angles) / (4.0 * np.pi)).reshape(-1, ORDER)
+
+    return resolved(density, len(polar), 2.0 * np.pi, panels)
+
+
+def _latitudes(law: Law, panels: int) -> Callable[[Integers, Array], Array]:
+    """The density of polar angles."""
+
+    def density(_: Integers, places: Array) -> Array:
+        polar = places.ravel()
+        totals = np.full(len(polar), np.nan)
+        for start in range(0, len(polar), _RINGS):
+            part = polar[start : start + _RINGS]
+            rings = _rings(law, part, panels)
+            if rings is not None:
+                totals[start : start + _RINGS] = rings.totals(len(part))
+        return totals.reshape(places.shape)
+
+    return density
+
+
+def _longitudes(law: Law, polar: Array, density: Array, turns: Array) -> Array | None:
+    """Longitudes (n,) at shares of rings whose mass is that of the density of polar angles."""
+    found = np.empty(len(polar))
+    for start in range(0, len(polar), _RINGS):
+        left = np.arange(start, min(start + _RINGS, len(polar)))
+        for panels in _RING_PANELS:
+            rings = _rings(law, polar[left], panels)
+            if rings is None:
+                return None
+            gap = np.abs(rings.totals(len(left)) - density[left])
+            good = np.flatnonzero(gap <= _ALIKE * (density[left] + _LITTLE))
+            if len(good):
+                found[left[good]], _ = rings.quantiles(good, turns[left[good]])
+                left = np.delete(left, good)
+            if not len(left):
+                break
+        if len(left):
+            return None
+    return found
+
+
+def inverted(mass: Array, slope: Array, wanted: Array) -> Array:
+    """x in [-1, 1] where Legendre series (m, n) of masses have the values wanted (n,).
+
+    Newton's steps, kept in a bracket.
+    """
+    low, high = np.full(len(wanted), -1.0), np.full(len(wanted), 1.0)
+    x = np.zeros(len(wanted))
+    for _ in range(_STEPS):
+        excess = legval(x, mass, tensor=False) - wanted
+        low, high = np.where(excess < 0.0, x, low), np.where(excess > 0.0, x, high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            trial = x - excess / legval(x, slope, tensor=False)
+        new = np.where((trial >= low) & (trial <= high), trial, 0.5 * (low + high))
+        moved, x = float(np.abs(new - x).max()), new
+        if moved < 1e-13:
+            break
+    return x
+
 
 _PANELS = 4096
 # turns between neighbours of a Fibonacci lattice: the golden section

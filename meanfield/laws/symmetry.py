@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from meanfield.laws.law import Law
 from meanfield.laws.mixture import Mixture
-from meanfield.laws.protocol import Law
 from meanfield.laws.series import ZonalSeries
 from meanfield.laws.uniform import Uniform
-from meanfield.laws.vonmises_fisher import VonMisesFisher
+from meanfield.laws.von_mises_fisher import VonMisesFisher
 from meanfield.spaces.symmetry import are_parallel
-
-Array = NDArray[np.float64]
+from meanfield.typing import Array
 
 
 def symmetry_axis(law: Law) -> Array | None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from meanfield.arguments import integer, unit_rows
-from meanfield.laws.directions import uniform_points
-from meanfield.laws.protocol import DIM, checked_draw
-
-Array = NDArray[np.float64]
+from meanfield._checks import integer, unit_rows
+from meanfield.laws.law import DIM, checked_draw, uniform_points
+from meanfield.typing import Array
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,14 @@
 """Measures: what answers G(z) = ∫ e^{<z,y>} dmu(y) and its gradient."""
 
+from __future__ import annotations
+
 from typing import Any
 
-from meanfield.arguments import shown, suggest_measure
-from meanfield.measures.density import Density, OscillatorDensity
-from meanfield.measures.flow import FlowMap, LineFlowMap, SphereFlowMap
+from meanfield._checks import shown, suggest_measure
+from meanfield.measures.density import FIT_TOLERANCE, Density, SeriesLaw, on_space, spectral_tail
+from meanfield.measures.flow_map import FlowMap, LineFlowMap, SphereFlowMap
+from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Oscillators, Particles
-
-AnyMeasure = Density | FlowMap | Particles
 
 __all__ = [
     "AnyMeasure",
@@ -20,6 +21,20 @@ __all__ = [
     "SphereFlowMap",
     "check_measure",
 ]
+
+__all__ = [
+    "FIT_TOLERANCE",
+    "Density",
+    "OscillatorDensity",
+    "SeriesLaw",
+    "on_space",
+    "spectral_tail",
+]
+
+__all__ = ["FlowMap", "LineFlowMap", "SphereFlowMap"]
+
+
+AnyMeasure = Density | FlowMap | Particles
 
 
 def check_measure(name: str, value: Any) -> None:
@@ -42,3 +57,6 @@ def check_measure(name: str, value: Any) -> None:
         f"{name} must be a Density, FlowMap or Particles, got "
         f"{shown(value)}{suggest_measure(value)}"
     )
+
+
+FlowMap.forms = (LineFlowMap, SphereFlowMap)

@@ -7,24 +7,12 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield import arguments
+from meanfield import _checks as arguments
+from meanfield._checks import generator, integer, number, one_of, real_array, rows, shown, unit_rows
 from meanfield._shown import ShownMeasure
-from meanfield.arguments import (
-    generator,
-    integer,
-    number,
-    one_of,
-    real_array,
-    rows,
-    shown,
-    unit_rows,
-)
-from meanfield.exponential_sums import log_moment, moment
-from meanfield.geometry import circle_angles, circle_points
-from meanfield.laws import Law, quantised_points
-from meanfield.sinkhorn import Balanced, DenseSums, LineNodes, SphereNodes, point_sums
-from meanfield.spaces.circle_at import MOST_MODES, CircleAt
-from meanfield.token_sums import (
+from meanfield.kernels.direct import log_moment, moment
+from meanfield.kernels.sinkhorn import Balanced, DenseSums, LineNodes, SphereNodes, point_sums
+from meanfield.kernels.token_sums import (
     ScoreSums,
     TokenSums,
     fewest_pairs,
@@ -32,8 +20,11 @@ from meanfield.token_sums import (
     score_sums,
     token_sums,
 )
-
-Array = NDArray[np.float64]
+from meanfield.laws.law import Law
+from meanfield.laws.quantised import quantised_points
+from meanfield.spaces.circle import MOST_MODES, CircleAt
+from meanfield.spaces.geometry import circle_angles, circle_points
+from meanfield.typing import Array
 
 SUMS = ("auto", "direct", "transforms", "gram")
 # |z| that differ by rounding only are one β

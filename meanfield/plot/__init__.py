@@ -3,15 +3,16 @@
 Figures are returned, never shown.
 """
 
+from __future__ import annotations
+
 from meanfield.plot.cards import card as card
 from meanfield.plot.correlations import two_token_correlation
-from meanfield.plot.curves import dissipation, energy, nodes, resolution
-from meanfield.plot.curves_by_name import curve as curve
+from meanfield.plot.curves import curve as curve
+from meanfield.plot.curves import dissipation, distances, energy, nodes, resolution
 from meanfield.plot.forms import form_extremisers
 from meanfield.plot.free import limits_without_normalisation
 from meanfield.plot.histograms import inner_products
 from meanfield.plot.limits import mean_field_limit
-from meanfield.plot.monitor_curves import distances
 from meanfield.plot.movies import animation, movie
 from meanfield.plot.panels import density
 from meanfield.plot.phases import phase_diagram

@@ -11,19 +11,15 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from meanfield.measures import (
-    AnyMeasure,
-    Density,
-    FlowMap,
-    LineFlowMap,
-    Particles,
-)
+from meanfield.evolution.solution import Solution
+from meanfield.functionals.transport.bracket import Bracket
+from meanfield.measures import AnyMeasure
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import FlowMap, LineFlowMap
+from meanfield.measures.particles import Particles
 from meanfield.plot.curves import energy, energy_name
 from meanfield.plot.frames import BLUE, ORANGE, new_figure
-from meanfield.plot.looks import look, projection
-from meanfield.plot.panels import draw
-from meanfield.solution import Solution
-from meanfield.transport import Bracket
+from meanfield.plot.panels import draw, look, projection
 
 _DPI = 100
 _WIDTHS = {"mollweide": 2.8, "polar": 1.9}

@@ -7,12 +7,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from meanfield.arguments import shown
+from meanfield._checks import shown
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
-
-Array = NDArray[np.float64]
 
 _NEEDED = (
     "correlation",

@@ -9,12 +9,10 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
-from meanfield.arguments import shown
+from meanfield._checks import shown
 from meanfield.plot.frames import GREY, NORMAL, SMALL, new_figure
-
-Array = NDArray[np.float64]
+from meanfield.typing import Array
 
 _NEEDED = ("density", "potential", "uniform_potential", "matrix", "angle")
 _QUARTERS = ([0.0, np.pi / 2, np.pi, 3 * np.pi / 2, 2 * np.pi], ["0", "π/2", "π", "3π/2", "2π"])

@@ -15,10 +15,9 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.projections.geo import MollweideAxes
 from matplotlib.projections.polar import PolarAxes
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-Array = NDArray[np.float64]
+from meanfield.typing import Array
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "0.45"
 SMALL, NORMAL = 7.0, 8.0

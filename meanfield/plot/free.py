@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.spatial import ConvexHull
 
-from meanfield.arguments import shown
+from meanfield._checks import shown
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
 
 _NEEDED = "trajectory", "distinct", "off", "t", "case"

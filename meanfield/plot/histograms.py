@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from meanfield.arguments import shown
-from meanfield.measures import Particles
+from meanfield._checks import shown
+from meanfield.measures.particles import Particles
 from meanfield.plot.frames import BLUE, NORMAL, ORANGE, SMALL, new_figure
-
-Array = NDArray[np.float64]
+from meanfield.typing import Array
 
 _BINS = 80
 _COLUMN, _ROW = 1.5, 1.35

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from meanfield.arguments import shown
+from meanfield._checks import shown
 from meanfield.plot.frames import GREY, NORMAL, SMALL, heading, new_figure
-
-Array = NDArray[np.float64]
+from meanfield.typing import Array
 
 _NEEDED = "rate", "fluctuation", "n", "t", "quantity"
 # colours that colour-blind readers can tell apart (Okabe and Ito)

@@ -18,14 +18,13 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from meanfield.arguments import boolean, integer, number, shown
-from meanfield.files import remove_leftovers, whole_file
+from meanfield._checks import boolean, integer, number, shown
+from meanfield.evolution.files import remove_leftovers, whole_file
+from meanfield.evolution.solution import Solution
 from meanfield.plot.curves import check, energy, energy_name
 from meanfield.plot.frames import NORMAL, ORANGE, colour_bar, new_figure
-from meanfield.plot.looks import is_coloured, look, projection
-from meanfield.plot.panels import draw
-from meanfield.plot.titles import dynamics_title
-from meanfield.solution import Solution
+from meanfield.plot.panels import draw, is_coloured, look, projection
+from meanfield.plot.runs import dynamics_title
 
 # GIF keeps times in hundredths of a second, and viewers slow down what is faster than 50 a second
 _FASTEST = {".mp4": 120.0, ".gif": 50.0}

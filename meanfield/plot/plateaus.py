@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from meanfield.arguments import integer, shown
+from meanfield._checks import integer, shown
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
-
-Array = NDArray[np.float64]
+from meanfield.typing import Array
 
 _NEEDED = (
     "energy_share",

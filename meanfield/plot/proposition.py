@@ -7,12 +7,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from meanfield.arguments import integer, shown
+from meanfield._checks import integer, shown
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
-
-Array = NDArray[np.float64]
 
 _GREEN, _PINK, _YELLOW = "#009e73", "#cc79a7", "#e69f00"
 _KINDS = (BLUE, ORANGE, _GREEN, _PINK, _YELLOW)

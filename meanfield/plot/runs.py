@@ -11,20 +11,55 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from meanfield.arguments import integer, shown
-from meanfield.files import remove_leftovers, whole_file
-from meanfield.measures import Density, FlowMap
-from meanfield.plot.curves import check, dissipation, energy, energy_name, node_count, resolution
-from meanfield.plot.frames import NORMAL, ORANGE, SMALL, colour_bar, new_figure
-from meanfield.plot.looks import is_coloured, look, projection
-from meanfield.plot.monitor_curves import distances, monitored
-from meanfield.plot.panels import draw
-from meanfield.plot.titles import run_title
-from meanfield.solution import Solution
+from meanfield._checks import integer, shown
+from meanfield.dynamics.facts import adapt
+from meanfield.dynamics.interactions import CircleInteraction
+from meanfield.dynamics.layers import FeedForward
+from meanfield.dynamics.records import AnyDynamics
+from meanfield.evolution.files import remove_leftovers, whole_file
+from meanfield.evolution.solution import Solution
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import FlowMap
+from meanfield.plot.curves import (
+    check,
+    dissipation,
+    distances,
+    energy,
+    energy_name,
+    monitored,
+    node_count,
+    resolution,
+)
+from meanfield.plot.frames import NORMAL, ORANGE, SMALL, colour_bar, heading, new_figure
+from meanfield.plot.panels import draw, is_coloured, look, projection
 
-Array = NDArray[np.float64]
+
+def dynamics_title(dynamics: AnyDynamics) -> str:
+    """The name of a dynamics with the numbers that tell it from others of its kind.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import Kuramoto
+    >>> dynamics_title(Kuramoto(2.0, noise=0.5))
+    'Kuramoto, K = 2, τ = 0.5'
+    """
+    if isinstance(dynamics, CircleInteraction):
+        # of the energy that runs keep, β is 0, and means nothing
+        is_sine = dynamics.sin == (1.0,) and not any(dynamics.cos)
+        name = "Kuramoto" if is_sine else dynamics.name
+        noise = f", τ = {dynamics.noise:g}" if dynamics.noise > 0.0 else ""
+        return f"{name}, K = {dynamics.coupling:g}{noise}"
+    known = adapt(dynamics)
+    if all(isinstance(layer, FeedForward) for layer in known.layers):
+        return dynamics.name
+    return heading(dynamics.name, dynamics.beta, known.sign, dynamics.noise)
+
+
+def run_title(sol: Solution) -> str:
+    """The dynamics of a run, and how and when it ended."""
+    return f"{dynamics_title(sol.dynamics)}: {sol.status} at t = {sol.t[-1]:.4g}"
+
 
 SUFFIXES = (".png", ".pdf", ".svg")
 _MOST_PANELS = 12

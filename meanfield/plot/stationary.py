@@ -8,12 +8,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
-from meanfield.arguments import integer, shown
+from meanfield._checks import integer, shown
 from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_figure
-
-Array = NDArray[np.float64]
+from meanfield.typing import Array
 
 _NEEDED = ("tau", "moment", "unstable", "event", "tau_1", "nature", "degree", "direction")
 _COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9")

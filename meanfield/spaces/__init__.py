@@ -1,11 +1,10 @@
 """Grids and coefficients: each space owns its transforms and knows no measure, no β and no time."""
 
+from __future__ import annotations
+
 from meanfield.spaces.circle import Circle, CircleTransforms
 from meanfield.spaces.sphere import Library, Sphere, SphereTransforms, available
 from meanfield.spaces.zonal import Zonal, ZonalBatch, ZonalTransforms
-
-Space = Circle | Sphere | Zonal
-Transforms = CircleTransforms | SphereTransforms | ZonalTransforms
 
 __all__ = [
     "Circle",
@@ -20,3 +19,9 @@ __all__ = [
     "ZonalTransforms",
     "available",
 ]
+
+__all__ = ["Library", "Sphere", "SphereTransforms", "available"]
+
+
+Space = Circle | Sphere | Zonal
+Transforms = CircleTransforms | SphereTransforms | ZonalTransforms

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from meanfield.typing import Array
 
 # unit vectors nearer than this are one; their cosine could tell no angle below 1e-8
 _PARALLEL = 1e-14

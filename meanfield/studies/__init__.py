@@ -1,9 +1,11 @@
 """Studies: one question each, answered as a dataset by runs that may share an executor."""
 
+from __future__ import annotations
+
 from meanfield.studies.correlations import two_token_correlation
 from meanfield.studies.ensembles import random_heads
-from meanfield.studies.forms import form_extremisers, form_maximiser, form_minimiser
-from meanfield.studies.free import limits_without_normalisation
+from meanfield.studies.forms import Extremiser, form_extremisers, form_maximiser, form_minimiser
+from meanfield.studies.free_tokens import limits_without_normalisation
 from meanfield.studies.limit import mean_field_limit
 from meanfield.studies.phases import phase_diagram
 from meanfield.studies.plateaus import metastability
@@ -24,3 +26,11 @@ __all__ = [
     "stationary_states",
     "two_token_correlation",
 ]
+
+__all__ = ["two_token_correlation"]
+
+__all__ = ["Extremiser", "form_extremisers", "form_maximiser", "form_minimiser"]
+
+__all__ = ["mean_field_limit"]
+
+__all__ = ["stationary_density", "stationary_states"]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from meanfield.arguments import generator, integer, one_of
-from meanfield.dynamics import Head
-
-Array = NDArray[np.float64]
+from meanfield._checks import generator, integer, one_of
+from meanfield.dynamics.attention import Head
+from meanfield.typing import Array
 
 ENSEMBLES = ("ginibre", "wigner-positive", "ginibre-product", "wigner-product")
 

@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from meanfield.arguments import (
+from meanfield._checks import (
     boolean,
     generator,
     integer,
@@ -23,14 +23,16 @@ from meanfield.arguments import (
     shown,
     tell_apart,
 )
-from meanfield.dynamics import SA, USA, Attention
-from meanfield.executors import mapped_by
-from meanfield.integrate import evolve_batch
-from meanfield.laws import Uniform, uniform_frame, uniform_in_span
-from meanfield.tendency import LARGEST_BETA
+from meanfield.dynamics.attention import Attention
+from meanfield.dynamics.isotropic import SA, USA
+from meanfield.equations.batch import LARGEST_BETA
+from meanfield.evolution.batch import evolve_batch
+from meanfield.laws.law import uniform_frame, uniform_in_span
+from meanfield.laws.uniform import Uniform
+from meanfield.studies.executors import mapped_by
 from meanfield.theory import orthogonal_arrival
+from meanfield.typing import Array
 
-Array = NDArray[np.float64]
 AnyAttention = SA | USA | Attention
 
 # realisations of a task, a few chunks of the integrator; dynamics of a task, for the same starts

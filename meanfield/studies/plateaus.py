@@ -11,19 +11,19 @@ import xarray as xr
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from meanfield.arguments import boolean, generator, integer, number, shown
-from meanfield.clustering import clusters
-from meanfield.dynamics import Isotropic
+from meanfield._checks import boolean, generator, integer, number, shown
+from meanfield.dynamics.isotropic import Isotropic
+from meanfield.evolution.loop import solve
+from meanfield.evolution.solution import Solution
 from meanfield.exceptions import warn_unfinished
-from meanfield.executors import dynamics_of_runs, mapped_by
-from meanfield.geometry import circle_angles
-from meanfield.integrate import solve
-from meanfield.laws import FourierSeries, Law
-from meanfield.measures import FlowMap, LineFlowMap
-from meanfield.solution import Solution
+from meanfield.laws.law import Law
+from meanfield.laws.series import FourierSeries
+from meanfield.measures.clusters import clusters
+from meanfield.measures.flow_map import FlowMap, LineFlowMap
+from meanfield.spaces.geometry import circle_angles
+from meanfield.studies.executors import dynamics_of_runs, mapped_by
 from meanfield.theory import energy_dirac, growth_rates
-
-Array = NDArray[np.float64]
+from meanfield.typing import Array
 
 # a mode of this size has left the linear regime
 _GROWN = 0.1

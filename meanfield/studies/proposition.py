@@ -11,9 +11,9 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from meanfield.arguments import boolean, generator, integer, number, shown
-from meanfield.executors import mapped_by
-from meanfield.harmonics import bandwidth
+from meanfield._checks import boolean, generator, integer, number, shown
+from meanfield.kernels.multipliers import bandwidth
+from meanfield.studies.executors import mapped_by
 from meanfield.studies.proposition_evidence import flows, identity, search
 from meanfield.studies.proposition_proof import (
     DIFFERS,

@@ -6,22 +6,25 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from meanfield.dynamics import SA
-from meanfield.functionals import energy as energy_of
-from meanfield.geometry import circle_points
-from meanfield.harmonics import (
-    gegenbauer,
-    log_eigenvalues,
-    multiplicities,
-    relative_eigenvalues,
-)
-from meanfield.integrate import solve
-from meanfield.laws import FourierSeries, Law, Mixture, Uniform, VonMisesFisher, ZonalSeries
-from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
-from meanfield.spaces import Circle, Zonal
+from meanfield.dynamics.isotropic import SA
+from meanfield.evolution.loop import solve
+from meanfield.functionals.energies import energy as energy_of
+from meanfield.kernels.multipliers import log_eigenvalues, relative_eigenvalues
+from meanfield.laws.law import Law
+from meanfield.laws.mixture import Mixture
+from meanfield.laws.series import FourierSeries, ZonalSeries
+from meanfield.laws.uniform import Uniform
+from meanfield.laws.von_mises_fisher import VonMisesFisher
+from meanfield.measures import AnyMeasure
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import FlowMap
+from meanfield.measures.particles import Particles
+from meanfield.spaces.circle import Circle
+from meanfield.spaces.gegenbauer import gegenbauer, multiplicities
+from meanfield.spaces.geometry import circle_points
+from meanfield.spaces.zonal import Zonal
 from meanfield.studies.proposition_proof import (
     DIFFERS,
     FAILS,
@@ -32,8 +35,7 @@ from meanfield.studies.proposition_proof import (
     KernelEnergy,
 )
 from meanfield.theory import growth_rates
-
-Array = NDArray[np.float64]
+from meanfield.typing import Array
 
 # tokens of a random measure, degrees of a random law, and of the space that holds it
 TOKENS, _LAW, _BASIS = 24, 3, 8

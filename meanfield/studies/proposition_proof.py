@@ -13,20 +13,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.polynomial import Polynomial
-from numpy.typing import NDArray
 
-from meanfield.arguments import real_array, shown
-from meanfield.harmonics import (
+from meanfield._checks import real_array, shown
+from meanfield.kernels.multipliers import (
     bandwidth,
     degree_weights,
-    gauss_gegenbauer,
-    gegenbauer,
     log_eigenvalues,
-    multiplicities,
     scaled_eigenvalues,
 )
-
-Array = NDArray[np.float64]
+from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicities
+from meanfield.typing import Array
 
 # of a part: 'differs' says that numbers disagree that must not, 'fails' that there is a witness
 PROVED, HOLDS, OPEN, DIFFERS, FAILS = "proved", "holds", "open", "differs", "fails"

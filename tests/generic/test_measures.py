@@ -114,7 +114,7 @@ def series_rounding(mu):
 
     In high dimension that is much, near the axis, where there is hardly any measure.
     """
-    peaks = np.sqrt(mf.harmonics.multiplicities(mu.dim, mu.space.kmax))
+    peaks = np.sqrt(mf.spaces.gegenbauer.multiplicities(mu.dim, mu.space.kmax))
     return 4 * EPS * np.sqrt(mu.power.sum()) * peaks.sum()
 
 
@@ -442,8 +442,8 @@ def test_power_is_known_for_a_bump():
     for space in (mf.Circle(64), mf.Sphere(31), mf.Zonal(10, 31, axis=np.eye(10)[0])):
         mu = mf.Density(space, mf.VonMisesFisher(np.eye(space.dim)[0], 4.0))
         kmax = space.kmax
-        ratio = mf.harmonics.relative_eigenvalues(4.0, space.dim, kmax)
-        exact = mf.harmonics.multiplicities(space.dim, kmax) * ratio**2
+        ratio = mf.kernels.multipliers.relative_eigenvalues(4.0, space.dim, kmax)
+        exact = mf.spaces.gegenbauer.multiplicities(space.dim, kmax) * ratio**2
         assert np.max(np.abs(np.sqrt(mu.power) - np.sqrt(exact))) < 1e-14
         assert np.allclose(mu.mean(), ratio[1] * np.eye(space.dim)[0], rtol=0, atol=1e-15)
 

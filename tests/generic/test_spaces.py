@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from scipy.special import eval_gegenbauer, sph_harm_y
 
 import meanfield as mf
-from meanfield import geometry, harmonics
-from meanfield.exponential_sums import grid_log_moment
-from meanfield.spaces import available
+from meanfield.kernels import multipliers as harmonics
+from meanfield.kernels.direct import grid_log_moment
+from meanfield.spaces import available, geometry
+from meanfield.spaces.gegenbauer import gegenbauer, multiplicities
 
 EPS = np.finfo(float).eps
 SLANTED = np.array([0.48, 0.6, 0.64])
@@ -98,7 +99,7 @@ def rounding(space):
 
 def largest_values(space, coefficients):
     """Σ |f_k| sqrt(N_k) bounds |f|: the size to which a rounding is relative."""
-    amplitude = np.sqrt(space.power(coefficients) * harmonics.multiplicities(space.dim, space.kmax))
+    amplitude = np.sqrt(space.power(coefficients) * multiplicities(space.dim, space.kmax))
     return float(amplitude.sum())
 
 
@@ -121,7 +122,7 @@ def independent_values(space, coefficients, points):
     else:
         order = space.dim / 2 - 1
         polynomials = eval_gegenbauer(k, order, t) / eval_gegenbauer(k, order, 1.0)
-    return polynomials @ (np.sqrt(harmonics.multiplicities(space.dim, space.kmax)) * coefficients)
+    return polynomials @ (np.sqrt(multiplicities(space.dim, space.kmax)) * coefficients)
 
 
 # ---------------------------------------------------------------- transforms
@@ -146,7 +147,7 @@ def test_between_is_the_series_elsewhere(space, seed):
     coefficients = random_coefficients(space, seed)
     points, weights, values = space.between(coefficients)
     # angles are rounded, which a degree k multiplies by k
-    scale = EPS * space.kmax * np.sqrt(harmonics.multiplicities(space.dim, space.kmax).sum())
+    scale = EPS * space.kmax * np.sqrt(multiplicities(space.dim, space.kmax).sum())
     assert np.allclose(values, space.at(coefficients, points), rtol=0, atol=50 * scale)
     apart = np.linalg.norm(points[:, None] - space.points[None], axis=2).min(axis=1)
     assert apart.min() > 0.1 / len(space.weights)
@@ -332,8 +333,8 @@ def harmonic_integrals(space, degree):
             waves = sph_harm_y(degree, np.arange(degree + 1)[:, None], rings, longitudes)
         waves = waves * np.sqrt(4 * np.pi)
     else:
-        scale = np.sqrt(harmonics.multiplicities(space.dim, degree)[-1])
-        waves = scale * harmonics.gegenbauer(space.dim, degree, space.nodes)[-1:]
+        scale = np.sqrt(multiplicities(space.dim, degree)[-1])
+        waves = scale * gegenbauer(space.dim, degree, space.nodes)[-1:]
     return waves @ space.weights
 
 

@@ -1,0 +1,153 @@
+"""What a run says of itself: each check with its number, its threshold and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from meanfield._checks import tell_apart
+from meanfield.cli.report.curves import (
+    OWN,
+    balanced_energy,
+    energy_bounds,
+    monotone_energy,
+    tolerances,
+    unit_of,
+)
+from meanfield.evolution.solution import Ending, Solution
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import FlowMap
+
+# relative, of sums over nodes and degrees in double precision
+_ROUNDING = 1e-12
+_LEAST_MASS_ERROR = 1e-10
+_NAMES = {
+    "energy": "E",
+    "sinkhorn_energy": "E_DS",
+    "form_energy": "E_D",
+    "free_energy": "free energy",
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """A property that a run must have.
+
+    Attributes
+    ----------
+    name, number, threshold, why : str
+        What is checked, what the run has, what it may have, and where that comes from.
+    passed : bool
+    """
+
+    name: str
+    number: str
+    threshold: str
+    why: str
+    passed: bool
+
+
+def checks(sol: Solution) -> list[Check]:
+    """The verdict of a run: how it ended, its balance, mass, energies and resolution."""
+    found = [_ending(sol), _mass(sol)]
+    if "work" in sol.dataset:
+        found.insert(1, _balance(sol))
+    if monotone_energy(sol) is not None:
+        found.append(_monotone(sol))
+    found += [_between(sol, name) for name in ("energy", *OWN) if name in sol.dataset]
+    if "tail" in sol.dataset and np.isfinite(sol.dataset["tail"].values).any():
+        found.append(_resolution(sol))
+    return found
+
+
+def _ending(sol: Solution) -> Check:
+    good = Ending.FINISHED, Ending.CLUSTERED
+    why = "A run that could not go on says so, and keeps what it had."
+    return Check("ending", sol.status, " or ".join(good), why, sol.ending in good)
+
+
+def _tolerance(sol: Solution) -> float:
+    """The largest `tol` of the run's flow maps, 0 of other measures."""
+    return max((m.tol for m in sol.measures if isinstance(m, FlowMap)), default=0.0)
+
+
+def _rtol(sol: Solution) -> float:
+    return float(sol.dataset.attrs.get("rtol", 1e-9))
+
+
+def _per_step(sol: Solution) -> float:
+    """What tolerances allow in an energy, a sum over pairs of the mass: twice that of each step."""
+    steps = float(sol.dataset["steps"].values[-1]) if "steps" in sol.dataset else len(sol.t)
+    return 2.0 * (steps + 1.0) * (_rtol(sol) + _tolerance(sol)) + _ROUNDING
+
+
+def _balance(sol: Solution) -> Check:
+    name = balanced_energy(sol)
+    energy, work = sol.dataset[name].values, sol.dataset["work"].values
+    error = float(np.abs(energy - energy[0] - work).max())
+    allowed = _per_step(sol) * float(np.abs(energy).max())
+    symbol = _NAMES[name]
+    why = (
+        "The work, the integral of the dissipation, is summed on its own beside the measure. "
+        "Each step may err by its tolerance relative to the energy, and in each of two factors."
+    )
+    label = f"balance |{symbol}(t) − {symbol}(0) − work|"
+    return _below(label, error, allowed, why, _unit(sol, name))
+
+
+def _unit(sol: Solution, name: str) -> str:
+    return "" if name == "sinkhorn_energy" else unit_of(sol)
+
+
+def _mass(sol: Solution) -> Check:
+    error = float(np.abs(1.0 - sol.dataset["mass"].values).max())
+    allowed = max(_LEAST_MASS_ERROR, _tolerance(sol))
+    why = "Mass is kept by construction, up to rounding"
+    why += " and the tolerance of meshes." if allowed > _LEAST_MASS_ERROR else "."
+    return _below("mass |1 − ∫ dμ|", error, allowed, why)
+
+
+def _monotone(sol: Solution) -> Check:
+    name, sign = monotone_energy(sol) or ("energy", 1)
+    values = sol.dataset[name].values
+    back = float(np.max(-sign * np.diff(values), initial=0.0))
+    allowed = _per_step(sol) * float(np.abs(values).max())
+    way = "rises" if sign > 0 else "falls"
+    why = f"The run is a gradient flow along which {_NAMES[name]} {way}: it may step back by its "
+    why += "error only."
+    return _below(f"{_NAMES[name]} {way}: largest step back", back, allowed, why, _unit(sol, name))
+
+
+def _between(sol: Solution, name: str) -> Check:
+    low, high = energy_bounds(sol, name)
+    values = sol.dataset[name].values
+    room = (_ROUNDING + 2.0 * _tolerance(sol)) * float(np.abs(values).max())
+    symbol, unit = _NAMES[name], _unit(sol, name)
+    why = "Uniform is the minimiser, Diracs are the maximisers (Proposition 3.4)."
+    if name == "sinkhorn_energy":
+        why = "The uniform measure and Diracs are its extremes, as of E."
+    if name == "form_energy":
+        why = "|⟨x, Dy⟩| is at most the norm of D."
+    passed = bool(values.min() >= low - room and values.max() <= high + room)
+    number = f"{values.min():.10g} … {values.max():.10g}{unit}"
+    return Check(f"{symbol} between its bounds", number, f"{low:.10g} … {high:.10g}", why, passed)
+
+
+def _resolution(sol: Solution) -> Check:
+    tails, allowed = sol.dataset["tail"].values, tolerances(sol)
+    known = np.isfinite(tails) & np.isfinite(allowed)
+    worst = int(np.argmax(np.where(known, tails / allowed, -1.0)))
+    kinds = [isinstance(measure, Density) for measure in sol.measures]
+    why = "The last tenth of the spectrum, relative in L²: the error of the density at a point."
+    if not any(kinds):
+        why = "The tail of a panel's positions times its mass: what moments see of it."
+    elif not all(kinds):
+        why = "Spectral tails while a series, tails of panels after; the largest at t = "
+        why += f"{sol.t[worst]:.4g}."
+    return _below("resolution: tail", float(tails[worst]), float(allowed[worst]), why)
+
+
+def _below(name: str, number: float, allowed: float, why: str, unit: str = "") -> Check:
+    got, limit = tell_apart(number, allowed)
+    return Check(name, f"{got}{unit}", f"≤ {limit}", why, bool(number <= allowed))

@@ -1,0 +1,298 @@
+"""Numbers of a run over t: energies with their bounds, dissipation, distances, resolution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.cli.report.view import GREEN, LINE, PINK, View, axis, base_layout, packed, thinned
+from meanfield.dynamics.attention import Attention
+from meanfield.dynamics.doubly_stochastic import DoublyStochastic
+from meanfield.dynamics.isotropic import USA, Isotropic
+from meanfield.evolution.recorder import LOWER, UPPER
+from meanfield.evolution.solution import Solution
+from meanfield.kernels.multipliers import log_eigenvalues
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import FlowMap, SphereFlowMap
+from meanfield.plot.curves import bounds, distance_to, distances_title, monitored
+from meanfield.plot.frames import BLUE, ORANGE
+from meanfield.typing import Array
+
+OWN = ("sinkhorn_energy", "form_energy")
+
+
+def balanced_energy(sol: Solution) -> str:
+    """The variable whose gain is the run's `work`."""
+    return next((name for name in OWN if name in sol.dataset), "energy")
+
+
+def monotone_energy(sol: Solution) -> tuple[str, int] | None:
+    """The energy that can't turn back and the sign of its way, None where there is none.
+
+    Without noise that of SA and USA (Lemma 3.7, (3.6)), of doubly stochastic attention and of
+    attention with a form; with noise USA and doubly stochastic attention lower their free energy,
+    and SA has none.
+    """
+    dynamics = sol.dynamics
+    if dynamics.noise > 0.0:
+        is_flow = isinstance(dynamics, (USA, DoublyStochastic)) and "free_energy" in sol.dataset
+        return ("free_energy", -1) if is_flow else None
+    if isinstance(dynamics, Isotropic) and "work" in sol.dataset:
+        return balanced_energy(sol), dynamics.sign
+    if isinstance(dynamics, Attention) and dynamics.form and "form_energy" in sol.dataset:
+        return "form_energy", dynamics.form.sign
+    return None
+
+
+def form_bounds(sol: Solution) -> tuple[float, float]:
+    """e^{±β|D|}/(2β), in the unit of the dataset; the lower one is 1/(2β) where D >= 0.
+
+    |<x, Dy>| <= |D|; and of a form D >= 0 each term <x, Dy>^m/m! of the exponential is a positive
+    kernel.
+    """
+    form = getattr(sol.dynamics, "form", None)
+    if form is None:
+        return -np.inf, np.inf
+    beta, dim = sol.dynamics.beta, sol.final.dim
+    matrix = form.matrix * np.eye(dim) if np.ndim(form.matrix) == 0 else np.asarray(form.matrix)
+    values = np.linalg.eigvalsh(matrix)
+    norm, positive = float(np.abs(values).max()), values[0] >= 0.0
+    if beta == 0.0:
+        return (0.0 if positive else -0.5 * norm), 0.5 * norm
+    log_unit = {"1": 0.0, "exp(beta)": beta}.get(str(sol.dataset.attrs.get("energy_unit", "1")))
+    if log_unit is None:
+        log_unit = float(log_eigenvalues(beta, dim, 0)[0])
+    ends = np.array([0.0 if positive else -beta * norm, beta * norm])
+    with np.errstate(over="ignore", under="ignore"):
+        low, high = np.exp(ends - log_unit) / (2.0 * beta)
+    return float(low), float(high)
+
+
+MOST_POINTS = 4000
+_COLOURS = BLUE, ORANGE, GREEN, PINK
+_DASHES = "solid", "dash", "dashdot", "dot"
+_UNITS = {"1": "", "Lambda_0": " / Λ₀"}
+_ENERGIES = {
+    "energy": "energy E",
+    "sinkhorn_energy": "energy E_DS",
+    "form_energy": "energy E_D",
+    "free_energy": "free energy",
+}
+_SIZES = {"circle": "n", "sphere": "lmax", "zonal": "kmax"}
+# an energy that moves less than this part of the way between its bounds hides the far one
+_VISIBLE = 0.08
+
+
+def curve_views(sol: Solution) -> list[View]:
+    """All that there is to draw over t."""
+    found = [_energy(sol, name) for name in _ENERGIES if name in sol.dataset]
+    found.append(_rate(sol))
+    if monitored(sol):
+        found.append(_distances(sol))
+    if "tail" in sol.dataset and np.isfinite(sol.dataset["tail"].values).any():
+        found.append(_tail(sol))
+    if "size" in sol.dataset:
+        found.append(_size(sol))
+    return found
+
+
+def unit_of(sol: Solution) -> str:
+    """What energies of the dataset are divided by, as a suffix."""
+    return _UNITS.get(str(sol.dataset.attrs.get("energy_unit", "1")), " / exp(β)")
+
+
+def energy_bounds(sol: Solution, name: str) -> tuple[float, float]:
+    """Bounds of an energy in its unit, -inf and inf where none are known."""
+    if name == "form_energy":
+        return form_bounds(sol)
+    if name == "free_energy":
+        return -np.inf, np.inf
+    return bounds(sol, name)
+
+
+def _energy(sol: Solution, name: str) -> View:
+    values, limits = sol.dataset[name].values, energy_bounds(sol, name)
+    unit = "" if name == "sinkhorn_energy" else unit_of(sol)
+    known = values[np.isfinite(values)]
+    low, high = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
+    whole = limits[1] - limits[0]
+    seen = np.isfinite(whole) and high - low >= _VISIBLE * whole
+    low, high = (limits[0], limits[1]) if seen else (low, high)
+    margin = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
+    texts = ("min", "max") if name == "form_energy" else ("E(σ)", "E(δ)")
+    shapes, notes = [], []
+    for level, text in zip(limits, texts, strict=True):
+        if np.isfinite(level):
+            shapes.append(_level(level))
+            notes.append(_named(level, text, low - margin, high + margin))
+    further = {"range": [low - margin, high + margin]}
+    traces = [_line(sol, values, _ENERGIES[name], BLUE)]
+    return _view(sol, name, _ENERGIES[name] + unit, traces, further, shapes, notes)
+
+
+def _level(value: float) -> dict[str, Any]:
+    line = {"color": LINE, "width": 1, "dash": "dash"}
+    return {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": value,
+        "y1": value,
+        "line": line,
+    }
+
+
+def _named(level: float, text: str, low: float, high: float) -> dict[str, Any]:
+    """The name of a level, at the edge with an arrow where the level is beyond."""
+    arrow = " ↑" if level > high else " ↓" if level < low else ""
+    above = level > 0.5 * (low + high)
+    return {
+        "text": f"{text} = {level:.6g}{arrow}",
+        "xref": "paper",
+        "x": 0.01 if above else 0.99,
+        "xanchor": "left" if above else "right",
+        "y": min(max(level, low), high),
+        # inside where the level is beyond the edge or close to it
+        "yanchor": "top" if above else "bottom",
+        "showarrow": False,
+        "font": {"size": 11, "color": "#444"},
+    }
+
+
+def _rate(sol: Solution) -> View:
+    name = "dissipation" if "dissipation" in sol.dataset else "speed"
+    unit = unit_of(sol) if name == "dissipation" and "sinkhorn_energy" not in sol.dataset else ""
+    noisy = sol.dynamics.noise > 0.0
+    title = {"speed": "speed, rms of |X|", "dissipation": "dissipation"}[name]
+    if name == "dissipation" and "work" in sol.dataset and not noisy:
+        title += " |dE/dt|"
+    values = sol.dataset[name].values
+    return _view(sol, name, title + unit, [_line(sol, values, name, BLUE)], _scale(values))
+
+
+def _scale(values: Array) -> dict[str, Any]:
+    known = values[np.isfinite(values)]
+    if known.max(initial=0.0) > 30.0 * known.min(initial=np.inf) > 0.0:
+        return {"type": "log", "exponentformat": "power", "dtick": "D1" if _is_short(known) else 1}
+    return {"range": [0.0, 1.1 * known.max(initial=0.0) or 1.0]}
+
+
+def _is_short(known: Array) -> bool:
+    return bool(known.max() < 1e3 * known.min())
+
+
+def _distances(sol: Solution) -> View:
+    traces: list[dict[str, Any]] = []
+    everything: list[Array] = []
+    names = monitored(sol)
+    for number, name in enumerate(names):
+        p, target = distance_to(sol, name)
+        label = f"W<sub>{p}</sub> to {target}" if target else name
+        values = sol.dataset[name].values
+        everything.append(values)
+        colour = _COLOURS[number % 4]
+        known = np.flatnonzero(np.isfinite(values))
+        if f"{name}{LOWER}" in sol.dataset:
+            ends = [sol.dataset[f"{name}{end}"].values for end in (LOWER, UPPER)]
+            traces += _band(sol, ends, known, colour)
+        line = _line(sol, values, label, colour, known)
+        line["line"]["dash"] = _DASHES[number % 4]
+        traces.append(line | {"showlegend": True})
+    scale = _scale(np.concatenate(everything))
+    title = distances_title(sol, names)
+    return _view(sol, "distances", title, traces, scale, legend=True)
+
+
+def _band(
+    sol: Solution, ends: list[Array], known: NDArray[np.int64], colour: str
+) -> list[dict[str, Any]]:
+    """From the lower to the upper bound of a bracket."""
+    lower, upper = (_line(sol, end, "bound", colour, known) for end in ends)
+    for edge in (lower, upper):
+        edge["line"] = {"width": 0}
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    fill = {"fill": "tonexty", "fillcolor": f"rgba({red},{green},{blue},0.25)"}
+    return [lower, upper | fill]
+
+
+def _tail(sol: Solution) -> View:
+    values = sol.dataset["tail"].values
+    positive = np.where(values > 0.0, values, np.nan)
+    traces = [_line(sol, positive, "tail", BLUE), _line(sol, tolerances(sol), "tolerance", LINE)]
+    traces[1]["line"] |= {"dash": "dash", "width": 1}
+    flow = isinstance(sol.final, FlowMap) and isinstance(sol.measures[0], FlowMap)
+    title = "largest tail of a panel" if flow else "spectral tail"
+    scale = {"type": "log", "exponentformat": "power"}
+    return _view(sol, "tail", title + " and its tolerance", traces, scale)
+
+
+def tolerances(sol: Solution) -> Array:
+    """What the tail of each measure may be: `tail_tol` of series, `tol` of flow maps."""
+    of_series = float(sol.dataset.attrs.get("tail_tol", np.nan))
+    return np.array([m.tol if isinstance(m, FlowMap) else of_series for m in sol.measures])
+
+
+def _size(sol: Solution) -> View:
+    values = sol.dataset["size"].values.astype(np.float64)
+    first = sol.measures[0]
+    title = "nodes"
+    if isinstance(first, Density):
+        title = f"size of the space, {_SIZES[first.space.name]}"
+        title += ", then nodes" if isinstance(sol.final, FlowMap) else ""
+    elif isinstance(first, SphereFlowMap):
+        title = "nodes and particles"
+    line = _line(sol, values, "size", BLUE)
+    line["line"] |= {"shape": "hv"}
+    return _view(sol, "size", title, [line], {"range": [0.0, 1.1 * values.max()]})
+
+
+def _line(
+    sol: Solution, values: Array, name: str, colour: str, kept: NDArray[np.int64] | None = None
+) -> dict[str, Any]:
+    kept = np.arange(len(sol.t)) if kept is None else kept
+    if len(kept):
+        kept = kept[thinned(len(kept), MOST_POINTS)]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers" if len(kept) < 2 else "lines",
+        "name": name,
+        "x": packed(sol.t[kept], "f8"),
+        "y": packed(values[kept], "f8"),
+        "line": {"color": colour, "width": 2},
+        "hovertemplate": "t = %{x:.6g}<br>%{y:.10g}<extra>" + name + "</extra>",
+    }
+
+
+def _view(
+    sol: Solution,
+    name: str,
+    title: str,
+    traces: list[dict[str, Any]],
+    scale: dict[str, Any],
+    shapes: list[dict[str, Any]] | None = None,
+    annotations: list[dict[str, Any]] | None = None,
+    *,
+    legend: bool = False,
+) -> View:
+    now = {"color": ORANGE, "width": 1.5}
+    first = float(sol.t[0])
+    # the slider moves the first shape
+    mark = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": first, "x1": first}
+    ends = [first, float(sol.t[-1])] if len(sol.t) > 1 else [first - 1.0, first + 1.0]
+    layout = base_layout(
+        title={"text": title, "x": 0.02, "xanchor": "left", "font": {"size": 13}},
+        xaxis=axis("t", range=ends),
+        yaxis=axis("", **scale),
+        shapes=[mark | {"line": now}, *(shapes or [])],
+        annotations=annotations or [],
+        hovermode="closest",
+        legend={"orientation": "h", "y": 1.12, "x": 1.0, "xanchor": "right"},
+    )
+    layout["showlegend"] = legend
+    notes: tuple[str, ...] = ()
+    if len(sol.t) > MOST_POINTS:
+        notes = (f"Curves have {MOST_POINTS} of {len(sol.t)} saves.",)
+    return View(name, traces, layout, [], notes)

@@ -1,0 +1,227 @@
+"""The page: what happened, the measure over time, numbers with bounds, checks, case, versions."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any, cast
+
+import numpy as np
+
+from meanfield._checks import shown
+from meanfield.cli.report.checks import Check, checks
+from meanfield.cli.report.curves import curve_views
+from meanfield.cli.report.line import line_view
+from meanfield.cli.report.sphere import sphere_view
+from meanfield.cli.report.tokens import tokens_view
+from meanfield.cli.report.view import View, thinned, weight
+from meanfield.evolution.files import remove_leftovers, whole_file
+from meanfield.evolution.solution import Solution
+from meanfield.measures import AnyMeasure
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import SphereFlowMap
+from meanfield.measures.particles import Particles
+from meanfield.plot.runs import run_title
+from meanfield.spaces.sphere import Sphere
+
+
+def plotly_script() -> str:
+    """The text of plotly.js, 5 MB.
+
+    Raises
+    ------
+    ValueError
+        If plotly is not installed.
+    """
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise ValueError(
+            f"a report needs plotly, which is not installed ({error}): "
+            f"python -m pip install 'meanfield-attention[report]'"
+        ) from error
+    return str(get_plotlyjs())
+
+
+SUFFIX = ".html"
+_MOST_TIMES = 61
+# of the measures' numbers, in characters: with plotly.js the page stays below 10 MB
+_ROOM = 3_500_000
+
+
+def page(solution: Solution) -> str:
+    """One HTML page about a run, which works offline in any browser, below 10 MB.
+
+    It shows the measure with a slider for the time and a button to play: on S^2 on a sphere that
+    turns, on the circle and for measures symmetric about an axis as a curve, else the tokens. Below
+    are energies with their bounds, dissipation or speed, distances with their brackets and the
+    resolution; the verdict of the run's own checks, each with its number, its threshold and why;
+    the case and the versions. What a page can't hold is thinned out, and the page says so.
+
+    Parameters
+    ----------
+    solution : Solution
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If `solution` is no solution, or plotly is not installed.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+    >>> text = page(mf.evolve(mu, mf.SA(1.0), 1.0))
+    >>> text.startswith("<!DOCTYPE html>"), len(text) < 6_000_000
+    (True, True)
+    """
+    if not isinstance(solution, Solution):
+        raise ValueError(f"solution must be a Solution, got {shown(solution)}")
+    script = plotly_script()
+    view, times = measure_view(solution)
+    curves = curve_views(solution)
+    found = checks(solution)
+    notes = [
+        *_about_times(solution, times),
+        *dict.fromkeys(n for v in (view, *curves) for n in v.notes),
+    ]
+    return Template(_part("page.html")).substitute(
+        title=escape(run_title(solution)),
+        source=solution.source,
+        style=_part("page.css"),
+        plotly=script,
+        message=escape(solution.message),
+        verdict=_verdict(found),
+        state="good" if all(check.passed for check in found) else "bad",
+        turn="" if _on_sphere(solution.measures[0]) else "hidden",
+        last=len(times) - 1,
+        notes="".join(f"<p>{escape(note)}</p>" for note in notes),
+        curves="".join(f'<div class="curve" id="{view.name}"></div>' for view in curves),
+        checks=_rows(found),
+        facts=_table(_facts(solution)),
+        case=escape(solution.case) or "This run was started without a case file.",
+        versions=_table(solution.versions),
+        data=_script_safe(json.dumps(_data(solution, times, [view, *curves]), allow_nan=False)),
+        program=_part("page.js"),
+    )
+
+
+def save(solution: Solution, path: str | os.PathLike[str]) -> None:
+    """Write the page of a run.
+
+    Parameters
+    ----------
+    solution : Solution
+    path : str or path-like
+        Ending in .html.
+
+    Raises
+    ------
+    ValueError
+        If `solution` is no solution, the suffix is another, or plotly is not installed.
+    OSError
+        If it can't be written there.
+    """
+    if not isinstance(path, (str, os.PathLike)) or Path(path).suffix.lower() != SUFFIX:
+        raise ValueError(f"path must end in {SUFFIX}, got {str(path)!r}")
+    text = page(solution)
+    remove_leftovers(Path(path))
+    with whole_file(Path(path)) as beside:
+        beside.write_text(text, encoding="utf-8")
+
+
+def measure_view(solution: Solution) -> tuple[View, list[int]]:
+    """The figure of the measure, and the saves whose measures fit into the page."""
+    chosen = thinned(len(solution.t), _MOST_TIMES)
+    measures = [solution.measures[i] for i in chosen]
+    view = _view(measures)
+    heaviest = max(map(weight, view.frames))
+    kept = thinned(len(chosen), max(2, _ROOM // max(heaviest, 1)))
+    frames = [view.frames[i] for i in kept]
+    return View(view.name, view.data, view.layout, frames, view.notes), chosen[kept].tolist()
+
+
+def _view(measures: Sequence[AnyMeasure]) -> View:
+    first = measures[0]
+    if _on_sphere(first):
+        return sphere_view(measures)
+    if isinstance(first, Particles):
+        return tokens_view(cast(Sequence[Particles], measures))
+    return line_view(measures)
+
+
+def _on_sphere(first: AnyMeasure) -> bool:
+    if isinstance(first, Particles):
+        return bool(first.dim == 3)
+    on_grid = isinstance(first, Density) and isinstance(first.space, Sphere)
+    return isinstance(first, SphereFlowMap) or on_grid
+
+
+def _about_times(solution: Solution, times: list[int]) -> list[str]:
+    if len(times) == len(solution.t):
+        return []
+    return [f"The slider has {len(times)} of {len(solution.t)} saved times; the curves have more."]
+
+
+def _facts(solution: Solution) -> dict[str, str]:
+    data = solution.dataset
+    found = {
+        "dynamics": repr(solution.dynamics),
+        "measure at the start": repr(solution.measures[0]),
+        "measure at the end": repr(solution.final),
+        "saved times": f"{len(solution.t)} from {solution.t[0]:g} to {solution.t[-1]:g}",
+    }
+    for name in ("steps", "evaluations"):
+        if name in data:
+            found[name] = f"{int(data[name].values[-1])}"
+    return found | {str(name): f"{value}" for name, value in data.attrs.items()}
+
+
+def _verdict(found: list[Check]) -> str:
+    failed = [check.name for check in found if not check.passed]
+    if not failed:
+        return f"✓ all {len(found)} checks of the run hold"
+    return escape(f"✗ {len(failed)} of {len(found)} checks fail: {'; '.join(failed)}")
+
+
+def _rows(found: list[Check]) -> str:
+    rows = []
+    for check in found:
+        mark, state = ("✓", "good") if check.passed else ("✗", "bad")
+        cells = (check.name, check.number, check.threshold, check.why)
+        inner = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        rows.append(f'<tr class="{state}"><td class="mark">{mark}</td>{inner}</tr>')
+    return "".join(rows)
+
+
+def _table(entries: dict[str, str]) -> str:
+    return "".join(
+        f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in entries.items()
+    )
+
+
+def _data(solution: Solution, times: list[int], views: list[View]) -> dict[str, Any]:
+    return {
+        "t": np.asarray(solution.t)[times].tolist(),
+        "views": [
+            {"name": v.name, "data": v.data, "layout": v.layout, "frames": v.frames} for v in views
+        ],
+    }
+
+
+def _script_safe(text: str) -> str:
+    """JSON that may stand inside a script element."""
+    return text.replace("<", "\\u003c")
+
+
+def _part(name: str) -> str:
+    return (files("meanfield.cli.report") / name).read_text(encoding="utf-8")

@@ -1,0 +1,125 @@
+"""Measures on a line: the density around the circle, or the law of the polar angle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.colors import LogNorm, Normalize
+
+from meanfield._checks import shown
+from meanfield.cli.report.view import Frame, View, axis, base_layout, packed, thinned
+from meanfield.measures import AnyMeasure
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import LineFlowMap
+from meanfield.plot.frames import BLUE, CAP, ORANGE, law_of_angle, log_law_of_angle
+from meanfield.plot.panels import gathered, log_curve, look
+from meanfield.spaces.geometry import circle_points, perpendicular
+from meanfield.spaces.zonal import Zonal
+from meanfield.typing import Array
+
+_TURN = 2.0 * np.pi
+_FINE = 721
+# nodes drawn at each time
+MOST_NODES = 3000
+_CURVE, _STEMS, _TOPS = 1, 2, 3
+# area of the dot of an atom of mass 1, in pixels²
+_AREA = 300.0
+
+
+def line_view(measures: Sequence[AnyMeasure]) -> View:
+    """The density around the circle or of the polar angle at each time, and atoms as stems."""
+    around = measures[0].axis is None
+    scale = look(list(measures)).scale
+    low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
+    uniform_at: Array = np.linspace(0.0, _TURN if around else np.pi, 361)
+    dim = measures[0].dim
+    uniform = np.ones(361) if around else np.exp(log_law_of_angle(np.zeros(361), uniform_at, dim))
+    dotted = {"color": "#737373", "dash": "dot", "width": 1.2}
+    data: list[dict[str, Any]] = [
+        _lines(dotted, x=packed(uniform_at), y=packed(np.maximum(uniform, low)), name="uniform"),
+        _lines({"color": BLUE, "width": 2}, fill="tozeroy", fillcolor="rgba(0,114,178,0.2)"),
+        _lines({"color": ORANGE, "width": 1.5}),
+        {"type": "scatter", "mode": "markers", "marker": {"color": ORANGE, "opacity": 1.0}},
+    ]
+    data[_CURVE] |= {"hovertemplate": "θ = %{x:.4f}<br>f = %{y:.4g}<extra></extra>"}
+    data[_STEMS] |= {"hoverinfo": "skip"}
+    data[_TOPS] |= {"hovertemplate": "θ = %{x:.6f}<br>mass %{customdata:.4g}<extra>atom</extra>"}
+    frames = [_frame(measure, low, high) for measure in measures]
+    return View("measure", data, _layout(around, scale, low, high), frames, _notes(measures, high))
+
+
+def _lines(line: dict[str, Any], **further: Any) -> dict[str, Any]:
+    return {"type": "scatter", "mode": "lines", "line": line, **further}
+
+
+def _layout(around: bool, scale: Normalize, low: float, high: float) -> dict[str, Any]:
+    turns = [0.0, np.pi / 2, np.pi, 3 * np.pi / 2, _TURN] if around else [0.0, np.pi / 2, np.pi]
+    names = ["0", "π/2", "π", "3π/2", "2π"][: len(turns)]
+    margin = 0.02 * turns[-1]
+    ticks = {"tickvals": turns, "ticktext": names, "range": [-margin, turns[-1] + margin]}
+    title = "angle θ" if around else "polar angle θ"
+    of_y: dict[str, Any] = {"range": [0.0, 1.05 * high]}
+    if isinstance(scale, LogNorm):
+        logs = float(np.log10(low)), float(np.log10(high))
+        of_y = {"type": "log", "range": [logs[0], logs[1] + 0.05 * (logs[1] - logs[0])]}
+    name = "density f(θ)" if around else "density of θ"
+    return base_layout(xaxis=axis(title, **ticks), yaxis=axis(name, **of_y), hovermode="closest")
+
+
+def _frame(measure: AnyMeasure, low: float, high: float) -> Frame:
+    angles, values = curve(measure)
+    top = CAP if high == CAP else np.inf
+    found: Frame = {_CURVE: {"x": packed(angles), "y": packed(np.clip(values, low, top))}}
+    atoms, masses = np.zeros(0), np.zeros(0)
+    if isinstance(measure, LineFlowMap) and len(measure.atoms):
+        at = measure.atoms % _TURN if measure.axis is None else np.clip(measure.atoms, 0.0, np.pi)
+        atoms, masses = gathered(at, measure.atom_masses)
+    ends = np.tile([low, high, np.nan], len(atoms))
+    found[_STEMS] = {"x": packed(np.repeat(atoms, 3), "f8"), "y": packed(ends)}
+    found[_TOPS] = {
+        "x": packed(atoms, "f8"),
+        "y": packed(np.full(len(atoms), high)),
+        "customdata": packed(masses),
+        "marker.size": packed(np.sqrt(np.maximum(_AREA * masses, 16.0))),
+    }
+    return found
+
+
+def curve(measure: AnyMeasure) -> tuple[Array, Array]:
+    """Angles, ascending, and the density there, of the circle or of the polar angle."""
+    if isinstance(measure, LineFlowMap):
+        return _of_nodes(measure)
+    if not isinstance(measure, Density):
+        raise ValueError(f"measure must be a Density or a FlowMap on a line, got {shown(measure)}")
+    if isinstance(measure.space, Zonal):
+        angles: Array = np.linspace(0.0, np.pi, max(361, min(4 * measure.space.kmax, 2 * _FINE)))
+        away = perpendicular(measure.space.axis)
+        points = np.outer(np.cos(angles), measure.space.axis) + np.outer(np.sin(angles), away)
+        return angles, law_of_angle(measure.at(points), np.sin(angles), measure.dim)
+    angles = np.linspace(0.0, _TURN, max(_FINE, min(4 * measure.space.size, 2 * _FINE)))
+    return angles, measure.at(circle_points(angles))
+
+
+def _of_nodes(flow: LineFlowMap) -> tuple[Array, Array]:
+    """The free nodes and what lies between them and the ends; no mass beyond on a meridian."""
+    angles, logs = log_curve(flow)
+    with np.errstate(under="ignore", over="ignore"):
+        values = np.exp(np.minimum(logs, np.log(1e3 * CAP)))
+    if not len(angles):
+        return np.array([0.0, _TURN if flow.axis is None else np.pi]), np.zeros(2)
+    kept = np.union1d(thinned(len(angles), MOST_NODES), [int(np.argmax(values))])
+    fine: Array = np.linspace(0.0, _TURN if flow.axis is None else np.pi, 361)
+    places = np.union1d(fine, angles[kept])
+    period = _TURN if flow.axis is None else None
+    return places, np.interp(places, angles, values, 0.0, 0.0, period)
+
+
+def _notes(measures: Sequence[AnyMeasure], high: float) -> tuple[str, ...]:
+    flows = [measure for measure in measures if isinstance(measure, LineFlowMap)]
+    found = [f"Densities are cut at {CAP:g}."] if high == CAP else []
+    most = max((len(flow.angles) for flow in flows), default=0)
+    if most > MOST_NODES:
+        found.append(f"At most {MOST_NODES} of up to {most} nodes are drawn at each time.")
+    return tuple(found)

@@ -1,0 +1,336 @@
+"""Self-attention with queries, keys, values and several heads, (2.3) and (2.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from meanfield._checks import is_single, number, real_array, shown, tell_apart, unit_rows
+from meanfield.dynamics.facts import Energy, Steady, matrix_in
+from meanfield.dynamics.isotropic import BETA, NOISE, Measure, check_moments
+from meanfield.laws.record import Record, key
+from meanfield.spaces.geometry import project
+from meanfield.typing import Array
+
+# of a product of matrices
+_ROUNDING = 1e-13
+# beyond it |X|², of order e^{2β|D|}, leaves double precision
+LARGEST_EXPONENT = 350.0
+
+
+class Form(NamedTuple):
+    """D, a matrix or a number, and ±1 for a gradient flow of ±E_{β,D}; β|D| of its kernel."""
+
+    matrix: Any
+    sign: int
+    exponent: float
+
+
+def common_form(beta: float, bilinear: Any, value: Any) -> Form | None:
+    """D = KᵀQ and ±1 where KᵀQ is symmetric and V = ±KᵀQ, each a matrix or a number; else None.
+
+    Examples
+    --------
+    >>> common_form(2.0, 3.0, -3.0), common_form(2.0, 3.0, 1.0)
+    (Form(matrix=3.0, sign=-1, exponent=6.0), None)
+    """
+    shape = np.shape(bilinear) or np.shape(value)
+    if shape:
+        eye = np.eye(shape[0])
+        bilinear, value = (m if np.ndim(m) else m * eye for m in (bilinear, value))
+    size = np.abs(bilinear).max()
+    if np.abs(bilinear - np.transpose(bilinear)).max() > _ROUNDING * size:
+        return None
+    matrix = 0.5 * (bilinear + np.transpose(bilinear)) if shape else bilinear
+    exponent = beta * (float(np.linalg.norm(matrix, 2)) if shape else abs(matrix))
+    for sign in (1, -1):
+        if np.abs(value - sign * matrix).max() <= _ROUNDING * size:
+            return Form(matrix, sign, exponent)
+    return None
+
+
+def balanced_form(dynamics: Any) -> Form | None:
+    """The form of attention that a run can keep in balance: without noise, β|D| <= 350."""
+    form: Form | None = getattr(dynamics, "form", None)
+    if form is None or dynamics.noise > 0.0 or form.exponent > LARGEST_EXPONENT:
+        return None
+    return form
+
+
+# heads of an attention, layers of a sequence, that a case file may ask for
+MOST_PARTS = 4096
+# beyond it e^{<z,y>} leaves double precision
+_LARGEST_EXPONENT = 700.0
+
+
+def _matrix(name: str, shape: str) -> dict[str, Any]:
+    about = f"the {name} matrix {shape}, a list of rows, or a number"
+    return key(about, float | list[list[float]])
+
+
+@dataclass(frozen=True, eq=False)
+class Head(Record):
+    """Queries Qx, keys Ky and values Vy of one attention head.
+
+    Parameters
+    ----------
+    Q, K : array_like, shape (m, d), or float
+        With any number m of rows; a number stands for that multiple of the identity.
+    V : array_like, shape (d, d), or float
+        With its output projection, if it has one.
+
+    Attributes
+    ----------
+    dim : int or None
+        d; None if all three are numbers, which fit any d.
+    bilinear : ndarray (d, d) or float
+        KᵀQ, of which the attention scores <Qx, Ky> = <KᵀQx, y> are made.
+
+    Raises
+    ------
+    ValueError
+        If the matrices do not fit each other or hold a NaN.
+
+    Examples
+    --------
+    >>> Head(Q=[[1.0, 0.0]], K=[[0.0, 2.0]], V=-1.0).bilinear
+    array([[0., 0.],
+           [2., 0.]])
+    """
+
+    Q: ArrayLike = field(default=1.0, metadata=_matrix("query", "(m, d)"))
+    K: ArrayLike = field(default=1.0, metadata=_matrix("key", "(m, d)"))
+    V: ArrayLike = field(default=1.0, metadata=_matrix("value", "(d, d)"))
+
+    def __post_init__(self) -> None:
+        for name in ("Q", "K", "V"):
+            object.__setattr__(self, name, matrix_or_number(name, getattr(self, name)))
+        shapes = {name: np.shape(getattr(self, name)) for name in ("Q", "K", "V")}
+        widths = {shape[1] for shape in shapes.values() if shape}
+        heights = {shapes[name][0] for name in ("Q", "K") if shapes[name]}
+        if shapes["Q"] == () or shapes["K"] == ():
+            heights |= widths if heights else set()
+        if shapes["V"]:
+            widths.add(shapes["V"][0])
+        if len(widths) > 1 or len(heights) > 1:
+            raise ValueError(
+                f"Q and K must be (m, d) and V (d, d), with numbers for multiples of the "
+                f"identity (d, d), got shapes {shapes}"
+            )
+        if widths and min(widths) < 2:
+            raise ValueError(f"Q, K and V must have d >= 2 columns, got shapes {shapes}")
+
+    def __repr__(self) -> str:
+        shapes = (np.shape(m) or m for m in (self.Q, self.K, self.V))
+        return "Head(Q={}, K={}, V={})".format(*shapes)
+
+    @property
+    def dim(self) -> int | None:
+        """Ambient dimension d, None if any fits."""
+        widths = [np.shape(m)[1] for m in (self.Q, self.K, self.V) if np.ndim(m)]
+        return widths[0] if widths else None
+
+    @property
+    def bilinear(self) -> Any:
+        """KᵀQ, a number if both are."""
+        if np.ndim(self.Q) and np.ndim(self.K):
+            return np.asarray(self.K).T @ np.asarray(self.Q)
+        key = np.asarray(self.K).T if np.ndim(self.K) else self.K
+        return key * self.Q  # type: ignore[operator]
+
+
+@dataclass(frozen=True)
+class Attention(Steady):
+    """X[mu](x) = P_x Σ_h V_h ∇G(β K_hᵀQ_h x) [/ G(β K_hᵀQ_h x)], (2.3) and (2.7).
+
+    `SA(beta)` is one `Head()` of identities; V = -1 makes it repulsive.
+
+    Parameters
+    ----------
+    beta : float
+        Inverse temperature β >= 0; for trained weights 1/sqrt(m).
+    heads : sequence of Head
+        At least one; their outputs are added.
+    normalise : bool
+        Whether to divide by G (softmax), as SA does and USA does not.
+    noise : float
+        τ >= 0 of the diffusion τ Δf.
+
+    Attributes
+    ----------
+    dim : int or None
+        Ambient dimension that the matrices ask for; None if any fits.
+    form : Form or None
+        The symmetric matrix D of an energy E_{β,D}, where the dynamics is its gradient flow.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, heads differ in dimension, or, without `normalise`,
+        β |KᵀQ| > 700.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> turned = mf.Head(V=[[0.0, -1.0], [1.0, 0.0]])
+    >>> mf.Attention(1.0, [turned]).velocity(mf.Particles([[1.0, 0.0]]), at=[[1.0, 0.0]])
+    array([[0., 1.]])
+    """
+
+    beta: float = field(metadata=BETA)
+    heads: Sequence[Head] = field(
+        metadata=key("a list of tables with Q, K or V", list, minItems=1, maxItems=MOST_PARTS)
+    )
+    normalise: bool = field(default=True, metadata=key("with softmax", bool))
+    noise: float = field(default=0.0, metadata=NOISE)
+
+    name: ClassVar[str] = "Attention"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "beta", number("beta", self.beta, low=0))
+        object.__setattr__(self, "noise", number("noise", self.noise, low=0))
+        heads = tuple(self.heads) if isinstance(self.heads, Sequence) else (self.heads,)
+        if not heads or not all(isinstance(head, Head) for head in heads):
+            raise ValueError(
+                f"heads must be a sequence of at least one Head, got {shown(self.heads)}"
+            )
+        object.__setattr__(self, "heads", heads)
+        if not isinstance(self.normalise, bool):
+            raise ValueError(f"normalise must be True or False, got {shown(self.normalise)}")
+        dims = {head.dim for head in heads} - {None}
+        if len(dims) > 1:
+            raise ValueError(f"heads must be of one dimension, got {sorted(dims, key=str)}")
+        object.__setattr__(self, "_scores", [self.beta * head.bilinear for head in heads])
+        self._check_size()
+
+    def _check_size(self) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            sizes = [float(np.abs(np.atleast_2d(b)).max()) for b in self.scores]
+        if not np.isfinite(sizes).all():
+            raise ValueError(f"beta KᵀQ of each head must be finite, got {sizes} at most")
+        if self.normalise:
+            return
+        largest = max(float(np.linalg.norm(np.atleast_2d(b), 2)) for b in self.scores)
+        values = sum(float(np.linalg.norm(np.atleast_2d(head.V), 2)) for head in self.heads)
+        exponent = largest + max(float(np.log(max(values, 1e-300))), 0.0)
+        if exponent > _LARGEST_EXPONENT:
+            raise ValueError(
+                f"beta |KᵀQ| + log Σ |V| must be <= {_LARGEST_EXPONENT:g} without normalise, got "
+                f"{tell_apart(exponent, _LARGEST_EXPONENT)[0]}"
+            )
+
+    def __repr__(self) -> str:
+        return (
+            f"Attention(beta={self.beta}, heads={len(self.heads)}, dim={self.dim}, "
+            f"normalise={self.normalise}, noise={self.noise})"
+        )
+
+    @property
+    def scores(self) -> list[Any]:
+        """β KᵀQ of each head, (d, d) or a number: its scores are <β KᵀQx, y>."""
+        return self._scores  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def dim(self) -> int | None:
+        """Ambient dimension d, None if any fits."""
+        return next((head.dim for head in self.heads if head.dim is not None), None)
+
+    @property
+    def form(self) -> Form | None:
+        """D, ±1 and β|D| where there is one head with KᵀQ = D = Dᵀ and V = ±D, else None.
+
+        The dynamics is then a gradient flow of ±E_{β,D}, see `energy` (Burger et al., arXiv
+        2501.03096): in W_2, with `normalise` in the metric with weight G(βDx), (3.12) to (3.14).
+        """
+        if len(self.heads) > 1:
+            return None
+        return common_form(self.beta, self.heads[0].bilinear, self.heads[0].V)
+
+    @property
+    def normalised(self) -> bool:
+        """`normalise`."""
+        return self.normalise
+
+    @cached_property
+    def energy(self) -> Energy | None:
+        """E_{β,D} of `form` where a run can keep it in balance."""
+        form = balanced_form(self)
+        if form is None:
+            return None
+        return Energy("form_energy", form.sign, self.beta, in_w2=not self.normalise)
+
+    @property
+    def reach(self) -> float:
+        """The largest |β KᵀQ|."""
+        return max(float(np.linalg.norm(np.atleast_2d(m), 2)) for m in self.scores)
+
+    def matrices(self, dim: int) -> list[tuple[Array, Array]]:
+        """β KᵀQ and V of each head."""
+        pairs = zip(self.scores, self.heads, strict=True)
+        return [(matrix_in(m, dim), matrix_in(head.V, dim)) for m, head in pairs]
+
+    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
+        """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
+
+        Raises
+        ------
+        ValueError
+            If the points are not unit rows of the measure's dimension, or it is not the heads'.
+        """
+        check_moments(measure)
+        points = unit_rows("at", at, measure.dim)
+        check_dim(self, measure.dim)
+        return project(points, self.output(measure, points))
+
+    def output(self, measure: Measure, points: Array) -> Array:
+        """Σ_h V_h ∇G [/ G], shape (n, d): what attention adds to tokens at unit rows (n, d)."""
+        return self.combined([measure.log_moment(z) for z in self.queries(points)])
+
+    def combined(self, moments: Sequence[tuple[Array, Array]]) -> Array:
+        """Σ_h V_h ∇G [/ G], shape (n, d), of log G (n,) and ∇ log G (n, d) of each head."""
+        total = np.zeros_like(moments[0][1])
+        for head, (log_g, mean) in zip(self.heads, moments, strict=True):
+            if not self.normalise:
+                mean = mean * np.exp(log_g)[:, None]
+            value = np.asarray(head.V)
+            total += mean @ value.T if value.ndim else value * mean
+        return total
+
+    def queries(self, points: Array) -> Iterator[Array]:
+        """β KᵀQ x of one head after the other, shape (n, d) each: where it asks for G."""
+        for scores in self.scores:
+            yield points @ scores.T if np.ndim(scores) else scores * points
+
+
+def matrix_or_number(name: str, value: ArrayLike) -> Any:
+    """A finite float64 matrix, made read-only, or a finite number.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if is_single(value):
+        return number(name, value)
+    matrix = real_array(name, value, 2)
+    matrix.flags.writeable = False
+    return matrix
+
+
+def check_dim(dynamics: Any, dim: int) -> None:
+    """Refuse a measure of another dimension than the matrices of a dynamics ask for.
+
+    Raises
+    ------
+    ValueError
+        Naming both.
+    """
+    if dynamics.dim not in (None, dim):
+        raise ValueError(
+            f"{shown(dynamics)} must meet a measure of its own dim, got one of dim {dim}"
+        )

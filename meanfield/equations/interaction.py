@@ -1,0 +1,210 @@
+"""d/dt under an interaction on the circle: densities, tokens, and oscillators with frequencies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield._checks import shown
+from meanfield.dynamics.interactions import CircleInteraction
+from meanfield.equations.density import DensityTendency, SpectralTendency
+from meanfield.equations.tokens import CircleTendency
+from meanfield.kernels.line import CircleLine
+from meanfield.measures.density import Density, spectral_tail
+from meanfield.measures.oscillators import OscillatorDensity
+from meanfield.measures.particles import Oscillators, Particles
+from meanfield.spaces.circle import Circle
+from meanfield.typing import Array
+
+Complex = NDArray[np.complex128]
+
+
+class InteractionTendency(DensityTendency):
+    """dc/dt = ∫ f X ∂_θ e^{-ikθ} dσ for the coefficients of a density on the circle.
+
+    X has the coefficients of f times the multipliers of the interaction, so it is exact.
+
+    Parameters
+    ----------
+    density : Density
+        On a `Circle`.
+    dynamics : CircleInteraction
+        Its noise is not part of the tendency.
+
+    Raises
+    ------
+    ValueError
+        If the space is no `Circle`.
+    """
+
+    def __init__(self, density: Density, dynamics: CircleInteraction) -> None:
+        if not isinstance(density.space, Circle):
+            raise ValueError(
+                f"measure must be a Density on a Circle for {shown(dynamics)}, got {density.space}"
+            )
+        SpectralTendency.__init__(self, density)
+        self.dynamics = dynamics
+        self._grid = self.space
+        slope: NDArray[Any] = np.zeros(self.space.kmax + 1, dtype=np.complex128)
+        degrees = np.arange(1, min(self.space.kmax, dynamics.kmax) + 1)
+        # the space multiplies by ik
+        slope[degrees] = dynamics.multipliers[degrees] / (1j * degrees)
+        self._transforms = self.space.transforms(slope)
+        self._normalised = self._can_be_small = False
+        self._energy_factor, self._speed_unit = 1.0, 1.0
+        self.log_unit = 0.0
+
+
+class InteractionSums:
+    """X at tokens on the circle, from their moments: O(n kmax).
+
+    Parameters
+    ----------
+    dynamics : CircleInteraction
+    """
+
+    def __init__(self, dynamics: CircleInteraction) -> None:
+        self._dynamics = dynamics
+
+    def potential_and_slope(self, angles: Array, masses: Array) -> tuple[Array, Array]:
+        """1, which an interaction does not divide by, and X, shape (n,) each."""
+        moments = np.empty(self._dynamics.kmax + 1, dtype=np.complex128)
+        moments[0] = masses.sum()
+        turn = np.exp(-1j * angles)
+        power = np.ones_like(turn)
+        for k in range(1, len(moments)):
+            power *= turn
+            moments[k] = masses @ power
+        return np.ones_like(angles), self._dynamics.field(moments, angles)
+
+
+class OscillatorTendency(CircleTendency):
+    """dθ_i/dt = ω_i + X(θ_i) for tokens on the circle, (7.5); ω = 0 where they have none.
+
+    Parameters
+    ----------
+    particles : Particles
+        On the circle; `Oscillators` have frequencies.
+    dynamics : CircleInteraction
+        Its noise is not part of the tendency.
+    """
+
+    def __init__(self, particles: Particles, dynamics: CircleInteraction) -> None:
+        super().__init__(particles, dynamics, InteractionSums(dynamics))
+        self._frequencies: Array | float = 0.0
+        if isinstance(particles, Oscillators):
+            self._frequencies, self.initial_state = particles.frequencies, particles.angles.copy()
+
+    def measure(self, state: Array) -> Particles:
+        """The tokens at these angles."""
+        if isinstance(self._particles, Oscillators):
+            given = self._particles
+            return Oscillators(state, given.frequencies, given.weights)
+        return super().measure(state)
+
+    def __call__(self, state: Array, out: Array) -> None:
+        """Write d/dt of `state` into `out`."""
+        super().__call__(state, out)
+        out += self._frequencies
+
+
+class OscillatorDensityTendency:
+    """d/dt of the coefficients of f(θ|ω_j), each in the frame that turns with ω_j.
+
+    y_jk = e^{ikω_j s} c_jk, s the time since the frames were at rest, obeys
+
+        dy_jk/dt = e^{ikω_j s} N_jk - (|k| γ_j + τk²) y_jk,
+
+    N the weak form of -∂_θ (f(θ|ω_j) X). X is a short series, so that each product with it is a
+    sum over its terms, without aliasing.
+
+    Parameters
+    ----------
+    density : OscillatorDensity
+    dynamics : CircleInteraction
+
+    Attributes
+    ----------
+    initial_state : ndarray
+        The coefficients as a real vector.
+    elapsed : float
+        s.
+    """
+
+    def __init__(self, density: OscillatorDensity, dynamics: CircleInteraction) -> None:
+        self.density, self.dynamics, self.space = density, dynamics, density.space
+        self.initial_state: Array = density.parts.flatten().view(np.float64)
+        self.elapsed = 0.0
+        degrees = np.arange(self.space.kmax + 1)
+        self._decay = np.multiply.outer(density.widths, degrees) + dynamics.noise * degrees**2.0
+        self._rates = 1j * np.multiply.outer(density.frequencies, degrees)
+        self._reach = min(dynamics.kmax, self.space.kmax)
+        self._multipliers = dynamics.multipliers[: self._reach + 1]
+        self._divergence = -1j * degrees
+        # c_k for k = -reach … kmax + reach, those beyond kmax 0
+        self._wide = np.zeros((len(density.parts), len(degrees) + 2 * self._reach), np.complex128)
+
+    def _parts(self, state: Array) -> Complex:
+        return state.view(np.complex128).reshape(self._decay.shape)
+
+    def at_rest(self, state: Array) -> Array:
+        """The state in frames that are at rest, those of the coefficients."""
+        turned = self._parts(state) * np.exp(-self.elapsed * self._rates)
+        return np.asarray(turned.ravel().view(np.float64))
+
+    def measure(self, state: Array) -> OscillatorDensity:
+        """The density of a real vector."""
+        given, parts = self.density, self._parts(self.at_rest(state))
+        nodes = given.frequencies, given.weights, given.widths
+        return OscillatorDensity.from_parts(self.space, parts, *nodes)
+
+    def tail(self, state: Array) -> float:
+        """The largest spectral tail of the parts of a real vector."""
+        return max(spectral_tail(self.space.power(part)) for part in self._parts(state))
+
+    def scale(self, state: Array) -> Array:
+        """‖f_{<=k}(·|ω_j)‖ / sqrt(n), n entries of one j, what a tolerance is relative to."""
+        parts = self._parts(state)
+        power = 2.0 * (parts.real**2 + parts.imag**2)
+        power[:, 0] *= 0.5
+        norms = np.sqrt(np.cumsum(power, axis=1) / (2 * parts.shape[1]))
+        return np.asarray(np.repeat(norms, 2))
+
+    def __call__(self, state: Array, out: Array) -> None:
+        """Write d/dt of `state` into `out`."""
+        turn, turned = np.exp(self.elapsed * self._rates), self._parts(state)
+        parts, reach, wide = turned * np.conj(turn), self._reach, self._wide
+        count = len(self._divergence)
+        field = self._multipliers * (self.density.weights @ parts[:, : reach + 1])
+        wide[:, :reach] = np.conj(parts[:, reach:0:-1])
+        wide[:, reach : reach + count] = parts
+        total = self._parts(out)
+        total[:] = 0.0
+        for k in range(1, reach + 1):
+            total += field[k] * wide[:, reach - k : reach - k + count]
+            total += np.conj(field[k]) * wide[:, reach + k : reach + k + count]
+        total *= self._divergence
+        total *= turn
+        total -= self._decay * turned
+
+    def scaled_dissipation(self) -> float:
+        """0: no energy is claimed where frequencies drive the phases."""
+        return 0.0
+
+
+def interaction_line(dynamics: CircleInteraction) -> CircleLine:
+    """Cells short enough for e^{ikθ}, k <= kmax, whose tables are 0, X and ∂X of a unit mass."""
+    factors = 2.0 * dynamics.multipliers
+    orders = np.arange(len(factors))
+
+    def tables(_: float, targets: Array, sources: Array) -> Array:
+        turn = np.exp(1j * (targets - sources))
+        slope = np.zeros(turn.shape, dtype=np.complex128)
+        spread = np.zeros_like(slope)
+        for factor, k in zip(factors[:0:-1], orders[:0:-1], strict=True):
+            slope, spread = (slope + factor) * turn, (spread + 1j * k * factor) * turn
+        return np.stack([np.zeros(turn.shape), slope.real, spread.real])
+
+    return CircleLine(float(dynamics.kmax), tables)

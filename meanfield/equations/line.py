@@ -1,0 +1,415 @@
+"""d/dt of the nodes and atoms of a flow map on a line of angles, and X and div X on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from meanfield._checks import shown, tell_apart
+from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.interactions import CircleInteraction
+from meanfield.dynamics.layers import FeedForward
+from meanfield.equations.interaction import interaction_line
+from meanfield.kernels.angles import LARGEST_ZONAL_BETA, circle_head_kernel, zonal_head_kernel
+from meanfield.kernels.line import DenseLine, Interpolation, Line, LineSums, line
+from meanfield.measures.flow_map import FREE, LineFlowMap
+from meanfield.spaces.geometry import perpendicular
+from meanfield.spaces.symmetry import asymmetry, axial_part, lie_along
+from meanfield.typing import Array
+
+# below this share of its maximum a potential that is not right relative to its own size is lost
+_SMALL = 1e-6
+# of angles that are compared at a time, 16 MB a table
+_MOST_PAIRS = 1 << 21
+# a time step may leave a node of next to no mass in doubt by this angle
+_COARSEST = 1e-6
+
+
+class AngularField(Protocol):
+    """X and div X at angles, from tables summed over a measure, which its line has."""
+
+    @property
+    def line(self) -> Line:
+        """The cells at whose nodes charges are gathered."""
+
+    def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:
+        """X and div X (n,) from the sums of the line's tables (number of tables, n) at angles."""
+
+    def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:
+        """X and div X at angles, from charges gathered at the nodes of the line's cells."""
+
+    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:
+        """e^{-β} times what dE/dt is of a gradient flow, from X and the sums at the masses."""
+
+
+class LineField:
+    """X and div X of a dynamics at angles, from the potential of masses at angles.
+
+    With G, S and L the sums of K, ∂K/β and ΔK/β (all scaled by e^{-β}): USA has X = e^β S and
+    div X = e^β L; SA has X = S/G and div X = L/G - β (S/G)². Interactions have X = S, div X = L.
+
+    Parameters
+    ----------
+    dynamics : SA, USA or CircleInteraction
+    dim : int
+    """
+
+    def __init__(self, dynamics: Dynamics, dim: int) -> None:
+        self.dynamics = dynamics
+        if isinstance(dynamics, CircleInteraction):
+            self.line: Line = interaction_line(dynamics)
+        else:
+            self.line = line(dynamics.beta, dim)
+        self._unit = dynamics.sign * (1.0 if dynamics.normalised else float(np.exp(dynamics.beta)))
+
+    def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
+        """X and div X from G, S and L, the rows of `sums`, shape (3, n)."""
+        potential, slope, laplacian = sums
+        if not self.dynamics.normalised:
+            return self._unit * slope, self._unit * laplacian
+        with np.errstate(divide="ignore", invalid="ignore"):
+            pull = slope / potential
+            spread = laplacian / potential - self.dynamics.beta * pull * pull
+        return self._unit * pull, self._unit * spread
+
+    def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:
+        """X and div X at angles, from charges gathered at the nodes of the line's cells."""
+        sums = Interpolation(self.line, angles).values(self.line.fields(charges))
+        return self.velocity(sums, angles)
+
+    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:
+        """e^{-β} ∫ |X|² dmu (USA), e^{-β} ∫ |X|² G(βx) dmu (SA), (3.6)."""
+        if self.dynamics.normalised:
+            return float(masses * speed**2 @ sums[0])
+        # X = e^β S: its square alone may leave double precision
+        return float(masses @ sums[1] ** 2 * np.exp(self.dynamics.beta))
+
+
+class FlowTendency:
+    """dθ/dt = X[mu](θ) and d/dt ∫ div X for the nodes of a flow map, which its atoms move with.
+
+    The state holds the angles of the nodes that stand at no atom and of the atoms, then ∫ div X
+    for each of them.
+
+    Parameters
+    ----------
+    flow : LineFlowMap
+    dynamics : SA, USA or CircleInteraction; any other with its field
+        Its noise is not part of the tendency.
+    field : AngularField, optional
+        The field of this dynamics in this dimension, if there is one already.
+
+    Attributes
+    ----------
+    initial_state : ndarray
+    field : AngularField
+    """
+
+    def __init__(
+        self, flow: LineFlowMap, dynamics: Dynamics, field: AngularField | None = None
+    ) -> None:
+        self.flow, self.dynamics = flow, dynamics
+        self.field: AngularField = field or LineField(dynamics, flow.dim)
+        self._free = np.flatnonzero(flow.owners == FREE)
+        self._held = np.flatnonzero(flow.owners != FREE)
+        self._atom_masses = flow.atom_masses
+        self._masses = np.concatenate([flow.weights[self._free], self._atom_masses])
+        self._count = len(self._masses)
+        # on the circle atoms act on each other and on the nodes one by one, so that forces
+        # between far clusters keep their digits beside the large ones within a cluster
+        self._pairwise = self.field.line.dim == 2
+        self.initial_state = np.concatenate(
+            [
+                flow.angles[self._free],
+                flow.atoms,
+                flow.expansion[self._free],
+                np.zeros(len(flow.atoms)),
+            ]
+        )
+        self._sums = np.zeros((0, self._count))
+        self._speed = np.zeros(self._count)
+
+    def measure(self, state: Array) -> LineFlowMap:
+        """The flow map of a state."""
+        flow, free, held = self.flow, self._free, self._held
+        positions, expansions = state[: self._count], state[self._count :]
+        angles, expansion = flow.angles.copy(), flow.expansion.copy()
+        atoms = positions[len(free) :].copy()
+        owners = flow.owners[held]
+        angles[free], expansion[free] = positions[: len(free)], expansions[: len(free)]
+        angles[held] += (atoms - flow.atoms)[owners]
+        expansion[held] += expansions[len(free) :][owners]
+        return flow.moved(angles=angles, expansion=expansion, atoms=atoms)
+
+    def scale(self, state: Array) -> Array:  # noqa: ARG002 (as for every tendency)
+        """What a tolerance for each entry is relative to.
+
+        Errors of positions count by mass: with them, the tolerance bounds Σ mass · error.
+        """
+        share = self._count * np.maximum(self._masses, 1e-300)
+        limit = _COARSEST / self.flow.tol
+        angle = np.minimum(1.0 / share, limit)
+        return np.concatenate([angle, np.maximum(np.minimum(10.0 * angle, limit), 100.0)])
+
+    def spread(self, rate: Array) -> Array:
+        """div X at the nodes that stand at no atom, from d/dt of the state."""
+        return rate[self._count : self._count + len(self._free)]
+
+    def charges(self, state: Array) -> Array:
+        """The masses that make the field as charges at the nodes of the line's cells."""
+        sums = self._sums_at(state)
+        return sums.charges(self._attracting(sums))
+
+    def _sums_at(self, state: Array) -> LineSums:
+        gathered = len(self._free) if self._pairwise else None
+        return LineSums(self.field.line, state[: self._count], gathered)
+
+    def _attracting(self, sums: LineSums) -> Array:  # noqa: ARG002 (of what rescales them)
+        """The masses that make the field, shape (count,): those of the measure."""
+        return self._masses
+
+    def __call__(self, state: Array, out: Array) -> None:
+        """Write d/dt of `state` into `out`."""
+        angles, sums = state[: self._count], self._sums_at(state)
+        masses = self._attracting(sums)
+        self._sums = sums(masses)
+        self._speed, spread = self.field.velocity(self._sums, angles)
+        if not self.field.line.relative and self.dynamics.normalised:
+            small = np.flatnonzero(self._sums[0] < _SMALL * self._sums[0].max())
+            self._speed[small], spread[small] = self._far_away(angles, masses, small)
+        out[: self._count], out[self._count :] = self._speed, spread
+
+    def _far_away(
+        self, angles: Array, masses: Array, index: NDArray[np.intp]
+    ) -> tuple[Array, Array]:
+        """X and div X of SA on the circle where G is small, as means under a softmax."""
+        beta, block = self.dynamics.beta, max(1, _MOST_PAIRS // len(angles))
+        pull, spread = np.empty(len(index)), np.empty(len(index))
+        with np.errstate(divide="ignore", under="ignore"):
+            for start in range(0, len(index), block):
+                part = slice(start, start + block)
+                apart = angles[index[part]][:, None] - angles
+                share = softmax(-2.0 * beta * np.sin(0.5 * apart) ** 2 + np.log(masses), axis=1)
+                sine, cosine = np.sin(apart), np.cos(apart)
+                pull[part] = -(share * sine).sum(axis=1)
+                across = sine + pull[part, None]
+                spread[part] = (share * (beta * across**2 - cosine)).sum(axis=1)
+        return self.dynamics.sign * pull, self.dynamics.sign * spread
+
+    def scaled_dissipation(self) -> float:
+        """e^{-β} times what dE/dt is of a gradient flow, at the last state."""
+        return self.field.scaled_dissipation(self._masses, self._speed, self._sums)
+
+    def speed(self) -> float:
+        """(∫ |X|² dmu)^{1/2} at the last state."""
+        # X of USA as a whole, since its square may leave double precision
+        largest = float(np.abs(self._speed).max())
+        if largest == 0.0:
+            return 0.0
+        return largest * float(np.sqrt(self._masses @ (self._speed / largest) ** 2))
+
+    def scaled_energy(self, state: Array) -> float:
+        """e^{-β} E_β(mu), (3.5); at β = 0 its limit without the constant."""
+        beta = float(self.dynamics.beta)
+        if beta == 0.0:
+            return 0.5 * float(np.sum(self.measure(state).mean() ** 2))
+        return 0.5 / beta * float(self._masses @ self._sums_at(state)(self._masses, 1)[0])
+
+
+HeadKernel = Callable[[Array, Array], Array]
+
+# beyond it the dense tables between cells grow too large
+_LARGEST_ON_CIRCLE = 100.0
+# numbers in all tables of a layer: 1 GiB
+_MOST_NUMBERS = 1 << 27
+
+
+class AsymmetryError(ValueError):
+    """The field is not symmetric about the axis of the flow map."""
+
+
+class HeadsField:
+    """X and div X of attention with any heads at angles, from dense tables between cells.
+
+    X = Σ_h A_h/G_h and div X = Σ_h div A_h/G_h - A_h ∂G_h/G_h², of sums G, ∂G, A, div A over the
+    measure (see `kernels.circle_head_kernel`); without normalisation X = Σ_h A_h e^{|M_h|}. Right
+    to some 1e-14 relative to max |V| for |M_h| = |β KᵀQ| <= 100, however small G is.
+
+    Parameters
+    ----------
+    dynamics : SA, USA or Attention
+    dim : int
+    axis : ndarray, shape (d,), or None
+        The axis of symmetry, None on the circle.
+    reach : float, optional
+        At least the largest |M_h|: what the cells are for, and so where charges are kept.
+
+    Attributes
+    ----------
+    line : DenseLine
+
+    Raises
+    ------
+    ValueError
+        If a matrix is too large, or not symmetric about the axis.
+    """
+
+    def __init__(
+        self, dynamics: Dynamics, dim: int, axis: Array | None, reach: float | None = None
+    ) -> None:
+        pairs = dynamics.matrices(dim)
+        self.normalised = dynamics.normalised
+        sizes = [float(np.linalg.norm(m, 2)) for m, _ in pairs]
+        self._count, self._unit = len(pairs), float(np.exp(max(sizes)))
+        self._beta = dynamics.beta
+        reach = max(sizes) if reach is None else reach
+        limit = _LARGEST_ON_CIRCLE if dim == 2 else LARGEST_ZONAL_BETA
+        if reach > limit:
+            raise ValueError(
+                f"beta |KᵀQ| must be <= {limit:g} for a flow map in dim = {dim} under "
+                f"{shown(dynamics)}, got {tell_apart(reach, limit)[0]}: take Particles"
+            )
+        kernels = [
+            _kernel(m, v, size if self.normalised else max(sizes), axis, f"head {i}")
+            for i, ((m, v), size) in enumerate(zip(pairs, sizes, strict=True))
+        ]
+        rows = (4 * len(pairs) if self.normalised else 2) * DenseLine(dim, reach).size ** 2
+        if rows > _MOST_NUMBERS:
+            raise ValueError(
+                f"heads must be fewer, or beta |KᵀQ| smaller, for a flow map: {len(pairs)} heads "
+                f"at {reach:g} take tables of {tell_apart(rows, _MOST_NUMBERS)[0]} "
+                f"numbers > {_MOST_NUMBERS:g}"
+            )
+        self.line = DenseLine(dim, reach, partial(_tables, kernels, self.normalised))
+
+    def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
+        """X and div X from the tables summed over the measure, shape (number of tables, n)."""
+        if not self.normalised:
+            return self._unit * sums[0], self._unit * sums[1]
+        potential, slope, pull, spread = sums.reshape(self._count, 4, -1).transpose(1, 0, 2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            pull, slope = pull / potential, slope / potential
+            return pull.sum(axis=0), (spread / potential - pull * slope).sum(axis=0)
+
+    def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:
+        """X and div X at angles, from charges gathered at the nodes of the line's cells."""
+        sums = Interpolation(self.line, angles).values(self.line.fields(charges))
+        return self.velocity(sums, angles)
+
+    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:
+        """e^{-β} ∫ |X|² dmu, with softmax e^{-β} ∫ |X|² G(βDx) dmu, of a head with a form D."""
+        unit = self._unit * float(np.exp(-self._beta))
+        if self.normalised:
+            return unit * float(masses * speed**2 @ sums[0])
+        return unit * self._unit * float(masses @ sums[0] ** 2)
+
+
+class DriftField:
+    """X and div X of a feed-forward layer at angles: no measure counts.
+
+    Parameters
+    ----------
+    dynamics : FeedForward
+    dim : int
+    axis : ndarray, shape (d,), or None
+        The axis of symmetry, None on the circle.
+    reach : float
+        What the cells are for that keep the charges of a run.
+
+    Attributes
+    ----------
+    line : DenseLine
+        Without tables.
+
+    Raises
+    ------
+    ValueError
+        If the field is not symmetric about the axis.
+    """
+
+    def __init__(
+        self, dynamics: FeedForward, dim: int, axis: Array | None, reach: float = 0.0
+    ) -> None:
+        self.dynamics, self.line = dynamics, DenseLine(dim, reach)
+        self._start = np.array([1.0, 0.0])
+        self._across = np.array([0.0, 1.0])
+        if axis is not None:
+            self._start, self._across = axis, perpendicular(axis)
+            for name, matrix in (("W", np.asarray(dynamics.W).T), ("A", np.asarray(dynamics.A))):
+                if not lie_along(matrix, axis):
+                    raise AsymmetryError(
+                        f"{name} must be made of multiples of the axis of symmetry for this flow "
+                        f"map, got {matrix}: take Particles"
+                    )
+
+    def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
+        """X along the angle and div X at angles."""
+        cosines, sines = np.cos(angles)[:, None], np.sin(angles)[:, None]
+        points = cosines * self._start + sines * self._across
+        along = cosines * self._across - sines * self._start
+        pull = np.einsum("ij,ij->i", along, self.dynamics.output(None, points))  # type: ignore[arg-type]
+        return pull, self.dynamics.divergence(points)
+
+    def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
+        """X along the angle and div X at angles."""
+        return self.velocity(np.zeros((0, len(angles))), angles)
+
+    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:  # noqa: ARG002
+        """∫ |X|² dmu: there is no energy."""
+        return float(masses @ speed**2)
+
+
+def line_field(
+    dynamics: Dynamics, dim: int, axis: Array | None, layer: Dynamics | None = None
+) -> AngularField:
+    """The field on a line of angles of a dynamics, or of one of its layers.
+
+    All layers have the same cells, so that the charges of a run mean the same to each.
+
+    Parameters
+    ----------
+    dynamics : SA, USA, CircleInteraction, Attention, FeedForward or Layers
+    dim : int
+    axis : ndarray, shape (d,), or None
+        The axis of symmetry, None on the circle.
+    layer : SA, USA, Attention or FeedForward, optional
+        The layer of `Layers` that acts; its first if omitted.
+
+    Raises
+    ------
+    ValueError
+        If a flow map can't move under it.
+    """
+    acting = layer or dynamics.layers[0]
+    if dynamics.isotropic:
+        return LineField(acting, dim)
+    if isinstance(acting, FeedForward):
+        return DriftField(acting, dim, axis, dynamics.reach)
+    return HeadsField(acting, dim, axis, dynamics.reach)
+
+
+def _kernel(m: Array, v: Array, size: float, axis: Array | None, name: str) -> HeadKernel:
+    if axis is None:
+        return partial(circle_head_kernel, m, v, size)
+    query, value = _axial(f"KᵀQ of {name}", m, axis), _axial(f"V of {name}", v, axis)
+    return partial(zonal_head_kernel, query, value, size, len(axis))
+
+
+def _tables(kernels: list[HeadKernel], normalised: bool, targets: Array, sources: Array) -> Array:
+    tables = [kernel(targets, sources) for kernel in kernels]
+    return np.concatenate(tables) if normalised else np.sum(tables, axis=0)[2:]
+
+
+def _axial(name: str, matrix: Array, axis: Array) -> tuple[float, complex]:
+    """The multiples of the identity that a matrix is along an axis and across it."""
+    if asymmetry(matrix, axis):
+        raise AsymmetryError(
+            f"{name} must be a multiple of the identity along the axis of symmetry and across it "
+            f"for this flow map, got {matrix}: take Particles"
+        )
+    return axial_part(matrix, axis)

@@ -1,0 +1,552 @@
+"""The velocity field on S^2 and its divergence at arbitrary points."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.isotropic import SA
+from meanfield.dynamics.layers import FeedForward
+from meanfield.kernels.bilinear import Coordinates, SphereBilinear
+from meanfield.kernels.multipliers import (
+    bandwidth,
+    eigenvalues,
+    relative_eigenvalues,
+    scaled_eigenvalues,
+)
+from meanfield.kernels.sinkhorn import SphereNodes, scaling
+from meanfield.spaces.geometry import project
+from meanfield.spaces.sphere_fields import Places, SphereAt
+from meanfield.typing import Array, Coefficients
+
+Sources = tuple[Array, Array]
+
+# below this share of its maximum a series of G has too few digits left for SA to divide by
+SMALL = 1e-9
+# and below this share none
+NO_DIGITS = 1e-14
+_BLOCK = 1 << 20
+
+
+class SphereField:
+    """X = ± ∇u (USA), ± ∇u/(βu) (SA), u = (1/β) Σ Λ_l mu_lm Y_lm, and div X, on S^2.
+
+    Along a characteristic x' = X, d(log f)/dt = -div X. At β = 0 both are X = ± P_x ∫ y dmu. The
+    field of DoublyStochastic is that of SA for the measure u mu, see `attracting`.
+    Numerator and denominator of SA are in units of Λ_0, so that nothing overflows.
+
+    Parameters
+    ----------
+    dynamics : SA, USA or DoublyStochastic
+        Its noise is not part of the field.
+
+    Attributes
+    ----------
+    at : SphereAt
+        The transforms, up to the degree where Λ_l no longer counts.
+    needs_sources : bool
+        Whether G may be too small for its series somewhere: e^{-2β} < 1e-9 and SA.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import SA
+    >>> field = SphereField(SA(1.0))
+    >>> moments = field.moments(np.array([[1.0, 0.0, 0.0]]), np.ones(1))
+    >>> field.velocity(moments, np.array([[0.0, 1.0, 0.0]])).round(12) + 0.0
+    array([[1., 0., 0.]])
+    """
+
+    def __init__(self, dynamics: Dynamics) -> None:
+        self.dynamics = dynamics
+        beta = dynamics.beta
+        self.at = SphereAt(bandwidth(beta, 3))
+        degrees = self.at.degrees
+        kernel = relative_eigenvalues(beta, 3, self.at.lmax)
+        self._normalised = dynamics.normalised and beta > 0.0
+        self._kernel = kernel[degrees]
+        self._slope = kernel / beta if beta > 0.0 else np.eye(1, self.at.lmax + 1, 1)[0] / 3.0
+        if not self._normalised and beta > 0.0:
+            self._slope = self._slope * float(eigenvalues(beta, 3, 0)[0])
+        self._slope = dynamics.sign * self._slope[degrees]
+        self._energy_factors = scaled_eigenvalues(beta, 3, self.at.lmax)
+        self.needs_sources = self._normalised and bool(np.exp(-2.0 * beta) < SMALL)
+
+    def during(self, start: float, end: float) -> SphereField:  # noqa: ARG002
+        """The field that acts from one time to another: this one always."""
+        return self
+
+    def moments(self, points: Array, masses: Array) -> Coefficients:
+        """mu_lm = Σ_j m_j conj(Y_lm(x_j)) of masses (n,) at points (n, 3)."""
+        return self.at.moments(Places.of(points), masses)
+
+    def attracting(
+        self, points: Array, masses: Array, log_u: Array | None = None
+    ) -> tuple[Array, Array | None]:
+        """The masses that make the field, and log u: m u under DoublyStochastic, else m and None.
+
+        Parameters
+        ----------
+        points : ndarray, shape (n, 3)
+            Only their directions count.
+        masses : ndarray, shape (n,)
+        log_u : ndarray, shape (n,), optional
+            A guess, such as that of the last time.
+        """
+        if not self.dynamics.balanced:
+            return masses, None
+        units = points / np.linalg.norm(points, axis=1, keepdims=True)
+        # G at a node is no less than sqrt(m), so series keep what counts for mass
+        sums = SphereNodes(units, self.dynamics.beta, most_pairs=0)
+        log_u = scaling(sums.potential, masses / masses.sum(), log_u)
+        return masses * np.exp(log_u), log_u
+
+    def at_nodes(self, points: Array, masses: Array) -> tuple[Array, Coefficients]:
+        """X (n, 3) at the masses of a measure themselves, and the moments of the measure."""
+        sources = points, self.attracting(points, masses)[0]
+        velocity = self.velocity(self.moments(*sources), points, sources)
+        return velocity, self.moments(points, masses)
+
+    def velocity(
+        self, moments: Coefficients, points: Array, sources: Sources | None = None
+    ) -> Array:
+        """X at rows (n, 3), shape (n, 3).
+
+        Parameters
+        ----------
+        moments : ndarray
+            Coefficients of the measure, see `moments`.
+        points : ndarray, shape (n, 3)
+            Only their directions count.
+        sources : (ndarray, ndarray), optional
+            Points (m, 3) and masses (m,) of the measure, summed where G is below 1e-9 of its
+            maximum: the series loses its digits there, some seven of them at 1e-9.
+
+        Raises
+        ------
+        ArithmeticError
+            If G is below 1e-9 of its maximum at a point, and no sources are given.
+        """
+        return self._evaluate(moments, Places.of(points), points, sources, False)[0]
+
+    def velocity_and_divergence(
+        self,
+        moments: Coefficients,
+        points: Array,
+        sources: Sources | None = None,
+        *,
+        loose: bool = False,
+    ) -> tuple[Array, Array]:
+        """X (n, 3) and div X (n,) at rows (n, 3); parameters as in `velocity`.
+
+        With `loose` the series is used however small G is: what lies there has less than 1e-9 of
+        the mass, and a mesh that is laid with it needs no more.
+        """
+        return self._evaluate(moments, Places.of(points), points, sources, True, loose)
+
+    def _evaluate(
+        self,
+        moments: Coefficients,
+        places: Places,
+        points: Array,
+        sources: Sources | None,
+        with_divergence: bool,
+        loose: bool = False,
+    ) -> tuple[Array, Array]:
+        slope = self._slope * moments
+        velocity = self.at.gradient(slope, places)
+        divergence = self.at.laplacian(slope, places) if with_divergence else np.zeros(0)
+        if not self._normalised:
+            return velocity, divergence
+        potential = self.at.values(self._kernel * moments, places)
+        small = self._small(potential, moments, sources, loose)
+        potential[small] = 1.0
+        velocity /= potential[:, None]
+        if with_divergence:
+            divergence /= potential
+            factor = self.dynamics.sign * self.dynamics.beta
+            divergence -= factor * np.einsum("ij,ij->i", velocity, velocity)
+        if len(small) and sources is not None:
+            units = points[small] / np.linalg.norm(points[small], axis=1, keepdims=True)
+            there = _direct(units, sources, self.dynamics.beta)
+            velocity[small] = self.dynamics.sign * there[0]
+            if with_divergence:
+                divergence[small] = self.dynamics.sign * there[1]
+        return velocity, divergence
+
+    def _small(
+        self, potential: Array, moments: Coefficients, sources: Sources | None, loose: bool
+    ) -> NDArray[np.intp]:
+        if not self.needs_sources:
+            return np.zeros(0, dtype=np.intp)
+        # G <= e^β mass; its maximum over the sphere is at least its mean Λ_0 · mass
+        largest = max(float(potential.max()), float(moments[0].real))
+        if loose:
+            np.maximum(potential, NO_DIGITS * largest, out=potential)
+            return np.zeros(0, dtype=np.intp)
+        small = np.flatnonzero(potential < SMALL * largest)
+        if len(small) and sources is None:
+            raise ArithmeticError(
+                f"at {len(small)} points G is down to {potential.min() / largest:.3g} of its "
+                f"maximum, where its series has no digits at beta = {self.dynamics.beta:g}: "
+                f"give the measure itself as sources"
+            )
+        return small
+
+    def energy(self, moments: Coefficients, *, scaled: bool = False) -> float:
+        """E = 1/(2β) Σ Λ_l |mu_lm|² (3.5), at β = 0 |∫ x dmu|²/2; times e^{-β} if scaled."""
+        beta, power = self.dynamics.beta, self.at.power(moments)
+        if beta == 0.0:
+            return float(power[1]) / 6.0
+        energy = float(self._energy_factors @ power) / (2.0 * beta)
+        return energy if scaled else energy * float(np.exp(beta))
+
+    def dissipation(
+        self,
+        moments: Coefficients,
+        points: Array,
+        masses: Array,
+        velocity: Array,
+        *,
+        scaled: bool = False,
+    ) -> float:
+        """∫ |X|² G dmu (SA), ∫ |X|² dmu (USA), from X (n, 3) at masses (n,); or e^{-β} times it.
+
+        ∫ |X|² dmu under DoublyStochastic, scaled or not.
+        """
+        beta = self.dynamics.beta
+        if self.dynamics.balanced:
+            return float(masses @ np.einsum("ij,ij->i", velocity, velocity))
+        if not self._normalised:
+            # X = e^β ∇u: its square alone may leave double precision
+            velocity = velocity * float(np.exp(-0.5 * beta)) if scaled else velocity
+            return float(masses @ np.einsum("ij,ij->i", velocity, velocity))
+        squares = masses * np.einsum("ij,ij->i", velocity, velocity)
+        potential = self.at.values(self._kernel * moments, Places.of(points))
+        unit = float(self._energy_factors[0]) * (1.0 if scaled else float(np.exp(beta)))
+        return unit * float(squares @ potential)
+
+
+def _direct(points: Array, sources: Sources, beta: float) -> tuple[Array, Array]:
+    """P_x mean and div = β tr(P_x Cov) - 2<x, mean>, under p ∝ m e^{β<x,y>}, by positive sums."""
+    mean, second = means(beta * points, sources)
+    along = np.einsum("ij,ij->i", points, mean)
+    along_squared = np.einsum("ij,ijk,ik->i", points, second, points)
+    across = project(points, mean)
+    trace = 1.0 - along_squared - np.einsum("ij,ij->i", across, across)
+    return across, beta * trace - 2.0 * along
+
+
+def means(z: Array, sources: Sources) -> tuple[Array, Array]:
+    """Means of y (n, 3) and of y yᵀ (n, 3, 3) under p ∝ m e^{<z,y>} at rows z, by positive sums."""
+    kept = sources[1] > 0.0
+    y, log_masses = sources[0][kept], np.log(sources[1][kept])
+    pairs = np.einsum("ij,ik->ijk", y, y).reshape(-1, 9)
+    features = np.column_stack([np.ones(len(y)), y, pairs])
+    sums = np.empty((len(z), 13))
+    step = max(1, _BLOCK // len(y))
+    for start in range(0, len(z), step):
+        part = slice(start, start + step)
+        terms = z[part] @ y.T + log_masses
+        terms -= terms.max(axis=1)[:, None]
+        with np.errstate(under="ignore"):
+            np.exp(terms, out=terms)
+            sums[part] = terms @ features
+    sums /= sums[:, :1].copy()
+    return sums[:, 1:4], sums[:, 4:].reshape(-1, 3, 3)
+
+
+Pulled = tuple[Array, Array]
+
+# below this share of its scale a series of G has too few digits left to divide by
+_SMALL = 1e-6
+
+
+class ActingField(Protocol):
+    """X and div X at points of S^2, from moments of the measure."""
+
+    def velocity(
+        self, moments: Coefficients, points: Array, sources: Sources | None = None
+    ) -> Array:
+        """X (n, 3) at rows (n, 3), see `SphereField`."""
+
+    def velocity_and_divergence(
+        self,
+        moments: Coefficients,
+        points: Array,
+        sources: Sources | None = None,
+        *,
+        loose: bool = False,
+    ) -> Pulled:
+        """X (n, 3) and div X (n,) at rows (n, 3), see `SphereField`."""
+
+
+class SphereHead:
+    """v = V ∇G(Mx) [/ G(Mx)] of one head, and div P_x v, from moments, at points of S^2.
+
+    With w = V ∇G as three series of harmonics, div P_x w = (Δ(x·w) - x·Δw)/2 - x·w is one more, and
+    div P_x v = (div P_x w)/G - w·∇G/G².
+
+    Parameters
+    ----------
+    query, value : ndarray, shape (3, 3)
+        M, |M| <= 128, and V.
+
+    Attributes
+    ----------
+    log_unit : float
+        |M|: without normalisation v is in units of e^{|M|}.
+    source_degree : int
+        Largest degree of the moments asked for.
+    """
+
+    def __init__(self, query: Array, value: Array, normalised: bool) -> None:
+        self.query, self.value, self._normalised = query, value, normalised
+        self._bilinear = SphereBilinear(query)
+        self.log_unit, degree = self._bilinear.log_unit, self._bilinear.degree
+        self.source_degree = self._bilinear.source_degree
+        self._at = SphereAt(degree + 1)
+        self._inside = np.flatnonzero(self._at.degrees <= degree)
+        self._wide = np.flatnonzero(SphereAt(degree + 2).degrees <= degree + 1)
+        self._coordinates = Coordinates(degree + 1)
+        self._laplacian = -(self._at.degrees * (self._at.degrees + 1.0))
+        self.needs_sources = normalised and bool(np.exp(-2.0 * self.log_unit) < _SMALL)
+
+    def pulled(
+        self,
+        moments: Coefficients,
+        places: Places,
+        units: Array,
+        sources: Sources | None,
+        loose: bool,
+        with_divergence: bool,
+    ) -> Pulled:
+        """v (n, 3), and div P_x v (n,) if asked for, at unit rows."""
+        found = self._bilinear.coefficients(moments)
+        series = np.zeros((4, len(self._laplacian)), dtype=np.complex128)
+        series[0, self._inside] = found[0]
+        series[1:, self._inside] = self.value @ found[1:]
+        pull = np.stack([self._at.values(one, places) for one in series[1:]], axis=1)
+        spread = np.zeros(0)
+        if with_divergence:
+            spread = self._at.values(self._divergence(series[1:]), places)
+        if not self._normalised:
+            return pull, spread
+        potential = self._at.values(series[0], places)
+        small = self._small(potential, self._bilinear.scale(moments), sources, loose)
+        pull /= potential[:, None]
+        if with_divergence:
+            slope = self._at.gradient(series[0], places)
+            spread = (spread - np.einsum("ij,ij->i", pull, slope)) / potential
+        if len(small) and sources is not None:
+            pull[small], there = self._direct(units[small], sources)
+            if with_divergence:
+                spread[small] = there
+        return pull, spread
+
+    def _divergence(self, series: Coefficients) -> Coefficients:
+        """Coefficients of div P_x w, of those of w (3, n)."""
+        products = []
+        for parts in (series, self._laplacian * series):
+            wide = np.zeros((3, self._wide_count), dtype=np.complex128)
+            wide[:, self._wide] = parts
+            products.append(sum(self._coordinates(wide[i])[1 + i] for i in range(3)))
+        along, of_laplacian = products
+        return np.asarray(0.5 * (self._laplacian * along - of_laplacian) - along)
+
+    @property
+    def _wide_count(self) -> int:
+        return (self._at.lmax + 2) * (self._at.lmax + 3) // 2
+
+    def _small(
+        self, potential: Array, scale: float, sources: Sources | None, loose: bool
+    ) -> NDArray[np.intp]:
+        """Where G has too few digits, once G is made safe to divide by there."""
+        if not self.needs_sources:
+            return np.zeros(0, dtype=np.intp)
+        small = np.flatnonzero(potential < _SMALL * scale)
+        if loose:
+            np.maximum(potential, NO_DIGITS * scale, out=potential)
+            return np.zeros(0, dtype=np.intp)
+        if len(small) and sources is None:
+            raise ArithmeticError(
+                f"at {len(small)} points G is down to {potential.min() / scale:.3g} of its mean "
+                f"over the measure, where its series has no digits at beta |KᵀQ| = "
+                f"{self.log_unit:g}: give the measure itself as sources"
+            )
+        potential[small] = 1.0
+        return small
+
+    def _direct(self, units: Array, sources: Sources) -> Pulled:
+        """v = V mean and div P_x v = tr(P_x V Cov M) - 2<x, v>, by positive sums."""
+        mean, second = means(units @ self.query.T, sources)
+        pull = mean @ self.value.T
+        spread = second - np.einsum("ij,ik->ijk", mean, mean)
+        change = self.value @ spread @ self.query
+        trace = np.trace(change, axis1=1, axis2=2)
+        trace -= np.einsum("ij,ijk,ik->i", units, change, units)
+        return pull, trace - 2.0 * np.einsum("ij,ij->i", units, pull)
+
+
+class SphereHeadsField:
+    """X and div X of attention with any heads on S^2, from moments up to a degree.
+
+    Parameters
+    ----------
+    dynamics : SA, USA or Attention
+    lmax : int
+        Of the moments.
+
+    Examples
+    --------
+    >>> moments = SphereAt(20).moments(Places.of(np.array([[1.0, 0.0, 0.0]])), np.ones(1))
+    >>> field = SphereHeadsField(SA(1.0), 20)
+    >>> field.velocity(moments, np.array([[0.0, 1.0, 0.0]])).round(12) + 0.0
+    array([[1., 0., 0.]])
+    """
+
+    def __init__(self, dynamics: Dynamics, lmax: int) -> None:
+        self._normalised = dynamics.normalised
+        self._heads = [SphereHead(m, v, self._normalised) for m, v in dynamics.matrices(3)]
+        degrees = SphereAt(lmax).degrees
+        self._rows = [np.flatnonzero(degrees <= head.source_degree) for head in self._heads]
+
+    def velocity(
+        self, moments: Coefficients, points: Array, sources: Sources | None = None
+    ) -> Array:
+        """X at rows (n, 3), shape (n, 3), see `SphereField`."""
+        return self._evaluate(moments, points, sources, loose=False, with_divergence=False)[0]
+
+    def velocity_and_divergence(
+        self,
+        moments: Coefficients,
+        points: Array,
+        sources: Sources | None = None,
+        *,
+        loose: bool = False,
+    ) -> Pulled:
+        """X (n, 3) and div X (n,) at rows (n, 3), see `SphereField`."""
+        return self._evaluate(moments, points, sources, loose=loose, with_divergence=True)
+
+    def _evaluate(
+        self,
+        moments: Coefficients,
+        points: Array,
+        sources: Sources | None,
+        *,
+        loose: bool,
+        with_divergence: bool,
+    ) -> Pulled:
+        places = Places.of(points)
+        units = points / np.linalg.norm(points, axis=1, keepdims=True)
+        total = np.zeros((len(points), 3))
+        spread = np.zeros(len(points) if with_divergence else 0)
+        for head, rows in zip(self._heads, self._rows, strict=True):
+            pull, there = head.pulled(moments[rows], places, units, sources, loose, with_divergence)
+            unit = 1.0 if self._normalised else float(np.exp(head.log_unit))
+            total += unit * pull
+            spread += unit * there
+        return project(units, total), spread
+
+
+class SphereDriftField:
+    """X and div X of a feed-forward layer on S^2: no measure counts.
+
+    Parameters
+    ----------
+    dynamics : FeedForward
+    """
+
+    def __init__(self, dynamics: FeedForward) -> None:
+        self.dynamics = dynamics
+
+    def velocity(
+        self,
+        moments: Coefficients,
+        points: Array,
+        sources: Sources | None = None,
+    ) -> Array:
+        """X (n, 3) at rows (n, 3)."""
+        return self.velocity_and_divergence(moments, points, sources)[0]
+
+    def velocity_and_divergence(
+        self,
+        moments: Coefficients,  # noqa: ARG002 (as for attention)
+        points: Array,
+        sources: Sources | None = None,  # noqa: ARG002
+        *,
+        loose: bool = False,  # noqa: ARG002
+    ) -> Pulled:
+        """X (n, 3) and div X (n,) at rows (n, 3)."""
+        units = points / np.linalg.norm(points, axis=1, keepdims=True)
+        output = self.dynamics.output(None, units)  # type: ignore[arg-type]
+        return project(units, output), self.dynamics.divergence(units)
+
+
+class SphereDepthField:
+    """The fields of all layers of a dynamics on S^2, on the same moments.
+
+    Parameters
+    ----------
+    dynamics : SA, USA, Attention, FeedForward or Layers
+
+    Attributes
+    ----------
+    at : SphereAt
+        The moments that some layer or the energy asks for.
+
+    Raises
+    ------
+    ValueError
+        If |β KᵀQ| > 128 for a head.
+
+    Examples
+    --------
+    >>> from meanfield.dynamics import USA, Layers
+    >>> depth = SphereDepthField(Layers([SA(1.0), USA(1.0)], step=0.5))
+    >>> depth.during(0.0, 0.5) is depth.during(0.5, 1.0)
+    False
+    """
+
+    def __init__(self, dynamics: Dynamics) -> None:
+        self.dynamics = dynamics
+        self._energy = SphereField(SA(dynamics.beta))
+        lmax = max(self._energy.at.lmax, bandwidth(dynamics.reach, 3) + 1)
+        self.at = SphereAt(lmax)
+        self._of_energy = np.flatnonzero(self.at.degrees <= self._energy.at.lmax)
+        self._fields: dict[int, ActingField] = {}
+        for layer in dynamics.layers:
+            if id(layer) not in self._fields:
+                self._fields[id(layer)] = (
+                    SphereDriftField(layer)
+                    if isinstance(layer, FeedForward)
+                    else SphereHeadsField(layer, lmax)
+                )
+
+    def during(self, start: float, end: float) -> ActingField:
+        """The field of the layer that acts from one time to another."""
+        return self._fields[id(self.dynamics.at(0.5 * (start + end)))]
+
+    def attracting(
+        self,
+        points: Array,  # noqa: ARG002 (as of `SphereField`)
+        masses: Array,
+        log_u: Array | None = None,  # noqa: ARG002
+    ) -> tuple[Array, None]:
+        """The masses that make the field, see `SphereField`: those of the measure."""
+        return masses, None
+
+    def moments(self, points: Array, masses: Array) -> Coefficients:
+        """mu_lm = Σ_j m_j conj(Y_lm(x_j)) of masses (n,) at points (n, 3)."""
+        return self.at.moments(Places.of(points), masses)
+
+    def energy(self, moments: Coefficients, *, scaled: bool = False) -> float:
+        """E_β (3.5), times e^{-β} if scaled."""
+        return self._energy.energy(moments[self._of_energy], scaled=scaled)
+
+
+def field_on_sphere(dynamics: Dynamics) -> SphereField | SphereDepthField:
+    """The field on S^2 of any dynamics: `SphereField` where it is isotropic."""
+    return SphereField(dynamics) if dynamics.isotropic else SphereDepthField(dynamics)

@@ -1,0 +1,167 @@
+"""d/dt of a measure's state under a dynamics: where data and physics meet, the one inner loop."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from meanfield._checks import shown
+from meanfield.dynamics.attention import Attention, check_dim
+from meanfield.dynamics.facts import Dynamics, OwnDynamics
+from meanfield.dynamics.interactions import CircleInteraction
+from meanfield.dynamics.isotropic import SA, USA
+from meanfield.dynamics.layers import FeedForward
+from meanfield.equations.attention import AttentionTendency
+from meanfield.equations.balanced import (
+    BalancedDensityTendency,
+    BalancedFlowTendency,
+    BalancedParticleTendency,
+)
+from meanfield.equations.density import (
+    DensityTendency,
+)
+from meanfield.equations.interaction import (
+    InteractionTendency,
+    OscillatorDensityTendency,
+    OscillatorTendency,
+)
+from meanfield.equations.line import (
+    AngularField,
+    FlowTendency,
+)
+from meanfield.equations.tokens import (
+    CircleTendency,
+    GramTendency,
+    ParticleTendency,
+)
+from meanfield.kernels.token_sums import CircleSums
+from meanfield.measures import AnyMeasure, check_measure
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import LineFlowMap
+from meanfield.measures.oscillators import OscillatorDensity
+from meanfield.measures.particles import Particles
+from meanfield.spaces.circle import Circle
+
+TokenTendency = ParticleTendency | CircleTendency | GramTendency
+# what knows the dissipation
+IsotropicTendency = DensityTendency | FlowTendency | TokenTendency
+Tendency = IsotropicTendency | AttentionTendency | OscillatorDensityTendency
+
+
+def token_tendency(
+    particles: Particles, dynamics: Dynamics, *, may_span: bool = True
+) -> TokenTendency:
+    """The right-hand side for tokens, by the sums that `particles.sums` or their number asks for.
+
+    Parameters
+    ----------
+    particles : Particles
+    dynamics : SA, USA, DoublyStochastic, CircleInteraction, Attention or FeedForward
+    may_span : bool
+        Whether tokens stay in the span of their starts, so that a Gram matrix can move them.
+
+    Raises
+    ------
+    ValueError
+        If a Gram matrix is asked for that can't move these tokens, see `check_sums`.
+    """
+    check_sums(particles, dynamics, may_span=may_span)
+    if dynamics.balanced:
+        return BalancedParticleTendency(particles, dynamics)
+    if isinstance(dynamics, CircleInteraction):
+        return OscillatorTendency(particles, dynamics)
+    if not dynamics.isotropic:
+        return ParticleTendency(particles, dynamics)
+    n, d = particles.points.shape
+    gram = particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)
+    if gram and may_span:
+        return GramTendency(particles, dynamics)
+    fast = particles.fast_sums(dynamics.beta)
+    if isinstance(fast, CircleSums):
+        return CircleTendency(particles, dynamics, fast)
+    return ParticleTendency(particles, dynamics, fast)
+
+
+def check_sums(particles: Particles, dynamics: Dynamics, *, may_span: bool = True) -> None:
+    """Refuse tokens that a Gram matrix shall move, and this dynamics or its noise does not let it.
+
+    Raises
+    ------
+    ValueError
+        Naming `sums`, and what is allowed.
+    """
+    if particles.sums == "gram" and not (may_span and isinstance(dynamics, (SA, USA))):
+        raise ValueError(
+            f"sums must be 'auto', 'direct' or 'transforms' for {shown(particles)} under "
+            f"{shown(dynamics)}, "
+            f"got 'gram': the Gram matrix is for SA and USA without noise"
+        )
+
+
+def check_moved(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
+    """Refuse a measure that this dynamics does not move.
+
+    Raises
+    ------
+    ValueError
+        Naming what does not fit.
+    """
+    check_dim(dynamics, measure.dim)
+    if isinstance(dynamics, CircleInteraction):
+        if isinstance(measure, Density) and not isinstance(measure.space, Circle):
+            raise ValueError(f"space must be a Circle for {shown(dynamics)}, got {measure.space}")
+        if isinstance(measure, OscillatorDensity) and measure.widths.any() and dynamics.kmax > 1:
+            raise ValueError(
+                f"widths must be 0 under an interaction with harmonics beyond the first, "
+                f"{shown(dynamics)}, got {measure.widths.max():g}"
+            )
+    elif measure.frequencies is not None:
+        raise ValueError(
+            f"dynamics must be a CircleInteraction for {shown(measure)}, got {shown(dynamics)}"
+        )
+
+
+def tendency(measure: AnyMeasure, dynamics: Dynamics) -> Tendency:
+    """The right-hand side f(state, out) that moves this kind of measure under the dynamics.
+
+    Raises
+    ------
+    ValueError
+        If the dynamics does not move this kind of measure.
+    """
+    check_measure("measure", measure)
+    check_moved(measure, dynamics)
+    if isinstance(measure, Particles):
+        return token_tendency(measure, dynamics)
+    if isinstance(measure, OscillatorDensity):
+        return OscillatorDensityTendency(measure, cast(CircleInteraction, dynamics))
+    if not dynamics.isotropic:
+        if isinstance(measure, Density) and isinstance(dynamics, (Attention, FeedForward)):
+            return AttentionTendency(measure, dynamics)
+        raise ValueError(
+            f"dynamics must be SA, USA, DoublyStochastic or CircleInteraction for "
+            f"{shown(measure)}, "
+            f"got {shown(dynamics)}"
+        )
+    if isinstance(measure, LineFlowMap):
+        return flow_tendency(measure, dynamics)
+    if isinstance(measure, Density):
+        return density_tendency(measure, dynamics)
+    raise ValueError(f"measure must be a Density, FlowMap or Particles, got {shown(measure)}")
+
+
+def density_tendency(density: Density, dynamics: Dynamics) -> DensityTendency:
+    """The right-hand side for a density."""
+    if isinstance(dynamics, CircleInteraction):
+        return InteractionTendency(density, dynamics)
+    if dynamics.balanced:
+        return BalancedDensityTendency(density, dynamics)
+    return DensityTendency(density, dynamics)
+
+
+def flow_tendency(
+    flow: LineFlowMap, dynamics: Dynamics, field: AngularField | None = None
+) -> FlowTendency:
+    """The right-hand side for a flow map on a line, whose field there may be already."""
+    if dynamics.balanced:
+        return BalancedFlowTendency(flow, dynamics, field)
+    return FlowTendency(flow, dynamics, field)

@@ -1,0 +1,376 @@
+"""d/dt of n tokens: of their points, of their angles, or through their Gram matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import numpy as np
+
+from meanfield.dynamics.attention import Attention
+from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.interactions import CircleInteraction
+from meanfield.dynamics.isotropic import Isotropic
+from meanfield.dynamics.layers import FeedForward
+from meanfield.kernels.bilinear import score_matrix
+from meanfield.kernels.direct import pull_of_others
+from meanfield.kernels.token_sums import ScoreSums, SphereSums
+from meanfield.measures.particles import Particles
+from meanfield.spaces.geometry import circle_angles, circle_points, exponential, project
+from meanfield.typing import Array
+
+
+class TokenOutput:
+    """`dynamics.output` of tokens at the tokens, head by head in O(n) where there are such sums.
+
+    Parameters
+    ----------
+    particles : Particles
+        Whose number and `sums` settle how it is done.
+    dynamics : SA, USA, DoublyStochastic, CircleInteraction, Attention or FeedForward
+
+    Attributes
+    ----------
+    sums : str
+        'direct', 'transforms', 'direct and transforms', 'none' for a feed-forward layer, or 'own'
+        for a dynamics that is not of the package.
+    """
+
+    def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
+        self.dynamics = dynamics
+        self._fast: list[ScoreSums | None] = []
+        if isinstance(dynamics, Isotropic):
+            ways = ["direct" if particles.fast_sums(dynamics.beta) is None else "transforms"]
+        elif isinstance(dynamics, Attention):
+            ways = [self._choose(particles, scores) for scores in dynamics.scores]
+        elif isinstance(dynamics, CircleInteraction):
+            ways = ["transforms"]
+        else:
+            ways = ["none" if isinstance(dynamics, FeedForward) else "own"]
+        self.sums = joined(ways)
+
+    def _choose(self, particles: Particles, scores: Array | float) -> str:
+        fast = particles.fast_score_sums(score_matrix(scores, particles.dim))
+        self._fast.append(fast)
+        if fast is not None:
+            return "transforms"
+        z = particles.points @ score_matrix(scores, particles.dim).T
+        return "direct" if particles.sums_at(z) is None else "transforms"
+
+    def __call__(self, particles: Particles) -> Array:
+        """Σ_h V_h ∇G [/ G] at the tokens, shape (n, d)."""
+        dynamics, points = self.dynamics, particles.points
+        if not isinstance(dynamics, Attention):
+            return dynamics.output(particles, points)
+        return dynamics.combined(self.moments(particles))
+
+    def moments(self, particles: Particles) -> list[tuple[Array, Array]]:
+        """log G and ∇G/G of attention at the tokens, head by head."""
+        points = particles.points
+        return [
+            particles.log_moment(z)
+            if fast is None
+            else fast.quick(points, particles.weights, points)
+            for fast, z in zip(self._fast, self.dynamics.queries(points), strict=True)  # type: ignore[attr-defined]
+        ]
+
+
+def joined(ways: Iterable[str]) -> str:
+    """Ways to sum in one phrase, each once.
+
+    Examples
+    --------
+    >>> joined(["transforms", "direct", "none", "direct"]), joined(["none"])
+    ('direct and transforms', 'none')
+    """
+    each = {word for way in ways for word in way.split(" and ")}
+    return " and ".join(sorted(each - {"none"})) or "none"
+
+
+# terms that a right-hand side may sum one by one where its transforms lose digits
+_MOST_PAIRS = 1 << 24
+
+
+class ParticleTendency:
+    """dx_i/dt = X[mu](x_i) for the points of a `Particles` measure, (3.1).
+
+    The field is extended to R^d as |x| X(x/|x|), which leaves each |x_i| where it is.
+
+    Parameters
+    ----------
+    particles : Particles
+    dynamics : SA, USA, DoublyStochastic, Attention or FeedForward
+        Its noise is not part of the tendency.
+    fast : SphereSums, optional
+        The sums in O(n) for its β on S^2; over all pairs if omitted.
+
+    Attributes
+    ----------
+    initial_state : ndarray
+        The points as one vector.
+    sums : str
+        How sums are done, see `TokenOutput`.
+    """
+
+    def __init__(
+        self, particles: Particles, dynamics: Dynamics, fast: SphereSums | None = None
+    ) -> None:
+        self.dynamics = dynamics
+        self.initial_state = self.state_of(particles.points)
+        self._particles = particles
+        self._weights, self._shape = particles.weights, particles.points.shape
+        self._fast = fast
+        self._is_plain = dynamics.isotropic and not dynamics.balanced
+        if self._is_plain:
+            self.sums = "direct" if fast is None else "transforms"
+        else:
+            self.output = TokenOutput(particles, dynamics)
+            self.sums = self.output.sums
+        self._dissipation = 0.0
+
+    def state_of(self, points: Array) -> Array:
+        """The state of tokens at these points."""
+        return points.flatten()
+
+    def measure(self, state: Array) -> Particles:
+        """The particles of a vector, put back on the sphere."""
+        points = state.reshape(self._shape)
+        return self._at(points / np.linalg.norm(points, axis=1, keepdims=True))
+
+    def moved(self, state: Array, kicks: Array) -> Array:
+        """The state after steps along geodesics, by the tangential parts of `kicks` (n, d)."""
+        points = self.measure(state).points
+        return self.state_of(exponential(points, project(points, kicks)))
+
+    def _at(self, points: Array) -> Particles:
+        return Particles(points, self._weights, sums=self._particles.sums)
+
+    def scale(self, state: Array) -> Array:
+        """1 for each coordinate, what a tolerance is relative to."""
+        return np.ones_like(state)
+
+    def __call__(self, state: Array, out: Array) -> None:
+        """Write d/dt of `state` into `out`."""
+        points = state.reshape(self._shape)
+        radii = np.linalg.norm(points, axis=1)
+        points = points / radii[:, None]
+        np.multiply(self._velocity(points), radii[:, None], out=out.reshape(self._shape))
+
+    def _velocity(self, points: Array) -> Array:
+        if self._is_plain:
+            return self._isotropic(points)
+        return self._of_output(points)
+
+    def _of_output(self, points: Array) -> Array:
+        here, dynamics = self._at(points), self.dynamics
+        log_share: Array | float = 0.0
+        if isinstance(dynamics, Attention) and dynamics.energy is not None:
+            moments = self.output.moments(here)
+            velocity = project(points, dynamics.combined(moments))
+            # a gradient flow of E_{β,D}: |X|², or with softmax |X|² G
+            log_share = (moments[0][0] if dynamics.normalise else 0.0) - dynamics.beta
+        else:
+            velocity = project(points, self.output(here))
+        if not np.isfinite(velocity).all():
+            raise ArithmeticError("the field is not finite")
+        squares = np.einsum("ij,ij->i", velocity, velocity)
+        self._dissipation = float(self._weights @ (squares * np.exp(log_share)))
+        return velocity
+
+    def _isotropic(self, points: Array) -> Array:
+        dynamics, beta = self.dynamics, self.dynamics.beta
+        if self._fast is not None:
+            log_g, pull = self._fast.pull(points, self._weights, points, most_pairs=_MOST_PAIRS)
+            log_unit = log_g
+        else:
+            pull, log_unit, log_g = pull_of_others(points, self._weights, beta)
+        pull *= dynamics.sign
+        # |X|² G for SA, |X|² for USA; X itself may be too large to be squared
+        log_share = log_unit - 0.5 * log_g if dynamics.normalised else log_unit
+        with np.errstate(under="ignore"):
+            shares = pull * np.exp(log_share - 0.5 * beta)[:, None]
+            self._dissipation = float(self._weights @ np.einsum("ij,ij->i", shares, shares))
+            pull *= np.exp(log_unit - log_g if dynamics.normalised else log_unit)[:, None]
+        return pull
+
+    def scaled_dissipation(self) -> float:
+        """e^{-β} Σ w |X|² (USA), e^{-β} Σ w |X|² G(βx) (SA), at the last state; else Σ w |X|².
+
+        For attention that has a `balanced_form` like USA, or like SA with G(βDx).
+        """
+        return self._dissipation
+
+
+class AngleSums(Protocol):
+    """Sums over tokens at their own angles, in O(n)."""
+
+    def potential_and_slope(self, angles: Array, masses: Array) -> tuple[Array, Array]:
+        """e^{-β} G and e^{-β} <∇G, tangent>, shape (n,) each."""
+
+
+class CircleTendency:
+    """dθ_i/dt for the angles of tokens on the circle, with sums in O(n).
+
+    Parameters
+    ----------
+    particles : Particles
+        On the circle.
+    dynamics : SA, USA or CircleInteraction
+        Its noise is not part of the tendency.
+    sums : AngleSums
+        For the dynamics.
+
+    Attributes
+    ----------
+    initial_state : ndarray, shape (n,)
+        The angles.
+    sums : str
+        'transforms'.
+    """
+
+    sums = "transforms"
+
+    def __init__(self, particles: Particles, dynamics: Dynamics, sums: AngleSums) -> None:
+        self.dynamics, self._sums, self._particles = dynamics, sums, particles
+        self.initial_state = self.state_of(particles.points)
+        self._dissipation = 0.0
+
+    def state_of(self, points: Array) -> Array:
+        """The state of tokens at these points."""
+        return circle_angles(points)
+
+    def moved(self, state: Array, kicks: Array) -> Array:
+        """The angles after steps along the circle, by the tangential parts of `kicks` (n, 2)."""
+        return (state + (np.cos(state) * kicks[:, 1] - np.sin(state) * kicks[:, 0])) % (2.0 * np.pi)
+
+    def measure(self, state: Array) -> Particles:
+        """The particles at these angles."""
+        given = self._particles
+        return Particles(circle_points(state), given.weights, sums=given.sums)
+
+    def scale(self, state: Array) -> Array:
+        """1 for each angle, what a tolerance is relative to."""
+        return np.ones_like(state)
+
+    def __call__(self, state: Array, out: Array) -> None:
+        """Write d/dt of `state` into `out`."""
+        masses, dynamics = self._particles.weights, self.dynamics
+        potential, slope = self._sums.potential_and_slope(state, masses)
+        if dynamics.normalised:
+            np.divide(slope, potential, out=out)
+            self._dissipation = float(np.dot(masses * slope, out))
+            out *= dynamics.sign
+        else:
+            self._dissipation = float(np.dot(masses * slope, slope) * np.exp(dynamics.beta))
+            np.multiply(slope, dynamics.sign * np.exp(dynamics.beta), out=out)
+
+    def scaled_dissipation(self) -> float:
+        """e^{-β} Σ w |X|² (USA), e^{-β} Σ w |X|² G(βx) (SA), at the last state."""
+        return self._dissipation
+
+
+class GramTendency:
+    """dC/dt for tokens x_i(t) = Σ_j C_ij x_j(0), whose Gram matrix is C G(0) Cᵀ.
+
+    A velocity P_x ∇G(βx) is a combination of tokens, so they stay in the span of their starts, and
+    with the attention matrix A, dC/dt = ± (A - diag(A G)) C: n³ work, whatever d is. A token's own
+    term is left out of A, since P_x x = 0, and rounding would leave 1e-16 e^β of it. The field is
+    extended to rows of any length as in `ParticleTendency`.
+
+    Parameters
+    ----------
+    particles : Particles
+    dynamics : SA or USA
+        Its noise is not part of the tendency.
+
+    Attributes
+    ----------
+    initial_state : ndarray, shape (n²,)
+        The identity.
+    sums : str
+        'gram'.
+    """
+
+    sums = "gram"
+
+    def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
+        self.dynamics, self._particles = dynamics, particles
+        n = len(particles.points)
+        self._n, self._weights = n, particles.weights
+        self._gram = particles.points @ particles.points.T
+        with np.errstate(divide="ignore"):
+            self._log_weights = np.log(particles.weights)
+        # the starts in coordinates of their span, where velocities have lengths
+        self._in_span = np.linalg.qr(particles.points.T).R.T
+        self.initial_state = np.eye(n).ravel()
+        self._work = np.empty((3, n, n))
+        self._velocities = np.empty_like(self._in_span)
+        self._dissipation = 0.0
+
+    def gram(self, state: Array) -> Array:
+        """<x_i, x_j>, shape (n, n), the tokens put back on the sphere."""
+        combined = state.reshape(self._n, self._n)
+        gram = combined @ self._gram @ combined.T
+        radii = np.sqrt(gram.diagonal())
+        return np.asarray(gram / np.outer(radii, radii))
+
+    def measure(self, state: Array) -> Particles:
+        """The particles of a state, put back on the sphere."""
+        given = self._particles
+        points = state.reshape(self._n, self._n) @ given.points
+        points /= np.linalg.norm(points, axis=1, keepdims=True)
+        return Particles(points, given.weights, sums=given.sums)
+
+    def scale(self, state: Array) -> Array:
+        """1 for each coefficient, what a tolerance is relative to."""
+        return np.ones_like(state)
+
+    def __call__(self, state: Array, out: Array) -> None:
+        """Write d/dt of `state` into `out`."""
+        dynamics, n = self.dynamics, self._n
+        combined, rate = state.reshape(n, n), out.reshape(n, n)
+        gram, attention, product = self._work
+        np.matmul(combined, self._gram, out=product)
+        np.matmul(product, combined.T, out=gram)
+        radii = np.sqrt(gram.diagonal())
+        gram /= radii
+        gram /= radii[:, None]
+        with np.errstate(under="ignore", over="ignore"):
+            log_unit, share = self._attend(gram, attention)
+        along = np.einsum("ij,ij->i", attention, gram)
+        attention /= radii
+        np.matmul(attention, combined, out=rate)
+        along /= radii
+        rate -= along[:, None] * combined
+        with np.errstate(under="ignore"):
+            np.matmul(rate, self._in_span, out=self._velocities)
+            self._velocities *= share[:, None]
+            squares = np.einsum("ij,ij->i", self._velocities, self._velocities)
+        self._dissipation = float(self._weights @ squares)
+        radii *= dynamics.sign * (1.0 if dynamics.normalised else np.exp(log_unit))
+        rate *= radii[:, None]
+
+    def _attend(self, gram: Array, attention: Array) -> tuple[Array, Array]:
+        """Fill the attention matrix without own terms, for USA row by row in units of e^{u_i}.
+
+        Returns u and e^{-β/2} e^{u} for USA, e^{-β/2} sqrt(G(βx)) for SA: with what |X| counts.
+        """
+        beta = self.dynamics.beta
+        np.multiply(gram, beta, out=attention)
+        attention += self._log_weights
+        np.fill_diagonal(attention, -np.inf)
+        largest = attention.max(axis=1)
+        # a token beside which no other has mass
+        largest[np.isneginf(largest)] = 0.0
+        attention -= largest[:, None]
+        np.exp(attention, out=attention)
+        if not self.dynamics.normalised:
+            return largest, np.exp(largest - 0.5 * beta)
+        # where the own term is more than e^709 times all others, they pull by nothing
+        others = attention.sum(axis=1)
+        attention /= (others + np.exp(beta + self._log_weights - largest))[:, None]
+        return largest, np.sqrt(np.exp(largest - beta) * others + self._weights)
+
+    def scaled_dissipation(self) -> float:
+        """e^{-β} Σ w |X|² (USA), e^{-β} Σ w |X|² G(βx) (SA), at the last state."""
+        return self._dissipation

@@ -1,0 +1,22 @@
+"""From a measure, a dynamics and a time to a solution, its file, and back."""
+
+from __future__ import annotations
+
+from meanfield.evolution.batch import evolve_batch
+from meanfield.evolution.files import FileInUseError
+from meanfield.evolution.loop import evolve, solve
+from meanfield.evolution.restart import loaded, resume, resume_from
+from meanfield.evolution.solution import Ending, Solution, load
+
+__all__ = [
+    "Ending",
+    "FileInUseError",
+    "Solution",
+    "evolve",
+    "evolve_batch",
+    "load",
+    "loaded",
+    "resume",
+    "resume_from",
+    "solve",
+]

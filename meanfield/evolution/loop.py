@@ -1,0 +1,419 @@
+"""evolve: from a measure, a dynamics and a time to a solution."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from meanfield._checks import integer, is_single, number, real_array, shown
+from meanfield.dynamics.records import AnyDynamics
+from meanfield.evolution.checkpoint import Checkpoint, previous
+from meanfield.evolution.density_run import DensityRun
+from meanfield.evolution.files import only_writer, remove_leftovers, set_aside
+from meanfield.evolution.netcdf import check_suffix
+from meanfield.evolution.options import (
+    FLOW_MAP,
+    Options,
+    check_nodes,
+    check_start,
+    checked_about,
+    choose_on_unresolved,
+    layer_step,
+    layer_times,
+)
+from meanfield.evolution.plan import AnyRun, Plan, handed_over
+from meanfield.evolution.progress import Patience, ProgressBar, checked_progress
+from meanfield.evolution.recorder import Monitors, Stop, checked_monitors
+from meanfield.evolution.solution import Ending, Solution
+from meanfield.exceptions import Interrupted, UnfinishedWarning
+from meanfield.measures import AnyMeasure
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import FlowMap
+from meanfield.spaces.sphere import Sphere
+from meanfield.typing import Array
+
+Report = Callable[[Any], None]
+
+
+def driven(run: AnyRun, plan: Plan, checkpoint: Checkpoint, progress: bool | str) -> Solution:
+    """Advance from save to save, and say how it ended.
+
+    Raises
+    ------
+    Interrupted
+        On Ctrl-C, with the solution so far, which is in the checkpoint, too.
+    Exception
+        What a monitor raises at t = 0.
+    """
+    run, ending, message = _drive(run, plan, checkpoint, progress)
+    if run.records.hand_over is not None:
+        message += f"; a flow map took over at t = {run.records.hand_over[0]:.6g}"
+    resumable = checkpoint.resumption(run) if ending is Ending.INTERRUPTED else None
+    solution = plan.solution(run, ending, message, resumable)
+    checkpoint.close(solution)
+    if ending is Ending.INTERRUPTED:
+        raise Interrupted(message, solution)
+    return solution
+
+
+def _drive(
+    run: AnyRun, plan: Plan, checkpoint: Checkpoint, progress: bool | str
+) -> tuple[AnyRun, Ending, str]:
+    try:
+        with Patience() as patience, ProgressBar(float(plan.times[-1]), progress) as bar:
+
+            def report(now: AnyRun) -> None:
+                bar.report(now)
+                patience.check()
+
+            try:
+                while True:
+                    try:
+                        _advance(run, plan.times, report, checkpoint)
+                        break
+                    except Stop as stop:
+                        run = _taken_over(run, report, stop)
+                ending, message = run.finished()
+            except Stop as stop:
+                _save_once(run)
+                ending, message = stop.ending, str(stop)
+    except KeyboardInterrupt:
+        _save_once(run)
+        message = f"interrupted at t = {run.t:g}: what was computed so far is kept"
+        return run, Ending.INTERRUPTED, message
+    return run, ending, message
+
+
+def _save_once(run: AnyRun) -> None:
+    """Save the present state unless it is saved already."""
+    if run.records.last_time < run.t:
+        # the run ends for a reason of its own, which a monitor's must not replace
+        with suppress(Stop):
+            run.save()
+
+
+def _taken_over(run: AnyRun, report: Report, stop: Stop) -> AnyRun:
+    """What goes on: a flow map, or where none can the density, with all the room that it may have.
+
+    Raises
+    ------
+    Stop
+        If neither can.
+    """
+    asked = run.options.on_unresolved
+    if not isinstance(run, DensityRun) or (stop.ending, asked) != (Ending.UNDER_RESOLVED, FLOW_MAP):
+        raise stop
+    try:
+        return handed_over(run, report)
+    except (ValueError, Stop) as error:
+        if run.limit == run.options.largest:
+            raise Stop(stop.ending, f"{stop}; a flow map can't take over: {error}") from error
+    run.limit = run.options.largest
+    return run
+
+
+def _advance(run: AnyRun, times: Array, report: Report, checkpoint: Checkpoint) -> None:
+    if not run.records.measures:
+        checkpoint.begin(run)
+        run.start()
+        checkpoint.keep(run)
+    for instant in times[times > max(run.t, run.records.last_time)]:
+        run.advance(float(instant), report)
+        run.save()
+        run.restart()
+        checkpoint.keep(run)
+
+
+_MOST_NODES = 200_000
+# of t_end, by which a time may miss 0 or t_end
+_LAST_BITS = 16.0 * float(np.finfo(np.float64).eps)
+_MOST_NODES_ON_S2 = 400_000
+
+
+def evolve(
+    measure: AnyMeasure,
+    dynamics: AnyDynamics,
+    t_end: float,
+    save_at: int | ArrayLike | None = None,
+    *,
+    method: str = "flow",
+    step: float | None = None,
+    rng: np.random.Generator | None = None,
+    rtol: float = 1e-9,
+    atol: float = 1e-12,
+    tail_tol: float = 1e-8,
+    largest: int | None = None,
+    cluster_radius: float = 1e-8,
+    on_unresolved: str | None = None,
+    monitors: Monitors | None = None,
+    progress: bool | str = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    case: str = "",
+    about: Mapping[str, str | int | float] | None = None,
+) -> Solution:
+    """Solve ∂_t mu + div(X[mu] mu) = 0, (3.4) for SA and (3.8) for USA, from t = 0 to `t_end`.
+
+    Time steps are those of DOP853 (Hairer, Nørsett & Wanner 1993), an explicit Runge-Kutta pair
+    of order 8. Under SA and USA the time integral of the dissipation is kept as `work`, so that
+    E(t) - E(0) = ± ∫ dissipation is a check on the run. Stepping starts anew at every save.
+    Under DoublyStochastic that is E_DS, the variable `sinkhorn_energy`, in place of E_β; under
+    attention with a `form`, β|D| <= 350 and no noise it is E_{β,D}, kept as `form_energy`, but a
+    flow map on S^2 without symmetry keeps neither it, nor its dissipation, nor `work`. Tokens with
+    noise keep no `work`. Other attention and feed-forward layers have no such balance.
+
+    With noise τ a density solves ∂_t f = -div(f X) + τ Δf, by an exponential Runge-Kutta method of
+    order 4 to which the Laplacian is exact (`integrate.exponential`); what the noise does to the
+    energy, τ ∫ u Δf dσ with u = (1/β) ∫ e^{β<·,y>} dmu, is then part of `work`,
+    and by itself `noise_work`.
+
+    Phases on the circle, θ' = ω + K ∫ h(φ - θ) dmu(φ), (7.2) and (7.5), take a `CircleInteraction`,
+    `Kuramoto` among them. An odd h has an energy of its own, whose balance is interaction_work.
+
+    Parameters
+    ----------
+    measure : Density, FlowMap or Particles; OscillatorDensity or Oscillators
+        The measure at t = 0; the latter two under a CircleInteraction.
+    dynamics : SA, USA, DoublyStochastic, CircleInteraction, Attention, FeedForward or Layers
+        Noise is for densities and Particles. Measures about an axis need matrices that commute
+        with rotations about it. Flow maps take SA, USA and DoublyStochastic with β <= 150 about an
+        axis, 40 on S^2, and on the circle as far as `largest` nodes resolve e^{β cos}, some 10000
+        by default, 20000 at most. Under matrices densities have β |KᵀQ| <= 10000 on the circle,
+        128 on S^2; flow maps <= 100 on the circle, 150 about an axis, 40 on S^2. There a flow map
+        of a law about an axis becomes one without where the matrices have another (tol 1e-9).
+        relu, which gives the density kinks, lets a flow map have a `tol` of 1e-7 on a line and 1e-6
+        on S^2 at best. An object of a class of your own, with name, dim, beta, noise and
+        output(measure, points) as in `dynamics.OwnDynamics`, moves Particles.
+    t_end : float
+        > 0. Times scale like e^{-β} under USA.
+    save_at : int or array_like, optional
+        That many equal intervals (default 20), or the times themselves, ascending in
+        (0, t_end]; t = 0 and t_end are always saved.
+    method : {'flow', 'layers'}
+        For Particles. 'flow' solves the differential equation. 'layers' takes the discrete steps
+        of a Transformer, x ← N(x + step · Σ A V x), N for the normalisation to length 1: t_end
+        must be a whole number of steps, and saves are at the steps nearest to `save_at`.
+    step : float, optional
+        Of 'layers', default the step of `Layers`; or the largest time step under noise, default
+        0.02 over the largest rate of SA, USA, DoublyStochastic or an interaction.
+    rng : numpy Generator, optional
+        Needed for Particles with noise, dx = X dt + sqrt(2τ) dB: see `integrate.token_runs` for
+        the scheme, of weak order 2. The same seed gives the same bits.
+    rtol, atol : float
+        Relative and absolute tolerance of a time step, for each coefficient or coordinate. For
+        densities `atol` is relative to the L² norm of f up to the coefficient's degree, and
+        shared by the coefficients. Flow maps have a tolerance of their own instead, their `tol`.
+    tail_tol : float
+        A density whose spectral tail exceeds this is refined: the step is taken back and the
+        space doubled. Values below about 1e-14 are lost in rounding.
+    largest : int, optional
+        Largest size (n, lmax or kmax) of the space; default 16384 on the circle, 511 on S^2,
+        1023 for zonal densities. What is done beyond it is said by `on_unresolved`: where that is
+        a flow map, a density on the circle or about an axis grows 8-fold at most by default, for
+        from there on nodes are faster. For flow maps the largest number of nodes, default 200000.
+    cluster_radius : float
+        Radius in radians at which a cluster of a flow map is held as an atom; 0 for never. On
+        S^2 without symmetry particles of the same moments carry a cluster, unless it is 0. For SA
+        and USA: under other dynamics a cluster may part again, and its nodes stay nodes.
+    on_unresolved : {'flow-map', 'stop'}, optional
+        What to do with a density that its largest space does not resolve. 'flow-map', the default,
+        goes on with a `FlowMap` of the same law to `t_end`, in the same solution. 'stop' ends the
+        run as 'under-resolved', with its last resolved state; it is the default where no flow map
+        can go on: with noise, under which densities stay smooth, for an OscillatorDensity, and for
+        `Layers` of doubly stochastic attention.
+    monitors : mapping of str to callable, optional
+        Further numbers of a measure, asked for at every save, like `DistanceTo`. A monitor may
+        give None where there is no such number, which is nan in the dataset, or a number with
+        `lower` and `upper`, like a `Bracket`: then there are variables name_lower, name_upper too,
+        and name_proved (1 or 0) where it says so. What one raises at t = 0 is raised here, before
+        any step; later it ends the run as 'failed'.
+    progress : bool or 'lines'
+        Whether to show a bar with t, energy and size on standard error; 'lines' for a line of them
+        a minute, as a log file wants it.
+    checkpoint : str or path-like, optional
+        NetCDF file (.nc) that the saves so far are written to during the run, in at most a
+        twentieth of its time, and the whole solution at its end. `resume` goes on from it after
+        the process was killed. What is there goes before the first step. Where it can't be written
+        there is a warning, and the run goes on. One run a file.
+    case : str
+        The case file's text, kept with the solution.
+    about : mapping of str to str, int or float, optional
+        Further attributes of the dataset, such as where the case comes from.
+
+    Returns
+    -------
+    Solution
+        Also when the run could not go on: see its `status` and `message`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or another run writes `checkpoint`, before any work starts.
+    meanfield.exceptions.Interrupted
+        On Ctrl-C, a KeyboardInterrupt whose `solution` is what the run has so far.
+
+    Warns
+    -----
+    meanfield.exceptions.UnfinishedWarning
+        If the run ends before `t_end`, with its `message`.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
+    >>> sol = mf.evolve(mu, mf.SA(beta=1.0), t_end=1.0)
+    >>> sol.status, round(float(sol.dataset.energy[-1]), 10)
+    ('finished', 0.716683516)
+    """
+    solution = solve(
+        measure,
+        dynamics,
+        t_end,
+        save_at,
+        method=method,
+        step=step,
+        rng=rng,
+        rtol=rtol,
+        atol=atol,
+        tail_tol=tail_tol,
+        largest=largest,
+        cluster_radius=cluster_radius,
+        on_unresolved=on_unresolved,
+        monitors=monitors,
+        progress=progress,
+        checkpoint=checkpoint,
+        case=case,
+        about=about,
+    )
+    if not solution.ending.is_good:
+        warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
+    return solution
+
+
+def solve(
+    measure: AnyMeasure,
+    dynamics: AnyDynamics,
+    t_end: float,
+    save_at: int | ArrayLike | None = None,
+    *,
+    method: str = "flow",
+    step: float | None = None,
+    rng: np.random.Generator | None = None,
+    rtol: float = 1e-9,
+    atol: float = 1e-12,
+    tail_tol: float = 1e-8,
+    largest: int | None = None,
+    cluster_radius: float = 1e-8,
+    on_unresolved: str | None = None,
+    monitors: Monitors | None = None,
+    progress: bool | str = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    case: str = "",
+    about: Mapping[str, str | int | float] | None = None,
+) -> Solution:
+    """Do what `evolve` does, and leave it to the caller to say how the run ended.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or another run writes `checkpoint`, before any work starts.
+    Interrupted
+        On Ctrl-C.
+    """
+    times = save_times(t_end, save_at)
+    progress = checked_progress(progress)
+    check_start(measure, dynamics, times[-1], method=method, step=step, rng=rng)
+    if method == "layers":
+        step = layer_step(dynamics, step)
+        times = layer_times(times, step)
+    on_unresolved = choose_on_unresolved(measure, dynamics, on_unresolved)
+    options = Options(
+        rtol=number("rtol", rtol, low=3e-14, high=1e-2),
+        atol=number("atol", atol, above=0),
+        tail_tol=number("tail_tol", tail_tol, low=1e-15, high=1e-2),
+        largest=_largest(measure, largest),
+        most_nodes=_most_nodes(measure, largest),
+        cluster_radius=number("cluster_radius", cluster_radius, low=0, high=1e-2),
+        monitors=checked_monitors(monitors),
+        on_unresolved=on_unresolved,
+        hand_over_size=_hand_over_size(measure, largest, on_unresolved),
+    )
+    check_nodes(measure, dynamics, options.most_nodes)
+    if not isinstance(case, str):
+        raise ValueError(f"case must be the text of a case file, got {shown(case)}")
+    plan = Plan(dynamics, times, options, method, step, case, checked_about(about))
+    path = None if checkpoint is None else _checkpoint_path(checkpoint)
+    with only_writer(path), ExitStack() as earlier:
+        if path is not None:
+            remove_leftovers(path)
+            earlier.enter_context(set_aside(path, previous(path)))
+        run = plan.run(measure, rng)
+        return driven(run, plan, Checkpoint(plan, path, earlier=earlier), progress)
+
+
+def _checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:
+    is_path = isinstance(checkpoint, (str, os.PathLike))
+    if not is_path or Path(checkpoint).is_dir() or not Path(checkpoint).parent.is_dir():
+        raise ValueError(
+            f"checkpoint must be the name of a file in a folder that there is, got "
+            f"{shown(checkpoint)}"
+        )
+    check_suffix("checkpoint", Path(checkpoint))
+    # a run may change its folder
+    return Path(checkpoint).absolute()
+
+
+def save_times(t_end: float, save_at: int | ArrayLike | None) -> Array:
+    """0, the times that `save_at` asks for, and t_end."""
+    t_end = number("t_end", t_end, above=0)
+    if save_at is None:
+        save_at = 20
+    if is_single(save_at):
+        return np.linspace(0.0, t_end, integer("save_at", save_at, low=1) + 1)
+    times = real_array("save_at", save_at, 1)
+    # the last bits of 0.1 + 0.2 and the like
+    for end in (0.0, t_end):
+        times[np.abs(times - end) <= _LAST_BITS * t_end] = end
+    allowed = f"an integer >= 1 or strictly ascending times in [0, t_end = {t_end:g}]"
+    outside = np.flatnonzero((times < 0.0) | (times > t_end))
+    if outside.size:
+        raise ValueError(f"save_at must be {allowed}, got {times[outside[0]]}")
+    falls = np.flatnonzero(np.diff(times) <= 0.0)
+    if falls.size:
+        pair = times[falls[0] : falls[0] + 2]
+        told = f"got {pair[0]} and then {pair[1]}"
+        raise ValueError(f"save_at must be {allowed}, {told}")
+    return np.unique(np.concatenate([[0.0], times, [t_end]]))
+
+
+def _largest(measure: AnyMeasure, largest: int | None) -> int:
+    if not isinstance(measure, Density):
+        return 0
+    size = measure.space.size
+    if largest is None:
+        return max(size, measure.space.size_limit)
+    return integer("largest", largest, low=size)
+
+
+def _hand_over_size(measure: AnyMeasure, largest: int | None, on_unresolved: str) -> int | None:
+    """The size after three doublings, where nodes cost less than the next; None for `largest`."""
+    if not isinstance(measure, Density) or largest is not None or on_unresolved != FLOW_MAP:
+        return None
+    # on S^2 nodes cost more than degrees
+    return (
+        None
+        if isinstance(measure.space, Sphere)
+        else min(measure.space.size_limit, 8 * measure.space.size + 7)
+    )
+
+
+def _most_nodes(measure: AnyMeasure, largest: int | None) -> int:
+    if not isinstance(measure, FlowMap) or largest is None:
+        return _MOST_NODES_ON_S2 if measure.dim == 3 else _MOST_NODES
+    return integer("largest", largest, low=len(measure.weights))

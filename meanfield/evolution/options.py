@@ -1,0 +1,266 @@
+"""What a run may do, and what it must be given before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any
+
+import numpy as np
+
+from meanfield._checks import generator, number, one_of, shown, tell_apart
+from meanfield.dynamics.attention import check_dim
+from meanfield.dynamics.facts import Dynamics, Facts, OwnDynamics, adapt
+from meanfield.dynamics.layers import Layers
+from meanfield.dynamics.records import KNOWN
+from meanfield.equations.attention import check_on_space
+from meanfield.equations.tendency import check_moved, check_sums
+from meanfield.evolution.recorder import Monitors
+from meanfield.measures import AnyMeasure, check_measure
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import FlowMap, LineFlowMap
+from meanfield.measures.particles import Particles
+from meanfield.typing import Array
+
+# what a density does that its space does not resolve
+STOP, FLOW_MAP = "stop", "flow-map"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a run may do: tolerances, limits, monitors; see the arguments of `evolve`."""
+
+    rtol: float
+    atol: float
+    tail_tol: float
+    largest: int
+    most_nodes: int
+    cluster_radius: float
+    monitors: Monitors
+    on_unresolved: str = STOP
+    # the size beyond which a flow map is asked to take over, `largest` if None
+    hand_over_size: int | None = None
+
+
+METHODS = ("flow", "layers")
+ON_UNRESOLVED = (FLOW_MAP, STOP)
+# a time within rounding of a whole number of steps is one
+_ROUNDING = 1e-9
+
+
+def check_start(
+    measure: AnyMeasure,
+    dynamics: OwnDynamics,
+    t_end: float,
+    *,
+    method: str,
+    step: float | None,
+    rng: Any,
+) -> None:
+    """Refuse what can't be run, before any work starts.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument.
+    """
+    check_measure("measure", measure)
+    one_of("method", method, METHODS)
+    if step is not None:
+        number("step", step, above=0)
+    _check_kind(dynamics)
+    if not isinstance(dynamics, Facts):
+        _check_own(measure, dynamics)
+    check_moved(measure, dynamics)
+    known = adapt(dynamics)
+    if isinstance(measure, Particles):
+        _check_tokens(measure, known, method, step, rng)
+        _check_depth(known, t_end)
+        return
+    _check_depth(known, t_end)
+    if isinstance(measure, FlowMap):
+        _check_flow_layers(known)
+    if isinstance(measure, Density):
+        for layer in known.layers:
+            if not layer.isotropic:
+                check_on_space(measure.space, layer)
+    if dynamics.noise > 0.0 and isinstance(measure, FlowMap):
+        raise ValueError(
+            f"noise must be 0 to evolve {shown(measure)}, got {dynamics.noise:g}: take a Density "
+            f"or "
+            f"Particles"
+        )
+    for name, value, plain in ("method", method, "flow"), ("step", step, None), ("rng", rng, None):
+        if not (value is plain or (isinstance(value, str) and value == plain)):
+            raise ValueError(f"{name} must be {plain!r} but for Particles, got {shown(value)}")
+
+
+def _check_depth(dynamics: Dynamics, t_end: float) -> None:
+    if t_end > dynamics.depth * (1.0 + _ROUNDING):
+        got, depth = tell_apart(t_end, dynamics.depth)
+        raise ValueError(f"t_end must be <= {depth}, the depth of {shown(dynamics)}, got {got}")
+
+
+def _check_flow_layers(dynamics: Dynamics) -> None:
+    for layer in dynamics.layers:
+        if layer.balanced and not dynamics.isotropic:
+            raise ValueError(
+                f"layers must be no DoublyStochastic for a flow map, got {shown(layer)}: take "
+                f"Particles "
+                f"or a Density"
+            )
+
+
+def check_nodes(measure: AnyMeasure, dynamics: OwnDynamics, most: int) -> None:
+    """Refuse a β that a flow map on a line can't resolve with the nodes that it may have.
+
+    Raises
+    ------
+    ValueError
+        Naming β, the nodes that it takes and how many there may be.
+    """
+    if isinstance(measure, LineFlowMap) and adapt(dynamics).isotropic:
+        measure.resolving(dynamics.beta, most)
+
+
+def choose_on_unresolved(measure: AnyMeasure, dynamics: OwnDynamics, choice: str | None) -> str:
+    """What a density does that its space does not resolve: as asked for, else as it can.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument, if a flow map is asked for where none can go on.
+    """
+    if choice is not None:
+        one_of("on_unresolved", choice, ON_UNRESOLVED)
+    if choice == STOP or not isinstance(measure, Density):
+        return STOP
+    try:
+        _check_flow_map(measure, adapt(dynamics))
+    except ValueError:
+        if choice is None:
+            return STOP
+        raise
+    return FLOW_MAP
+
+
+def _check_flow_map(density: Density, dynamics: Dynamics) -> None:
+    _check_flow_layers(dynamics)
+    if density.frequencies is not None:
+        raise ValueError(f"on_unresolved must be 'stop' for {shown(density)}, got {FLOW_MAP!r}")
+    if dynamics.noise > 0.0:
+        raise ValueError(
+            f"on_unresolved must be 'stop' with noise, got {FLOW_MAP!r} and noise = "
+            f"{dynamics.noise:g}"
+        )
+
+
+def _check_tokens(
+    particles: Particles, dynamics: Dynamics, method: str, step: float | None, rng: Any
+) -> None:
+    if method == "layers" and particles.frequencies is not None:
+        raise ValueError(f"method must be 'flow' for {shown(particles)}, got {shown(method)}")
+    if method == "flow":
+        for layer in dynamics.layers:
+            check_sums(particles, layer, may_span=layer.noise == 0.0)
+    if dynamics.noise > 0.0:
+        if method == "layers":
+            raise ValueError(f"noise must be 0 for method 'layers', got {dynamics.noise:g}")
+        generator("rng, which noise needs,", rng)
+    elif rng is not None:
+        raise ValueError(f"rng must be None without noise, got {shown(rng)}")
+    elif step is not None and method == "flow":
+        raise ValueError(
+            f"step must be None for the flow without noise, whose steps follow rtol, got "
+            f"{shown(step)}"
+        )
+
+
+def _check_kind(dynamics: OwnDynamics) -> None:
+    if isinstance(dynamics, type) or not isinstance(dynamics, OwnDynamics):
+        raise ValueError(
+            f"dynamics must be SA, USA, DoublyStochastic, CircleInteraction, Attention, "
+            f"FeedForward or Layers, or an object with name, dim, beta, noise and output(measure, "
+            f"points), got {shown(dynamics)}"
+        )
+
+
+def _check_own(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
+    if not isinstance(measure, Particles) or measure.frequencies is not None:
+        raise ValueError(
+            f"measure must be Particles under {shown(dynamics)}, which is not of the package: a "
+            f"density "
+            f"or a flow map needs more than its output, got {shown(measure)}"
+        )
+    taken = [kind.name for kind in KNOWN]
+    if not isinstance(dynamics.name, str) or dynamics.name in ("", *taken):
+        raise ValueError(
+            f"name of {shown(dynamics)} must be a word but {taken}, got {shown(dynamics.name)}"
+        )
+    number("beta of the dynamics", dynamics.beta, low=0)
+    number("noise of the dynamics", dynamics.noise, low=0)
+    check_dim(dynamics, measure.dim)
+    output = np.asarray(dynamics.output(measure, measure.points))
+    if output.shape != measure.points.shape or not np.isfinite(output).all():
+        raise ValueError(
+            f"output of {shown(dynamics)} must be finite and of shape {measure.points.shape}, "
+            f"that of "
+            f"the points, got shape {output.shape}: {output.ravel()[:4]}"
+        )
+
+
+def layer_step(dynamics: OwnDynamics, step: float | None) -> float:
+    """The step of discrete layers.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or it does not fit into that of `Layers`.
+    """
+    if not isinstance(dynamics, Layers):
+        return number("step, which method 'layers' needs,", step, above=0)
+    if step is None:
+        return dynamics.step
+    per_layer = dynamics.step / step
+    if abs(per_layer - round(per_layer)) > _ROUNDING * per_layer or per_layer < 1.0 - _ROUNDING:
+        raise ValueError(
+            f"step must be the step {dynamics.step:g} of the layers or a whole fraction of it, "
+            f"got {step:g}"
+        )
+    return step
+
+
+def layer_times(times: Array, step: float) -> Array:
+    """The whole numbers of steps nearest to the times.
+
+    Raises
+    ------
+    ValueError
+        If the last time is none.
+    """
+    count = times[-1] / step
+    if round(count) < 1 or abs(count - round(count)) > _ROUNDING * count:
+        raise ValueError(f"t_end must be a whole number of steps of {step:g}, got {times[-1]:g}")
+    return np.asarray(np.unique(np.round(times / step)) * step)
+
+
+def checked_about(
+    about: Mapping[str, str | int | float] | None,
+) -> dict[str, str | int | float]:
+    """Return `about` as a dictionary of words and numbers.
+
+    Raises
+    ------
+    ValueError
+        Naming the first that is neither.
+    """
+    if not isinstance(about, (Mapping, NoneType)):
+        raise ValueError(f"about must map names to words and numbers, got {shown(about)}")
+    given = dict(about or {})
+    for name, value in given.items():
+        if not isinstance(name, str) or not isinstance(value, (str, int, float)):
+            raise ValueError(
+                f"about must map names to words and numbers, got {name!r}: {shown(value)}"
+            )
+    return given

@@ -1,0 +1,149 @@
+"""How far a run has come, and Ctrl-C at a moment when its state is whole."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from meanfield._checks import shown
+from meanfield.measures.density import Density
+
+LINES = "lines"
+_FORMAT = "{l_bar}{bar}| t = {n:.4g}/{total:.4g} [{elapsed}<{remaining}]{postfix}"
+_SECONDS_BETWEEN = 0.2
+_SECONDS_BETWEEN_LINES = 60.0
+
+
+def checked_progress(progress: bool | str) -> bool | str:
+    """Return `progress` when there is such a way to show it.
+
+    Raises
+    ------
+    ValueError
+        If it is neither a bool nor 'lines'.
+    """
+    if isinstance(progress, bool) or (isinstance(progress, str) and progress == LINES):
+        return progress
+    raise ValueError(f"progress must be True, False or {LINES!r}, got {shown(progress)}")
+
+
+class ProgressBar:
+    """t, energy and resolution of a run, a few times a second, or as a line a minute.
+
+    Parameters
+    ----------
+    t_end : float
+    shown : bool or 'lines'
+    """
+
+    def __init__(self, t_end: float, shown: bool | str) -> None:
+        self._t_end, self._shown = t_end, shown
+        # a bar that is not shown would still bring a lock between processes
+        self._bar = tqdm(total=t_end, bar_format=_FORMAT) if shown is True else None
+        self._start = time.monotonic()
+        self._due = self._start + (_SECONDS_BETWEEN_LINES if shown == LINES else 0.0)
+
+    def __enter__(self) -> ProgressBar:
+        """Start."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave the last line standing."""
+        if self._bar is not None:
+            self._bar.close()
+
+    def report(self, run: Any) -> None:
+        """Show where the run is."""
+        if not self._shown:
+            return
+        now = time.monotonic()
+        if now < self._due and (self._shown == LINES or run.t < self._t_end):
+            return
+        if self._bar is None:
+            self._due = now + _SECONDS_BETWEEN_LINES
+            came = f"t = {run.t:.6g} of {self._t_end:g} after {now - self._start:.0f} s"
+            tqdm.write(f"{came}, {_state(run)}", file=sys.stderr)
+            return
+        self._due = now + _SECONDS_BETWEEN
+        self._bar.set_postfix_str(_state(run), refresh=False)
+        self._bar.n = run.t
+        self._bar.refresh()
+
+
+def _state(run: Any) -> str:
+    """The share of the largest energy, and the space or the flow map."""
+    measure, beta = run.measure(), run.dynamics.beta
+    to_dirac = float(np.exp(run.records.log_unit - beta))
+    where = measure.space if isinstance(measure, Density) else measure
+    share = 2.0 * (beta or 1.0) * run.scaled_energy() * to_dirac
+    return f"E/E(δ) = {share:.4f}, {where}"
+
+
+class Patience:
+    """Inside, Ctrl-C waits for the end of a step, or of what is inside; a second one does not.
+
+    So does SIGTERM where it means Ctrl-C. Each only where Python's own handler would have raised
+    KeyboardInterrupt: in the main thread, and where it is not ignored, as Ctrl-C is by programs
+    in the background.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+        in_main = threading.current_thread() is threading.main_thread()
+        self._taken = [
+            number
+            for number in (signal.SIGINT, signal.SIGTERM)
+            if in_main and signal.getsignal(number) is signal.default_int_handler
+        ]
+
+    def __enter__(self) -> Patience:
+        """Take Ctrl-C over."""
+        for number in self._taken:
+            signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give Ctrl-C back, with one that came after the last check.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If there was one, and no error leaves as it is.
+        """
+        for number in self._taken:
+            signal.signal(number, signal.default_int_handler)
+        if kind is None:
+            self.check()
+
+    def _note(self, *_: object) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True
+
+    def check(self) -> None:
+        """Stop here if that was asked for.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C.
+        """
+        if self._asked:
+            raise KeyboardInterrupt

@@ -1,0 +1,318 @@
+"""resume: from a checkpoint, or an interrupted run, to its solution."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meanfield._checks import integer, number, real_array, shown
+from meanfield.dynamics.facts import ForgottenDynamics, OwnDynamics
+from meanfield.dynamics.records import AnyDynamics
+from meanfield.evolution.arrays import ForgottenLaw, Resumption
+from meanfield.evolution.checkpoint import Checkpoint, previous
+from meanfield.evolution.files import only_writer, remove_leftovers
+from meanfield.evolution.loop import driven
+from meanfield.evolution.netcdf import MissingFileError, check_suffix, file_path, first_line
+from meanfield.evolution.options import METHODS, ON_UNRESOLVED, Options, checked_about
+from meanfield.evolution.plan import AnyRun, Plan, check_library
+from meanfield.evolution.progress import checked_progress
+from meanfield.evolution.recorder import Monitors, checked_monitors
+from meanfield.evolution.solution import Solution, load, other_versions
+from meanfield.evolution.token_run import generator_from
+from meanfield.exceptions import UnfinishedWarning
+from meanfield.laws import LAWS
+from meanfield.laws.law import Law
+from meanfield.laws.record import from_record
+from meanfield.measures import AnyMeasure
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import FlowMap, LabelLine, LineFlowMap, SphereFlowMap
+
+_MOST = 1 << 40
+# what a file that is not what it was may make of the code below
+_FAULTS = (
+    *(ValueError, KeyError, TypeError, IndexError, AttributeError),
+    *(OverflowError, ZeroDivisionError, StopIteration),
+)
+
+
+def resume(
+    path: str | os.PathLike[str],
+    *,
+    monitors: Monitors | None = None,
+    law: Law | None = None,
+    dynamics: OwnDynamics | None = None,
+    progress: bool | str = False,
+) -> Solution:
+    """Go on with a run from the file that `evolve(..., checkpoint=path)` or `Solution.save` wrote.
+
+    The steps are those of a run that was not interrupted, bit for bit: stepping starts anew at
+    every save in either case. Other processors, libraries or numbers of threads for products of
+    matrices (OPENBLAS_NUM_THREADS) change last bits. Checkpoints are written to the same file, and
+    at the end the whole solution. A file that is damaged is told by its checksum; the checkpoint
+    before it is used then.
+
+    Parameters
+    ----------
+    path : str or path-like
+    law : Law, optional
+        That of the start, if it is of a class of the user's own, which a file can't keep.
+    dynamics : object with `output(measure, points)`, optional
+        That of the run, if it is of a class of the user's own.
+    monitors : mapping of str to callable, optional
+        Those of the run, which a file can't keep. One that remembers its calls has a method
+        `take_up(start, calls)`, as `DistanceTo` has.
+    progress : bool or 'lines'
+        As for `evolve`.
+
+    Returns
+    -------
+    Solution
+        As it is in the file, where the run had come to its end.
+
+    Raises
+    ------
+    ValueError
+        If the file can't be read, its run can't be gone on with, another run is writing it, or
+        monitors are not the run's.
+    meanfield.exceptions.Interrupted
+        On Ctrl-C, as `evolve` does.
+
+    Warns
+    -----
+    meanfield.exceptions.UnfinishedWarning
+        If the run ends, or had ended, before its `t_end`.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> resume("no-such-run.nc")
+    Traceback (most recent call last):
+        ...
+    meanfield.evolution.netcdf.MissingFileError: there is no file no-such-run.nc
+    """
+    saved = loaded(path)
+    solution = resume_from(
+        saved, path, monitors=monitors, law=law, dynamics=dynamics, progress=progress
+    )
+    if not solution.ending.is_good:
+        warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
+    return solution
+
+
+def resume_from(
+    saved: Solution,
+    path: str | os.PathLike[str],
+    *,
+    monitors: Monitors | None = None,
+    law: Law | None = None,
+    dynamics: OwnDynamics | None = None,
+    progress: bool | str = False,
+) -> Solution:
+    """`resume` with what `loaded` has read from the file, which warns of no ending.
+
+    Raises
+    ------
+    ValueError
+        If the run can't be gone on with, another run writes the file, or monitors are not the
+        run's.
+    Interrupted
+        On Ctrl-C.
+    """
+    progress = checked_progress(progress)
+    place = Path(path).absolute()
+    with only_writer(place, "path"):
+        remove_leftovers(place)
+        if saved.resumption is None:
+            if place.exists():
+                previous(place).unlink(missing_ok=True)
+            return saved
+        check_suffix("path", place)
+        run, plan = taken_up(saved, path, monitors=monitors, law=law, dynamics=dynamics)
+        _tell_of_versions(saved, path)
+        return driven(run, plan, Checkpoint(plan, place, saved.resumption), progress)
+
+
+def taken_up(
+    saved: Solution,
+    path: str | os.PathLike[str],
+    *,
+    monitors: Monitors | None = None,
+    law: Law | None = None,
+    dynamics: OwnDynamics | None = None,
+) -> tuple[AnyRun, Plan]:
+    """The run of a solution as it was at its last checkpoint, and what was asked of it.
+
+    Raises
+    ------
+    ValueError
+        If it can't be gone on with, or monitors are not the run's.
+    """
+    if saved.resumption is None:
+        raise ValueError(f"{path} can't be gone on with: its run was {saved.status}")
+    known = _monitors(saved.resumption, checked_monitors(monitors))
+    saved.dynamics = _dynamics(saved.dynamics, dynamics)
+    try:
+        plan = _plan(saved, saved.resumption, known)
+        return _run(plan, saved, saved.resumption, law), plan
+    except _FAULTS as error:
+        reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
+        raise ValueError(f"{path} can't be gone on with: {first_line(reason)}") from error
+
+
+def _tell_of_versions(saved: Solution, path: str | os.PathLike[str]) -> None:
+    """Warn where bits may differ, as other versions of libraries compute them."""
+    if others := other_versions(saved.versions):
+        warnings.warn(
+            f"{path} was written with {', '.join(others)}: the rest of the run may differ from an "
+            f"uninterrupted one in last bits",
+            stacklevel=4,
+        )
+
+
+def loaded(path: str | os.PathLike[str]) -> Solution:
+    """The solution of a file, or of the checkpoint before it where it is damaged or missing.
+
+    Raises
+    ------
+    ValueError
+        If neither can be read.
+    """
+    place = file_path(path)
+    try:
+        return load(place)
+    except ValueError as error:
+        try:
+            found = load(previous(place))
+        except ValueError:
+            raise error from None
+        # between two renamings of a process that was killed there is none
+        if not isinstance(error, MissingFileError):
+            warnings.warn(f"{error}: the checkpoint before it is used", stacklevel=3)
+        return found
+
+
+def _monitors(resumption: Resumption, given: Monitors) -> Monitors:
+    """The monitors of the run in its own order."""
+    known = resumption.numbers.get("records", {}).get("monitors", [])
+    if sorted(known) != sorted(given):
+        raise ValueError(f"monitors must be those of the run, {known}, got {sorted(given)}")
+    return {name: given[name] for name in known}
+
+
+def _dynamics(kept: AnyDynamics, given: OwnDynamics | None) -> AnyDynamics:
+    """The dynamics of the run, which a file keeps unless its class is the user's own."""
+    if not isinstance(kept, ForgottenDynamics):
+        if given is not None:
+            raise ValueError(
+                f"dynamics must be None, since the file has {shown(kept)}, got {shown(given)}"
+            )
+        return kept
+    wanted = (kept.name, kept.beta, kept.noise)
+    if given is None or wanted != (given.name, given.beta, given.noise):
+        raise ValueError(
+            f"dynamics must be given, {shown(kept)} with name = {shown(kept.name)}, beta = "
+            f"{kept.beta:g} and "
+            f"noise = {kept.noise:g}, which no file can keep, got {shown(given)}"
+        )
+    return given
+
+
+def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
+    """What was asked of the run, with all that is read checked."""
+    numbers = resumption.numbers
+    times = real_array("times", resumption.arrays["times"], 1)
+    if (np.diff(times) <= 0.0).any() or not set(saved.t[: numbers["saves"]]) <= set(times):
+        raise ValueError(f"times must ascend and hold those that were saved, got {times[:8]}")
+    for name, allowed in (("method", METHODS), ("on_unresolved", ON_UNRESOLVED)):
+        if numbers[name] not in allowed:
+            raise ValueError(f"{name} must be one of {allowed}, got {shown(numbers[name])}")
+    step = numbers["step"]
+    options = Options(
+        rtol=number("rtol", numbers["rtol"], above=0, high=1),
+        atol=number("atol", numbers["atol"], above=0),
+        tail_tol=number("tail_tol", numbers["tail_tol"], above=0, high=1),
+        largest=integer("largest", numbers["largest"], low=0, high=_MOST),
+        most_nodes=integer("most_nodes", numbers["most_nodes"], low=0, high=_MOST),
+        cluster_radius=number("cluster_radius", numbers["cluster_radius"], low=0, high=1),
+        monitors=monitors,
+        on_unresolved=numbers["on_unresolved"],
+        hand_over_size=_size("hand_over_size", numbers.get("hand_over_size")),
+    )
+    return Plan(
+        dynamics=saved.dynamics,
+        times=times,
+        options=options,
+        method=numbers["method"],
+        step=None if step is None else number("step", step, above=0),
+        case=saved.case,
+        about=checked_about(numbers.get("about")),
+    )
+
+
+def _size(name: str, value: Any) -> int | None:
+    return None if value is None else integer(name, value, low=0, high=_MOST)
+
+
+def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -> AnyRun:
+    """The run as it was at the last checkpoint."""
+    numbers = resumption.numbers
+    saves = integer("saves", numbers["saves"], low=0, high=len(saved.t))
+    first = saved.measures[0]
+    check_library(first, resumption)
+    if law is None and numbers["law"] is not None:
+        law = from_record(numbers["law"], LAWS)
+    if law is not None and type(first) is Density:
+        # the law's own values, as the run had them
+        first = saved.measures[0] = Density(first.space, law)
+    rng = generator_from(numbers["run"]["rng"]) if "rng" in numbers["run"] else None
+    if saves == 0:
+        # interrupted in the first save: nothing is to be restored
+        return plan.run(_beginning(first, law), rng)
+    kept = _up_to(saved, saves)
+    state = numbers["run"]
+    for name in ("t", "step", "step_size", "work"):
+        number(name, state.get(name) or 0.0)
+    if state["t"] != kept.t[-1] or (state.get("step_size") or 0.0) < 0.0:
+        raise ValueError(f"t must be {kept.t[-1]:g}, that of the last save, got {state['t']!r:.40}")
+    run = plan.run(_beginning(kept.final, law), rng)
+    run.records.restore(kept, numbers["records"])
+    run.restore(kept, Resumption(state, resumption.arrays))
+    for monitor in plan.options.monitors.values():
+        # some remember the first measure, and how often they were called
+        if hasattr(monitor, "take_up"):
+            monitor.take_up(kept.measures[0], len(kept.measures))
+    return run
+
+
+def _beginning(final: AnyMeasure, law: Law | None) -> AnyMeasure:
+    """What the run is made from: on S^2 the flow map at t = 0, whose nodes are then replaced."""
+    if isinstance(final, LineFlowMap) and isinstance(final.line.law, ForgottenLaw):
+        final.line = LabelLine(_given(law), final.line.axis, final.line.scale)
+    if isinstance(final, SphereFlowMap):
+        own = _given(law) if isinstance(final.law, ForgottenLaw) else final.law
+        return FlowMap(own, tol=final.tol)
+    return final
+
+
+def _given(law: Law | None) -> Law:
+    if law is None:
+        raise ValueError(f"law must be given, that of the start, which no file can keep, got {law}")
+    return law
+
+
+def _up_to(saved: Solution, saves: int) -> Solution:
+    """The solution without what was saved on an interruption, between the times asked for."""
+    return Solution(
+        t=saved.t[:saves],
+        measures=saved.measures[:saves],
+        dynamics=saved.dynamics,
+        ending=saved.ending,
+        message=saved.message,
+        dataset=saved.dataset.isel(t=slice(saves)),
+        case=saved.case,
+        history=saved.history,
+    )

@@ -1,0 +1,367 @@
+"""What a run leaves: measures and numbers at the saved times, and how it ended."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, cast
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from meanfield._checks import number, real_array, shown, unit_rows
+from meanfield._shown import ShownRun
+from meanfield.dynamics.facts import adapt
+from meanfield.dynamics.records import AnyDynamics
+from meanfield.equations.characteristics import density_on_line, transported
+from meanfield.equations.history import History, MomentHistory
+from meanfield.equations.sphere_field import field_on_sphere
+from meanfield.evolution import arrays, netcdf
+from meanfield.evolution import arrays as moved_by
+from meanfield.evolution import arrays as resumptions
+from meanfield.evolution.arrays import AnyHistory, Resumption, attribute
+from meanfield.evolution.files import SOURCE
+from meanfield.evolution.netcdf import check_numbers, checksum
+from meanfield.exceptions import GOOD
+from meanfield.measures import AnyMeasure
+from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
+from meanfield.spaces.sphere import Sphere
+from meanfield.typing import Array
+
+FORMAT = "meanfield-solution"
+FORMAT_VERSION = 1
+_VERSION = "_version"
+_DISTRIBUTIONS = {
+    "meanfield": "meanfield-attention",
+    "numpy": "numpy",
+    "scipy": "scipy",
+    "pyfftw": "pyfftw",
+    "ducc0": "ducc0",
+    "shtns": "shtns",
+}
+# what may be missing, and what numbers on S^2 alone depend on
+_OPTIONAL = "shtns"
+_SHA_256 = re.compile("[0-9a-f]{64}")
+
+
+class Ending(StrEnum):
+    """How a run ended."""
+
+    FINISHED = "finished"
+    CLUSTERED = "clustered"
+    UNDER_RESOLVED = "under-resolved"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the run came to the time that it was asked for."""
+        return self.value in GOOD
+
+
+@dataclass(repr=False, eq=False)
+class Solution(ShownRun):
+    """mu_t at the saved times t_0 < … < t_{m-1} of a run, and its numbers over t.
+
+    Attributes
+    ----------
+    t : ndarray, shape (m,)
+    measures : list of Density or of Particles, length m
+    dynamics : SA, USA, DoublyStochastic, CircleInteraction, Attention, FeedForward or Layers
+    ending : Ending
+    message : str
+        What happened, at which t, with which number, what to try.
+    dataset : xarray.Dataset
+        energy, dissipation, work, mass and more over the dimension t.
+    case : str
+        The text of the case file, if any.
+    history : MomentHistory or History, optional
+        The moments of a flow map at all times: what `density` needs.
+    resumption : Resumption, optional
+        What `resume` needs.
+    versions : dict of str to str
+        Of what made the run; its file keeps them.
+
+    Raises
+    ------
+    ValueError
+        If t does not ascend, or t, measures and dataset differ in length.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
+    >>> mf.evolve(mu, mf.SA(beta=1.0), t_end=1.0)
+    Solution(finished, SA(beta=1.0, sign=1, noise=0.0), 21 saves to t = 1, Density(...))
+    """
+
+    t: Array
+    measures: list[AnyMeasure]
+    dynamics: AnyDynamics
+    ending: Ending
+    message: str
+    dataset: xr.Dataset
+    case: str = ""
+    history: AnyHistory | None = None
+    resumption: Resumption | None = None
+    versions: dict[str, str] = field(default_factory=lambda: dict(installed()))
+
+    def __post_init__(self) -> None:
+        self.t = real_array("t", self.t, 1)
+        if (np.diff(self.t) <= 0.0).any():
+            raise ValueError(f"t must ascend, got {self.t[:8]}")
+        lengths = len(self.t), len(self.measures), self.dataset.sizes.get("t")
+        if len(set(lengths)) > 1:
+            raise ValueError(f"t, measures and dataset must be of one length, got {lengths}")
+        self.ending = Ending(self.ending)
+        if len(self.t) and self.final.dim != Sphere.dim:
+            self.versions.pop(_OPTIONAL, None)
+
+    def __repr__(self) -> str:
+        return (
+            f"Solution({self.status}, {self.dynamics}, {len(self.t)} saves to t = {self.t[-1]:g}, "
+            f"{self.final})"
+        )
+
+    @property
+    def status(self) -> str:
+        """The ending as a word: finished, under-resolved, failed or interrupted."""
+        return self.ending.value
+
+    @property
+    def final(self) -> AnyMeasure:
+        """The measure at the last saved time."""
+        return self.measures[-1]
+
+    @property
+    def source(self) -> str:
+        """SHA-256 of what the run was made from: its case, or its start, dynamics and `t_end`.
+
+        It is the same for the whole of a run and for a part of it.
+        """
+        told = str(self.dataset.attrs.get(SOURCE, ""))
+        if _SHA_256.fullmatch(told):
+            return told
+        first = self.measures[:1]
+        own = arrays.variables(first) | moved_by.dynamics_variables(self.dynamics)
+        end = xr.Variable((), self.dataset.attrs.get("t_end", self.t[-1]))
+        about = arrays.about(first) | moved_by.dynamics_attributes(self.dynamics)
+        return checksum(xr.Dataset(own | {"t_end": end}, attrs=about))
+
+    def density(self, points: ArrayLike, t: float) -> Array:
+        """f_t at unit rows (n, d), shape (n,), at any time of a run of a flow map.
+
+        Each point is followed back to t = 0 along its characteristic: the value has an error of
+        about 1e-12 times the stretching on the way, however concentrated the measure is. After
+        feed-forward layers with relu the density has kinks, and the error is the flow map's `tol`.
+
+        Parameters
+        ----------
+        points : array_like, shape (n, d)
+        t : float
+            Between 0 and the last saved time.
+
+        Raises
+        ------
+        ValueError
+            If the run has no history of moments, an argument is out of range, or the law has no
+            density or is not known any more.
+        ArithmeticError
+            If a characteristic can't be followed.
+
+        Examples
+        --------
+        >>> import meanfield as mf
+        >>> sol = mf.evolve(mf.FlowMap(mf.Uniform(2)), mf.SA(beta=1.0), t_end=1.0)
+        >>> sol.density([[1.0, 0.0]], t=0.5).round(9)
+        array([1.])
+        """
+        flow = self.final
+        if self.history is None or not isinstance(flow, (LineFlowMap, SphereFlowMap)):
+            raise ValueError(
+                f"density needs the moments of a flow map from its law on, at beta <= 100, got a "
+                f"run of {flow} under {self.dynamics}: a Density has `at(points)`"
+            )
+        points = unit_rows("points", points, flow.dim)
+        t, dynamics = number("t", t, low=0, high=float(self.t[-1])), adapt(self.dynamics)
+        if isinstance(flow, SphereFlowMap):
+            moments = cast(History, self.history)
+            return transported(field_on_sphere(dynamics), moments, flow.law.pdf, points, t)
+        if t == 0.0:
+            return np.asarray(flow.line.scale * flow.line.law.pdf(points))
+        history = cast(MomentHistory, self.history)
+        return density_on_line(flow.line, dynamics, history, points, t, flow.tol)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a NetCDF-4 file, which `load` reads back to the bit and any NetCDF tool opens.
+
+        It is written beside and renamed, so what was at `path` is replaced as a whole or not at
+        all. A density's law is not kept: a loaded density has the values of its series.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Ending in .nc, .nc4, .h5 or .hdf5.
+
+        Raises
+        ------
+        OSError
+            If it can't be written there; nothing is left behind.
+        ValueError
+            If `path` is no such name, the measures are not of one kind, or the dataset holds what
+            is no number, or a name that the file needs (coefficients, points, weights).
+        """
+        place = netcdf.file_path(path)
+        netcdf.check_suffix("path", place)
+        netcdf.write(self._to_file(), place)
+
+    def _to_file(self) -> xr.Dataset:
+        own = arrays.variables(self.measures, self.history) | moved_by.dynamics_variables(
+            self.dynamics
+        )
+        if self.resumption is not None:
+            own |= self.resumption.variables()
+        clash = sorted(own.keys() & {str(name) for name in self.dataset.variables} - {"size"})
+        if clash:
+            raise ValueError(f"dataset must not have variables {clash}: rename them before saving")
+        about = self.dataset["t"].attrs if "t" in self.dataset.coords else {"long_name": "time"}
+        stored = self.dataset.assign_coords(t=("t", self.t, about)).assign(own)
+        check_numbers(stored)
+        stored.attrs = self.dataset.attrs | self._attributes()
+        return stored.assign_attrs(checksum=checksum(stored))
+
+    def _attributes(self) -> dict[str, Any]:
+        """What the file says of itself; these names are not the dataset's."""
+        return {
+            "Conventions": "CF-1.11",
+            "title": f"Mean-field self-attention: {self.dynamics}",
+            "references": "arXiv 2312.10794",
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "status": self.status,
+            "message": self.message,
+            "case": self.case,
+            **moved_by.dynamics_attributes(self.dynamics),
+            **arrays.about(self.measures),
+            **(self.resumption.attributes() if self.resumption else {}),
+            **{f"{name}{_VERSION}": text for name, text in self.versions.items()},
+        }
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that numbers depend on, as attributes of a dataset."""
+    return {f"{name}{_VERSION}": text for name, text in installed().items()}
+
+
+def versions_of(attributes: Mapping[Any, Any]) -> dict[str, str]:
+    """The versions that a file names, "unknown" where it names none."""
+    told = {name: attributes.get(f"{name}{_VERSION}", "unknown") for name in _DISTRIBUTIONS}
+    if f"{_OPTIONAL}{_VERSION}" not in attributes:
+        del told[_OPTIONAL]
+    return {name: str(text) for name, text in told.items()}
+
+
+def installed() -> dict[str, str]:
+    """The packages that numbers depend on, and their versions here."""
+    found = {name: _version(distribution) for name, distribution in _DISTRIBUTIONS.items()}
+    if found[_OPTIONAL] == "unknown":
+        del found[_OPTIONAL]
+    return found
+
+
+def other_versions(versions: Mapping[str, str]) -> list[str]:
+    """Those of the packages that are other ones here, each with both."""
+    here = installed()
+    return [
+        f"{name} {version} (here {here.get(name, 'unknown')})"
+        for name, version in versions.items()
+        if version != here.get(name, "unknown")
+    ]
+
+
+@cache
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def load(path: str | os.PathLike[str]) -> Solution:
+    """Read the solution that `Solution.save` wrote.
+
+    A seal at the end of the file tells damage before HDF5 opens it. Nothing in the file is
+    executed. A file whose seal was forged, or left out, is read as HDF5 reads it: load it only if
+    you trust whoever wrote it.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    ValueError
+        If the file is missing (then it is a FileNotFoundError too), not NetCDF-4, no solution, of
+        a later version, cut short, damaged or inconsistent.
+
+    Examples
+    --------
+    >>> load("no-such-run.nc")
+    Traceback (most recent call last):
+        ...
+    meanfield.evolution.netcdf.MissingFileError: there is no file no-such-run.nc
+    """
+    source = netcdf.file_path(path)
+    with netcdf.refusals(source):
+        return _from_file(netcdf.read(source, FORMAT, FORMAT_VERSION))
+
+
+def _from_file(stored: xr.Dataset) -> Solution:
+    about = stored.attrs
+    dynamics = moved_by.dynamics_of(stored)
+    check_numbers(stored)
+    measures, used = arrays.measures(stored)
+    solution = Solution(
+        t=arrays.array(stored, "t", ("t",)),
+        measures=measures,
+        dynamics=dynamics,
+        ending=_ending(attribute(about, "status", str)),
+        message=attribute(about, "message", str),
+        dataset=stored.drop_vars(
+            [*used, *moved_by.variable_names(stored), *resumptions.resumption_names(stored)]
+        ),
+        case=attribute(about, "case", str),
+        history=arrays.history(stored),
+        resumption=resumptions.resumption(stored),
+        versions=versions_of(about),
+    )
+    found = checksum(stored)
+    if about.get("checksum") != found:
+        raise ValueError(
+            f"it was damaged or changed: its checksum must be {found:.8}…, got "
+            f"{about.get('checksum')!s:.8}…"
+        )
+    ours = {*solution._attributes(), "checksum"}
+    solution.dataset.attrs = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in about.items()
+        if name not in ours
+    }
+    return solution
+
+
+def _ending(status: str) -> Ending:
+    if status not in list(Ending):
+        allowed = ", ".join(Ending)
+        raise ValueError(f"attribute status must be one of {allowed}, got {shown(status)}")
+    return Ending(status)

@@ -1,0 +1,482 @@
+"""Steps of time: explicit Runge-Kutta pairs, and exponential steps that are exact in decay."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+from math import factorial
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import DOP853, RK45
+
+from meanfield.typing import Array
+
+# a margin, and how far the size of a step may fall
+_SAFETY, _LEAST = 0.9, 0.2
+# what the error before counts, in units of 1/k, and what it counts for at least
+_BEFORE, _SMALLEST = 0.4, 0.01
+
+
+class StepSizes:
+    """h ← 0.9 h ε^{-1/k} ε'^{0.4/k} after a step of error ε that followed one of error ε'.
+
+    Errors are in units of the tolerance, and of order k in h. The last factor is proportional and
+    integral control (Gustafsson 1991; Hairer & Wanner 1996, section IV.2): where a solution gets
+    faster, or h is at the limit of stability, the error grows from step to step, and without it
+    every second step is refused. It is left out after the first step, and ε' counts for 0.01 at
+    least, so that steps may grow fast when they have been short.
+
+    Parameters
+    ----------
+    order : int
+        k.
+    most : float
+        How far the size of a step may rise.
+    """
+
+    def __init__(self, order: int, most: float) -> None:
+        self._exponent, self._most = 1.0 / order, most
+        self._before, self._limit = 1.0, most
+
+    def next(self, h: float, error: float) -> float:
+        """The size to try after a step h, which counts if its error is below 1."""
+        if not error < 1.0:
+            self._limit = 1.0
+            share = _SAFETY * error**-self._exponent if math.isfinite(error) else _LEAST
+            return h * max(_LEAST, share)
+        factor = self._limit
+        if error > 0.0:
+            share = error * self._before**-_BEFORE
+            factor = min(factor, _SAFETY * share**-self._exponent)
+        self._before, self._limit = max(error, _SMALLEST), self._most
+        return h * factor
+
+
+# how far the size of a step may rise
+MOST = 10.0
+# of the dense output of order 4
+_POWERS = np.arange(1.0, 5.0)
+
+
+class Rate(Protocol):
+    """d/dt of a state at time t, written into `out`, or a new array where there is none."""
+
+    def __call__(self, t: float, state: Array, out: Array | None = None) -> Array:
+        """Return the rate."""
+
+
+class _InPlace(ABC):
+    """Steps of one of scipy's explicit Runge-Kutta pairs, whose tableau and error estimate it has.
+
+    What differs is that a stage y + h Σ a_i k_i is one product, of rows that y and its rates k_i
+    are written to: of a step, only the state at its end is a new array. Sizes are those of
+    `StepSizes`.
+    """
+
+    A: Array
+    B: Array
+    C: Array
+    K: Array
+    ESTIMATES: Array
+    # rates that are kept, of a step and its dense output
+    RATES: int
+    n: int
+    n_stages: int
+    error_estimator_order: int
+    rtol: float
+    atol: Array
+    t_bound: float
+    TOO_SMALL_STEP: str
+    t: float
+    t_old: float
+    h_abs: float
+    h_previous: float
+    y: Array
+    y_old: Array
+    f: Array
+
+    def __init__(
+        self,
+        rate: Rate,
+        t: float,
+        y: Array,
+        t_bound: float,
+        *,
+        first_step: float | None,
+        rtol: float,
+        atol: Array,
+    ) -> None:
+        # that of scipy's class
+        super().__init__(  # type: ignore[call-arg]
+            rate, t, y, t_bound, first_step=first_step, rtol=rtol, atol=atol
+        )
+        self._sizes = StepSizes(self.error_estimator_order + 1, MOST)
+        self._rate, self._stage = rate, np.empty_like(self.y)
+        self._errors = np.empty((len(self.ESTIMATES), self.n))
+        self._rows = np.empty((1 + self.RATES, self.n))
+        # under the names that scipy's dense output has for them
+        self.K_extended = self._rows[1:]
+        self.K = self.K_extended[: self.n_stages + 1]
+        self._weights = np.ones((self.n_stages, 1 + self.A.shape[1]))
+        self._stages = [
+            (float(self.C[s]), self._weights[s, : s + 1], self._rows[: s + 1], self.K[s])
+            for s in range(1, self.n_stages)
+        ]
+        self._last = np.ones(1 + self.n_stages)
+
+    def _step_impl(self) -> tuple[bool, str | None]:
+        """Take one step in as many tries as it needs."""
+        least = 10.0 * np.spacing(self.t)
+        size = max(self.h_abs, least)
+        self._rows[0], self.K[0] = self.y, self.f
+        while size >= least:
+            end = min(self.t + size, self.t_bound)
+            h = end - self.t
+            y = self._tried(end, h)
+            error = self._error(h, y)
+            size = self._sizes.next(h, error)
+            if error < 1.0:
+                self.h_previous, self.h_abs = h, size
+                self.t, self.y_old, self.y, self.f = end, self.y, y, self.K[-1].copy()
+                return True, None
+        return False, self.TOO_SMALL_STEP
+
+    def _tried(self, end: float, h: float) -> Array:
+        """The state at the end of a step h, all of whose rates are then in K."""
+        stage, rate = self._stage, self._rate
+        np.multiply(self.A, h, out=self._weights[:, 1:])
+        np.multiply(self.B, h, out=self._last[1:])
+        for c, weights, rows, own in self._stages:
+            np.dot(weights, rows, out=stage)
+            rate(self.t + c * h, stage, own)
+        y: Array = np.dot(self._last, self._rows[: len(self._last)])
+        rate(end, y, self.K[-1])
+        return y
+
+    def _error(self, h: float, y: Array) -> float:
+        """Of the last step, to y, in units of the tolerance."""
+        scale, errors = self._stage, self._errors
+        np.abs(self.y, out=scale)
+        np.maximum(scale, np.abs(y, out=errors[0]), out=scale)
+        scale *= self.rtol
+        scale += self.atol
+        np.dot(self.ESTIMATES, self.K, out=errors)
+        errors /= scale
+        squares: list[float] = np.einsum("ij,ij->i", errors, errors).tolist()
+        return h * self._estimate(squares)
+
+    @abstractmethod
+    def _estimate(self, squares: list[float]) -> float:
+        """Of the error per unit of time, from sums over entries of each row of `ESTIMATES`."""
+
+
+class ExplicitSteps(_InPlace, DOP853):  # type: ignore[misc]
+    """The explicit Runge-Kutta pair of order 8(5,3) of Hairer, Nørsett & Wanner (1993), II.5.
+
+    Parameters
+    ----------
+    rate : Rate
+        Must not keep the state that it is given, which is overwritten.
+    t, t_bound : float
+        Start and end, t < t_bound.
+    y : ndarray
+        The state at t.
+    first_step : float or None
+        None to choose it.
+    rtol : float
+    atol : ndarray
+        Of each entry of the state.
+    """
+
+    ESTIMATES = np.stack([DOP853.E5, DOP853.E3])
+    RATES = 16
+    D: Array
+    A_EXTRA: Array
+    C_EXTRA: Array
+
+    def _estimate(self, squares: list[float]) -> float:
+        """e_5² / (n (e_5² + e_3²/100))^{1/2}."""
+        fifth, third = squares
+        both = fifth + 0.01 * third
+        return fifth / math.sqrt(both * self.n) if both != 0.0 else 0.0
+
+    def interpolant(self) -> Array:
+        """What the dense output of the last step is made of, shape (8, n); overwritten later.
+
+        The rows are y and F_0 … F_6 of y + x (F_0 + (1 - x) (F_1 + x (F_2 + (1 - x) (F_3 + …, with
+        x from 0 to 1 over the step. Three more rates are asked for.
+        """
+        h, rows, rates = self.h_previous, self._rows, self.K_extended
+        for s, (weights, c) in enumerate(
+            zip(self.A_EXTRA, self.C_EXTRA, strict=True), start=self.n_stages + 1
+        ):
+            np.dot(np.append(1.0, h * weights[:s]), rows[: s + 1], out=self._stage)
+            self._rate(self.t_old + c * h, self._stage, rates[s])
+        out = self._dense
+        old, change, start, bend = out[:4]
+        np.copyto(old, self.y_old)
+        np.subtract(self.y, old, out=change)
+        np.multiply(rates[0], h, out=start)
+        np.add(self.f, rates[0], out=bend)
+        bend *= -h
+        bend += change
+        bend += change
+        start -= change
+        np.matmul(h * self.D, rates, out=out[4:])
+        return out
+
+    @cached_property
+    def _dense(self) -> Array:
+        return np.empty((8, self.n))
+
+    def interpolation(self, x: Array) -> Array:
+        """By what the rows of `interpolant` count at shares x of the step, shape (len(x), 8)."""
+        factors = np.ones((len(x), 8))
+        factors[:, 1::2] = x[:, None]
+        factors[:, 2::2] = 1.0 - x[:, None]
+        return np.asarray(np.cumprod(factors, axis=1))
+
+
+class LooseSteps(_InPlace, RK45):  # type: ignore[misc]
+    """The pair of order 5(4) of Dormand & Prince (1980), for tolerances of 1e-6 and looser.
+
+    There it takes fewer rates than the pair of order 8, and sums of half as many; what its dense
+    output, of order 4, is made of is there already. Parameters are those of `ExplicitSteps`.
+    """
+
+    ESTIMATES = RK45.E[None]
+    RATES = 7
+    P: Array
+
+    def _estimate(self, squares: list[float]) -> float:
+        """e / n^{1/2}."""
+        return math.sqrt(squares[0] / self.n)
+
+    def interpolant(self) -> Array:
+        """What the dense output of the last step is made of, shape (8, n); overwritten later.
+
+        The rows are y and the rates k_i of y + h Σ_i p_i(x) k_i, with x from 0 to 1 over the step.
+        """
+        return self._rows
+
+    def interpolation(self, x: Array) -> Array:
+        """By what the rows of `interpolant` count at shares x of the step, shape (len(x), 8)."""
+        weights = np.ones((len(x), 1 + self.RATES))
+        np.matmul(x[:, None] ** _POWERS, self.h_previous * self.P.T, out=weights[:, 1:])
+        return weights
+
+
+NonlinearRate = Callable[[float, Array], Array]
+Terms = list[tuple[Array, Array]]
+
+# terms of the series of φ_3 on [-1, 0] that reach rounding
+_TERMS = 18
+# of the error in the size of a step, and how far that may rise
+_ORDER, _MOST = 4, 5.0
+
+
+def phi_functions(z: Array) -> tuple[Array, Array, Array, Array]:
+    """e^z, φ_1, φ_2, φ_3 at z <= 0, φ_k = (φ_{k-1} - 1/(k-1)!)/z, right to a few roundings.
+
+    Parameters
+    ----------
+    z : ndarray, shape (n,)
+        <= 0.
+
+    Returns
+    -------
+    four ndarrays, shape (n,)
+
+    Notes
+    -----
+    The recursion cancels near 0 only: there φ_3 is its series, and the others follow from it
+    upwards, with terms of which the first is the largest.
+
+    Examples
+    --------
+    >>> [float(phi[0].round(12)) for phi in phi_functions(np.zeros(1))]
+    [1.0, 1.0, 0.5, 0.166666666667]
+    """
+    near = np.maximum(z, -1.0)
+    third = np.zeros_like(z)
+    for power in range(_TERMS, -1, -1):
+        third = third * near + 1.0 / factorial(power + 3)
+    second = 0.5 + near * third
+    first = 1.0 + near * second
+    far = np.nonzero(z < -1.0)[0]
+    first[far] = np.expm1(z[far]) / z[far]
+    second[far] = (first[far] - 1.0) / z[far]
+    third[far] = (second[far] - 0.5) / z[far]
+    return np.exp(z), first, second, third
+
+
+class _Tableau(NamedTuple):
+    """Weights of a step h for each rate: e^{-λh}, e^{-λh/2}, and h times those of the stages."""
+
+    whole: Array
+    half: Array
+    a21: Array
+    a31: Array
+    a32: Array
+    a41: Array
+    a42: Array
+    a51: Array
+    a52: Array
+    a54: Array
+    b1: Array
+    b4: Array
+    b5: Array
+
+
+def _tableau(decay: Array, h: float) -> _Tableau:
+    """The method of Hochbruck & Ostermann (2005, (5.19)), c = 0, 1/2, 1/2, 1, 1/2."""
+    whole, one, two, three = phi_functions(-h * decay)
+    half, half_one, half_two, half_three = phi_functions(-0.5 * h * decay)
+    a52 = 0.5 * half_two - three + 0.25 * two - 0.5 * half_three
+    a54 = 0.25 * half_two - a52
+    weights = (
+        *(0.5 * half_one, 0.5 * half_one - half_two, half_two),
+        *(one - 2.0 * two, two),
+        *(0.5 * half_one - 2.0 * a52 - a54, a52, a54),
+        *(one - 3.0 * two + 4.0 * three, 4.0 * three - two, 4.0 * two - 8.0 * three),
+    )
+    return _Tableau(whole, half, *(h * weight for weight in weights))
+
+
+class ExponentialSteps:
+    """dy/dt = -λ y + N(t, y) from t to `t_bound` by an exponential Runge-Kutta method of order 4.
+
+    The method has this order however large λ is, is exact where N = 0, and stands still where
+    N = λ y. Its error is estimated by what changes when the fourth stage, at the end of the step,
+    gives way to N at the end itself, which the next step needs anyway: the difference to a method
+    of order 3.
+
+    Parameters
+    ----------
+    rate : callable
+        N(t, y), shape (n,).
+    decay : ndarray, shape (n_rates,)
+        λ >= 0.
+    which : ndarray of int, shape (n,)
+        y_j decays at the rate `decay[which[j]]`.
+    t : float
+    y : ndarray, shape (n,)
+    t_bound : float
+        > t.
+    first_step : float or None
+        The first step to try; None for one by the size of N.
+    rtol : float
+    atol : ndarray, shape (n,)
+
+    Attributes
+    ----------
+    t, y, status, step_size, h_abs
+        As in scipy's `OdeSolver`: the present state; 'running', 'finished' or 'failed'; the last
+        step taken, 0 before it; the next one to try.
+    f : ndarray, shape (n,)
+        N at the present state.
+    middle : ndarray, shape (n,)
+        The last stage, halfway through the last step taken.
+
+    Examples
+    --------
+    >>> steps = ExponentialSteps(lambda t, y: np.ones(1), np.array([1e9]), np.zeros(1, int), 0.0,
+    ...                          np.zeros(1), 1.0, first_step=1.0, rtol=1e-9, atol=np.ones(1))
+    >>> steps.step()
+    >>> steps.status, steps.y
+    ('finished', array([1.e-09]))
+    """
+
+    def __init__(
+        self,
+        rate: NonlinearRate,
+        decay: Array,
+        which: NDArray[np.intp],
+        t: float,
+        y: Array,
+        t_bound: float,
+        *,
+        first_step: float | None,
+        rtol: float,
+        atol: Array,
+    ) -> None:
+        self._rate, self._decay, self._which = rate, decay, which
+        self.t, self.y, self.t_bound = t, y, t_bound
+        self._rtol, self._atol = rtol, atol
+        self._product, self.middle = np.empty_like(y), y
+        self._sizes = StepSizes(_ORDER, _MOST)
+        self.f = rate(t, y)
+        self.status, self.step_size = "running", 0.0
+        self.h_abs: float = self._first_step() if first_step is None else first_step
+
+    def _first_step(self) -> float:
+        """A step in which N alone changes y by a hundredth; all the way if N = 0."""
+        size, change = self._norm(self.y, self.y), self._norm(self.f, self.y)
+        span = self.t_bound - self.t
+        return span if change == 0.0 else min(span, 0.01 * max(size, 1e-5) / change)
+
+    def _norm(self, what: Array, largest: Array) -> float:
+        """Root mean square of the entries over their tolerances; squares do not overflow."""
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            ratios = what / (self._atol + self._rtol * np.abs(largest))
+            unit = float(np.abs(ratios).max())
+            if unit == 0.0 or not np.isfinite(unit):
+                return unit
+            ratios /= unit
+            return unit * float(np.sqrt(np.mean(ratios * ratios)))
+
+    def step(self) -> str | None:
+        """Take one step in as many tries as it needs, to a new array `y`.
+
+        Returns
+        -------
+        str or None
+            Why it failed, if it did.
+        """
+        while self.h_abs >= 10.0 * np.spacing(self.t):
+            end = min(self.t + self.h_abs, self.t_bound)
+            h = end - self.t
+            # a step that leaves double precision is one that was too long
+            with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+                middle, y, f, change = self._tried(end, h)
+                error = self._norm(change, np.maximum(np.abs(self.y), np.abs(y)))
+            self.h_abs = self._sizes.next(h, error)
+            if error < 1.0:
+                self.t, self.middle, self.y, self.f = end, middle, y, f
+                self.step_size = h
+                if end == self.t_bound:
+                    self.status = "finished"
+                return None
+        self.status = "failed"
+        return "the step size is less than the spacing of floats"
+
+    def _tried(self, end: float, h: float) -> tuple[Array, Array, Array, Array]:
+        """The last stage of a step h, y and N(y) at its end, and the estimate of its error."""
+        w, rate, first = _tableau(self._decay, h), self._rate, self.f
+        half = end - 0.5 * h
+        second = rate(half, self._sum(w.half, [(w.a21, first)]))
+        third = rate(half, self._sum(w.half, [(w.a31, first), (w.a32, second)]))
+        second += third
+        fourth = rate(end, self._sum(w.whole, [(w.a41, first), (w.a42, second)]))
+        fifth = [(w.a51, first), (w.a52, second), (w.a54, fourth)]
+        middle = self._sum(w.half, fifth)
+        last = rate(half, middle)
+        y = self._sum(w.whole, [(w.b1, first), (w.b4, fourth), (w.b5, last)])
+        f = rate(end, y)
+        fourth -= f
+        fourth *= w.b4[self._which]
+        return middle, y, f, fourth
+
+    def _sum(self, decayed: Array, terms: Terms) -> Array:
+        """Σ over `terms` of weight times rate, and `decayed` times y; weights are by decay rate."""
+        total = decayed[self._which]
+        total *= self.y
+        for weight, term in terms:
+            np.take(weight, self._which, out=self._product, mode="clip")
+            self._product *= term
+            total += self._product
+        return total

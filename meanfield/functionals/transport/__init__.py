@@ -1,0 +1,22 @@
+"""Distances between measures: a distance is between two measures, and never runs."""
+
+from __future__ import annotations
+
+from meanfield.functionals.transport.bracket import Bracket
+from meanfield.functionals.transport.distance import wasserstein
+from meanfield.functionals.transport.monitors import DistanceTo
+from meanfield.functionals.transport.plans import transport_map, transport_plan
+from meanfield.functionals.transport.sliced import SlicedDistance, sliced_wasserstein
+from meanfield.functionals.transport.sphere import ON_SPHERE, sphere_distance
+
+__all__ = [
+    "Bracket",
+    "DistanceTo",
+    "SlicedDistance",
+    "sliced_wasserstein",
+    "transport_map",
+    "transport_plan",
+    "wasserstein",
+]
+
+__all__ = ["ON_SPHERE", "sphere_distance"]

@@ -1,0 +1,391 @@
+"""W_p on the circle: the best of all monotone plans (Delon, Salomon, Sobolevski 2010)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.polynomial import legendre
+
+from meanfield.functionals.transport.quantiles import (
+    NODES,
+    Atoms,
+    Curve,
+    Quantiles,
+    bracketed_roots,
+)
+from meanfield.typing import Array, Indices
+
+# values at places of a curve, and weights of which an interval has its share of the error
+Integrand = Callable[[Indices, Array], tuple[Array, Array]]
+
+
+class _Rule(NamedTuple):
+    """Gauss nodes and weights, and what gives the last three Legendre coefficients of values."""
+
+    nodes: Array
+    weights: Array
+    last_modes: Array
+
+    @classmethod
+    def of(cls, count: int) -> _Rule:
+        nodes, weights = (np.asarray(found, dtype=np.float64) for found in legendre.leggauss(count))
+        series = np.asarray(np.linalg.inv(legendre.legvander(nodes, count - 1)), dtype=np.float64)
+        return cls(nodes, weights, series[-3:].T)
+
+
+# on a short part of a piece, whose polynomials are of degree 15, few nodes do
+_MANY, _FEW, _SHORT = _Rule.of(NODES), _Rule.of(6), 1.0 / 16.0
+_CHUNK = 1 << 15
+_MOST_HALVINGS = 64
+# error of a distance that is aimed at, and the distance below which all is rounding
+_ACCURACY, _SMALLEST = 1e-13, 1e-13
+_EPS = float(np.finfo(np.float64).eps)
+# a kink is looked for between points this far inside of an interval, where no jump is
+_INSIDE = 1e-9
+# δ off its place it costs at most δ of a slope, and δ² of a cost
+_KINK = 1e-12
+
+
+def cost(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
+    """C(s) = ∫_0^1 |Q_mu(u) - Q_nu(u + s)|^p du.
+
+    Exact for atoms. Otherwise by Gauss panels on the pieces of both, cut where the difference
+    changes its sign and halved where they do not resolve it; zeros of a density, where its
+    quantile function has a root's singularity, take some forty halvings.
+    """
+    if isinstance(mu, Atoms) and isinstance(nu, Atoms):
+        return _cost_of_atoms(mu, nu, shift, p)
+    if isinstance(mu, Atoms):
+        return cost(nu, mu, -shift, p)
+
+    def integrand(piece: Indices, sigma: Array) -> tuple[Array, Array]:
+        density = mu.density(piece, sigma)
+        apart = np.abs(_apart(mu, nu, shift, piece, sigma))
+        return (apart if p == 1.0 else apart**p) * density, np.abs(density)
+
+    def allowed(total: float) -> float:
+        return float(_ACCURACY * p * max(total ** (1.0 / p), _SMALLEST) ** (p - 1.0))
+
+    intervals = _intervals(mu, nu, shift, kinks=p % 2.0 != 0.0)
+    # a signed density may leave a sum of rounding below 0
+    return max(
+        _integral(
+            integrand,
+            intervals,
+            allowed,
+            least=1e-17,
+            most=8 * len(intervals[0]) + 20_000,
+            is_smooth=p.is_integer(),
+        ),
+        0.0,
+    )
+
+
+def cost_slope(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
+    """dC/ds = -p ∫ |D|^{p-1} sign(D) dQ_mu(u), D = Q_mu(u) - Q_nu(u + s); ascending in s.
+
+    Where Q_mu jumps, the integral over the jump is a difference of |D|^p: with atoms no quadrature
+    is left.
+    """
+    if isinstance(nu, Atoms) and not isinstance(mu, Atoms):
+        return -cost_slope(nu, mu, -shift, p)
+    lowest, highest = (mu.angles, mu.angles) if isinstance(mu, Atoms) else mu.ends
+    behind = np.append(lowest[1:], lowest[0] + mu.turn)
+    at = nu.quantile(mu.starts[1:] + shift)
+    jumps = float(np.sum(np.abs(behind - at) ** p - np.abs(highest - at) ** p))
+    if isinstance(mu, Atoms):
+        return -jumps
+
+    def integrand(piece: Indices, sigma: Array) -> tuple[Array, Array]:
+        apart, slope = _apart(mu, nu, shift, piece, sigma), mu.slope(piece, sigma)
+        signed = np.sign(apart) * np.abs(apart) ** (p - 1.0)
+        return p * signed * slope, np.abs(slope) / mu.turn
+
+    # the minimum is flat: its place matters to second order
+    intervals = _intervals(mu, nu, shift, kinks=True)
+    return -jumps - _integral(
+        integrand,
+        intervals,
+        _loosely,
+        least=1e-12,
+        most=len(intervals[0]) + 2_000,
+        is_smooth=p.is_integer(),
+    )
+
+
+def _loosely(total: float) -> float:
+    return 1e-10 * total
+
+
+def _apart(mu: Curve, nu: Quantiles, shift: float, piece: Indices, sigma: Array) -> Array:
+    return mu.angle(piece, sigma) - nu.quantile(mu.mass(piece, sigma) + shift)
+
+
+def _cost_of_atoms(mu: Atoms, nu: Atoms, shift: float, p: float) -> float:
+    """The sum over what is between the starts of atoms of both, told by their merged order."""
+    ahead = nu.starts[:-1] - shift
+    ahead = ahead - np.floor(ahead) if mu.turn else np.clip(ahead, 0.0, 1.0)
+    first, own = int(np.argmin(ahead)), len(mu.masses)
+    starts = np.concatenate([mu.starts[:-1], ahead[first:], ahead[:first]])
+    # two sorted parts, which a stable sort merges
+    order = np.argsort(starts, kind="stable")
+    cuts = np.append(starts[order], 1.0)
+    lengths = np.diff(cuts)
+    # between sums of masses that should be equal the quantiles may be far apart
+    lengths[lengths < sliver(len(cuts))] = 0.0
+    passed = np.cumsum(order < own)
+    other = np.arange(1, len(order) + 1) - passed + (first - 1)
+    if mu.turn:
+        turns = np.floor(cuts[:-1] + 0.5 * lengths + shift)
+        at = nu.angles[other % len(nu.masses)] + mu.turn * turns
+    else:
+        at = nu.angles[np.maximum(other, 0)]
+    apart = np.abs(mu.angles[passed - 1] - at)
+    return float(lengths @ apart**p / lengths.sum())
+
+
+def sliver(count: int) -> float:
+    """The rounding of sums of so many masses: a smaller mass is none."""
+    return 4.0 * _EPS * float(np.sqrt(count))
+
+
+def _intervals(mu: Curve, nu: Quantiles, shift: float, kinks: bool) -> tuple[Indices, Array, Array]:
+    """Piece of mu and both ends in σ of intervals on which both quantile functions are smooth."""
+    masses = nu.starts - shift
+    if mu.turn:
+        masses = masses - np.floor(masses)
+    piece, sigma = mu.place(np.clip(masses, 0.0, 1.0))
+    count = len(mu.starts) - 1
+    positions = np.unique(np.concatenate([np.arange(count + 1.0), piece + 0.5 * (sigma + 1.0)]))
+    if kinks:
+        owner, low, high = _between(positions, count)
+        width = high - low
+
+        def apart(index: Indices, x: Array) -> Array:
+            return _apart(mu, nu, shift, owner[index], x)
+
+        inner_low, inner_high = low + _INSIDE * width, high - _INSIDE * width
+        every = np.arange(len(owner))
+        changes = np.flatnonzero(apart(every, inner_low) * apart(every, inner_high) < 0.0)
+        roots = bracketed_roots(
+            lambda i, x: apart(changes[i], x), inner_low[changes], inner_high[changes], _KINK
+        )
+        positions = np.unique(np.concatenate([positions, owner[changes] + 0.5 * (roots + 1.0)]))
+    return _between(positions, count)
+
+
+def _between(positions: Array, count: int) -> tuple[Indices, Array, Array]:
+    piece = np.minimum(positions[:-1].astype(np.intp), count - 1)
+    return piece, 2.0 * (positions[:-1] - piece) - 1.0, 2.0 * (positions[1:] - piece) - 1.0
+
+
+def _integral(
+    integrand: Integrand,
+    intervals: tuple[Indices, Array, Array],
+    allowed: Callable[[float], float],
+    least: float,
+    most: int,
+    is_smooth: bool,
+) -> float:
+    """∫ over the intervals; halved where their tail exceeds allowed(first estimate) by share.
+
+    An interval with less weight than `least` is left as it is, and at most `most` are added, so
+    that rounding near zeros of a density is not resolved for ever. Only where the integrand is
+    smooth up to both ends of an interval do few nodes serve a short one.
+    """
+    total, share = 0.0, None
+    piece, low, high = intervals
+    left = most
+    for _ in range(_MOST_HALVINGS):
+        sums, tails, weights = _gauss(integrand, piece, low, high, is_smooth)
+        if share is None:
+            share = allowed(float(np.abs(sums).sum()))
+        split = (tails > share * (weights + 1e-3)) & (weights > least)
+        left -= 2 * int(split.sum())
+        split &= left > 0
+        total += float(sums[~split].sum())
+        if not split.any():
+            return total
+        middle = 0.5 * (low[split] + high[split])
+        piece = np.repeat(piece[split], 2)
+        low, high = (
+            np.stack([low[split], middle], axis=1).ravel(),
+            np.stack([middle, high[split]], axis=1).ravel(),
+        )
+    return total + float(_gauss(integrand, piece, low, high, is_smooth)[0].sum())
+
+
+def _gauss(
+    integrand: Integrand, piece: Indices, low: Array, high: Array, is_smooth: bool
+) -> tuple[Array, Array, Array]:
+    """Sum, tail of the Legendre series times length, and weight of each interval."""
+    found = np.empty((3, len(low)))
+    short = is_smooth & (high - low < _SHORT)
+    for rule, chosen in ((_FEW, short), (_MANY, ~short)):
+        inside = np.flatnonzero(chosen)
+        for first in range(0, len(inside), _CHUNK):
+            part = inside[first : first + _CHUNK]
+            half = 0.5 * (high[part] - low[part])
+            sigma = 0.5 * (high[part] + low[part])[:, None] + half[:, None] * rule.nodes
+            places = np.repeat(piece[part], len(rule.nodes)).reshape(sigma.shape)
+            values, weight = integrand(places, sigma)
+            found[0, part] = half * (values @ rule.weights)
+            found[1, part] = half * np.abs(values @ rule.last_modes).max(axis=1)
+            found[2, part] = half * (weight @ rule.weights)
+    return found[0], found[1], found[2]
+
+
+# angles start in [0, 2π) and end below 4π: at these shifts the difference has one sign
+_FARTHEST = 2.5
+# steps that a search takes before it asks where most atoms begin together
+_STEPS = 8
+_SHORTEST = 1e-15
+# a step goes at least so far into the bracket
+_LEAST_SHARE = 1e-4
+# relative error of the cost that a search leaves, and the bound from which it is looked at
+_SEARCH_ACCURACY, _NEAR = 1e-15, 1e-6
+# atoms from which on their best shift is first looked for among a few
+_MANY_ATOMS, _FEW_ATOMS = 4_000, 1_000
+
+
+def circle_distance(mu: Quantiles, nu: Quantiles, p: float) -> float:
+    """W_p^p = min_s ∫ |Q_mu(u) - Q_nu(u + s)|^p du, convex in s; the root of its derivative.
+
+    W_1 of atoms is the weighted median ∫ |F - G - c| dθ.
+    """
+    if mu.same_as(nu):
+        return 0.0
+    if p == 1.0 and isinstance(mu, Atoms) and isinstance(nu, Atoms):
+        return _median_of_atoms(mu, nu)
+    return float(cost(mu, nu, best_shift(mu, nu, p), p) ** (1.0 / p))
+
+
+class _Shifts(NamedTuple):
+    """Two shifts with the best between them, and dC/ds at both."""
+
+    low: float
+    high: float
+    at_low: float
+    at_high: float
+
+    def with_one(self, shift: float, slope: float) -> _Shifts:
+        """Narrowed by one more."""
+        if slope > 0.0:
+            return self._replace(high=shift, at_high=slope)
+        return self._replace(low=shift, at_low=slope)
+
+    def has_root(self) -> bool:
+        """Whether the slope changes its sign."""
+        return self.at_low < 0.0 < self.at_high
+
+
+def best_shift(mu: Quantiles, nu: Quantiles, p: float, within: float = _SHORTEST) -> float:
+    """The s of the monotone plan Q_mu(u) to Q_nu(u + s) that costs least, at best within so much.
+
+    Of atoms the slope dC/ds is a staircase, with one large step where many of them begin together.
+    """
+    shifts, ended = _first_shifts(mu, nu, p), False
+    atoms = (mu, nu) if isinstance(mu, Atoms) and isinstance(nu, Atoms) else None
+    if atoms:
+        within = max(within, sliver(len(mu.starts) + len(nu.starts)))
+    while not ended:
+        width = shifts.high - shifts.low
+        shifts, ended = _narrowed(mu, nu, p, shifts, within)
+        if atoms and not ended:
+            shifts = _about_common_kink(*atoms, p, shifts, within)
+        if shifts.high - shifts.low > 0.5 * width and not ended:
+            middle = 0.5 * (shifts.low + shifts.high)
+            shifts = shifts.with_one(middle, cost_slope(mu, nu, middle, p))
+    shift = shifts.low if -shifts.at_low <= shifts.at_high else shifts.high
+    return _at_kink(*atoms, shift) if atoms else shift
+
+
+def _first_shifts(mu: Quantiles, nu: Quantiles, p: float) -> _Shifts:
+    """Two to begin with; many atoms are first thinned."""
+    if isinstance(mu, Atoms) and isinstance(nu, Atoms) and len(mu.masses) > _MANY_ATOMS:
+        reach = 1.0 / _FEW_ATOMS
+        guess = best_shift(mu.thinned(_FEW_ATOMS), nu.thinned(_FEW_ATOMS), p, within=0.1 * reach)
+        while reach < _FARTHEST:
+            shifts = _best_between(mu, nu, p, guess - reach, guess + reach)
+            if shifts.has_root():
+                return shifts
+            reach *= 8.0
+    return _best_between(mu, nu, p, -_FARTHEST, _FARTHEST)
+
+
+def _best_between(mu: Quantiles, nu: Quantiles, p: float, low: float, high: float) -> _Shifts:
+    return _Shifts(low, high, cost_slope(mu, nu, low, p), cost_slope(mu, nu, high, p))
+
+
+def _narrowed(
+    mu: Quantiles, nu: Quantiles, p: float, shifts: _Shifts, within: float
+) -> tuple[_Shifts, bool]:
+    """Some steps of false position with halved ends (Dowell and Jarratt 1971); whether it ended.
+
+    As C is convex, C(s) - min C is at most |dC/ds| times the length of the bracket.
+    """
+    kept_low, kept_high, last, enough = shifts.at_low, shifts.at_high, 0, -1.0
+    for _ in range(_STEPS):
+        width = shifts.high - shifts.low
+        open_ = min(-shifts.at_low, shifts.at_high) * width
+        if not shifts.has_root() or width <= within or open_ <= enough:
+            return shifts, True
+        share = kept_low / (kept_low - kept_high)
+        middle = shifts.low + min(max(share, _LEAST_SHARE), 1.0 - _LEAST_SHARE) * width
+        slope = cost_slope(mu, nu, middle, p)
+        side = 1 if slope > 0.0 else -1
+        kept_low = slope if side < 0 else kept_low * (0.5 if last == side else 1.0)
+        kept_high = slope if side > 0 else kept_high * (0.5 if last == side else 1.0)
+        last, shifts = side, shifts.with_one(middle, slope)
+        if enough < 0.0 and open_ < _NEAR:
+            enough = _SEARCH_ACCURACY * _size(mu, nu, middle, p)
+    return shifts, False
+
+
+def _about_common_kink(mu: Atoms, nu: Atoms, p: float, shifts: _Shifts, within: float) -> _Shifts:
+    """A bracket about the next shift that lets most atoms begin together, if it is in this one."""
+    ahead = mu.starts[:-1] + shifts.low
+    ahead -= np.floor(ahead)
+    kink = shifts.low + float(np.median(nu.starts[nu.rank(ahead)] - ahead))
+    for place in kink - 0.5 * within, kink + 0.5 * within:
+        if shifts.low < place < shifts.high:
+            shifts = shifts.with_one(place, cost_slope(mu, nu, place, p))
+    return shifts
+
+
+def _size(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
+    """The cost that errors are held against; of many atoms by the midpoint rule."""
+    if isinstance(mu, Atoms) and isinstance(nu, Atoms) and len(mu.masses) > _MANY_ATOMS:
+        u = (np.arange(_FEW_ATOMS) + 0.5) / _FEW_ATOMS
+        return float(np.mean(np.abs(mu.quantile(u) - nu.quantile(u + shift)) ** p))
+    return cost(mu, nu, shift, p)
+
+
+def _at_kink(mu: Atoms, nu: Atoms, shift: float) -> float:
+    """The shift near this one that lets two atoms begin together, where the cost of atoms is least.
+
+    Beside it a sliver of mass would go the other way round, which costs much where p is large.
+    """
+    ahead = mu.starts[:-1] + shift
+    ahead -= np.floor(ahead)
+    place = nu.rank(ahead)
+    apart = np.concatenate(
+        [nu.starts[place - 1] - ahead, nu.starts[place % len(nu.starts)] - ahead]
+    )
+    nearest = float(apart[np.argmin(np.abs(apart))])
+    return shift + nearest if abs(nearest) < _KINK else shift
+
+
+def _median_of_atoms(mu: Atoms, nu: Atoms) -> float:
+    angles = np.concatenate([mu.angles, nu.angles])
+    # both are sorted, and a stable sort merges them
+    order = np.argsort(angles, kind="stable")
+    steps = np.concatenate([mu.masses, -nu.masses])[order]
+    lengths = np.diff(angles[order], append=angles[order[0]] + mu.turn)
+    excess = np.cumsum(steps)
+    ranked = np.argsort(excess)
+    half = np.searchsorted(np.cumsum(lengths[ranked]), 0.5 * mu.turn)
+    median = excess[ranked[min(int(half), len(ranked) - 1)]]
+    return float(lengths @ np.abs(excess - median))

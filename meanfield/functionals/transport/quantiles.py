@@ -1,0 +1,437 @@
+"""Measures on a line or a circle by their quantile functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from numpy.polynomial import chebyshev, legendre
+from numpy.typing import NDArray
+from scipy.fft import irfft, next_fast_len
+from scipy.special import gammaln
+
+from meanfield._checks import shown
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import LineFlowMap
+from meanfield.measures.particles import Particles
+from meanfield.spaces.circle import Circle
+from meanfield.spaces.gegenbauer import gegenbauer
+from meanfield.spaces.geometry import circle_angles, circle_points, perpendicular, polar_angles
+from meanfield.spaces.sphere import Sphere
+from meanfield.spaces.zonal import Zonal
+from meanfield.typing import Array, Indices
+
+_MOST_STEPS = 100
+_FINEST = 2.0 * float(np.finfo(np.float64).eps)
+
+
+def bracketed_roots(
+    function: Callable[[Indices, Array], Array],
+    low: Array,
+    high: Array,
+    accuracy: float = _FINEST,
+) -> Array:
+    """A root of each of n functions between low and high, where its sign changes.
+
+    Chandrupatla's method (1997): inverse quadratic interpolation where it is safe, else bisection.
+    Where the sign does not change, the end with the smaller value.
+
+    Parameters
+    ----------
+    function : callable
+        function(index, x) is the value of the functions with these indices at x.
+    low, high : ndarray, shape (n,)
+    accuracy : float, optional
+        Of the roots, where they are of order 1; what doubles can tell if omitted.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+
+    Examples
+    --------
+    >>> targets = np.array([2.0, 9.0])
+    >>> bracketed_roots(lambda i, x: x * x - targets[i], np.zeros(2), np.full(2, 5.0))
+    array([1.41421356, 3.        ])
+    """
+    index = np.arange(len(low))
+    a, b = high.astype(np.float64), low.astype(np.float64)
+    fa, fb = function(index, a), function(index, b)
+    found = np.where(np.abs(fa) < np.abs(fb), a, b)
+    c, fc = a, fa
+    step = np.full(len(a), 0.5)
+    live = (np.sign(fa) * np.sign(fb)) < 0.0
+    for _ in range(_MOST_STEPS):
+        index, a, b, c, step = index[live], a[live], b[live], c[live], step[live]
+        fa, fb, fc = fa[live], fb[live], fc[live]
+        if len(index) == 0:
+            break
+        x = a + step * (b - a)
+        fx = function(index, x)
+        same = np.sign(fx) == np.sign(fa)
+        c, fc = np.where(same, a, b), np.where(same, fa, fb)
+        b, fb = np.where(same, b, a), np.where(same, fb, fa)
+        a, fa = x, fx
+        best = np.abs(fa) < np.abs(fb)
+        found[index] = np.where(best, a, b)
+        tolerance = accuracy * (np.abs(found[index]) + 0.5) / np.maximum(np.abs(b - a), 1e-300)
+        live = (tolerance < 0.5) & (fa != 0.0)
+        step = _steps(np.stack([a, b, c]), np.stack([fa, fb, fc]), np.minimum(tolerance, 0.5))
+    return found
+
+
+def _steps(x: Array, f: Array, tolerance: Array) -> Array:
+    """Where to look next, as a fraction of the way from a to b."""
+    (a, b, c), (fa, fb, fc) = x, f
+    with np.errstate(all="ignore"):
+        xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
+        safe = (phi**2 < xi) & ((1.0 - phi) ** 2 < 1.0 - xi)
+        t = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+    t = np.where(safe & np.isfinite(t), t, 0.5)
+    return np.clip(t, tolerance, 1.0 - tolerance)
+
+
+NODES = 16
+GAUSS, GAUSS_WEIGHTS = legendre.leggauss(NODES)
+_TO_CHEBYSHEV = np.linalg.inv(chebyshev.chebvander(GAUSS, NODES - 1))
+_CHUNK = 1 << 18
+_SAME = 1e-15
+# starts in a bucket that are gone through one by one
+_FEW_STARTS = 4
+# places of a piece at which its mass is kept
+_TABLE = 64
+_TABLE_AT = np.linspace(-1.0, 1.0, _TABLE + 1)
+
+
+def _ascending(angles: Array) -> Indices:
+    """What sorts them, and keeps the order of equal ones."""
+    # the fastest sort of numpy leaves the order of equal ones to the processor
+    order = np.argsort(angles)
+    ties = np.any(np.diff(angles[order]) == 0.0)
+    return np.argsort(angles, kind="stable") if ties else order
+
+
+class Atoms:
+    """Σ_i m_i δ_{x_i}: the quantile function is a staircase.
+
+    Parameters
+    ----------
+    angles, masses : ndarray, shape (n,)
+        Any angles, masses >= 0; those without mass are dropped, and the sum is made 1.
+    turn : float
+        2π on the circle, where the quantile function goes on as Q(u + 1) = Q(u) + 2π; 0 on a line.
+
+    Attributes
+    ----------
+    angles, masses : ndarray, shape (n,)
+        Ascending angles.
+    order : ndarray of int, shape (n,)
+        Where they stood among those given.
+    starts : ndarray, shape (n + 1,)
+        The mass before each atom, and 1.
+    """
+
+    def __init__(self, angles: Array, masses: Array, turn: float) -> None:
+        order = _ascending(angles)
+        order = order[masses[order] > 0.0]
+        self.turn, self.order = turn, order
+        self.angles, self.masses = angles[order], masses[order] / masses.sum()
+        self.starts = np.concatenate([[0.0], np.cumsum(self.masses)])
+        self.starts /= self.starts[-1]
+
+    def same_as(self, other: Quantiles) -> bool:
+        """Whether the other has the same angles, and masses but for rounding of their sum."""
+        return (
+            isinstance(other, Atoms)
+            and np.array_equal(self.angles, other.angles)
+            and np.allclose(self.masses, other.masses, rtol=_SAME, atol=0.0)
+        )
+
+    def thinned(self, count: int) -> Atoms:
+        """So many equal atoms at quantiles."""
+        places = (np.arange(count) + 0.5) / count
+        return Atoms(self.quantile(places), np.full(count, 1.0 / count), self.turn)
+
+    def quantile(self, u: Array) -> Array:
+        """Q(u) = inf{x : F(x) >= u}, any shape; on the circle for any u."""
+        if not self.turn:
+            place = np.clip(self.rank(np.clip(u, 0.0, 1.0)) - 1, 0, len(self.angles) - 1)
+            return np.asarray(self.angles[place])
+        turns = np.floor(u)
+        # nothing is below u = 0, which is where the first atom begins
+        place = np.maximum(self.rank(u - turns) - 1, 0)
+        return np.asarray(self.angles[place] + self.turn * turns)
+
+    def rank(self, u: Array) -> Indices:
+        """How many of `starts` are below u, any shape with values in [0, 1].
+
+        A bucket says it but for the few starts that share it; where these are many, a search.
+        """
+        shape, u = u.shape, u.ravel()
+        rank = self._before[self._bucket(u)]
+        behind = np.flatnonzero(self.starts[rank] < u)
+        for _ in range(_FEW_STARTS):
+            if len(behind) == 0:
+                return np.asarray(rank.reshape(shape))
+            rank[behind] += 1
+            behind = behind[self.starts[rank[behind]] < u[behind]]
+        rank[behind] = np.searchsorted(self.starts, u[behind])
+        return np.asarray(rank.reshape(shape))
+
+    @cached_property
+    def _before(self) -> Indices:
+        """How many starts lie in the buckets before each bucket of [0, 1]."""
+        filled = np.bincount(self._bucket(self.starts), minlength=len(self.starts) + 1)
+        return np.asarray(np.cumsum(filled) - filled)
+
+    def _bucket(self, u: Array) -> Indices:
+        """Ascending in u, rounding included."""
+        return np.asarray((u * len(self.starts)).astype(np.intp))
+
+
+class Curve:
+    """Angle x(σ) and mass m(σ) as polynomials of σ in [-1, 1] on each of P pieces.
+
+    The quantile function is x(m^{-1}(u)). No mass lies between pieces.
+
+    Parameters
+    ----------
+    angles, masses : ndarray, shape (P, 16)
+        Angles at Gauss nodes of each piece, and the masses of the nodes.
+    turn : float
+        2π on the circle, 0 on a line.
+    least : float
+        Pieces with no more than this mass are dropped; the sum of the others is made 1.
+
+    Attributes
+    ----------
+    starts : ndarray, shape (P + 1,)
+        The mass before each piece, and 1.
+    ends : ndarray, shape (2, P)
+        x(-1) and x(1).
+    """
+
+    def __init__(self, angles: Array, masses: Array, turn: float, least: float = 0.0) -> None:
+        kept = masses.sum(axis=1) > least
+        angles, masses = angles[kept], masses[kept] / masses[kept].sum()
+        self.turn = turn
+        self.starts = np.concatenate([[0.0], np.cumsum(masses.sum(axis=1))])
+        self.starts /= self.starts[-1]
+        self._angles = _contiguous(_TO_CHEBYSHEV @ angles.T)
+        self._slopes = _contiguous(chebyshev.chebder(self._angles))
+        self._density = _contiguous(_TO_CHEBYSHEV @ (masses / GAUSS_WEIGHTS).T)
+        self._masses = _contiguous(chebyshev.chebint(self._density, lbnd=-1.0))
+        self._masses_at_table = chebyshev.chebvander(_TABLE_AT, NODES) @ self._masses
+        self._table = (self.starts[:-1] + self._masses_at_table[:-1]).T.ravel()
+        signs = (-1.0) ** np.arange(NODES)
+        self.ends = np.stack([signs @ self._angles, self._angles.sum(axis=0)])
+
+    def same_as(self, other: Quantiles) -> bool:
+        """Whether the other has the same pieces, bit by bit."""
+        return (
+            isinstance(other, Curve)
+            and np.array_equal(self._angles, other._angles)
+            and np.array_equal(self._masses, other._masses)
+        )
+
+    def angle(self, piece: Indices, sigma: Array) -> Array:
+        """x(σ)."""
+        return _series(self._angles, piece, sigma)
+
+    def slope(self, piece: Indices, sigma: Array) -> Array:
+        """dx/dσ."""
+        return _series(self._slopes, piece, sigma)
+
+    def density(self, piece: Indices, sigma: Array) -> Array:
+        """dm/dσ."""
+        return _series(self._density, piece, sigma)
+
+    def mass(self, piece: Indices, sigma: Array) -> Array:
+        """The mass up to σ of the piece and in all pieces before it."""
+        return np.asarray(self.starts[piece] + _series(self._masses, piece, sigma))
+
+    def place(self, u: Array) -> tuple[Indices, Array]:
+        """Piece and σ with mass(piece, σ) = u, for u (n,) in [0, 1].
+
+        Where a truncated series makes the mass fall, one of the places that have it.
+        """
+        count = len(self.starts) - 1
+        piece = np.clip(np.searchsorted(self.starts, u, side="right") - 1, 0, count - 1)
+        target = u - self.starts[piece]
+        # a table of every piece narrows where to look, where its masses ascend
+        step = np.searchsorted(self._table, u, side="right") - 1 - _TABLE * piece
+        step = np.clip(step, 0, _TABLE - 1)
+        low, high = _TABLE_AT[step], _TABLE_AT[step + 1]
+        masses = self._masses_at_table
+        astray = (masses[step, piece] > target) | (masses[step + 1, piece] < target)
+        low[astray], high[astray] = -1.0, 1.0
+        sigma = np.empty_like(u)
+        for first in range(0, len(u), _CHUNK):
+            part = slice(first, first + _CHUNK)
+
+            def missed(i: Indices, x: Array, first: int = first) -> Array:
+                return np.asarray(_series(self._masses, piece[first + i], x) - target[first + i])
+
+            sigma[part] = bracketed_roots(missed, low[part], high[part])
+        return piece, sigma
+
+    def cumulative(self, angles: Array) -> Array:
+        """F(x), the mass up to each angle (n,): in [0, 1], counted from the first piece on."""
+        lowest, highest = self.ends
+        if self.turn:
+            angles = lowest[0] + (angles - lowest[0]) % self.turn
+        piece = np.clip(np.searchsorted(lowest, angles, side="right") - 1, 0, len(lowest) - 1)
+        inside = np.clip(angles, lowest[piece], highest[piece])
+
+        def missed(i: Indices, x: Array) -> Array:
+            return self.angle(piece[i], x) - inside[i]
+
+        sigma = bracketed_roots(missed, np.full(len(angles), -1.0), np.ones(len(angles)))
+        return np.clip(self.mass(piece, sigma), 0.0, 1.0)
+
+    def quantile(self, u: Array) -> Array:
+        """Q(u), any shape; on the circle for any u."""
+        turns = np.floor(u) if self.turn else np.zeros_like(u)
+        piece, sigma = self.place(np.clip(u - turns, 0.0, 1.0).ravel())
+        return np.asarray(self.angle(piece, sigma).reshape(u.shape) + self.turn * turns)
+
+
+Quantiles = Atoms | Curve
+
+
+def _contiguous(coefficients: NDArray[Any]) -> Array:
+    return np.ascontiguousarray(coefficients, dtype=np.float64)
+
+
+def _series(coefficients: Array, piece: Indices, sigma: Array) -> Array:
+    """Chebyshev series of the pieces at σ, by Clenshaw's rule."""
+    double = 2.0 * sigma
+    ahead, following = np.zeros_like(sigma), np.zeros_like(sigma)
+    for row in coefficients[:0:-1]:
+        ahead, following = row[piece] + double * ahead - following, ahead
+    return np.asarray(coefficients[0][piece] + sigma * ahead - following)
+
+
+TURN = 2.0 * np.pi
+# by how many radians a harmonic of the largest degree may turn on a piece: error (0.6)^16/16!
+_PHASE = 2.4
+_FEWEST_PIECES = 64
+# pieces with less mass than this share of the largest hold only rounding of the series
+_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+_MASS_TOLERANCE = 1e-6
+_CHUNK_OF_VALUES = 1 << 22
+# slopes at 33 points of a panel, its ends among them, from values at its nodes
+_TO_SLOPES = legendre.legval(
+    -np.cos(np.pi / 32 * np.arange(33)),
+    legendre.legder(np.linalg.inv(legendre.legvander(GAUSS, NODES - 1))),
+)
+_SWING = 1e-8
+
+
+def on_circle(measure: Density | LineFlowMap | Particles) -> Quantiles:
+    """Angles of a measure with dim = 2."""
+    if isinstance(measure, Particles):
+        return Atoms(circle_angles(measure.points), measure.weights, TURN)
+    if isinstance(measure, LineFlowMap):
+        return _of_flow(measure, measure.angles, TURN)
+    space = measure.space
+    if not isinstance(space, Circle):
+        return _of_series(measure, TURN, circle_points)
+    count = next_fast_len(max(_FEWEST_PIECES, int(np.ceil(TURN * space.kmax / _PHASE))), real=True)
+    degrees, middle = np.arange(space.kmax + 1), (np.arange(count) + 0.5) * (TURN / count)
+    offsets = np.pi / count * GAUSS
+    turned = measure.coefficients * np.exp(1j * degrees * (np.pi / count + offsets)[:, None])
+    values = count * irfft(turned, count, axis=1).T
+    return _of_values(measure, middle[:, None] + offsets, values / count, TURN)
+
+
+def about_axis(measure: Density | LineFlowMap | Particles, axis: Array) -> Quantiles:
+    """Polar angles of a measure that is symmetric about the axis."""
+    if isinstance(measure, Particles):
+        return Atoms(polar_angles(measure.points, axis), measure.weights, 0.0)
+    if isinstance(measure, LineFlowMap):
+        along = measure.axis is not None and float(measure.axis @ axis) > 0.0
+        return _of_flow(measure, measure.angles if along else np.pi - measure.angles, 0.0)
+    across = perpendicular(axis)
+
+    def points(angles: Array) -> Array:
+        return np.asarray(np.outer(np.cos(angles), axis) + np.outer(np.sin(angles), across))
+
+    return _of_series(measure, np.pi, points)
+
+
+def average_about(density: Density, point: Array) -> Density:
+    """The density averaged over rotations about a point: of all distances to it, the same law.
+
+    A harmonic Y_k has the average Y_k(point) P_k(<x, point>).
+    """
+    space = density.space
+    if isinstance(space, Sphere):
+        power = np.zeros(max(space.size, 3) + 1)
+        for degree in range(space.size + 1):
+            part = np.where(space.degrees == degree, density.coefficients, 0.0)
+            power[degree] = space.at(part, point[None])[0] / np.sqrt(2 * degree + 1)
+        return Density.from_coefficients(Zonal(3, len(power) - 1, point), power)
+    space = cast(Zonal, space)
+    along = np.array([np.clip(space.axis @ point, -1.0, 1.0)])
+    averaged = density.coefficients * gegenbauer(space.dim, space.kmax, along)[:, 0]
+    return Density.from_coefficients(Zonal(space.dim, space.kmax, point), averaged)
+
+
+def _of_flow(flow: LineFlowMap, angles: Array, turn: float) -> Quantiles:
+    """Panels of labels are pieces: there masses and angles are polynomials."""
+    if turn:
+        angles = angles - turn * np.floor(angles.min() / turn)
+    if not flow.has_density:
+        return Atoms(angles % TURN if turn else angles, flow.weights, turn)
+    angles, masses = angles.reshape(-1, NODES), flow.weights.reshape(-1, NODES)
+    if angles[0, 0] > angles[-1, -1]:
+        angles, masses = angles[::-1, ::-1], masses[::-1, ::-1]
+    # where atoms on both sides have torn a panel, its polynomial swings; its mass is below tol
+    torn = (angles @ _TO_SLOPES < -_SWING).any(axis=1) & (masses.sum(axis=1) <= flow.tol)
+    return Curve(angles[~torn], masses[~torn], turn)
+
+
+def _of_series(density: Density, length: float, points: Any) -> Curve:
+    """Pieces of equal length, resolved for the degrees of f and of the latitudes' size."""
+    dim, kmax = density.dim, density.space.kmax
+    count = max(_FEWEST_PIECES, int(np.ceil(length * (kmax + dim - 2) / _PHASE)))
+    half = 0.5 * length / count
+    angles = ((2.0 * np.arange(count) + 1.0)[:, None] + GAUSS) * half
+    flat, values = angles.ravel(), np.empty(angles.size)
+    step = max(NODES, _CHUNK_OF_VALUES // (dim + kmax))
+    for first in range(0, len(flat), step):
+        part = slice(first, first + step)
+        values[part] = density.space.at(density.coefficients, points(flat[part]))
+    latitude = np.full(len(flat), 1.0 / TURN)
+    if dim > 2:
+        log_total = gammaln(0.5 * (dim - 1)) - gammaln(0.5 * dim) + 0.5 * np.log(np.pi)
+        with np.errstate(under="ignore"):
+            latitude = np.exp((dim - 2) * np.log(np.sin(flat)) - log_total)
+    shares = (values * latitude).reshape(angles.shape) * (2.0 * half)
+    return _of_values(density, angles, shares, TURN if length == TURN else 0.0)
+
+
+def _of_values(density: Density, angles: Array, shares: Array, turn: float) -> Curve:
+    """Shares (P, 16) of the mass, if all of a piece were like at the node."""
+    masses = 0.5 * GAUSS_WEIGHTS * shares
+    pieces = masses.sum(axis=1)
+    check_mass(density, float(pieces.sum()))
+    return Curve(angles, masses, turn, _ROUNDING * float(pieces.max()))
+
+
+def check_mass(measure: Density, mass: float) -> None:
+    """A density that has a distance has the mass 1.
+
+    Raises
+    ------
+    ValueError
+        If it has not, within 1e-6.
+    """
+    if not abs(mass - 1.0) < _MASS_TOLERANCE:
+        raise ValueError(
+            f"a density must have mass 1 within {_MASS_TOLERANCE:g} to have a distance, got "
+            f"{shown(measure)} of mass {mass:.9g}"
+        )

@@ -1,0 +1,311 @@
+"""A measure on S^2 as masses: at points, in cells, and by its moments."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+
+import numpy as np
+
+from meanfield._checks import shown, tell_apart
+from meanfield.functionals.transport.quantiles import check_mass
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import LineFlowMap
+from meanfield.measures.particles import Particles
+from meanfield.spaces.geometry import exponential, geodesic_distance, logarithm, perpendicular
+from meanfield.spaces.lattice import Lattice, hats, moments_of
+from meanfield.spaces.sphere import Sphere
+from meanfield.spaces.sphere_fields import Places, SphereAt, SphereFields
+from meanfield.typing import Array, Coefficients, Indices
+
+_STEPS_TO_THE_CENTRE = 2
+_ROUNDING = 1e-28
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Parts of a measure in any dimension, each with its Riemannian centre of mass.
+
+    Attributes
+    ----------
+    centres : ndarray, shape (K, d)
+    masses : ndarray, shape (K,)
+    spreads : ndarray, shape (K,)
+        Mean square of the distance to the centre, and what the centre may be off: 2π times the
+        length of the mean of log_centre, which is 0 at the Riemannian centre itself.
+    """
+
+    centres: Array
+    masses: Array
+    spreads: Array
+
+
+def cells_of(points: Array, masses: Array, most: int, blurs: Array | None = None) -> Cells:
+    """At most so many cells, each the half of another across its widest direction.
+
+    Where the points stand for parts of a measure, `blurs` (n,) are added to their squares.
+
+    The cell with the largest mass times spread is halved next, so that cells are small where mass
+    is together.
+    """
+    number = count()
+    heap = [_part(next(number), points, masses, np.flatnonzero(masses > 0.0))]
+    while len(heap) < most and heap[0][0] < 0.0:
+        _, _, inside, offsets = heapq.heappop(heap)
+        widest = np.linalg.eigh((masses[inside, None] * offsets).T @ offsets)[1][:, -1]
+        side = offsets @ widest > 0.0
+        if side.all() or not side.any():
+            # all but rounding of the mass is in one place
+            heapq.heappush(heap, (0.0, next(number), inside, offsets))
+            continue
+        for part in inside[side], inside[~side]:
+            heapq.heappush(heap, _part(next(number), points, masses, part))
+    return _cells(points, masses, blurs, [inside for _, _, inside, _ in heap])
+
+
+_Part = tuple[float, int, Indices, Array]
+
+
+def _part(number: int, points: Array, masses: Array, inside: Indices) -> _Part:
+    """Rank (the largest mass times spread first), number, members and offsets from the mean."""
+    own, mass = points[inside], masses[inside]
+    offsets = own - (mass @ own) / mass.sum()
+    squares = np.einsum("ij,ij->i", offsets, offsets)
+    # a cell of points that differ by rounding is not halved
+    rank = -float(mass @ squares) if squares.max() > _ROUNDING else 0.0
+    return rank, number, inside, offsets
+
+
+def _cells(points: Array, masses: Array, blurs: Array | None, parts: list[Indices]) -> Cells:
+    """The cells with these members: each its Riemannian centre of mass, mass and spread."""
+    sizes = np.array([len(inside) for inside in parts])
+    starts, cell = np.cumsum(sizes) - sizes, np.repeat(np.arange(len(parts)), sizes)
+    members = np.concatenate(parts)
+    points, masses = points[members], masses[members]
+    total = np.add.reduceat(masses, starts)
+    share = (masses / total[cell])[:, None]
+    centres = np.add.reduceat(share * points, starts, axis=0)
+    lengths = np.linalg.norm(centres, axis=1)[:, None]
+    centres = np.where(
+        lengths > 0.0, centres / np.where(lengths > 0.0, lengths, 1.0), points[starts]
+    )
+    for _ in range(_STEPS_TO_THE_CENTRE):
+        towards = np.add.reduceat(share * logarithm(centres[cell], points), starts, axis=0)
+        centres = exponential(centres, towards)
+        centres /= np.linalg.norm(centres, axis=1)[:, None]
+    squares = geodesic_distance(points, centres[cell]) ** 2
+    if blurs is not None:
+        squares += blurs[members]
+    spreads = np.add.reduceat(share[:, 0] * squares, starts)
+    off = np.add.reduceat(share * logarithm(centres[cell], points), starts, axis=0)
+    alone = sizes == 1
+    spreads += np.where(alone, 0.0, 2.0 * np.pi * np.linalg.norm(off, axis=1))
+    return Cells(centres, total, spreads)
+
+
+# how much mass a series may have below 0
+_NEGATIVE_MASS = 1e-3
+# the grid of a density has at least this degree, so that masses at its points resolve transports,
+# and integrates its products with potentials of such a degree
+_FINEST, _POTENTIAL = 63, 64
+_GATHERED_LMAX = 47
+# tokens around a latitude: moments of this degree are exact
+_AROUND = 128
+# points with less mass than this share of the largest are left out
+_LEAST = 1e-13
+# rows of the lattice under whose hats a density is gathered, and the share of the largest mass
+# from which the centre of mass of a hat is known
+_HATS, _SURE = 128, 1e-8
+
+
+class Spread:
+    """Masses at points of S^2 with total 1: tokens, or the grid of a density.
+
+    A density is clipped at 0 where its series is negative, and its mass made 1.
+
+    Parameters
+    ----------
+    measure : Density or Particles
+        With dim = 3.
+
+    Attributes
+    ----------
+    points : ndarray, shape (n, 3)
+    masses : ndarray, shape (n,)
+        > 0.
+    negative : float
+        The mass below 0 of a density's series.
+
+    Raises
+    ------
+    ValueError
+        If a density does not have mass 1 within 1e-6, or mass below 0 of more than 1e-3.
+    """
+
+    def __init__(self, measure: Density | Particles) -> None:
+        self.measure = measure
+        self._scale = 1.0
+        if isinstance(measure, Density):
+            grid = Sphere(_FINEST)
+            grid = grid.resized(max(grid.exact_size(measure.space.kmax + _POTENTIAL), _FINEST))
+            values = _on_grid(measure, grid)
+            points, masses = grid.points, grid.weights * np.maximum(values, 0.0)
+            check_mass(measure, float(grid.weights @ values))
+            _check_sign(measure, float(masses.sum() - grid.weights @ values))
+            self._scale = 1.0 / float(masses.sum())
+            self.negative = float(masses.sum() - grid.weights @ values)
+            kept = masses > _LEAST * masses.max()
+        else:
+            points, masses = measure.points, measure.weights
+            self.negative = 0.0
+            kept = masses > 0.0
+        self.points, self.masses = points[kept], masses[kept] / masses[kept].sum()
+
+    @property
+    def has_density(self) -> bool:
+        """Whether `density` can be asked."""
+        return isinstance(self.measure, Density)
+
+    def density(self, points: Array) -> Array:
+        """The density at points (n, 3), clipped and with mass 1."""
+        measure = self.measure
+        if not isinstance(measure, Density):
+            raise ValueError(f"{shown(measure)} has no density, it must be a Density")
+        values = measure.space.at(measure.coefficients, points)
+        return np.asarray(self._scale * np.maximum(values, 0.0))
+
+    @property
+    def lost(self) -> float:
+        """Mass that the cells may have in a wrong place."""
+        return self._atoms.lost + 2.0 * self.negative
+
+    def cells(self, most: int) -> Cells:
+        """At most so many cells that hold the measure, with nothing left out."""
+        atoms = self._atoms
+        return cells_of(atoms.points, atoms.masses, most, atoms.blurs)
+
+    @cached_property
+    def _atoms(self) -> Atoms:
+        if isinstance(self.measure, Density):
+            return atoms_of(self.measure)
+        return Atoms(self.points, self.masses, np.zeros(len(self.masses)), 0.0)
+
+    def gathered(self, most: int) -> tuple[Array, Array]:
+        """Points and masses, about so many at most, that stand for the measure in an ascent."""
+        if isinstance(self.measure, Density):
+            grid = Sphere(_GATHERED_LMAX)
+            masses = grid.weights * np.maximum(_on_grid(self.measure, grid), 0.0)
+            kept = masses > _LEAST * masses.max()
+            return grid.points[kept], masses[kept] / masses[kept].sum()
+        if len(self.points) <= most:
+            return self.points, self.masses
+        cells = cells_of(self.points, self.masses, most)
+        return cells.centres, cells.masses
+
+    def moments(self, lmax: int) -> Coefficients:
+        """∫ conj(Y_lm) dmu of the degrees up to lmax, in the layout of Sphere(lmax)."""
+        if isinstance(self.measure, Density):
+            own = max(lmax, self.measure.space.kmax)
+            wide = series(self.measure, own)
+            return np.asarray(Sphere(own).embed(wide, Sphere(lmax)) / wide[0].real)
+        return SphereAt(lmax).moments(self._places, self.masses)
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places.of(self.points)
+
+    @cached_property
+    def concentration(self) -> float:
+        """Σ |c_lm|² of a low degree: 1 for the uniform measure, more where mass is together."""
+        at = SphereAt(15)
+        return float(at.power(self.moments(15)).sum())
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """Masses at points that stand for a measure.
+
+    Attributes
+    ----------
+    points : ndarray, shape (n, 3)
+    masses : ndarray, shape (n,)
+    blurs : ndarray, shape (n,)
+        The mean of dist² from a part of the measure to any point z exceeds that from its atom to
+        z by no more than this.
+    lost : float
+        Mass that the atoms may have in a wrong place.
+    """
+
+    points: Array
+    masses: Array
+    blurs: Array
+    lost: float
+
+
+def atoms_of(measure: Density) -> Atoms:
+    """The masses of a density under the hats of a lattice, each at its centre of mass p.
+
+    For all z, dist²(y, z) <= dist²(p, z) - 2 <log_p z, log_p y> + dist²(p, y) (Toponogov). The mean
+    of dist²(p, y) over a hat is that of |p - y|² but for the ratio of arc to chord, and log_p y has
+    the mean 0 but for that of arc to sine.
+    """
+    lmax = measure.space.kmax
+    n = _HATS
+    while n < lmax:
+        n *= 2
+    lattice = Lattice(n)
+    own = series(measure, lmax)
+    found = hats(lattice, own, lmax)
+    masses = found.masses
+    means = np.stack([hats(lattice, of, lmax + 1).masses for of in moments_of(own, lmax)], axis=1)
+    lengths = np.linalg.norm(means, axis=1)
+    # between opposite corners of a hat
+    widest = 2.0 * np.sqrt(2.0) * lattice.step
+    sure = masses > _SURE * masses.max()
+    safe = np.where(sure, lengths, 1.0)[:, None]
+    points = np.where(sure[:, None], means / safe, lattice.corners)
+    chords = np.where(sure, 2.0 - 2.0 * lengths / np.where(sure, masses, 1.0), widest**2)
+    chords = np.clip(chords + 1e-15 / _SURE, 0.0, widest**2)
+    arc = (0.5 * widest / np.sin(0.5 * widest)) ** 2
+    off = np.where(sure, (widest / np.sin(widest) - 1.0) * np.sqrt(chords), widest)
+    kept = masses > 0.0
+    points, masses, blurs = points[kept], masses[kept], (arc * chords + 2.0 * np.pi * off)[kept]
+    lost = 2.0 * (found.error + float(masses.sum() - found.masses.sum()))
+    return Atoms(points, masses / masses.sum(), blurs, lost)
+
+
+def rings(flow: LineFlowMap) -> Particles:
+    """The nodes of a flow map about an axis in d = 3, each as tokens around its latitude."""
+    axis = np.asarray(flow.axis)
+    across = perpendicular(axis)
+    longitudes = 2.0 * np.pi / _AROUND * np.arange(_AROUND)
+    circle = np.outer(np.cos(longitudes), across)
+    circle += np.outer(np.sin(longitudes), np.cross(axis, across))
+    angles = flow.angles[:, None, None]
+    points = (np.cos(angles) * axis + np.sin(angles) * circle).reshape(-1, 3)
+    return Particles(points, np.repeat(flow.weights / _AROUND, _AROUND))
+
+
+def _check_sign(measure: Density, negative: float) -> None:
+    if negative > _NEGATIVE_MASS:
+        raise ValueError(
+            f"a density must have no more than {_NEGATIVE_MASS:g} of its mass below 0 to have a "
+            f"distance, got {shown(measure)} with "
+            f"{tell_apart(negative, _NEGATIVE_MASS)[0]}: take a larger space"
+        )
+
+
+def series(measure: Density, lmax: int) -> Coefficients:
+    """Coefficients of a density on S^2 in the layout of Sphere(lmax), lmax at least its own."""
+    space = Sphere(lmax)
+    if isinstance(measure.space, Sphere):
+        return measure.space.embed(measure.coefficients, space)
+    return space.analysis(_on_grid(measure, space))
+
+
+def _on_grid(measure: Density, grid: Sphere) -> Array:
+    if isinstance(measure.space, Sphere):
+        return SphereFields(grid, measure.space.size).values(measure.coefficients)
+    return np.asarray(measure.space.at(measure.coefficients, grid.points))

@@ -1,0 +1,1 @@
+"""Kernels and their sums over measures: by multipliers, directly, in cells, in harmonics."""

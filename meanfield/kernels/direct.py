@@ -1,0 +1,291 @@
+"""Sums of exponentials over weighted points, right to rounding however small they are.
+
+A truncated series of G has an absolute error of rounding times max G, but min G / max G can be
+e^{-2β}, and SA divides by G. A sum of positive terms has no such loss.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield._checks import tell_apart
+from meanfield.kernels.multipliers import bandwidth
+from meanfield.spaces import Space
+from meanfield.spaces.gegenbauer import gauss_gegenbauer
+from meanfield.spaces.zonal import Zonal
+from meanfield.typing import Array
+
+# exponents at a time, which stay in a core's cache, or rows, if they are no more than so many
+_BLOCK, _ROWS, _MOST = 1 << 18, 16, 1 << 21
+# from so many dimensions on products take the time, not exponentials: they like longer blocks
+_MANY_DIMENSIONS, _LONG_BLOCK = 32, 1 << 19
+# exponents up to this size need no largest one subtracted: their terms span e^600
+_PLAIN = 300.0
+# e^-600 beside 1 is nothing, and exponentials of less are slow: they are taken of this, less itself
+_NOTHING = -600.0
+_OF_NOTHING = np.exp(np.full(1, _NOTHING))
+
+
+def log_moment(sources: Array, masses: Array, z: Array) -> tuple[Array, Array]:
+    """log G(z) and ∇ log G(z) for G(z) = Σ_j m_j e^{<z, y_j>}.
+
+    ∇ log G = Σ_j m_j e^{<z, y_j>} y_j / G is the attention output at the query z. The largest
+    exponent is subtracted where e^{|z|} may overflow; every term is positive, so G is right to
+    rounding.
+
+    Parameters
+    ----------
+    sources : ndarray, shape (m, d)
+        The points y_j.
+    masses : ndarray, shape (m,)
+        Their masses m_j >= 0, not all zero.
+    z : ndarray, shape (n, d)
+        Rows of any length.
+
+    Returns
+    -------
+    log_g : ndarray, shape (n,)
+    mean : ndarray, shape (n, d)
+        ∇ log G(z), a convex combination of the sources.
+
+    Notes
+    -----
+    O(n m) work in blocks of some 2^18 exponents, so memory stays flat.
+
+    Examples
+    --------
+    >>> log_g, mean = log_moment(np.eye(2), np.array([0.5, 0.5]), np.array([[1000.0, 0.0]]))
+    >>> round(float(log_g[0]), 12), mean
+    (999.30685281944, array([[1., 0.]]))
+    """
+    kept = masses > 0.0
+    if not kept.all():
+        sources, masses = sources[kept], masses[kept]
+    log_masses = np.log(masses)
+    # one token alone is its own mean, to the last bit
+    if len(masses) > 1 and _largest_exponent(z, sources) <= _PLAIN:
+        sums, unit = _plain_sums(sources, log_masses, z)
+        return unit + np.log(sums[:, -1]), sums[:, :-1] / sums[:, -1:]
+    return _shifted_log_moment(sources, log_masses, z)
+
+
+def _largest_exponent(z: Array, sources: Array) -> float:
+    """A bound of |<z, y>|."""
+    return float(np.abs(z).max(initial=0.0)) * float(np.abs(sources).sum(axis=1).max())
+
+
+def _rows_at_once(n: int, m: int, dim: int) -> int:
+    block = _BLOCK if dim < _MANY_DIMENSIONS else _LONG_BLOCK
+    return max(1, min(n, max(block // m, min(_ROWS, _MOST // m))))
+
+
+def _plain_sums(
+    sources: Array, log_masses: Array, z: Array, *, of_others: bool = False
+) -> tuple[Array, float]:
+    """Σ_j m_j e^{<z, y_j>} (y_j, 1), shape (n, d + 1), in units of e^{unit}, and the unit.
+
+    Without the terms j = i, if `of_others`. Masses are exponents, and 1 a coordinate of all y, so
+    that two products of matrices do all but the exponential.
+    """
+    n, (m, dim) = len(z), sources.shape
+    unit = float(log_masses.max())
+    keys = np.vstack([sources.T, log_masses - unit])
+    queries = np.column_stack([z, np.ones(n)])
+    values = np.column_stack([sources, np.ones(m)])
+    sums = np.empty((n, dim + 1))
+    step = _rows_at_once(n, m, dim)
+    buffer = np.empty((step, m))
+    for start in range(0, n, step):
+        part = slice(start, min(start + step, n))
+        terms = buffer[: part.stop - start]
+        np.matmul(queries[part], keys, out=terms)
+        with np.errstate(under="ignore"):
+            np.exp(terms, out=terms)
+            if of_others:
+                own = np.arange(len(terms))
+                terms[own, start + own] = 0.0
+            np.matmul(terms, values, out=sums[part])
+    return sums, unit
+
+
+def _shifted_log_moment(sources: Array, log_masses: Array, z: Array) -> tuple[Array, Array]:
+    """As `log_moment`, the largest exponent of each row subtracted."""
+    n, (m, dim) = len(z), sources.shape
+    log_g, mean = np.empty(n), np.empty((n, dim))
+    step = _rows_at_once(n, m, dim)
+    buffer = np.empty((step, m))
+    for start in range(0, n, step):
+        part = slice(start, min(start + step, n))
+        terms = buffer[: part.stop - part.start]
+        np.matmul(z[part], sources.T, out=terms)
+        terms += log_masses
+        largest = terms.max(axis=1)
+        terms -= largest[:, None]
+        np.maximum(terms, _NOTHING, out=terms)
+        with np.errstate(under="ignore"):
+            np.exp(terms, out=terms)
+            terms -= _OF_NOTHING
+            total = terms.sum(axis=1)
+            np.matmul(terms, sources, out=mean[part])
+        mean[part] /= total[:, None]
+        log_g[part] = largest + np.log(total)
+    return log_g, mean
+
+
+def pull_of_others(
+    points: Array, masses: Array, beta: float
+) -> tuple[Array, NDArray[np.float64], Array]:
+    """What each token is pulled with by the others, P_x Σ_{j≠i} m_j e^{β<x_i, x_j>} x_j.
+
+    A token's pull on itself is radial and P_x takes it away, but for rounding of 1e-16 e^β, which
+    is more than all others pull with where these are far.
+
+    Parameters
+    ----------
+    points : ndarray, shape (n, d)
+        Unit rows.
+    masses : ndarray, shape (n,)
+        >= 0, not all zero.
+    beta : float
+
+    Returns
+    -------
+    pull : ndarray, shape (n, d)
+        In units of e^{log_unit}.
+    log_unit : ndarray, shape (n,)
+        Such that pulls are held; beyond β = 300 the log of the largest term of others, 0 where
+        there is none.
+    log_g : ndarray, shape (n,)
+        log G(βx_i), own terms included.
+
+    Examples
+    --------
+    >>> pull, log_unit, log_g = pull_of_others(np.eye(2), np.array([0.5, 0.5]), 1000.0)
+    >>> pull, log_unit.round(12), log_g.round(9)
+    (array([[0., 1.],
+           [1., 0.]]), array([-0.69314718, -0.69314718]), array([999.306852819, 999.306852819]))
+    """
+    with np.errstate(divide="ignore"):
+        log_masses = np.log(masses)
+    if beta <= _PLAIN:
+        sums, unit = _plain_sums(points, log_masses, beta * points, of_others=True)
+        pull, log_unit = sums[:, :-1].copy(), np.full(len(points), unit)
+        with np.errstate(divide="ignore"):
+            others = unit + np.log(sums[:, -1])
+    else:
+        pull, log_unit, others = _shifted_pull(points, log_masses, beta)
+    pull -= np.einsum("ij,ij->i", pull, points)[:, None] * points
+    return pull, log_unit, np.logaddexp(others, beta + log_masses)
+
+
+def _shifted_pull(points: Array, log_masses: Array, beta: float) -> tuple[Array, Array, Array]:
+    """Σ_{j≠i} m_j e^{β<x_i, x_j>} x_j over its largest term, the log of that, and of the masses."""
+    n = len(points)
+    pull, log_unit, others = np.empty_like(points), np.empty(n), np.empty(n)
+    step = _rows_at_once(n, n, points.shape[1])
+    buffer = np.empty((step, n))
+    for start in range(0, n, step):
+        part = slice(start, min(start + step, n))
+        terms = buffer[: part.stop - start]
+        np.matmul(beta * points[part], points.T, out=terms)
+        terms += log_masses
+        own = np.arange(part.stop - start)
+        terms[own, start + own] = -np.inf
+        largest = terms.max(axis=1)
+        largest[np.isneginf(largest)] = 0.0
+        terms -= largest[:, None]
+        np.maximum(terms, _NOTHING, out=terms)
+        with np.errstate(under="ignore", divide="ignore"):
+            np.exp(terms, out=terms)
+            terms -= _OF_NOTHING
+            np.matmul(terms, points, out=pull[part])
+            others[part] = largest + np.log(terms.sum(axis=1))
+        log_unit[part] = largest
+    return pull, log_unit, others
+
+
+def latitude_log_moment(
+    axis: Array, cosines: Array, sines: Array, masses: Array, z: Array
+) -> tuple[Array, Array]:
+    """log G(z) and ∇ log G(z) of masses spread evenly over circles of latitude about an axis.
+
+    The integral over each latitude is a Gauss sum over u = <y', z'>, where y' and z' are the
+    directions of y and z across the axis; the sum then lives in two dimensions.
+
+    Parameters
+    ----------
+    axis : ndarray, shape (d,)
+    cosines, sines : ndarray, shape (m,)
+        Of the polar angle of each latitude.
+    masses : ndarray, shape (m,)
+    z : ndarray, shape (n, d)
+    """
+    along = z @ axis
+    across = z - np.outer(along, axis)
+    radius = np.linalg.norm(across, axis=1)
+    u, share = latitude_rule(axis.size, float(radius.max()))
+    sources = np.column_stack([np.repeat(cosines, len(u)), np.outer(sines, u).ravel()])
+    spread = np.outer(masses, share).ravel()
+    log_g, reduced = log_moment(sources, spread, np.column_stack([along, radius]))
+    direction = across / np.where(radius > 0.0, radius, 1.0)[:, None]
+    return log_g, np.outer(reduced[:, 0], axis) + reduced[:, 1:] * direction
+
+
+def grid_log_moment(space: Space, values: Array, z: Array) -> tuple[Array, Array]:
+    """log G(z) and ∇ log G(z) of the density with these values on the grid of a space.
+
+    Parameters
+    ----------
+    space : Circle, Sphere or Zonal
+    values : ndarray, shape (N,)
+        At ``space.points``, all >= 0.
+    z : ndarray, shape (n, d)
+
+    Examples
+    --------
+    >>> from meanfield.spaces import Circle
+    >>> grid_log_moment(Circle(8), np.ones(12), np.zeros((1, 2)))[0].round(15) + 0.0
+    array([0.])
+    """
+    masses = space.weights * values
+    if isinstance(space, Zonal):
+        return latitude_log_moment(space.axis, space.nodes, space.sines, masses, z)
+    return log_moment(space.points, masses, z)
+
+
+def latitude_rule(dim: int, radius: float) -> tuple[Array, Array]:
+    """Nodes u and shares that integrate e^{ru}, r <= radius, over a latitude of S^{d-1}.
+
+    u is the cosine of the angle across the axis.
+
+    Examples
+    --------
+    >>> latitude_rule(2, 1.0)
+    (array([-1.,  1.]), array([0.5, 0.5]))
+    """
+    if dim == 2:
+        return np.array([-1.0, 1.0]), np.array([0.5, 0.5])
+    return gauss_gegenbauer(dim - 1, bandwidth(radius, dim - 1) // 2 + 2)
+
+
+def moment(log_g: Array, mean: Array) -> tuple[Array, Array]:
+    """G and ∇G from log G and ∇ log G.
+
+    Raises
+    ------
+    ValueError
+        If G overflows.
+
+    Examples
+    --------
+    >>> moment(np.zeros(1), np.ones((1, 2)))
+    (array([1.]), array([[1., 1.]]))
+    """
+    if log_g.max() > 709.0:
+        raise ValueError(
+            f"z must have rows with log G(z) <= 709, got "
+            f"{tell_apart(log_g.max(), 709.0)[0]}: ask for log_moment"
+        )
+    g = np.exp(log_g)
+    return g, g[:, None] * mean

@@ -1,0 +1,343 @@
+"""The potential of a measure on a line of angles, from sources gathered into Chebyshev nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+
+from meanfield._checks import tell_apart
+from meanfield.kernels.angles import (
+    LARGEST_CIRCLE_BETA,
+    LARGEST_ZONAL_BETA,
+    circle_kernel,
+    zonal_kernel,
+)
+from meanfield.typing import Array
+
+Kernel = Callable[[float, Array, Array], Array]
+
+NODES = 16
+ORDER = np.arange(NODES)
+# e^{βx} on a cell of this many units of 1/β is a polynomial of 16 terms to 1e-15
+_CELL = 3.0
+_RELATIVE_UP_TO = 100.0
+_TURN = 2.0 * np.pi
+
+_CHEBYSHEV = np.cos(np.pi * (ORDER + 0.5) / NODES)
+# ℓ_j(x) = Σ_k T_k(x) LAGRANGE[k, j]
+LAGRANGE = np.cos(np.pi * np.outer(ORDER, ORDER + 0.5) / NODES) * (2.0 / NODES)
+LAGRANGE[0] *= 0.5
+
+
+def node_count(dim: int, reach: float) -> int:
+    """The nodes of all cells on the circle (dim 2), or on polar angles, for e^{reach · x}.
+
+    Examples
+    --------
+    >>> node_count(2, 9.0) // NODES, node_count(3, 9.0) // NODES
+    (23, 13)
+    """
+    cells = (4 if dim == 2 else 3) + int(np.ceil(_length(dim) * reach / _CELL))
+    return cells * NODES
+
+
+def _length(dim: int) -> float:
+    return _TURN if dim == 2 else float(np.pi)
+
+
+class CircleLine:
+    """Cells on the circle, and the kernel between their nodes as a block circulant product.
+
+    Above β = 100 the product is taken by Fourier transforms of the cells; its error is then one
+    of rounding relative to the largest potential.
+
+    Parameters
+    ----------
+    beta : float
+        At most 20000.
+    kernel : callable, optional
+        Tables of the kernel between angles, as `circle_kernel` (the default) gives three.
+
+    Attributes
+    ----------
+    size : int
+        Number of nodes of all cells.
+    tables : int
+        Number of tables.
+    relative : bool
+        Whether each potential is right relative to its own size.
+
+    Raises
+    ------
+    ValueError
+        If beta is too large.
+    """
+
+    dim = 2
+
+    def __init__(self, beta: float, kernel: Kernel = circle_kernel) -> None:
+        if beta > LARGEST_CIRCLE_BETA:
+            raise ValueError(
+                f"beta, or kmax of an interaction, must be <= {LARGEST_CIRCLE_BETA:g} for sums "
+                f"over the circle, whose tables take 51 kB of memory for each unit of it, got "
+                f"{tell_apart(beta, LARGEST_CIRCLE_BETA)[0]}: take Particles with sums='direct'"
+            )
+        self.beta, self._kernel = beta, kernel
+        self.size = node_count(self.dim, beta)
+        self._cells = self.size // NODES
+        self._width = _TURN / self._cells
+        self.relative = beta <= _RELATIVE_UP_TO
+        local = 0.5 * self._width * _CHEBYSHEV
+        sources = np.arange(self._cells)[:, None] * self._width + local
+        tables = kernel(beta, local, sources[..., None])
+        self.tables = len(tables)
+        # source cell and node, then table and target node
+        blocks = tables.transpose(1, 2, 0, 3).reshape(self._cells, NODES, self.tables * NODES)
+        if self.relative:
+            self._around = (np.arange(self._cells)[:, None] + np.arange(self._cells)) % self._cells
+            self._blocks = np.ascontiguousarray(blocks.reshape(self.size, -1))
+        else:
+            self._spectrum = fft.rfft(blocks, axis=0).conj()
+
+    def nodes(self) -> Array:
+        """The angles of the nodes, shape (size,)."""
+        middles = (np.arange(self._cells) + 0.5) * self._width
+        return np.asarray((middles[:, None] + 0.5 * self._width * _CHEBYSHEV).ravel())
+
+    def cells(self, angles: Array) -> tuple[NDArray[np.intp], Array]:
+        """The cell of each angle, and its place there in [-1, 1]."""
+        turns = angles / _TURN
+        scaled = turns - np.floor(turns)
+        scaled *= self._cells
+        cell = scaled.astype(np.intp)
+        np.minimum(cell, self._cells - 1, out=cell)
+        scaled -= cell
+        scaled *= 2.0
+        scaled -= 1.0
+        return cell, scaled
+
+    def fields(self, charges: Array, tables: int | None = None) -> Array:
+        """The (first) tables summed over charges (size,) at the nodes, shape (size, tables)."""
+        tables = self.tables if tables is None else tables
+        cells = charges.reshape(self._cells, NODES)
+        if self.relative:
+            blocks = self._blocks[:, : tables * NODES]
+            stacked = cells[self._around].reshape(self._cells, -1) @ blocks
+        else:
+            modes = fft.rfft(cells, axis=0)[:, None] @ self._spectrum[..., : tables * NODES]
+            stacked = fft.irfft(modes[:, 0], n=self._cells, axis=0)
+        fields: Array = stacked.reshape(self._cells, tables, NODES).transpose(0, 2, 1)
+        return fields.reshape(self.size, tables)
+
+    def kernel(self, targets: Array, sources: Array) -> Array:
+        """The tables between angles, shape (number of tables, ...)."""
+        return self._kernel(self.beta, targets, sources)
+
+
+class DenseLine:
+    """Cells on the circle or on the polar angles of S^{d-1}, and any kernel between their nodes.
+
+    Parameters
+    ----------
+    dim : int
+        2 for the circle.
+    reach : float
+        The tables may vary like e^{reach · x} along the line.
+    kernel : callable
+        The tables between angles of targets and of sources, shape (number of tables, ...).
+
+    Attributes
+    ----------
+    size : int
+        Number of nodes of all cells.
+    tables : int
+        Number of tables.
+    relative : bool
+        True: each sum of positive terms is right relative to its own size.
+    """
+
+    relative = True
+
+    def __init__(
+        self, dim: int, reach: float, kernel: Callable[[Array, Array], Array] | None = None
+    ) -> None:
+        self.dim = dim
+        self.size = node_count(dim, reach)
+        self._cells = self.size // NODES
+        self._width = _length(dim) / self._cells
+        self._kernel = kernel or _no_kernel
+        middles = self._width * (np.arange(self._cells) + 0.5)
+        nodes = (middles[:, None] + 0.5 * self._width * _CHEBYSHEV).ravel()
+        tables = self._kernel(nodes[:, None], nodes)
+        self.tables = len(tables)
+        self._tables = tables.reshape(-1, self.size)
+
+    def cells(self, angles: Array) -> tuple[NDArray[np.intp], Array]:
+        """The cell of each angle, and its place there in [-1, 1]."""
+        inside = np.mod(angles, _TURN) if self.dim == 2 else np.clip(angles, 0.0, np.pi)
+        scaled = inside / self._width
+        cell = np.minimum(scaled.astype(np.intp), self._cells - 1)
+        return cell, 2.0 * (scaled - cell) - 1.0
+
+    def fields(self, charges: Array, tables: int | None = None) -> Array:
+        """The (first) tables summed over charges (size,) at the nodes, shape (size, tables)."""
+        kept = self._tables if tables is None else self._tables[: tables * self.size]
+        return np.asarray((kept @ charges).reshape(-1, self.size).T)
+
+    def kernel(self, targets: Array, sources: Array) -> Array:
+        """The tables between angles, shape (number of tables, ...)."""
+        return self._kernel(targets, sources)
+
+
+class ZonalLine(DenseLine):
+    """Cells on the polar angles [0, π] about an axis of S^{d-1}, and K, ∂K/β, ΔK/β between them.
+
+    Parameters
+    ----------
+    beta : float
+        At most 150.
+    dim : int
+        d >= 3.
+
+    Raises
+    ------
+    ValueError
+        If beta is too large.
+    """
+
+    def __init__(self, beta: float, dim: int) -> None:
+        if beta > LARGEST_ZONAL_BETA:
+            raise ValueError(
+                f"beta must be <= {LARGEST_ZONAL_BETA:g} for sums over latitudes in dim = {dim}, "
+                f"got {tell_apart(beta, LARGEST_ZONAL_BETA)[0]}: take Particles"
+            )
+        self.beta = beta
+        super().__init__(dim, beta, partial(zonal_kernel, beta, dim))
+
+
+def _no_kernel(targets: Array, sources: Array) -> Array:
+    """No tables: what needs no sums."""
+    return np.zeros((0, *np.broadcast_shapes(targets.shape, sources.shape)))
+
+
+Line = CircleLine | DenseLine
+
+
+def line(beta: float, dim: int) -> Line:
+    """The cells for angles of the circle (dim 2) or polar angles of S^{dim-1}."""
+    return CircleLine(beta) if dim == 2 else ZonalLine(beta, dim)
+
+
+# a pair in three tables takes 24 bytes
+_MOST_KEPT = 1 << 20
+# angles at a time
+_BLOCK = 1 << 14
+
+
+class Interpolation:
+    """Between angles of a line and the 16 nodes of the cell that each is in, by Lagrange weights.
+
+    Parameters
+    ----------
+    cells : CircleLine or DenseLine
+    angles : ndarray, shape (n,)
+    """
+
+    def __init__(self, cells: Line, angles: Array) -> None:
+        self._cell, place = cells.cells(angles)
+        terms = np.empty((NODES, len(place)))
+        chebyshev(place, terms)
+        self._weights, self._size = terms.T @ LAGRANGE, cells.size
+
+    def charges(self, masses: Array) -> Array:
+        """Masses at the first angles as charges at the nodes, shape (size,)."""
+        count = len(masses)
+        nodes = self._cell[:count, None] * NODES + ORDER
+        shares = self._weights[:count] * masses[:, None]
+        charges = np.bincount(nodes.ravel(), shares.ravel(), self._size)
+        return np.asarray(charges, dtype=np.float64)
+
+    def values(self, fields: Array) -> Array:
+        """Values (tables, n) at the angles of what has values (size, tables) at the nodes."""
+        # the nodes of a cell side by side
+        cells = np.ascontiguousarray(fields.reshape(-1, NODES, fields.shape[1]).swapaxes(1, 2))
+        values = np.empty((fields.shape[1], len(self._cell)))
+        for start in range(0, len(self._cell), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            near = cells.take(self._cell[part], axis=0)
+            values[:, part] = np.einsum("ij,ifj->fi", self._weights[part], near)
+        return values
+
+
+class LineSums:
+    """Sums over masses that sit at angles of a line, at these angles.
+
+    Parameters
+    ----------
+    cells : CircleLine or ZonalLine
+    angles : ndarray, shape (n,)
+    gathered : int, optional
+        So many of the first masses act through the cells' nodes, the others one by one; default n.
+    """
+
+    def __init__(self, cells: Line, angles: Array, gathered: int | None = None) -> None:
+        self._cells, self._nodes = cells, Interpolation(cells, angles)
+        self._gathered = len(angles) if gathered is None else gathered
+        self._angles, self._places = angles, angles[self._gathered :]
+
+    @cached_property
+    def _kept(self) -> Array | None:
+        """K, ∂K/β and ΔK/β of those places at all angles, shape (3, n, count)."""
+        few = len(self._angles) * len(self._places) <= _MOST_KEPT
+        return self._cells.kernel(self._angles[:, None], self._places) if few else None
+
+    @classmethod
+    def repeated(cls, cells: Line, angles: Array, gathered: int | None = None) -> Self:
+        """Those that will be asked for many masses: one by one where that is less work."""
+        # a table of pairs costs some ten sums through the cells' nodes for as many angles as these
+        few = 2 * len(angles) <= cells.size and len(angles) ** 2 <= _MOST_KEPT
+        if few and isinstance(cells, CircleLine):
+            return cls(cells, angles, 0)
+        many = gathered is not None and len(angles) * (len(angles) - gathered) > _MOST_KEPT
+        return cls(cells, angles, None if many else gathered)
+
+    def charges(self, masses: Array) -> Array:
+        """All masses (n,) as charges at the nodes of the cells, shape (size,)."""
+        return self._nodes.charges(masses)
+
+    def __call__(self, masses: Array, tables: int | None = None) -> Array:
+        """The (first) tables summed at the angles, shape (tables, n); see `LineField`."""
+        tables = self._cells.tables if tables is None else tables
+        near, count = self._gathered, len(masses)
+        sums = np.zeros((tables, count))
+        if not tables:
+            return sums
+        if near:
+            charges = self._nodes.charges(masses[:near])
+            sums += self._nodes.values(self._cells.fields(charges, tables))
+        if self._kept is not None:
+            return np.asarray(sums + self._kept[:tables] @ masses[near:])
+        for place, mass in zip(self._places, masses[near:], strict=True):
+            sums += mass * self._cells.kernel(self._angles, place)[:tables]
+        return sums
+
+    def potential(self, masses: Array) -> Array:
+        """G at the angles, shape (n,), of masses (n,) >= 0."""
+        potential = self(masses, 1)[0]
+        # on the circle K = 1 at a mass itself, and a sum with errors is at least its own term
+        on_circle = isinstance(self._cells, CircleLine)
+        return np.maximum(potential, masses) if on_circle else np.asarray(potential)
+
+
+def chebyshev(place: Array, terms: Array) -> None:
+    """Write T_k(place), k = 0 … 15, into the rows of `terms`, shape (16, n)."""
+    terms[0], terms[1] = 1.0, place
+    twice = 2.0 * place
+    for k in range(2, NODES):
+        np.multiply(twice, terms[k - 1], out=terms[k])
+        terms[k] -= terms[k - 2]

@@ -1,0 +1,446 @@
+"""Symmetric Sinkhorn scaling: u with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1, for masses at nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield._checks import rows, tell_apart
+from meanfield.kernels.angles import LARGEST_CIRCLE_BETA, LARGEST_ZONAL_BETA, zonal_kernel
+from meanfield.kernels.direct import latitude_log_moment, log_moment
+from meanfield.kernels.line import CircleLine, LineSums, ZonalLine
+from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
+from meanfield.spaces import Space
+from meanfield.spaces.circle import Circle
+from meanfield.spaces.geometry import circle_angles, polar_angles, project
+from meanfield.spaces.sphere_fields import Places, SphereAt
+from meanfield.spaces.zonal import Zonal
+from meanfield.typing import Array
+
+# steps whose residuals are combined; more of them gain nothing where the best rate is 0.17 a step
+_MEMORY = 6
+_MOST = 200
+# of the eigenvalues 1 … 2 of the linearised equation, the step that damps all by 1/3
+_STEP = 2.0 / 3.0
+_ROUNDING = 5e-15
+# sums may have errors of their own: the iteration ends where it has ceased to gain
+_STALLED, _GOOD = 6, 1e-7
+
+
+def scaling(
+    potential: Callable[[Array], Array], masses: Array, start: Array | None = None
+) -> Array:
+    """a = log u with u_i Σ_j k_ij m_j u_j = 1, shape (n,), for a positive semi-definite kernel k.
+
+    The residual F(a) = a + log Σ_j k_ij m_j e^{a_j} has the derivative I + P, P_ij ∝ k_ij m_j
+    e^{a_j} with rows of sum 1. P is self-adjoint and >= 0 with eigenvalues in [0, 1], so I + P has
+    a condition of at most 2 at any β and for any masses: the damped iteration a - (2/3) F gains a
+    factor of 3 a step, Anderson's (1965) combination of the last six some 6 (√2 - 1 over √2 + 1, as
+    for conjugate gradients).
+
+    Parameters
+    ----------
+    potential : callable
+        Σ_j k_ij m_j, shape (n,), of masses (n,).
+    masses : ndarray, shape (n,)
+        >= 0, of sum 1. Since k_ii m_i u_i² <= 1, no u is large where there is mass.
+    start : ndarray, shape (n,), optional
+        A first guess.
+
+    Raises
+    ------
+    ArithmeticError
+        If sums are not finite, or too inexact for the iteration to converge.
+
+    Examples
+    --------
+    >>> kernel = np.exp(np.eye(2) - 1.0)
+    >>> a = scaling(kernel.__matmul__, np.array([0.5, 0.5]))
+    >>> np.exp(-2.0 * a) * 2.0 - np.exp(-1.0)  # u² (1 + e^{-1})/2 = 1
+    array([1., 1.])
+    """
+    log_u = -0.5 * np.log(np.maximum(potential(masses), 1e-300)) if start is None else start
+    best, least, since = log_u, np.inf, 0
+    path: list[tuple[Array, Array]] = []
+    for _ in range(_MOST):
+        residual = _residual(potential, masses, log_u)
+        size = float(np.abs(residual).max())
+        if not np.isfinite(size):
+            raise ArithmeticError(f"the Sinkhorn iteration came to a residual of {size}")
+        since = 0 if size < 0.5 * least else since + 1
+        if size < least:
+            best, least = log_u, size
+        if least <= _ROUNDING * (1.0 + 0.2 * float(np.abs(best).max())):
+            return best
+        if since > _STALLED:
+            break
+        path = [*path[-_MEMORY:], (log_u, residual)]
+        log_u = _combined(path)
+    if least > _GOOD:
+        raise ArithmeticError(
+            f"the Sinkhorn iteration stands still at a residual of {least:.1e}: the sums that it "
+            f"is given are not those of a positive kernel to that accuracy"
+        )
+    return best
+
+
+def _residual(potential: Callable[[Array], Array], masses: Array, log_u: Array) -> Array:
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+        weighted = masses * np.exp(log_u)
+        weighted[masses == 0.0] = 0.0
+        return np.asarray(log_u + np.log(np.maximum(potential(weighted), 1e-300)))
+
+
+def _combined(path: list[tuple[Array, Array]]) -> Array:
+    """The next point: a step from the combination of the last ones with the least residual."""
+    log_u, residual = path[-1]
+    if len(path) == 1:
+        return log_u - _STEP * residual
+    points = np.diff([p for p, _ in path], axis=0)
+    residuals = np.diff([r for _, r in path], axis=0)
+    shares = np.linalg.lstsq(residuals.T, residual, rcond=1e-12)[0]
+    return np.asarray(
+        log_u - shares @ points - _STEP * (residual - shares @ residuals), dtype=np.float64
+    )
+
+
+# a table of so many pairs is kept
+_MOST_KEPT = 1 << 24
+_BLOCK = 1 << 21
+# of a series of G: below this share of the maximum it has lost digits
+_SMALL = 1e-3
+_TINY = 1e-300
+
+
+class NodeSums(Protocol):
+    """Σ_j k_ij m_j at the nodes themselves."""
+
+    def potential(self, masses: Array) -> Array:
+        """G = Σ_j k_ij m_j, shape (n,), of masses m >= 0, shape (n,)."""
+
+
+class DenseSums:
+    """Over all pairs, in any dimension; a table of up to 2^24 pairs is kept.
+
+    Parameters
+    ----------
+    points : ndarray, shape (n, d)
+    beta : float
+
+    Examples
+    --------
+    >>> sums = DenseSums(np.eye(2), 1.0)
+    >>> sums.potential(np.array([0.0, 1.0])).round(6)
+    array([0.367879, 1.      ])
+    """
+
+    def __init__(self, points: Array, beta: float) -> None:
+        self._points, self._beta = points, beta
+        n = len(points)
+        self._step = max(1, min(n, _BLOCK // n))
+        self._table = self._rows(slice(0, n)) if n * n <= _MOST_KEPT else None
+
+    def _rows(self, part: slice) -> Array:
+        with np.errstate(under="ignore"):
+            exponents = self._points[part] @ (self._beta * self._points).T
+            return np.asarray(np.exp(np.minimum(exponents - self._beta, 0.0)))
+
+    def _blocks(self) -> Iterator[tuple[slice, Array]]:
+        n = len(self._points)
+        if self._table is not None:
+            yield slice(0, n), self._table
+            return
+        for start in range(0, n, self._step):
+            part = slice(start, min(start + self._step, n))
+            yield part, self._rows(part)
+
+    def potential(self, masses: Array) -> Array:
+        """G = Σ_j k_ij m_j, shape (n,)."""
+        with np.errstate(under="ignore"):
+            return np.concatenate([rows @ masses for _, rows in self._blocks()])
+
+    def pull(self, masses: Array) -> tuple[Array, Array]:
+        """G (n,) and P_x Σ_j k_ij m_j y_j, shape (n, d), without a node's pull on itself."""
+        weighted, pull = masses[:, None] * self._points, np.empty_like(self._points)
+        potential = np.empty(len(masses))
+        with np.errstate(under="ignore"):
+            for part, rows in self._blocks():
+                potential[part] = rows @ masses
+                others = rows.copy()
+                others[np.arange(len(rows)), np.arange(part.start, part.stop)] = 0.0
+                pull[part] = others @ weighted
+        return potential, project(self._points, pull)
+
+
+class SphereNodes:
+    """Through spherical harmonics on S^2; rows of small G over all pairs.
+
+    Parameters
+    ----------
+    points : ndarray, shape (n, 3)
+    beta : float
+    most_pairs : int
+        So many terms may be summed one by one, at the smallest G first. The error of a G that is a
+        share s < 1e-3 of the largest, and is not among them, is about 1e-15/s.
+    """
+
+    def __init__(self, points: Array, beta: float, most_pairs: int = _MOST_KEPT) -> None:
+        self._points, self._beta = points, beta
+        self._places, self._at = Places.of(points), SphereAt(bandwidth(beta, 3))
+        factors = scaled_eigenvalues(beta, 3, self._at.lmax)
+        slope = factors / beta if beta > 0.0 else np.eye(1, self._at.lmax + 1, 1)[0] / 3.0
+        self._kernel, self._slope = factors[self._at.degrees], slope[self._at.degrees]
+        self._most = most_pairs // len(points)
+        self._small: NDArray[np.intp] | None = None
+        self._rows = np.zeros((0, len(points)))
+
+    def potential(self, masses: Array) -> Array:
+        """G = Σ_j k_ij m_j, shape (n,)."""
+        return self._potential(self._at.moments(self._places, masses), masses)
+
+    def _potential(self, moments: NDArray[np.complex128], masses: Array) -> Array:
+        potential = self._at.values(self._kernel * moments, self._places)
+        if self._small is None:
+            self._keep_small(potential)
+        if len(self._rows):
+            with np.errstate(under="ignore"):
+                potential[self._small] = self._rows @ masses
+        # a sum with errors is at least its own term
+        return np.maximum(potential, masses)
+
+    def _keep_small(self, potential: Array) -> None:
+        """Keep the rows of the kernel at nodes where the first G is small."""
+        small = np.flatnonzero(potential < _SMALL * potential.max())
+        self._small = small[np.argsort(potential[small], kind="stable")[: self._most]]
+        with np.errstate(under="ignore"):
+            exponents = self._points[self._small] @ (self._beta * self._points).T - self._beta
+            self._rows = np.exp(np.minimum(exponents, 0.0))
+
+    def pull(self, masses: Array) -> tuple[Array, Array]:
+        """G (n,) and P_x Σ_j k_ij m_j y_j, shape (n, 3)."""
+        moments = self._at.moments(self._places, masses)
+        potential = self._potential(moments, masses)
+        pull = self._at.gradient(self._slope * moments, self._places)
+        if len(self._rows):
+            with np.errstate(under="ignore"):
+                pull[self._small] = self._rows @ (masses[:, None] * self._points)
+        return np.maximum(potential, _TINY), project(self._points, pull)
+
+
+class LineNodes(LineSums):
+    """Through the cells of a line, at points of the circle."""
+
+    @classmethod
+    def on_circle(cls, points: Array, beta: float) -> LineNodes:
+        """Those at points (n, 2)."""
+        return cls.repeated(CircleLine(beta), circle_angles(points))
+
+    def pull(self, masses: Array) -> tuple[Array, Array]:
+        """G (n,) and P_x Σ_j k_ij m_j y_j, shape (n, 2)."""
+        potential, slope = self(masses, 2)
+        tangents = np.column_stack([-np.sin(self._angles), np.cos(self._angles)])
+        return np.maximum(potential, np.maximum(masses, _TINY)), slope[:, None] * tangents
+
+
+def point_sums(points: Array, beta: float) -> DenseSums | SphereNodes | LineNodes:
+    """The sums over masses at points (n, d): in O(n) on the circle and S^2 up to β = 20000.
+
+    Examples
+    --------
+    >>> point_sums(np.eye(2), 1.0).potential(np.array([0.0, 1.0])).round(6)
+    array([0.367879, 1.      ])
+    """
+    # beyond it tables and moments, unlike blocks of pairs, leave memory
+    if beta > LARGEST_CIRCLE_BETA:
+        return DenseSums(points, beta)
+    if points.shape[1] == 2:
+        return LineNodes.on_circle(points, beta)
+    return SphereNodes(points, beta) if points.shape[1] == 3 else DenseSums(points, beta)
+
+
+def latitude_sums(points: Array, axis: Array, beta: float) -> LineSums:
+    """The sums over masses that are spread over latitudes about an axis, d >= 3.
+
+    Raises
+    ------
+    ValueError
+        If β > 150.
+    """
+    return LineSums(ZonalLine(beta, points.shape[1]), polar_angles(points, axis))
+
+
+# three tables of so many angles by so many take 24 MB
+_MOST_ANGLES = 1024
+# a grid of S^2 for this degree has some two million points
+_HIGHEST_DEGREE = 2048
+
+
+def working_grid(space: Space, beta: float) -> Space:
+    """The space itself, or the least of its kind whose grid holds f and twice the bandwidth of K.
+
+    u is no series, but e^{β<x,y>} u(y) has about the bandwidth of the kernel, or less.
+
+    Raises
+    ------
+    ValueError
+        If that takes a degree above 2048 beyond the circle.
+    """
+    degree = space.kmax + 2 * bandwidth(beta, space.dim)
+    if space.exactness >= degree:
+        return space
+    if degree > _HIGHEST_DEGREE and not isinstance(space, Circle):
+        raise ValueError(
+            f"beta must be smaller for doubly stochastic attention on {space}, got {beta:g}, which "
+            f"takes a grid for degree {degree} > {_HIGHEST_DEGREE}"
+        )
+    return space.resized(max(space.size, space.exact_size(degree)))
+
+
+class LatitudeSums:
+    """Over all pairs of latitudes of a grid, with K right relative to its own size.
+
+    Parameters
+    ----------
+    space : Zonal
+    beta : float
+
+    Raises
+    ------
+    ValueError
+        If β > 150.
+    """
+
+    def __init__(self, space: Zonal, beta: float) -> None:
+        if beta > LARGEST_ZONAL_BETA:
+            raise ValueError(
+                f"beta must be <= {LARGEST_ZONAL_BETA:g} for doubly stochastic attention on "
+                f"{space}, got {tell_apart(beta, LARGEST_ZONAL_BETA)[0]}"
+            )
+        polar = np.arctan2(space.sines, space.nodes)
+        self._tables = zonal_kernel(beta, space.dim, polar[:, None], polar)[:2]
+
+    def __call__(self, masses: Array, tables: int = 2) -> Array:
+        """G and its derivative along the polar angle over β, shape (tables, n)."""
+        with np.errstate(under="ignore"):
+            return np.asarray(self._tables[:tables] @ masses)
+
+    def potential(self, masses: Array) -> Array:
+        """G, shape (n,), of masses (n,) >= 0."""
+        return np.asarray(self(masses, 1)[0])
+
+
+GridSums = LineSums | LatitudeSums | SphereNodes
+
+
+def grid_sums(space: Space, beta: float, most_pairs: int = 0) -> GridSums:
+    """Sums over masses at the points of a grid; on lines K is right relative to its own size.
+
+    Raises
+    ------
+    ValueError
+        If β > 150 for a `Zonal` space.
+    """
+    if isinstance(space, Circle):
+        # a grid stays, so a table of its pairs is made but once
+        gathered = 0 if len(space.angles) <= _MOST_ANGLES else None
+        return LineSums(CircleLine(beta), np.asarray(space.angles, dtype=np.float64), gathered)
+    if isinstance(space, Zonal):
+        return LatitudeSums(space, beta)
+    return SphereNodes(space.points, beta, most_pairs)
+
+
+# E_DS by its expansion below it
+_BY_EXPANSION = 3e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Balanced:
+    """u mu at the nodes of mu, with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1.
+
+    Parameters
+    ----------
+    points : ndarray, shape (n, d)
+        Nodes of mu; with an axis, one for each latitude.
+    masses : ndarray, shape (n,)
+        Of mu.
+    log_u : ndarray, shape (n,)
+    axis : ndarray, shape (d,), optional
+        About which the masses are spread evenly.
+    """
+
+    points: Array
+    masses: Array
+    log_u: Array
+    axis: Array | None = None
+
+    @classmethod
+    def of(
+        cls,
+        points: Array,
+        masses: Array,
+        beta: float,
+        sums: NodeSums,
+        axis: Array | None = None,
+    ) -> Balanced:
+        """That of masses >= 0 at points, by the sums over them."""
+        if beta == 0.0:
+            return cls(points, masses, np.zeros(len(masses)), axis)
+        # sums are in units of e^β
+        log_u = scaling(sums.potential, masses / masses.sum()) - 0.5 * beta
+        return cls(points, masses, log_u - 0.5 * np.log(masses.sum()), axis)
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension d."""
+        return int(self.points.shape[1])
+
+    @cached_property
+    def _weighted(self) -> tuple[Array, float]:
+        """Masses of u mu in units of their largest, and its log."""
+        logs = np.full(len(self.masses), -np.inf)
+        np.log(self.masses, out=logs, where=self.masses > 0.0)
+        logs += self.log_u
+        largest = float(logs.max())
+        with np.errstate(under="ignore"):
+            return np.exp(logs - largest), largest
+
+    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """log G (n,) and ∇ log G (n, d) of u mu at rows z (n, d), from positive terms.
+
+        Raises
+        ------
+        ValueError
+            If z is not finite or has the wrong length.
+        """
+        z = rows("z", z, self.dim)
+        weighted, log_unit = self._weighted
+        if self.axis is None:
+            log_g, mean = log_moment(self.points, weighted, z)
+        else:
+            polar = polar_angles(self.points, self.axis)
+            log_g, mean = latitude_log_moment(self.axis, np.cos(polar), np.sin(polar), weighted, z)
+        return log_g + log_unit, mean
+
+    def energy(self, beta: float) -> float:
+        """E_DS = -(1/β) ∫ log u dmu of mu, a probability measure, at β > 0.
+
+        Rounding of log u costs 1e-15/β. Below β = 3e-5 E_DS is |m|²/2 + β |C|²/4 to 1e-10, with
+        the mean m and the covariance C of mu.
+        """
+        if beta > _BY_EXPANSION:
+            return -float(self.masses @ self.log_u) / beta
+        if self.axis is None:
+            mean = self.masses @ self.points
+            gaps = self.points - mean
+            covariance = gaps.T @ (gaps * self.masses[:, None])
+            return 0.5 * float(mean @ mean) + 0.25 * beta * float(np.sum(covariance**2))
+        cosines = self.points @ self.axis
+        along = float(self.masses @ cosines)
+        squares = float(self.masses @ (cosines - along) ** 2) ** 2
+        squares += float(self.masses @ (1.0 - cosines**2)) ** 2 / (self.dim - 1)
+        return 0.5 * along**2 + 0.25 * beta * squares

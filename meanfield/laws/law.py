@@ -1,0 +1,166 @@
+"""What a law is, what all laws share, and random directions."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from meanfield._checks import generator, integer, shown
+from meanfield.laws.record import key
+from meanfield.spaces.geometry import project
+from meanfield.typing import Array
+
+
+def _normalised(rows: Array) -> Array:
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def uniform_points(n: int, dim: int, rng: np.random.Generator) -> Array:
+    """g/|g| with g standard normal in R^d: n uniform points on S^{d-1}, shape (n, d)."""
+    return _normalised(rng.standard_normal((n, dim)))
+
+
+def uniform_in_span(n: int, dim: int, rng: np.random.Generator) -> Array:
+    """Coordinates of n <= d uniform points on S^{d-1} in an orthonormal basis of their span.
+
+    Rows g/|g|, shape (n, n), with g standard normal. The triangular factor of n such rows has
+    independent entries, normal below the diagonal and χ with d, d - 1, … degrees of freedom on it
+    (Bartlett 1933): what inner products are made of, for n² random numbers in place of n d.
+
+    Examples
+    --------
+    >>> x = uniform_in_span(3, 1000, np.random.default_rng(0))
+    >>> x.shape, bool(np.abs(x @ x.T - np.eye(3)).max() < 0.2)
+    ((3, 3), True)
+    """
+    rows = np.tril(rng.standard_normal((n, n)), -1)
+    rows.flat[:: n + 1] = np.sqrt(rng.chisquare(dim - np.arange(n)))
+    return _normalised(rows)
+
+
+def uniform_frame(n: int, dim: int, rng: np.random.Generator) -> Array:
+    """n <= d orthonormal rows in R^d, uniform among all such, shape (n, d).
+
+    The orthogonal factor of normal rows, with signs that make the triangular one's diagonal
+    positive (Mezzadri 2007): the basis of `uniform_in_span`, whose points it makes points in R^d.
+    """
+    basis, factor = np.linalg.qr(rng.standard_normal((dim, n)))
+    return np.asarray((basis * np.sign(np.diag(factor))).T)
+
+
+def points_around(axes: Array, angles: Array, rng: np.random.Generator) -> Array:
+    """cos φ a + sin φ u with u uniform among the unit vectors perpendicular to a.
+
+    Parameters
+    ----------
+    axes : ndarray, shape (n, d)
+        Unit rows a.
+    angles : ndarray, shape (n,)
+        Polar angles φ in [0, π].
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray, shape (n, d)
+        Unit rows.
+
+    Examples
+    --------
+    >>> x = points_around(np.array([[0.0, 1.0]]), np.array([np.pi / 3]), np.random.default_rng(0))
+    >>> float(x[0, 1])
+    0.5
+    """
+    n, dim = axes.shape
+    if dim == 2:
+        across = rng.choice([-1.0, 1.0], size=(n, 1)) * np.column_stack([-axes[:, 1], axes[:, 0]])
+    else:
+        across = project(axes, rng.standard_normal((n, dim)))
+        # once more, since the first difference may cancel most digits
+        across = _normalised(project(axes, across))
+    return _normalised(np.cos(angles)[:, None] * axes + np.sin(angles)[:, None] * across)
+
+
+# limits of what a case file may ask for
+LARGEST_DIM, LONGEST_LIST = 4096, 4096
+DIM = key(
+    "the ambient dimension d, 2 to 4096; that of the other table if left out",
+    int,
+    minimum=2,
+    maximum=LARGEST_DIM,
+)
+# a pdf may fall below 0 by this share of its maximum
+_ROUNDING = 1e-10
+
+
+@runtime_checkable
+class Law(Protocol):
+    """A probability law f dσ on S^{d-1}, σ the uniform probability measure.
+
+    Whatever has these three is a law; `meanfield` needs no common base class.
+    """
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension d."""
+
+    def pdf(self, points: ArrayLike) -> Array:
+        """f >= 0 at unit rows (n, d), shape (n,), with respect to σ."""
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """n independent draws, unit rows (n, d)."""
+
+
+def checked_pdf(law: Law, points: Array) -> Array:
+    """f at unit rows (n, d) of a law that may be a user's own, rounding below 0 cut off.
+
+    Raises
+    ------
+    ValueError
+        If the values are no finite numbers >= 0 of shape (n,).
+    """
+    values = np.asarray(law.pdf(points))
+    if values.shape != (len(points),) or values.dtype.kind not in "fiu":
+        raise ValueError(
+            f"law must have a pdf of shape (n,) = ({len(points)},), got {shown(law)} with shape "
+            f"{values.shape} of {values.dtype}"
+        )
+    lowest = float(values.min(initial=0.0))
+    if not np.isfinite(values).all() or lowest < -_ROUNDING * float(values.max(initial=0.0)):
+        raise ValueError(
+            f"law must have a finite pdf >= 0, got {shown(law)} with values from {lowest:.6g} to "
+            f"{float(values.max()):.6g}"
+        )
+    return np.maximum(values, 0.0)
+
+
+def freeze(law: object, **attributes: Any) -> None:
+    """Set attributes of a frozen dataclass, its arrays read-only."""
+    for name, value in attributes.items():
+        if isinstance(value, np.ndarray):
+            value.flags.writeable = False
+        object.__setattr__(law, name, value)
+
+
+def brief(array: Array) -> str:
+    """An array for a repr: at most six numbers of three digits.
+
+    Examples
+    --------
+    >>> brief(np.array([0.5, 1 / 3]))
+    '[0.5  , 0.333]'
+    """
+    return np.array2string(array, precision=3, separator=", ", threshold=6, edgeitems=2)
+
+
+def checked_draw(n: int, rng: np.random.Generator) -> int:
+    """Return n >= 1, the number of draws.
+
+    Raises
+    ------
+    ValueError
+        If n < 1 or rng is no numpy Generator.
+    """
+    generator("rng", rng)
+    return integer("n", n, low=1)

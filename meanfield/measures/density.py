@@ -1,0 +1,449 @@
+"""A density with respect to σ, stored by its spectral coefficients on a space."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield._checks import integer, number, real_array, rows, shown, unit_rows
+from meanfield._shown import ShownMeasure
+from meanfield.kernels.direct import grid_log_moment, moment
+from meanfield.kernels.multipliers import bandwidth
+from meanfield.kernels.sinkhorn import Balanced, grid_sums, working_grid
+from meanfield.laws.law import Law
+from meanfield.spaces import Space
+from meanfield.spaces.circle import MOST_MODES, Circle
+from meanfield.spaces.symmetry import difference_of_meridians
+from meanfield.spaces.zonal import Zonal
+from meanfield.typing import Array
+
+# a degree is present from this share of the power on: 1e-8 of the L² norm
+_PRESENT = 1e-16
+
+
+def spectral_tail(power: Array) -> float:
+    """sqrt(Σ_{last tenth} power / Σ power), over at least the last four degrees.
+
+    Where all that there is are multiples of one degree, over at least that many, so that one of
+    them is among the last.
+
+    Examples
+    --------
+    >>> spectral_tail(np.array([1.0] + [0.0] * 38 + [1e-20]))
+    1e-10
+    """
+    total = power.sum()
+    least = _PRESENT * total
+    # with degree 1 there they are multiples of nothing else
+    step = 1 if power[1] > least else int(np.gcd.reduce(np.nonzero(power > least)[0]))
+    last = max(_count(power), step)
+    return float(np.sqrt(power[-last:].sum() / total))
+
+
+def _count(power: Array) -> int:
+    return max(4, int(power.shape[-1]) // 10)
+
+
+FIT_TOLERANCE = 1e-8
+# of a law's series, before a run finds the space that it needs
+_COARSEST_FIT = 1e-2
+_MASS_TOLERANCE = 1e-8
+SIGN_TOLERANCE = 1e-12
+
+
+def checked_space(space: Any) -> Space:
+    """Return `space` when it is one.
+
+    Raises
+    ------
+    ValueError
+        Naming what it is.
+    """
+    if not isinstance(space, Space):
+        raise ValueError(
+            f"space must be a Circle, Sphere or Zonal, got {shown(space)}: take Density(space, law)"
+        )
+    return space
+
+
+def law_values(space: Space, law: Law) -> Array:
+    """The pdf of a law on the grid.
+
+    Raises
+    ------
+    ValueError
+        If dimensions differ, or the law is not axisymmetric about the axis of a `Zonal` space.
+    """
+    if law.dim != space.dim:
+        raise ValueError(f"law must have dim = {space.dim} on {space}, got {shown(law)}")
+    values = np.asarray(law.pdf(space.points))
+    if isinstance(space, Zonal):
+        gap = difference_of_meridians(law.pdf, space.axis, space.nodes, space.sines, values)
+        if gap:
+            raise ValueError(
+                f"law must be axisymmetric about the axis of {space}, but {shown(law)} differs by "
+                f"{gap:.2g} between two meridians: take Sphere for d = 3, Circle for d = 2"
+            )
+    return values
+
+
+def checked_values(space: Space, values: ArrayLike) -> Array:
+    """Values of a density on the grid.
+
+    Raises
+    ------
+    ValueError
+        If they are no finite numbers >= 0, one for each point.
+    """
+    array = real_array("values", values, 1)
+    count = len(space.weights)
+    if array.shape != (count,):
+        raise ValueError(
+            f"values must have shape ({count},), one for each row of space.points on {space}, "
+            f"got {array.shape}"
+        )
+    lowest = float(array.min())
+    if lowest < -SIGN_TOLERANCE * float(np.abs(array).max()):
+        raise ValueError(f"values must be >= 0, got {lowest:.6g} at index {int(array.argmin())}")
+    return array
+
+
+def checked_mass(space: Space, mass: float, law: Law | None = None) -> float:
+    """The mass of a density, by which it is divided.
+
+    Raises
+    ------
+    ValueError
+        If it is not 1.
+    """
+    if not abs(mass - 1.0) <= _MASS_TOLERANCE:
+        # values are as many as the space has points, which a larger one does not take
+        remedy = "divide the values by it" if law is None else "take a larger space"
+        raise ValueError(
+            f"the density must have mass 1 within {_MASS_TOLERANCE:g} on {space}, got mass "
+            f"{mass:.9g}: {remedy}"
+        )
+    return mass
+
+
+def checked_fit(
+    space: Space, coefficients: NDArray[Any], values: Array, law: Law | None = None
+) -> float:
+    """What a series misses of the values on its grid and of the law between, relative in L².
+
+    Raises
+    ------
+    ValueError
+        If that is more than 1e-8 of values, 1e-2 of a law.
+    """
+    misfit = _misfit(space, coefficients, values, law)
+    if law is None and not misfit <= FIT_TOLERANCE:
+        raise ValueError(
+            f"values must be resolved by {space}, but its series misses {misfit:.2g} of "
+            f"their L² norm: smooth them, or take values at more points, those of a larger space"
+        )
+    if law is not None and not misfit <= _COARSEST_FIT:
+        raise ValueError(
+            f"law must be one that {space} resolves, but its series misses {misfit:.2g} of the "
+            f"L² norm of {shown(law)}: take {_larger(space, law)}"
+        )
+    return misfit
+
+
+def _misfit(space: Space, coefficients: NDArray[Any], values: Array, law: Law | None) -> float:
+    square = space.weights @ (space.synthesis(coefficients) - values) ** 2
+    if law is not None:
+        points, weights, series = space.between(coefficients)
+        square = max(square, weights @ (series - law.pdf(points)) ** 2)
+    return float(np.sqrt(square / space.power(coefficients).sum()))
+
+
+def _larger(space: Space, law: Law) -> str:
+    """The space that resolves a law, in words."""
+    # a space that is too large for double precision can't be made
+    with suppress(ValueError):
+        finer: Space = space.doubled()
+        while finer.size <= finer.size_limit:
+            values = law_values(finer, law)
+            if _misfit(finer, finer.analysis(values), values, law) <= FIT_TOLERANCE:
+                return repr(finer)
+            finer = finer.doubled()
+    return f"a FlowMap, since no size up to {space.size_limit} resolves it"
+
+
+# terms that sums on S^2 may take one by one where a series has lost digits
+_MOST_PAIRS = 1 << 24
+
+
+class Density(ShownMeasure):
+    """The measure f dσ with ∫ f dσ = 1.
+
+    Parameters
+    ----------
+    space : Circle, Sphere or Zonal
+    law_or_values : Law or array_like, shape (N,)
+        A law, whose pdf is taken at ``space.points``, or the values of f there. Values must be
+        >= 0, have mass 1 within 1e-8 (made exact), and be met by their series to 1e-8 of their L²
+        norm. A law's series may miss 1e-2 of it: a run then starts on a larger space.
+
+    Attributes
+    ----------
+    space : Circle, Sphere or Zonal
+    axis : ndarray, shape (d,), or None
+        That of the space: None but for `Zonal`.
+    coefficients : ndarray
+        In the layout of the space; the first one is the mass.
+    law : Law or None
+        The law that the density was made from, if any.
+    misfit : float
+        What the series misses of f, relative to its L² norm, on the grid and, for a law, between
+        its points too: harmonics show there that the grid takes for others. 0 for coefficients.
+
+    Raises
+    ------
+    ValueError
+        If dimensions differ, f is negative, its mass is not 1, the space does not resolve it, or
+        a law is not axisymmetric about the axis of a `Zonal` space.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+    >>> mu.mean().round(15) + 0.0
+    array([0.25, 0.  ])
+    """
+
+    # natural ones, of oscillators alone
+    frequencies: Array | None = None
+
+    def __init__(self, space: Space, law_or_values: Law | ArrayLike) -> None:
+        self.space = checked_space(space)
+        self.dim = space.dim
+        self.law: Law | None = None
+        if isinstance(law_or_values, Law):
+            self.law = law_or_values
+            values = law_values(space, law_or_values)
+        else:
+            values = checked_values(space, law_or_values)
+        coefficients = space.analysis(values)
+        mass = checked_mass(space, float(coefficients[0].real), self.law)
+        self.misfit = checked_fit(space, coefficients, values, self.law)
+        self.coefficients: NDArray[Any] = coefficients / mass
+        self.coefficients.flags.writeable = False
+        # a cached property: these are the law's values, more exact than those of the series
+        self.values = values / mass
+        self.values.flags.writeable = False
+
+    @classmethod
+    def from_coefficients(cls, space: Space, coefficients: NDArray[Any]) -> Density:
+        """The density with these coefficients, in the layout of the space; nothing is normalised.
+
+        Raises
+        ------
+        ValueError
+            If the shape or type is not the space's, a coefficient is not finite, or one of order 0
+            is not real.
+        """
+        checked_space(space)
+        try:
+            given = np.asarray(coefficients)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"coefficients must be an array of numbers, got {error}") from None
+        if not np.can_cast(given.dtype, space.coefficient_type, "same_kind"):
+            raise ValueError(
+                f"coefficients must be {space.coefficient_type.__name__} on {space}, got "
+                f"{given.dtype}"
+            )
+        given = np.array(given, dtype=space.coefficient_type)
+        if given.shape != (space.n_coefficients,) or not np.isfinite(given).all():
+            raise ValueError(
+                f"coefficients must be finite with shape ({space.n_coefficients},) on {space}, "
+                f"got shape {given.shape}"
+            )
+        if np.iscomplexobj(given):
+            own = given[: space.n_real].imag
+            if np.abs(own).max() > SIGN_TOLERANCE * np.abs(given).max():
+                raise ValueError(
+                    f"coefficients must be real in the first {space.n_real} places on {space}, "
+                    f"got an imaginary part of {np.abs(own).max():.3g}"
+                )
+            own[:] = 0.0
+        # coefficients alone make no other kind of density
+        density = Density.__new__(Density)
+        density.space, density.dim, density.law = space, space.dim, None
+        density.coefficients, density.misfit = given, 0.0
+        density.coefficients.flags.writeable = False
+        return density
+
+    @cached_property
+    def values(self) -> Array:
+        """f on ``space.points``, shape (N,); a law's own values keep the digits of small ones."""
+        values = self.space.synthesis(self.coefficients)
+        values.flags.writeable = False
+        return values
+
+    def __repr__(self) -> str:
+        return f"Density({self.space}, tail={self.tail:.1e})"
+
+    @property
+    def axis(self) -> Array | None:
+        """The axis of the space, shape (d,); None but for `Zonal`."""
+        return self.space.axis
+
+    @property
+    def power(self) -> Array:
+        """Σ |f_k|² over the harmonics of each degree, shape (kmax + 1,)."""
+        return self.space.power(self.coefficients)
+
+    @property
+    def tail(self) -> float:
+        """Relative L² size of the last tenth of the spectrum, see `spectral_tail`."""
+        return spectral_tail(self.power)
+
+    def mass(self) -> float:
+        """∫ f dσ, by quadrature of the values."""
+        return float(self.space.weights @ self.values)
+
+    def mean(self) -> Array:
+        """∫ x f dσ, shape (d,)."""
+        return self.space.mean(self.coefficients)
+
+    def at(self, points: ArrayLike) -> Array:
+        """f at arbitrary unit rows (n, d), shape (n,), from the series.
+
+        Raises
+        ------
+        ValueError
+            If the points are not unit rows of length d.
+        """
+        return self.space.at(self.coefficients, unit_rows("points", points, self.dim))
+
+    def trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
+        """m_k = ∫ e^{-ikθ} f dσ, k = 0 … kmax; those past the degree of the series are 0.
+
+        Raises
+        ------
+        ValueError
+            If the space is no `Circle`, or `kmax` no integer >= 0.
+        """
+        if self.space.name != Circle.name:
+            raise ValueError(f"space must be a Circle for moments in e^(ikθ), got {self.space}")
+        kmax = integer("kmax", kmax, low=0, high=MOST_MODES)
+        found = np.zeros(kmax + 1, dtype=np.complex128)
+        found[: len(self.coefficients)] = self.coefficients[: kmax + 1]
+        return found
+
+    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} f(y) dσ(y), at rows z (n, d) of any length.
+
+        A quadrature of positive terms, right to rounding where G is small: O(n N).
+
+        Raises
+        ------
+        ValueError
+            If z is not finite, has the wrong length, or is too long for any grid of the space.
+        """
+        z = rows("z", z, self.dim)
+        length = float(np.linalg.norm(z, axis=1).max())
+        degree = self.space.kmax + bandwidth(length, self.dim)
+        if self.law is not None and self.space.exactness >= degree:
+            return grid_log_moment(self.space, np.maximum(self.values, 0.0), z)
+        # the smallest grid that integrates f e^{<z,y>} exactly; often coarser than f's own
+        size = self.space.exact_size(degree)
+        try:
+            grid = self.space.resized(size)
+        except ValueError as error:
+            raise ValueError(
+                f"z must be shorter for a density on {self.space} in dim = {self.dim}, got length "
+                f"{length:.6g}, beta for SA and USA: its exponential takes size {size}; {error}"
+            ) from error
+        values = self.at(grid.points) if self.law is None else self.law.pdf(grid.points)
+        return grid_log_moment(grid, np.maximum(values, 0.0), z)
+
+    def resolving(self, beta: float) -> Self:  # noqa: ARG002 (of flow maps)
+        """The measure itself, which answers at any β as it is."""
+        return self
+
+    def balanced(self, beta: float) -> Balanced:
+        """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1; f counts as 0 where negative.
+
+        Raises
+        ------
+        ValueError
+            If β is negative, not finite, or too large for a grid or for sums over latitudes.
+        """
+        beta = number("beta", beta, low=0)
+        grid = working_grid(self.space, beta)
+        if grid is self.space:
+            values = self.values
+        elif self.law is not None:
+            values = self.law.pdf(grid.points)
+        else:
+            values = grid.synthesis(_embed(self, grid))
+        masses = grid.weights * np.maximum(values, 0.0)
+        sums = grid_sums(grid, beta, _MOST_PAIRS)
+        return Balanced.of(grid.points, masses, beta, sums, grid.axis)
+
+    def moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """G(z), shape (n,), and ∇G(z), shape (n, d), at rows z (n, d) of any length.
+
+        Raises
+        ------
+        ValueError
+            If z is not finite, has the wrong length, or G(z) overflows.
+        """
+        return moment(*self.log_moment(z))
+
+    def resized(self, size: int) -> Density:
+        """The same density on the same kind of space with another size.
+
+        A density made from a law is made from it again, else the series is embedded.
+
+        Raises
+        ------
+        ValueError
+            If the size is out of the space's range or smaller than the present one.
+        """
+        size = integer("size", size, low=self.space.size)
+        return on_space(self, self.space.resized(size))
+
+
+def on_space(density: Density, space: Any) -> Density:
+    """A density on another space of its kind, as `Density.resized` makes it."""
+    if density.law is not None:
+        return Density(space, density.law)
+    return Density.from_coefficients(space, _embed(density, space))
+
+
+def _embed(density: Density, space: Any) -> NDArray[Any]:
+    embedded: NDArray[Any] = density.space.embed(density.coefficients, space)
+    return embedded
+
+
+class SeriesLaw:
+    """The law of a density that was given by values or coefficients: its series, where positive.
+
+    Parameters
+    ----------
+    density : Density
+    """
+
+    def __init__(self, density: Density) -> None:
+        self.density, self.dim = density, density.dim
+
+    def __repr__(self) -> str:
+        return f"SeriesLaw({self.density})"
+
+    def pdf(self, points: ArrayLike) -> Array:
+        """f at unit rows (n, d), shape (n,)."""
+        return np.maximum(self.density.at(points), 0.0)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """n draws from the grid of the density, each with the mass of its node, (n, d)."""
+        space = self.density.space
+        masses = np.maximum(space.weights * self.density.values, 0.0)
+        return np.asarray(space.points[rng.choice(len(masses), size=n, p=masses / masses.sum())])

@@ -1,0 +1,748 @@
+"""A measure as the image of a law under a flow: nodes on a line of labels, or on a mesh of S^2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
+
+from meanfield._checks import integer, number, rows, shown, tell_apart, unit_vector
+from meanfield._shown import ShownMeasure
+from meanfield.kernels.direct import latitude_log_moment, log_moment, moment
+from meanfield.kernels.sinkhorn import Balanced, latitude_sums, point_sums
+from meanfield.laws.law import Law, brief, checked_pdf
+from meanfield.laws.point_cloud import PointCloud
+from meanfield.laws.symmetry import symmetry_axis
+from meanfield.spaces import panels
+from meanfield.spaces.circle import MOST_MODES, CircleAt
+from meanfield.spaces.cubed_sphere import ORDER, PER_LEAF, lay
+from meanfield.spaces.geometry import circle_angles, circle_points, perpendicular
+from meanfield.spaces.symmetry import difference_of_meridians
+from meanfield.typing import Array, Integers
+
+_TURN = 2.0 * np.pi
+# points of a meridian at which a law is compared
+_COMPARED = 64
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelLine:
+    """Labels of the circle (angles in [0, 2π)) or of latitudes (polar angles in [0, π]).
+
+    Parameters
+    ----------
+    law : Law
+        The measure of the labels.
+    axis : ndarray, shape (d,), or None
+        Axis of symmetry; None on the circle.
+    scale : float
+        What the law's pdf is multiplied with, so that the mass is 1 to rounding.
+    """
+
+    law: Law
+    axis: Array | None
+    scale: float = 1.0
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension d."""
+        return self.law.dim
+
+    @property
+    def length(self) -> float:
+        """Length of the line of labels."""
+        return _TURN if self.axis is None else float(np.pi)
+
+    def points(self, angles: Array) -> Array:
+        """Points (n, d) at angles: of the circle, or on one meridian."""
+        if self.axis is None:
+            return circle_points(angles)
+        across = perpendicular(self.axis)
+        return np.asarray(np.outer(np.cos(angles), self.axis) + np.outer(np.sin(angles), across))
+
+    def pdf(self, labels: Array) -> Array:
+        """f_0 at labels, shape (n,)."""
+        return np.asarray(self.scale * checked_pdf(self.law, self.points(labels)))
+
+    def label_density(self, labels: Array) -> Array:
+        """The law's density of labels with respect to their Lebesgue measure, shape (n,)."""
+        return self.pdf(labels) * self.latitude(labels)
+
+    def latitude(self, angles: Array) -> Array:
+        """dσ over the Lebesgue measure of angles, shape (n,)."""
+        if self.axis is None:
+            return np.full(len(angles), 1.0 / _TURN)
+        log_total = gammaln(0.5 * (self.dim - 1)) - gammaln(0.5 * self.dim) + 0.5 * np.log(np.pi)
+        with np.errstate(divide="ignore", under="ignore"):
+            log_sine = np.log(np.sin(np.clip(angles, 0.0, np.pi)))
+            # at a pole of S^2 and higher there is no mass; 0 · log 0 is meant to be 0 where d = 2
+            return np.asarray(np.exp((self.dim - 2) * log_sine - log_total))
+
+
+def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
+    """The axis about which the labels of a law are polar angles; None on the circle.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    if law.dim == 2:
+        if axis is not None:
+            raise ValueError(f"axis must be None on the circle, got {shown(axis)}")
+        return None
+    if axis is not None:
+        given = unit_vector("axis", axis, law.dim)
+        _check_axisymmetric(law, given)
+        return given
+    found = symmetry_axis(law)
+    if found is None:
+        raise ValueError(
+            f"law must be symmetric about an axis that its class tells, or axis be given, got "
+            f"{shown(law)}"
+        )
+    return found
+
+
+def _check_axisymmetric(law: Law, axis: Array) -> None:
+    """Compare the law on one meridian with others."""
+    polar = np.pi * (np.arange(_COMPARED) + 0.5) / _COMPARED
+    cosines, sines = np.cos(polar), np.sin(polar)
+    values = law.pdf(np.outer(cosines, axis) + np.outer(sines, perpendicular(axis)))
+    if gap := difference_of_meridians(law.pdf, axis, cosines, sines, values):
+        raise ValueError(
+            f"axis must be one about which the law is symmetric, got {brief(axis)}, but "
+            f"{shown(law)} differs by {gap:.2g} between two meridians"
+        )
+
+
+class FlowMap(ShownMeasure):
+    """mu_t = Φ_t # mu_0: nodes that carry the masses of a law along with the flow.
+
+    A flow map follows a measure through concentration, which no series can: its nodes go where
+    the mass goes. `FlowMap(law)` is a `LineFlowMap` on the circle and for laws that are symmetric
+    about an axis, a `SphereFlowMap` for other laws on S^2.
+
+    Parameters
+    ----------
+    law : Law
+        On the circle, on S^2, or symmetric about an axis in d >= 3.
+    tol : float, optional
+        Error of the nodes' positions, weighted by mass; 1e-12 if omitted, 1e-9 in the second form.
+    axis : array_like, shape (d,), optional
+        The axis of symmetry, where the law does not tell it (d >= 3).
+    largest : int, optional
+        The most nodes that the law may take.
+
+    Attributes
+    ----------
+    dim : int
+    points : ndarray, shape (n, d)
+        Φ_t(label) of every node.
+    weights : ndarray, shape (n,)
+        Masses of the nodes.
+    density_at_nodes : ndarray, shape (n,)
+        f_t at the points; inf where it overflows.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the law has no form of flow map or too much detail.
+
+    Examples
+    --------
+    >>> from meanfield.laws import FourierSeries
+    >>> mu = FlowMap(FourierSeries(cos=[0.5]))
+    >>> mu, mu.mean().round(14) + 0.0
+    (FlowMap(dim=2, nodes=128, atoms=0), array([0.25, 0.  ]))
+    """
+
+    # the classes for laws of some kind, each asked by `holds` in turn; set where all are known
+    forms: ClassVar[tuple[type[FlowMap], ...]] = ()
+
+    dim: int
+    tol: float
+    points: Array
+    weights: Array
+    log_density: Array
+
+    def __init__(
+        self,
+        law: Law,
+        tol: float | None = None,
+        *,
+        axis: ArrayLike | None = None,
+        largest: int | None = None,
+    ) -> None:
+        """Tell the arguments that all forms take."""
+
+    def __new__(
+        cls,
+        law: Law | None = None,
+        tol: float | None = None,  # noqa: ARG004 (of __init__)
+        *,
+        axis: ArrayLike | None = None,
+        largest: int | None = None,  # noqa: ARG004 (of __init__)
+    ) -> Self:
+        """Make the form that holds the law; its own __init__ follows."""
+        if cls is not FlowMap:
+            return super().__new__(cls)
+        if not isinstance(law, Law) or isinstance(law, type):
+            remedy = ""
+            if isinstance(law, (np.ndarray, list)):
+                remedy = ": for tokens take mf.Particles(X), for their law mf.PointCloud(X)"
+            raise ValueError(f"law must have dim, pdf and sample, got {shown(law)}{remedy}")
+        for form in cls.forms:
+            if form.holds(law, axis):
+                return cast(Self, super().__new__(form))
+        raise ValueError(
+            f"law must be on the circle or S^2, or symmetric about an axis that its class tells "
+            f"or that is given, and have a density beyond the circle, got {shown(law)}"
+        )
+
+    @classmethod
+    def holds(cls, law: Law, axis: ArrayLike | None) -> bool:  # noqa: ARG003
+        """Whether this form is for such a law; the base class itself holds none."""
+        return False
+
+    # natural ones, of oscillators alone
+    frequencies: None = None
+
+    @property
+    def axis(self) -> Array | None:
+        """Axis of symmetry, if nodes stand for latitudes about one."""
+        return None
+
+    @property
+    def density_at_nodes(self) -> Array:
+        """f_t at the points, shape (n,); inf where it overflows."""
+        with np.errstate(over="ignore", under="ignore"):
+            return np.asarray(np.exp(self.log_density))
+
+    def mass(self) -> float:
+        """∫ dmu."""
+        return float(self.weights.sum())
+
+    def mean(self) -> Array:
+        """∫ x dmu, shape (d,)."""
+        return np.asarray(self.weights @ self.points)
+
+    def entropy(self) -> float:
+        """∫ log f_t dmu_t = ∫ f log f dσ, 0 for the uniform law."""
+        counted = self.weights > 0.0
+        return float(self.weights[counted] @ self.log_density[counted])
+
+    def resolving(self, beta: float) -> Self:  # noqa: ARG002 (of the forms)
+        """The same measure with nodes that integrate e^{β<x,y>} at any x, to `tol` of it.
+
+        Raises
+        ------
+        ValueError
+            If there is no such flow map: too many nodes, or the law is out of reach.
+        """
+        return self
+
+    def trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
+        """m_k = ∫ e^{-ikθ} dmu, k = 0 … kmax, on nodes that resolve them, on the circle.
+
+        Raises
+        ------
+        ValueError
+            If dim is not 2, or it takes too many nodes.
+        """
+        if self.dim != 2:
+            raise ValueError(f"dim must be 2 for moments in e^(ikθ), got {self.dim}")
+        kmax = integer("kmax", kmax, low=0, high=MOST_MODES)
+        flow = self.resolving(float(kmax))
+        angles = circle_angles(flow.points)
+        return CircleAt(max(1, kmax)).moments(angles, flow.weights)[: kmax + 1]
+
+    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d).
+
+        A sum of positive terms over nodes that resolve the exponential, right to `tol` relative to
+        G itself where G is small.
+
+        Raises
+        ------
+        ValueError
+            If z is not finite, has the wrong length, or is too long for the nodes to resolve.
+        """
+        z = rows("z", z, self.dim)
+        flow = self.resolving(float(np.linalg.norm(z, axis=1).max()))
+        return log_moment(flow.points, flow.weights, z)
+
+    def balanced(self, beta: float) -> Balanced:
+        """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1, at nodes that resolve β.
+
+        β <= 150 where nodes stand for latitudes.
+
+        Raises
+        ------
+        ValueError
+            If β is negative, not finite, or too large for the nodes.
+        """
+        flow, axis = self.resolving(number("beta", beta, low=0)), self.axis
+        if axis is None:
+            return Balanced.of(flow.points, flow.weights, beta, point_sums(flow.points, beta))
+        sums = latitude_sums(flow.points, axis, beta)
+        return Balanced.of(flow.points, flow.weights, beta, sums, axis)
+
+    def moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """G(z), shape (m,), and ∇G(z), shape (m, d), at rows z (m, d) of any length.
+
+        Raises
+        ------
+        ValueError
+            If z is not finite, has the wrong length, or G(z) overflows.
+        """
+        return moment(*self.log_moment(z))
+
+
+# a panel may extend over this angle / β: 16 Gauss nodes integrate e^{β cos} across it to rounding
+REACH = 8.0
+_LARGEST = 200_000
+_MOST = 4_000_000
+_TOL = 1e-12
+# what rounding allows in the mass of a law on a line
+_LAW_TOLERANCE = 1e-14
+
+# owner of a node that stands at no atom
+FREE = -1
+
+
+class LineFlowMap(FlowMap):
+    """mu_t = Φ_t # mu_0 on the circle, or axisymmetric on S^{d-1}: nodes that move with the flow.
+
+    The labels lie on a line, in panels of 16 Gauss nodes, and the masses are those of the law.
+    Panels split as the flow stretches them, clusters that have shrunk to a point are held as
+    atoms: a flow map follows a measure through concentration, which no series can.
+
+    Parameters
+    ----------
+    law : Law
+        On the circle, or axisymmetric in d >= 3.
+    tol : float, optional
+        Default 1e-12. A panel is split when the tail of its positions' expansion, in radians, times
+        its mass exceeds this. It is also the tolerance of time steps, for the mean position error.
+    axis : array_like, shape (d,), optional
+        The axis of symmetry, where the law does not tell it (d >= 3).
+    largest : int, optional
+        The most nodes that the law may take.
+
+    Attributes
+    ----------
+    dim : int
+    axis : ndarray, shape (d,), or None
+        Axis of symmetry; None on the circle.
+    points : ndarray, shape (n, d)
+        Φ_t(label) of every node; for an axisymmetric law on one meridian, each for its latitude.
+    weights : ndarray, shape (n,)
+        Masses of the nodes.
+    angles : ndarray, shape (n,)
+        Angle on the circle (not reduced to one turn) or polar angle.
+    labels : ndarray, shape (n,)
+        The angle at t = 0.
+    density_at_nodes : ndarray, shape (n,)
+        f_t at the points; inf where it overflows.
+    atoms, atom_masses : ndarray, shape (m,)
+        Angles and masses of the clusters held as atoms. Their nodes stand at the atom.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, the law is not symmetric about an axis, or it takes too
+        many nodes.
+
+    Examples
+    --------
+    >>> from meanfield.laws import FourierSeries
+    >>> mu = LineFlowMap(FourierSeries(cos=[0.5]))
+    >>> mu, mu.mean().round(14) + 0.0
+    (FlowMap(dim=2, nodes=128, atoms=0), array([0.25, 0.  ]))
+    """
+
+    def __init__(
+        self,
+        law: Law,
+        tol: float | None = None,
+        *,
+        axis: ArrayLike | None = None,
+        largest: int | None = None,
+    ) -> None:
+        self.tol = number("tol", _TOL if tol is None else tol, low=1e-14, high=1e-2)
+        largest = integer("largest", _LARGEST if largest is None else largest, low=panels.NODES)
+        line = LabelLine(law, axis_of_labels(law, axis))
+        if isinstance(law, PointCloud) and law.bandwidth is None:
+            self._set_atoms(line, law)
+            return
+        edges = panels.lay(line.label_density, line.length, min(_LAW_TOLERANCE, self.tol), largest)
+        labels = panels.nodes(edges).ravel()
+        scale = 1.0 / float((line.label_density(labels) * panels.weights(edges).ravel()).sum())
+        self._follow(replace(line, scale=scale))
+        self._set(
+            edges=edges,
+            angles=labels,
+            expansion=np.zeros(len(labels)),
+            weights=self.line.label_density(labels) * panels.weights(edges).ravel(),
+            owners=np.full(len(labels), FREE),
+            atoms=np.zeros(0),
+        )
+
+    def _set_atoms(self, line: LabelLine, cloud: PointCloud) -> None:
+        """Each token an atom, its nodes all in one place."""
+        if line.axis is not None:
+            raise ValueError(
+                f"law must have a density in dim = {cloud.dim} > 2, got {shown(cloud)} without "
+                f"bandwidth"
+            )
+        self._follow(line)
+        atoms = circle_angles(cloud.points)
+        labels = np.repeat(atoms, panels.NODES)
+        self._set(
+            edges=np.stack([atoms, atoms], axis=1),
+            angles=labels,
+            expansion=np.zeros(len(labels)),
+            weights=np.repeat(cloud.weights / panels.NODES, panels.NODES),
+            owners=np.repeat(np.arange(len(atoms)), panels.NODES),
+            atoms=atoms,
+        )
+
+    def _follow(self, line: LabelLine) -> None:
+        self.line, self.dim = line, line.dim
+
+    def _set(self, **arrays: NDArray[Any]) -> None:
+        for array in arrays.values():
+            array.flags.writeable = False
+        self.edges: Array = arrays["edges"]
+        self.angles: Array = arrays["angles"]
+        self.expansion: Array = arrays["expansion"]
+        self.weights: Array = arrays["weights"]
+        self.owners: Integers = arrays["owners"]
+        self.atoms: Array = arrays["atoms"]
+
+    @classmethod
+    def holds(cls, law: Law, axis: ArrayLike | None) -> bool:
+        """Whether the law is on the circle, or symmetric about an axis that is told."""
+        return law.dim == 2 or axis is not None or symmetry_axis(law) is not None
+
+    @classmethod
+    def from_arrays(cls, line: LabelLine, tol: float, **arrays: NDArray[Any]) -> LineFlowMap:
+        """The flow map with these edges, angles, expansion, weights, owners and atoms."""
+        flow = cls.__new__(cls)
+        flow.tol = tol
+        flow._follow(line)
+        flow._set(**arrays)
+        return flow
+
+    def moved(self, tol: float | None = None, **arrays: NDArray[Any]) -> LineFlowMap:
+        """The same law's flow map with some of its arrays, or its tolerance, replaced."""
+        kept = ("edges", "angles", "expansion", "weights", "owners", "atoms")
+        own = {name: getattr(self, name) for name in kept}
+        return LineFlowMap.from_arrays(self.line, tol or self.tol, **(own | arrays))
+
+    def __repr__(self) -> str:
+        return f"FlowMap(dim={self.dim}, nodes={len(self.angles)}, atoms={len(self.atoms)})"
+
+    @property
+    def axis(self) -> Array | None:
+        """Axis of symmetry, shape (d,); None on the circle."""
+        return self.line.axis
+
+    @property
+    def has_density(self) -> bool:
+        """Whether the law has a density, which the flow then keeps for ever."""
+        return bool(np.all(self.edges[:, 1] > self.edges[:, 0]))
+
+    @property
+    def is_at_labels(self) -> bool:
+        """Whether the measure is still that of the law."""
+        return bool(np.array_equal(self.angles, self.labels))
+
+    @property
+    def labels(self) -> Array:
+        """Angle of each node at t = 0, shape (n,)."""
+        return panels.nodes(self.edges).ravel()
+
+    @cached_property
+    def points(self) -> Array:  # type: ignore[override]
+        """Φ_t(label), shape (n, d); where d > 2 on one meridian, each for its latitude."""
+        points = self.line.points(self.angles)
+        points.flags.writeable = False
+        return points
+
+    @cached_property
+    def log_density(self) -> Array:  # type: ignore[override]
+        """log f_t(Φ_t(label)) = log f_0(label) - ∫ div X dt, shape (n,); inf for given tokens."""
+        if not self.has_density:
+            return np.full(len(self.angles), np.inf)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.line.pdf(self.labels)) - self.expansion)
+
+    @property
+    def atom_masses(self) -> Array:
+        """Masses (m,) of the clusters held as atoms."""
+        held = self.owners >= 0
+        return np.asarray(
+            np.bincount(self.owners[held], self.weights[held], minlength=len(self.atoms)),
+            dtype=np.float64,
+        )
+
+    def mean(self) -> Array:
+        """∫ x dmu, shape (d,)."""
+        if self.axis is None:
+            return super().mean()
+        return np.asarray(float(self.weights @ np.cos(self.angles)) * self.axis)
+
+    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """log G(z) and ∇ log G(z) at rows z (m, d), see `FlowMap.log_moment`."""
+        if self.axis is None:
+            return super().log_moment(z)
+        z = rows("z", z, self.dim)
+        flow = self.resolving(float(np.linalg.norm(z, axis=1).max()))
+        cosines, sines = np.cos(flow.angles), np.sin(flow.angles)
+        return latitude_log_moment(self.axis, cosines, sines, flow.weights, z)
+
+    @property
+    def tail(self) -> float:
+        """The largest tail of a panel's expansion, in radians, times the panel's mass."""
+        return float(self._tails().max())
+
+    def _tails(self) -> Array:
+        """Tail times mass of each panel; 0 where all nodes stand at one atom."""
+        shape = (-1, panels.NODES)
+        owners, masses = self.owners.reshape(shape), self.weights.reshape(shape).sum(axis=1)
+        moving = (owners[:, 0] == FREE) | (owners != owners[:, :1]).any(axis=1)
+        return np.where(moving, masses * panels.tails(self.angles.reshape(shape)), 0.0)
+
+    def refined(self, reach: float) -> LineFlowMap:
+        """The flow map with every panel split that is no longer resolved; itself if none is.
+
+        Parameters
+        ----------
+        reach : float
+            The angle over which a panel with more mass than `tol` may extend, whatever its tail:
+            the kernel must be resolved across it.
+        """
+        split = (self._tails() > self.tol) | (self._extents() > reach)
+        return self._split(split).refined(reach) if split.any() else self
+
+    def resolving(self, beta: float, most: int = _MOST) -> LineFlowMap:
+        """The flow map with panels split until e^{β cos} is integrated across each to rounding.
+
+        Raises
+        ------
+        ValueError
+            If that takes more than `most` nodes.
+        """
+        beta, most = number("beta", beta, low=0), integer("most", most, low=1)
+        reach = REACH / max(1.0, beta)
+        halvings = np.ceil(np.log2(np.maximum(self._extents() / reach, 1.0)))
+        count = panels.NODES * float(np.exp2(halvings).sum())
+        if count > most:
+            nodes, _ = tell_apart(count, most)
+            raise ValueError(
+                f"beta, or the length of z, must be smaller for {self}, got {beta:g}, which takes "
+                f"some {nodes} nodes > {most}"
+            )
+        return self.refined(reach)
+
+    def _extents(self) -> Array:
+        """The angle over which each panel of more mass than `tol` extends, else 0."""
+        shape = (-1, panels.NODES)
+        masses = self.weights.reshape(shape).sum(axis=1)
+        return np.where(masses > self.tol, np.ptp(self.angles.reshape(shape), axis=1), 0.0)
+
+    def _split(self, split: NDArray[np.bool_]) -> LineFlowMap:
+        shape = (-1, panels.NODES)
+        order = np.argsort(
+            np.concatenate([np.flatnonzero(~split), np.repeat(np.flatnonzero(split), 2)]),
+            kind="stable",
+        )
+
+        def joined(kept: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+            return np.concatenate([kept[~split], new])[order]
+
+        edges = joined(self.edges, panels.halves(self.edges[split]))
+        labels = panels.nodes(panels.halves(self.edges[split])).ravel()
+        masses = self.line.label_density(labels).reshape(shape) * panels.weights(
+            panels.halves(self.edges[split])
+        )
+        angles = self.angles.reshape(shape)
+        expansion = self.expansion.reshape(shape)
+        owners = self.owners.reshape(shape)
+        return self.moved(
+            edges=edges,
+            angles=joined(angles, panels.halved(angles[split])).ravel(),
+            expansion=joined(expansion, panels.halved(expansion[split])).ravel(),
+            weights=joined(self.weights.reshape(shape), masses).ravel(),
+            owners=joined(owners, np.full((2 * int(split.sum()), panels.NODES), FREE)).ravel(),
+        )
+
+
+_TOL_ON_SPHERE = 1e-9
+_LARGEST_ON_SPHERE = 400_000
+# a patch may extend over this angle / β: 10 Gauss nodes each way integrate e^{β<x,y>} across it
+# with a relative error of 2 I_20(5) = 1e-10
+_REACH = 10.0
+_MOST_ON_SPHERE = 1_000_000
+# the level of patches from which on they are more
+_DEEPEST = 6
+_LEAF_SHARE = 0.1
+_LEAST_DENSITY = 1e-300
+
+
+class SphereFlowMap(FlowMap):
+    """mu_t = Φ_t # mu_0 on S^2 for any law with a density.
+
+    Nodes lie in patches of 10 × 10 Gauss points on the cubed sphere, a quadtree that is laid anew
+    on the present density when the flow has stretched it. What has gathered in a small cluster is
+    carried by particles with the same moments.
+
+    Parameters
+    ----------
+    law : Law
+        On S^2, with a density.
+    tol : float, optional
+        Error of the moments, in units of mass, that meshes and time steps are chosen for;
+        default 1e-9.
+    axis : None
+        An axis makes the form a `LineFlowMap`.
+    largest : int, optional
+        The most nodes of a mesh; default 400000.
+
+    Attributes
+    ----------
+    law : Law
+    points : ndarray, shape (n, 3)
+        Nodes and then particles.
+    weights : ndarray, shape (n,)
+    n_nodes : int
+        How many of them are nodes of the mesh.
+    density_at_nodes : ndarray, shape (n,)
+        f_t at the nodes, of what they carry; inf for the particles.
+    t : float
+        Time since the law.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the law takes too many nodes.
+
+    Examples
+    --------
+    >>> from meanfield.laws import Mixture, VonMisesFisher
+    >>> bumps = [VonMisesFisher([0.0, 0.0, 1.0], 2.0), VonMisesFisher([0.0, 1.0, 0.0], 2.0)]
+    >>> FlowMap(Mixture(bumps), tol=1e-6)
+    FlowMap(dim=3, nodes=2400, particles=0)
+    """
+
+    def __init__(
+        self,
+        law: Law,
+        tol: float | None = None,
+        *,
+        axis: ArrayLike | None = None,  # noqa: ARG002 (of the other form)
+        largest: int | None = None,
+    ) -> None:
+        tol = number("tol", _TOL_ON_SPHERE if tol is None else tol, low=1e-13, high=1e-2)
+        largest = integer(
+            "largest", _LARGEST_ON_SPHERE if largest is None else largest, low=6 * PER_LEAF
+        )
+        try:
+            self._lay(law, tol, 1, largest)
+        except ArithmeticError as error:
+            raise ValueError(f"law {shown(law)} is not resolved: {error}") from error
+
+    def _lay(self, law: Law, tol: float, coarsest: int, largest: int) -> None:
+        mesh = lay(
+            lambda x: checked_pdf(law, x), _LEAF_SHARE * tol, coarsest=coarsest, limit=largest
+        )
+        logs = np.log(np.maximum(mesh.values[0], _LEAST_DENSITY))
+        masses = mesh.weights * mesh.values[0]
+        self._set(law, tol, 0.0, points=mesh.points, weights=masses, log_density=logs)
+
+    def _set(self, law: Law, tol: float, t: float, **arrays: Array) -> None:
+        for array in arrays.values():
+            array.flags.writeable = False
+        self.law, self.tol, self.t, self.dim = law, tol, t, 3
+        self.points, self.weights = arrays["points"], arrays["weights"]
+        self.log_density = arrays["log_density"]
+        self.n_nodes = int(np.isfinite(self.log_density).sum())
+        self._finest: SphereFlowMap = self
+
+    @classmethod
+    def holds(cls, law: Law, axis: ArrayLike | None) -> bool:
+        """Whether the law is on S^2 and has a density."""
+        tokens = isinstance(law, PointCloud) and law.bandwidth is None
+        return law.dim == 3 and axis is None and not tokens
+
+    @classmethod
+    def from_arrays(cls, law: Law, tol: float, t: float, **arrays: NDArray[Any]) -> SphereFlowMap:
+        """The flow map with these points, weights and log_density, inf at particles."""
+        flow = cls.__new__(cls)
+        flow._set(law, tol, t, **arrays)
+        return flow
+
+    def resolving(self, beta: float) -> SphereFlowMap:
+        """The same measure on patches that resolve e^{β<x,y>}; itself if they do.
+
+        The law's patches are laid anew. Those of a later time can't be, and are made for the β of
+        their run; so are the particles.
+
+        Raises
+        ------
+        ValueError
+            If the patches of a later time are too wide, or 10^6 nodes are too few for the law.
+        """
+        beta = number("beta", beta, low=0)
+        if beta * self._finest.extent <= _REACH:
+            return self._finest
+        if self.t > 0.0:
+            got, largest = tell_apart(beta, _REACH / self.extent)
+            raise ValueError(
+                f"beta, or the length of z, must be <= {largest} for {self} at t = {self.t:g}, "
+                f"whose patches are no smaller, got {got}"
+            )
+        coarsest = int(np.ceil(np.log2(0.5 * np.pi * beta / _REACH)))
+        finer = SphereFlowMap.__new__(SphereFlowMap)
+        try:
+            finer._lay(self.law, self.tol, min(coarsest, _DEEPEST), _MOST_ON_SPHERE)
+        except ArithmeticError as error:
+            raise ValueError(
+                f"beta, or the length of z, must be smaller for {self}, got {beta:g}: {error}; "
+                f"try a Density on a Sphere"
+            ) from error
+        self._finest = finer
+        return finer
+
+    @cached_property
+    def extent(self) -> float:
+        """The widest patch with more mass than `tol`, the distance of opposite nodes."""
+        grid = self.points[: self.n_nodes].reshape(-1, ORDER, ORDER, 3)
+        along = np.linalg.norm(grid[:, -1] - grid[:, 0], axis=-1).max(axis=1)
+        across = np.linalg.norm(grid[:, :, -1] - grid[:, :, 0], axis=-1).max(axis=1)
+        counted = self.weights[: self.n_nodes].reshape(-1, PER_LEAF).sum(axis=1) > self.tol
+        return float(np.max(np.maximum(along, across), where=counted, initial=1e-300))
+
+    def entropy(self) -> float:
+        """∫ log f_t dmu_t = ∫ f log f dσ, while nodes carry all of the mass.
+
+        Raises
+        ------
+        ValueError
+            If there are particles, at which f is not known.
+        """
+        if self.n_nodes < len(self.points):
+            raise ValueError(
+                f"measure must have no particles for its entropy to be known, got {self}"
+            )
+        return super().entropy()
+
+    def __repr__(self) -> str:
+        particles = len(self.points) - self.n_nodes
+        return f"FlowMap(dim=3, nodes={self.n_nodes}, particles={particles})"

@@ -1,0 +1,183 @@
+"""The density of phases given their natural frequencies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield import _checks as arguments
+from meanfield._checks import integer, real_array, shown
+from meanfield.laws.law import Law
+from meanfield.measures.density import Density, spectral_tail
+from meanfield.spaces.circle import Circle
+from meanfield.typing import Array
+
+
+class OscillatorDensity(Density):
+    """Σ_j w_j f(θ|ω_j) dσ(θ) δ_{ω_j}: phases on the circle with natural frequencies, (7.2).
+
+    As a `Density` it is that of θ, f = Σ_j w_j f(·|ω_j), and its energy and distances are those.
+    Without noise and width, nodes that are locked contract to Diracs, which no series holds: such
+    runs end as 'under-resolved'. Take noise, `widths`, or `Oscillators` then.
+
+    Parameters
+    ----------
+    space : Circle
+    laws_or_values : Law or array_like, shape (N,), or J of them
+        The density of θ at each frequency, as `Density` takes it; one for all, or J.
+    frequencies : array_like, shape (J,)
+        ω_j, nodes of a quadrature of the law of frequencies.
+    weights : array_like, shape (J,), optional
+        Non-negative, normalised to sum 1; equal if omitted.
+    widths : array_like, shape (J,), optional
+        γ_j >= 0: node j stands for all frequencies of a Lorentzian about ω_j, with f(θ|ω_j) their
+        mean. Its mode e^{ikθ} then decays at the rate |k| γ_j, exactly, if at t = 0 phases don't
+        depend on the frequency within the node, and h has one harmonic only (Kuramoto).
+
+    Attributes
+    ----------
+    parts : ndarray, shape (J, n/2)
+        Coefficients of f(·|ω_j).
+    frequencies, weights, widths : ndarray, shape (J,)
+
+    Raises
+    ------
+    ValueError
+        If the space is no `Circle`, numbers differ, or an argument is out of range.
+
+    Notes
+    -----
+    A node of width γ is exact since the modes k >= 1 of f(θ|ω) are analytic in the lower half
+    plane of ω, and their mean over the Lorentzian is their value at ω_j - iγ_j (Ott & Antonsen
+    2008, here for all modes and not on their manifold alone).
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> OscillatorDensity(mf.Circle(16), mf.FourierSeries(cos=[0.5]), [-1.0, 1.0])
+    OscillatorDensity(Circle(16), 2 frequencies)
+    """
+
+    frequencies: Array
+
+    def __init__(
+        self,
+        space: Circle,
+        laws_or_values: Any,
+        frequencies: ArrayLike,
+        weights: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+    ) -> None:
+        if not isinstance(space, Circle):
+            raise ValueError(f"space must be a Circle, got {shown(space)}")
+        self.space: Circle = space
+        self.dim, self.law = 2, None
+        self._set_nodes(frequencies, weights, widths)
+        given = _one_each(laws_or_values, len(self.frequencies))
+        # one law for all is expanded once
+        found = {id(each): Density(space, each) for each in given}
+        self._laws = [found[id(each)].law for each in given]
+        self.misfit = max(density.misfit for density in found.values())
+        self._set_parts(np.array([found[id(each)].coefficients for each in given]))
+
+    @classmethod
+    def from_parts(
+        cls,
+        space: Circle,
+        parts: NDArray[Any],
+        frequencies: ArrayLike,
+        weights: ArrayLike | None = None,
+        widths: ArrayLike | None = None,
+    ) -> OscillatorDensity:
+        """The density with these coefficients (J, n/2) at the frequencies; nothing is normalised.
+
+        Raises
+        ------
+        ValueError
+            If the shape does not fit, or a value is not finite.
+        """
+        density = cls.__new__(cls)
+        density.space, density.dim, density.law, density.misfit = space, 2, None, 0.0
+        density._set_nodes(frequencies, weights, widths)
+        count = len(density.frequencies)
+        density._laws = [None] * count
+        parts = np.array(parts, dtype=np.complex128)
+        if parts.shape != (count, space.n_coefficients) or not np.isfinite(parts).all():
+            raise ValueError(
+                f"parts must be finite with shape ({count}, {space.n_coefficients}) on {space}, "
+                f"got shape {parts.shape}"
+            )
+        density._set_parts(parts)
+        return density
+
+    def _set_nodes(
+        self, frequencies: ArrayLike, weights: ArrayLike | None, widths: ArrayLike | None
+    ) -> None:
+        self.frequencies = real_array("frequencies", frequencies, 1)
+        count = len(self.frequencies)
+        self.weights = arguments.weights("weights", weights, count)
+        self.widths = np.zeros(count) if widths is None else real_array("widths", widths, 1)
+        if self.widths.shape != (count,) or self.widths.min() < 0.0:
+            raise ValueError(
+                f"widths must be {count} numbers >= 0, one for each frequency, got "
+                f"{shown(self.widths)}"
+            )
+        for array in (self.frequencies, self.weights, self.widths):
+            array.flags.writeable = False
+
+    def _set_parts(self, parts: NDArray[np.complex128]) -> None:
+        self.parts = parts
+        self.coefficients = self.weights @ parts
+        self.parts.flags.writeable = self.coefficients.flags.writeable = False
+
+    def __repr__(self) -> str:
+        return f"OscillatorDensity({self.space}, {len(self.frequencies)} frequencies)"
+
+    @property
+    def tail(self) -> float:
+        """The largest of the spectral tails of f(·|ω_j)."""
+        return max(spectral_tail(self.space.power(part)) for part in self.parts)
+
+    @property
+    def lowest(self) -> float:
+        """The least value of f(·|ω_j) on the grid, over all j."""
+        return min(float(self.space.synthesis(part).min()) for part in self.parts)
+
+    def resized(self, size: int) -> OscillatorDensity:
+        """The same density on a circle with another number of modes, see `Density.resized`.
+
+        Raises
+        ------
+        ValueError
+            If the size is out of range or smaller than the present one.
+        """
+        space = self.space.resized(integer("size", size, low=self.space.size))
+        nodes = self.frequencies, self.weights, self.widths
+        if None not in self._laws:
+            return OscillatorDensity(space, self._laws, *nodes)
+        parts = [self.space.embed(part, space) for part in self.parts]
+        return OscillatorDensity.from_parts(space, np.array(parts), *nodes)
+
+
+def _one_each(given: Any, count: int) -> list[Any]:
+    """A law, or the values of a density, for each of the frequencies."""
+    if isinstance(given, Law):
+        return [given] * count
+    if isinstance(given, Sequence) and any(isinstance(each, Law) for each in given):
+        several = list(given)
+    else:
+        try:
+            values = np.asarray(given, dtype=np.float64)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise ValueError(f"laws_or_values must be laws or numbers, got {error}") from None
+        if values.ndim == 1:
+            return [values] * count
+        several = list(values) if values.ndim == 2 else []
+    if len(several) != count:
+        raise ValueError(
+            f"laws_or_values must be one, or {count} as there are frequencies, got {len(several)}"
+        )
+    return several

@@ -1,5 +1,0 @@
-"""Reports: a run as one HTML page that needs no network and no server."""
-
-from meanfield.report.document import page, save
-
-__all__ = ["page", "save"]

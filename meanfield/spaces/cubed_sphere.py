@@ -1,0 +1,298 @@
+"""A quadtree of patches on the cubed sphere, refined until it integrates given densities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield._checks import integer, number
+from meanfield.typing import Array, Integers
+
+ORDER = 10
+PER_LEAF = ORDER * ORDER
+
+_DEEPEST = 40
+_TAIL_FROM = ORDER - 2
+_SEEDS_TO_COUNT = 16
+_SAFETY = 10.0
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(ORDER)
+# values at the nodes to Legendre coefficients, degree by row
+_TO_LEGENDRE = (
+    np.polynomial.legendre.legvander(_NODES, ORDER - 1).T
+    * _WEIGHTS
+    * (np.arange(ORDER)[:, None] + 0.5)
+)
+# rows: the directions a, b and the outward normal of each face
+_FACES = np.array(
+    [
+        [[0, 1, 0], [0, 0, 1], [1, 0, 0]],
+        [[-1, 0, 0], [0, 0, 1], [0, 1, 0]],
+        [[0, -1, 0], [0, 0, 1], [-1, 0, 0]],
+        [[1, 0, 0], [0, 0, 1], [0, -1, 0]],
+        [[0, 1, 0], [-1, 0, 0], [0, 0, 1]],
+        [[0, 1, 0], [1, 0, 0], [0, 0, -1]],
+    ],
+    dtype=np.float64,
+)
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """Squares of the quadtree: face 0 … 5, level, and the place (i, j) among 2^level each way.
+
+    The face is the square |a|, |b| <= π/4 of the equiangular cubed sphere: the point
+    normal + tan(a) e_a + tan(b) e_b, normalised.
+
+    Attributes
+    ----------
+    face, level, i, j : ndarray of int, shape (n,)
+    """
+
+    face: Integers
+    level: Integers
+    i: Integers
+    j: Integers
+
+    @classmethod
+    def uniform(cls, level: int) -> Leaves:
+        """All 6 · 4^level squares of one level."""
+        side = np.arange(2**level)
+        face, i, j = np.meshgrid(np.arange(6), side, side, indexing="ij")
+        return cls(face.ravel(), np.full(face.size, level), i.ravel(), j.ravel())
+
+    def __len__(self) -> int:
+        return len(self.face)
+
+    def take(self, kept: NDArray[np.bool_] | Integers) -> Leaves:
+        """Some of the leaves."""
+        return Leaves(self.face[kept], self.level[kept], self.i[kept], self.j[kept])
+
+    @classmethod
+    def joined(cls, parts: list[Leaves]) -> Leaves:
+        """All leaves of several."""
+        names = "face", "level", "i", "j"
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+    def children(self) -> Leaves:
+        """The four quarters of each leaf."""
+        return Leaves(
+            np.repeat(self.face, 4),
+            np.repeat(self.level + 1, 4),
+            np.repeat(2 * self.i, 4) + np.tile([0, 0, 1, 1], len(self)),
+            np.repeat(2 * self.j, 4) + np.tile([0, 1, 0, 1], len(self)),
+        )
+
+    @property
+    def width(self) -> Array:
+        """The side of each square in the angles a, b."""
+        return np.asarray(np.ldexp(0.5 * np.pi, -self.level))
+
+    def nodes(self) -> tuple[Array, Array]:
+        """Nodes, shape (100 n, 3), and the weights of σ there, shape (100 n,), leaf by leaf."""
+        half = 0.5 * self.width[:, None]
+        x = np.tan(half * (2 * self.i[:, None] + 1 + _NODES) - 0.25 * np.pi)
+        y = np.tan(half * (2 * self.j[:, None] + 1 + _NODES) - 0.25 * np.pi)
+        x = np.repeat(x, ORDER, axis=1).ravel()
+        y = np.tile(y, (1, ORDER)).ravel()
+        squared = 1.0 + x * x + y * y
+        local = np.column_stack([x, y, np.ones_like(x)]) / np.sqrt(squared)[:, None]
+        points = np.einsum("lnk,lkc->lnc", local.reshape(len(self), -1, 3), _FACES[self.face])
+        element = (1.0 + x * x) * (1.0 + y * y) / (squared * np.sqrt(squared))
+        cell = np.multiply.outer(half[:, 0] ** 2, np.outer(_WEIGHTS, _WEIGHTS).ravel()).ravel()
+        return points.reshape(-1, 3), element * cell / (4.0 * np.pi)
+
+    def holding(self, points: Array, masses: Array) -> tuple[Array, Integers]:
+        """Mass (n,) and number (n,) of the points (m, 3) of masses (m,) inside each leaf."""
+        heights = np.einsum("mc,fc->mf", points, _FACES[:, 2])
+        face = np.argmax(heights, axis=1)
+        frame = _FACES[face]
+        height = heights[np.arange(len(points)), face]
+        a = np.arctan2(np.einsum("mc,mc->m", points, frame[:, 0]), height)
+        b = np.arctan2(np.einsum("mc,mc->m", points, frame[:, 1]), height)
+        mass, count = np.zeros(len(self)), np.zeros(len(self), dtype=np.int64)
+        for level in np.unique(self.level):
+            here = np.flatnonzero(self.level == level)
+            keys = _key(self.face[here], level, self.i[here], self.j[here])
+            order = np.argsort(keys)
+            side = 2**level
+            place = [
+                np.clip(np.floor((c / (0.5 * np.pi) + 0.5) * side), 0, side - 1) for c in (a, b)
+            ]
+            wanted = _key(face, level, place[0].astype(np.int64), place[1].astype(np.int64))
+            found = np.minimum(np.searchsorted(keys[order], wanted), len(here) - 1)
+            inside = keys[order][found] == wanted
+            target = here[order[found[inside]]]
+            mass += np.bincount(target, weights=masses[inside], minlength=len(self))
+            count += np.bincount(target, minlength=len(self))
+        return mass, count
+
+
+def _key(face: Integers, level: int, i: Integers, j: Integers) -> Integers:
+    return (face << 58) | (i << 29) | j if level <= 28 else face * 7 + i * 1000003 + j
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Leaves with densities on their nodes.
+
+    `points` (n, 3), their `weights` of σ (n,), the densities `values` (channels, n) and the sum
+    `error` of the estimated errors of the `leaves`.
+    """
+
+    leaves: Leaves
+    points: Array
+    weights: Array
+    values: Array
+    error: float
+
+    @property
+    def mass(self) -> float:
+        """∫ of the sum of all channels."""
+        return float(self.weights @ self.values.sum(axis=0))
+
+
+def legendre_tail(values: Array) -> tuple[Array, Array]:
+    """Largest Legendre coefficient, and the largest of degree 8 or 9 in either direction.
+
+    Parameters
+    ----------
+    values : ndarray, shape (..., 100)
+        Values on the nodes of leaves.
+
+    Returns
+    -------
+    largest, tail : ndarray, shape (...)
+    """
+    grid = values.reshape(*values.shape[:-1], ORDER, ORDER)
+    size = np.abs(_TO_LEGENDRE @ grid @ _TO_LEGENDRE.T)
+    largest = size.max(axis=(-2, -1))
+    tail = np.maximum(
+        size[..., _TAIL_FROM:, :].max(axis=(-2, -1)), size[..., :, _TAIL_FROM:].max(axis=(-2, -1))
+    )
+    return largest, tail
+
+
+def quadrature_error(values: Array) -> Array:
+    """Estimate of the mean of the values missed by Gauss quadrature, shape (...).
+
+    Coefficients that fall like r^k from A to a tail T = A r^8 leave the quadrature, exact to
+    degree 19, an error of about A r^20 = A (T/A)^2.5. A factor 10 allows for uneven falls.
+    """
+    largest, tail = legendre_tail(values)
+    safe = np.where(largest > 0.0, largest, 1.0)
+    return np.asarray(tail * np.minimum(1.0, _SAFETY * (tail / safe) ** 1.5))
+
+
+def lay(
+    pdf: Callable[[Array], Array],
+    tol: float,
+    *,
+    mass: float = 1.0,
+    within: float | None = None,
+    seeds: tuple[Array, Array] | None = None,
+    coarsest: int = 1,
+    limit: int = 1_000_000,
+) -> Mesh:
+    """Refine patches until each integrates pdf · area element within tol, see `quadrature_error`.
+
+    A leaf also splits while it holds more than 15 seeds of twice the mass that it sees itself:
+    a coarse leaf may miss a narrow peak between its nodes without any tail.
+
+    Parameters
+    ----------
+    pdf : callable
+        Points (n, 3) to one or several densities, shape (n,) or (channels, n).
+    tol : float
+        Largest error of a leaf, in units of mass.
+    mass, within : float
+        What the mesh must find in all, and how closely: 4 tol if omitted.
+    seeds : (ndarray, ndarray), optional
+        Points (m, 3) and masses (m,) which show where the mass is.
+    coarsest : int
+        Level that refinement starts from.
+    limit : int
+        Most nodes.
+
+    Returns
+    -------
+    Mesh
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    ArithmeticError
+        If the limit is reached, or the mass found is not the one asked for.
+
+    Examples
+    --------
+    >>> mesh = lay(lambda x: 1.0 + x[:, 2], 1e-10)
+    >>> abs(mesh.mass - 1.0) < 1e-12
+    True
+    """
+    tol = number("tol", tol, above=0.0)
+    limit = integer("limit", limit, low=6 * PER_LEAF)
+    current = Leaves.uniform(integer("coarsest", coarsest, low=0, high=8))
+    done: list[tuple[Leaves, Array, Array, Array, Array]] = []
+    count = 0
+    while len(current):
+        count += len(current) * PER_LEAF
+        if count > limit:
+            raise ArithmeticError(
+                f"limit = {limit} nodes do not resolve the density to tol = {tol:g}: "
+                f"take a larger limit or tol"
+            )
+        points, weights = current.nodes()
+        values = np.atleast_2d(pdf(points))
+        error = _leaf_errors(current, weights, values)
+        split = error > tol
+        if seeds is not None:
+            seen = (weights * values.sum(axis=0)).reshape(-1, PER_LEAF).sum(axis=1)
+            split |= _missed(current, seen, seeds, tol)
+        split &= current.level < _DEEPEST
+        kept = np.repeat(~split, PER_LEAF)
+        count -= int(split.sum()) * PER_LEAF
+        done.append(
+            (current.take(~split), points[kept], weights[kept], values[:, kept], error[~split])
+        )
+        current = current.take(split).children()
+    mesh = _gathered(done)
+    within = 4.0 * tol if within is None else within
+    if not abs(mesh.mass - mass) <= within:
+        raise ArithmeticError(
+            f"the mesh has mass {mesh.mass:.12g}, not {mass:.12g} within {within:g}: "
+            f"the density is not what its mass says, or is missed between nodes"
+        )
+    return mesh
+
+
+def _gathered(parts: list[tuple[Leaves, Array, Array, Array, Array]]) -> Mesh:
+    return Mesh(
+        Leaves.joined([part[0] for part in parts]),
+        np.concatenate([part[1] for part in parts]),
+        np.concatenate([part[2] for part in parts]),
+        np.concatenate([part[3] for part in parts], axis=1),
+        float(sum(part[4].sum() for part in parts)),
+    )
+
+
+def _leaf_errors(leaves: Leaves, weights: Array, values: Array) -> Array:
+    """Estimated quadrature error of each leaf, the largest over the channels, shape (n,)."""
+    cells = leaves.width**2
+    # weights over Gauss weights: the area element, up to a factor that is the cell's
+    gauss = np.outer(_WEIGHTS, _WEIGHTS).ravel() / 4.0
+    integrand = values.reshape(len(values), -1, PER_LEAF) * (
+        weights.reshape(-1, PER_LEAF) / gauss / cells[:, None]
+    )
+    return np.asarray(quadrature_error(integrand).max(axis=0) * cells)
+
+
+def _missed(
+    leaves: Leaves, seen: Array, seeds: tuple[Array, Array], tol: float
+) -> NDArray[np.bool_]:
+    """Whether many seeds tell of twice the mass that the leaf sees."""
+    mass, count = leaves.holding(*seeds)
+    return np.asarray((count >= _SEEDS_TO_COUNT) & (mass > tol) & (np.abs(seen) < 0.5 * mass))

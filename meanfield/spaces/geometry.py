@@ -1,0 +1,174 @@
+"""Points, angles, tangent vectors and geodesics on the unit sphere S^{d-1} in R^d."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from meanfield.typing import Array
+
+
+def project(points: Array, vectors: Array) -> Array:
+    """P_x v = v - <x, v> x, the orthogonal projection onto the tangent space at x.
+
+    Parameters
+    ----------
+    points, vectors : ndarray, shape (n, d)
+        Unit rows x and any rows v.
+
+    Returns
+    -------
+    ndarray, shape (n, d)
+
+    Examples
+    --------
+    >>> project(np.array([[1.0, 0.0]]), np.array([[3.0, 2.0]]))
+    array([[0., 2.]])
+    """
+    along = np.einsum("ij,ij->i", points, vectors)
+    return np.asarray(vectors - along[:, None] * points)
+
+
+def circle_points(angles: ArrayLike) -> Array:
+    """(cos θ, sin θ) for angles θ in radians, shape (n,) to (n, 2).
+
+    Examples
+    --------
+    >>> circle_points([0.0])
+    array([[1., 0.]])
+    """
+    angles = np.asarray(angles, dtype=np.float64)
+    return np.column_stack([np.cos(angles), np.sin(angles)])
+
+
+def circle_angles(points: Array) -> Array:
+    """θ in [0, 2π) of points (n, 2) on the circle.
+
+    Examples
+    --------
+    >>> float(circle_angles(np.array([[0.0, 1.0]]))[0] / np.pi)
+    0.5
+    """
+    angles = np.arctan2(points[:, 1], points[:, 0])
+    angles[angles < 0.0] += 2.0 * np.pi
+    # a negative angle may round to a whole turn
+    angles[angles >= 2.0 * np.pi] = 0.0
+    return np.asarray(angles)
+
+
+def polar_angles(points: Array, axis: Array) -> Array:
+    """Angle in [0, π] of each point (n, d) from a unit vector, right to rounding at both poles.
+
+    Examples
+    --------
+    >>> float(polar_angles(np.array([[1e-20, 0.0, 1.0]]), np.array([0.0, 0.0, 1.0]))[0])
+    1e-20
+    """
+    along = points @ axis
+    return np.asarray(np.arctan2(np.linalg.norm(points - np.outer(along, axis), axis=1), along))
+
+
+def sphere_points(colatitudes: ArrayLike, longitudes: ArrayLike) -> Array:
+    """Points (n, 3) on S^2 at colatitude θ (from the north pole) and longitude φ, in radians.
+
+    Examples
+    --------
+    >>> sphere_points([0.0], [0.7])
+    array([[0., 0., 1.]])
+    """
+    theta = np.asarray(colatitudes, dtype=np.float64)
+    phi = np.asarray(longitudes, dtype=np.float64)
+    return np.column_stack(
+        [np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta)]
+    )
+
+
+def sphere_angles(points: Array) -> tuple[Array, Array]:
+    """Colatitude in [0, π] and longitude in [0, 2π) of points (n, 3) on S^2.
+
+    The colatitude comes from arctan2, since arccos loses half the digits near a pole.
+
+    Examples
+    --------
+    >>> colatitude, longitude = sphere_angles(np.array([[1e-9, 0.0, 1.0]]))
+    >>> float(colatitude[0])
+    1e-09
+    """
+    colatitudes = np.arctan2(np.hypot(points[:, 0], points[:, 1]), points[:, 2])
+    return colatitudes, circle_angles(points[:, :2])
+
+
+def geodesic_distance(x: Array, y: Array) -> Array:
+    """dist(x, y) = 2 arctan(|x - y|/|x + y|), right to rounding near 0 and near π.
+
+    Parameters
+    ----------
+    x, y : ndarray, shape (..., d)
+        Unit vectors; leading axes broadcast.
+
+    Examples
+    --------
+    >>> float(geodesic_distance(np.array([1.0, 0.0]), np.array([-1.0, 0.0])) / np.pi)
+    1.0
+    """
+    apart = np.linalg.norm(x - y, axis=-1)
+    together = np.linalg.norm(x + y, axis=-1)
+    return np.asarray(2.0 * np.arctan2(apart, together))
+
+
+def exponential(points: Array, vectors: Array) -> Array:
+    """exp_x(v) = cos|v| x + (sin|v|/|v|) v, the geodesic from x with velocity v at time 1.
+
+    Parameters
+    ----------
+    points, vectors : ndarray, shape (n, d)
+        Unit rows x and rows v tangent at x.
+
+    Examples
+    --------
+    >>> exponential(np.array([[1.0, 0.0]]), np.array([[0.0, np.pi / 2]])).round(15)
+    array([[0., 1.]])
+    """
+    speed = np.linalg.norm(vectors, axis=1, keepdims=True)
+    moved: Array = np.cos(speed) * points + np.sinc(speed / np.pi) * vectors
+    return moved
+
+
+def perpendicular(axis: Array) -> Array:
+    """A unit vector perpendicular to `axis`, shape (d,), d >= 2; on the circle, the turn by +π/2.
+
+    Examples
+    --------
+    >>> perpendicular(np.array([0.0, 1.0]))
+    array([-1.,  0.])
+    """
+    if axis.size == 2:
+        return np.array([-axis[1], axis[0]])
+    start = np.zeros(axis.size)
+    start[int(np.argmin(np.abs(axis)))] = 1.0
+    across = start - (axis @ start) * axis
+    return np.asarray(across / np.linalg.norm(across))
+
+
+def logarithm(points: Array, targets: Array) -> Array:
+    """log_x(y), the velocity at x of the shortest geodesic that is at y at time 1.
+
+    Parameters
+    ----------
+    points, targets : ndarray, shape (n, d)
+        Unit rows x and y; for y = -x the result is some vector of length π.
+
+    Examples
+    --------
+    >>> logarithm(np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])).round(15) + 0.0
+    array([[0.        , 1.57079633]])
+    """
+    # y - x is as right as y near x, where y - <x, y> x would be rounding
+    across = project(points, targets - points)
+    length = np.linalg.norm(across, axis=1)
+    opposite = (length == 0.0) & (np.sum(points * targets, axis=1) < 0.0)
+    if opposite.any():
+        across[opposite] = [perpendicular(point) for point in points[opposite]]
+        length[opposite] = 1.0
+    scale = geodesic_distance(points, targets) / np.where(length > 0.0, length, 1.0)
+    return np.asarray(scale[:, None] * across)

@@ -1,0 +1,113 @@
+"""Gauss panels on a line of labels: nodes, expansions, and the split into halves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.polynomial import legendre
+
+from meanfield.typing import Array
+
+Masses = Callable[[Array], Array]
+
+NODES = 16
+_GAUSS, GAUSS_WEIGHTS = legendre.leggauss(NODES)
+_TO_LEGENDRE = np.linalg.inv(legendre.legvander(_GAUSS, NODES - 1))
+# values at the nodes of the two halves from values at the nodes of the whole
+_TO_HALVES = np.concatenate(
+    [legendre.legvander(0.5 * (_GAUSS + side), NODES - 1) @ _TO_LEGENDRE for side in (-1.0, 1.0)]
+)
+_LAST = 3
+_FIRST_PANELS = 8
+_MOST_HALVINGS = 60
+# a mass that is 1 to rounding; and the error of a law's own, which finer panels don't change
+_MASS_ROUNDING = 3e-12
+_MASS_ERROR = 1e-9
+
+
+def nodes(edges: Array) -> Array:
+    """Labels of the Gauss nodes, shape (P, 16), of panels with these edges, shape (P, 2)."""
+    middle, half = 0.5 * (edges[:, 0] + edges[:, 1]), 0.5 * (edges[:, 1] - edges[:, 0])
+    return np.asarray(middle[:, None] + half[:, None] * _GAUSS)
+
+
+def weights(edges: Array) -> Array:
+    """Weights of the labels' Lebesgue measure at the nodes, shape (P, 16)."""
+    return np.asarray(0.5 * (edges[:, 1] - edges[:, 0])[:, None] * GAUSS_WEIGHTS)
+
+
+def tails(values: Array) -> Array:
+    """Largest of the last three Legendre coefficients on each panel, shape (P,)."""
+    return np.asarray(np.abs(values @ _TO_LEGENDRE[-_LAST:].T).max(axis=1))
+
+
+def expansions(values: Array) -> Array:
+    """Legendre coefficients (P, 16) on each panel, of values at its nodes."""
+    return np.asarray(values @ _TO_LEGENDRE.T)
+
+
+def halves(edges: Array) -> Array:
+    """Edges (2P, 2) of the two halves of each panel, in their order."""
+    middle = 0.5 * (edges[:, 0] + edges[:, 1])
+    return np.stack([edges[:, 0], middle, middle, edges[:, 1]], axis=1).reshape(-1, 2)
+
+
+def halved(values: Array) -> Array:
+    """Values (2P, 16) on the halves' nodes, interpolated from those (P, 16) on the wholes'."""
+    return np.asarray((values @ _TO_HALVES.T).reshape(-1, NODES))
+
+
+def lay(density: Masses, length: float, tol: float, largest: int) -> Array:
+    """Edges (P, 2) of panels on [0, length] on which a probability density of labels is resolved.
+
+    A panel splits while the tail of the density's expansion, times the panel's length, or the
+    difference between its mass and that of its halves exceeds `tol`. Where a narrow peak fell
+    between all nodes, the mass is not 1, and everything is tried again from smaller panels. A
+    mass within 1e-9 of 1 that all smaller panels find too is the law's own error.
+
+    Raises
+    ------
+    ValueError
+        If that takes more than `largest` nodes.
+    """
+    first = _FIRST_PANELS
+    found: list[tuple[Array, float]] = []
+    while NODES * first <= largest:
+        steps = np.linspace(0.0, length, first + 1)
+        edges = _refined(density, np.stack([steps[:-1], steps[1:]], axis=1), tol, largest)
+        if edges is None:
+            break
+        mass = float((density(nodes(edges).ravel()) * weights(edges).ravel()).sum())
+        if abs(mass - 1.0) < _MASS_ROUNDING:
+            return edges
+        found.append((edges, mass))
+        first *= 8
+    for edges, mass in found:
+        if abs(mass - 1.0) < _MASS_ERROR and abs(mass - found[-1][1]) < _MASS_ROUNDING:
+            return edges
+    raise ValueError(
+        f"law must be a probability density that {largest} nodes resolve, but it is not: its mass "
+        f"or its detail was not found on panels of {length / first:.2g}"
+    )
+
+
+def _refined(density: Masses, waiting: Array, tol: float, largest: int) -> Array | None:
+    done, count = [], 0
+    for _ in range(_MOST_HALVINGS):
+        values = density(nodes(waiting).ravel()).reshape(-1, NODES)
+        finer = halves(waiting)
+        parts = density(nodes(finer).ravel()).reshape(-1, NODES) * weights(finer)
+        gap = np.abs(
+            parts.reshape(len(waiting), -1).sum(axis=1) - (values * weights(waiting)).sum(axis=1)
+        )
+        split = (tails(values) * (waiting[:, 1] - waiting[:, 0]) > tol) | (gap > tol)
+        done.append(waiting[~split])
+        count += len(done[-1])
+        if not split.any():
+            edges = np.concatenate(done)
+            return np.asarray(edges[np.argsort(edges[:, 0])])
+        waiting = halves(waiting[split])
+        if NODES * (count + len(waiting)) > largest:
+            break
+    return None

@@ -1,0 +1,336 @@
+"""Spherical harmonics on S^2: the grid, its transforms, and series on rings."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Literal
+
+import ducc0
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield._checks import integer, shown
+from meanfield.spaces.geometry import sphere_angles, sphere_points
+from meanfield.spaces.sphere_plans import DuccPlan, ShtnsPlan, importable, suits
+from meanfield.typing import Array, Coefficients
+
+Plan = DuccPlan | ShtnsPlan
+
+
+class SphereTransforms:
+    """f, the gradient of Λ f and, if wanted, a potential M f on the grid; and the adjoint of ∇.
+
+    Λ and M multiply each degree by a factor; their transforms stop at the last factor that is not
+    zero. No field is allocated after construction.
+
+    Parameters
+    ----------
+    plan : DuccPlan or ShtnsPlan
+        Of the space's degree on its grid.
+    weights : ndarray, shape (N,)
+        Quadrature weights of σ on the grid.
+    slope : ndarray, shape (lmax + 1,)
+        The factors of Λ.
+    potential : ndarray, shape (lmax + 1,), optional
+        The factors of M.
+
+    Attributes
+    ----------
+    values : ndarray, shape (N,)
+    gradient, flux : ndarray, shape (2, N)
+        Components along the colatitude θ and the longitude φ.
+    potential : ndarray, shape (N,)
+        Of length 0 where none is wanted.
+    """
+
+    def __init__(
+        self, plan: Plan, weights: Array, slope: Array, potential: Array | None = None
+    ) -> None:
+        self._plan, self._weights = plan, weights
+        count = len(weights)
+        self.values: Array = np.empty(count)
+        self.gradient: Array = np.empty((2, count))
+        self.flux: Array = np.empty((2, count))
+        self.potential: Array = np.empty(0 if potential is None else count)
+        self._adjoint = plan.adjoint(self.flux)
+        self._slope = plan.filtered(slope, _last(slope))
+        self._factors = None if potential is None else plan.filtered(potential, _last(potential))
+
+    def evaluate(self, coefficients: Coefficients) -> None:
+        """Fill `values`, `gradient` and `potential`."""
+        self._plan.values(coefficients, self.values)
+        self._slope.gradient(coefficients, self.gradient)
+        if self._factors is not None:
+            self._factors.values(coefficients, self.potential)
+
+    def weak_divergence(self, out: Coefficients) -> None:
+        """out_lm = ∫ `flux` · ∇ conj(Y_lm) dσ, that is minus the divergence."""
+        self._adjoint.weak_divergence(out)
+
+    def integral(self, field: Array) -> float:
+        """∫ `flux` · field dσ over the components of two vector fields, shape (2, N)."""
+        return float(np.einsum("j,ij,ij->", self._weights, self.flux, field))
+
+
+def _last(factors: Array) -> int:
+    """The last degree whose factor is not 0, at least 1."""
+    return max(1, int(np.max(np.nonzero(factors)[0], initial=0)))
+
+
+_SQRT_4PI = float(np.sqrt(4.0 * np.pi))
+# of a cell: the golden section, so that no alias comes back to where it was
+_SHIFT = 0.5 * (np.sqrt(5.0) - 1.0)
+
+
+def on_rings(
+    coefficients: Coefficients,
+    lmax: int,
+    colatitudes: Array,
+    first: Array,
+    n_lon: int,
+    threads: int,
+) -> Array:
+    """Values, ring by ring, at n_lon longitudes of each ring from its `first` on."""
+    rings = len(colatitudes)
+    values = ducc0.sht.synthesis(
+        alm=coefficients[None],
+        lmax=lmax,
+        spin=0,
+        theta=colatitudes,
+        phi0=first,
+        nphi=np.full(rings, n_lon, dtype=np.uint64),
+        ringstart=np.arange(rings, dtype=np.uint64) * np.uint64(n_lon),
+        nthreads=threads,
+    )
+    return np.asarray(values[0] * _SQRT_4PI)
+
+
+def between_rings(
+    coefficients: Coefficients,
+    lmax: int,
+    colatitudes: Array,
+    weights: Array,
+    threads: int,
+) -> tuple[Array, Array, Array]:
+    """Points, approximate weights and values between the rings and longitudes of a grid.
+
+    `weights` (N,) are the quadrature weights of the grid.
+    """
+    n_lon = len(weights) // len(colatitudes)
+    between = _inner(colatitudes)
+    shift = 2.0 * np.pi / n_lon * _SHIFT
+    values = on_rings(coefficients, lmax, between, np.full(len(between), shift), n_lon, threads)
+    longitudes = shift + 2.0 * np.pi / n_lon * np.arange(n_lon)
+    points = sphere_points(np.repeat(between, n_lon), np.tile(longitudes, len(between)))
+    return points, np.repeat(_inner(weights[::n_lon]), n_lon), values
+
+
+def _inner(values: Array) -> Array:
+    return np.asarray((1.0 - _SHIFT) * values[:-1] + _SHIFT * values[1:])
+
+
+Library = Literal["ducc0", "shtns"]
+
+_TWO_THREADS_FROM = 127
+
+
+class Sphere:
+    """f = Σ_{l <= lmax} Σ_m c_lm Y_lm on a Gauss-Legendre grid of S^2.
+
+    The Y_lm are orthonormal with respect to σ (c_00 = 1 for the uniform density) with the
+    Condon-Shortley phase; c_{l,-m} = (-1)^m conj(c_lm) is not stored. The grid has at least
+    3(lmax + 1)/2 rings, on which the product of two such series has no aliasing error in the
+    degrees kept.
+
+    Parameters
+    ----------
+    lmax : int
+        Largest degree, 3 <= lmax <= 2047.
+    library : {"shtns", "ducc0"}, optional
+        What transforms on the grid for 20 <= lmax <= 127; beyond, and at other points, it is
+        ducc0. The default is SHTns where it can be imported, else ducc0. Both are right to
+        rounding and repeat to the bit; a larger or smaller space made of this one keeps it.
+
+    Attributes
+    ----------
+    dim : int
+        3.
+    axis : None
+        Grids of all of S^2 have none.
+    library : str
+        "shtns" or "ducc0".
+    size, kmax : int
+        lmax.
+    colatitudes : ndarray, shape (n_lat,)
+        Colatitude of each ring.
+    n_lon : int
+        Points on each ring, longitudes 2πj/n_lon.
+    points : ndarray, shape (N, 3)
+        Ring by ring from the north pole, N = n_lat · n_lon.
+    weights : ndarray, shape (N,)
+        Quadrature weights of σ.
+    degrees, orders : ndarray of int, shape (n_coefficients,)
+        l and m of each coefficient: m = 0 … lmax, for each l = m … lmax.
+    laplacian : ndarray, shape (n_coefficients,)
+        l(l+1) of each coefficient, the eigenvalues of -Δ.
+    exactness : int
+        Largest degree whose harmonics the quadrature integrates exactly.
+
+    Raises
+    ------
+    ValueError
+        If lmax is out of range, or the library is another one or can't be imported.
+
+    Examples
+    --------
+    >>> space = Sphere(3)
+    >>> space.analysis(np.ones(len(space.weights))).real.round(14)[:2] + 0.0
+    array([1., 0.])
+    """
+
+    dim = 3
+    name = "sphere"
+    axis: None = None
+    coefficient_type = np.complex128
+    largest = 2047
+    size_limit = 511
+
+    def __init__(self, lmax: int, library: Library | None = None) -> None:
+        self.size = self.kmax = integer("lmax", lmax, low=3, high=self.largest)
+        self.library = _checked_library(library)
+        n_lat = (3 * (self.size + 1) + 1) // 2
+        self.n_lon = _even_good_size(3 * self.size + 2)
+        self.exactness = min(2 * n_lat - 1, self.n_lon - 1)
+        self.colatitudes = ducc0.misc.GL_thetas(n_lat)
+        ring_weights = ducc0.misc.GL_weights(n_lat, self.n_lon) / (4.0 * np.pi)
+        self.weights = np.repeat(ring_weights, self.n_lon)
+        self.orders = np.repeat(np.arange(self.size + 1), self.size + 1 - np.arange(self.size + 1))
+        self.degrees = np.concatenate([np.arange(m, self.size + 1) for m in range(self.size + 1)])
+        self.laplacian = self.degrees * (self.degrees + 1.0)
+        self.n_real = self.size + 1
+        self.n_coefficients = len(self.degrees)
+        self._ring_weights = ring_weights
+        self.grid: dict[str, Any] = {
+            "theta": self.colatitudes,
+            "nphi": np.full(n_lat, self.n_lon, dtype=np.uint64),
+            "phi0": np.zeros(n_lat),
+            "ringstart": np.arange(n_lat, dtype=np.uint64) * np.uint64(self.n_lon),
+            "nthreads": 2 if self.size >= _TWO_THREADS_FROM else 1,
+        }
+        self._plan = self.plan(self.size)
+
+    def __repr__(self) -> str:
+        return f"Sphere({self.size})"
+
+    def plan(self, lmax: int) -> Plan:
+        """Transforms of coefficients of this degree on the grid; beyond its own by ducc0."""
+        rings = len(self.colatitudes)
+        if self.library == "shtns" and lmax <= self.size and suits(self.size, rings):
+            return ShtnsPlan(lmax, rings, self.n_lon)
+        return DuccPlan(lmax, self.grid, self._ring_weights)
+
+    @cached_property
+    def points(self) -> Array:
+        """The grid as points, shape (N, 3)."""
+        longitudes = 2.0 * np.pi / self.n_lon * np.arange(self.n_lon)
+        return sphere_points(
+            np.repeat(self.colatitudes, self.n_lon), np.tile(longitudes, len(self.colatitudes))
+        )
+
+    def frame(self, index: NDArray[np.intp]) -> Array:
+        """Unit vectors along θ and φ at the grid points `index`, shape (2, len(index), 3)."""
+        theta = self.colatitudes[index // self.n_lon]
+        phi = 2.0 * np.pi / self.n_lon * (index % self.n_lon)
+        south = np.column_stack(
+            [np.cos(theta) * np.cos(phi), np.cos(theta) * np.sin(phi), -np.sin(theta)]
+        )
+        east = np.column_stack([-np.sin(phi), np.cos(phi), np.zeros(len(index))])
+        return np.stack([south, east])
+
+    def analysis(self, values: Array) -> Coefficients:
+        """Coefficients c_lm = ∫ f conj(Y_lm) dσ of the values (N,) on the grid."""
+        found = np.empty(self.n_coefficients, dtype=np.complex128)
+        self._plan.analysis(np.ascontiguousarray(values), found)
+        return found
+
+    def synthesis(self, coefficients: Coefficients) -> Array:
+        """Values (N,) on the grid of the coefficients."""
+        values = np.empty(len(self.weights))
+        self._plan.values(coefficients, values)
+        return values
+
+    def at(self, coefficients: Coefficients, points: Array) -> Array:
+        """Values (n,) at arbitrary points (n, 3); each point is a ring of its own, O(n lmax²)."""
+        colatitudes, longitudes = sphere_angles(points)
+        threads = self.grid["nthreads"]
+        return on_rings(coefficients, self.size, colatitudes, longitudes, 1, threads)
+
+    def between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
+        """Points (M, 3) between those of the grid, weights (M,) of about σ, and values there."""
+        threads = self.grid["nthreads"]
+        return between_rings(coefficients, self.size, self.colatitudes, self.weights, threads)
+
+    def power(self, coefficients: Coefficients) -> Array:
+        """Σ_m |f_lm|² of each degree, shape (lmax + 1,)."""
+        squares = coefficients.real**2 + coefficients.imag**2
+        squares[self.size + 1 :] *= 2.0
+        return np.asarray(np.bincount(self.degrees, weights=squares), dtype=np.float64)
+
+    def mean(self, coefficients: Coefficients) -> Array:
+        """∫ x f dσ, shape (3,)."""
+        polar, across = coefficients[1].real, np.sqrt(2.0 / 3.0) * coefficients[self.size + 1]
+        return np.array([-across.real, across.imag, polar / np.sqrt(3.0)])
+
+    def exact_size(self, degree: int) -> int:
+        """The least size whose quadrature integrates harmonics of this degree exactly."""
+        return max(3, (integer("degree", degree, low=0) + 1) // 3)
+
+    def resized(self, size: int) -> Sphere:
+        """The space of another size."""
+        return Sphere(integer("size", size, low=3), self.library)
+
+    def doubled(self) -> Sphere:
+        """The space with twice as many degrees, 2 lmax + 1."""
+        return Sphere(2 * self.size + 1, self.library)
+
+    def embed(self, coefficients: Coefficients, space: Sphere) -> Coefficients:
+        """The same function in a larger space, or its truncation in a smaller one."""
+        embedded = np.zeros(len(space.degrees), dtype=np.complex128)
+        here, there = (self, space) if self.size < space.size else (space, self)
+        position = here.orders * (2 * there.size + 1 - here.orders) // 2 + here.degrees
+        if here is self:
+            embedded[position] = coefficients
+        else:
+            embedded[:] = coefficients[position]
+        return embedded
+
+    def transforms(self, slope: Array, potential: Array | None = None) -> SphereTransforms:
+        """Transforms of one right-hand side with their buffers, see `SphereTransforms`."""
+        return SphereTransforms(self._plan, self.weights, slope, potential)
+
+
+def _even_good_size(n: int) -> int:
+    return 2 * int(ducc0.fft.good_size((n + 1) // 2, True))
+
+
+def available(library: object) -> Library:
+    """The library if it can be imported, else ducc0: what a file's series are looked at with.
+
+    Raises
+    ------
+    ValueError
+        If it is neither "shtns" nor "ducc0".
+    """
+    if not isinstance(library, str) or library not in ("shtns", "ducc0"):
+        raise ValueError(f'library must be "shtns" or "ducc0", got {shown(library)}')
+    return "shtns" if library == "shtns" and importable() else "ducc0"
+
+
+def _checked_library(library: Library | None) -> Library:
+    found = available("shtns" if library is None else library)
+    if library is not None and found != library:
+        raise ValueError(
+            f'library must be "ducc0" or None where SHTns is not installed, got {shown(library)}: '
+            f'pip install "meanfield-attention[shtns]"'
+        )
+    return found

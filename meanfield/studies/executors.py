@@ -1,0 +1,379 @@
+"""Where the runs of a study are done: here, in processes, on a dask cluster, or by MPI."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import multiprocessing
+import os
+import platform
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+from meanfield._checks import shown
+from meanfield.dynamics.isotropic import SA, USA, Isotropic
+from meanfield.exceptions import Interrupted
+
+
+def dynamics_of_runs(dynamics: Isotropic | Sequence[Isotropic]) -> list[Isotropic]:
+    """One dynamics, or a sequence of at least one, as a list.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    given = list(dynamics) if isinstance(dynamics, Sequence) else [dynamics]
+    if not given:
+        raise ValueError(f"dynamics must be SA or USA, or a sequence of at least one, got {given}")
+    for one in given:
+        if not isinstance(one, (SA, USA)):
+            raise ValueError(f"dynamics must be SA or USA, or a sequence of them, got {shown(one)}")
+    return given
+
+
+PROCESSES = "processes"
+# what a lost worker raises, by name, since no cluster's library is imported here
+_LOST = {"KilledWorker", "CommClosedError"}
+# how many threads a user wants for products of matrices
+THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
+# exit status of a worker that imports a script which starts workers
+_NO_GUARD = 99
+
+
+def mapped_by(
+    executor: Executor | str | None,
+    run: Callable[[Any], Any],
+    tasks: list[Any],
+    *,
+    workers: int | None = None,
+    lost: Callable[[Any, str], Any] | None = None,
+) -> Generator[Any, None, None]:
+    """Results of the tasks in their order, by an executor or else here, one after the other.
+
+    A task whose worker is killed is tried once more, in 'processes' by a worker of its own. An
+    exception of a task itself says which task it was. Where the results are not waited for,
+    workers of ours are ended.
+
+    A worker process keeps to one thread for products of matrices, unless its environment has one
+    of `THREADS`: workers fill the cores already.
+
+    Parameters
+    ----------
+    executor : concurrent.futures.Executor, 'processes' or None
+        Any with `submit`: a process pool, dask's `client.get_executor()`, mpi4py's
+        `MPIPoolExecutor`. 'processes' is a pool of all cores, made anew where it breaks.
+    run : callable
+        Of one task; both travel between processes.
+    tasks : list
+    workers : int, optional
+        Of 'processes'; one for each core if omitted.
+    lost : callable, optional
+        From a task that loses its worker twice, and a sentence, to what stands for its result.
+
+    Returns
+    -------
+    generator
+        Its `close` ends what is still to be done.
+
+    Raises
+    ------
+    ValueError
+        If the executor is none.
+    RuntimeError
+        If a task loses its worker twice, an executor that is not ours breaks, its
+        scheduler is gone, or a script has no main guard for 'processes'.
+
+    Examples
+    --------
+    >>> list(mapped_by(None, abs, [-1, 2]))
+    [1, 2]
+    """
+    if executor is None:
+        return (_named(run, number, task) for number, task in enumerate(tasks))
+    if isinstance(executor, str) and executor == PROCESSES:
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            # this is a worker, which imports the script that started it
+            sys.exit(_NO_GUARD)
+        return _by_processes(run, tasks, workers, lost)
+    if not callable(getattr(executor, "submit", None)):
+        raise ValueError(
+            f"executor must be a concurrent.futures.Executor or {PROCESSES!r}, got "
+            f"{shown(executor)}"
+        )
+    return _Submitted(executor, run, tasks, lost=lost).results()
+
+
+def _named(run: Callable[[Any], Any], number: int, task: Any) -> Any:
+    try:
+        return run(task)
+    except Interrupted:
+        # what one task has so far need not travel from its worker
+        raise KeyboardInterrupt from None
+    except Exception as error:
+        error.add_note(f"in task {number} of the study: {task!r:.200}")
+        raise
+
+
+def _in_worker(home: tuple[str, int], run: Callable[[Any], Any], number: int, task: Any) -> Any:
+    if home != _home():
+        _keep_to_one_thread()
+    return _named(run, number, task)
+
+
+def _home() -> tuple[str, int]:
+    """The process that this is, among those of all machines."""
+    return platform.node(), os.getpid()
+
+
+def _keep_to_one_thread() -> None:
+    if not any(name in os.environ for name in THREADS):
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(1)
+        # and the libraries that a task is the first to load
+        os.environ.update(dict.fromkeys(THREADS, "1"))
+
+
+def _pool(workers: int | None = None) -> ProcessPoolExecutor:
+    # threads of transforms do not survive a fork
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+
+
+def _by_processes(
+    run: Callable[[Any], Any],
+    tasks: list[Any],
+    workers: int | None,
+    lost: Callable[[Any, str], Any] | None,
+) -> Generator[Any, None, None]:
+    again = partial(_pool, workers)
+    submitted = _Submitted(again(), run, tasks, again=again, lost=lost)
+    try:
+        yield from submitted.results()
+    except BaseException:
+        _end(submitted.executor)
+        raise
+    finally:
+        submitted.executor.shutdown(cancel_futures=True)
+
+
+def _end(pool: Any) -> None:
+    """End the workers of a pool of ours: what they are at is not waited for."""
+    # a method for this comes with Python 3.14; after a shutdown there are none
+    for process in list((pool._processes or {}).values()):
+        process.terminate()
+
+
+def _check_guard(broken: Any) -> None:
+    """End a pool of ours that broke, and see whether its workers could start at all.
+
+    Raises
+    ------
+    RuntimeError
+        If they came to the line that starts workers.
+    """
+    processes = list((broken._processes or {}).values())
+    broken.shutdown()
+    if any(process.exitcode == _NO_GUARD for process in processes):
+        raise RuntimeError(
+            f"executor {PROCESSES!r} has workers that import this script anew: put what it runs "
+            f'under `if __name__ == "__main__":`'
+        ) from None
+
+
+class _Submitted:
+    """The futures of tasks at an executor; a task that loses its worker is tried once more."""
+
+    def __init__(
+        self,
+        executor: Any,
+        run: Callable[[Any], Any],
+        tasks: Sequence[Any],
+        again: Callable[[], Executor] | None = None,
+        lost: Callable[[Any, str], Any] | None = None,
+    ) -> None:
+        self.executor, self._tasks = executor, tasks
+        self._again, self._lost = again, lost
+        self._call = partial(_in_worker, _home(), run)
+        self._futures = {number: self._submit(number) for number in range(len(tasks))}
+
+    def results(self) -> Generator[Any, None, None]:
+        """In the order of the tasks; where they are not waited for, none is begun any more."""
+        try:
+            for number in range(len(self._tasks)):
+                yield self._result(number)
+        finally:
+            for future in self._futures.values():
+                future.cancel()
+
+    def _result(self, number: int) -> Any:
+        try:
+            # a future keeps its result
+            return _result_of(number, self._futures.pop(number))
+        except Exception as error:
+            if not _is_lost(error):
+                raise
+            future = self._try_again(number, error)
+        try:
+            return _result_of(number, future)
+        except Exception as error:
+            if not _is_lost(error):
+                raise
+            what = f"task {number} of the study lost its worker twice, the last time by {error!r}"
+            if self._lost is None:
+                raise RuntimeError(f"{what}: {self._tasks[number]!r:.200}") from error
+            return self._lost(self._tasks[number], what)
+
+    def _submit(self, number: int) -> Future[Any]:
+        try:
+            future: Future[Any] = self.executor.submit(self._call, number, self._tasks[number])
+        except BrokenExecutor as error:
+            if self._again is None:
+                raise RuntimeError(
+                    f"executor {self.executor!r} must take tasks again after a worker was lost, "
+                    f"but it broke: take {PROCESSES!r}, or an executor that replaces its workers"
+                ) from error
+            future = Future()
+            future.set_exception(error)
+        except Exception as error:
+            raise RuntimeError(f"executor {self.executor!r} takes no task: {error}") from error
+        return future
+
+    def _try_again(self, number: int, error: Exception) -> Future[Any]:
+        if self._again is None or not isinstance(error, BrokenExecutor):
+            return self._submit(number)
+        _check_guard(self.executor)
+        self.executor = self._again()
+        for other, future in self._futures.items():
+            if future.cancelled() or _is_lost(future.exception()):
+                self._futures[other] = self._submit(other)
+        # in a pool of its own no other task takes its worker down
+        with _pool(1) as pool:
+            return pool.submit(self._call, number, self._tasks[number])
+
+
+def _result_of(number: int, future: Future[Any]) -> Any:
+    try:
+        return future.result()
+    except CancelledError as error:
+        raise RuntimeError(
+            f"task {number} of the study was cancelled by its executor: its scheduler is gone, or "
+            f"has dropped it"
+        ) from error
+
+
+def _is_lost(error: BaseException | None) -> bool:
+    return isinstance(error, BrokenExecutor) or type(error).__name__ in _LOST
+
+
+NAMES = (PROCESSES, "dask", "mpi")
+# until a scheduler has to have answered
+_PATIENCE = "15s"
+_INSTALLED = "must be installed (pip install 'meanfield-attention[{}]')"
+
+
+@contextmanager
+def opened(
+    name: str | None, scheduler: str | None = None, workers: int | None = None
+) -> Iterator[Executor | str | None]:
+    """An executor by its name, for `mapped_by`, as long as the context lasts.
+
+    Parameters
+    ----------
+    name : {'processes', 'dask', 'mpi'} or None
+        'dask' is a cluster of dask.distributed, on this machine or of `scheduler`; 'mpi' the pool
+        of mpi4py.futures, for `mpiexec -n N python -m mpi4py.futures …`.
+    scheduler : str, optional
+        Address of dask's scheduler, such as tcp://host:8786.
+    workers : int, optional
+        Of 'processes', or of dask on this machine; one for each core if omitted.
+
+    Raises
+    ------
+    ValueError
+        If there is no such executor, its package is missing, or the scheduler does not answer.
+
+    Examples
+    --------
+    >>> with opened("processes") as executor:
+    ...     print(executor)
+    processes
+    """
+    if name not in (None, *NAMES):
+        raise ValueError(f"executor must be one of {', '.join(NAMES)}, got {name!r}")
+    if scheduler is not None and name != "dask":
+        raise ValueError(
+            f"scheduler must be left out unless executor is 'dask', got {shown(scheduler)}"
+        )
+    if workers is not None and (name not in (PROCESSES, "dask") or scheduler is not None):
+        raise ValueError(
+            f"workers must be left out unless executor is 'processes' or 'dask' on this machine, "
+            f"got {shown(workers)}"
+        )
+    with ExitStack() as stack:
+        if name == "dask":
+            yield stack.enter_context(_dask(scheduler, workers)).get_executor()
+        elif name == "mpi":
+            yield stack.enter_context(_mpi())
+        else:
+            yield name
+
+
+@contextmanager
+def _dask(scheduler: str | None, workers: int | None) -> Iterator[Any]:
+    try:
+        distributed: Any = importlib.import_module("distributed")
+    except ImportError as error:
+        raise ValueError(f"executor 'dask' {_INSTALLED.format('cluster')}, got: {error}") from error
+    with ExitStack() as stack:
+        # what is lost is said in one line
+        stack.enter_context(distributed.utils.silence_logging_cmgr(logging.CRITICAL))
+        if scheduler is None:
+            scheduler = stack.enter_context(_local_cluster(distributed, workers))
+        try:
+            client = distributed.Client(scheduler, timeout=_PATIENCE)
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"scheduler must be the address of a dask scheduler that answers, such as "
+                f"tcp://host:8786, got {shown(scheduler)}: {error}"
+            ) from error
+        yield stack.enter_context(client)
+
+
+def _local_cluster(distributed: Any, workers: int | None) -> Any:
+    """A cluster on this machine, each of whose workers runs one task at a time."""
+    key = "distributed.nanny.pre-spawn-environ"
+    config = importlib.import_module("dask.config")
+    environment = dict(config.get(key))
+    if any(name in os.environ for name in THREADS):
+        # dask asks for one thread by each name that the user has not set
+        environment = {name: it for name, it in environment.items() if name not in THREADS}
+    with config.set({key: environment}):
+        return distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            # any free port: another cluster may have the usual one
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+        )
+
+
+def _mpi() -> Any:
+    try:
+        from mpi4py import MPI
+        from mpi4py.futures import MPIPoolExecutor
+    except (ImportError, RuntimeError) as error:
+        # without an MPI library it is a RuntimeError
+        raise ValueError(f"executor 'mpi' {_INSTALLED.format('mpi')}, got: {error}") from error
+    size = MPI.COMM_WORLD.Get_size()
+    if size < 2:
+        # without others it would ask the system to start some, and may wait for ever
+        raise ValueError(
+            f"executor 'mpi' must have at least two processes, got {size}: start it as "
+            f"mpiexec -n N python -m mpi4py.futures -m meanfield …"
+        )
+    return MPIPoolExecutor()

@@ -1,0 +1,502 @@
+"""The measures of least and of largest energy E_{β,D}, for a symmetric matrix D."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq, minimize
+
+from meanfield._checks import generator, integer, number, real_array, symmetric, tell_apart
+from meanfield.kernels.multipliers import bandwidth, eigenvalues, ratio_bound
+from meanfield.laws.uniform import Uniform
+from meanfield.measures.density import Density
+from meanfield.measures.particles import Particles
+from meanfield.spaces import Space
+from meanfield.spaces.circle import Circle
+from meanfield.spaces.gegenbauer import multiplicity_growth
+from meanfield.spaces.sphere import Sphere
+from meanfield.spaces.zonal import Zonal
+from meanfield.studies.eigenfunctions import Basis, SphereBasis, ZonalBasis, eigenfunctions
+from meanfield.typing import Array
+
+# eigenvalues that differ by rounding only are one
+_EQUAL = 1e-12
+# beyond it e^{β|D|} squared leaves double precision
+_LARGEST_EXPONENT = 350.0
+_LEAST_EXPONENT = 1e-12
+# eigenfunctions of one degree differ by (β|D|)² there: errors are 1e-16 over that
+_LEAST_ON_SPHERE = 1e-3
+# last coefficients of a complete series, and what a density may be below 0 by rounding
+_COMPLETE, _ROUNDING = 1e-12, 1e-12
+# of its maximum, what no rounding makes of a density
+_NEGATIVE = 1e-6
+# variation of the potential beyond which rounding of the density is more than that
+_LARGEST_RESIDUAL = 1e-6
+# of a potential above 1/(2β), what lies beyond its degree N; N times the covering radius
+_TAIL, _COVER = 1e-17, 0.5
+_EPS = float(np.finfo(np.float64).eps)
+# a term's own rounding, that of e^x, of Gauss weights and of Λ_0, in eps
+_OF_A_TERM = 500.0
+_MOST_DEGREES = {"zonal": 1000, "sphere": 90}
+
+
+@dataclass(frozen=True)
+class Extremiser:
+    """A measure of least or of largest energy, and why it is one.
+
+    Attributes
+    ----------
+    measure : Density or Particles
+    energy : float
+        E_{β,D} = 1/(2β) ∬ e^{β<x,Dy>} dmu dmu.
+    bound : float
+        What no measure's energy can be below (above), rounding included.
+    residual : float
+        What the potential ∫ e^{β<x,Dy>} dmu(y) varies by where it should be constant, relative.
+    kind : str
+        'density', 'uniform', 'dirac' or 'pair'.
+    """
+
+    measure: Density | Particles
+    energy: float
+    bound: float
+    residual: float
+    kind: str
+
+
+def form_minimiser(form: ArrayLike, beta: float = 1.0) -> Extremiser:
+    """The measure of least E_{β,D}, Burger et al., arXiv 2501.03096.
+
+    D positive definite: E is strictly convex, and the least one has ∫ e^{β<x,Dy>} f(y) dσ(y) the
+    same for all x, hence f = E Σ_n ψ_n <1,ψ_n>/λ_n in eigenfunctions of the kernel. They are found
+    from the differential operator Δ + β²|Dx|², which commutes with the kernel, so the digits that
+    the kernel's tiny eigenvalues would cost are kept. The bound is 2 min u - E of masses on a grid,
+    f at its nodes, with their potential u on the whole sphere, less what rounding may be: some
+    1e-12 of E below the energy, and more where eigenvalues that count as one differ.
+
+    λ_min <= 0: E >= e^{β<m,Dm>}/(2β) >= e^{βλ_min}/(2β) by Jensen's inequality, m = ∫ x dmu; a
+    Dirac at an eigenvector has that energy. If λ_min = 0 others in the kernel of D have it too.
+
+    Parameters
+    ----------
+    form : array_like, shape (d, d)
+        D, symmetric. Positive definite ones on the circle, S^2, or, in more dimensions, with two
+        distinct eigenvalues of which one is simple.
+    beta : float
+        β > 0.
+
+    Returns
+    -------
+    Extremiser
+        A 'density' on `Circle`, `Sphere` or `Zonal`, 'uniform' where D is a multiple of the
+        identity, or a 'dirac'.
+
+    Raises
+    ------
+    ValueError
+        If D is not of that kind, β |D| > 350, or the ratio of D's eigenvalues is so large that the
+        density needs more than 1000 degrees (90 on S^2 without symmetry), or β(λ_max - λ_min) is
+        beyond some 20: where the density is least, by rounding, e^{β<x,Dx>} is largest.
+    ArithmeticError
+        If the solution is not positive, which no case has shown yet.
+
+    Examples
+    --------
+    >>> least = form_minimiser([[1.0, 0.0], [0.0, 1.1]])
+    >>> round(2 * least.energy, 12), round(2 * float(least.measure.coefficients[2].real), 12)
+    (1.293037275191, 0.198481812055)
+    """
+    matrix, beta, values, vectors = _checked(form, beta)
+    size = float(np.abs(values).max())
+    margin = 1.0 - _rounding(len(values), beta * size)
+    if values[0] <= _EQUAL * size:
+        least = float(np.exp(beta * values[0])) / (2.0 * beta)
+        bound = float(np.exp(beta * min(values[0], 0.0))) / (2.0 * beta)
+        return Extremiser(Particles(vectors[:, :1].T), least, margin * bound, 0.0, "dirac")
+    if np.ptp(values) <= _EQUAL * values[-1]:
+        uniform = Density.from_coefficients(*_uniform(len(values)))
+        energy, lowest = (
+            float(eigenvalues(beta * value, len(values), 0)[0]) / (2.0 * beta)
+            for value in (values.mean(), values[0])
+        )
+        return Extremiser(uniform, energy, margin * lowest, 0.0, "uniform")
+    return _positive_definite(matrix, beta, values, vectors)
+
+
+def _uniform(dim: int) -> tuple[Space, Array]:
+    space: Space = Circle(8) if dim == 2 else Sphere(3) if dim == 3 else Zonal(dim, 3)
+    return space, np.eye(1, space.n_coefficients)[0]
+
+
+def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array) -> Extremiser:
+    basis = _basis(values, vectors, 2)
+    if isinstance(basis, SphereBasis) and beta * values[-1] < _LEAST_ON_SPHERE:
+        product, bound = tell_apart(beta * values[-1], _LEAST_ON_SPHERE)
+        raise ValueError(
+            f"beta |form| must be >= {bound} for three different eigenvalues, got {product}: "
+            f"below, functions of one degree can't be told apart"
+        )
+    most = _MOST_DEGREES["zonal" if isinstance(basis, ZonalBasis) else "sphere"]
+    # coefficients of degree k fall like ratio^{k/2}, once past the kernel's bandwidth
+    ratio = (values[-1] - values[0]) / (values[-1] + values[0])
+    degree = 2.0 * np.log(_COMPLETE) / np.log(ratio)
+    kmax = min(2 * int(0.5 * (degree + bandwidth(beta * values[-1], len(values)))), most)
+    tail = np.inf
+    while degree <= most:
+        basis = _basis(values, vectors, kmax)
+        coefficients, _ = eigenfunctions(basis, matrix, beta).constant_preimage()
+        tail = float(np.linalg.norm(coefficients[basis.degrees > kmax - 4]))
+        tail /= float(np.linalg.norm(coefficients))
+        if tail <= _COMPLETE or kmax == most:
+            break
+        kmax = min(2 * kmax, most)
+    if not tail <= _COMPLETE:
+        raise ValueError(
+            f"form must have eigenvalues in a smaller ratio for a density of up to {most} "
+            f"degrees, got {values}"
+        )
+    least = _certified(basis, coefficients, matrix, beta)
+    found = basis.at(basis.nodes()[0]) @ coefficients
+    lowest = float(found.min())
+    if -_NEGATIVE * float(found.max()) < lowest < -_ROUNDING * float(found.max()):
+        raise ValueError(
+            f"beta or the ratio of form's eigenvalues must be smaller, got {beta:g} and {matrix}: "
+            f"rounding of the density makes its least value {lowest:.3g}"
+        )
+    if lowest <= -_NEGATIVE * float(found.max()):
+        raise ArithmeticError(
+            f"the measure of constant potential is not positive for {matrix}, beta = {beta:g}: "
+            f"its least value is {lowest:.3g}"
+        )
+    return least
+
+
+def _axis(values: Array, vectors: Array) -> Array | None:
+    """The axis about which D is symmetric: of the eigenvalue that is alone, if all others are one.
+
+    On the circle either.
+    """
+    for alone, others in ((0, slice(1, None)), (-1, slice(None, -1))):
+        if np.ptp(values[others]) <= _EQUAL * values[-1]:
+            return np.asarray(vectors[:, alone])
+    return None
+
+
+def _basis(values: Array, vectors: Array, kmax: int) -> Basis:
+    axis = _axis(values, vectors)
+    if axis is not None:
+        return ZonalBasis(axis, kmax)
+    if len(values) == 3:
+        return SphereBasis(np.ascontiguousarray(vectors.T), kmax)
+    raise ValueError(
+        f"form must have d <= 3, or two distinct eigenvalues of which one is simple, got {values}"
+    )
+
+
+def _certified(basis: Basis, coefficients: Array, matrix: Array, beta: float) -> Extremiser:
+    """With a bound that holds whatever the coefficients are.
+
+    Let ν be masses m_j >= 0 at nodes, of sum 1, and u its potential. E is convex, so E(mu) >=
+    2 min u - E(ν) for all mu; how ν was found plays no part, nor does quadrature. Between the
+    points at which u is known it is a polynomial of degree N, but for a tail that Λ_k bounds, so
+    sup |u - c| cos(Nh) is at most its largest value there (Szegő), h their covering radius. All
+    sums are of positive terms: the share of rounding is below eps times their number and size.
+    """
+    nodes, weights = basis.nodes()
+    masses = weights * np.maximum(basis.at(nodes) @ coefficients, 0.0)
+    masses /= masses.sum()
+    largest = beta * float(np.linalg.norm(matrix, 2))
+    first = float(eigenvalues(largest, basis.dim, 0)[0])
+    degree = bandwidth(largest, basis.dim, _TAIL / first)
+    at_degree = np.array(degree + 0.5 * basis.dim - 1.0)
+    falling = float(ratio_bound(largest, at_degree))
+    falling *= float(multiplicity_growth(basis.dim, np.array(degree + 1.0)))
+    points = basis.cover(_COVER / degree)
+    at_points = basis.potential(masses, beta * points @ matrix) / (2.0 * beta)
+    at_nodes = basis.potential(masses, beta * nodes @ matrix) / (2.0 * beta)
+    energy = float(masses @ at_nodes)
+    low, high = float(at_points.min()), float(at_points.max())
+    residual = (high - low) / energy
+    if not residual <= _LARGEST_RESIDUAL:
+        raise ValueError(
+            f"beta or the ratio of form's eigenvalues must be smaller, got {beta:g} and {matrix}: "
+            f"rounding of the density lets its potential vary by {residual:.1e}"
+        )
+    rounding = _EPS * (_OF_A_TERM + 8 * len(masses) + 8.0 * (basis.dim + 2) * largest)
+    # between two points that are alike for the basis, exponents differ by that at most
+    rounding += 2.0 * beta * basis.asymmetry(matrix)
+    tail = _TAIL / (1.0 - falling) / (2.0 * beta)
+    spread = (0.5 * (high - low) + rounding * high + tail) / np.cos(_COVER)
+    least = 0.5 * (low + high) - float(spread) - tail
+    bound = 2.0 * least - energy * (1.0 + rounding)
+    return Extremiser(basis.density(coefficients), energy, bound, residual, "density")
+
+
+def _rounding(dim: int, exponent: float) -> float:
+    """Relative error of e^{βλ} by rounding of an eigenvalue λ, or of Λ_0 where β|λ| is large."""
+    return _EPS * (_OF_A_TERM + 8.0 * dim * exponent)
+
+
+def form_maximiser(form: ArrayLike, beta: float = 1.0) -> Extremiser:
+    """The measure of largest E_{β,D}: a Dirac at an eigenvector, or two opposite ones.
+
+    Let N be the span of the eigenvectors of negative λ, R the reflection of N. Averaging mu with
+    R#mu takes -∬ sinh(β<x_N,|D|y_N>) e^{β<x_P,Dy_P>} dmu dmu <= 0 away, so it raises E. Among
+    measures that are symmetric under R, E is convex, so it is largest at pairs (δ_x + δ_Rx)/2:
+    cosh(β<x_N,|D|x_N>) e^{β<x_P,Dx_P>}/(2β), whose log is convex in the squares of x's components,
+    hence largest at an eigenvector. So the largest value is e^{βλ_max} or cosh(βλ_min), over 2β.
+
+    Parameters
+    ----------
+    form : array_like, shape (d, d)
+        D, symmetric, any d >= 2.
+    beta : float
+        β > 0.
+
+    Returns
+    -------
+    Extremiser
+        Of kind 'dirac' at an eigenvector of λ_max, or 'pair' at ± one of λ_min.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not of that kind, or β |D| > 350.
+
+    Examples
+    --------
+    >>> [form_maximiser([[-1.0, 0.0], [0.0, last]]).kind for last in (0.4, 0.5)]
+    ['pair', 'dirac']
+    """
+    _, beta, values, vectors = _checked(form, beta)
+    dirac = float(np.exp(beta * values[-1])) / (2.0 * beta)
+    pair = float(np.cosh(beta * values[0])) / (2.0 * beta) if values[0] < 0.0 else 0.0
+    margin = 1.0 + _rounding(len(values), beta * float(np.abs(values).max()))
+    if dirac >= pair:
+        return Extremiser(Particles(vectors[:, -1:].T), dirac, margin * dirac, 0.0, "dirac")
+    ends = Particles(np.array([vectors[:, 0], -vectors[:, 0]]))
+    return Extremiser(ends, pair, margin * pair, 0.0, "pair")
+
+
+def _checked(form: ArrayLike, beta: float) -> tuple[Array, float, Array, Array]:
+    """D, β, and D's eigenvalues, ascending, with eigenvectors in columns."""
+    matrix, beta = symmetric("form", form), number("beta", beta, above=0)
+    values, vectors = np.linalg.eigh(matrix)
+    largest = beta * float(np.abs(values).max())
+    # below, all energies are 1/(2β) to rounding
+    if not _LEAST_EXPONENT <= largest <= _LARGEST_EXPONENT:
+        bound = _LARGEST_EXPONENT if largest > 1.0 else _LEAST_EXPONENT
+        raise ValueError(
+            f"beta |form| must be >= {_LEAST_EXPONENT:g} and <= {_LARGEST_EXPONENT:g}, got "
+            f"{tell_apart(largest, bound)[0]}"
+        )
+    return matrix, beta, values, vectors
+
+
+_ATOMS = 4
+# mass below which an atom is left out
+_NEGLIGIBLE = 1e-12
+
+
+def search_largest(
+    matrix: Array, beta: float, starts: int, rng: np.random.Generator
+) -> tuple[Particles, float]:
+    """The largest E_{β,D} among measures of four atoms, by ascent from random ones.
+
+    Positions and weights all move; weights are squares, so that they can reach 0.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (d, d)
+    beta : float
+    starts : int
+    rng : numpy Generator
+
+    Returns
+    -------
+    Particles, float
+        The best measure, without atoms of no mass, and its energy.
+    """
+    dim = len(matrix)
+
+    def descent(variables: Array) -> tuple[float, Array]:
+        """-log ∬ e^{β<x,Dy>} dmu dmu, and its gradient."""
+        rows, roots = _parts(variables, dim)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        points, total = rows / lengths, roots @ roots
+        weights = roots**2 / total
+        exponents = beta * points @ matrix @ points.T
+        unit = exponents.max()
+        kernel = np.exp(exponents - unit)
+        potential = kernel @ weights
+        energy = weights @ potential
+        pulls = 2.0 * beta / energy * weights[:, None] * (kernel @ (weights[:, None] * points))
+        pulls = pulls @ matrix
+        pulls -= np.einsum("ij,ij->i", pulls, points)[:, None] * points
+        shares = 4.0 * roots / total * (potential / energy - 1.0)
+        return -float(np.log(energy) + unit), -np.append(pulls / lengths, shares)
+
+    best = np.inf, np.zeros(_ATOMS * (dim + 1))
+    for _ in range(starts):
+        start = rng.normal(size=_ATOMS * (dim + 1))
+        found = minimize(descent, start, jac=True, method="BFGS", options={"gtol": 1e-10})
+        best = min(best, (float(found.fun), found.x), key=lambda pair: pair[0])
+    rows, roots = _parts(best[1], dim)
+    kept = roots**2 > _NEGLIGIBLE * (roots @ roots)
+    rows, roots = rows[kept], roots[kept]
+    points = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return Particles(points, roots**2), float(np.exp(-best[0])) / (2.0 * beta)
+
+
+def _parts(variables: Array, dim: int) -> tuple[Array, Array]:
+    """Rows along the atoms, of any length, and roots of their weights, to any factor."""
+    return variables[: _ATOMS * dim].reshape(_ATOMS, dim), variables[_ATOMS * dim :]
+
+
+def four_points(values: Array, beta: float) -> tuple[float, float]:
+    """Of points (±x_1, ±x_2) in the eigenframe on the circle, the x_1² of least energy, and that.
+
+    E = cosh(βλ_1 x_1²) cosh(βλ_2 x_2²)/(2β) is least where λ_1 tanh(βλ_1 x_1²) = λ_2 tanh(βλ_2
+    x_2²), Burger et al., arXiv 2501.03096.
+
+    Examples
+    --------
+    >>> four_points(np.array([1.0, 1.0]), 1.0)[0]
+    0.5
+    """
+    first, second = (float(value) for value in values)
+
+    def slope(share: float) -> float:
+        rest = 1.0 - share
+        rising = first * np.tanh(beta * first * share) - second * np.tanh(beta * second * rest)
+        return float(rising)
+
+    share = 0.0 if slope(0.0) >= 0.0 else 1.0 if slope(1.0) <= 0.0 else 0.5
+    if share == 0.5:
+        share = float(brentq(slope, 0.0, 1.0, xtol=1e-16, rtol=1e-15))
+    products = np.cosh(beta * first * share) * np.cosh(beta * second * (1.0 - share))
+    return share, float(products) / (2.0 * beta)
+
+
+_ANGLES = 361
+
+
+def form_extremisers(
+    forms: ArrayLike,
+    beta: float = 1.0,
+    *,
+    starts: int = 0,
+    rng: np.random.Generator | None = None,
+) -> xr.Dataset:
+    """The measures of least and of largest E_{β,D}, for one matrix D or several.
+
+    Parameters
+    ----------
+    forms : array_like, shape (d, d) or (m, d, d)
+        Symmetric, see `form_minimiser`.
+    beta : float
+        β > 0.
+    starts : int
+        Random starts of a search for the largest energy among measures of four atoms.
+    rng : numpy Generator, optional
+        For `starts` > 0.
+
+    Returns
+    -------
+    xarray.Dataset
+        Over form: `matrix` and `eigenvalue`; `least_energy`, `least_bound`, `residual` and
+        `least_kind` of `form_minimiser`; `largest_energy` and `largest_kind` of `form_maximiser`,
+        with the two candidates, `dirac_energy` (of an eigenvector of λ_max) and `pair_energy` (of
+        ± one of λ_min), and with starts `searched_energy`. On the circle also `density`,
+        `potential` and `uniform_potential` over angle, the coefficients `cos` and `sin` over degree
+        of the density 1 + Σ a_k cos kθ + b_k sin kθ (nan for a Dirac), and `four_point_share` and
+        `four_point_energy`, x_1² and the least energy of points (±x_1, ±x_2) in the frame of the
+        eigenvectors.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not of that kind, before any work starts.
+    ArithmeticError
+        See `form_minimiser`.
+    """
+    matrices = _matrices(forms)
+    starts = integer("starts", starts, low=0)
+    rng = generator("rng", rng) if starts else None
+    largest = [form_maximiser(matrix, beta) for matrix in matrices]
+    least = [form_minimiser(matrix, beta) for matrix in matrices]
+    values = np.array([np.linalg.eigvalsh(matrix) for matrix in matrices])
+    columns: dict[str, Any] = {
+        "matrix": (("form", "row", "column"), matrices, {"long_name": "D"}),
+        "eigenvalue": (("form", "row"), values, {"long_name": "eigenvalue of D"}),
+        "least_energy": [one.energy for one in least],
+        "least_bound": [one.bound for one in least],
+        "residual": [one.residual for one in least],
+        "least_kind": [one.kind for one in least],
+        "largest_energy": [one.energy for one in largest],
+        "largest_kind": [one.kind for one in largest],
+        "dirac_energy": np.exp(beta * values[:, -1]) / (2.0 * beta),
+        "pair_energy": np.cosh(beta * values[:, 0]) / (2.0 * beta),
+    }
+    if rng is not None:
+        found = [search_largest(matrix, beta, starts, rng)[1] for matrix in matrices]
+        columns["searched_energy"] = found
+    coords: dict[str, Any] = {}
+    if matrices.shape[1] == 2:
+        shares = np.array([four_points(pair, beta) for pair in values])
+        columns |= {"four_point_share": shares[:, 0], "four_point_energy": shares[:, 1]}
+        curves, coords = _curves(least, matrices, beta)
+        columns |= curves
+    named = {
+        name: column if isinstance(column, tuple) else ("form", np.asarray(column))
+        for name, column in columns.items()
+    }
+    return xr.Dataset(named, coords=coords, attrs={"beta": float(beta)})
+
+
+def _curves(
+    least: list[Extremiser], matrices: Array, beta: float
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Densities, potentials and coefficients on the circle."""
+    angles = np.linspace(0.0, 2.0 * np.pi, _ANGLES)
+    points = np.column_stack([np.cos(angles), np.sin(angles)])
+    densities = [one.measure if isinstance(one.measure, Density) else None for one in least]
+    last = max((mu.space.kmax for mu in densities if mu is not None), default=0)
+    values, potentials, flat = np.full((3, len(least), _ANGLES), np.nan)
+    uniform = Density(Circle(8), Uniform(2))
+    modes = np.full((len(least), last + 1), np.nan, dtype=np.complex128)
+    for i, (one, mu) in enumerate(zip(least, densities, strict=True)):
+        log_g, _ = one.measure.log_moment(beta * points @ matrices[i])
+        potentials[i] = np.exp(log_g)
+        flat[i] = np.exp(uniform.log_moment(beta * points @ matrices[i])[0])
+        if mu is not None:
+            values[i] = mu.at(points)
+            modes[i] = 0.0
+            modes[i, : mu.space.kmax + 1] = mu.coefficients
+    columns = {
+        "density": (("form", "angle"), values, {"long_name": "density of least energy"}),
+        "potential": (("form", "angle"), potentials, {"long_name": "∫ e^{β<x,Dy>} dmu(y)"}),
+        "uniform_potential": (("form", "angle"), flat, {"long_name": "that of the uniform mu"}),
+        "cos": (("form", "degree"), 2.0 * modes.real[:, 1:], {"long_name": "a_k"}),
+        "sin": (("form", "degree"), -2.0 * modes.imag[:, 1:], {"long_name": "b_k"}),
+    }
+    return columns, {"angle": angles, "degree": np.arange(1, last + 1)}
+
+
+def _matrices(forms: Any) -> Array:
+    """Symmetric matrices of one dimension, shape (m, d, d)."""
+    given = real_array("forms", forms, 2 if _is_one(forms) else 3)
+    several = given if given.ndim == 3 else given[None]
+    return np.array([symmetric(f"forms[{i}]", one) for i, one in enumerate(several)])
+
+
+def _is_one(forms: Any) -> bool:
+    """Whether this is one matrix; what is ragged is refused later."""
+    try:
+        return np.ndim(forms) == 2
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,482 @@
+"""Tokens in R^d without layer normalisation, (9.1) to (9.6), and the limits of Table 1."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from scipy.integrate import DOP853
+from scipy.linalg import expm
+from scipy.optimize import brentq
+from scipy.spatial import ConvexHull
+from scipy.special import softmax
+
+from meanfield._checks import generator, integer, is_single, number, one_of, real_array, rows, shown
+from meanfield.evolution.progress import Patience
+from meanfield.exceptions import Interrupted, UnfinishedWarning
+from meanfield.typing import Array
+
+KERNELS = ("softmax", "rescaled", "frozen", "hardmax")
+TIES = ("average", "first", "last")
+# scores that differ by this share of the largest are tied
+_TIED = 1e-12
+_LARGEST = 1e150
+# so many switches within this share of the time, or of each token: tokens slide along a tie
+_QUICK_SWITCHES, _NO_TIME = 200, 1e-6
+_SWITCHES_PER_TOKEN = 1000
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class FreeTokens:
+    """n tokens in R^d over t.
+
+    Attributes
+    ----------
+    t : ndarray, shape (m,)
+        The saves that were reached, and where a run stalled.
+    points : ndarray, shape (m, n, d)
+        x_i(t), or z_i(t) = e^{-tV} x_i(t) but for the kernel 'softmax'.
+    status : str
+        'finished'; 'interrupted'; 'overflow' where tokens, or e^{tV} z in their scores, left double
+        precision first; 'stalled' where 'hardmax' switched 200 times within 1e-6 of `t_end`, to and
+        fro between targets whose scores stay tied: one of Filippov's solutions slides there along
+        the tie, with weights that no choice of `tie` gives.
+    switches : ndarray
+        Times at which a token's set of largest scores changed, for 'hardmax'.
+    """
+
+    t: Array
+    points: Array
+    status: str
+    switches: Array = field(default_factory=lambda: np.zeros(0))
+
+    def __repr__(self) -> str:
+        _, n, dim = self.points.shape
+        return f"FreeTokens({self.status}, n={n}, dim={dim}, to t = {self.t[-1]:g})"
+
+
+def evolve_free(
+    points: ArrayLike,
+    t_end: float,
+    save_at: int = 20,
+    *,
+    beta: float = 1.0,
+    query: ArrayLike | float = 1.0,
+    key: ArrayLike | float = 1.0,
+    value: ArrayLike | float = 1.0,
+    kernel: str = "rescaled",
+    tie: str = "average",
+    rtol: float = 1e-9,
+    atol: float = 1e-12,
+) -> FreeTokens:
+    """Tokens that attention moves freely in R^d: no sphere, no normalisation.
+
+    With A_ij = softmax_j s_ij, 'softmax' is (9.1), x_i' = Σ_j A_ij V x_j, s_ij = β<Qx_i, Kx_j>.
+    The others move z_i = e^{-tV} x_i by z_i' = Σ_j A_ij V (z_j - z_i): 'rescaled' is (9.2)-(9.3),
+    s_ij = β<Q e^{tV} z_i, K e^{tV} z_j>; 'frozen' is (9.4), s_ij = β<Qz_i, Kz_j>; 'hardmax' is its
+    limit β → ∞, (9.5)-(9.6), where A_i is even on the set C_i of largest scores.
+
+    Parameters
+    ----------
+    points : array_like, shape (n, d)
+        n >= 2 rows of any length, at t = 0.
+    t_end : float
+    save_at : int
+        Number of equal intervals.
+    beta : float
+        β >= 0; does not count for 'hardmax'.
+    query, key : array_like, shape (m, d), or float
+        Q and K; a number stands for that multiple of the identity.
+    value : array_like, shape (d, d), or float
+        V.
+    kernel : {'softmax', 'rescaled', 'frozen', 'hardmax'}
+    tie : {'average', 'first', 'last'}
+        What a token does whose largest score is tied, where Filippov's theory allows any average:
+        go to the mean of C_i, or to its first or last token.
+    rtol, atol : float
+        Of a step, for each coordinate.
+
+    Returns
+    -------
+    FreeTokens
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or the matrices do not fit.
+    ArithmeticError
+        If steps become too small.
+    meanfield.exceptions.Interrupted
+        On Ctrl-C, a KeyboardInterrupt whose `solution` is the FreeTokens so far.
+
+    Warns
+    -----
+    meanfield.exceptions.UnfinishedWarning
+        If tokens overflow or stall before `t_end`.
+
+    Examples
+    --------
+    >>> run = evolve_free([[1.0, 1.0], [-1.0, 1.0], [0.0, 0.0]], 1.0, 1, kernel="hardmax")
+    >>> run.points[-1, 2].round(6) + 0.0  # (1 - 1/e) (z_1 + z_2)/2
+    array([0.      , 0.632121])
+    """
+    run = solve_free(
+        points,
+        t_end,
+        save_at,
+        beta=beta,
+        query=query,
+        key=key,
+        value=value,
+        kernel=kernel,
+        tie=tie,
+        rtol=rtol,
+        atol=atol,
+    )
+    if run.status != "finished":
+        warnings.warn(
+            f"the tokens came to t = {run.t[-1]:.6g} of {t_end:g}: {run.status}",
+            UnfinishedWarning,
+            stacklevel=2,
+        )
+    return run
+
+
+def solve_free(
+    points: ArrayLike,
+    t_end: float,
+    save_at: int = 20,
+    *,
+    beta: float = 1.0,
+    query: ArrayLike | float = 1.0,
+    key: ArrayLike | float = 1.0,
+    value: ArrayLike | float = 1.0,
+    kernel: str = "rescaled",
+    tie: str = "average",
+    rtol: float = 1e-9,
+    atol: float = 1e-12,
+) -> FreeTokens:
+    """Do what `evolve_free` does, and leave it to the caller to say how the run ended.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or the matrices do not fit.
+    ArithmeticError
+        If steps become too small.
+    Interrupted
+        On Ctrl-C.
+    """
+    start = rows("points", points)
+    if len(start) < 2:
+        raise ValueError(f"points must be at least 2 tokens, got shape {start.shape}")
+    one_of("kernel", kernel, KERNELS)
+    one_of("tie", tie, TIES)
+    times = np.linspace(
+        0.0, number("t_end", t_end, above=0), integer("save_at", save_at, low=1) + 1
+    )
+    scores = _Scores(start.shape[1], number("beta", beta, low=0), query, key, value)
+    tolerances = {
+        "rtol": number("rtol", rtol, low=3e-14, high=1e-2),
+        "atol": number("atol", atol, above=0),
+    }
+    found, switches = [start], list[float]()
+    try:
+        with Patience() as patience:
+            if kernel == "hardmax":
+                return _hardmax(found, switches, times, scores, tie, tolerances, patience)
+            return _soft(found, times, scores, kernel, tolerances, patience)
+    except KeyboardInterrupt:
+        so_far = FreeTokens(times[: len(found)], np.array(found), "interrupted", np.array(switches))
+        raise Interrupted(f"interrupted: saves to t = {so_far.t[-1]:g} are kept", so_far) from None
+
+
+def _soft(
+    found: list[Array],
+    times: Array,
+    scores: _Scores,
+    kernel: str,
+    tolerances: dict[str, float],
+    patience: Patience,
+) -> FreeTokens:
+    """(9.1), (9.3) or (9.4); `found` grows by the saves."""
+    start = found[0]
+
+    def rate(t: float, state: Array) -> Array:
+        z = state.reshape(start.shape)
+        grown = z @ scores.growth(t).T if kernel == "rescaled" else z
+        if not np.abs(grown).max() < _LARGEST:
+            raise OverflowError(f"e^(tV) z is no longer finite at t = {t:g}")
+        shares = softmax(scores(grown), axis=1)
+        mean = shares @ z
+        if kernel != "softmax":
+            mean -= z
+        return np.asarray((mean @ scores.value.T).ravel())
+
+    solver = DOP853(rate, 0.0, start.ravel(), times[-1], **tolerances)
+    while solver.status == "running":
+        patience.check()
+        try:
+            _step(solver)
+            dense = solver.dense_output()
+        except OverflowError:
+            return FreeTokens(times[: len(found)], np.array(found), "overflow")
+        while len(found) < len(times) and times[len(found)] <= solver.t:
+            found.append(dense(times[len(found)]).reshape(start.shape))
+        if not np.abs(solver.y).max() < _LARGEST:
+            return FreeTokens(times[: len(found)], np.array(found), "overflow")
+    return FreeTokens(times, np.array(found), "finished")
+
+
+class _Scores:
+    """β<Qx_i, Kx_j> less each row's largest, and e^{tV}."""
+
+    def __init__(self, dim: int, beta: float, query: Any, key: Any, value: Any) -> None:
+        self._beta, self._query = beta, _matrix("query", query, dim)
+        self._key, self.value = _matrix("key", key, dim), _matrix("value", value, dim)
+        if len(self._query) != len(self._key) or len(self.value) != dim:
+            raise ValueError(
+                f"query and key must be (m, {dim}) and value ({dim}, {dim}), got shapes "
+                f"{self._query.shape}, {self._key.shape} and {self.value.shape}"
+            )
+
+    def __call__(self, points: Array) -> Array:
+        raw = (points @ self._query.T) @ (points @ self._key.T).T
+        return np.asarray(self._beta * (raw - raw.max(axis=1, keepdims=True)))
+
+    def growth(self, t: float) -> Array:
+        """e^{tV}; not finite where it overflows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(expm(t * self.value))
+
+    def ranked(self, points: Array) -> Array:
+        """<Qz_i, Kz_j>, for 'hardmax'."""
+        return np.asarray((points @ self._query.T) @ (points @ self._key.T).T)
+
+
+def _matrix(name: str, given: Any, dim: int) -> Array:
+    if is_single(given):
+        return number(name, given) * np.eye(dim)
+    matrix = real_array(name, given, 2)
+    if matrix.shape[1] != dim:
+        raise ValueError(f"{name} must have d = {dim} columns, got shape {matrix.shape}")
+    return matrix
+
+
+def _step(solver: Any) -> None:
+    reason = solver.step()
+    if solver.status == "failed" or not np.isfinite(solver.y).all():
+        raise ArithmeticError(f"the run stopped at t = {solver.t:.6g}: {reason or 'not finite'}")
+
+
+def _hardmax(
+    found: list[Array],
+    switches: list[float],
+    times: Array,
+    scores: _Scores,
+    tie: str,
+    tolerances: dict[str, float],
+    patience: Patience,
+) -> FreeTokens:
+    """(9.5) from switch to switch of the sets C_i, between which it is linear.
+
+    `found` grows by the saves, `switches` by the times of switches.
+    """
+    start = found[0]
+    t, z = 0.0, start
+    tied = _largest(scores, z)
+    while t < times[-1]:
+        weights = _weights(tied, tie)
+
+        def rate(_: float, state: Array, weights: Array = weights) -> Array:
+            here = state.reshape(start.shape)
+            return np.asarray(((weights @ here - here) @ scores.value.T).ravel())
+
+        solver = DOP853(rate, t, z.ravel(), times[-1], **tolerances)
+        while solver.status == "running":
+            patience.check()
+            _step(solver)
+            dense = solver.dense_output()
+            end = _switch(solver, dense, scores, weights, start.shape)
+            while len(found) < len(times) and times[len(found)] <= end:
+                found.append(dense(times[len(found)]).reshape(start.shape))
+            t, z = end, dense(end).reshape(start.shape)
+            # nearer than where the switch was seen, so that what fell behind is left out
+            after = _largest(scores, z, 0.1 * _TIED)
+            if end < solver.t or not _still_largest(after, weights):
+                switches.append(end)
+                tied = after
+                if _stalls(switches, len(start), times[-1]):
+                    saved, last = times[: len(found)], []
+                    if end > saved[-1]:
+                        saved, last = np.append(saved, end), [z]
+                    points = np.array([*found, *last])
+                    return FreeTokens(saved, points, "stalled", np.array(switches))
+                break
+    return FreeTokens(times, np.array(found), "finished", np.array(switches))
+
+
+def _stalls(switches: list[float], n: int, t_end: float) -> bool:
+    """Whether the last switches took next to no time, or there were too many."""
+    if len(switches) < _QUICK_SWITCHES:
+        return False
+    quick = switches[-1] - switches[-_QUICK_SWITCHES] < _NO_TIME * t_end
+    return quick or len(switches) > _SWITCHES_PER_TOKEN * n
+
+
+def _largest(scores: _Scores, z: Array, tolerance: float = _TIED) -> NDArray[np.bool_]:
+    """Whether j is in C_i; a token is in its own only where no other is.
+
+    Beside a tie with others its own score is the one that falls behind as soon as it moves.
+    """
+    ranked = scores.ranked(z)
+    scale = np.maximum(np.abs(ranked).max(axis=1, keepdims=True), 1.0)
+    tied = ranked >= ranked.max(axis=1, keepdims=True) - tolerance * scale
+    others = tied & ~np.eye(len(z), dtype=bool)
+    return np.asarray(np.where(others.any(axis=1, keepdims=True), others, tied))
+
+
+def _still_largest(tied: NDArray[np.bool_], weights: Array) -> bool:
+    """Whether every token still goes only to tokens of its C_i."""
+    return bool(np.all(tied[weights > 0.0]))
+
+
+def _weights(tied: NDArray[np.bool_], tie: str) -> Array:
+    if tie == "average":
+        return np.asarray(tied / tied.sum(axis=1, keepdims=True))
+    n = tied.shape[1]
+    chosen = tied.argmax(axis=1) if tie == "first" else n - 1 - tied[:, ::-1].argmax(axis=1)
+    return np.asarray(np.eye(n)[chosen])
+
+
+def _switch(
+    solver: Any, dense: Any, scores: _Scores, weights: Array, shape: tuple[int, ...]
+) -> float:
+    """When in the last step a token's target first falls behind another one; else its end."""
+
+    def ahead(t: float) -> float:
+        ranked = scores.ranked(dense(t).reshape(shape))
+        chosen = np.where(weights > 0.0, ranked, np.inf).min(axis=1)
+        scale = np.maximum(np.abs(ranked).max(axis=1), 1.0)
+        return float(np.min((chosen - ranked.max(axis=1)) / scale)) + _TIED
+
+    if ahead(solver.t) >= 0.0:
+        return float(solver.t)
+    if ahead(solver.t_old) < 0.0:
+        return float(solver.t_old + 1e-3 * (solver.t - solver.t_old))
+    return float(brentq(ahead, solver.t_old, solver.t, xtol=1e-14 * max(1.0, solver.t)))
+
+
+CASES = ("polytope", "hyperplanes", "polytope × line", "origin")
+_VALUES = {
+    "polytope": np.eye(2),
+    "hyperplanes": np.array([[1.0, 0.0], [0.4, -0.5]]),
+    "polytope × line": np.diag([1.0, 1.0, -0.5]),
+    "origin": -np.eye(2),
+}
+# limits nearer than this are one, beside starts in [-1, 1]
+_SAME = 1e-2
+
+
+def limits_without_normalisation(
+    rng: np.random.Generator, *, n: int = 40, beta: float = 20.0, t_end: float = 12.0
+) -> xr.Dataset:
+    """The four rows of Table 1, run from random tokens in a box, Q = K = I.
+
+    'polytope', V = I: z_i = e^{-t} x_i tend to vertices of a convex polytope (and few other points
+    of its boundary). 'hyperplanes', V with one largest eigenvalue λ_1 > 0: the coordinate of z_i
+    along its eigenvector takes at most three values in the end. 'polytope × line', V = diag(1, 1,
+    -1/2): so do the leading two coordinates as in the first. 'origin', V = -I: x_i → 0; with C the
+    tokens' covariance C' = -2βC² in the end, so that each of its eigenvalues is 1/(2βt).
+
+    Parameters
+    ----------
+    rng : numpy Generator
+        For the starts, uniform in [-1, 1]^d.
+    n : int
+        Number of tokens, n >= 4.
+    beta : float
+        > 0.
+    t_end : float
+
+    Returns
+    -------
+    xarray.Dataset
+        Over (case, t, token, axis): `trajectory`, the first two coordinates of z_i (of x_i for
+        'origin'). Over case: `distinct`, how many of the last tokens (of their coordinates along
+        the eigenvector for 'hyperplanes') are 1e-2 apart; `off`, how far they are from the claim:
+        the distance from the boundary of their convex hull; half of the widest group when
+        coordinates are cut into three at their two largest gaps; the largest |x_i|; and `moved`,
+        how far they went in the last tenth of the time.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or tokens overflow before t_end.
+    """
+    generator("rng", rng)
+    n, beta = integer("n", n, low=4), number("beta", beta, above=0)
+    runs = [_run(case, rng, n, beta, number("t_end", t_end, above=0)) for case in CASES]
+    found = [_evidence(case, run) for case, run in zip(CASES, runs, strict=True)]
+    names = ("distinct", "off", "moved")
+    return xr.Dataset(
+        {
+            "trajectory": (
+                ("case", "t", "token", "axis"),
+                np.array([run.points[:, :, :2] for run in runs]),
+            ),
+            **{name: ("case", [row[i] for row in found]) for i, name in enumerate(names)},
+        },
+        coords={"case": list(CASES), "t": runs[0].t},
+        attrs={"beta": beta},
+    )
+
+
+def _run(case: str, rng: np.random.Generator, n: int, beta: float, t_end: float) -> FreeTokens:
+    value = _VALUES[case]
+    start = rng.uniform(-1.0, 1.0, size=(n, len(value)))
+    kernel = "softmax" if case == "origin" else "rescaled"
+    run = solve_free(start, t_end, 200, beta=beta, value=value, kernel=kernel)
+    if run.status != "finished":
+        raise ValueError(f"t_end must be smaller for {shown(case)}, got {t_end:g}: {run}")
+    return run
+
+
+def _evidence(case: str, run: FreeTokens) -> tuple[int, float, float]:
+    last, before = run.points[-1], run.points[-len(run.t) // 10]
+    if case == "origin":
+        largest = float(np.linalg.norm(last, axis=1).max())
+        return len(_distinct(last)), largest, _moved(last, before)
+    if case == "hyperplanes":
+        # the left eigenvector: it gives the coordinate along the right one
+        along = np.linalg.eig(_VALUES[case].T)[1][:, 0].real
+        last, before = last @ along[:, None], before @ along[:, None]
+        return len(_distinct(last)), _from_three_values(last[:, 0]), _moved(last, before)
+    last, before = last[:, :2], before[:, :2]
+    hull = ConvexHull(last)
+    depths = -(last @ hull.equations[:, :2].T + hull.equations[:, 2]).max(axis=1)
+    return len(_distinct(last)), float(depths.max()), _moved(last, before)
+
+
+def _from_three_values(values: Array) -> float:
+    """Largest distance from three values, the middles of the groups between the largest gaps."""
+    ordered = np.sort(values)
+    cuts = np.sort(np.argsort(np.diff(ordered))[-2:]) + 1
+    return 0.5 * max(float(np.ptp(group)) for group in np.split(ordered, cuts))
+
+
+def _moved(last: Array, before: Array) -> float:
+    return float(np.linalg.norm(last - before, axis=1).max())
+
+
+def _distinct(points: Array) -> Array:
+    """One of each group of points nearer than `_SAME`, shape (k, d)."""
+    kept: list[Array] = []
+    for point in points:
+        if all(np.linalg.norm(point - other) > _SAME for other in kept):
+            kept.append(point)
+    return np.array(kept)

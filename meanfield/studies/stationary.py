@@ -1,0 +1,611 @@
+"""Stationary states under noise: branches over the noise, stability, phase transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln, hyp0f1, ive
+from tqdm import tqdm
+
+from meanfield._checks import (
+    boolean,
+    integer,
+    is_single,
+    number,
+    plus_or_minus,
+    real_array,
+    shown,
+    tell_apart,
+    unit_vector,
+)
+from meanfield.dynamics.isotropic import SA, USA, Isotropic
+from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
+from meanfield.measures.density import Density
+from meanfield.spaces.zonal import Zonal
+from meanfield.studies.continuation import COMPLETE, Branch, Equation, Point, at_noise, fold, follow
+from meanfield.studies.executors import mapped_by
+from meanfield.theory import critical_noise, energy_uniform
+from meanfield.typing import Array
+
+# eigenvalues this near to 0 are 0 but for rounding
+_NEUTRAL = 1e-8
+# perturbations are polynomials of at most this degree, orthonormal under the state
+_MODES = 48
+# below e^{-2β} = 1e-6 the series of W * f has too few digits to divide by
+_LARGEST_BETA = 6.9
+# it is trusted down to this share of its maximum; the rest is iterated to this change
+_TRUSTED, _CHANGE, _ITERATIONS = 1e-8, 1e-10, 200
+# Bessel functions below it have lost digits, or all; masses
+_UNDERFLOW, _NO_MASS = 1e-280, 1e-260
+
+
+class Linearisation:
+    """The noisy flow linearised at stationary states of one equation.
+
+    A perturbation fψ obeys ∂_t ψ = (1/f) ∇·(f ∇(τψ - Tψ)), Tψ = W * (fψ)/β, for SA over W * f.
+    In polynomials that are orthonormal under f dσ this is -τ D (1 - ρT), D the form ∫ f ∇ψ·∇χ.
+    Mass, which can't change, is left out.
+
+    Parameters
+    ----------
+    equation : Equation
+        With step 1: perturbations need not have the symmetry of the state.
+    """
+
+    def __init__(self, equation: Equation) -> None:
+        self.equation = equation
+        beta = equation.dynamics.beta
+        # else a series has digits enough
+        self._by_sums = equation.lam > 0.0 and beta > _LARGEST_BETA
+        self._kernels: dict[int, Array] = {}
+
+    def rates(self, b: Array, rho: float, count: int) -> NDArray[Any]:
+        """Eigenvalues over τ of the state with moments b (K,) on so many nodes, fastest first."""
+        grid = self.equation.grid(count)
+        state = self.equation.state(b, rho, grid)
+        masses = state.masses
+        with np.errstate(under="ignore"):
+            if self._by_sums:
+                masses = self._far_masses(masses, state.slope, rho, count)
+            # nodes without mass would be a boundary of their own
+            held = masses > _NO_MASS
+            masses = masses[held]
+            modes = min(_MODES, len(masses) // 2)
+            values, slopes = _orthonormal(grid.nodes[held], masses, modes)
+            if self._by_sums:
+                shares = self._kernel(count)[np.ix_(held, held)] * masses
+                pull = shares @ values / (self.equation.lam * shares.sum(axis=1)[:, None])
+            else:
+                basis = grid.basis[held]
+                moments = basis.T @ (masses[:, None] * values)
+                pull = state.slope[held, None] * (basis @ moments)
+            form = slopes.T @ (masses[:, None] * slopes)
+            drawn = values.T @ (masses[:, None] * pull)
+        rates = np.linalg.eigvals(form @ (rho * drawn - np.eye(len(form))))
+        return np.asarray(rates[np.argsort(-rates.real)])
+
+    def unstable(self, b: Array, rho: float, count: int, rates: NDArray[Any]) -> int:
+        """Number of axisymmetric perturbations that grow, where these are the rates.
+
+        Newton's Jacobian 1 - ρT has as many negative eigenvalues as growth is positive: under USA
+        it has the inertia of F's second variation. So growth like e^{-1/τ}, as of two equal
+        clusters that exchange mass, is seen though rounding hides the rate, as long as the
+        Jacobian's eigenvalue is below -1e-8. Under SA complex rates may cross without it, and
+        count too.
+        """
+        _, jacobian, _ = self.equation.linearised(b, rho, self.equation.grid(count))
+        negative = int(np.sum(np.linalg.eigvals(jacobian).real < -_NEUTRAL))
+        if self.equation.lam == 0.0:
+            return negative
+        return max(negative, int(np.sum(rates.real > _NEUTRAL)))
+
+    def _far_masses(self, masses: Array, slope: Array, rho: float, count: int) -> Array:
+        """Masses, those where a series of W * f has no digits from sums of positive terms.
+
+        f = (W * f)^{ρ/λ}/Z is iterated there only: a state itself may be an unstable fixed point.
+        """
+        near = slope * _TRUSTED < slope.min()
+        if near.all():
+            return masses
+        peak = int(np.argmax(masses))
+        masses = np.where(near, masses, 0.0)
+        rows = np.append(np.flatnonzero(~near), peak)
+        kernel, weights = self._kernel(count)[rows], np.exp(self.equation.grid(count).log_weights)
+        for _ in range(_ITERATIONS):
+            sums = kernel @ masses
+            # in units of the peak, where f is known
+            grown = (sums / sums[-1]) ** (rho / self.equation.lam) * weights[rows] / weights[peak]
+            new = grown[:-1] * masses[peak]
+            old, masses[rows[:-1]] = masses[rows[:-1]], new
+            if np.all(np.abs(new - old) <= _CHANGE * new + _NO_MASS):
+                break
+        return masses
+
+    def _kernel(self, count: int) -> Array:
+        """e^{β(<x,y> - 1)} averaged over the latitudes of both, shape (N, N).
+
+        <x,y> = c + s u, u the cosine between directions across the axis: ∫ e^{βsu} is
+        ₀F₁(n/2; x²/4) = Γ(n/2) (2/x)^{n/2-1} I_{n/2-1}(x), x = βs and n = d - 1.
+        """
+        if count not in self._kernels:
+            beta, half = self.equation.dynamics.beta, 0.5 * (self.equation.dim - 1)
+            nodes = self.equation.grid(count).nodes
+            sines = np.sqrt((1.0 - nodes) * (1.0 + nodes))
+            x = beta * np.outer(sines, sines)
+            with np.errstate(all="ignore"):
+                bessel = ive(half - 1.0, x)
+                large = np.log(bessel) + x + gammaln(half) - (half - 1.0) * np.log(0.5 * x)
+                small = np.log(hyp0f1(half, 0.25 * np.minimum(x, 4.0 * half) ** 2))
+                few = (x < 1e-3) | (bessel < _UNDERFLOW)
+                logs = beta * (np.outer(nodes, nodes) - 1.0)
+                self._kernels[count] = np.exp(logs + np.where(few, small, large))
+        return self._kernels[count]
+
+
+def _orthonormal(nodes: Array, masses: Array, count: int) -> tuple[Array, Array]:
+    """Polynomials of degrees 1 … count-1 orthonormal under the masses, and sqrt(1-t²) times p'."""
+    sines = np.sqrt((1.0 - nodes) * (1.0 + nodes))
+    values, slopes = np.ones((count, len(nodes))), np.zeros((count, len(nodes)))
+    for j in range(1, count):
+        new, slope = nodes * values[j - 1], values[j - 1] + nodes * slopes[j - 1]
+        # three terms would do, but for rounding
+        for _ in range(2):
+            shares = values[:j] @ (masses * new)
+            new, slope = new - shares @ values[:j], slope - shares @ slopes[:j]
+        size = float(np.sqrt(masses @ new**2))
+        values[j], slopes[j] = new / size, slope / size
+    return values[1:].T, (slopes[1:] * sines).T
+
+
+# past the bifurcation point, in log τ
+_BEYOND = 1e-3
+# the spectral tail of a density that no further degree improves
+_RESOLVED = 1e-14
+
+
+def stationary_density(
+    dynamics: Isotropic,
+    dim: int,
+    degree: int = 1,
+    *,
+    direction: int = 1,
+    axis: ArrayLike | None = None,
+) -> Density:
+    """The stationary state on a branch of `stationary_states` at the dynamics' own noise.
+
+    Of several on the branch the last, which under USA and degree 1 is the one of lowest free energy
+    that is not uniform. By Newton's method, on as many nodes as leave no residual.
+
+    Parameters
+    ----------
+    dynamics : SA or USA
+        Attractive, with noise > 0.
+    dim : int
+        Ambient dimension d >= 2.
+    degree : int
+        k of the branch.
+    direction : int
+        Sign of ∫ P_k dmu, 1 or -1.
+    axis : array_like, shape (d,), optional
+        Unit vector; the last unit vector if omitted.
+
+    Returns
+    -------
+    Density
+        On a `Zonal` space; on the circle even about the axis.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the noise is too large for a state on this branch.
+    ArithmeticError
+        If the branch can't be followed down to this noise.
+
+    Examples
+    --------
+    >>> mu = stationary_density(USA(1.0, noise=0.5), 2)
+    >>> round(float(mu.mean()[-1]), 11)
+    0.54382120316
+    """
+    dim = integer("dim", dim, low=2, high=1024)
+    if not isinstance(dynamics, (SA, USA)) or dynamics.sign != 1 or dynamics.noise <= 0.0:
+        raise ValueError(
+            f"dynamics must be attractive SA or USA with noise > 0, got {shown(dynamics)}"
+        )
+    degree = integer("degree", degree, low=1, high=bandwidth(dynamics.beta, dim))
+    direction = plus_or_minus("direction", direction)
+    axis = None if axis is None else unit_vector("axis", axis, dim)
+    equation = equation_of(dynamics, dim, degree)
+    start = -float(np.log(equation.kappa[degree // equation.step - 1]))
+    wanted = float(np.log(critical_noise(dynamics, dim)) - np.log(dynamics.noise))
+    # a state at τ < τ_k ends the branch; others it has passed, if at all, when it is back at τ_k
+    events = {"noise": lambda point: point.log_rho - wanted} if wanted <= start else {}
+    last = wanted if wanted > start else start + _BEYOND
+    branch = follow(equation, degree, direction, last, events)
+    found = branch.at("noise" if wanted <= start else "end")
+    if not found and branch.status != COMPLETE:
+        raise ArithmeticError(f"the branch of degree {degree} is {branch.status} at {dynamics!r}")
+    if not found:
+        most = dynamics.noise * np.exp(wanted - min(point.log_rho for point in branch.points))
+        got, least = tell_apart(dynamics.noise, most)
+        raise ValueError(f"noise must be < {least} for a state of degree {degree}, got {got}")
+    return _density(equation, at_noise(equation, found[-1], wanted), axis)
+
+
+def _density(equation: Equation, point: Point, axis: Array | None) -> Density:
+    """The state as a series, of more degrees than its moments need."""
+    nodes = point.nodes
+    while True:
+        masses = equation.state(point.b, point.rho, equation.grid(nodes)).masses
+        # this space has the grid of the state
+        space = Zonal(equation.dim, 2 * nodes // 3 - 1, axis)
+        density = Density.from_coefficients(space, masses @ space.basis)
+        if density.tail < _RESOLVED or nodes >= 4 * point.nodes:
+            return density
+        nodes *= 2
+
+
+EQUAL = "equal free energy"
+# as many nodes are enough for the few dozen polynomials of a perturbation
+_ENOUGH = 512
+# free energies, in units of τ, that count as equal where branches are interpolated
+_SAME = 1e-6
+# variables over the points of a branch, and what they are
+_OVER_POINTS = {
+    "tau": "noise τ",
+    "arclength": "arclength along the branch",
+    "order": "|∫ x dmu|",
+    "moment": "∫ P_k dmu of the branch's degree k",
+    "energy": "E",
+    "energy_share": "E/E(δ)",
+    "entropy": "∫ f log f dσ",
+    "growth_rate": "growth of the fastest axisymmetric perturbation",
+    "unstable": "number of axisymmetric perturbations that grow",
+    "residual": "residual on twice the nodes",
+}
+_OF_USA = {
+    "free_energy": "F = τ ∫ f log f dσ - E",
+    "free_energy_excess": "F - F(σ)",
+    "lowest": "1 where F is lowest of all states at this noise",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A branch: columns over its points, their events, its status."""
+
+    columns: dict[str, Array]
+    events: list[str]
+    status: str
+
+
+def table(
+    dynamics: Isotropic, degree: int, equation: Equation, points: list[Point], status: str
+) -> Table:
+    """The numbers of each point of a branch of this degree."""
+    beta, dim = dynamics.beta, equation.dim
+    whole = Equation(dynamics, dim)
+    linearisation = Linearisation(whole)
+    tau_1, scaled = critical_noise(dynamics, dim), scaled_eigenvalues(beta, dim, 1)
+    index = degree // equation.step - 1
+    unit = float(np.sqrt(equation.kappa[index]) * equation.scales[index])
+    rows = []
+    for point in points:
+        b = np.zeros(whole.kmax)
+        b[equation.degrees - 1] = point.b
+        numbers = equation.numbers(point.b, point.rho, equation.grid(point.nodes))
+        rates = linearisation.rates(b, point.rho, _nodes(point))
+        size = float(b @ b)
+        share = size / dim if beta == 0.0 else float(scaled[0] + scaled[1] * size)
+        tau = tau_1 / point.rho
+        rows.append(
+            {
+                "tau": tau,
+                "arclength": point.arclength,
+                "order": abs(float(b[0])) / np.sqrt(dim),
+                "moment": float(point.b[index]) / unit,
+                "energy": _of_dirac(share, beta),
+                "energy_share": share,
+                "entropy": numbers["entropy"],
+                "growth_rate": rates[0].real * tau,
+                "unstable": linearisation.unstable(b, point.rho, point.nodes, rates),
+                "residual": point.residual,
+                "excess": numbers["excess"],
+            }
+        )
+    columns = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
+    return Table(columns, [point.event for point in points], status)
+
+
+def _nodes(point: Point) -> int:
+    """Nodes for perturbations of a state: more, which they need where the state is next to 0."""
+    return max(point.nodes, min(2 * point.nodes, _ENOUGH))
+
+
+def _of_dirac(share: float, beta: float) -> float:
+    """A share of E(δ) = e^β/(2β), or 1/2 at β = 0; inf beyond float64."""
+    if beta == 0.0:
+        return 0.5 * share
+    with np.errstate(over="ignore"):
+        half = np.exp(0.5 * np.float64(beta))
+        return float(share * half * half / (2.0 * beta))
+
+
+def dataset(
+    tables: list[Table], runs: list[Isotropic], ways: list[tuple[int, int]], dim: int
+) -> xr.Dataset:
+    """All branches, those of one β after the other."""
+    shape = len(runs), len(ways)
+    normalised = runs[0].normalised
+    if not normalised:
+        for first in range(0, len(tables), len(ways)):
+            _compare(tables[first : first + len(ways)])
+        for number, one in enumerate(tables):
+            _free_energy(one, runs[number // len(ways)], dim)
+    names = _OVER_POINTS | ({} if normalised else _OF_USA)
+    over = ("beta", "branch", "point")
+    data = {
+        name: (over, _padded([one.columns[name] for one in tables], shape), {"long_name": text})
+        for name, text in names.items()
+    }
+    longest = max(len(one.events) for one in tables)
+    events = [one.events + [""] * (longest - len(one.events)) for one in tables]
+    return xr.Dataset(
+        {
+            **data,
+            "event": (over, np.array(events).reshape(*shape, longest)),
+            "tau_bifurcation": (
+                over[:2],
+                _reshaped([one.columns["tau"][0] for one in tables], shape),
+            ),
+            "tau_fold": (over[:2], _reshaped([_fold(one) for one in tables], shape)),
+            "status": (over[:2], np.array([one.status for one in tables]).reshape(shape)),
+            **_transition(tables[:: len(ways)], runs, dim),
+        },
+        coords={
+            "beta": [one.beta for one in runs],
+            "degree": ("branch", [degree for degree, _ in ways]),
+            "direction": ("branch", [direction for _, direction in ways]),
+            "dim": dim,
+        },
+        attrs={"dynamics": runs[0].name},
+    )
+
+
+def _free_energy(one: Table, dynamics: Isotropic, dim: int) -> None:
+    columns = one.columns
+    columns["free_energy_excess"] = columns["tau"] * columns["excess"]
+    # F(σ) = -E(σ)
+    columns["free_energy"] = columns["free_energy_excess"] - energy_uniform(dynamics.beta, dim)
+
+
+def _compare(tables: list[Table]) -> None:
+    """Where the free energy is lowest of all branches and the uniform state, at the same noise.
+
+    nan where the branch of degree 1, which comes first, has not been followed to.
+    """
+    end = tables[0].columns["tau"].min()
+    for one in tables:
+        logs, excess = -np.log(one.columns["tau"]), one.columns["excess"]
+        best = np.zeros_like(excess)
+        for other in tables:
+            best = np.minimum(best, _lowest_at(other, logs))
+        lowest = np.where(excess <= best + _SAME * np.abs(best), 1.0, 0.0)
+        one.columns["lowest"] = np.where(one.columns["tau"] < end, np.nan, lowest)
+
+
+def _lowest_at(one: Table, logs: Array) -> Array:
+    """(F - F(σ))/τ of the lowest state of a branch at each log 1/τ; inf where it has none."""
+    along, excess = -np.log(one.columns["tau"]), one.columns["excess"]
+    turns = [0, *np.flatnonzero(np.array(one.events) == "fold").tolist(), len(along) - 1]
+    best = np.full_like(logs, np.inf)
+    for first, last in pairwise(turns):
+        part = slice(first, last + 1)
+        order = np.argsort(along[part])
+        values = np.interp(logs, along[part][order], excess[part][order], np.inf, np.inf)
+        best = np.minimum(best, values)
+    return best
+
+
+def _fold(one: Table) -> float:
+    """The largest noise of a fold, or nan."""
+    folds = one.columns["tau"][np.array(one.events) == "fold"]
+    return float(folds.max()) if len(folds) > 0 else np.nan
+
+
+def _transition(
+    tables: Sequence[Table], runs: list[Isotropic], dim: int
+) -> dict[str, tuple[str, NDArray[np.generic]]]:
+    """What the branches of degree 1 say of the transition from the uniform state."""
+    tau_1 = np.array([critical_noise(one, dim) for one in runs])
+    folds = np.array([_fold(one) for one in tables])
+    first_order = np.nan_to_num(folds) > tau_1
+    tau_c, jump = tau_1.copy(), np.zeros_like(tau_1)
+    for row in np.flatnonzero(first_order).tolist():
+        columns = tables[row].columns
+        equal = np.flatnonzero(np.array(tables[row].events) == EQUAL)
+        # a branch that ended before it has no such state
+        found = len(equal) > 0
+        tau_c[row] = columns["tau"][equal[0]] if found else np.nan
+        jump[row] = columns["order"][equal[0]] if found else np.nan
+    nature = np.where(first_order, "first order", "continuous")
+    known: dict[str, tuple[str, NDArray[np.generic]]] = {
+        "tau_1": ("beta", tau_1),
+        "nature": ("beta", nature),
+    }
+    return (
+        known if runs[0].normalised else known | {"tau_c": ("beta", tau_c), "jump": ("beta", jump)}
+    )
+
+
+def _padded(columns: list[Array], shape: tuple[int, int]) -> Array:
+    longest = max(len(column) for column in columns)
+    padded = np.full((len(columns), longest), np.nan)
+    for row, column in zip(padded, columns, strict=True):
+        row[: len(column)] = column
+    return padded.reshape(*shape, longest)
+
+
+def _reshaped(values: list[float], shape: tuple[int, int]) -> Array:
+    return np.array(values, dtype=np.float64).reshape(shape)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One branch."""
+
+    dynamics: Isotropic
+    dim: int
+    degree: int
+    direction: int
+    until: float
+
+
+def stationary_states(
+    dim: int,
+    betas: ArrayLike,
+    dynamics: Callable[[float], Isotropic] = USA,
+    *,
+    degrees: int = 1,
+    until: float = 0.25,
+    executor: Executor | str | None = None,
+    progress: bool = False,
+) -> xr.Dataset:
+    """Axisymmetric stationary states over the noise τ, on branches from the uniform state.
+
+    A state solves f = e^{u/τ}/Z, u = W * mu/β (USA), or f = (W * mu)^{1/(βτ)}/Z (SA), W the kernel
+    e^{β<x,y>}. The uniform state has a branch of degree k at τ_k = Λ_k/β (USA), Λ_k/(βΛ_0) (SA);
+    each is followed through its folds. Under USA, noise makes a gradient flow of the free energy F,
+    and of several states at one τ that of the lowest F is what noise selects in the end: where
+    that changes from the uniform state to the branch of degree 1, at τ_c, is the phase transition,
+    continuous up to `theory.transition_beta`, first order beyond. SA with noise is no gradient flow
+    and has no F.
+
+    Parameters
+    ----------
+    dim : int
+        Ambient dimension d >= 2. On the circle states are even about their peak.
+    betas : array_like
+        β >= 0 in any order, one or several; <= 700 for USA.
+    dynamics : callable
+        From β to SA or USA, attractive and without noise.
+    degrees : int
+        Branches of degrees 1 … `degrees`; of even degrees where d >= 3 both directions, of others
+        one, since the other is its mirror image.
+    until : float
+        Where to end a branch: at τ = `until` τ_k, on the way down. 0.01 <= until < 1.
+    executor : concurrent.futures.Executor or 'processes', optional
+        Where the branches are computed; here, one after the other, without one.
+    progress : bool
+        Whether to show a bar that counts branches.
+
+    Returns
+    -------
+    xarray.Dataset
+        Over (beta, branch, point), filled with nan: `tau`, `arclength` (from the uniform state),
+        `order` |∫ x dmu|, `moment` ∫ P_k dmu, `energy` E (inf beyond float64) and `energy_share`
+        E/E(δ), `entropy` ∫ f log f dσ, `growth_rate` and `unstable`, of axisymmetric perturbations
+        only (on S^{d-1} others may grow too; rotations are neutral; growth like e^{-1/τ} counts,
+        though its rate is lost in rounding), `residual` in moments on twice the nodes, `event`, '',
+        'bifurcation', 'fold', 'equal free energy' or 'end'. Under USA also `free_energy`,
+        `free_energy_excess` F - F(σ), and `lowest`, 1 where F is lowest of all states found, nan
+        at noises that the branch of degree 1 was not followed to.
+        Over (beta, branch): `tau_bifurcation`; `tau_fold`, the largest, nan without; `status`,
+        'complete', 'under-resolved' or 'cut short'.
+        Over beta: `tau_1`; `nature`, 'continuous' or 'first order' (a fold at τ > τ_1, to
+        rounding); under USA `tau_c`, and `jump` of the order parameter there. Where the transition
+        is first order, [tau_1, tau_fold] is the window in which both states are stable.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, before any work starts.
+
+    Examples
+    --------
+    >>> ds = stationary_states(2, 3.0)
+    >>> str(ds.nature.item()), round(1 / ds.tau_c.item(), 10), round(ds.jump.item(), 10)
+    ('first order', 0.7521877664, 0.4815438131)
+    """
+    boolean("progress", progress)
+    dim = integer("dim", dim, low=2, high=1024)
+    several: Any = [betas] if is_single(betas) else betas
+    axis = real_array("betas", several, 1)
+    degrees = integer("degrees", degrees, low=1)
+    if not 0.01 <= number("until", until) < 1.0:
+        raise ValueError(f"until must be in [0.01, 1), got {shown(until)}")
+    runs = [_attractive(dynamics, float(beta), dim, degrees) for beta in axis]
+    ways = [
+        (degree, direction)
+        for degree in range(1, degrees + 1)
+        for direction in ((1, -1) if degree % 2 == 0 and dim > 2 else (1,))
+    ]
+    tasks = [_Task(one, dim, *way, float(until)) for one in runs for way in ways]
+    mapped = mapped_by(executor, _branch, tasks)
+    bar = tqdm(
+        mapped,
+        total=len(tasks),
+        disable=not progress,
+        desc="stationary states",
+    )
+    return dataset(list(bar), runs, ways, dim)
+
+
+def _attractive(dynamics: Any, beta: float, dim: int, degrees: int) -> Isotropic:
+    if not callable(dynamics):
+        raise ValueError(f"dynamics must be a callable from β to SA or USA, got {shown(dynamics)}")
+    if beta < 0.0:
+        raise ValueError(f"betas must be >= 0, got {beta:g}")
+    one = dynamics(beta)
+    if not isinstance(one, (SA, USA)) or one.sign != 1 or one.noise > 0.0:
+        raise ValueError(f"dynamics must be attractive SA or USA without noise, got {shown(one)}")
+    most = bandwidth(one.beta, dim)
+    if degrees > most:
+        raise ValueError(
+            f"degrees must be <= {most}, the kernel's bandwidth at beta = {beta:g}, got {degrees}"
+        )
+    return one
+
+
+def equation_of(dynamics: Isotropic, dim: int, degree: int) -> Equation:
+    """The equation in the symmetry of the branch of this degree."""
+    step = degree if dim == 2 else 2 - degree % 2
+    return Equation(dynamics, dim, step)
+
+
+def _branch(task: _Task) -> Table:
+    """One branch, from the uniform state on."""
+    equation = equation_of(task.dynamics, task.dim, task.degree)
+    index = task.degree // equation.step - 1
+    start = -float(np.log(equation.kappa[index]))
+
+    def excess(point: Point) -> float:
+        return equation.numbers(point.b, point.rho, equation.grid(point.nodes))["excess"]
+
+    events: dict[str, Callable[[Point], float]] = {"fold": fold}
+    if not task.dynamics.normalised:
+        events[EQUAL] = excess
+    branch = follow(
+        equation, task.degree, task.direction, start - float(np.log(task.until)), events
+    )
+    first = branch.points[0]
+    uniform = replace(first, b=0.0 * first.b, log_rho=start, arclength=0.0, event="bifurcation")
+    points = [uniform, *_sensible(branch)]
+    return table(task.dynamics, task.degree, equation, points, branch.status)
+
+
+def _sensible(branch: Branch) -> list[Point]:
+    """The points, but not equal free energies before a fold, which are rounding at b near 0."""
+    kept, folded = [], False
+    for point in branch.points:
+        folded |= point.event == "fold"
+        if point.event != EQUAL or folded:
+            kept.append(point)
+    return kept

@@ -1,0 +1,14 @@
+"""Types of arrays in signatures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+# real or complex, as the space has them
+Coefficients = NDArray[Any]
+Indices = NDArray[np.intp]
+Integers = NDArray[np.int64]
