@@ -17,6 +17,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 from benchmark_tables import benchmark_tables  # noqa: E402 (beside this file)
 from moving_measure import moving_measure  # noqa: E402
 from page_blocks import inside, run_page  # noqa: E402
+from rooms import rooms  # noqa: E402
 
 # everything that a build makes for itself; git ignores it
 GENERATED = HERE / "generated"
@@ -85,6 +86,7 @@ def generate(_: Sphinx) -> None:
     for page, folder in DRAWING.items():
         draw(page, GENERATED / folder)
     moving_measure(GENERATED / "moving_measure.gif")
+    rooms(GENERATED / "rooms.png")
     results = HERE.parent / "validation" / "benchmarks" / "results"
     (GENERATED / "benchmarks.md").write_text(benchmark_tables(results), encoding="utf-8")
     (GENERATED / "benchmarks").mkdir(exist_ok=True)

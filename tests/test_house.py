@@ -109,11 +109,24 @@ def import_faults(package: Path) -> list[str]:
             fault = door_fault(inside, target, package.name)
             if fault:
                 found.append(f"{inside or '__init__'}:{line} {fault}")
-    try:
-        graphlib.TopologicalSorter(graph).prepare()
-    except graphlib.CycleError as error:
-        found.append(f"imports go round in a circle: {' '.join(error.args[1])}")
+    # files first: where they go round, so may their rooms
+    for parts, between in (graph, "imports"), (rooms_of(graph), "rooms"):
+        try:
+            graphlib.TopologicalSorter(parts).prepare()
+        except graphlib.CycleError as error:
+            found.append(f"{between} go round in a circle: {' '.join(error.args[1])}")
+            break
     return found
+
+
+def rooms_of(graph: dict[str, dict[str, int]]) -> dict[str, set[str]]:
+    """Which rooms each room imports, by whatever file."""
+    rooms: dict[str, set[str]] = {}
+    for module, targets in graph.items():
+        room = room_of(module.partition(".")[2])
+        others = {room_of(t.partition(".")[2]) for t in targets if t in graph}
+        rooms.setdefault(room, set()).update(others - {room})
+    return rooms
 
 
 def reach(graph: dict[str, dict[str, int]], start: str) -> set[str]:
@@ -183,7 +196,7 @@ SOUND = {
     "__init__.py": "from . import spaces, theory\nimportlib.import_module('meanfield.plot')\n",
     "_checks.py": "import math\nimport numpy as np\n",
     "_shown.py": "if TYPE_CHECKING:\n    from matplotlib.axes import Axes\nclass Shown: pass\n",
-    "kernels.py": "from scipy import special\nfrom meanfield._checks import integer\n",
+    "kernels.py": "from scipy import special\nfrom meanfield.spaces.geometry import project\n",
     "laws.py": "from . import kernels\nclass Uniform: pass\n",
     "dynamics.py": "",
     "spaces/__init__.py": "from meanfield.spaces.circle import Circle\n",
@@ -222,6 +235,11 @@ PLANTED = [
         "checked by its own",
         {"laws.py": "from meanfield.functionals import transport"},
         "reaches functionals.transport",
+    ),
+    (
+        "rooms in a circle",
+        {"spaces/symmetry.py": "from ..laws import Uniform"},
+        "rooms go round in a circle",
     ),
     ("knows the roof", {"evolution/refine.py": "from ..plot import x"}, "reaches plot"),
     ("a wrong door", {"laws.py": "import matplotlib.pyplot"}, "imports matplotlib, whose doors"),
