@@ -9,8 +9,8 @@ from scipy.special import iv
 from scipy.stats import t as student
 
 import meanfield as mf
-from meanfield import studies as closed_module
 from meanfield.spaces import Circle
+from meanfield.studies import correlations as closed_module
 from meanfield.studies.correlations import (
     CLOSURES,
     TAIL_TOL,

@@ -13,7 +13,7 @@ from children import LAST_RESORT, child
 from handmade import unfinished
 
 import meanfield as mf
-from meanfield.cli import commands as report
+from meanfield.cli import report
 from meanfield.cli.commands import main
 from meanfield.cli.report.checks import checks
 
