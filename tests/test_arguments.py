@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from meanfield import _checks as arguments
+from meanfield import _checks
 
 EPS = np.finfo(float).eps
 # squares of smaller entries underflow, and with them the norm
@@ -20,7 +20,7 @@ entry = st.one_of(st.just(0.0), length, length.map(lambda x: -x))
     "value", [4, 4.0, np.float32(4), np.int64(4), np.float64(4), Fraction(8, 2)], ids=repr
 )
 def test_number_is_a_float(value):
-    number = arguments.number("beta", value, low=0, high=4)
+    number = _checks.number("beta", value, low=0, high=4)
     assert number == 4.0
     assert type(number) is float
 
@@ -48,20 +48,20 @@ def test_number_is_refused(value):
     with pytest.raises(
         ValueError, match=r"^beta must be a finite number >= 0 and <= 4, got "
     ) as caught:
-        arguments.number("beta", value, low=0, high=4)
+        _checks.number("beta", value, low=0, high=4)
     assert repr(value)[:30] in str(caught.value)
     assert len(str(caught.value)) < 150
 
 
 def test_number_above_is_strict():
-    assert arguments.number("t_end", 1e-300, above=0) == 1e-300
+    assert _checks.number("t_end", 1e-300, above=0) == 1e-300
     with pytest.raises(ValueError, match=r"^t_end must be a finite number > 0, got 0$"):
-        arguments.number("t_end", 0, above=0)
+        _checks.number("t_end", 0, above=0)
 
 
 @pytest.mark.parametrize("value", [3, np.int8(3), np.uint64(3)], ids=repr)
 def test_integer_is_an_int(value):
-    integer = arguments.integer("dim", value, low=3, high=3)
+    integer = _checks.integer("dim", value, low=3, high=3)
     assert integer == 3
     assert type(integer) is int
 
@@ -71,14 +71,14 @@ def test_integer_is_an_int(value):
 )
 def test_integer_is_refused(value):
     with pytest.raises(ValueError, match=r"^dim must be an integer >= 3 and <= 4, got ") as caught:
-        arguments.integer("dim", value, low=3, high=4)
+        _checks.integer("dim", value, low=3, high=4)
     assert repr(value) in str(caught.value)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.uint32])
 def test_real_array_is_a_copy(dtype):
     given_array = np.array([1, 2, 3], dtype=dtype)
-    array = arguments.real_array("values", given_array, 1)
+    array = _checks.real_array("values", given_array, 1)
     assert array.dtype == np.float64
     assert array.tolist() == [1.0, 2.0, 3.0]
     array[0] = 7.0
@@ -105,16 +105,16 @@ def test_real_array_is_a_copy(dtype):
 )
 def test_real_array_is_refused(values, message):
     with pytest.raises(ValueError, match=r"^values ") as caught:
-        arguments.real_array("values", values, 1)
+        _checks.real_array("values", values, 1)
     assert message in str(caught.value)
 
 
 def test_rows_of_any_length():
-    assert arguments.rows("z", [[3, 4], [0, 0]]).tolist() == [[3.0, 4.0], [0.0, 0.0]]
+    assert _checks.rows("z", [[3, 4], [0, 0]]).tolist() == [[3.0, 4.0], [0.0, 0.0]]
     with pytest.raises(ValueError, match=r"^z must have rows of length = 3, got shape \(1, 2\)$"):
-        arguments.rows("z", [[3, 4]], 3)
+        _checks.rows("z", [[3, 4]], 3)
     with pytest.raises(ValueError, match=r"^z must have rows of length >= 2, got shape \(2, 1\)$"):
-        arguments.rows("z", [[3], [4]])
+        _checks.rows("z", [[3], [4]])
 
 
 @given(hnp.arrays(float, st.tuples(st.integers(1, 5), st.integers(2, 6)), elements=entry))
@@ -123,7 +123,7 @@ def test_unit_rows_are_of_norm_one(vectors):
     assume(norms.min() > 0)
     near = vectors / norms * (1 + 9e-7)
     before = near.copy()
-    unit = arguments.unit_rows("points", near)
+    unit = _checks.unit_rows("points", near)
     assert np.array_equal(near, before)
     # a norm of d squares, a root and a division: half an eps each, d <= 6
     assert np.max(np.abs(np.linalg.norm(unit, axis=1) - 1)) < 4 * EPS
@@ -144,14 +144,14 @@ def test_unit_rows_are_of_norm_one(vectors):
 def test_unit_rows_are_refused(points, message):
     allowed = r"^points must have rows of norm 1 \(within 1e-06\), got "
     with pytest.raises(ValueError, match=allowed) as caught:
-        arguments.unit_rows("points", points)
+        _checks.unit_rows("points", points)
     assert message in str(caught.value)
 
 
 def test_columns_for_rows():
     told = r"^z must have rows of length = 3, got shape \(3, 500\): take z.T$"
     with pytest.raises(ValueError, match=told):
-        arguments.rows("z", np.ones((3, 500)), 3)
+        _checks.rows("z", np.ones((3, 500)), 3)
 
 
 def test_arrays_are_shown_by_shape_and_type():
@@ -162,21 +162,21 @@ def test_arrays_are_shown_by_shape_and_type():
         (list(range(1000)), "[0, 1, 2, 3, 4, 5, 6, 7, ...]"),
         ("4", "'4'"),
     ):
-        assert arguments.shown(value) == text
-    assert len(arguments.shown({str(i): "word" * 100 for i in range(100)})) <= 80
+        assert _checks.shown(value) == text
+    assert len(_checks.shown({str(i): "word" * 100 for i in range(100)})) <= 80
 
 
 def test_unit_vector():
-    assert arguments.unit_vector("axis", [0.6, 0.8]).tolist() == pytest.approx([0.6, 0.8], rel=EPS)
+    assert _checks.unit_vector("axis", [0.6, 0.8]).tolist() == pytest.approx([0.6, 0.8], rel=EPS)
     for bad in ([[0.6, 0.8]], [0.6, 0.7], [1.0], [0.6, 0.8, 0.0]):
         with pytest.raises(ValueError, match=r"^axis must "):
-            arguments.unit_vector("axis", bad, 2)
+            _checks.unit_vector("axis", bad, 2)
 
 
 @given(st.lists(st.floats(0.0, 1.7e308), min_size=1, max_size=20))
 def test_weights_are_shares(values):
     assume(max(values) > 0)
-    shares = arguments.weights("weights", values, len(values))
+    shares = _checks.weights("weights", values, len(values))
     # rounding of a sum of n numbers of mean size 1/n
     assert abs(shares.sum() - 1) < len(values) * EPS
     exact = [Fraction(value) / sum(map(Fraction, values)) for value in values]
@@ -187,7 +187,7 @@ def test_weights_are_shares(values):
 
 
 def test_equal_weights():
-    assert arguments.weights("weights", None, 4).tolist() == [0.25] * 4
+    assert _checks.weights("weights", None, 4).tolist() == [0.25] * 4
 
 
 @pytest.mark.parametrize(
@@ -203,22 +203,22 @@ def test_equal_weights():
 )
 def test_weights_are_refused(values, message):
     with pytest.raises(ValueError, match=r"^weights ") as caught:
-        arguments.weights("weights", values, 2)
+        _checks.weights("weights", values, 2)
     assert message in str(caught.value)
 
 
 def test_generator_is_numpys_own():
     rng = np.random.default_rng(0)
-    assert arguments.generator("rng", rng) is rng
+    assert _checks.generator("rng", rng) is rng
     for bad in (0, None, np.random.RandomState(0), np.random):
         with pytest.raises(ValueError, match=r"^rng must be a numpy.random.Generator, got "):
-            arguments.generator("rng", bad)
+            _checks.generator("rng", bad)
 
 
 @given(limit=st.floats(1e-12, 1e12), share=st.floats(-1e-3, 1e-3))
 def test_numbers_that_are_compared_show_which_is_larger(limit, share):
     value = limit * (1.0 + share)
-    one, other = arguments.tell_apart(value, limit)
+    one, other = _checks.tell_apart(value, limit)
     assert (float(one) > float(other)) == (value > limit)
     assert (float(one) < float(other)) == (value < limit)
 
@@ -232,4 +232,4 @@ def test_numbers_that_are_compared_show_which_is_larger(limit, share):
 )
 def test_a_bound_is_told_with_all_its_digits(low, value, told):
     with pytest.raises(ValueError, match=f"t {told}$"):
-        arguments.number("t", value, low=low)
+        _checks.number("t", value, low=low)

@@ -14,7 +14,7 @@ from meanfield.cli.tables import CaseError
 from meanfield.equations.attention import AttentionTendency
 from meanfield.equations.tokens import TokenOutput
 from meanfield.exceptions import UnfinishedWarning
-from meanfield.kernels import token_sums as sphere_scores
+from meanfield.kernels import token_sums
 from meanfield.kernels.token_sums import score_sums
 from meanfield.measures.density import spectral_tail
 
@@ -222,7 +222,7 @@ def test_ways_to_sum(dim):
 
 def test_tokens_that_have_lost_all_digits_are_summed_directly(monkeypatch):
     """On S^2 under a matrix that most tokens do not answer to, however many they are."""
-    monkeypatch.setattr(sphere_scores, "_MOST_PAIRS", 1000)
+    monkeypatch.setattr(token_sums, "_MOST_PAIRS", 1000)
     points = mf.Particles.quantised(mf.Uniform(3), 3000).points
     points = points[np.abs(points[:, 0]) < 0.3]
     matrix = np.diag([60.0, 1.0, 0.5])

@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 import meanfield as mf
 from meanfield.spaces import Circle
-from meanfield.studies import correlations as closed_module
+from meanfield.studies import correlations
 from meanfield.studies.correlations import (
     CLOSURES,
     TAIL_TOL,
@@ -126,9 +126,9 @@ def test_error_under_refinement(closure, beta, n, monkeypatch):
     found = solved(closure, beta, n, times, 6, PLACES)
     assert found.status == "finished"
     assert found.modes[-1].max() > 0.4
-    monkeypatch.setattr(closed_module, "FIRST_SIZE", 4096)
-    monkeypatch.setattr(closed_module, "RTOL", 1e-13)
-    monkeypatch.setattr(closed_module, "ATOL", 1e-15)
+    monkeypatch.setattr(correlations, "FIRST_SIZE", 4096)
+    monkeypatch.setattr(correlations, "RTOL", 1e-13)
+    monkeypatch.setattr(correlations, "ATOL", 1e-15)
     finer = solved(closure, beta, n, times, 6, PLACES)
     # what the docstring promises
     assert np.abs(found.modes - finer.modes).max() < 1e-11

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meanfield.kernels import direct as exponential_sums
+from meanfield.kernels import direct
 from meanfield.kernels.direct import log_moment, moment, pull_of_others
 
 EPS = np.finfo(float).eps
@@ -173,8 +173,8 @@ def test_either_way_to_sum(monkeypatch, radius):
     points = unit_points(np.random.default_rng(0), 60, 3)
     masses = 10.0 ** np.random.default_rng(1).uniform(-12, 0, 60)
     found = []
-    for limit in (exponential_sums._PLAIN, -1.0):
-        monkeypatch.setattr(exponential_sums, "_PLAIN", limit)
+    for limit in (direct._PLAIN, -1.0):
+        monkeypatch.setattr(direct, "_PLAIN", limit)
         pull, log_unit, log_g = pull_of_others(points, masses, radius)
         found.append((*log_moment(points, masses, radius * points), log_g))
         # relative to what pulls, which may be e^{-2β} of G
@@ -202,7 +202,7 @@ def test_memory_stays_flat():
     finally:
         tracemalloc.stop()
     # one block of float64, where all exponents would take five
-    assert peak < 1.3 * 8 * exponential_sums._BLOCK
+    assert peak < 1.3 * 8 * direct._BLOCK
 
 
 def test_arguments_stay_as_they_are():

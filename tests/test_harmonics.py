@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import eval_legendre, sph_harm_y
 
-from meanfield.kernels import multipliers as harmonics
+from meanfield.kernels import multipliers
 from meanfield.spaces.gegenbauer import (
     gauss_gegenbauer,
     gegenbauer,
@@ -294,10 +294,10 @@ def test_too_many_gauss_nodes_are_refused():
 def test_eigenvalues_against_mpmath(dim, beta):
     """The promise: 1e-13, for β to 1e4, d to 1024, k to 2000."""
     kmax = 2000
-    logs = harmonics.log_eigenvalues(beta, dim, kmax)
-    values = harmonics.eigenvalues(beta, dim, kmax)
-    scaled = harmonics.scaled_eigenvalues(beta, dim, kmax)
-    relative = harmonics.relative_eigenvalues(beta, dim, kmax)
+    logs = multipliers.log_eigenvalues(beta, dim, kmax)
+    values = multipliers.eigenvalues(beta, dim, kmax)
+    scaled = multipliers.scaled_eigenvalues(beta, dim, kmax)
+    relative = multipliers.relative_eigenvalues(beta, dim, kmax)
     with mpmath.workdps(40):
         first = exact_eigenvalue(beta, dim, 0)
         # and where log Λ_k passes through zero, hardest to know against β
@@ -316,20 +316,20 @@ def test_eigenvalues_against_mpmath(dim, beta):
 
 def test_fewer_degrees_are_the_same_degrees():
     assert np.allclose(
-        harmonics.log_eigenvalues(4.0, 3, 5),
-        harmonics.log_eigenvalues(4.0, 3, 400)[:6],
+        multipliers.log_eigenvalues(4.0, 3, 5),
+        multipliers.log_eigenvalues(4.0, 3, 400)[:6],
         rtol=8 * EPS,
         atol=0,
     )
-    assert harmonics.eigenvalues(4.0, 3, 0).shape == (1,)
-    assert harmonics.relative_eigenvalues(4.0, 3, 0).tolist() == [1.0]
+    assert multipliers.eigenvalues(4.0, 3, 0).shape == (1,)
+    assert multipliers.relative_eigenvalues(4.0, 3, 0).tolist() == [1.0]
 
 
 @pytest.mark.parametrize(
     "row", REFERENCE["Lambda"], ids=lambda r: f"d{r['d']}-b{r['beta']}-{r['k']}"
 )
 def test_published_eigenvalues(row):
-    found = harmonics.eigenvalues(row["beta"], row["d"], row["k"])[-1]
+    found = multipliers.eigenvalues(row["beta"], row["d"], row["k"])[-1]
     assert found == pytest.approx(float(row["value"]), rel=1e-12)
 
 
@@ -337,14 +337,14 @@ def test_published_eigenvalues(row):
 def test_three_term_relation(beta, dim):
     """I_{ν-1} - I_{ν+1} = (2ν/β) I_ν, in ratios; Λ_k(d+2) = (d/β) Λ_{k+1}(d)."""
     kmax = 30
-    logs = harmonics.log_eigenvalues(beta, dim, kmax)
+    logs = multipliers.log_eigenvalues(beta, dim, kmax)
     assert np.all(np.diff(logs) < 0)
     order = np.arange(1, kmax) + dim / 2 - 1
     down, up = np.exp(logs[1:-1] - logs[:-2]), np.exp(logs[2:] - logs[:-2])
     # the difference of two logarithms loses their size in eps, which may be 1e4
     size = 10 * EPS * (1 + np.abs(logs).max())
     assert np.max(np.abs(2 * order / beta * down + up - 1)) < 2 * size
-    shifted = harmonics.log_eigenvalues(beta, dim + 2, kmax - 1)
+    shifted = multipliers.log_eigenvalues(beta, dim + 2, kmax - 1)
     gap = logs[1:] + np.log(dim / beta) - shifted
     assert np.max(np.abs(gap)) < size + 10 * EPS * np.abs(shifted).max()
 
@@ -359,29 +359,29 @@ def test_funk_hecke_by_quadrature(dim, beta):
     assert found[0] > 0.999
     # rounding is that of the integral of the absolute value, β from the exponent, k from P_k
     absolute = np.abs(gegenbauer(dim, 20, t)) @ weighted
-    error = np.abs(found - harmonics.eigenvalues(beta, dim, 20))
+    error = np.abs(found - multipliers.eigenvalues(beta, dim, 20))
     assert np.all(error < (20 + beta + 2 * np.arange(21)) * EPS * absolute)
 
 
 @pytest.mark.parametrize("dim", DIMS)
 def test_beta_zero_is_the_limit(dim):
-    assert harmonics.eigenvalues(0.0, dim, 3).tolist() == [1.0, 0.0, 0.0, 0.0]
-    assert harmonics.scaled_eigenvalues(0, dim, 3).tolist() == [1.0, 0.0, 0.0, 0.0]
-    assert harmonics.relative_eigenvalues(0.0, dim, 3).tolist() == [1.0, 0.0, 0.0, 0.0]
-    assert harmonics.log_eigenvalues(0.0, dim, 3).tolist() == [0.0, -np.inf, -np.inf, -np.inf]
+    assert multipliers.eigenvalues(0.0, dim, 3).tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert multipliers.scaled_eigenvalues(0, dim, 3).tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert multipliers.relative_eigenvalues(0.0, dim, 3).tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert multipliers.log_eigenvalues(0.0, dim, 3).tolist() == [0.0, -np.inf, -np.inf, -np.inf]
     # Λ_k = β^k / (d (d+2) … (d+2k-2)) · (1 + O(β²))
     beta, k = 1e-9, np.arange(1, 6)
     leading = np.cumprod(beta / (dim + 2.0 * k - 2))
-    assert np.allclose(harmonics.eigenvalues(beta, dim, 5)[1:], leading, rtol=20 * EPS, atol=0)
+    assert np.allclose(multipliers.eigenvalues(beta, dim, 5)[1:], leading, rtol=20 * EPS, atol=0)
 
 
 def test_values_that_over_or_underflow():
-    assert harmonics.eigenvalues(1000.0, 3, 0)[0] == np.inf
-    assert harmonics.eigenvalues(1.0, 3, 400)[400] == 0.0
+    assert multipliers.eigenvalues(1000.0, 3, 0)[0] == np.inf
+    assert multipliers.eigenvalues(1.0, 3, 400)[400] == 0.0
     with np.errstate(all="raise"):
-        assert harmonics.scaled_eigenvalues(1.0, 3, 400)[400] == 0.0
-        assert harmonics.relative_eigenvalues(1.0, 3, 400)[400] == 0.0
-        assert harmonics.log_eigenvalues(1.0, 3, 400)[400] == pytest.approx(-2280.876398773366)
+        assert multipliers.scaled_eigenvalues(1.0, 3, 400)[400] == 0.0
+        assert multipliers.relative_eigenvalues(1.0, 3, 400)[400] == 0.0
+        assert multipliers.log_eigenvalues(1.0, 3, 400)[400] == pytest.approx(-2280.876398773366)
 
 
 @pytest.mark.parametrize(("beta", "dim"), [(1e4, 10**6), (1e4, 2 * 10**5), (2e4, 10**6)])
@@ -390,10 +390,10 @@ def test_factor_beyond_double_precision_of_a_value_within(beta, dim):
     assert beta > 709.0 * 8
     with mpmath.workdps(40):
         expected = mpmath.hyp0f1(mpmath.mpf(dim) / 2, mpmath.mpf(beta) ** 2 / 4)
-    value = harmonics.eigenvalues(beta, dim, 0)[0]
+    value = multipliers.eigenvalues(beta, dim, 0)[0]
     # exponents of size β cancel, each with a rounding error of its own
     assert abs(value / float(expected) - 1.0) < EPS * beta
-    log_value = harmonics.log_eigenvalues(beta, dim, 0)[0]
+    log_value = multipliers.log_eigenvalues(beta, dim, 0)[0]
     assert abs(log_value - float(mpmath.log(expected))) < EPS * beta
 
 
@@ -405,10 +405,10 @@ def test_values_next_to_the_largest_double(beta, dim, k):
         bessel = mpmath.besseli(k + half - 1, beta)
         expected = mpmath.gamma(half) * (2 / mpmath.mpf(beta)) ** (half - 1) * bessel
         assert 690.0 < mpmath.log(expected) < 709.0
-    value = harmonics.eigenvalues(beta, dim, k)[k]
+    value = multipliers.eigenvalues(beta, dim, k)[k]
     # exponents of size β, each with a rounding error of its own
     assert abs(value / float(expected) - 1.0) < EPS * beta
-    log_value = harmonics.log_eigenvalues(beta, dim, k)[k]
+    log_value = multipliers.log_eigenvalues(beta, dim, k)[k]
     assert log_value == pytest.approx(float(mpmath.log(expected)), rel=1e-13)
 
 
@@ -419,29 +419,29 @@ def test_multipliers_of_tiny_beta(beta):
         leading = [mpmath.mpf(1), mpmath.mpf(beta) / dim]
         leading.append(leading[1] * beta / (dim + 2))
         for call in (
-            harmonics.eigenvalues,
-            harmonics.scaled_eigenvalues,
-            harmonics.relative_eigenvalues,
+            multipliers.eigenvalues,
+            multipliers.scaled_eigenvalues,
+            multipliers.relative_eigenvalues,
         ):
             # below 1e-308 the last digits go
             assert abs(call(beta, dim, 2)[1] / leading[1] - 1) < 4 * EPS + 5e-324 / leading[1]
-        weights = harmonics.degree_weights(beta, dim, 2)
+        weights = multipliers.degree_weights(beta, dim, 2)
         assert abs(weights[1] / beta - 1) < 4 * EPS
-        logs = harmonics.log_eigenvalues(beta, dim, 2)
+        logs = multipliers.log_eigenvalues(beta, dim, 2)
         for k in (1, 2):
             assert abs(logs[k] / mpmath.log(leading[k]) - 1) < 4 * EPS
 
 
 def test_smallest_beta():
     """At the least positive number of double precision the multipliers are those of the limit."""
-    assert harmonics.eigenvalues(5e-324, 3, 2).tolist() == [1.0, 0.0, 0.0]
+    assert multipliers.eigenvalues(5e-324, 3, 2).tolist() == [1.0, 0.0, 0.0]
 
 
 @given(beta=betas, dim=dims)
 def test_bandwidth_keeps_its_promise(beta, dim):
     """N_k Λ_k < 1e-17 min(Λ_0, N_1 Λ_1) for all k beyond it, and not for itself."""
-    band = harmonics.bandwidth(beta, dim)
-    logs = harmonics.log_eigenvalues(beta, dim, band + 200)
+    band = multipliers.bandwidth(beta, dim)
+    logs = multipliers.log_eigenvalues(beta, dim, band + 200)
     logs += np.concatenate(
         [[0.0], np.cumsum(np.log(multiplicity_growth(dim, np.arange(1.0, band + 201))))]
     )
@@ -455,10 +455,10 @@ def test_bandwidth_keeps_its_promise(beta, dim):
 def test_bandwidth_is_enough_for_the_kernel(dim):
     """e^{βt} = Σ_{k <= K} N_k Λ_k P_k(t) (proof of Proposition 3.4) to rounding."""
     t = np.linspace(-1, 1, 31)
-    assert harmonics.bandwidth(0.0, dim) == 1
+    assert multipliers.bandwidth(0.0, dim) == 1
     for beta in (0.5, 4.0, 25.0):
-        band = harmonics.bandwidth(beta, dim)
-        terms = multiplicities(dim, band) * harmonics.eigenvalues(beta, dim, band)
+        band = multipliers.bandwidth(beta, dim)
+        terms = multiplicities(dim, band) * multipliers.eigenvalues(beta, dim, band)
         series = terms @ gegenbauer(dim, band, t)
         # Σ N_k Λ_k = e^β bounds the terms, and each P_k has k roundings
         assert np.max(np.abs(series - np.exp(beta * t))) < 4 * band * EPS * np.exp(beta)
@@ -471,10 +471,10 @@ def test_bandwidth_is_enough_for_the_kernel(dim):
 @pytest.mark.parametrize(
     "call",
     [
-        harmonics.eigenvalues,
-        harmonics.log_eigenvalues,
-        harmonics.relative_eigenvalues,
-        harmonics.scaled_eigenvalues,
+        multipliers.eigenvalues,
+        multipliers.log_eigenvalues,
+        multipliers.relative_eigenvalues,
+        multipliers.scaled_eigenvalues,
     ],
 )
 @pytest.mark.parametrize(
@@ -499,8 +499,8 @@ def test_bad_multipliers(call, arguments, message):
         (lambda: multiplicities(3, -1), "kmax must be an integer >= 0, got -1"),
         (lambda: gauss_gegenbauer(3, 0), "n must be an integer >= 1, got 0"),
         (lambda: gauss_gegenbauer(1, 3), "dim must be an integer >= 2, got 1"),
-        (lambda: harmonics.bandwidth(-1.0, 3), "beta must be a finite number >= 0, got -1"),
-        (lambda: harmonics.bandwidth(1.0, 0), "dim must be an integer >= 2, got 0"),
+        (lambda: multipliers.bandwidth(-1.0, 3), "beta must be a finite number >= 0, got -1"),
+        (lambda: multipliers.bandwidth(1.0, 0), "dim must be an integer >= 2, got 0"),
     ],
 )
 def test_bad_arguments(call, message):
@@ -515,12 +515,12 @@ AT_THE_EDGE = [(829.37, 2, 461), (1000.0, 3, 782), (850.0, 4, 500)]
 def test_large_multipliers_at_the_edge_of_double_precision(beta, dim, k):
     """Λ_k < 1e304 where e^β is far beyond."""
     exact = exact_eigenvalue(beta, dim, k)
-    log = harmonics.log_eigenvalues(beta, dim, k)[k]
+    log = multipliers.log_eigenvalues(beta, dim, k)[k]
     assert log == pytest.approx(float(mpmath.log(exact)), abs=1e-12)
-    assert harmonics.eigenvalues(beta, dim, k)[k] == pytest.approx(float(exact), rel=1e-12)
+    assert multipliers.eigenvalues(beta, dim, k)[k] == pytest.approx(float(exact), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["scaled_eigenvalues", "relative_eigenvalues", "log_eigenvalues"])
 def test_what_no_recurrence_ends_for_is_refused(name):
     with pytest.raises(ValueError, match=r"beta must be at most 1e\+09 .*, got 1e\+308"):
-        getattr(harmonics, name)(1e308, 3, 4)
+        getattr(multipliers, name)(1e308, 3, 4)

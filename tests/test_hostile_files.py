@@ -9,7 +9,6 @@ from handmade import densities, solution
 
 import meanfield as mf
 from meanfield.evolution import netcdf
-from meanfield.evolution import netcdf as seals
 
 SOLUTION = solution(densities("circle"), case="[run]")
 
@@ -22,7 +21,7 @@ def good(tmp_path_factory):
 
 
 def unsealed(content):
-    return content[: -len(seals.seal(b""))]
+    return content[: -len(netcdf.seal(b""))]
 
 
 def refusal(path):

@@ -11,8 +11,7 @@ import pytest
 
 import meanfield as mf
 from meanfield.equations.batch import PointsBatch, batch_tendency
-from meanfield.evolution import batch as batch_module
-from meanfield.evolution import evolve_batch
+from meanfield.evolution import batch, evolve_batch
 from meanfield.exceptions import Interrupted
 from meanfield.studies.ensembles import ENSEMBLES
 
@@ -247,7 +246,7 @@ def test_loose_tolerances_are_kept(rtol, form):
 def test_chunks_do_not_matter(monkeypatch):
     points, times = starts(7, 6, 3), np.array([0.0, 1.0, 2.5])
     whole = evolve_batch(points, mf.SA(2.0), times)
-    monkeypatch.setattr(batch_module, "_CHUNK", 80)
+    monkeypatch.setattr(batch, "_CHUNK", 80)
     parts = evolve_batch(points, mf.SA(2.0), times)
     assert np.array_equal(parts[0], whole[0])
     # the start is neither stepped nor interpolated
@@ -289,7 +288,7 @@ def test_failure_tells_when(monkeypatch, first):
             if self.calls > first:
                 out[0] = np.nan
 
-    monkeypatch.setattr(batch_module, "batch_tendency", lambda x, one, _: Breaking(x, one))
+    monkeypatch.setattr(batch, "batch_tendency", lambda x, one, _: Breaking(x, one))
     with pytest.raises(
         ArithmeticError, match=r"failed at t = \S+: .*try larger tolerances"
     ) as told:

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.spaces import available
-from meanfield.spaces import sphere_plans as shtns_plan
+from meanfield.spaces import available, sphere_plans
 from meanfield.spaces.sphere_fields import SphereFields
 
 EPS = np.finfo(float).eps
@@ -22,7 +21,7 @@ needs_shtns = pytest.mark.skipif(available("shtns") != "shtns", reason="SHTns is
 
 @pytest.fixture
 def without_shtns(monkeypatch):
-    monkeypatch.setattr(shtns_plan, "_imported", lambda: None)
+    monkeypatch.setattr(sphere_plans, "_imported", lambda: None)
 
 
 def series(space, seed):

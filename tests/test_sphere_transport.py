@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 
 import meanfield as mf
 from meanfield.functionals.transport import sphere as distance
-from meanfield.functionals.transport import sphere_beckmann as beckmann
+from meanfield.functionals.transport import sphere_beckmann
 from meanfield.functionals.transport.clouds import best_plan, pair_distances
 from meanfield.functionals.transport.sphere import cells_cost, map_cost, sphere_distance
 from meanfield.functionals.transport.sphere_beckmann import beckmann_flow, length_of, steepest_of
@@ -369,7 +369,7 @@ def test_a_dual_above_its_primal_raises(monkeypatch):
 
 
 def test_a_steep_potential_raises(monkeypatch):
-    monkeypatch.setattr(beckmann, "steepest_of", lambda *given: 0.9 * steepest_of(*given))
+    monkeypatch.setattr(sphere_beckmann, "steepest_of", lambda *given: 0.9 * steepest_of(*given))
     space = mf.Sphere(31)
     mu, nu = mf.Density(space, mf.VonMisesFisher(TILTED, 4.0)), mf.Density(space, mf.Uniform(3))
     with pytest.raises(ArithmeticError, match=r"lower bound of W_p\^p must be <="):

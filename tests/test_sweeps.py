@@ -17,7 +17,7 @@ from children import LAST_RESORT, child, until, wait_for
 from handmade import unfinished
 
 import meanfield as mf
-from meanfield.cli import sweeps as sweep_runs
+from meanfield.cli import sweeps
 from meanfield.cli.case import case_from_text, read_case
 from meanfield.cli.commands import main
 from meanfield.cli.sweeps import axis, cells_beside, checked_grid, dimension_names
@@ -277,7 +277,7 @@ SPOILT = {
 def test_a_cell_without_its_file_is_not_finished(folder, capsys, monkeypatch, spoil, reason):
     """As where the folder that a worker writes to is not the one that is seen here."""
 
-    right = sweep_runs.run_cell
+    right = sweeps.run_cell
 
     def run(cell):
         found = right(cell)
@@ -331,7 +331,7 @@ def test_a_scheduler_that_is_killed(scheduler, capsys, monkeypatch):
     import distributed
 
     process, worker, address = scheduler
-    read = sweep_runs.outcome_in_file
+    read = sweeps.outcome_in_file
 
     def killed(cell, found):
         process.kill()

@@ -23,8 +23,6 @@ from meanfield.equations.characteristics import density_on_line, transported
 from meanfield.equations.history import History, MomentHistory
 from meanfield.equations.sphere_field import field_on_sphere
 from meanfield.evolution import arrays, netcdf
-from meanfield.evolution import arrays as moved_by
-from meanfield.evolution import arrays as resumptions
 from meanfield.evolution.arrays import AnyHistory, Resumption, attribute
 from meanfield.evolution.files import SOURCE
 from meanfield.evolution.netcdf import check_numbers, checksum
@@ -149,9 +147,9 @@ class Solution(ShownRun):
         if _SHA_256.fullmatch(told):
             return told
         first = self.measures[:1]
-        own = arrays.variables(first) | moved_by.dynamics_variables(self.dynamics)
+        own = arrays.variables(first) | arrays.dynamics_variables(self.dynamics)
         end = xr.Variable((), self.dataset.attrs.get("t_end", self.t[-1]))
-        about = arrays.about(first) | moved_by.dynamics_attributes(self.dynamics)
+        about = arrays.about(first) | arrays.dynamics_attributes(self.dynamics)
         return checksum(xr.Dataset(own | {"t_end": end}, attrs=about))
 
     def density(self, points: ArrayLike, t: float) -> Array:
@@ -222,7 +220,7 @@ class Solution(ShownRun):
         netcdf.write(self._to_file(), place)
 
     def _to_file(self) -> xr.Dataset:
-        own = arrays.variables(self.measures, self.history) | moved_by.dynamics_variables(
+        own = arrays.variables(self.measures, self.history) | arrays.dynamics_variables(
             self.dynamics
         )
         if self.resumption is not None:
@@ -247,7 +245,7 @@ class Solution(ShownRun):
             "status": self.status,
             "message": self.message,
             "case": self.case,
-            **moved_by.dynamics_attributes(self.dynamics),
+            **arrays.dynamics_attributes(self.dynamics),
             **arrays.about(self.measures),
             **(self.resumption.attributes() if self.resumption else {}),
             **{f"{name}{_VERSION}": text for name, text in self.versions.items()},
@@ -328,7 +326,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
 
 def _from_file(stored: xr.Dataset) -> Solution:
     about = stored.attrs
-    dynamics = moved_by.dynamics_of(stored)
+    dynamics = arrays.dynamics_of(stored)
     check_numbers(stored)
     measures, used = arrays.measures(stored)
     solution = Solution(
@@ -338,11 +336,11 @@ def _from_file(stored: xr.Dataset) -> Solution:
         ending=_ending(attribute(about, "status", str)),
         message=attribute(about, "message", str),
         dataset=stored.drop_vars(
-            [*used, *moved_by.variable_names(stored), *resumptions.resumption_names(stored)]
+            [*used, *arrays.variable_names(stored), *arrays.resumption_names(stored)]
         ),
         case=attribute(about, "case", str),
         history=arrays.history(stored),
-        resumption=resumptions.resumption(stored),
+        resumption=arrays.resumption(stored),
         versions=versions_of(about),
     )
     found = checksum(stored)

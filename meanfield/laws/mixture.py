@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from meanfield import _checks as arguments
+from meanfield import _checks
 from meanfield._checks import shown
 from meanfield.laws.law import LONGEST_LIST, Law, checked_draw, freeze
 from meanfield.laws.record import Record, key
@@ -65,7 +65,7 @@ class Mixture(Record):
                     f"laws must have one dim, got dim = {laws[0].dim} at index 0 "
                     f"and dim = {law.dim} at index {i}"
                 )
-        weights = arguments.weights("weights", weights, len(laws))
+        weights = _checks.weights("weights", weights, len(laws))
         freeze(self, laws=tuple(laws), weights=weights, dim=laws[0].dim)
 
     def __repr__(self) -> str:
@@ -79,7 +79,7 @@ class Mixture(Record):
         ValueError
             If the points are not unit rows of length d, or a law has no density.
         """
-        points = arguments.unit_rows("points", points, self.dim)
+        points = _checks.unit_rows("points", points, self.dim)
         total = np.zeros(len(points))
         for law, weight in zip(self.laws, self.weights, strict=True):
             if weight > 0.0:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from meanfield import _checks as arguments
+from meanfield import _checks
 from meanfield._checks import number, shown, unit_rows
 from meanfield.laws.law import checked_draw, freeze, points_around
 from meanfield.laws.record import Record
@@ -128,7 +128,7 @@ class PointCloud(Record):
         bandwidth: float | None = None,
     ) -> None:
         points = unit_rows("points", points)
-        weights = arguments.weights("weights", weights, len(points))
+        weights = _checks.weights("weights", weights, len(points))
         kernel = None if bandwidth is None else heat_kernel(bandwidth, points.shape[1])
         bandwidth = None if bandwidth is None else float(bandwidth)
         freeze(self, points=points, weights=weights, bandwidth=bandwidth)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield import _checks as arguments
+from meanfield import _checks
 from meanfield._checks import integer, real_array, shown
 from meanfield.laws.law import Law
 from meanfield.measures.density import Density, spectral_tail
@@ -118,7 +118,7 @@ class OscillatorDensity(Density):
     ) -> None:
         self.frequencies = real_array("frequencies", frequencies, 1)
         count = len(self.frequencies)
-        self.weights = arguments.weights("weights", weights, count)
+        self.weights = _checks.weights("weights", weights, count)
         self.widths = np.zeros(count) if widths is None else real_array("widths", widths, 1)
         if self.widths.shape != (count,) or self.widths.min() < 0.0:
             raise ValueError(

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield import _checks as arguments
+from meanfield import _checks
 from meanfield._checks import generator, integer, number, one_of, real_array, rows, shown, unit_rows
 from meanfield._shown import ShownMeasure
 from meanfield.kernels.direct import log_moment, moment
@@ -79,7 +79,7 @@ class Particles(ShownMeasure):
         one_of("sums", sums, SUMS)
         self.sums = sums
         self.points = unit_rows("points", points)
-        self.weights = arguments.weights("weights", weights, len(self.points))
+        self.weights = _checks.weights("weights", weights, len(self.points))
         self.dim = self.points.shape[1]
         self.points.flags.writeable = False
         self.weights.flags.writeable = False

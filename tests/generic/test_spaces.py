@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import eval_gegenbauer, sph_harm_y
 
 import meanfield as mf
-from meanfield.kernels import multipliers as harmonics
+from meanfield.kernels import multipliers
 from meanfield.kernels.direct import grid_log_moment
 from meanfield.spaces import available, geometry
 from meanfield.spaces.gegenbauer import gegenbauer, multiplicities
@@ -498,13 +498,13 @@ def test_log_moment_in_closed_form(space, seed, radius):
     """f = e^{κ<x,m>}/Λ_0(κ): G(z) = Λ_0(r)/Λ_0(κ), ∇ log G = Λ_1(r)/Λ_0(r) (z+κm)/r, r = |z+κm|."""
     kappa, dim = 1.5, space.dim
     m = space.axis if isinstance(space, mf.Zonal) else random_points(space, seed, 1)[0]
-    log_norm = harmonics.log_eigenvalues(kappa, dim, 0)[0]
+    log_norm = multipliers.log_eigenvalues(kappa, dim, 0)[0]
     values = np.exp(kappa * (space.points @ m) - log_norm)
     z = radius * random_points(space, seed, 4)
     log_g, mean = grid_log_moment(space, values, z)
     for i, sum_ in enumerate(z + kappa * m):
         r = float(np.linalg.norm(sum_))
-        logs = harmonics.log_eigenvalues(r, dim, 1)
+        logs = multipliers.log_eigenvalues(r, dim, 1)
         # the exponent is rounded at the size of its parts, the sum has positive terms only; beyond
         # the exactness of the grid, 47, Λ_k/Λ_0 is below 1e-28 for r <= 12
         tolerance = 10 * (radius + kappa + 10) * EPS
@@ -519,7 +519,7 @@ def test_log_moment_on_the_axis(space):
     values = np.ones(len(space.weights))
     axis = np.eye(space.dim)[-1] if not isinstance(space, mf.Zonal) else space.axis
     log_g, mean = grid_log_moment(space, values, np.stack([0 * axis, 3 * axis, -3 * axis]))
-    logs = harmonics.log_eigenvalues(3.0, space.dim, 1)
+    logs = multipliers.log_eigenvalues(3.0, space.dim, 1)
     assert log_g == pytest.approx([0, logs[0], logs[0]], abs=100 * EPS)
     exact = np.outer([0, 1, -1], axis) * np.exp(logs[1] - logs[0])
     assert np.max(np.abs(mean - exact)) < 100 * EPS
