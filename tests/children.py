@@ -50,5 +50,13 @@ def wait_for(happened: Callable[[], bool]) -> None:
 
 def until(happened: Callable[[], bool], process: subprocess.Popen) -> None:
     """Wait for what a program does, as long as it runs."""
-    wait_for(lambda: happened() or process.poll() is not None)
-    assert happened(), f"it ended first: {process.communicate()}"
+    seen = False
+
+    def is_over() -> bool:
+        nonlocal seen
+        # what was there once may be gone, as a file while it is replaced
+        seen = seen or happened()
+        return seen or process.poll() is not None
+
+    wait_for(is_over)
+    assert seen, f"it ended first: {process.communicate()}"

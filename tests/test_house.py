@@ -171,7 +171,16 @@ def name_faults(package: Path) -> list[str]:
     return found
 
 
-CHECKS = [import_faults, apart_faults, name_faults]
+def face_faults(package: Path) -> list[str]:
+    """Files that say twice what they offer: the second word would be the only one."""
+    said = {
+        module: sum(ast.unparse(node).startswith("__all__ =") for node in tree.body)
+        for module, tree in modules(package).items()
+    }
+    return [f"{module} sets __all__ {count} times" for module, count in said.items() if count > 1]
+
+
+CHECKS = [import_faults, apart_faults, name_faults, face_faults]
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -236,6 +245,7 @@ PLANTED = [
         {"laws.py": "from meanfield.functionals import transport"},
         "reaches functionals.transport",
     ),
+    ("two faces", {"dynamics.py": "__all__ = ['a']\n__all__ = ['b']"}, "sets __all__ 2 times"),
     (
         "rooms in a circle",
         {"spaces/symmetry.py": "from ..laws import Uniform"},

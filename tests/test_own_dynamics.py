@@ -25,6 +25,21 @@ class Bounded:
         return seen @ measure.points / seen.sum(axis=1, keepdims=True)
 
 
+class Half:
+    """Half of the field of another dynamics, which it hands on in all else."""
+
+    name = "Half"
+
+    def __init__(self, whole):
+        self.whole = whole
+
+    def __getattr__(self, name):
+        return getattr(self.whole, name)
+
+    def output(self, measure, points):
+        return 0.5 * self.whole.output(measure, points)
+
+
 @dataclass(frozen=True)
 class Copied:
     """SA, asked of the measure by another class."""
@@ -59,6 +74,25 @@ def test_it_moves_tokens_as_the_same_field_of_the_package(tokens, how):
     assert own.status == "finished"
     assert "work" not in own.dataset
     assert own.dataset.attrs["sums"] == "own"
+
+
+def test_a_wrapper_moves_by_its_own_output(tokens):
+    """It has all names of the dynamics within, and tells no facts by that."""
+    found = mf.evolve(tokens, Half(mf.SA(2.0)), 1.0, 1)
+    whole = mf.evolve(tokens, mf.SA(2.0), 0.5, 1)
+    assert np.max(np.abs(found.final.points - tokens.points)) > 1e-2
+    np.testing.assert_allclose(found.final.points, whole.final.points, rtol=0, atol=1e-8)
+    with pytest.raises(ValueError, match="dynamics"):
+        mf.evolve(mf.Density(mf.Circle(32), mf.Uniform(2)), Half(mf.SA(2.0)), 1.0, 1)
+
+
+def test_a_part_of_ones_own_class_is_kept_by_its_name(tokens, tmp_path):
+    class Mine(mf.Head):
+        pass
+
+    dynamics = mf.Attention(1.0, [Mine()])
+    mf.evolve(tokens, dynamics, 0.1, 1).save(tmp_path / "run.nc")
+    assert repr(mf.load(tmp_path / "run.nc").dynamics) == repr(dynamics)
 
 
 def test_noise_takes_its_generator_and_step(tokens):

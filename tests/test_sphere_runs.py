@@ -41,6 +41,19 @@ def test_records(sol):
         assert flow.mass() == pytest.approx(1, abs=1e-8)
 
 
+@pytest.mark.parametrize(
+    "dynamics",
+    [mf.SA(2.0, sign=-1), mf.USA(1.0, sign=-1)]
+    + [mf.DoublyStochastic(4.0, sign=sign) for sign in (1, -1)],
+)
+def test_energy_changes_by_the_work(dynamics):
+    found = mf.evolve(mf.FlowMap(BUMPS, tol=1e-6), dynamics, 0.3, 2)
+    assert isinstance(found.final, SphereFlowMap)
+    energy, work = found.dataset[dynamics.energy.name], found.dataset.work
+    assert dynamics.sign * float(work[-1]) > 1e-3
+    assert np.max(np.abs(energy - energy[0] - work)) < 1e-6 * abs(float(work[-1]))
+
+
 def test_dissipation_and_entropy(sol):
     for i, flow in enumerate(sol.measures):
         rate = float(sol.dataset.dissipation[i])

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import xarray as xr
-from children import LAST_RESORT, child, until, wait_for
+from children import LAST_RESORT, child, handled, until, wait_for
 from handmade import unfinished
 
 import meanfield as mf
@@ -391,6 +391,28 @@ def test_a_cell_that_kills_its_workers_costs_no_other(tmp_path):
     found = list(mapped_by("processes", defused, tasks, workers=2, lost=told))
     assert found[::2] == ["Beside", "Beside"]
     assert re.match(r"Bomb: task 1 of the study lost its worker twice", found[1])
+
+
+def stubborn(folder):
+    """A task that loses its worker, and hangs when it is tried again."""
+    if not (folder / "struck").exists():
+        (folder / "struck").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    (folder / "again").touch()
+    threading.Event().wait(LAST_RESORT)
+
+
+def test_ctrl_c_ends_a_task_that_is_tried_again(tmp_path):
+    def interrupt():
+        wait_for((tmp_path / "again").exists)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with handled(signal.SIGINT, signal.default_int_handler):
+        waiting = threading.Thread(target=interrupt)
+        waiting.start()
+        with pytest.raises(KeyboardInterrupt):
+            list(mapped_by("processes", stubborn, [tmp_path], workers=1))
+        waiting.join()
 
 
 def test_a_killed_sweep_goes_on(folder):

@@ -99,7 +99,6 @@ class Energy(NamedTuple):
     in_w2: bool
 
 
-@runtime_checkable
 class Facts(Protocol):
     """What holds of a dynamics unless it says otherwise.
 
@@ -213,12 +212,20 @@ class Adapted(Steady):
         return repr(self._own)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            # a copy asks before it has anything
+            raise AttributeError(name)
         return getattr(self._own, name)
+
+
+def tells_facts(dynamics: object) -> bool:
+    """Whether its class is one of `Facts`: a wrapper that hands on all names has them, too."""
+    return Facts in type(dynamics).__mro__
 
 
 def adapt(dynamics: OwnDynamics) -> Dynamics:
     """The dynamics itself if it tells its facts, else as `Adapted`."""
-    return cast(Dynamics, dynamics) if isinstance(dynamics, Facts) else Adapted(dynamics)
+    return cast(Dynamics, dynamics) if tells_facts(dynamics) else Adapted(dynamics)
 
 
 def matrix_in(given: Any, dim: int) -> Array:

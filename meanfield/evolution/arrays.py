@@ -59,11 +59,12 @@ def dynamics_variables(dynamics: AnyDynamics) -> dict[str, Any]:
 
 def _record(dynamics: AnyDynamics) -> tuple[dict[str, Any], list[Array]]:
     matrices: list[Array] = []
-    if type(dynamics) not in _KINDS:
-        # of a user's own class this is all that can be kept
+    try:
+        return to_record(dynamics, _KINDS, matrices), matrices
+    except ValueError:
+        # where it, or a part of it, is of a user's own class this is all that can be kept
         about = dynamics.name, repr(dynamics), float(dynamics.beta), float(dynamics.noise)
-        dynamics = ForgottenDynamics(*about)
-    return to_record(dynamics, _KINDS, matrices), matrices
+        return to_record(ForgottenDynamics(*about), _KINDS), []
 
 
 def variable_names(stored: xr.Dataset) -> list[str]:
@@ -657,7 +658,8 @@ def variables(measures: list[AnyMeasure], history: AnyHistory | None = None) -> 
 
     Coefficients (t, coefficient, part) are those of the largest space in use, and `size` (t)
     tells each time's own; particles are `points` (t, token, axis) and `weights` (t, token). Flow
-    maps, which may take over from densities, are as in `flows`; coefficients at their times are 0.
+    maps, which may take over from densities, are as in `line_variables`; coefficients at their
+    times are 0.
 
     Raises
     ------

@@ -11,7 +11,7 @@ import numpy as np
 
 from meanfield._checks import generator, number, one_of, shown, tell_apart
 from meanfield.dynamics.attention import check_dim
-from meanfield.dynamics.facts import Dynamics, Facts, OwnDynamics, adapt
+from meanfield.dynamics.facts import Dynamics, OwnDynamics, adapt, tells_facts
 from meanfield.dynamics.layers import Layers
 from meanfield.dynamics.records import KNOWN
 from meanfield.equations.attention import check_on_space
@@ -70,7 +70,7 @@ def check_start(
     if step is not None:
         number("step", step, above=0)
     _check_kind(dynamics)
-    if not isinstance(dynamics, Facts):
+    if not tells_facts(dynamics):
         _check_own(measure, dynamics)
     check_moved(measure, dynamics)
     known = adapt(dynamics)

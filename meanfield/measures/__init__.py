@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from meanfield._checks import shown, suggest_measure
-from meanfield.measures.density import FIT_TOLERANCE, Density, SeriesLaw, on_space, spectral_tail
+from meanfield.measures.density import Density
 from meanfield.measures.flow_map import FlowMap, LineFlowMap, SphereFlowMap
 from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Oscillators, Particles
@@ -21,17 +21,6 @@ __all__ = [
     "SphereFlowMap",
     "check_measure",
 ]
-
-__all__ = [
-    "FIT_TOLERANCE",
-    "Density",
-    "OscillatorDensity",
-    "SeriesLaw",
-    "on_space",
-    "spectral_tail",
-]
-
-__all__ = ["FlowMap", "LineFlowMap", "SphereFlowMap"]
 
 
 AnyMeasure = Density | FlowMap | Particles

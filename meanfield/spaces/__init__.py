@@ -20,8 +20,6 @@ __all__ = [
     "available",
 ]
 
-__all__ = ["Library", "Sphere", "SphereTransforms", "available"]
-
 
 Space = Circle | Sphere | Zonal
 Transforms = CircleTransforms | SphereTransforms | ZonalTransforms

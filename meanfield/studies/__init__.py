@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from meanfield.studies.correlations import two_token_correlation
 from meanfield.studies.ensembles import random_heads
-from meanfield.studies.forms import Extremiser, form_extremisers, form_maximiser, form_minimiser
+from meanfield.studies.forms import form_extremisers, form_maximiser, form_minimiser
 from meanfield.studies.free_tokens import limits_without_normalisation
 from meanfield.studies.limit import mean_field_limit
 from meanfield.studies.phases import phase_diagram
@@ -26,11 +26,3 @@ __all__ = [
     "stationary_states",
     "two_token_correlation",
 ]
-
-__all__ = ["two_token_correlation"]
-
-__all__ = ["Extremiser", "form_extremisers", "form_maximiser", "form_minimiser"]
-
-__all__ = ["mean_field_limit"]
-
-__all__ = ["stationary_density", "stationary_states"]

@@ -155,10 +155,12 @@ def _by_processes(
     try:
         yield from submitted.results()
     except BaseException:
-        _end(submitted.executor)
+        for pool in (submitted.executor, *submitted.spares):
+            _end(pool)
         raise
     finally:
-        submitted.executor.shutdown(cancel_futures=True)
+        for pool in (submitted.executor, *submitted.spares):
+            pool.shutdown(cancel_futures=True)
 
 
 def _end(pool: Any) -> None:
@@ -198,6 +200,7 @@ class _Submitted:
     ) -> None:
         self.executor, self._tasks = executor, tasks
         self._again, self._lost = again, lost
+        self.spares: list[Executor] = []
         self._call = partial(_in_worker, _home(), run)
         self._futures = {number: self._submit(number) for number in range(len(tasks))}
 
@@ -252,8 +255,8 @@ class _Submitted:
             if future.cancelled() or _is_lost(future.exception()):
                 self._futures[other] = self._submit(other)
         # in a pool of its own no other task takes its worker down
-        with _pool(1) as pool:
-            return pool.submit(self._call, number, self._tasks[number])
+        self.spares.append(_pool(1))
+        return self.spares[-1].submit(self._call, number, self._tasks[number])
 
 
 def _result_of(number: int, future: Future[Any]) -> Any:

@@ -256,4 +256,4 @@ def _statement(interval: tuple[float, float], dim: int, is_kernel: bool) -> str:
             f"{text} at β = 0, where E_0 = |∫ x dmu|²/2: every measure of mean 0 is a minimiser, "
             "and σ one of many. Proposition 3.4 is about β > 0"
         )
-    return f"{text}, β = {low:g}" if low == high else f"{text}, β in [{low:g}, {high:g}]"
+    return f"{text}, β = {low!r}" if low == high else f"{text}, β in [{low!r}, {high!r}]"

@@ -203,7 +203,7 @@ def prove(energy: KernelEnergy, interval: tuple[float, float], kmax: int) -> Evi
     slack = ROUNDING * np.maximum(1.0, np.abs(logs))
     agree = worst <= ROUNDING and ((lower - slack <= logs) & (logs <= upper + slack)).all()
     note = "" if agree else "Λ_k of the package is not within its bounds"
-    where = f"β = {low:g}" if low == high else f"all β in [{low:g}, {high:g}]"
+    where = f"β = {low!r}" if low == high else f"all β in [{low!r}, {high!r}]"
     finding = (
         f"Λ_k > 0 for {where}, k <= {kmax} by sums that are rounded down"
         f"{'' if low == high else ' at the lower end, from where Λ_k grows'}, k > {kmax} by "

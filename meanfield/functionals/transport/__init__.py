@@ -7,7 +7,6 @@ from meanfield.functionals.transport.distance import wasserstein
 from meanfield.functionals.transport.monitors import DistanceTo
 from meanfield.functionals.transport.plans import transport_map, transport_plan
 from meanfield.functionals.transport.sliced import SlicedDistance, sliced_wasserstein
-from meanfield.functionals.transport.sphere import ON_SPHERE, sphere_distance
 
 __all__ = [
     "Bracket",
@@ -18,5 +17,3 @@ __all__ = [
     "transport_plan",
     "wasserstein",
 ]
-
-__all__ = ["ON_SPHERE", "sphere_distance"]

@@ -248,6 +248,8 @@ _LEAST_SHARE = 1e-4
 _SEARCH_ACCURACY, _NEAR = 1e-15, 1e-6
 # atoms from which on their best shift is first looked for among a few
 _MANY_ATOMS, _FEW_ATOMS = 4_000, 1_000
+# how near to a kink a search has come that ends beside one
+_BESIDE_KINK = 1e-12
 
 
 def circle_distance(mu: Quantiles, nu: Quantiles, p: float) -> float:
@@ -375,7 +377,7 @@ def _at_kink(mu: Atoms, nu: Atoms, shift: float) -> float:
         [nu.starts[place - 1] - ahead, nu.starts[place % len(nu.starts)] - ahead]
     )
     nearest = float(apart[np.argmin(np.abs(apart))])
-    return shift + nearest if abs(nearest) < _KINK else shift
+    return shift + nearest if abs(nearest) < _BESIDE_KINK else shift
 
 
 def _median_of_atoms(mu: Atoms, nu: Atoms) -> float:
