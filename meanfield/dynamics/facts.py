@@ -214,7 +214,7 @@ class Adapted(Steady):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             # a copy asks before it has anything
-            raise AttributeError(name)
+            raise AttributeError(f"a dynamics of a user's own is asked for no {name!r}")
         return getattr(self._own, name)
 
 

@@ -237,7 +237,7 @@ class HeadsField:
     """X and div X of attention with any heads at angles, from dense tables between cells.
 
     X = Σ_h A_h/G_h and div X = Σ_h div A_h/G_h - A_h ∂G_h/G_h², of sums G, ∂G, A, div A over the
-    measure (see `kernels.circle_head_kernel`); without normalisation X = Σ_h A_h e^{|M_h|}. Right
+    measure (see `kernels.angles`); without normalisation X = Σ_h A_h e^{|M_h|}. Right
     to some 1e-14 relative to max |V| for |M_h| = |β KᵀQ| <= 100, however small G is.
 
     Parameters

@@ -169,7 +169,7 @@ def evolve(
     noise keep no `work`. Other attention and feed-forward layers have no such balance.
 
     With noise τ a density solves ∂_t f = -div(f X) + τ Δf, by an exponential Runge-Kutta method of
-    order 4 to which the Laplacian is exact (`integrate.exponential`); what the noise does to the
+    order 4 to which the Laplacian is exact (`evolution.steppers`); what the noise does to the
     energy, τ ∫ u Δf dσ with u = (1/β) ∫ e^{β<·,y>} dmu, is then part of `work`,
     and by itself `noise_work`.
 
@@ -203,7 +203,7 @@ def evolve(
         Of 'layers', default the step of `Layers`; or the largest time step under noise, default
         0.02 over the largest rate of SA, USA, DoublyStochastic or an interaction.
     rng : numpy Generator, optional
-        Needed for Particles with noise, dx = X dt + sqrt(2τ) dB: see `integrate.token_runs` for
+        Needed for Particles with noise, dx = X dt + sqrt(2τ) dB: see `evolution.token_run` for
         the scheme, of weak order 2. The same seed gives the same bits.
     rtol, atol : float
         Relative and absolute tolerance of a time step, for each coefficient or coordinate. For

@@ -46,7 +46,7 @@ class Particles(ShownMeasure):
         of any heads (β |KᵀQ| <= 100, on S^2 128); elsewhere direct.
         'gram': a run moves the n × n matrix that expresses tokens by their starts, whatever d is;
         for SA and USA without noise only. 'auto' takes transforms where they
-        take less time (`token_sums.crossover`), and the Gram matrix in runs with n <= d/4, else
+        take less time (`kernels.token_sums`), and the Gram matrix in runs with n <= d/4, else
         direct sums.
 
     Attributes
