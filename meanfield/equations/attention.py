@@ -298,7 +298,7 @@ class AttentionTendency(SpectralTendency):
 
     G(Mx) and ∫ y e^{<Mx,y>} dmu, M = β KᵀQ, are linear in the moments of mu: on the circle and S^2
     through harmonics (`kernels.bilinear`), about an axis through latitudes. Where G of softmax is
-    below 1e-6 of its scale, and its series has lost the digits, positive terms are summed instead, in
+    below 1e-6 of its scale, and its series has lost the digits, positive terms are summed, in
     O(N) for each point. X then has errors of 1e-9 at most, 1e-14 where G varies little. Mass is
     exact, since the test function 1 has no gradient.
 
