@@ -9,9 +9,9 @@ hold (tracemalloc, which makes a step five times as slow) over fewer steps. Step
 first save, a tenth of the way. Then short ways between saves take turns with long ones. Each save
 keeps a measure and a row of numbers, so the growth over a short way is taken off that over the long
 one after it, and what is left is due to the steps in which they differ. Of five such pairs the
-median counts: a cache that is filled once, in whatever process this runs, is no growth a step.
-Densities repel, so that an explicit method keeps to short steps while the state rests; tokens move
-by layers.
+median counts: a cache that is filled once is no growth a step. Each claim is measured in a process
+of its own, where nothing but the run takes memory. Densities repel, so that an explicit method
+keeps to short steps while the state rests; tokens move by layers.
 
 Tolerance: the smallest thing that can be left a step is a reference in a list, 8 bytes; of pages, a
 block of malloc, 32 bytes. A flow map's step has the objects around its moments, hundreds of bytes.
@@ -20,10 +20,12 @@ block of malloc, 32 bytes. A flow map's step has the objects around its moments,
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import resource
 import tempfile
 import tracemalloc
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -119,13 +121,19 @@ def taken(kind: str, steps: int) -> Claim:
     )
 
 
+def apart(measure: Callable[[str, int], Claim], kind: str, steps: int) -> Claim:
+    """What is measured in a process of its own."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(measure, kind, steps).result()
+
+
 def check(quick: bool) -> list[Claim]:
     """Memory of three kinds of runs over their steps."""
     more = 1 if quick else 3
     density, tokens, flow = KINDS
-    found = [left_behind(kind, more * TRACED) for kind in (density, tokens)]
-    found.append(left_behind(flow, more * TRACED_OF_FLOW))
-    return found if quick else [*found, *(taken(kind, STEPS) for kind in (density, tokens))]
+    found = [apart(left_behind, kind, more * TRACED) for kind in (density, tokens)]
+    found.append(apart(left_behind, flow, more * TRACED_OF_FLOW))
+    return found if quick else [*found, *(apart(taken, kind, STEPS) for kind in (density, tokens))]
 
 
 if __name__ == "__main__":
