@@ -121,6 +121,11 @@ def run(measures, dynamics=None, **changes):
     return mf.Solution(**given | changes)
 
 
+def previous(path):
+    """Where the checkpoint before the last is."""
+    return path.with_name(f".{path.name}.previous")
+
+
 def interrupted(run, *given, **asked):
     """What a run has that Ctrl-C ends."""
     with pytest.raises(Interrupted) as stopped:

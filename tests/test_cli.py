@@ -14,14 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from children import LAST_RESORT, child, handled, until
-from handmade import unfinished
+from handmade import previous, unfinished
 
 import meanfield as mf
 from meanfield.cli.case import case_from_text, default_case_text
 from meanfield.cli.commands import main
 from meanfield.cli.runs import FIGURE_SUFFIXES
 from meanfield.cli.text import table
-from meanfield.evolution.checkpoint import previous
 from meanfield.plot.runs import SUFFIXES
 
 DYNAMICS = '[dynamics]\ntype = "USA"\nbeta = 1.0\n[run]\nt_end = 0.2\nsave_at = 4\n'

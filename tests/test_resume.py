@@ -8,18 +8,17 @@ import subprocess
 import sys
 import warnings
 from contextlib import nullcontext
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
-from children import child, until
-from handmade import interrupted, unfinished
+from children import child, hearing_ctrl_c, until
+from handmade import interrupted, previous, unfinished
 
 import meanfield as mf
-from meanfield.evolution.checkpoint import previous
-from meanfield.evolution.progress import ProgressBar
 from meanfield.evolution.steppers import ExplicitSteps
-from meanfield.evolution.token_run import generator_from, generator_state
 
 BUMPS = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 SLANTED = mf.VonMisesFisher([0.0, 0.6, 0.8], 2.0)
@@ -194,10 +193,10 @@ def test_a_resumed_run_is_the_uninterrupted_one(kind, tmp_path):
 def test_a_density_that_no_flow_map_follows_is_resumed(tmp_path, monkeypatch):
     """Its limit is the larger one from the leg on in which the flow map was refused."""
 
-    def refuse(density):
+    def refuse(*_, **__):
         raise ValueError("no flow map holds it")
 
-    monkeypatch.setattr("meanfield.evolution.plan.flow_map", refuse)
+    monkeypatch.setattr(mf.FlowMap, "__new__", refuse)
     path, start = tmp_path / "run.nc", mf.Density(mf.Circle(8), BUMPS)
     asked = {"t_end": 3.0, "save_at": 12}
     whole = mf.evolve(start, mf.SA(4.0), monitors={"m": mass}, **asked)
@@ -208,27 +207,25 @@ def test_a_density_that_no_flow_map_follows_is_resumed(tmp_path, monkeypatch):
         assert_same(mf.resume(path, monitors={"m": mass}), whole)
 
 
-def test_what_is_between_the_saves_does_not_count(tmp_path):
+@pytest.mark.parametrize("kind", ["circle", "flow map", "gram", "noisy tokens"])
+def test_what_is_between_the_saves_does_not_count(kind, tmp_path):
     """Ctrl-C keeps the present state, but stepping goes on from the last save that was due."""
-    path = tmp_path / "run.nc"
-    start = mf.Density(mf.Circle(32), BUMPS)
-    whole = mf.evolve(start, mf.SA(4.0), 1.5, save_at=3)
-    part = mf.evolve(start, mf.SA(4.0), 1.5, save_at=3, checkpoint=path, progress=False)
-    assert_same(part, whole)
-    stopped = _interrupted_between(start, path)
+    path, calls = tmp_path / "run.nc", []
+
+    def strike(measure):
+        calls.append(measure)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return measure.mass()
+
+    measure, dynamics, asked = KINDS[kind]()
+    whole = mf.evolve(measure, dynamics, save_at=3, monitors={"m": mass}, **asked)
+    measure, dynamics, asked = KINDS[kind]()
+    asked |= {"monitors": {"m": strike}, "checkpoint": path, "progress": False}
+    with hearing_ctrl_c():
+        stopped = interrupted(mf.evolve, measure, dynamics, save_at=3, **asked)
     assert stopped.t[-1] not in whole.t
-    assert_same(mf.resume(path), whole)
-
-
-def _interrupted_between(start, path):
-    class Impatient(ProgressBar):
-        def report(self, run):
-            if run.t > 0.6:
-                raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("meanfield.evolution.loop.ProgressBar", Impatient)
-        return interrupted(mf.evolve, start, mf.SA(4.0), 1.5, save_at=3, checkpoint=path)
+    assert_same(mf.resume(path, monitors={"m": mass}), whole)
 
 
 @pytest.mark.parametrize("kind", ["circle", "flow map", "on S^2", "gram", "noisy tokens"])
@@ -278,43 +275,54 @@ def test_names_that_files_need_are_no_monitors(name):
         mf.evolve(mf.Density(mf.Circle(32), BUMPS), mf.SA(4.0), 1.0, monitors={name: mass})
 
 
-def _with(given, **changes):
-    return given | {"state": given["state"] | changes}
+def _with(**changes):
+    return lambda rng: rng | {"state": rng["state"] | changes}
 
 
-MERSENNE = generator_state(np.random.Generator(np.random.MT19937(1)))
-PHILOX = generator_state(np.random.Generator(np.random.Philox(1)))
-PCG = generator_state(np.random.default_rng(1))
+# generators, and what makes their states none
 BAD_STATES = {
-    "no table": [],
-    "a word": "PCG64",
-    "no kind": {},
-    "a list of kinds": PCG | {"bit_generator": ["PCG64"]},
-    "another kind": PCG | {"bit_generator": "random"},
-    "a position far beyond": _with(MERSENNE, pos=10**9),
-    "a position before": _with(MERSENNE, pos=-1),
-    "a short key": _with(MERSENNE, key=[1, 2, 3]),
-    "a buffer's position": PHILOX | {"buffer_pos": 10**9},
-    "half a position": PHILOX | {"buffer_pos": 3.5},
-    "no state": PCG | {"state": []},
-    "a huge number": _with(PCG, state=1 << 200),
+    "no table": ("PCG64", lambda rng: []),
+    "a word": ("PCG64", lambda rng: "PCG64"),
+    "no kind": ("PCG64", lambda rng: {}),
+    "a list of kinds": ("PCG64", lambda rng: rng | {"bit_generator": ["PCG64"]}),
+    "another kind": ("PCG64", lambda rng: rng | {"bit_generator": "random"}),
+    "a position far beyond": ("MT19937", _with(pos=10**9)),
+    "a position before": ("MT19937", _with(pos=-1)),
+    "a short key": ("MT19937", _with(key=[1, 2, 3])),
+    "a buffer's position": ("Philox", lambda rng: rng | {"buffer_pos": 10**9}),
+    "half a position": ("Philox", lambda rng: rng | {"buffer_pos": 3.5}),
+    "no state": ("PCG64", lambda rng: rng | {"state": []}),
+    "a huge number": ("PCG64", _with(state=1 << 200)),
 }
 
 
+def noisy(kind):
+    """A run of noisy tokens up to Ctrl-C, and the whole of it."""
+    for monitor in Interruption(3), mass:
+        rng = np.random.Generator(getattr(np.random, kind)(3))
+        rng.integers(2, size=3, dtype=np.int32)
+        asked = {"save_at": 4, "rng": rng, "step": 0.1, "monitors": {"m": monitor}}
+        run = mf.evolve if monitor is mass else partial(interrupted, mf.evolve)
+        yield run(tokens(3, 5), mf.SA(1.0, noise=0.1), 1.0, **asked)
+
+
 @pytest.mark.parametrize("case", BAD_STATES)
-def test_a_state_of_no_generator_is_refused(case):
+def test_a_state_of_no_generator_is_refused(case, tmp_path):
     """Numpy believes what it is given, and reads beyond its arrays."""
-    with pytest.raises(ValueError, match="rng must "):
-        generator_from(BAD_STATES[case])
+    kind, spoil = BAD_STATES[case]
+    part = next(noisy(kind))
+    state = part.resumption.numbers["run"]
+    state["rng"] = spoil(state["rng"])
+    part.save(tmp_path / "run.nc")
+    with pytest.raises(ValueError, match=r"run\.nc can't be gone on with: rng must "):
+        mf.resume(tmp_path / "run.nc", monitors={"m": mass})
 
 
 @pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937"])
-def test_every_generator_comes_back(kind):
-    rng = np.random.Generator(getattr(np.random, kind)(3))
-    rng.normal(size=7)
-    rng.integers(2, size=3, dtype=np.int32)
-    again = generator_from(json.loads(json.dumps(generator_state(rng))))
-    np.testing.assert_array_equal(rng.normal(size=700), again.normal(size=700))
+def test_every_generator_comes_back(kind, tmp_path):
+    part, whole = noisy(kind)
+    part.save(tmp_path / "run.nc")
+    assert_same(mf.resume(tmp_path / "run.nc", monitors={"m": mass}), whole)
 
 
 def test_a_finished_file_is_not_taken_away(tmp_path):
@@ -592,28 +600,23 @@ def test_a_nan_does_not_replace_a_good_checkpoint(tmp_path, monkeypatch):
     assert all(np.isfinite(numbers).all() for numbers in written[:-1])
 
 
-class Planted(ExplicitSteps):
-    """Steps that are counted, the last of which leaves a number in the state that is none."""
-
-    number, last, taken = np.nan, np.inf, 0
-
-    def step(self):
-        reason = super().step()
-        type(self).taken += 1
-        if self.taken >= self.last:
-            self.y[len(self.y) // 3] = self.number
-        return reason
-
-
 @pytest.mark.parametrize("kind", ["circle", "sphere", "zonal", "flow map", "tokens"])
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 def test_a_state_that_is_no_number_does_not_replace_a_good_one(kind, number, tmp_path, monkeypatch):
     path, (mu, dynamics, options) = tmp_path / "run.nc", KINDS[kind]()
-    counted = type("Counted", (Planted,), {})
-    monkeypatch.setattr("meanfield.evolution.run.ExplicitSteps", counted)
+    right, taken, last = ExplicitSteps.step, [], np.inf
+
+    def step(self):
+        reason = right(self)
+        taken.append(self.t)
+        if len(taken) >= last:
+            self.y[len(self.y) // 3] = number
+        return reason
+
+    monkeypatch.setattr(ExplicitSteps, "step", step)
     whole = mf.evolve(mu, dynamics, save_at=8, **options)
-    faulty = type("Faulty", (Planted,), {"number": number, "last": 1 + 2 * counted.taken // 3})
-    monkeypatch.setattr("meanfield.evolution.run.ExplicitSteps", faulty)
+    last = 1 + 2 * len(taken) // 3
+    taken.clear()
     failed = unfinished(mf.evolve, mu, dynamics, save_at=8, checkpoint=path, **options)
     assert failed.status == "failed"
     assert re.match(r"failed at t = [0-9.]+ .*: the state is no longer finite", failed.message)
@@ -637,7 +640,8 @@ def test_a_write_that_fails_leaves_the_last_good_checkpoint_in_its_place(tmp_pat
         save(self, where)
 
     monkeypatch.setattr(mf.Solution, "save", full_after_two)
-    monkeypatch.setattr("meanfield.evolution.checkpoint._GROWTH", 0.0)
+    # no time goes by, so that each save has a checkpoint
+    monkeypatch.setattr("time.monotonic", lambda: 1.0)
     start = mf.Density(mf.Circle(32), BUMPS)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -676,6 +680,35 @@ def test_a_checkpoint_must_have_a_place(checkpoint):
         mf.evolve(mf.Density(mf.Circle(32), BUMPS), mf.SA(4.0), 1.0, checkpoint=checkpoint)
 
 
+REFUSED = {
+    "t_end": {"t_end": -1.0},
+    "rtol": {"rtol": 2.0},
+    "save_at": {"save_at": [2.0]},
+    "monitors": {"monitors": {"energy": mass}},
+    "largest": {"largest": 8},
+    "step": {"step": 0.1},
+    "dynamics of tokens": {"dynamics": mf.Attention(1.0, [HEAD])},
+    "dynamics of the sphere": {"dynamics": mf.Layers([mf.Attention(1.0, [mf.Head(np.eye(3))])])},
+    "dynamics of the circle": {"measure": tokens(3, 5), "dynamics": SINES},
+    "noise": {"measure": mf.FlowMap(BUMPS), "dynamics": mf.SA(1.0, noise=0.1)},
+    "rng": {"measure": tokens(3, 5), "dynamics": mf.SA(1.0, noise=0.1)},
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refused_run_leaves_the_file_as_it_was(name, tmp_path):
+    path = tmp_path / "run.nc"
+    path.write_bytes(b"a run before")
+    previous(path).write_bytes(b"its checkpoint before")
+    start = mf.Density(mf.Circle(32), BUMPS)
+    asked = {"measure": start, "dynamics": mf.SA(4.0), "t_end": 1.0} | REFUSED[name]
+    with pytest.raises(ValueError, match="must"):
+        mf.evolve(checkpoint=path, **asked)
+    assert path.read_bytes() == b"a run before"
+    assert previous(path).read_bytes() == b"its checkpoint before"
+    assert sorted(tmp_path.iterdir()) == sorted([path, previous(path)])
+
+
 KILLED = """
 import meanfield as mf
 mf.evolve(
@@ -699,7 +732,8 @@ def test_a_killed_process_leaves_what_can_be_resumed(tmp_path):
 
 
 def test_lines_of_progress(capsys, monkeypatch):
-    monkeypatch.setattr("meanfield.evolution.progress._SECONDS_BETWEEN_LINES", 0.0)
+    # two minutes pass at each look at the clock
+    monkeypatch.setattr("time.monotonic", count(0.0, 120.0).__next__)
     mf.evolve(mf.Density(mf.Circle(32), BUMPS), mf.SA(4.0), 0.1, progress="lines")
     lines = capsys.readouterr().err.splitlines()
     assert lines
