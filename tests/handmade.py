@@ -1,5 +1,7 @@
 """Runs made by hand: with random numbers that need all their bits, and of bumps to look at."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -124,6 +126,22 @@ def run(measures, dynamics=None, **changes):
 def previous(path):
     """Where the checkpoint before the last is."""
     return path.with_name(f".{path.name}.previous")
+
+
+@contextmanager
+def stopped_by_checkpoint(after):
+    """Inside, Ctrl-C comes once, with the first checkpoint after a time that is written."""
+    save, stopped = mf.Solution.save, []
+
+    def strike(self, path):
+        save(self, path)
+        if not stopped and self.t[-1] > after:
+            stopped.append(path)
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mf.Solution, "save", strike)
+        yield
 
 
 def interrupted(run, *given, **asked):

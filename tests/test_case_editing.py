@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import test_case
 import test_cli
+from handmade import stopped_by_checkpoint
 
 import meanfield as mf
 from meanfield.cli.case import (
@@ -608,20 +609,10 @@ def test_a_repository_that_tells_no_commit(head, folder):
     assert "git_commit" not in read_case("case.toml").build()[2]["about"]
 
 
-def test_a_resumed_run_keeps_where_it_comes_from(folder, monkeypatch):
-    from meanfield.evolution.checkpoint import Checkpoint
-
+def test_a_resumed_run_keeps_where_it_comes_from(folder):
     (folder / "case.toml").write_text(test_cli.PARTICLES)
     assert main(["run", "case.toml", "-q", "-o", "whole.nc"]) == 0
-    keep = Checkpoint.keep
-
-    def interrupted(self, run):
-        keep(self, run)
-        if run.t > 0.05:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "keep", interrupted)
+    with stopped_by_checkpoint(0.05):
         assert main(["run", "case.toml", "-q"]) == 130
     assert mf.load("run.nc").dataset.attrs["seed"] == 1
     assert main(["resume", "run.nc", "-q"]) == 0

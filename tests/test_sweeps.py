@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from children import LAST_RESORT, child, handled, until, wait_for
-from handmade import unfinished
+from handmade import previous, stopped_by_checkpoint, unfinished
 
 import meanfield as mf
 from meanfield.cli import sweeps
@@ -436,28 +437,27 @@ def test_a_killed_sweep_goes_on(folder):
     assert states == ["finished", "finished", "interrupted", "interrupted"]
 
 
-def test_an_interrupted_cell_goes_on(folder, monkeypatch):
-    """The next call takes it up where it was, to the same bits."""
-    from meanfield.evolution.checkpoint import Checkpoint
-
+@pytest.mark.filterwarnings("ignore:.*the checkpoint before it is used")
+@pytest.mark.parametrize("spoil", [None, Path.unlink, lambda file: os.truncate(file, 1000)])
+def test_an_interrupted_cell_goes_on(spoil, folder, monkeypatch):
+    """The next call takes it up where it was, to the same bits: by the checkpoint before, too."""
     whole = mf.sweep("tokens.toml", {"space.seed": [1, 2]})
-    keep = Checkpoint.keep
-
-    def interrupted(self, run):
-        keep(self, run)
-        if run.t > 0.05:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "keep", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            mf.sweep("tokens.toml", {"space.seed": [1, 2]}, cells="kept")
-    (file,) = Path("kept").iterdir()
+    with stopped_by_checkpoint(0.05), pytest.raises(KeyboardInterrupt):
+        mf.sweep("tokens.toml", {"space.seed": [1, 2]}, cells="kept")
+    (file,) = Path("kept").glob(_FILES)
     assert mf.load(file).status == "interrupted"
+    if spoil is not None:
+        shutil.copy(file, previous(file))
+        spoil(file)
+    save, saved = mf.Solution.save, []
+    monkeypatch.setattr(mf.Solution, "save", lambda sol, path: (saved.append(sol), save(sol, path)))
     found = mf.sweep("tokens.toml", {"space.seed": [1, 2]}, cells="kept")
     assert numbers(found).identical(numbers(whole))
+    # one that begins again has a checkpoint at t = 0
+    assert [sol.t[-1] for sol in saved if sol.dataset.attrs["seed"] == 1] == [0.2]
     assert mf.load(file).status == "finished"
     assert mf.load(file).dataset.attrs["seed"] == 1
+    assert not previous(file).exists()
 
 
 @pytest.mark.parametrize("executor", [None, "processes"])
