@@ -7,7 +7,6 @@ Source of the model and of all equation numbers: Geshkovski, Letrouit, Polyanski
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -51,11 +50,11 @@ from meanfield.measures.particles import Oscillators, Particles
 from meanfield.spaces.circle import Circle
 from meanfield.spaces.sphere import Sphere
 from meanfield.spaces.zonal import Zonal
-from meanfield.studies.free_tokens import FreeTokens, evolve_free
 
 if TYPE_CHECKING:
     from meanfield import plot, studies
     from meanfield.cli.sweeps import sweep
+    from meanfield.studies.free_tokens import FreeTokens, evolve_free
 
 __all__ = [
     "Attention",
@@ -130,15 +129,16 @@ def _load_plot() -> ModuleType:
 Shown._plot = _load_plot
 
 
-def __getattr__(name: str) -> ModuleType | Callable[..., Any]:
-    """Import `plot`, and with it matplotlib, `studies`, or `sweep`, when asked for."""
+def __getattr__(name: str) -> Any:
+    """Import what no run needs, and its libraries with it, when it is asked for."""
     if name == "plot":
         return _load_plot()
     if name == "studies":
         return importlib.import_module("meanfield.studies")
+    if name in ("FreeTokens", "evolve_free"):
+        return getattr(importlib.import_module("meanfield.studies.free_tokens"), name)
     if name == "sweep":
-        sweep: Callable[..., Any] = importlib.import_module("meanfield.cli.sweeps").sweep
-        return sweep
+        return importlib.import_module("meanfield.cli.sweeps").sweep
     raise AttributeError(f"module 'meanfield' has no attribute {name!r}")
 
 

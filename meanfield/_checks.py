@@ -217,6 +217,34 @@ def real_array(name: str, values: ArrayLike, ndim: int) -> NDArray[np.float64]:
     return array
 
 
+def ascending(name: str, values: ArrayLike, high: float = math.inf) -> NDArray[np.float64]:
+    """Return `values` as a strictly ascending array from 0 to `high`.
+
+    Raises
+    ------
+    ValueError
+        Naming the argument and its first values.
+    """
+    array = real_array(name, values, 1)
+    if array[0] < 0.0 or array[-1] > high or (np.diff(array) <= 0.0).any():
+        allowed = f"in [0, {high:g}]" if high < np.inf else ">= 0"
+        raise ValueError(f"{name} must be strictly ascending and {allowed}, got {array[:4]}")
+    return array
+
+
+def times_until(name: str, given: ArrayLike, t_end: float) -> NDArray[np.float64]:
+    """The ends of so many equal intervals of [0, t_end], or the times that are given.
+
+    Raises
+    ------
+    ValueError
+        If it is no number >= 1, or the times don't ascend within [0, t_end].
+    """
+    if is_single(given):
+        return np.linspace(0.0, t_end, integer(name, given, low=1) + 1)
+    return ascending(name, given, t_end)
+
+
 def _alone(array: NDArray[Any]) -> str:
     """What is no array at all, for a message."""
     return "" if array.ndim else f", which is {shown(array.item())}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -146,9 +147,7 @@ def critical_noise(dynamics: Isotropic, dim: int, degree: int = 1) -> float:
     0.3333333333333333
     """
     degree = integer("degree", degree, low=1)
-    check_attention(dynamics)
-    if dynamics.sign != 1:
-        raise ValueError(f"dynamics must be attractive (sign = 1), got sign = {dynamics.sign}")
+    check_attention(dynamics, attracts=True)
     rates = growth_rates(type(dynamics)(dynamics.beta), dim, degree)
     return float(rates[degree] / (degree * (degree + dim - 2)))
 
@@ -270,16 +269,40 @@ def _finite(value: float, beta: float) -> float:
     return value
 
 
-def check_attention(dynamics: Isotropic) -> None:
+def check_attention(
+    dynamics: Any,
+    *,
+    is_balanced: bool = True,
+    attracts: bool = False,
+    has_noise: bool | None = None,
+) -> None:
     """Refuse what is no attention without matrices.
+
+    Parameters
+    ----------
+    dynamics : object
+    is_balanced : bool
+        Whether it may be doubly stochastic.
+    attracts : bool
+        Whether it must have sign 1.
+    has_noise : bool, optional
+        Whether it must, or must not, have noise.
 
     Raises
     ------
     ValueError
         Naming it.
     """
-    if not isinstance(dynamics, Isotropic):
-        raise ValueError(f"dynamics must be SA, USA or DoublyStochastic, got {shown(dynamics)}")
+    kinds = Isotropic if is_balanced else (SA, USA)
+    if (
+        not isinstance(dynamics, kinds)
+        or (attracts and dynamics.sign != 1)
+        or has_noise not in (None, dynamics.noise > 0.0)
+    ):
+        what = "attractive " * attracts
+        what += "SA, USA or DoublyStochastic" if is_balanced else "SA or USA"
+        noise = {None: "", True: " with noise > 0", False: " without noise"}[has_noise]
+        raise ValueError(f"dynamics must be {what}{noise}, got {shown(dynamics)}")
 
 
 def dobrushin_constant(dynamics: Isotropic) -> float:
@@ -311,8 +334,7 @@ def dobrushin_constant(dynamics: Isotropic) -> float:
     >>> dobrushin_constant(USA(0.0))
     2.0
     """
-    if not isinstance(dynamics, (SA, USA)) or dynamics.noise > 0.0:
-        raise ValueError(f"dynamics must be SA or USA without noise, got {shown(dynamics)}")
+    check_attention(dynamics, is_balanced=False, has_noise=False)
     beta = dynamics.beta
     if not dynamics.normalised:
         return 2.0 * math.exp(beta)
@@ -363,7 +385,7 @@ def orthogonal_tokens(dynamics: Isotropic, n: int, t: float) -> float:
     """
     n = integer("n", n, low=2)
     t = number("t", t, low=0)
-    _check_attraction(dynamics)
+    check_attention(dynamics, attracts=True, has_noise=False)
     if t == 0.0:
         return 0.0
     # with s = -log(1 - γ): dt/ds = slowness(γ(s))
@@ -421,7 +443,7 @@ def orthogonal_arrival(dynamics: Isotropic, n: int, delta: float) -> float:
     n = integer("n", n, low=2)
     if not 1e-15 <= number("delta", delta) < 1.0:
         raise ValueError(f"delta must be in [1e-15, 1), got {shown(delta)}")
-    _check_attraction(dynamics)
+    check_attention(dynamics, attracts=True, has_noise=False)
     time, log_unit = _arrival(dynamics, n, -math.log(delta))
     if math.log(time) + log_unit > _LARGEST_LOG:
         raise ValueError(
@@ -431,12 +453,6 @@ def orthogonal_arrival(dynamics: Isotropic, n: int, delta: float) -> float:
     # in two factors, since the exponential may overflow where the product does not
     half = math.exp(0.5 * log_unit)
     return time * half * half
-
-
-def _check_attraction(dynamics: Isotropic) -> None:
-    check_attention(dynamics)
-    if dynamics.sign != 1 or dynamics.noise != 0.0:
-        raise ValueError(f"dynamics must have sign = 1 and noise = 0, got {shown(dynamics)}")
 
 
 def _arrival(dynamics: Isotropic, n: int, s_end: float) -> tuple[float, float]:

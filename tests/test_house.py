@@ -5,6 +5,7 @@ A new door is a decision: it goes into docs/decisions.md and then into DOORS.
 
 import ast
 import graphlib
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -187,6 +188,25 @@ CHECKS = [import_faults, apart_faults, name_faults, face_faults]
 def test_house(check):
     assert (PACKAGE / "__init__.py").is_file()
     assert check(PACKAGE) == []
+
+
+def test_start_up_loads_neither_figures_nor_studies():
+    """They are loaded when they, or what the package has of them, are asked for."""
+    script = """if True:
+        import sys
+        import meanfield as mf
+
+        def loaded():
+            return {"meanfield.plot", "meanfield.studies", "matplotlib"} & set(sys.modules)
+
+        assert not loaded() and "meanfield.cli" not in sys.modules
+        from meanfield.cli.commands import main
+        assert main(["--help"]) == 0 and not loaded()
+        assert mf.evolve_free([[1.0, 0.0], [0.0, 1.0]], 1.0, 1).status == "finished"
+        assert loaded() == {"meanfield.studies"}
+        assert mf.FreeTokens in vars(sys.modules["meanfield.studies.free_tokens"]).values()
+    """
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
 
 
 def test_data_and_physics_meet_only_where_they_may():

@@ -214,7 +214,7 @@ BAD = {
         "law must be symmetric about an axis in dim = 4",
     ),
     "attention": ({"dynamics": mf.Attention(1.0, [mf.Head()])}, "dynamics must be SA or USA"),
-    "noise": ({"dynamics": mf.SA(1.0, noise=0.1)}, "noise must be 0"),
+    "noise": ({"dynamics": mf.SA(1.0, noise=0.1)}, "dynamics must be .* without noise"),
     "n = 1": ({"ns": [1, 2]}, "ns must be an integer >= 2, got 1"),
     "no n": ({"ns": []}, "ns must be a sequence of at least one integer"),
     "n falling": ({"ns": [20, 10]}, "ns must ascend"),

@@ -13,7 +13,7 @@ import meanfield as mf
 from meanfield.equations.batch import PointsBatch, batch_tendency
 from meanfield.evolution import batch, evolve_batch
 from meanfield.exceptions import Interrupted
-from meanfield.studies.ensembles import ENSEMBLES
+from meanfield.studies.phases import ENSEMBLES
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_values.json").read_text())
 KINDS = {"SA": mf.SA, "USA": mf.USA}
@@ -531,7 +531,7 @@ def test_bad_diagram(given, message):
         (lambda: mf.theory.orthogonal_arrival(mf.SA(1.0), 2, 0.0), "delta must be in .* got 0"),
         (
             lambda: mf.theory.orthogonal_arrival(mf.SA(1.0, sign=-1), 2, 0.5),
-            "sign = 1 and noise = 0",
+            "must be attractive SA, USA or DoublyStochastic without noise",
         ),
         (
             lambda: mf.studies.random_heads("x", 3, np.random.default_rng(0)),

@@ -224,7 +224,7 @@ def test_metastability_is_drawn_over_the_time_of_its_run():
 def test_arguments_are_checked():
     density = run([SERIES["circle"](1.0)])
     for message, call in {
-        "ds must be a Dataset of studies.metastability with ['energy_share',": (
+        "ds must be a Dataset of studies.metastability, got 'study.nc'": (
             lambda: mf.plot.metastability("study.nc")
         ),
         "with ['merging_time'], got <xarray": lambda: mf.plot.metastability(

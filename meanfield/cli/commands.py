@@ -56,7 +56,6 @@ from meanfield.evolution.files import SOURCE, FileInUseError, is_being_written, 
 from meanfield.evolution.loop import evolve
 from meanfield.evolution.solution import Ending, Solution, load
 from meanfield.exceptions import GOOD, Interrupted, UnfinishedWarning
-from meanfield.studies.executors import NAMES, opened
 
 app = typer.Typer(
     name="meanfield",
@@ -656,7 +655,7 @@ def sweep_command(
     executor: Annotated[
         str | None,
         typer.Option(
-            metavar="|".join(NAMES), help="Where cells are run; here, one by one, without one."
+            metavar="processes|dask|mpi", help="Where cells are run; here, one by one, without one."
         ),
     ] = None,
     workers: Annotated[
@@ -708,6 +707,8 @@ def _swept(
     where: tuple[str | None, str | None, int | None],
     options: dict[str, Any],
 ) -> Any:
+    from meanfield.studies.executors import opened  # all studies come with it
+
     kept = f"finished cells are kept in {options['cells']}, and the same command goes on"
     try:
         with killed_like_ctrl_c(), only_installed_code(), opened(*where) as executor:

@@ -35,7 +35,6 @@ from meanfield.evolution.recorder import taken_names
 from meanfield.evolution.restart import loaded, resume_from
 from meanfield.evolution.solution import Ending, Solution, load, versions
 from meanfield.exceptions import warn_unfinished
-from meanfield.studies.executors import mapped_by
 
 _MOST_CELLS = 10**6
 
@@ -453,6 +452,8 @@ def sweep(
     >>> ds.final_energy.dims, ds.final_energy.sel(beta=1.0).round(6).item()
     (('beta',), 0.687653)
     """
+    from meanfield.studies.executors import mapped_by  # all studies come with it
+
     boolean("progress", progress)
     if not isinstance(settings, (Mapping, NoneType)):
         raise ValueError(f"settings must map keys to values, got {shown(settings)}")

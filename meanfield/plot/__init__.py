@@ -6,20 +6,24 @@ Figures are returned, never shown.
 from __future__ import annotations
 
 from meanfield.plot.cards import card as card
-from meanfield.plot.correlations import two_token_correlation
 from meanfield.plot.curves import curve as curve
 from meanfield.plot.curves import dissipation, distances, energy, nodes, resolution
-from meanfield.plot.forms import form_extremisers
-from meanfield.plot.free import limits_without_normalisation
-from meanfield.plot.histograms import inner_products
-from meanfield.plot.limits import mean_field_limit
 from meanfield.plot.movies import animation, movie
 from meanfield.plot.panels import density
-from meanfield.plot.phases import phase_diagram
-from meanfield.plot.plateaus import metastability
-from meanfield.plot.proposition import proposition_3_4
 from meanfield.plot.runs import save, solution
-from meanfield.plot.stationary import stationary_states
+from meanfield.plot.states import (
+    form_extremisers,
+    metastability,
+    proposition_3_4,
+    stationary_states,
+)
+from meanfield.plot.tokens import (
+    inner_products,
+    limits_without_normalisation,
+    mean_field_limit,
+    phase_diagram,
+    two_token_correlation,
+)
 
 __all__ = [
     "animation",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from dataclasses import replace
+from functools import singledispatch
 from html import escape
 from typing import Any
 
@@ -47,20 +48,41 @@ def card(shown: Any) -> str:
         f'<td style="text-align:left">{escape(text)}</td></tr>'
         for name, text in _rows(shown).items()
     )
+    try:
+        is_bracket = isinstance(shown, Bracket)
+        picture = _line(shown) if is_bracket else _embedded(_figure(shown), repr(shown))
+    # numbers are worth showing where a picture can't be drawn, and a notebook goes on
+    except Exception as error:
+        picture = f"<p>no picture: {escape(str(error) or type(error).__name__)}</p>"
     title = "FlowMap" if isinstance(shown, FlowMap) else escape(type(shown).__name__)
-    return _FRAME.format(picture=_picture(shown), title=title, rows=rows)
+    return _FRAME.format(picture=picture, title=title, rows=rows)
 
 
+@singledispatch
 def _rows(shown: Any) -> dict[str, str]:
-    if isinstance(shown, Solution):
-        return _of_run(shown)
-    if isinstance(shown, Bracket):
-        numbers = {name: f"{getattr(shown, name):.9g}" for name in ("value", "lower", "upper")}
-        return numbers | {"ends": "proven" if shown.proved else "estimates"}
-    return _of_measure(shown)
+    """The numbers of a card."""
+    raise NotImplementedError
 
 
-def _of_run(sol: Solution) -> dict[str, str]:
+def _figure(shown: Any) -> Figure:
+    """A measure, or the last one of a run and its energy beside it."""
+    is_run = isinstance(shown, Solution)
+    measure = _light(shown.final if is_run else shown)
+    kind, shared = projection(measure), replace(look([measure]), is_fine=False)
+    widths = [_WIDTHS.get(kind, _ORDINARY)] + [_ENERGY] * is_run
+    figure = new_figure(sum(widths), _HEIGHT)
+    grid = figure.add_gridspec(1, len(widths), width_ratios=widths)
+    ax = figure.add_subplot(grid[0], projection=kind)
+    draw(measure, ax, shared)
+    if is_run:
+        ax.set_title(f"t = {shown.t[-1]:.4g}", fontsize=8.0)
+        if energy_name(shown) in shown.dataset:
+            energy(shown, figure.add_subplot(grid[1]))
+    return figure
+
+
+@_rows.register
+def _(sol: Solution) -> dict[str, str]:
     first, last = repr(sol.measures[0]), repr(sol.final)
     found = {
         "dynamics": repr(sol.dynamics),
@@ -76,56 +98,41 @@ def _of_run(sol: Solution) -> dict[str, str]:
     return found
 
 
-def _of_measure(measure: AnyMeasure) -> dict[str, str]:
-    found = {}
-    if isinstance(measure, Density):
-        found["space"] = repr(measure.space)
-    else:
-        found["dim"] = str(measure.dim)
-        count = f"{len(measure.weights)}"
-        found["tokens" if isinstance(measure, Particles) else "nodes"] = count
+@_rows.register
+def _(measure: Density) -> dict[str, str]:
+    values = measure.values
+    return {
+        "space": repr(measure.space),
+        **_of_all(measure),
+        "density": f"{values.min():.4g} to {values.max():.4g} on the grid",
+        "spectral tail": f"{measure.tail:.1e}",
+    }
+
+
+@_rows.register
+def _(measure: FlowMap) -> dict[str, str]:
+    values, found = measure.density_at_nodes, {"dim": str(measure.dim)}
+    found["nodes"] = str(len(measure.weights))
     if isinstance(measure, LineFlowMap):
         found["atoms"] = f"{len(measure.atoms)}, mass {measure.atom_masses.sum():.4g}"
+    found |= _of_all(measure)
+    return found | {"density": f"{values.min():.4g} to {values.max():.4g} at the nodes"}
+
+
+@_rows.register
+def _(measure: Particles) -> dict[str, str]:
+    found = {"dim": str(measure.dim), "tokens": str(len(measure.weights))}
+    return found | _of_all(measure)
+
+
+def _of_all(measure: AnyMeasure) -> dict[str, str]:
+    found = {}
     if measure.frequencies is not None:
         low, high = measure.frequencies.min(), measure.frequencies.max()
         found["frequencies"] = f"{low:.4g} to {high:.4g}"
     found["mass"] = f"{measure.mass():.12g}"
     found["length of the mean"] = f"{float(np.linalg.norm(measure.mean())):.6g}"
-    if isinstance(measure, Density):
-        found["density"] = f"{measure.values.min():.4g} to {measure.values.max():.4g} on the grid"
-        found["spectral tail"] = f"{measure.tail:.1e}"
-    elif isinstance(measure, FlowMap):
-        values = measure.density_at_nodes
-        found["density"] = f"{values.min():.4g} to {values.max():.4g} at the nodes"
     return found
-
-
-def _picture(shown: Any) -> str:
-    try:
-        if isinstance(shown, Bracket):
-            return _line(shown)
-        return _embedded(_figure(shown), repr(shown))
-    # numbers are worth showing where a picture can't be drawn, and a notebook goes on
-    except Exception as error:
-        return f"<p>no picture: {escape(str(error) or type(error).__name__)}</p>"
-
-
-def _figure(shown: Any) -> Figure:
-    measure = _light(shown.final if isinstance(shown, Solution) else shown)
-    kind, shared = projection(measure), replace(look([measure]), is_fine=False)
-    width = _WIDTHS.get(kind, _ORDINARY)
-    if not isinstance(shown, Solution):
-        figure = new_figure(width, _HEIGHT)
-        draw(measure, figure.add_subplot(projection=kind), shared)
-        return figure
-    figure = new_figure(width + _ENERGY, _HEIGHT)
-    grid = figure.add_gridspec(1, 2, width_ratios=[width, _ENERGY])
-    ax = figure.add_subplot(grid[0], projection=kind)
-    draw(measure, ax, shared)
-    ax.set_title(f"t = {shown.t[-1]:.4g}", fontsize=8.0)
-    if energy_name(shown) in shown.dataset:
-        energy(shown, figure.add_subplot(grid[1]))
-    return figure
 
 
 def _light(measure: AnyMeasure) -> AnyMeasure:
@@ -143,6 +150,12 @@ def _embedded(figure: Figure, text: str) -> str:
     figure.savefig(buffer, format="png", dpi=_DPI)
     data = base64.b64encode(buffer.getvalue()).decode("ascii")
     return f'<img alt="{escape(text)}" src="data:image/png;base64,{data}"/>'
+
+
+@_rows.register
+def _(bracket: Bracket) -> dict[str, str]:
+    numbers = {name: f"{getattr(bracket, name):.9g}" for name in ("value", "lower", "upper")}
+    return numbers | {"ends": "proven" if bracket.proved else "estimates"}
 
 
 def _line(bracket: Bracket) -> str:

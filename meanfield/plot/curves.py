@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
-from meanfield._checks import shown
+from meanfield._checks import one_of, shown
 from meanfield.dynamics.facts import adapt
 from meanfield.evolution.recorder import LOWER, PROVED, UPPER
 from meanfield.evolution.solution import Solution
 from meanfield.kernels.multipliers import log_eigenvalues
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import FlowMap, LineFlowMap
-from meanfield.plot.frames import BLUE, GREY, NORMAL, ORANGE, SMALL, new_axes
+from meanfield.plot.frames import (
+    BLUE,
+    GREEN,
+    GREY,
+    NORMAL,
+    ORANGE,
+    PINK,
+    SMALL,
+    check_axes,
+    new_axes,
+)
 from meanfield.typing import Array
 
 _SIZE_NAMES = {"circle": "n", "sphere": "lmax", "zonal": "kmax"}
@@ -127,12 +138,17 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     values = sol.dataset[name].values
     _curve(ax, sol, values)
     known = values[np.isfinite(values)]
-    if known.max(initial=0.0) > 30.0 * known.min(initial=np.inf) > 0.0:
+    _scale(ax, known.min(initial=np.inf), known.max(initial=0.0))
+    return ax
+
+
+def _scale(ax: Axes, lowest: float, highest: float, least: float = 0.0) -> None:
+    """Logarithmic where values are wide apart, and above what is least; else linear from 0."""
+    if highest > 30.0 * lowest > 30.0 * least:
         ax.set_yscale("log")
         ax.yaxis.set_minor_formatter(NullFormatter())
     else:
-        ax.set_ylim(0.0, 1.1 * known.max(initial=0.0) or 1.0)
-    return ax
+        ax.set_ylim(0.0, 1.1 * highest or 1.0)
 
 
 def resolution(sol: Solution, ax: Axes | None = None) -> Axes:
@@ -209,16 +225,19 @@ def nodes(sol: Solution, ax: Axes | None = None) -> Axes:
 def node_count(sol: Solution, ax: Axes | None = None) -> Axes:
     """The number of nodes alone; grey, the size of the space of densities before."""
     ax = panel(sol, ax, "number of nodes")
-    is_flow = np.array([isinstance(measure, FlowMap) for measure in sol.measures])
-    if not is_flow.any():
+    if not isinstance(sol.final, FlowMap):
         raise ValueError(f"sol must hold flow maps, got {shown(sol)}")
-    sizes = [m.space.size if isinstance(m, Density) else len(m.weights) for m in sol.measures]
-    values = np.array(sizes, dtype=np.float64)
-    _curve(ax, sol, np.where(is_flow, values, np.nan))
-    first = sol.measures[0]
-    if isinstance(first, Density):
-        ax.plot(sol.t[~is_flow], values[~is_flow], "-", color=GREY, linewidth=1.4)
-        name = f"grey: series, {_SIZE_NAMES[first.space.name]}"
+    series = [measure.space for measure in sol.measures if isinstance(measure, Density)]
+    # once a flow map has taken over, it stays
+    count = len(series)
+    flows: Any = sol.measures[count:]
+    values = np.array(
+        [space.size for space in series] + [len(flow.weights) for flow in flows], dtype=np.float64
+    )
+    _curve(ax, sol, np.append(np.full(count, np.nan), values[count:]))
+    if series:
+        ax.plot(sol.t[:count], values[:count], "-", color=GREY, linewidth=1.4)
+        name = f"grey: series, {_SIZE_NAMES[series[0].name]}"
         label = ax.text(0.98, 0.03, name, fontsize=SMALL, color="0.3", ha="right", va="bottom")
         label.set_transform(ax.transAxes)
     ax.set_ylim(0.0, 1.1 * values.max())
@@ -270,10 +289,7 @@ def _curve(ax: Axes, sol: Solution, values: Array) -> None:
 def panel(sol: Solution, ax: Axes | None, title: str, *, is_energy: bool = False) -> Axes:
     """Axes over t with this title, and the unit of what is an energy; new ones if omitted."""
     check(sol)
-    if ax is None:
-        ax = new_axes()
-    elif not isinstance(ax, Axes):
-        raise ValueError(f"ax must be matplotlib Axes, got {shown(ax)}")
+    ax = new_axes() if ax is None else check_axes(ax, set())
     unit = _UNITS.get(_unit(sol), " / exp(β)") if is_energy else ""
     ax.set_title(title + unit, fontsize=NORMAL, loc="left", pad=4)
     ax.set_xlabel("time t", fontsize=NORMAL)
@@ -308,7 +324,7 @@ _NAME = re.compile(r"w(\d|_|$)")
 # what `DistanceTo` says that it measures
 _WASSERSTEIN = re.compile(r"Wasserstein distance W_(\S+) to (.+)", re.DOTALL)
 _TARGETS = {"uniform": "σ", "centre": "the mean", "start": "the start"}
-_COLOURS = BLUE, ORANGE, "#009e73", "#cc79a7"
+_COLOURS = BLUE, ORANGE, GREEN, PINK
 # curves that lie on each other still show
 _LINES = "-", "--", "-.", ":"
 # distances below are rounding, and no reason for a logarithmic scale
@@ -365,21 +381,19 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
             upper = np.where(np.isfinite(upper), upper, values)
         lowest = min(lowest, float(values.min(initial=np.inf)))
         highest = max(highest, float(upper.max(initial=0.0)))
-    if highest > 30.0 * lowest > 30.0 * _ROUNDING:
-        ax.set_yscale("log")
-        ax.yaxis.set_minor_formatter(NullFormatter())
-    else:
-        ax.set_ylim(0.0, 1.1 * highest or 1.0)
+    _scale(ax, lowest, highest, _ROUNDING)
     ax.legend(fontsize=SMALL, frameon=False, handlelength=1.4)
     return ax
 
 
 def monitored(sol: Solution) -> list[str]:
     """The variables of a run that are distances by their names, without their bounds."""
-    names = [str(name) for name in sol.dataset.data_vars]
-    bounds = {f"{name}{end}" for name in names for end in (LOWER, UPPER, PROVED)}
-    over_t = [name for name in names if sol.dataset[name].dims == ("t",)]
-    return [name for name in over_t if _NAME.match(name) and name not in bounds]
+    bounds = {f"{name}{end}" for name in sol.dataset.data_vars for end in (LOWER, UPPER, PROVED)}
+    return [name for name in _over_t(sol) if _NAME.match(name) and name not in bounds]
+
+
+def _over_t(sol: Solution) -> list[str]:
+    return [str(name) for name in sol.dataset.data_vars if sol.dataset[name].dims == ("t",)]
 
 
 def distance_to(sol: Solution, name: str) -> tuple[str, str]:
@@ -418,13 +432,9 @@ def curve(sol: Solution, name: str, ax: Axes | None = None) -> Axes:
         If the run has no such number, or `ax` is no Axes.
     """
     check(sol)
-    drawn = _CURVES.get(name) if isinstance(name, str) else None
-    if drawn is not None:
-        return drawn(sol, ax)
-    over_t = [str(each) for each in sol.dataset.data_vars if sol.dataset[each].dims == ("t",)]
-    if not isinstance(name, str) or name not in over_t:
-        allowed = sorted({*_CURVES, *over_t})
-        raise ValueError(f"name must be one of {allowed}, got {shown(name)}")
+    one_of("name", name, sorted({*_CURVES, *_over_t(sol)}))
+    if name in _CURVES:
+        return _CURVES[name](sol, ax)
     ax = panel(sol, ax, name)
     ax.plot(sol.t, sol.dataset[name].values, "-" if len(sol.t) > 1 else "o", color=BLUE)
     return ax

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -17,9 +20,12 @@ from matplotlib.projections.geo import MollweideAxes
 from matplotlib.projections.polar import PolarAxes
 from scipy.special import gammaln
 
+from meanfield._checks import shown
 from meanfield.typing import Array
 
-BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "0.45"
+# colours that colour-blind readers can tell apart (Okabe and Ito)
+BLUE, ORANGE, GREEN, PINK = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
+YELLOW, SKY, GREY = "#e69f00", "#56b4e9", "0.45"
 SMALL, NORMAL = 7.0, 8.0
 COLOURS = colormaps["magma"].with_extremes(bad=colormaps["magma"](0.0))
 # f = 1 is the uniform density: beyond so many times of it the scale is logarithmic
@@ -29,7 +35,8 @@ _EMPTY = 0.1
 CAP = 1e4
 # half the angle that a number on the scale takes, and the margin beside the poles of a profile
 _LABEL, _MARGIN = np.pi / 10, 0.02 * np.pi
-_HALF_TURNS = ([0.0, np.pi / 2, np.pi, 3 * np.pi / 2], ["0", "π/2", "π", "3π/2"])
+# ticks of angles: the first three for [0, π], the first four around the circle
+QUARTERS = np.pi / 2 * np.arange(5), ["0", "π/2", "π", "3π/2", "2π"]
 
 
 class ShownFigure(Figure):
@@ -83,6 +90,73 @@ def new_axes(projection: str = "rectilinear") -> Axes:
     return new_figure(3.4, 2.4).add_subplot(axes_class=_AXES[projection])
 
 
+def check_axes(ax: Any, projections: set[str], what: str = "") -> Axes:
+    """Return axes of one of these projections; any axes if there is none.
+
+    Raises
+    ------
+    ValueError
+        Naming what is drawn on them.
+    """
+    wanted = " and ".join(sorted(projections))
+    told = f"have projection {wanted!r} for {what}" if wanted else "be matplotlib Axes"
+    if not isinstance(ax, Axes) or (projections and {ax.name} != projections):
+        raise ValueError(f"ax must {told}, got {shown(ax)}")
+    return ax
+
+
+def check_path(path: Any, suffixes: Iterable[str], told: str) -> Path:
+    """Return a path that ends in one of these.
+
+    Raises
+    ------
+    ValueError
+        With the suffixes as `told`.
+    """
+    if not isinstance(path, (str, os.PathLike)) or Path(path).suffix.lower() not in suffixes:
+        raise ValueError(f"path must end in {told}, got {shown(path)}")
+    return Path(path)
+
+
+def check_dataset(
+    ds: Any,
+    study: str,
+    variables: Iterable[str],
+    over: Iterable[str] = (),
+    attributes: Iterable[str] = (),
+) -> None:
+    """Refuse what is no dataset of a study with these variables, dimensions and attributes.
+
+    Raises
+    ------
+    ValueError
+        Naming what is missing.
+    """
+    text = f"ds must be a Dataset of studies.{study}"
+    if not hasattr(ds, "data_vars"):
+        raise ValueError(f"{text}, got {shown(ds)}")
+    wanted = (variables, ds.variables), (over, ds.sizes), (attributes, ds.attrs)
+    missing = [name for names, held in wanted for name in names if name not in held]
+    if missing:
+        raise ValueError(f"{text} with {shown(missing)}, got {shown(ds)}")
+
+
+def label_axes(ax: Axes, x: str = "", y: str = "", title: str = "", size: float = NORMAL) -> None:
+    """Name the axes; what is empty stays as it is."""
+    for text, put in ((x, ax.set_xlabel), (y, ax.set_ylabel), (title, ax.set_title)):
+        if text:
+            put(text, fontsize=size)
+
+
+def finish(figure: Figure, axes: Iterable[Axes], title: str, colour: str = "black") -> Figure:
+    """Small numbers, no frame but the axes themselves, and the title of the figure."""
+    for ax in axes:
+        ax.tick_params(labelsize=SMALL)
+        ax.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(title, fontsize=NORMAL + 1, color=colour)
+    return figure
+
+
 def scale_of(lowest: float, highest: float) -> Normalize:
     """The scale for densities between these two: linear from 0, or logarithmic up to the cap."""
     if highest > _CONCENTRATED:
@@ -122,6 +196,17 @@ def heading(name: str, beta: float, sign: int = 1, noise: float = 0.0) -> str:
     return what + (f", τ = {noise:g}" if noise > 0.0 else "")
 
 
+def quarter_ticks(ax: Any, count: int) -> None:
+    """So many ticks of x, a quarter of a turn apart, from 0 on."""
+    ax.set_xticks(*(part[:count] for part in QUARTERS))
+
+
+def fill_curve(ax: Axes, x: Array, y: Array, bottom: float = 0.0) -> None:
+    """A density: its curve, and the area below it."""
+    ax.fill_between(x, bottom, y, color=BLUE, alpha=0.25, linewidth=0.0)
+    ax.plot(x, y, color=BLUE, linewidth=1.2)
+
+
 def ring(ax: Any, angles: Array, heights: Array, scale: Normalize, bottom: float = 0.0) -> None:
     """The circle, the uniform density, and the scale where the curve leaves most room for it."""
     around = np.linspace(0.0, 2.0 * np.pi, 361)
@@ -130,7 +215,7 @@ def ring(ax: Any, angles: Array, heights: Array, scale: Normalize, bottom: float
     ax.plot(around, np.full_like(around, uniform), ":", color=GREY, linewidth=0.8)
     ax.set_rorigin(-1.0)
     ax.set_rlim(bottom, 1.05)
-    ax.set_xticks(*_HALF_TURNS)
+    quarter_ticks(ax, 4)
     ax.tick_params(axis="x", pad=-3)
     ticks = _ticks(scale)
     ax.set_yticks(height(ticks, scale), [f"{tick:g}" for tick in ticks])
@@ -154,22 +239,20 @@ def _ticks(scale: Normalize) -> Array:
 def profile(ax: Axes, angles: Array, law: Array, dim: int, scale: Normalize) -> None:
     """The density of the polar angle over [0, π], and dotted that of the uniform measure."""
     bottom, top = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
-    if isinstance(scale, LogNorm):
+    if bottom:
         ax.set_yscale("log")
     ax.set_ylim(bottom, top * (top / bottom) ** 0.05 if bottom else 1.05 * top)
     law = np.clip(law, bottom, top if top == CAP else None)
-    ax.fill_between(angles, bottom, law, color=BLUE, alpha=0.25, linewidth=0.0)
-    ax.plot(angles, law, color=BLUE, linewidth=1.2)
+    fill_curve(ax, angles, law, bottom)
     smooth: Array = np.linspace(0.0, np.pi, 361)
     uniform = np.exp(log_law_of_angle(np.zeros_like(smooth), smooth, dim))
     dotted = ax.plot(smooth, np.maximum(uniform, bottom), ":", color=GREY, linewidth=0.8)
     ax.legend(dotted, ["uniform"], loc="upper right", fontsize=SMALL, frameon=False)
     ax.set_xlim(-_MARGIN, np.pi + _MARGIN)
-    ax.set_xticks([0.0, np.pi / 2, np.pi], ["0", "π/2", "π"])
-    ax.set_xlabel("polar angle θ", fontsize=NORMAL)
+    quarter_ticks(ax, 3)
     # most of a sphere is near its equator, so a measure about the pole has a hump beside it
     volume = rf" $\propto\ f\, \sin^{{{dim - 2}}}θ$".replace("^{1}", "") if dim > 2 else ""
-    ax.set_ylabel(f"density of θ{volume}", fontsize=NORMAL)
+    label_axes(ax, "polar angle θ", f"density of θ{volume}")
     ax.spines[["top", "right"]].set_visible(False)
 
 

@@ -22,7 +22,7 @@ from meanfield._checks import boolean, integer, number, shown
 from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.solution import Solution
 from meanfield.plot.curves import check, energy, energy_name
-from meanfield.plot.frames import NORMAL, ORANGE, colour_bar, new_figure
+from meanfield.plot.frames import NORMAL, ORANGE, check_axes, check_path, colour_bar, new_figure
 from meanfield.plot.panels import draw, is_coloured, look, projection
 from meanfield.plot.runs import dynamics_title
 
@@ -133,10 +133,8 @@ def movie(
         If it can't be written there; then what was there is as it was.
     """
     check(sol)
-    if not isinstance(path, (str, os.PathLike)) or Path(path).suffix.lower() not in _FASTEST:
-        raise ValueError(f"path must end in {' or '.join(_FASTEST)}, got {shown(path)}")
+    place = check_path(path, _FASTEST, " or ".join(_FASTEST))
     boolean("progress", progress)
-    place = Path(path)
     kind = place.suffix.lower()
     count, rate = pace(len(sol.t), frames, seconds, fps, _FASTEST[kind])
     writer = _writer(place, rate, sol.source)
@@ -253,9 +251,7 @@ class _Scene:
         if ax is None:
             self._panels = self._new_panels()
             return
-        if not isinstance(ax, Axes) or {ax.name} != set(self._kinds):
-            wanted = " and ".join(sorted(set(self._kinds)))
-            raise ValueError(f"ax must have projection {wanted!r} for this run, got {shown(ax)}")
+        check_axes(ax, set(self._kinds), "this run")
         self._panels = {ax.name: ax}
         self.figure = ax.get_figure(root=True)
         self._settle()

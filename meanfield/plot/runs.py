@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,15 @@ from meanfield.plot.curves import (
     node_count,
     resolution,
 )
-from meanfield.plot.frames import NORMAL, ORANGE, SMALL, colour_bar, heading, new_figure
+from meanfield.plot.frames import (
+    NORMAL,
+    ORANGE,
+    SMALL,
+    check_path,
+    colour_bar,
+    heading,
+    new_figure,
+)
 from meanfield.plot.panels import draw, is_coloured, look, projection
 
 
@@ -208,11 +215,9 @@ def save(figure: Figure, path: str | os.PathLike[str], *, source: str = "") -> N
     """
     if not isinstance(figure, Figure):
         raise ValueError(f"figure must be a matplotlib Figure, got {shown(figure)}")
-    if not isinstance(path, (str, os.PathLike)) or Path(path).suffix.lower() not in SUFFIXES:
-        raise ValueError(f"path must end in {', '.join(SUFFIXES)}, got {shown(path)}")
+    path = check_path(path, SUFFIXES, ", ".join(SUFFIXES))
     if not isinstance(source, str):
         raise ValueError(f"source must be a text, got {shown(source)}")
-    path = Path(path)
     # a disk that is full is told of by Python
     drawn = io.BytesIO()
     about = {"Keywords": source} if source else None

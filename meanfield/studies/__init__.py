@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from meanfield.studies.correlations import two_token_correlation
-from meanfield.studies.ensembles import random_heads
 from meanfield.studies.forms import form_extremisers, form_maximiser, form_minimiser
 from meanfield.studies.free_tokens import limits_without_normalisation
 from meanfield.studies.limit import mean_field_limit
-from meanfield.studies.phases import phase_diagram
+from meanfield.studies.phases import phase_diagram, random_heads
 from meanfield.studies.plateaus import metastability
 from meanfield.studies.proposition import proposition_3_4
 from meanfield.studies.stationary import stationary_density, stationary_states

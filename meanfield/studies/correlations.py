@@ -12,16 +12,15 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from scipy.integrate import DOP853
 from scipy.special import stdtrit
-from tqdm import tqdm
 
-from meanfield._checks import boolean, generator, integer, is_single, number, real_array
+from meanfield._checks import generator, integer, number, times_until
 from meanfield.dynamics.isotropic import USA
 from meanfield.equations.batch import LARGEST_BETA
 from meanfield.evolution.batch import evolve_batch
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.laws.uniform import Uniform
 from meanfield.spaces.circle import Circle
-from meanfield.studies.executors import mapped_by
+from meanfield.studies.tasks import run_tasks, spawn_seeds
 from meanfield.theory import growth_rates
 from meanfield.typing import Array
 
@@ -455,32 +454,15 @@ def two_token_correlation(
     beta = number("beta", beta, low=0, high=LARGEST_BETA)
     n, count = integer("n", n, low=2), integer("realisations", realisations, low=2)
     kmax = integer("kmax", kmax, low=1, high=_MOST_MODES)
-    times = _times(save_at, number("t_end", t_end, above=0))
+    times = times_until("save_at", save_at, number("t_end", t_end, above=0))
     rng = generator("rng", rng)
-    seeds = np.random.SeedSequence(rng.integers(1 << 32, size=8).tolist()).spawn(count)
+    seeds = spawn_seeds(rng, count)
     tasks = [
         Task(beta, n, times, kmax, _BINS, seeds[first : first + BLOCK])
         for first in range(0, count, BLOCK)
     ]
-    mapped = mapped_by(executor, followed, tasks)
-    bar = tqdm(
-        mapped,
-        total=len(tasks),
-        disable=not boolean("progress", progress),
-        desc="two_token_correlation",
-    )
-    found = np.concatenate(list(bar), axis=1)
+    blocks = run_tasks(executor, followed, tasks, "two_token_correlation", progress)
+    found = np.concatenate(blocks, axis=1)
     places = np.linspace(0.0, np.pi, _PLACES)
     closed = [solved(closure, beta, n, times, kmax, places) for closure in CLOSURES]
     return correlations(tasks[0], count, found, closed, places)
-
-
-def _times(save_at: int | ArrayLike, t_end: float) -> Array:
-    if is_single(save_at):
-        return np.linspace(0.0, t_end, integer("save_at", save_at, low=1) + 1)
-    times = real_array("save_at", save_at, 1)
-    if times[0] < 0.0 or times[-1] > t_end or (np.diff(times) <= 0.0).any():
-        raise ValueError(
-            f"save_at must be strictly ascending and in [0, {t_end:g}], got {times[:4]}"
-        )
-    return times

@@ -15,26 +15,7 @@ from functools import partial
 from typing import Any
 
 from meanfield._checks import shown
-from meanfield.dynamics.isotropic import SA, USA, Isotropic
 from meanfield.exceptions import Interrupted
-
-
-def dynamics_of_runs(dynamics: Isotropic | Sequence[Isotropic]) -> list[Isotropic]:
-    """One dynamics, or a sequence of at least one, as a list.
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
-    """
-    given = list(dynamics) if isinstance(dynamics, Sequence) else [dynamics]
-    if not given:
-        raise ValueError(f"dynamics must be SA or USA, or a sequence of at least one, got {given}")
-    for one in given:
-        if not isinstance(one, (SA, USA)):
-            raise ValueError(f"dynamics must be SA or USA, or a sequence of them, got {shown(one)}")
-    return given
-
 
 PROCESSES = "processes"
 # what a lost worker raises, by name, since no cluster's library is imported here

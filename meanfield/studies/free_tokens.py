@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,8 @@ TIES = ("average", "first", "last")
 # scores that differ by this share of the largest are tied
 _TIED = 1e-12
 _LARGEST = 1e150
+# of a step, unless a caller asks for others
+_TOLERANCES = {"rtol": 1e-9, "atol": 1e-12}
 # so many switches within this share of the time, or of each token: tokens slide along a tie
 _QUICK_SWITCHES, _NO_TIME = 200, 1e-6
 _SWITCHES_PER_TOKEN = 1000
@@ -70,8 +73,8 @@ def evolve_free(
     value: ArrayLike | float = 1.0,
     kernel: str = "rescaled",
     tie: str = "average",
-    rtol: float = 1e-9,
-    atol: float = 1e-12,
+    rtol: float = _TOLERANCES["rtol"],
+    atol: float = _TOLERANCES["atol"],
 ) -> FreeTokens:
     """Tokens that attention moves freely in R^d: no sphere, no normalisation.
 
@@ -124,19 +127,19 @@ def evolve_free(
     >>> run.points[-1, 2].round(6) + 0.0  # (1 - 1/e) (z_1 + z_2)/2
     array([0.      , 0.632121])
     """
-    run = solve_free(
-        points,
-        t_end,
-        save_at,
-        beta=beta,
-        query=query,
-        key=key,
-        value=value,
-        kernel=kernel,
-        tie=tie,
-        rtol=rtol,
-        atol=atol,
-    )
+    start = rows("points", points)
+    if len(start) < 2:
+        raise ValueError(f"points must be at least 2 tokens, got shape {start.shape}")
+    one_of("kernel", kernel, KERNELS)
+    one_of("tie", tie, TIES)
+    t_end, count = number("t_end", t_end, above=0), integer("save_at", save_at, low=1)
+    scores = _Scores(start.shape[1], number("beta", beta, low=0), query, key, value)
+    tolerances = {
+        "rtol": number("rtol", rtol, low=3e-14, high=1e-2),
+        "atol": number("atol", atol, above=0),
+    }
+    times = np.linspace(0.0, t_end, count + 1)
+    run = _solve(start, times, scores, kernel, tie, tolerances)
     if run.status != "finished":
         warnings.warn(
             f"the tokens came to t = {run.t[-1]:.6g} of {t_end:g}: {run.status}",
@@ -146,44 +149,15 @@ def evolve_free(
     return run
 
 
-def solve_free(
-    points: ArrayLike,
-    t_end: float,
-    save_at: int = 20,
-    *,
-    beta: float = 1.0,
-    query: ArrayLike | float = 1.0,
-    key: ArrayLike | float = 1.0,
-    value: ArrayLike | float = 1.0,
-    kernel: str = "rescaled",
+def _solve(
+    start: Array,
+    times: Array,
+    scores: _Scores,
+    kernel: str,
     tie: str = "average",
-    rtol: float = 1e-9,
-    atol: float = 1e-12,
+    tolerances: Mapping[str, float] = _TOLERANCES,
 ) -> FreeTokens:
-    """Do what `evolve_free` does, and leave it to the caller to say how the run ended.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range or the matrices do not fit.
-    ArithmeticError
-        If steps become too small.
-    Interrupted
-        On Ctrl-C.
-    """
-    start = rows("points", points)
-    if len(start) < 2:
-        raise ValueError(f"points must be at least 2 tokens, got shape {start.shape}")
-    one_of("kernel", kernel, KERNELS)
-    one_of("tie", tie, TIES)
-    times = np.linspace(
-        0.0, number("t_end", t_end, above=0), integer("save_at", save_at, low=1) + 1
-    )
-    scores = _Scores(start.shape[1], number("beta", beta, low=0), query, key, value)
-    tolerances = {
-        "rtol": number("rtol", rtol, low=3e-14, high=1e-2),
-        "atol": number("atol", atol, above=0),
-    }
+    """Tokens at these times; the caller says how the run ended."""
     found, switches = [start], list[float]()
     try:
         with Patience() as patience:
@@ -200,7 +174,7 @@ def _soft(
     times: Array,
     scores: _Scores,
     kernel: str,
-    tolerances: dict[str, float],
+    tolerances: Mapping[str, float],
     patience: Patience,
 ) -> FreeTokens:
     """(9.1), (9.3) or (9.4); `found` grows by the saves."""
@@ -279,7 +253,7 @@ def _hardmax(
     times: Array,
     scores: _Scores,
     tie: str,
-    tolerances: dict[str, float],
+    tolerances: Mapping[str, float],
     patience: Patience,
 ) -> FreeTokens:
     """(9.5) from switch to switch of the sets C_i, between which it is linear.
@@ -440,7 +414,8 @@ def _run(case: str, rng: np.random.Generator, n: int, beta: float, t_end: float)
     value = _VALUES[case]
     start = rng.uniform(-1.0, 1.0, size=(n, len(value)))
     kernel = "softmax" if case == "origin" else "rescaled"
-    run = solve_free(start, t_end, 200, beta=beta, value=value, kernel=kernel)
+    scores = _Scores(len(value), beta, 1.0, 1.0, value)
+    run = _solve(start, np.linspace(0.0, t_end, 201), scores, kernel)
     if run.status != "finished":
         raise ValueError(f"t_end must be smaller for {shown(case)}, got {t_end:g}: {run}")
     return run

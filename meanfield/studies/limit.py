@@ -11,10 +11,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
-from tqdm import tqdm
 
 from meanfield._checks import boolean, integer, number, one_of, shown
-from meanfield.dynamics.isotropic import SA, USA, Isotropic
+from meanfield.dynamics.isotropic import Isotropic
 from meanfield.evolution.loop import solve
 from meanfield.evolution.solution import Solution
 from meanfield.functionals.distances import mmd, sobolev
@@ -28,8 +27,8 @@ from meanfield.measures.particles import Particles
 from meanfield.spaces.circle import Circle
 from meanfield.spaces.sphere import Sphere
 from meanfield.spaces.zonal import Zonal
-from meanfield.studies.executors import mapped_by
-from meanfield.theory import dobrushin_constant
+from meanfield.studies.tasks import run_tasks
+from meanfield.theory import check_attention, dobrushin_constant
 from meanfield.typing import Array
 
 _CONFIDENCE = 0.95
@@ -253,10 +252,7 @@ def mean_field_limit(
     names = _distances(distances, law)
     one_of("start", start, STARTS)
     boolean("progress", progress)
-    if not isinstance(dynamics, (SA, USA)):
-        raise ValueError(f"dynamics must be SA or USA, got {shown(dynamics)}")
-    if dynamics.noise > 0.0:
-        raise ValueError(f"noise must be 0 for a study of the flow, got {dynamics.noise:g}")
+    check_attention(dynamics, is_balanced=False, has_noise=False)
     rtol = number("rtol", rtol, low=3e-14, high=1e-2)
     limit = _limit(law, dynamics, t_end, save_at)
     energies = np.array([energy(measure, dynamics.beta) for measure in limit.measures])
@@ -265,8 +261,7 @@ def mean_field_limit(
         for i, n in enumerate(counts)
         for r in range(repeats)
     ]
-    mapped = mapped_by(executor, errors, tasks)
-    found = list(tqdm(mapped, total=len(tasks), disable=not progress, desc="mean_field_limit"))
+    found = run_tasks(executor, errors, tasks, "mean_field_limit", progress)
     return _joined(found, counts, repeats, limit, dynamics, energies)
 
 

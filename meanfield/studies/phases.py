@@ -11,25 +11,24 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
-from tqdm import tqdm
 
 from meanfield._checks import (
-    boolean,
+    ascending,
     generator,
     integer,
-    is_single,
     number,
-    real_array,
+    one_of,
     shown,
     tell_apart,
+    times_until,
 )
-from meanfield.dynamics.attention import Attention
+from meanfield.dynamics.attention import Attention, Head
 from meanfield.dynamics.isotropic import SA, USA
 from meanfield.equations.batch import LARGEST_BETA
 from meanfield.evolution.batch import evolve_batch
 from meanfield.laws.law import uniform_frame, uniform_in_span
 from meanfield.laws.uniform import Uniform
-from meanfield.studies.executors import mapped_by
+from meanfield.studies.tasks import run_tasks, spawn_seeds
 from meanfield.theory import orthogonal_arrival
 from meanfield.typing import Array
 
@@ -119,37 +118,26 @@ def phase_diagram(
     ArithmeticError
         If a run can't go on.
     """
-    boolean("progress", progress)
     dim, n = integer("dim", dim, low=2), integer("n", n, low=2)
     count = integer("realisations", realisations, low=1)
     if not 1e-9 <= number("delta", delta) < 1.0:
         raise ValueError(f"delta must be in [1e-9, 1), got {shown(delta)}")
-    axis = _ascending("betas", betas, np.inf)
-    moments = _moments(times, number("t_end", t_end, above=0))
+    axis = ascending("betas", betas)
+    moments = times_until("times", times, number("t_end", t_end, above=0))
     runs = _dynamics_at(dynamics, axis, dim)
     rng = np.random.default_rng(0) if rng is None else generator("rng", rng)
-    seeds = np.random.SeedSequence(rng.integers(1 << 32, size=8).tolist()).spawn(count)
+    seeds = spawn_seeds(rng, count)
     groups = [tuple(runs[first : first + _DYNAMICS]) for first in range(0, len(runs), _DYNAMICS)]
     blocks = [seeds[first : first + _BLOCK] for first in range(0, count, _BLOCK)]
-    tolerance = min(_SHARE * delta, _MOST) if rtol is None else _tolerance(rtol)
+    if rtol is None:
+        rtol = min(_SHARE * delta, _MOST)
+    tolerance = number("rtol", rtol, low=3e-14, high=1e-2)
     task = _Task((), dim, n, moments, delta, tolerance, seeds)
     tasks = [replace(task, dynamics=some, seeds=block) for some in groups for block in blocks]
-    mapped = mapped_by(executor, _counted, tasks)
-    bar = list(
-        tqdm(
-            mapped,
-            total=len(tasks),
-            disable=not progress,
-            desc="phase diagram",
-        )
-    )
+    sums = run_tasks(executor, _counted, tasks, "phase diagram", progress)
     # sums of whole numbers: the same in whatever order
-    rows = [sum(bar[first : first + len(blocks)]) for first in range(0, len(bar), len(blocks))]
+    rows = [sum(sums[first : first + len(blocks)]) for first in range(0, len(sums), len(blocks))]
     return _diagram(np.concatenate(rows), moments, axis, runs, task)
-
-
-def _tolerance(rtol: float) -> float:
-    return number("rtol", rtol, low=3e-14, high=1e-2)
 
 
 def _dynamics_at(dynamics: Any, betas: Array, dim: int) -> list[AnyAttention]:
@@ -167,20 +155,6 @@ def _dynamics_at(dynamics: Any, betas: Array, dim: int) -> list[AnyAttention]:
         if one.dim not in (None, dim):
             raise ValueError(f"dim must be that of {shown(one)}, got {dim}")
     return runs
-
-
-def _ascending(name: str, values: ArrayLike, high: float) -> Array:
-    array = real_array(name, values, 1)
-    if array[0] < 0.0 or array[-1] > high or (np.diff(array) <= 0.0).any():
-        allowed = f"in [0, {high:g}]" if high < np.inf else ">= 0"
-        raise ValueError(f"{name} must be strictly ascending and {allowed}, got {array[:4]}")
-    return array
-
-
-def _moments(times: int | ArrayLike, t_end: float) -> Array:
-    if is_single(times):
-        return np.linspace(0.0, t_end, integer("times", times, low=1) + 1)
-    return _ascending("times", times, t_end)
 
 
 def _counted(task: _Task) -> NDArray[np.int64]:
@@ -278,3 +252,58 @@ def _diagram(
             "dynamics": runs[0].name,
         },
     )
+
+
+ENSEMBLES = ("ginibre", "wigner-positive", "ginibre-product", "wigner-product")
+
+
+def random_heads(kind: str, dim: int, rng: np.random.Generator) -> Head:
+    """Random Q, K and V of one head, with singular values of order 1.
+
+    A Ginibre matrix has independent entries N(0, 1/d), and the Wigner matrix (GOE) is
+    (G + Gᵀ)/√2 of one: off its diagonal entries are N(0, 1/d), and its eigenvalues fill [-2, 2].
+    In Figure 5 entries of QᵀK are √d times as large, so its β is that of these heads over √d; V of
+    (a) and (b) is √d times as large there too, and times are √d times as short.
+
+    Parameters
+    ----------
+    kind : str
+        'ginibre': Q, K, V Ginibre, (a); 'wigner-positive': QᵀK Wigner, V = GGᵀ with G Ginibre,
+        (b); 'ginibre-product': Q, K Ginibre, V = QᵀK, (c); 'wigner-product': QᵀK Wigner,
+        V = QᵀK, (d) of Figure 5.
+    dim : int
+        d >= 2.
+    rng : numpy Generator
+
+    Returns
+    -------
+    Head
+        For `Attention(beta, [head])`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> random_heads("wigner-product", 16, np.random.default_rng(0))
+    Head(Q=(16, 16), K=1.0, V=(16, 16))
+    """
+    one_of("kind", kind, ENSEMBLES)
+    dim, rng = integer("dim", dim, low=2), generator("rng", rng)
+    if kind == "ginibre":
+        return Head(Q=_ginibre(dim, rng), K=_ginibre(dim, rng), V=_ginibre(dim, rng))
+    if kind == "ginibre-product":
+        queries, keys = _ginibre(dim, rng), _ginibre(dim, rng)
+        return Head(Q=queries, K=keys, V=queries.T @ keys)
+    square = _ginibre(dim, rng)
+    wigner = (square + square.T) / np.sqrt(2.0)
+    if kind == "wigner-product":
+        return Head(Q=wigner, V=wigner)
+    square = _ginibre(dim, rng)
+    return Head(Q=wigner, V=square @ square.T)
+
+
+def _ginibre(dim: int, rng: np.random.Generator) -> Array:
+    return rng.normal(scale=1.0 / np.sqrt(dim), size=(dim, dim))

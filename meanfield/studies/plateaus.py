@@ -9,9 +9,8 @@ from typing import Any, cast
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from tqdm import tqdm
 
-from meanfield._checks import boolean, generator, integer, number, shown
+from meanfield._checks import generator, integer, number, shown
 from meanfield.dynamics.isotropic import Isotropic
 from meanfield.evolution.loop import solve
 from meanfield.evolution.solution import Solution
@@ -21,8 +20,8 @@ from meanfield.laws.series import FourierSeries
 from meanfield.measures.clusters import clusters
 from meanfield.measures.flow_map import FlowMap, LineFlowMap
 from meanfield.spaces.geometry import circle_angles
-from meanfield.studies.executors import dynamics_of_runs, mapped_by
-from meanfield.theory import energy_dirac, growth_rates
+from meanfield.studies.tasks import pad, run_tasks
+from meanfield.theory import check_attention, energy_dirac, growth_rates
 from meanfield.typing import Array
 
 # a mode of this size has left the linear regime
@@ -85,11 +84,13 @@ def metastability(
     ValueError
         If an argument is out of range, before any run starts.
     """
-    boolean("progress", progress)
-    runs = dynamics_of_runs(dynamics)
+    runs = list(dynamics) if isinstance(dynamics, Sequence) else [dynamics]
+    if not runs:
+        raise ValueError("dynamics must be SA or USA, or a sequence of at least one, got []")
     for one in runs:
-        if one.sign != 1 or one.beta <= 0.0 or one.noise > 0.0:
-            raise ValueError(f"dynamics must have beta > 0, sign 1 and no noise, got {shown(one)}")
+        check_attention(one, is_balanced=False, attracts=True, has_noise=False)
+        if one.beta <= 0.0:
+            raise ValueError(f"dynamics must have beta > 0, got {shown(one)}")
     if law is not None and (not isinstance(law, Law) or law.dim != 2):
         raise ValueError(f"law must be one on the circle, got {shown(law)}")
     amplitude = number("amplitude", amplitude, above=0, high=0.1)
@@ -98,9 +99,7 @@ def metastability(
     last = number("t_end", 1e4 if t_end is None else t_end, above=first)
     ticks = np.geomspace(first, last, saves)
     tasks = [(one, law or _near_uniform(one, amplitude, rng), ticks, radius) for one in runs]
-    mapped = mapped_by(executor, _run, tasks)
-    bar = tqdm(mapped, total=len(tasks), disable=not progress, desc="metastability")
-    found = list(bar)
+    found = run_tasks(executor, _run, tasks, "metastability", progress)
     warn_unfinished([one["status"] for one in found], [one["message"] for one in found])
     return _joined(runs, ticks, found)
 
@@ -202,23 +201,15 @@ def _joined(runs: list[Isotropic], ticks: Array, found: list[dict[str, Any]]) ->
     """One dataset of all runs, padded with nan."""
     widest = max((len(a) for one in found for a in one["angles"]), default=0)
 
-    def padded(rows: list[Any], *shape: int) -> Array:
-        table = np.full((len(rows), *shape), np.nan)
-        for line, row in zip(table, rows, strict=True):
-            values = np.asarray(row, dtype=np.float64)
-            if values.size:
-                line[tuple(slice(0, n) for n in values.shape)] = values
-        return table
-
     def by_cluster(name: str) -> Array:
-        tables = [padded(one[name], widest) for one in found]
-        return padded(tables, len(ticks), widest)
+        tables = [pad(one[name], widest) for one in found]
+        return pad(tables, len(ticks), widest)
 
     longest = max(len(one["plateaus"]) for one in found)
-    plateaus = padded([np.reshape(one["plateaus"], (-1, 3)) for one in found], longest, 3)
-    mergers = padded([one["mergers"] for one in found], max(len(one["mergers"]) for one in found))
+    plateaus = pad([np.reshape(one["plateaus"], (-1, 3)) for one in found], longest, 3)
+    mergers = pad([one["mergers"] for one in found], max(len(one["mergers"]) for one in found))
     over_t = {
-        name: (("run", "t"), padded([one[name] for one in found], len(ticks)))
+        name: (("run", "t"), pad([one[name] for one in found], len(ticks)))
         for name in ("time", "energy_share", "clusters")
     }
     names = ("grown_degree", "predicted_degree", "growth_rate", "growth_rate_predicted", "status")

@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from tqdm import tqdm
 
-from meanfield._checks import boolean, generator, integer, number, shown
+from meanfield._checks import generator, integer, number, shown
 from meanfield.kernels.multipliers import bandwidth
-from meanfield.studies.executors import mapped_by
 from meanfield.studies.proposition_evidence import flows, identity, search
 from meanfield.studies.proposition_proof import (
     DIFFERS,
@@ -28,6 +26,7 @@ from meanfield.studies.proposition_proof import (
     prove,
     refute,
 )
+from meanfield.studies.tasks import run_tasks, spawn_seeds
 
 PARTS = ("coefficients", "identity", "search", "flows")
 FAULT = "a fault of this package or its libraries, not of the proposition"
@@ -146,18 +145,12 @@ def proposition_3_4(
         energies = [attention_energy(one, dim, max(size, kmax)) for one in betas]
     if not chosen:
         raise ValueError(f"parts must have one of {_OF_KERNELS} for a kernel, got {shown(parts)}")
-    seeds = iter(np.random.SeedSequence(rng.integers(1 << 32, size=8).tolist()).spawn(16))
+    seeds = iter(spawn_seeds(rng, 16))
     tasks = [(part, energy, next(seeds)) for energy in energies for part in chosen]
     examine = partial(
         _examine, interval=(low, high), kmax=kmax or 0, samples=samples, starts=starts
     )
-    bar = tqdm(
-        mapped_by(executor, examine, tasks),
-        total=len(tasks),
-        disable=not boolean("progress", progress),
-        desc="proposition 3.4",
-    )
-    found = list(bar)
+    found = run_tasks(executor, examine, tasks, "proposition 3.4", progress)
     rows = [found[i : i + len(chosen)] for i in range(0, len(found), len(chosen))]
     ds: xr.Dataset = xr.concat(
         [xr.merge([one.data for one in row], join="outer", compat="no_conflicts") for row in rows],

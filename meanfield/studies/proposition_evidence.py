@@ -34,6 +34,7 @@ from meanfield.studies.proposition_proof import (
     Evidence,
     KernelEnergy,
 )
+from meanfield.studies.tasks import pad
 from meanfield.theory import growth_rates
 from meanfield.typing import Array
 
@@ -317,12 +318,11 @@ def flows(energy: KernelEnergy, starts: int, rng: np.random.Generator) -> Eviden
         runs[f"down {number}"] = _down(energy, rng)
         runs[f"up {number}"] = _up(energy, rng)
     longest = max(len(times) for times, _ in runs.values())
-    times, gaps = np.full((2, len(runs), longest), np.nan)
+    times, gaps = (pad([run[i] for run in runs.values()], longest) for i in range(2))
     # energies are right relative to E, which is 1/spread of U at a Dirac
     allowed = _ASTRAY * max(1.0, 1e-3 / energy.spread)
     astray, arrived, ends = [], 0, {"down": 0.0, "up": 0.0}
-    for row, (name, (t, gap)) in enumerate(runs.items()):
-        times[row, : len(t)], gaps[row, : len(t)] = t, gap
+    for name, (_, gap) in runs.items():
         within = allowed * max(1.0, float(gap[0]))
         # written so that nan goes the wrong way too
         if not (gap.min() >= -within and np.diff(gap).max(initial=0.0) <= within):

@@ -12,10 +12,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, hyp0f1, ive
-from tqdm import tqdm
 
 from meanfield._checks import (
-    boolean,
     integer,
     is_single,
     number,
@@ -25,13 +23,13 @@ from meanfield._checks import (
     tell_apart,
     unit_vector,
 )
-from meanfield.dynamics.isotropic import SA, USA, Isotropic
+from meanfield.dynamics.isotropic import USA, Isotropic
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
 from meanfield.measures.density import Density
 from meanfield.spaces.zonal import Zonal
 from meanfield.studies.continuation import COMPLETE, Branch, Equation, Point, at_noise, fold, follow
-from meanfield.studies.executors import mapped_by
-from meanfield.theory import critical_noise, energy_uniform
+from meanfield.studies.tasks import pad, run_tasks
+from meanfield.theory import check_attention, critical_noise, energy_uniform
 from meanfield.typing import Array
 
 # eigenvalues this near to 0 are 0 but for rounding
@@ -215,10 +213,7 @@ def stationary_density(
     0.54382120316
     """
     dim = integer("dim", dim, low=2, high=1024)
-    if not isinstance(dynamics, (SA, USA)) or dynamics.sign != 1 or dynamics.noise <= 0.0:
-        raise ValueError(
-            f"dynamics must be attractive SA or USA with noise > 0, got {shown(dynamics)}"
-        )
+    check_attention(dynamics, is_balanced=False, attracts=True, has_noise=True)
     degree = integer("degree", degree, low=1, high=bandwidth(dynamics.beta, dim))
     direction = plus_or_minus("direction", direction)
     axis = None if axis is None else unit_vector("axis", axis, dim)
@@ -350,22 +345,22 @@ def dataset(
         for number, one in enumerate(tables):
             _free_energy(one, runs[number // len(ways)], dim)
     names = _OVER_POINTS | ({} if normalised else _OF_USA)
-    over = ("beta", "branch", "point")
+    over, longest = ("beta", "branch", "point"), max(len(one.events) for one in tables)
+
+    def table_of(rows: list[Array]) -> Array:
+        return pad(rows, longest).reshape(*shape, longest)
+
     data = {
-        name: (over, _padded([one.columns[name] for one in tables], shape), {"long_name": text})
+        name: (over, table_of([one.columns[name] for one in tables]), {"long_name": text})
         for name, text in names.items()
     }
-    longest = max(len(one.events) for one in tables)
     events = [one.events + [""] * (longest - len(one.events)) for one in tables]
     return xr.Dataset(
         {
             **data,
             "event": (over, np.array(events).reshape(*shape, longest)),
-            "tau_bifurcation": (
-                over[:2],
-                _reshaped([one.columns["tau"][0] for one in tables], shape),
-            ),
-            "tau_fold": (over[:2], _reshaped([_fold(one) for one in tables], shape)),
+            "tau_bifurcation": (over[:2], data["tau"][1][:, :, 0]),
+            "tau_fold": (over[:2], np.reshape([_fold(one) for one in tables], shape)),
             "status": (over[:2], np.array([one.status for one in tables]).reshape(shape)),
             **_transition(tables[:: len(ways)], runs, dim),
         },
@@ -445,18 +440,6 @@ def _transition(
     )
 
 
-def _padded(columns: list[Array], shape: tuple[int, int]) -> Array:
-    longest = max(len(column) for column in columns)
-    padded = np.full((len(columns), longest), np.nan)
-    for row, column in zip(padded, columns, strict=True):
-        row[: len(column)] = column
-    return padded.reshape(*shape, longest)
-
-
-def _reshaped(values: list[float], shape: tuple[int, int]) -> Array:
-    return np.array(values, dtype=np.float64).reshape(shape)
-
-
 @dataclass(frozen=True)
 class _Task:
     """One branch."""
@@ -534,7 +517,6 @@ def stationary_states(
     >>> str(ds.nature.item()), round(1 / ds.tau_c.item(), 10), round(ds.jump.item(), 10)
     ('first order', 0.7521877664, 0.4815438131)
     """
-    boolean("progress", progress)
     dim = integer("dim", dim, low=2, high=1024)
     several: Any = [betas] if is_single(betas) else betas
     axis = real_array("betas", several, 1)
@@ -548,14 +530,9 @@ def stationary_states(
         for direction in ((1, -1) if degree % 2 == 0 and dim > 2 else (1,))
     ]
     tasks = [_Task(one, dim, *way, float(until)) for one in runs for way in ways]
-    mapped = mapped_by(executor, _branch, tasks)
-    bar = tqdm(
-        mapped,
-        total=len(tasks),
-        disable=not progress,
-        desc="stationary states",
+    return dataset(
+        run_tasks(executor, _branch, tasks, "stationary states", progress), runs, ways, dim
     )
-    return dataset(list(bar), runs, ways, dim)
 
 
 def _attractive(dynamics: Any, beta: float, dim: int, degrees: int) -> Isotropic:
@@ -563,9 +540,8 @@ def _attractive(dynamics: Any, beta: float, dim: int, degrees: int) -> Isotropic
         raise ValueError(f"dynamics must be a callable from β to SA or USA, got {shown(dynamics)}")
     if beta < 0.0:
         raise ValueError(f"betas must be >= 0, got {beta:g}")
-    one = dynamics(beta)
-    if not isinstance(one, (SA, USA)) or one.sign != 1 or one.noise > 0.0:
-        raise ValueError(f"dynamics must be attractive SA or USA without noise, got {shown(one)}")
+    one: Isotropic = dynamics(beta)
+    check_attention(one, is_balanced=False, attracts=True, has_noise=False)
     most = bandwidth(one.beta, dim)
     if degrees > most:
         raise ValueError(
