@@ -9,7 +9,7 @@ from children import hearing_ctrl_c
 from handmade import interrupted, unfinished
 
 import meanfield as mf
-from meanfield.evolution.progress import Patience
+from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.studies.free_tokens import evolve_free
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
@@ -144,7 +144,7 @@ def test_overflow_of_the_scores_is_an_ending():
 def test_ctrl_c_raises_with_the_tokens_so_far(kernel, monkeypatch):
     start, calls = box(20, 3), []
     whole = evolve_free(start, 8.0, 16, kernel=kernel)
-    check = Patience.check
+    check = DeferredInterrupt.check
 
     def strike(self):
         calls.append(self)
@@ -152,7 +152,7 @@ def test_ctrl_c_raises_with_the_tokens_so_far(kernel, monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
         check(self)
 
-    monkeypatch.setattr(Patience, "check", strike)
+    monkeypatch.setattr(DeferredInterrupt, "check", strike)
     with hearing_ctrl_c():
         run = interrupted(evolve_free, start, 8.0, 16, kernel=kernel)
     assert run.status == "interrupted"

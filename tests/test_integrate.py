@@ -12,7 +12,7 @@ from handmade import interrupted, unfinished
 
 import meanfield as mf
 from meanfield.evolution import Ending
-from meanfield.evolution.run import MOST_STEPS, Pace
+from meanfield.evolution.run import MOST_STEPS, StallDetector
 from meanfield.exceptions import Interrupted
 
 
@@ -159,7 +159,7 @@ def test_where_no_flow_map_can_follow_the_space_grows_to_its_limit(monkeypatch):
         refusals.append(density)
         raise ValueError("no flow map holds it")
 
-    monkeypatch.setattr("meanfield.evolution.plan.flow_map", refuse)
+    monkeypatch.setattr("meanfield.evolution.run.flow_map", refuse)
     sol = mf.evolve(mu(8), mf.SA(4.0), 2.5, 4)
     assert sol.status == "finished"
     assert len(refusals) == 1
@@ -222,7 +222,7 @@ def test_noise_that_can_not_arrive_ends_at_once():
 
 def test_pace_waits_for_steps_that_grow():
     """Small steps at the start of a run, or in a collapse, are no reason to end it."""
-    growing, steady, now, later = Pace(), Pace(), 0.0, 0.0
+    growing, steady, now, later = StallDetector(), StallDetector(), 0.0, 0.0
     left = []
     for step in range(6000):
         now += 1e-12 * 1.001**step

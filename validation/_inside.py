@@ -13,10 +13,10 @@ from meanfield.equations.tokens import TokenOutput
 from meanfield.evolution import checkpoint as checkpoints
 from meanfield.evolution import evolve_batch
 from meanfield.evolution import solution as loading
-from meanfield.evolution.density_run import NoisyDensityRun
+from meanfield.evolution.density_system import NoisyDensitySystem
 from meanfield.evolution.netcdf import seal
 from meanfield.evolution.options import Options
-from meanfield.evolution.restart import taken_up
+from meanfield.evolution.restart import restart
 from meanfield.functionals.transport.sphere import sphere_distance
 from meanfield.kernels.direct import log_moment
 from meanfield.kernels.line import NODES, CircleLine, LineSums
@@ -48,7 +48,7 @@ __all__ = [
     "LineSums",
     "NODES",
     "NORMAL",
-    "NoisyDensityRun",
+    "NoisyDensitySystem",
     "ORANGE",
     "Options",
     "SMALL",
@@ -79,7 +79,7 @@ __all__ = [
     "spectral_tail",
     "sphere_distance",
     "sphere_points",
-    "taken_up",
+    "restart",
     "tendency",
     "version",
 ]

@@ -27,7 +27,7 @@ from unittest import mock
 
 import meanfield as mf
 from validation import fuzz_inputs
-from validation._inside import case_from_text, loading, read_case, taken_up
+from validation._inside import case_from_text, loading, read_case, restart
 from validation.claims import Claim, main
 from validation.fuzz_children import Trial, outcomes
 
@@ -64,7 +64,7 @@ def take_up(path: Path) -> None:
     """Load a result, and what `resume` makes of it."""
     solution = mf.load(path)
     if solution.resumption is not None:
-        taken_up(solution, path, monitors={"m": lambda measure: measure.mass()})
+        restart(solution, path, monitors={"m": lambda measure: measure.mass()})
 
 
 def take_up_forged(path: Path) -> None:

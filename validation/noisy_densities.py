@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import ive
 
 import meanfield as mf
-from validation._inside import NoisyDensityRun, Options
+from validation._inside import NoisyDensitySystem, Options
 from validation.claims import Claim, main
 
 Array = NDArray[np.float64]
@@ -31,7 +31,7 @@ def starts() -> dict[str, mf.Density]:
 def _stepped(start: mf.Density, dynamics: mf.SA | mf.USA, count: int) -> Array:
     """The state at t = 1 after equal steps."""
     options = Options(1e9, 1e9, 1.0, start.space.size, 0, 0.0, {})
-    steps = NoisyDensityRun(start, dynamics, options)._solver(1.0)
+    steps = NoisyDensitySystem(start, dynamics, options).stepper(1.0)
     while steps.status == "running":
         steps.h_abs = 1.0 / count
         steps.step()

@@ -38,6 +38,9 @@ class MomentHistory:
     def __init__(self, times: Array, moments: Array) -> None:
         self.times, self.moments = times, moments
 
+    def __len__(self) -> int:
+        return len(self.moments)
+
     def at(self, t: float) -> Array:
         """Moments (q,) at a time in the history's range."""
         step = int(np.clip(np.searchsorted(self.times, t) - 1, 0, len(self.moments) - 1))
@@ -138,6 +141,9 @@ class History:
         self.edges: list[float] = [start]
         self.pieces: list[Coefficients] = []
         self.absorptions: list[Absorption] = []
+
+    def __len__(self) -> int:
+        return len(self.pieces)
 
     def append(self, end: float, moments: Coefficients) -> None:
         """A further step with moments (8, n_coefficients) at its `step_times`."""

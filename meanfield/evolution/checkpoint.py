@@ -10,7 +10,7 @@ from typing import Any
 
 from meanfield.evolution.arrays import Resumption
 from meanfield.evolution.options import FLOW_MAP
-from meanfield.evolution.plan import AnyRun, Plan
+from meanfield.evolution.run import Run
 from meanfield.evolution.solution import Ending, Solution
 from meanfield.laws import LAWS
 from meanfield.laws.law import Law
@@ -33,7 +33,6 @@ class Checkpoint:
 
     Parameters
     ----------
-    plan : Plan
     path : Path, optional
     latest : Resumption, optional
         What the file has already of the same run, should that be interrupted before its next save.
@@ -44,55 +43,51 @@ class Checkpoint:
 
     def __init__(
         self,
-        plan: Plan,
         path: Path | None,
         latest: Resumption | None = None,
         earlier: ExitStack | None = None,
     ) -> None:
-        self.plan, self.path = plan, path
+        self.path = path
         self._earlier = earlier or ExitStack()
         self._latest = latest
         self._law: dict[str, Any] | None = latest.numbers["law"] if latest else None
         self._is_ours, self._wait_until = latest is not None, 0.0
         self._is_failing = False
 
-    def begin(self, run: AnyRun) -> None:
+    def begin(self, run: Run) -> None:
         """Remember what a run begins with, should it be interrupted in its first save."""
-        self._latest, self._law = self.plan.resumption(run), _law_record(run.measure())
-        law = _law(run.measure())
-        needs_law = self.plan.options.on_unresolved == FLOW_MAP or isinstance(
-            run.measure(), FlowMap
-        )
+        measure = run.system.measure()
+        self._latest, self._law = run.resumption(), _law_record(measure)
+        law = _law(measure)
+        is_flow = run.plan.options.on_unresolved == FLOW_MAP
+        needs_law = is_flow or isinstance(measure, FlowMap)
         if self.path is not None and needs_law and law is not None and _record(law) is None:
             warnings.warn(f"no file can keep {law!r}: give it to `resume` as law=", stacklevel=5)
 
-    def resumption(self, run: AnyRun) -> Resumption | None:
+    def resumption(self, run: Run) -> Resumption | None:
         """All that is needed to go on from the last save that was due."""
         if self._latest is None:
             return None
-        if self._law is None and run.records.measures:
-            self._law = _law_record(run.records.measures[0])
+        if self._law is None and run.recorder.measures:
+            self._law = _law_record(run.recorder.measures[0])
         return Resumption(self._latest.numbers | {"law": self._law}, self._latest.arrays)
 
-    def keep(self, run: AnyRun) -> None:
+    def keep(self, run: Run) -> None:
         """Remember the save that a run is at, and write it unless that was done just now."""
         self._earlier.close()
-        self._latest = self.plan.resumption(run)
+        self._latest, t, t_end = run.resumption(), run.system.t, run.plan.times[-1]
         # at the end the whole solution is written
-        if self.path is None or run.t >= self.plan.times[-1] or time.monotonic() < self._wait_until:
+        if self.path is None or t >= t_end or time.monotonic() < self._wait_until:
             return
         start = time.monotonic()
-        message = (
-            f"not finished: a checkpoint at t = {run.t:g} of {self.plan.times[-1]:g}; "
-            f"resume goes on from there"
-        )
-        solution = self.plan.solution(run, Ending.INTERRUPTED, message, self.resumption(run))
+        message = f"not finished: a checkpoint at t = {t:g} of {t_end:g}; resume goes on from there"
+        solution = run.solution(Ending.INTERRUPTED, message, self.resumption(run))
         try:
             self._write(solution, self.path)
         except OSError as error:
             # once, and not at every save until it can be written again
             if not self._is_failing:
-                warnings.warn(f"no checkpoint at t = {run.t:g}: {error}", stacklevel=2)
+                warnings.warn(f"no checkpoint at t = {t:g}: {error}", stacklevel=2)
             self._is_failing = True
         else:
             self._is_failing = False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from meanfield._checks import integer, is_single, number, real_array, shown
 from meanfield.dynamics.records import AnyDynamics
 from meanfield.evolution.checkpoint import Checkpoint, previous
-from meanfield.evolution.density_run import DensityRun
 from meanfield.evolution.files import only_writer, remove_leftovers, set_aside
 from meanfield.evolution.netcdf import check_suffix
 from meanfield.evolution.options import (
@@ -28,10 +27,11 @@ from meanfield.evolution.options import (
     layer_step,
     layer_times,
 )
-from meanfield.evolution.plan import AnyRun, Plan, handed_over
-from meanfield.evolution.progress import Patience, ProgressBar, checked_progress
+from meanfield.evolution.progress import DeferredInterrupt, ProgressBar, checked_progress
 from meanfield.evolution.recorder import Monitors, Stop, checked_monitors
+from meanfield.evolution.run import Plan, Run, advance
 from meanfield.evolution.solution import Ending, Solution
+from meanfield.evolution.system import System
 from meanfield.exceptions import Interrupted, UnfinishedWarning
 from meanfield.measures import AnyMeasure
 from meanfield.measures.density import Density
@@ -39,11 +39,14 @@ from meanfield.measures.flow_map import FlowMap
 from meanfield.spaces.sphere import Sphere
 from meanfield.typing import Array
 
-Report = Callable[[Any], None]
+_MOST_NODES = 200_000
+# of t_end, by which a time may miss 0 or t_end
+_LAST_BITS = 16.0 * float(np.finfo(np.float64).eps)
+_MOST_NODES_ON_S2 = 400_000
 
 
-def driven(run: AnyRun, plan: Plan, checkpoint: Checkpoint, progress: bool | str) -> Solution:
-    """Advance from save to save, and say how it ended.
+def complete(run: Run, checkpoint: Checkpoint, progress: bool | str) -> Solution:
+    """Go from save to save, and say how the run ended.
 
     Raises
     ------
@@ -52,89 +55,46 @@ def driven(run: AnyRun, plan: Plan, checkpoint: Checkpoint, progress: bool | str
     Exception
         What a monitor raises at t = 0.
     """
-    run, ending, message = _drive(run, plan, checkpoint, progress)
-    if run.records.hand_over is not None:
-        message += f"; a flow map took over at t = {run.records.hand_over[0]:.6g}"
-    resumable = checkpoint.resumption(run) if ending is Ending.INTERRUPTED else None
-    solution = plan.solution(run, ending, message, resumable)
-    checkpoint.close(solution)
-    if ending is Ending.INTERRUPTED:
-        raise Interrupted(message, solution)
-    return solution
-
-
-def _drive(
-    run: AnyRun, plan: Plan, checkpoint: Checkpoint, progress: bool | str
-) -> tuple[AnyRun, Ending, str]:
+    times, recorder = run.plan.times, run.recorder
     try:
-        with Patience() as patience, ProgressBar(float(plan.times[-1]), progress) as bar:
+        with DeferredInterrupt() as interrupt, ProgressBar(float(times[-1]), progress) as bar:
 
-            def report(now: AnyRun) -> None:
-                bar.report(now)
-                patience.check()
+            def report(system: System[Any]) -> None:
+                bar.report(system, recorder.log_unit)
+                interrupt.check()
 
             try:
-                while True:
+                is_over = False
+                while not is_over:
                     try:
-                        _advance(run, plan.times, report, checkpoint)
-                        break
+                        if not recorder.measures:
+                            checkpoint.begin(run)
+                            run.begin()
+                            checkpoint.keep(run)
+                        for instant in times[times > max(run.system.t, recorder.last_time)]:
+                            advance(run.system, float(instant), report)
+                            run.save()
+                            checkpoint.keep(run)
+                        is_over = True
                     except Stop as stop:
-                        run = _taken_over(run, report, stop)
-                ending, message = run.finished()
+                        run.hand_over(stop, report)
+                ending, message = run.system.finished()
             except Stop as stop:
-                _save_once(run)
+                run.save_once()
                 ending, message = stop.ending, str(stop)
     except KeyboardInterrupt:
-        _save_once(run)
-        message = f"interrupted at t = {run.t:g}: what was computed so far is kept"
-        return run, Ending.INTERRUPTED, message
-    return run, ending, message
-
-
-def _save_once(run: AnyRun) -> None:
-    """Save the present state unless it is saved already."""
-    if run.records.last_time < run.t:
-        # the run ends for a reason of its own, which a monitor's must not replace
-        with suppress(Stop):
-            run.save()
-
-
-def _taken_over(run: AnyRun, report: Report, stop: Stop) -> AnyRun:
-    """What goes on: a flow map, or where none can the density, with all the room that it may have.
-
-    Raises
-    ------
-    Stop
-        If neither can.
-    """
-    asked = run.options.on_unresolved
-    if not isinstance(run, DensityRun) or (stop.ending, asked) != (Ending.UNDER_RESOLVED, FLOW_MAP):
-        raise stop
-    try:
-        return handed_over(run, report)
-    except (ValueError, Stop) as error:
-        if run.limit == run.options.largest:
-            raise Stop(stop.ending, f"{stop}; a flow map can't take over: {error}") from error
-    run.limit = run.options.largest
-    return run
-
-
-def _advance(run: AnyRun, times: Array, report: Report, checkpoint: Checkpoint) -> None:
-    if not run.records.measures:
-        checkpoint.begin(run)
-        run.start()
-        checkpoint.keep(run)
-    for instant in times[times > max(run.t, run.records.last_time)]:
-        run.advance(float(instant), report)
-        run.save()
-        run.restart()
-        checkpoint.keep(run)
-
-
-_MOST_NODES = 200_000
-# of t_end, by which a time may miss 0 or t_end
-_LAST_BITS = 16.0 * float(np.finfo(np.float64).eps)
-_MOST_NODES_ON_S2 = 400_000
+        run.save_once()
+        ending = Ending.INTERRUPTED
+        message = f"interrupted at t = {run.system.t:g}: what was computed so far is kept"
+    if recorder.hand_over is not None:
+        message += f"; a flow map took over at t = {recorder.hand_over[0]:.6g}"
+    is_interrupted = ending is Ending.INTERRUPTED
+    resumption = checkpoint.resumption(run) if is_interrupted else None
+    solution = run.solution(ending, message, resumption)
+    checkpoint.close(solution)
+    if is_interrupted:
+        raise Interrupted(message, solution)
+    return solution
 
 
 def evolve(
@@ -203,7 +163,7 @@ def evolve(
         Of 'layers', default the step of `Layers`; or the largest time step under noise, default
         0.02 over the largest rate of SA, USA, DoublyStochastic or an interaction.
     rng : numpy Generator, optional
-        Needed for Particles with noise, dx = X dt + sqrt(2τ) dB: see `evolution.token_run` for
+        Needed for Particles with noise, dx = X dt + sqrt(2τ) dB: see `evolution.token_system` for
         the scheme, of weak order 2. The same seed gives the same bits.
     rtol, atol : float
         Relative and absolute tolerance of a time step, for each coefficient or coordinate. For
@@ -353,8 +313,8 @@ def solve(
         if path is not None:
             remove_leftovers(path)
             earlier.enter_context(set_aside(path, previous(path)))
-        run = plan.run(measure, rng)
-        return driven(run, plan, Checkpoint(plan, path, earlier=earlier), progress)
+        run = Run(plan, plan.system(measure, rng))
+        return complete(run, Checkpoint(path, earlier=earlier), progress)
 
 
 def _checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:

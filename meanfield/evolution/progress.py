@@ -13,7 +13,6 @@ import numpy as np
 from tqdm import tqdm
 
 from meanfield._checks import shown
-from meanfield.measures.density import Density
 
 LINES = "lines"
 _FORMAT = "{l_bar}{bar}| t = {n:.4g}/{total:.4g} [{elapsed}<{remaining}]{postfix}"
@@ -64,34 +63,32 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.close()
 
-    def report(self, run: Any) -> None:
-        """Show where the run is."""
+    def report(self, system: Any, log_unit: float) -> None:
+        """Show where a system is, whose energies are in units of e^{log_unit}."""
         if not self._shown:
             return
         now = time.monotonic()
-        if now < self._due and (self._shown == LINES or run.t < self._t_end):
+        if now < self._due and (self._shown == LINES or system.t < self._t_end):
             return
         if self._bar is None:
             self._due = now + _SECONDS_BETWEEN_LINES
-            came = f"t = {run.t:.6g} of {self._t_end:g} after {now - self._start:.0f} s"
-            tqdm.write(f"{came}, {_state(run)}", file=sys.stderr)
+            came = f"t = {system.t:.6g} of {self._t_end:g} after {now - self._start:.0f} s"
+            tqdm.write(f"{came}, {_state(system, log_unit)}", file=sys.stderr)
             return
         self._due = now + _SECONDS_BETWEEN
-        self._bar.set_postfix_str(_state(run), refresh=False)
-        self._bar.n = run.t
+        self._bar.set_postfix_str(_state(system, log_unit), refresh=False)
+        self._bar.n = system.t
         self._bar.refresh()
 
 
-def _state(run: Any) -> str:
+def _state(system: Any, log_unit: float) -> str:
     """The share of the largest energy, and the space or the flow map."""
-    measure, beta = run.measure(), run.dynamics.beta
-    to_dirac = float(np.exp(run.records.log_unit - beta))
-    where = measure.space if isinstance(measure, Density) else measure
-    share = 2.0 * (beta or 1.0) * run.scaled_energy() * to_dirac
-    return f"E/E(δ) = {share:.4f}, {where}"
+    measure, beta = system.measure(), system.dynamics.beta
+    share = 2.0 * (beta or 1.0) * system.scaled_energy() * float(np.exp(log_unit - beta))
+    return f"E/E(δ) = {share:.4f}, {getattr(measure, 'space', measure)}"
 
 
-class Patience:
+class DeferredInterrupt:
     """Inside, Ctrl-C waits for the end of a step, or of what is inside; a second one does not.
 
     So does SIGTERM where it means Ctrl-C. Each only where Python's own handler would have raised
@@ -108,7 +105,7 @@ class Patience:
             if in_main and signal.getsignal(number) is signal.default_int_handler
         ]
 
-    def __enter__(self) -> Patience:
+    def __enter__(self) -> DeferredInterrupt:
         """Take Ctrl-C over."""
         for number in self._taken:
             signal.signal(number, self._note)

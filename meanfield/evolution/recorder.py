@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType
 from typing import Any
 
@@ -86,27 +86,24 @@ class Stop(Exception):
         self.ending = ending
 
 
-class Records:
+class Recorder:
     """Measures and rows of numbers at the saves of a run.
 
     Parameters
     ----------
     dynamics : SA, USA, CircleInteraction, Attention, FeedForward or Layers
     monitors : mapping of str to callable
-    log_unit : float, optional
-        Energies are given in units of e^{log_unit}: β if omitted, or log Λ_0 where e^{-β} Λ_0
+    log_unit : float
+        Energies are given in units of e^{log_unit}: β, or log Λ_0 where e^{-β} Λ_0
         underflows; the dataset then keeps them in that unit.
     """
 
-    def __init__(
-        self, dynamics: Dynamics, monitors: Monitors, log_unit: float | None = None
-    ) -> None:
+    def __init__(self, dynamics: Dynamics, monitors: Monitors, log_unit: float) -> None:
         self.measures: list[AnyMeasure] = []
         self._rows: list[dict[str, float]] = []
-        self.collapses: list[tuple[float, int, float]] = []
         self.hand_over: tuple[float, float] | None = None
         self._monitors = monitors
-        self.log_unit = dynamics.beta if log_unit is None else log_unit
+        self.log_unit = log_unit
         self._scaled: tuple[str, ...] = _SCALED_OF_E_DS if dynamics.balanced else SCALED
         self._about_balance = _OF_E_DS if dynamics.balanced else {}
         self._unit, self._unit_name = energy_unit(dynamics, self.log_unit)
@@ -145,11 +142,10 @@ class Records:
                     Ending.FAILED, f"failed at t = {row['t']:.6g}: {name} is {value}{remedy}"
                 )
 
-    def snapshot(self) -> dict[str, Any]:
+    def kept(self) -> dict[str, Any]:
         """What the dataset does not hold to the bit."""
         return {
             "log_unit": self.log_unit,
-            "collapses": list(self.collapses),
             "hand_over": self.hand_over,
             "monitors": list(self._monitors),
         }
@@ -166,11 +162,16 @@ class Records:
         self._rows = [
             dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
         ]
-        self.collapses = [(t, int(atoms), gap) for t, atoms, gap in numbers["collapses"]]
         self.hand_over = tuple(numbers["hand_over"]) if numbers["hand_over"] else None
 
-    def dataset(self) -> xr.Dataset:
-        """What was saved, as variables over t; nan where a measure has no such number."""
+    def dataset(self, collapses: Sequence[tuple[float, int, float]] = ()) -> xr.Dataset:
+        """What was saved, as variables over t; nan where a measure has no such number.
+
+        Parameters
+        ----------
+        collapses : sequence of (float, int, float)
+            When nodes became atoms, how many atoms there were then, and what the energy gained.
+        """
         names = dict.fromkeys([*(name for row in self._rows for name in row), *self._monitors])
         columns = {name: np.array([row.get(name, np.nan) for row in self._rows]) for name in names}
         times = columns.pop("t")
@@ -179,7 +180,7 @@ class Records:
             name: ("t", column, {"long_name": about[name]}) for name, column in columns.items()
         }
         return xr.Dataset(
-            about_t | self._about_collapses(),
+            about_t | self._about_collapses(collapses),
             coords={"t": ("t", times, {"long_name": "time"})},
             attrs={"energy_unit": self._unit_name} | self._about_hand_over(),
         )
@@ -198,10 +199,12 @@ class Records:
         }
         return about | ends | proved
 
-    def _about_collapses(self) -> dict[str, tuple[str, Array, dict[str, str]]]:
-        if not self.collapses:
+    def _about_collapses(
+        self, collapses: Sequence[tuple[float, int, float]]
+    ) -> dict[str, tuple[str, Array, dict[str, str]]]:
+        if not collapses:
             return {}
-        times, atoms, gaps = np.array(self.collapses).T
+        times, atoms, gaps = np.array(collapses).T
         unit = self._unit if "adaptation" in self._scaled else 1.0
         columns = {
             "collapse_time": (times, "when nodes were last held by atoms, or atoms merged"),

@@ -15,14 +15,14 @@ from meanfield.dynamics.records import AnyDynamics
 from meanfield.evolution.arrays import ForgottenLaw, Resumption
 from meanfield.evolution.checkpoint import Checkpoint, previous
 from meanfield.evolution.files import only_writer, remove_leftovers
-from meanfield.evolution.loop import driven
+from meanfield.evolution.loop import complete
 from meanfield.evolution.netcdf import MissingFileError, check_suffix, file_path, first_line
 from meanfield.evolution.options import METHODS, ON_UNRESOLVED, Options, checked_about
-from meanfield.evolution.plan import AnyRun, Plan, check_library
 from meanfield.evolution.progress import checked_progress
 from meanfield.evolution.recorder import Monitors, checked_monitors
+from meanfield.evolution.run import Plan, Run, check_library
 from meanfield.evolution.solution import Solution, load, other_versions
-from meanfield.evolution.token_run import generator_from
+from meanfield.evolution.token_system import generator_from
 from meanfield.exceptions import UnfinishedWarning
 from meanfield.laws import LAWS
 from meanfield.laws.law import Law
@@ -131,20 +131,20 @@ def resume_from(
                 previous(place).unlink(missing_ok=True)
             return saved
         check_suffix("path", place)
-        run, plan = taken_up(saved, path, monitors=monitors, law=law, dynamics=dynamics)
+        run = restart(saved, path, monitors=monitors, law=law, dynamics=dynamics)
         _tell_of_versions(saved, path)
-        return driven(run, plan, Checkpoint(plan, place, saved.resumption), progress)
+        return complete(run, Checkpoint(place, saved.resumption), progress)
 
 
-def taken_up(
+def restart(
     saved: Solution,
     path: str | os.PathLike[str],
     *,
     monitors: Monitors | None = None,
     law: Law | None = None,
     dynamics: OwnDynamics | None = None,
-) -> tuple[AnyRun, Plan]:
-    """The run of a solution as it was at its last checkpoint, and what was asked of it.
+) -> Run:
+    """The run of a solution as it was at its last checkpoint.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def taken_up(
     saved.dynamics = _dynamics(saved.dynamics, dynamics)
     try:
         plan = _plan(saved, saved.resumption, known)
-        return _run(plan, saved, saved.resumption, law), plan
+        return _run(plan, saved, saved.resumption, law)
     except _FAULTS as error:
         reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
         raise ValueError(f"{path} can't be gone on with: {first_line(reason)}") from error
@@ -257,7 +257,7 @@ def _size(name: str, value: Any) -> int | None:
     return None if value is None else integer(name, value, low=0, high=_MOST)
 
 
-def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -> AnyRun:
+def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -> Run:
     """The run as it was at the last checkpoint."""
     numbers = resumption.numbers
     saves = integer("saves", numbers["saves"], low=0, high=len(saved.t))
@@ -268,19 +268,21 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
     if law is not None and type(first) is Density:
         # the law's own values, as the run had them
         first = saved.measures[0] = Density(first.space, law)
-    rng = generator_from(numbers["run"]["rng"]) if "rng" in numbers["run"] else None
+    state = numbers["run"]
+    rng = generator_from(state["rng"]) if "rng" in state else None
     if saves == 0:
         # interrupted in the first save: nothing is to be restored
-        return plan.run(_beginning(first, law), rng)
+        return Run(plan, plan.system(_beginning(first, law), rng))
     kept = _up_to(saved, saves)
-    state = numbers["run"]
-    for name in ("t", "step", "step_size", "work"):
+    for name in ("t", "step_size", "work"):
         number(name, state.get(name) or 0.0)
     if state["t"] != kept.t[-1] or (state.get("step_size") or 0.0) < 0.0:
         raise ValueError(f"t must be {kept.t[-1]:g}, that of the last save, got {state['t']!r:.40}")
-    run = plan.run(_beginning(kept.final, law), rng)
-    run.records.restore(kept, numbers["records"])
-    run.restore(kept, Resumption(state, resumption.arrays))
+    run = Run(plan, plan.system(_beginning(kept.final, law), rng))
+    run.recorder.restore(kept, numbers["records"])
+    collapses = numbers["records"]["collapses"]
+    run.system.collapses = [(t, int(atoms), gap) for t, atoms, gap in collapses]
+    run.system.restore(kept, Resumption(state, resumption.arrays))
     for monitor in plan.options.monitors.values():
         # some remember the first measure, and how often they were called
         if hasattr(monitor, "take_up"):

@@ -1,52 +1,55 @@
-"""The state of one run: steps of time, what is done between them, and how it ends."""
+"""A run: what was asked, the system that moves, and what is saved of it."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from typing import Any, cast
 
 import numpy as np
 
-from meanfield._checks import shown, tell_apart
-from meanfield.dynamics.attention import Attention
-from meanfield.dynamics.facts import Dynamics
-from meanfield.dynamics.interactions import CircleInteraction
-from meanfield.equations.attention import AttentionTendency
-from meanfield.equations.density import DensityTendency, LostDigitsError
-from meanfield.equations.history import MomentHistory
-from meanfield.equations.line import FlowTendency
-from meanfield.equations.tendency import IsotropicTendency, Tendency, tendency
+from meanfield.dynamics.facts import Dynamics, adapt
+from meanfield.dynamics.records import AnyDynamics
+from meanfield.equations.line import AsymmetryError
+from meanfield.equations.sphere_flow import snapshot
+from meanfield.equations.tokens import joined
 from meanfield.evolution.arrays import Resumption
-from meanfield.evolution.options import Options
-from meanfield.evolution.recorder import Records, Stop
-from meanfield.evolution.solution import Ending, Solution
-from meanfield.evolution.steppers import ExplicitSteps
-from meanfield.functionals.energies import (
-    balance,
-    dissipation_in_unit,
-    energy_in_unit,
-    interaction_energy,
-    order_parameter,
-    sinkhorn_energy,
+from meanfield.evolution.density_system import (
+    DensitySystem,
+    NoisyDensitySystem,
+    OscillatorDensitySystem,
 )
+from meanfield.evolution.line_system import LineSystem
+from meanfield.evolution.options import FLOW_MAP, Options
+from meanfield.evolution.recorder import Recorder, Stop
+from meanfield.evolution.solution import Ending, Solution
+from meanfield.evolution.sphere_system import SphereSystem
+from meanfield.evolution.steppers import Stepper
+from meanfield.evolution.system import MOST_STEPS, System, Verdict
+from meanfield.evolution.token_system import (
+    LayerSystem,
+    NoisyTokenSystem,
+    TokenSystem,
+    default_step,
+    generator_state,
+)
+from meanfield.laws.law import Law
 from meanfield.measures import AnyMeasure
-from meanfield.measures.particles import Particles
-from meanfield.spaces import Space
+from meanfield.measures.density import Density, SeriesLaw
+from meanfield.measures.flow_map import FlowMap, LineFlowMap, SphereFlowMap
+from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.typing import Array
 
+# of a flow map that was made for an axis, with less
+_TOL_ON_S2 = 1e-9
 # steps between looks at the clock, and looks over which steps must have grown
 _STEPS = 400
 _LOOKS = 5
-# more steps than anybody waits for: an hour or more
-MOST_STEPS = 1e7
-# the β up to which e^β over a tolerance of 1e-12 can still be squared, by far
-_LARGEST_RATE = 200.0
-# of a step under noise in units of the fastest rate, and what a frequency counts as one
-_SHARE, _TURNED = 0.02, 0.1
 
 
-class Pace:
+class StallDetector:
     """How many steps are left to a save, told once step sizes have ceased to grow.
 
     An explicit method takes steps of at most some 6/λ where the fastest mode is damped at rate λ,
@@ -54,8 +57,8 @@ class Pace:
 
     Examples
     --------
-    >>> pace = Pace()
-    >>> [left for i in range(1, 3001) if (left := pace.left(1e-12 * i, 1.0)) > MOST_STEPS][:1]
+    >>> detector = StallDetector()
+    >>> [left for i in range(1, 3001) if (left := detector.left(1e-12 * i, 1.0)) > MOST_STEPS][:1]
     [999999997600.0]
     """
 
@@ -78,386 +81,275 @@ class Pace:
         return (t_bound - t) / last * _STEPS
 
 
-def time_unit(dynamics: Dynamics) -> float:
-    """1, or e^{-β} for USA at large β, whose rates e^β the solver could not square."""
-    is_fast = dynamics.fast and dynamics.beta > _LARGEST_RATE
-    return float(np.exp(-dynamics.beta)) if is_fast else 1.0
+@dataclass(frozen=True)
+class Plan:
+    """What was asked of a run, apart from its measure: see the arguments of `evolve`."""
+
+    dynamics: AnyDynamics
+    times: Array
+    options: Options
+    method: str
+    step: float | None
+    case: str
+    about: Mapping[str, str | int | float] = field(default_factory=dict)
+
+    def system(self, measure: AnyMeasure, rng: Any) -> System[Any]:
+        """What moves this measure.
+
+        Raises
+        ------
+        ValueError
+            If it can't be moved by this dynamics.
+        """
+        dynamics, options = adapt(self.dynamics), self.options
+        if isinstance(measure, OscillatorDensity):
+            return OscillatorDensitySystem(measure, dynamics, options)
+        if isinstance(measure, Density):
+            kind = NoisyDensitySystem if dynamics.noise > 0.0 else DensitySystem
+            return kind(measure, dynamics, options)
+        if isinstance(measure, FlowMap):
+            flow: System[Any] = flow_system(measure, dynamics, options)
+            return flow
+        if self.method == "layers":
+            return LayerSystem(measure, dynamics, options, self.step or 0.0)
+        if dynamics.noise > 0.0:
+            step = self.step or default_step(measure, dynamics)
+            return NoisyTokenSystem(measure, dynamics, options, step, rng)
+        return TokenSystem(measure, dynamics, options)
 
 
-def default_step(particles: Particles, dynamics: Dynamics) -> float:
-    """A time step with weak errors of about 1e-4: short against the flow and the noise.
+def flow_system(flow: FlowMap, dynamics: Dynamics, options: Options) -> Any:
+    """What moves a flow map of either form.
 
     Raises
     ------
     ValueError
-        If the dynamics has no rates known beforehand.
+        If it can't be moved by this dynamics.
     """
-    if isinstance(dynamics, CircleInteraction):
-        rate = max(dynamics.lipschitz, dynamics.noise)
-        if particles.frequencies is not None:
-            # a rotation is exact, the field on the way an average over it
-            rate = max(rate, _TURNED * float(np.abs(particles.frequencies).max()))
-        return _SHARE / float(rate)
-    if not dynamics.isotropic:
-        raise ValueError(f"step must be given for {shown(dynamics)}, got None")
-    rate = 1.0 + dynamics.beta
-    if dynamics.fast:
-        rate *= float(np.exp(dynamics.beta))
-    return float(_SHARE / max(rate, (particles.dim - 1) * dynamics.noise))
+    if isinstance(flow, SphereFlowMap):
+        return SphereSystem(flow, dynamics, options)
+    line = cast(LineFlowMap, flow)
+    try:
+        return LineSystem(line, dynamics, options)
+    except AsymmetryError:
+        if line.dim != 3 or not line.is_at_labels:
+            raise
+    # the law is symmetric, but the measure will not stay so
+    whole = SphereFlowMap(line.line.law, max(line.tol, _TOL_ON_S2))
+    return SphereSystem(whole, dynamics, options)
 
 
-def finished(t: float, steps: int) -> str:
-    """Of a run that came to its end."""
-    return f"finished at t = {t:g} after {steps} steps"
+def flow_map(density: Density) -> FlowMap:
+    """The flow map of a density at t = 0, from its law or else from its series.
+
+    Raises
+    ------
+    ValueError
+        If no flow map holds the law.
+    """
+    law: Law = density.law if density.law is not None else SeriesLaw(density)
+    return FlowMap(law, axis=density.axis)
 
 
-def failed(t: float, step_size: float, reason: str | None) -> str:
-    """Of a run that has no next step."""
-    what = (reason or "the state is no longer finite").rstrip(".")
-    return (
-        f"failed at t = {t:.6g} (step size {step_size:.1e}): {what}; "
-        f"try larger tolerances rtol and atol"
-    )
-
-
-def too_far(t: float, step_size: float, left: float, dynamics: Dynamics) -> str:
-    """Of a run whose next save is more steps away than anybody waits for."""
-    rate = np.exp(-dynamics.beta)
-    of_usa = f"; USA runs in times of order exp(-beta) = {rate:.1e}" if dynamics.fast else ""
-    return (
-        f"failed at t = {t:.6g}: at step sizes of {step_size:.1e}, which do not grow "
-        f"any more, the next save is {left:.1e} steps away{of_usa}; try a smaller t_end, or "
-        f"more saves to go on all the same"
-    )
-
-
-def unresolved(
-    t: float, tail: float, misfit: float | None, tail_tol: float, space: Space, first: str
-) -> str:
-    """Of a density that its largest space does not resolve; `first` is what to try first."""
-    what = "misfit of the law" if tail == misfit else "spectral tail"
-    reached, allowed = tell_apart(tail, tail_tol)
-    return (
-        f"under-resolved at t = {t:.6g}: the {what} reached {reached} > {allowed} on {space}, the "
-        f"largest space allowed; try {first}a larger `largest`, a larger `tail_tol` or a smaller "
-        f"`t_end`"
-    )
-
-
-def own_energy(measure: AnyMeasure, dynamics: Dynamics) -> float | None:
-    """E_DS of doubly stochastic attention, F of an odd interaction; None where it is E_β."""
-    if dynamics.balanced:
-        return sinkhorn_energy(measure, dynamics.beta)
-    if isinstance(dynamics, CircleInteraction) and dynamics.is_odd:
-        return interaction_energy(measure, dynamics)
-    return None
-
-
-def balance_of(
-    measure: AnyMeasure,
-    dynamics: Dynamics,
-    dissipation: Callable[[], float],
-    work: float,
-    log_unit: float,
-) -> dict[str, float]:
-    """The rate at which an energy changes and its integral, in units of e^{log_unit}.
+def advance(system: System[Any], t_end: float, report: Callable[[System[Any]], None]) -> None:
+    """Step a system to a time, layer after layer where there are layers.
 
     Parameters
     ----------
-    measure : Density, FlowMap or Particles
-    dynamics : Dynamics
-        With an energy.
-    dissipation : callable
-        As `dissipation_of` the measure; attention that has a form computes its own.
-    work : float
-        ∫ dissipation dt since t = 0, in these units.
-    log_unit : float
-        That of the run's records; 0 for interactions.
+    system : System
+        Its state is the last good one whatever happens.
+    t_end : float
+    report : callable
+        It is given the system after every step that counts.
+
+    Raises
+    ------
+    Stop
+        If the system can't go on.
     """
-    if isinstance(dynamics, Attention):
-        return balance(measure, dynamics, work, log_unit)
-    if isinstance(dynamics, CircleInteraction):
-        return {
-            "interaction_energy": interaction_energy(measure, dynamics),
-            "interaction_dissipation": dissipation(),
-            "interaction_work": work,
-        }
-    sign = energy.sign if (energy := dynamics.energy) else 1
-    return {"dissipation": dissipation(), "work": sign * work}
+    if isinstance(system, SphereSystem):
+        system.advance(t_end, report)
+        return
+    for layer, until in system.dynamics.between(system.t, t_end):
+        system.act(layer)
+        detector = StallDetector()
+        stepper: Stepper | None = None
+        while system.t < until:
+            stepper = stepper or system.stepper(until)
+            reason = stepper.step()
+            if stepper.status == "failed" or not np.isfinite(stepper.y).all():
+                raise system.failed(reason)
+            verdict = system.after(stepper)
+            if verdict is Verdict.REDO:
+                system.step_size, stepper = stepper.step_size * system.clock, None
+                continue
+            if (left := detector.left(system.t, until)) > MOST_STEPS:
+                raise system.too_far(left)
+            report(system)
+            if stepper.status == "finished":
+                break
+            if verdict is Verdict.RESTART:
+                stepper = None
 
 
-def dissipation_of(measure: AnyMeasure, dynamics: Dynamics) -> float:
-    """The rate at which an energy changes, of an interaction ∫ |X|² dmu."""
-    if not isinstance(dynamics, CircleInteraction):
-        return dissipation_in_unit(measure, dynamics)[0]
-    flow = measure.resolving(dynamics.reach)
-    rate = cast(IsotropicTendency, tendency(flow, dynamics))
-    rate(rate.initial_state, np.empty_like(rate.initial_state))
-    return rate.scaled_dissipation()
+class Run:
+    """A system on its way through the times of a plan, and what was saved of it.
 
-
-def order_numbers(measure: AnyMeasure, dynamics: Dynamics) -> dict[str, float]:
-    """r and ψ of r e^{iψ} = ∫ e^{iθ} dmu, as variables, under an interaction of phases."""
-    if not isinstance(dynamics, CircleInteraction):
-        return {}
-    return dict(zip(("order_parameter", "mean_phase"), order_parameter(measure), strict=True))
-
-
-M = TypeVar("M", bound=AnyMeasure)
-
-
-class Run(Generic[M]):
-    """Measure, time, step size and counters of a run, and the records of its saves.
-
-    A plain run, of particles, only steps; what else a measure needs is in `accepts` (before a
-    step counts) and `adapt` (after it).
+    Parameters
+    ----------
+    plan : Plan
+    system : System
     """
 
-    def __init__(
-        self,
-        measure: M,
-        dynamics: Dynamics,
-        options: Options,
-        records: Records | None = None,
-    ) -> None:
-        self.dynamics, self.options = dynamics, options
-        self.acting = dynamics.layers[0]
-        self.t, self.step_size = 0.0, 0.0
-        self.steps = self.evaluations = 0
-        self._pace = Pace()
-        self.tendency: Tendency
-        self.state: Array
-        self.initial: M | None = None
-        self._adopt(self._tendency(measure), work=0.0)
-        self.initial = measure
-        self.records = records or Records(dynamics, options.monitors, self._log_unit())
+    def __init__(self, plan: Plan, system: System[Any]) -> None:
+        self.plan, self.system = plan, system
+        self.recorder = Recorder(system.dynamics, plan.options.monitors, system.log_unit)
 
-    def _log_unit(self) -> float | None:
-        """Of the energies, where it is not β."""
-        return None
+    @property
+    def is_saved(self) -> bool:
+        """Whether the present state was saved."""
+        return self.recorder.last_time >= self.system.t
 
-    def start(self) -> None:
-        """Save the initial measure.
+    def begin(self) -> None:
+        """Save the initial measure, resolved.
 
         Raises
         ------
         Stop
             If the run can't even begin; the measure is saved all the same.
         """
-        self.save()
-
-    def _tendency(self, measure: M) -> Tendency:
-        return tendency(measure, self.acting)
-
-    def _adopt(self, rate: Tendency, work: float) -> None:
-        self.tendency = rate
-        self.state = np.append(rate.initial_state, work)
-        self._time_unit = self._unit_of_time()
-
-    def measure(self) -> M:
-        """The measure at the present time; at t = 0 the very one that was given."""
-        if self.t == 0.0 and self.initial is not None:
-            return self.initial
-        return cast(M, self.tendency.measure(self.state[:-1]))
-
-    @property
-    def _has_balance(self) -> bool:
-        """Whether the state integrates an energy's gain."""
-        return self.dynamics.energy is not None
-
-    def _unit_of_time(self) -> float:
-        """See `time_unit`."""
-        return time_unit(self.tendency.dynamics)
-
-    def _rate(self, t: float, state: Array, out: Array | None = None) -> Array:  # noqa: ARG002
-        # the field has no clock
-        rate = np.empty_like(state) if out is None else out
         try:
-            self._evaluate(state[:-1], rate[:-1])
-        except LostDigitsError:
-            raise
-        except ArithmeticError as error:
-            raise Stop(Ending.FAILED, self._failed(str(error))) from error
-        rate[-1] = self.tendency.scaled_dissipation() if self._has_balance else 0.0
-        if self._time_unit != 1.0:
-            rate *= self._time_unit
-        self.evaluations += 1
-        return rate
-
-    def _evaluate(self, state: Array, out: Array) -> None:
-        self.tendency(state, out)
-
-    def _tolerances(self) -> tuple[float, Array]:
-        """Relative tolerance, and absolute ones of each entry of the state."""
-        atol = np.full_like(self.state, self.options.atol)
-        atol[:-1] *= self.tendency.scale(self.state[:-1])
-        return self.options.rtol, atol
-
-    def _solver(self, t_bound: float) -> Any:
-        """The solver from the present time on, whose clock counts units of time."""
-        unit = self._time_unit
-        start, end = self.t / unit, t_bound / unit
-        rtol, atol = self._tolerances()
-        return self._checked(
-            ExplicitSteps(
-                self._rate,
-                start,
-                self.state,
-                end,
-                first_step=min(self.step_size / unit, end - start) or None,
-                rtol=rtol,
-                atol=atol,
-            )
-        )
-
-    def _checked(self, solver: Any) -> Any:
-        # from a field that is not finite the solver would try steps for ever
-        if not (np.isfinite(solver.f).all() and np.isfinite(solver.h_abs)):
-            raise Stop(Ending.FAILED, self._failed("the field is not finite"))
-        return solver
-
-    def accepts(self, state: Array) -> bool:  # noqa: ARG002
-        """Whether a step may count; if not, the run is changed so that it can be taken again."""
-        return True
-
-    def adapt(self, solver: Any) -> bool:  # noqa: ARG002
-        """Change what the state stands for after a step; whether that was done."""
-        return False
-
-    def advance(self, t_bound: float, report: Callable[[Any], None]) -> None:
-        """Step from the present time to `t_bound`, layer after layer where there are layers.
-
-        Raises
-        ------
-        Stop
-            If the run can't go on; the state is the last good one.
-        """
-        for layer, until in self.dynamics.between(self.t, t_bound):
-            if layer is not self.acting:
-                measure, self.acting = self.measure(), layer
-                self._adopt(self._tendency(measure), work=0.0)
-            self._flow(until, report)
-
-    def _flow(self, t_bound: float, report: Callable[[Any], None]) -> None:
-        if t_bound <= self.t:
-            return
-        self._pace = Pace()
-        solver = self._solver(t_bound)
-        while solver.status == "running":
-            planned = solver.h_abs * self._time_unit
-            reason = solver.step()
-            if solver.status == "failed" or not np.isfinite(solver.y).all():
-                raise Stop(Ending.FAILED, self._failed(reason))
-            if not self.accepts(solver.y):
-                self.step_size = solver.step_size * self._time_unit
-                solver = self._solver(t_bound)
-                continue
-            at_end = solver.status == "finished"
-            self.step_size = solver.h_abs * self._time_unit
-            if at_end:
-                # a step that was cut short says nothing about the next
-                self.step_size = max(self.step_size, planned)
-            self.t = t_bound if at_end else float(solver.t) * self._time_unit
-            self.state, self.steps = solver.y, self.steps + 1
-            if self.adapt(solver) and solver.status == "running":
-                solver = self._solver(t_bound)
-            self._check_pace(self._pace.left(self.t, t_bound))
-            report(self)
-
-    def _check_pace(self, left: float) -> None:
-        """Stop where the next save is more steps away than anybody waits for."""
-        if left <= MOST_STEPS:
-            return
-        message = too_far(self.t, self.step_size, left, self.tendency.dynamics)
-        raise Stop(Ending.FAILED, message)
-
-    def _failed(self, reason: str | None) -> str:
-        return failed(self.t, self.step_size, reason)
-
-    def finished(self) -> tuple[Ending, str]:
-        """How a run that came to its end ended, and the sentence that says so."""
-        return Ending.FINISHED, finished(self.t, self.steps)
-
-    def restart(self) -> None:
-        """Forget what the state has beyond the measure that was just saved, and go on from that.
-
-        So a run that is resumed from its file takes the same steps, bit for bit.
-        """
-
-    def history(self) -> MomentHistory | None:
-        """The moments of the run so far, where it keeps them."""
-        return None
-
-    def snapshot(self) -> Resumption:
-        """What the next step depends on, beside the measure of the last save."""
-        layers = enumerate(self.dynamics.layers)
-        return Resumption(
-            {
-                "layer": next(i for i, layer in layers if layer is self.acting),
-                "t": self.t,
-                "step_size": self.step_size,
-                "steps": self.steps,
-                "evaluations": self.evaluations,
-                "work": float(self.state[-1]),
-            }
-        )
-
-    def restore(self, saved: Solution, resumption: Resumption) -> None:
-        """Go on where the run of a solution was when it was saved."""
-        numbers = resumption.numbers
-        self.acting = self.dynamics.layers[int(numbers["layer"])]
-        self.t, self.step_size = float(numbers["t"]), float(numbers["step_size"])
-        self.steps, self.evaluations = int(numbers["steps"]), int(numbers["evaluations"])
-        self._adopt(self._tendency(cast(M, saved.final)), work=float(numbers["work"]))
+            self.system.begin()
+        finally:
+            self.save()
 
     def save(self) -> None:
-        """Keep the measure and its numbers at the present time.
+        """Keep the measure and its numbers at the present time, and go on from it.
 
         Raises
         ------
         Stop
             If one of the numbers is not finite; it is kept all the same.
         """
-        measure = self.measure()
-        row = {"t": self.t, **self._balance(measure), "mass": measure.mass()}
-        self.records.save(measure, row | self._energies() | self._numbers(measure))
+        system, measure = self.system, self.system.measure()
+        try:
+            row = system.row(measure)
+        except Stop:
+            self.recorder.save(measure, {"t": system.t})
+            raise
+        self.recorder.save(measure, row)
+        system.rebase(measure)
 
-    def _balance(self, measure: M) -> dict[str, float]:
-        """The order of phases; what an energy gains and has gained, where X is its gradient."""
-        dynamics, work = self.dynamics, float(self.state[-1])
-        numbers = order_numbers(measure, dynamics)
-        if self._has_balance:
-            log_unit = self.records.log_unit
-            numbers |= balance_of(
-                measure, dynamics, lambda: self._dissipation(measure), work, log_unit
-            )
-        return numbers
+    def save_once(self) -> None:
+        """Save the present state unless that was done."""
+        if not self.is_saved:
+            # the run ends for a reason of its own, which a monitor's must not replace
+            with suppress(Stop):
+                self.save()
 
-    def _dissipation(self, measure: M) -> float:
-        """The rate at which the energy of a measure that is saved changes."""
-        return dissipation_of(measure, self.dynamics)
+    def hand_over(self, stop: Stop, report: Callable[[System[Any]], None]) -> None:
+        """Go on as a flow map, or where none can as a density with all the room it may have.
 
-    def _energies(self) -> dict[str, float]:
-        energies = {"energy": self.scaled_energy()}
-        if self.dynamics.balanced:
-            energies["sinkhorn_energy"] = self.balanced_energy()
-        return energies
+        The labels of the flow map are those of t = 0: f_t is f_0 at the foot of a characteristic,
+        with no trace of the density's truncated spectrum.
 
-    def scaled_energy(self) -> float:
-        """E_β at the present time in the unit of the records, e^β or Λ_0."""
-        return energy_in_unit(self.measure(), self.dynamics.beta)[0]
+        Raises
+        ------
+        Stop
+            If neither can.
+        """
+        density, options = self.system, self.plan.options
+        first: Any = self.recorder.measures[0]
+        is_lost = (stop.ending, options.on_unresolved) == (Ending.UNDER_RESOLVED, FLOW_MAP)
+        if not is_lost or not isinstance(density, DensitySystem):
+            raise stop
+        try:
+            flow = flow_system(flow_map(first), density.dynamics, options)
+            advance(flow, density.t, report)
+        except (ValueError, Stop) as error:
+            if density.limit == options.largest:
+                text = f"{stop}; a flow map can't take over: {error}"
+                raise Stop(stop.ending, text) from error
+            density.limit = options.largest
+            return
+        self.recorder.hand_over = density.t, flow.scaled_energy() - density.scaled_energy()
+        flow.log_unit, self.system = density.log_unit, flow
 
-    def balanced_energy(self) -> float:
-        """What `work` is to balance: E_DS of doubly stochastic attention, F of phases, else E_β."""
-        own = own_energy(self.measure(), self.dynamics)
-        return self.scaled_energy() if own is None else own
+    def solution(self, ending: Ending, message: str, resumption: Resumption | None) -> Solution:
+        """What the run has left so far."""
+        plan, system = self.plan, self.system
+        dataset = self.recorder.dataset(system.collapses)
+        options = plan.options
+        dataset.attrs |= {
+            **plan.about,
+            "rtol": options.rtol,
+            "atol": options.atol,
+            "tail_tol": options.tail_tol,
+            "t_end": float(plan.times[-1]),
+        }
+        if isinstance(system, TokenSystem):
+            dataset.attrs |= {"method": plan.method, "sums": joined(system.sums)}
+            if system.step > 0.0:
+                dataset.attrs["step"] = system.step
+        return Solution(
+            t=dataset.t.values,
+            measures=list(self.recorder.measures),
+            dynamics=plan.dynamics,
+            ending=ending,
+            message=message,
+            dataset=dataset,
+            case=plan.case,
+            history=system.history(),
+            resumption=resumption,
+        )
 
-    def _metric_speed(self) -> float:
-        """(∫ |X|² dmu)^{1/2} of a density or flow map, on the nodes that the run has."""
-        rate = cast(DensityTendency | AttentionTendency | FlowTendency, self.tendency)
-        rate(self.state[:-1], np.empty_like(self.state[:-1]))
-        return rate.speed()
+    def resumption(self) -> Resumption:
+        """What the run needs to go on from the save that it is at."""
+        plan, system = self.plan, self.system
+        options = {each.name: getattr(plan.options, each.name) for each in fields(Options)}
+        del options["monitors"]
+        numbers = options | {
+            "saves": len(self.recorder.measures),
+            "records": self.recorder.kept() | {"collapses": list(system.collapses)},
+            "method": plan.method,
+            "step": plan.step,
+            "about": dict(plan.about),
+            "run": {name: _plain(getattr(system, name)) for name in system.kept},
+        }
+        history = system.history()
+        numbers["run"]["remembered"] = 0 if history is None else len(history)
+        if library := _library((self.recorder.measures or [system.measure()])[0]):
+            numbers["library"] = library
+        arrays = {"times": plan.times}
+        if isinstance(system, SphereSystem):
+            numbers["run"], own = snapshot(system.carried)
+            arrays |= own
+        return Resumption(numbers, arrays)
 
-    def _numbers(self, measure: M) -> dict[str, float]:  # noqa: ARG002
-        """What this kind of measure has besides."""
-        return {"steps": self.steps, "evaluations": self.evaluations}
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, np.random.Generator):
+        return generator_state(value)
+    return sorted(value) if isinstance(value, set) else value
+
+
+def check_library(first: AnyMeasure, resumption: Resumption) -> None:
+    """What a density on S^2 is transformed by must be what the run had, ducc0 where none is told.
+
+    Raises
+    ------
+    ValueError
+        If it is another one.
+    """
+    asked, here = resumption.numbers.get("library", "ducc0"), _library(first)
+    if here is not None and here != asked:
+        raise ValueError(
+            f"library of its transforms must be {asked!r:.80}, as it was, got {here!r}: "
+            f'pip install "meanfield-attention[shtns]" if that is missing'
+        )
+
+
+def _library(measure: AnyMeasure) -> str | None:
+    space = getattr(measure, "space", None)
+    return getattr(space, "library", None)

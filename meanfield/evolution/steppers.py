@@ -69,7 +69,44 @@ class Rate(Protocol):
         """Return the rate."""
 
 
-class _InPlace(ABC):
+class Stepper(ABC):
+    """Steps of time of one method, from a state at t to a bound.
+
+    Attributes
+    ----------
+    t, t_old, t_bound : float
+        The present time, that before the last step, and the end.
+    y, y_old : ndarray
+        The states at t and t_old. A run may put y back on the sphere.
+    f : ndarray
+        The rate at the end of the last step.
+    h_abs : float
+        The size of the next step to try.
+    step_size : float
+        That of the last step, 0 before it.
+    status : str
+        'running', 'finished' or 'failed'.
+    """
+
+    t: float
+    t_old: float
+    t_bound: float
+    y: Array
+    y_old: Array
+    f: Array
+    h_abs: float
+    step_size: float
+    status: str
+
+    @abstractmethod
+    def step(self) -> str | None:
+        """Take one step in as many tries as it needs; why it failed, if it did."""
+
+
+_NO_STEP = "the step size is less than the spacing of floats"
+
+
+class _Pair(Stepper):
     """Steps of one of scipy's explicit Runge-Kutta pairs, whose tableau and error estimate it has.
 
     What differs is that a stage y + h Σ a_i k_i is one product, of rows that y and its rates k_i
@@ -89,15 +126,7 @@ class _InPlace(ABC):
     error_estimator_order: int
     rtol: float
     atol: Array
-    t_bound: float
-    TOO_SMALL_STEP: str
-    t: float
-    t_old: float
-    h_abs: float
     h_previous: float
-    y: Array
-    y_old: Array
-    f: Array
 
     def __init__(
         self,
@@ -128,34 +157,34 @@ class _InPlace(ABC):
         ]
         self._last = np.ones(1 + self.n_stages)
 
-    def _step_impl(self) -> tuple[bool, str | None]:
-        """Take one step in as many tries as it needs."""
-        least = 10.0 * np.spacing(self.t)
-        size = max(self.h_abs, least)
+    def step(self) -> str | None:
+        """Take one step in as many tries as it needs; why it failed, if it did."""
+        least, planned = 10.0 * np.spacing(self.t), self.h_abs
+        size = max(planned, least)
+        stage, rate = self._stage, self._rate
         self._rows[0], self.K[0] = self.y, self.f
         while size >= least:
             end = min(self.t + size, self.t_bound)
             h = end - self.t
-            y = self._tried(end, h)
+            np.multiply(self.A, h, out=self._weights[:, 1:])
+            np.multiply(self.B, h, out=self._last[1:])
+            for c, weights, rows, own in self._stages:
+                np.dot(weights, rows, out=stage)
+                rate(self.t + c * h, stage, own)
+            y: Array = np.dot(self._last, self._rows[: len(self._last)])
+            rate(end, y, self.K[-1])
             error = self._error(h, y)
             size = self._sizes.next(h, error)
             if error < 1.0:
                 self.h_previous, self.h_abs = h, size
-                self.t, self.y_old, self.y, self.f = end, self.y, y, self.K[-1].copy()
-                return True, None
-        return False, self.TOO_SMALL_STEP
-
-    def _tried(self, end: float, h: float) -> Array:
-        """The state at the end of a step h, all of whose rates are then in K."""
-        stage, rate = self._stage, self._rate
-        np.multiply(self.A, h, out=self._weights[:, 1:])
-        np.multiply(self.B, h, out=self._last[1:])
-        for c, weights, rows, own in self._stages:
-            np.dot(weights, rows, out=stage)
-            rate(self.t + c * h, stage, own)
-        y: Array = np.dot(self._last, self._rows[: len(self._last)])
-        rate(end, y, self.K[-1])
-        return y
+                self.t_old, self.t, self.y_old, self.y = self.t, end, self.y, y
+                self.f = self.K[-1].copy()
+                if end == self.t_bound:
+                    # a step that was cut short says nothing about the next
+                    self.status, self.h_abs = "finished", max(size, planned)
+                return None
+        self.status = "failed"
+        return _NO_STEP
 
     def _error(self, h: float, y: Array) -> float:
         """Of the last step, to y, in units of the tolerance."""
@@ -174,7 +203,7 @@ class _InPlace(ABC):
         """Of the error per unit of time, from sums over entries of each row of `ESTIMATES`."""
 
 
-class ExplicitSteps(_InPlace, DOP853):  # type: ignore[misc]
+class ExplicitSteps(_Pair, DOP853):  # type: ignore[misc]
     """The explicit Runge-Kutta pair of order 8(5,3) of Hairer, Nørsett & Wanner (1993), II.5.
 
     Parameters
@@ -241,7 +270,7 @@ class ExplicitSteps(_InPlace, DOP853):  # type: ignore[misc]
         return np.asarray(np.cumprod(factors, axis=1))
 
 
-class LooseSteps(_InPlace, RK45):  # type: ignore[misc]
+class LooseSteps(_Pair, RK45):  # type: ignore[misc]
     """The pair of order 5(4) of Dormand & Prince (1980), for tolerances of 1e-6 and looser.
 
     There it takes fewer rates than the pair of order 8, and sums of half as many; what its dense
@@ -347,7 +376,7 @@ def _tableau(decay: Array, h: float) -> _Tableau:
     return _Tableau(whole, half, *(h * weight for weight in weights))
 
 
-class ExponentialSteps:
+class ExponentialSteps(Stepper):
     """dy/dt = -λ y + N(t, y) from t to `t_bound` by an exponential Runge-Kutta method of order 4.
 
     The method has this order however large λ is, is exact where N = 0, and stands still where
@@ -374,11 +403,8 @@ class ExponentialSteps:
 
     Attributes
     ----------
-    t, y, status, step_size, h_abs
-        As in scipy's `OdeSolver`: the present state; 'running', 'finished' or 'failed'; the last
-        step taken, 0 before it; the next one to try.
     f : ndarray, shape (n,)
-        N at the present state.
+        N at the present state, without the decay.
     middle : ndarray, shape (n,)
         The last stage, halfway through the last step taken.
 
@@ -411,7 +437,7 @@ class ExponentialSteps:
         self._sizes = StepSizes(_ORDER, _MOST)
         self.f = rate(t, y)
         self.status, self.step_size = "running", 0.0
-        self.h_abs: float = self._first_step() if first_step is None else first_step
+        self.h_abs = self._first_step() if first_step is None else first_step
 
     def _first_step(self) -> float:
         """A step in which N alone changes y by a hundredth; all the way if N = 0."""
@@ -430,13 +456,8 @@ class ExponentialSteps:
             return unit * float(np.sqrt(np.mean(ratios * ratios)))
 
     def step(self) -> str | None:
-        """Take one step in as many tries as it needs, to a new array `y`.
-
-        Returns
-        -------
-        str or None
-            Why it failed, if it did.
-        """
+        """Take one step in as many tries as it needs; why it failed, if it did."""
+        planned = self.h_abs
         while self.h_abs >= 10.0 * np.spacing(self.t):
             end = min(self.t + self.h_abs, self.t_bound)
             h = end - self.t
@@ -449,10 +470,11 @@ class ExponentialSteps:
                 self.t, self.middle, self.y, self.f = end, middle, y, f
                 self.step_size = h
                 if end == self.t_bound:
-                    self.status = "finished"
+                    # a step that was cut short says nothing about the next
+                    self.status, self.h_abs = "finished", max(self.h_abs, planned)
                 return None
         self.status = "failed"
-        return "the step size is less than the spacing of floats"
+        return _NO_STEP
 
     def _tried(self, end: float, h: float) -> tuple[Array, Array, Array, Array]:
         """The last stage of a step h, y and N(y) at its end, and the estimate of its error."""
@@ -480,3 +502,101 @@ class ExponentialSteps:
             self._product *= term
             total += self._product
         return total
+
+
+# a time within rounding of a whole number of steps is one
+_ROUNDING = 1e-9
+
+
+class StrangSteps(Stepper):
+    """Equal steps of dx = X dt + noise: noise for half a step, the midpoint rule, noise again.
+
+    Parameters
+    ----------
+    rate : Rate
+        X.
+    diffuse : callable
+        From a state and a time to the state after the noise of that time.
+    t, t_bound : float
+    y : ndarray
+    largest : float
+        The steps are no larger.
+
+    Attributes
+    ----------
+    count : int
+        How many steps there are.
+    """
+
+    def __init__(
+        self,
+        rate: Rate,
+        diffuse: Callable[[Array, float], Array],
+        t: float,
+        y: Array,
+        t_bound: float,
+        largest: float,
+    ) -> None:
+        self._rate, self._diffuse = rate, diffuse
+        self.t, self.y, self.t_bound = t, y, t_bound
+        self.f, self._start, self._done = np.zeros_like(y), t, 0
+        self.count = max(1, int(np.ceil((t_bound - t) / largest - _ROUNDING)))
+        self.h_abs = (t_bound - t) / self.count
+        self.status, self.step_size = "running", 0.0
+
+    def step(self) -> str | None:
+        """Take one step; why it failed, if it did."""
+        h, rate = self.h_abs, self.f
+        here = self._diffuse(self.y, 0.5 * h)
+        self._rate(self.t, here, rate)
+        self._rate(self.t + 0.5 * h, here + 0.5 * h * rate, rate)
+        here += h * rate
+        if not np.isfinite(here).all():
+            self.status = "failed"
+            return "a token is no longer finite"
+        self.y, self.step_size = self._diffuse(here, 0.5 * h), h
+        self._done += 1
+        self.t = self._start + self._done * h
+        if self._done == self.count:
+            self.status = "finished"
+        return None
+
+
+class LayerMap(Stepper):
+    """Discrete layers, each a map from a state to the next; there is no time between them.
+
+    Parameters
+    ----------
+    layer : callable
+        From a state to that after the next layer, None if there is none.
+    y : ndarray
+    step : float
+        The time that a layer counts for.
+    done, last : int
+        The layers passed, and after which one to end.
+    """
+
+    def __init__(
+        self,
+        layer: Callable[[Array], Array | None],
+        y: Array,
+        step: float,
+        done: int,
+        last: int,
+    ) -> None:
+        self._layer, self.y, self.f = layer, y, np.zeros_like(y)
+        self._done, self._last, self.h_abs = done, last, step
+        self.t, self.t_bound = done * step, last * step
+        self.status, self.step_size = "running", 0.0
+
+    def step(self) -> str | None:
+        """Pass one layer; why it failed, if it did."""
+        after = self._layer(self.y)
+        if after is None:
+            self.status = "failed"
+            return "a token is no longer finite, or is 0"
+        self._done += 1
+        self.y, self.step_size, self.t = after, self.h_abs, self._done * self.h_abs
+        if self._done == self._last:
+            self.status = "finished"
+        return None

@@ -17,7 +17,7 @@ from scipy.spatial import ConvexHull
 from scipy.special import softmax
 
 from meanfield._checks import generator, integer, is_single, number, one_of, real_array, rows, shown
-from meanfield.evolution.progress import Patience
+from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.exceptions import Interrupted, UnfinishedWarning
 from meanfield.typing import Array
 
@@ -160,10 +160,10 @@ def _solve(
     """Tokens at these times; the caller says how the run ended."""
     found, switches = [start], list[float]()
     try:
-        with Patience() as patience:
+        with DeferredInterrupt() as interrupt:
             if kernel == "hardmax":
-                return _hardmax(found, switches, times, scores, tie, tolerances, patience)
-            return _soft(found, times, scores, kernel, tolerances, patience)
+                return _hardmax(found, switches, times, scores, tie, tolerances, interrupt)
+            return _soft(found, times, scores, kernel, tolerances, interrupt)
     except KeyboardInterrupt:
         so_far = FreeTokens(times[: len(found)], np.array(found), "interrupted", np.array(switches))
         raise Interrupted(f"interrupted: saves to t = {so_far.t[-1]:g} are kept", so_far) from None
@@ -175,7 +175,7 @@ def _soft(
     scores: _Scores,
     kernel: str,
     tolerances: Mapping[str, float],
-    patience: Patience,
+    interrupt: DeferredInterrupt,
 ) -> FreeTokens:
     """(9.1), (9.3) or (9.4); `found` grows by the saves."""
     start = found[0]
@@ -193,7 +193,7 @@ def _soft(
 
     solver = DOP853(rate, 0.0, start.ravel(), times[-1], **tolerances)
     while solver.status == "running":
-        patience.check()
+        interrupt.check()
         try:
             _step(solver)
             dense = solver.dense_output()
@@ -254,7 +254,7 @@ def _hardmax(
     scores: _Scores,
     tie: str,
     tolerances: Mapping[str, float],
-    patience: Patience,
+    interrupt: DeferredInterrupt,
 ) -> FreeTokens:
     """(9.5) from switch to switch of the sets C_i, between which it is linear.
 
@@ -272,7 +272,7 @@ def _hardmax(
 
         solver = DOP853(rate, t, z.ravel(), times[-1], **tolerances)
         while solver.status == "running":
-            patience.check()
+            interrupt.check()
             _step(solver)
             dense = solver.dense_output()
             end = _switch(solver, dense, scores, weights, start.shape)

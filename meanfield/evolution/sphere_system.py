@@ -10,10 +10,10 @@ import numpy as np
 from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics
 from meanfield.equations.history import History
-from meanfield.equations.sphere_flow import SphereFlow, restore, snapshot
+from meanfield.equations.sphere_flow import SphereFlow, restore
 from meanfield.evolution.arrays import Resumption
 from meanfield.evolution.options import Options
-from meanfield.evolution.recorder import Records, Stop
+from meanfield.evolution.recorder import Stop
 from meanfield.evolution.solution import Ending, Solution
 from meanfield.functionals.energies import sinkhorn_energy
 from meanfield.measures.clusters import clusters
@@ -28,7 +28,7 @@ _LEAST_TOL_AT_KINKS = 1e-6
 CLUSTER_SIZE = 0.3
 
 
-class SphereRun:
+class SphereSystem:
     """Time, counters and records of a run of a flow map on S^2, with the methods of `Run`.
 
     At the kinks of relu the flow map's `tol` counts as 1e-6 at least.
@@ -40,8 +40,6 @@ class SphereRun:
     dynamics : Dynamics
     options : Options
         `most_nodes` counts; tolerances in time are the flow map's own.
-    records : Records, optional
-        Those of the run that this one takes over from.
 
     Raises
     ------
@@ -54,7 +52,6 @@ class SphereRun:
         flow: SphereFlowMap,
         dynamics: Dynamics,
         options: Options,
-        records: Records | None = None,
     ) -> None:
         if flow.t > 0.0:
             raise ValueError(
@@ -68,7 +65,8 @@ class SphereRun:
                 f"{tell_apart(dynamics.reach, _LARGEST_REACH)[0]}: take Particles"
             )
         self.dynamics, self.options = dynamics, options
-        self.records = records or Records(dynamics, options.monitors)
+        self.log_unit = dynamics.beta
+        self.collapses: list[Any] = []
         self._law = flow.law
         self._tol = flow.tol if dynamics.smooth else max(flow.tol, _LEAST_TOL_AT_KINKS)
         # on S^2 a cluster is carried by particles of the same moments long before it is a point
@@ -91,9 +89,15 @@ class SphereRun:
         """Accepted time steps since t = 0."""
         return len(self.carried.history.pieces)
 
-    def start(self) -> None:
-        """Save the initial measure."""
-        self.save()
+    kept: Any = ()
+
+    def begin(self) -> None:
+        """Begin."""
+
+    def rebase(self, measure: Any) -> None:  # noqa: ARG002
+        """Every advance begins with the nodes as they are, and no scaling that is known."""
+        if self.t > 0.0:
+            self.carried.forget()
 
     def measure(self) -> SphereFlowMap:
         """The measure at the present time."""
@@ -128,14 +132,6 @@ class SphereRun:
                 f"`tol` of the flow map or a smaller `t_end`",
             ) from error
 
-    def restart(self) -> None:
-        """Every advance begins with the nodes as they are, and no scaling that is known."""
-        self.carried.forget()
-
-    def snapshot(self) -> Resumption:
-        """The nodes with their masses and densities; moments are in the solution."""
-        return Resumption(*snapshot(self.carried))
-
     def restore(self, saved: Solution, resumption: Resumption) -> None:
         """Go on where the run of a solution was when it was saved."""
         history = cast(History | None, saved.history)
@@ -153,15 +149,9 @@ class SphereRun:
         """How a run that came to its end ended, and the sentence that says so."""
         return Ending.FINISHED, f"finished at t = {self.t:g} after {self.steps} steps"
 
-    def save(self) -> None:
-        """Keep the measure and its numbers at the present time.
-
-        Raises
-        ------
-        Stop
-            If one of the numbers is not finite; it is kept all the same.
-        """
-        carried, measure = self.carried, self.measure()
+    def row(self, measure: Any) -> dict[str, float]:
+        """The numbers of a save."""
+        carried = self.carried
         velocity, energy = carried.velocity(), self.dynamics.energy
         row = {"t": self.t, "energy": self.scaled_energy()}
         if self.dynamics.isotropic and energy is not None:
@@ -191,7 +181,7 @@ class SphereRun:
             }
         if self.dynamics.balanced:
             row["sinkhorn_energy"] = sinkhorn_energy(measure, self.dynamics.beta)
-        self.records.save(measure, row)
+        return row
 
 
 def root_mean_square(vectors: Array, masses: Array) -> float:

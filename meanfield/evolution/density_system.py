@@ -1,0 +1,320 @@
+"""Densities: the space is doubled where the spectrum outgrows it; noise decays exactly."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from meanfield._checks import tell_apart
+from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.interactions import CircleInteraction
+from meanfield.equations.density import LostDigitsError
+from meanfield.evolution.options import FLOW_MAP, Options, choose_on_unresolved
+from meanfield.evolution.recorder import Stop
+from meanfield.evolution.solution import Ending
+from meanfield.evolution.steppers import ExponentialSteps, Stepper
+from meanfield.evolution.system import Kept, System, Verdict
+from meanfield.functionals.energies import entropy
+from meanfield.kernels.multipliers import eigenvalues_in_unit
+from meanfield.measures.density import FIT_TOLERANCE, Density
+from meanfield.measures.oscillators import OscillatorDensity
+from meanfield.typing import Array
+
+
+class DensitySystem(System[Density]):
+    """A density whose space is doubled where the spectrum outgrows it.
+
+    Attributes
+    ----------
+    limit : int
+        The largest size for now: from t = 0 on that at which a flow map is to take over.
+    """
+
+    kept: ClassVar[Kept] = {**System.kept, "limit": int}
+    # where G has become small, sums of positive terms may take a grid that there is not
+    faults = (ArithmeticError, ValueError)
+
+    def __init__(self, density: Density, dynamics: Dynamics, options: Options) -> None:
+        super().__init__(density, dynamics, options)
+        self.limit = options.largest
+        if self._is_plain:
+            self.log_unit = self.equation.log_unit
+        else:
+            self.log_unit = eigenvalues_in_unit(dynamics.beta, density.dim, 0)[1]
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the right-hand side has what the energy is made of, as under SA and USA."""
+        energy = self.dynamics.energy
+        return energy is not None and energy.name == "energy"
+
+    def begin(self) -> None:
+        """Resolve the initial density.
+
+        Raises
+        ------
+        Stop
+            If the largest space does not resolve it.
+        """
+        while (missed := self._missed()) > self.options.tail_tol:
+            self._refine(missed)
+        if self.options.hand_over_size is not None:
+            self.limit = max(self.options.hand_over_size, self.measure().space.size)
+
+    def _missed(self) -> float:
+        """The tail of the initial density, or its misfit where that is more than rounding."""
+        misfit = self.measure().misfit
+        return max(self._tail(self.state), misfit if misfit > FIT_TOLERANCE else 0.0)
+
+    def _tail(self, state: Array) -> float:
+        return float(self.equation.tail(state[:-1]))
+
+    def rebase(self, measure: Density) -> None:
+        """Go on from a density as it is saved, without the last scaling of attention.
+
+        The state has its coefficients already, and another right-hand side costs more than a step.
+        """
+        self._base = measure
+        if self.acting.balanced:
+            self.equation.forget()
+            self._known = None
+
+    def fault(self, error: Exception) -> Stop:
+        """What ends the run where there is no rate."""
+        if not isinstance(error, LostDigitsError):
+            return super().fault(error)
+        message = f"under-resolved at t = {self.t:.6g}: {error}{self._remedy(', or try {}')}"
+        return Stop(Ending.UNDER_RESOLVED, message)
+
+    def after(self, stepper: Stepper) -> Verdict:
+        """Take a step back that the space does not resolve."""
+        if (tail := self._tail(stepper.y)) > self.options.tail_tol:
+            self._refine(tail)
+            return Verdict.REDO
+        return super().after(stepper)
+
+    def _refine(self, tail: float) -> None:
+        density = self.measure()
+        try:
+            size = density.space.doubled().size
+        except ValueError as error:
+            # there is no such space in double precision
+            raise self._unresolved(density, tail) from error
+        if size > self.limit:
+            raise self._unresolved(density, tail)
+        finer = density.resized(size)
+        self.adopt(self._equation(finer), work=self.work)
+        if self.t == 0.0:
+            self._base = finer
+
+    def _unresolved(self, density: Density, tail: float) -> Stop:
+        what = "misfit of the law" if self.t == 0.0 and tail == density.misfit else "spectral tail"
+        reached, allowed = tell_apart(tail, self.options.tail_tol)
+        return Stop(
+            Ending.UNDER_RESOLVED,
+            f"under-resolved at t = {self.t:.6g}: the {what} reached {reached} > {allowed} on "
+            f"{density.space}, the largest space allowed; try {self._remedy('{}, ')}a larger "
+            f"`largest`, a larger `tail_tol` or a smaller `t_end`",
+        )
+
+    def _remedy(self, text: str) -> str:
+        """The text with what a user may choose who has chosen to stop, "" where that is all."""
+        asked = self.options.on_unresolved
+        if asked == choose_on_unresolved(self.measure(), self.dynamics, None):
+            return ""
+        return text.format(f"`on_unresolved='{FLOW_MAP}'`")
+
+    def scaled_energy(self) -> float:
+        """E_β at the present time in units of e^{log_unit}."""
+        if not self._is_plain:
+            return super().scaled_energy()
+        return float(self.equation.energies @ self.measure().power)
+
+    def _speeds(self, measure: Density) -> dict[str, float]:  # noqa: ARG002
+        """In W_2 where X is a gradient, else of X in the mean."""
+        name = "metric_speed" if self.has_balance else "speed"
+        try:
+            return {name: self._speed()}
+        except Stop as stop:
+            if stop.ending is not Ending.UNDER_RESOLVED:
+                raise
+            # there is none at a start that the first step refuses
+            return {}
+
+    def _speed(self) -> float:
+        self.evaluate()
+        return float(self.equation.speed())
+
+    def _numbers(self, measure: Density) -> dict[str, float]:
+        return {
+            "min_density": float(measure.values.min()),
+            "tail": measure.tail,
+            "size": measure.space.size,
+        } | super()._numbers(measure)
+
+
+class NoisyDensitySystem(DensitySystem):
+    """∂_t f = -div(f X) + τ Δf: degree k decays at the rate τ k(k+d-2), which costs no steps.
+
+    The noise's part of dE/dt, τ ∫ u Δf dσ with u = (1/β) ∫ e^{β<·,y>} dmu, is a sum over degrees.
+    """
+
+    kept: ClassVar[Kept] = {
+        **DensitySystem.kept,
+        **dict.fromkeys(("free_work", "losing", "noise_work", "heating"), float),
+    }
+    free_work = losing = noise_work = heating = 0.0
+
+    def rebase(self, measure: Density) -> None:
+        """Go on from a density as it was saved; the first has rates of its own."""
+        if self.t == 0.0:
+            self.losing, self.heating = self._rates(self.state)
+        super().rebase(measure)
+
+    def adopt(self, equation: Any, work: float) -> None:
+        """Go on with another right-hand side, whose space has other degrees."""
+        super().adopt(equation, work)
+        space, dynamics = equation.space, self.dynamics
+        degrees, first = np.unique(space.degrees, return_index=True)
+        laplacian = space.laplacian[first]
+        # the last rate is that of the work, which does not decay
+        self._decay = np.append(dynamics.noise * laplacian, 0.0)
+        entries = len(equation.initial_state) // len(space.degrees)
+        self._which = np.append(np.repeat(space.degrees, entries), len(degrees))
+        if isinstance(dynamics, CircleInteraction):
+            # the power of a degree is 2 |m_k|²; without an energy nothing is made of it
+            potential = np.zeros(len(degrees))
+            known = min(dynamics.kmax + 1, len(degrees))
+            potential[:known] = 0.5 * dynamics.potential[:known]
+        elif dynamics.beta == 0.0:
+            potential = np.where(degrees == 1, 1.0 / space.dim, 0.0)
+        else:
+            multipliers, _ = eigenvalues_in_unit(dynamics.beta, space.dim, space.kmax)
+            potential = multipliers / dynamics.beta
+        self._energy_lost = dynamics.noise * laplacian * potential
+
+    def _unit_of_time(self) -> float:
+        return 1.0
+
+    @property
+    def _has_free_energy(self) -> bool:
+        """Whether X is the gradient in W_2 of an energy, which SA's is not."""
+        energy = self.dynamics.energy
+        return energy is not None and energy.in_w2
+
+    def gain(self, state: Array) -> float:
+        """What the energy gains, by the dynamics and by the noise."""
+        return super().gain(state) + self.dynamics.sign * self._heat(state)
+
+    def _heat(self, state: Array) -> float:
+        """What the noise adds to dE/dt at the state that the equation was last asked for."""
+        if self.dynamics.balanced and self.dynamics.beta > 0.0:
+            return self.dynamics.noise * float(self.equation.heating(state[:-1]))
+        space = self.equation.space
+        power = space.power(state[:-1].view(space.coefficient_type))
+        return -float(self._energy_lost @ power)
+
+    def _stepper(self, start: float, end: float) -> Stepper:
+        rtol, atol = self.tolerances()
+        first = min(self.step_size, end - start) or None
+        return ExponentialSteps(
+            *(self.rate, self._decay, self._which, start, self.state, end),
+            first_step=first,
+            rtol=rtol,
+            atol=atol,
+        )
+
+    def after(self, stepper: Stepper) -> Verdict:
+        """Count what the noise and the free energy did, by Simpson's rule."""
+        verdict = super().after(stepper)
+        if verdict is Verdict.GO_ON and isinstance(stepper, ExponentialSteps):
+            halfway, last = self._rates(stepper.middle), self._rates(stepper.y)
+            h = stepper.step_size
+            self.free_work -= h * (self.losing + 4.0 * halfway[0] + last[0]) / 6.0
+            self.noise_work += h * (self.heating + 4.0 * halfway[1] + last[1]) / 6.0
+            self.losing, self.heating = last
+        return verdict
+
+    def _rates(self, state: Array) -> tuple[float, float]:
+        """Of the free energy's fall and of the noise's part of dE/dt, 0 where there is none."""
+        losing = self._free_dissipation(state) if self._has_free_energy else 0.0
+        return losing, self._heat(state) if self.has_balance else 0.0
+
+    def _free_dissipation(self, state: Array) -> float:
+        """∫ |X - τ ∇ log f|² dmu in the unit of energies."""
+        unit = float(np.exp(-0.5 * self.equation.log_unit))
+        return (unit * float(self.equation.noisy_speed(state[:-1]))) ** 2
+
+    def _speed(self) -> float:
+        if not self.has_balance:
+            return super()._speed()
+        return float(self.equation.noisy_speed(self.state[:-1]))
+
+    def _numbers(self, measure: Density) -> dict[str, float]:
+        """The entropy, and the free energy of what is the gradient flow of it and an energy."""
+        dynamics, numbers = self.dynamics, super()._numbers(measure)
+        numbers["entropy"] = entropy(measure)
+        if self.has_balance:
+            numbers["noise_work"] = self.noise_work
+        if self._has_free_energy:
+            unit = float(np.exp(-self.equation.log_unit))
+            heat = dynamics.noise * numbers["entropy"] * unit
+            numbers["free_energy"] = heat - dynamics.sign * self.balanced_energy()
+            numbers["free_dissipation"] = self._free_dissipation(self.state)
+            numbers["free_work"] = self.free_work
+        return numbers
+
+
+class OscillatorDensitySystem(DensitySystem):
+    """∂_t f + ∂_θ (f (ω + X)) = τ ∂_θ² f for each ω, X of the mean over all ω.
+
+    The frame of each ω turns with it from the last start of the steps on, so that rotation by
+    itself costs no steps; they resolve how fast frames turn against each other, as tokens do.
+    """
+
+    def adopt(self, equation: Any, work: float) -> None:
+        """Go on with another right-hand side, whose frames stand as they are."""
+        super().adopt(equation, work)
+        self._anchor = self.t
+
+    def _turn(self, t: float) -> None:
+        """Let the frames of the right-hand side stand as they do at t."""
+        self.equation.elapsed = t - self._anchor
+
+    def measure(self) -> Density:
+        """The density at the present time."""
+        self._turn(self.t)
+        return super().measure()
+
+    def rebase(self, measure: Density) -> None:  # noqa: ARG002
+        """Go on from the coefficients as they are saved."""
+        # no file keeps laws of single frequencies: from here on none counts
+        self._base = None
+
+    def rate(self, t: float, state: Array, out: Array | None = None) -> Array:
+        """d/dt of a state at t, as of any density."""
+        self._turn(t)
+        return super().rate(t, state, out)
+
+    def _stepper(self, start: float, end: float) -> Stepper:
+        self._turn(self.t)
+        self.state[:-1] = self.equation.at_rest(self.state[:-1])
+        self._anchor = self.t
+        return super()._stepper(start, end)
+
+    @property
+    def has_balance(self) -> bool:
+        """Whether the state integrates an energy's gain."""
+        return False
+
+    def _speeds(self, measure: Density) -> dict[str, float]:  # noqa: ARG002
+        return {}
+
+    def _numbers(self, measure: Density) -> dict[str, float]:
+        lowest = cast(OscillatorDensity, measure).lowest
+        return {
+            "min_density": lowest,
+            "tail": measure.tail,
+            "size": measure.space.size,
+        } | System._numbers(self, measure)

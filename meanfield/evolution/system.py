@@ -1,0 +1,388 @@
+"""What moves in a run: a measure with its state, its rate, and what is done between two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from meanfield.dynamics.attention import Attention
+from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.interactions import CircleInteraction
+from meanfield.equations.tendency import tendency
+from meanfield.evolution.arrays import Resumption
+from meanfield.evolution.options import Options
+from meanfield.evolution.recorder import Stop
+from meanfield.evolution.solution import Ending, Solution
+from meanfield.evolution.steppers import ExplicitSteps, Stepper
+from meanfield.functionals.energies import (
+    balance,
+    energy_in_unit,
+    interaction_energy,
+    order_parameter,
+    sinkhorn_energy,
+)
+from meanfield.measures import AnyMeasure
+from meanfield.typing import Array
+
+# more steps than anybody waits for: an hour or more
+MOST_STEPS = 1e7
+# the β up to which e^β over a tolerance of 1e-12 can still be squared, by far
+_LARGEST_RATE = 200.0
+
+
+def time_unit(dynamics: Dynamics) -> float:
+    """1, or e^{-β} for USA at large β, whose rates e^β the solver could not square."""
+    is_fast = dynamics.fast and dynamics.beta > _LARGEST_RATE
+    return float(np.exp(-dynamics.beta)) if is_fast else 1.0
+
+
+def own_energy(measure: AnyMeasure, dynamics: Dynamics) -> float | None:
+    """E_DS of doubly stochastic attention, F of an odd interaction; None where it is E_β."""
+    if dynamics.balanced:
+        return sinkhorn_energy(measure, dynamics.beta)
+    if isinstance(dynamics, CircleInteraction) and dynamics.is_odd:
+        return interaction_energy(measure, dynamics)
+    return None
+
+
+def order_numbers(measure: AnyMeasure, dynamics: Dynamics) -> dict[str, float]:
+    """r and ψ of r e^{iψ} = ∫ e^{iθ} dmu, as variables, under an interaction of phases."""
+    if not isinstance(dynamics, CircleInteraction):
+        return {}
+    return dict(zip(("order_parameter", "mean_phase"), order_parameter(measure), strict=True))
+
+
+M = TypeVar("M", bound=AnyMeasure)
+Kept = Mapping[str, Callable[[Any], Any]]
+
+
+class Verdict(Enum):
+    """What a system says of a step."""
+
+    GO_ON = auto()
+    # the step does not count: it is taken again, by another state for the same measure
+    REDO = auto()
+    # it counts, but the state stands for something else now
+    RESTART = auto()
+
+
+class System(Generic[M]):
+    """A measure that moves: its state as one vector, its rate, and the numbers of a save.
+
+    The state is what the equation moves, then the time integral of what an energy gains. A
+    subclass for each kind of measure says what else is done between two steps.
+
+    Parameters
+    ----------
+    measure : Density, FlowMap or Particles; OscillatorDensity or Oscillators
+    dynamics : Dynamics
+    options : Options
+
+    Attributes
+    ----------
+    acting : Dynamics
+        The layer that acts; the dynamics itself where there are no layers.
+    equation : Tendency
+        The right-hand side.
+    state : ndarray
+    t, step_size : float
+    steps, evaluations : int
+    log_unit : float
+        The row of a save has energies in units of e^{log_unit}.
+    collapses : list of (float, int, float)
+        When nodes became atoms, how many atoms there were then, and what the energy gained by it.
+    kept : dict of str to callable
+        Class attribute: names of what a restart needs beside the measure, and how each is made of
+        what a file has.
+    faults : tuple of type
+        Class attribute: errors of the right-hand side that end the run.
+    """
+
+    faults: ClassVar[tuple[type[Exception], ...]] = (ArithmeticError,)
+
+    kept: ClassVar[Kept] = {
+        "layer": int,
+        "t": float,
+        "step_size": float,
+        "steps": int,
+        "evaluations": int,
+        "work": float,
+    }
+
+    def __init__(self, measure: M, dynamics: Dynamics, options: Options) -> None:
+        self.dynamics, self.options = dynamics, options
+        self.acting = dynamics.layers[0]
+        self.t = self.step_size = 0.0
+        self.steps = self.evaluations = 0
+        self.collapses: list[tuple[float, int, float]] = []
+        self.log_unit = dynamics.beta
+        self.equation: Any
+        self.state: Array
+        self._until = 0.0
+        self._known: Array | None = None
+        # the measure that the state stands for, until the next step
+        self._base: M | None = None
+        self.adopt(self._equation(measure), work=0.0)
+        self._base = measure
+
+    def _equation(self, measure: M) -> Any:
+        return tendency(measure, self.acting)
+
+    def adopt(self, equation: Any, work: float) -> None:
+        """Go on with another right-hand side, from its own first state."""
+        self.equation = equation
+        self.state = np.append(equation.initial_state, work)
+        self.clock = self._unit_of_time()
+        self._known = self._base = None
+
+    def _unit_of_time(self) -> float:
+        """See `time_unit`."""
+        return time_unit(self.acting)
+
+    @property
+    def layer(self) -> int:
+        """The number of the layer that acts, of equal ones the first."""
+        return next(i for i, layer in enumerate(self.dynamics.layers) if layer is self.acting)
+
+    @layer.setter
+    def layer(self, index: int) -> None:
+        self.acting = self.dynamics.layers[index]
+
+    @property
+    def work(self) -> float:
+        """∫ dissipation dt since t = 0."""
+        return float(self.state[-1])
+
+    @work.setter
+    def work(self, value: float) -> None:
+        self.state[-1] = value
+
+    def act(self, layer: Dynamics) -> None:
+        """Let a layer act from now on."""
+        if layer is not self.acting:
+            self._base = None
+            measure, self.acting = self.measure(), layer
+            self.adopt(self._equation(measure), work=0.0)
+
+    def begin(self) -> None:
+        """Do what is to be done before the first save.
+
+        Raises
+        ------
+        Stop
+            If the run can't even begin.
+        """
+
+    def measure(self) -> M:
+        """The measure at the present time, that which was saved or given if there was no step."""
+        if self._base is not None:
+            return self._base
+        found: M = self.equation.measure(self.state[:-1])
+        return found
+
+    def rebase(self, measure: M) -> None:
+        """Go on from a measure as it is saved, and from nothing else.
+
+        This is done at every save and in every restart. So a run that goes on from its file takes
+        the same steps, bit for bit.
+        """
+        if measure is not self._base:
+            self.adopt(self._equation(measure), work=self.work)
+            self._base = measure
+
+    def restore(self, saved: Solution, resumption: Resumption) -> None:
+        """Go on where the system of a solution was when it was saved.
+
+        Raises
+        ------
+        ValueError
+            If what a file has is no number.
+        """
+        numbers = resumption.numbers
+        for name, read in self.kept.items():
+            # files of earlier versions lack some
+            if name in numbers:
+                setattr(self, name, read(numbers[name]))
+        if saved.history is not None:
+            self.recall(saved.history, int(numbers["remembered"]))
+        final: Any = saved.final
+        self.adopt(self._equation(final), work=self.work)
+        self.rebase(final)
+
+    def history(self) -> Any:
+        """The moments of the run so far, where it keeps them."""
+        return None
+
+    def recall(self, history: Any, count: int) -> None:
+        """Take up the moments of so many steps from a file."""
+
+    @property
+    def has_balance(self) -> bool:
+        """Whether the state integrates an energy's gain."""
+        return self.dynamics.energy is not None
+
+    def rate(self, t: float, state: Array, out: Array | None = None) -> Array:  # noqa: ARG002
+        """d/dt of a state, in units of the clock; the field has no time of its own.
+
+        Raises
+        ------
+        Stop
+            If there is none.
+        """
+        rate = np.empty_like(state) if out is None else out
+        self.evaluations += 1
+        if self._known is not None and state is self.state:
+            rate[:], self._known = self._known, None
+            return rate
+        try:
+            self.equation(state[:-1], rate[:-1])
+        except self.faults as error:
+            raise self.fault(error) from error
+        rate[-1] = self.gain(state) if self.has_balance else 0.0
+        if self.clock != 1.0:
+            rate *= self.clock
+        return rate
+
+    def gain(self, state: Array) -> float:  # noqa: ARG002 (that the rate was asked for)
+        """What the energy gains, or loses where its sign is -1, per time."""
+        return float(self.equation.scaled_dissipation())
+
+    def evaluate(self) -> None:
+        """Ask for the rate at the present state, which the next step begins with."""
+        if self._known is None:
+            self._known = self.rate(self.t, self.state)
+            # it counts when the step begins
+            self.evaluations -= 1
+
+    def fault(self, error: Exception) -> Stop:
+        """What ends the run where there is no rate."""
+        return self.failed(str(error))
+
+    def failed(self, reason: str | None) -> Stop:
+        """What ends the run where there is no next step."""
+        what = (reason or "the state is no longer finite").rstrip(".")
+        return Stop(
+            Ending.FAILED,
+            f"failed at t = {self.t:.6g} (step size {self.step_size:.1e}): {what}; "
+            f"try larger tolerances rtol and atol",
+        )
+
+    def too_far(self, left: float) -> Stop:
+        """What ends the run where the next save is more steps away than anybody waits for."""
+        rate = np.exp(-self.acting.beta)
+        of_usa = f"; USA runs in times of order exp(-beta) = {rate:.1e}" if self.acting.fast else ""
+        return Stop(
+            Ending.FAILED,
+            f"failed at t = {self.t:.6g}: at step sizes of {self.step_size:.1e}, which do not grow "
+            f"any more, the next save is {left:.1e} steps away{of_usa}; try a smaller t_end, or "
+            f"more saves to go on all the same",
+        )
+
+    def tolerances(self) -> tuple[float, Array]:
+        """Relative tolerance, and absolute ones of each entry of the state."""
+        atol = np.full_like(self.state, self.options.atol)
+        atol[:-1] *= self.equation.scale(self.state[:-1])
+        return self.options.rtol, atol
+
+    def stepper(self, until: float) -> Stepper:
+        """The steps from the present time on, whose times count units of the clock.
+
+        Raises
+        ------
+        Stop
+            If the field is not finite: there would be steps to try for ever.
+        """
+        self._until = until
+        stepper = self._stepper(self.t / self.clock, until / self.clock)
+        if not (np.isfinite(stepper.f).all() and np.isfinite(stepper.h_abs)):
+            raise self.failed("the field is not finite")
+        return stepper
+
+    def _stepper(self, start: float, end: float) -> Stepper:
+        rtol, atol = self.tolerances()
+        first = min(self.step_size / self.clock, end - start) or None
+        return ExplicitSteps(
+            self.rate, start, self.state, end, first_step=first, rtol=rtol, atol=atol
+        )
+
+    def after(self, stepper: Stepper) -> Verdict:
+        """Look at a step, count it, and change what the state stands for where that is due.
+
+        Raises
+        ------
+        Stop
+            If the run can't go on.
+        """
+        self.count(stepper)
+        return Verdict.GO_ON
+
+    def count(self, stepper: Stepper) -> None:
+        """Be where a step has come to."""
+        at_end = stepper.status == "finished"
+        self.t = self._until if at_end else float(stepper.t) * self.clock
+        self.step_size = stepper.h_abs * self.clock
+        self.state, self.steps, self._base = stepper.y, self.steps + 1, None
+
+    def finished(self) -> tuple[Ending, str]:
+        """How a run that came to its end ended, and the sentence that says so."""
+        return Ending.FINISHED, f"finished at t = {self.t:g} after {self.steps} steps"
+
+    def row(self, measure: M) -> dict[str, float]:
+        """The numbers of a save, energies in units of e^{log_unit}.
+
+        All but a speed are those of the measure by itself, from the rate that the next step begins
+        with. A speed is by the scaling that the last step left.
+        """
+        speeds = self._speeds(measure) if self.acting.balanced else {}
+        self.rebase(measure)
+        row = {"t": self.t, **self._balance(measure), "mass": measure.mass()}
+        row["energy"] = self.scaled_energy()
+        if self.dynamics.balanced:
+            row["sinkhorn_energy"] = self.balanced_energy()
+        return row | (speeds or self._speeds(measure)) | self._numbers(measure)
+
+    def _balance(self, measure: M) -> dict[str, float]:
+        """The order of phases; what an energy gains and has gained, where X is its gradient."""
+        numbers = order_numbers(measure, self.dynamics)
+        if self.has_balance:
+            numbers |= self._gain(measure)
+        return numbers
+
+    def _gain(self, measure: M) -> dict[str, float]:
+        """The rate at which an energy changes, and its integral."""
+        dynamics, work = self.dynamics, self.work
+        if isinstance(dynamics, Attention):
+            return balance(measure, dynamics, work, self.log_unit)
+        if isinstance(dynamics, CircleInteraction):
+            return {
+                "interaction_energy": interaction_energy(measure, dynamics),
+                "interaction_dissipation": self._dissipation(measure),
+                "interaction_work": work,
+            }
+        sign = energy.sign if (energy := dynamics.energy) else 1
+        return {"dissipation": self._dissipation(measure), "work": sign * work}
+
+    def _dissipation(self, measure: M) -> float:  # noqa: ARG002
+        """The rate at which the energy of a measure that is saved changes."""
+        self.evaluate()
+        return float(self.equation.scaled_dissipation())
+
+    def scaled_energy(self) -> float:
+        """E_β at the present time in units of e^{log_unit}."""
+        return energy_in_unit(self.measure(), self.dynamics.beta)[0]
+
+    def balanced_energy(self) -> float:
+        """What `work` is to balance: E_DS of doubly stochastic attention, F of phases, else E_β."""
+        own = own_energy(self.measure(), self.dynamics)
+        return self.scaled_energy() if own is None else own
+
+    def _speeds(self, measure: M) -> dict[str, float]:  # noqa: ARG002
+        """(∫ |X|² dmu)^{1/2} by its name."""
+        return {}
+
+    def _numbers(self, measure: M) -> dict[str, float]:  # noqa: ARG002
+        """What this kind of measure has besides."""
+        return {"steps": self.steps, "evaluations": self.evaluations}

@@ -1,0 +1,302 @@
+"""Tokens: the plain flow, layer by layer, and with noise."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from meanfield._checks import integer, shown
+from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.interactions import CircleInteraction
+from meanfield.dynamics.isotropic import Isotropic
+from meanfield.equations.tendency import token_tendency
+from meanfield.equations.tokens import TokenOutput
+from meanfield.evolution.options import Options
+from meanfield.evolution.steppers import LayerMap, Stepper, StrangSteps
+from meanfield.evolution.system import MOST_STEPS, Kept, System
+from meanfield.functionals.energies import dissipation_in_unit
+from meanfield.measures.particles import Particles
+from meanfield.spaces.geometry import project
+from meanfield.typing import Array
+
+# least relative tolerance that the steps take
+_LEAST_RTOL = 3e-14
+# of a step under noise in units of the fastest rate, and what a frequency counts as one
+_SHARE, _TURNED = 0.02, 0.1
+# of MT19937 and of Philox, in their arrays
+_LARGEST_POSITIONS = {"pos": 624, "buffer_pos": 4}
+_KINDS = {
+    kind.__name__: kind
+    for kind in (
+        np.random.PCG64,
+        np.random.PCG64DXSM,
+        np.random.Philox,
+        np.random.SFC64,
+        np.random.MT19937,
+    )
+}
+
+
+def generator_state(rng: np.random.Generator) -> dict[str, Any]:
+    """Its kind, numbers and lists of numbers.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> other = generator_from(generator_state(rng))
+    >>> rng.random() == other.random()
+    True
+    """
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: plain(part) for name, part in value.items()}
+        return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+    return dict(plain(rng.bit_generator.state))
+
+
+def generator_from(state: dict[str, Any]) -> np.random.Generator:
+    """The Generator of a state.
+
+    Raises
+    ------
+    ValueError
+        If it is the state of none: numpy itself would read beyond its arrays.
+    """
+
+    def arrays(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: arrays(part) for name, part in value.items()}
+        return np.array(value, dtype=np.uint64) if isinstance(value, list) else value
+
+    kind = state.get("bit_generator") if isinstance(state, dict) else None
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise ValueError(f"rng must be one of {sorted(_KINDS)}, got {kind!r:.80}")
+    found = _KINDS[kind]()
+    try:
+        _check_positions(state, generator_state(np.random.Generator(found)))
+        found.state = arrays(state)
+        same = generator_state(np.random.Generator(found)) == state
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"rng must hold the state of a {kind}, got {shown(state)}") from error
+    if not same:
+        raise ValueError(f"rng must hold the state of a {kind}, got {shown(state)}")
+    return np.random.Generator(found)
+
+
+def _check_positions(state: dict[str, Any], like: dict[str, Any]) -> None:
+    """Keys, lists of the same length, and positions inside them."""
+    if not isinstance(state, dict) or state.keys() != like.keys():
+        raise ValueError(f"state must have {sorted(like)}, got {shown(state)}")
+    for name, own in like.items():
+        given = state[name]
+        if isinstance(own, dict):
+            _check_positions(given, own)
+        elif isinstance(own, list):
+            if not isinstance(given, list) or len(given) != len(own):
+                raise ValueError(f"{name} must be a list of {len(own)} numbers, got {given!r:.40}")
+        elif name in _LARGEST_POSITIONS:
+            integer(name, given, low=0, high=_LARGEST_POSITIONS[name])
+
+
+def default_step(particles: Particles, dynamics: Dynamics) -> float:
+    """A time step with weak errors of about 1e-4: short against the flow and the noise.
+
+    Raises
+    ------
+    ValueError
+        If the dynamics has no rates known beforehand.
+    """
+    if isinstance(dynamics, CircleInteraction):
+        rate = max(dynamics.lipschitz, dynamics.noise)
+        if particles.frequencies is not None:
+            # a rotation is exact, the field on the way an average over it
+            rate = max(rate, _TURNED * float(np.abs(particles.frequencies).max()))
+        return _SHARE / float(rate)
+    if not dynamics.isotropic:
+        raise ValueError(f"step must be given for {shown(dynamics)}, got None")
+    rate = 1.0 + dynamics.beta
+    if dynamics.fast:
+        rate *= float(np.exp(dynamics.beta))
+    return float(_SHARE / max(rate, (particles.dim - 1) * dynamics.noise))
+
+
+class TokenSystem(System[Particles]):
+    """The continuous flow of tokens under any dynamics, layer after layer where it has layers.
+
+    Parameters
+    ----------
+    particles : Particles
+    dynamics : Dynamics
+    options : Options
+
+    Attributes
+    ----------
+    step : float
+        Of methods whose steps are fixed; 0 where they follow the tolerance.
+    sums : set of str
+        How sums over tokens were done: 'direct', 'transforms', 'gram', several, or 'none'.
+    """
+
+    kept: ClassVar[Kept] = {**System.kept, "sums": set}
+    step: float = 0.0
+
+    def __init__(self, particles: Particles, dynamics: Dynamics, options: Options) -> None:
+        self.sums: set[str] = set()
+        self._rotates = particles.frequencies is not None
+        super().__init__(particles, dynamics, options)
+
+    def _equation(self, measure: Particles) -> Any:
+        # noise leaves the span of the tokens, so no Gram matrix
+        equation = token_tendency(measure, self.acting, may_span=self.dynamics.noise == 0.0)
+        self.sums.add(equation.sums)
+        return equation
+
+    @property
+    def has_balance(self) -> bool:
+        """Whether dE/dt is the dissipation: not with noise or frequencies, nor for most heads."""
+        return super().has_balance and self.dynamics.noise == 0.0 and not self._rotates
+
+    def tolerances(self) -> tuple[float, Array]:
+        """Relative tolerance, and absolute ones of each entry of the state."""
+        rtol, atol = super().tolerances()
+        # angles that turn without end have errors of their own, none relative to their turns
+        return (_LEAST_RTOL, atol + rtol) if self._rotates else (rtol, atol)
+
+    def _balance(self, measure: Particles) -> dict[str, float]:
+        numbers = super()._balance(measure)
+        if isinstance(self.dynamics, Isotropic) and not self.has_balance:
+            numbers["dissipation"] = self._dissipation(measure)
+        return numbers
+
+    def _output(self, measure: Particles) -> Array:
+        own = getattr(self.equation, "output", None)
+        return self.acting.output(measure, measure.points) if own is None else own(measure)
+
+    def _speeds(self, measure: Particles) -> dict[str, float]:
+        """Root mean square of |X| over the tokens, X of the layer that acted last."""
+        velocity = project(measure.points, self._output(measure))
+        # without softmax it may be too large to be squared
+        unit = float(np.abs(velocity).max()) or 1.0
+        velocity /= unit
+        squares = np.einsum("ij,ij->i", velocity, velocity)
+        return {"speed": unit * float(np.sqrt(measure.weights @ squares))}
+
+
+class LayerSystem(TokenSystem):
+    """Tokens through discrete layers, x ← N(x + h Σ A V x): no flow, but what a Transformer does.
+
+    N puts each token back on the sphere.
+
+    Parameters
+    ----------
+    particles : Particles
+    dynamics : SA, USA, DoublyStochastic, Attention, FeedForward or Layers
+    options : Options
+    step : float
+        h > 0.
+    """
+
+    clock = 1.0
+
+    @property
+    def has_balance(self) -> bool:
+        """Whether the state integrates an energy's gain: there is no time between layers."""
+        return False
+
+    def __init__(
+        self, particles: Particles, dynamics: Dynamics, options: Options, step: float
+    ) -> None:
+        self.step = step
+        super().__init__(particles, dynamics, options)
+
+    def _equation(self, measure: Particles) -> TokenOutput:
+        self._particles = measure
+        equation = TokenOutput(measure, self.acting)
+        self.sums.add(equation.sums)
+        return equation
+
+    def adopt(self, equation: Any, work: float) -> None:
+        """Go on with another layer from the tokens as they are."""
+        self.equation, self._known = equation, None
+        self.state = np.append(self._particles.points, work)
+
+    def measure(self) -> Particles:
+        """The tokens at the present time."""
+        return self._particles
+
+    def _dissipation(self, measure: Particles) -> float:
+        return dissipation_in_unit(measure, self.dynamics)[0]
+
+    def _output(self, measure: Particles) -> Array:
+        output: Array = self.equation(measure)
+        return output
+
+    def _stepper(self, start: float, end: float) -> Stepper:  # noqa: ARG002 (layers are counted)
+        last = round(end / self.step)
+        return LayerMap(self._pass, self.state, self.step, self.steps, last)
+
+    def count(self, stepper: Stepper) -> None:
+        """Be where a layer has come to, which is a whole number of steps."""
+        super().count(stepper)
+        self.t = stepper.t
+
+    def _pass(self, state: Array) -> Array | None:
+        """The state after the next layer, None where a token has no direction any more."""
+        self.evaluations += 1
+        given = self._particles
+        points = given.points + self.step * self._output(given)
+        norms = np.linalg.norm(points, axis=1, keepdims=True)
+        if not np.isfinite(norms).all() or norms.min() == 0.0:
+            return None
+        self._particles = Particles(points / norms, given.weights, sums=given.sums)
+        return np.append(self._particles.points, state[-1])
+
+
+class NoisyTokenSystem(TokenSystem):
+    """dx_i = X[mu](x_i) dt + sqrt(2τ) dB_i on the sphere, by a scheme of weak order 2.
+
+    Each step is Strang's: noise for half the time, the flow by the midpoint rule, noise again.
+    Noise moves a token along the geodesic of a normal tangent vector; with variance s/(1 +
+    (d-2)s/6) in each direction instead of s = 2τh it has the generator of Brownian motion to
+    third order: E Y_k(x_h) = e^{-k(k+d-2)τh} Y_k(x) + O(h³).
+
+    Parameters
+    ----------
+    particles : Particles
+    dynamics : SA, USA, DoublyStochastic, Attention or CircleInteraction
+        With noise τ > 0.
+    options : Options
+    step : float
+        Largest time step > 0; between saves steps are equal.
+    rng : numpy Generator
+    """
+
+    kept: ClassVar[Kept] = {**TokenSystem.kept, "rng": generator_from}
+
+    def __init__(
+        self,
+        particles: Particles,
+        dynamics: Dynamics,
+        options: Options,
+        step: float,
+        rng: np.random.Generator,
+    ) -> None:
+        self.step, self.rng, self._shape = step, rng, particles.points.shape
+        super().__init__(particles, dynamics, options)
+
+    def _stepper(self, start: float, end: float) -> Stepper:
+        steps = StrangSteps(self.rate, self._diffuse, start, self.state, end, self.step)
+        self.step_size = steps.h_abs
+        if steps.count > MOST_STEPS:
+            raise self.too_far(float(steps.count))
+        return steps
+
+    def _diffuse(self, state: Array, h: float) -> Array:
+        """The state after Brownian motion for the time h."""
+        s = 2.0 * self.dynamics.noise * h
+        deviation = np.sqrt(s / (1.0 + (self._shape[1] - 2) * s / 6.0))
+        kicks = deviation * self.rng.normal(size=self._shape)
+        return np.append(self.equation.moved(state[:-1], kicks), state[-1])
