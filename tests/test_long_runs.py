@@ -27,7 +27,7 @@ def leaky(kind, steps):
 
 
 def test_a_float_left_a_step_is_seen():
-    claim = long_runs.apart(leaky, "8 tokens", 400)
+    claim = long_runs.apart(leaky, "8 tokens", 1600)
     # a reference of 8 bytes and a float of 24
     assert not claim.holds
     assert 20.0 < claim.measured < 60.0
