@@ -1,12 +1,17 @@
-"""Measures, their histories and their dynamics as arrays over time, and back."""
+"""What a file keeps of a run as variables and attributes: measures, history, dynamics, resumption.
+
+Each class of measures has a `Form`: a table of columns, and how a measure is made of them again.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from numbers import Real
-from typing import Any, cast
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -22,7 +27,7 @@ from meanfield.laws.law import Law
 from meanfield.laws.record import from_record, to_record
 from meanfield.measures import AnyMeasure
 from meanfield.measures.density import Density, SeriesLaw
-from meanfield.measures.flow_map import FlowMap, LabelLine, LineFlowMap, SphereFlowMap
+from meanfield.measures.flow_map import LabelLine, LineFlowMap, SphereFlowMap
 from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Oscillators, Particles
 from meanfield.spaces import Space, panels
@@ -31,182 +36,304 @@ from meanfield.spaces.sphere import Sphere, available
 from meanfield.spaces.zonal import Zonal
 from meanfield.typing import Array
 
-_KINDS = (*KNOWN, ForgottenDynamics, Head)
-# variables that hold the matrices of a dynamics
-DYNAMICS_PREFIX = "dynamics_matrix_"
+AnyHistory = MomentHistory | History
+
+# of variables: matrices of the dynamics, and arrays that `resume` needs
+_MATRIX, _RESUME = "dynamics_matrix_", "resume_"
+PREFIXES = (_MATRIX, _RESUME)
+_RESUMPTION = "resumption"
+_DYNAMICS = (*KNOWN, ForgottenDynamics)
+SIZE_NAME = "size of the space in use (n, lmax or kmax), or number of nodes"
+# in place of the record of a law
+_SERIES = "series of the first density"
+# what numbers of a file may be, so that a damaged one takes no memory
+_LARGEST_SPACE = 1 << 20
+_MOST_NODES = 1 << 26
+# what normalising may change in what is normalised
+_LAST_BITS = 1e-15
+# coefficients and parts of each, told by the size of a space without making it
+_SHAPES: dict[str, Callable[[int], tuple[int, int]]] = {
+    Circle.name: lambda n: (n // 2, 2),
+    Sphere.name: lambda lmax: ((lmax + 1) * (lmax + 2) // 2, 2),
+    Zonal.name: lambda kmax: (kmax + 1, 1),
+}
 
 
-def dynamics_attributes(dynamics: AnyDynamics) -> dict[str, Any]:
-    """What a file says of the dynamics."""
-    about = {"dynamics": dynamics.name, "beta": dynamics.beta, "noise": dynamics.noise}
-    record, _ = _record(dynamics)
-    if "sign" in record:
-        return about | {"sign": record["sign"]}
-    return about | {"dynamics_record": json.dumps(record)}
-
-
-def dynamics_variables(dynamics: AnyDynamics) -> dict[str, Any]:
-    """The matrices of a dynamics as variables of a dataset; none for those without."""
-    _, matrices = _record(dynamics)
-    return {
-        f"{DYNAMICS_PREFIX}{i}": (
-            tuple(f"{DYNAMICS_PREFIX}{i}_axis_{axis}" for axis in range(m.ndim)),
-            m,
-        )
-        for i, m in enumerate(matrices)
-    }
-
-
-def _record(dynamics: AnyDynamics) -> tuple[dict[str, Any], list[Array]]:
-    matrices: list[Array] = []
-    try:
-        return to_record(dynamics, _KINDS, matrices), matrices
-    except ValueError:
-        # where it, or a part of it, is of a user's own class this is all that can be kept
-        about = dynamics.name, repr(dynamics), float(dynamics.beta), float(dynamics.noise)
-        return to_record(ForgottenDynamics(*about), _KINDS), []
-
-
-def variable_names(stored: xr.Dataset) -> list[str]:
-    """The names of the variables that hold matrices of the dynamics."""
-    return [str(name) for name in stored.variables if str(name).startswith(DYNAMICS_PREFIX)]
-
-
-def dynamics_of(stored: xr.Dataset) -> AnyDynamics:
-    """The dynamics of a file.
-
-    Raises
-    ------
-    ValueError
-        If an attribute is missing, of another type or inconsistent with the matrices.
-    """
-    about: Mapping[Any, Any] = stored.attrs
-    name = attribute(about, "dynamics", str)
-    text = about.get("dynamics_record")
-    record = _numbers(name, about) if text is None else _parsed(text)
-    if "text" in record:
-        # of a user's own class; earlier files have its name as the type
-        record |= {"type": ForgottenDynamics.__name__, "name": name}
-    present = variable_names(stored)
-    expected = [f"{DYNAMICS_PREFIX}{i}" for i in range(len(present))]
-    if set(expected) != set(present):
-        raise ValueError(f"matrices of the dynamics must be {expected}, got {present}")
-    found: AnyDynamics = from_record(
-        record, _KINDS, [np.array(stored[each].values) for each in expected]
-    )
-    return found
-
-
-def _numbers(name: str, about: Mapping[Any, Any]) -> dict[str, Any]:
-    """The record of attention without matrices, whose numbers are attributes."""
-    names = [kind.name for kind in KNOWN]
-    if name not in names:
-        raise ValueError(f"dynamics must be one of {names}, got {name!r:.80}")
-    return {"type": name} | {key: attribute(about, key, Real) for key in ("beta", "sign", "noise")}
-
-
-def _parsed(text: Any) -> Any:
-    try:
-        return json.loads(text)
-    except (TypeError, json.JSONDecodeError) as error:
-        raise ValueError(f"dynamics_record must be JSON, got {shown(text)}") from error
-
-
-def attribute(attributes: Mapping[Any, Any], name: str, kind: type) -> Any:
-    """An attribute of a file.
-
-    Raises
-    ------
-    ValueError
-        If it is missing or of another type.
-    """
-    value = attributes.get(name)
-    if not isinstance(value, kind):
-        raise ValueError(f"attribute {name} must be of type {kind.__name__}, got {shown(value)}")
-    return value
-
-
-ATTRIBUTE = "resumption"
-# variables of the file that hold its arrays
-PREFIX = "resume_"
-
-
-@dataclass(frozen=True)
-class Resumption:
-    """Numbers and arrays of a run at its last save.
+class Column(NamedTuple):
+    """A variable of a file that holds an attribute of measures.
 
     Attributes
     ----------
-    numbers : dict
-        Numbers, words and lists of them, as JSON has them.
-    arrays : dict of str to ndarray
-        Of float64.
+    name : str
+        Of the variable.
+    dims : tuple of str
+        Along "t" there is one row for each time, along a dimension of `Form.counts` those of all
+        times follow one another, along others there is one array for all times. Along a last
+        dimension "part" are the real and the imaginary part of series, in the largest space.
+    key : str
+        The attribute, as `attrgetter` has it.
+    long_name : str
+    limits : pair of int, optional
+        Of integers.
+    units : str
     """
 
-    numbers: dict[str, Any]
-    arrays: dict[str, Array] = field(default_factory=dict)
+    name: str
+    dims: tuple[str, ...]
+    key: str
+    long_name: str
+    limits: tuple[int, int] | None = None
+    units: str = "1"
 
-    def attributes(self) -> dict[str, str]:
-        """The numbers as an attribute of a file; Python's floats come back to the bit."""
-        return {ATTRIBUTE: json.dumps(self.numbers)}
+    def variable(self, values: NDArray[Any]) -> tuple[tuple[str, ...], NDArray[Any], Any]:
+        """The values as a variable of a dataset."""
+        if self.dims[-1] == "part":
+            parts = np.ascontiguousarray(values).view(np.float64)
+            values = parts.reshape(*values.shape, -1)
+        units = {"units": self.units} if self.units else {}
+        return self.dims, values, {"long_name": self.long_name} | units
 
-    def variables(self) -> dict[str, Any]:
-        """The arrays as variables of a dataset."""
-        return {
-            f"{PREFIX}{name}": (tuple(f"{PREFIX}{name}_{i}" for i in range(array.ndim)), array)
-            for name, array in self.arrays.items()
-        }
+    def arrays(self, measures: Sequence[Any]) -> list[NDArray[Any]]:
+        """The arrays of the measures."""
+        found = [np.asarray(attrgetter(self.key)(measure)) for measure in measures]
+        if self.dims[-1] != "part":
+            return found
+        spaces = [measure.space for measure in measures]
+        largest = max(spaces, key=lambda space: int(space.size))
+        return [
+            np.apply_along_axis(space.embed, -1, array, largest)
+            for space, array in zip(spaces, found, strict=True)
+        ]
+
+    def read(self, stored: xr.Dataset, times: slice = slice(None)) -> NDArray[Any]:
+        """The values in a file, of these times where there is a row for each.
+
+        Raises
+        ------
+        ValueError
+            If there is no such variable over these dimensions, or it holds what it must not.
+        """
+        if self.name not in stored.variables or stored[self.name].dims != self.dims:
+            raise ValueError(
+                f"{self.name} must be a variable over {', '.join(self.dims)}, got "
+                f"{list(stored.variables)}"
+            )
+        values = stored[self.name].values
+        values = values[times] if self.dims[0] == "t" else values
+        if self.limits:
+            low, high = self.limits
+            return np.array([integer(self.name, value, low=low, high=high) for value in values])
+        if self.dims[0] in ("t", "frequency"):
+            return real_array(self.name, values, len(self.dims))
+        return _without_nan(self.name, values)
 
 
-def resumption_names(stored: xr.Dataset) -> list[str]:
-    """The names of the variables that hold the arrays."""
-    return [str(name) for name in stored.variables if str(name).startswith(PREFIX)]
+TIMES = Column("t", ("t",), "t", "time")
 
 
-def resumption(stored: xr.Dataset) -> Resumption | None:
-    """What a file keeps of this, None where there is nothing.
+@dataclass(frozen=True, eq=False)
+class Form:
+    """How a file keeps measures of a class.
 
-    Raises
-    ------
-    ValueError
-        If it is not JSON, or a variable holds a NaN.
+    Attributes
+    ----------
+    measure : type
+    words : tuple of str
+        The attribute `space` of such files.
+    columns : tuple of Column
+    make : callable
+        Makes measures again of a file and the arrays of each time, by the keys of the columns. Of
+        flow maps it is given the law of the density that they follow, too, or None.
+    attributes : callable
+        What a measure has in common with all others of its run.
+    counts : mapping of str to (str, int)
+        Of dimensions of different length at each time: the column that holds the lengths, as
+        multiples of that number.
+    history : tuple of Column
+    to_arrays, from_arrays : callable
+        Of the history.
     """
-    text = stored.attrs.get(ATTRIBUTE)
-    if text is None:
-        return None
-    try:
-        numbers = json.loads(text)
-    except (TypeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{ATTRIBUTE} must be JSON, got {shown(text)}") from error
-    if not isinstance(numbers, dict):
-        raise ValueError(f"{ATTRIBUTE} must be a JSON object, got {shown(text)}")
-    arrays = {
-        name.removeprefix(PREFIX): np.array(stored[name].values)
-        for name in resumption_names(stored)
-    }
-    for name, array in arrays.items():
-        if np.isnan(array).any():
-            raise ValueError(f"{PREFIX}{name} must hold no NaN, got {shown(array)}")
-    return Resumption(numbers, arrays)
+
+    measure: type
+    words: tuple[str, ...]
+    columns: tuple[Column, ...]
+    make: Callable[..., list[Any]]
+    attributes: Callable[[Any], dict[str, Any]] = lambda _: {}
+    counts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    history: tuple[Column, ...] = ()
+    to_arrays: Callable[[Any], Mapping[str, Any]] = vars
+    from_arrays: Callable[[Any], AnyHistory] = lambda arrays: MomentHistory(**arrays)
+
+    @property
+    def names(self) -> list[str]:
+        """Those of all its variables."""
+        return [column.name for column in (*self.columns, *self.history)]
+
+    def variables(
+        self, measures: Sequence[AnyMeasure | None], history: AnyHistory | None
+    ) -> dict[str, Any]:
+        """Measures and history as variables; None at times that have a measure of another form.
+
+        Raises
+        ------
+        ValueError
+            If measures differ in what must be the same at all times.
+        """
+        here = [i for i, measure in enumerate(measures) if measure is not None]
+        present = [measures[i] for i in here]
+        found = {}
+        for column in self.columns:
+            arrays = column.arrays(present)
+            if column.dims[0] in self.counts:
+                array = np.concatenate(arrays)
+            elif column.dims[0] == "t":
+                _check_same(f"shape of {column.name}", [one.shape for one in arrays])
+                array = np.zeros((len(measures), *arrays[0].shape), dtype=arrays[0].dtype)
+                array[here] = arrays
+            else:
+                _check_same(column.name, [one.tolist() for one in arrays])
+                array = arrays[0]
+            found[column.name] = column.variable(array)
+        if history is not None and self.history:
+            kept = self.to_arrays(history)
+            found |= {column.name: column.variable(kept[column.key]) for column in self.history}
+        return found
+
+    def saves(self, stored: xr.Dataset, times: slice) -> list[dict[str, Any]]:
+        """The arrays of each of these times, by the keys of the columns.
+
+        Raises
+        ------
+        ValueError
+            If an array is missing, or of another length than the counts tell.
+        """
+        found = {column.name: column.read(stored, times) for column in self.columns}
+        length = len(TIMES.read(stored, times))
+        columns: dict[str, Any] = {}
+        for name, dims, key, *_ in self.columns:
+            if dims[0] in self.counts:
+                count, per = self.counts[dims[0]]
+                columns[key] = list(_split(name, found[name], count, found[count], per))
+            elif name not in dict(self.counts.values()):
+                columns[key] = found[name] if dims[0] == "t" else [found[name]] * length
+        return [dict(zip(columns, one, strict=True)) for one in zip(*columns.values(), strict=True)]
 
 
-Columns = Mapping[str, tuple[tuple[str, ...], str, str]]
+def _check_same(name: str, values: Sequence[Any]) -> None:
+    for value in values:
+        if value != values[0]:
+            raise ValueError(
+                f"measures must be of one kind, with the same {name} at all times, got "
+                f"{shown(values[0])} and {shown(value)}"
+            )
 
-_LARGEST_LINE = 1 << 26
-# the law is the series of the run's first density
-SERIES = "series of the first density"
-# name in the file: dimensions, attribute of a flow map, what it is
-_LINE_COLUMNS: Columns = {
-    "panel_edges": (("panel", "side"), "edges", "panels of labels"),
-    "node_angle": (("node",), "angles", "angle of each node, in radians"),
-    "node_expansion": (("node",), "expansion", "∫ div X dt of each node"),
-    "node_weight": (("node",), "weights", "mass of each node"),
-    "node_owner": (("node",), "owners", "atom that holds the node, or -1"),
-    "node_log_density": (("node",), "log_density", "log f_t at each node"),
-    "atom_angle": (("atom",), "atoms", "angle of each atom, in radians"),
-}
-LINE_VARIABLES = ("node_count", "atom_count", *_LINE_COLUMNS)
-LINE_HISTORY = ("history_time", "history_moments")
+
+def _split(
+    name: str, array: NDArray[Any], count: str, counts: NDArray[Any], per: int
+) -> Iterator[NDArray[Any]]:
+    """The rows of each time."""
+    if (counts % per).any():
+        raise ValueError(f"{count} must be multiples of {per}, got {counts[:8]}")
+    ends = np.cumsum(counts // per)
+    if len(array) != ends[-1]:
+        raise ValueError(f"{name} must have {ends[-1]} rows, got {len(array)}")
+    # a flow map makes its own ones read-only
+    return (part.copy() for part in np.split(array, ends[:-1]))
+
+
+def _without_nan(name: str, values: ArrayLike) -> NDArray[Any]:
+    array = np.array(values)
+    if np.isnan(array).any():
+        raise ValueError(f"{name} must hold no NaN, got one at {np.argwhere(np.isnan(array))[0]}")
+    return array
+
+
+def _undo_rounding(measure: Any, **given: Array) -> None:
+    """Give a measure or a space what was in the file if normalising it only turned last bits."""
+    for name, array in given.items():
+        if np.allclose(array, getattr(measure, name), rtol=_LAST_BITS, atol=_LAST_BITS):
+            kept = array.copy()
+            kept.flags.writeable = False
+            setattr(measure, name, kept)
+
+
+def _space(stored: xr.Dataset, word: str, size: int) -> Space:
+    if word == Circle.name:
+        return Circle(size)
+    if word == Sphere.name:
+        return Sphere(size, available(stored.attrs.get("library", "ducc0")))
+    axis = real_array("axis", stored.attrs.get("axis", 0.0), 1)
+    space = Zonal(len(axis), size, axis)
+    _undo_rounding(space, axis=axis)
+    return space
+
+
+def _series(
+    stored: xr.Dataset, saves: Sequence[Mapping[str, Any]], name: str, key: str, word: str
+) -> Iterator[tuple[Any, NDArray[Any]]]:
+    """The space of each time and its coefficients, which the file has in the largest space."""
+    sizes = [int(save["space.size"]) for save in saves]
+    shape, expected = saves[0][key].shape[-2:], _SHAPES[word](max(sizes))
+    if shape != expected:
+        raise ValueError(
+            f"{name} must have shape {expected} at each t for size {max(sizes)}, got {shape}"
+        )
+    spaces: dict[int, Any] = {size: _space(stored, word, size) for size in sorted(set(sizes))}
+    largest = spaces[max(sizes)]
+    for size, save in zip(sizes, saves, strict=True):
+        found = save[key].view(largest.coefficient_type)[..., 0]
+        yield spaces[size], np.apply_along_axis(largest.embed, -1, found, spaces[size])
+
+
+def _density_attributes(density: Density) -> dict[str, Any]:
+    space = density.space
+    given = {name: getattr(space, name, None) for name in ("library", "axis")}
+    return {"space": space.name} | {k: v for k, v in given.items() if v is not None}
+
+
+def _densities(stored: xr.Dataset, saves: Sequence[Mapping[str, Any]]) -> list[Density]:
+    series = _series(stored, saves, "coefficients", "coefficients", stored.attrs["space"])
+    return [Density.from_coefficients(space, coefficients) for space, coefficients in series]
+
+
+def _particles_attributes(particles: Particles) -> dict[str, Any]:
+    return {} if particles.sums == "auto" else {"particle_sums": particles.sums}
+
+
+def _particles(stored: xr.Dataset, saves: Sequence[Mapping[str, Any]]) -> list[Particles]:
+    sums = stored.attrs.get("particle_sums", "auto")
+    found = [Particles(**save, sums=sums) for save in saves]
+    for particles, save in zip(found, saves, strict=True):
+        _undo_rounding(particles, **save)
+    return found
+
+
+def _check_shares(weights: Array) -> None:
+    if weights.min() < 0.0 or not np.isclose(weights.sum(), 1.0, rtol=0.0, atol=1e-14):
+        raise ValueError(f"frequency_weights must be >= 0 of sum 1, got {weights.sum()!r}")
+
+
+def _oscillators(_: xr.Dataset, saves: Sequence[Mapping[str, Any]]) -> list[Oscillators]:
+    _check_shares(saves[0]["weights"])
+    found = [Oscillators(**save) for save in saves]
+    for oscillators in found:
+        _undo_rounding(oscillators, weights=saves[0]["weights"])
+    return found
+
+
+def _oscillator_densities(
+    stored: xr.Dataset, saves: Sequence[Mapping[str, Any]]
+) -> list[OscillatorDensity]:
+    nodes = [saves[0][key] for key in ("frequencies", "weights", "widths")]
+    _check_shares(nodes[1])
+    found = []
+    for space, parts in _series(stored, saves, "parts", "parts", Circle.name):
+        density = OscillatorDensity.from_parts(space, parts, *nodes)
+        _undo_rounding(density, weights=nodes[1])
+        density.coefficients = density.weights @ density.parts
+        density.coefficients.flags.writeable = False
+        found.append(density)
+    return found
 
 
 class ForgottenLaw:
@@ -246,532 +373,283 @@ class ForgottenLaw:
         raise ValueError(f"law is not known any more, n = {n}: the file could not keep it")
 
 
-def line_attributes(flow: LineFlowMap) -> dict[str, Any]:
-    """What all flow maps of a run have in common: law, scale, tolerance and axis."""
-    line = flow.line
-    axis = {} if line.axis is None else {"flow_axis": line.axis}
-    given = {
-        "flow_law": law_text(line.law),
-        "flow_scale": line.scale,
-        "flow_tol": flow.tol,
-        "flow_dim": flow.dim,
-    }
-    return given | axis
-
-
-def line_variables(
-    flows: list[LineFlowMap | None], history: MomentHistory | None
-) -> dict[str, Any]:
-    """Flow maps as variables of a dataset; None at times that have another measure."""
-    counts = [0 if flow is None else len(flow.angles) for flow in flows]
-    atoms = [0 if flow is None else len(flow.atoms) for flow in flows]
-    found = {
-        "node_count": ("t", np.array(counts), about_variable("nodes of the flow map at each time")),
-        "atom_count": ("t", np.array(atoms), about_variable("atoms of the flow map at each time")),
-    } | joined(flows, _LINE_COLUMNS)
-    if history is None:
-        return found
-    moments = ("history_step", "history_node", "history_moment")
-    return found | {
-        "history_time": ("history_end", history.times, about_variable("ends of the time steps")),
-        "history_moments": (moments, history.moments, about_variable("the measure at cell nodes")),
-    }
-
-
-def about_variable(long_name: str) -> dict[str, str]:
-    """The attributes of a variable without a unit."""
-    return {"long_name": long_name, "units": "1"}
-
-
-def joined(measures: Sequence[Any], columns: Columns) -> dict[str, Any]:
-    """Arrays of all times as variables, one after the other; None at times without any."""
-    present = [measure for measure in measures if measure is not None]
-    return {
-        name: (dims, np.concatenate([getattr(one, key) for one in present]), about_variable(text))
-        for name, (dims, key, text) in columns.items()
-    }
-
-
-def parted(
-    stored: xr.Dataset, columns: Columns, counts: Mapping[str, Sequence[int]]
-) -> list[dict[str, NDArray[Any]]]:
-    """The arrays of each time by their attributes, given how long they are along each dimension.
-
-    Raises
-    ------
-    ValueError
-        If an array is missing, or of another length than the counts tell.
-    """
-    parts: list[list[NDArray[Any]]] = []
-    for name, (dims, _, _) in columns.items():
-        array, ends = numbers_of(stored, name), np.cumsum(counts[dims[0]])
-        if len(array) != ends[-1]:
-            raise ValueError(f"{name} must have {ends[-1]} rows, got {len(array)}")
-        parts.append([part.copy() for part in np.split(array, ends[:-1])])
-    keys = [key for _, key, _ in columns.values()]
-    return [dict(zip(keys, row, strict=True)) for row in zip(*parts, strict=True)]
-
-
-def line_flow_maps(stored: xr.Dataset, first_law: Law | None) -> list[LineFlowMap | None]:
-    """The flow maps of a file, None at times without one.
-
-    Parameters
-    ----------
-    stored : xarray.Dataset
-    first_law : Law, optional
-        The law of the labels, where the file says that it is that of its first measure.
-
-    Raises
-    ------
-    ValueError
-        If an array is missing, or of another length than the counts tell.
-    """
-    counts, atoms = _counts(stored, "node_count"), _counts(stored, "atom_count")
-    if any(count % panels.NODES for count in counts):
-        raise ValueError(f"node_count must be multiples of {panels.NODES}, got {counts[:8]}")
-    panel_counts = [count // panels.NODES for count in counts]
-    lengths = {"node": counts, "panel": panel_counts, "atom": atoms}
-    pieces = parted(stored, _LINE_COLUMNS, lengths)
-    line, tol = _line(stored, first_law)
-    return [
-        None if count == 0 else _flow_map(line, tol, arrays)
-        for count, arrays in zip(counts, pieces, strict=True)
-    ]
-
-
-def _flow_map(line: LabelLine, tol: float, arrays: dict[str, NDArray[Any]]) -> LineFlowMap:
-    owners = arrays["owners"] = arrays["owners"].astype(np.int64)
-    if owners.min() < -1 or owners.max() >= len(arrays["atoms"]):
-        raise ValueError(
-            f"node_owner must be -1 or the number of one of {len(arrays['atoms'])} atoms, "
-            f"got {owners.min()} to {owners.max()}"
-        )
-    log_density = arrays.pop("log_density")
-    flow = LineFlowMap.from_arrays(line, tol, **arrays)
-    flow.log_density = log_density
-    return flow
-
-
-def _line(stored: xr.Dataset, first_law: Law | None) -> tuple[LabelLine, float]:
-    given = stored.attrs
-    dim = integer("flow_dim", given.get("flow_dim"), low=2)
-    text = given.get("flow_law")
-    law = read_law(str(text or ""), dim, first_law)
-    axis = real_array("flow_axis", given["flow_axis"], 1) if "flow_axis" in given else None
-    scale = number("flow_scale", given.get("flow_scale"), above=0)
-    return LabelLine(law, axis, scale), number("flow_tol", given.get("flow_tol"), above=0)
-
-
-def law_text(law: Law) -> str:
+def _law_text(law: Law) -> str:
     """What a file tells of the law of a flow map, "" where it can tell nothing."""
     try:
         return json.dumps(to_record(law, LAWS))
     except ValueError:
-        return SERIES if isinstance(law, SeriesLaw) else ""
+        return _SERIES if type(law) is SeriesLaw else ""
 
 
-def read_law(text: str, dim: int, first_law: Law | None) -> Law:
-    """The law that a file tells: its record, the series of the first density, or none."""
-    if text == SERIES:
-        return first_law or ForgottenLaw(dim)
+def _read_law(stored: xr.Dataset, dim: int, first: SeriesLaw | None) -> Law:
+    text = str(stored.attrs.get("flow_law") or "")
+    if text == _SERIES:
+        return first or ForgottenLaw(dim)
     return from_record(json.loads(text), LAWS) if text else ForgottenLaw(dim)
 
 
-def line_history(stored: xr.Dataset) -> MomentHistory | None:
-    """The moments of a file, if it has any.
+def _line_attributes(flow: LineFlowMap) -> dict[str, Any]:
+    line = flow.line
+    axis = {} if line.axis is None else {"flow_axis": line.axis}
+    own = {"flow_scale": line.scale, "flow_tol": flow.tol, "flow_dim": flow.dim}
+    return {"flow_law": _law_text(line.law)} | own | axis
 
-    Raises
-    ------
-    ValueError
-        If their shapes do not fit.
-    """
-    if not set(LINE_HISTORY) <= set(stored.variables):
-        return None
-    times, moments = (numbers_of(stored, name) for name in LINE_HISTORY)
-    if moments.shape[:2] != (len(times) - 1, NODES):
+
+def _line_flow_maps(
+    stored: xr.Dataset, saves: Sequence[dict[str, Any]], first: SeriesLaw | None
+) -> list[LineFlowMap]:
+    given = stored.attrs
+    law = _read_law(stored, integer("flow_dim", given.get("flow_dim"), low=2), first)
+    axis = real_array("flow_axis", given["flow_axis"], 1) if "flow_axis" in given else None
+    line = LabelLine(law, axis, number("flow_scale", given.get("flow_scale"), above=0))
+    tol = number("flow_tol", given.get("flow_tol"), above=0)
+    return [_line_flow_map(line, tol, **save) for save in saves]
+
+
+def _line_flow_map(
+    line: LabelLine, tol: float, owners: Array, log_density: Array, **arrays: Array
+) -> LineFlowMap:
+    count = len(arrays["atoms"])
+    if owners.min() < -1 or owners.max() >= count:
         raise ValueError(
-            f"history_moments must have shape ({len(times) - 1}, {NODES}, …), got {moments.shape}"
+            f"node_owner must be -1 or the number of one of {count} atoms, got {owners.min()} to "
+            f"{owners.max()}"
         )
-    return MomentHistory(times, moments)
+    flow = LineFlowMap.from_arrays(line, tol, owners=owners.astype(np.int64), **arrays)
+    flow.log_density = log_density
+    return flow
 
 
-def _counts(stored: xr.Dataset, name: str) -> list[int]:
-    if name not in stored or stored[name].dims != ("t",):
-        raise ValueError(f"{name} must be a variable over t, got {list(stored.variables)}")
-    return [integer(name, value, low=0, high=_LARGEST_LINE) for value in stored[name].values]
+def _sphere_attributes(flow: SphereFlowMap) -> dict[str, Any]:
+    return {"flow_law": _law_text(flow.law), "flow_tol": flow.tol}
 
 
-def numbers_of(stored: xr.Dataset, name: str) -> NDArray[Any]:
-    """The numbers of a variable.
-
-    Raises
-    ------
-    ValueError
-        If there is no such variable, or it holds a NaN.
-    """
-    if name not in stored.variables:
-        raise ValueError(f"{name} is missing among {list(stored.variables)}")
-    values = np.asarray(stored[name].values)
-    if np.isnan(values).any():
-        raise ValueError(f"{name} must hold no NaN, got one at {np.argwhere(np.isnan(values))[0]}")
-    return values
-
-
-_LARGEST_SPHERE = 1 << 26
-_SPHERE_COLUMNS = {
-    "flow_points": (("node", "axis"), "points", "nodes and particles"),
-    "flow_weights": (("node",), "weights", "their masses"),
-    "flow_log_density": (("node",), "log_density", "log f_t at nodes, inf at particles"),
-}
-SPHERE_VARIABLES = ("flow_count", *_SPHERE_COLUMNS)
-# name in the file, name in History.arrays, dimensions
-_HISTORY = (
-    ("history_edges", "edges", ("history_end",)),
-    ("history_moments", "moments", ("history_step", "history_node", "history_moment", "part")),
-    ("absorption_times", "absorption_times", ("absorption",)),
-    ("absorption_radii", "absorption_radii", ("absorption",)),
-    ("absorption_centres", "absorption_centres", ("absorption", "axis")),
-)
-SPHERE_HISTORY = tuple(name for name, _, _ in _HISTORY)
-
-
-def sphere_attributes(flow: SphereFlowMap) -> dict[str, Any]:
-    """What all flow maps of a run have in common: law and tolerance."""
-    return {"flow_law": law_text(flow.law), "flow_tol": flow.tol}
-
-
-def sphere_variables(flows: list[SphereFlowMap | None], history: History | None) -> dict[str, Any]:
-    """Flow maps as variables of a dataset; None at times that have another measure."""
-    counts = np.array([0 if flow is None else len(flow.weights) for flow in flows])
-    found = {"flow_count": ("t", counts, about_variable("nodes and particles at each time"))}
-    found |= joined(flows, _SPHERE_COLUMNS)
-    if history is None:
-        return found
-    arrays = history.arrays()
-    arrays["moments"] = np.stack([arrays["moments"].real, arrays["moments"].imag], axis=-1)
-    return found | {
-        name: (dims, arrays[key], about_variable(key.replace("_", " ")))
-        for name, key, dims in _HISTORY
-    }
-
-
-def sphere_flow_maps(stored: xr.Dataset, first_law: Law | None) -> list[SphereFlowMap | None]:
-    """The flow maps of a file, None at times without one.
-
-    Raises
-    ------
-    ValueError
-        If an array is missing, or of another length than the counts tell.
-    """
-    counts = [
-        integer("flow_count", c, low=0, high=_LARGEST_SPHERE)
-        for c in numbers_of(stored, "flow_count")
-    ]
-    unit_rows("flow_points", numbers_of(stored, "flow_points"), 3)
-    pieces = parted(stored, _SPHERE_COLUMNS, {"node": counts})
-    law = read_law(str(stored.attrs.get("flow_law") or ""), 3, first_law)
+def _sphere_flow_maps(
+    stored: xr.Dataset, saves: Sequence[dict[str, Any]], first: SeriesLaw | None
+) -> list[SphereFlowMap]:
+    law = _read_law(stored, 3, first)
     tol = number("flow_tol", stored.attrs.get("flow_tol"), above=0)
+    times = TIMES.read(stored, slice(-len(saves), None))
+    for save in saves:
+        unit_rows("flow_points", save["points"], 3)
     return [
-        SphereFlowMap.from_arrays(law, tol, float(t), **arrays) if count else None
-        for count, t, arrays in zip(counts, stored["t"].values, pieces, strict=True)
+        SphereFlowMap.from_arrays(law, tol, float(t), **save)
+        for t, save in zip(times, saves, strict=True)
     ]
 
 
-def sphere_history(stored: xr.Dataset) -> History | None:
-    """The moments of a file, if it has any.
-
-    Raises
-    ------
-    ValueError
-        If they don't fit.
-    """
-    if not set(SPHERE_HISTORY) <= set(stored.variables):
-        return None
-    arrays = {key: numbers_of(stored, name) for name, key, _ in _HISTORY}
-    parts = arrays["moments"]
-    if parts.ndim != 4 or parts.shape[3] != 2 or len(parts) != len(arrays["edges"]) - 1:
-        raise ValueError(f"history_moments must fit history_edges, got shape {parts.shape}")
-    arrays["moments"] = parts[..., 0] + 1j * parts[..., 1]
-    rows("absorption_centres", np.vstack([np.ones((1, 3)), arrays["absorption_centres"]]), 3)
-    return History.from_arrays(arrays)
+def _sphere_history(arrays: dict[str, NDArray[Any]]) -> History:
+    moments, centres = arrays["moments"], arrays["absorption_centres"]
+    if moments.shape[3] != 2:
+        raise ValueError(f"history_moments must have 2 parts, got shape {moments.shape}")
+    rows("absorption_centres", np.vstack([np.ones((1, 3)), centres]), 3)
+    return History.from_arrays(arrays | {"moments": moments[..., 0] + 1j * moments[..., 1]})
 
 
-TOKENS, DENSITY = "oscillators", "oscillator-density"
-_OF_NODES = ("frequencies", "frequency_weights", "frequency_widths")
-# names that a file needs for itself
-OSCILLATOR_VARIABLES = ("phases", "parts", *_OF_NODES)
-_LARGEST_OSCILLATORS = 1 << 20
-
-
-def space_of(measure: AnyMeasure) -> str | None:
-    """The word for measures of this kind, None for others."""
-    if isinstance(measure, Oscillators):
-        return TOKENS
-    return DENSITY if isinstance(measure, OscillatorDensity) else None
-
-
-def oscillator_variables(measures: Sequence[AnyMeasure], size_name: str) -> dict[str, Any]:
-    """The measures as variables of a dataset.
-
-    Angles are `phases` (t, frequency); coefficients, as `parts` (t, frequency, coefficient, part),
-    those of the largest space in use, and `size` (t) tells each time's own.
-
-    Raises
-    ------
-    ValueError
-        If frequencies or weights differ between times.
-    """
-    first: Any = measures[0]
-    names: tuple[str, ...] = ("frequencies", "weights")
-    if space_of(first) == DENSITY:
-        names = (*names, "widths")
-    for name in names:
-        if not all(np.array_equal(getattr(first, name), getattr(m, name)) for m in measures):
-            raise ValueError(f"measures must have the same {name} at all times, got {measures[0]}")
-    found: dict[str, Any] = {
-        own: ("frequency", getattr(first, name), about_variable(text))
-        for own, name, text in zip(
-            _OF_NODES,
-            names,
-            ("natural frequencies", "their masses", "widths of Lorentzians about them"),
-            strict=False,
-        )
-    }
-    if space_of(first) == TOKENS:
-        phases = np.array([m.angles for m in measures if isinstance(m, Oscillators)])
-        return found | {"phases": (("t", "frequency"), phases, about_variable("angles"))}
-    densities = [m for m in measures if isinstance(m, OscillatorDensity)]
-    sizes = np.array([density.space.size for density in densities])
-    rows = np.zeros(
-        (len(densities), len(first.frequencies), int(sizes.max()) // 2), dtype=np.complex128
-    )
-    for row, density in zip(rows, densities, strict=True):
-        row[:, : density.parts.shape[1]] = density.parts
-    axes = ("t", "frequency", "coefficient", "part")
-    text = "spectral coefficients (real and imaginary part) of the density at each frequency"
-    parts = rows.view(np.float64).reshape(*rows.shape, 2)
-    return found | {
-        "parts": (axes, parts, about_variable(text)),
-        "size": ("t", sizes, {"long_name": size_name}),
-    }
-
-
-def oscillator_measures(stored: xr.Dataset) -> tuple[list[AnyMeasure], list[str]]:
-    """The measures of a file, and the names of the variables that they were made from.
-
-    Raises
-    ------
-    ValueError
-        If an array is missing, has another shape than the sizes tell, or holds a NaN.
-    """
-    found: list[AnyMeasure]
-    frequencies, weights = (
-        _oscillator_array(stored, name, ("frequency",)) for name in _OF_NODES[:2]
-    )
-    if stored.attrs["space"] == TOKENS:
-        phases = _oscillator_array(stored, "phases", ("t", "frequency"))
-        found = [_weighted(Oscillators(row, frequencies), weights) for row in phases]
-        return found, ["phases", *_OF_NODES[:2]]
-    widths = _oscillator_array(stored, _OF_NODES[2], ("frequency",))
-    parts = _oscillator_array(stored, "parts", ("t", "frequency", "coefficient", "part"))
-    if "size" not in stored or stored["size"].dims != ("t",):
-        raise ValueError(f"size must be a variable over t, got {list(stored.variables)}")
-    sizes = [
-        integer("size", size, low=8, high=_LARGEST_OSCILLATORS) for size in stored["size"].values
-    ]
-    if parts.shape[2:] != (max(sizes) // 2, 2):
-        raise ValueError(
-            f"parts must have shape {(max(sizes) // 2, 2)} for size {max(sizes)}, got "
-            f"{parts.shape[2:]}"
-        )
-    spaces = {size: Circle(size) for size in sorted(set(sizes))}
-    rows = parts.view(np.complex128)[..., 0]
-    found = [
-        _weighted(
-            OscillatorDensity.from_parts(
-                spaces[size], row[:, : size // 2], frequencies, weights, widths
-            ),
-            weights,
-        )
-        for size, row in zip(sizes, rows, strict=True)
-    ]
-    return found, ["parts", *_OF_NODES]
-
-
-def _weighted(measure: Any, weights: Array) -> Any:
-    """The measure with these very weights, which normalising again may turn in last bits."""
-    if weights.min() < 0.0 or not np.isclose(weights.sum(), 1.0, rtol=0.0, atol=1e-14):
-        raise ValueError(f"frequency_weights must be >= 0 of sum 1, got {weights.sum()!r}")
-    measure.weights = weights.copy()
-    measure.weights.flags.writeable = False
-    if isinstance(measure, OscillatorDensity):
-        measure.coefficients = measure.weights @ measure.parts
-        measure.coefficients.flags.writeable = False
-    return measure
-
-
-def _oscillator_array(stored: xr.Dataset, name: str, dims: tuple[str, ...]) -> Array:
-    if name not in stored.variables or stored[name].dims != dims:
-        raise ValueError(f"{name} must be a variable over {dims}, got {list(stored.variables)}")
-    return real_array(name, np.ascontiguousarray(stored[name].values), len(dims))
-
-
-AnyHistory = MomentHistory | History
-# names that a file needs for itself
-RESERVED = (
-    *("t", "coefficients", "points", "weights", *OSCILLATOR_VARIABLES),
-    *(*LINE_VARIABLES, *LINE_HISTORY, *SPHERE_VARIABLES, *SPHERE_HISTORY),
+_NODES_OF_LAW = (
+    Column("frequencies", ("frequency",), "frequencies", "natural frequencies"),
+    Column("frequency_weights", ("frequency",), "weights", "their masses"),
+    Column("frequency_widths", ("frequency",), "widths", "widths of Lorentzians about them"),
+)
+# a subclass stands before its base
+_OSCILLATORS = Form(
+    Oscillators,
+    ("oscillators",),
+    (*_NODES_OF_LAW[:2], Column("phases", ("t", "frequency"), "angles", "angles")),
+    _oscillators,
+)
+_OSCILLATOR_DENSITY = Form(
+    OscillatorDensity,
+    ("oscillator-density",),
+    (
+        *_NODES_OF_LAW,
+        Column(
+            "parts",
+            ("t", "frequency", "coefficient", "part"),
+            "parts",
+            "spectral coefficients (real and imaginary part) of the density at each frequency",
+        ),
+        Column("size", ("t",), "space.size", SIZE_NAME, (8, _LARGEST_SPACE), ""),
+    ),
+    _oscillator_densities,
+)
+_PARTICLES = Form(
+    Particles,
+    ("particles",),
+    (
+        Column("points", ("t", "token", "axis"), "points", "tokens on the unit sphere"),
+        Column("weights", ("t", "token"), "weights", "masses of the tokens"),
+    ),
+    _particles,
+    _particles_attributes,
+)
+_DENSITY = Form(
+    Density,
+    tuple(_SHAPES),
+    (
+        Column(
+            "coefficients",
+            ("t", "coefficient", "part"),
+            "coefficients",
+            "spectral coefficients (real and imaginary part) in the largest space",
+        ),
+        Column("size", ("t",), "space.size", SIZE_NAME, (3, _LARGEST_SPACE), ""),
+    ),
+    _densities,
+    _density_attributes,
 )
 
-SIZE_NAME = "size of the space in use (n, lmax or kmax), or number of nodes"
-PARTICLES, FLOW_MAP, SPHERE_FLOW = "particles", "flow-map", "flow-map-sphere"
-_LAST_BITS = 1e-15
-_LARGEST = 1 << 20
+
+def _count(name: str, key: str, long_name: str) -> Column:
+    return Column(name, ("t",), key, long_name, (0, _MOST_NODES))
 
 
-def kind(measure: AnyMeasure) -> dict[str, Any]:
-    """What all measures of a run have in common: the space's name, dimension and axis, if any."""
-    if (space := space_of(measure)) is not None:
-        return {"space": space, "dim": measure.dim}
-    if isinstance(measure, Particles):
-        sums = {} if measure.sums == "auto" else {"particle_sums": measure.sums}
-        return {"space": PARTICLES, "dim": measure.dim} | sums
-    if isinstance(measure, SphereFlowMap):
-        return {"space": SPHERE_FLOW, "dim": measure.dim} | sphere_attributes(measure)
-    if isinstance(measure, LineFlowMap):
-        return {"space": FLOW_MAP, "dim": measure.dim} | line_attributes(measure)
-    if not isinstance(measure, Density):
-        raise ValueError(f"measures must be of a kind that a file can keep, got {measure}")
-    found = {"space": measure.space.name, "dim": measure.dim}
-    if isinstance(measure.space, Sphere):
-        return found | {"library": measure.space.library}
-    return found if measure.axis is None else found | {"axis": measure.axis}
+_MOMENTS = ("history_step", "history_node", "history_moment")
+_LINE_FLOW_MAP = Form(
+    LineFlowMap,
+    ("flow-map",),
+    (
+        _count("node_count", "weights.size", "nodes of the flow map at each time"),
+        _count("atom_count", "atoms.size", "atoms of the flow map at each time"),
+        Column("panel_edges", ("panel", "side"), "edges", "panels of labels"),
+        Column("node_angle", ("node",), "angles", "angle of each node, in radians"),
+        Column("node_expansion", ("node",), "expansion", "∫ div X dt of each node"),
+        Column("node_weight", ("node",), "weights", "mass of each node"),
+        Column("node_owner", ("node",), "owners", "atom that holds the node, or -1"),
+        Column("node_log_density", ("node",), "log_density", "log f_t at each node"),
+        Column("atom_angle", ("atom",), "atoms", "angle of each atom, in radians"),
+    ),
+    _line_flow_maps,
+    _line_attributes,
+    {"node": ("node_count", 1), "panel": ("node_count", panels.NODES), "atom": ("atom_count", 1)},
+    (
+        Column("history_time", ("history_end",), "times", "ends of the time steps"),
+        Column("history_moments", _MOMENTS, "moments", "the measure at cell nodes"),
+    ),
+)
+_SPHERE_FLOW_MAP = Form(
+    SphereFlowMap,
+    ("flow-map-sphere",),
+    (
+        _count("flow_count", "weights.size", "nodes and particles at each time"),
+        Column("flow_points", ("node", "axis"), "points", "nodes and particles"),
+        Column("flow_weights", ("node",), "weights", "their masses"),
+        Column("flow_log_density", ("node",), "log_density", "log f_t at nodes, inf at particles"),
+    ),
+    _sphere_flow_maps,
+    _sphere_attributes,
+    {"node": ("flow_count", 1)},
+    (
+        Column("history_edges", ("history_end",), "edges", "edges"),
+        Column("history_moments", (*_MOMENTS, "part"), "moments", "moments"),
+        *(
+            Column(f"absorption_{name}", dims, f"absorption_{name}", f"absorption {name}")
+            for name, dims in {
+                "times": ("absorption",),
+                "radii": ("absorption",),
+                "centres": ("absorption", "axis"),
+            }.items()
+        ),
+    ),
+    History.arrays,
+    _sphere_history,
+)
+_FLOWS = (_LINE_FLOW_MAP, _SPHERE_FLOW_MAP)
+_FORMS = (_OSCILLATORS, _OSCILLATOR_DENSITY, _PARTICLES, _DENSITY, *_FLOWS)
+# names that a file needs for itself
+RESERVED = frozenset({"t", *(name for form in _FORMS for name in form.names)})
 
 
-def about(measures: list[AnyMeasure]) -> dict[str, Any]:
-    """The attributes that tell the kind of a run's measures, of both kinds after a hand-over."""
-    return kind(measures[-1]) | kind(measures[0])
+def _form(measure: AnyMeasure) -> Form:
+    for form in _FORMS:
+        if isinstance(measure, form.measure):
+            return form
+    raise ValueError(f"measures must be of a kind that a file can keep, got {shown(measure)}")
 
 
-def variables(measures: list[AnyMeasure], history: AnyHistory | None = None) -> dict[str, Any]:
-    """The measures as variables of a dataset.
+def _attributes(measure: AnyMeasure) -> dict[str, Any]:
+    form = _form(measure)
+    return {"space": form.words[0], "dim": measure.dim} | form.attributes(measure)
 
-    Coefficients (t, coefficient, part) are those of the largest space in use, and `size` (t)
-    tells each time's own; particles are `points` (t, token, axis) and `weights` (t, token). Flow
-    maps, which may take over from densities, are as in `line_variables`; coefficients at their
-    times are 0.
+
+def measure_attributes(measures: Sequence[AnyMeasure]) -> dict[str, Any]:
+    """What the measures of a run have in common, of both kinds where flow maps follow densities."""
+    return _attributes(measures[-1]) | _attributes(measures[0])
+
+
+def measure_variables(
+    measures: Sequence[AnyMeasure], history: AnyHistory | None = None
+) -> dict[str, Any]:
+    """The measures of a run and its history as variables of a dataset.
+
+    Where flow maps follow densities, coefficients at their times are 0.
 
     Raises
     ------
     ValueError
         If the measures are not of one kind.
     """
-    if space_of(measures[0]) is not None:
-        _check_kinds(measures)
-        return oscillator_variables(measures, SIZE_NAME)
-    particles = [measure for measure in measures if isinstance(measure, Particles)]
-    densities = [measure for measure in measures if isinstance(measure, Density)]
-    moving = [measure if isinstance(measure, LineFlowMap) else None for measure in measures]
-    relaid = [measure if isinstance(measure, SphereFlowMap) else None for measure in measures]
-    _check_kinds(measures[: len(densities)] or measures)
-    _check_kinds(measures[len(densities) :] or measures)
+    forms = [_form(measure) for measure in measures]
+    kinds = [_attributes(measure) for measure in measures]
+    for i, j in pairwise(range(len(measures))):
+        if forms[i] is not _DENSITY or forms[j] not in _FLOWS:
+            _check_kinds(kinds[i], kinds[j])
     found: dict[str, Any] = {}
-    if len(particles) not in (0, len(measures)):
-        raise ValueError(f"measures must be of one kind, got {measures[0]} and {measures[-1]}")
-    if particles:
-        return _of_particles(particles)
-    if any(moving):
-        found |= line_variables(moving, cast(MomentHistory | None, history))
-    if any(relaid):
-        found |= sphere_variables(relaid, cast(History | None, history))
-    if densities:
-        counts = [len(m.weights) if isinstance(m, FlowMap) else 0 for m in measures]
-        found |= _of_densities(densities, np.array(counts))
+    for form in dict.fromkeys(reversed(forms)):
+        own = [m if own is form else None for m, own in zip(measures, forms, strict=True)]
+        found |= form.variables(own, history)
+    if forms[-1] is not forms[0]:
+        found["size"][1][:] += found[forms[-1].columns[0].name][1]
     return found
 
 
-def _check_kinds(measures: list[AnyMeasure]) -> None:
-    first = kind(measures[0])
-    for other in map(kind, measures):
-        # an axis normalised again may differ in a last bit
-        same = np.allclose(first.get("axis", 0.0), other.get("axis", 0.0), rtol=0, atol=_LAST_BITS)
-        if (first["space"], first["dim"]) != (other["space"], other["dim"]) or not same:
-            raise ValueError(f"measures must be of one kind, got {first} and {other}")
+def _check_kinds(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+    words = [
+        [kind.get(word) for word in ("space", "dim", "particle_sums")] for kind in (one, other)
+    ]
+    # an axis normalised again may differ in a last bit
+    first, second = (kind.get("axis", 0.0) for kind in (one, other))
+    if words[0] != words[1] or not np.allclose(first, second, rtol=0.0, atol=_LAST_BITS):
+        raise ValueError(f"measures must be of one kind, got {one} and {other}")
 
 
-def _of_particles(measures: list[Particles]) -> dict[str, Any]:
-    numbers = {len(measure.weights) for measure in measures}
-    if len(numbers) > 1:
-        raise ValueError(f"measures must have equally many tokens, got {sorted(numbers)}")
-    ways = {measure.sums for measure in measures}
-    if len(ways) > 1:
-        raise ValueError(f"measures must be summed in one way, got sums {sorted(ways)}")
-    points = np.array([measure.points for measure in measures])
-    masses = np.array([measure.weights for measure in measures])
-    return {
-        "points": (("t", "token", "axis"), points, about_variable("tokens on the unit sphere")),
-        "weights": (("t", "token"), masses, about_variable("masses of the tokens")),
-    }
+def _stored_forms(stored: xr.Dataset) -> list[Form]:
+    """The form of a file's measures, and that of the flow maps which follow densities, if any."""
+    word = stored.attrs.get("space")
+    found = [form for form in _FORMS if str(word) in form.words]
+    if not found:
+        allowed = [word for form in _FORMS for word in form.words]
+        raise ValueError(f"space must be one of {allowed}, got {shown(word)}")
+    if found == [_DENSITY]:
+        found += [form for form in _FLOWS if form.columns[0].name in stored.variables]
+    return found[:2]
 
 
-def _of_densities(measures: list[Density], sizes: NDArray[np.int64]) -> dict[str, Any]:
-    largest: Any = max((measure.space for measure in measures), key=lambda space: space.size)
-    rows: NDArray[Any] = np.zeros(
-        (len(sizes), largest.n_coefficients), dtype=largest.coefficient_type
-    )
-    for row, measure in zip(rows, measures, strict=False):
-        space: Any = measure.space
-        row[:] = space.embed(measure.coefficients, largest)
-    parts = rows.view(np.float64).reshape(*rows.shape, -1)
-    sizes[: len(measures)] = [measure.space.size for measure in measures]
-    text = "spectral coefficients (real and imaginary part) in the largest space"
-    return {
-        "coefficients": (("t", "coefficient", "part"), parts, about_variable(text)),
-        "size": ("t", sizes, {"long_name": SIZE_NAME}),
-    }
-
-
-def measures(stored: xr.Dataset) -> tuple[list[AnyMeasure], list[str]]:
-    """The measures of a file, and the names of the variables that they were made from.
+def read_measures(stored: xr.Dataset) -> list[AnyMeasure]:
+    """The measures of a file.
 
     Raises
     ------
     ValueError
         If an array is missing, has another shape than the sizes tell, or holds a NaN.
     """
-    if stored.attrs.get("space") in (TOKENS, DENSITY):
-        return oscillator_measures(stored)
-    if stored.attrs.get("space") == PARTICLES:
-        return _to_particles(stored), ["points", "weights"]
-    found: list[AnyMeasure] = []
-    if "coefficients" in stored.variables or not _counts_of_flows(stored):
-        found = _to_densities(stored)
-    moving = _to_flow_maps(stored, _first_law(found))
-    found += [flow for flow in moving[len(found) :] if flow is not None]
-    if len(found) != stored.sizes["t"]:
+    *earlier, last = _stored_forms(stored)
+    if last not in _FLOWS:
+        return last.make(stored, last.saves(stored, slice(None)))
+    counts = last.columns[0].read(stored)
+    start = int((counts == 0).sum())
+    if counts[:start].any() or (start > 0) != bool(earlier):
         raise ValueError(
-            f"there must be a measure at each of {stored.sizes['t']} t, got {len(found)}"
+            f"there must be one measure at each t, got {last.columns[0].name} {counts}"
         )
-    own = ("coefficients", *LINE_VARIABLES, *LINE_HISTORY)
-    others = (*SPHERE_VARIABLES, *SPHERE_HISTORY)
-    return found, [name for name in (*own, *others) if name in stored.variables]
+    found: list[Any] = []
+    for form in earlier:
+        found += form.make(stored, form.saves(stored, slice(start)))
+    first = SeriesLaw(found[0]) if found else None
+    return found + last.make(stored, last.saves(stored, slice(start, None)), first)
 
 
-def _counts_of_flows(stored: xr.Dataset) -> list[str]:
-    return [name for name in ("node_count", "flow_count") if name in stored.variables]
-
-
-def _to_flow_maps(stored: xr.Dataset, first_law: SeriesLaw | None) -> Sequence[FlowMap | None]:
-    """The flow maps of either form, None at times without one."""
-    names = _counts_of_flows(stored)
-    if not names:
-        return []
-    if names == ["node_count"]:
-        return line_flow_maps(stored, first_law)
-    return sphere_flow_maps(stored, first_law)
-
-
-def history(stored: xr.Dataset) -> AnyHistory | None:
+def read_history(stored: xr.Dataset) -> AnyHistory | None:
     """The moments that a file keeps, if any.
 
     Raises
@@ -779,97 +657,157 @@ def history(stored: xr.Dataset) -> AnyHistory | None:
     ValueError
         If they don't fit.
     """
-    names = _counts_of_flows(stored)
-    if not names:
+    form = _stored_forms(stored)[-1]
+    if not form.history or not {column.name for column in form.history} <= set(stored.variables):
         return None
-    return line_history(stored) if names == ["node_count"] else sphere_history(stored)
-
-
-def _to_particles(stored: xr.Dataset) -> list[AnyMeasure]:
-    points = array(stored, "points", ("t", "token", "axis"))
-    masses = array(stored, "weights", ("t", "token"))
-    found: list[AnyMeasure] = []
-    for x, w in zip(points, masses, strict=True):
-        particles = Particles(x, w, sums=stored.attrs.get("particle_sums", "auto"))
-        particles.points = _unturned(x, particles.points)
-        particles.weights = _unturned(w, particles.weights)
-        found.append(particles)
-    return found
-
-
-def _unturned(given: Array, normalised: Array) -> Array:
-    """What was given, if normalising it again only turned last bits."""
-    same = np.allclose(given, normalised, rtol=_LAST_BITS, atol=_LAST_BITS)
-    kept = given.copy() if same else normalised
-    kept.flags.writeable = False
-    return kept
-
-
-def _to_densities(stored: xr.Dataset) -> list[AnyMeasure]:
-    parts = array(stored, "coefficients", ("t", "coefficient", "part"))
-    if "size" not in stored or stored["size"].dims != ("t",):
-        raise ValueError(f"size must be a variable over t, got {list(stored.variables)}")
-    counts = stored["size"].values
-    for name in _counts_of_flows(stored):
-        counts = counts[stored[name].values == 0]
-    sizes = [integer("size", size, low=3, high=_LARGEST) for size in counts]
-    if not sizes:
-        raise ValueError(f"size must tell a density at the first t, got {stored['size'].values}")
-    expected = _shape(stored.attrs.get("space"), max(sizes))
-    if parts.shape[1:] != expected:
+    arrays = {column.key: column.read(stored) for column in form.history}
+    ends, moments, *_ = arrays.values()
+    if moments.shape[:2] != (len(ends) - 1, NODES):
         raise ValueError(
-            f"coefficients must have shape {expected} at each t for size {max(sizes)}, "
-            f"got {parts.shape[1:]}"
+            f"history_moments must have shape ({len(ends) - 1}, {NODES}, …), got {moments.shape}"
         )
-    spaces = {size: _space(stored.attrs, size) for size in sorted(set(sizes))}
-    largest: Any = spaces[max(sizes)]
-    rows = parts.view(largest.coefficient_type)[..., 0]
-    return [
-        Density.from_coefficients(spaces[size], largest.embed(row, spaces[size]))
-        for size, row in zip(sizes, rows, strict=False)
-    ]
+    return form.from_arrays(arrays)
 
 
-def _first_law(found: list[AnyMeasure]) -> SeriesLaw | None:
-    first = found[0] if found else None
-    return SeriesLaw(first) if isinstance(first, Density) else None
-
-
-def _shape(space: Any, size: int) -> tuple[int, int]:
-    """Shape (coefficient, part) of a space, told without making it."""
-    if space == Circle.name:
-        return size // 2, 2
-    if space == Sphere.name:
-        return (size + 1) * (size + 2) // 2, 2
-    if space == Zonal.name:
-        return size + 1, 1
-    names = [Circle.name, Sphere.name, Zonal.name, PARTICLES]
-    raise ValueError(f"space must be one of {names}, got {shown(space)}")
-
-
-def _space(attributes: dict[Any, Any], size: int) -> Space:
-    if attributes["space"] == Circle.name:
-        return Circle(size)
-    if attributes["space"] == Sphere.name:
-        return Sphere(size, available(attributes.get("library", "ducc0")))
-    axis = real_array("axis", attributes.get("axis", 0.0), 1)
-    space = Zonal(len(axis), size, axis)
-    space.axis = _unturned(axis, space.axis)
-    return space
-
-
-def array(stored: xr.Dataset, name: str, dims: tuple[str, ...]) -> Array:
-    """The finite numbers of a variable.
+def attribute(stored: xr.Dataset, name: str, kind: type) -> Any:
+    """An attribute of a file.
 
     Raises
     ------
     ValueError
-        If there is no such variable over these dimensions, or it holds a NaN.
+        If it is missing or of another type.
     """
-    if name not in stored.variables or stored[name].dims != dims:
-        raise ValueError(f"{name} must be a variable over {dims}, got {list(stored.variables)}")
-    return real_array(name, stored[name].values, len(dims))
+    value = stored.attrs.get(name)
+    if not isinstance(value, kind):
+        raise ValueError(f"attribute {name} must be of type {kind.__name__}, got {shown(value)}")
+    return value
 
 
-# of variables that a file needs for itself
-PREFIXES = (DYNAMICS_PREFIX, PREFIX)
+def _json(name: str, text: Any) -> Any:
+    try:
+        return json.loads(text)
+    except (TypeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{name} must be JSON, got {shown(text)}") from error
+
+
+def _arrays_of(stored: xr.Dataset, prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin like this, by the rest of their names."""
+    return {
+        str(name).removeprefix(prefix): np.array(variable.values)
+        for name, variable in stored.variables.items()
+        if str(name).startswith(prefix)
+    }
+
+
+def dynamics_attributes(dynamics: AnyDynamics) -> dict[str, Any]:
+    """What a file says of the dynamics."""
+    told = {"dynamics": dynamics.name, "beta": dynamics.beta, "noise": dynamics.noise}
+    record, _ = _dynamics_record(dynamics)
+    if "sign" in record:
+        return told | {"sign": record["sign"]}
+    return told | {"dynamics_record": json.dumps(record)}
+
+
+def dynamics_variables(dynamics: AnyDynamics) -> dict[str, Any]:
+    """The matrices of a dynamics as variables of a dataset; none for those without."""
+    _, matrices = _dynamics_record(dynamics)
+    return {
+        f"{_MATRIX}{i}": (tuple(f"{_MATRIX}{i}_axis_{axis}" for axis in range(m.ndim)), m)
+        for i, m in enumerate(matrices)
+    }
+
+
+def _dynamics_record(dynamics: AnyDynamics) -> tuple[dict[str, Any], list[Array]]:
+    matrices: list[Array] = []
+    try:
+        return to_record(dynamics, (*_DYNAMICS, Head), matrices), matrices
+    except ValueError:
+        # where it, or a part of it, is of a user's own class this is all that can be kept
+        told = dynamics.name, repr(dynamics), float(dynamics.beta), float(dynamics.noise)
+        return to_record(ForgottenDynamics(*told), _DYNAMICS), []
+
+
+def read_dynamics(stored: xr.Dataset) -> AnyDynamics:
+    """The dynamics of a file.
+
+    Raises
+    ------
+    ValueError
+        If an attribute is missing, of another type or inconsistent with the matrices.
+    """
+    name = attribute(stored, "dynamics", str)
+    if "dynamics_record" in stored.attrs:
+        record = _json("dynamics_record", stored.attrs["dynamics_record"])
+    else:
+        record = _record_of_numbers(stored, name)
+    if "text" in record:
+        # of a user's own class; earlier files have its name as the type
+        record |= {"type": ForgottenDynamics.__name__, "name": name}
+    matrices = _arrays_of(stored, _MATRIX)
+    expected = [str(i) for i in range(len(matrices))]
+    if set(expected) != set(matrices):
+        raise ValueError(f"matrices of the dynamics must be {expected}, got {list(matrices)}")
+    given = [matrices[number] for number in expected]
+    found: AnyDynamics = from_record(record, _DYNAMICS, given, parts=[Head])
+    return found
+
+
+def _record_of_numbers(stored: xr.Dataset, name: str) -> dict[str, Any]:
+    """The record of attention without matrices, whose numbers are attributes."""
+    names = [kind.name for kind in KNOWN]
+    if name not in names:
+        raise ValueError(f"dynamics must be one of {names}, got {name!r:.80}")
+    return {"type": name} | {key: attribute(stored, key, Real) for key in ("beta", "sign", "noise")}
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """Numbers and arrays of a run at its last save.
+
+    Attributes
+    ----------
+    numbers : dict
+        Numbers, words and lists of them, as JSON has them.
+    arrays : dict of str to ndarray
+        Of float64.
+    """
+
+    numbers: dict[str, Any]
+    arrays: dict[str, Array] = field(default_factory=dict)
+
+    def attributes(self) -> dict[str, str]:
+        """The numbers as an attribute of a file; Python's floats come back to the bit."""
+        return {_RESUMPTION: json.dumps(self.numbers)}
+
+    def variables(self) -> dict[str, Any]:
+        """The arrays as variables of a dataset."""
+        return {
+            f"{_RESUME}{name}": (tuple(f"{_RESUME}{name}_{i}" for i in range(array.ndim)), array)
+            for name, array in self.arrays.items()
+        }
+
+
+def read_resumption(stored: xr.Dataset) -> Resumption | None:
+    """What a file keeps for `resume`, None where there is nothing.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON, or a variable holds a NaN.
+    """
+    text = stored.attrs.get(_RESUMPTION)
+    if text is None:
+        return None
+    numbers = _json(_RESUMPTION, text)
+    if type(numbers) is not dict:
+        raise ValueError(f"{_RESUMPTION} must be a JSON object, got {shown(text)}")
+    arrays = _arrays_of(stored, _RESUME)
+    return Resumption(
+        numbers, {name: _without_nan(f"{_RESUME}{name}", array) for name, array in arrays.items()}
+    )
+
+
+def own_names(stored: xr.Dataset) -> list[str]:
+    """The variables of a file that are not those of the solution's dataset."""
+    own = {name for form in _stored_forms(stored) for name in form.names} - {"size"}
+    return [str(name) for name in stored.variables if name in own or str(name).startswith(PREFIXES)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -20,7 +20,7 @@ from meanfield._shown import ShownRun
 from meanfield.dynamics.facts import adapt
 from meanfield.dynamics.records import AnyDynamics
 from meanfield.equations.characteristics import density_on_line, transported
-from meanfield.equations.history import History, MomentHistory
+from meanfield.equations.history import History
 from meanfield.equations.sphere_field import field_on_sphere
 from meanfield.evolution import arrays, netcdf
 from meanfield.evolution.arrays import AnyHistory, Resumption, attribute
@@ -28,7 +28,6 @@ from meanfield.evolution.files import SOURCE
 from meanfield.evolution.netcdf import check_numbers, checksum
 from meanfield.exceptions import GOOD
 from meanfield.measures import AnyMeasure
-from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
 from meanfield.spaces.sphere import Sphere
 from meanfield.typing import Array
 
@@ -147,9 +146,9 @@ class Solution(ShownRun):
         if _SHA_256.fullmatch(told):
             return told
         first = self.measures[:1]
-        own = arrays.variables(first) | arrays.dynamics_variables(self.dynamics)
+        own = arrays.measure_variables(first) | arrays.dynamics_variables(self.dynamics)
         end = xr.Variable((), self.dataset.attrs.get("t_end", self.t[-1]))
-        about = arrays.about(first) | arrays.dynamics_attributes(self.dynamics)
+        about = arrays.measure_attributes(first) | arrays.dynamics_attributes(self.dynamics)
         return checksum(xr.Dataset(own | {"t_end": end}, attrs=about))
 
     def density(self, points: ArrayLike, t: float) -> Array:
@@ -180,21 +179,19 @@ class Solution(ShownRun):
         >>> sol.density([[1.0, 0.0]], t=0.5).round(9)
         array([1.])
         """
-        flow = self.final
-        if self.history is None or not isinstance(flow, (LineFlowMap, SphereFlowMap)):
+        flow: Any = self.final
+        if self.history is None:
             raise ValueError(
                 f"density needs the moments of a flow map from its law on, at beta <= 100, got a "
                 f"run of {flow} under {self.dynamics}: a Density has `at(points)`"
             )
         points = unit_rows("points", points, flow.dim)
         t, dynamics = number("t", t, low=0, high=float(self.t[-1])), adapt(self.dynamics)
-        if isinstance(flow, SphereFlowMap):
-            moments = cast(History, self.history)
-            return transported(field_on_sphere(dynamics), moments, flow.law.pdf, points, t)
+        if isinstance(self.history, History):
+            return transported(field_on_sphere(dynamics), self.history, flow.law.pdf, points, t)
         if t == 0.0:
             return np.asarray(flow.line.scale * flow.line.law.pdf(points))
-        history = cast(MomentHistory, self.history)
-        return density_on_line(flow.line, dynamics, history, points, t, flow.tol)
+        return density_on_line(flow.line, dynamics, self.history, points, t, flow.tol)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a NetCDF-4 file, which `load` reads back to the bit and any NetCDF tool opens.
@@ -220,9 +217,8 @@ class Solution(ShownRun):
         netcdf.write(self._to_file(), place)
 
     def _to_file(self) -> xr.Dataset:
-        own = arrays.variables(self.measures, self.history) | arrays.dynamics_variables(
-            self.dynamics
-        )
+        own = arrays.measure_variables(self.measures, self.history)
+        own |= arrays.dynamics_variables(self.dynamics)
         if self.resumption is not None:
             own |= self.resumption.variables()
         clash = sorted(own.keys() & {str(name) for name in self.dataset.variables} - {"size"})
@@ -246,7 +242,7 @@ class Solution(ShownRun):
             "message": self.message,
             "case": self.case,
             **arrays.dynamics_attributes(self.dynamics),
-            **arrays.about(self.measures),
+            **arrays.measure_attributes(self.measures),
             **(self.resumption.attributes() if self.resumption else {}),
             **{f"{name}{_VERSION}": text for name, text in self.versions.items()},
         }
@@ -326,21 +322,19 @@ def load(path: str | os.PathLike[str]) -> Solution:
 
 def _from_file(stored: xr.Dataset) -> Solution:
     about = stored.attrs
-    dynamics = arrays.dynamics_of(stored)
+    dynamics = arrays.read_dynamics(stored)
     check_numbers(stored)
-    measures, used = arrays.measures(stored)
+    measures = arrays.read_measures(stored)
     solution = Solution(
-        t=arrays.array(stored, "t", ("t",)),
+        t=arrays.TIMES.read(stored),
         measures=measures,
         dynamics=dynamics,
-        ending=_ending(attribute(about, "status", str)),
-        message=attribute(about, "message", str),
-        dataset=stored.drop_vars(
-            [*used, *arrays.variable_names(stored), *arrays.resumption_names(stored)]
-        ),
-        case=attribute(about, "case", str),
-        history=arrays.history(stored),
-        resumption=arrays.resumption(stored),
+        ending=_ending(attribute(stored, "status", str)),
+        message=attribute(stored, "message", str),
+        dataset=stored.drop_vars(arrays.own_names(stored)),
+        case=attribute(stored, "case", str),
+        history=arrays.read_history(stored),
+        resumption=arrays.read_resumption(stored),
         versions=versions_of(about),
     )
     found = checksum(stored)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -96,8 +96,23 @@ def to_record(
     return record
 
 
-def from_record(record: Any, kinds: Collection[type], arrays: Collection[Array] = ()) -> Any:
+def from_record(
+    record: Any,
+    kinds: Collection[type],
+    arrays: Sequence[Array] = (),
+    parts: Collection[type] = (),
+) -> Any:
     """The dataclass of a table that `to_record` made, and its arrays.
+
+    Parameters
+    ----------
+    record : object
+    kinds : collection of type
+        What it may be.
+    arrays : sequence of ndarray
+        Those that it has numbers of.
+    parts : collection of type
+        What may be inside it only.
 
     Raises
     ------
@@ -110,12 +125,12 @@ def from_record(record: Any, kinds: Collection[type], arrays: Collection[Array] 
     >>> from_record({"type": "Uniform", "dim": 3}, [Uniform])
     Uniform(dim=3)
     """
-    classes, given = {kind.__name__: kind for kind in kinds}, list(arrays)
+    classes = {kind.__name__: kind for kind in (*kinds, *parts)}
 
     def made(value: Any) -> Any:
         match value:
-            case {"matrix": int(number)}:
-                return given[number]
+            case {"matrix": number} if type(number) is int and number >= 0:
+                return arrays[number]
             case dict():
                 about = {name: made(one) for name, one in value.items()}
                 # earlier files tell a head by its place alone
@@ -126,8 +141,9 @@ def from_record(record: Any, kinds: Collection[type], arrays: Collection[Array] 
 
     try:
         # a list or a word has none
-        record["type"]
-        return made(record)
+        if record["type"] in [kind.__name__ for kind in kinds]:
+            return made(record)
+        raise KeyError(record["type"])
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(
             f"record must be of {_names(kinds)} and its arguments, got {shown(record)}"
