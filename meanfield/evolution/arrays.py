@@ -22,18 +22,13 @@ from meanfield.dynamics.attention import Head
 from meanfield.dynamics.facts import ForgottenDynamics
 from meanfield.dynamics.records import KNOWN, AnyDynamics
 from meanfield.equations.history import NODES, History, MomentHistory
-from meanfield.laws import LAWS
-from meanfield.laws.law import Law
+from meanfield.laws import LAWS, Law
 from meanfield.laws.record import from_record, to_record
-from meanfield.measures import AnyMeasure
-from meanfield.measures.density import Density, SeriesLaw
-from meanfield.measures.flow_map import LabelLine, LineFlowMap, SphereFlowMap
-from meanfield.measures.oscillators import OscillatorDensity
+from meanfield.measures import AnyMeasure, Density, LineFlowMap, OscillatorDensity, SphereFlowMap
+from meanfield.measures.density import SeriesLaw
+from meanfield.measures.flow_map import LabelLine
 from meanfield.measures.particles import Oscillators, Particles
-from meanfield.spaces import Space, panels
-from meanfield.spaces.circle import Circle
-from meanfield.spaces.sphere import Sphere, available
-from meanfield.spaces.zonal import Zonal
+from meanfield.spaces import Circle, Space, Sphere, Zonal, available, panels
 from meanfield.typing import Array
 
 AnyHistory = MomentHistory | History
@@ -47,8 +42,7 @@ SIZE_NAME = "size of the space in use (n, lmax or kmax), or number of nodes"
 # in place of the record of a law
 _SERIES = "series of the first density"
 # what numbers of a file may be, so that a damaged one takes no memory
-_LARGEST_SPACE = 1 << 20
-_MOST_NODES = 1 << 26
+_SIZES, _COUNTS = (3, 1 << 20), (0, 1 << 26)
 # what normalising may change in what is normalised
 _LAST_BITS = 1e-15
 # coefficients and parts of each, told by the size of a space without making it
@@ -66,44 +60,44 @@ class Column(NamedTuple):
     ----------
     name : str
         Of the variable.
-    dims : tuple of str
-        Along "t" there is one row for each time, along a dimension of `Form.counts` those of all
-        times follow one another, along others there is one array for all times. Along a last
-        dimension "part" are the real and the imaginary part of series, in the largest space.
+    dims : str
+        Names of dimensions. Along "t" there is one row for each time, along a dimension of
+        `Form.counts` those of all times follow one another, along others there is one array for all
+        times. Along a last one "part" are the real and the imaginary part of complex numbers.
     key : str
         The attribute, as `attrgetter` has it.
     long_name : str
     limits : pair of int, optional
         Of integers.
-    units : str
     """
 
     name: str
-    dims: tuple[str, ...]
+    dims: str
     key: str
     long_name: str
     limits: tuple[int, int] | None = None
-    units: str = "1"
 
-    def variable(self, values: NDArray[Any]) -> tuple[tuple[str, ...], NDArray[Any], Any]:
+    @property
+    def first(self) -> str:
+        """The first dimension."""
+        return self.dims.split()[0]
+
+    def variable(self, values: NDArray[Any]) -> tuple[list[str], NDArray[Any], dict[str, str]]:
         """The values as a variable of a dataset."""
-        if self.dims[-1] == "part":
-            parts = np.ascontiguousarray(values).view(np.float64)
-            values = parts.reshape(*values.shape, -1)
-        units = {"units": self.units} if self.units else {}
-        return self.dims, values, {"long_name": self.long_name} | units
+        if self.dims.endswith("part"):
+            values = np.ascontiguousarray(values).view(np.float64).reshape(*values.shape, -1)
+        # the dataset of a run has it without a unit
+        units = {} if self.name == "size" else {"units": "1"}
+        return self.dims.split(), values, {"long_name": self.long_name} | units
 
     def arrays(self, measures: Sequence[Any]) -> list[NDArray[Any]]:
         """The arrays of the measures."""
         found = [np.asarray(attrgetter(self.key)(measure)) for measure in measures]
-        if self.dims[-1] != "part":
-            return found
-        spaces = [measure.space for measure in measures]
-        largest = max(spaces, key=lambda space: int(space.size))
-        return [
-            np.apply_along_axis(space.embed, -1, array, largest)
-            for space, array in zip(spaces, found, strict=True)
-        ]
+        if self.dims.endswith("part"):
+            spaces = [measure.space for measure in measures]
+            largest = max(spaces, key=lambda space: int(space.size))
+            return [_embedded(*pair, largest) for pair in zip(spaces, found, strict=True)]
+        return found
 
     def read(self, stored: xr.Dataset, times: slice = slice(None)) -> NDArray[Any]:
         """The values in a file, of these times where there is a row for each.
@@ -113,22 +107,20 @@ class Column(NamedTuple):
         ValueError
             If there is no such variable over these dimensions, or it holds what it must not.
         """
-        if self.name not in stored.variables or stored[self.name].dims != self.dims:
-            raise ValueError(
-                f"{self.name} must be a variable over {', '.join(self.dims)}, got "
-                f"{list(stored.variables)}"
-            )
-        values = stored[self.name].values
-        values = values[times] if self.dims[0] == "t" else values
+        dims = tuple(self.dims.split())
+        if self.name not in stored.variables or stored[self.name].dims != dims:
+            there = list(stored.variables)
+            raise ValueError(f"{self.name} must be a variable over {', '.join(dims)}, got {there}")
+        values = stored[self.name].values[times if self.first == "t" else slice(None)]
         if self.limits:
             low, high = self.limits
             return np.array([integer(self.name, value, low=low, high=high) for value in values])
-        if self.dims[0] in ("t", "frequency"):
-            return real_array(self.name, values, len(self.dims))
+        if self.first in ("t", "frequency"):
+            return real_array(self.name, values, len(dims))
         return _without_nan(self.name, values)
 
 
-TIMES = Column("t", ("t",), "t", "time")
+TIMES = Column("t", "t", "t", "time")
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,9 +176,9 @@ class Form:
         found = {}
         for column in self.columns:
             arrays = column.arrays(present)
-            if column.dims[0] in self.counts:
+            if column.first in self.counts:
                 array = np.concatenate(arrays)
-            elif column.dims[0] == "t":
+            elif column.first == "t":
                 _check_same(f"shape of {column.name}", [one.shape for one in arrays])
                 array = np.zeros((len(measures), *arrays[0].shape), dtype=arrays[0].dtype)
                 array[here] = arrays
@@ -208,14 +200,17 @@ class Form:
             If an array is missing, or of another length than the counts tell.
         """
         found = {column.name: column.read(stored, times) for column in self.columns}
-        length = len(TIMES.read(stored, times))
+        counts = dict(self.counts.values())
         columns: dict[str, Any] = {}
-        for name, dims, key, *_ in self.columns:
-            if dims[0] in self.counts:
-                count, per = self.counts[dims[0]]
-                columns[key] = list(_split(name, found[name], count, found[count], per))
-            elif name not in dict(self.counts.values()):
-                columns[key] = found[name] if dims[0] == "t" else [found[name]] * length
+        for column in [column for column in self.columns if column.name not in counts]:
+            array = found[column.name]
+            if column.first in self.counts:
+                count, per = self.counts[column.first]
+                columns[column.key] = _split(column.name, array, count, found[count], per)
+            elif column.first == "t":
+                columns[column.key] = array
+            else:
+                columns[column.key] = [array] * len(TIMES.read(stored, times))
         return [dict(zip(columns, one, strict=True)) for one in zip(*columns.values(), strict=True)]
 
 
@@ -230,15 +225,14 @@ def _check_same(name: str, values: Sequence[Any]) -> None:
 
 def _split(
     name: str, array: NDArray[Any], count: str, counts: NDArray[Any], per: int
-) -> Iterator[NDArray[Any]]:
+) -> list[NDArray[Any]]:
     """The rows of each time."""
     if (counts % per).any():
         raise ValueError(f"{count} must be multiples of {per}, got {counts[:8]}")
     ends = np.cumsum(counts // per)
     if len(array) != ends[-1]:
         raise ValueError(f"{name} must have {ends[-1]} rows, got {len(array)}")
-    # a flow map makes its own ones read-only
-    return (part.copy() for part in np.split(array, ends[:-1]))
+    return [part.copy() for part in np.split(array, ends[:-1])]
 
 
 def _without_nan(name: str, values: ArrayLike) -> NDArray[Any]:
@@ -248,13 +242,18 @@ def _without_nan(name: str, values: ArrayLike) -> NDArray[Any]:
     return array
 
 
+def _embedded(space: Any, coefficients: NDArray[Any], other: Space) -> NDArray[Any]:
+    """Coefficients along the last axis in a larger or smaller space of the same kind."""
+    found: NDArray[Any] = np.apply_along_axis(space.embed, -1, coefficients, other)
+    return found
+
+
 def _undo_rounding(measure: Any, **given: Array) -> None:
     """Give a measure or a space what was in the file if normalising it only turned last bits."""
     for name, array in given.items():
         if np.allclose(array, getattr(measure, name), rtol=_LAST_BITS, atol=_LAST_BITS):
-            kept = array.copy()
-            kept.flags.writeable = False
-            setattr(measure, name, kept)
+            setattr(measure, name, array.copy())
+            getattr(measure, name).flags.writeable = False
 
 
 def _space(stored: xr.Dataset, word: str, size: int) -> Space:
@@ -269,20 +268,20 @@ def _space(stored: xr.Dataset, word: str, size: int) -> Space:
 
 
 def _series(
-    stored: xr.Dataset, saves: Sequence[Mapping[str, Any]], name: str, key: str, word: str
+    stored: xr.Dataset, saves: list[dict[str, Any]], key: str, word: str
 ) -> Iterator[tuple[Any, NDArray[Any]]]:
     """The space of each time and its coefficients, which the file has in the largest space."""
     sizes = [int(save["space.size"]) for save in saves]
     shape, expected = saves[0][key].shape[-2:], _SHAPES[word](max(sizes))
     if shape != expected:
         raise ValueError(
-            f"{name} must have shape {expected} at each t for size {max(sizes)}, got {shape}"
+            f"{key} must have shape {expected} at each t for size {max(sizes)}, got {shape}"
         )
     spaces: dict[int, Any] = {size: _space(stored, word, size) for size in sorted(set(sizes))}
     largest = spaces[max(sizes)]
     for size, save in zip(sizes, saves, strict=True):
         found = save[key].view(largest.coefficient_type)[..., 0]
-        yield spaces[size], np.apply_along_axis(largest.embed, -1, found, spaces[size])
+        yield spaces[size], _embedded(largest, found, spaces[size])
 
 
 def _density_attributes(density: Density) -> dict[str, Any]:
@@ -291,16 +290,12 @@ def _density_attributes(density: Density) -> dict[str, Any]:
     return {"space": space.name} | {k: v for k, v in given.items() if v is not None}
 
 
-def _densities(stored: xr.Dataset, saves: Sequence[Mapping[str, Any]]) -> list[Density]:
-    series = _series(stored, saves, "coefficients", "coefficients", stored.attrs["space"])
-    return [Density.from_coefficients(space, coefficients) for space, coefficients in series]
+def _densities(stored: xr.Dataset, saves: list[dict[str, Any]]) -> list[Density]:
+    series = _series(stored, saves, "coefficients", stored.attrs["space"])
+    return [Density.from_coefficients(*pair) for pair in series]
 
 
-def _particles_attributes(particles: Particles) -> dict[str, Any]:
-    return {} if particles.sums == "auto" else {"particle_sums": particles.sums}
-
-
-def _particles(stored: xr.Dataset, saves: Sequence[Mapping[str, Any]]) -> list[Particles]:
+def _particles(stored: xr.Dataset, saves: list[dict[str, Any]]) -> list[Particles]:
     sums = stored.attrs.get("particle_sums", "auto")
     found = [Particles(**save, sums=sums) for save in saves]
     for particles, save in zip(found, saves, strict=True):
@@ -308,28 +303,29 @@ def _particles(stored: xr.Dataset, saves: Sequence[Mapping[str, Any]]) -> list[P
     return found
 
 
-def _check_shares(weights: Array) -> None:
+def _shares(save: dict[str, Any]) -> Array:
+    weights: Array = save["weights"]
     if weights.min() < 0.0 or not np.isclose(weights.sum(), 1.0, rtol=0.0, atol=1e-14):
         raise ValueError(f"frequency_weights must be >= 0 of sum 1, got {weights.sum()!r}")
+    return weights
 
 
-def _oscillators(_: xr.Dataset, saves: Sequence[Mapping[str, Any]]) -> list[Oscillators]:
-    _check_shares(saves[0]["weights"])
-    found = [Oscillators(**save) for save in saves]
+def _oscillators(_: xr.Dataset, saves: list[dict[str, Any]]) -> list[Oscillators]:
+    weights, found = _shares(saves[0]), [Oscillators(**save) for save in saves]
     for oscillators in found:
-        _undo_rounding(oscillators, weights=saves[0]["weights"])
+        _undo_rounding(oscillators, weights=weights)
     return found
 
 
 def _oscillator_densities(
-    stored: xr.Dataset, saves: Sequence[Mapping[str, Any]]
+    stored: xr.Dataset, saves: list[dict[str, Any]]
 ) -> list[OscillatorDensity]:
-    nodes = [saves[0][key] for key in ("frequencies", "weights", "widths")]
-    _check_shares(nodes[1])
-    found = []
-    for space, parts in _series(stored, saves, "parts", "parts", Circle.name):
-        density = OscillatorDensity.from_parts(space, parts, *nodes)
-        _undo_rounding(density, weights=nodes[1])
+    weights, first, found = _shares(saves[0]), saves[0], []
+    for pair in _series(stored, saves, "parts", Circle.name):
+        density = OscillatorDensity.from_parts(
+            *pair, first["frequencies"], weights, first["widths"]
+        )
+        _undo_rounding(density, weights=weights)
         density.coefficients = density.weights @ density.parts
         density.coefficients.flags.writeable = False
         found.append(density)
@@ -396,28 +392,22 @@ def _line_attributes(flow: LineFlowMap) -> dict[str, Any]:
 
 
 def _line_flow_maps(
-    stored: xr.Dataset, saves: Sequence[dict[str, Any]], first: SeriesLaw | None
+    stored: xr.Dataset, saves: list[dict[str, Any]], first: SeriesLaw | None
 ) -> list[LineFlowMap]:
-    given = stored.attrs
+    given, found = stored.attrs, []
     law = _read_law(stored, integer("flow_dim", given.get("flow_dim"), low=2), first)
     axis = real_array("flow_axis", given["flow_axis"], 1) if "flow_axis" in given else None
     line = LabelLine(law, axis, number("flow_scale", given.get("flow_scale"), above=0))
     tol = number("flow_tol", given.get("flow_tol"), above=0)
-    return [_line_flow_map(line, tol, **save) for save in saves]
-
-
-def _line_flow_map(
-    line: LabelLine, tol: float, owners: Array, log_density: Array, **arrays: Array
-) -> LineFlowMap:
-    count = len(arrays["atoms"])
-    if owners.min() < -1 or owners.max() >= count:
-        raise ValueError(
-            f"node_owner must be -1 or the number of one of {count} atoms, got {owners.min()} to "
-            f"{owners.max()}"
-        )
-    flow = LineFlowMap.from_arrays(line, tol, owners=owners.astype(np.int64), **arrays)
-    flow.log_density = log_density
-    return flow
+    for save in saves:
+        owners, atoms = save["owners"], len(save["atoms"])
+        if owners.min() < -1 or owners.max() >= atoms:
+            told = f"got {owners.min()} to {owners.max()}"
+            raise ValueError(f"node_owner must be -1 or the number of one of {atoms} atoms, {told}")
+        log_density, save["owners"] = save.pop("log_density"), owners.astype(np.int64)
+        found.append(LineFlowMap.from_arrays(line, tol, **save))
+        found[-1].log_density = log_density
+    return found
 
 
 def _sphere_attributes(flow: SphereFlowMap) -> dict[str, Any]:
@@ -425,17 +415,14 @@ def _sphere_attributes(flow: SphereFlowMap) -> dict[str, Any]:
 
 
 def _sphere_flow_maps(
-    stored: xr.Dataset, saves: Sequence[dict[str, Any]], first: SeriesLaw | None
+    stored: xr.Dataset, saves: list[dict[str, Any]], first: SeriesLaw | None
 ) -> list[SphereFlowMap]:
-    law = _read_law(stored, 3, first)
+    law, found = _read_law(stored, 3, first), []
     tol = number("flow_tol", stored.attrs.get("flow_tol"), above=0)
-    times = TIMES.read(stored, slice(-len(saves), None))
-    for save in saves:
+    for t, save in zip(TIMES.read(stored)[-len(saves) :], saves, strict=True):
         unit_rows("flow_points", save["points"], 3)
-    return [
-        SphereFlowMap.from_arrays(law, tol, float(t), **save)
-        for t, save in zip(times, saves, strict=True)
-    ]
+        found.append(SphereFlowMap.from_arrays(law, tol, float(t), **save))
+    return found
 
 
 def _sphere_history(arrays: dict[str, NDArray[Any]]) -> History:
@@ -446,84 +433,64 @@ def _sphere_history(arrays: dict[str, NDArray[Any]]) -> History:
     return History.from_arrays(arrays | {"moments": moments[..., 0] + 1j * moments[..., 1]})
 
 
-_NODES_OF_LAW = (
-    Column("frequencies", ("frequency",), "frequencies", "natural frequencies"),
-    Column("frequency_weights", ("frequency",), "weights", "their masses"),
-    Column("frequency_widths", ("frequency",), "widths", "widths of Lorentzians about them"),
+_OF_FREQUENCIES = (
+    Column("frequencies", "frequency", "frequencies", "natural frequencies"),
+    Column("frequency_weights", "frequency", "weights", "their masses"),
+    Column("frequency_widths", "frequency", "widths", "widths of Lorentzians about them"),
 )
-# a subclass stands before its base
+_SIZE = Column("size", "t", "space.size", SIZE_NAME, _SIZES)
+_TEXT = "spectral coefficients (real and imaginary part)"
+_MOMENTS = "history_step history_node history_moment"
+
+# a class stands before its base
 _OSCILLATORS = Form(
     Oscillators,
     ("oscillators",),
-    (*_NODES_OF_LAW[:2], Column("phases", ("t", "frequency"), "angles", "angles")),
+    (*_OF_FREQUENCIES[:2], Column("phases", "t frequency", "angles", "angles")),
     _oscillators,
+)
+_PARTS = Column(
+    "parts", "t frequency coefficient part", "parts", f"{_TEXT} of the density at each frequency"
 )
 _OSCILLATOR_DENSITY = Form(
     OscillatorDensity,
     ("oscillator-density",),
-    (
-        *_NODES_OF_LAW,
-        Column(
-            "parts",
-            ("t", "frequency", "coefficient", "part"),
-            "parts",
-            "spectral coefficients (real and imaginary part) of the density at each frequency",
-        ),
-        Column("size", ("t",), "space.size", SIZE_NAME, (8, _LARGEST_SPACE), ""),
-    ),
+    (*_OF_FREQUENCIES, _PARTS, _SIZE),
     _oscillator_densities,
 )
 _PARTICLES = Form(
     Particles,
     ("particles",),
     (
-        Column("points", ("t", "token", "axis"), "points", "tokens on the unit sphere"),
-        Column("weights", ("t", "token"), "weights", "masses of the tokens"),
+        Column("points", "t token axis", "points", "tokens on the unit sphere"),
+        Column("weights", "t token", "weights", "masses of the tokens"),
     ),
     _particles,
-    _particles_attributes,
+    lambda particles: {} if particles.sums == "auto" else {"particle_sums": particles.sums},
 )
-_DENSITY = Form(
-    Density,
-    tuple(_SHAPES),
-    (
-        Column(
-            "coefficients",
-            ("t", "coefficient", "part"),
-            "coefficients",
-            "spectral coefficients (real and imaginary part) in the largest space",
-        ),
-        Column("size", ("t",), "space.size", SIZE_NAME, (3, _LARGEST_SPACE), ""),
-    ),
-    _densities,
-    _density_attributes,
+_COEFFICIENTS = Column(
+    "coefficients", "t coefficient part", "coefficients", f"{_TEXT} in the largest space"
 )
-
-
-def _count(name: str, key: str, long_name: str) -> Column:
-    return Column(name, ("t",), key, long_name, (0, _MOST_NODES))
-
-
-_MOMENTS = ("history_step", "history_node", "history_moment")
+_DENSITY = Form(Density, tuple(_SHAPES), (_COEFFICIENTS, _SIZE), _densities, _density_attributes)
 _LINE_FLOW_MAP = Form(
     LineFlowMap,
     ("flow-map",),
     (
-        _count("node_count", "weights.size", "nodes of the flow map at each time"),
-        _count("atom_count", "atoms.size", "atoms of the flow map at each time"),
-        Column("panel_edges", ("panel", "side"), "edges", "panels of labels"),
-        Column("node_angle", ("node",), "angles", "angle of each node, in radians"),
-        Column("node_expansion", ("node",), "expansion", "∫ div X dt of each node"),
-        Column("node_weight", ("node",), "weights", "mass of each node"),
-        Column("node_owner", ("node",), "owners", "atom that holds the node, or -1"),
-        Column("node_log_density", ("node",), "log_density", "log f_t at each node"),
-        Column("atom_angle", ("atom",), "atoms", "angle of each atom, in radians"),
+        Column("node_count", "t", "weights.size", "nodes of the flow map at each time", _COUNTS),
+        Column("atom_count", "t", "atoms.size", "atoms of the flow map at each time", _COUNTS),
+        Column("panel_edges", "panel side", "edges", "panels of labels"),
+        Column("node_angle", "node", "angles", "angle of each node, in radians"),
+        Column("node_expansion", "node", "expansion", "∫ div X dt of each node"),
+        Column("node_weight", "node", "weights", "mass of each node"),
+        Column("node_owner", "node", "owners", "atom that holds the node, or -1"),
+        Column("node_log_density", "node", "log_density", "log f_t at each node"),
+        Column("atom_angle", "atom", "atoms", "angle of each atom, in radians"),
     ),
     _line_flow_maps,
     _line_attributes,
     {"node": ("node_count", 1), "panel": ("node_count", panels.NODES), "atom": ("atom_count", 1)},
     (
-        Column("history_time", ("history_end",), "times", "ends of the time steps"),
+        Column("history_time", "history_end", "times", "ends of the time steps"),
         Column("history_moments", _MOMENTS, "moments", "the measure at cell nodes"),
     ),
 )
@@ -531,25 +498,20 @@ _SPHERE_FLOW_MAP = Form(
     SphereFlowMap,
     ("flow-map-sphere",),
     (
-        _count("flow_count", "weights.size", "nodes and particles at each time"),
-        Column("flow_points", ("node", "axis"), "points", "nodes and particles"),
-        Column("flow_weights", ("node",), "weights", "their masses"),
-        Column("flow_log_density", ("node",), "log_density", "log f_t at nodes, inf at particles"),
+        Column("flow_count", "t", "weights.size", "nodes and particles at each time", _COUNTS),
+        Column("flow_points", "node axis", "points", "nodes and particles"),
+        Column("flow_weights", "node", "weights", "their masses"),
+        Column("flow_log_density", "node", "log_density", "log f_t at nodes, inf at particles"),
     ),
     _sphere_flow_maps,
     _sphere_attributes,
     {"node": ("flow_count", 1)},
     (
-        Column("history_edges", ("history_end",), "edges", "edges"),
-        Column("history_moments", (*_MOMENTS, "part"), "moments", "moments"),
-        *(
-            Column(f"absorption_{name}", dims, f"absorption_{name}", f"absorption {name}")
-            for name, dims in {
-                "times": ("absorption",),
-                "radii": ("absorption",),
-                "centres": ("absorption", "axis"),
-            }.items()
-        ),
+        Column("history_edges", "history_end", "edges", "edges"),
+        Column("history_moments", f"{_MOMENTS} part", "moments", "moments"),
+        Column("absorption_times", "absorption", "absorption_times", "absorption times"),
+        Column("absorption_radii", "absorption", "absorption_radii", "absorption radii"),
+        Column("absorption_centres", "absorption axis", "absorption_centres", "absorption centres"),
     ),
     History.arrays,
     _sphere_history,
@@ -590,10 +552,10 @@ def measure_variables(
         If the measures are not of one kind.
     """
     forms = [_form(measure) for measure in measures]
-    kinds = [_attributes(measure) for measure in measures]
-    for i, j in pairwise(range(len(measures))):
-        if forms[i] is not _DENSITY or forms[j] not in _FLOWS:
-            _check_kinds(kinds[i], kinds[j])
+    kinds = zip(forms, map(_attributes, measures), strict=True)
+    for (form, one), (other_form, other) in pairwise(kinds):
+        if form is not _DENSITY or other_form not in _FLOWS:
+            _check_kinds(one, other)
     found: dict[str, Any] = {}
     for form in dict.fromkeys(reversed(forms)):
         own = [m if own is form else None for m, own in zip(measures, forms, strict=True)]
@@ -604,12 +566,10 @@ def measure_variables(
 
 
 def _check_kinds(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
-    words = [
-        [kind.get(word) for word in ("space", "dim", "particle_sums")] for kind in (one, other)
-    ]
+    first, second = one.get("axis", 0.0), other.get("axis", 0.0)
+    same = all(one.get(word) == other.get(word) for word in ("space", "dim", "particle_sums"))
     # an axis normalised again may differ in a last bit
-    first, second = (kind.get("axis", 0.0) for kind in (one, other))
-    if words[0] != words[1] or not np.allclose(first, second, rtol=0.0, atol=_LAST_BITS):
+    if not same or not np.allclose(first, second, rtol=0.0, atol=_LAST_BITS):
         raise ValueError(f"measures must be of one kind, got {one} and {other}")
 
 
@@ -699,22 +659,28 @@ def _arrays_of(stored: xr.Dataset, prefix: str) -> dict[str, NDArray[Any]]:
     }
 
 
+def _variables(
+    prefix: str, arrays: Mapping[str, NDArray[Any]], axis: str
+) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+    """Arrays under names that begin like this, each along dimensions of its own."""
+    return {
+        f"{prefix}{name}": (tuple(f"{prefix}{name}{axis}{i}" for i in range(array.ndim)), array)
+        for name, array in arrays.items()
+    }
+
+
 def dynamics_attributes(dynamics: AnyDynamics) -> dict[str, Any]:
     """What a file says of the dynamics."""
     told = {"dynamics": dynamics.name, "beta": dynamics.beta, "noise": dynamics.noise}
     record, _ = _dynamics_record(dynamics)
-    if "sign" in record:
-        return told | {"sign": record["sign"]}
-    return told | {"dynamics_record": json.dumps(record)}
+    own = {"sign": record["sign"]} if "sign" in record else {"dynamics_record": json.dumps(record)}
+    return told | own
 
 
 def dynamics_variables(dynamics: AnyDynamics) -> dict[str, Any]:
     """The matrices of a dynamics as variables of a dataset; none for those without."""
-    _, matrices = _dynamics_record(dynamics)
-    return {
-        f"{_MATRIX}{i}": (tuple(f"{_MATRIX}{i}_axis_{axis}" for axis in range(m.ndim)), m)
-        for i, m in enumerate(matrices)
-    }
+    matrices = _dynamics_record(dynamics)[1]
+    return _variables(_MATRIX, {str(i): matrix for i, matrix in enumerate(matrices)}, "_axis_")
 
 
 def _dynamics_record(dynamics: AnyDynamics) -> tuple[dict[str, Any], list[Array]]:
@@ -781,10 +747,7 @@ class Resumption:
 
     def variables(self) -> dict[str, Any]:
         """The arrays as variables of a dataset."""
-        return {
-            f"{_RESUME}{name}": (tuple(f"{_RESUME}{name}_{i}" for i in range(array.ndim)), array)
-            for name, array in self.arrays.items()
-        }
+        return _variables(_RESUME, self.arrays, "_")
 
 
 def read_resumption(stored: xr.Dataset) -> Resumption | None:

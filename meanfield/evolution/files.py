@@ -13,8 +13,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+try:
+    import fcntl
+except ImportError:  # elsewhere than on Unix runs do not tell one another
+    fcntl = None  # type: ignore[assignment]
+
 # the attribute of a dataset; other files have its text among their words
 SOURCE = "source_sha256"
+# a process that was killed a moment ago may not be gone yet
+_PATIENCE = 0.5
+_PAUSE = 0.05
+# a lock is opened by its own name, and a pipe of that name is not waited for
+_ITSELF = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 @contextmanager
@@ -100,18 +110,6 @@ def is_made_from(path: Path, source: str) -> bool:
         return False
 
 
-try:
-    import fcntl
-except ImportError:  # elsewhere than on Unix runs do not tell one another
-    fcntl = None  # type: ignore[assignment]
-
-# a process that was killed a moment ago may not be gone yet
-_PATIENCE = 0.5
-_PAUSE = 0.05
-# a lock is opened by its own name, and a pipe of that name is not waited for
-_ITSELF = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-
-
 class FileInUseError(ValueError):
     """Another run is writing the result file, or no run can be told from others there."""
 
@@ -129,11 +127,10 @@ def is_being_written(path: Path) -> bool:
     except BlockingIOError:
         return True
     except OSError:
-        return False
-    else:
-        return False
+        pass
     finally:
         os.close(descriptor)
+    return False
 
 
 @contextmanager

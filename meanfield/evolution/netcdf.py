@@ -19,6 +19,21 @@ import xarray as xr
 from meanfield._checks import integer, shown
 from meanfield.evolution.files import whole_file
 
+SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5")
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# kinds of variables, as NumPy names them
+_WRITTEN_NUMBERS, WORDS = "iuf", "OUT"
+# of the machine's memory, what the numbers of one file may take: they are copied while read
+_SHARE_OF_MEMORY = 0.25
+# characters of a reason
+_LONGEST_REASON = 1000
+# attributes of a solution in its checksum
+_READ = (
+    *("dynamics", "beta", "sign", "noise", "space", "axis", "status", "message", "case"),
+    *("flow_law", "flow_scale", "flow_tol", "flow_dim", "flow_axis"),
+)
+_READ_WHERE_PRESENT = ("dynamics_record", "particle_sums", "resumption")
+# what ends a file: a mark and a digest
 _MARK = b"meanfield seal: "
 _DIGEST = 32
 _LENGTH = len(_MARK) + _DIGEST
@@ -89,14 +104,6 @@ def _end_of_hdf5(start: bytes) -> int | None:
     return None if at is None else int.from_bytes(start[at : at + 8], "little")
 
 
-# the attributes that load makes something of
-_READ = (
-    *("dynamics", "beta", "sign", "noise", "space", "axis", "status", "message", "case"),
-    *("flow_law", "flow_scale", "flow_tol", "flow_dim", "flow_axis"),
-)
-_READ_WHERE_PRESENT = ("dynamics_record", "particle_sums", "resumption")
-
-
 def check_numbers(stored: xr.Dataset) -> None:
     """Check that all variables hold numbers.
 
@@ -120,16 +127,6 @@ def checksum(stored: xr.Dataset) -> str:
         digest.update(f"{name}: {values.dtype} {values.shape}\n".encode())
         digest.update(values.tobytes())
     return digest.hexdigest()
-
-
-SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5")
-_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-# kinds of variables, as NumPy names them
-_WRITTEN_NUMBERS, WORDS = "iuf", "OUT"
-# of the machine's memory, what the numbers of one file may take: they are copied while read
-_SHARE_OF_MEMORY = 0.25
-# characters of a reason
-_LONGEST_REASON = 1000
 
 
 class MissingFileError(FileNotFoundError, ValueError):
@@ -259,7 +256,7 @@ def read(path: Path, kind: str, version: int) -> xr.Dataset:
 
 def _check_format(about: Any, kind: str, version: int) -> None:
     found = about.get("format")
-    if not isinstance(found, str) or found != kind:
+    if str(found) != kind:
         raise ValueError(f"its format must be {kind!r}, got {shown(found)}")
     given = np.ravel(about.get("format_version"))
     its = integer("format_version", given[0] if given.size == 1 else given, low=1)

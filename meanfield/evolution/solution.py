@@ -34,14 +34,8 @@ from meanfield.typing import Array
 FORMAT = "meanfield-solution"
 FORMAT_VERSION = 1
 _VERSION = "_version"
-_DISTRIBUTIONS = {
-    "meanfield": "meanfield-attention",
-    "numpy": "numpy",
-    "scipy": "scipy",
-    "pyfftw": "pyfftw",
-    "ducc0": "ducc0",
-    "shtns": "shtns",
-}
+# packages that numbers depend on
+_PACKAGES = ("meanfield", "numpy", "scipy", "pyfftw", "ducc0", "shtns")
 # what may be missing, and what numbers on S^2 alone depend on
 _OPTIONAL = "shtns"
 _SHA_256 = re.compile("[0-9a-f]{64}")
@@ -255,18 +249,17 @@ def versions() -> dict[str, str]:
 
 def versions_of(attributes: Mapping[Any, Any]) -> dict[str, str]:
     """The versions that a file names, "unknown" where it names none."""
-    told = {name: attributes.get(f"{name}{_VERSION}", "unknown") for name in _DISTRIBUTIONS}
-    if f"{_OPTIONAL}{_VERSION}" not in attributes:
-        del told[_OPTIONAL]
-    return {name: str(text) for name, text in told.items()}
+    told = {name: str(attributes.get(f"{name}{_VERSION}", "unknown")) for name in _PACKAGES}
+    return _without_optional(told)
 
 
 def installed() -> dict[str, str]:
     """The packages that numbers depend on, and their versions here."""
-    found = {name: _version(distribution) for name, distribution in _DISTRIBUTIONS.items()}
-    if found[_OPTIONAL] == "unknown":
-        del found[_OPTIONAL]
-    return found
+    return _without_optional({name: _version(name) for name in _PACKAGES})
+
+
+def _without_optional(versions: dict[str, str]) -> dict[str, str]:
+    return {k: v for k, v in versions.items() if k != _OPTIONAL or v != "unknown"}
 
 
 def other_versions(versions: Mapping[str, str]) -> list[str]:
@@ -280,9 +273,9 @@ def other_versions(versions: Mapping[str, str]) -> list[str]:
 
 
 @cache
-def _version(distribution: str) -> str:
+def _version(package: str) -> str:
     try:
-        return version(distribution)
+        return version("meanfield-attention" if package == "meanfield" else package)
     except PackageNotFoundError:
         return "unknown"
 
@@ -324,10 +317,9 @@ def _from_file(stored: xr.Dataset) -> Solution:
     about = stored.attrs
     dynamics = arrays.read_dynamics(stored)
     check_numbers(stored)
-    measures = arrays.read_measures(stored)
     solution = Solution(
         t=arrays.TIMES.read(stored),
-        measures=measures,
+        measures=arrays.read_measures(stored),
         dynamics=dynamics,
         ending=_ending(attribute(stored, "status", str)),
         message=attribute(stored, "message", str),
