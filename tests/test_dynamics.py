@@ -158,6 +158,12 @@ def test_equal_is_what_was_made_of_the_same(thing, change):
 
 
 EYE = np.eye(3)
+
+
+def neurons(number):
+    return {"type": "FeedForward", "W": {"matrix": number}, "A": {"matrix": 0}}
+
+
 BAD = {
     "Q and K differ in rows": (lambda: mf.Head(np.ones((2, 3)), np.ones((1, 3))), r"Q and K must"),
     "Q and K differ in d": (lambda: mf.Head(np.ones((2, 3)), np.ones((2, 4))), r"Q and K must"),
@@ -200,6 +206,18 @@ BAD = {
     "record": (lambda: from_record({"type": "GPT"}, KINDS), r"record must be of SA, USA, .*, Head"),
     "record of a matrix": (
         lambda: from_record({"type": "FeedForward", "W": {"matrix": 7}}, KINDS),
+        r"record must be of SA, .* and its arguments, got",
+    ),
+    "record of a head alone": (
+        lambda: from_record({"type": "Head", "V": 2.0}, KNOWN, parts=[mf.Head]),
+        r"record must be of SA, .*Layers and its arguments, got .*'Head'",
+    ),
+    "record of a matrix before the first": (
+        lambda: from_record(neurons(-1), KNOWN, [EYE, EYE]),
+        r"record must be of SA, .* and its arguments, got",
+    ),
+    "record of a matrix True": (
+        lambda: from_record(neurons(True), KNOWN, [EYE, EYE]),
         r"record must be of SA, .* and its arguments, got",
     ),
     "record of a word": (lambda: from_record("SA", KINDS), r"record must be of SA, .* got 'SA'"),

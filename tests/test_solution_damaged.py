@@ -1,5 +1,7 @@
 """Solutions from files that are missing, damaged, foreign or hostile: one line each."""
 
+import functools
+import json
 import re
 
 import h5netcdf
@@ -185,6 +187,86 @@ def test_a_file_with_a_fault(name, tmp_path):
 )
 def test_particles_with_a_fault(change, message, tmp_path):
     path = written(tmp_path / "run.nc", solution(particles()), change)
+    assert re.search(message, refusal(path))
+
+
+BUMPS = mf.Mixture([mf.VonMisesFisher(v, 2.0) for v in np.eye(3)[:2]])
+NODES = [-1.0, 0.0, 2.0]
+RUNS = {
+    "line": lambda: mf.evolve(mf.FlowMap(mf.FourierSeries(cos=[0.5])), mf.SA(1.0), 0.2, 2),
+    "sphere": lambda: mf.evolve(mf.FlowMap(BUMPS, tol=1e-4), mf.SA(1.0), 0.1, 1),
+    "oscillators": lambda: solution([mf.Oscillators([0.0, 1.0, 2.0], NODES)] * 2),
+    "oscillator densities": lambda: solution(
+        [mf.OscillatorDensity(mf.Circle(16), mf.FourierSeries(cos=[0.4]), NODES)] * 2
+    ),
+    "heads": lambda: solution(
+        particles(), mf.Attention(1.0, [mf.Head(np.diag(np.arange(1.0, 8.0)))])
+    ),
+}
+run = functools.cache(lambda kind: RUNS[kind]())
+
+
+def turned(name):
+    return lambda file: file.assign({name: (file[name].dims[::-1], file[name].values.T)})
+
+
+def cut(name, dim):
+    """A row less, along a dimension of this array alone."""
+    return lambda file: file.assign({name: file[name].isel({dim: slice(-1)}).rename({dim: "cut"})})
+
+
+def told(**changes):
+    """A change of the record of the dynamics."""
+
+    def change(file):
+        record = json.loads(file.attrs["dynamics_record"])
+        return file.assign_attrs(dynamics_record=json.dumps(record | changes))
+
+    return change
+
+
+FAULTS_OF_RUNS = [
+    ("line", put("node_count", 0, 100), "node_count must be multiples of 16"),
+    ("line", put("node_count", 1, -16), "node_count must be an integer >= 0"),
+    ("line", put("node_count", 0, 0), "there must be one measure at each t, got node_count"),
+    ("line", put("node_count", 0, 16), r"panel_edges must have \d+ rows, got \d+"),
+    ("line", put("atom_count", 0, 3), "atom_angle must have 3 rows, got 0"),
+    ("line", put("node_owner", 5, 0), "node_owner must be -1 or the number of one of 0 atoms"),
+    ("line", put("node_owner", 5, -2), "node_owner must be -1 or the number of one of 0 atoms"),
+    ("line", put("node_angle", 5, np.nan), "node_angle must hold no NaN, got one at"),
+    ("line", without("node_weight"), "node_weight must be a variable over node, got"),
+    ("line", turned("panel_edges"), "panel_edges must be a variable over panel, side"),
+    ("line", put("history_moments", (0, 0, 0), np.nan), "history_moments must hold no NaN"),
+    ("line", cut("history_time", "history_end"), "history_time must be a variable over history_e"),
+    ("line", lambda file: file.isel(history_node=slice(7)), "history_moments must have shape"),
+    ("line", attribute(flow_tol=0.0), "flow_tol must be a finite number > 0"),
+    ("line", attribute(flow_dim=1), "flow_dim must be an integer >= 2"),
+    ("line", attribute(flow_scale="a"), "flow_scale must be a finite number > 0"),
+    ("line", attribute(flow_law="{"), "Expecting property name"),
+    ("line", attribute(flow_law='{"type": "Head"}'), "record must be of Uniform, "),
+    ("line", attribute(space="circle"), "there must be one measure at each t|coefficients must be"),
+    ("sphere", put("flow_points", (3, 0), 5.0), "flow_points must have rows of norm 1"),
+    ("sphere", put("flow_count", 1, 7), r"flow_points must have \d+ rows, got \d+"),
+    ("sphere", attribute(flow_tol=np.inf), "flow_tol must be a finite number > 0"),
+    ("sphere", lambda file: file.isel(part=[0]), "history_moments must have 2 parts"),
+    ("sphere", lambda file: file.isel(history_step=[]), "history_moments must have shape"),
+    ("oscillators", put("frequency_weights", 0, 0.5), "frequency_weights must be >= 0 of sum 1"),
+    ("oscillators", put("phases", (1, 2), np.inf), "phases must be finite, got inf"),
+    ("oscillators", without("frequencies"), "frequencies must be a variable over frequency"),
+    ("oscillator densities", put("frequency_weights", 0, -1.0), "frequency_weights must be >= 0"),
+    ("oscillator densities", put("frequency_widths", 0, -1.0), "widths must be 3 numbers >= 0"),
+    ("oscillator densities", put("size", 1, 64), r"parts must have shape \(32, 2\)"),
+    ("oscillator densities", without("size"), "size must be a variable over t"),
+    ("heads", told(heads=[{"type": "Head", "V": {"matrix": -1}}]), "record must be of SA, USA"),
+    ("heads", told(heads=[{"type": "Head", "V": {"matrix": True}}]), "record must be of SA, USA"),
+    ("heads", attribute(dynamics_record='{"type": "Head", "V": 2.0}'), "record must be of SA, USA"),
+    ("heads", without("dynamics_matrix_0"), "record must be of SA, USA"),
+]
+
+
+@pytest.mark.parametrize(("kind", "change", "message"), FAULTS_OF_RUNS)
+def test_flow_maps_oscillators_and_matrices_with_a_fault(kind, change, message, tmp_path):
+    path = written(tmp_path / "run.nc", run(kind), change)
     assert re.search(message, refusal(path))
 
 

@@ -181,7 +181,8 @@ class Form:
             elif column.first == "t":
                 _check_same(f"shape of {column.name}", [one.shape for one in arrays])
                 array = np.zeros((len(measures), *arrays[0].shape), dtype=arrays[0].dtype)
-                array[here] = arrays
+                for i, one in zip(here, arrays, strict=True):
+                    array[i] = one
             else:
                 _check_same(column.name, [one.tolist() for one in arrays])
                 array = arrays[0]
@@ -599,9 +600,8 @@ def read_measures(stored: xr.Dataset) -> list[AnyMeasure]:
     counts = last.columns[0].read(stored)
     start = int((counts == 0).sum())
     if counts[:start].any() or (start > 0) != bool(earlier):
-        raise ValueError(
-            f"there must be one measure at each t, got {last.columns[0].name} {counts}"
-        )
+        told = f"{last.columns[0].name} {shown(counts)}"
+        raise ValueError(f"there must be one measure at each t, got {told}")
     found: list[Any] = []
     for form in earlier:
         found += form.make(stored, form.saves(stored, slice(start)))
