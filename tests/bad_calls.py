@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any
+from operator import attrgetter
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -94,276 +95,114 @@ GOOD: dict[str, Any] = {
     "path": "none.nc",
     "degree": 1,
 }
-Call = tuple[Callable[..., Any], dict[str, Any]]
-# name: what is called, and the good arguments that are its own
-BY_NAME: dict[str, Call] = {
-    "Attention": (mf.Attention, {"heads": [mf.Head()], "normalise": True, "noise": 0.0}),
-    "Attention.velocity": (mf.Attention(1.0, [mf.Head()]).velocity, {}),
-    "Bracket": (mf.Bracket, {"value": 0.5, "lower": 0.4, "upper": 0.6, "proved": False}),
-    "Circle": (mf.Circle, {"n": 16}),
-    "Circle.exact_size": (CIRCLE.exact_size, {}),
-    "Circle.resized": (CIRCLE.resized, {}),
-    "CircleInteraction": (mf.CircleInteraction, {"sin": [1.0], "cos": [0.5], "coupling": 1.0}),
-    "CircleInteraction.of_usa": (mf.CircleInteraction.of_usa, {}),
-    "CircleInteraction.velocity": (mf.Kuramoto(1.0).velocity, {}),
-    "Density": (mf.Density, {"law_or_values": LAW}),
-    "Density.at": (DENSITY.at, {}),
-    "Density.balanced": (DENSITY.balanced, {}),
-    "Density.from_coefficients": (
-        mf.Density.from_coefficients,
-        {"coefficients": DENSITY.coefficients},
-    ),
-    "Density.moment": (DENSITY.moment, {}),
-    "Density.plot": (DENSITY.plot, {"ax": None}),
-    "Density.resized": (DENSITY.resized, {}),
-    "Density.trigonometric_moments": (DENSITY.trigonometric_moments, {}),
-    "DistanceTo": (mf.DistanceTo, {"to": "uniform", "p": 1, "every": 1, "gap": None}),
-    "DoublyStochastic": (mf.DoublyStochastic, {}),
-    "DoublyStochastic.velocity": (mf.DoublyStochastic(1.0).velocity, {}),
-    "FeedForward": (
-        mf.FeedForward,
-        {"W": np.eye(2), "A": np.eye(2), "b": None, "activation": "tanh"},
-    ),
-    "FeedForward.divergence": (mf.FeedForward(np.eye(2), np.eye(2)).divergence, {}),
-    "FeedForward.velocity": (mf.FeedForward(np.eye(2), np.eye(2)).velocity, {}),
-    "FlowMap": (mf.FlowMap, {"law": LAW, "tol": 1e-4, "axis": None, "largest": None}),
-    "FlowMap.resolving": (mf.FlowMap(LAW, 1e-4).resolving, {}),
-    "FlowMap.moment": (mf.FlowMap(LAW, 1e-4).moment, {}),
-    "FourierSeries": (mf.FourierSeries, {"cos": [0.1], "sin": [0.1]}),
-    "FourierSeries.pdf": (LAW.pdf, {}),
-    "FourierSeries.sample": (LAW.sample, {}),
-    "Head": (mf.Head, {"Q": np.eye(2), "K": 1.0, "V": 1.0}),
-    "Kuramoto": (mf.Kuramoto, {"coupling": 1.0}),
-    "Layers": (mf.Layers, {"layers": [mf.SA(1.0)], "step": 1.0}),
-    "Layers.velocity": (mf.Layers([mf.SA(1.0)]).velocity, {}),
-    "Mixture": (mf.Mixture, {"laws": [LAW, LAW], "weights": None}),
-    "Mixture.pdf": (mf.Mixture([LAW]).pdf, {}),
-    "Mixture.sample": (mf.Mixture([LAW]).sample, {}),
-    "OscillatorDensity": (
-        mf.OscillatorDensity,
-        {"laws_or_values": [LAW], "frequencies": [0.0], "weights": None, "widths": None},
-    ),
-    "Oscillators": (
-        mf.Oscillators,
-        {"angles": [0.0, 1.0], "frequencies": [0.0, 1.0], "weights": None},
-    ),
-    "Particles": (mf.Particles, {"weights": None, "sums": "auto"}),
-    "Particles.moment": (mf.Particles(EAST).moment, {}),
-    "Particles.quantised": (mf.Particles.quantised, {"sums": "auto"}),
-    "Particles.sample": (mf.Particles.sample, {"sums": "auto"}),
-    "Particles.trigonometric_moments": (mf.Particles(EAST).trigonometric_moments, {}),
-    "PointCloud": (mf.PointCloud, {"weights": None, "bandwidth": 0.5}),
-    "PointCloud.pdf": (mf.PointCloud(EAST, bandwidth=0.5).pdf, {}),
-    "PointCloud.sample": (mf.PointCloud(EAST).sample, {}),
-    "SA": (mf.SA, {}),
-    "SA.velocity": (mf.SA(1.0).velocity, {}),
-    "Solution.animate": (solution().animate, {"ax": None, "frames": None, "fps": 10.0}),
-    "Solution.density": (FLOW.density, {"t": 0.05}),
-    "Solution.plot": (solution().plot, {"name": "energy", "ax": None}),
-    "Solution.save": (solution().save, {"path": "no/such/folder.nc"}),
-    "Sphere": (mf.Sphere, {"library": None}),
-    "Sphere.exact_size": (mf.Sphere(7).exact_size, {}),
-    "Sphere.resized": (mf.Sphere(7).resized, {}),
-    "USA": (mf.USA, {}),
-    "USA.velocity": (mf.USA(1.0).velocity, {}),
-    "Uniform": (mf.Uniform, {}),
-    "Uniform.pdf": (mf.Uniform(2).pdf, {}),
-    "Uniform.sample": (mf.Uniform(2).sample, {}),
-    "VonMisesFisher": (mf.VonMisesFisher, {"mean": [1.0, 0.0], "kappa": 1.0}),
-    "VonMisesFisher.pdf": (mf.VonMisesFisher([1.0, 0.0], 1.0).pdf, {}),
-    "VonMisesFisher.sample": (mf.VonMisesFisher([1.0, 0.0], 1.0).sample, {}),
-    "Zonal": (mf.Zonal, {"kmax": 7, "axis": None}),
-    "Zonal.exact_size": (mf.Zonal(3, 7).exact_size, {}),
-    "Zonal.resized": (mf.Zonal(3, 7).resized, {}),
-    "ZonalSeries": (mf.ZonalSeries, {"coefficients": [0.1], "axis": None}),
-    "ZonalSeries.pdf": (mf.ZonalSeries(2, [0.1]).pdf, {}),
-    "ZonalSeries.sample": (mf.ZonalSeries(2, [0.1]).sample, {}),
-    "clusters": (mf.clusters, {"min_mass": 0.01}),
-    "dissipation": (mf.dissipation, {"scaled": False}),
-    "energy": (mf.energy, {"form": None, "scaled": False}),
-    "evolve": (
-        mf.evolve,
-        {
-            "method": "flow",
-            "step": None,
-            "rng": None,
-            "rtol": 1e-6,
-            "atol": 1e-9,
-            "tail_tol": 1e-6,
-            "largest": None,
-            "cluster_radius": 1e-8,
-            "on_unresolved": "stop",
-            "monitors": None,
-            "progress": False,
-            "checkpoint": None,
-            "case": "",
-            "about": None,
-        },
-    ),
-    "resume": (
-        mf.resume,
-        {"monitors": None, "law": None, "dynamics": None, "progress": False},
-    ),
-    "evolve_free": (
-        mf.evolve_free,
-        {
-            "points": FREE,
-            "query": 1.0,
-            "key": 1.0,
-            "value": 1.0,
-            "kernel": "rescaled",
-            "tie": "average",
-            "rtol": 1e-6,
-            "atol": 1e-9,
-        },
-    ),
-    "gaussian_frequencies": (mf.gaussian_frequencies, {"deviation": 1.0, "centre": 0.0}),
-    "interaction_energy": (mf.interaction_energy, {"dynamics": mf.Kuramoto(1.0)}),
-    "load": (mf.load, {}),
-    "lorentzian_frequencies": (mf.lorentzian_frequencies, {"width": 1.0, "centre": 0.0}),
-    "metric_speed": (mf.metric_speed, {"weighted": False, "scaled": False}),
-    "mmd": (mf.mmd, {"scaled": False}),
-    "order_parameter": (mf.order_parameter, {}),
-    "plot.animation": (mf.plot.animation, {"ax": None, "frames": None, "fps": 10.0}),
-    "plot.density": (mf.plot.density, {"ax": None}),
-    "plot.dissipation": (mf.plot.dissipation, {"ax": None}),
-    "plot.distances": (mf.plot.distances, {"sol": FLOW, "ax": None}),
-    "plot.energy": (mf.plot.energy, {"ax": None}),
-    "plot.form_extremisers": (mf.plot.form_extremisers, {}),
-    "plot.inner_products": (mf.plot.inner_products, {"rows": {"a": [TOKENS]}, "titles": None}),
-    "plot.limits_without_normalisation": (mf.plot.limits_without_normalisation, {}),
-    "plot.mean_field_limit": (mf.plot.mean_field_limit, {}),
-    "plot.metastability": (mf.plot.metastability, {"run": 0}),
-    "plot.movie": (
-        mf.plot.movie,
-        {"path": "no/such/folder.gif", "frames": None, "seconds": None, "fps": None}
-        | {"progress": False},
-    ),
-    "plot.nodes": (mf.plot.nodes, {"sol": FLOW, "ax": None}),
-    "plot.phase_diagram": (mf.plot.phase_diagram, {}),
-    "plot.proposition_3_4": (mf.plot.proposition_3_4, {"index": 0}),
-    "plot.resolution": (mf.plot.resolution, {"ax": None}),
-    "plot.save": (mf.plot.save, {"path": "a.png"}),
-    "plot.solution": (mf.plot.solution, {"times": 1}),
-    "plot.stationary_states": (mf.plot.stationary_states, {"index": 0}),
-    "plot.two_token_correlation": (mf.plot.two_token_correlation, {}),
-    "sinkhorn_energy": (mf.sinkhorn_energy, {}),
-    "sinkhorn_scaling": (mf.sinkhorn_scaling, {}),
-    "sliced_wasserstein": (
-        mf.sliced_wasserstein,
-        {"mu": TOKENS, "nu": TOKENS, "p": 2, "planes": 4},
-    ),
-    "slope": (mf.slope, {"scaled": False}),
-    "sobolev": (mf.sobolev, {"s": -1.0}),
-    "studies.form_extremisers": (
-        mf.studies.form_extremisers,
-        {"forms": [np.diag([1.0, 2.0])], "starts": 1, "rng": rng()},
-    ),
-    "studies.form_maximiser": (mf.studies.form_maximiser, {"form": np.eye(2)}),
-    "studies.form_minimiser": (mf.studies.form_minimiser, {"form": np.eye(2)}),
-    "studies.limits_without_normalisation": (mf.studies.limits_without_normalisation, {}),
-    "studies.mean_field_limit": (
-        mf.studies.mean_field_limit,
-        {
-            "ns": [4],
-            "repeats": 2,
-            "distances": None,
-            "start": "iid",
-            "seed": 0,
-            "rtol": 1e-6,
-            "executor": None,
-            "progress": False,
-        },
-    ),
-    "studies.metastability": (
-        mf.studies.metastability,
-        {
-            "dynamics": mf.USA(1.0),
-            "amplitude": 1e-3,
-            "rng": rng(),
-            "t_start": 0.01,
-            "saves": 10,
-            "executor": None,
-            "progress": False,
-        },
-    ),
-    "studies.phase_diagram": (
-        mf.studies.phase_diagram,
-        {
-            "betas": [1.0],
-            "realisations": 1,
-            "delta": 1e-3,
-            "dynamics": mf.SA,
-            "times": 2,
-            "rtol": None,
-            "executor": None,
-            "progress": False,
-        },
-    ),
-    "studies.proposition_3_4": (
-        mf.studies.proposition_3_4,
-        {
-            "kernel": None,
-            "samples": 2,
-            "starts": 1,
-            "parts": ("coefficients",),
-            "executor": None,
-            "progress": False,
-        },
-    ),
-    "studies.random_heads": (mf.studies.random_heads, {"kind": "ginibre"}),
-    "studies.stationary_density": (
-        mf.studies.stationary_density,
-        {"dynamics": mf.USA(4.0, noise=0.5), "direction": 1, "axis": None, "dim": 2},
-    ),
-    "studies.stationary_states": (
-        mf.studies.stationary_states,
-        {"betas": [1.0], "dynamics": mf.USA, "degrees": 1, "until": 0.25}
-        | {"executor": None, "progress": False, "dim": 2},
-    ),
-    "studies.two_token_correlation": (
-        mf.studies.two_token_correlation,
-        {"realisations": 64, "kmax": 2, "executor": None, "progress": False},
-    ),
-    "sweep": (
-        mf.sweep,
-        {
-            "case": case_from_text(CASE, "my.toml"),
-            "grid": {"dynamics.beta": [1.0]},
-            "settings": None,
-            "cells": None,
-            "executor": None,
-            "workers": None,
-            "progress": False,
-        },
-    ),
-    "theory.critical_noise": (mf.theory.critical_noise, {}),
-    "theory.dobrushin_constant": (mf.theory.dobrushin_constant, {}),
-    "theory.eigenvalues": (mf.kernels.multipliers.eigenvalues, {}),
-    "theory.energy_dirac": (mf.theory.energy_dirac, {}),
-    "theory.energy_uniform": (mf.theory.energy_uniform, {}),
-    "theory.gaussian_critical_coupling": (mf.theory.gaussian_critical_coupling, {"deviation": 1.0}),
-    "theory.growth_rates": (mf.theory.growth_rates, {}),
-    "theory.kuramoto_critical_coupling": (
-        mf.theory.kuramoto_critical_coupling,
-        {"density_at_centre": 1.0},
-    ),
-    "theory.log_eigenvalues": (mf.kernels.multipliers.log_eigenvalues, {}),
-    "theory.lorentzian_critical_coupling": (mf.theory.lorentzian_critical_coupling, {"width": 1.0}),
-    "theory.orthogonal_arrival": (mf.theory.orthogonal_arrival, {"delta": 0.1}),
-    "theory.orthogonal_tokens": (mf.theory.orthogonal_tokens, {"t": 1.0}),
-    "theory.ott_antonsen": (
-        mf.theory.ott_antonsen,
-        {"coupling": 2.0, "start": 0.5, "t": [0.0, 1.0], "width": 0.0},
-    ),
-    "theory.sinkhorn_energy_dirac": (mf.theory.sinkhorn_energy_dirac, {}),
-    "theory.sinkhorn_energy_uniform": (mf.theory.sinkhorn_energy_uniform, {}),
-    "theory.transition_beta": (mf.theory.transition_beta, {}),
-    "theory.wendel": (mf.theory.wendel, {}),
-    "transport_map": (mf.transport_map, {"p": 1}),
-    "transport_plan": (mf.transport_plan, {"mu": TOKENS, "nu": TOKENS, "p": 1}),
-    "wasserstein": (mf.wasserstein, {"p": 1, "gap": None}),
+# of which methods are called
+OBJECTS: dict[str, Any] = {
+    "Attention": mf.Attention(1.0, [mf.Head()]),
+    "Circle": CIRCLE,
+    "CircleInteraction": mf.Kuramoto(1.0),
+    "Density": DENSITY,
+    "DoublyStochastic": mf.DoublyStochastic(1.0),
+    "FeedForward": mf.FeedForward(np.eye(2), np.eye(2)),
+    "FlowMap": mf.FlowMap(LAW, 1e-4),
+    "FourierSeries": LAW,
+    "Layers": mf.Layers([mf.SA(1.0)]),
+    "Mixture": mf.Mixture([LAW]),
+    "Particles": mf.Particles(EAST),
+    "PointCloud": mf.PointCloud(EAST, bandwidth=0.5),
+    "SA": mf.SA(1.0),
+    "Solution": solution(),
+    "Sphere": mf.Sphere(7),
+    "USA": mf.USA(1.0),
+    "Uniform": mf.Uniform(2),
+    "VonMisesFisher": mf.VonMisesFisher([1.0, 0.0], 1.0),
+    "Zonal": mf.Zonal(3, 7),
+    "ZonalSeries": mf.ZonalSeries(2, [0.1]),
 }
+# good arguments that are a call's own
+OWN: dict[str, dict[str, Any]] = {
+    "Attention": {"heads": [mf.Head()]},
+    "Bracket": {"value": 0.5, "lower": 0.4, "upper": 0.6},
+    "Circle": {"n": 16},
+    "CircleInteraction": {"sin": [1.0], "cos": [0.5]},
+    "Density": {"law_or_values": LAW},
+    "Density.from_coefficients": {"coefficients": DENSITY.coefficients},
+    "DistanceTo": {"to": "uniform"},
+    "FeedForward": {"W": np.eye(2), "A": np.eye(2), "activation": "tanh"},
+    "FlowMap": {"law": LAW, "tol": 1e-4},
+    "FourierSeries": {"cos": [0.1], "sin": [0.1]},
+    "Head": {"Q": np.eye(2)},
+    "Kuramoto": {"coupling": 1.0},
+    "Layers": {"layers": [mf.SA(1.0)]},
+    "Mixture": {"laws": [LAW, LAW]},
+    "OscillatorDensity": {"laws_or_values": [LAW], "frequencies": [0.0]},
+    "Oscillators": {"angles": [0.0, 1.0], "frequencies": [0.0, 1.0]},
+    "PointCloud": {"bandwidth": 0.5},
+    "Solution.density": {"t": 0.05},
+    "Solution.save": {"path": "no/such/folder.nc"},
+    "VonMisesFisher": {"mean": [1.0, 0.0], "kappa": 1.0},
+    "Zonal": {"kmax": 7},
+    "ZonalSeries": {"coefficients": [0.1]},
+    "clusters": {"min_mass": 0.01},
+    "evolve": {"rtol": 1e-6, "atol": 1e-9, "tail_tol": 1e-6, "on_unresolved": "stop"},
+    "evolve_free": {"points": FREE, "rtol": 1e-6, "atol": 1e-9},
+    "gaussian_frequencies": {"deviation": 1.0},
+    "interaction_energy": {"dynamics": mf.Kuramoto(1.0)},
+    "lorentzian_frequencies": {"width": 1.0},
+    "plot.distances": {"sol": FLOW},
+    "plot.inner_products": {"rows": {"a": [TOKENS]}},
+    "plot.movie": {"path": "no/such/folder.gif"},
+    "plot.nodes": {"sol": FLOW},
+    "plot.save": {"path": "a.png"},
+    "plot.solution": {"times": 1},
+    "sliced_wasserstein": {"mu": TOKENS, "nu": TOKENS, "planes": 4},
+    "studies.form_extremisers": {"forms": [np.diag([1.0, 2.0])], "starts": 1, "rng": rng()},
+    "studies.form_maximiser": {"form": np.eye(2)},
+    "studies.form_minimiser": {"form": np.eye(2)},
+    "studies.mean_field_limit": {"ns": [4], "repeats": 2, "rtol": 1e-6},
+    "studies.metastability": {"dynamics": mf.USA(1.0), "rng": rng(), "t_start": 0.01, "saves": 10},
+    "studies.phase_diagram": {"betas": [1.0], "realisations": 1, "times": 2},
+    "studies.proposition_3_4": {"samples": 2, "starts": 1, "parts": ("coefficients",)},
+    "studies.random_heads": {"kind": "ginibre"},
+    "studies.stationary_density": {"dynamics": mf.USA(4.0, noise=0.5), "dim": 2},
+    "studies.stationary_states": {"betas": [1.0], "dim": 2},
+    "studies.two_token_correlation": {"realisations": 64, "kmax": 2},
+    "sweep": {"case": case_from_text(CASE, "my.toml"), "grid": {"dynamics.beta": [1.0]}},
+    "theory.gaussian_critical_coupling": {"deviation": 1.0},
+    "theory.kuramoto_critical_coupling": {"density_at_centre": 1.0},
+    "theory.lorentzian_critical_coupling": {"width": 1.0},
+    "theory.orthogonal_arrival": {"delta": 0.1},
+    "theory.orthogonal_tokens": {"t": 1.0},
+    "theory.ott_antonsen": {"coupling": 2.0, "start": 0.5, "t": [0.0, 1.0]},
+    "transport_plan": {"mu": TOKENS, "nu": TOKENS},
+}
+# what needs none
+PLAIN = """
+Attention.velocity Circle.exact_size Circle.resized CircleInteraction.of_usa
+CircleInteraction.velocity Density.at Density.balanced Density.moment Density.plot Density.resized
+Density.trigonometric_moments DoublyStochastic DoublyStochastic.velocity FeedForward.divergence
+FeedForward.velocity FlowMap.resolving FlowMap.moment FourierSeries.pdf FourierSeries.sample
+Layers.velocity Mixture.pdf Mixture.sample Particles Particles.moment Particles.quantised
+Particles.sample Particles.trigonometric_moments PointCloud.pdf PointCloud.sample SA SA.velocity
+Solution.animate Solution.plot Sphere Sphere.exact_size Sphere.resized USA USA.velocity Uniform
+Uniform.pdf Uniform.sample VonMisesFisher.pdf VonMisesFisher.sample Zonal.exact_size Zonal.resized
+ZonalSeries.pdf ZonalSeries.sample dissipation energy resume load metric_speed mmd order_parameter
+plot.animation plot.density plot.dissipation plot.energy plot.form_extremisers
+plot.limits_without_normalisation plot.mean_field_limit plot.metastability plot.phase_diagram
+plot.proposition_3_4 plot.resolution plot.stationary_states plot.two_token_correlation
+sinkhorn_energy sinkhorn_scaling slope sobolev studies.limits_without_normalisation
+theory.critical_noise theory.dobrushin_constant kernels.multipliers.eigenvalues
+theory.energy_dirac theory.energy_uniform theory.growth_rates kernels.multipliers.log_eigenvalues
+theory.sinkhorn_energy_dirac theory.sinkhorn_energy_uniform theory.transition_beta theory.wendel
+transport_map wasserstein
+"""
+NAMES = [*OWN, *PLAIN.split()]
+
+
+def called(name: str) -> Callable[..., Any]:
+    """The function, class or method of a name."""
+    owner, _, last = name.rpartition(".")
+    own = FLOW if name == "Solution.density" else OBJECTS.get(owner)
+    return cast(Callable[..., Any], attrgetter(name)(mf) if own is None else getattr(own, last))
 
 
 # checked after others of the call: a run's file, a study's dataset
@@ -381,9 +220,9 @@ LATE = {
 
 def good_arguments(name: str) -> dict[str, Any]:
     """Good arguments of a call, all that it must have and some that it may."""
-    call, own = BY_NAME[name]
+    own = OWN.get(name, {})
     given = dict(own)
-    for each, parameter in inspect.signature(call).parameters.items():
+    for each, parameter in inspect.signature(called(name)).parameters.items():
         if each not in own and parameter.default is inspect.Parameter.empty:
             if each == "sol":
                 given[each] = solution()
@@ -396,8 +235,7 @@ def good_arguments(name: str) -> dict[str, Any]:
 
 def arguments_of(name: str) -> Iterator[str]:
     """The parameters that a public name takes."""
-    call, _ = BY_NAME[name]
-    for argument in inspect.signature(call).parameters:
+    for argument in inspect.signature(called(name)).parameters:
         if (name, argument) not in LATE:
             yield argument
 
@@ -504,5 +342,5 @@ RIGHT_IN: dict[tuple[str, str], tuple[str, ...]] = {
 def accepted(name: str, argument: str) -> tuple[str, ...]:
     """The kinds in `WRONG` that are right for this argument."""
     found = RIGHT_IN.get((name, argument), RIGHT.get(argument, ()))
-    is_optional = inspect.signature(BY_NAME[name][0]).parameters[argument].default is None
+    is_optional = inspect.signature(called(name)).parameters[argument].default is None
     return (*found, "nothing") if is_optional else found

@@ -2,10 +2,20 @@
 
 import inspect
 import warnings
+from operator import attrgetter
 
 import numpy as np
 import pytest
-from bad_calls import BY_NAME, INNER, OTHER_NAMES, WRONG, accepted, arguments_of, good_arguments
+from bad_calls import (
+    INNER,
+    NAMES,
+    OTHER_NAMES,
+    WRONG,
+    accepted,
+    arguments_of,
+    called,
+    good_arguments,
+)
 
 import meanfield as mf
 
@@ -212,26 +222,19 @@ def callable_here(module, name):
 
 
 def test_every_public_name_is_called():
-    called = {name.rpartition(".")[2] for name in BY_NAME}
+    seen = {name.rpartition(".")[2] for name in NAMES}
     takes = {
         name
         for name in public_names()
-        if name not in INNER and set(inspect.signature(resolved(name)).parameters) - {"self"}
+        if name not in INNER and set(inspect.signature(attrgetter(name)(mf)).parameters) - {"self"}
     }
     # a method that several classes share is called of one
-    assert {name for name in takes if name.rpartition(".")[2] not in called} == set()
-
-
-def resolved(name):
-    thing = mf
-    for part in name.split("."):
-        thing = getattr(thing, part)
-    return thing
+    assert {name for name in takes if name.rpartition(".")[2] not in seen} == set()
 
 
 PROBES = [
     pytest.param(name, argument, id=f"{name}({argument})")
-    for name in BY_NAME
+    for name in NAMES
     for argument in arguments_of(name)
 ]
 
@@ -239,7 +242,6 @@ PROBES = [
 @pytest.mark.usefixtures("quick_folder")
 @pytest.mark.parametrize(("name", "argument"), PROBES)
 def test_wrong_kinds_are_refused(name, argument):
-    call, _ = BY_NAME[name]
     good, right = good_arguments(name), accepted(name, argument)
     names = "|".join((argument, *OTHER_NAMES.get(argument, ())))
     for kind, value in WRONG.items():
@@ -248,7 +250,7 @@ def test_wrong_kinds_are_refused(name, argument):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with pytest.raises(ValueError, match=rf"\b({names})\b") as refused:
-                call(**good | {argument: value})
+                called(name)(**good | {argument: value})
         message = str(refused.value)
         assert len(message) <= 300, (kind, message)
         assert len(message.splitlines()) == 1, (kind, message)

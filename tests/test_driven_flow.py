@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.equations.line import DriftField, HeadsField
+from meanfield.equations.line import HeadsField
 from meanfield.kernels.line import Interpolation
-from meanfield.spaces.geometry import perpendicular
-from meanfield.spaces.symmetry import asymmetry, axial_matrix, axial_part
 
 LAW = mf.Mixture([mf.VonMisesFisher([1.0, 0.0], 2.0), mf.VonMisesFisher([-0.6, 0.8], 5.0)])
 AXIS = np.array([2.0, -1.0, 2.0]) / 3.0
@@ -66,24 +64,6 @@ def derivative(function, angles, h=1e-3):
 # ---------------------------------------------------------------- the field
 
 
-@pytest.mark.parametrize("normalise", [True, False])
-@pytest.mark.parametrize("size", [0.7, 2.0])
-def test_velocity_and_divergence_on_the_circle(normalise, size):
-    dynamics = mf.Attention(1.0, heads(3, size=size), normalise=normalise)
-    field = HeadsField(dynamics, 2, None)
-    flow = mf.FlowMap(LAW).resolving(60.0)
-
-    def along(angles):
-        tangents = np.column_stack([-np.sin(angles), np.cos(angles)])
-        return np.einsum("ij,ij->i", dynamics.velocity(flow, at=circle(angles)), tangents)
-
-    velocity, divergence = at_nodes(flow, field)
-    expected = along(flow.angles)
-    assert np.abs(velocity - expected).max() < 1e-13 * np.abs(expected).max()
-    steep = np.abs(divergence).max()
-    assert np.abs(divergence - derivative(along, flow.angles)).max() < 1e-7 * steep
-
-
 def test_velocity_far_from_all_mass_keeps_its_digits():
     """G is e^{-2|M|} = 1e-70 of its maximum opposite to a narrow law."""
     matrix = np.array([[80.0, 10.0], [-10.0, 60.0]])
@@ -96,53 +76,6 @@ def test_velocity_far_from_all_mass_keeps_its_digits():
     tangents = np.column_stack([-np.sin(angles), np.cos(angles)])
     expected = np.einsum("ij,ij->i", dynamics.velocity(flow, at=circle(angles)), tangents)
     assert np.abs(velocity - expected).max() < 1e-12
-
-
-@pytest.mark.parametrize("dim", [3, 5])
-@pytest.mark.parametrize("normalise", [True, False])
-def test_velocity_and_divergence_about_an_axis(normalise, dim):
-    axis = AXIS if dim == 3 else np.eye(dim)[0]
-    dynamics = mf.Attention(2.0, axial_heads(5, dim, axis), normalise=normalise)
-    flow = mf.FlowMap(mf.VonMisesFisher(axis, 3.0)).resolving(20.0)
-    across = perpendicular(axis)
-
-    def along(angles):
-        points = np.outer(np.cos(angles), axis) + np.outer(np.sin(angles), across)
-        tangents = np.outer(np.cos(angles), across) - np.outer(np.sin(angles), axis)
-        return np.einsum("ij,ij->i", dynamics.velocity(flow, at=points), tangents)
-
-    velocity, divergence = at_nodes(flow, HeadsField(dynamics, dim, axis))
-    expected = along(flow.angles)
-    assert np.abs(velocity - expected).max() < 1e-13 * np.abs(expected).max()
-    # div X = X' + (d-2) cot φ X, whose terms cancel near the poles
-    inside = (flow.angles > 0.1) & (flow.angles < 3.0)
-    angles = flow.angles[inside]
-    numerical = derivative(along, angles) + (dim - 2) / np.tan(angles) * along(angles)
-    steep = np.abs(divergence).max()
-    assert np.abs(divergence[inside] - numerical).max() < 1e-8 * steep
-    # (d-1) X' at a pole
-    pole = np.array([0.0])
-    field = HeadsField(dynamics, dim, axis)
-    charges = Interpolation(field.line, flow.angles).charges(flow.weights)
-    at_pole = field.from_charges(charges, pole)[1]
-    assert at_pole[0] == pytest.approx((dim - 1) * derivative(along, pole)[0], rel=1e-7)
-
-
-@pytest.mark.parametrize("activation", ["tanh", "gelu", "relu"])
-def test_divergence_of_a_feed_forward_layer(activation):
-    drift = perceptron(7, activation)
-    angles = around(101)
-    velocity, divergence = DriftField(drift, 2, None).velocity(np.zeros((0, 101)), angles)
-
-    def along(angles):
-        tangents = np.column_stack([-np.sin(angles), np.cos(angles)])
-        return np.einsum(
-            "ij,ij->i", drift.velocity(mf.Particles(circle([0.0])), circle(angles)), tangents
-        )
-
-    assert np.abs(velocity - along(angles)).max() < 1e-14
-    # no angle is within 2 h of a kink of relu
-    assert np.abs(divergence - derivative(along, angles)).max() < 1e-8
 
 
 @pytest.mark.parametrize("dim", [3, 6])
@@ -278,20 +211,9 @@ def test_what_turns_about_the_axis_moves_no_latitude():
     assert np.abs(one.mean() - other.mean()).max() < 3e-12
 
 
-def test_multiples_along_an_axis_and_across_it():
-    matrix = 3.0 * np.outer(AXIS, AXIS) + 2.0 * (np.eye(3) - np.outer(AXIS, AXIS))
-    turned = matrix - np.cross(AXIS, np.eye(3)).T
-    along, across = axial_part(turned, AXIS)
-    assert along == pytest.approx(3.0, abs=1e-14)
-    assert across == pytest.approx(2.0 - 1.0j, abs=1e-14)
-    assert np.abs(axial_matrix(along, across, AXIS) - turned).max() < 1e-14
-    assert asymmetry(turned, AXIS) == 0.0
-    assert axial_part(2.0 * np.eye(5), np.eye(5)[0]) == (2.0, 2.0)
-
-
 # ---------------------------------------------------------------- bad input
 
-FLOW, AXIAL = mf.FlowMap(LAW), mf.FlowMap(ZONAL)
+FLOW = mf.FlowMap(LAW)
 # in d = 3 a flow map without symmetry would take over
 HIGH = mf.FlowMap(mf.VonMisesFisher([0.0, 0.0, 0.6, 0.8], 3.0))
 CROOKED_4 = np.diag([1.0, 2.0, 3.0, 4.0])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.equations.sphere_field import SphereDepthField, SphereField
+from meanfield.equations.sphere_field import SphereDepthField
 from meanfield.equations.sphere_flow import SphereFlow
 from meanfield.measures import SphereFlowMap
 from meanfield.spaces.geometry import perpendicular
@@ -66,40 +66,6 @@ def divergence_by_differences(velocity, points, h=1e-3):
 
 
 # ---------------------------------------------------------------- the field
-
-
-@pytest.mark.parametrize("beta", [0.0, 1.0, 4.0])
-@pytest.mark.parametrize("kind", [mf.SA, mf.USA])
-def test_heads_of_identities_are_sa_and_usa(kind, beta):
-    points, masses = cloud(300)
-    targets = cloud(40, 1)[0]
-    for sign in 1, -1:
-        plain, depth = SphereField(kind(beta, sign)), SphereDepthField(kind(beta, sign))
-        expected = plain.velocity_and_divergence(plain.moments(points, masses), targets)
-        field = depth.during(0.0, 1.0)
-        found = field.velocity_and_divergence(depth.moments(points, masses), targets)
-        for one, other in zip(found, expected, strict=True):
-            # transforms are right to 3e-13 of their largest value
-            assert np.abs(one - other).max() < 1e-12 * np.abs(other).max()
-
-
-@pytest.mark.parametrize("normalise", [True, False])
-@pytest.mark.parametrize("size", [0.7, 1.5])
-def test_velocity_and_divergence(normalise, size):
-    dynamics = mf.Attention(1.0, heads(3, size=size), normalise=normalise)
-    points, masses = cloud(300)
-    tokens, targets = mf.Particles(points, masses), cloud(40, 1)[0]
-    depth = SphereDepthField(dynamics)
-    velocity, divergence = depth.during(0.0, 1.0).velocity_and_divergence(
-        depth.moments(points, masses), targets, (points, masses)
-    )
-    expected = dynamics.velocity(tokens, at=targets)
-    # transforms are right to 3e-13 of the largest G, of which G may be e^{-2|M|}, or 1e-9 if less
-    lost = min(np.exp(2 * dynamics.reach), 1e9) if normalise else 1.0
-    assert np.abs(velocity - expected).max() < 1e-12 * lost * np.abs(expected).max()
-    numerical = divergence_by_differences(lambda x: dynamics.velocity(tokens, at=x), targets)
-    gap = np.abs(divergence - numerical).max()
-    assert gap < (1e-12 * lost + 1e-7) * np.abs(numerical).max()
 
 
 def test_where_the_series_has_no_digits_the_sources_are_summed():

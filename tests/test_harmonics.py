@@ -508,18 +508,6 @@ def test_bad_arguments(call, message):
         call()
 
 
-AT_THE_EDGE = [(829.37, 2, 461), (1000.0, 3, 782), (850.0, 4, 500)]
-
-
-@pytest.mark.parametrize(("beta", "dim", "k"), AT_THE_EDGE)
-def test_large_multipliers_at_the_edge_of_double_precision(beta, dim, k):
-    """Λ_k < 1e304 where e^β is far beyond."""
-    exact = exact_eigenvalue(beta, dim, k)
-    log = multipliers.log_eigenvalues(beta, dim, k)[k]
-    assert log == pytest.approx(float(mpmath.log(exact)), abs=1e-12)
-    assert multipliers.eigenvalues(beta, dim, k)[k] == pytest.approx(float(exact), rel=1e-12)
-
-
 @pytest.mark.parametrize("name", ["scaled_eigenvalues", "relative_eigenvalues", "log_eigenvalues"])
 def test_what_no_recurrence_ends_for_is_refused(name):
     with pytest.raises(ValueError, match=r"beta must be at most 1e\+09 .*, got 1e\+308"):

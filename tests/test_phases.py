@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.equations.batch import PointsBatch, batch_tendency
+from meanfield.equations.batch import PointsBatch
 from meanfield.evolution import batch, evolve_batch
 from meanfield.exceptions import Interrupted
 from meanfield.studies.phases import ENSEMBLES
@@ -29,13 +29,6 @@ def gram_of(points):
     return points @ np.swapaxes(points, -1, -2)
 
 
-def rate_of(points, dynamics, form):
-    tendency = batch_tendency(points, dynamics, form)
-    out = np.empty_like(tendency.initial_state)
-    tendency(tendency.initial_state, out)
-    return out
-
-
 def head(dim, seed, **given):
     rng = np.random.default_rng(seed)
     return mf.Head(**{name: rng.normal(size=(dim, dim)) / dim**0.5 for name in "QKV"} | given)
@@ -51,27 +44,6 @@ HEADS = {
 # ---------------------------------------------------------------- right-hand sides
 
 
-@pytest.mark.parametrize("dim", [2, 5, 40])
-@pytest.mark.parametrize(
-    "dynamics",
-    [mf.SA(0.0), mf.SA(3.0), mf.SA(3.0, sign=-1), mf.SA(1e4), mf.USA(2.0), mf.USA(2.0, sign=-1)],
-    ids=str,
-)
-def test_points_move_by_the_field(dynamics, dim):
-    """The velocity of the measure, of each realisation by itself; and Ġ = Ẋ Xᵀ + X Ẋᵀ."""
-    points = starts(3, 6, dim)
-    velocity = rate_of(points, dynamics, "points").reshape(points.shape)
-    expected = np.array([dynamics.velocity(mf.Particles(x), at=x) for x in points])
-    largest = np.abs(expected).max()
-    assert largest > 1e-3 or dynamics.beta == 1e4
-    # exponents up to β carry its multiple of rounding
-    bound = (100 + 8 * dynamics.beta) * EPS * max(largest, 1e-3)
-    assert np.abs(velocity - expected).max() < bound
-    slope = rate_of(points, dynamics, "gram").reshape(3, 6, 6)
-    product = expected @ points.transpose(0, 2, 1)
-    assert np.abs(slope - product - product.transpose(0, 2, 1)).max() < 4 * bound
-
-
 @pytest.mark.parametrize("dynamics", [mf.USA(300.0), mf.USA(200.0)], ids=str)
 def test_steep_usa(dynamics):
     """Speeds of e^{300} among equal tokens, and of 1 among orthogonal ones."""
@@ -79,39 +51,6 @@ def test_steep_usa(dynamics):
     found = evolve_batch(np.eye(3)[None], dynamics, [half])[0, 0, 0, 1]
     # steps of 1e-9, and γ' grows with e^{300 γ}
     assert found == pytest.approx(0.01, rel=1e-6)
-
-
-@pytest.mark.parametrize("normalise", [True, False])
-@pytest.mark.parametrize("heads", HEADS.values(), ids=HEADS)
-def test_heads_move_points_by_their_field(heads, normalise):
-    dynamics = mf.Attention(1.5, heads, normalise)
-    points = starts(4, 7, 3)
-    velocity = rate_of(points, dynamics, "auto").reshape(points.shape)
-    expected = np.array([dynamics.velocity(mf.Particles(x), at=x) for x in points])
-    assert np.abs(expected).max() > 0.1
-    assert np.abs(velocity - expected).max() < 200 * EPS * np.abs(expected).max()
-    if normalise:
-        # exponents of 1e4 overflow nothing, and lose four digits
-        hot = mf.Attention(1e4, heads)
-        velocity = rate_of(points, hot, "auto").reshape(points.shape)
-        expected = np.array([hot.velocity(mf.Particles(x), at=x) for x in points])
-        assert np.abs(velocity - expected).max() < 1e-10
-
-
-@pytest.mark.parametrize("form", ["points", "gram", "heads"])
-def test_rate_keeps_lengths_off_the_sphere(form):
-    """|x_i| stays where it is, so that rounding in it does not grow."""
-    points = starts(2, 5, 3) * np.random.default_rng(1).uniform(0.5, 2.0, size=(2, 5, 1))
-    if form == "heads":
-        rate = rate_of(points, mf.Attention(2.0, HEADS["two"]), "auto")
-    else:
-        rate = rate_of(points, mf.SA(2.0), form)
-    if form == "gram":
-        change = rate.reshape(2, 25)[:, ::6]
-    else:
-        change = np.einsum("rij,rij->ri", rate.reshape(points.shape), points)
-    assert np.abs(rate).max() > 0.1
-    assert np.abs(change).max() < 1e-14
 
 
 def test_symmetries():
@@ -176,7 +115,15 @@ def test_ctrl_c_raises_with_the_realisations_so_far():
     ("dynamics", "dim"),
     [
         (mf.SA(3.0), 3),
+        (mf.SA(0.0), 2),
+        (mf.SA(3.0, sign=-1), 5),
         (mf.USA(1.0), 40),
+        (mf.USA(2.0, sign=-1), 3),
+        # exponents of 1e4 overflow nothing
+        (mf.SA(1e4), 3),
+        (mf.Attention(1e4, HEADS["two"]), 3),
+        (mf.Attention(2.0, HEADS["numbers"]), 3),
+        (mf.Attention(2.0, HEADS["low rank"]), 3),
         (mf.Attention(2.0, HEADS["two"]), 3),
         (mf.Attention(1.0, HEADS["one"], False), 3),
     ],
@@ -184,6 +131,8 @@ def test_ctrl_c_raises_with_the_realisations_so_far():
 )
 def test_batch_is_single_runs(dynamics, dim):
     points, times = starts(3, 10, dim), np.array([0.5, 1.0, 3.0])
+    if dynamics.beta > 1e3:
+        times /= 1e3
     found = evolve_batch(points, dynamics, times, rtol=1e-10, atol=1e-12)
     for number, x in enumerate(points):
         sol = _single(x, dynamics, times)

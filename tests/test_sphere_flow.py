@@ -8,10 +8,8 @@ import meanfield as mf
 from meanfield.equations.atoms import compressed
 from meanfield.equations.characteristics import follow
 from meanfield.equations.history import History, step_times
-from meanfield.equations.sphere_field import SphereField
 from meanfield.equations.sphere_flow import SphereFlow
 from meanfield.spaces.cubed_sphere import Leaves, lay
-from meanfield.spaces.gegenbauer import gegenbauer_derivative
 from meanfield.spaces.sphere_fields import Places, SphereAt
 
 AWKWARD = [
@@ -74,27 +72,6 @@ def test_moments_and_values_are_dense_sums(lmax):
     assert error < accuracy * np.abs(expected).max()
 
 
-def test_layout_is_that_of_the_space():
-    space = mf.Sphere(24)
-    values = mf.VonMisesFisher([0.6, 0.0, 0.8], 3.0).pdf(space.points)
-    moments = SphereAt(24).moments(Places.of(space.points), space.weights * values)
-    assert np.abs(moments - space.analysis(values)).max() < 1e-12
-
-
-@pytest.mark.parametrize("axis", [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.6, 0.0, 0.8]])
-def test_gradient_of_a_zonal_function_at_the_poles_too(axis):
-    lmax, axis = 24, np.array(axis)
-    rng = np.random.default_rng(2)
-    points, at = places(rng, 200), SphereAt(24)
-    factors = rng.normal(size=lmax + 1)
-    coefficients = at.moments(Places.of(axis[None]), np.ones(1)) * factors[at.degrees]
-    t = np.clip(points @ axis, -1.0, 1.0)
-    slope = (factors * (2 * np.arange(lmax + 1) + 1)) @ gegenbauer_derivative(3, lmax, t)
-    expected = slope[:, None] * (axis - t[:, None] * points)
-    error = np.abs(at.gradient(coefficients, Places.of(points)) - expected).max()
-    assert error < 3e-13 * np.abs(expected).max()
-
-
 def test_weights_of_a_mesh_integrate_polynomials():
     points, weights = Leaves.uniform(2).nodes()
     assert weights.sum() == pytest.approx(1.0, abs=1e-14)
@@ -122,43 +99,6 @@ def test_narrow_peak_is_found_by_seeds_and_missed_with_an_error():
     assert mesh.mass == pytest.approx(1.0, abs=1e-9)
     with pytest.raises(ArithmeticError, match="limit = 1000 nodes"):
         lay(law.pdf, 1e-9, limit=1000)
-
-
-@pytest.mark.parametrize("dynamics", [mf.SA(4.0), mf.SA(0.0), mf.USA(3.0, sign=-1), mf.SA(25.0)])
-def test_velocity_and_divergence_of_points(dynamics):
-    rng = np.random.default_rng(4)
-    # half the sphere: at β = 25 the series of G has no digits on the other half
-    sources = unit(rng, 300)
-    sources[:, 2] = np.abs(sources[:, 2])
-    masses = rng.uniform(size=300) / 150.0
-    points = places(rng, 50)
-    field = SphereField(dynamics)
-    moments = field.moments(sources, masses)
-    velocity, divergence = field.velocity_and_divergence(moments, points, (sources, masses))
-    beta = dynamics.beta
-
-    def exact(at):
-        terms = masses * np.exp(beta * (at @ sources.T))
-        pull = terms @ sources
-        pull /= terms.sum(axis=1, keepdims=True) if dynamics.normalised else 1.0
-        if dynamics.normalised and beta == 0.0:
-            pull *= masses.sum()
-        return dynamics.sign * (pull - np.sum(at * pull, axis=1, keepdims=True) * at)
-
-    size = np.abs(velocity).max()
-    assert size > 0.1
-    # digits of G left at 1e-6 of its maximum
-    allowed = 1e-6 if beta == 25.0 else 1e-11
-    assert np.abs(velocity - exact(points)).max() < allowed * size
-    assert np.abs(np.sum(velocity * points, axis=1)).max() < 1e-12 * size
-    step, total = 1e-4, np.zeros(len(points))
-    for axis in np.eye(3):
-        for k, c in ((1, 2 / 3), (2, -1 / 12)):
-            ahead, behind = points + k * step * axis, points - k * step * axis
-            ahead /= np.linalg.norm(ahead, axis=1, keepdims=True)
-            behind /= np.linalg.norm(behind, axis=1, keepdims=True)
-            total += c * ((exact(ahead) - exact(behind)) @ axis) / step
-    assert np.abs(divergence - total).max() < 1e-7 * max(1.0, np.abs(total).max())
 
 
 def test_compression_keeps_every_exponential():
