@@ -259,7 +259,7 @@ def test_a_file_of_tokens_has_a_limit(tmp_path, monkeypatch):
     (tmp_path / "tokens.csv").write_text("x,y\n1.0,0.0\n")
     text = f"[law]\ntype = 'point-cloud'\nfile = 'tokens.csv'\n{REST}"
     case = case_from_text(text, "a.toml", tmp_path)
-    monkeypatch.setattr("meanfield.cli.case._LARGEST_CLOUD", 11)
+    monkeypatch.setattr("meanfield.cli.tables._LARGEST_CLOUD", 11)
     with pytest.raises(CaseError, match=r"must be a CSV file of at most 11 bytes, but .* has 12"):
         case.build()
 

@@ -402,7 +402,7 @@ def test_a_key_is_set_once(folder, capsys):
     (folder / "case.toml").write_text(test_cli.CIRCLE)
     argv = ["run", "case.toml", "--set", "dynamics.beta=1", "--set", "dynamics.beta=2"]
     assert main(argv) == 2
-    assert "--set must set each key once, got dynamics.beta twice" in capsys.readouterr().err
+    assert "--set must have each key once, got dynamics.beta twice" in capsys.readouterr().err
 
 
 def test_the_text_that_is_kept_is_the_one_that_was_run(folder):

@@ -16,46 +16,39 @@ from typing import Annotated, Any, cast
 import numpy as np
 import typer
 
+from meanfield.cli import runs, text
 from meanfield.cli.case import Case, json_schema_text, read_case
-from meanfield.cli.runs import (
-    BAD_INPUT,
-    FAILED_RUN,
-    FIGURE_SUFFIXES,
-    INTERRUPTED,
-    Force,
-    Refusal,
-    Settings,
-    check_output,
-    check_replaceable,
-    chosen_case,
-    in_use,
-    killed_like_ctrl_c,
-    only_installed_code,
-    outputs,
-    resumed,
-    saved_run,
-    settings_from,
-    shown_progress,
-    source_of,
-    told_if_unsaved,
-)
+from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, INTERRUPTED, Refusal, check_output, refusals
 from meanfield.cli.sweeps import SWEEP, axis, cells_beside, load_sweep, sweep
 from meanfield.cli.tables import CaseError, one_line
-from meanfield.cli.text import (
-    agreement,
-    closing,
-    machine,
-    summary,
-    summary_of_sweep,
-    table,
-    version,
-)
-from meanfield.dynamics.isotropic import Isotropic
-from meanfield.evolution import netcdf
-from meanfield.evolution.files import SOURCE, FileInUseError, is_being_written, remove_leftovers
-from meanfield.evolution.loop import evolve
-from meanfield.evolution.solution import Ending, Solution, load
+from meanfield.dynamics import Isotropic
+from meanfield.evolution import Ending, FileInUseError, Solution, evolve, load, netcdf
+from meanfield.evolution.files import SOURCE, is_being_written, remove_leftovers
 from meanfield.exceptions import GOOD, Interrupted, UnfinishedWarning
+
+FIGURES = runs.FIGURE_SUFFIXES
+
+
+def _output(metavar: str, about: str) -> Any:
+    return typer.Option("--output", "-o", metavar=metavar, help=about)
+
+
+CaseFile = Annotated[Path, typer.Argument(metavar="CASE", help="Case file (TOML).")]
+RunFile = Annotated[Path, typer.Argument(metavar="RUN.nc", help="Result file of a run.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set a key of the case, as dynamics.beta=5; a TOML value or a bare word. Repeatable.",
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Replace files that are there and not of the same case."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer cases, the same tolerances.")]
 
 app = typer.Typer(
     name="meanfield",
@@ -126,7 +119,7 @@ def _top(
 ) -> None:
     """Mean-field dynamics of self-attention on circle and spheres."""
     if show_version:
-        typer.echo(f"meanfield {version('meanfield-attention')}")
+        typer.echo(f"meanfield {text.version('meanfield-attention')}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -143,10 +136,7 @@ def run(
         ),
     ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="RUN.nc", help="Result file, else as the case says (run.nc)."
-        ),
+        Path | None, _output("RUN.nc", "Result file, else as the case says (run.nc).")
     ] = None,
     figure: Annotated[
         Path | None,
@@ -157,7 +147,7 @@ def run(
     ] = False,
     settings: Settings = None,
     force: Force = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Evolve a measure from a case file: table, NetCDF file and figure.
 
@@ -167,40 +157,44 @@ def run(
     Files of the same case are replaced, others only with --force. Exit status: 0 finished, 1 the
     run could not go on (what it had is written), 2 bad input, 130 interrupted.
     """
-    chosen, earlier = chosen_case(case, settings)
+    chosen, earlier = runs.chosen_case(case, settings)
     if print_case:
         typer.echo(chosen.text, nl=False)
         return
     if earlier is not None and case is not None and "file" not in chosen.output.model_fields_set:
         output = output or case.with_name(f"{case.stem}-again.nc")
-    file, picture = outputs(chosen, output, figure, force)
+    file, picture = runs.outputs(chosen, output, figure, force)
     measure, dynamics, keywords = chosen.build()
     if not quiet:
         typer.echo(f"{chosen.name}: {dynamics} on {measure} to t = {chosen.run.t_end:g}")
-    with killed_like_ctrl_c(), told_if_unsaved() as unsaved:
+    with runs.killed_like_ctrl_c(), runs.told_if_unsaved() as unsaved:
         with chosen.errors("run"):
             try:
                 solution = evolve(
-                    measure, dynamics, **keywords, checkpoint=file, progress=shown_progress(quiet)
+                    measure,
+                    dynamics,
+                    **keywords,
+                    checkpoint=file,
+                    progress=runs.shown_progress(quiet),
                 )
             except Interrupted as stopped:
                 solution = stopped.solution
             except FileInUseError as error:
-                raise in_use(error) from None
+                raise runs.in_use(error) from None
         if earlier is not None and earlier.ending is solution.ending and not (settings or quiet):
-            typer.echo(agreement(earlier, solution))
+            typer.echo(text.agreement(earlier, solution))
         _write(solution, file, picture, quiet, unsaved)
 
 
 @app.command()
 def resume(
-    file: Annotated[Path, typer.Argument(metavar="RUN.nc", help="Result file of the run.")],
+    file: RunFile,
     figure: Annotated[
         Path | None,
         typer.Option(metavar="RUN.png", help="Figure, else RUN.png beside the result file."),
     ] = None,
     force: Force = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Go on with a run that was killed or interrupted, from its last checkpoint.
 
@@ -209,13 +203,12 @@ def resume(
     another only with --force. Exit status as for `run`.
     """
     picture = file.with_suffix(".png") if figure is None else figure
-    check_output(picture, "--figure", FIGURE_SUFFIXES)
-    with killed_like_ctrl_c(), told_if_unsaved() as unsaved:
-        saved = saved_run(file)
-        if saved.resumption is not None:
-            check_replaceable(picture, "--figure", saved.source, force)
-        solution = resumed(saved, file, shown_progress(quiet))
-        if saved.resumption is not None:
+    with runs.killed_like_ctrl_c(), runs.told_if_unsaved() as unsaved:
+        saved = runs.saved_run(file)
+        ended = saved.resumption is None
+        check_output(picture, "--figure", FIGURES, saved.source, force or ended)
+        solution = runs.resumed(saved, file, runs.shown_progress(quiet))
+        if not ended:
             _write(solution, file, picture, quiet, unsaved)
             return
     wrote = "nothing written"
@@ -232,11 +225,14 @@ def resume(
 def _write(solution: Solution, file: Path, picture: Path, quiet: bool, unsaved: list[str]) -> None:
     """Figure, table, and exit status; the file, too, if need be."""
     if unsaved:
-        _save(solution, file)
+        try:
+            solution.save(file)
+        except (OSError, ValueError) as error:
+            raise Refusal(str(error), FAILED_RUN) from None
     _draw(solution, picture)
     if not quiet:
-        typer.echo(table(solution))
-        typer.echo(closing(solution))
+        typer.echo(text.table(solution))
+        typer.echo(text.closing(solution))
         typer.echo(f"wrote {file}, {picture}")
     _exit(solution, file)
 
@@ -251,12 +247,9 @@ def _exit(solution: Solution, file: Path) -> None:
 
 @app.command()
 def plot(
-    file: Annotated[Path, typer.Argument(metavar="RUN.nc", help="Result file of a run.")],
+    file: RunFile,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="RUN.png", help="Figure, else RUN.png beside the result file."
-        ),
+        Path | None, _output("RUN.png", "Figure, else RUN.png beside the result file.")
     ] = None,
     force: Force = False,
 ) -> None:
@@ -266,8 +259,7 @@ def plot(
     """
     solution = _loaded(file)
     picture = file.with_suffix(".png") if output is None else output
-    check_output(picture, "--output", FIGURE_SUFFIXES)
-    check_replaceable(picture, "--output", solution.source, force)
+    check_output(picture, "--output", FIGURES, solution.source, force)
     _draw(solution, picture)
     typer.echo(f"wrote {picture}")
 
@@ -282,38 +274,27 @@ def info(
     ] = None,
 ) -> None:
     """Summarise a run or a sweep; without one, tell versions and threads."""
-    lines = machine() if file is None else _summary(file)
+    lines = text.machine() if file is None else _summary(file)
     width = max(len(name) for name in lines)
-    for name, text in lines.items():
-        typer.echo(f"{name:<{width}}  {text}")
+    for name, told in lines.items():
+        typer.echo(f"{name:<{width}}  {told}")
 
 
 def _summary(file: Path) -> dict[str, str]:
     try:
-        return summary(_loaded(file), file, is_being_written(file))
+        return text.summary(_loaded(file), file, is_being_written(file))
     except Refusal as refusal:
         if SWEEP not in str(refusal):
             raise
-    try:
-        return summary_of_sweep(load_sweep(file), file)
-    except ValueError as error:
-        raise Refusal(str(error), BAD_INPUT) from None
-
-
-def _save(solution: Solution, file: Path) -> None:
-    try:
-        solution.save(file)
-    except (OSError, ValueError) as error:
-        raise Refusal(str(error), FAILED_RUN) from None
+    with refusals():
+        return text.summary_of_sweep(load_sweep(file), file)
 
 
 def _draw(solution: Solution, picture: Path) -> None:
     from meanfield import plot  # matplotlib is slow to import, and `info` needs none
 
-    try:
+    with refusals(picture):
         plot.save(plot.solution(solution), picture, source=solution.source)
-    except OSError as error:
-        raise Refusal(f"can't write {picture}: {error}", FAILED_RUN) from None
 
 
 def _loaded(file: Path) -> Solution:
@@ -367,9 +348,7 @@ def proposition_3_4(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer samples and starts.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of all that is random.")] = 0,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FIGURE.png", help="Figure.")
-    ] = Path("prop-3.4.png"),
+    output: Annotated[Path, _output("FIGURE.png", "Figure.")] = Path("prop-3.4.png"),
     force: Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict only.")] = False,
 ) -> None:
@@ -380,17 +359,14 @@ def proposition_3_4(
     proved, 1 if it is refuted by a witness, 2 for bad input or a figure that can't be written, 3 if
     it is undecided.
     """
-    check_output(output, "--output", FIGURE_SUFFIXES)
     betas, coefficients = _problem(beta, kernel)
-    from meanfield import (
-        plot,
-        studies,  # matplotlib is slow to import
-    )
-
     effort = (_QUICK if quick else _WHOLE) | ({} if samples is None else {"samples": samples})
-    source = source_of("prop-3.4", betas, dim, coefficients, effort, seed)
-    check_replaceable(output, "--output", source, force)
-    try:
+    source = runs.source_of("prop-3.4", betas, dim, coefficients, effort, seed)
+    check_output(output, "--output", FIGURES, source, force)
+    # matplotlib is slow to import
+    from meanfield import plot, studies
+
+    with refusals():
         found = studies.proposition_3_4(
             betas,
             dim,
@@ -399,14 +375,10 @@ def proposition_3_4(
             progress=sys.stderr.isatty() and not quiet,
             **effort,
         )
-    except ValueError as error:
-        raise Refusal(str(error), BAD_INPUT) from None
     # before the figure, which may fail
     typer.echo(verdict(found) if quiet else proposition_report(found))
-    try:
+    with refusals(output, BAD_INPUT):
         plot.save(plot.proposition_3_4(found), output, source=source)
-    except OSError as error:
-        raise Refusal(f"can't write {output}: {error}", BAD_INPUT) from None
     if not quiet:
         typer.echo(f"wrote {output}")
     raise typer.Exit(_STATUSES.get(found.attrs["verdict"], 0))
@@ -469,16 +441,14 @@ _NS = "100,1000,10000"
 
 @app.command()
 def limit(
-    case: Annotated[Path, typer.Argument(metavar="CASE", help="Case file (TOML).")],
+    case: CaseFile,
     ns: Annotated[str, typer.Option(metavar="N,N,…", help="Numbers of tokens.")] = _NS,
     repeats: Annotated[int, typer.Option(min=1, help="Starts for each number of tokens.")] = 8,
     seed: Annotated[int, typer.Option(min=0, help="Of the starts.")] = 0,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="LIMIT.nc", help="Result file.")
-    ] = Path("limit.nc"),
+    output: Annotated[Path, _output("LIMIT.nc", "Result file.")] = Path("limit.nc"),
     settings: Settings = None,
     force: Force = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Hold runs of n tokens against the run of their density: errors over n and t, and rates.
 
@@ -486,16 +456,12 @@ def limit(
     figure beside it. Files of the same case and options are replaced, others only with --force.
     """
     counts = _counts(ns)
-    chosen, picture = read_case(case, settings_from(settings)), output.with_suffix(".png")
-    check_output(output, "--output", (".nc",))
-    check_output(picture, "the figure beside --output", (".png",))
-    source = source_of("limit", chosen.digest(), counts, repeats, seed)
-    check_replaceable(output, "--output", source, force)
-    check_replaceable(picture, "the figure beside --output", source, force)
-    from meanfield import (
-        plot,
-        studies,  # matplotlib is slow to import
-    )
+    chosen, picture = read_case(case, runs.settings_from(settings)), output.with_suffix(".png")
+    source = runs.source_of("limit", chosen.digest(), counts, repeats, seed)
+    check_output(output, "--output", (".nc",), source, force)
+    check_output(picture, "the figure beside --output", (".png",), source, force)
+    # matplotlib is slow to import
+    from meanfield import plot, studies
 
     law, dynamics = chosen.build_law()
     with chosen.errors("run"):
@@ -509,11 +475,9 @@ def limit(
             seed=seed,
             progress=sys.stderr.isatty() and not quiet,
         )
-    try:
+    with refusals(f"{output} or {picture}"):
         netcdf.write(found.assign_attrs({"case": chosen.text, SOURCE: source}), output)
         plot.save(plot.mean_field_limit(found), picture, source=source)
-    except OSError as error:
-        raise Refusal(f"can't write {output} or {picture}: {error}", FAILED_RUN) from None
     if quiet:
         return
     typer.echo(f"{'quantity':<14}{'error, n = ' + str(counts[-1]):>20}{'rate in n':>12}  95 %")
@@ -546,14 +510,12 @@ def _counts(ns: str) -> list[int]:
 
 @app.command()
 def movie(
-    file: Annotated[Path, typer.Argument(metavar="RUN.nc", help="Result file of a run.")],
+    file: RunFile,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="RUN.mp4|RUN.gif",
-            help="Movie, else RUN.mp4 beside the result file, or RUN.gif where there is no ffmpeg.",
+        _output(
+            "RUN.mp4|RUN.gif",
+            "Movie, else RUN.mp4 beside the result file, or RUN.gif where there is no ffmpeg.",
         ),
     ] = None,
     frames: Annotated[
@@ -566,7 +528,7 @@ def movie(
         float | None, typer.Option(help="Frames a second, 10 if neither this nor seconds is given.")
     ] = None,
     force: Force = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Make a movie of a run: the measure at its saved times, the energy below.
 
@@ -574,35 +536,24 @@ def movie(
     more often (run.save_at). Give at most two of --frames, --seconds and --fps. A movie of the same
     case is replaced, another file only with --force.
     """
-    from meanfield.plot.movies import (
-        default_movie_suffix,
-        movie,  # slow to import
-    )
+    # slow to import
+    from meanfield.plot import movies
 
-    place = file.with_suffix(default_movie_suffix()) if output is None else output
-    check_output(place, "--output", (".mp4", ".gif"))
-    try:
-        solution = load(file)
-        check_replaceable(place, "--output", solution.source, force)
-        shown = not quiet and sys.stderr.isatty()
-        with killed_like_ctrl_c():
-            movie(solution, place, frames=frames, seconds=seconds, fps=fps, progress=shown)
-    except ValueError as error:
-        raise Refusal(str(error), BAD_INPUT) from None
-    except OSError as error:
-        raise Refusal(f"can't write {place}: {error}", FAILED_RUN) from None
+    solution = _loaded(file)
+    place = file.with_suffix(movies.default_movie_suffix()) if output is None else output
+    check_output(place, "--output", (".mp4", ".gif"), solution.source, force)
+    shown = not quiet and sys.stderr.isatty()
+    with refusals(place), runs.killed_like_ctrl_c():
+        movies.movie(solution, place, frames=frames, seconds=seconds, fps=fps, progress=shown)
     if not quiet:
         typer.echo(f"wrote {place}")
 
 
 @app.command()
 def report(
-    file: Annotated[Path, typer.Argument(metavar="RUN.nc", help="Result file of a run.")],
+    file: RunFile,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="RUN.html", help="Page, else RUN.html beside the result file."
-        ),
+        Path | None, _output("RUN.html", "Page, else RUN.html beside the result file.")
     ] = None,
     force: Force = False,
 ) -> None:
@@ -611,18 +562,13 @@ def report(
     Needs plotly, of the extra `report`. A page of the same case is replaced, another file only with
     --force.
     """
-    page = file.with_suffix(".html") if output is None else output
-    check_output(page, "--output", (".html",))
-    from meanfield.cli import report as reports  # slow to import, as what it draws with is
+    page, solution = output or file.with_suffix(".html"), _loaded(file)
+    check_output(page, "--output", (".html",), solution.source, force)
+    # slow to import, as what it draws with is
+    from meanfield.cli import report as reports
 
-    try:
-        solution = load(file)
-        check_replaceable(page, "--output", solution.source, force)
+    with refusals(page):
         reports.save(solution, page)
-    except ValueError as error:
-        raise Refusal(str(error), BAD_INPUT) from None
-    except OSError as error:
-        raise Refusal(f"can't write {page}: {error}", FAILED_RUN) from None
     typer.echo(f"wrote {page}")
 
 
@@ -642,7 +588,7 @@ _OPTIONS = ("executor ", "scheduler ", "workers ")
 
 @app.command("sweep")
 def sweep_command(
-    case: Annotated[Path, typer.Argument(metavar="CASE", help="Case file (TOML).")],
+    case: CaseFile,
     grid: Annotated[
         list[str],
         typer.Option(
@@ -665,11 +611,9 @@ def sweep_command(
         str | None,
         typer.Option(metavar="ADDRESS", help="Of a dask scheduler, as tcp://host:8786."),
     ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="SWEEP.nc", help="Result file.")
-    ] = Path("sweep.nc"),
+    output: Annotated[Path, _output("SWEEP.nc", "Result file.")] = Path("sweep.nc"),
     force: Force = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run a case at every combination of values, and write one dataset over the grid.
 
@@ -678,12 +622,11 @@ def sweep_command(
     another case is replaced only with --force. Exit status: 0, 1 if cells failed (the others are
     written), 2 bad input, 130 interrupted.
     """
-    check_output(output, "--output", (".nc",))
-    chosen, _ = chosen_case(case, settings)
-    axes, folder = _axes(grid), cells_beside(output)
+    chosen, _ = runs.chosen_case(case, settings)
+    axes, folder = runs.keys_from("--grid", grid, axis), cells_beside(output)
     # the cells of another grid stay where they are
-    source = source_of("sweep", chosen.digest())
-    check_replaceable(output, "--output", source, force)
+    source = runs.source_of("sweep", chosen.digest())
+    check_output(output, "--output", (".nc",), source, force)
     options = {"cells": folder, "workers": workers, "progress": sys.stderr.isatty() and not quiet}
     found = _swept(chosen, axes, (executor, scheduler, workers), options)
     try:
@@ -711,7 +654,7 @@ def _swept(
 
     kept = f"finished cells are kept in {options['cells']}, and the same command goes on"
     try:
-        with killed_like_ctrl_c(), only_installed_code(), opened(*where) as executor:
+        with runs.killed_like_ctrl_c(), runs.only_installed_code(), opened(*where) as executor:
             return sweep(chosen, axes, executor=executor, **options)
     except ValueError as error:
         option = "--" if str(error).startswith(_OPTIONS) else ""
@@ -722,28 +665,13 @@ def _swept(
         raise Refusal(f"interrupted: {kept}", INTERRUPTED) from None
 
 
-def _axes(grid: list[str]) -> dict[str, list[Any]]:
-    axes: dict[str, list[Any]] = {}
-    for text in grid:
-        try:
-            key, values = axis(text)
-        except ValueError as error:
-            raise Refusal(f"--grid {text}: {error}", BAD_INPUT) from None
-        if key in axes:
-            raise Refusal(f"--grid must have each key once, got {key} twice", BAD_INPUT)
-        axes[key] = values
-    return axes
-
-
 @app.command()
 def validate(
     names: Annotated[
         list[str] | None,
         typer.Argument(metavar="[NAME]…", show_default=False, help="Scripts; all if omitted."),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer cases, the same tolerances.")
-    ] = False,
+    quick: Quick = False,
     listing: Annotated[
         bool, typer.Option("--list", help="Name the scripts with what each shows, and exit.")
     ] = False,
@@ -776,15 +704,11 @@ def validate(
         raise Refusal(complaint, BAD_INPUT)
     if figures is not None and figures.exists() and not figures.is_dir():
         raise Refusal(f"--figures must be a folder, got {str(figures)!r}", BAD_INPUT)
-    try:
-        text, status = scripts.validate(
+    with refusals():
+        told, status = scripts.validate(
             names or [], quick=quick, write=write, figures=figures, jobs=jobs
         )
-    except ValueError as error:
-        raise Refusal(str(error), BAD_INPUT) from None
-    except OSError as error:
-        raise Refusal(f"can't write: {error}", FAILED_RUN) from None
-    typer.echo(text)
+    typer.echo(told)
     if status:
         raise typer.Exit(status)
 

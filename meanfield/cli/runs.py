@@ -10,19 +10,16 @@ import stat
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from meanfield.cli.case import Case, case_from_text, case_of, default_case_text, read_case, setting
+from meanfield.evolution import FileInUseError, Solution, load, loaded, resume_from
 from meanfield.evolution.checkpoint import UnsavedWarning
-from meanfield.evolution.files import FileInUseError, is_made_from
+from meanfield.evolution.files import is_made_from
 from meanfield.evolution.netcdf import MissingFileError
-from meanfield.evolution.restart import loaded, resume_from
-from meanfield.evolution.solution import Solution, load
 from meanfield.exceptions import Interrupted
 
 BAD_INPUT, FAILED_RUN, INTERRUPTED = 2, 1, 130
@@ -35,12 +32,6 @@ class Refusal(Exception):
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
         self.status = status
-
-
-Force = Annotated[
-    bool,
-    typer.Option("--force", help="Replace files that are there and not of the same case."),
-]
 
 
 def outputs(case: Case, output: Path | None, figure: Path | None, force: bool) -> tuple[Path, Path]:
@@ -56,21 +47,21 @@ def outputs(case: Case, output: Path | None, figure: Path | None, force: bool) -
     file, key = output, "--output"
     if file is None:
         file, key = Path(case.output.file), f"{in_case}.file"
-    check_output(file, key, (".nc",))
-    check_replaceable(file, key, source, force)
+    check_output(file, key, (".nc",), source, force)
     if figure is not None:
         picture, key = figure, "--figure"
     elif case.output.figure is not None:
         picture, key = Path(case.output.figure), f"{in_case}.figure"
     else:
         picture, key = file.with_suffix(".png"), f"the figure beside {key}"
-    check_output(picture, key, FIGURE_SUFFIXES)
-    check_replaceable(picture, key, source, force)
+    check_output(picture, key, FIGURE_SUFFIXES, source, force)
     return file, picture
 
 
-def check_output(path: Path, key: str, suffixes: Sequence[str]) -> None:
+def check_output(path: Path, key: str, suffixes: Sequence[str], source: str, force: bool) -> None:
     """Make sure that a file of that name can be written, and write nothing.
+
+    What is there has to be made from the same, unless it may be replaced all the same.
 
     Raises
     ------
@@ -80,26 +71,32 @@ def check_output(path: Path, key: str, suffixes: Sequence[str]) -> None:
     allowed = f"a file name that ends in {' or '.join(suffixes)}"
     if path.suffix not in suffixes:
         raise Refusal(f"{key} must be {allowed}, got {str(path)!r}", BAD_INPUT)
-    reason = _hindrance(path)
-    if reason:
+    if reason := _hindrance(path):
         allowed += " in a folder that can be written"
         raise Refusal(f"{key} must be {allowed}, got {str(path)!r}: {reason}", BAD_INPUT)
-
-
-def check_replaceable(path: Path, key: str, source: str, force: bool) -> None:
-    """Make sure that what is at `path` was made from the same, or may be replaced all the same.
-
-    Raises
-    ------
-    Refusal
-        Naming the option or key, and the path.
-    """
     if path.exists() and not force and not is_made_from(path, source):
         raise Refusal(
             f"{key} must be a new file or one of the same case, got {str(path)!r}: --force "
             f"replaces what is there",
             BAD_INPUT,
         )
+
+
+@contextmanager
+def refusals(written: Path | str = "", status: int = FAILED_RUN) -> Iterator[None]:
+    """Inside, a ValueError is bad input, and an OSError has the status of what can't be written.
+
+    Raises
+    ------
+    Refusal
+        For either.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise Refusal(str(error), BAD_INPUT) from None
+    except OSError as error:
+        raise Refusal(f"can't write{' ' * bool(written)}{written}: {error}", status) from None
 
 
 def source_of(*parts: Any) -> str:
@@ -121,15 +118,29 @@ def _hindrance(path: Path) -> str:
         return str(getattr(error, "strerror", None) or error)
 
 
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Set a key of the case, as dynamics.beta=5; a TOML value or a bare word. Repeatable.",
-    ),
-]
 _RESULT = b"\x89HDF"
+
+
+def keys_from(
+    option: str, given: Sequence[str] | None, parse: Callable[[str], tuple[str, Any]]
+) -> dict[str, Any]:
+    """Keys and what belongs to them, from an option that is given once for each.
+
+    Raises
+    ------
+    Refusal
+        If one can't be parsed, or a key comes twice.
+    """
+    found: dict[str, Any] = {}
+    for text in given or []:
+        try:
+            key, value = parse(text)
+        except ValueError as error:
+            raise Refusal(f"{option} {text}: {error}", BAD_INPUT) from None
+        if key in found:
+            raise Refusal(f"{option} must have each key once, got {key} twice", BAD_INPUT)
+        found[key] = value
+    return found
 
 
 def settings_from(given: Sequence[str] | None) -> dict[str, Any]:
@@ -140,16 +151,7 @@ def settings_from(given: Sequence[str] | None) -> dict[str, Any]:
     Refusal
         If one is no KEY=VALUE, or a key is set twice.
     """
-    settings: dict[str, Any] = {}
-    for text in given or []:
-        try:
-            key, value = setting(text)
-        except ValueError as error:
-            raise Refusal(f"--set {text}: {error}", BAD_INPUT) from None
-        if key in settings:
-            raise Refusal(f"--set must set each key once, got {key} twice", BAD_INPUT)
-        settings[key] = value
-    return settings
+    return keys_from("--set", given, setting)
 
 
 def chosen_case(path: Path | None, given: Sequence[str] | None) -> tuple[Case, Solution | None]:
@@ -266,12 +268,11 @@ def resumed(saved: Solution, file: Path, progress: bool | str) -> Solution:
     monitors = {}
     if saved.case and saved.resumption is not None:
         monitors = case_of(saved, file).build_monitors(saved.measures[0])
-    try:
-        solution = resume_from(saved, file, monitors=monitors, progress=progress)
-    except Interrupted as stopped:
-        solution = stopped.solution
-    except FileInUseError as error:
-        raise in_use(error) from None
-    except ValueError as error:
-        raise Refusal(str(error), BAD_INPUT) from None
-    return solution
+    with refusals():
+        try:
+            return resume_from(saved, file, monitors=monitors, progress=progress)
+        except Interrupted as stopped:
+            solution: Solution = stopped.solution
+            return solution
+        except FileInUseError as error:
+            raise in_use(error) from None

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import csv
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import partial
+from importlib.resources import files
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    ValidationError,
-    WithJsonSchema,
-    create_model,
-    model_validator,
-)
+import numpy as np
+import pydantic
+from pydantic import Field
 
-from meanfield.dynamics.attention import Attention, Head
-from meanfield.dynamics.doubly_stochastic import DoublyStochastic
-from meanfield.dynamics.isotropic import SA, USA
-from meanfield.dynamics.layers import FeedForward, Layers
-from meanfield.laws.mixture import Mixture
-from meanfield.laws.series import FourierSeries, ZonalSeries
-from meanfield.laws.uniform import Uniform
-from meanfield.laws.von_mises_fisher import VonMisesFisher
-from meanfield.spaces.circle import Circle
-from meanfield.spaces.sphere import Sphere
-from meanfield.spaces.zonal import Zonal
+from meanfield._checks import integer, number, shown, unit_rows
+from meanfield.dynamics import SA, USA, Attention, DoublyStochastic, FeedForward, Head, Layers
+from meanfield.dynamics.isotropic import LARGEST_BETA
+from meanfield.functionals import mmd, sobolev
+from meanfield.functionals.transport import DistanceTo
+from meanfield.laws import FourierSeries, Mixture, PointCloud, Uniform, VonMisesFisher, ZonalSeries
+from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
+from meanfield.spaces import Circle, Sphere, Zonal
+from meanfield.typing import Array
 
 _LONGEST_VALUE = 80
 # a key may be as long as its file
@@ -82,51 +76,204 @@ def located(where: str, keys: Iterable[str]) -> Iterator[None]:
     except ValueError as error:
         message = str(error)
         dot = "." if message.partition(" ")[0] in keys else ": "
-        raise Fault(f"{where}{dot}{message}") from None
+        raise Fault(f"{where}{dot}{message}".lstrip(".")) from None
+
+
+# as text and as lists of numbers it takes some ten times that in memory
+_LARGEST_CLOUD = 1 << 28
+BUNDLED = {"tokens-s2": "tokens_s2.csv"}
+
+
+def read_points(file: str, folder: Path) -> Array:
+    """The tokens of a CSV file, shape (n, d): unit rows; `file` may be a bundled name.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file, it is no such table, or a row is no unit vector.
+    """
+    if file in BUNDLED:
+        text = (files("meanfield") / "data" / BUNDLED[file]).read_text("utf-8")
+    else:
+        text = _cloud_text(folder / file)
+    return unit_rows("points", _read(text))
+
+
+def _cloud_text(path: Path) -> str:
+    # a device or a pipe might never end
+    if not path.is_file():
+        state = "is no regular file" if path.exists() else "does not exist"
+        raise ValueError(
+            f"must be a CSV file or {' or '.join(map(repr, BUNDLED))}, but {path} {state}"
+        )
+    try:
+        if (size := path.stat().st_size) > _LARGEST_CLOUD:
+            raise ValueError(
+                f"must be a CSV file of at most {_LARGEST_CLOUD} bytes, but {path} has {size}"
+            )
+        return path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"must be a CSV file in UTF-8, but {path}: {error}") from None
+
+
+def _read(text: str) -> Array:
+    reader = csv.reader(text.splitlines())
+    try:
+        header = next(reader, [])
+        if len(header) < 2 or _numbers(header) is not None:
+            raise ValueError(
+                f"line 1 must be a header of d >= 2 names with commas between, got {shown(header)}"
+            )
+        rows = []
+        for row in reader:
+            values = _numbers(row)
+            if values is None or len(values) != len(header):
+                raise ValueError(
+                    f"line {reader.line_num} must be {len(header)} numbers with commas between, "
+                    f"got {','.join(row)!r:.80}"
+                )
+            rows.append(values)
+    except csv.Error as error:
+        raise ValueError(f"line {reader.line_num} must be CSV, but {error}") from None
+    if not rows:
+        raise ValueError(f"must have at least one row below the header {','.join(header)!r:.80}")
+    return np.array(rows)
+
+
+def _numbers(row: list[str]) -> list[float] | None:
+    try:
+        return [float(field) for field in row]
+    except ValueError:
+        return None
 
 
 _AXIS = "a unit vector, dim numbers; the last unit vector if left out"
 _DIM = "the ambient dimension d, 2 to 1024; that of the other table if left out"
-MOST_MONITORS, MOST_SAVES = 256, 10**7
+MOST_MONITORS, MOST_SAVES, MOST_NODES = 256, 10**7, 10**7
+# coordinates of tokens, and numbers in matrices of heads: 2 GB
+MOST_NUMBERS = 1 << 28
+# tables of a kernel have some sqrt(β) entries a side
+LARGEST_BETA_OF_TABLES = 1e5
 _ROWS = {"type": "array", "minItems": 1, "items": {"type": "array", "items": {"type": "number"}}}
 
 
 class KeyFault(ValueError):
-    """A key that is unknown or missing in a table; the message opens with it."""
+    """A key that is missing, or unknown among those that are `here`; the message opens with it."""
 
-
-class UnknownKey(KeyFault):
-    """A key that is unknown among those of its table."""
-
-    def __init__(self, key: str, here: Iterable[str]) -> None:
+    def __init__(self, key: str, problem: str, here: Iterable[str] = ()) -> None:
         self.key, self.here = key, list(here)
-        super().__init__(f"{key} is an unknown key: the keys here are {', '.join(self.here)}")
+        super().__init__(f"{key} is {problem}{', '.join(self.here)}")
 
 
-class Table(BaseModel):
-    """A table with these keys and no others.
+class Table(pydantic.BaseModel):
+    """A table with these keys and no others."""
 
-    Attributes
-    ----------
-    made : type, optional
-        What is made of it by its keys.
-    """
+    model_config = pydantic.ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False
+    )
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-    made: ClassVar[Any] = None
-
-    @model_validator(mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
     def _check_keys(cls, data: Any) -> Any:
         if isinstance(data, dict):
             fields = cls.model_fields
             for key in data:
                 if key not in fields:
-                    raise UnknownKey(str(key), fields)
+                    raise KeyFault(str(key), "an unknown key: the keys here are ", fields)
             for key, field in fields.items():
                 if field.is_required() and key not in data:
-                    raise KeyFault(f"{key} is missing: it must be {field.description}")
+                    raise KeyFault(key, f"missing: it must be {field.description}")
         return data
+
+    @property
+    def token_file(self) -> str:
+        """The file beside the case that it refers to, "" if there is none."""
+        return ""
+
+    def check(self, case: Any) -> None:  # noqa: ARG002
+        """Check the sizes that it asks for in a case, before anything is built.
+
+        Raises
+        ------
+        ValueError
+            Naming key, value and what is allowed.
+        """
+        for key, field in type(self).model_fields.items():
+            limits: Any = field.json_schema_extra or {}
+            found, most = getattr(self, key), limits.get("maxItems")
+            if most is not None and found is not None and len(found) > most:
+                raise ValueError(f"{key} must have at most {most} entries, got {len(found)}")
+            if key == "dim" and found is not None:
+                integer(key, found, low=limits["minimum"], high=limits["maximum"])
+
+
+class MadeTable(Table):
+    """A table of which an object is made by its keys.
+
+    Attributes
+    ----------
+    made : type
+        Of the object.
+    lists : list of str
+        The keys that have lists of such tables.
+    """
+
+    made: ClassVar[Any]
+    lists: ClassVar[list[str]] = []
+
+    def told_dim(self) -> int | None:
+        """The dimension that it settles by itself."""
+        return getattr(self, "dim", None)
+
+    def build(self, where: str, dim: int | None = None, folder: Path = Path()) -> Any:
+        """The object of the table `where`, in `dim` where the table leaves it open.
+
+        Raises
+        ------
+        ValueError
+            Naming key, value and what is allowed.
+        """
+        with located(where, type(self).model_fields):
+            dim = self.told_dim() if dim is None else dim
+            arguments = {name: value for name, value in self if name != "type"}
+            for name in self.lists:
+                parts = enumerate(arguments[name])
+                arguments[name] = [
+                    one.build(f"{where}.{name}[{i}]", dim, folder) for i, one in parts
+                ]
+            if "dim" in arguments:
+                arguments["dim"] = _settled(arguments["dim"], dim)
+            return self.made(**arguments)
+
+    def check(self, case: Any) -> None:
+        """Check β and the matrices of heads, too.
+
+        Raises
+        ------
+        ValueError
+            Naming key, value and what is allowed.
+        """
+        super().check(case)
+        if (beta := getattr(self, "beta", None)) is not None:
+            number("beta", beta, low=0, high=case.space.largest_beta)
+        if heads := getattr(self, "heads", None):
+            side = max(len(np.atleast_1d(m)) for head in heads for m in (head.Q, head.K, head.V))
+            _check_product("heads", len(heads), side**2, "heads")
+
+
+def _settled(own: int | None, other: int | None) -> int:
+    settled = other if own is None else own
+    if settled is None:
+        raise ValueError("dim is missing: it must be an integer >= 2")
+    return settled
+
+
+def _check_product(key: str, count: int, numbers: int, what: str) -> None:
+    most = MOST_NUMBERS // numbers
+    if count > most:
+        raise ValueError(
+            f"{key} must be at most {most} {what} of {numbers} numbers each, got {count}"
+        )
 
 
 def told(description: str, default: Any = None, **limits: Any) -> Any:
@@ -135,13 +282,13 @@ def told(description: str, default: Any = None, **limits: Any) -> Any:
 
 
 def _number_or_matrix(value: Any) -> Any:
-    rows = value if isinstance(value, list) else [[value]]
-    are_rows = all(isinstance(row, list) for row in rows)
-    entries = [entry for row in rows for entry in row] if are_rows else [None]
-    if (
-        any(isinstance(entry, bool) or not isinstance(entry, (int, float)) for entry in entries)
-        or len({len(row) for row in rows}) != 1
-    ):
+    rows = value if type(value) is list else [[value]]
+    # a truth is no number
+    are_rows = [
+        type(row) is list and len(row) == len(rows[0]) and {*map(type, row)} <= {int, float}
+        for row in rows
+    ]
+    if not (are_rows and all(are_rows)):
         raise ValueError(
             f"must be a number or a list of equal rows of numbers, got {shown_key(value)}"
         )
@@ -152,13 +299,20 @@ def _number_or_matrix(value: Any) -> Any:
 _AS_READ = {
     float | list[list[float]]: Annotated[
         Any,
-        BeforeValidator(_number_or_matrix),
-        WithJsonSchema({"anyOf": [{"type": "number"}, _ROWS]}),
+        pydantic.BeforeValidator(_number_or_matrix),
+        pydantic.WithJsonSchema({"anyOf": [{"type": "number"}, _ROWS]}),
     ]
 }
 
 
-def _table(made: Any, name: str = "", default: Any = ..., parts: Any = None) -> Any:
+def _table(
+    made: Any,
+    name: str = "",
+    *,
+    default: Any = ...,
+    parts: Any = None,
+    told_dim: Callable[[Any], int | None] = MadeTable.told_dim,
+) -> Any:
     """The table whose keys are the arguments of a dataclass.
 
     Parameters
@@ -171,6 +325,8 @@ def _table(made: Any, name: str = "", default: Any = ..., parts: Any = None) -> 
         The type of a table that tells none.
     parts : type, optional
         Of the tables in lists of tables.
+    told_dim : callable, optional
+        The dimension that a table settles by itself.
     """
     about = (made.__doc__ or "").partition("\n")[0]
     keys: dict[str, Any] = {}
@@ -186,43 +342,72 @@ def _table(made: Any, name: str = "", default: Any = ..., parts: Any = None) -> 
             hint if given is not None else hint | None,
             told(note["about"], list(given) if given == () else given, **note["limits"]),
         )
-    model = create_model(
-        f"{made.__name__}Table", __base__=Table, __module__=__name__, __doc__=about, **keys
+    model: Any = pydantic.create_model(
+        f"{made.__name__}Table", __base__=MadeTable, __module__=__name__, __doc__=about, **keys
     )
-    model.made = made
+    model.made, model.told_dim = made, told_dim
+    model.lists = [field.name for field in fields(made) if field.metadata.get("hint") is list]
     return model
 
 
-class PointCloudTable(Table):
+def _one_of(tables: Iterable[Any], told_by: Any = "type") -> Any:
+    return Annotated[Union[tuple(tables)], Field(discriminator=told_by)]  # noqa: UP007
+
+
+class PointCloudTable(MadeTable):
     """Tokens from a CSV file, smoothed by the heat kernel if there is a bandwidth."""
 
+    made: ClassVar[Any] = PointCloud
     type: Literal["point-cloud"] = Field(description="tokens from a CSV file")
     file: str = Field(description='the name of a CSV file, or "tokens-s2"')
     bandwidth: float | None = told(
         "the time of the heat kernel that smooths the tokens, > 0", exclusiveMinimum=0
     )
 
+    @property
+    def token_file(self) -> str:
+        """Its file, but for a bundled one."""
+        return "" if self.file in BUNDLED else self.file
 
-MixtureTable = _table(Mixture, "mixture", parts="AnyLawTable")
-_LAWS = [
+    def points(self, where: str, folder: Path) -> Array:
+        """The tokens in its file.
+
+        Raises
+        ------
+        ValueError
+            Naming key, value and what is allowed.
+        """
+        try:
+            return read_points(self.file, folder)
+        except ValueError as error:
+            raise Fault(f"{where}.file = {shown_key(self.file)}: {error}") from None
+
+    def build(self, where: str, dim: int | None = None, folder: Path = Path()) -> Any:  # noqa: ARG002
+        """The law of the tokens, whose dimension their file tells.
+
+        Raises
+        ------
+        ValueError
+            Naming key, value and what is allowed.
+        """
+        with located(where, type(self).model_fields):
+            return PointCloud(self.points(where, folder), bandwidth=self.bandwidth)
+
+
+def _first_told(table: Any) -> int | None:
+    return next((dim for dim in (law.told_dim() for law in table.laws) if dim is not None), None)
+
+
+_LAWS: list[Any] = [
     _table(Uniform, "uniform"),
-    _table(VonMisesFisher, "von-mises-fisher"),
-    _table(FourierSeries, "fourier-series"),
+    _table(VonMisesFisher, "von-mises-fisher", told_dim=lambda table: len(table.mean)),
+    _table(FourierSeries, "fourier-series", told_dim=lambda _: 2),
     _table(ZonalSeries, "zonal-series"),
     PointCloudTable,
-    MixtureTable,
+    _table(Mixture, "mixture", parts="AnyLawTable", told_dim=_first_told),
 ]
-AnyLawTable: Any = Annotated[Union[tuple(_LAWS)], Field(discriminator="type")]  # noqa: UP007
-MixtureTable.model_rebuild()
-
-HeadTable = _table(Head)
-_LAYERS = [
-    _table(SA, "SA", default="SA"),
-    _table(USA, "USA"),
-    _table(DoublyStochastic, "DoublyStochastic"),
-    _table(Attention, "Attention", parts=HeadTable),
-    _table(FeedForward, "FeedForward"),
-]
+AnyLawTable: Any = _one_of(_LAWS)
+_LAWS[-1].model_rebuild()
 
 
 def _type(data: Any) -> str:
@@ -230,16 +415,67 @@ def _type(data: Any) -> str:
     return str(data.get("type", "SA") if isinstance(data, dict) else getattr(data, "type", "SA"))
 
 
-def _one_of(tables: list[Any]) -> Any:
-    tagged = [Annotated[table, Tag(table.made.name)] for table in tables]
-    return Annotated[Union[tuple(tagged)], Discriminator(_type)]  # noqa: UP007
+def _dynamics(tables: Iterable[Any]) -> Any:
+    tagged = [Annotated[table, pydantic.Tag(table.made.name)] for table in tables]
+    return _one_of(tagged, pydantic.Discriminator(_type))
 
 
-AnyLayerTable = _one_of(_LAYERS)
-AnyDynamicsTable = _one_of([*_LAYERS, _table(Layers, "Layers", parts=AnyLayerTable)])
+_LAYERS = [
+    _table(SA, "SA", default="SA"),
+    _table(USA, "USA"),
+    _table(DoublyStochastic, "DoublyStochastic"),
+    _table(Attention, "Attention", parts=_table(Head)),
+    _table(FeedForward, "FeedForward"),
+]
+_DYNAMICS = [*_LAYERS, _table(Layers, "Layers", parts=_dynamics(_LAYERS))]
+AnyDynamicsTable: Any = _dynamics(_DYNAMICS)
 
 
-class CircleTable(Table):
+class SpaceTable(Table):
+    """What a measure is stored on, be it nodes or tokens."""
+
+    largest_beta: ClassVar[float] = LARGEST_BETA_OF_TABLES
+
+    def dim_with(self, law: MadeTable, folder: Path) -> int | None:  # noqa: ARG002
+        """The dimension that it has beside this law; None where only the law settles it."""
+        return None
+
+    def measure(self, law: MadeTable, folder: Path) -> AnyMeasure:
+        """The measure at t = 0; where one table leaves the dimension open, the other settles it.
+
+        Raises
+        ------
+        ValueError
+            Naming key, value and what is allowed.
+        """
+        raise NotImplementedError
+
+    def rng(self) -> dict[str, np.random.Generator]:
+        """The random numbers of a noisy run, as `evolve` takes them."""
+        return {}
+
+    def about(self) -> dict[str, int]:
+        """What a dataset tells of it."""
+        return {}
+
+
+class GridTable(MadeTable, SpaceTable):
+    """A space of spectral coefficients."""
+
+    def _grid(self, law: MadeTable, folder: Path) -> Any:
+        return self.build("space", law.told_dim(), folder)
+
+    def dim_with(self, law: MadeTable, folder: Path) -> int | None:
+        """That of the grid."""
+        return int(self._grid(law, folder).dim)
+
+    def measure(self, law: MadeTable, folder: Path) -> AnyMeasure:
+        """A density."""
+        grid = self._grid(law, folder)
+        return Density(grid, law.build("law", grid.dim, folder))
+
+
+class CircleTable(GridTable):
     """Fourier series of n modes."""
 
     made: ClassVar[Any] = Circle
@@ -249,7 +485,7 @@ class CircleTable(Table):
     )
 
 
-class SphereTable(Table):
+class SphereTable(GridTable):
     """Spherical harmonics of degree up to lmax."""
 
     made: ClassVar[Any] = Sphere
@@ -257,7 +493,7 @@ class SphereTable(Table):
     lmax: int = told("the largest degree, 3 to 2047", 63, minimum=3, maximum=2047)
 
 
-class ZonalTable(Table):
+class ZonalTable(GridTable):
     """Gegenbauer series of degree up to kmax about an axis."""
 
     made: ClassVar[Any] = Zonal
@@ -267,9 +503,10 @@ class ZonalTable(Table):
     axis: list[float] | None = told(_AXIS, minItems=2)
 
 
-class ParticlesTable(Table):
+class ParticlesTable(SpaceTable):
     """n tokens of the law, by a seed for draws and noise; without n, those of a point cloud."""
 
+    largest_beta: ClassVar[float] = LARGEST_BETA
     type: Literal["particles"] = Field(description="tokens instead of a density")
     n: int | None = Field(
         default=None, ge=1, le=10**7, description="how many are drawn; all of a cloud if left out"
@@ -278,8 +515,39 @@ class ParticlesTable(Table):
     start: Literal["iid", "quantised"] = told("how they are drawn", "iid")
     sums: Literal["auto", "direct", "transforms", "gram"] = told("how they are summed", "auto")
 
+    def measure(self, law: MadeTable, folder: Path) -> AnyMeasure:
+        """Tokens."""
+        if self.n is not None:
+            drawn_from, rng = law.build("law", None, folder), np.random.default_rng(self.seed)
+            start = Particles.sample if self.start == "iid" else Particles.quantised
+            return start(drawn_from, self.n, rng, sums=self.sums)
+        if isinstance(law, PointCloudTable) and law.bandwidth is None:
+            return Particles(law.points("law", folder), sums=self.sums)
+        raise Fault(
+            "space.n is missing: it must be the number of tokens to draw from the law, >= 1"
+        )
 
-class FlowMapTable(Table):
+    def rng(self) -> dict[str, np.random.Generator]:
+        """Those of the noise, apart from those of the start."""
+        return {"rng": np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(1,)))}
+
+    def about(self) -> dict[str, int]:
+        """The seed."""
+        return {"seed": self.seed}
+
+    def check(self, case: Any) -> None:
+        """Check how many numbers they are.
+
+        Raises
+        ------
+        ValueError
+            Naming key, value and what is allowed.
+        """
+        dims = [table.told_dim() or 2 for _, table in tables_in(case.law)]
+        _check_product("n", self.n or 0, max(dims), "tokens")
+
+
+class FlowMapTable(SpaceTable):
     """Nodes that move with the flow: the circle, or a law that is symmetric about an axis."""
 
     type: Literal["flow-map"] = Field(description="nodes that move with the flow")
@@ -288,14 +556,32 @@ class FlowMapTable(Table):
         "of the symmetry, where the law does not tell it: a unit vector", minItems=2
     )
 
+    def measure(self, law: MadeTable, folder: Path) -> AnyMeasure:
+        """A flow map."""
+        moving = law.build("law", None, folder)
+        with located("space", ("tol", "axis")):
+            return FlowMap(moving, self.tol, axis=self.axis)
 
-SpaceTable = CircleTable | SphereTable | ZonalTable
-AnySpaceTable = Annotated[SpaceTable | FlowMapTable | ParticlesTable, Field(discriminator="type")]
+    def check(self, case: Any) -> None:
+        """Check the largest number of nodes.
+
+        Raises
+        ------
+        ValueError
+            Naming key, value and what is allowed.
+        """
+        if case.run.largest is not None:
+            with located("run", ("largest",)):
+                integer("largest", case.run.largest, low=1, high=MOST_NODES)
+
+
+_SPACES = [CircleTable, SphereTable, ZonalTable, FlowMapTable, ParticlesTable]
+AnySpaceTable: Any = _one_of(_SPACES)
 
 
 def _count_or_times(value: Any) -> Any:
-    items, types = (value, (int, float)) if isinstance(value, list) else ([value], (int,))
-    if any(isinstance(item, bool) or not isinstance(item, types) for item in items):
+    times = type(value) is list
+    if not {*map(type, value if times else [value])} <= ({int, float} if times else {int}):
         raise ValueError(f"must be an integer >= 1 or a list of times, got {shown_key(value)}")
     return value
 
@@ -306,7 +592,7 @@ class RunTable(Table):
     t_end: float = Field(
         description="the final time, a number > 0", json_schema_extra={"exclusiveMinimum": 0}
     )
-    save_at: Annotated[int | list[float], BeforeValidator(_count_or_times)] = told(
+    save_at: Annotated[int | list[float], pydantic.BeforeValidator(_count_or_times)] = told(
         "that many equal intervals, at most 10^7, or a list of ascending times up to t_end",
         20,
         minimum=1,
@@ -338,6 +624,19 @@ class RunTable(Table):
         'what a density does that outgrows its space: "flow-map" goes on with nodes'
     )
 
+    def check(self, case: Any) -> None:
+        """Check the final time and the number of saves.
+
+        Raises
+        ------
+        ValueError
+            Naming key, value and what is allowed.
+        """
+        super().check(case)
+        number("t_end", self.t_end, above=0)
+        if isinstance(self.save_at, int):
+            integer("save_at", self.save_at, low=1, high=MOST_SAVES)
+
 
 class MonitorTable(Table):
     """A distance at the saves; p and gap, beta, and s are keys of one distance each."""
@@ -357,6 +656,51 @@ class MonitorTable(Table):
     law: AnyLawTable | None = told("another law instead of `to`, a table")
     every: int = told("only every so many-th save, >= 1", 1, minimum=1)
 
+    def build(self, where: str, measure: AnyMeasure, beta: float, folder: Path) -> DistanceTo:
+        """The monitor of a run that starts with the measure, tried on it.
+
+        Raises
+        ------
+        ValueError
+            Naming key, value and what is allowed.
+        """
+        if (self.to is None) == (self.law is None):
+            given = "neither" if self.law is None else f"both, to = {self.to!r}"
+            raise Fault(f"{where} must have either to or a table law, got {given}")
+        with located(where, type(self).model_fields):
+            arguments = self._arguments(beta) | {"to": self.to, "every": self.every}
+            if self.law is not None:
+                law = arguments["to"] = self.law.build(f"{where}.law", measure.dim, folder)
+                if law.dim != measure.dim:
+                    raise ValueError(
+                        f"law must have dim = {measure.dim} beside {measure}, got {law!r} with "
+                        f"dim = {law.dim}"
+                    )
+            # what can't be computed is refused now; a monitor remembers its calls, so it is another
+            DistanceTo(**arguments)(measure)
+            return DistanceTo(**arguments)
+
+    def _arguments(self, beta: float) -> dict[str, Any]:
+        """The keys of its distance, those of no other."""
+        default: dict[str, dict[str, Any]] = {
+            "wasserstein": {"p": 1.0, "gap": None},
+            "mmd": {"beta": beta},
+            "sobolev": {"s": -1.0},
+        }
+        own = default.pop(self.distance)
+        for other, keys in default.items():
+            for key in keys:
+                if (value := getattr(self, key)) is not None:
+                    raise ValueError(
+                        f"{key} must be left out for distance = {self.distance!r}, as it is one "
+                        f"of {other!r}, got {value!r}"
+                    )
+        own |= {key: getattr(self, key) for key in own if getattr(self, key) is not None}
+        distances: dict[str, Any] = {"mmd": mmd, "sobolev": sobolev}
+        if self.distance in distances:
+            return {"distance": partial(distances[self.distance], **own)}
+        return own
+
 
 class OutputTable(Table):
     """Where results go, relative to the present folder; the figure beside the file if left out."""
@@ -368,48 +712,69 @@ class OutputTable(Table):
     )
 
 
-def tables_in(value: Any, where: str = "") -> Iterator[tuple[str, Table]]:
+def tables_in(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
     """Each table of a case, or of a part of it, with its dotted key; that of the case is empty."""
-    if isinstance(value, Table):
-        yield where, value
-        for name in type(value).model_fields:
-            yield from tables_in(getattr(value, name), f"{where}.{name}" if where else name)
-    elif isinstance(value, Mapping):
-        for name, one in value.items():
-            yield from tables_in(one, f"{where}.{name}")
-    elif isinstance(value, list):
-        for i, one in enumerate(value):
-            yield from tables_in(one, f"{where}[{i}]")
+    parts: Iterable[tuple[str, Any]] = ()
+    match value:
+        case Table():
+            yield where, value
+            parts = ((f"{where}.{name}".lstrip("."), one) for name, one in value)
+        case dict():
+            parts = ((f"{where}.{name}", one) for name, one in value.items())
+        case list():
+            parts = ((f"{where}[{i}]", one) for i, one in enumerate(value))
+    for name, one in parts:
+        yield from tables_in(one, name)
 
 
-def kinds(annotated: Any) -> str:
-    """The types that a union of tables allows, as a message lists them."""
-    tables = [getattr(one, "__origin__", one) for one in get_args(get_args(annotated)[0])]
-    return ", ".join(
-        kind for table in tables for kind in get_args(table.model_fields["type"].annotation)
-    )
+def _by_type(tables: Iterable[Any]) -> dict[str, type[Table]]:
+    return {get_args(one.model_fields["type"].annotation)[0]: one for one in tables}
 
 
-def union_fields(annotated: Any) -> dict[str, list[str]]:
-    """The keys of each type of table in a union."""
-    tables = [getattr(one, "__origin__", one) for one in get_args(get_args(annotated)[0])]
-    return {
-        kind: list(table.model_fields)
-        for table in tables
-        for kind in get_args(table.model_fields["type"].annotation)
-    }
+# the tables of each type, by the last name of the key that has one of them
+KINDS = {
+    "law": _by_type(_LAWS),
+    "laws": _by_type(_LAWS),
+    "space": _by_type(_SPACES),
+    "dynamics": _by_type(_DYNAMICS),
+    "layers": _by_type(_LAYERS),
+}
 
 
-def nearest(fault: UnknownKey, path: str, keys: Iterable[str]) -> str:
+def kinds(key: str) -> dict[str, type[Table]]:
+    """The tables that the one at a dotted key may be, by their types.
+
+    Examples
+    --------
+    >>> list(kinds("dynamics.layers[0]"))
+    ['SA', 'USA', 'DoublyStochastic', 'Attention', 'FeedForward']
+    """
+    return KINDS.get(re.sub(r"\[\d+\]$", "", key).rpartition(".")[2], {})
+
+
+def dotted(parts: Iterable[int | str]) -> str:
+    """The key of these names and indices.
+
+    Examples
+    --------
+    >>> dotted(["law", "laws", 1, "kappa"])
+    'law.laws[1].kappa'
+    """
+    text = "".join(f"[{part}]" if type(part) is int else f".{part}" for part in parts)
+    return text.removeprefix(".")
+
+
+def nearest(fault: KeyFault, path: str, keys: Iterable[str]) -> str:
     """The dotted keys that an unknown one in the table `path` may have meant, for a message.
 
     Examples
     --------
-    >>> nearest(UnknownKey("beta", ["law", "run"]), "", ["dynamics.beta", "run.rtol"])
+    >>> fault = KeyFault("beta", "an unknown key: the keys here are ", ["law", "run"])
+    >>> nearest(fault, "", ["dynamics.beta", "run.rtol"])
     '; did you mean dynamics.beta?'
     """
     found = [f"{path}.{name}".lstrip(".") for name in get_close_matches(fault.key, fault.here, 1)]
-    if not found and not path:
+    if not found and not path and fault.here:
         by_last: dict[str, list[str]] = {}
         for one in keys:
             by_last.setdefault(one.rpartition(".")[2], []).append(one)
@@ -418,9 +783,7 @@ def nearest(fault: UnknownKey, path: str, keys: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
-def schema_fault(
-    error: ValidationError, raw: Any, kinds: Mapping[str, str], keys: Iterable[str]
-) -> str:
+def schema_fault(error: pydantic.ValidationError, raw: Any, sections: Iterable[str]) -> str:
     """The first thing that a schema finds wrong, as a sentence that opens with the dotted key.
 
     Parameters
@@ -428,46 +791,45 @@ def schema_fault(
     error : ValidationError
     raw : dict
         What was validated.
-    kinds : mapping of str to str
-        The allowed types of each table that comes in several.
-    keys : iterable of str
-        All keys of a case, with dots.
+    sections : iterable of str
+        The keys of a case.
     """
     fault: Any = error.errors(include_url=False)[0]
-    path = _path(fault["loc"], raw)
-    if fault["type"] == "union_tag_not_found":
-        return f"{path}.type is missing: it must be one of {kinds[_last_name(fault)]}"
-    if fault["type"] == "union_tag_invalid":
-        kind = shown_key(fault["input"]["type"])
-        return f"{path}.type must be one of {kinds[_last_name(fault)]}, got {kind}"
-    if fault["type"] == "value_error":
-        reason = fault["ctx"]["error"]
-        dot = ("." if path else "") if isinstance(reason, KeyFault) else " "
-        hint = nearest(reason, path, keys) if isinstance(reason, UnknownKey) else ""
-        return f"{path}{dot}{reason}{hint}"
-    if fault["type"] in {"model_type", "model_attributes_type", "dict_type"}:
-        return f"{path} must be a table, got {shown_key(fault['input'])}"
-    allowed = fault["msg"].replace("Input should be ", "must be ")
-    return f"{path} {allowed}, got {shown_key(fault['input'])}"
+    path, value = _path(fault["loc"], raw), fault["input"]
+    match fault["type"]:
+        case "union_tag_not_found":
+            return f"{path}.type is missing: it must be one of {', '.join(kinds(path))}"
+        case "union_tag_invalid":
+            given = shown_key(value["type"])
+            return f"{path}.type must be one of {', '.join(kinds(path))}, got {given}"
+        case "value_error":
+            reason = fault["ctx"]["error"]
+            if not isinstance(reason, KeyFault):
+                return f"{path} {reason}"
+            return f"{path}.{reason}".lstrip(".") + nearest(reason, path, _keys(sections))
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return f"{path} must be a table, got {shown_key(value)}"
+    return f"{path} {fault['msg'].replace('Input should be ', 'must be ')}, got {shown_key(value)}"
 
 
-def _path(loc: tuple[int | str, ...], raw: Any) -> str:
+def _path(loc: Iterable[int | str], raw: Any) -> str:
     """law.laws[1].kappa of ('law', 'mixture', 'laws', 1, 'von-mises-fisher', 'kappa')."""
-    path, here = "", raw
-    for item in loc:
-        # the name of a member of a union is no key
-        if isinstance(item, str) and not (isinstance(here, dict) and item in here):
-            continue
-        if isinstance(here, dict) and here.get("type") == item:
-            continue
-        path += f"[{item}]" if isinstance(item, int) else f".{item}" if path else item
-        if isinstance(here, dict):
-            here = here.get(str(item))
-        elif isinstance(here, list) and isinstance(item, int):
-            here = here[item]
-    return path
+    parts: list[int | str] = []
+    here = raw
+    for part in loc:
+        match here:
+            # the name of a member of a union is no key
+            case dict() if part in here and here.get("type") != part:
+                parts, here = [*parts, part], here[part]
+            case list() if type(part) is int:
+                parts, here = [*parts, part], here[part]
+    return dotted(parts)
 
 
-def _last_name(fault: Any) -> str:
-    name: str = next(item for item in reversed(fault["loc"]) if isinstance(item, str))
-    return name
+def _keys(sections: Iterable[str]) -> list[str]:
+    """All keys of a case, with dots."""
+    tables: dict[str, Any] = {name: KINDS[name].values() for name in ("law", "space", "dynamics")}
+    single: dict[str, type[Table]] = {"run": RunTable, "output": OutputTable}
+    found = [f"{name}.{key}" for name in tables for one in tables[name] for key in one.model_fields]
+    found += [f"{name}.{key}" for name, one in single.items() for key in one.model_fields]
+    return list(dict.fromkeys([*sections, *found]))

@@ -15,15 +15,13 @@ import numpy as np
 
 from meanfield.cli.sweeps import cells_beside
 from meanfield.cli.tables import one_line
-from meanfield.evolution.solution import Ending, Solution
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import FlowMap
-from meanfield.spaces.sphere import Sphere
+from meanfield.evolution import Ending, Solution
+from meanfield.spaces import Sphere
 
 _ROWS = 11  # about
 # of a list, in characters
 _WIDTH = 80
-_SIZE_NAMES = {"circle": "n", "sphere": "lmax", "zonal": "kmax"}
+SIZE_NAMES = {"circle": "n", "sphere": "lmax", "zonal": "kmax"}
 _LIBRARIES = (
     *("numpy", "scipy", "pyfftw", "ducc0", "xarray", "h5netcdf", "h5py", "matplotlib"),
     *("pydantic", "typer", "tqdm"),
@@ -35,10 +33,10 @@ _UNITS = {"1": "", "Lambda_0": "/Λ_0"}
 
 
 def _size_name(solution: Solution) -> str:
-    measure = solution.final
-    if isinstance(measure, FlowMap):
-        return "nodes" if isinstance(solution.measures[0], FlowMap) else "size"
-    return _SIZE_NAMES[measure.space.name] if isinstance(measure, Density) else "n"
+    first, last = (getattr(m, "space", None) for m in (solution.measures[0], solution.final))
+    if last is not None:
+        return SIZE_NAMES[last.name]
+    return "size" if first is not None else "nodes" if hasattr(solution.final, "tol") else "n"
 
 
 def table(solution: Solution) -> str:
@@ -85,27 +83,31 @@ def _rate(solution: Solution, unit: str) -> dict[str, list[str]]:
     return {"speed": [f"{s:.4e}" for s in data["speed"].values]}
 
 
-def _defect(solution: Solution) -> float | None:
+def balanced_energy(solution: Solution) -> str:
+    """The variable whose gain is the run's `work`."""
+    # doubly stochastic attention, and one with a form, balance an energy of their own
+    own = ("sinkhorn_energy", "form_energy")
+    return next((name for name in own if name in solution.dataset), "energy")
+
+
+def defect(solution: Solution) -> float | None:
     """max_t |E(t) - E(0) - work|, zero but for errors of the time steps.
 
     None for a run that has no such identity: tokens with noise, in layers, under other attention.
     """
-    if "work" not in solution.dataset:
+    data = solution.dataset
+    if "work" not in data:
         return None
-    # doubly stochastic attention, and one with a form, balance an energy of their own
-    own = ("sinkhorn_energy", "form_energy")
-    name = next((name for name in own if name in solution.dataset), "energy")
-    energy, work = solution.dataset[name].values, solution.dataset["work"].values
+    energy, work = data[balanced_energy(solution)].values, data["work"].values
     return float(np.abs(energy - energy[0] - work).max())
 
 
 def closing(solution: Solution) -> str:
     """How the run ended, if it finished, and how well its energy identity holds."""
     lines = [solution.message] if solution.ending.is_good else []
-    defect = _defect(solution)
-    if defect is not None:
+    if (error := defect(solution)) is not None:
         what = "the dissipation" + (" and of the noise" if solution.dynamics.noise > 0.0 else "")
-        lines.append(f"|E(t) - E(0) - work| <= {defect:.1e}, work the integral of {what}")
+        lines.append(f"|E(t) - E(0) - work| <= {error:.1e}, work the integral of {what}")
     return "\n".join(lines)
 
 
@@ -124,7 +126,7 @@ def agreement(earlier: Solution, solution: Solution) -> str:
 
 def summary(solution: Solution, file: Path, is_running: bool = False) -> dict[str, str]:
     """A run in a dozen entries; `is_running` where a process is writing its file."""
-    data, final, defect = solution.dataset, solution.final, _defect(solution)
+    data, error = solution.dataset, defect(solution)
     status, message = solution.status, solution.message
     if is_running and solution.ending is Ending.INTERRUPTED:
         status, message = "running", message.partition(";")[0]
@@ -135,10 +137,10 @@ def summary(solution: Solution, file: Path, is_running: bool = False) -> dict[st
         "status": status,
         "message": message,
         "dynamics": repr(solution.dynamics),
-        "measure at the end": repr(final),
+        "measure at the end": repr(solution.final),
         "times": f"{len(solution.t)} from {solution.t[0]:g} to {solution.t[-1]:g}",
         "energy": energies if unit == "1" else f"{energies}, in units of {unit}",
-        "energy defect": "no identity" if defect is None else f"{defect:.1e}",
+        "energy defect": "no identity" if error is None else f"{error:.1e}",
         "mass defect": f"{np.abs(1.0 - data['mass'].values).max():.1e}",
         "steps": f"{int(data['steps'].values[-1])}",
         "case": f"{lines} lines, see meanfield run {file} --print-case" if lines else "none",

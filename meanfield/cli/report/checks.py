@@ -7,27 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from meanfield._checks import tell_apart
-from meanfield.cli.report.curves import (
-    OWN,
-    balanced_energy,
-    energy_bounds,
-    monotone_energy,
-    tolerances,
-    unit_of,
-)
-from meanfield.evolution.solution import Ending, Solution
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import FlowMap
+from meanfield.cli import text
+from meanfield.cli.report import curves
+from meanfield.evolution import Ending, Solution
 
 # relative, of sums over nodes and degrees in double precision
 _ROUNDING = 1e-12
 _LEAST_MASS_ERROR = 1e-10
-_NAMES = {
-    "energy": "E",
-    "sinkhorn_energy": "E_DS",
-    "form_energy": "E_D",
-    "free_energy": "free energy",
-}
 
 
 @dataclass(frozen=True)
@@ -53,9 +39,9 @@ def checks(sol: Solution) -> list[Check]:
     found = [_ending(sol), _mass(sol)]
     if "work" in sol.dataset:
         found.insert(1, _balance(sol))
-    if monotone_energy(sol) is not None:
-        found.append(_monotone(sol))
-    found += [_between(sol, name) for name in ("energy", *OWN) if name in sol.dataset]
+    if monotone := curves.monotone_energy(sol):
+        found.append(_monotone(sol, *monotone))
+    found += [_between(sol, name) for name in curves.BOUNDED if name in sol.dataset]
     if "tail" in sol.dataset and np.isfinite(sol.dataset["tail"].values).any():
         found.append(_resolution(sol))
     return found
@@ -69,7 +55,7 @@ def _ending(sol: Solution) -> Check:
 
 def _tolerance(sol: Solution) -> float:
     """The largest `tol` of the run's flow maps, 0 of other measures."""
-    return max((m.tol for m in sol.measures if isinstance(m, FlowMap)), default=0.0)
+    return float(max(getattr(measure, "tol", 0.0) for measure in sol.measures))
 
 
 def _rtol(sol: Solution) -> float:
@@ -83,21 +69,15 @@ def _per_step(sol: Solution) -> float:
 
 
 def _balance(sol: Solution) -> Check:
-    name = balanced_energy(sol)
-    energy, work = sol.dataset[name].values, sol.dataset["work"].values
-    error = float(np.abs(energy - energy[0] - work).max())
-    allowed = _per_step(sol) * float(np.abs(energy).max())
-    symbol = _NAMES[name]
+    name = text.balanced_energy(sol)
+    allowed = _per_step(sol) * float(np.abs(sol.dataset[name].values).max())
+    symbol = curves.symbol(name)
     why = (
         "The work, the integral of the dissipation, is summed on its own beside the measure. "
         "Each step may err by its tolerance relative to the energy, and in each of two factors."
     )
     label = f"balance |{symbol}(t) − {symbol}(0) − work|"
-    return _below(label, error, allowed, why, _unit(sol, name))
-
-
-def _unit(sol: Solution, name: str) -> str:
-    return "" if name == "sinkhorn_energy" else unit_of(sol)
+    return _below(label, text.defect(sol) or 0.0, allowed, why, curves.unit_of(sol, name))
 
 
 def _mass(sol: Solution) -> Check:
@@ -108,22 +88,22 @@ def _mass(sol: Solution) -> Check:
     return _below("mass |1 − ∫ dμ|", error, allowed, why)
 
 
-def _monotone(sol: Solution) -> Check:
-    name, sign = monotone_energy(sol) or ("energy", 1)
-    values = sol.dataset[name].values
+def _monotone(sol: Solution, name: str, sign: int) -> Check:
+    values, energy = sol.dataset[name].values, curves.symbol(name)
     back = float(np.max(-sign * np.diff(values), initial=0.0))
     allowed = _per_step(sol) * float(np.abs(values).max())
     way = "rises" if sign > 0 else "falls"
-    why = f"The run is a gradient flow along which {_NAMES[name]} {way}: it may step back by its "
+    why = f"The run is a gradient flow along which {energy} {way}: it may step back by its "
     why += "error only."
-    return _below(f"{_NAMES[name]} {way}: largest step back", back, allowed, why, _unit(sol, name))
+    label = f"{energy} {way}: largest step back"
+    return _below(label, back, allowed, why, curves.unit_of(sol, name))
 
 
 def _between(sol: Solution, name: str) -> Check:
-    low, high = energy_bounds(sol, name)
+    low, high = curves.energy_bounds(sol, name)
     values = sol.dataset[name].values
     room = (_ROUNDING + 2.0 * _tolerance(sol)) * float(np.abs(values).max())
-    symbol, unit = _NAMES[name], _unit(sol, name)
+    symbol, unit = curves.symbol(name), curves.unit_of(sol, name)
     why = "Uniform is the minimiser, Diracs are the maximisers (Proposition 3.4)."
     if name == "sinkhorn_energy":
         why = "The uniform measure and Diracs are its extremes, as of E."
@@ -135,10 +115,10 @@ def _between(sol: Solution, name: str) -> Check:
 
 
 def _resolution(sol: Solution) -> Check:
-    tails, allowed = sol.dataset["tail"].values, tolerances(sol)
+    tails, allowed = sol.dataset["tail"].values, curves.tolerances(sol)
     known = np.isfinite(tails) & np.isfinite(allowed)
     worst = int(np.argmax(np.where(known, tails / allowed, -1.0)))
-    kinds = [isinstance(measure, Density) for measure in sol.measures]
+    kinds = [hasattr(measure, "space") for measure in sol.measures]
     why = "The last tenth of the spectrum, relative in L²: the error of the density at a point."
     if not any(kinds):
         why = "The tail of a panel's positions times its mass: what moments see of it."

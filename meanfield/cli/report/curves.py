@@ -7,25 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.cli import text
 from meanfield.cli.report.view import GREEN, LINE, PINK, View, axis, base_layout, packed, thinned
-from meanfield.dynamics.attention import Attention
-from meanfield.dynamics.doubly_stochastic import DoublyStochastic
-from meanfield.dynamics.isotropic import USA, Isotropic
+from meanfield.dynamics import adapt
+from meanfield.evolution import Solution
 from meanfield.evolution.recorder import LOWER, UPPER
-from meanfield.evolution.solution import Solution
 from meanfield.kernels.multipliers import log_eigenvalues
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import FlowMap, SphereFlowMap
 from meanfield.plot.curves import bounds, distance_to, distances_title, monitored
 from meanfield.plot.frames import BLUE, ORANGE
 from meanfield.typing import Array
 
-OWN = ("sinkhorn_energy", "form_energy")
-
-
-def balanced_energy(sol: Solution) -> str:
-    """The variable whose gain is the run's `work`."""
-    return next((name for name in OWN if name in sol.dataset), "energy")
+BOUNDED = "energy", "sinkhorn_energy", "form_energy"
 
 
 def monotone_energy(sol: Solution) -> tuple[str, int] | None:
@@ -35,15 +27,12 @@ def monotone_energy(sol: Solution) -> tuple[str, int] | None:
     attention with a form; with noise USA and doubly stochastic attention lower their free energy,
     and SA has none.
     """
-    dynamics = sol.dynamics
-    if dynamics.noise > 0.0:
-        is_flow = isinstance(dynamics, (USA, DoublyStochastic)) and "free_energy" in sol.dataset
-        return ("free_energy", -1) if is_flow else None
-    if isinstance(dynamics, Isotropic) and "work" in sol.dataset:
-        return balanced_energy(sol), dynamics.sign
-    if isinstance(dynamics, Attention) and dynamics.form and "form_energy" in sol.dataset:
-        return "form_energy", dynamics.form.sign
-    return None
+    energy = adapt(sol.dynamics).energy
+    if energy is None or energy.name not in sol.dataset or energy.name not in BOUNDED:
+        return None
+    if sol.dynamics.noise > 0.0:
+        return ("free_energy", -1) if energy.in_w2 and "free_energy" in sol.dataset else None
+    return (energy.name, energy.sign) if "work" in sol.dataset else None
 
 
 def form_bounds(sol: Solution) -> tuple[float, float]:
@@ -80,7 +69,6 @@ _ENERGIES = {
     "form_energy": "energy E_D",
     "free_energy": "free energy",
 }
-_SIZES = {"circle": "n", "sphere": "lmax", "zonal": "kmax"}
 # an energy that moves less than this part of the way between its bounds hides the far one
 _VISIBLE = 0.08
 
@@ -98,9 +86,15 @@ def curve_views(sol: Solution) -> list[View]:
     return found
 
 
-def unit_of(sol: Solution) -> str:
-    """What energies of the dataset are divided by, as a suffix."""
-    return _UNITS.get(str(sol.dataset.attrs.get("energy_unit", "1")), " / exp(β)")
+def symbol(name: str) -> str:
+    """What an energy is called in a sentence."""
+    return _ENERGIES[name].removeprefix("energy ")
+
+
+def unit_of(sol: Solution, name: str = "energy") -> str:
+    """What an energy of the dataset is divided by, as a suffix."""
+    unit = "1" if name == "sinkhorn_energy" else str(sol.dataset.attrs.get("energy_unit", "1"))
+    return _UNITS.get(unit, " / exp(β)")
 
 
 def energy_bounds(sol: Solution, name: str) -> tuple[float, float]:
@@ -114,7 +108,6 @@ def energy_bounds(sol: Solution, name: str) -> tuple[float, float]:
 
 def _energy(sol: Solution, name: str) -> View:
     values, limits = sol.dataset[name].values, energy_bounds(sol, name)
-    unit = "" if name == "sinkhorn_energy" else unit_of(sol)
     known = values[np.isfinite(values)]
     low, high = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
     whole = limits[1] - limits[0]
@@ -123,26 +116,19 @@ def _energy(sol: Solution, name: str) -> View:
     margin = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
     texts = ("min", "max") if name == "form_energy" else ("E(σ)", "E(δ)")
     shapes, notes = [], []
-    for level, text in zip(limits, texts, strict=True):
+    for level, end in zip(limits, texts, strict=True):
         if np.isfinite(level):
             shapes.append(_level(level))
-            notes.append(_named(level, text, low - margin, high + margin))
+            notes.append(_named(level, end, low - margin, high + margin))
     further = {"range": [low - margin, high + margin]}
     traces = [_line(sol, values, _ENERGIES[name], BLUE)]
-    return _view(sol, name, _ENERGIES[name] + unit, traces, further, shapes, notes)
+    return _view(sol, name, _ENERGIES[name] + unit_of(sol, name), traces, further, shapes, notes)
 
 
 def _level(value: float) -> dict[str, Any]:
     line = {"color": LINE, "width": 1, "dash": "dash"}
-    return {
-        "type": "line",
-        "xref": "paper",
-        "x0": 0,
-        "x1": 1,
-        "y0": value,
-        "y1": value,
-        "line": line,
-    }
+    ends = {"x0": 0, "x1": 1, "y0": value, "y1": value}
+    return {"type": "line", "xref": "paper", **ends, "line": line}
 
 
 def _named(level: float, text: str, low: float, high: float) -> dict[str, Any]:
@@ -164,10 +150,9 @@ def _named(level: float, text: str, low: float, high: float) -> dict[str, Any]:
 
 def _rate(sol: Solution) -> View:
     name = "dissipation" if "dissipation" in sol.dataset else "speed"
-    unit = unit_of(sol) if name == "dissipation" and "sinkhorn_energy" not in sol.dataset else ""
-    noisy = sol.dynamics.noise > 0.0
-    title = {"speed": "speed, rms of |X|", "dissipation": "dissipation"}[name]
-    if name == "dissipation" and "work" in sol.dataset and not noisy:
+    unit = unit_of(sol, text.balanced_energy(sol)) if name == "dissipation" else ""
+    title = "dissipation" if name == "dissipation" else "speed, rms of |X|"
+    if name == "dissipation" and "work" in sol.dataset and sol.dynamics.noise == 0.0:
         title += " |dE/dt|"
     values = sol.dataset[name].values
     return _view(sol, name, title + unit, [_line(sol, values, name, BLUE)], _scale(values))
@@ -223,8 +208,8 @@ def _tail(sol: Solution) -> View:
     positive = np.where(values > 0.0, values, np.nan)
     traces = [_line(sol, positive, "tail", BLUE), _line(sol, tolerances(sol), "tolerance", LINE)]
     traces[1]["line"] |= {"dash": "dash", "width": 1}
-    flow = isinstance(sol.final, FlowMap) and isinstance(sol.measures[0], FlowMap)
-    title = "largest tail of a panel" if flow else "spectral tail"
+    is_series = hasattr(sol.measures[0], "space")
+    title = "spectral tail" if is_series else "largest tail of a panel"
     scale = {"type": "log", "exponentformat": "power"}
     return _view(sol, "tail", title + " and its tolerance", traces, scale)
 
@@ -232,17 +217,16 @@ def _tail(sol: Solution) -> View:
 def tolerances(sol: Solution) -> Array:
     """What the tail of each measure may be: `tail_tol` of series, `tol` of flow maps."""
     of_series = float(sol.dataset.attrs.get("tail_tol", np.nan))
-    return np.array([m.tol if isinstance(m, FlowMap) else of_series for m in sol.measures])
+    return np.array([getattr(measure, "tol", of_series) for measure in sol.measures])
 
 
 def _size(sol: Solution) -> View:
     values = sol.dataset["size"].values.astype(np.float64)
-    first = sol.measures[0]
-    title = "nodes"
-    if isinstance(first, Density):
-        title = f"size of the space, {_SIZES[first.space.name]}"
-        title += ", then nodes" if isinstance(sol.final, FlowMap) else ""
-    elif isinstance(first, SphereFlowMap):
+    first, title = sol.measures[0], "nodes"
+    if (space := getattr(first, "space", None)) is not None:
+        title = f"size of the space, {text.SIZE_NAMES[space.name]}"
+        title += ", then nodes" if hasattr(sol.final, "tol") else ""
+    elif hasattr(first, "n_nodes"):
         title = "nodes and particles"
     line = _line(sol, values, "size", BLUE)
     line["line"] |= {"shape": "hv"}

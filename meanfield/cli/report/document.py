@@ -20,14 +20,11 @@ from meanfield.cli.report.line import line_view
 from meanfield.cli.report.sphere import sphere_view
 from meanfield.cli.report.tokens import tokens_view
 from meanfield.cli.report.view import View, thinned, weight
+from meanfield.evolution import Solution
 from meanfield.evolution.files import remove_leftovers, whole_file
-from meanfield.evolution.solution import Solution
-from meanfield.measures import AnyMeasure
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import SphereFlowMap
-from meanfield.measures.particles import Particles
+from meanfield.measures import AnyMeasure, Particles
+from meanfield.plot.panels import projection
 from meanfield.plot.runs import run_title
-from meanfield.spaces.sphere import Sphere
 
 
 def plotly_script() -> str:
@@ -151,19 +148,15 @@ def measure_view(solution: Solution) -> tuple[View, list[int]]:
 
 
 def _view(measures: Sequence[AnyMeasure]) -> View:
-    first = measures[0]
-    if _on_sphere(first):
+    if _on_sphere(measures[0]):
         return sphere_view(measures)
-    if isinstance(first, Particles):
+    if isinstance(measures[0], Particles):
         return tokens_view(cast(Sequence[Particles], measures))
     return line_view(measures)
 
 
-def _on_sphere(first: AnyMeasure) -> bool:
-    if isinstance(first, Particles):
-        return bool(first.dim == 3)
-    on_grid = isinstance(first, Density) and isinstance(first.space, Sphere)
-    return isinstance(first, SphereFlowMap) or on_grid
+def _on_sphere(measure: AnyMeasure) -> bool:
+    return projection(measure) == "mollweide"
 
 
 def _about_times(solution: Solution, times: list[int]) -> list[str]:

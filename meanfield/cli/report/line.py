@@ -6,17 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.colors import LogNorm, Normalize
 
-from meanfield._checks import shown
-from meanfield.cli.report.view import Frame, View, axis, base_layout, packed, thinned
-from meanfield.measures import AnyMeasure
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import LineFlowMap
+from meanfield.cli.report.view import Frame, View, axis, base_layout, curve_of, packed, thinned
+from meanfield.measures import AnyMeasure, LineFlowMap
 from meanfield.plot.frames import BLUE, CAP, ORANGE, law_of_angle, log_law_of_angle
 from meanfield.plot.panels import gathered, log_curve, look
 from meanfield.spaces.geometry import circle_points, perpendicular
-from meanfield.spaces.zonal import Zonal
 from meanfield.typing import Array
 
 _TURN = 2.0 * np.pi
@@ -47,21 +42,21 @@ def line_view(measures: Sequence[AnyMeasure]) -> View:
     data[_STEMS] |= {"hoverinfo": "skip"}
     data[_TOPS] |= {"hovertemplate": "θ = %{x:.6f}<br>mass %{customdata:.4g}<extra>atom</extra>"}
     frames = [_frame(measure, low, high) for measure in measures]
-    return View("measure", data, _layout(around, scale, low, high), frames, _notes(measures, high))
+    return View("measure", data, _layout(around, low, high), frames, _notes(measures, high))
 
 
 def _lines(line: dict[str, Any], **further: Any) -> dict[str, Any]:
     return {"type": "scatter", "mode": "lines", "line": line, **further}
 
 
-def _layout(around: bool, scale: Normalize, low: float, high: float) -> dict[str, Any]:
+def _layout(around: bool, low: float, high: float) -> dict[str, Any]:
     turns = [0.0, np.pi / 2, np.pi, 3 * np.pi / 2, _TURN] if around else [0.0, np.pi / 2, np.pi]
     names = ["0", "π/2", "π", "3π/2", "2π"][: len(turns)]
     margin = 0.02 * turns[-1]
     ticks = {"tickvals": turns, "ticktext": names, "range": [-margin, turns[-1] + margin]}
     title = "angle θ" if around else "polar angle θ"
     of_y: dict[str, Any] = {"range": [0.0, 1.05 * high]}
-    if isinstance(scale, LogNorm):
+    if low > 0.0:
         logs = float(np.log10(low)), float(np.log10(high))
         of_y = {"type": "log", "range": [logs[0], logs[1] + 0.05 * (logs[1] - logs[0])]}
     name = "density f(θ)" if around else "density of θ"
@@ -91,35 +86,31 @@ def curve(measure: AnyMeasure) -> tuple[Array, Array]:
     """Angles, ascending, and the density there, of the circle or of the polar angle."""
     if isinstance(measure, LineFlowMap):
         return _of_nodes(measure)
-    if not isinstance(measure, Density):
-        raise ValueError(f"measure must be a Density or a FlowMap on a line, got {shown(measure)}")
-    if isinstance(measure.space, Zonal):
-        angles: Array = np.linspace(0.0, np.pi, max(361, min(4 * measure.space.kmax, 2 * _FINE)))
-        away = perpendicular(measure.space.axis)
-        points = np.outer(np.cos(angles), measure.space.axis) + np.outer(np.sin(angles), away)
-        return angles, law_of_angle(measure.at(points), np.sin(angles), measure.dim)
-    angles = np.linspace(0.0, _TURN, max(_FINE, min(4 * measure.space.size, 2 * _FINE)))
-    return angles, measure.at(circle_points(angles))
+    density: Any = measure
+    if measure.axis is None:
+        angles = np.linspace(0.0, _TURN, max(_FINE, min(4 * density.space.size, 2 * _FINE)))
+        return angles, density.at(circle_points(angles))
+    angles = np.linspace(0.0, np.pi, max(361, min(4 * density.space.kmax, 2 * _FINE)))
+    away = perpendicular(measure.axis)
+    points = np.outer(np.cos(angles), measure.axis) + np.outer(np.sin(angles), away)
+    return angles, law_of_angle(density.at(points), np.sin(angles), measure.dim)
 
 
 def _of_nodes(flow: LineFlowMap) -> tuple[Array, Array]:
     """The free nodes and what lies between them and the ends; no mass beyond on a meridian."""
     angles, logs = log_curve(flow)
-    with np.errstate(under="ignore", over="ignore"):
-        values = np.exp(np.minimum(logs, np.log(1e3 * CAP)))
+    values, end = curve_of(logs), _TURN if flow.axis is None else np.pi
     if not len(angles):
-        return np.array([0.0, _TURN if flow.axis is None else np.pi]), np.zeros(2)
+        return np.array([0.0, end]), np.zeros(2)
     kept = np.union1d(thinned(len(angles), MOST_NODES), [int(np.argmax(values))])
-    fine: Array = np.linspace(0.0, _TURN if flow.axis is None else np.pi, 361)
-    places = np.union1d(fine, angles[kept])
+    places = np.union1d(np.linspace(0.0, end, 361), angles[kept])
     period = _TURN if flow.axis is None else None
     return places, np.interp(places, angles, values, 0.0, 0.0, period)
 
 
 def _notes(measures: Sequence[AnyMeasure], high: float) -> tuple[str, ...]:
-    flows = [measure for measure in measures if isinstance(measure, LineFlowMap)]
     found = [f"Densities are cut at {CAP:g}."] if high == CAP else []
-    most = max((len(flow.angles) for flow in flows), default=0)
+    most = max(len(getattr(measure, "angles", ())) for measure in measures)
     if most > MOST_NODES:
         found.append(f"At most {MOST_NODES} of up to {most} nodes are drawn at each time.")
     return tuple(found)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from matplotlib.colors import LogNorm, Normalize, to_hex
+from matplotlib.colors import Normalize, to_hex
 
-from meanfield.cli.report.view import Frame, View, base_layout, packed, thinned
-from meanfield.measures import AnyMeasure
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
-from meanfield.measures.particles import Particles
+from meanfield.cli.report.view import Frame, View, base_layout, curve_of, packed, places, thinned
+from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
 from meanfield.plot.frames import BLUE, CAP, COLOURS, ORANGE
-from meanfield.plot.panels import gathered, log_curve, look
+from meanfield.plot.panels import gathered, look
 from meanfield.spaces.geometry import perpendicular, sphere_points
 from meanfield.typing import Array
 
@@ -35,14 +33,12 @@ def sphere_view(measures: Sequence[AnyMeasure]) -> View:
     tokens = isinstance(measures[0], Particles)
     colours = _PLAIN if tokens else _magma()
     coloured = {"colorscale": colours, "cmin": 0.0, "cmax": 1.0}
-    x, y, z = _grid().T.reshape(3, *_SHAPE)
-    flat = {"ambient": 1.0, "diffuse": 0.0, "specular": 0.0, "fresnel": 0.0}
     surface = {
         "type": "surface",
-        **{name: packed(values) for name, values in zip("xyz", (x, y, z), strict=True)},
+        **places(_grid().reshape(*_SHAPE, 3)),
         **coloured,
         "surfacecolor": packed(np.zeros(_SHAPE)),
-        "lighting": flat,
+        "lighting": {"ambient": 1.0, "diffuse": 0.0, "specular": 0.0, "fresnel": 0.0},
         "hoverinfo": "skip",
         "contours": {name: {"highlight": False} for name in "xyz"},
         "showscale": not tokens,
@@ -57,11 +53,17 @@ def sphere_view(measures: Sequence[AnyMeasure]) -> View:
         {**point, "marker": {"color": orange, "opacity": 1.0, "line": {"width": 0}}},
         {**point, "mode": "lines", "line": {"color": ORANGE, "width": 6}},
     ]
-    frames = [_frame(measure, scale) for measure in measures]
-    if not any(isinstance(measure, (Density, LineFlowMap)) for measure in measures):
-        # one colour for ever, that of the bottom of the scale
-        for frame in frames:
-            del frame[_SURFACE]
+    none = np.zeros((0, 3))
+    empty: Frame = {
+        _NODES: {**places(none), "marker.color": packed([])},
+        _POINTS: {**places(none), "marker.size": packed([])},
+        _RINGS: places(none),
+    }
+    drawn = [_frame(measure, scale) for measure in measures]
+    if any(_SURFACE in frame for frame in drawn):
+        # where points tell the measure it has one colour, that of the bottom of the scale
+        empty[_SURFACE] = {"surfacecolor": packed(np.zeros(_SHAPE))}
+    frames = [empty | frame for frame in drawn]
     return View("measure", data, _layout(), frames, _notes(measures, scale))
 
 
@@ -96,7 +98,7 @@ def _heights(values: Array, scale: Normalize) -> Array:
 def _bar(scale: Normalize) -> dict[str, Any]:
     """The scale with its numbers: of densities, though the colours are heights on it."""
     low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
-    if isinstance(scale, LogNorm):
+    if low > 0.0:
         powers = 10.0 ** np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
         ticks = np.unique(np.concatenate([powers, [1.0]]))
     else:
@@ -122,60 +124,60 @@ def _graticule(colour: str) -> dict[str, Any]:
         lines += [sphere_points(np.full(91, angle), around), gap]
     for angle in np.pi / 6 * np.arange(12):
         lines += [sphere_points(around[:46], np.full(46, angle)), gap]
-    x, y, z = 1.003 * np.concatenate(lines).T
-    line = {"color": colour, "width": 1}
-    places = {"x": packed(x), "y": packed(y), "z": packed(z)}
-    return {"type": "scatter3d", "mode": "lines", "hoverinfo": "skip", "line": line, **places}
+    at, line = places(1.003 * np.concatenate(lines)), {"color": colour, "width": 1}
+    return {"type": "scatter3d", "mode": "lines", "hoverinfo": "skip", "line": line, **at}
 
 
-def _frame(measure: AnyMeasure, scale: Normalize) -> Frame:
-    none = np.zeros((0, 3))
-    found: Frame = {
-        _SURFACE: {"surfacecolor": packed(_heights(_surface(measure, scale), scale))},
-        _NODES: {**_places(none), "marker.color": packed([])},
-        _POINTS: {**_places(none), "marker.size": packed([])},
-        _RINGS: _places(none),
+@singledispatch
+def _frame(measure: Any, scale: Normalize) -> Frame:
+    """What a measure has at its time: a coloured surface, nodes, points, rings."""
+    raise ValueError(f"measure must be one on S^2, got {measure!r} with the scale {scale}")
+
+
+@_frame.register
+def _(measure: Density, scale: Normalize) -> Frame:
+    return _coloured(measure.at(_grid()), scale)
+
+
+@_frame.register
+def _(measure: LineFlowMap, scale: Normalize) -> Frame:
+    axis = np.asarray(measure.axis)
+    polar = np.arccos(np.clip(_grid() @ axis, -1.0, 1.0))
+    free = measure.owners < 0
+    nodes = np.clip(measure.angles[free], 0.0, np.pi)
+    order = np.argsort(nodes, kind="stable")
+    values = np.full(len(polar), float(scale.vmin or 0.0))
+    if len(nodes):
+        densities = curve_of(measure.log_density[free][order])
+        values = np.interp(polar, nodes[order], densities, 0.0, 0.0)
+    return _coloured(values, scale) | (_atoms(measure) if len(measure.atoms) else {})
+
+
+@_frame.register
+def _(measure: SphereFlowMap, scale: Normalize) -> Frame:
+    kept = thinned(measure.n_nodes, MOST_NODES)
+    shades = packed(_heights(measure.density_at_nodes[kept], scale))
+    rest = slice(measure.n_nodes, None)
+    return {
+        _NODES: {**places(_NODE_RADIUS * measure.points[kept]), "marker.color": shades},
+        _POINTS: _points(measure.points[rest], measure.weights[rest], 26.0),
     }
-    if isinstance(measure, SphereFlowMap):
-        kept = thinned(measure.n_nodes, MOST_NODES)
-        shades = _heights(measure.density_at_nodes[kept], scale)
-        nodes = _places(_NODE_RADIUS * measure.points[kept])
-        found[_NODES] = {**nodes, "marker.color": packed(shades)}
-        rest = np.arange(measure.n_nodes, len(measure.weights))
-        found[_POINTS] = _points(measure.points[rest], measure.weights[rest], 26.0)
-    elif isinstance(measure, Particles):
-        kept = thinned(len(measure.weights), MOST_TOKENS)
-        shares = measure.weights[kept] / measure.weights.max()
-        found[_POINTS] = _points(measure.points[kept], shares, 4.0)
-    elif isinstance(measure, LineFlowMap) and len(measure.atoms):
-        found |= _atoms(measure)
-    return found
 
 
-def _surface(measure: AnyMeasure, scale: Normalize) -> Array:
-    """f on the grid of the surface; the bottom of the scale where points tell the measure."""
-    if isinstance(measure, Density):
-        return measure.at(_grid()).reshape(_SHAPE)
-    if isinstance(measure, LineFlowMap) and measure.axis is not None:
-        nodes, _ = log_curve(measure)
-        free = measure.owners < 0
-        if len(nodes):
-            order = np.argsort(np.clip(measure.angles[free], 0.0, np.pi), kind="stable")
-            logs = measure.log_density[free][order]
-            polar = np.arccos(np.clip(_grid() @ measure.axis, -1.0, 1.0))
-            with np.errstate(under="ignore", over="ignore"):
-                values = np.exp(np.minimum(logs, np.log(1e3 * CAP)))
-            return np.interp(polar, nodes, values, 0.0, 0.0).reshape(_SHAPE)
-    return np.full(_SHAPE, float(scale.vmin or 0.0))
+@_frame.register
+def _(measure: Particles, scale: Normalize) -> Frame:  # noqa: ARG001 (as it is called)
+    kept = thinned(len(measure.weights), MOST_TOKENS)
+    shares = measure.weights[kept] / measure.weights.max()
+    return {_POINTS: _points(measure.points[kept], shares, 4.0)}
 
 
-def _places(points: Array) -> dict[str, Any]:
-    return {name: packed(points[:, i]) for i, name in enumerate("xyz")}
+def _coloured(values: Array, scale: Normalize) -> Frame:
+    return {_SURFACE: {"surfacecolor": packed(_heights(values, scale).reshape(_SHAPE))}}
 
 
 def _points(points: Array, shares: Array, size: float) -> dict[str, Any]:
     sizes = np.maximum(size * np.sqrt(shares), 1.5)
-    return {**_places(_POINT_RADIUS * points), "marker.size": packed(sizes)}
+    return {**places(_POINT_RADIUS * points), "marker.size": packed(sizes)}
 
 
 def _atoms(flow: LineFlowMap) -> Frame:
@@ -192,18 +194,18 @@ def _atoms(flow: LineFlowMap) -> Frame:
     for angle in angles[~polar]:
         rings += [_POINT_RADIUS * (np.cos(angle) * axis + np.sin(angle) * circle), gap]
     poles = np.cos(angles[polar])[:, None] * axis
-    return {_RINGS: _places(np.concatenate(rings)), _POINTS: _points(poles, masses[polar], 26.0)}
+    return {_RINGS: places(np.concatenate(rings)), _POINTS: _points(poles, masses[polar], 26.0)}
 
 
 def _notes(measures: Sequence[AnyMeasure], scale: Normalize) -> tuple[str, ...]:
     rows, columns = _SHAPE
     found = []
-    if any(isinstance(measure, Density) for measure in measures):
+    if any(hasattr(measure, "space") for measure in measures):
         found.append(f"The sphere is coloured on a grid of {rows} × {columns} points.")
     if scale.vmax == CAP:
         found.append(f"Densities are cut at {CAP:g}.")
-    nodes = max((m.n_nodes for m in measures if isinstance(m, SphereFlowMap)), default=0)
-    tokens = max((len(m.weights) for m in measures if isinstance(m, Particles)), default=0)
+    nodes = max(getattr(measure, "n_nodes", 0) for measure in measures)
+    tokens = max(len(m.weights) if isinstance(m, Particles) else 0 for m in measures)
     if nodes:
         found.append("Dots are nodes in the colour of the density there.")
     for count, most, name in ((nodes, MOST_NODES, "nodes"), (tokens, MOST_TOKENS, "tokens")):

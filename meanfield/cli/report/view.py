@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from meanfield.plot.frames import CAP
+from meanfield.typing import Array
+
 # of one time: the properties of some traces, by the number of the trace
 Frame = dict[int, dict[str, Any]]
 
@@ -53,6 +56,17 @@ def packed(values: ArrayLike, kind: str = "f4") -> dict[str, str]:
     if array.ndim > 1:
         found["shape"] = ", ".join(map(str, array.shape))
     return found
+
+
+def places(points: Array) -> dict[str, Any]:
+    """x, y and z of points, whose last axis they are."""
+    return {name: packed(points[..., i]) for i, name in enumerate("xyz")}
+
+
+def curve_of(logs: Array) -> Array:
+    """The densities of these logarithms, those far beyond the scale's end cut short of overflow."""
+    with np.errstate(under="ignore", over="ignore"):
+        return np.asarray(np.exp(np.minimum(logs, np.log(1e3 * CAP))))
 
 
 def weight(frame: Frame) -> int:
