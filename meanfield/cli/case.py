@@ -220,10 +220,7 @@ def overridden(text: str, settings: Mapping[str, Any], name: str) -> str:
     """
     if not settings:
         return text
-    try:
-        raw = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise CaseError(f"{name}: must be TOML, but {error}") from None
+    raw = _parsed(text, name)
     for key, value in settings.items():
         table, _, last = key.rpartition(".")
         if last == "type" and (kind := tables.kinds(table).get(str(value))):
@@ -231,6 +228,13 @@ def overridden(text: str, settings: Mapping[str, Any], name: str) -> str:
             _drop(raw, table, kept)
         _set(raw, key, value, name)
     return tomli_w.dumps(raw)
+
+
+def _parsed(text: str, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CaseError(f"{name}: must be TOML, but {error}") from None
 
 
 def _parts(key: str) -> list[int | str]:
@@ -534,13 +538,12 @@ def case_from_text(
         text = overridden(text, settings, name)
         name += "" if _WITH in name else " with"
         name += "".join(f" {option} {key}={as_toml(settings[key])}" for key in settings)
+    raw = _parsed(text, name)
     try:
-        raw = tomllib.loads(text)
         case = Case.model_validate(raw)
     except pydantic.ValidationError as error:
-        raise CaseError(f"{name}: {tables.schema_fault(error, raw, Case.model_fields)}") from None
-    except (ValueError, RecursionError) as error:
-        raise CaseError(f"{name}: must be TOML, but {error}") from None
+        fault = tables.schema_fault(error, raw, Case.model_fields)
+        raise CaseError(f"{name}: {fault}") from None
     case._name, case._text, case._folder = name, text, Path(folder)
     with case.errors("run"):
         for where, table in tables_in(case):

@@ -6,7 +6,8 @@ import io
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 import typer
 
 from meanfield.cli import runs, text
-from meanfield.cli.case import Case, json_schema_text, read_case
+from meanfield.cli.case import json_schema_text, read_case
 from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, INTERRUPTED, Refusal, check_output, refusals
 from meanfield.cli.sweeps import SWEEP, axis, cells_beside, load_sweep, sweep
 from meanfield.cli.tables import CaseError, one_line
@@ -44,8 +45,7 @@ Settings = Annotated[
     ),
 ]
 Force = Annotated[
-    bool,
-    typer.Option("--force", help="Replace files that are there and not of the same case."),
+    bool, typer.Option("--force", help="Replace files that are there and not of the same case.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer cases, the same tolerances.")]
@@ -257,11 +257,21 @@ def plot(
 
     A figure of the same case is replaced, another file only with --force.
     """
+    with _made(file, output or file.with_suffix(".png"), FIGURES, force) as (solution, place):
+        _draw(solution, place)
+
+
+@contextmanager
+def _made(
+    file: Path, place: Path, suffixes: Sequence[str], force: bool, quiet: bool = False
+) -> Iterator[tuple[Solution, Path]]:
+    """Inside, what is drawn from a run is made at its place."""
     solution = _loaded(file)
-    picture = file.with_suffix(".png") if output is None else output
-    check_output(picture, "--output", FIGURES, solution.source, force)
-    _draw(solution, picture)
-    typer.echo(f"wrote {picture}")
+    check_output(place, "--output", suffixes, solution.source, force)
+    with refusals(place), runs.killed_like_ctrl_c():
+        yield solution, place
+    if not quiet:
+        typer.echo(f"wrote {place}")
 
 
 @app.command()
@@ -303,12 +313,11 @@ def _loaded(file: Path) -> Solution:
     except (OSError, ValueError) as error:
         is_case = file.suffix == ".toml" and file.is_file()
         hint = f"; a case file? meanfield run {file} makes a result of it" if is_case else ""
-        raise Refusal(f"{error}{hint}", BAD_INPUT) from None
+        raise Refusal(f"{error}{hint}") from None
 
 
 check = typer.Typer(
-    help="Check a proposition: a verdict, its evidence and a figure.",
-    rich_markup_mode=None,
+    help="Check a proposition: a verdict, its evidence and a figure.", rich_markup_mode=None
 )
 app.add_typer(check, name="check")
 
@@ -389,18 +398,13 @@ def _problem(
 ) -> tuple[float | tuple[float, float] | None, list[float] | None]:
     """β or an interval of it, or the coefficients that take its place."""
     if kernel is None:
-        return _point_or_interval(_numbers("--beta", "4" if beta is None else beta)), None
+        betas = _numbers("--beta", "4" if beta is None else beta)
+        if len(betas) > 2:
+            raise Refusal(f"--beta must be one number or LOW,HIGH, got {betas}")
+        return betas[0] if len(betas) == 1 else (betas[0], betas[1]), None
     if beta is not None:
-        raise Refusal(f"--beta must be left out with --kernel, got {beta!r}", BAD_INPUT)
+        raise Refusal(f"--beta must be left out with --kernel, got {beta!r}")
     return None, _numbers("--kernel", kernel)
-
-
-def _point_or_interval(betas: list[float]) -> float | tuple[float, float]:
-    if len(betas) == 1:
-        return betas[0]
-    if len(betas) != 2:
-        raise Refusal(f"--beta must be one number or LOW,HIGH, got {betas}", BAD_INPUT)
-    return betas[0], betas[1]
 
 
 def _numbers(option: str, text: str) -> list[float]:
@@ -408,7 +412,7 @@ def _numbers(option: str, text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         message = f"{option} must be numbers with commas between them, got {text!r}"
-        raise Refusal(message, BAD_INPUT) from None
+        raise Refusal(message) from None
 
 
 def verdict(found: Any) -> str:
@@ -504,7 +508,7 @@ def _counts(ns: str) -> list[int]:
     counts = [int(n) for n in given if n.is_integer() and n >= 2]
     if not counts or counts != given or counts != sorted(set(counts)):
         message = f"--ns must be ascending integers >= 2 with commas between them, got {ns!r}"
-        raise Refusal(message, BAD_INPUT)
+        raise Refusal(message)
     return counts
 
 
@@ -539,14 +543,10 @@ def movie(
     # slow to import
     from meanfield.plot import movies
 
-    solution = _loaded(file)
-    place = file.with_suffix(movies.default_movie_suffix()) if output is None else output
-    check_output(place, "--output", (".mp4", ".gif"), solution.source, force)
+    place = output or file.with_suffix(movies.default_movie_suffix())
     shown = not quiet and sys.stderr.isatty()
-    with refusals(place), runs.killed_like_ctrl_c():
+    with _made(file, place, (".mp4", ".gif"), force, quiet) as (solution, place):
         movies.movie(solution, place, frames=frames, seconds=seconds, fps=fps, progress=shown)
-    if not quiet:
-        typer.echo(f"wrote {place}")
 
 
 @app.command()
@@ -562,14 +562,11 @@ def report(
     Needs plotly, of the extra `report`. A page of the same case is replaced, another file only with
     --force.
     """
-    page, solution = output or file.with_suffix(".html"), _loaded(file)
-    check_output(page, "--output", (".html",), solution.source, force)
     # slow to import, as what it draws with is
     from meanfield.cli import report as reports
 
-    with refusals(page):
+    with _made(file, output or file.with_suffix(".html"), (".html",), force) as (solution, page):
         reports.save(solution, page)
-    typer.echo(f"wrote {page}")
 
 
 @app.command()
@@ -608,8 +605,7 @@ def sweep_command(
         int | None, typer.Option(min=1, help="Processes on this machine, else one for each core.")
     ] = None,
     scheduler: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Of a dask scheduler, as tcp://host:8786."),
+        str | None, typer.Option(metavar="ADDRESS", help="Of a dask scheduler, as tcp://host:8786.")
     ] = None,
     output: Annotated[Path, _output("SWEEP.nc", "Result file.")] = Path("sweep.nc"),
     force: Force = False,
@@ -627,8 +623,12 @@ def sweep_command(
     # the cells of another grid stay where they are
     source = runs.source_of("sweep", chosen.digest())
     check_output(output, "--output", (".nc",), source, force)
-    options = {"cells": folder, "workers": workers, "progress": sys.stderr.isatty() and not quiet}
-    found = _swept(chosen, axes, (executor, scheduler, workers), options)
+    progress = sys.stderr.isatty() and not quiet
+    # all studies come with it
+    from meanfield.studies.executors import opened
+
+    with _swept(folder), opened(executor, scheduler, workers) as pool:
+        found = sweep(chosen, axes, cells=folder, executor=pool, workers=workers, progress=progress)
     try:
         netcdf.write(found.assign_attrs({SOURCE: source}), output)
     except OSError as error:
@@ -644,21 +644,16 @@ def sweep_command(
         raise Refusal(told, FAILED_RUN)
 
 
-def _swept(
-    chosen: Case,
-    axes: dict[str, list[Any]],
-    where: tuple[str | None, str | None, int | None],
-    options: dict[str, Any],
-) -> Any:
-    from meanfield.studies.executors import opened  # all studies come with it
-
-    kept = f"finished cells are kept in {options['cells']}, and the same command goes on"
+@contextmanager
+def _swept(folder: Path) -> Iterator[None]:
+    """Inside, what ends a sweep is told, and that its cells are kept."""
+    kept = f"finished cells are kept in {folder}, and the same command goes on"
     try:
-        with runs.killed_like_ctrl_c(), runs.only_installed_code(), opened(*where) as executor:
-            return sweep(chosen, axes, executor=executor, **options)
+        with runs.killed_like_ctrl_c(), runs.only_installed_code():
+            yield
     except ValueError as error:
         option = "--" if str(error).startswith(_OPTIONS) else ""
-        raise Refusal(f"{option}{error}", BAD_INPUT) from None
+        raise Refusal(f"{option}{error}") from None
     except RuntimeError as error:
         raise Refusal(f"{error}; {kept}", FAILED_RUN) from None
     except KeyboardInterrupt:
@@ -676,12 +671,10 @@ def validate(
         bool, typer.Option("--list", help="Name the scripts with what each shows, and exit.")
     ] = False,
     write: Annotated[
-        bool,
-        typer.Option("--write", help="Put what was run into validation/RESULTS.md."),
+        bool, typer.Option("--write", help="Put what was run into validation/RESULTS.md.")
     ] = False,
     figures: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Draw the scripts' figures into this folder."),
+        Path | None, typer.Option(metavar="DIR", help="Draw the scripts' figures into this folder.")
     ] = None,
     jobs: Annotated[
         int | None,
@@ -701,9 +694,9 @@ def validate(
         typer.echo(scripts.listing())
         return
     if complaint := scripts.unknown(names or []):
-        raise Refusal(complaint, BAD_INPUT)
+        raise Refusal(complaint)
     if figures is not None and figures.exists() and not figures.is_dir():
-        raise Refusal(f"--figures must be a folder, got {str(figures)!r}", BAD_INPUT)
+        raise Refusal(f"--figures must be a folder, got {str(figures)!r}")
     with refusals():
         told, status = scripts.validate(
             names or [], quick=quick, write=write, figures=figures, jobs=jobs
@@ -718,7 +711,7 @@ def _scripts() -> Any:
     here = Path.cwd()
     if not (here / "validation" / "runner.py").is_file():
         message = f"validate must be run in a checkout, where validation/ lies, got {str(here)!r}"
-        raise Refusal(message, BAD_INPUT)
+        raise Refusal(message)
     if str(here) not in sys.path:
         # last, so that the package itself stays the one that is running
         sys.path.append(str(here))

@@ -29,7 +29,7 @@ FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 class Refusal(Exception):
     """What ends a command: one line and an exit status."""
 
-    def __init__(self, message: str, status: int) -> None:
+    def __init__(self, message: str, status: int = BAD_INPUT) -> None:
         super().__init__(message)
         self.status = status
 
@@ -70,15 +70,14 @@ def check_output(path: Path, key: str, suffixes: Sequence[str], source: str, for
     """
     allowed = f"a file name that ends in {' or '.join(suffixes)}"
     if path.suffix not in suffixes:
-        raise Refusal(f"{key} must be {allowed}, got {str(path)!r}", BAD_INPUT)
+        raise Refusal(f"{key} must be {allowed}, got {str(path)!r}")
     if reason := _hindrance(path):
         allowed += " in a folder that can be written"
-        raise Refusal(f"{key} must be {allowed}, got {str(path)!r}: {reason}", BAD_INPUT)
+        raise Refusal(f"{key} must be {allowed}, got {str(path)!r}: {reason}")
     if path.exists() and not force and not is_made_from(path, source):
         raise Refusal(
             f"{key} must be a new file or one of the same case, got {str(path)!r}: --force "
-            f"replaces what is there",
-            BAD_INPUT,
+            f"replaces what is there"
         )
 
 
@@ -94,7 +93,7 @@ def refusals(written: Path | str = "", status: int = FAILED_RUN) -> Iterator[Non
     try:
         yield
     except ValueError as error:
-        raise Refusal(str(error), BAD_INPUT) from None
+        raise Refusal(str(error)) from None
     except OSError as error:
         raise Refusal(f"can't write{' ' * bool(written)}{written}: {error}", status) from None
 
@@ -136,9 +135,9 @@ def keys_from(
         try:
             key, value = parse(text)
         except ValueError as error:
-            raise Refusal(f"{option} {text}: {error}", BAD_INPUT) from None
+            raise Refusal(f"{option} {text}: {error}") from None
         if key in found:
-            raise Refusal(f"{option} must have each key once, got {key} twice", BAD_INPUT)
+            raise Refusal(f"{option} must have each key once, got {key} twice")
         found[key] = value
     return found
 
@@ -172,7 +171,7 @@ def chosen_case(path: Path | None, given: Sequence[str] | None) -> tuple[Case, S
     try:
         earlier = load(path)
     except (OSError, ValueError) as error:
-        raise Refusal(str(error), BAD_INPUT) from None
+        raise Refusal(str(error)) from None
     return case_of(earlier, path, settings), earlier
 
 
@@ -237,7 +236,7 @@ def told_if_unsaved() -> Iterator[list[str]]:
 
 def in_use(error: FileInUseError) -> Refusal:
     """The refusal of a file that another run writes, called as the command line calls it."""
-    return Refusal(f"output {str(error).partition(' ')[2]}", BAD_INPUT)
+    return Refusal(f"output {str(error).partition(' ')[2]}")
 
 
 def saved_run(file: Path) -> Solution:
@@ -252,9 +251,9 @@ def saved_run(file: Path) -> Solution:
         return loaded(file)
     except MissingFileError as error:
         hint = "a run that is killed before its first save leaves none, run it again"
-        raise Refusal(f"{error}: {hint}", BAD_INPUT) from None
+        raise Refusal(f"{error}: {hint}") from None
     except ValueError as error:
-        raise Refusal(str(error), BAD_INPUT) from None
+        raise Refusal(str(error)) from None
 
 
 def resumed(saved: Solution, file: Path, progress: bool | str) -> Solution:

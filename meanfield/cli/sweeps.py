@@ -475,11 +475,7 @@ def sweep(
     mapped = mapped_by(
         executor, run_cell, [tasks[number] for number in missing], workers=workers, lost=lost
     )
-    bar = tqdm(
-        total=len(tasks),
-        initial=len(tasks) - len(missing),
-        disable=not progress,
-    )
+    bar = tqdm(total=len(tasks), initial=len(tasks) - len(missing), disable=not progress)
     # what ends the loop ends the tasks
     with bar, closing(mapped):
         for number, one in zip(missing, mapped, strict=True):

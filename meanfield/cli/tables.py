@@ -117,22 +117,20 @@ def _cloud_text(path: Path) -> str:
 
 
 def _read(text: str) -> Array:
-    reader = csv.reader(text.splitlines())
+    reader, rows = csv.reader(text.splitlines()), []
     try:
         header = next(reader, [])
-        if len(header) < 2 or _numbers(header) is not None:
+        if len(header) < 2 or _numbers(header):
             raise ValueError(
                 f"line 1 must be a header of d >= 2 names with commas between, got {shown(header)}"
             )
-        rows = []
         for row in reader:
-            values = _numbers(row)
-            if values is None or len(values) != len(header):
+            rows.append(_numbers(row))
+            if len(rows[-1]) != len(header):
                 raise ValueError(
                     f"line {reader.line_num} must be {len(header)} numbers with commas between, "
                     f"got {','.join(row)!r:.80}"
                 )
-            rows.append(values)
     except csv.Error as error:
         raise ValueError(f"line {reader.line_num} must be CSV, but {error}") from None
     if not rows:
@@ -140,11 +138,12 @@ def _read(text: str) -> Array:
     return np.array(rows)
 
 
-def _numbers(row: list[str]) -> list[float] | None:
+def _numbers(row: list[str]) -> list[float]:
+    """The numbers of a row, none where one field is none."""
     try:
         return [float(field) for field in row]
     except ValueError:
-        return None
+        return []
 
 
 _AXIS = "a unit vector, dim numbers; the last unit vector if left out"
@@ -681,25 +680,21 @@ class MonitorTable(Table):
             return DistanceTo(**arguments)
 
     def _arguments(self, beta: float) -> dict[str, Any]:
-        """The keys of its distance, those of no other."""
-        default: dict[str, dict[str, Any]] = {
-            "wasserstein": {"p": 1.0, "gap": None},
-            "mmd": {"beta": beta},
-            "sobolev": {"s": -1.0},
-        }
-        own = default.pop(self.distance)
-        for other, keys in default.items():
-            for key in keys:
-                if (value := getattr(self, key)) is not None:
-                    raise ValueError(
-                        f"{key} must be left out for distance = {self.distance!r}, as it is one "
-                        f"of {other!r}, got {value!r}"
-                    )
-        own |= {key: getattr(self, key) for key in own if getattr(self, key) is not None}
-        distances: dict[str, Any] = {"mmd": mmd, "sobolev": sobolev}
-        if self.distance in distances:
-            return {"distance": partial(distances[self.distance], **own)}
-        return own
+        """The keys of its distance, and of no other."""
+        owners = {"p": "wasserstein", "gap": "wasserstein", "beta": "mmd", "s": "sobolev"}
+        given = {key: getattr(self, key) for key in owners if getattr(self, key) is not None}
+        for key, value in given.items():
+            if owners[key] != self.distance:
+                raise ValueError(
+                    f"{key} must be left out for distance = {self.distance!r}, as it is one of "
+                    f"{owners[key]!r}, got {value!r}"
+                )
+        match self.distance:
+            case "mmd":
+                return {"distance": partial(mmd, **{"beta": beta} | given)}
+            case "sobolev":
+                return {"distance": partial(sobolev, **{"s": -1.0} | given)}
+        return {"p": 1.0} | given
 
 
 class OutputTable(Table):
@@ -828,8 +823,7 @@ def _path(loc: Iterable[int | str], raw: Any) -> str:
 
 def _keys(sections: Iterable[str]) -> list[str]:
     """All keys of a case, with dots."""
-    tables: dict[str, Any] = {name: KINDS[name].values() for name in ("law", "space", "dynamics")}
-    single: dict[str, type[Table]] = {"run": RunTable, "output": OutputTable}
+    tables = {name: [*KINDS[name].values()] for name in ("law", "space", "dynamics")}
+    tables |= {"run": [RunTable], "output": [OutputTable]}
     found = [f"{name}.{key}" for name in tables for one in tables[name] for key in one.model_fields]
-    found += [f"{name}.{key}" for name, one in single.items() for key in one.model_fields]
     return list(dict.fromkeys([*sections, *found]))
