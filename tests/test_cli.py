@@ -276,6 +276,14 @@ def test_interrupted_run_keeps_what_it_has(folder):
     assert 0.0 < solution.t[-1] < 1e6
 
 
+def test_the_table_of_interactions_has_their_order_parameter():
+    mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
+    sol = mf.evolve(mu, mf.Kuramoto(1.0), 0.2, 1)
+    head, first, *_ = table(sol).splitlines()
+    assert head.split()[:3] == ["t", "energy", "order_parameter"]
+    assert float(first.split()[2]) == pytest.approx(0.25, abs=1e-12)
+
+
 def test_checked_suffixes_are_those_of_plot():
     assert FIGURE_SUFFIXES == SUFFIXES
 

@@ -50,6 +50,7 @@ RUNS = {
         {"t_end": 6.0, "largest": 64, "on_unresolved": "stop"},
     ),
     "tokens on S^2": (tokens(3, 60), mf.SA(4.0), {"t_end": 1.0}),
+    "Kuramoto": (mf.Density(mf.Circle(64), LAW), mf.Kuramoto(2.0, noise=0.1), {"t_end": 0.5}),
     "tokens in d = 8": (tokens(8, 30), mf.DoublyStochastic(2.0), {"t_end": 1.0}),
 }
 

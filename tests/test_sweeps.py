@@ -282,7 +282,7 @@ def test_a_cell_without_its_file_is_not_finished(folder, capsys, monkeypatch, sp
 
     def run(cell):
         found = right(cell)
-        if "beta=2" in cell.name:
+        if "beta=2" in cell.case.name:
             spoil(cell.file)
         return found
 

@@ -333,6 +333,10 @@ class Case(Table):
     _file: Path | None = PrivateAttr(default=None)
     _carried: About = PrivateAttr(default_factory=dict)
 
+    def __reduce__(self) -> Any:
+        # classes that are made of dataclasses can't be pickled
+        return _again, (self._text, self._name, self._folder, self._carried)
+
     @property
     def name(self) -> str:
         """The file that the tables come from."""
@@ -550,6 +554,10 @@ def case_from_text(
             with located(where, type(table).model_fields):
                 table.check(case)
     return case
+
+
+def _again(text: str, name: str, folder: Path, about: About) -> Case:
+    return case_from_text(text, name, folder).placed(folder, about)
 
 
 def default_case_text() -> str:

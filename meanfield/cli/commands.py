@@ -16,6 +16,7 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 import typer
+from typer import Argument, Option
 
 from meanfield.cli import runs, text
 from meanfield.cli.case import json_schema_text, read_case
@@ -23,32 +24,32 @@ from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, INTERRUPTED, Refusal, chec
 from meanfield.cli.sweeps import SWEEP, axis, cells_beside, load_sweep, sweep
 from meanfield.cli.tables import CaseError, one_line
 from meanfield.dynamics import Isotropic
-from meanfield.evolution import Ending, FileInUseError, Solution, evolve, load, netcdf
+from meanfield.evolution import Ending, Solution, evolve, load, netcdf
 from meanfield.evolution.files import SOURCE, is_being_written, remove_leftovers
-from meanfield.exceptions import GOOD, Interrupted, UnfinishedWarning
+from meanfield.exceptions import GOOD, UnfinishedWarning
 
 FIGURES = runs.FIGURE_SUFFIXES
 
 
 def _output(metavar: str, about: str) -> Any:
-    return typer.Option("--output", "-o", metavar=metavar, help=about)
+    return Option("--output", "-o", metavar=metavar, help=about)
 
 
-CaseFile = Annotated[Path, typer.Argument(metavar="CASE", help="Case file (TOML).")]
-RunFile = Annotated[Path, typer.Argument(metavar="RUN.nc", help="Result file of a run.")]
+CaseFile = Annotated[Path, Argument(metavar="CASE", help="Case file (TOML).")]
+RunFile = Annotated[Path, Argument(metavar="RUN.nc", help="Result file of a run.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--set",
         metavar="KEY=VALUE",
         help="Set a key of the case, as dynamics.beta=5; a TOML value or a bare word. Repeatable.",
     ),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", help="Replace files that are there and not of the same case.")
+    bool, Option("--force", help="Replace files that are there and not of the same case.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Fewer cases, the same tolerances.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print errors only.")]
+Quick = Annotated[bool, Option("--quick", help="Fewer cases, the same tolerances.")]
 
 app = typer.Typer(
     name="meanfield",
@@ -85,10 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = command.main(args=given, prog_name="meanfield", standalone_mode=False)
     except typer.TyperException as error:
         return _complain(error.format_message(), BAD_INPUT)
-    except CaseError as error:
-        return _complain(str(error), BAD_INPUT)
-    except Refusal as refusal:
-        return _complain(str(refusal), refusal.status)
+    except (CaseError, Refusal) as error:
+        return _complain(str(error), getattr(error, "status", BAD_INPUT))
     except (KeyboardInterrupt, typer.Abort):
         return _complain("interrupted: what is in the result file is kept", INTERRUPTED)
     except ArithmeticError as error:
@@ -113,9 +112,7 @@ def _complain(message: str, status: int) -> int:
 @app.callback(invoke_without_command=True)
 def _top(
     context: typer.Context,
-    show_version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.")
-    ] = False,
+    show_version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     """Mean-field dynamics of self-attention on circle and spheres."""
     if show_version:
@@ -129,7 +126,7 @@ def _top(
 def run(
     case: Annotated[
         Path | None,
-        typer.Argument(
+        Argument(
             metavar="CASE",
             show_default=False,
             help="Case file (TOML), or a result file to run again; a bundled one if omitted.",
@@ -140,10 +137,10 @@ def run(
     ] = None,
     figure: Annotated[
         Path | None,
-        typer.Option(metavar="RUN.png", help="Figure, else as the case says, else beside RUN.nc."),
+        Option(metavar="RUN.png", help="Figure, else as the case says, else beside RUN.nc."),
     ] = None,
     print_case: Annotated[
-        bool, typer.Option("--print-case", help="Print the case, a template to edit, and exit.")
+        bool, Option("--print-case", help="Print the case, a template to edit, and exit.")
     ] = False,
     settings: Settings = None,
     force: Force = False,
@@ -169,18 +166,8 @@ def run(
         typer.echo(f"{chosen.name}: {dynamics} on {measure} to t = {chosen.run.t_end:g}")
     with runs.killed_like_ctrl_c(), runs.told_if_unsaved() as unsaved:
         with chosen.errors("run"):
-            try:
-                solution = evolve(
-                    measure,
-                    dynamics,
-                    **keywords,
-                    checkpoint=file,
-                    progress=runs.shown_progress(quiet),
-                )
-            except Interrupted as stopped:
-                solution = stopped.solution
-            except FileInUseError as error:
-                raise runs.in_use(error) from None
+            keywords |= {"checkpoint": file, "progress": runs.shown_progress(quiet)}
+            solution = runs.ended(evolve, measure, dynamics, **keywords)
         if earlier is not None and earlier.ending is solution.ending and not (settings or quiet):
             typer.echo(text.agreement(earlier, solution))
         _write(solution, file, picture, quiet, unsaved)
@@ -190,8 +177,7 @@ def run(
 def resume(
     file: RunFile,
     figure: Annotated[
-        Path | None,
-        typer.Option(metavar="RUN.png", help="Figure, else RUN.png beside the result file."),
+        Path | None, Option(metavar="RUN.png", help="Figure, else RUN.png beside the result file.")
     ] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -278,7 +264,7 @@ def _made(
 def info(
     file: Annotated[
         Path | None,
-        typer.Argument(
+        Argument(
             metavar="RUN.nc|SWEEP.nc", show_default=False, help="Result file of a run or a sweep."
         ),
     ] = None,
@@ -340,26 +326,24 @@ def _group() -> None:
 @check.command("prop-3.4")
 def proposition_3_4(
     beta: Annotated[
-        str | None,
-        typer.Option(metavar="B or LOW,HIGH", help="β, or an interval of β; 4 if omitted."),
+        str | None, Option(metavar="B or LOW,HIGH", help="β, or an interval of β; 4 if omitted.")
     ] = None,
-    dim: Annotated[int, typer.Option(help="Dimension d of R^d.")] = 3,
+    dim: Annotated[int, Option(help="Dimension d of R^d.")] = 3,
     kernel: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="A0,A1,…",
             help="Coefficients of Σ a_m t^m in place of e^{βt}/β; without --beta.",
         ),
     ] = None,
     samples: Annotated[
-        int | None,
-        typer.Option(help="Random measures of the search; 4000, or 100 if quick, if omitted."),
+        int | None, Option(help="Random measures of the search; 4000, or 100 if quick, if omitted.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer samples and starts.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of all that is random.")] = 0,
+    quick: Annotated[bool, Option("--quick", help="Fewer samples and starts.")] = False,
+    seed: Annotated[int, Option(min=0, help="Of all that is random.")] = 0,
     output: Annotated[Path, _output("FIGURE.png", "Figure.")] = Path("prop-3.4.png"),
     force: Force = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict only.")] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print the verdict only.")] = False,
 ) -> None:
     """Proposition 3.4: uniform is the only minimiser of the energy, Diracs are its only maximisers.
 
@@ -446,9 +430,9 @@ _NS = "100,1000,10000"
 @app.command()
 def limit(
     case: CaseFile,
-    ns: Annotated[str, typer.Option(metavar="N,N,…", help="Numbers of tokens.")] = _NS,
-    repeats: Annotated[int, typer.Option(min=1, help="Starts for each number of tokens.")] = 8,
-    seed: Annotated[int, typer.Option(min=0, help="Of the starts.")] = 0,
+    ns: Annotated[str, Option(metavar="N,N,…", help="Numbers of tokens.")] = _NS,
+    repeats: Annotated[int, Option(min=1, help="Starts for each number of tokens.")] = 8,
+    seed: Annotated[int, Option(min=0, help="Of the starts.")] = 0,
     output: Annotated[Path, _output("LIMIT.nc", "Result file.")] = Path("limit.nc"),
     settings: Settings = None,
     force: Force = False,
@@ -523,13 +507,13 @@ def movie(
         ),
     ] = None,
     frames: Annotated[
-        int | None, typer.Option(help="Of so many saved times; all, up to 500, if omitted.")
+        int | None, Option(help="Of so many saved times; all, up to 500, if omitted.")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="How long it takes; else as frames and fps make it.")
+        float | None, Option(help="How long it takes; else as frames and fps make it.")
     ] = None,
     fps: Annotated[
-        float | None, typer.Option(help="Frames a second, 10 if neither this nor seconds is given.")
+        float | None, Option(help="Frames a second, 10 if neither this nor seconds is given.")
     ] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -588,7 +572,7 @@ def sweep_command(
     case: CaseFile,
     grid: Annotated[
         list[str],
-        typer.Option(
+        Option(
             metavar="KEY=VALUES",
             help="A key and its values: dynamics.beta=1:10:19 (start, stop, count) or "
             "dynamics.type=SA,USA. Repeatable: all combinations are run.",
@@ -597,15 +581,15 @@ def sweep_command(
     settings: Settings = None,
     executor: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="processes|dask|mpi", help="Where cells are run; here, one by one, without one."
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes on this machine, else one for each core.")
+        int | None, Option(min=1, help="Processes on this machine, else one for each core.")
     ] = None,
     scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Of a dask scheduler, as tcp://host:8786.")
+        str | None, Option(metavar="ADDRESS", help="Of a dask scheduler, as tcp://host:8786.")
     ] = None,
     output: Annotated[Path, _output("SWEEP.nc", "Result file.")] = Path("sweep.nc"),
     force: Force = False,
@@ -664,23 +648,21 @@ def _swept(folder: Path) -> Iterator[None]:
 def validate(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]…", show_default=False, help="Scripts; all if omitted."),
+        Argument(metavar="[NAME]…", show_default=False, help="Scripts; all if omitted."),
     ] = None,
     quick: Quick = False,
     listing: Annotated[
-        bool, typer.Option("--list", help="Name the scripts with what each shows, and exit.")
+        bool, Option("--list", help="Name the scripts with what each shows, and exit.")
     ] = False,
     write: Annotated[
-        bool, typer.Option("--write", help="Put what was run into validation/RESULTS.md.")
+        bool, Option("--write", help="Put what was run into validation/RESULTS.md.")
     ] = False,
     figures: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Draw the scripts' figures into this folder.")
+        Path | None, Option(metavar="DIR", help="Draw the scripts' figures into this folder.")
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="N", help="Processes, else one for each core; 1 runs scripts here."
-        ),
+        Option(min=1, metavar="N", help="Processes, else one for each core; 1 runs scripts here."),
     ] = None,
 ) -> None:
     """Run the validation scripts of a checkout: claims held, the nearest to its tolerance, seconds.

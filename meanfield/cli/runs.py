@@ -234,9 +234,22 @@ def told_if_unsaved() -> Iterator[list[str]]:
         yield reasons
 
 
-def in_use(error: FileInUseError) -> Refusal:
-    """The refusal of a file that another run writes, called as the command line calls it."""
-    return Refusal(f"output {str(error).partition(' ')[2]}")
+def ended(run: Callable[..., Solution], *given: Any, **keywords: Any) -> Solution:
+    """What a run leaves, also one that Ctrl-C ends.
+
+    Raises
+    ------
+    Refusal
+        If another run writes its file.
+    """
+    try:
+        return run(*given, **keywords)
+    except Interrupted as stopped:
+        solution: Solution = stopped.solution
+        return solution
+    except FileInUseError as error:
+        # called as the command line calls it
+        raise Refusal(f"output {str(error).partition(' ')[2]}") from None
 
 
 def saved_run(file: Path) -> Solution:
@@ -268,10 +281,4 @@ def resumed(saved: Solution, file: Path, progress: bool | str) -> Solution:
     if saved.case and saved.resumption is not None:
         monitors = case_of(saved, file).build_monitors(saved.measures[0])
     with refusals():
-        try:
-            return resume_from(saved, file, monitors=monitors, progress=progress)
-        except Interrupted as stopped:
-            solution: Solution = stopped.solution
-            return solution
-        except FileInUseError as error:
-            raise in_use(error) from None
+        return ended(resume_from, saved, file, monitors=monitors, progress=progress)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from types import NoneType
@@ -18,22 +18,12 @@ import xarray as xr
 from tqdm import tqdm
 
 from meanfield._checks import boolean, integer, shown
-from meanfield.cli.case import (
-    About,
-    Case,
-    as_toml,
-    case_from_text,
-    checked_key,
-    read_case,
-    toml_value,
-)
+from meanfield.cli import case as cases
+from meanfield.cli.case import Case, case_from_text
 from meanfield.cli.tables import CaseError, one_line
-from meanfield.evolution import netcdf
-from meanfield.evolution.files import FileInUseError
-from meanfield.evolution.loop import solve
+from meanfield.evolution import FileInUseError, Solution, load, loaded, netcdf, resume_from, solve
 from meanfield.evolution.recorder import taken_names
-from meanfield.evolution.restart import loaded, resume_from
-from meanfield.evolution.solution import Ending, Solution, load, versions
+from meanfield.evolution.solution import Ending, versions
 from meanfield.exceptions import warn_unfinished
 
 _MOST_CELLS = 10**6
@@ -60,7 +50,7 @@ def axis(text: str) -> tuple[str, list[Any]]:
             f"grid must be KEY=START:STOP:COUNT or KEY=VALUE,VALUE,…, as dynamics.beta=1:10:19, "
             f"got {shown(text)}"
         )
-    return checked_key(key), _interval(values) if _is_interval(values) else _listed(values)
+    return cases.checked_key(key), _interval(values) if _is_interval(values) else _listed(values)
 
 
 def _is_interval(values: str) -> bool:
@@ -70,7 +60,7 @@ def _is_interval(values: str) -> bool:
 
 def _interval(text: str) -> list[Any]:
     try:
-        start, stop, count = (toml_value(part) for part in text.split(":"))
+        start, stop, count = (cases.toml_value(part) for part in text.split(":"))
         is_counted = type(count) is int and 1 <= count <= _MOST_CELLS
         numbers = np.linspace(start, stop, count) if is_counted else np.array([np.nan])
     except (ValueError, TypeError):
@@ -86,9 +76,9 @@ def _interval(text: str) -> list[Any]:
 
 def _listed(text: str) -> list[Any]:
     try:
-        return list(toml_value(f"[{text}]"))
+        return list(cases.toml_value(f"[{text}]"))
     except ValueError:
-        return [toml_value(part.strip()) for part in text.split(",")]
+        return [cases.toml_value(part.strip()) for part in text.split(",")]
 
 
 def checked_grid(grid: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
@@ -103,26 +93,20 @@ def checked_grid(grid: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         raise ValueError(f"grid must map at least one key to its values, got {shown(grid)}")
     axes = {}
     for key, values in grid.items():
-        listed = values.tolist() if isinstance(values, np.ndarray) else values
+        listed = values.tolist() if hasattr(values, "tolist") else values
         if not isinstance(listed, (list, tuple, range)) or len(listed) == 0:
             raise ValueError(f"grid must map {key} to at least one value, got {shown(values)}")
-        plain = [one.item() if isinstance(one, np.generic) else one for one in listed]
+        plain = [one.item() if hasattr(one, "item") else one for one in listed]
         seen = set()
         for one in plain:
             if repr(one) in seen:
                 raise ValueError(f"grid must have each value of {key} once, got {shown(one)} twice")
             seen.add(repr(one))
-        axes[checked_key(key)] = plain
+        axes[cases.checked_key(key)] = plain
     count = int(np.prod([len(values) for values in axes.values()], dtype=object))
     if count > _MOST_CELLS:
         raise ValueError(f"grid must have at most {_MOST_CELLS} cells, got {count}")
     return axes
-
-
-def cells_of(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """The settings of each cell, the last axis fastest."""
-    for values in product(*axes.values()):
-        yield dict(zip(axes, values, strict=True))
 
 
 def dimension_names(keys: Sequence[str], taken: Container[str] = ()) -> dict[str, str]:
@@ -149,29 +133,10 @@ ERROR = "error"
 
 @dataclass(frozen=True)
 class Cell:
-    """What a worker needs to run a cell.
+    """What a worker needs to run a cell: its case, and the file where the run is kept."""
 
-    Attributes
-    ----------
-    text, name : str
-        Its case, and what errors call it.
-    folder : Path
-        Where token files are.
-    about : dict
-        Where the case comes from.
-    file : Path or None
-        Where the run is kept.
-    """
-
-    text: str
-    name: str
-    folder: Path
-    about: About = field(repr=False)
+    case: Case
     file: Path | None = None
-
-    def case(self) -> Case:
-        """The case, checked."""
-        return case_from_text(self.text, self.name, self.folder).placed(self.folder, self.about)
 
 
 @dataclass(frozen=True)
@@ -188,6 +153,11 @@ class Outcome:
     message: str
     dataset: xr.Dataset | None = None
 
+    @property
+    def energy_unit(self) -> str:
+        """Of the energies, "" if there are none."""
+        return "" if self.dataset is None else str(self.dataset.attrs.get("energy_unit", "1"))
+
 
 def outcome(solution: Solution) -> Outcome:
     """The outcome of a run."""
@@ -197,13 +167,11 @@ def outcome(solution: Solution) -> Outcome:
 
 def kept(cell: Cell) -> Outcome | None:
     """The outcome of a cell that came to its end in an earlier call, None if there is none."""
-    if cell.file is None:
-        return None
     try:
-        solution = loaded(cell.file)
+        solution = None if cell.file is None else loaded(cell.file)
     except ValueError:
         return None
-    return None if solution.ending is Ending.INTERRUPTED else outcome(solution)
+    return None if solution is None or solution.ending is Ending.INTERRUPTED else outcome(solution)
 
 
 def outcome_in_file(cell: Cell, found: Outcome) -> Outcome:
@@ -213,10 +181,14 @@ def outcome_in_file(cell: Cell, found: Outcome) -> Outcome:
     try:
         solution = load(cell.file)
     except ValueError as error:
-        return Outcome(ERROR, one_line(f"{cell.name}: the run is done, but {error}"))
+        return _failed(cell, f"the run is done, but {error}")
     if solution.ending is Ending.INTERRUPTED:
-        return Outcome(ERROR, one_line(f"{cell.name}: the run is done, but {cell.file} is not"))
+        return _failed(cell, f"the run is done, but {cell.file} is not")
     return outcome(solution)
+
+
+def _failed(cell: Cell, why: str) -> Outcome:
+    return Outcome(ERROR, one_line(f"{cell.case.name}: {why}"))
 
 
 def run_cell(cell: Cell) -> Outcome:
@@ -232,23 +204,23 @@ def run_cell(cell: Cell) -> Outcome:
     except CaseError as error:
         return Outcome(ERROR, str(error))
     except Exception as error:
-        return Outcome(ERROR, one_line(f"{cell.name}: {type(error).__name__}: {error}"))
+        return _failed(cell, f"{type(error).__name__}: {error}")
     if cell.file is not None and kept(cell) is None:
         # a run only warns where its file can't be written
         try:
             solution.save(cell.file)
         except OSError as error:
-            return Outcome(ERROR, one_line(f"{cell.name}: {error}"))
+            return _failed(cell, str(error))
     return outcome(solution)
 
 
 def lost(cell: Cell, what: str) -> Outcome:
     """The outcome of a cell whose workers were killed."""
-    return Outcome(ERROR, one_line(f"{cell.name}: {what}; was there enough memory?"))
+    return _failed(cell, f"{what}; was there enough memory?")
 
 
 def _solution(cell: Cell) -> Solution:
-    case = cell.case()
+    case = cell.case
     if cell.file is not None:
         cell.file.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -280,32 +252,27 @@ def assembled(
     shape, over = tuple(len(values) for values in axes.values()), tuple(names.values())
     series = _series(outcomes)
     words = {
-        "status": [one.status for one in outcomes],
-        "message": [one.message for one in outcomes],
-        "cell": list(files),
-        "energy_unit": [_unit(one) for one in outcomes],
+        "status": ("how the run ended; 'error' where there was none", [o.status for o in outcomes]),
+        "message": ("what happened", [o.message for o in outcomes]),
+        "cell": ("name of the result file among the cells", list(files)),
+        "energy_unit": ("of the energies of this cell", [o.energy_unit for o in outcomes]),
     }
     variables: dict[str, Any] = {
-        name: (over, np.array(column, dtype=object).reshape(shape), {"long_name": _ABOUT[name]})
-        for name, column in words.items()
+        name: (over, np.array(column, dtype=object).reshape(shape), {"long_name": about})
+        for name, (about, column) in words.items()
     }
     for name, (rows, about) in series.items():
         variables[name] = ((*over, SAVE), rows.reshape(*shape, -1), about)
     for name, (rows, about) in series.items():
-        last = _last(rows, series["t"][0])
+        last = _last(rows, series["t"][0]).reshape(shape)
         what = {"long_name": f"at the last save: {about.get('long_name', name)}"}
-        variables[f"{FINAL}{name}"] = (over, last.reshape(shape), about | what)
+        variables[f"{FINAL}{name}"] = (over, last, about | what)
     coords = {
         names[key]: (names[key], _coordinate(values), {"long_name": key})
         for key, values in axes.items()
     }
-    attrs = {
-        "Conventions": "CF-1.11",
-        "title": "Sweep of a case",
-        "format": SWEEP,
-        "format_version": SWEEP_VERSION,
-        **versions(),
-    }
+    attrs: dict[str, Any] = {"Conventions": "CF-1.11", "title": "Sweep of a case", "format": SWEEP}
+    attrs |= {"format_version": SWEEP_VERSION, **versions()}
     return xr.Dataset(variables, coords=coords, attrs=attrs)
 
 
@@ -331,18 +298,6 @@ def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
         return found
 
 
-_ABOUT = {
-    "status": "how the run ended; 'error' where there was none",
-    "message": "what happened",
-    "cell": "name of the result file among the cells",
-    "energy_unit": "of the energies of this cell",
-}
-
-
-def _unit(one: Outcome) -> str:
-    return "" if one.dataset is None else str(one.dataset.attrs.get("energy_unit", "1"))
-
-
 def _series(outcomes: Sequence[Outcome]) -> dict[str, tuple[Any, dict[str, str]]]:
     """Each variable as (cells, saves), nan where a cell has no such save, and its attributes."""
     found = [(row, one.dataset) for row, one in enumerate(outcomes) if one.dataset is not None]
@@ -366,7 +321,7 @@ def _last(rows: Any, times: Any) -> Any:
 def _coordinate(values: Sequence[Any]) -> Any:
     if all(type(one) in (int, float) for one in values):
         return np.array(values)
-    words = [one if isinstance(one, str) else as_toml(one) for one in values]
+    words = [one if isinstance(one, str) else cases.as_toml(one) for one in values]
     return np.array(words, dtype=object)
 
 
@@ -465,7 +420,10 @@ def sweep(
     axes = checked_grid(grid)
     folder = None if cells is None else Path(cells).resolve()
     origin = base.origin()
-    tasks = [_cell(base, one, origin, folder) for one in cells_of(axes)]
+    tasks = [
+        _cell(base, dict(zip(axes, values, strict=True)), origin, folder)
+        for values in product(*axes.values())
+    ]
     _make(folder)
     # folders of a network remember for a while that a file which was asked for is not there
     there = set() if folder is None else set(folder.iterdir())
@@ -498,7 +456,7 @@ def _base(case: Case | str | os.PathLike[str], settings: Mapping[str, Any] | Non
         return again.placed(case.folder, case.origin())
     if not isinstance(case, (str, os.PathLike)):
         raise ValueError(f"case must be the name of a case file or a Case, got {shown(case)}")
-    return read_case(Path(case), settings)
+    return cases.read_case(Path(case), settings)
 
 
 def _make(folder: Path | None) -> None:
@@ -512,7 +470,7 @@ def _make(folder: Path | None) -> None:
         ) from None
 
 
-def _cell(base: Case, settings: dict[str, Any], origin: About, folder: Path | None) -> Cell:
+def _cell(base: Case, settings: dict[str, Any], origin: cases.About, folder: Path | None) -> Cell:
     case = case_from_text(base.text, base.name, base.folder, settings, "--grid")
-    cell = Cell(case.text, case.name, base.folder.resolve(), origin)
-    return cell if folder is None else replace(cell, file=folder / f"{case.digest()[:_DIGITS]}.nc")
+    case = case.placed(base.folder.resolve(), origin)
+    return Cell(case, folder and folder / f"{case.digest()[:_DIGITS]}.nc")

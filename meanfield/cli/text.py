@@ -73,14 +73,17 @@ def table(solution: Solution) -> str:
     return "\n".join(lines)
 
 
+def rate_name(solution: Solution) -> str:
+    """The dissipation; the order parameter of interactions, the speed of other dynamics."""
+    names = "dissipation", "order_parameter"
+    return next((name for name in names if name in solution.dataset), "speed")
+
+
 def _rate(solution: Solution, unit: str) -> dict[str, list[str]]:
-    """The dissipation, or the speed of what is no gradient flow."""
-    data = solution.dataset
-    if "dissipation" in data:
-        # E_DS of doubly stochastic attention is of order 1
-        unit = "" if "sinkhorn_energy" in data else unit
-        return {f"dissipation{unit}": [f"{d:.4e}" for d in data["dissipation"].values]}
-    return {"speed": [f"{s:.4e}" for s in data["speed"].values]}
+    name = rate_name(solution)
+    # E_DS of doubly stochastic attention is of order 1
+    unit = "" if name != "dissipation" or "sinkhorn_energy" in solution.dataset else unit
+    return {f"{name}{unit}": [f"{rate:.4e}" for rate in solution.dataset[name].values]}
 
 
 def balanced_energy(solution: Solution) -> str:

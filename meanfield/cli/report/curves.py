@@ -69,6 +69,11 @@ _ENERGIES = {
     "form_energy": "energy E_D",
     "free_energy": "free energy",
 }
+_RATES = {
+    "dissipation": "dissipation",
+    "order_parameter": "order parameter r",
+    "speed": "speed, rms of |X|",
+}
 # an energy that moves less than this part of the way between its bounds hides the far one
 _VISIBLE = 0.08
 
@@ -149,9 +154,9 @@ def _named(level: float, text: str, low: float, high: float) -> dict[str, Any]:
 
 
 def _rate(sol: Solution) -> View:
-    name = "dissipation" if "dissipation" in sol.dataset else "speed"
+    name = text.rate_name(sol)
     unit = unit_of(sol, text.balanced_energy(sol)) if name == "dissipation" else ""
-    title = "dissipation" if name == "dissipation" else "speed, rms of |X|"
+    title = _RATES[name]
     if name == "dissipation" and "work" in sol.dataset and sol.dynamics.noise == 0.0:
         title += " |dE/dt|"
     values = sol.dataset[name].values
