@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 from string import Template
 from typing import Any, cast
 
@@ -23,6 +22,7 @@ from meanfield.cli.report.view import View, thinned, weight
 from meanfield.evolution import Solution
 from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.measures import AnyMeasure, Particles
+from meanfield.plot.frames import check_path
 from meanfield.plot.panels import projection
 from meanfield.plot.runs import run_title
 
@@ -45,7 +45,6 @@ def plotly_script() -> str:
     return str(get_plotlyjs())
 
 
-SUFFIX = ".html"
 _MOST_TIMES = 61
 # of the measures' numbers, in characters: with plotly.js the page stays below 10 MB
 _ROOM = 3_500_000
@@ -128,11 +127,9 @@ def save(solution: Solution, path: str | os.PathLike[str]) -> None:
     OSError
         If it can't be written there.
     """
-    if not isinstance(path, (str, os.PathLike)) or Path(path).suffix.lower() != SUFFIX:
-        raise ValueError(f"path must end in {SUFFIX}, got {str(path)!r}")
-    text = page(solution)
-    remove_leftovers(Path(path))
-    with whole_file(Path(path)) as beside:
+    place, text = check_path(path, (".html",), ".html"), page(solution)
+    remove_leftovers(place)
+    with whole_file(place) as beside:
         beside.write_text(text, encoding="utf-8")
 
 
@@ -167,16 +164,15 @@ def _about_times(solution: Solution, times: list[int]) -> list[str]:
 
 def _facts(solution: Solution) -> dict[str, str]:
     data = solution.dataset
-    found = {
+    counts = [name for name in ("steps", "evaluations") if name in data]
+    return {
         "dynamics": repr(solution.dynamics),
         "measure at the start": repr(solution.measures[0]),
         "measure at the end": repr(solution.final),
         "saved times": f"{len(solution.t)} from {solution.t[0]:g} to {solution.t[-1]:g}",
+        **{name: f"{int(data[name].values[-1])}" for name in counts},
+        **{str(name): f"{value}" for name, value in data.attrs.items()},
     }
-    for name in ("steps", "evaluations"):
-        if name in data:
-            found[name] = f"{int(data[name].values[-1])}"
-    return found | {str(name): f"{value}" for name, value in data.attrs.items()}
 
 
 def _verdict(found: list[Check]) -> str:
@@ -202,12 +198,14 @@ def _table(entries: dict[str, str]) -> str:
     )
 
 
+# of a view, what the page's program reads
+_SHOWN = "name", "data", "layout", "frames"
+
+
 def _data(solution: Solution, times: list[int], views: list[View]) -> dict[str, Any]:
     return {
         "t": np.asarray(solution.t)[times].tolist(),
-        "views": [
-            {"name": v.name, "data": v.data, "layout": v.layout, "frames": v.frames} for v in views
-        ],
+        "views": [{name: getattr(view, name) for name in _SHOWN} for view in views],
     }
 
 

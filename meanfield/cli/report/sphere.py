@@ -11,7 +11,7 @@ from matplotlib.colors import Normalize, to_hex
 
 from meanfield.cli.report.view import Frame, View, base_layout, curve_of, packed, places, thinned
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
-from meanfield.plot.frames import BLUE, CAP, COLOURS, ORANGE
+from meanfield.plot.frames import BLUE, CAP, COLOURS, ORANGE, height
 from meanfield.plot.panels import gathered, look
 from meanfield.spaces.geometry import perpendicular, sphere_points
 from meanfield.typing import Array
@@ -90,11 +90,6 @@ def _magma() -> list[list[Any]]:
     return [[float(level), to_hex(COLOURS(level))] for level in np.linspace(0.0, 1.0, 17)]
 
 
-def _heights(values: Array, scale: Normalize) -> Array:
-    """Where densities stand between the bottom 0 and the top 1 of the scale."""
-    return np.asarray(scale(np.clip(values, scale.vmin, scale.vmax)), dtype=np.float64)
-
-
 def _bar(scale: Normalize) -> dict[str, Any]:
     """The scale with its numbers: of densities, though the colours are heights on it."""
     low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
@@ -107,7 +102,7 @@ def _bar(scale: Normalize) -> dict[str, Any]:
         ticks = np.arange(0.0, high * (1 + 1e-9), step)
     return {
         "title": {"text": "density f", "side": "right"},
-        "tickvals": _heights(ticks, scale).tolist(),
+        "tickvals": height(ticks, scale).tolist(),
         "ticktext": [f"{tick:.3g}" for tick in ticks],
         "thickness": 12,
         "len": 0.7,
@@ -156,7 +151,7 @@ def _(measure: LineFlowMap, scale: Normalize) -> Frame:
 @_frame.register
 def _(measure: SphereFlowMap, scale: Normalize) -> Frame:
     kept = thinned(measure.n_nodes, MOST_NODES)
-    shades = packed(_heights(measure.density_at_nodes[kept], scale))
+    shades = packed(height(measure.density_at_nodes[kept], scale))
     rest = slice(measure.n_nodes, None)
     return {
         _NODES: {**places(_NODE_RADIUS * measure.points[kept]), "marker.color": shades},
@@ -172,7 +167,7 @@ def _(measure: Particles, scale: Normalize) -> Frame:  # noqa: ARG001 (as it is 
 
 
 def _coloured(values: Array, scale: Normalize) -> Frame:
-    return {_SURFACE: {"surfacecolor": packed(_heights(values, scale).reshape(_SHAPE))}}
+    return {_SURFACE: {"surfacecolor": packed(height(values, scale).reshape(_SHAPE))}}
 
 
 def _points(points: Array, shares: Array, size: float) -> dict[str, Any]:
