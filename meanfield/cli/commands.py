@@ -243,16 +243,22 @@ def plot(
 
     A figure of the same case is replaced, another file only with --force.
     """
-    with _made(file, output or file.with_suffix(".png"), FIGURES, force) as (solution, place):
+    with _made(file, output, ".png", FIGURES, force) as (solution, place):
         _draw(solution, place)
 
 
 @contextmanager
 def _made(
-    file: Path, place: Path, suffixes: Sequence[str], force: bool, quiet: bool = False
+    file: Path,
+    output: Path | None,
+    suffix: str,
+    suffixes: Sequence[str],
+    force: bool,
+    quiet: bool = False,
 ) -> Iterator[tuple[Solution, Path]]:
-    """Inside, what is drawn from a run is made at its place."""
+    """Inside, what is drawn from a run is made at its place, beside the run if it is not told."""
     solution = _loaded(file)
+    place = output or file.with_suffix(suffix)
     check_output(place, "--output", suffixes, solution.source, force)
     with refusals(place), runs.killed_like_ctrl_c():
         yield solution, place
@@ -527,9 +533,9 @@ def movie(
     # slow to import
     from meanfield.plot import movies
 
-    place = output or file.with_suffix(movies.default_movie_suffix())
+    suffix = movies.default_movie_suffix()
     shown = not quiet and sys.stderr.isatty()
-    with _made(file, place, (".mp4", ".gif"), force, quiet) as (solution, place):
+    with _made(file, output, suffix, (".mp4", ".gif"), force, quiet) as (solution, place):
         movies.movie(solution, place, frames=frames, seconds=seconds, fps=fps, progress=shown)
 
 
@@ -549,7 +555,7 @@ def report(
     # slow to import, as what it draws with is
     from meanfield.cli import report as reports
 
-    with _made(file, output or file.with_suffix(".html"), (".html",), force) as (solution, page):
+    with _made(file, output, ".html", (".html",), force) as (solution, page):
         reports.save(solution, page)
 
 
