@@ -8,7 +8,8 @@ import meanfield as mf
 from meanfield.equations.atoms import compressed
 from meanfield.equations.characteristics import follow
 from meanfield.equations.history import History, step_times
-from meanfield.equations.sphere_flow import SphereFlow
+from meanfield.equations.sphere_field import field_on_sphere
+from meanfield.measures import SphereFlowMap
 from meanfield.spaces.cubed_sphere import Leaves, lay
 from meanfield.spaces.sphere_fields import Places, SphereAt
 
@@ -126,44 +127,39 @@ def test_history_is_exact_on_polynomials_and_survives_saving():
         history.at(1.1)
 
 
-@pytest.fixture(scope="module")
-def attracted():
-    flow = SphereFlow(bumps(), mf.SA(4.0), tol=1e-9)
-    flow.advance(0.5)
-    return flow
-
-
-def test_there_and_back(attracted):
-    points = places(np.random.default_rng(7), 100)
-    there, stretch, _ = follow(attracted.field, attracted.history, points, 0.0, 0.45)
-    again, back, _ = follow(attracted.field, attracted.history, there, 0.45, 0.0)
+def test_there_and_back():
+    sol = mf.evolve(mf.FlowMap(bumps(), tol=1e-9), mf.SA(4.0), 0.5, 1)
+    field, points = field_on_sphere(sol.dynamics), places(np.random.default_rng(7), 100)
+    there, stretch, _ = follow(field, sol.history, points, 0.0, 0.45)
+    again, back, _ = follow(field, sol.history, there, 0.45, 0.0)
     assert np.abs(there - points).max() > 0.1
     assert np.abs(again - points).max() < 1e-9
     assert np.abs(stretch + back).max() < 1e-8
 
 
-def test_clusters_become_atoms():
-    flow = SphereFlow(mf.VonMisesFisher([0.6, 0.0, 0.8], 10.0), mf.SA(4.0), tol=1e-6)
-    flow.advance(6.0)
-    centres, masses, distance = flow.clusters(0.3)
-    assert np.abs(centres - [[0.6, 0.0, 0.8]]).max() < 1e-6
-    assert masses == pytest.approx([1.0], abs=1e-6)
-    assert 1e-4 < distance < 1e-2
-    assert flow.smooth_mass < 1e-5
-    assert np.exp(4.0) / 8.0 - flow.energy() < 1e-3
+# a law about an axis, followed as if it had none
+BUMP = SphereFlowMap(mf.VonMisesFisher([0.6, 0.0, 0.8], 10.0), tol=1e-6)
+
+
+def test_clusters_become_particles():
+    sol = mf.evolve(BUMP, mf.SA(4.0), 6.0, 1)
+    found = mf.clusters(sol.final, 0.3)
+    assert np.abs(found.centres - [[0.6, 0.0, 0.8]]).max() < 1e-6
+    assert found.masses == pytest.approx([1.0], abs=1e-6)
+    assert 1e-4 < found.radii[0] < 1e-2
+    assert sol.dataset.smooth_mass[-1] < 1e-5
+    assert np.exp(4.0) / 8.0 - sol.dataset.energy[-1] < 1e-3
 
 
 def test_particles_stand_for_what_they_replaced():
-    law = mf.VonMisesFisher([0.6, 0.0, 0.8], 10.0)
-    energies = []
-    for radius in (0.0, None):
-        flow = SphereFlow(law, mf.SA(4.0), tol=1e-6, cluster_radius=radius)
-        flow.advance(2.2)
-        energies.append(flow.energy())
-    assert len(flow.atoms[1]) > 0
-    assert flow.smooth_mass < 0.1
+    alone, both = (
+        mf.evolve(BUMP, mf.SA(4.0), 2.2, 1, cluster_radius=radius) for radius in (0.0, 1e-8)
+    )
+    assert both.dataset.particles[-1] > 0
+    assert both.dataset.smooth_mass[-1] < 0.1
+    assert alone.dataset.particles[-1] == 0
+    energies = [float(run.dataset.energy[-1]) for run in (alone, both)]
     assert energies[1] == pytest.approx(energies[0], abs=1e-8)
     # the density of the whole measure is still known
-    points = np.array([[0.6, 0.0, 0.8], [0.0, 0.0, 1.0]])
-    nodes = flow.density(points)
+    nodes = both.density([[0.6, 0.0, 0.8], [0.0, 0.0, 1.0]], 2.2)
     assert nodes[0] > 100.0 > nodes[1] > 0.0

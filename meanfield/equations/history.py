@@ -78,13 +78,6 @@ def step_times(start: float, end: float) -> Array:
     return times
 
 
-# weights of the eight times of a step of length 1, exact for polynomials of degree 7
-CLENSHAW_CURTIS = np.linalg.solve(
-    np.polynomial.legendre.legvander(2.0 * step_times(0.0, 1.0) - 1.0, NODES - 1).T,
-    np.eye(1, NODES)[0],
-)
-
-
 @dataclass(frozen=True)
 class Absorption:
     """At a time, the share χ of the smooth part that went over to particles.
@@ -168,6 +161,13 @@ class History:
         piece = self.piece(t) if piece is None else piece
         start, end = self.edges[piece], self.edges[piece + 1]
         return between(self.pieces[piece], (t - start) / (end - start))
+
+    def until(self, count: int) -> History:
+        """What there was after so many steps."""
+        found = History(self.edges[0])
+        found.edges, found.pieces = self.edges[: count + 1], self.pieces[:count]
+        found.absorptions = [a for a in self.absorptions if a.time <= found.edges[-1]]
+        return found
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All of it as arrays, to be saved."""

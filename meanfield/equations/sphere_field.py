@@ -74,6 +74,10 @@ class SphereField:
         self._energy_factors = scaled_eigenvalues(beta, 3, self.at.lmax)
         self.needs_sources = self._normalised and bool(np.exp(-2.0 * beta) < SMALL)
 
+    def of(self, layer: Dynamics) -> SphereField:  # noqa: ARG002
+        """The field of the layer that acts: this one always."""
+        return self
+
     def during(self, start: float, end: float) -> SphereField:  # noqa: ARG002
         """The field that acts from one time to another: this one always."""
         return self
@@ -525,9 +529,13 @@ class SphereDepthField:
                     else SphereHeadsField(layer, lmax)
                 )
 
+    def of(self, layer: Dynamics) -> ActingField:
+        """The field of one of the layers."""
+        return self._fields[id(layer)]
+
     def during(self, start: float, end: float) -> ActingField:
         """The field of the layer that acts from one time to another."""
-        return self._fields[id(self.dynamics.at(0.5 * (start + end)))]
+        return self.of(self.dynamics.at(0.5 * (start + end)))
 
     def attracting(
         self,

@@ -13,7 +13,6 @@ import numpy as np
 from meanfield.dynamics.facts import Dynamics, adapt
 from meanfield.dynamics.records import AnyDynamics
 from meanfield.equations.line import AsymmetryError
-from meanfield.equations.sphere_flow import snapshot
 from meanfield.equations.tokens import joined
 from meanfield.evolution.arrays import Resumption
 from meanfield.evolution.density_system import (
@@ -108,8 +107,7 @@ class Plan:
             kind = NoisyDensitySystem if dynamics.noise > 0.0 else DensitySystem
             return kind(measure, dynamics, options)
         if isinstance(measure, FlowMap):
-            flow: System[Any] = flow_system(measure, dynamics, options)
-            return flow
+            return flow_system(measure, dynamics, options)
         if self.method == "layers":
             return LayerSystem(measure, dynamics, options, self.step or 0.0)
         if dynamics.noise > 0.0:
@@ -118,7 +116,7 @@ class Plan:
         return TokenSystem(measure, dynamics, options)
 
 
-def flow_system(flow: FlowMap, dynamics: Dynamics, options: Options) -> Any:
+def flow_system(flow: FlowMap, dynamics: Dynamics, options: Options) -> System[Any]:
     """What moves a flow map of either form.
 
     Raises
@@ -167,9 +165,6 @@ def advance(system: System[Any], t_end: float, report: Callable[[System[Any]], N
     Stop
         If the system can't go on.
     """
-    if isinstance(system, SphereSystem):
-        system.advance(t_end, report)
-        return
     for layer, until in system.dynamics.between(system.t, t_end):
         system.act(layer)
         detector = StallDetector()
@@ -320,11 +315,7 @@ class Run:
         numbers["run"]["remembered"] = 0 if history is None else len(history)
         if library := _library((self.recorder.measures or [system.measure()])[0]):
             numbers["library"] = library
-        arrays = {"times": plan.times}
-        if isinstance(system, SphereSystem):
-            numbers["run"], own = snapshot(system.carried)
-            arrays |= own
-        return Resumption(numbers, arrays)
+        return Resumption(numbers, {"times": plan.times})
 
 
 def _plain(value: Any) -> Any:

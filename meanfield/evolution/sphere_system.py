@@ -1,21 +1,21 @@
-"""A run of a flow map on S^2: what `SphereFlow` does, with its records."""
+"""Flow maps on S^2 without symmetry: new meshes, particles for clusters, moments that are kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
 from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics
-from meanfield.equations.history import History
-from meanfield.equations.sphere_flow import SphereFlow, restore
-from meanfield.evolution.arrays import Resumption
+from meanfield.equations.history import History, step_times
+from meanfield.equations.sphere_field import field_on_sphere
+from meanfield.equations.sphere_flow import Meshes, SphereTendency, split_mass
 from meanfield.evolution.options import Options
 from meanfield.evolution.recorder import Stop
-from meanfield.evolution.solution import Ending, Solution
-from meanfield.functionals.energies import sinkhorn_energy
+from meanfield.evolution.solution import Ending
+from meanfield.evolution.steppers import LargestErrorSteps, Stepper
+from meanfield.evolution.system import Kept, System, Verdict
 from meanfield.measures.clusters import clusters
 from meanfield.measures.flow_map import SphereFlowMap
 from meanfield.typing import Array
@@ -26,33 +26,46 @@ _LARGEST_REACH = 40.0
 _LEAST_TOL_AT_KINKS = 1e-6
 # nodes are some 0.1 rad apart where the density is smooth, and a ball must hold many
 CLUSTER_SIZE = 0.3
+# errors of single steps add up: this share of the tolerance for each
+_STEP_SHARE = 0.3
+_LEAST_STEP_TOL = 1e-13
+_RTOL = 1e-13
+# the dissipation of USA, which is not divided by G, sees errors of high moments more
+_USA_SHARE = 0.3
+# from one mesh to the next for clusters alone, while there is mass and when little is left
+_REGATHER_AFTER, _REGATHER_LATE, _MASS_OF_LATE = 1.0, 2.5, 1e-4
 
 
-class SphereSystem:
-    """Time, counters and records of a run of a flow map on S^2, with the methods of `Run`.
+class SphereSystem(System[SphereFlowMap]):
+    """A flow map on S^2 whose mesh is laid anew when the flow has stretched it.
 
-    At the kinks of relu the flow map's `tol` counts as 1e-6 at least.
+    The moments of the measure, kept as polynomials in time, fix the velocity at all times, so the
+    density anywhere at any time follows from one backward characteristic. At the kinks of relu the
+    flow map's `tol` counts as 1e-6 at least.
 
     Parameters
     ----------
     flow : SphereFlowMap
         At t = 0.
     dynamics : Dynamics
+        Without noise.
     options : Options
         `most_nodes` counts; tolerances in time are the flow map's own.
+
+    Attributes
+    ----------
+    since : float
+        When the last mesh was laid.
 
     Raises
     ------
     ValueError
-        If the flow map has moved, or |β KᵀQ| of a head is too large.
+        If the flow map has moved, |β KᵀQ| of a head is too large, or the law is not resolved.
     """
 
-    def __init__(
-        self,
-        flow: SphereFlowMap,
-        dynamics: Dynamics,
-        options: Options,
-    ) -> None:
+    kept: ClassVar[Kept] = {**System.kept, "since": float}
+
+    def __init__(self, flow: SphereFlowMap, dynamics: Dynamics, options: Options) -> None:
         if flow.t > 0.0:
             raise ValueError(
                 f"measure must be a flow map at t = 0 on S^2, got one of t = {flow.t:g}: evolve "
@@ -64,126 +77,133 @@ class SphereSystem:
                 f"{name} must be <= {_LARGEST_REACH:g} for a flow map on S^2, got "
                 f"{tell_apart(dynamics.reach, _LARGEST_REACH)[0]}: take Particles"
             )
-        self.dynamics, self.options = dynamics, options
-        self.log_unit = dynamics.beta
-        self.collapses: list[Any] = []
-        self._law = flow.law
-        self._tol = flow.tol if dynamics.smooth else max(flow.tol, _LEAST_TOL_AT_KINKS)
-        # on S^2 a cluster is carried by particles of the same moments long before it is a point
-        radius = None if dynamics.isotropic and options.cluster_radius > 0.0 else 0.0
-        limit = options.most_nodes
+        tol = flow.tol if dynamics.smooth else max(flow.tol, _LEAST_TOL_AT_KINKS)
+        scale = max(1.0, dynamics.reach, dynamics.beta)
+        # a cluster is carried by particles of the same moments long before it is a point; where
+        # the dynamics is not isotropic, what contracts may be pulled apart later
+        absorbs = dynamics.isotropic and options.cluster_radius > 0.0
+        self._field = field_on_sphere(dynamics)
+        self._meshes = Meshes(
+            flow.law,
+            self._field,
+            scale=scale,
+            tol=tol * _USA_SHARE if dynamics.fast else tol,
+            limit=options.most_nodes,
+            radius=1.0 / max(4.0, scale) if absorbs else 0.0,
+        )
+        self.since, self._history = 0.0, History(0.0)
         try:
-            self.carried = SphereFlow(
-                flow.law, dynamics, tol=self._tol, limit=limit, cluster_radius=radius
-            )
+            first = self._meshes.first(tol)
         except ArithmeticError as error:
             raise ValueError(f"measure {shown(flow)} can't be run: {error}") from error
+        super().__init__(first, dynamics, options)
+
+    def _equation(self, measure: SphereFlowMap) -> SphereTendency:
+        return SphereTendency(measure, self._field, self.acting)
 
     @property
-    def t(self) -> float:
-        """The present time."""
-        return self.carried.t
-
-    @property
-    def steps(self) -> int:
-        """Accepted time steps since t = 0."""
-        return len(self.carried.history.pieces)
-
-    kept: Any = ()
-
-    def begin(self) -> None:
-        """Begin."""
-
-    def rebase(self, measure: Any) -> None:  # noqa: ARG002
-        """Every advance begins with the nodes as they are, and no scaling that is known."""
-        if self.t > 0.0:
-            self.carried.forget()
+    def has_balance(self) -> bool:
+        """Whether the state integrates an energy's gain, which no sums tell for most heads."""
+        return self.dynamics.isotropic and super().has_balance
 
     def measure(self) -> SphereFlowMap:
         """The measure at the present time."""
-        carried = self.carried
-        logs = np.full(len(carried.points), np.inf)
-        logs[: carried.n_nodes] = np.log(carried.density_at_nodes)
-        return SphereFlowMap.from_arrays(
-            self._law,
-            self._tol,
-            self.t,
-            points=carried.points.copy(),
-            weights=carried.weights.copy(),
-            log_density=logs,
+        flow = super().measure()
+        flow.t = self.t
+        return flow
+
+    def tolerances(self) -> tuple[float, Array]:
+        """Relative tolerance, and absolute ones of each entry of the state."""
+        tol = max(_LEAST_STEP_TOL, _STEP_SHARE * self._meshes.tol)
+        return _RTOL, np.append(self.equation.errors(tol), tol)
+
+    def _stepper(self, start: float, end: float) -> Stepper:
+        rtol, atol = self.tolerances()
+        first = min(self.step_size, end - start) or None
+        return LargestErrorSteps(
+            self.rate, start, self.state, end, first_step=first, rtol=rtol, atol=atol
         )
 
-    def advance(self, t_bound: float, report: Callable[[Any], None]) -> None:
-        """Step from the present time to `t_bound`.
+    def failed(self, reason: str | None) -> Stop:
+        """What ends the run where there is no next step."""
+        return self.fault(ArithmeticError(f"no step is small enough: {reason}"))
 
-        Raises
-        ------
-        Stop
-            If no mesh within the limit resolves the density, or steps become too small.
-        """
-        if t_bound <= self.t:
-            return
+    def fault(self, error: Exception) -> Stop:
+        """What ends the run where there is no rate or no mesh."""
+        return Stop(
+            Ending.UNDER_RESOLVED,
+            f"under-resolved at t = {self.t:.6g}: {error}; try a larger `largest`, a larger "
+            f"`tol` of the flow map or a smaller `t_end`",
+        )
+
+    def after(self, stepper: Stepper) -> Verdict:
+        """Put the points back on the sphere, and lay a new mesh where that is due."""
+        self._remember(stepper)
+        points = self.equation.points(stepper.y)
+        # the field depends on directions only, so the slope stays what it is
+        points /= np.linalg.norm(points, axis=1, keepdims=True)
+        self.count(stepper)
+        flow = self.measure()
+        is_stretched = self._meshes.is_stretched(flow)
+        if not is_stretched and not self._may_gather(flow):
+            return Verdict.GO_ON
         try:
-            self.carried.advance(t_bound, lambda: report(self))
+            absorption = self._meshes.absorption(flow, self._divergence)
+            if not is_stretched and not self._meshes.is_worthwhile(flow, absorption):
+                return Verdict.GO_ON
+            renewed = self._meshes.renew(flow, absorption, self._history)
         except ArithmeticError as error:
-            raise Stop(
-                Ending.UNDER_RESOLVED,
-                f"under-resolved at t = {self.t:.6g}: {error}; try a larger `largest`, a larger "
-                f"`tol` of the flow map or a smaller `t_end`",
-            ) from error
+            raise self.fault(error) from error
+        self.adopt(self._equation(renewed), work=self.work)
+        self.since = self.t
+        if len(absorption.centres):
+            self._history.absorptions.append(absorption)
+        return Verdict.RESTART
 
-    def restore(self, saved: Solution, resumption: Resumption) -> None:
-        """Go on where the run of a solution was when it was saved."""
-        history = cast(History | None, saved.history)
-        restore(self.carried, resumption.numbers, resumption.arrays, history)
+    def _divergence(self, points: Array) -> Array:
+        found: Array = self.equation.divergence(self.state[:-1], points)
+        return found
 
-    def scaled_energy(self) -> float:
-        """e^{-β} E_β at the present time."""
-        return float(self.carried.field.energy(self.carried.moments, scaled=True))
+    def _may_gather(self, flow: SphereFlowMap) -> bool:
+        """Whether it is time to look for clusters."""
+        smooth_mass = float(split_mass(flow)[0].sum())
+        wait = _REGATHER_AFTER if smooth_mass > _MASS_OF_LATE else _REGATHER_LATE
+        return self.t - self.since >= wait and smooth_mass >= self._meshes.tol
+
+    def _remember(self, stepper: Any) -> None:
+        """Keep the moments at eight times of a step."""
+        dense = stepper.dense_output()
+        times = step_times(stepper.t_old, stepper.t)
+        moments = [self.equation.moments(dense(t)[:-1]) for t in times]
+        self._history.append(float(stepper.t), np.asarray(moments))
 
     def history(self) -> History | None:
         """The moments of the run so far, and what was absorbed."""
-        return self.carried.history if self.carried.history.pieces else None
+        return self._history if self._history.pieces else None
 
-    def finished(self) -> tuple[Ending, str]:
-        """How a run that came to its end ended, and the sentence that says so."""
-        return Ending.FINISHED, f"finished at t = {self.t:g} after {self.steps} steps"
+    def recall(self, history: History, count: int) -> None:
+        """Take up the moments of so many steps from a file."""
+        self._history = history.until(count)
 
-    def row(self, measure: Any) -> dict[str, float]:
-        """The numbers of a save."""
-        carried = self.carried
-        velocity, energy = carried.velocity(), self.dynamics.energy
-        row = {"t": self.t, "energy": self.scaled_energy()}
-        if self.dynamics.isotropic and energy is not None:
-            row["dissipation"] = carried.field.dissipation(
-                carried.moments, carried.points, carried.weights, velocity, scaled=True
-            )
-            row["work"] = energy.sign * float(np.exp(-energy.log_unit)) * carried.dissipated()
-        row |= {
-            "mass": measure.mass(),
-            "metric_speed" if self.dynamics.isotropic else "speed": root_mean_square(
-                velocity, carried.weights
-            ),
-            "size": measure.n_nodes,
-            "steps": self.steps,
-            "evaluations": carried.evaluations,
-        }
+    def scaled_energy(self) -> float:
+        """e^{-β} E_β at the present time."""
+        return float(self.equation.scaled_energy(self.state[:-1]))
+
+    def _speeds(self, measure: SphereFlowMap) -> dict[str, float]:  # noqa: ARG002
+        self.evaluate()
+        name = "metric_speed" if self.dynamics.isotropic else "speed"
+        return {name: float(self.equation.speed())}
+
+    def _numbers(self, measure: SphereFlowMap) -> dict[str, float]:
+        particles = len(measure.points) - measure.n_nodes
+        numbers = {"size": measure.n_nodes, **super()._numbers(measure)}
         if self.dynamics.isotropic:
-            row["particles"] = len(measure.points) - measure.n_nodes
-            row["smooth_mass"] = carried.smooth_mass
-        row["clusters"] = len(clusters(measure, CLUSTER_SIZE))
-        if measure.n_nodes == len(measure.points):
-            density = carried.density_at_nodes
-            row |= {
-                "min_density": float(density.min()),
-                "max_density": float(density.max()),
-                "entropy": measure.entropy(),
-            }
-        if self.dynamics.balanced:
-            row["sinkhorn_energy"] = sinkhorn_energy(measure, self.dynamics.beta)
-        return row
-
-
-def root_mean_square(vectors: Array, masses: Array) -> float:
-    """(Σ m |v|²)^{1/2} of rows (n, 3) with masses (n,)."""
-    return float(np.sqrt(masses @ np.einsum("ij,ij->i", vectors, vectors)))
+            numbers["particles"] = particles
+            numbers["smooth_mass"] = float(split_mass(measure)[0].sum())
+        numbers["clusters"] = len(clusters(measure, CLUSTER_SIZE))
+        if not particles:
+            density = measure.density_at_nodes
+            numbers["min_density"] = float(density.min())
+            numbers["max_density"] = float(density.max())
+            numbers["entropy"] = measure.entropy()
+        return numbers
