@@ -209,23 +209,22 @@ def test_sliding_along_a_tie_is_an_ending(twice):
     assert np.abs(before.points - run.points[:6]).max() < 1e-8
 
 
-BAD = {
-    "one token": ({"points": [[1.0, 0.0]]}, "points must be at least 2 tokens"),
-    "nan": ({"points": [[1.0, np.nan], [0.0, 1.0]]}, "points must be finite"),
-    "beta": ({"beta": -1.0}, "beta must be a finite number >= 0"),
-    "t_end": ({"t_end": 0.0}, "t_end must be a finite number > 0"),
-    "kernel": ({"kernel": "linear"}, "kernel must be one of"),
-    "tie": ({"tie": "both"}, "tie must be one of"),
-    "query": ({"query": np.ones((2, 3))}, "query must have d = 2 columns"),
-    "query and key": ({"query": np.ones((3, 2))}, r"query and key must be \(m, 2\)"),
-    "value": ({"value": np.ones((3, 2))}, r"value \(2, 2\)"),
-    "value nan": ({"value": np.nan}, "value must be a finite number"),
-}
+BAD = [
+    ({"points": [[1.0, 0.0]]}, "points must be at least 2 tokens"),
+    ({"points": [[1.0, np.nan], [0.0, 1.0]]}, "points must be finite"),
+    ({"beta": -1.0}, "beta must be a finite number >= 0"),
+    ({"t_end": 0.0}, "t_end must be a finite number > 0"),
+    ({"kernel": "linear"}, "kernel must be one of"),
+    ({"tie": "both"}, "tie must be one of"),
+    ({"query": np.ones((2, 3))}, "query must have d = 2 columns"),
+    ({"query": np.ones((3, 2))}, r"query and key must be \(m, 2\)"),
+    ({"value": np.ones((3, 2))}, r"value \(2, 2\)"),
+    ({"value": np.nan}, "value must be a finite number"),
+]
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input(case):
-    changed, message = BAD[case]
+@pytest.mark.parametrize(("changed", "message"), BAD)
+def test_bad_input(changed, message):
     with pytest.raises(ValueError, match=message):
         evolve_free(**({"points": THREE, "t_end": 1.0} | changed))
 

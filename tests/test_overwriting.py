@@ -213,16 +213,16 @@ def test_a_result_names_no_file_here(folder, capsys):
 
 
 WORDS, OTHERS = ("b", np.array(["error", "x"], object)), ("c", np.array(["a"] * 3, object))
-NO_SWEEPS = {
-    "nothing": {},
-    "no message": {"status": WORDS},
-    "another grid": {"status": WORDS, "message": OTHERS},
-    "numbers": {"status": ("b", [1, 2]), "message": ("b", [1, 2])},
-    "energies in words": {"status": WORDS, "message": WORDS, "final_energy": WORDS},
-}
+NO_SWEEPS = [
+    {},
+    {"status": WORDS},
+    {"status": WORDS, "message": OTHERS},
+    {"status": ("b", [1, 2]), "message": ("b", [1, 2])},
+    {"status": WORDS, "message": WORDS, "final_energy": WORDS},
+]
 
 
-@pytest.mark.parametrize("variables", NO_SWEEPS.values(), ids=NO_SWEEPS)
+@pytest.mark.parametrize("variables", NO_SWEEPS)
 def test_a_file_that_is_called_a_sweep_and_is_none(variables, folder, capsys):
     about = {"format": "meanfield-sweep", "format_version": 1}
     netcdf.write(xr.Dataset(variables, attrs=about), Path("sweep.nc"))

@@ -141,10 +141,7 @@ def test_noise_alone_is_brownian_motion(dim):
     t_end = 1.0 / ((dim - 1) * noise)
     rng = np.random.default_rng(4)
     final = mf.evolve(start, still, t_end, 1, step=t_end / 8, rng=rng).final.points[:, 0]
-    for values, rate in (
-        (final, dim - 1),
-        ((dim * final**2 - 1) / (dim - 1), 2 * dim),
-    ):
+    for values, rate in ((final, dim - 1), ((dim * final**2 - 1) / (dim - 1), 2 * dim)):
         error = values.std() / np.sqrt(n)
         assert abs(values.mean() - np.exp(-rate * noise * t_end)) < 4 * error
         assert error < 0.01
@@ -166,60 +163,51 @@ TOKENS, DENSITY = some(4, 3), mf.Density(mf.Sphere(7), mf.Uniform(3))
 FLOW = mf.FlowMap(mf.Uniform(2))
 FIELD = mf.Attention(1.0, [mf.Head(np.eye(3))])
 RNG = np.random.default_rng(0)
-BAD = {
-    "no dynamics": ((TOKENS, "SA"), {}, "dynamics must be SA, USA, DoublyStochastic, CircleI"),
-    "doubly stochastic layers on a flow map": (
+BAD = [
+    ((TOKENS, "SA"), {}, "dynamics must be SA, USA, DoublyStochastic, CircleI"),
+    (
         (FLOW, mf.Layers([mf.DoublyStochastic(1.0)])),
         {},
         "layers must be no DoublyStochastic for a flow map",
     ),
-    "noise on a flow map": ((FLOW, mf.SA(1.0, noise=0.1)), {}, "noise must be 0 to evolve"),
-    "layers of a density": ((DENSITY, mf.SA(1.0)), {"method": "layers"}, "method must be 'flow'"),
-    "step of a density": ((DENSITY, mf.SA(1.0)), {"step": 0.1}, "step must be None but for"),
-    "rng of a density": ((DENSITY, mf.SA(1.0)), {"rng": RNG}, "rng must be None but for"),
-    "method": ((TOKENS, mf.SA(1.0)), {"method": "euler"}, "method must be one of"),
-    "step < 0": ((TOKENS, mf.SA(1.0)), {"step": -1.0}, "step must be a finite number > 0"),
-    "step of a flow": ((TOKENS, mf.SA(1.0)), {"step": 0.1}, "step must be None for the flow"),
-    "noise without rng": ((TOKENS, mf.SA(1.0, noise=0.1)), {}, "rng, which noise needs, must be"),
-    "rng a seed": ((TOKENS, mf.SA(1.0, noise=0.1)), {"rng": 3}, "rng, which noise needs, must be"),
-    "rng without noise": ((TOKENS, mf.SA(1.0)), {"rng": RNG}, "rng must be None without noise"),
-    "noise in layers": (
+    ((FLOW, mf.SA(1.0, noise=0.1)), {}, "noise must be 0 to evolve"),
+    ((DENSITY, mf.SA(1.0)), {"method": "layers"}, "method must be 'flow'"),
+    ((DENSITY, mf.SA(1.0)), {"step": 0.1}, "step must be None but for"),
+    ((DENSITY, mf.SA(1.0)), {"rng": RNG}, "rng must be None but for"),
+    ((TOKENS, mf.SA(1.0)), {"method": "euler"}, "method must be one of"),
+    ((TOKENS, mf.SA(1.0)), {"step": -1.0}, "step must be a finite number > 0"),
+    ((TOKENS, mf.SA(1.0)), {"step": 0.1}, "step must be None for the flow"),
+    ((TOKENS, mf.SA(1.0, noise=0.1)), {}, "rng, which noise needs, must be"),
+    ((TOKENS, mf.SA(1.0, noise=0.1)), {"rng": 3}, "rng, which noise needs, must be"),
+    ((TOKENS, mf.SA(1.0)), {"rng": RNG}, "rng must be None without noise"),
+    (
         (TOKENS, mf.SA(1.0, noise=0.1)),
         {"method": "layers", "step": 0.1},
         "noise must be 0 for method 'layers'",
     ),
-    "step of attention": (
+    (
         (TOKENS, mf.Attention(1.0, [mf.Head()], noise=0.1)),
         {"rng": RNG},
         "step must be given for Attention",
     ),
-    "layers without step": ((TOKENS, FIELD), {"method": "layers"}, "step, which method 'layers'"),
-    "no whole steps": (
+    ((TOKENS, FIELD), {"method": "layers"}, "step, which method 'layers'"),
+    (
         (TOKENS, FIELD),
         {"method": "layers", "step": 0.3},
         "t_end must be a whole number of steps of 0.3, got 1",
     ),
-    "no part of a layer": (
+    (
         (TOKENS, mf.Layers([FIELD, FIELD], step=0.5)),
         {"method": "layers", "step": 0.2},
         "step must be the step 0.5 of the layers or a whole fraction",
     ),
-    "beyond the last layer": (
-        (TOKENS, mf.Layers([FIELD], step=0.5)),
-        {},
-        "t_end must be <= 0.5, the depth of",
-    ),
-    "another dim": (
-        (some(4, 5), FIELD),
-        {},
-        "must meet a measure of its own dim, got one of dim 5",
-    ),
-}
+    ((TOKENS, mf.Layers([FIELD], step=0.5)), {}, "t_end must be <= 0.5, the depth of"),
+    ((some(4, 5), FIELD), {}, "must meet a measure of its own dim, got one of dim 5"),
+]
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input(case):
-    given, options, message = BAD[case]
+@pytest.mark.parametrize(("given", "options", "message"), BAD)
+def test_bad_input(given, options, message):
     with pytest.raises(ValueError, match=message):
         mf.evolve(*given, 1.0, **options)
 
