@@ -166,8 +166,8 @@ BAD = [
     (lambda: mf.interaction_energy(SPHERE, ODD), "measure must have dim = 2"),
     (lambda: mf.theory.growth_rates(ODD, 3, 4), "must meet a measure of its own"),
     (lambda: mf.theory.dobrushin_constant(ODD), "dynamics must be SA or USA witho"),
-    (lambda: mf.theory.orthogonal_tokens(ODD, 3, 1.0), "dynamics must be SA, USA"),
-    (lambda: mf.theory.critical_noise(ODD, 2), "dynamics must be SA, USA or D"),
+    (lambda: mf.theory.orthogonal_tokens(ODD, 3, 1.0), "dynamics must be attractive SA, USA"),
+    (lambda: mf.theory.critical_noise(ODD, 2), "dynamics must be attractive SA, USA or D"),
     (
         lambda: from_record({"type": "CircleInteraction"}, [mf.CircleInteraction]),
         "record must be of CircleInteraction and its arguments",
