@@ -12,6 +12,7 @@ from scipy.special import ive
 from meanfield._checks import real_array, tell_apart
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
 from meanfield.spaces.gegenbauer import gauss_gegenbauer
+from meanfield.spaces.sphere_plans import layout, positions
 from meanfield.typing import Array, Coefficients
 
 
@@ -64,13 +65,6 @@ def check_score(score: float, largest: float, dim: int) -> None:
         )
 
 
-def layout(lmax: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Degrees and orders of coefficients as in `Sphere`: m = 0 … lmax, for each l = m … lmax."""
-    size = lmax + 1
-    orders = np.repeat(np.arange(size), size - np.arange(size))
-    return np.concatenate([np.arange(m, size) for m in range(size)]), orders
-
-
 def legendre(lmax: int, cosines: Array, sines: Array) -> Array:
     """Y_lm at longitude 0, shape (n_coefficients, n), orthonormal with respect to σ.
 
@@ -116,28 +110,23 @@ class Coordinates:
         self.degrees, self.orders = layout(lmax)
         l, m = self.degrees, self.orders
         wide = lmax + 1
-        self._here = self._index(l, m, wide)
-        # in each pair of neighbours: what multiplies them, and where they are
+        self._here = positions(l, m, wide)
+        # of each pair of neighbours: what multiplies them, and where they are, anywhere for 0
         below, above = np.maximum(l - 1, 0), l + 1
         self._polar = (
-            (np.sqrt((l * l - m * m) / (4.0 * l * l - 1.0)), self._index(below, m, wide)),
-            (np.sqrt((above**2 - m * m) / (4.0 * above**2 - 1.0)), self._index(above, m, wide)),
+            (np.sqrt((l * l - m * m) / (4.0 * l * l - 1.0)), positions(below, m, wide)),
+            (np.sqrt((above**2 - m * m) / (4.0 * above**2 - 1.0)), positions(above, m, wide)),
         )
         up, down = m + 1, np.abs(m - 1)
         inner, outer = np.abs(4.0 * l * l - 1.0), (2.0 * l + 1.0) * (2.0 * l + 3.0)
         self._raised = (
-            (np.sqrt((l - m) * (l - m - 1.0) / inner), self._index(below, up, wide)),
-            (-np.sqrt((l + m + 1.0) * (l + m + 2.0) / outer), self._index(above, up, wide)),
+            (np.sqrt((l - m) * (l - m - 1.0) / inner), positions(below, up, wide)),
+            (-np.sqrt((l + m + 1.0) * (l + m + 2.0) / outer), positions(above, up, wide)),
         )
         self._lowered = (
-            (-np.sqrt((l + m) * (l + m - 1.0) / inner), self._index(below, down, wide)),
-            (np.sqrt((l - m + 1.0) * (l - m + 2.0) / outer), self._index(above, down, wide)),
+            (-np.sqrt((l + m) * (l + m - 1.0) / inner), positions(below, down, wide)),
+            (np.sqrt((l - m + 1.0) * (l - m + 2.0) / outer), positions(above, down, wide)),
         )
-
-    @staticmethod
-    def _index(l: NDArray[np.intp], m: NDArray[np.intp], lmax: int) -> NDArray[np.intp]:
-        """Where c_lm stands; anywhere for what has the factor 0."""
-        return np.asarray(m * (2 * lmax + 1 - m) // 2 + l)
 
     def __call__(self, moments: Coefficients) -> Coefficients:
         """Shape (4, n_coefficients), of moments in the layout of degree lmax + 1."""

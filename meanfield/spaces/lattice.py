@@ -14,9 +14,9 @@ from scipy.special import gammaln
 from meanfield.spaces.geometry import sphere_angles, sphere_points
 from meanfield.spaces.sphere import Sphere
 from meanfield.spaces.sphere_fields import hessian_coefficients, hessian_components
+from meanfield.spaces.sphere_plans import SQRT_4PI, layout
 from meanfield.typing import Array, Coefficients
 
-_SQRT_4PI = float(np.sqrt(4.0 * np.pi))
 # Gauss nodes between two latitudes
 _NODES = 8
 _EPS = float(np.finfo(np.float64).eps)
@@ -119,7 +119,7 @@ class Lattice:
             nphi=self.n_lon,
             **{"spin": 0, **options},
         )
-        return np.asarray(_SQRT_4PI * found)
+        return np.asarray(SQRT_4PI * found)
 
     def overshoot(self, degree: int) -> float:
         """Of a series of this degree, the largest value over the largest at the points.
@@ -169,7 +169,7 @@ def hats(lattice: Lattice, coefficients: Coefficients, lmax: int) -> Hats:
     """
     step, n = lattice.step, lattice.n
     # ∫ hat e^{imφ} dφ = Δ sinc²(mΔ/2) e^{imφ_j}
-    smooth = coefficients * np.sinc(_orders(lmax) * step / (2.0 * np.pi)) ** 2
+    smooth = coefficients * np.sinc(layout(lmax)[1] * step / (2.0 * np.pi)) ** 2
     ahead, share, rings = _between_rows(lattice, smooth, lmax, _NODES, 0.0)
     found = np.zeros((n + 1, lattice.n_lon))
     found[:-1] += np.einsum("ik,ikj->ij", share * (1.0 - ahead), rings)
@@ -201,14 +201,10 @@ def cell_integrals(
     """
     step = lattice.step
     nodes = _NODES if (lmax + 1.0) * step > 1.0 else _NODES // 2
-    smooth = coefficients * np.sinc(_orders(lmax) * step / (2.0 * np.pi))
+    smooth = coefficients * np.sinc(layout(lmax)[1] * step / (2.0 * np.pi))
     _, share, rings = _between_rows(lattice, smooth, lmax, nodes, 0.5 * step)
     error = highest * _remainder(lattice, lmax, nodes) / lattice.n_lon
     return np.einsum("ik,ikj->ij", share, rings), np.full(lattice.n, error)
-
-
-def _orders(lmax: int) -> Array:
-    return np.repeat(np.arange(lmax + 1.0), lmax + 1 - np.arange(lmax + 1))
 
 
 def _between_rows(
@@ -230,7 +226,7 @@ def _between_rows(
     )[0].reshape(lattice.n, count, lattice.n_lon)
     # dσ = sin θ dθ dφ/4π
     share = 0.5 * step * weights * np.sin(colatitudes).reshape(lattice.n, count)
-    return ahead, share * (_SQRT_4PI * step / (4.0 * np.pi)), rings
+    return ahead, share * (SQRT_4PI * step / (4.0 * np.pi)), rings
 
 
 def _remainder(lattice: Lattice, lmax: int, count: int) -> float:

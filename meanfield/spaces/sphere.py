@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from meanfield._checks import integer, shown
 from meanfield.spaces.geometry import sphere_angles, sphere_points
-from meanfield.spaces.sphere_plans import DuccPlan, ShtnsPlan, importable, suits
+from meanfield.spaces.sphere_plans import (
+    SQRT_4PI,
+    DuccPlan,
+    ShtnsPlan,
+    importable,
+    layout,
+    positions,
+    power_by_degree,
+    suits,
+)
 from meanfield.typing import Array, Coefficients
 
 Plan = DuccPlan | ShtnsPlan
@@ -65,7 +74,7 @@ class SphereTransforms:
 
     def weak_divergence(self, out: Coefficients) -> None:
         """out_lm = ∫ `flux` · ∇ conj(Y_lm) dσ, that is minus the divergence."""
-        self._adjoint.weak_divergence(out)
+        self._adjoint(out)
 
     def integral(self, field: Array) -> float:
         """∫ `flux` · field dσ over the components of two vector fields, shape (2, N)."""
@@ -77,52 +86,8 @@ def _last(factors: Array) -> int:
     return max(1, int(np.max(np.nonzero(factors)[0], initial=0)))
 
 
-_SQRT_4PI = float(np.sqrt(4.0 * np.pi))
 # of a cell: the golden section, so that no alias comes back to where it was
 _SHIFT = 0.5 * (np.sqrt(5.0) - 1.0)
-
-
-def on_rings(
-    coefficients: Coefficients,
-    lmax: int,
-    colatitudes: Array,
-    first: Array,
-    n_lon: int,
-    threads: int,
-) -> Array:
-    """Values, ring by ring, at n_lon longitudes of each ring from its `first` on."""
-    rings = len(colatitudes)
-    values = ducc0.sht.synthesis(
-        alm=coefficients[None],
-        lmax=lmax,
-        spin=0,
-        theta=colatitudes,
-        phi0=first,
-        nphi=np.full(rings, n_lon, dtype=np.uint64),
-        ringstart=np.arange(rings, dtype=np.uint64) * np.uint64(n_lon),
-        nthreads=threads,
-    )
-    return np.asarray(values[0] * _SQRT_4PI)
-
-
-def between_rings(
-    coefficients: Coefficients,
-    lmax: int,
-    colatitudes: Array,
-    weights: Array,
-    threads: int,
-) -> tuple[Array, Array, Array]:
-    """Points, approximate weights and values between the rings and longitudes of a grid.
-
-    `weights` (N,) are the quadrature weights of the grid.
-    """
-    n_lon = len(weights) // len(colatitudes)
-    between = _inner(colatitudes)
-    shift = 2.0 * np.pi / n_lon * _SHIFT
-    values = on_rings(coefficients, lmax, between, np.full(len(between), shift), n_lon, threads)
-    longitudes = shift + 2.0 * np.pi / n_lon * np.arange(n_lon)
-    points = sphere_points(np.repeat(between, n_lon), np.tile(longitudes, len(between)))
-    return points, np.repeat(_inner(weights[::n_lon]), n_lon), values
 
 
 def _inner(values: Array) -> Array:
@@ -204,8 +169,7 @@ class Sphere:
         self.colatitudes = ducc0.misc.GL_thetas(n_lat)
         ring_weights = ducc0.misc.GL_weights(n_lat, self.n_lon) / (4.0 * np.pi)
         self.weights = np.repeat(ring_weights, self.n_lon)
-        self.orders = np.repeat(np.arange(self.size + 1), self.size + 1 - np.arange(self.size + 1))
-        self.degrees = np.concatenate([np.arange(m, self.size + 1) for m in range(self.size + 1)])
+        self.degrees, self.orders = layout(self.size)
         self.laplacian = self.degrees * (self.degrees + 1.0)
         self.n_real = self.size + 1
         self.n_coefficients = len(self.degrees)
@@ -262,19 +226,37 @@ class Sphere:
     def at(self, coefficients: Coefficients, points: Array) -> Array:
         """Values (n,) at arbitrary points (n, 3); each point is a ring of its own, O(n lmax²)."""
         colatitudes, longitudes = sphere_angles(points)
-        threads = self.grid["nthreads"]
-        return on_rings(coefficients, self.size, colatitudes, longitudes, 1, threads)
+        return self._on_rings(coefficients, colatitudes, longitudes, 1)
+
+    def _on_rings(
+        self, coefficients: Coefficients, colatitudes: Array, first: Array, n_lon: int
+    ) -> Array:
+        """Values, ring by ring, at n_lon longitudes of each ring from its `first` on."""
+        rings = len(colatitudes)
+        values = ducc0.sht.synthesis(
+            alm=coefficients[None],
+            lmax=self.size,
+            spin=0,
+            theta=colatitudes,
+            phi0=first,
+            nphi=np.full(rings, n_lon, dtype=np.uint64),
+            ringstart=np.arange(rings, dtype=np.uint64) * np.uint64(n_lon),
+            nthreads=self.grid["nthreads"],
+        )
+        return np.asarray(values[0] * SQRT_4PI)
 
     def between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
         """Points (M, 3) between those of the grid, weights (M,) of about σ, and values there."""
-        threads = self.grid["nthreads"]
-        return between_rings(coefficients, self.size, self.colatitudes, self.weights, threads)
+        n_lon, rings = self.n_lon, _inner(self.colatitudes)
+        shift = 2.0 * np.pi / n_lon * _SHIFT
+        values = self._on_rings(coefficients, rings, np.full(len(rings), shift), n_lon)
+        longitudes = shift + 2.0 * np.pi / n_lon * np.arange(n_lon)
+        points = sphere_points(np.repeat(rings, n_lon), np.tile(longitudes, len(rings)))
+        return points, np.repeat(_inner(self.weights[::n_lon]), n_lon), values
 
     def power(self, coefficients: Coefficients) -> Array:
         """Σ_m |f_lm|² of each degree, shape (lmax + 1,)."""
-        squares = coefficients.real**2 + coefficients.imag**2
-        squares[self.size + 1 :] *= 2.0
-        return np.asarray(np.bincount(self.degrees, weights=squares), dtype=np.float64)
+        return power_by_degree(coefficients, self.degrees)
 
     def mean(self, coefficients: Coefficients) -> Array:
         """∫ x f dσ, shape (3,)."""
@@ -297,7 +279,7 @@ class Sphere:
         """The same function in a larger space, or its truncation in a smaller one."""
         embedded = np.zeros(len(space.degrees), dtype=np.complex128)
         here, there = (self, space) if self.size < space.size else (space, self)
-        position = here.orders * (2 * there.size + 1 - here.orders) // 2 + here.degrees
+        position = positions(here.degrees, here.orders, there.size)
         if here is self:
             embedded[position] = coefficients
         else:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import ducc0
 import numpy as np
 
 from meanfield._checks import integer
 from meanfield.spaces.sphere import Sphere
+from meanfield.spaces.sphere_plans import SQRT_4PI, layout, power_by_degree
 from meanfield.typing import Array, Coefficients
 
 
@@ -16,7 +18,7 @@ def hessian_coefficients(
     coefficients: Coefficients, lmax: int
 ) -> tuple[Coefficients, Coefficients]:
     """Coefficients of Δf, shape (1, n), and of ð²f in its two parts, shape (2, n)."""
-    degrees = np.concatenate([np.arange(m, lmax + 1) for m in range(lmax + 1)])
+    degrees, _ = layout(lmax)
     eigenvalues = degrees * (degrees + 1.0)
     spin = np.zeros((2, len(degrees)), dtype=np.complex128)
     # sqrt((l + 2)!/(l - 2)!)
@@ -28,9 +30,6 @@ def hessian_components(laplacian: Array, spin: Array) -> Array:
     """Components θθ, φφ and θφ, shape (3, N), of Δf (N,) and ð²f (2, N)."""
     # with spherical harmonics of ducc's sign the two parts are minus H_θθ - H_φφ and minus 2 H_θφ
     return 0.5 * np.stack([laplacian - spin[0], laplacian + spin[0], -spin[1]])
-
-
-_SQRT_4PI = float(np.sqrt(4.0 * np.pi))
 
 
 class SphereFields:
@@ -62,7 +61,7 @@ class SphereFields:
         self.space = space
         self.lmax = space.size if lmax is None else lmax
         self._plan = space.plan(self.lmax)
-        self._ring_ones = np.full(len(space.colatitudes), _SQRT_4PI)
+        self._ring_ones = np.full(len(space.colatitudes), SQRT_4PI)
         # orders m > 0 stand for -m, too
         size = self.lmax + 1
         self._multiplicity = np.repeat([1.0, 2.0], [size, size * (size - 1) // 2])
@@ -183,9 +182,7 @@ class SphereAt:
 
     def __init__(self, lmax: int) -> None:
         self.lmax = self.kmax = integer("lmax", lmax, low=1, high=2047)
-        size = self.lmax + 1
-        self.orders = np.repeat(np.arange(size), size - np.arange(size))
-        self.degrees = np.concatenate([np.arange(m, size) for m in range(size)])
+        self.degrees, self.orders = layout(self.lmax)
         self._laplacian = -(self.degrees * (self.degrees + 1.0))
 
     def __repr__(self) -> str:
@@ -201,31 +198,26 @@ class SphereAt:
             epsilon=_EPSILON,
             nthreads=places.threads,
         )
-        return np.asarray(alm[0] * _SQRT_4PI)
+        return np.asarray(alm[0] * SQRT_4PI)
+
+    def _synthesis(self, alm: Coefficients, places: Places, **kind: Any) -> Array:
+        values = ducc0.sht.synthesis_general(
+            alm=alm,
+            lmax=self.lmax,
+            loc=places.angles,
+            epsilon=_EPSILON,
+            nthreads=places.threads,
+            **kind,
+        )
+        return np.asarray(SQRT_4PI * values)
 
     def values(self, coefficients: Coefficients, places: Places) -> Array:
         """f, shape (n,)."""
-        values = ducc0.sht.synthesis_general(
-            alm=coefficients[None],
-            spin=0,
-            lmax=self.lmax,
-            loc=places.angles,
-            epsilon=_EPSILON,
-            nthreads=places.threads,
-        )
-        return np.asarray(values[0] * _SQRT_4PI)
+        return np.asarray(self._synthesis(coefficients[None], places, spin=0)[0])
 
     def gradient(self, coefficients: Coefficients, places: Places) -> Array:
         """∇f, tangent vectors in Cartesian components, shape (n, 3)."""
-        south, east = _SQRT_4PI * ducc0.sht.synthesis_general(
-            alm=coefficients[None],
-            spin=1,
-            mode="DERIV1",
-            lmax=self.lmax,
-            loc=places.angles,
-            epsilon=_EPSILON,
-            nthreads=places.threads,
-        )
+        south, east = self._synthesis(coefficients[None], places, spin=1, mode="DERIV1")
         gradient = np.empty((len(south), 3))
         outwards = south * places.cos_theta
         gradient[:, 0] = outwards * places.cos_phi - east * places.sin_phi
@@ -236,14 +228,7 @@ class SphereAt:
     def hessian(self, coefficients: Coefficients, places: Places) -> Array:
         """Components θθ, φφ and θφ of the covariant second derivative, shape (3, n)."""
         trace, spin = hessian_coefficients(coefficients, self.lmax)
-        parts = _SQRT_4PI * ducc0.sht.synthesis_general(
-            alm=spin,
-            spin=2,
-            lmax=self.lmax,
-            loc=places.angles,
-            epsilon=_EPSILON,
-            nthreads=places.threads,
-        )
+        parts = self._synthesis(spin, places, spin=2)
         return hessian_components(self.values(trace[0], places), parts)
 
     def laplacian(self, coefficients: Coefficients, places: Places) -> Array:
@@ -252,6 +237,4 @@ class SphereAt:
 
     def power(self, coefficients: Coefficients) -> Array:
         """Σ_m |c_lm|² of each degree, shape (lmax + 1,)."""
-        squares = coefficients.real**2 + coefficients.imag**2
-        squares[self.lmax + 1 :] *= 2.0
-        return np.asarray(np.bincount(self.degrees, weights=squares), dtype=np.float64)
+        return power_by_degree(coefficients, self.degrees)

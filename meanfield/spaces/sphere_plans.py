@@ -5,17 +5,43 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import io
-from collections.abc import Iterator
-from functools import cache, cached_property, lru_cache
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any
 
 import ducc0
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.typing import Array, Coefficients
+from meanfield.typing import Array, Coefficients, Integers
 
-_SQRT_4PI = float(np.sqrt(4.0 * np.pi))
+SQRT_4PI = float(np.sqrt(4.0 * np.pi))
+
+
+def layout(lmax: int) -> tuple[Integers, Integers]:
+    """Degrees and orders of coefficients: m = 0 … lmax, for each l = m … lmax.
+
+    Examples
+    --------
+    >>> layout(1)
+    (array([0, 1, 1]), array([0, 0, 1]))
+    """
+    size = lmax + 1
+    orders = np.repeat(np.arange(size), size - np.arange(size))
+    return np.concatenate([np.arange(m, size) for m in range(size)]), orders
+
+
+def positions(degrees: Integers, orders: Integers, lmax: int) -> Integers:
+    """Where c_lm stands in the layout of degree lmax."""
+    return np.asarray(orders * (2 * lmax + 1 - orders) // 2 + degrees)
+
+
+def power_by_degree(coefficients: Coefficients, degrees: Integers) -> Array:
+    """Σ_m |c_lm|² of each degree, shape (lmax + 1,), of all coefficients of that layout."""
+    squares = coefficients.real**2 + coefficients.imag**2
+    # orders m > 0 stand for -m, too
+    squares[int(degrees[-1]) + 1 :] *= 2.0
+    return np.asarray(np.bincount(degrees, weights=squares), dtype=np.float64)
 
 
 class DuccPlan:
@@ -33,66 +59,35 @@ class DuccPlan:
 
     def __init__(self, lmax: int, grid: dict[str, Any], ring_weights: Array) -> None:
         self._lmax, self._grid = lmax, grid
-        self._ring_weights = ring_weights * _SQRT_4PI
-        self._ring_ones = np.full(len(ring_weights), _SQRT_4PI)
+        ones = np.full(len(ring_weights), SQRT_4PI)
+        self._forth = {"lmax": lmax, "ringfactor": ones, **grid}
+        self._back = {"lmax": lmax, "ringfactor": ring_weights * SQRT_4PI, **grid}
 
     def values(self, coefficients: Coefficients, out: Array) -> None:
         """Fill `out` with f."""
-        ducc0.sht.synthesis(
-            alm=coefficients[None],
-            map=out[None],
-            lmax=self._lmax,
-            spin=0,
-            ringfactor=self._ring_ones,
-            **self._grid,
-        )
+        ducc0.sht.synthesis(alm=coefficients[None], map=out[None], spin=0, **self._forth)
 
     def gradient(self, coefficients: Coefficients, out: Array) -> None:
         """Fill `out` with ∇f."""
-        ducc0.sht.synthesis(
-            alm=coefficients[None],
-            map=out,
-            lmax=self._lmax,
-            spin=1,
-            mode="DERIV1",
-            ringfactor=self._ring_ones,
-            **self._grid,
-        )
+        ducc0.sht.synthesis(alm=coefficients[None], map=out, spin=1, mode="DERIV1", **self._forth)
 
     def analysis(self, field: Array, out: Coefficients) -> None:
         """out_lm = ∫ field conj(Y_lm) dσ."""
-        ducc0.sht.adjoint_synthesis(
-            map=field[None],
-            alm=out[None],
-            lmax=self._lmax,
-            spin=0,
-            ringfactor=self._ring_weights,
-            **self._grid,
-        )
+        ducc0.sht.adjoint_synthesis(map=field[None], alm=out[None], spin=0, **self._back)
 
     def weak_divergence(self, field: Array, out: Coefficients) -> None:
         """out_lm = ∫ field · ∇ conj(Y_lm) dσ, that is minus the divergence."""
-        ducc0.sht.adjoint_synthesis(
-            map=field,
-            alm=out[None],
-            lmax=self._lmax,
-            spin=1,
-            mode="DERIV1",
-            ringfactor=self._ring_weights,
-            **self._grid,
-        )
+        ducc0.sht.adjoint_synthesis(map=field, alm=out[None], spin=1, mode="DERIV1", **self._back)
 
-    def adjoint(self, flux: Array) -> DuccAdjoint:
+    def adjoint(self, flux: Array) -> Callable[[Coefficients], None]:
         """The weak divergence of an array that keeps its place."""
-        return DuccAdjoint(self, flux)
+        return partial(self.weak_divergence, flux)
 
     def filtered(self, factors: Array, last: int) -> DuccFilter:
         """Transforms of Λ f, each degree times its factor (lmax + 1,), 0 beyond the last."""
-        orders = np.arange(last + 1)
-        starts = orders * (2 * self._lmax + 1 - orders) // 2
-        degrees = np.concatenate([np.arange(m, self._lmax + 1) for m in range(self._lmax + 1)])
+        starts = positions(np.zeros(1, np.intp), np.arange(last + 1), self._lmax)
         band = {"lmax": last, "mstart": starts.astype(np.uint64)}
-        return DuccFilter(factors[degrees] * _SQRT_4PI, band | self._grid)
+        return DuccFilter(factors[layout(self._lmax)[0]] * SQRT_4PI, band | self._grid)
 
 
 class DuccFilter:
@@ -112,17 +107,6 @@ class DuccFilter:
         """Fill `out` with ∇Λ f."""
         np.multiply(self._factors, coefficients, out=self._filtered[0])
         ducc0.sht.synthesis(alm=self._filtered, map=out, spin=1, mode="DERIV1", **self._band)
-
-
-class DuccAdjoint:
-    """out_lm = ∫ flux · ∇ conj(Y_lm) dσ of one array."""
-
-    def __init__(self, plan: DuccPlan, flux: Array) -> None:
-        self._plan, self._flux = plan, flux
-
-    def weak_divergence(self, out: Coefficients) -> None:
-        """Fill `out`."""
-        self._plan.weak_divergence(self._flux, out)
 
 
 # fewer rings may be too few for its vectors, and it then ends the process
@@ -202,10 +186,9 @@ class ShtnsPlan:
 
     def __init__(self, lmax: int, n_lat: int, n_lon: int) -> None:
         self._arguments = lmax, n_lat, n_lon
-        degrees = np.concatenate([np.arange(m, lmax + 1) for m in range(lmax + 1)])
+        self._degrees, self._orders = layout(lmax)
         # complex, since numpy would make it so at each call
-        self._laplacian = (degrees * (degrees + 1.0)).astype(np.complex128)
-        self._degrees = degrees
+        self._laplacian = (self._degrees * (self._degrees + 1.0)).astype(np.complex128)
 
     def __reduce__(self) -> tuple[type[ShtnsPlan], tuple[int, ...]]:
         return type(self), self._arguments
@@ -231,12 +214,9 @@ class ShtnsPlan:
 
     def weak_divergence(self, field: Array, out: Coefficients) -> None:
         """out_lm = ∫ field · ∇ conj(Y_lm) dσ, that is minus the divergence."""
-        south, east = _aligned(field, np.float64)
-        found, rest = np.empty_like(out), np.empty_like(out)
-        self._transforms.spat_to_SHsphtor(south, east, found, rest)
-        np.multiply(self._laplacian, found, out=out)
+        self.adjoint(_aligned(field, np.float64))(out)
 
-    def adjoint(self, flux: Array) -> ShtnsAdjoint:
+    def adjoint(self, flux: Array) -> Callable[[Coefficients], None]:
         """The weak divergence of an array that keeps its place."""
         return ShtnsAdjoint(self, flux)
 
@@ -260,11 +240,9 @@ class ShtnsFilter:
 
     def __init__(self, plan: ShtnsPlan, factors: Array, lmax: int) -> None:
         self._plan = plan
-        last = plan._arguments[0]
-        orders = np.repeat(np.arange(last + 1), last + 1 - np.arange(last + 1))
         self._factors = factors[plan._degrees].astype(np.complex128)
-        self._places = orders * (2 * lmax + 1 - orders) // 2 + plan._degrees
-        self._filtered = np.zeros(len(orders), dtype=np.complex128)
+        self._places = positions(plan._degrees, plan._orders, lmax)
+        self._filtered = np.zeros(len(self._places), dtype=np.complex128)
 
     def values(self, coefficients: Coefficients, out: Array) -> None:
         """Fill `out` with Λ f."""
@@ -288,7 +266,7 @@ class ShtnsAdjoint:
         self._south, self._east = flux
         self._found, self._rest = np.empty((2, len(plan._degrees)), dtype=np.complex128)
 
-    def weak_divergence(self, out: Coefficients) -> None:
+    def __call__(self, out: Coefficients) -> None:
         """Fill `out`."""
         transforms = self._plan._transforms
         transforms.spat_to_SHsphtor(self._south, self._east, self._found, self._rest)
