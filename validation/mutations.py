@@ -80,8 +80,8 @@ FAULTS = (
     Fault(
         "SA's velocity twice as large",
         "meanfield/equations/density.py",
-        "        transforms.flux *= transforms.values\n\n    def _has",
-        "        transforms.flux *= 2.0 * transforms.values\n\n    def _has",
+        "        transforms.flux *= transforms.values\n        if lost",
+        "        transforms.flux *= 2.0 * transforms.values\n        if lost",
         (
             GROWTH,
             "tests/test_growth.py::test_linear_growth[1-2-SA-1]",
@@ -136,8 +136,8 @@ FAULTS = (
     Fault(
         "dissipation of the other sign",
         "meanfield/equations/density.py",
-        "return self._energy_factor * self",
-        "return -self._energy_factor * self",
+        "return self.factors.energy_factor * self",
+        "return -self.factors.energy_factor * self",
         (
             QUICK.format("lemma_3_7_energy_identity"),
             ENERGIES + "test_dissipation_of_usa_on_other_spaces",

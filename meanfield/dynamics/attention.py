@@ -10,8 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from meanfield._checks import is_single, number, real_array, shown, tell_apart, unit_rows
-from meanfield.dynamics.facts import Energy, Steady, matrix_in
+from meanfield._checks import boolean, is_single, number, real_array, shown, tell_apart, unit_rows
+from meanfield.dynamics.facts import Energy, Steady
 from meanfield.dynamics.isotropic import BETA, NOISE, Measure, check_moments
 from meanfield.laws.record import Record, key
 from meanfield.spaces.geometry import project
@@ -200,8 +200,7 @@ class Attention(Steady):
                 f"heads must be a sequence of at least one Head, got {shown(self.heads)}"
             )
         object.__setattr__(self, "heads", heads)
-        if not isinstance(self.normalise, bool):
-            raise ValueError(f"normalise must be True or False, got {shown(self.normalise)}")
+        object.__setattr__(self, "normalise", boolean("normalise", self.normalise))
         dims = {head.dim for head in heads} - {None}
         if len(dims) > 1:
             raise ValueError(f"heads must be of one dimension, got {sorted(dims, key=str)}")
@@ -236,6 +235,11 @@ class Attention(Steady):
         return self._scores  # type: ignore[attr-defined, no-any-return]
 
     @property
+    def values(self) -> list[Any]:
+        """V of each head, (d, d) or a number."""
+        return [head.V for head in self.heads]
+
+    @property
     def dim(self) -> int | None:
         """Ambient dimension d, None if any fits."""
         return next((head.dim for head in self.heads if head.dim is not None), None)
@@ -268,11 +272,6 @@ class Attention(Steady):
     def reach(self) -> float:
         """The largest |β KᵀQ|."""
         return max(float(np.linalg.norm(np.atleast_2d(m), 2)) for m in self.scores)
-
-    def matrices(self, dim: int) -> list[tuple[Array, Array]]:
-        """β KᵀQ and V of each head."""
-        pairs = zip(self.scores, self.heads, strict=True)
-        return [(matrix_in(m, dim), matrix_in(head.V, dim)) for m, head in pairs]
 
     def velocity(self, measure: Measure, at: ArrayLike) -> Array:
         """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from meanfield._checks import shown
 from meanfield.typing import Array
@@ -122,11 +123,24 @@ class Facts(Protocol):
         None where X is no gradient.
     reach : float
         The largest |z| of the e^{<z,y>} that X asks a measure for, or k of e^{ikθ}.
+    gram : bool
+        Whether a Gram matrix can move tokens: X of each is a combination of tokens by their
+        inner products, as of SA and USA.
+    scores, values : list of ndarray (d, d) or float
+        β KᵀQ and V of each head; none where there are no heads.
+    multipliers : ndarray, shape (kmax + 1,), or None
+        c_k of X(θ) = 2 Re Σ_k c_k m_k e^{ikθ} on the circle, m_k = ∫ e^{-ikθ} dmu; None where X is
+        made of e^{<z,y>}.
+    sums : str
+        How a sum over tokens is done where there are no heads: 'own' as it likes, 'transforms', or
+        'none' where the measure does not count.
     """
 
     isotropic: ClassVar[bool] = False
     fast: ClassVar[bool] = False
     balanced: ClassVar[bool] = False
+    gram: ClassVar[bool] = False
+    sums: ClassVar[str] = "own"
 
     @property
     def sign(self) -> int:  # noqa: D102
@@ -152,9 +166,22 @@ class Facts(Protocol):
     def reach(self) -> float:  # noqa: D102
         return 0.0
 
-    def matrices(self, dim: int) -> list[tuple[Array, Array]]:  # noqa: ARG002
-        """M = β KᵀQ and V of each head, shape (d, d) each; none where there are no heads."""
+    @property
+    def scores(self) -> list[Any]:  # noqa: D102
         return []
+
+    @property
+    def values(self) -> list[Any]:  # noqa: D102
+        return []
+
+    @property
+    def multipliers(self) -> NDArray[np.complex128] | None:  # noqa: D102
+        return None
+
+    def matrices(self, dim: int) -> list[tuple[Array, Array]]:
+        """M = β KᵀQ and V of each head, shape (d, d) each; none where there are no heads."""
+        heads = zip(self.scores, self.values, strict=True)
+        return [(_matrix(m, dim), _matrix(v, dim)) for m, v in heads]
 
 
 class Steady(Facts):
@@ -228,7 +255,7 @@ def adapt(dynamics: OwnDynamics) -> Dynamics:
     return cast(Dynamics, dynamics) if tells_facts(dynamics) else Adapted(dynamics)
 
 
-def matrix_in(given: Any, dim: int) -> Array:
+def _matrix(given: Any, dim: int) -> Array:
     """A matrix as it is, or a number as that multiple of the identity, shape (d, d)."""
     matrix = np.asarray(given, dtype=np.float64)
     return matrix if matrix.ndim else float(matrix) * np.eye(dim)

@@ -87,6 +87,7 @@ class CircleInteraction(Steady):
     sign: ClassVar[int] = 1
     normalised: ClassVar[bool] = False
     isotropic: ClassVar[bool] = True
+    sums: ClassVar[str] = "transforms"
 
     def __post_init__(self) -> None:
         for name in ("sin", "cos"):
@@ -172,15 +173,6 @@ class CircleInteraction(Steady):
         """|K| Σ_k k |h_k|, which |∂X/∂θ| does not exceed."""
         return float(2.0 * np.abs(self.multipliers) @ np.arange(self.kmax + 1))
 
-    def field(self, moments: Moments, angles: Array) -> Array:
-        """X, shape (n,), at angles (n,), from m_k, k = 0 … kmax, by Horner's rule in e^{iθ}."""
-        terms, turn = self.multipliers * moments, np.exp(1j * angles)
-        total = np.zeros(np.shape(angles), dtype=np.complex128)
-        for term in terms[:0:-1]:
-            total += term
-            total *= turn
-        return np.asarray(2.0 * total.real)
-
     def velocity(self, measure: CircleMeasure, at: ArrayLike) -> Array:
         """Tangent vectors X[mu](x), shape (n, 2), at unit rows `at`.
 
@@ -199,8 +191,19 @@ class CircleInteraction(Steady):
 
     def output(self, measure: CircleMeasure, points: Array) -> Array:
         """X as vectors of the plane, shape (n, 2), at unit rows (n, 2)."""
-        speed = self.field(measure.trigonometric_moments(self.kmax), circle_angles(points))
+        moments = measure.trigonometric_moments(self.kmax)
+        speed = phase_velocity(self.multipliers, moments, circle_angles(points))
         return np.column_stack([-speed * points[:, 1], speed * points[:, 0]])
+
+
+def phase_velocity(multipliers: Moments, moments: Moments, angles: Array) -> Array:
+    """X, shape (n,), at angles (n,), from m_k, k = 0 … kmax, by Horner's rule in e^{iθ}."""
+    terms, turn = multipliers * moments, np.exp(1j * angles)
+    total = np.zeros(np.shape(angles), dtype=np.complex128)
+    for term in terms[:0:-1]:
+        total += term
+        total *= turn
+    return np.asarray(2.0 * total.real)
 
 
 def Kuramoto(coupling: float, noise: float = 0.0) -> CircleInteraction:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from meanfield._checks import number, plus_or_minus, shown, suggest_measure, unit_rows
-from meanfield.dynamics.facts import Energy, Steady, matrix_in
+from meanfield.dynamics.facts import Energy, Steady
 from meanfield.laws.record import key
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array
@@ -94,9 +94,15 @@ class Isotropic(Steady, ABC):
         """E_β; X is its gradient in W_2, under SA in the metric of (3.12)."""
         return Energy("energy", self.sign, self.beta, in_w2=not self.normalised)
 
-    def matrices(self, dim: int) -> list[tuple[Array, Array]]:
-        """βI and ±I."""
-        return [(matrix_in(self.beta, dim), matrix_in(self.sign, dim))]
+    @property
+    def scores(self) -> list[Any]:
+        """β, for βI."""
+        return [self.beta]
+
+    @property
+    def values(self) -> list[Any]:
+        """±1, for ±I."""
+        return [self.sign]
 
     def velocity(self, measure: Measure, at: ArrayLike) -> Array:
         """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
@@ -142,6 +148,7 @@ class SA(Isotropic):
 
     name: ClassVar[str] = "SA"
     normalised: ClassVar[bool] = True
+    gram: ClassVar[bool] = True
 
     def output(self, measure: Measure, points: Array) -> Array:
         """± ∇G/G at βx, shape (n, d): what attention adds to tokens at unit rows (n, d)."""
@@ -177,6 +184,7 @@ class USA(Isotropic):
     name: ClassVar[str] = "USA"
     normalised: ClassVar[bool] = False
     fast: ClassVar[bool] = True
+    gram: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

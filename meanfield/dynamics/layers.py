@@ -79,6 +79,7 @@ class FeedForward(Record, Steady):
     name: ClassVar[str] = "FeedForward"
     beta: ClassVar[float] = 0.0
     noise: ClassVar[float] = 0.0
+    sums: ClassVar[str] = "none"
 
     def __post_init__(self) -> None:
         outer, inner = real_array("W", self.W, 2), real_array("A", self.A, 2)
@@ -229,7 +230,7 @@ class Layers(Facts):
     @property
     def beta(self) -> float:
         """β of the first attention layer, 0 if there is none."""
-        return next((x.beta for x in self.layers if not isinstance(x, FeedForward)), 0.0)
+        return next((layer.beta for layer in self.layers if layer.scores), 0.0)
 
     @property
     def smooth(self) -> bool:

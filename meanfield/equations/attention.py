@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meanfield._checks import shown
-from meanfield.dynamics.attention import Attention
 from meanfield.dynamics.facts import Dynamics
-from meanfield.dynamics.layers import FeedForward
 from meanfield.equations.density import ROUNDING, SMALL, LostDigitsError, SpectralTendency
 from meanfield.kernels.bilinear import (
     CircleBilinear,
@@ -29,6 +27,7 @@ from meanfield.spaces.gegenbauer import gegenbauer, multiplicities
 from meanfield.spaces.geometry import perpendicular
 from meanfield.spaces.sphere import Sphere
 from meanfield.spaces.sphere_fields import SphereFields
+from meanfield.spaces.sphere_plans import positions
 from meanfield.spaces.symmetry import asymmetry
 from meanfield.spaces.zonal import Zonal
 from meanfield.typing import Array, Coefficients
@@ -52,6 +51,8 @@ class Frame:
     tangents : ndarray, shape (c, N, r)
         Unit tangent vectors; the first ones are those along which a flux of the space has
         components.
+    latitudes : Zonal or None
+        The space, if it is one.
 
     Examples
     --------
@@ -62,8 +63,9 @@ class Frame:
 
     def __init__(self, space: Space) -> None:
         self._space = space
+        self.latitudes: Zonal | None = None
         if isinstance(space, Zonal):
-            self.basis = _meridian(space)
+            self.latitudes, self.basis = space, _meridian(space)
             self.points = np.zeros((len(space.nodes), self.basis.shape[1]))
             self.points[:, 0], self.points[:, 1] = space.nodes, space.sines
             self.tangents = np.zeros((self.basis.shape[1] - 1, *self.points.shape))
@@ -107,6 +109,8 @@ class CircleScores:
     Parameters
     ----------
     space : Circle
+    frame : Frame
+        Of the space.
     matrix : ndarray, shape (2, 2)
 
     Attributes
@@ -116,13 +120,13 @@ class CircleScores:
 
     Examples
     --------
-    >>> scores = CircleScores(Circle(8), np.eye(2))
+    >>> scores = CircleScores(space := Circle(8), Frame(space), np.eye(2))
     >>> fields, _ = scores(np.eye(1, 4, dtype=complex)[0])  # uniform: G = I_0(1)
     >>> bool(abs(fields[0, 0] * np.e - 1.2660658777520084) < 1e-14)
     True
     """
 
-    def __init__(self, space: Circle, matrix: Array) -> None:
+    def __init__(self, space: Circle, frame: Frame, matrix: Array) -> None:  # noqa: ARG002
         self._bilinear = CircleBilinear(matrix)
         self.log_unit = self._bilinear.log_unit
         self._count = len(space.angles)
@@ -150,6 +154,8 @@ class SphereScores:
     Parameters
     ----------
     space : Sphere
+    frame : Frame
+        Of the space.
     matrix : ndarray, shape (3, 3)
 
     Attributes
@@ -159,21 +165,20 @@ class SphereScores:
 
     Examples
     --------
-    >>> scores = SphereScores(Sphere(3), np.eye(3))
+    >>> scores = SphereScores(space := Sphere(3), Frame(space), np.eye(3))
     >>> fields, _ = scores(np.eye(1, 10, dtype=complex)[0])  # uniform: G = sinh(1)
     >>> bool(abs(fields[0, 0] * np.e - np.sinh(1.0)) < 1e-14)
     True
     """
 
-    def __init__(self, space: Sphere, matrix: Array) -> None:
+    def __init__(self, space: Sphere, frame: Frame, matrix: Array) -> None:  # noqa: ARG002
         self._bilinear = SphereBilinear(matrix)
         self.log_unit = self._bilinear.log_unit
         self._fields = SphereFields(space, self._bilinear.degree)
         wide = self._bilinear.source_degree
         inside = space.degrees <= wide
-        orders = space.orders[inside]
         self._kept = np.flatnonzero(inside)
-        self._places = orders * (2 * wide + 1 - orders) // 2 + space.degrees[inside]
+        self._places = positions(space.degrees[inside], space.orders[inside], wide)
         self._count = (wide + 1) * (wide + 2) // 2
 
     def __call__(self, coefficients: Coefficients) -> tuple[Array, NDArray[np.bool_]]:
@@ -257,6 +262,11 @@ def _exact_grid(space: Zonal, length: float) -> Zonal:
 
 
 AnyScores = CircleScores | SphereScores | ZonalScores
+_SCORES: dict[str, Callable[..., AnyScores]] = {
+    "circle": CircleScores,
+    "sphere": SphereScores,
+    "zonal": ZonalScores,
+}
 
 
 def check_scores(space: Space, frame: Frame, matrix: Array) -> None:
@@ -267,26 +277,12 @@ def check_scores(space: Space, frame: Frame, matrix: Array) -> None:
     ValueError
         Naming the largest.
     """
-    if isinstance(space, Zonal):
-        _exact_grid(space, float(np.linalg.norm(frame.points @ matrix.T, axis=1).max()))
+    if frame.latitudes is not None:
+        longest = float(np.linalg.norm(frame.points @ matrix.T, axis=1).max())
+        _exact_grid(frame.latitudes, longest)
     else:
-        kind = CircleBilinear if isinstance(space, Circle) else SphereBilinear
+        kind = CircleBilinear if space.dim == 2 else SphereBilinear
         check_score(largest_score(matrix), kind.largest_score, space.dim)
-
-
-def scores_on(space: Space, frame: Frame, matrix: Array) -> AnyScores:
-    """The fields of a matrix in the coordinates of the frame, on the grid of any space.
-
-    Raises
-    ------
-    ValueError
-        If the matrix is too large for the space.
-    """
-    if isinstance(space, Circle):
-        return CircleScores(space, matrix)
-    if isinstance(space, Sphere):
-        return SphereScores(space, matrix)
-    return ZonalScores(space, frame, matrix)
 
 
 # of a field, that rounding of the density may make
@@ -323,17 +319,13 @@ class AttentionTendency(SpectralTendency):
         feed-forward layer does not commute with rotations about the axis of a `Zonal` space.
     """
 
-    def __init__(self, density: Density, dynamics: Attention | FeedForward) -> None:
+    def __init__(self, density: Density, dynamics: Dynamics) -> None:
         super().__init__(density)
         self.dynamics = dynamics
         # of values and the divergence only
         self._transforms = self.space.transforms(np.zeros(self.space.kmax + 1))
-        self._velocity: HeadsOnGrid | _Drift
+        self._velocity = (HeadsOnGrid if dynamics.scores else _Drift)(density, dynamics)
         self._speeds = np.zeros_like(self.space.weights)
-        if isinstance(dynamics, Attention):
-            self._velocity = HeadsOnGrid(density, dynamics)
-        else:
-            self._velocity = _Drift(density, dynamics)
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
@@ -386,7 +378,7 @@ def check_on_space(space: Space, dynamics: Dynamics) -> None:
     ValueError
         As `AttentionTendency`.
     """
-    if isinstance(dynamics, Attention):
+    if dynamics.scores:
         frame = Frame(space)
         for name, scores, values in _matrices(dynamics):
             frame.matrix(f"V of {name}", values)
@@ -399,10 +391,10 @@ def check_on_space(space: Space, dynamics: Dynamics) -> None:
         )
 
 
-def _matrices(dynamics: Attention) -> Iterator[tuple[str, Any, Any]]:
+def _matrices(dynamics: Dynamics) -> Iterator[tuple[str, Any, Any]]:
     """Name, β KᵀQ and V of each head."""
-    for i, (head, scores) in enumerate(zip(dynamics.heads, dynamics.scores, strict=True)):
-        yield f"heads[{i}]", scores, head.V
+    for i, (scores, value) in enumerate(zip(dynamics.scores, dynamics.values, strict=True)):
+        yield f"heads[{i}]", scores, value
 
 
 class HeadsOnGrid:
@@ -424,8 +416,8 @@ class HeadsOnGrid:
         If a matrix is none for the space.
     """
 
-    def __init__(self, density: Density, dynamics: Attention) -> None:
-        self._space, self._normalise = density.space, dynamics.normalise
+    def __init__(self, density: Density, dynamics: Dynamics) -> None:
+        self._space, self._normalise = density.space, dynamics.normalised
         self._frame = frame = Frame(self._space)
         self.log_weights: Array | float = 0.0
         self._heads: list[tuple[Array, AnyScores, Array]] = []
@@ -437,7 +429,7 @@ class HeadsOnGrid:
             matrix = frame.matrix(f"KᵀQ of {name}", scores)
             # what V leaves of a vector along each tangent
             along = frame.tangents @ frame.matrix(f"V of {name}", values)
-            kernel = scores_on(self._space, frame, matrix)
+            kernel = _SCORES[self._space.name](self._space, frame, matrix)
             self._heads.append((matrix, kernel, along))
             self._uniform.append(np.array(kernel(one)[0][0]))
 
@@ -499,7 +491,7 @@ class _Drift:
         """No measure counts."""
         return 0.0
 
-    def __init__(self, density: Density, dynamics: FeedForward) -> None:
+    def __init__(self, density: Density, dynamics: Dynamics) -> None:
         check_on_space(density.space, dynamics)
         frame = Frame(density.space)
         output = dynamics.output(density, density.space.points)

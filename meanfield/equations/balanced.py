@@ -13,22 +13,19 @@ from numpy.typing import NDArray
 
 from meanfield.dynamics.facts import Dynamics
 from meanfield.equations.density import DensityTendency
-from meanfield.equations.line import AngularField, FlowTendency
-from meanfield.equations.tokens import ParticleTendency
+from meanfield.equations.line import FlowTendency
+from meanfield.equations.tokens import OutputTendency
 from meanfield.kernels.line import LineSums
-from meanfield.kernels.sinkhorn import SphereNodes, grid_sums, scaling, working_grid
+from meanfield.kernels.sinkhorn import grid_sums, scaling, working_grid
 from meanfield.measures.density import Density
-from meanfield.measures.flow_map import LineFlowMap
-from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import project
-from meanfield.spaces.zonal import Zonal
 from meanfield.typing import Array
 
 # below this share of its maximum a density is rounding, which may be negative
 _EMPTY = 1e-16
 
 
-class BalancedParticleTendency(ParticleTendency):
+class BalancedParticleTendency(OutputTendency):
     """dx_i/dt = X[mu](x_i) for tokens under `DoublyStochastic`.
 
     Parameters
@@ -37,20 +34,17 @@ class BalancedParticleTendency(ParticleTendency):
     dynamics : DoublyStochastic
     """
 
-    def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
-        super().__init__(particles, dynamics)
-        self._beta, self._sign = dynamics.beta, dynamics.sign
-        self._log_u: Array | None = None
+    _log_u: Array | None = None
 
     def _velocity(self, points: Array) -> Array:
-        here = self._at(points)
+        here, dynamics = self._at(points), self.dynamics
         if self._weights.all():
-            sums = here.node_sums(self._beta)
+            sums = here.node_sums(dynamics.beta)
             self._log_u = scaling(sums.potential, self._weights, self._log_u)
             potential, velocity = sums.pull(self._weights * np.exp(self._log_u))
-            velocity *= (self._sign / potential)[:, None]
+            velocity *= (dynamics.sign / potential)[:, None]
         else:
-            velocity = project(points, self.dynamics.output(here, points))
+            velocity = project(points, dynamics.output(here, points))
         squares = np.einsum("ij,ij->i", velocity, velocity)
         self._dissipation = float(self._weights @ squares)
         return velocity
@@ -66,15 +60,8 @@ class BalancedFlowTendency(FlowTendency):
     field : AngularField, optional
     """
 
-    def __init__(
-        self, flow: LineFlowMap, dynamics: Dynamics, field: AngularField | None = None
-    ) -> None:
-        super().__init__(flow, dynamics, field)
-        self._log_u: Array | None = None
-
-    def _sums_at(self, state: Array) -> LineSums:
-        gathered = len(self._free) if self._pairwise else None
-        return LineSums.repeated(self.field.line, state[: self._count], gathered)
+    _log_u: Array | None = None
+    _sums_of = LineSums.repeated
 
     def _attracting(self, sums: LineSums) -> Array:
         self._log_u = scaling(sums.potential, self._masses, self._log_u)
@@ -102,12 +89,6 @@ class BalancedDensityTendency(DensityTendency):
         self._grid = working_grid(density.space, dynamics.beta)
         self._sums = grid_sums(self._grid, dynamics.beta)
         self._transforms = self._grid.transforms(np.zeros(self._grid.kmax + 1))
-        self._velocity = np.zeros_like(self._transforms.flux)
-        self._frame = np.zeros(0)
-        if isinstance(self._sums, SphereNodes):
-            self._frame = self._grid.frame(np.arange(len(self._grid.weights)))
-        # the polar angle grows away from the axis, to which the components of a Zonal point
-        self._along = -1.0 if isinstance(self._grid, Zonal) else 1.0
         self._log_u = np.zeros(len(self._grid.weights))
 
     def __call__(self, state: Array, out: Array) -> None:
@@ -130,13 +111,7 @@ class BalancedDensityTendency(DensityTendency):
         masses = self._grid.weights * values
         masses /= masses.sum()
         self._log_u = scaling(self._sums.potential, masses, self._log_u)
-        weighted = masses * np.exp(self._log_u)
-        if isinstance(self._sums, SphereNodes):
-            potential, pull = self._sums.pull(weighted)
-            np.einsum("aid,id->ai", self._frame, pull, out=self._velocity)
-        else:
-            potential, slope = self._sums(weighted, 2)
-            self._velocity[0] = self._along * slope
+        potential, self._velocity = self._sums.components(masses * np.exp(self._log_u))
         self._velocity *= self.dynamics.sign / potential
         np.multiply(self._velocity, transforms.values, out=transforms.flux)
 

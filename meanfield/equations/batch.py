@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meanfield._checks import shown, tell_apart
-from meanfield.dynamics.attention import Attention
-from meanfield.dynamics.isotropic import SA, USA
+from meanfield.dynamics.facts import Dynamics, OwnDynamics, adapt
 from meanfield.typing import Array
 
 FORMS = ("auto", "points", "gram")
@@ -26,7 +25,7 @@ class TangentAttention:
         (r, n, n).
     """
 
-    def __init__(self, dynamics: SA | USA, shape: tuple[int, int, int]) -> None:
+    def __init__(self, dynamics: Dynamics, shape: tuple[int, int, int]) -> None:
         self._dynamics, self._n = dynamics, shape[1]
         self._shifted = dynamics.beta > LARGEST_BETA
         self._matrix = np.empty(shape)
@@ -75,7 +74,7 @@ class GramBatch:
     initial_state : ndarray, shape (r n²,)
     """
 
-    def __init__(self, points: Array, dynamics: SA | USA) -> None:
+    def __init__(self, points: Array, dynamics: Dynamics) -> None:
         gram = points @ points.transpose(0, 2, 1)
         self._shape = gram.shape
         self.initial_state = gram.ravel()
@@ -97,7 +96,21 @@ class GramBatch:
         np.add(self._product, matrix, out=out.reshape(self._shape))
 
 
-class PointsBatch:
+class _PointsBatch:
+    """What right-hand sides have whose state is the points (r, n, d) of tokens."""
+
+    def __init__(self, points: Array) -> None:
+        self._shape = points.shape
+        self.initial_state = points.ravel()
+
+    def gram(self, state: Array) -> Array:
+        """<x_i, x_j>/(|x_i| |x_j|), shape (r, n, n)."""
+        points = state.reshape(self._shape)
+        unit = points / np.linalg.norm(points, axis=2, keepdims=True)
+        return np.asarray(unit @ unit.transpose(0, 2, 1))
+
+
+class PointsBatch(_PointsBatch):
     """dx_i/dt = Σ_j M_ij x_j for the points of tokens under SA or USA, (3.1).
 
     The field is extended off the sphere such that each |x_i| stays where it is.
@@ -113,15 +126,11 @@ class PointsBatch:
     initial_state : ndarray, shape (r n d,)
     """
 
-    def __init__(self, points: Array, dynamics: SA | USA) -> None:
-        r, n, _ = self._shape = points.shape
-        self.initial_state = points.ravel()
+    def __init__(self, points: Array, dynamics: Dynamics) -> None:
+        super().__init__(points)
+        r, n, _ = points.shape
         self._attention = TangentAttention(dynamics, (r, n, n))
         self._gram = np.empty((r, n, n))
-
-    def gram(self, state: Array) -> Array:
-        """<x_i, x_j>, shape (r, n, n), the tokens put back on the sphere."""
-        return inner_products(state.reshape(self._shape))
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
@@ -131,7 +140,7 @@ class PointsBatch:
         np.matmul(matrix, points, out=out.reshape(self._shape))
 
 
-class HeadsBatch:
+class HeadsBatch(_PointsBatch):
     """dx_i/dt = P_x Σ_h V_h ∇G [/ G] for the points of tokens under `Attention`, (2.3) and (2.7).
 
     The field is extended off the sphere such that each |x_i| stays where it is.
@@ -148,20 +157,14 @@ class HeadsBatch:
     initial_state : ndarray, shape (r n d,)
     """
 
-    def __init__(self, points: Array, dynamics: Attention) -> None:
-        r, n, _ = self._shape = points.shape
-        self.initial_state = points.ravel()
-        self._normalise = dynamics.normalise
-        self._heads = [
-            (np.asarray(dynamics.beta * head.bilinear), np.asarray(head.V))
-            for head in dynamics.heads
-        ]
+    def __init__(self, points: Array, dynamics: Dynamics) -> None:
+        super().__init__(points)
+        r, n, _ = points.shape
+        self._normalise = dynamics.normalised
+        heads = zip(dynamics.scores, dynamics.values, strict=True)
+        self._heads = [(np.asarray(scores), np.asarray(value)) for scores, value in heads]
         self._matrix = np.empty((r, n, n))
-        self._mean, self._turned = np.empty((2, *self._shape))
-
-    def gram(self, state: Array) -> Array:
-        """<x_i, x_j>, shape (r, n, n), the tokens put back on the sphere."""
-        return inner_products(state.reshape(self._shape))
+        self._mean, self._turned = np.empty((2, *points.shape))
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
@@ -193,18 +196,10 @@ def _times(rows: Array, factor: Array, out: Array) -> None:
         np.matmul(rows.reshape(-1, dim), factor.T, out=out.reshape(-1, dim))
 
 
-def inner_products(points: Array) -> Array:
-    """<x_i, x_j>/(|x_i| |x_j|) of rows (r, n, d), shape (r, n, n)."""
-    unit = points / np.linalg.norm(points, axis=2, keepdims=True)
-    return np.asarray(unit @ unit.transpose(0, 2, 1))
-
-
 BatchTendency = GramBatch | PointsBatch | HeadsBatch
 
 
-def batch_tendency(
-    points: Array, dynamics: SA | USA | Attention, form: str = "auto"
-) -> BatchTendency:
+def batch_tendency(points: Array, dynamics: OwnDynamics, form: str = "auto") -> BatchTendency:
     """The right-hand side for r realisations of n tokens in R^d, by `form`; auto: gram if n <= d.
 
     Raises
@@ -214,16 +209,17 @@ def batch_tendency(
     """
     if form not in FORMS:
         raise ValueError(f"form must be one of {FORMS}, got {shown(form)}")
-    if isinstance(dynamics, Attention):
+    facts = adapt(dynamics)
+    if facts.scores and not facts.isotropic:
         if form == "gram":
             raise ValueError(f"form must be 'points' for {shown(dynamics)}, got {shown(form)}")
-        return HeadsBatch(points, dynamics)
-    if not isinstance(dynamics, (SA, USA)):
+        return HeadsBatch(points, facts)
+    if not facts.gram:
         raise ValueError(f"dynamics must be SA, USA or Attention, got {shown(dynamics)}")
-    if isinstance(dynamics, USA) and dynamics.beta > LARGEST_BETA:
+    if facts.fast and facts.beta > LARGEST_BETA:
         got, largest = tell_apart(dynamics.beta, LARGEST_BETA)
         raise ValueError(f"beta must be <= {largest} for USA, got {got}")
     _, n, dim = points.shape
     if form == "gram" or (form == "auto" and n <= dim):
-        return GramBatch(points, dynamics)
-    return PointsBatch(points, dynamics)
+        return GramBatch(points, facts)
+    return PointsBatch(points, facts)

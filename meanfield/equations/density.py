@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,30 +14,20 @@ from meanfield.dynamics.facts import Dynamics
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit, relative_eigenvalues
 from meanfield.measures.density import Density, spectral_tail
 from meanfield.spaces import Space, Transforms
-from meanfield.spaces.circle import Circle, CircleTransforms
-from meanfield.spaces.zonal import Zonal, ZonalBatch
+from meanfield.spaces.circle import Circle
+from meanfield.spaces.zonal import Zonal
 from meanfield.typing import Array
 
 # up to this β fields as large as e^β have squares in double precision
 _LARGEST_BETA = 200.0
 
 
+@dataclass(frozen=True, eq=False)
 class Factors:
     """Multipliers of X = ± ∇u (USA) or ± ∇u / (βu) (SA), u of coefficients Λ_k f_k / β.
 
     Numerator and denominator of X are in units of Λ_0, the size of G itself. Where there is no
     denominator the numerator is X, up to β = 200.
-
-    Parameters
-    ----------
-    dynamics : SA or USA
-    dim : int
-    kernel : ndarray, shape (kmax + 1,)
-        Λ_k/Λ_0.
-    width : int
-        The bandwidth.
-    first : tuple of float
-        e^{-log_unit} Λ_0 and log_unit.
 
     Attributes
     ----------
@@ -56,38 +48,53 @@ class Factors:
         Whether the denominator may fall below what its series has digits for.
     """
 
-    def __init__(
-        self, dynamics: Dynamics, dim: int, kernel: Array, width: int, first: tuple[float, float]
-    ) -> None:
-        self.dynamics = dynamics
-        beta, (size, self.log_unit) = dynamics.beta, first
-        # the limit of Λ_k/(β Λ_0)
-        at_zero = np.where(np.arange(len(kernel)) == 1, 1.0 / dim, 0.0)
-        self.energies = size * kernel / (2.0 * beta) if beta > 0.0 else 0.5 * at_zero
-        kernel = np.where(np.arange(len(kernel)) <= width, kernel, 0.0)
-        self.slope = dynamics.sign * (kernel / beta if beta > 0.0 else at_zero)
-        is_normalised = dynamics.normalised and beta > 0.0
-        self.potential = kernel if is_normalised else None
-        self.energy_factor = size
-        self.speed_unit = 1.0
-        if not is_normalised and beta > 0.0:
-            lead = float(size * np.exp(self.log_unit))
-            if beta <= _LARGEST_BETA:
-                self.slope *= lead
-                self.energy_factor /= lead
-            else:
-                self.speed_unit = lead
-                self.energy_factor *= lead
-        self.log_first = self.log_unit + float(np.log(size))
-        self.can_be_small = bool(is_normalised and np.exp(-2.0 * beta) < SMALL)
+    slope: NDArray[Any]
+    potential: Array | None = None
+    speed_unit: float = 1.0
+    energy_factor: float = 1.0
+    log_unit: float = 0.0
+    energies: Array = field(default_factory=lambda: np.zeros(0))
+    log_first: float = 0.0
+    can_be_small: bool = False
 
     @classmethod
     def of(cls, dynamics: Dynamics, dim: int, kmax: int) -> Factors:
-        """Those of a dynamics."""
+        """Those of SA and USA, or of an interaction on the circle, which has slopes alone."""
+        degrees = np.arange(kmax + 1)
+        if dynamics.multipliers is not None:
+            given = dynamics.multipliers[: kmax + 1]
+            # the space multiplies by ik
+            turned = np.zeros(kmax + 1, dtype=np.complex128)
+            turned[1 : len(given)] = given[1:] / (1j * degrees[1 : len(given)])
+            return cls(turned)
         beta = dynamics.beta
-        kernel = relative_eigenvalues(beta, dim, kmax)
-        first, log_unit = eigenvalues_in_unit(beta, dim, 0)
-        return cls(dynamics, dim, kernel, bandwidth(beta, dim), (float(first[0]), log_unit))
+        relative = relative_eigenvalues(beta, dim, kmax)
+        (size,), log_unit = eigenvalues_in_unit(beta, dim, 0)
+        # the limit of Λ_k/(β Λ_0)
+        at_zero = np.where(degrees == 1, 1.0 / dim, 0.0)
+        energies = size * relative / (2.0 * beta) if beta > 0.0 else 0.5 * at_zero
+        kernel = np.where(degrees <= bandwidth(beta, dim), relative, 0.0)
+        slope = dynamics.sign * (kernel / beta if beta > 0.0 else at_zero)
+        is_normalised = dynamics.normalised and beta > 0.0
+        unit, factor = 1.0, float(size)
+        if not is_normalised and beta > 0.0:
+            lead = float(size * np.exp(log_unit))
+            if beta <= _LARGEST_BETA:
+                slope *= lead
+                factor /= lead
+            else:
+                unit = lead
+                factor *= lead
+        return cls(
+            slope,
+            kernel if is_normalised else None,
+            unit,
+            factor,
+            log_unit,
+            energies,
+            log_unit + float(np.log(size)),
+            is_normalised and bool(np.exp(-2.0 * beta) < SMALL),
+        )
 
 
 # rounding of the values of a density, as a share of its maximum
@@ -155,13 +162,14 @@ class DensityTendency(SpectralTendency):
     """dc/dt = ∫ f X · ∇Y dσ for the coefficients c of f, the weak form of (3.4) and (3.8).
 
     With u = (1/β) ∫ e^{β<·,y>} dmu, of coefficients Λ_k c_k / β: X = ± ∇u (USA) and
-    X = ± ∇u / (βu) (SA). Mass is exact, since the test function 1 has no gradient.
+    X = ± ∇u / (βu) (SA). Under an interaction on the circle X has the coefficients of f times its
+    multipliers. Mass is exact, since the test function 1 has no gradient.
 
     Parameters
     ----------
     density : Density
         Any density on the space.
-    dynamics : SA or USA; DoublyStochastic has a tendency of its own
+    dynamics : SA, USA or CircleInteraction; DoublyStochastic has a tendency of its own
         Its noise is not part of the tendency.
 
     Attributes
@@ -178,41 +186,43 @@ class DensityTendency(SpectralTendency):
         super().__init__(density)
         self.dynamics = dynamics
         self._grid: Space = self.space
-        factors = Factors.of(dynamics, density.dim, self.space.kmax)
+        self.factors = factors = Factors.of(dynamics, density.dim, self.space.kmax)
         self._normalised = factors.potential is not None
         self._transforms = self.space.transforms(factors.slope, factors.potential)
-        self.log_unit, self._log_first = factors.log_unit, factors.log_first
-        self._speed_unit, self._energy_factor = factors.speed_unit, factors.energy_factor
-        self._can_be_small, self.energies = factors.can_be_small, factors.energies
+        self.log_unit, self.energies = factors.log_unit, factors.energies
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
         self._evaluate(self._coefficients(state))
         self._transforms.weak_divergence(self._coefficients(out))
-        if self._speed_unit != 1.0:
-            out *= self._speed_unit
+        if self.factors.speed_unit != 1.0:
+            out *= self.factors.speed_unit
 
     def _evaluate(self, coefficients: NDArray[Any]) -> None:
         """Fill the transforms, and their flux with f X in units of the speed."""
-        transforms = self._transforms
+        transforms, potential = self._transforms, self._transforms.potential
         transforms.evaluate(coefficients)
         if not self._normalised:
             np.multiply(transforms.gradient, transforms.values, out=transforms.flux)
-        elif self._can_be_small and self._has_small_potential():
-            self._divide_with_care(coefficients)
-        else:
-            self._divide()
+            return
+        lost = self.factors.can_be_small and potential.min() < SMALL * potential.max()
+        if lost:
+            small, shares = self._sum_small(coefficients)
+        np.divide(transforms.gradient, potential, out=transforms.flux)
+        transforms.flux *= transforms.values
+        if lost:
+            transforms.gradient[:, small] *= shares
 
     def scaled_dissipation(self) -> float:
         """e^{-u} ∫ |X|² dmu (USA), e^{-u} ∫ |X|² G(βx) dmu (SA), (3.6), at the last state."""
-        return self._energy_factor * self._transforms.integral(self._transforms.gradient)
+        return self.factors.energy_factor * self._transforms.integral(self._transforms.gradient)
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""
         transforms = self._transforms
         if not self._normalised:
             squares = transforms.integral(transforms.gradient)
-            return self._speed_unit * float(np.sqrt(max(squares, 0.0)))
+            return self.factors.speed_unit * float(np.sqrt(max(squares, 0.0)))
         flux, values = transforms.flux, transforms.values
         squares = np.einsum("ij,ij->j", flux, flux)
         counted = values != 0.0
@@ -225,7 +235,7 @@ class DensityTendency(SpectralTendency):
         self._evaluate(coefficients)
         noise.evaluate(self._on_grid(coefficients))
         scale = 1.0 if self._normalised else float(np.exp(-0.5 * self.dynamics.beta))
-        total = scale * self._speed_unit * flux + scale * noise.gradient
+        total = scale * self.factors.speed_unit * flux + scale * noise.gradient
         # where f is rounding, f ∇ log f is not known, and small
         counted = noise.values > _EMPTY * noise.values.max()
         squares = np.einsum("ij,ij->j", total, total)[counted] / noise.values[counted]
@@ -240,131 +250,62 @@ class DensityTendency(SpectralTendency):
         """The coefficients on the space whose grid the flux is on."""
         return coefficients
 
-    def _divide(self) -> None:
+    def _sum_small(self, coefficients: NDArray[Any]) -> tuple[NDArray[np.intp], Array]:
+        """Sum positive terms where the series of G has no digits left: there, and G over Λ_0."""
         transforms = self._transforms
-        np.divide(transforms.gradient, transforms.potential, out=transforms.flux)
-        transforms.flux *= transforms.values
-
-    def _has_small_potential(self) -> bool:
-        potential = self._transforms.potential
-        return bool(potential.min() < SMALL * potential.max())
-
-    def _divide_with_care(self, coefficients: NDArray[Any]) -> None:
-        """Where the series of G has no digits left, sum positive terms instead."""
-        transforms, beta = self._transforms, self.dynamics.beta
         small = np.nonzero(transforms.potential < SMALL * transforms.potential.max())[0]
         density = Density.from_coefficients(self.space, coefficients)
-        log_g, mean = density.log_moment(beta * self.space.points[small])
+        log_g, mean = density.log_moment(self.dynamics.beta * self.space.points[small])
         pull = np.einsum("aid,id->ai", self.space.frame(small), mean)
         transforms.gradient[:, small] = self.dynamics.sign * pull
         transforms.potential[small] = 1.0
-        self._divide()
         with np.errstate(under="ignore"):
-            transforms.gradient[:, small] *= np.exp(log_g - self._log_first)
+            return small, np.exp(log_g - self.factors.log_first)
 
 
 class DensityBatch:
-    """`DensityTendency` of many densities at once, with one plan of their transforms.
+    """`DensityTendency` of many densities on one space at once, with one plan of their transforms.
 
-    The densities have lanes, which are free at first, and can be given to others. A state is a row:
-    the coefficients as real numbers, then the integral of the dissipation.
+    A state is a row: the coefficients as real numbers, then the integral of the dissipation.
 
     Parameters
     ----------
     space : Circle or Zonal
-    lanes : int
-    normalised : bool
-        Whether all of them are divided by their potential.
-
-    Attributes
-    ----------
-    lanes : int
-    free_state : ndarray, shape (width,)
-        The uniform density, for lanes that nothing else has.
-    faults : dict of int to str
-        Why the field of a lane was not to be had, and is nan, since this was cleared.
+    dynamics : sequence of SA or USA
+        Of one density after the other.
     """
 
-    def __init__(self, space: Circle | Zonal, lanes: int, normalised: bool) -> None:
-        self.space, self.lanes, self.faults = space, lanes, dict[int, str]()
-        size = space.n_coefficients * np.dtype(space.coefficient_type).itemsize // 8
-        self.free_state: Array = np.asarray(np.eye(1, size + 1)[0])
-        slope = np.zeros((lanes, space.kmax + 1))
-        potential = slope + (space.degrees == 0) if normalised else None
-        # factors with an axis in front make it these
-        transforms = space.transforms(slope, potential)
-        self._transforms = cast(CircleTransforms | ZonalBatch, transforms)
-        self._units = np.ones((lanes, 1))
-        self._energy_factors = np.zeros(lanes)
-        self._can_be_small = np.zeros(lanes, dtype=bool)
-        self._factors: dict[int, tuple[Factors, float]] = {}
-        self._alone: dict[int, DensityTendency] = {}
-
-    @property
-    def width(self) -> int:
-        """Numbers of a state."""
-        return self.free_state.size
-
-    @property
-    def values(self) -> Array:
-        """The densities on the grid, shape (lanes, N), at the last states."""
-        return self._transforms.values
-
-    def coefficients(self, states: Array) -> NDArray[Any]:
-        """Of states, (lanes, n_coefficients)."""
-        return states[:, :-1].view(self.space.coefficient_type)
-
-    def assign(self, lane: int, factors: Factors, time_unit: float = 1.0) -> None:
-        """Give a lane to a density under the dynamics of these factors; d/dt counts time units."""
-        self._transforms.assign(lane, factors.slope, factors.potential)
-        self._units[lane] = factors.speed_unit * time_unit
-        self._energy_factors[lane] = factors.energy_factor * time_unit
-        self._can_be_small[lane] = factors.can_be_small
-        self._factors[lane] = factors, time_unit
-        self._alone.pop(lane, None)
+    def __init__(self, space: Circle | Zonal, dynamics: Sequence[Dynamics]) -> None:
+        uniform = Density(space, np.ones(len(space.weights)))
+        self._each = [DensityTendency(uniform, one) for one in dynamics]
+        factors = [each.factors for each in self._each]
+        potential = None
+        if any(one.potential is not None for one in factors):
+            # f_0 = 1 divides nothing
+            first = np.eye(1, space.kmax + 1)[0]
+            potential = np.stack([first if f.potential is None else f.potential for f in factors])
+        self._transforms = space.transforms(np.stack([f.slope for f in factors]), potential)
+        self._units = np.array([[f.speed_unit] for f in factors])
+        self._energy_factors = np.array([f.energy_factor for f in factors])
+        self._can_be_small = np.array([f.can_be_small for f in factors])
+        self._coefficient_type = space.coefficient_type
 
     def __call__(self, states: Array, out: Array) -> None:
-        """Write d/dt of the states (lanes, width) into `out`."""
-        transforms, coefficients = self._transforms, self.coefficients(states)
-        transforms.evaluate(coefficients)
+        """Write d/dt of the states, one a row, into `out`."""
+        transforms, kind = self._transforms, self._coefficient_type
+        transforms.evaluate(states[:, :-1].view(kind))
         small: NDArray[np.intp] = np.empty(0, dtype=np.intp)
-        if transforms.potential.size:
-            small = self._with_small_potential()
-            np.divide(transforms.gradient, transforms.potential, out=transforms.flux)
+        if (potential := transforms.potential).size:
+            is_small = potential.min(axis=1) < SMALL * potential.max(axis=1)
+            small = np.nonzero(is_small & self._can_be_small)[0]
+            np.divide(transforms.gradient, potential, out=transforms.flux)
             transforms.flux *= transforms.values
         else:
             np.multiply(transforms.gradient, transforms.values, out=transforms.flux)
-        transforms.weak_divergence(self.coefficients(out))
-        out[:, -1] = transforms.integrals(transforms.gradient)
-        if (self._units != 1.0).any():
-            out[:, :-1] *= self._units
-        out[:, -1] *= self._energy_factors
-        for lane in small:
-            self._with_care(int(lane), states, out)
-
-    def _with_small_potential(self) -> NDArray[np.intp]:
-        """Lanes where the series of G has no digits left."""
-        if not self._can_be_small.any():
-            return np.empty(0, dtype=np.intp)
-        potential = self._transforms.potential
-        is_small = potential.min(axis=1) < SMALL * potential.max(axis=1)
-        return np.nonzero(is_small & self._can_be_small)[0]
-
-    def _with_care(self, lane: int, states: Array, out: Array) -> None:
-        """The field of one lane as a density's by itself, which sums positive terms."""
-        factors, time_unit = self._factors[lane]
-        coefficients = self.coefficients(states)[lane]
-        if not np.isfinite(coefficients).all():
-            return
-        if lane not in self._alone:
-            density = Density.from_coefficients(self.space, coefficients)
-            self._alone[lane] = DensityTendency(density, factors.dynamics)
-        alone = self._alone[lane]
-        try:
-            alone(np.ascontiguousarray(states[lane, :-1]), out[lane, :-1])
-        except (ArithmeticError, ValueError) as error:
-            self.faults[lane] = str(error)
-            out[lane] = np.nan
-            return
-        out[lane, -1] = alone.scaled_dissipation()
-        out[lane] *= time_unit
+        transforms.weak_divergence(out[:, :-1].view(kind))
+        out[:, :-1] *= self._units
+        out[:, -1] = self._energy_factors * transforms.integrals(transforms.gradient)
+        for row in small:
+            each = self._each[row]
+            each(np.ascontiguousarray(states[row, :-1]), out[row, :-1])
+            out[row, -1] = each.scaled_dissipation()

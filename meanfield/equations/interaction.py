@@ -1,83 +1,20 @@
-"""d/dt under an interaction on the circle: densities, tokens, and oscillators with frequencies."""
+"""d/dt under an interaction on the circle: tokens, and oscillators with frequencies."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield._checks import shown
-from meanfield.dynamics.interactions import CircleInteraction
-from meanfield.equations.density import DensityTendency, SpectralTendency
+from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.interactions import phase_velocity
 from meanfield.equations.tokens import CircleTendency
 from meanfield.kernels.line import CircleLine
-from meanfield.measures.density import Density, spectral_tail
+from meanfield.measures.density import spectral_tail
 from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Oscillators, Particles
-from meanfield.spaces.circle import Circle
 from meanfield.typing import Array
 
 Complex = NDArray[np.complex128]
-
-
-class InteractionTendency(DensityTendency):
-    """dc/dt = ∫ f X ∂_θ e^{-ikθ} dσ for the coefficients of a density on the circle.
-
-    X has the coefficients of f times the multipliers of the interaction, so it is exact.
-
-    Parameters
-    ----------
-    density : Density
-        On a `Circle`.
-    dynamics : CircleInteraction
-        Its noise is not part of the tendency.
-
-    Raises
-    ------
-    ValueError
-        If the space is no `Circle`.
-    """
-
-    def __init__(self, density: Density, dynamics: CircleInteraction) -> None:
-        if not isinstance(density.space, Circle):
-            raise ValueError(
-                f"measure must be a Density on a Circle for {shown(dynamics)}, got {density.space}"
-            )
-        SpectralTendency.__init__(self, density)
-        self.dynamics = dynamics
-        self._grid = self.space
-        slope: NDArray[Any] = np.zeros(self.space.kmax + 1, dtype=np.complex128)
-        degrees = np.arange(1, min(self.space.kmax, dynamics.kmax) + 1)
-        # the space multiplies by ik
-        slope[degrees] = dynamics.multipliers[degrees] / (1j * degrees)
-        self._transforms = self.space.transforms(slope)
-        self._normalised = self._can_be_small = False
-        self._energy_factor, self._speed_unit = 1.0, 1.0
-        self.log_unit = 0.0
-
-
-class InteractionSums:
-    """X at tokens on the circle, from their moments: O(n kmax).
-
-    Parameters
-    ----------
-    dynamics : CircleInteraction
-    """
-
-    def __init__(self, dynamics: CircleInteraction) -> None:
-        self._dynamics = dynamics
-
-    def potential_and_slope(self, angles: Array, masses: Array) -> tuple[Array, Array]:
-        """1, which an interaction does not divide by, and X, shape (n,) each."""
-        moments = np.empty(self._dynamics.kmax + 1, dtype=np.complex128)
-        moments[0] = masses.sum()
-        turn = np.exp(-1j * angles)
-        power = np.ones_like(turn)
-        for k in range(1, len(moments)):
-            power *= turn
-            moments[k] = masses @ power
-        return np.ones_like(angles), self._dynamics.field(moments, angles)
 
 
 class OscillatorTendency(CircleTendency):
@@ -89,20 +26,33 @@ class OscillatorTendency(CircleTendency):
         On the circle; `Oscillators` have frequencies.
     dynamics : CircleInteraction
         Its noise is not part of the tendency.
+    multipliers : ndarray, shape (kmax + 1,)
+        Of the dynamics.
     """
 
-    def __init__(self, particles: Particles, dynamics: CircleInteraction) -> None:
-        super().__init__(particles, dynamics, InteractionSums(dynamics))
+    def __init__(self, particles: Particles, dynamics: Dynamics, multipliers: Complex) -> None:
+        super().__init__(particles, dynamics, self._potential_and_slope)
+        self._multipliers = multipliers
         self._frequencies: Array | float = 0.0
         if isinstance(particles, Oscillators):
             self._frequencies, self.initial_state = particles.frequencies, particles.angles.copy()
 
     def measure(self, state: Array) -> Particles:
         """The tokens at these angles."""
-        if isinstance(self._particles, Oscillators):
-            given = self._particles
-            return Oscillators(state, given.frequencies, given.weights)
+        if (frequencies := self._particles.frequencies) is not None:
+            return Oscillators(state, frequencies, self._weights)
         return super().measure(state)
+
+    def _potential_and_slope(self, angles: Array, masses: Array) -> tuple[Array, Array]:
+        """1, which an interaction does not divide by, and X from moments, in O(n kmax)."""
+        moments = np.empty(len(self._multipliers), dtype=np.complex128)
+        moments[0] = masses.sum()
+        turn = np.exp(-1j * angles)
+        power = np.ones_like(turn)
+        for k in range(1, len(moments)):
+            power *= turn
+            moments[k] = masses @ power
+        return np.ones_like(angles), phase_velocity(self._multipliers, moments, angles)
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
@@ -133,15 +83,15 @@ class OscillatorDensityTendency:
         s.
     """
 
-    def __init__(self, density: OscillatorDensity, dynamics: CircleInteraction) -> None:
+    def __init__(self, density: OscillatorDensity, dynamics: Dynamics) -> None:
         self.density, self.dynamics, self.space = density, dynamics, density.space
         self.initial_state: Array = density.parts.flatten().view(np.float64)
         self.elapsed = 0.0
         degrees = np.arange(self.space.kmax + 1)
         self._decay = np.multiply.outer(density.widths, degrees) + dynamics.noise * degrees**2.0
         self._rates = 1j * np.multiply.outer(density.frequencies, degrees)
-        self._reach = min(dynamics.kmax, self.space.kmax)
-        self._multipliers = dynamics.multipliers[: self._reach + 1]
+        self._reach = min(int(dynamics.reach), self.space.kmax)
+        self._multipliers = np.asarray(dynamics.multipliers)[: self._reach + 1]
         self._divergence = -1j * degrees
         # c_k for k = -reach … kmax + reach, those beyond kmax 0
         self._wide = np.zeros((len(density.parts), len(degrees) + 2 * self._reach), np.complex128)
@@ -194,9 +144,9 @@ class OscillatorDensityTendency:
         return 0.0
 
 
-def interaction_line(dynamics: CircleInteraction) -> CircleLine:
+def interaction_line(multipliers: Complex) -> CircleLine:
     """Cells short enough for e^{ikθ}, k <= kmax, whose tables are 0, X and ∂X of a unit mass."""
-    factors = 2.0 * dynamics.multipliers
+    factors = 2.0 * multipliers
     orders = np.arange(len(factors))
 
     def tables(_: float, targets: Array, sources: Array) -> Array:
@@ -207,4 +157,4 @@ def interaction_line(dynamics: CircleInteraction) -> CircleLine:
             slope, spread = (slope + factor) * turn, (spread + 1j * k * factor) * turn
         return np.stack([np.zeros(turn.shape), slope.real, spread.real])
 
-    return CircleLine(float(dynamics.kmax), tables)
+    return CircleLine(float(orders[-1]), tables)

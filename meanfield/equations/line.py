@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,6 @@ from scipy.special import softmax
 
 from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics
-from meanfield.dynamics.interactions import CircleInteraction
-from meanfield.dynamics.layers import FeedForward
 from meanfield.equations.interaction import interaction_line
 from meanfield.kernels.angles import LARGEST_ZONAL_BETA, circle_head_kernel, zonal_head_kernel
 from meanfield.kernels.line import DenseLine, Interpolation, Line, LineSums, line
@@ -30,24 +29,32 @@ _MOST_PAIRS = 1 << 21
 _COARSEST = 1e-6
 
 
-class AngularField(Protocol):
-    """X and div X at angles, from tables summed over a measure, which its line has."""
+class AngularField(ABC):
+    """X and div X at angles, from tables summed over a measure, which its line has.
 
-    @property
-    def line(self) -> Line:
-        """The cells at whose nodes charges are gathered."""
+    Attributes
+    ----------
+    line : Line
+        The cells at whose nodes charges are gathered.
+    """
 
+    line: Line
+
+    @abstractmethod
     def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:
         """X and div X (n,) from the sums of the line's tables (number of tables, n) at angles."""
 
     def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:
         """X and div X at angles, from charges gathered at the nodes of the line's cells."""
+        sums = Interpolation(self.line, angles).values(self.line.fields(charges))
+        return self.velocity(sums, angles)
 
+    @abstractmethod
     def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:
         """e^{-β} times what dE/dt is of a gradient flow, from X and the sums at the masses."""
 
 
-class LineField:
+class LineField(AngularField):
     """X and div X of a dynamics at angles, from the potential of masses at angles.
 
     With G, S and L the sums of K, ∂K/β and ΔK/β (all scaled by e^{-β}): USA has X = e^β S and
@@ -61,10 +68,9 @@ class LineField:
 
     def __init__(self, dynamics: Dynamics, dim: int) -> None:
         self.dynamics = dynamics
-        if isinstance(dynamics, CircleInteraction):
-            self.line: Line = interaction_line(dynamics)
-        else:
-            self.line = line(dynamics.beta, dim)
+        multipliers = dynamics.multipliers
+        cells = line(dynamics.beta, dim) if multipliers is None else interaction_line(multipliers)
+        self.line: Line = cells
         self._unit = dynamics.sign * (1.0 if dynamics.normalised else float(np.exp(dynamics.beta)))
 
     def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
@@ -76,11 +82,6 @@ class LineField:
             pull = slope / potential
             spread = laplacian / potential - self.dynamics.beta * pull * pull
         return self._unit * pull, self._unit * spread
-
-    def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:
-        """X and div X at angles, from charges gathered at the nodes of the line's cells."""
-        sums = Interpolation(self.line, angles).values(self.line.fields(charges))
-        return self.velocity(sums, angles)
 
     def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:
         """e^{-β} ∫ |X|² dmu (USA), e^{-β} ∫ |X|² G(βx) dmu (SA), (3.6)."""
@@ -109,6 +110,8 @@ class FlowTendency:
     initial_state : ndarray
     field : AngularField
     """
+
+    _sums_of: Callable[..., LineSums] = LineSums
 
     def __init__(
         self, flow: LineFlowMap, dynamics: Dynamics, field: AngularField | None = None
@@ -167,7 +170,7 @@ class FlowTendency:
 
     def _sums_at(self, state: Array) -> LineSums:
         gathered = len(self._free) if self._pairwise else None
-        return LineSums(self.field.line, state[: self._count], gathered)
+        return self._sums_of(self.field.line, state[: self._count], gathered)
 
     def _attracting(self, sums: LineSums) -> Array:  # noqa: ARG002 (of what rescales them)
         """The masses that make the field, shape (count,): those of the measure."""
@@ -233,7 +236,7 @@ class AsymmetryError(ValueError):
     """The field is not symmetric about the axis of the flow map."""
 
 
-class HeadsField:
+class HeadsField(AngularField):
     """X and div X of attention with any heads at angles, from dense tables between cells.
 
     X = Σ_h A_h/G_h and div X = Σ_h div A_h/G_h - A_h ∂G_h/G_h², of sums G, ∂G, A, div A over the
@@ -296,11 +299,6 @@ class HeadsField:
             pull, slope = pull / potential, slope / potential
             return pull.sum(axis=0), (spread / potential - pull * slope).sum(axis=0)
 
-    def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:
-        """X and div X at angles, from charges gathered at the nodes of the line's cells."""
-        sums = Interpolation(self.line, angles).values(self.line.fields(charges))
-        return self.velocity(sums, angles)
-
     def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:
         """e^{-β} ∫ |X|² dmu, with softmax e^{-β} ∫ |X|² G(βDx) dmu, of a head with a form D."""
         unit = self._unit * float(np.exp(-self._beta))
@@ -309,7 +307,7 @@ class HeadsField:
         return unit * self._unit * float(masses @ sums[0] ** 2)
 
 
-class DriftField:
+class DriftField(AngularField):
     """X and div X of a feed-forward layer at angles: no measure counts.
 
     Parameters
@@ -333,9 +331,9 @@ class DriftField:
     """
 
     def __init__(
-        self, dynamics: FeedForward, dim: int, axis: Array | None, reach: float = 0.0
+        self, dynamics: Any, dim: int, axis: Array | None, reach: float | None = None
     ) -> None:
-        self.dynamics, self.line = dynamics, DenseLine(dim, reach)
+        self.dynamics, self.line = dynamics, DenseLine(dim, reach or 0.0)
         self._start = np.array([1.0, 0.0])
         self._across = np.array([0.0, 1.0])
         if axis is not None:
@@ -352,7 +350,7 @@ class DriftField:
         cosines, sines = np.cos(angles)[:, None], np.sin(angles)[:, None]
         points = cosines * self._start + sines * self._across
         along = cosines * self._across - sines * self._start
-        pull = np.einsum("ij,ij->i", along, self.dynamics.output(None, points))  # type: ignore[arg-type]
+        pull = np.einsum("ij,ij->i", along, self.dynamics.output(None, points))
         return pull, self.dynamics.divergence(points)
 
     def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
@@ -388,9 +386,8 @@ def line_field(
     acting = layer or dynamics.layers[0]
     if dynamics.isotropic:
         return LineField(acting, dim)
-    if isinstance(acting, FeedForward):
-        return DriftField(acting, dim, axis, dynamics.reach)
-    return HeadsField(acting, dim, axis, dynamics.reach)
+    kind = HeadsField if acting.scores else DriftField
+    return kind(acting, dim, axis, dynamics.reach)
 
 
 def _kernel(m: Array, v: Array, size: float, axis: Array | None, name: str) -> HeadKernel:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.isotropic import SA
-from meanfield.dynamics.layers import FeedForward
 from meanfield.kernels.bilinear import Coordinates, SphereBilinear
 from meanfield.kernels.multipliers import (
     bandwidth,
@@ -20,6 +20,7 @@ from meanfield.kernels.multipliers import (
 from meanfield.kernels.sinkhorn import SphereNodes, scaling
 from meanfield.spaces.geometry import project
 from meanfield.spaces.sphere_fields import Places, SphereAt
+from meanfield.spaces.sphere_plans import layout
 from meanfield.typing import Array, Coefficients
 
 Sources = tuple[Array, Array]
@@ -31,7 +32,60 @@ NO_DIGITS = 1e-14
 _BLOCK = 1 << 20
 
 
-class SphereField:
+class ActingField(ABC):
+    """X and div X at points of S^2, from moments of the measure."""
+
+    def velocity(
+        self, moments: Coefficients, points: Array, sources: Sources | None = None
+    ) -> Array:
+        """X at rows (n, 3), shape (n, 3).
+
+        Parameters
+        ----------
+        moments : ndarray
+            Coefficients of the measure, see `moments`.
+        points : ndarray, shape (n, 3)
+            Only their directions count.
+        sources : (ndarray, ndarray), optional
+            Points (m, 3) and masses (m,) of the measure, summed where G is below 1e-9 of its
+            maximum: the series loses its digits there, some seven of them at 1e-9.
+
+        Raises
+        ------
+        ArithmeticError
+            If G is below 1e-9 of its maximum at a point, and no sources are given.
+        """
+        return self._evaluate(moments, points, sources, with_divergence=False)[0]
+
+    def velocity_and_divergence(
+        self,
+        moments: Coefficients,
+        points: Array,
+        sources: Sources | None = None,
+        *,
+        loose: bool = False,
+    ) -> tuple[Array, Array]:
+        """X (n, 3) and div X (n,) at rows (n, 3); parameters as in `velocity`.
+
+        With `loose` the series is used however small G is: what lies there has less than 1e-9 of
+        the mass, and a mesh that is laid with it needs no more.
+        """
+        return self._evaluate(moments, points, sources, loose=loose)
+
+    @abstractmethod
+    def _evaluate(
+        self,
+        moments: Coefficients,
+        points: Array,
+        sources: Sources | None,
+        *,
+        with_divergence: bool = True,
+        loose: bool = False,
+    ) -> tuple[Array, Array]:
+        """X (n, 3), and div X (n,) if asked for, at rows (n, 3)."""
+
+
+class SphereField(ActingField):
     """X = ± ∇u (USA), ± ∇u/(βu) (SA), u = (1/β) Σ Λ_l mu_lm Y_lm, and div X, on S^2.
 
     Along a characteristic x' = X, d(log f)/dt = -div X. At β = 0 both are X = ± P_x ∫ y dmu. The
@@ -113,60 +167,27 @@ class SphereField:
         velocity = self.velocity(self.moments(*sources), points, sources)
         return velocity, self.moments(points, masses)
 
-    def velocity(
-        self, moments: Coefficients, points: Array, sources: Sources | None = None
-    ) -> Array:
-        """X at rows (n, 3), shape (n, 3).
-
-        Parameters
-        ----------
-        moments : ndarray
-            Coefficients of the measure, see `moments`.
-        points : ndarray, shape (n, 3)
-            Only their directions count.
-        sources : (ndarray, ndarray), optional
-            Points (m, 3) and masses (m,) of the measure, summed where G is below 1e-9 of its
-            maximum: the series loses its digits there, some seven of them at 1e-9.
-
-        Raises
-        ------
-        ArithmeticError
-            If G is below 1e-9 of its maximum at a point, and no sources are given.
-        """
-        return self._evaluate(moments, Places.of(points), points, sources, False)[0]
-
-    def velocity_and_divergence(
-        self,
-        moments: Coefficients,
-        points: Array,
-        sources: Sources | None = None,
-        *,
-        loose: bool = False,
-    ) -> tuple[Array, Array]:
-        """X (n, 3) and div X (n,) at rows (n, 3); parameters as in `velocity`.
-
-        With `loose` the series is used however small G is: what lies there has less than 1e-9 of
-        the mass, and a mesh that is laid with it needs no more.
-        """
-        return self._evaluate(moments, Places.of(points), points, sources, True, loose)
-
     def _evaluate(
         self,
         moments: Coefficients,
-        places: Places,
         points: Array,
         sources: Sources | None,
-        with_divergence: bool,
+        *,
+        with_divergence: bool = True,
         loose: bool = False,
     ) -> tuple[Array, Array]:
-        slope = self._slope * moments
+        places, slope = Places.of(points), self._slope * moments
         velocity = self.at.gradient(slope, places)
         divergence = self.at.laplacian(slope, places) if with_divergence else np.zeros(0)
         if not self._normalised:
             return velocity, divergence
         potential = self.at.values(self._kernel * moments, places)
-        small = self._small(potential, moments, sources, loose)
-        potential[small] = 1.0
+        small = np.zeros(0, dtype=np.intp)
+        if self.needs_sources:
+            # G <= e^β mass; its maximum over the sphere is at least its mean Λ_0 · mass
+            largest = max(float(potential.max()), float(moments[0].real))
+            of = f"maximum, where its series has no digits at beta = {self.dynamics.beta:g}"
+            small = _made_safe(potential, largest, SMALL, sources, loose, of)
         velocity /= potential[:, None]
         if with_divergence:
             divergence /= potential
@@ -179,25 +200,6 @@ class SphereField:
             if with_divergence:
                 divergence[small] = self.dynamics.sign * there[1]
         return velocity, divergence
-
-    def _small(
-        self, potential: Array, moments: Coefficients, sources: Sources | None, loose: bool
-    ) -> NDArray[np.intp]:
-        if not self.needs_sources:
-            return np.zeros(0, dtype=np.intp)
-        # G <= e^β mass; its maximum over the sphere is at least its mean Λ_0 · mass
-        largest = max(float(potential.max()), float(moments[0].real))
-        if loose:
-            np.maximum(potential, NO_DIGITS * largest, out=potential)
-            return np.zeros(0, dtype=np.intp)
-        small = np.flatnonzero(potential < SMALL * largest)
-        if len(small) and sources is None:
-            raise ArithmeticError(
-                f"at {len(small)} points G is down to {potential.min() / largest:.3g} of its "
-                f"maximum, where its series has no digits at beta = {self.dynamics.beta:g}: "
-                f"give the measure itself as sources"
-            )
-        return small
 
     def energy(self, moments: Coefficients, *, scaled: bool = False) -> float:
         """E = 1/(2β) Σ Λ_l |mu_lm|² (3.5), at β = 0 |∫ x dmu|²/2; times e^{-β} if scaled."""
@@ -233,6 +235,23 @@ class SphereField:
         return unit * float(squares @ potential)
 
 
+def _made_safe(
+    potential: Array, scale: float, share: float, sources: Sources | None, loose: bool, of: str
+) -> NDArray[np.intp]:
+    """Where G is below a share of its scale, and safe to divide by from now on."""
+    if loose:
+        np.maximum(potential, NO_DIGITS * scale, out=potential)
+        return np.zeros(0, dtype=np.intp)
+    small = np.flatnonzero(potential < share * scale)
+    if len(small) and sources is None:
+        raise ArithmeticError(
+            f"at {len(small)} points G is down to {potential.min() / scale:.3g} of its {of}: "
+            f"give the measure itself as sources"
+        )
+    potential[small] = 1.0
+    return small
+
+
 def _direct(points: Array, sources: Sources, beta: float) -> tuple[Array, Array]:
     """P_x mean and div = β tr(P_x Cov) - 2<x, mean>, under p ∝ m e^{β<x,y>}, by positive sums."""
     mean, second = means(beta * points, sources)
@@ -262,29 +281,8 @@ def means(z: Array, sources: Sources) -> tuple[Array, Array]:
     return sums[:, 1:4], sums[:, 4:].reshape(-1, 3, 3)
 
 
-Pulled = tuple[Array, Array]
-
 # below this share of its scale a series of G has too few digits left to divide by
 _SMALL = 1e-6
-
-
-class ActingField(Protocol):
-    """X and div X at points of S^2, from moments of the measure."""
-
-    def velocity(
-        self, moments: Coefficients, points: Array, sources: Sources | None = None
-    ) -> Array:
-        """X (n, 3) at rows (n, 3), see `SphereField`."""
-
-    def velocity_and_divergence(
-        self,
-        moments: Coefficients,
-        points: Array,
-        sources: Sources | None = None,
-        *,
-        loose: bool = False,
-    ) -> Pulled:
-        """X (n, 3) and div X (n,) at rows (n, 3), see `SphereField`."""
 
 
 class SphereHead:
@@ -313,7 +311,8 @@ class SphereHead:
         self.source_degree = self._bilinear.source_degree
         self._at = SphereAt(degree + 1)
         self._inside = np.flatnonzero(self._at.degrees <= degree)
-        self._wide = np.flatnonzero(SphereAt(degree + 2).degrees <= degree + 1)
+        degrees, _ = layout(degree + 2)
+        self._wide, self._wide_count = np.flatnonzero(degrees <= degree + 1), len(degrees)
         self._coordinates = Coordinates(degree + 1)
         self._laplacian = -(self._at.degrees * (self._at.degrees + 1.0))
         self.needs_sources = normalised and bool(np.exp(-2.0 * self.log_unit) < _SMALL)
@@ -326,7 +325,7 @@ class SphereHead:
         sources: Sources | None,
         loose: bool,
         with_divergence: bool,
-    ) -> Pulled:
+    ) -> tuple[Array, Array]:
         """v (n, 3), and div P_x v (n,) if asked for, at unit rows."""
         found = self._bilinear.coefficients(moments)
         series = np.zeros((4, len(self._laplacian)), dtype=np.complex128)
@@ -339,7 +338,11 @@ class SphereHead:
         if not self._normalised:
             return pull, spread
         potential = self._at.values(series[0], places)
-        small = self._small(potential, self._bilinear.scale(moments), sources, loose)
+        small = np.zeros(0, dtype=np.intp)
+        if self.needs_sources:
+            of = f"mean, where its series has no digits at beta |KᵀQ| = {self.log_unit:g}"
+            scale = self._bilinear.scale(moments)
+            small = _made_safe(potential, scale, _SMALL, sources, loose, of)
         pull /= potential[:, None]
         if with_divergence:
             slope = self._at.gradient(series[0], places)
@@ -360,30 +363,7 @@ class SphereHead:
         along, of_laplacian = products
         return np.asarray(0.5 * (self._laplacian * along - of_laplacian) - along)
 
-    @property
-    def _wide_count(self) -> int:
-        return (self._at.lmax + 2) * (self._at.lmax + 3) // 2
-
-    def _small(
-        self, potential: Array, scale: float, sources: Sources | None, loose: bool
-    ) -> NDArray[np.intp]:
-        """Where G has too few digits, once G is made safe to divide by there."""
-        if not self.needs_sources:
-            return np.zeros(0, dtype=np.intp)
-        small = np.flatnonzero(potential < _SMALL * scale)
-        if loose:
-            np.maximum(potential, NO_DIGITS * scale, out=potential)
-            return np.zeros(0, dtype=np.intp)
-        if len(small) and sources is None:
-            raise ArithmeticError(
-                f"at {len(small)} points G is down to {potential.min() / scale:.3g} of its mean "
-                f"over the measure, where its series has no digits at beta |KᵀQ| = "
-                f"{self.log_unit:g}: give the measure itself as sources"
-            )
-        potential[small] = 1.0
-        return small
-
-    def _direct(self, units: Array, sources: Sources) -> Pulled:
+    def _direct(self, units: Array, sources: Sources) -> tuple[Array, Array]:
         """v = V mean and div P_x v = tr(P_x V Cov M) - 2<x, v>, by positive sums."""
         mean, second = means(units @ self.query.T, sources)
         pull = mean @ self.value.T
@@ -394,7 +374,7 @@ class SphereHead:
         return pull, trace - 2.0 * np.einsum("ij,ij->i", units, pull)
 
 
-class SphereHeadsField:
+class SphereHeadsField(ActingField):
     """X and div X of attention with any heads on S^2, from moments up to a degree.
 
     Parameters
@@ -417,32 +397,15 @@ class SphereHeadsField:
         degrees = SphereAt(lmax).degrees
         self._rows = [np.flatnonzero(degrees <= head.source_degree) for head in self._heads]
 
-    def velocity(
-        self, moments: Coefficients, points: Array, sources: Sources | None = None
-    ) -> Array:
-        """X at rows (n, 3), shape (n, 3), see `SphereField`."""
-        return self._evaluate(moments, points, sources, loose=False, with_divergence=False)[0]
-
-    def velocity_and_divergence(
-        self,
-        moments: Coefficients,
-        points: Array,
-        sources: Sources | None = None,
-        *,
-        loose: bool = False,
-    ) -> Pulled:
-        """X (n, 3) and div X (n,) at rows (n, 3), see `SphereField`."""
-        return self._evaluate(moments, points, sources, loose=loose, with_divergence=True)
-
     def _evaluate(
         self,
         moments: Coefficients,
         points: Array,
         sources: Sources | None,
         *,
-        loose: bool,
-        with_divergence: bool,
-    ) -> Pulled:
+        with_divergence: bool = True,
+        loose: bool = False,
+    ) -> tuple[Array, Array]:
         places = Places.of(points)
         units = points / np.linalg.norm(points, axis=1, keepdims=True)
         total = np.zeros((len(points), 3))
@@ -455,7 +418,7 @@ class SphereHeadsField:
         return project(units, total), spread
 
 
-class SphereDriftField:
+class SphereDriftField(ActingField):
     """X and div X of a feed-forward layer on S^2: no measure counts.
 
     Parameters
@@ -463,30 +426,20 @@ class SphereDriftField:
     dynamics : FeedForward
     """
 
-    def __init__(self, dynamics: FeedForward) -> None:
+    def __init__(self, dynamics: Any) -> None:
         self.dynamics = dynamics
 
-    def velocity(
-        self,
-        moments: Coefficients,
-        points: Array,
-        sources: Sources | None = None,
-    ) -> Array:
-        """X (n, 3) at rows (n, 3)."""
-        return self.velocity_and_divergence(moments, points, sources)[0]
-
-    def velocity_and_divergence(
+    def _evaluate(
         self,
         moments: Coefficients,  # noqa: ARG002 (as for attention)
         points: Array,
-        sources: Sources | None = None,  # noqa: ARG002
+        sources: Sources | None,  # noqa: ARG002
         *,
+        with_divergence: bool = True,  # noqa: ARG002
         loose: bool = False,  # noqa: ARG002
-    ) -> Pulled:
-        """X (n, 3) and div X (n,) at rows (n, 3)."""
+    ) -> tuple[Array, Array]:
         units = points / np.linalg.norm(points, axis=1, keepdims=True)
-        output = self.dynamics.output(None, units)  # type: ignore[arg-type]
-        return project(units, output), self.dynamics.divergence(units)
+        return project(units, self.dynamics.output(None, units)), self.dynamics.divergence(units)
 
 
 class SphereDepthField:
@@ -523,11 +476,8 @@ class SphereDepthField:
         self._fields: dict[int, ActingField] = {}
         for layer in dynamics.layers:
             if id(layer) not in self._fields:
-                self._fields[id(layer)] = (
-                    SphereDriftField(layer)
-                    if isinstance(layer, FeedForward)
-                    else SphereHeadsField(layer, lmax)
-                )
+                heads = SphereHeadsField(layer, lmax) if layer.scores else None
+                self._fields[id(layer)] = heads or SphereDriftField(layer)
 
     def of(self, layer: Dynamics) -> ActingField:
         """The field of one of the layers."""

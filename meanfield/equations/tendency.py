@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-from typing import cast
+from functools import singledispatch
 
 from meanfield._checks import shown
-from meanfield.dynamics.attention import Attention, check_dim
-from meanfield.dynamics.facts import Dynamics, OwnDynamics
-from meanfield.dynamics.interactions import CircleInteraction
-from meanfield.dynamics.isotropic import SA, USA
-from meanfield.dynamics.layers import FeedForward
+from meanfield.dynamics.attention import check_dim
+from meanfield.dynamics.facts import Dynamics, OwnDynamics, adapt
 from meanfield.equations.attention import AttentionTendency
 from meanfield.equations.balanced import (
     BalancedDensityTendency,
     BalancedFlowTendency,
     BalancedParticleTendency,
 )
-from meanfield.equations.density import (
-    DensityTendency,
-)
-from meanfield.equations.interaction import (
-    InteractionTendency,
-    OscillatorDensityTendency,
-    OscillatorTendency,
-)
-from meanfield.equations.line import (
-    AngularField,
-    FlowTendency,
-)
+from meanfield.equations.density import DensityTendency
+from meanfield.equations.interaction import OscillatorDensityTendency, OscillatorTendency
+from meanfield.equations.line import AngularField, FlowTendency
 from meanfield.equations.tokens import (
     CircleTendency,
     GramTendency,
+    OutputTendency,
     ParticleTendency,
 )
+from meanfield.equations.tokens import TokenTendency as TokenTendency  # noqa: PLC0414 (for runs)
 from meanfield.kernels.token_sums import CircleSums
 from meanfield.measures import AnyMeasure, check_measure
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import LineFlowMap
 from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Particles
-from meanfield.spaces.circle import Circle
 
-TokenTendency = ParticleTendency | CircleTendency | GramTendency
 # what knows the dissipation
 IsotropicTendency = DensityTendency | FlowTendency | TokenTendency
 Tendency = IsotropicTendency | AttentionTendency | OscillatorDensityTendency
@@ -67,17 +55,17 @@ def token_tendency(
     check_sums(particles, dynamics, may_span=may_span)
     if dynamics.balanced:
         return BalancedParticleTendency(particles, dynamics)
-    if isinstance(dynamics, CircleInteraction):
-        return OscillatorTendency(particles, dynamics)
-    if not dynamics.isotropic:
-        return ParticleTendency(particles, dynamics)
+    if (multipliers := dynamics.multipliers) is not None:
+        return OscillatorTendency(particles, dynamics, multipliers)
+    if not dynamics.gram:
+        return OutputTendency(particles, dynamics)
     n, d = particles.points.shape
     gram = particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)
     if gram and may_span:
         return GramTendency(particles, dynamics)
     fast = particles.fast_sums(dynamics.beta)
     if isinstance(fast, CircleSums):
-        return CircleTendency(particles, dynamics, fast)
+        return CircleTendency(particles, dynamics, fast.potential_and_slope)
     return ParticleTendency(particles, dynamics, fast)
 
 
@@ -89,7 +77,7 @@ def check_sums(particles: Particles, dynamics: Dynamics, *, may_span: bool = Tru
     ValueError
         Naming `sums`, and what is allowed.
     """
-    if particles.sums == "gram" and not (may_span and isinstance(dynamics, (SA, USA))):
+    if particles.sums == "gram" and not (may_span and dynamics.gram):
         raise ValueError(
             f"sums must be 'auto', 'direct' or 'transforms' for {shown(particles)} under "
             f"{shown(dynamics)}, "
@@ -106,17 +94,18 @@ def check_moved(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
         Naming what does not fit.
     """
     check_dim(dynamics, measure.dim)
-    if isinstance(dynamics, CircleInteraction):
-        if isinstance(measure, Density) and not isinstance(measure.space, Circle):
-            raise ValueError(f"space must be a Circle for {shown(dynamics)}, got {measure.space}")
-        if isinstance(measure, OscillatorDensity) and measure.widths.any() and dynamics.kmax > 1:
+    multipliers = adapt(dynamics).multipliers
+    if multipliers is None:
+        if measure.frequencies is not None:
             raise ValueError(
-                f"widths must be 0 under an interaction with harmonics beyond the first, "
-                f"{shown(dynamics)}, got {measure.widths.max():g}"
+                f"dynamics must be a CircleInteraction for {shown(measure)}, got {shown(dynamics)}"
             )
-    elif measure.frequencies is not None:
+    elif isinstance(measure, Density) and measure.axis is not None:
+        raise ValueError(f"space must be a Circle for {shown(dynamics)}, got {measure.space}")
+    elif isinstance(measure, OscillatorDensity) and measure.widths.any() and len(multipliers) > 2:
         raise ValueError(
-            f"dynamics must be a CircleInteraction for {shown(measure)}, got {shown(dynamics)}"
+            f"widths must be 0 under an interaction with harmonics beyond the first, "
+            f"{shown(dynamics)}, got {measure.widths.max():g}"
         )
 
 
@@ -130,38 +119,56 @@ def tendency(measure: AnyMeasure, dynamics: Dynamics) -> Tendency:
     """
     check_measure("measure", measure)
     check_moved(measure, dynamics)
-    if isinstance(measure, Particles):
-        return token_tendency(measure, dynamics)
-    if isinstance(measure, OscillatorDensity):
-        return OscillatorDensityTendency(measure, cast(CircleInteraction, dynamics))
-    if not dynamics.isotropic:
-        if isinstance(measure, Density) and isinstance(dynamics, (Attention, FeedForward)):
-            return AttentionTendency(measure, dynamics)
-        raise ValueError(
-            f"dynamics must be SA, USA, DoublyStochastic or CircleInteraction for "
-            f"{shown(measure)}, "
-            f"got {shown(dynamics)}"
-        )
-    if isinstance(measure, LineFlowMap):
-        return flow_tendency(measure, dynamics)
-    if isinstance(measure, Density):
-        return density_tendency(measure, dynamics)
+    return _tendency(measure, dynamics)
+
+
+@singledispatch
+def _tendency(measure: object, dynamics: Dynamics) -> Tendency:  # noqa: ARG001
     raise ValueError(f"measure must be a Density, FlowMap or Particles, got {shown(measure)}")
 
 
+@_tendency.register
+def _(measure: Particles, dynamics: Dynamics) -> Tendency:
+    return token_tendency(measure, dynamics)
+
+
+@_tendency.register
+def _(measure: OscillatorDensity, dynamics: Dynamics) -> Tendency:
+    return OscillatorDensityTendency(measure, dynamics)
+
+
+@_tendency.register
+def _(measure: LineFlowMap, dynamics: Dynamics) -> Tendency:
+    if not dynamics.isotropic:
+        raise _not_isotropic(measure, dynamics)
+    return flow_tendency(measure, dynamics)
+
+
+@_tendency.register
+def _(measure: Density, dynamics: Dynamics) -> Tendency:
+    if dynamics.isotropic:
+        return density_tendency(measure, dynamics)
+    if not dynamics.scores and dynamics.sums != "none":
+        raise _not_isotropic(measure, dynamics)
+    return AttentionTendency(measure, dynamics)
+
+
+def _not_isotropic(measure: AnyMeasure, dynamics: Dynamics) -> ValueError:
+    return ValueError(
+        f"dynamics must be SA, USA, DoublyStochastic or CircleInteraction for {shown(measure)}, "
+        f"got {shown(dynamics)}"
+    )
+
+
 def density_tendency(density: Density, dynamics: Dynamics) -> DensityTendency:
-    """The right-hand side for a density."""
-    if isinstance(dynamics, CircleInteraction):
-        return InteractionTendency(density, dynamics)
-    if dynamics.balanced:
-        return BalancedDensityTendency(density, dynamics)
-    return DensityTendency(density, dynamics)
+    """The right-hand side for a density under a dynamics that is isotropic."""
+    kind = BalancedDensityTendency if dynamics.balanced else DensityTendency
+    return kind(density, dynamics)
 
 
 def flow_tendency(
     flow: LineFlowMap, dynamics: Dynamics, field: AngularField | None = None
 ) -> FlowTendency:
     """The right-hand side for a flow map on a line, whose field there may be already."""
-    if dynamics.balanced:
-        return BalancedFlowTendency(flow, dynamics, field)
-    return FlowTendency(flow, dynamics, field)
+    kind = BalancedFlowTendency if dynamics.balanced else FlowTendency
+    return kind(flow, dynamics, field)

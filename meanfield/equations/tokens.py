@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
-from meanfield.dynamics.attention import Attention
 from meanfield.dynamics.facts import Dynamics
-from meanfield.dynamics.interactions import CircleInteraction
-from meanfield.dynamics.isotropic import Isotropic
-from meanfield.dynamics.layers import FeedForward
 from meanfield.kernels.bilinear import score_matrix
 from meanfield.kernels.direct import pull_of_others
 from meanfield.kernels.token_sums import ScoreSums, SphereSums
@@ -36,17 +33,16 @@ class TokenOutput:
         for a dynamics that is not of the package.
     """
 
-    def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
+    def __init__(self, particles: Particles, dynamics: Any) -> None:
         self.dynamics = dynamics
+        # of heads with matrices of their own
         self._fast: list[ScoreSums | None] = []
-        if isinstance(dynamics, Isotropic):
+        if not dynamics.scores:
+            ways = [dynamics.sums]
+        elif dynamics.isotropic:
             ways = ["direct" if particles.fast_sums(dynamics.beta) is None else "transforms"]
-        elif isinstance(dynamics, Attention):
-            ways = [self._choose(particles, scores) for scores in dynamics.scores]
-        elif isinstance(dynamics, CircleInteraction):
-            ways = ["transforms"]
         else:
-            ways = ["none" if isinstance(dynamics, FeedForward) else "own"]
+            ways = [self._choose(particles, scores) for scores in dynamics.scores]
         self.sums = joined(ways)
 
     def _choose(self, particles: Particles, scores: Array | float) -> str:
@@ -59,10 +55,9 @@ class TokenOutput:
 
     def __call__(self, particles: Particles) -> Array:
         """Σ_h V_h ∇G [/ G] at the tokens, shape (n, d)."""
-        dynamics, points = self.dynamics, particles.points
-        if not isinstance(dynamics, Attention):
-            return dynamics.output(particles, points)
-        return dynamics.combined(self.moments(particles))
+        if not self._fast:
+            return np.asarray(self.dynamics.output(particles, particles.points))
+        return np.asarray(self.dynamics.combined(self.moments(particles)))
 
     def moments(self, particles: Particles) -> list[tuple[Array, Array]]:
         """log G and ∇G/G of attention at the tokens, head by head."""
@@ -71,7 +66,7 @@ class TokenOutput:
             particles.log_moment(z)
             if fast is None
             else fast.quick(points, particles.weights, points)
-            for fast, z in zip(self._fast, self.dynamics.queries(points), strict=True)  # type: ignore[attr-defined]
+            for fast, z in zip(self._fast, self.dynamics.queries(points), strict=True)
         ]
 
 
@@ -91,18 +86,14 @@ def joined(ways: Iterable[str]) -> str:
 _MOST_PAIRS = 1 << 24
 
 
-class ParticleTendency:
-    """dx_i/dt = X[mu](x_i) for the points of a `Particles` measure, (3.1).
-
-    The field is extended to R^d as |x| X(x/|x|), which leaves each |x_i| where it is.
+class TokenTendency(ABC):
+    """d/dt of tokens; a state holds their points, if nothing else is said.
 
     Parameters
     ----------
     particles : Particles
-    dynamics : SA, USA, DoublyStochastic, Attention or FeedForward
+    dynamics : Dynamics
         Its noise is not part of the tendency.
-    fast : SphereSums, optional
-        The sums in O(n) for its β on S^2; over all pairs if omitted.
 
     Attributes
     ----------
@@ -112,42 +103,71 @@ class ParticleTendency:
         How sums are done, see `TokenOutput`.
     """
 
-    def __init__(
-        self, particles: Particles, dynamics: Dynamics, fast: SphereSums | None = None
-    ) -> None:
-        self.dynamics = dynamics
-        self.initial_state = self.state_of(particles.points)
-        self._particles = particles
+    sums: str
+
+    def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
+        self.dynamics, self._particles = dynamics, particles
         self._weights, self._shape = particles.weights, particles.points.shape
-        self._fast = fast
-        self._is_plain = dynamics.isotropic and not dynamics.balanced
-        if self._is_plain:
-            self.sums = "direct" if fast is None else "transforms"
-        else:
-            self.output = TokenOutput(particles, dynamics)
-            self.sums = self.output.sums
+        self.initial_state = self.state_of(particles.points)
         self._dissipation = 0.0
+
+    @abstractmethod
+    def __call__(self, state: Array, out: Array) -> None:
+        """Write d/dt of `state` into `out`."""
 
     def state_of(self, points: Array) -> Array:
         """The state of tokens at these points."""
         return points.flatten()
 
     def measure(self, state: Array) -> Particles:
-        """The particles of a vector, put back on the sphere."""
+        """The particles of a state, put back on the sphere."""
         points = state.reshape(self._shape)
         return self._at(points / np.linalg.norm(points, axis=1, keepdims=True))
+
+    def _at(self, points: Array) -> Particles:
+        return Particles(points, self._weights, sums=self._particles.sums)
 
     def moved(self, state: Array, kicks: Array) -> Array:
         """The state after steps along geodesics, by the tangential parts of `kicks` (n, d)."""
         points = self.measure(state).points
         return self.state_of(exponential(points, project(points, kicks)))
 
-    def _at(self, points: Array) -> Particles:
-        return Particles(points, self._weights, sums=self._particles.sums)
+    def output(self, measure: Particles) -> Array:
+        """What the dynamics adds to tokens of this number, shape (n, d)."""
+        return self.dynamics.output(measure, measure.points)
 
     def scale(self, state: Array) -> Array:
-        """1 for each coordinate, what a tolerance is relative to."""
+        """1 for each entry, what a tolerance is relative to."""
         return np.ones_like(state)
+
+    def scaled_dissipation(self) -> float:
+        """e^{-β} Σ w |X|² (USA), e^{-β} Σ w |X|² G(βx) (SA), at the last state; else Σ w |X|².
+
+        For attention that has a `balanced_form` like USA, or like SA with G(βDx).
+        """
+        return self._dissipation
+
+
+class ParticleTendency(TokenTendency):
+    """dx_i/dt = X[mu](x_i) for the points of a `Particles` measure, (3.1).
+
+    The field is extended to R^d as |x| X(x/|x|), which leaves each |x_i| where it is.
+
+    Parameters
+    ----------
+    particles : Particles
+    dynamics : SA or USA
+        Its noise is not part of the tendency.
+    fast : SphereSums, optional
+        The sums in O(n) for its β on S^2; over all pairs if omitted.
+    """
+
+    def __init__(
+        self, particles: Particles, dynamics: Dynamics, fast: SphereSums | None = None
+    ) -> None:
+        super().__init__(particles, dynamics)
+        self._fast = fast
+        self.sums = "direct" if fast is None else "transforms"
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
@@ -157,27 +177,6 @@ class ParticleTendency:
         np.multiply(self._velocity(points), radii[:, None], out=out.reshape(self._shape))
 
     def _velocity(self, points: Array) -> Array:
-        if self._is_plain:
-            return self._isotropic(points)
-        return self._of_output(points)
-
-    def _of_output(self, points: Array) -> Array:
-        here, dynamics = self._at(points), self.dynamics
-        log_share: Array | float = 0.0
-        if isinstance(dynamics, Attention) and dynamics.energy is not None:
-            moments = self.output.moments(here)
-            velocity = project(points, dynamics.combined(moments))
-            # a gradient flow of E_{β,D}: |X|², or with softmax |X|² G
-            log_share = (moments[0][0] if dynamics.normalise else 0.0) - dynamics.beta
-        else:
-            velocity = project(points, self.output(here))
-        if not np.isfinite(velocity).all():
-            raise ArithmeticError("the field is not finite")
-        squares = np.einsum("ij,ij->i", velocity, velocity)
-        self._dissipation = float(self._weights @ (squares * np.exp(log_share)))
-        return velocity
-
-    def _isotropic(self, points: Array) -> Array:
         dynamics, beta = self.dynamics, self.dynamics.beta
         if self._fast is not None:
             log_g, pull = self._fast.pull(points, self._weights, points, most_pairs=_MOST_PAIRS)
@@ -193,22 +192,44 @@ class ParticleTendency:
             pull *= np.exp(log_unit - log_g if dynamics.normalised else log_unit)[:, None]
         return pull
 
-    def scaled_dissipation(self) -> float:
-        """e^{-β} Σ w |X|² (USA), e^{-β} Σ w |X|² G(βx) (SA), at the last state; else Σ w |X|².
 
-        For attention that has a `balanced_form` like USA, or like SA with G(βDx).
-        """
-        return self._dissipation
+class OutputTendency(ParticleTendency):
+    """dx_i/dt = P_x output(mu, x_i) for the points of tokens, whatever the output is.
+
+    Parameters
+    ----------
+    particles : Particles
+    dynamics : DoublyStochastic, Attention, FeedForward or one of a user's own
+        Its noise is not part of the tendency.
+    """
+
+    def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
+        super().__init__(particles, dynamics)
+        self._output = TokenOutput(particles, dynamics)
+        self.sums = self._output.sums
+
+    def output(self, measure: Particles) -> Array:
+        """What the dynamics adds to tokens of this number, shape (n, d)."""
+        return self._output(measure)
+
+    def _velocity(self, points: Array) -> Array:
+        here, dynamics = self._at(points), self._output.dynamics
+        log_share: Array | float = 0.0
+        if dynamics.energy is not None:
+            moments = self._output.moments(here)
+            velocity = project(points, dynamics.combined(moments))
+            # a gradient flow of E_{β,D}: |X|², or with softmax |X|² G
+            log_share = (moments[0][0] if dynamics.normalised else 0.0) - dynamics.beta
+        else:
+            velocity = project(points, self._output(here))
+        if not np.isfinite(velocity).all():
+            raise ArithmeticError("the field is not finite")
+        squares = np.einsum("ij,ij->i", velocity, velocity)
+        self._dissipation = float(self._weights @ (squares * np.exp(log_share)))
+        return velocity
 
 
-class AngleSums(Protocol):
-    """Sums over tokens at their own angles, in O(n)."""
-
-    def potential_and_slope(self, angles: Array, masses: Array) -> tuple[Array, Array]:
-        """e^{-β} G and e^{-β} <∇G, tangent>, shape (n,) each."""
-
-
-class CircleTendency:
+class CircleTendency(TokenTendency):
     """dθ_i/dt for the angles of tokens on the circle, with sums in O(n).
 
     Parameters
@@ -217,8 +238,8 @@ class CircleTendency:
         On the circle.
     dynamics : SA, USA or CircleInteraction
         Its noise is not part of the tendency.
-    sums : AngleSums
-        For the dynamics.
+    sums : callable
+        e^{-β} G and e^{-β} <∇G, tangent>, shape (n,) each, at angles (n,) of masses (n,) there.
 
     Attributes
     ----------
@@ -230,10 +251,14 @@ class CircleTendency:
 
     sums = "transforms"
 
-    def __init__(self, particles: Particles, dynamics: Dynamics, sums: AngleSums) -> None:
-        self.dynamics, self._sums, self._particles = dynamics, sums, particles
-        self.initial_state = self.state_of(particles.points)
-        self._dissipation = 0.0
+    def __init__(
+        self,
+        particles: Particles,
+        dynamics: Dynamics,
+        sums: Callable[[Array, Array], tuple[Array, Array]],
+    ) -> None:
+        super().__init__(particles, dynamics)
+        self._sums = sums
 
     def state_of(self, points: Array) -> Array:
         """The state of tokens at these points."""
@@ -245,17 +270,12 @@ class CircleTendency:
 
     def measure(self, state: Array) -> Particles:
         """The particles at these angles."""
-        given = self._particles
-        return Particles(circle_points(state), given.weights, sums=given.sums)
-
-    def scale(self, state: Array) -> Array:
-        """1 for each angle, what a tolerance is relative to."""
-        return np.ones_like(state)
+        return self._at(circle_points(state))
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
-        masses, dynamics = self._particles.weights, self.dynamics
-        potential, slope = self._sums.potential_and_slope(state, masses)
+        masses, dynamics = self._weights, self.dynamics
+        potential, slope = self._sums(state, masses)
         if dynamics.normalised:
             np.divide(slope, potential, out=out)
             self._dissipation = float(np.dot(masses * slope, out))
@@ -264,12 +284,8 @@ class CircleTendency:
             self._dissipation = float(np.dot(masses * slope, slope) * np.exp(dynamics.beta))
             np.multiply(slope, dynamics.sign * np.exp(dynamics.beta), out=out)
 
-    def scaled_dissipation(self) -> float:
-        """e^{-β} Σ w |X|² (USA), e^{-β} Σ w |X|² G(βx) (SA), at the last state."""
-        return self._dissipation
 
-
-class GramTendency:
+class GramTendency(TokenTendency):
     """dC/dt for tokens x_i(t) = Σ_j C_ij x_j(0), whose Gram matrix is C G(0) Cᵀ.
 
     A velocity P_x ∇G(βx) is a combination of tokens, so they stay in the span of their starts, and
@@ -294,9 +310,8 @@ class GramTendency:
     sums = "gram"
 
     def __init__(self, particles: Particles, dynamics: Dynamics) -> None:
-        self.dynamics, self._particles = dynamics, particles
-        n = len(particles.points)
-        self._n, self._weights = n, particles.weights
+        super().__init__(particles, dynamics)
+        n = self._n = len(particles.points)
         self._gram = particles.points @ particles.points.T
         with np.errstate(divide="ignore"):
             self._log_weights = np.log(particles.weights)
@@ -305,7 +320,6 @@ class GramTendency:
         self.initial_state = np.eye(n).ravel()
         self._work = np.empty((3, n, n))
         self._velocities = np.empty_like(self._in_span)
-        self._dissipation = 0.0
 
     def gram(self, state: Array) -> Array:
         """<x_i, x_j>, shape (n, n), the tokens put back on the sphere."""
@@ -316,14 +330,7 @@ class GramTendency:
 
     def measure(self, state: Array) -> Particles:
         """The particles of a state, put back on the sphere."""
-        given = self._particles
-        points = state.reshape(self._n, self._n) @ given.points
-        points /= np.linalg.norm(points, axis=1, keepdims=True)
-        return Particles(points, given.weights, sums=given.sums)
-
-    def scale(self, state: Array) -> Array:
-        """1 for each coefficient, what a tolerance is relative to."""
-        return np.ones_like(state)
+        return super().measure(state.reshape(self._n, self._n) @ self._particles.points)
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
@@ -370,7 +377,3 @@ class GramTendency:
         others = attention.sum(axis=1)
         attention /= (others + np.exp(beta + self._log_weights - largest))[:, None]
         return largest, np.sqrt(np.exp(largest - beta) * others + self._weights)
-
-    def scaled_dissipation(self) -> float:
-        """e^{-β} Σ w |X|² (USA), e^{-β} Σ w |X|² G(βx) (SA), at the last state."""
-        return self._dissipation

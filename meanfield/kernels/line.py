@@ -301,7 +301,7 @@ class LineSums:
         """Those that will be asked for many masses: one by one where that is less work."""
         # a table of pairs costs some ten sums through the cells' nodes for as many angles as these
         few = 2 * len(angles) <= cells.size and len(angles) ** 2 <= _MOST_KEPT
-        if few and isinstance(cells, CircleLine):
+        if few and cells.dim == 2:
             return cls(cells, angles, 0)
         many = gathered is not None and len(angles) * (len(angles) - gathered) > _MOST_KEPT
         return cls(cells, angles, None if many else gathered)
@@ -330,8 +330,7 @@ class LineSums:
         """G at the angles, shape (n,), of masses (n,) >= 0."""
         potential = self(masses, 1)[0]
         # on the circle K = 1 at a mass itself, and a sum with errors is at least its own term
-        on_circle = isinstance(self._cells, CircleLine)
-        return np.maximum(potential, masses) if on_circle else np.asarray(potential)
+        return np.asarray(np.maximum(potential, masses) if self._cells.dim == 2 else potential)
 
 
 def chebyshev(place: Array, terms: Array) -> None:

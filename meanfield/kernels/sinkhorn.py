@@ -18,6 +18,7 @@ from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
 from meanfield.spaces import Space
 from meanfield.spaces.circle import Circle
 from meanfield.spaces.geometry import circle_angles, polar_angles, project
+from meanfield.spaces.sphere import Sphere
 from meanfield.spaces.sphere_fields import Places, SphereAt
 from meanfield.spaces.zonal import Zonal
 from meanfield.typing import Array
@@ -263,6 +264,33 @@ def point_sums(points: Array, beta: float) -> DenseSums | SphereNodes | LineNode
     return SphereNodes(points, beta) if points.shape[1] == 3 else DenseSums(points, beta)
 
 
+class CircleGrid(LineSums):
+    """Through the cells of a line, at the angles of a grid."""
+
+    def __init__(self, space: Circle, beta: float, most_pairs: int = 0) -> None:  # noqa: ARG002
+        # a grid stays, so a table of its pairs is made but once
+        gathered = 0 if len(space.angles) <= _MOST_ANGLES else None
+        super().__init__(CircleLine(beta), np.asarray(space.angles, dtype=np.float64), gathered)
+
+    def components(self, masses: Array) -> tuple[Array, Array]:
+        """G (n,) and the pull P_x Σ_j k_ij m_j y_j along the angle, shape (1, n)."""
+        potential, slope = self(masses, 2)
+        return potential, slope[None]
+
+
+class SphereGrid(SphereNodes):
+    """Through spherical harmonics, at the points of a grid."""
+
+    def __init__(self, space: Sphere, beta: float, most_pairs: int = 0) -> None:
+        super().__init__(space.points, beta, most_pairs)
+        self._frame = space.frame(np.arange(len(space.weights)))
+
+    def components(self, masses: Array) -> tuple[Array, Array]:
+        """G (n,) and the pull P_x Σ_j k_ij m_j y_j along the frame of the grid, shape (2, n)."""
+        potential, pull = self.pull(masses)
+        return potential, np.einsum("aid,id->ai", self._frame, pull)
+
+
 def latitude_sums(points: Array, axis: Array, beta: float) -> LineSums:
     """The sums over masses that are spread over latitudes about an axis, d >= 3.
 
@@ -293,7 +321,7 @@ def working_grid(space: Space, beta: float) -> Space:
     degree = space.kmax + 2 * bandwidth(beta, space.dim)
     if space.exactness >= degree:
         return space
-    if degree > _HIGHEST_DEGREE and not isinstance(space, Circle):
+    if degree > _HIGHEST_DEGREE and space.name != "circle":
         raise ValueError(
             f"beta must be smaller for doubly stochastic attention on {space}, got {beta:g}, which "
             f"takes a grid for degree {degree} > {_HIGHEST_DEGREE}"
@@ -308,6 +336,8 @@ class LatitudeSums:
     ----------
     space : Zonal
     beta : float
+    most_pairs : int
+        As of other grids; all pairs are summed.
 
     Raises
     ------
@@ -315,7 +345,7 @@ class LatitudeSums:
         If β > 150.
     """
 
-    def __init__(self, space: Zonal, beta: float) -> None:
+    def __init__(self, space: Zonal, beta: float, most_pairs: int = 0) -> None:  # noqa: ARG002
         if beta > LARGEST_ZONAL_BETA:
             raise ValueError(
                 f"beta must be <= {LARGEST_ZONAL_BETA:g} for doubly stochastic attention on "
@@ -324,17 +354,31 @@ class LatitudeSums:
         polar = np.arctan2(space.sines, space.nodes)
         self._tables = zonal_kernel(beta, space.dim, polar[:, None], polar)[:2]
 
-    def __call__(self, masses: Array, tables: int = 2) -> Array:
-        """G and its derivative along the polar angle over β, shape (tables, n)."""
-        with np.errstate(under="ignore"):
-            return np.asarray(self._tables[:tables] @ masses)
-
     def potential(self, masses: Array) -> Array:
         """G, shape (n,), of masses (n,) >= 0."""
-        return np.asarray(self(masses, 1)[0])
+        with np.errstate(under="ignore"):
+            return np.asarray((self._tables[:1] @ masses)[0])
+
+    def components(self, masses: Array) -> tuple[Array, Array]:
+        """G (n,) and the pull P_x Σ_j k_ij m_j y_j towards the axis, shape (1, n)."""
+        with np.errstate(under="ignore"):
+            potential, slope = self._tables @ masses
+        # the polar angle grows away from the axis
+        return potential, -slope[None]
 
 
-GridSums = LineSums | LatitudeSums | SphereNodes
+class GridSums(NodeSums, Protocol):
+    """Sums at the points of a grid."""
+
+    def components(self, masses: Array) -> tuple[Array, Array]:
+        """G (n,) and the components of the pull that a flux on the grid has, shape (c, n)."""
+
+
+_KINDS: dict[str, Callable[..., GridSums]] = {
+    "circle": CircleGrid,
+    "zonal": LatitudeSums,
+    "sphere": SphereGrid,
+}
 
 
 def grid_sums(space: Space, beta: float, most_pairs: int = 0) -> GridSums:
@@ -345,13 +389,7 @@ def grid_sums(space: Space, beta: float, most_pairs: int = 0) -> GridSums:
     ValueError
         If β > 150 for a `Zonal` space.
     """
-    if isinstance(space, Circle):
-        # a grid stays, so a table of its pairs is made but once
-        gathered = 0 if len(space.angles) <= _MOST_ANGLES else None
-        return LineSums(CircleLine(beta), np.asarray(space.angles, dtype=np.float64), gathered)
-    if isinstance(space, Zonal):
-        return LatitudeSums(space, beta)
-    return SphereNodes(space.points, beta, most_pairs)
+    return _KINDS[space.name](space, beta, most_pairs)
 
 
 # E_DS by its expansion below it

@@ -221,31 +221,16 @@ class CircleTransforms:
         self._flux_modes = flux_modes[..., :modes]
         self._modes = spectra[0, ..., :modes]
         # row by row, since numpy buffers a product that it broadcasts
-        self._rows = [
-            (factors.astype(np.complex128), spectrum[..., :modes])
+        # as far as factors are not zero; beyond, spectra stay zero
+        self._reach = 1 + max(int(np.max(np.nonzero(row)[-1], initial=0)) for row in rows[1:])
+        self._filtered = [
+            (factors[..., : self._reach].astype(np.complex128), spectrum[..., : self._reach])
             for factors, spectrum in zip(rows[1:], spectra[1:], strict=True)
         ]
-        self._reach = 0
-        self._extend(*rows[1:])
         self.values: Array = fields[0]
         self.gradient: Array = fields[1:2]
         self.potential: Array = np.empty(0) if potential is None else fields[2]
         self.flux: Array = self._flux[None]
-
-    def _extend(self, *rows: NDArray[Any]) -> None:
-        """Multiply as far as these factors are not zero; beyond, spectra stay zero."""
-        last = max(int(np.max(np.nonzero(row)[-1], initial=0)) for row in rows)
-        if last >= self._reach:
-            self._reach = last + 1
-            self._filtered = [(f[..., : last + 1], s[..., : last + 1]) for f, s in self._rows]
-
-    def assign(self, index: Any, slope: Array, potential: Array | None = None) -> None:
-        """Give some of many functions other factors."""
-        own: list[NDArray[Any]] = [1j * np.arange(slope.shape[-1]) * slope]
-        own += [] if potential is None else [potential]
-        for (factors, _), row in zip(self._rows, own, strict=True):
-            factors[index] = row
-        self._extend(*own)
 
     def evaluate(self, coefficients: Coefficients) -> None:
         """Fill `values`, `gradient` and `potential`."""

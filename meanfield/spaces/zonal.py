@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -222,6 +221,10 @@ class ZonalTransforms:
         """∫ `flux` · field dσ over the components of two vector fields, shape (1, N)."""
         return float(np.dot(self._weights * self.flux[0], field[0]))
 
+    def integrals(self, field: Array) -> Array:
+        """The same of many functions, shape (count,), field (1, count, N)."""
+        return np.asarray(np.vecdot(self._weights * self.flux[0], field[0]))
+
 
 class ZonalBatch(ZonalTransforms):
     """`ZonalTransforms` of several functions at once, each with factors of its own.
@@ -238,19 +241,9 @@ class ZonalBatch(ZonalTransforms):
 
     def _filter(self, space: Zonal, slope: Array, potential: Array | None) -> None:
         self._derivative = space.derivative
-        self._factors = [np.array(slope)] + ([] if potential is None else [np.array(potential)])
+        self._factors = [slope] + ([] if potential is None else [potential])
         self._products = np.empty_like(slope)
-        self._cut()
-
-    def _cut(self) -> None:
         self._reach = [1 + int(np.max(np.nonzero(f)[1], initial=0)) for f in self._factors]
-
-    def assign(self, index: Any, slope: Array, potential: Array | None = None) -> None:
-        """Give some of the functions other factors."""
-        self._factors[0][index] = slope
-        if potential is not None:
-            self._factors[1][index] = potential
-        self._cut()
 
     def evaluate(self, coefficients: Coefficients) -> None:
         """Fill `values`, `gradient` and `potential`."""
@@ -266,10 +259,6 @@ class ZonalBatch(ZonalTransforms):
     def weak_divergence(self, out: Coefficients) -> None:
         """out_k = ∫ `flux` sqrt(1-t²) p_k'(t) dσ of each, that is minus the divergence."""
         np.matmul(self.flux[0], self._tests.T, out=out)
-
-    def integrals(self, field: Array) -> Array:
-        """∫ `flux` · field dσ of each, shape (count,), field (1, count, N)."""
-        return np.asarray(np.vecdot(self._weights * self.flux[0], field[0]))
 
 
 def _filtered(matrix: Array, factors: Array) -> Array:
