@@ -141,17 +141,13 @@ class SpectralTendency:
         that grow with the degree, by many powers of ten where d is large, and so do their
         rounding errors; low degrees have neither.
         """
-        return norms_up_to_degree(self.space, self._coefficients(state))
+        coefficients = self._coefficients(state)
+        norms = np.sqrt(np.cumsum(self.space.power(coefficients))[self.space.degrees])
+        reals = coefficients.itemsize // norms.itemsize
+        return np.asarray(np.repeat(norms, reals) / np.sqrt(reals * len(norms)))
 
     def _coefficients(self, state: Array) -> NDArray[Any]:
         return state.view(self.space.coefficient_type)
-
-
-def norms_up_to_degree(space: Space, coefficients: NDArray[Any]) -> Array:
-    """`SpectralTendency.scale` of coefficients, of many densities where they have an axis more."""
-    norms = np.sqrt(np.cumsum(space.power(coefficients), axis=-1)[..., space.degrees])
-    reals = coefficients.itemsize // norms.itemsize
-    return np.asarray(np.repeat(norms, reals, axis=-1) / np.sqrt(reals * norms.shape[-1]))
 
 
 # share of its maximum below which a density is rounding

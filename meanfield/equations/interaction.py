@@ -117,9 +117,7 @@ class OscillatorDensityTendency:
     def scale(self, state: Array) -> Array:
         """‖f_{<=k}(·|ω_j)‖ / sqrt(n), n entries of one j, what a tolerance is relative to."""
         parts = self._parts(state)
-        power = 2.0 * (parts.real**2 + parts.imag**2)
-        power[:, 0] *= 0.5
-        norms = np.sqrt(np.cumsum(power, axis=1) / (2 * parts.shape[1]))
+        norms = np.sqrt(np.cumsum(self.space.power(parts), axis=1) / (2 * parts.shape[1]))
         return np.asarray(np.repeat(norms, 2))
 
     def __call__(self, state: Array, out: Array) -> None:

@@ -67,7 +67,8 @@ def log_moment(sources: Array, masses: Array, z: Array) -> tuple[Array, Array]:
     if len(masses) > 1 and _largest_exponent(z, sources) <= _PLAIN:
         sums, unit = _plain_sums(sources, log_masses, z)
         return unit + np.log(sums[:, -1]), sums[:, :-1] / sums[:, -1:]
-    return _shifted_log_moment(sources, log_masses, z)
+    sums, totals, log_unit = _shifted_sums(sources, log_masses, z)
+    return log_unit + np.log(totals), sums / totals[:, None]
 
 
 def _largest_exponent(z: Array, sources: Array) -> float:
@@ -109,28 +110,37 @@ def _plain_sums(
     return sums, unit
 
 
-def _shifted_log_moment(sources: Array, log_masses: Array, z: Array) -> tuple[Array, Array]:
-    """As `log_moment`, the largest exponent of each row subtracted."""
+def _shifted_sums(
+    sources: Array, log_masses: Array, z: Array, *, of_others: bool = False
+) -> tuple[Array, Array, Array]:
+    """Sums of m_j e^{<z, y_j>} y_j (n, d) and of m_j e^{<z, y_j>} (n,) over the largest term.
+
+    Its log is the third array. Without the terms j = i, if `of_others`.
+    """
     n, (m, dim) = len(z), sources.shape
-    log_g, mean = np.empty(n), np.empty((n, dim))
+    sums, totals, log_unit = np.empty((n, dim)), np.empty(n), np.empty(n)
     step = _rows_at_once(n, m, dim)
     buffer = np.empty((step, m))
     for start in range(0, n, step):
         part = slice(start, min(start + step, n))
-        terms = buffer[: part.stop - part.start]
+        terms = buffer[: part.stop - start]
         np.matmul(z[part], sources.T, out=terms)
         terms += log_masses
+        if of_others:
+            own = np.arange(len(terms))
+            terms[own, start + own] = -np.inf
         largest = terms.max(axis=1)
+        # a token beside which no other has mass
+        largest[np.isneginf(largest)] = 0.0
         terms -= largest[:, None]
         np.maximum(terms, _NOTHING, out=terms)
         with np.errstate(under="ignore"):
             np.exp(terms, out=terms)
             terms -= _OF_NOTHING
-            total = terms.sum(axis=1)
-            np.matmul(terms, sources, out=mean[part])
-        mean[part] /= total[:, None]
-        log_g[part] = largest + np.log(total)
-    return log_g, mean
+            totals[part] = terms.sum(axis=1)
+            np.matmul(terms, sources, out=sums[part])
+        log_unit[part] = largest
+    return sums, totals, log_unit
 
 
 def pull_of_others(
@@ -174,35 +184,11 @@ def pull_of_others(
         with np.errstate(divide="ignore"):
             others = unit + np.log(sums[:, -1])
     else:
-        pull, log_unit, others = _shifted_pull(points, log_masses, beta)
+        pull, totals, log_unit = _shifted_sums(points, log_masses, beta * points, of_others=True)
+        with np.errstate(divide="ignore"):
+            others = log_unit + np.log(totals)
     pull -= np.einsum("ij,ij->i", pull, points)[:, None] * points
     return pull, log_unit, np.logaddexp(others, beta + log_masses)
-
-
-def _shifted_pull(points: Array, log_masses: Array, beta: float) -> tuple[Array, Array, Array]:
-    """Σ_{j≠i} m_j e^{β<x_i, x_j>} x_j over its largest term, the log of that, and of the masses."""
-    n = len(points)
-    pull, log_unit, others = np.empty_like(points), np.empty(n), np.empty(n)
-    step = _rows_at_once(n, n, points.shape[1])
-    buffer = np.empty((step, n))
-    for start in range(0, n, step):
-        part = slice(start, min(start + step, n))
-        terms = buffer[: part.stop - start]
-        np.matmul(beta * points[part], points.T, out=terms)
-        terms += log_masses
-        own = np.arange(part.stop - start)
-        terms[own, start + own] = -np.inf
-        largest = terms.max(axis=1)
-        largest[np.isneginf(largest)] = 0.0
-        terms -= largest[:, None]
-        np.maximum(terms, _NOTHING, out=terms)
-        with np.errstate(under="ignore", divide="ignore"):
-            np.exp(terms, out=terms)
-            terms -= _OF_NOTHING
-            np.matmul(terms, points, out=pull[part])
-            others[part] = largest + np.log(terms.sum(axis=1))
-        log_unit[part] = largest
-    return pull, log_unit, others
 
 
 def latitude_log_moment(

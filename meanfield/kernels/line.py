@@ -104,11 +104,6 @@ class CircleLine:
         else:
             self._spectrum = fft.rfft(blocks, axis=0).conj()
 
-    def nodes(self) -> Array:
-        """The angles of the nodes, shape (size,)."""
-        middles = (np.arange(self._cells) + 0.5) * self._width
-        return np.asarray((middles[:, None] + 0.5 * self._width * _CHEBYSHEV).ravel())
-
     def cells(self, angles: Array) -> tuple[NDArray[np.intp], Array]:
         """The cell of each angle, and its place there in [-1, 1]."""
         turns = angles / _TURN

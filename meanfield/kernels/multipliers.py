@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield._checks import integer, number
-from meanfield.spaces.gegenbauer import (
-    multiplicity_growth,
-)
+from meanfield.spaces.gegenbauer import multiplicity_growth
 from meanfield.typing import Array
 
 # recurrences take seconds there, and without a bound all memory or for ever
@@ -126,6 +124,11 @@ def _unscaled(beta: float, mantissas: Array, exponents: NDArray[np.int64]) -> Ar
     for _ in range(pieces):
         mantissas, shift = np.frexp(mantissas * factor)
         exponents = exponents + shift + power
+    return _joined(mantissas, exponents)
+
+
+def _joined(mantissas: Array, exponents: NDArray[np.int64]) -> Array:
+    """m · 2^e."""
     with np.errstate(over="ignore", under="ignore"):
         return np.asarray(np.ldexp(mantissas, exponents))
 
@@ -141,9 +144,7 @@ def relative_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     array([1., 0., 0.])
     """
     beta, dim, kmax = _check(beta, dim, kmax)
-    mantissas, exponents = _binary_relative(beta, dim, kmax)
-    with np.errstate(under="ignore"):
-        return np.asarray(np.ldexp(mantissas, exponents))
+    return _joined(*_binary_relative(beta, dim, kmax))
 
 
 def scaled_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
@@ -177,9 +178,7 @@ def scaled_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     True
     """
     beta, dim, kmax = _check(beta, dim, kmax)
-    mantissas, exponents = _binary_eigenvalues(beta, dim, kmax)
-    with np.errstate(under="ignore"):
-        return np.asarray(np.ldexp(mantissas, exponents))
+    return _joined(*_binary_eigenvalues(beta, dim, kmax))
 
 
 def eigenvalues(beta: float, dim: int, kmax: int) -> Array:
@@ -212,13 +211,11 @@ def degree_weights(beta: float, dim: int, kmax: int) -> Array:
     if beta < _SMALL:
         mantissas, exponents = _binary_small(beta, dim, kmax)
         counts = np.cumprod(np.append(1.0, multiplicity_growth(dim, np.arange(1.0, kmax + 1))))
-        with np.errstate(under="ignore"):
-            return np.asarray(np.ldexp(mantissas * counts, exponents))
+        return _joined(mantissas * counts, exponents)
     last, growth = counted(beta, dim, kmax)
     factors = (np.array(_eigenvalue_ratios(beta, dim, last)) * growth).tolist()
     mantissas, exponents = _binary_ratios(factors, last)
-    with np.errstate(under="ignore"):
-        terms = np.ldexp(mantissas, exponents - exponents.max())
+    terms = _joined(mantissas, exponents - exponents.max())
     return np.asarray(terms[: kmax + 1] / terms.sum())
 
 
@@ -291,8 +288,7 @@ def eigenvalues_in_unit(beta: float, dim: int, kmax: int) -> tuple[Array, float]
     if math.log(mantissas[0]) + int(exponents[0]) * _LN2 < _LOG_LEAST:
         log_first = float(log_eigenvalues(beta, dim, 0)[0])
         return relative_eigenvalues(beta, dim, kmax), log_first
-    with np.errstate(under="ignore"):
-        return np.asarray(np.ldexp(mantissas, exponents)), beta
+    return _joined(mantissas, exponents), beta
 
 
 def _check(beta: float, dim: int, kmax: int) -> tuple[float, int, int]:

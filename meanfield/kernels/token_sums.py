@@ -98,6 +98,11 @@ class CellSums:
             chebyshev(place, block)
             yield part, cell, block
 
+    def _at(self, points: Array, masses: Array, at: Array) -> Array:
+        """The tables (tables, m) summed over masses at points of the circle, at others."""
+        fields = self._line.fields(self._charges(self._blocks(circle_angles(points)), masses))
+        return self._series(fields, self._blocks(circle_angles(at)), len(at))
+
     def _charges(self, blocks: Iterable[Block], masses: Array) -> Array:
         moments = np.zeros((NODES, self._cells))
         for part, cell, terms in blocks:
@@ -149,8 +154,7 @@ class CircleSums(CellSums):
 
     def log_moment(self, points: Array, masses: Array, at: Array) -> tuple[Array, Array]:
         """log G(βx), shape (m,), and ∇ log G(βx), shape (m, 2), at unit rows `at` (m, 2)."""
-        fields = self._line.fields(self._charges(self._blocks(circle_angles(points)), masses))
-        potential, along, across = self._series(fields, self._blocks(circle_angles(at)), len(at))
+        potential, along, across = self._at(points, masses, at)
         mean = (across / potential)[:, None] * at
         mean += (along / potential)[:, None] * np.column_stack([-at[:, 1], at[:, 0]])
         return np.log(potential) + self.beta, mean
@@ -200,8 +204,7 @@ class CircleScoreSums(CellSums):
 
     def log_moment(self, points: Array, masses: Array, at: Array) -> tuple[Array, Array]:
         """log G(Mx), shape (m,), and ∇ log G(Mx), shape (m, 2), at unit rows `at` (m, 2)."""
-        fields = self._line.fields(self._charges(self._blocks(circle_angles(points)), masses))
-        potential, *parts = self._series(fields, self._blocks(circle_angles(at)), len(at))
+        potential, *parts = self._at(points, masses, at)
         return np.log(potential) + self._score, np.stack(parts, axis=1) / potential[:, None]
 
     # all digits are there, however small G is
