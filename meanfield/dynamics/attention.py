@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from meanfield._checks import boolean, is_single, number, real_array, shown, tell_apart, unit_rows
-from meanfield.dynamics.facts import Energy, Steady
+from meanfield.dynamics.facts import Energy, Steady, parts_of
 from meanfield.dynamics.isotropic import BETA, NOISE, Measure, check_moments
 from meanfield.laws.record import Record, key
 from meanfield.spaces.geometry import project
@@ -194,7 +194,7 @@ class Attention(Steady):
     def __post_init__(self) -> None:
         object.__setattr__(self, "beta", number("beta", self.beta, low=0))
         object.__setattr__(self, "noise", number("noise", self.noise, low=0))
-        heads = tuple(self.heads) if isinstance(self.heads, Sequence) else (self.heads,)
+        heads = parts_of(self.heads)
         if not heads or not all(isinstance(head, Head) for head in heads):
             raise ValueError(
                 f"heads must be a sequence of at least one Head, got {shown(self.heads)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, cast, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,14 +245,19 @@ class Adapted(Steady):
         return getattr(self._own, name)
 
 
-def tells_facts(dynamics: object) -> bool:
+def tells_facts(dynamics: object) -> TypeGuard[Dynamics]:
     """Whether its class is one of `Facts`: a wrapper that hands on all names has them, too."""
     return Facts in type(dynamics).__mro__
 
 
 def adapt(dynamics: OwnDynamics) -> Dynamics:
     """The dynamics itself if it tells its facts, else as `Adapted`."""
-    return cast(Dynamics, dynamics) if tells_facts(dynamics) else Adapted(dynamics)
+    return dynamics if tells_facts(dynamics) else Adapted(dynamics)
+
+
+def parts_of(given: Any) -> tuple[Any, ...]:
+    """What a sequence holds, or a thing itself alone."""
+    return tuple(given) if isinstance(given, Sequence) else (given,)
 
 
 def _matrix(given: Any, dim: int) -> Array:

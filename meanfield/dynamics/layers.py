@@ -13,7 +13,7 @@ from scipy.special import erf
 from meanfield._checks import number, one_of, real_array, shown, unit_rows
 from meanfield.dynamics.attention import MOST_PARTS, Attention, check_dim
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
-from meanfield.dynamics.facts import Facts, Steady
+from meanfield.dynamics.facts import Facts, Steady, parts_of
 from meanfield.dynamics.isotropic import SA, USA, Measure, check_moments
 from meanfield.laws.record import Record, key
 from meanfield.spaces.geometry import project
@@ -203,7 +203,7 @@ class Layers(Facts):
     noise: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        layers = tuple(self.layers) if isinstance(self.layers, Sequence) else (self.layers,)
+        layers = parts_of(self.layers)
         if not layers:
             raise ValueError(f"layers must hold at least one layer, got {shown(self.layers)}")
         for layer in layers:

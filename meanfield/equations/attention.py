@@ -65,7 +65,11 @@ class Frame:
         self._space = space
         self.latitudes: Zonal | None = None
         if isinstance(space, Zonal):
-            self.latitudes, self.basis = space, _meridian(space)
+            across = perpendicular(space.axis)
+            along = [space.axis, across]
+            if space.dim == 3:
+                along.append(np.cross(space.axis, across))
+            self.latitudes, self.basis = space, np.stack(along, axis=1)
             self.points = np.zeros((len(space.nodes), self.basis.shape[1]))
             self.points[:, 0], self.points[:, 1] = space.nodes, space.sines
             self.tangents = np.zeros((self.basis.shape[1] - 1, *self.points.shape))
@@ -93,14 +97,6 @@ class Frame:
                 f"differs from all that do by {gap:.2g}: take {others}"
             )
         return np.asarray(self.basis.T @ matrix @ self.basis)
-
-
-def _meridian(space: Zonal) -> Array:
-    across = perpendicular(space.axis)
-    columns = [space.axis, across]
-    if space.dim == 3:
-        columns.append(np.cross(space.axis, across))
-    return np.stack(columns, axis=1)
 
 
 class CircleScores:

@@ -55,7 +55,7 @@ class ActingField(ABC):
         ArithmeticError
             If G is below 1e-9 of its maximum at a point, and no sources are given.
         """
-        return self._evaluate(moments, points, sources, with_divergence=False)[0]
+        return self._evaluate(moments, points, sources, False, False)[0]
 
     def velocity_and_divergence(
         self,
@@ -70,19 +70,13 @@ class ActingField(ABC):
         With `loose` the series is used however small G is: what lies there has less than 1e-9 of
         the mass, and a mesh that is laid with it needs no more.
         """
-        return self._evaluate(moments, points, sources, loose=loose)
+        return self._evaluate(moments, points, sources, True, loose)
 
     @abstractmethod
     def _evaluate(
-        self,
-        moments: Coefficients,
-        points: Array,
-        sources: Sources | None,
-        *,
-        with_divergence: bool = True,
-        loose: bool = False,
+        self, moments: Coefficients, points: Array, sources: Sources | None, full: bool, loose: bool
     ) -> tuple[Array, Array]:
-        """X (n, 3), and div X (n,) if asked for, at rows (n, 3)."""
+        """X (n, 3), and div X (n,) if in full, at rows (n, 3)."""
 
 
 class SphereField(ActingField):
@@ -168,17 +162,11 @@ class SphereField(ActingField):
         return velocity, self.moments(points, masses)
 
     def _evaluate(
-        self,
-        moments: Coefficients,
-        points: Array,
-        sources: Sources | None,
-        *,
-        with_divergence: bool = True,
-        loose: bool = False,
+        self, moments: Coefficients, points: Array, sources: Sources | None, full: bool, loose: bool
     ) -> tuple[Array, Array]:
         places, slope = Places.of(points), self._slope * moments
         velocity = self.at.gradient(slope, places)
-        divergence = self.at.laplacian(slope, places) if with_divergence else np.zeros(0)
+        divergence = self.at.laplacian(slope, places) if full else np.zeros(0)
         if not self._normalised:
             return velocity, divergence
         potential = self.at.values(self._kernel * moments, places)
@@ -189,7 +177,7 @@ class SphereField(ActingField):
             of = f"maximum, where its series has no digits at beta = {self.dynamics.beta:g}"
             small = _made_safe(potential, largest, SMALL, sources, loose, of)
         velocity /= potential[:, None]
-        if with_divergence:
+        if full:
             divergence /= potential
             factor = self.dynamics.sign * self.dynamics.beta
             divergence -= factor * np.einsum("ij,ij->i", velocity, velocity)
@@ -197,7 +185,7 @@ class SphereField(ActingField):
             units = points[small] / np.linalg.norm(points[small], axis=1, keepdims=True)
             there = _direct(units, sources, self.dynamics.beta)
             velocity[small] = self.dynamics.sign * there[0]
-            if with_divergence:
+            if full:
                 divergence[small] = self.dynamics.sign * there[1]
         return velocity, divergence
 
@@ -323,17 +311,17 @@ class SphereHead:
         places: Places,
         units: Array,
         sources: Sources | None,
+        full: bool,
         loose: bool,
-        with_divergence: bool,
     ) -> tuple[Array, Array]:
-        """v (n, 3), and div P_x v (n,) if asked for, at unit rows."""
+        """v (n, 3), and div P_x v (n,) if in full, at unit rows."""
         found = self._bilinear.coefficients(moments)
         series = np.zeros((4, len(self._laplacian)), dtype=np.complex128)
         series[0, self._inside] = found[0]
         series[1:, self._inside] = self.value @ found[1:]
         pull = np.stack([self._at.values(one, places) for one in series[1:]], axis=1)
         spread = np.zeros(0)
-        if with_divergence:
+        if full:
             spread = self._at.values(self._divergence(series[1:]), places)
         if not self._normalised:
             return pull, spread
@@ -344,12 +332,12 @@ class SphereHead:
             scale = self._bilinear.scale(moments)
             small = _made_safe(potential, scale, _SMALL, sources, loose, of)
         pull /= potential[:, None]
-        if with_divergence:
+        if full:
             slope = self._at.gradient(series[0], places)
             spread = (spread - np.einsum("ij,ij->i", pull, slope)) / potential
         if len(small) and sources is not None:
             pull[small], there = self._direct(units[small], sources)
-            if with_divergence:
+            if full:
                 spread[small] = there
         return pull, spread
 
@@ -398,20 +386,14 @@ class SphereHeadsField(ActingField):
         self._rows = [np.flatnonzero(degrees <= head.source_degree) for head in self._heads]
 
     def _evaluate(
-        self,
-        moments: Coefficients,
-        points: Array,
-        sources: Sources | None,
-        *,
-        with_divergence: bool = True,
-        loose: bool = False,
+        self, moments: Coefficients, points: Array, sources: Sources | None, full: bool, loose: bool
     ) -> tuple[Array, Array]:
         places = Places.of(points)
         units = points / np.linalg.norm(points, axis=1, keepdims=True)
         total = np.zeros((len(points), 3))
-        spread = np.zeros(len(points) if with_divergence else 0)
+        spread = np.zeros(len(points) if full else 0)
         for head, rows in zip(self._heads, self._rows, strict=True):
-            pull, there = head.pulled(moments[rows], places, units, sources, loose, with_divergence)
+            pull, there = head.pulled(moments[rows], places, units, sources, full, loose)
             unit = 1.0 if self._normalised else float(np.exp(head.log_unit))
             total += unit * pull
             spread += unit * there
@@ -429,15 +411,7 @@ class SphereDriftField(ActingField):
     def __init__(self, dynamics: Any) -> None:
         self.dynamics = dynamics
 
-    def _evaluate(
-        self,
-        moments: Coefficients,  # noqa: ARG002 (as for attention)
-        points: Array,
-        sources: Sources | None,  # noqa: ARG002
-        *,
-        with_divergence: bool = True,  # noqa: ARG002
-        loose: bool = False,  # noqa: ARG002
-    ) -> tuple[Array, Array]:
+    def _evaluate(self, _: Coefficients, points: Array, *__: Any) -> tuple[Array, Array]:
         units = points / np.linalg.norm(points, axis=1, keepdims=True)
         return project(units, self.dynamics.output(None, units)), self.dynamics.divergence(units)
 

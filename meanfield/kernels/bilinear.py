@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import ducc0
 import numpy as np
@@ -141,7 +142,25 @@ class Coordinates:
         return np.stack([moments[self._here], *across, polar])
 
 
-class CircleBilinear:
+class Bilinear:
+    """What both have; the arguments and attributes are theirs."""
+
+    dim: ClassVar[int]
+    largest_score: ClassVar[float]
+
+    def __init__(self, matrix: ArrayLike) -> None:
+        self.matrix = score_matrix(matrix, self.dim)
+        self.log_unit = largest_score(self.matrix)
+        check_score(self.log_unit, self.largest_score, self.dim)
+        self.degree = bandwidth(self.log_unit, self.dim)
+        self.source_degree = self.degree + 1
+        self._isotropic = scaled_eigenvalues(self.log_unit, self.dim, self.degree)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(|M| = {self.log_unit:.6g}, degree={self.degree})"
+
+
+class CircleBilinear(Bilinear):
     """G(Mx) = ∫ e^{<Mx,y>} dmu(y) and ∫ y e^{<Mx,y>} dmu(y) as Fourier series in x.
 
     M is a multiple a of a rotation by α plus a multiple b of a reflection, so that <Mx(θ),y(φ)> =
@@ -183,16 +202,8 @@ class CircleBilinear:
     largest_score = 1e4
 
     def __init__(self, matrix: ArrayLike) -> None:
-        self.matrix = score_matrix(matrix, self.dim)
-        self.log_unit = largest_score(self.matrix)
-        check_score(self.log_unit, self.largest_score, self.dim)
-        self.degree = bandwidth(self.log_unit, self.dim)
-        self.source_degree = self.degree + 1
-        self._isotropic = scaled_eigenvalues(self.log_unit, self.dim, self.degree)
+        super().__init__(matrix)
         self._kernel = self._entries()
-
-    def __repr__(self) -> str:
-        return f"CircleBilinear(|M| = {self.log_unit:.6g}, degree={self.degree})"
 
     def _entries(self) -> Coefficients:
         """K_jk, rows j = 0 … degree, columns k = -degree … degree."""
@@ -245,7 +256,7 @@ class CircleBilinear:
 Block = tuple[NDArray[np.intp], bool]
 
 
-class SphereBilinear:
+class SphereBilinear(Bilinear):
     """G(Mx) = ∫ e^{<Mx,y>} dmu(y) and ∫ y e^{<Mx,y>} dmu(y) as series of harmonics in x.
 
     With M = U Σ Wᵀ the kernel is e^{Σ σ_i x_i y_i} between the turned harmonics, which keeps the
@@ -288,12 +299,7 @@ class SphereBilinear:
     largest_score = 128.0
 
     def __init__(self, matrix: ArrayLike) -> None:
-        self.matrix = score_matrix(matrix, self.dim)
-        self.log_unit = largest_score(self.matrix)
-        check_score(self.log_unit, self.largest_score, self.dim)
-        self.degree = bandwidth(self.log_unit, self.dim)
-        self.source_degree = self.degree + 1
-        self._isotropic = scaled_eigenvalues(self.log_unit, self.dim, self.degree)
+        super().__init__(matrix)
         targets, lengths, sources = np.linalg.svd(self.matrix)
         sources = sources.T
         # proper rotations on both sides: signs go to the lengths
@@ -305,9 +311,6 @@ class SphereBilinear:
         self._to_axes, self._from_axes = _euler(targets.T), _euler(sources)
         self._blocks = list(_blocks(self.degree))
         self._kernels = self._entries(lengths)
-
-    def __repr__(self) -> str:
-        return f"SphereBilinear(|M| = {self.log_unit:.6g}, degree={self.degree})"
 
     def _entries(self, lengths: Array) -> list[Array]:
         """One matrix for each block, by quadrature in x over the octant of positive coordinates."""

@@ -69,6 +69,8 @@ class CircleLine:
         Number of nodes of all cells.
     tables : int
         Number of tables.
+    kernel : callable
+        The tables between angles, shape (tables, ...).
     relative : bool
         Whether each potential is right relative to its own size.
 
@@ -87,7 +89,7 @@ class CircleLine:
                 f"over the circle, whose tables take 51 kB of memory for each unit of it, got "
                 f"{tell_apart(beta, LARGEST_CIRCLE_BETA)[0]}: take Particles with sums='direct'"
             )
-        self.beta, self._kernel = beta, kernel
+        self.beta, self.kernel = beta, partial(kernel, beta)
         self.size = node_count(self.dim, beta)
         self._cells = self.size // NODES
         self._width = _TURN / self._cells
@@ -129,10 +131,6 @@ class CircleLine:
         fields: Array = stacked.reshape(self._cells, tables, NODES).transpose(0, 2, 1)
         return fields.reshape(self.size, tables)
 
-    def kernel(self, targets: Array, sources: Array) -> Array:
-        """The tables between angles, shape (number of tables, ...)."""
-        return self._kernel(self.beta, targets, sources)
-
 
 class DenseLine:
     """Cells on the circle or on the polar angles of S^{d-1}, and any kernel between their nodes.
@@ -152,6 +150,8 @@ class DenseLine:
         Number of nodes of all cells.
     tables : int
         Number of tables.
+    kernel : callable
+        The tables between angles, shape (tables, ...).
     relative : bool
         True: each sum of positive terms is right relative to its own size.
     """
@@ -165,10 +165,10 @@ class DenseLine:
         self.size = node_count(dim, reach)
         self._cells = self.size // NODES
         self._width = _length(dim) / self._cells
-        self._kernel = kernel or _no_kernel
+        self.kernel = kernel or _no_kernel
         middles = self._width * (np.arange(self._cells) + 0.5)
         nodes = (middles[:, None] + 0.5 * self._width * _CHEBYSHEV).ravel()
-        tables = self._kernel(nodes[:, None], nodes)
+        tables = self.kernel(nodes[:, None], nodes)
         self.tables = len(tables)
         self._tables = tables.reshape(-1, self.size)
 
@@ -183,10 +183,6 @@ class DenseLine:
         """The (first) tables summed over charges (size,) at the nodes, shape (size, tables)."""
         kept = self._tables if tables is None else self._tables[: tables * self.size]
         return np.asarray((kept @ charges).reshape(-1, self.size).T)
-
-    def kernel(self, targets: Array, sources: Array) -> Array:
-        """The tables between angles, shape (number of tables, ...)."""
-        return self._kernel(targets, sources)
 
 
 class ZonalLine(DenseLine):

@@ -236,11 +236,6 @@ class SphereNodes:
 class LineNodes(LineSums):
     """Through the cells of a line, at points of the circle."""
 
-    @classmethod
-    def on_circle(cls, points: Array, beta: float) -> LineNodes:
-        """Those at points (n, 2)."""
-        return cls.repeated(CircleLine(beta), circle_angles(points))
-
     def pull(self, masses: Array) -> tuple[Array, Array]:
         """G (n,) and P_x Σ_j k_ij m_j y_j, shape (n, 2)."""
         potential, slope = self(masses, 2)
@@ -260,7 +255,7 @@ def point_sums(points: Array, beta: float) -> DenseSums | SphereNodes | LineNode
     if beta > LARGEST_CIRCLE_BETA:
         return DenseSums(points, beta)
     if points.shape[1] == 2:
-        return LineNodes.on_circle(points, beta)
+        return LineNodes.repeated(CircleLine(beta), circle_angles(points))
     return SphereNodes(points, beta) if points.shape[1] == 3 else DenseSums(points, beta)
 
 

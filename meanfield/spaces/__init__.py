@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from meanfield.spaces.circle import Circle, CircleTransforms
 from meanfield.spaces.sphere import Library, Sphere, SphereTransforms, available
-from meanfield.spaces.zonal import Zonal, ZonalBatch, ZonalTransforms
+from meanfield.spaces.zonal import Zonal, ZonalTransforms
 
 __all__ = [
     "Circle",
-    "CircleTransforms",
     "Library",
     "Space",
     "Sphere",
-    "SphereTransforms",
     "Transforms",
     "Zonal",
-    "ZonalBatch",
-    "ZonalTransforms",
     "available",
 ]
 
