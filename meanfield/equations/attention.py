@@ -11,13 +11,7 @@ from numpy.typing import NDArray
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics
 from meanfield.equations.density import ROUNDING, SMALL, LostDigitsError, SpectralTendency
-from meanfield.kernels.bilinear import (
-    CircleBilinear,
-    SphereBilinear,
-    check_score,
-    largest_score,
-    score_matrix,
-)
+from meanfield.kernels.bilinear import CircleBilinear, SphereBilinear, score_matrix
 from meanfield.kernels.direct import latitude_rule
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
 from meanfield.measures.density import Density
@@ -277,8 +271,7 @@ def check_scores(space: Space, frame: Frame, matrix: Array) -> None:
         longest = float(np.linalg.norm(frame.points @ matrix.T, axis=1).max())
         _exact_grid(frame.latitudes, longest)
     else:
-        kind = CircleBilinear if space.dim == 2 else SphereBilinear
-        check_score(largest_score(matrix), kind.largest_score, space.dim)
+        (CircleBilinear if space.dim == 2 else SphereBilinear).checked_score(matrix)
 
 
 # of a field, that rounding of the density may make

@@ -85,16 +85,9 @@ class Factors:
             else:
                 unit = lead
                 factor *= lead
-        return cls(
-            slope,
-            kernel if is_normalised else None,
-            unit,
-            factor,
-            log_unit,
-            energies,
-            log_unit + float(np.log(size)),
-            is_normalised and bool(np.exp(-2.0 * beta) < SMALL),
-        )
+        potential, log_first = kernel if is_normalised else None, log_unit + float(np.log(size))
+        small = is_normalised and bool(np.exp(-2.0 * beta) < SMALL)
+        return cls(slope, potential, unit, factor, log_unit, energies, log_first, small)
 
 
 # rounding of the values of a density, as a share of its maximum

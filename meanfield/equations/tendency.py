@@ -127,14 +127,8 @@ def _tendency(measure: object, dynamics: Dynamics) -> Tendency:  # noqa: ARG001
     raise ValueError(f"measure must be a Density, FlowMap or Particles, got {shown(measure)}")
 
 
-@_tendency.register
-def _(measure: Particles, dynamics: Dynamics) -> Tendency:
-    return token_tendency(measure, dynamics)
-
-
-@_tendency.register
-def _(measure: OscillatorDensity, dynamics: Dynamics) -> Tendency:
-    return OscillatorDensityTendency(measure, dynamics)
+_tendency.register(Particles)(token_tendency)
+_tendency.register(OscillatorDensity)(OscillatorDensityTendency)
 
 
 @_tendency.register

@@ -16,6 +16,9 @@ from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import circle_angles, circle_points, exponential, project
 from meanfield.typing import Array
 
+# e^{-β} G and e^{-β} <∇G, tangent> of tokens at angles, by masses, at their own places
+AngleSums = Callable[[Array, Array], tuple[Array, Array]]
+
 
 class TokenOutput:
     """`dynamics.output` of tokens at the tokens, head by head in O(n) where there are such sums.
@@ -238,8 +241,8 @@ class CircleTendency(TokenTendency):
         On the circle.
     dynamics : SA, USA or CircleInteraction
         Its noise is not part of the tendency.
-    sums : callable
-        e^{-β} G and e^{-β} <∇G, tangent>, shape (n,) each, at angles (n,) of masses (n,) there.
+    sums : AngleSums
+        For the dynamics.
 
     Attributes
     ----------
@@ -251,12 +254,7 @@ class CircleTendency(TokenTendency):
 
     sums = "transforms"
 
-    def __init__(
-        self,
-        particles: Particles,
-        dynamics: Dynamics,
-        sums: Callable[[Array, Array], tuple[Array, Array]],
-    ) -> None:
+    def __init__(self, particles: Particles, dynamics: Dynamics, sums: AngleSums) -> None:
         super().__init__(particles, dynamics)
         self._sums = sums
 

@@ -50,22 +50,6 @@ def largest_score(matrix: Array) -> float:
     return float(np.linalg.norm(matrix, 2))
 
 
-def check_score(score: float, largest: float, dim: int) -> None:
-    """Refuse a matrix whose kernel has too many harmonics.
-
-    Raises
-    ------
-    ValueError
-        Naming the largest |M|_2.
-    """
-    # norms have errors of rounding
-    if score > largest * (1.0 + 1e-12):
-        raise ValueError(
-            f"beta |KᵀQ| must be <= {largest:g} for series in dim = {dim}, got "
-            f"{tell_apart(score, largest)[0]}: take Particles"
-        )
-
-
 def legendre(lmax: int, cosines: Array, sines: Array) -> Array:
     """Y_lm at longitude 0, shape (n_coefficients, n), orthonormal with respect to σ.
 
@@ -150,11 +134,28 @@ class Bilinear:
 
     def __init__(self, matrix: ArrayLike) -> None:
         self.matrix = score_matrix(matrix, self.dim)
-        self.log_unit = largest_score(self.matrix)
-        check_score(self.log_unit, self.largest_score, self.dim)
+        self.log_unit = self.checked_score(self.matrix)
         self.degree = bandwidth(self.log_unit, self.dim)
         self.source_degree = self.degree + 1
         self._isotropic = scaled_eigenvalues(self.log_unit, self.dim, self.degree)
+
+    @classmethod
+    def checked_score(cls, matrix: Array) -> float:
+        """|M|_2, if its kernel has not too many harmonics.
+
+        Raises
+        ------
+        ValueError
+            Naming the largest |M|_2.
+        """
+        score = largest_score(matrix)
+        # norms have errors of rounding
+        if score > cls.largest_score * (1.0 + 1e-12):
+            raise ValueError(
+                f"beta |KᵀQ| must be <= {cls.largest_score:g} for series in dim = {cls.dim}, got "
+                f"{tell_apart(score, cls.largest_score)[0]}: take Particles"
+            )
+        return score
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(|M| = {self.log_unit:.6g}, degree={self.degree})"
