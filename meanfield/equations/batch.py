@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from meanfield._checks import shown, tell_apart
+from meanfield._checks import one_of, shown, tell_apart
 from meanfield.dynamics.facts import Dynamics, OwnDynamics, adapt
 from meanfield.typing import Array
 
@@ -207,8 +207,7 @@ def batch_tendency(points: Array, dynamics: OwnDynamics, form: str = "auto") -> 
     ValueError
         If the form is none, the dynamics is not moved in it, or β > 300 for USA.
     """
-    if form not in FORMS:
-        raise ValueError(f"form must be one of {FORMS}, got {shown(form)}")
+    one_of("form", form, FORMS)
     facts = adapt(dynamics)
     if facts.scores and not facts.isotropic:
         if form == "gram":

@@ -278,7 +278,11 @@ class SphereGrid(SphereNodes):
 
     def __init__(self, space: Sphere, beta: float, most_pairs: int = 0) -> None:
         super().__init__(space.points, beta, most_pairs)
-        self._frame = space.frame(np.arange(len(space.weights)))
+        self._space = space
+
+    @cached_property
+    def _frame(self) -> Array:
+        return self._space.frame(np.arange(len(self._space.weights)))
 
     def components(self, masses: Array) -> tuple[Array, Array]:
         """G (n,) and the pull P_x Σ_j k_ij m_j y_j along the frame of the grid, shape (2, n)."""

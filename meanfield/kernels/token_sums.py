@@ -234,6 +234,10 @@ def _kernel(beta: float, targets: Array, sources: Array) -> Array:
 _SMALL = 1e-3
 
 
+# moments of a measure, and G/Λ_0 and P_x ∇ log G at points
+Series = tuple[Coefficients, Array, Array]
+
+
 class SphereSums:
     """log G(βx) and ∇ log G(βx), G(z) = Σ_j m_j e^{<z,y_j>}, for tokens on S^2.
 
@@ -274,9 +278,9 @@ class SphereSums:
     def log_moment(self, points: Array, masses: Array, at: Array) -> tuple[Array, Array]:
         """log G(βx), shape (m,), and ∇ log G(βx), shape (m, 3), at unit rows `at` (m, 3)."""
         places = Places.of(at)
-        moments, potential, mean = self._tangential(points, masses, at, places)
+        series = moments, potential, mean = self._tangential(points, masses, at, places)
         mean += (self._at.values(self._radial * moments, places) / potential)[:, None] * at
-        return self._with_small(points, masses, at, moments, potential, mean, np.inf)
+        return self._with_small((points, masses), at, series, np.inf)
 
     def pull(
         self, points: Array, masses: Array, at: Array, *, most_pairs: float = np.inf
@@ -286,15 +290,11 @@ class SphereSums:
         With `most_pairs` no more than that many terms are summed, at the smallest G first. Then
         the error where G is a share s < 1e-3 of the largest may grow to about 1e-15/s.
         """
-        places = Places.of(at)
-        moments, potential, pull = self._tangential(points, masses, at, places)
-        log_g, pull = self._with_small(points, masses, at, moments, potential, pull, most_pairs)
+        series = self._tangential(points, masses, at, Places.of(at))
+        log_g, pull = self._with_small((points, masses), at, series, most_pairs)
         return log_g, project(at, pull)
 
-    def _tangential(
-        self, points: Array, masses: Array, at: Array, places: Places
-    ) -> tuple[Coefficients, Array, Array]:
-        """Moments, G/Λ_0 and P_x ∇ log G."""
+    def _tangential(self, points: Array, masses: Array, at: Array, places: Places) -> Series:
         sources = places if at is points else Places.of(points)
         moments = self._at.moments(sources, masses)
         potential = self._at.values(self._kernel * moments, places)
@@ -305,16 +305,10 @@ class SphereSums:
         return moments, potential, pull
 
     def _with_small(
-        self,
-        points: Array,
-        masses: Array,
-        at: Array,
-        moments: Coefficients,
-        potential: Array,
-        mean: Array,
-        most_pairs: float,
+        self, measure: tuple[Array, Array], at: Array, series: Series, most_pairs: float
     ) -> tuple[Array, Array]:
-        """log G and ∇ log G, with positive sums where G is small."""
+        """log G and ∇ log G, with positive sums over points and masses where G is small."""
+        (points, masses), (moments, potential, mean) = measure, series
         # the mean of G over the measure is no larger than its maximum, and no point need be near it
         inside = float(self._degree_shares @ self._at.power(moments)) / float(masses.sum())
         small = np.flatnonzero(potential < _SMALL * max(float(potential.max()), inside))
@@ -367,20 +361,17 @@ class SphereScoreSums:
         self._sources = SphereAt(self._bilinear.source_degree)
         self._targets = SphereAt(self._bilinear.degree)
 
-    def log_moment(self, points: Array, masses: Array, at: Array) -> tuple[Array, Array]:
-        """log G(Mx), shape (m,), and ∇ log G(Mx), shape (m, 3), at unit rows `at` (m, 3)."""
-        return self._log_moment(points, masses, at, np.inf)
-
     def quick(self, points: Array, masses: Array, at: Array) -> tuple[Array, Array]:
         """As `log_moment`, with 2^24 terms at most where G is 1e-6 to 1e-3 of its scale.
 
         Smallest first; the error may grow there to about 1e-14 over that share.
         """
-        return self._log_moment(points, masses, at, _MOST_PAIRS)
+        return self.log_moment(points, masses, at, most_pairs=_MOST_PAIRS)
 
-    def _log_moment(
-        self, points: Array, masses: Array, at: Array, most_pairs: float
+    def log_moment(
+        self, points: Array, masses: Array, at: Array, *, most_pairs: float = np.inf
     ) -> tuple[Array, Array]:
+        """log G(Mx), shape (m,), and ∇ log G(Mx), shape (m, 3), at unit rows `at` (m, 3)."""
         places = Places.of(at)
         sources = places if at is points else Places.of(points)
         moments = self._sources.moments(sources, masses)
