@@ -115,20 +115,6 @@ def test_potential_far_below_its_largest_about_an_axis():
 # -------------------------------------------------------------------------------------- runs
 
 
-@pytest.mark.parametrize("name", ["circle", "zonal, d = 4"])
-def test_layers_are_one_run_after_the_other(name):
-    mu = density(SPACES[name](), kappa=0.5)
-    many = [mf.Attention(1.0, [mf.Head(V=2.0)]), mf.SA(3.0, sign=-1), mf.USA(1.0)]
-    sol = mf.evolve(mu, mf.Layers(many, step=0.2), 0.5, [0.1, 0.3], rtol=1e-11)
-    one = mu
-    for layer, span in zip(many, (0.2, 0.2, 0.1), strict=True):
-        before, one = one, mf.evolve(one, layer, span, 1, rtol=1e-11).final
-        assert gap(one, before.resized(one.space.size)) > 1e-3
-    assert np.array_equal(sol.t, [0.0, 0.1, 0.3, 0.5])
-    # time steps of rtol 1e-11
-    assert gap(sol.final, one) < 1e-9
-
-
 @pytest.mark.parametrize("name", ["circle", "sphere"])
 @pytest.mark.parametrize("noise", [0.0, 0.05])
 def test_turned_problem_has_turned_run(name, noise):

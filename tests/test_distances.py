@@ -9,11 +9,6 @@ from hypothesis import strategies as st
 import meanfield as mf
 from meanfield.functionals import mmd, sobolev
 from meanfield.functionals.distances import merged, sobolev_kernel, sobolev_tail
-from meanfield.functionals.moments import moments
-from meanfield.spaces.circle import CircleAt
-from meanfield.spaces.gegenbauer import gegenbauer, multiplicities
-from meanfield.spaces.sphere_fields import SphereAt
-from meanfield.spaces.zonal import ZonalAt
 
 BETAS = [0.1, 1.0, 9.0, 100.0]
 TILT = np.array([0.48, -0.6, 0.64])
@@ -265,21 +260,6 @@ def test_diracs_in_high_dimension(dim):
     exact = 2 * (kernel(np.zeros(1)) - kernel(np.array([4 * np.sin(0.5) ** 2])))[0]
     exact += 2 * sobolev_tail(dim, s, 2047)
     assert sobolev(a, b, s) ** 2 == pytest.approx(exact, abs=255**-2.0)
-
-
-@pytest.mark.parametrize("dim", [2, 3, 5])
-def test_moments_are_sums_of_harmonics(dim):
-    """|moments|² by degree is N_k ∬ P_k(<x,y>), in each basis."""
-    tokens, kmax = cloud(dim, 4, 3), 6
-    basis = {2: CircleAt, 3: SphereAt}.get(dim, lambda k: ZonalAt(np.eye(dim)[-1], k))(kmax)
-    if dim == 5:
-        ends = np.eye(5)[[-1, -1, -1, -1]] * np.array([[1], [-1], [-1], [1]])
-        tokens = mf.Particles(ends, tokens.weights)
-    found, _ = moments(tokens, basis, np.ones(kmax + 1))
-    polynomials = gegenbauer(dim, kmax, tokens.points @ tokens.points.T)
-    sums = np.einsum("i,kij,j->k", tokens.weights, polynomials, tokens.weights)
-    exact = multiplicities(dim, kmax) * sums
-    assert np.abs(basis.power(found) - exact).max() < 1e-12
 
 
 def test_circle_with_flow_maps_that_have_run():

@@ -268,17 +268,6 @@ def test_energy_of_a_bump_at_small_beta(name):
     assert mf.sinkhorn_energy(mu, beta) == pytest.approx(exact, rel=1e-12)
 
 
-@pytest.mark.parametrize("dim", [2, 3, 10])
-def test_rotations(dim):
-    turn = np.linalg.qr(np.random.default_rng(4).normal(size=(dim, dim)))[0]
-    points, at = unit_points(dim, 30, 1), unit_points(dim, 4, 2)
-    dynamics = mf.DoublyStochastic(9.0)
-    field = dynamics.velocity(mf.Particles(points), at)
-    turned = dynamics.velocity(mf.Particles(points @ turn.T), at @ turn.T)
-    assert np.abs(field).max() > 0.01
-    np.testing.assert_allclose(turned, field @ turn.T, rtol=0, atol=1e-13)
-
-
 # ---------------------------------------------------------------- closed forms
 
 

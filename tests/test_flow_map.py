@@ -28,19 +28,6 @@ def balance(sol):
 # ---------------------------------------------------------------- panels
 
 
-def test_halves_interpolate_polynomials():
-    edges = np.array([[-1.0, 3.0]])
-    values = panels.nodes(edges) ** 15
-    assert np.allclose(
-        panels.halved(values), panels.nodes(panels.halves(edges)) ** 15, atol=1e-12 * 3**15
-    )
-    # a polynomial of degree 12 has no tail, one of degree 15 has
-    # but for rounding: a sum of 16 values up to 3^12
-    assert panels.tails(panels.nodes(edges) ** 12)[0] < 16 * EPS * 3**12
-    assert panels.tails(values)[0] > 1.0
-    assert panels.weights(edges).sum() == pytest.approx(4.0, rel=4 * EPS)
-
-
 def test_a_narrow_peak_is_found():
     """Between the first panels' nodes no one sees it: its missing mass tells."""
     law = mf.VonMisesFisher(circle([0.3])[0], 1e6)

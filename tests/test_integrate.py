@@ -345,37 +345,6 @@ def test_usa_whose_rates_leave_double_precision(beta):
     assert one == pytest.approx(other, rel=1e-8, abs=0.0)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"t_end": 0.0}, "t_end must be a finite number > 0"),
-        ({"t_end": np.nan}, "t_end"),
-        ({"save_at": 0}, "save_at"),
-        ({"save_at": [0.5, 0.2]}, "save_at"),
-        ({"save_at": [2.0]}, "save_at"),
-        ({"rtol": 0.0}, "rtol"),
-        ({"rtol": 1e-15}, "rtol"),
-        ({"atol": -1.0}, "atol"),
-        ({"tail_tol": 0.0}, "tail_tol"),
-        ({"largest": 8}, "largest"),
-        ({"measure": "mu"}, "measure"),
-        ({"dynamics": "SA"}, "dynamics"),
-        (
-            {"dynamics": mf.SA(1.0, noise=0.1), "on_unresolved": "flow-map"},
-            "on_unresolved must be 'stop' with noise, got 'flow-map' and noise = 0.1",
-        ),
-        ({"monitors": {"energy": abs}}, "monitors"),
-        ({"monitors": {"mine": 3}}, "monitors"),
-        ({"monitors": {"points": abs}}, "monitors"),
-    ],
-    ids=str,
-)
-def test_refusals(change, message):
-    arguments = {"measure": mu(), "dynamics": mf.SA(1.0), "t_end": 1.0} | change
-    with pytest.raises(ValueError, match=message):
-        mf.evolve(**arguments)
-
-
 D3, ABOUT = np.diag([1.0, 0.5, 0.2]), np.diag([0.5, 0.5, 1.0])
 KEPT = {
     "density": (lambda: mf.Density(mf.Sphere(11), mf.VonMisesFisher(np.eye(3)[2], 1.0)), D3),

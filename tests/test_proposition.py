@@ -521,7 +521,6 @@ def test_an_interval_that_begins_below_what_flows_can_see():
     ("keywords", "message"),
     [
         ({"beta": -1.0}, r"beta must be a finite number >= 0 and <= 1000, got -1.0"),
-        ({"beta": np.nan}, r"beta must be .* got nan"),
         ({"beta": 1e4}, r"beta must be .* got 10000.0"),
         ({"beta": (2.0, 1.0)}, r"beta must be a finite number > 2 .* got 1.0"),
         ({"beta": (0.0, 1.0)}, r"beta must be a finite number > 0 .* got 0.0"),
@@ -542,7 +541,6 @@ def test_an_interval_that_begins_below_what_flows_can_see():
             {"beta": None, "kernel": [0.0, 1.0], "parts": ["flows"]},
             r"parts must have one of .* got \['flows'\]",
         ),
-        ({"beta": None, "kernel": "exp"}, r"kernel must be a callable .* got 'exp'"),
         ({"beta": None, "kernel": [1.0, np.inf]}, r"kernel must be finite, got inf"),
         ({"beta": None, "kernel": lambda t: 1 / t}, r"kernel\(t\), t in \[-1, 1\], must be finite"),
         ({"beta": None, "kernel": np.abs}, r"kernel must have no degrees beyond kmax = 48"),
@@ -559,8 +557,6 @@ def test_an_interval_that_begins_below_what_flows_can_see():
             {"beta": None, "kernel": lambda t: t + 1j},
             r"kernel\(t\), t in .* must be an array of real",
         ),
-        ({"rng": 0}, r"rng must be .* got 0"),
-        ({"executor": "x"}, r"executor must be .* got 'x'"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero")

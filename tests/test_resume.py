@@ -269,7 +269,7 @@ def test_a_run_may_change_its_folder(tmp_path, monkeypatch):
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["resume_score", "dynamics_matrix_0"])
+@pytest.mark.parametrize("name", ["resume_score", "dynamics_matrix_0", "points"])
 def test_names_that_files_need_are_no_monitors(name):
     with pytest.raises(ValueError, match=f"monitors must map new names .* got '{name}'"):
         mf.evolve(mf.Density(mf.Circle(32), BUMPS), mf.SA(4.0), 1.0, monitors={name: mass})
