@@ -183,6 +183,20 @@ def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
     return value
 
 
+def some_of(name: str, values: Any, allowed: Collection[str]) -> list[str]:
+    """Return `values` as a list when they are some of these words.
+
+    Raises
+    ------
+    ValueError
+        Otherwise, with all of them.
+    """
+    given = [] if is_single(values) else list(values)
+    if not given or not all(isinstance(one, str) and one in allowed for one in given):
+        raise ValueError(f"{name} must be among {allowed}, at least one, got {shown(values)}")
+    return given
+
+
 def is_single(value: Any) -> bool:
     """Whether a value is no array and no sequence that could be one."""
     try:

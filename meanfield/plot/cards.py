@@ -60,8 +60,8 @@ def card(shown: Any) -> str:
 
 @singledispatch
 def _rows(shown: Any) -> dict[str, str]:
-    """The numbers of a card."""
-    raise NotImplementedError
+    """The numbers of a card: of tokens, unless it shows something else."""
+    return {"dim": str(shown.dim), "tokens": str(len(shown.weights)), **_of_all(shown)}
 
 
 def _figure(shown: Any) -> Figure:
@@ -117,12 +117,6 @@ def _(measure: FlowMap) -> dict[str, str]:
         found["atoms"] = f"{len(measure.atoms)}, mass {measure.atom_masses.sum():.4g}"
     found |= _of_all(measure)
     return found | {"density": f"{values.min():.4g} to {values.max():.4g} at the nodes"}
-
-
-@_rows.register
-def _(measure: Particles) -> dict[str, str]:
-    found = {"dim": str(measure.dim), "tokens": str(len(measure.weights))}
-    return found | _of_all(measure)
 
 
 def _of_all(measure: AnyMeasure) -> dict[str, str]:

@@ -20,12 +20,14 @@ from meanfield.plot.frames import (
     BLUE,
     GREEN,
     GREY,
+    LEGEND,
     NORMAL,
     ORANGE,
     PINK,
     SMALL,
     check_axes,
     new_axes,
+    write,
 )
 from meanfield.typing import Array
 
@@ -85,18 +87,10 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
         hidden = level > high or level < low
         arrow = (" ↑" if top else " ↓") if hidden else ""
         edge = (high + margin if top else low - margin) if hidden else level
-        above = top != hidden
-        ax.annotate(
-            f"E({which}) = {level:.4g}{arrow}",
-            (0.02 if rising == top else 0.98, edge),
-            xycoords=ax.get_yaxis_transform(),
-            xytext=(0, 2 if above else -2),
-            textcoords="offset points",
-            ha="left" if rising == top else "right",
-            va="bottom" if above else "top",
-            fontsize=SMALL,
-            color="0.3",
-        )
+        x, ha = (0.02, "left") if rising == top else (0.98, "right")
+        y, va = (2, "bottom") if top != hidden else (-2, "top")
+        text, frame = f"E({which}) = {level:.4g}{arrow}", ax.get_yaxis_transform()
+        write(ax, text, (x, edge), frame, ha=ha, va=va, shift=(0, y))
     return ax
 
 
@@ -238,8 +232,7 @@ def node_count(sol: Solution, ax: Axes | None = None) -> Axes:
     if series:
         ax.plot(sol.t[:count], values[:count], "-", color=GREY, linewidth=1.4)
         name = f"grey: series, {_SIZE_NAMES[series[0].name]}"
-        label = ax.text(0.98, 0.03, name, fontsize=SMALL, color="0.3", ha="right", va="bottom")
-        label.set_transform(ax.transAxes)
+        write(ax, name, (0.98, 0.03), ax.transAxes, ha="right")
     ax.set_ylim(0.0, 1.1 * values.max())
     return ax
 
@@ -249,8 +242,7 @@ def _tolerance(ax: Axes, tolerance: float, values: Array) -> None:
     # above it there is room for its name and those of the sizes
     ax.set_ylim(0.5 * lowest, tolerance * (tolerance / lowest) ** 0.3)
     ax.axhline(tolerance, color=GREY, linestyle="--", linewidth=0.8)
-    name = ax.text(0.02, tolerance, "tolerance", fontsize=SMALL, color="0.3", va="bottom")
-    name.set_transform(ax.get_yaxis_transform())
+    write(ax, "tolerance", (0.02, tolerance), ax.get_yaxis_transform())
 
 
 def _sizes(sol: Solution, ax: Axes, name: str) -> None:
@@ -264,16 +256,8 @@ def _sizes(sol: Solution, ax: Axes, name: str) -> None:
             ax.axvspan(first, end, color="0.93", linewidth=0.0, zorder=0)
         if end - first >= _ROOM * length:
             label, name = f"{name}{sizes[start]}", ""
-            ax.text(
-                (first + end) / 2,
-                0.97,
-                label,
-                transform=ax.get_xaxis_transform(),
-                ha="center",
-                va="top",
-                fontsize=SMALL,
-                color="0.3",
-            )
+            place = (first + end) / 2, 0.97
+            write(ax, label, place, ax.get_xaxis_transform(), ha="center", va="top")
 
 
 def check(sol: Solution) -> None:
@@ -382,7 +366,7 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
         lowest = min(lowest, float(values.min(initial=np.inf)))
         highest = max(highest, float(upper.max(initial=0.0)))
     _scale(ax, lowest, highest, _ROUNDING)
-    ax.legend(fontsize=SMALL, frameon=False, handlelength=1.4)
+    ax.legend(**LEGEND, handlelength=1.4)
     return ax
 
 

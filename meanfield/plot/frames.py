@@ -27,6 +27,7 @@ from meanfield.typing import Array
 BLUE, ORANGE, GREEN, PINK = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
 YELLOW, SKY, GREY = "#e69f00", "#56b4e9", "0.45"
 SMALL, NORMAL = 7.0, 8.0
+LEGEND: dict[str, Any] = {"fontsize": SMALL, "frameon": False}
 COLOURS = colormaps["magma"].with_extremes(bad=colormaps["magma"](0.0))
 # f = 1 is the uniform density: beyond so many times of it the scale is logarithmic
 _CONCENTRATED = 20.0
@@ -148,6 +149,22 @@ def label_axes(ax: Axes, x: str = "", y: str = "", title: str = "", size: float 
             put(text, fontsize=size)
 
 
+def write(
+    ax: Axes,
+    text: str,
+    place: tuple[float, float],
+    over: Any = "data",
+    *,
+    ha: str = "left",
+    va: str = "bottom",
+    shift: tuple[float, float] = (0.0, 0.0),
+    color: str = "0.3",
+) -> None:
+    """A few small words at a place in these coordinates, shifted by so many points."""
+    kind: dict[str, Any] = {"ha": ha, "va": va, "fontsize": SMALL, "color": color}
+    ax.annotate(text, place, shift, xycoords=over, textcoords="offset points", **kind)
+
+
 def finish(figure: Figure, axes: Iterable[Axes], title: str, colour: str = "black") -> Figure:
     """Small numbers, no frame but the axes themselves, and the title of the figure."""
     for ax in axes:
@@ -247,7 +264,7 @@ def profile(ax: Axes, angles: Array, law: Array, dim: int, scale: Normalize) -> 
     smooth: Array = np.linspace(0.0, np.pi, 361)
     uniform = np.exp(log_law_of_angle(np.zeros_like(smooth), smooth, dim))
     dotted = ax.plot(smooth, np.maximum(uniform, bottom), ":", color=GREY, linewidth=0.8)
-    ax.legend(dotted, ["uniform"], loc="upper right", fontsize=SMALL, frameon=False)
+    ax.legend(dotted, ["uniform"], loc="upper right", **LEGEND)
     ax.set_xlim(-_MARGIN, np.pi + _MARGIN)
     quarter_ticks(ax, 3)
     # most of a sphere is near its equator, so a measure about the pole has a hump beside it

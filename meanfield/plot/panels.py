@@ -34,6 +34,7 @@ from meanfield.plot.frames import (
     profile,
     ring,
     scale_of,
+    write,
 )
 from meanfield.spaces.geometry import (
     circle_angles,
@@ -171,15 +172,52 @@ def draw(measure: AnyMeasure, ax: Any, shared: Look) -> None:
 
 
 @singledispatch
-def _extremes(measure: AnyMeasure) -> tuple[float, float]:
-    """Smallest and largest of the densities that are drawn."""
-    raise NotImplementedError
+def _extremes(measure: Any) -> tuple[float, float]:
+    """Smallest and largest of the densities that are drawn; of tokens, of their histogram."""
+    values = _histogram(measure) if measure.dim == 2 else np.ones(1)
+    return float(values.min()), float(values.max())
 
 
 @singledispatch
-def _paint(measure: AnyMeasure, ax: Any, shared: Look) -> None:
-    """Draw the measure itself."""
-    raise NotImplementedError
+def _paint(measure: Any, ax: Any, shared: Look) -> None:
+    """Draw tokens: on the map, beside the circle with their histogram, or in the plane."""
+    if ax.name == "mollweide":
+        _points(ax, *_on_map(measure.points), measure)
+    elif ax.name == "polar":
+        heights = height(_histogram(measure), shared.scale)
+        angles = np.asarray(_TURN / BINS * (np.arange(BINS) + 0.5))
+        ax.bar(angles, heights, _TURN / BINS, color=BLUE, alpha=0.35, linewidth=0.0)
+        _points(ax, circle_angles(measure.points), np.full(len(measure.points), -0.12), measure)
+        ring(ax, angles, heights, shared.scale, -0.2)
+    else:
+        around = np.linspace(0.0, _TURN, 361)
+        ax.plot(np.cos(around), np.sin(around), color="black", linewidth=0.6)
+        x, y = shared.plane @ measure.points.T
+        _points(ax, x, y, measure)
+        ax.set(aspect="equal", xlim=(-1.05, 1.05), ylim=(-1.05, 1.05), xticks=[], yticks=[])
+        ax.set_xlabel("1st principal axis", fontsize=SMALL, color=GREY)
+        ax.set_ylabel("2nd principal axis", fontsize=SMALL, color=GREY)
+        ax.spines[:].set_visible(False)
+
+
+def _histogram(measure: Particles) -> Array:
+    """The density of tokens on the circle in equal bins."""
+    angles = circle_angles(measure.points)
+    counts, _ = np.histogram(angles, BINS, (0.0, _TURN), weights=measure.weights)
+    return np.asarray(counts * BINS)
+
+
+def _on_map(points: Array) -> tuple[Array, Array]:
+    """Longitudes in (-π, π] and latitudes."""
+    colatitudes, longitudes = sphere_angles(points)
+    wrapped = np.where(longitudes > np.pi, longitudes - _TURN, longitudes)
+    return wrapped, np.pi / 2 - colatitudes
+
+
+def _points(ax: Axes, x: Array, y: Array, measure: Particles) -> None:
+    area = 5.0 * measure.weights / measure.weights.max()
+    alpha = float(np.clip(200.0 / len(x), 0.2, 0.8))
+    ax.scatter(x, y, s=area, color=BLUE, alpha=alpha, linewidths=0.0, rasterized=len(x) > 2000)
 
 
 @_extremes.register
@@ -240,54 +278,6 @@ def _profile(measure: Density, ax: Axes, shared: Look) -> None:
     points = np.outer(np.cos(angles), axis) + np.outer(np.sin(angles), perpendicular(axis))
     law = law_of_angle(measure.at(points), np.sin(angles), measure.dim)
     profile(ax, angles, law, measure.dim, shared.scale)
-
-
-@_extremes.register
-def _(measure: Particles) -> tuple[float, float]:
-    values = _histogram(measure) if measure.dim == 2 else np.ones(1)
-    return float(values.min()), float(values.max())
-
-
-@_paint.register
-def _(measure: Particles, ax: Any, shared: Look) -> None:
-    """Points on the map, beside the circle with their histogram, or in the plane."""
-    if ax.name == "mollweide":
-        _points(ax, *_on_map(measure.points), measure)
-    elif ax.name == "polar":
-        heights = height(_histogram(measure), shared.scale)
-        angles = np.asarray(_TURN / BINS * (np.arange(BINS) + 0.5))
-        ax.bar(angles, heights, _TURN / BINS, color=BLUE, alpha=0.35, linewidth=0.0)
-        _points(ax, circle_angles(measure.points), np.full(len(measure.points), -0.12), measure)
-        ring(ax, angles, heights, shared.scale, -0.2)
-    else:
-        around = np.linspace(0.0, _TURN, 361)
-        ax.plot(np.cos(around), np.sin(around), color="black", linewidth=0.6)
-        x, y = shared.plane @ measure.points.T
-        _points(ax, x, y, measure)
-        ax.set(aspect="equal", xlim=(-1.05, 1.05), ylim=(-1.05, 1.05), xticks=[], yticks=[])
-        ax.set_xlabel("1st principal axis", fontsize=SMALL, color=GREY)
-        ax.set_ylabel("2nd principal axis", fontsize=SMALL, color=GREY)
-        ax.spines[:].set_visible(False)
-
-
-def _histogram(measure: Particles) -> Array:
-    """The density of tokens on the circle in equal bins."""
-    angles = circle_angles(measure.points)
-    counts, _ = np.histogram(angles, BINS, (0.0, _TURN), weights=measure.weights)
-    return np.asarray(counts * BINS)
-
-
-def _on_map(points: Array) -> tuple[Array, Array]:
-    """Longitudes in (-π, π] and latitudes."""
-    colatitudes, longitudes = sphere_angles(points)
-    wrapped = np.where(longitudes > np.pi, longitudes - _TURN, longitudes)
-    return wrapped, np.pi / 2 - colatitudes
-
-
-def _points(ax: Axes, x: Array, y: Array, measure: Particles) -> None:
-    area = 5.0 * measure.weights / measure.weights.max()
-    alpha = float(np.clip(200.0 / len(x), 0.2, 0.8))
-    ax.scatter(x, y, s=area, color=BLUE, alpha=alpha, linewidths=0.0, rasterized=len(x) > 2000)
 
 
 @_extremes.register
@@ -355,7 +345,7 @@ def _flow_ring(flow: LineFlowMap, ax: Any, scale: Normalize) -> None:
     ring(ax, np.append(angles, atoms), np.append(heights, np.ones_like(atoms)), scale)
     if _is_cut(logs, scale):
         # the corner beside the circle
-        ax.text(-0.1, -0.02, _cut(logs), transform=ax.transAxes, **_TEXT, va="top")
+        write(ax, _cut(logs), (-0.1, -0.02), ax.transAxes, va="top")
 
 
 def _flow_profile(flow: LineFlowMap, ax: Axes, scale: Normalize) -> None:
@@ -378,22 +368,11 @@ def _flow_profile(flow: LineFlowMap, ax: Axes, scale: Normalize) -> None:
             _beside(ax, atom, int(cut) + len(named) - 1, f"atom {mass:.3g}")
 
 
-_TEXT: dict[str, Any] = {"fontsize": SMALL, "color": "0.3"}
-
-
 def _beside(ax: Axes, angle: float, line: int, text: str) -> None:
     """A line of text on the side of a stem where the panel is wider."""
-    left = angle <= np.pi / 2
-    ax.annotate(
-        text,
-        (angle, 0.95),
-        xycoords=ax.get_xaxis_transform(),
-        xytext=(5 if left else -5, -9 * line),
-        textcoords="offset points",
-        ha="left" if left else "right",
-        va="center",
-        **_TEXT,
-    )
+    ha, x = ("left", 5) if angle <= np.pi / 2 else ("right", -5)
+    frame, shift = ax.get_xaxis_transform(), (x, -9 * line)
+    write(ax, text, (angle, 0.95), frame, ha=ha, va="center", shift=shift)
 
 
 def _stems(ax: Any, atoms: Array, masses: Array, bottom: float, top: float) -> None:

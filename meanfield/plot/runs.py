@@ -30,15 +30,7 @@ from meanfield.plot.curves import (
     node_count,
     resolution,
 )
-from meanfield.plot.frames import (
-    NORMAL,
-    ORANGE,
-    SMALL,
-    check_path,
-    colour_bar,
-    heading,
-    new_figure,
-)
+from meanfield.plot.frames import NORMAL, ORANGE, check_path, colour_bar, heading, new_figure, write
 from meanfield.plot.panels import draw, is_coloured, look, projection
 
 
@@ -164,16 +156,9 @@ def _mark(ax: Axes, sol: Solution, chosen: list[int]) -> None:
     ax.plot(sol.t[chosen], values[chosen], "o", color=ORANGE, markersize=4, clip_on=False, zorder=5)
     for number, index in enumerate(chosen):
         below = values[index] > (bottom + top) / 2
-        ax.annotate(
-            _LETTERS[number],
-            (sol.t[index], values[index]),
-            xytext=(5 if index == 0 else 0, -5 if below else 5),
-            textcoords="offset points",
-            ha="left" if index == 0 else "center",
-            va="top" if below else "bottom",
-            fontsize=SMALL,
-            color=ORANGE,
-        )
+        place, shift = (sol.t[index], values[index]), (5 if index == 0 else 0, -5 if below else 5)
+        ha, va = "left" if index == 0 else "center", "top" if below else "bottom"
+        write(ax, _LETTERS[number], place, ha=ha, va=va, shift=shift, color=ORANGE)
 
 
 def _instants(sol: Solution, times: int) -> list[int]:

@@ -15,6 +15,7 @@ from meanfield.plot.frames import (
     BLUE,
     GREEN,
     GREY,
+    LEGEND,
     ORANGE,
     PINK,
     QUARTERS,
@@ -26,6 +27,7 @@ from meanfield.plot.frames import (
     label_axes,
     new_figure,
     quarter_ticks,
+    write,
 )
 from meanfield.typing import Array
 
@@ -78,7 +80,7 @@ def form_extremisers(ds: Any) -> Figure:
     quarter_ticks(lower, 5)
     dashed = Line2D([], [], color=GREY, linestyle="--", linewidth=0.8, label="of uniform μ")
     handles = [*upper.get_legend_handles_labels()[0], dashed]
-    figure.legend(handles=handles, loc="outside right upper", fontsize=SMALL, frameon=False)
+    figure.legend(handles=handles, loc="outside right upper", **LEGEND)
     title = f"Densities of least energy, β = {ds.attrs['beta']:g}"
     return finish(figure, (upper, lower), title)
 
@@ -137,8 +139,7 @@ def stationary_states(ds: Any, index: int = 0) -> Figure:
         _branches(axes[1], one, one["free_energy_excess"].values)
         label_axes(axes[1], y="F − F(σ)")
     label_axes(axes[-1], "noise τ")
-    kind: dict[str, Any] = {"loc": "outside lower center", "fontsize": SMALL, "frameon": False}
-    figure.legend(handles=_legend(one), ncols=3, **kind)
+    figure.legend(handles=_legend(one), loc="outside lower center", ncols=3, **LEGEND)
     text = f"{one.attrs.get('dynamics', '')}, d = {int(one['dim'])}, β = {float(one['beta']):g}"
     return finish(figure, axes, f"{text}: {one['nature'].item()} transition at degree 1")
 
@@ -183,20 +184,13 @@ def _branches(ax: Axes, one: Any, values: Array) -> None:
 
 def _legend(one: Any) -> list[Line2D]:
     degrees = dict.fromkeys(one["degree"].values.tolist())
-    lines = [
-        Line2D([], [], color=_COLOURS[(k - 1) % len(_COLOURS)], label=f"degree {k}")
-        for k in degrees
-    ]
-    lines += [
-        Line2D([], [], color="black", label="stable (axisymmetric)"),
-        Line2D([], [], color="black", linestyle="--", label="unstable"),
-    ]
-    lines += [
-        Line2D([], [], color="black", linestyle="", marker=marker, markersize=4, label=text)
-        for name, (marker, text) in _MARKS.items()
-        if (one["event"].values == name).any()
-    ]
-    return lines
+    colours = [(f"degree {k}", _COLOURS[(k - 1) % len(_COLOURS)]) for k in degrees]
+    lines = [Line2D([], [], color=colour, label=text) for text, colour in colours]
+    lines.append(Line2D([], [], color="black", label="stable (axisymmetric)"))
+    lines.append(Line2D([], [], color="black", linestyle="--", label="unstable"))
+    kind: dict[str, Any] = {"color": "black", "linestyle": "", "markersize": 4}
+    marks = [mark for name, mark in _MARKS.items() if (one["event"].values == name).any()]
+    return lines + [Line2D([], [], marker=mark, label=text, **kind) for mark, text in marks]
 
 
 _OVER_T = "t", "energy_share", "clusters", "cluster_angle", "cluster_mass", "merging_time"
@@ -253,12 +247,9 @@ def metastability(ds: Any, run: int = 0) -> Figure:
     status = str(one["status"].item()) if "status" in one else "finished"
     is_good = status in ("finished", "clustered")
     about = f"{one['dynamics'].item()}, β = {one['beta'].item():g}" + f", {status}" * (not is_good)
-    degrees = "degree {:g} grew, {:g} predicted (γ = {:.3g})".format(
-        *(
-            one[name].item()
-            for name in ("grown_degree", "predicted_degree", "growth_rate_predicted")
-        )
-    )
+    names = "grown_degree", "predicted_degree", "growth_rate_predicted"
+    numbers = (one[name].item() for name in names)
+    degrees = "degree {:g} grew, {:g} predicted (γ = {:.3g})".format(*numbers)
     return finish(figure, axes, f"{about}: {degrees}", "black" if is_good else ORANGE)
 
 
@@ -267,7 +258,7 @@ def _draw_energy(ax: Axes, times: Array, shares: Array) -> None:
     known = shares[np.isfinite(shares)]
     low, high = float(known.min(initial=1.0)), float(known.max(initial=0.0))
     if high < _FAR:
-        ax.text(0.01, 0.98, "1 ↑", transform=ax.transAxes, va="top", fontsize=SMALL, color="0.3")
+        write(ax, "1 ↑", (0.01, 0.98), ax.transAxes, va="top")
     else:
         ax.axhline(1.0, color=GREY, linestyle="--", linewidth=0.8)
         high = max(high, 1.0)
@@ -298,10 +289,8 @@ def _plateaus(axes: Any, starts: Array, ends: Array, counts: Array) -> None:
         room = np.log(end / start) / (right - left)
         if room >= _LITTLE_ROOM:
             noun = "" if room < _ROOM else " cluster" if count == 1 else " clusters"
-            name = axes[0].text(
-                np.sqrt(start * end), 0.98, f"{count:g}{noun}", ha="center", va="top"
-            )
-            name.set(transform=axes[0].get_xaxis_transform(), fontsize=SMALL, color="0.3")
+            place, frame = (np.sqrt(start * end), 0.98), axes[0].get_xaxis_transform()
+            write(axes[0], f"{count:g}{noun}", place, frame, ha="center", va="top")
 
 
 # of verdicts
@@ -376,7 +365,7 @@ def _coefficients(ax: Axes, one: Any) -> None:
     if "evaluation_error" in one:
         errors = np.maximum(one["evaluation_error"].values[1:], 1e-17)
         ax.plot(degrees, errors, ".", color=GREY, ms=3, label="error in float64, relative")
-    ax.legend(frameon=False, fontsize=SMALL)
+    ax.legend(**LEGEND)
 
 
 def _identity(ax: Axes, one: Any) -> None:
@@ -413,7 +402,7 @@ def _search(ax: Axes, one: Any) -> None:
     else:
         ax.set(xscale="log", yscale="log")
         ax.set_title(f"{len(share)} random measures, none beyond a bound", fontsize=SMALL)
-    ax.legend(frameon=False, fontsize=SMALL, loc="lower left")
+    ax.legend(**LEGEND, loc="lower left")
 
 
 def _flows(ax: Axes, one: Any) -> None:
@@ -431,4 +420,4 @@ def _flows(ax: Axes, one: Any) -> None:
     ax.axhline(1e-10, color=GREY, linestyle=":", linewidth=0.8)
     ax.set(xscale="log", yscale="log")
     label_axes(ax, "t", "gap to the bound (SA)")
-    ax.legend(frameon=False, fontsize=SMALL)
+    ax.legend(**LEGEND)

@@ -11,13 +11,14 @@ from matplotlib.figure import Figure
 from scipy.spatial import ConvexHull
 from scipy.special import ndtri
 
-from meanfield._checks import shown
+from meanfield._checks import is_single, shown
 from meanfield.measures.particles import Particles
 from meanfield.plot.frames import (
     BLUE,
     COLOURS,
     GREEN,
     GREY,
+    LEGEND,
     NORMAL,
     ORANGE,
     PINK,
@@ -73,10 +74,8 @@ def inner_products(
     if len(lengths) != 1 or 0 in lengths:
         raise ValueError(f"rows must be of one length >= 1, got lengths {sorted(lengths)}")
     columns = lengths.pop()
-    if titles is not None:
-        words = isinstance(titles, Sequence) and not isinstance(titles, str)
-        if not words or len(titles) != columns:
-            raise ValueError(f"titles must be {columns}, one for each column, got {shown(titles)}")
+    if titles is not None and (is_single(titles) or len(titles) != columns):
+        raise ValueError(f"titles must be {columns}, one for each column, got {shown(titles)}")
     figure = new_figure(_COLUMN * columns + 0.6, _ROW * len(rows) + 0.3)
     axes = figure.subplots(len(rows), columns, squeeze=False, sharex=True)
     for line, (name, measures) in zip(axes, rows.items(), strict=True):
@@ -210,7 +209,7 @@ def phase_diagram(ds: Any) -> Figure:
         ax.set_xlabel("time t", fontsize=NORMAL)
     curve = next((line for ax in panels for line in ax.lines), None)
     if curve is not None:
-        figure.legend(handles=[curve], loc="outside lower center", fontsize=SMALL, frameon=False)
+        figure.legend(handles=[curve], loc="outside lower center", **LEGEND)
     bar = figure.colorbar(mesh, ax=panels, shrink=0.8, pad=0.02, aspect=30)
     first = given[0].attrs
     bar.set_label(f"P(⟨x₁, x₂⟩ ≥ 1 − {first.get('delta', np.nan):g})", fontsize=NORMAL)
@@ -322,7 +321,7 @@ def _over_n(ax: Axes, ds: Any) -> None:
         ax.loglog(ds["n"], _rms(ds[name])[:, -1], "o-", color=colour, markersize=4, label=label)
     label_axes(ax, "tokens n", _ERROR, f"errors at t = {float(ds['t'][-1]):.4g}")
     _room_below(ax, _LINE * ds.sizes["quantity"])
-    ax.legend(fontsize=SMALL, frameon=False, loc="lower left")
+    ax.legend(**LEGEND, loc="lower left")
 
 
 def _room_below(ax: Axes, share: float) -> None:
@@ -346,7 +345,7 @@ def _over_t(ax: Axes, ds: Any) -> None:
         ax.plot([], [], "--", color=GREY, linewidth=0.8, label=f"$e^{{Ct}}$, C = {constant:.4g}")
     _room_below(ax, _LINE * (len(errors) + 2) / 2)
     label_axes(ax, "time t", _ERROR, f"{_NAMES[name]} over time")
-    ax.legend(fontsize=SMALL, frameon=False, ncols=2, loc="lower left")
+    ax.legend(**LEGEND, ncols=2, loc="lower left")
 
 
 def _has_bound(ds: Any, errors: Array) -> bool:
@@ -370,7 +369,7 @@ def _gaussian(ax: Axes, ds: Any) -> None:
     ax.plot(ends, ends, "-", color=GREY, linewidth=0.8)
     title = f"fluctuations of the mean, n = {int(ds['n'][-1])}"
     label_axes(ax, "normal quantile", "quantile of the repeats", title)
-    ax.legend(fontsize=SMALL, frameon=False)
+    ax.legend(**LEGEND)
 
 
 _OF_TOKENS = "correlation", "standard_error", "linear", "histogram", "histogram_error"
@@ -416,8 +415,7 @@ def two_token_correlation(ds: Any) -> Figure:
         _draw_psi(ax, ds.isel(t=index), _remark(ds, index))
     axes[1, 0].set_ylabel("ψ(t, x)", fontsize=NORMAL)
     handles, names = axes[0, 0].get_legend_handles_labels()
-    kind: dict[str, Any] = {"loc": "outside lower center", "fontsize": SMALL, "frameon": False}
-    figure.legend(handles, names, ncols=6, **kind)
+    figure.legend(handles, names, loc="outside lower center", ncols=6, **LEGEND)
     title = "USA, β = {beta:g}: two of n = {n} tokens, {realisations} realisations"
     return finish(figure, axes.ravel(), title.format(**ds.attrs))
 

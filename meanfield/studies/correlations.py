@@ -25,6 +25,8 @@ from meanfield.theory import growth_rates
 from meanfield.typing import Array
 
 CLOSURES = ("independent", "cumulant", "kirkwood")
+# equal parts of [0, π] of a histogram
+_BINS = 36
 
 
 class PairEquation:
@@ -83,32 +85,15 @@ BLOCK = 64
 _RTOL, _ATOL = 1e-8, 1e-10
 
 
-@dataclass(frozen=True)
-class Task:
-    """Realisations, each from a seed of its own."""
-
-    beta: float
-    n: int
-    times: Array
-    kmax: int
-    bins: int
-    seeds: list[np.random.SeedSequence]
-
-
-def followed(task: Task) -> Array:
-    """`pairs_of` at each time of each realisation, shape (times, realisations, kmax + bins)."""
+def followed(
+    seeds: list[np.random.SeedSequence], beta: float, n: int, times: Array, kmax: int
+) -> Array:
+    """`pairs_of` of a realisation for each seed, shape (times, realisations, kmax + bins)."""
     law = Uniform(2)
-    starts = np.array([law.sample(task.n, np.random.default_rng(seed)) for seed in task.seeds])
-    return np.asarray(
-        evolve_batch(
-            starts,
-            USA(task.beta),
-            task.times,
-            rtol=_RTOL,
-            atol=_ATOL,
-            observe=partial(pairs_of, kmax=task.kmax, bins=task.bins),
-        )
-    )
+    starts = np.array([law.sample(n, np.random.default_rng(seed)) for seed in seeds])
+    observe = partial(pairs_of, kmax=kmax, bins=_BINS)
+    found = evolve_batch(starts, USA(beta), times, rtol=_RTOL, atol=_ATOL, observe=observe)
+    return np.asarray(found)
 
 
 def pairs_of(gram: Array, kmax: int, bins: int) -> Array:
@@ -261,13 +246,13 @@ CHANCE, AMOUNT = 1e-4, 0.02
 
 
 def correlations(
-    task: Task, count: int, found: Array, closed: list[Closed], places: Array
+    beta: float, n: int, times: Array, found: Array, closed: list[Closed], places: Array
 ) -> xr.Dataset:
     """What `two_token_correlation` returns, from `found` (times, realisations, kmax + bins)."""
-    kmax, bins, times = task.kmax, task.bins, task.times
+    count, kmax = found.shape[1], found.shape[2] - _BINS
     means, errors = found.mean(axis=1), found.std(axis=1, ddof=1) / np.sqrt(count)
     most = break_errors(count, kmax * len(times))
-    linear = _linear(task.beta, task.n, times, kmax)
+    linear = _linear(beta, n, times, kmax)
     return xr.Dataset(
         {
             **_of_tokens(means, errors, kmax),
@@ -280,12 +265,12 @@ def correlations(
             "k": np.arange(1, kmax + 1),
             "closure": list(CLOSURES),
             "x": places,
-            "bin": np.pi / bins * (np.arange(bins) + 0.5),
+            "bin": np.pi / _BINS * (np.arange(_BINS) + 0.5),
         },
         attrs={
-            "dynamics": repr(USA(task.beta)),
-            "beta": task.beta,
-            "n": task.n,
+            "dynamics": repr(USA(beta)),
+            "beta": beta,
+            "n": n,
             "realisations": count,
             "break_errors": most,
             "break_amount": AMOUNT,
@@ -304,7 +289,7 @@ def _linear(beta: float, n: int, times: Array, kmax: int) -> Array:
 
 def _of_tokens(means: Array, errors: Array, kmax: int) -> dict[str, Any]:
     # from shares of |x| in [0, π] to the even density on a whole turn
-    density = 0.5 * (means.shape[1] - kmax) / np.pi
+    density = 0.5 * _BINS / np.pi
     name = "mean of cos k(θ_i - θ_j)"
     return {
         "correlation": (("t", "k"), means[:, :kmax], {"long_name": name}),
@@ -362,7 +347,7 @@ def _earliest(times: Array) -> Array:
     return np.where(np.isinf(least), np.nan, least)
 
 
-_BINS, _PLACES = 36, 145
+_PLACES = 145
 _MOST_MODES = 256
 
 
@@ -457,12 +442,10 @@ def two_token_correlation(
     times = times_until("save_at", save_at, number("t_end", t_end, above=0))
     rng = generator("rng", rng)
     seeds = spawn_seeds(rng, count)
-    tasks = [
-        Task(beta, n, times, kmax, _BINS, seeds[first : first + BLOCK])
-        for first in range(0, count, BLOCK)
-    ]
-    blocks = run_tasks(executor, followed, tasks, "two_token_correlation", progress)
+    tasks = [seeds[first : first + BLOCK] for first in range(0, count, BLOCK)]
+    run = partial(followed, beta=beta, n=n, times=times, kmax=kmax)
+    blocks = run_tasks(executor, run, tasks, "two_token_correlation", progress)
     found = np.concatenate(blocks, axis=1)
     places = np.linspace(0.0, np.pi, _PLACES)
     closed = [solved(closure, beta, n, times, kmax, places) for closure in CLOSURES]
-    return correlations(tasks[0], count, found, closed, places)
+    return correlations(beta, n, times, found, closed, places)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,8 @@ class ZonalBasis:
 
     axis: Array
     kmax: int
+    most_degrees: ClassVar[int] = 1000
+    least_exponent: ClassVar[float] = 0.0
 
     @property
     def dim(self) -> int:
@@ -117,7 +120,10 @@ class SphereBasis:
 
     axes: Array
     kmax: int
-    dim = 3
+    dim: ClassVar[int] = 3
+    most_degrees: ClassVar[int] = 90
+    # functions of one degree differ by (β|D|)² there: errors are 1e-16 over that
+    least_exponent: ClassVar[float] = 1e-3
 
     @cached_property
     def _orders(self) -> NDArray[np.intp]:

@@ -28,8 +28,6 @@ _EQUAL = 1e-12
 # beyond it e^{β|D|} squared leaves double precision
 _LARGEST_EXPONENT = 350.0
 _LEAST_EXPONENT = 1e-12
-# eigenfunctions of one degree differ by (β|D|)² there: errors are 1e-16 over that
-_LEAST_ON_SPHERE = 1e-3
 # last coefficients of a complete series, and what a density may be below 0 by rounding
 _COMPLETE, _ROUNDING = 1e-12, 1e-12
 # of its maximum, what no rounding makes of a density
@@ -41,7 +39,6 @@ _TAIL, _COVER = 1e-17, 0.5
 _EPS = float(np.finfo(np.float64).eps)
 # a term's own rounding, that of e^x, of Gauss weights and of Λ_0, in eps
 _OF_A_TERM = 500.0
-_MOST_DEGREES = {"zonal": 1000, "sphere": 90}
 
 
 @dataclass(frozen=True)
@@ -134,13 +131,13 @@ def _uniform(dim: int) -> tuple[Space, Array]:
 
 def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array) -> Extremiser:
     basis = _basis(values, vectors, 2)
-    if isinstance(basis, SphereBasis) and beta * values[-1] < _LEAST_ON_SPHERE:
-        product, bound = tell_apart(beta * values[-1], _LEAST_ON_SPHERE)
+    if beta * values[-1] < basis.least_exponent:
+        product, bound = tell_apart(beta * values[-1], basis.least_exponent)
         raise ValueError(
             f"beta |form| must be >= {bound} for three different eigenvalues, got {product}: "
             f"below, functions of one degree can't be told apart"
         )
-    most = _MOST_DEGREES["zonal" if isinstance(basis, ZonalBasis) else "sphere"]
+    most = basis.most_degrees
     # coefficients of degree k fall like ratio^{k/2}, once past the kernel's bandwidth
     ratio = (values[-1] - values[0]) / (values[-1] + values[0])
     degree = 2.0 * np.log(_COMPLETE) / np.log(ratio)
@@ -386,11 +383,7 @@ _ANGLES = 361
 
 
 def form_extremisers(
-    forms: ArrayLike,
-    beta: float = 1.0,
-    *,
-    starts: int = 0,
-    rng: np.random.Generator | None = None,
+    forms: ArrayLike, beta: float = 1.0, *, starts: int = 0, rng: np.random.Generator | None = None
 ) -> xr.Dataset:
     """The measures of least and of largest E_{β,D}, for one matrix D or several.
 
@@ -430,9 +423,7 @@ def form_extremisers(
     largest = [form_maximiser(matrix, beta) for matrix in matrices]
     least = [form_minimiser(matrix, beta) for matrix in matrices]
     values = np.array([np.linalg.eigvalsh(matrix) for matrix in matrices])
-    columns: dict[str, Any] = {
-        "matrix": (("form", "row", "column"), matrices, {"long_name": "D"}),
-        "eigenvalue": (("form", "row"), values, {"long_name": "eigenvalue of D"}),
+    over_form = {
         "least_energy": [one.energy for one in least],
         "least_bound": [one.bound for one in least],
         "residual": [one.residual for one in least],
@@ -444,18 +435,22 @@ def form_extremisers(
     }
     if rng is not None:
         found = [search_largest(matrix, beta, starts, rng)[1] for matrix in matrices]
-        columns["searched_energy"] = found
-    coords: dict[str, Any] = {}
+        over_form["searched_energy"] = found
+    curves, coords = dict[str, Any](), dict[str, Any]()
     if matrices.shape[1] == 2:
         shares = np.array([four_points(pair, beta) for pair in values])
-        columns |= {"four_point_share": shares[:, 0], "four_point_energy": shares[:, 1]}
+        over_form |= {"four_point_share": shares[:, 0], "four_point_energy": shares[:, 1]}
         curves, coords = _curves(least, matrices, beta)
-        columns |= curves
-    named = {
-        name: column if isinstance(column, tuple) else ("form", np.asarray(column))
-        for name, column in columns.items()
-    }
-    return xr.Dataset(named, coords=coords, attrs={"beta": float(beta)})
+    return xr.Dataset(
+        {
+            "matrix": (("form", "row", "column"), matrices, {"long_name": "D"}),
+            "eigenvalue": (("form", "row"), values, {"long_name": "eigenvalue of D"}),
+            **{name: ("form", np.asarray(column)) for name, column in over_form.items()},
+            **curves,
+        },
+        coords=coords,
+        attrs={"beta": float(beta)},
+    )
 
 
 def _curves(
@@ -489,14 +484,10 @@ def _curves(
 
 def _matrices(forms: Any) -> Array:
     """Symmetric matrices of one dimension, shape (m, d, d)."""
-    given = real_array("forms", forms, 2 if _is_one(forms) else 3)
-    several = given if given.ndim == 3 else given[None]
-    return np.array([symmetric(f"forms[{i}]", one) for i, one in enumerate(several)])
-
-
-def _is_one(forms: Any) -> bool:
-    """Whether this is one matrix; what is ragged is refused later."""
     try:
-        return np.ndim(forms) == 2
-    except (TypeError, ValueError):
-        return False
+        several = [forms] if np.ndim(forms) == 2 else forms
+    except ValueError:
+        # what is ragged is refused, too
+        several = forms
+    given = real_array("forms", several, 3)
+    return np.array([symmetric(f"forms[{i}]", one) for i, one in enumerate(given)])

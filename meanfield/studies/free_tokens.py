@@ -139,7 +139,7 @@ def evolve_free(
         "atol": number("atol", atol, above=0),
     }
     times = np.linspace(0.0, t_end, count + 1)
-    run = _solve(start, times, scores, kernel, tie, tolerances)
+    run = _Run(start, times, scores, tolerances).solve(kernel, tie)
     if run.status != "finished":
         warnings.warn(
             f"the tokens came to t = {run.t[-1]:.6g} of {t_end:g}: {run.status}",
@@ -149,61 +149,104 @@ def evolve_free(
     return run
 
 
-def _solve(
-    start: Array,
-    times: Array,
-    scores: _Scores,
-    kernel: str,
-    tie: str = "average",
-    tolerances: Mapping[str, float] = _TOLERANCES,
-) -> FreeTokens:
-    """Tokens at these times; the caller says how the run ended."""
-    found, switches = [start], list[float]()
-    try:
-        with DeferredInterrupt() as interrupt:
-            if kernel == "hardmax":
-                return _hardmax(found, switches, times, scores, tie, tolerances, interrupt)
-            return _soft(found, times, scores, kernel, tolerances, interrupt)
-    except KeyboardInterrupt:
-        so_far = FreeTokens(times[: len(found)], np.array(found), "interrupted", np.array(switches))
-        raise Interrupted(f"interrupted: saves to t = {so_far.t[-1]:g} are kept", so_far) from None
+class _Run:
+    """Tokens on their way: what is saved of them, and when their targets switched."""
 
+    def __init__(
+        self,
+        start: Array,
+        times: Array,
+        scores: _Scores,
+        tolerances: Mapping[str, float] = _TOLERANCES,
+    ) -> None:
+        self._saved, self._points, self._switches = [0.0], [start], list[float]()
+        self._times, self._scores, self._tolerances = times, scores, tolerances
 
-def _soft(
-    found: list[Array],
-    times: Array,
-    scores: _Scores,
-    kernel: str,
-    tolerances: Mapping[str, float],
-    interrupt: DeferredInterrupt,
-) -> FreeTokens:
-    """(9.1), (9.3) or (9.4); `found` grows by the saves."""
-    start = found[0]
-
-    def rate(t: float, state: Array) -> Array:
-        z = state.reshape(start.shape)
-        grown = z @ scores.growth(t).T if kernel == "rescaled" else z
-        if not np.abs(grown).max() < _LARGEST:
-            raise OverflowError(f"e^(tV) z is no longer finite at t = {t:g}")
-        shares = softmax(scores(grown), axis=1)
-        mean = shares @ z
-        if kernel != "softmax":
-            mean -= z
-        return np.asarray((mean @ scores.value.T).ravel())
-
-    solver = DOP853(rate, 0.0, start.ravel(), times[-1], **tolerances)
-    while solver.status == "running":
-        interrupt.check()
+    def solve(self, kernel: str, tie: str = "average") -> FreeTokens:
+        """Go to the last time; the caller says how the run ended."""
         try:
-            _step(solver)
-            dense = solver.dense_output()
-        except OverflowError:
-            return FreeTokens(times[: len(found)], np.array(found), "overflow")
-        while len(found) < len(times) and times[len(found)] <= solver.t:
-            found.append(dense(times[len(found)]).reshape(start.shape))
-        if not np.abs(solver.y).max() < _LARGEST:
-            return FreeTokens(times[: len(found)], np.array(found), "overflow")
-    return FreeTokens(times, np.array(found), "finished")
+            with DeferredInterrupt() as interrupt:
+                if kernel == "hardmax":
+                    return self._so_far(self._to_targets(tie, interrupt))
+                return self._so_far(self._softly(kernel, interrupt))
+        except KeyboardInterrupt:
+            text = f"interrupted: saves to t = {self._saved[-1]:g} are kept"
+            raise Interrupted(text, self._so_far("interrupted")) from None
+
+    def _so_far(self, status: str) -> FreeTokens:
+        t, switches = np.array(self._saved), np.array(self._switches)
+        return FreeTokens(t, np.array(self._points), status, switches)
+
+    def _solver(self, rate: Any, t: float, points: Array) -> Any:
+        return DOP853(rate, t, points.ravel(), self._times[-1], **self._tolerances)
+
+    def _save(self, dense: Any, end: float) -> None:
+        """Save what was passed on the way to this time."""
+        for t in self._times[len(self._saved) :]:
+            if t > end:
+                break
+            self._saved.append(t)
+            self._points.append(dense(t).reshape(self._points[0].shape))
+
+    def _softly(self, kernel: str, interrupt: DeferredInterrupt) -> str:
+        """(9.1), (9.3) or (9.4)."""
+        start, scores = self._points[0], self._scores
+
+        def rate(t: float, state: Array) -> Array:
+            z = state.reshape(start.shape)
+            grown = z @ scores.growth(t).T if kernel == "rescaled" else z
+            if not np.abs(grown).max() < _LARGEST:
+                raise OverflowError(f"e^(tV) z is no longer finite at t = {t:g}")
+            shares = softmax(scores(grown), axis=1)
+            mean = shares @ z
+            if kernel != "softmax":
+                mean -= z
+            return np.asarray((mean @ scores.value.T).ravel())
+
+        solver = self._solver(rate, 0.0, start)
+        while solver.status == "running":
+            interrupt.check()
+            try:
+                _step(solver)
+                dense = solver.dense_output()
+            except OverflowError:
+                return "overflow"
+            self._save(dense, solver.t)
+            if not np.abs(solver.y).max() < _LARGEST:
+                return "overflow"
+        return "finished"
+
+    def _to_targets(self, tie: str, interrupt: DeferredInterrupt) -> str:
+        """(9.5) from switch to switch of the sets C_i, between which it is linear."""
+        t, z, scores = 0.0, self._points[0], self._scores
+        tied, t_end, shape = _largest(scores, z), self._times[-1], z.shape
+        while t < t_end:
+            weights = _weights(tied, tie)
+
+            def rate(_: float, state: Array, weights: Array = weights) -> Array:
+                here = state.reshape(shape)
+                return np.asarray(((weights @ here - here) @ scores.value.T).ravel())
+
+            solver = self._solver(rate, t, z)
+            while solver.status == "running":
+                interrupt.check()
+                _step(solver)
+                dense = solver.dense_output()
+                t = _switch(solver, dense, scores, weights, shape)
+                self._save(dense, t)
+                z = dense(t).reshape(shape)
+                # nearer than where the switch was seen, so that what fell behind is left out
+                after = _largest(scores, z, 0.1 * _TIED)
+                if t < solver.t or not _still_largest(after, weights):
+                    self._switches.append(t)
+                    tied = after
+                    if _stalls(self._switches, len(z), t_end):
+                        if t > self._saved[-1]:
+                            self._saved.append(t)
+                            self._points.append(z)
+                        return "stalled"
+                    break
+        return "finished"
 
 
 class _Scores:
@@ -219,7 +262,7 @@ class _Scores:
             )
 
     def __call__(self, points: Array) -> Array:
-        raw = (points @ self._query.T) @ (points @ self._key.T).T
+        raw = self.ranked(points)
         return np.asarray(self._beta * (raw - raw.max(axis=1, keepdims=True)))
 
     def growth(self, t: float) -> Array:
@@ -245,53 +288,6 @@ def _step(solver: Any) -> None:
     reason = solver.step()
     if solver.status == "failed" or not np.isfinite(solver.y).all():
         raise ArithmeticError(f"the run stopped at t = {solver.t:.6g}: {reason or 'not finite'}")
-
-
-def _hardmax(
-    found: list[Array],
-    switches: list[float],
-    times: Array,
-    scores: _Scores,
-    tie: str,
-    tolerances: Mapping[str, float],
-    interrupt: DeferredInterrupt,
-) -> FreeTokens:
-    """(9.5) from switch to switch of the sets C_i, between which it is linear.
-
-    `found` grows by the saves, `switches` by the times of switches.
-    """
-    start = found[0]
-    t, z = 0.0, start
-    tied = _largest(scores, z)
-    while t < times[-1]:
-        weights = _weights(tied, tie)
-
-        def rate(_: float, state: Array, weights: Array = weights) -> Array:
-            here = state.reshape(start.shape)
-            return np.asarray(((weights @ here - here) @ scores.value.T).ravel())
-
-        solver = DOP853(rate, t, z.ravel(), times[-1], **tolerances)
-        while solver.status == "running":
-            interrupt.check()
-            _step(solver)
-            dense = solver.dense_output()
-            end = _switch(solver, dense, scores, weights, start.shape)
-            while len(found) < len(times) and times[len(found)] <= end:
-                found.append(dense(times[len(found)]).reshape(start.shape))
-            t, z = end, dense(end).reshape(start.shape)
-            # nearer than where the switch was seen, so that what fell behind is left out
-            after = _largest(scores, z, 0.1 * _TIED)
-            if end < solver.t or not _still_largest(after, weights):
-                switches.append(end)
-                tied = after
-                if _stalls(switches, len(start), times[-1]):
-                    saved, last = times[: len(found)], []
-                    if end > saved[-1]:
-                        saved, last = np.append(saved, end), [z]
-                    points = np.array([*found, *last])
-                    return FreeTokens(saved, points, "stalled", np.array(switches))
-                break
-    return FreeTokens(times, np.array(found), "finished", np.array(switches))
 
 
 def _stalls(switches: list[float], n: int, t_end: float) -> bool:
@@ -345,7 +341,6 @@ def _switch(
     return float(brentq(ahead, solver.t_old, solver.t, xtol=1e-14 * max(1.0, solver.t)))
 
 
-CASES = ("polytope", "hyperplanes", "polytope × line", "origin")
 _VALUES = {
     "polytope": np.eye(2),
     "hyperplanes": np.array([[1.0, 0.0], [0.4, -0.5]]),
@@ -394,47 +389,41 @@ def limits_without_normalisation(
     """
     generator("rng", rng)
     n, beta = integer("n", n, low=4), number("beta", beta, above=0)
-    runs = [_run(case, rng, n, beta, number("t_end", t_end, above=0)) for case in CASES]
-    found = [_evidence(case, run) for case, run in zip(CASES, runs, strict=True)]
-    names = ("distinct", "off", "moved")
+    times = np.linspace(0.0, number("t_end", t_end, above=0), 201)
+    runs = []
+    for case, value in _VALUES.items():
+        start = rng.uniform(-1.0, 1.0, size=(n, len(value)))
+        scores = _Scores(len(value), beta, 1.0, 1.0, value)
+        run = _Run(start, times, scores).solve("softmax" if case == "origin" else "rescaled")
+        if run.status != "finished":
+            raise ValueError(f"t_end must be smaller for {shown(case)}, got {t_end:g}: {run}")
+        runs.append(run)
+    found = [_evidence(case, run) for case, run in zip(_VALUES, runs, strict=True)]
+    names, over = ("distinct", "off", "moved"), ("case", "t", "token", "axis")
     return xr.Dataset(
         {
-            "trajectory": (
-                ("case", "t", "token", "axis"),
-                np.array([run.points[:, :, :2] for run in runs]),
-            ),
+            "trajectory": (over, np.array([run.points[:, :, :2] for run in runs])),
             **{name: ("case", [row[i] for row in found]) for i, name in enumerate(names)},
         },
-        coords={"case": list(CASES), "t": runs[0].t},
+        coords={"case": list(_VALUES), "t": runs[0].t},
         attrs={"beta": beta},
     )
-
-
-def _run(case: str, rng: np.random.Generator, n: int, beta: float, t_end: float) -> FreeTokens:
-    value = _VALUES[case]
-    start = rng.uniform(-1.0, 1.0, size=(n, len(value)))
-    kernel = "softmax" if case == "origin" else "rescaled"
-    scores = _Scores(len(value), beta, 1.0, 1.0, value)
-    run = _solve(start, np.linspace(0.0, t_end, 201), scores, kernel)
-    if run.status != "finished":
-        raise ValueError(f"t_end must be smaller for {shown(case)}, got {t_end:g}: {run}")
-    return run
 
 
 def _evidence(case: str, run: FreeTokens) -> tuple[int, float, float]:
     last, before = run.points[-1], run.points[-len(run.t) // 10]
     if case == "origin":
-        largest = float(np.linalg.norm(last, axis=1).max())
-        return len(_distinct(last)), largest, _moved(last, before)
-    if case == "hyperplanes":
+        off = float(np.linalg.norm(last, axis=1).max())
+    elif case == "hyperplanes":
         # the left eigenvector: it gives the coordinate along the right one
         along = np.linalg.eig(_VALUES[case].T)[1][:, 0].real
         last, before = last @ along[:, None], before @ along[:, None]
-        return len(_distinct(last)), _from_three_values(last[:, 0]), _moved(last, before)
-    last, before = last[:, :2], before[:, :2]
-    hull = ConvexHull(last)
-    depths = -(last @ hull.equations[:, :2].T + hull.equations[:, 2]).max(axis=1)
-    return len(_distinct(last)), float(depths.max()), _moved(last, before)
+        off = _from_three_values(last[:, 0])
+    else:
+        last, before = last[:, :2], before[:, :2]
+        hull = ConvexHull(last)
+        off = float(-(last @ hull.equations[:, :2].T + hull.equations[:, 2]).max(axis=1).min())
+    return len(_distinct(last)), off, float(np.linalg.norm(last - before, axis=1).max())
 
 
 def _from_three_values(values: Array) -> float:
@@ -442,10 +431,6 @@ def _from_three_values(values: Array) -> float:
     ordered = np.sort(values)
     cuts = np.sort(np.argsort(np.diff(ordered))[-2:]) + 1
     return 0.5 * max(float(np.ptp(group)) for group in np.split(ordered, cuts))
-
-
-def _moved(last: Array, before: Array) -> float:
-    return float(np.linalg.norm(last - before, axis=1).max())
 
 
 def _distinct(points: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
-from meanfield._checks import boolean, integer, number, one_of, shown
+from meanfield._checks import boolean, integer, is_single, number, one_of, shown, some_of
 from meanfield.dynamics.isotropic import Isotropic
 from meanfield.evolution.loop import solve
 from meanfield.evolution.solution import Solution
@@ -116,61 +116,49 @@ DISTANCES = ("mmd", "sobolev", "w1", "w2")
 STARTS = ("iid", "quantised")
 
 
-@dataclass(frozen=True, eq=False)
-class Task:
-    """What one run is told; it travels between processes."""
-
-    law: Law
-    dynamics: Isotropic
-    t: Array
-    limit: list[AnyMeasure]
-    energies: Array
-    n: int
-    seed: tuple[int, int, int]
-    start: str
-    distances: tuple[str, ...]
-    rtol: float
-
-
 def sobolev_order(dim: int) -> float:
     """-⌈d/2⌉: the largest whole order in which n tokens have a finite norm."""
     return -float((dim + 1) // 2)
 
 
-def errors(task: Task) -> dict[str, Array]:
-    """Each quantity over t, shape (t,), and the fluctuation of the mean, shape (t, d).
+def errors(
+    task: tuple[int, tuple[int, int, int]],
+    law: Law,
+    dynamics: Isotropic,
+    limit: tuple[Array, list[AnyMeasure], Array],
+    start: str,
+    distances: tuple[str, ...],
+    rtol: float,
+) -> dict[str, Array]:
+    """Each quantity of n tokens over t, shape (t,), and the fluctuation of the mean, (t, d).
+
+    The task is n and what the seed is made of; the limit has its times, measures and energies.
 
     Raises
     ------
     ArithmeticError
         If the tokens' run can't go on.
     """
-    entropy, *key = task.seed
+    (n, (entropy, *key)), (t, measures, limit_energies) = task, limit
     rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
-    start = Particles.sample if task.start == "iid" else Particles.quantised
-    tokens = start(task.law, task.n, rng)
-    run = solve(tokens, task.dynamics, task.t[-1], task.t[1:], rtol=task.rtol)
+    draw = Particles.sample if start == "iid" else Particles.quantised
+    run = solve(draw(law, n, rng), dynamics, t[-1], t[1:], rtol=rtol)
     if run.status != "finished":
-        raise ArithmeticError(f"the run of {task.n} tokens, seed {task.seed}: {run.message}")
-    return _compared(task, [(run.measures[i], mu) for i, mu in enumerate(task.limit)])
-
-
-def _compared(task: Task, pairs: list[tuple[AnyMeasure, AnyMeasure]]) -> dict[str, Array]:
-    beta = task.dynamics.beta
-    order = sobolev_order(task.law.dim)
+        raise ArithmeticError(f"the run of {n} tokens, seed {(entropy, *key)}: {run.message}")
+    pairs = [(run.measures[i], mu) for i, mu in enumerate(measures)]
+    beta, order = dynamics.beta, sobolev_order(law.dim)
     measured: dict[str, Callable[[AnyMeasure, AnyMeasure], float]] = {
         "mmd": lambda a, b: mmd(a, b, beta),
         "sobolev": lambda a, b: sobolev(a, b, order),
         "w1": lambda a, b: float(wasserstein(a, b, 1)),
         "w2": lambda a, b: float(wasserstein(a, b, 2)),
     }
-    found = {name: np.array([measured[name](a, b) for a, b in pairs]) for name in task.distances}
     gaps = np.array([a.mean() - b.mean() for a, b in pairs])
     energies = np.array([energy(a, beta) for a, _ in pairs])
-    return found | {
-        "energy_error": np.abs(energies - task.energies),
+    return {name: np.array([measured[name](a, b) for a, b in pairs]) for name in distances} | {
+        "energy_error": np.abs(energies - limit_energies),
         "mean_error": np.linalg.norm(gaps, axis=1),
-        "fluctuation": np.sqrt(task.n) * gaps,
+        "fluctuation": np.sqrt(n) * gaps,
     }
 
 
@@ -256,66 +244,10 @@ def mean_field_limit(
     rtol = number("rtol", rtol, low=3e-14, high=1e-2)
     limit = _limit(law, dynamics, t_end, save_at)
     energies = np.array([energy(measure, dynamics.beta) for measure in limit.measures])
-    tasks = [
-        Task(law, dynamics, limit.t, limit.measures, energies, n, (seed, i, r), start, names, rtol)
-        for i, n in enumerate(counts)
-        for r in range(repeats)
-    ]
-    found = run_tasks(executor, errors, tasks, "mean_field_limit", progress)
-    return _joined(found, counts, repeats, limit, dynamics, energies)
-
-
-def _counts(ns: Sequence[int]) -> list[int]:
-    if not isinstance(ns, (Sequence, np.ndarray)) or len(ns) == 0:
-        raise ValueError(f"ns must be a sequence of at least one integer >= 2, got {shown(ns)}")
-    counts = [integer("ns", n, low=2) for n in ns]
-    if sorted(set(counts)) != counts:
-        raise ValueError(f"ns must ascend, got {counts}")
-    return counts
-
-
-def _distances(distances: Sequence[str] | None, law: Law) -> tuple[str, ...]:
-    if not isinstance(law, Law):
-        raise ValueError(f"law must be one with dim, pdf and sample, got {shown(law)}")
-    if distances is None:
-        return ("mmd", "sobolev", "w1") if law.dim == 2 else ("mmd", "sobolev")
-    allowed = DISTANCES if law.dim == 2 else DISTANCES[:2]
-    names = tuple(distances) if isinstance(distances, (tuple, list)) else ()
-    if not names or not all(isinstance(name, str) and name in allowed for name in names):
-        raise ValueError(
-            f"distances must be among {allowed} for tokens in dim = {law.dim}, got "
-            f"{shown(distances)}"
-        )
-    return names
-
-
-def _limit(law: Law, dynamics: Isotropic, t_end: float, save_at: int | ArrayLike) -> Solution:
-    """The run of the law's density, or of its flow map from where no space holds it."""
-    axis = symmetry_axis(law)
-    if law.dim == 2:
-        start: Density = Density(Circle(_CIRCLE), law)
-    elif law.dim == 3:
-        start = Density(Sphere(_SPHERE), law)
-    elif axis is not None:
-        start = Density(Zonal(law.dim, _ZONAL, axis=axis), law)
-    else:
-        raise ValueError(
-            f"law must be symmetric about an axis in dim = {law.dim}, got {shown(law)}"
-        )
-    found = solve(start, dynamics, t_end, save_at, rtol=_RTOL, atol=_ATOL, tail_tol=_TAIL_TOL)
-    if not found.ending.is_good:
-        raise ValueError(f"t_end must be smaller for the limit of {shown(law)}: {found.message}")
-    return found
-
-
-def _joined(
-    found: list[dict[str, Array]],
-    counts: list[int],
-    repeats: int,
-    limit: Solution,
-    dynamics: Isotropic,
-    energies: Array,
-) -> xr.Dataset:
+    run = partial(errors, law=law, dynamics=dynamics, start=start, distances=names, rtol=rtol)
+    run = partial(run, limit=(limit.t, limit.measures, energies))
+    tasks = [(n, (seed, i, r)) for i, n in enumerate(counts) for r in range(repeats)]
+    found = run_tasks(executor, run, tasks, "mean_field_limit", progress)
     shape = (len(counts), repeats)
     over = ("n", "repeat", "t")
     tables = {
@@ -323,8 +255,8 @@ def _joined(
         for name in found[0]
     }
     fluctuation = tables.pop("fluctuation")
-    names = list(tables)
-    rates = np.array([fitted_rates(np.array(counts), tables[name]) for name in names])
+    measured = list(tables)
+    rates = np.array([fitted_rates(np.array(counts), tables[name]) for name in measured])
     constant = dobrushin_constant(dynamics)
     data: dict[str, Any] = {
         **{name: (over, table) for name, table in tables.items()},
@@ -344,7 +276,7 @@ def _joined(
         data["dobrushin"] = (("n", "t"), at_start * growth)
     return xr.Dataset(
         data,
-        coords={"n": counts, "t": limit.t, "quantity": names},
+        coords={"n": counts, "t": limit.t, "quantity": measured},
         attrs={
             "dynamics": repr(dynamics),
             "name": dynamics.name,
@@ -355,3 +287,40 @@ def _joined(
             "limit": limit.message,
         },
     )
+
+
+def _counts(ns: Sequence[int]) -> list[int]:
+    if is_single(ns) or len(ns) == 0:
+        raise ValueError(f"ns must be a sequence of at least one integer >= 2, got {shown(ns)}")
+    counts = [integer("ns", n, low=2) for n in ns]
+    if sorted(set(counts)) != counts:
+        raise ValueError(f"ns must ascend, got {counts}")
+    return counts
+
+
+def _distances(distances: Sequence[str] | None, law: Law) -> tuple[str, ...]:
+    if not isinstance(law, Law):
+        raise ValueError(f"law must be one with dim, pdf and sample, got {shown(law)}")
+    if distances is None:
+        return ("mmd", "sobolev", "w1") if law.dim == 2 else ("mmd", "sobolev")
+    # w1 and w2 of tokens are those of the circle
+    return tuple(some_of("distances", distances, DISTANCES if law.dim == 2 else DISTANCES[:2]))
+
+
+def _limit(law: Law, dynamics: Isotropic, t_end: float, save_at: int | ArrayLike) -> Solution:
+    """The run of the law's density, or of its flow map from where no space holds it."""
+    axis = symmetry_axis(law)
+    if law.dim == 2:
+        start: Density = Density(Circle(_CIRCLE), law)
+    elif law.dim == 3:
+        start = Density(Sphere(_SPHERE), law)
+    elif axis is not None:
+        start = Density(Zonal(law.dim, _ZONAL, axis=axis), law)
+    else:
+        raise ValueError(
+            f"law must be symmetric about an axis in dim = {law.dim}, got {shown(law)}"
+        )
+    found = solve(start, dynamics, t_end, save_at, rtol=_RTOL, atol=_ATOL, tail_tol=_TAIL_TOL)
+    if not found.ending.is_good:
+        raise ValueError(f"t_end must be smaller for the limit of {shown(law)}: {found.message}")
+    return found

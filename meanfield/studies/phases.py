@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import xarray as xr
@@ -38,19 +37,6 @@ AnyAttention = SA | USA | Attention
 _BLOCK, _DYNAMICS = 64, 4
 # error of a step in an inner product as a share of δ, and at most
 _SHARE, _MOST = 1e-3, 1e-6
-
-
-@dataclass(frozen=True)
-class _Task:
-    """Realisations of some dynamics, each from a seed of its own."""
-
-    dynamics: tuple[AnyAttention, ...]
-    dim: int
-    n: int
-    times: Array
-    delta: float
-    rtol: float
-    seeds: list[np.random.SeedSequence]
 
 
 def phase_diagram(
@@ -132,12 +118,31 @@ def phase_diagram(
     if rtol is None:
         rtol = min(_SHARE * delta, _MOST)
     tolerance = number("rtol", rtol, low=3e-14, high=1e-2)
-    task = _Task((), dim, n, moments, delta, tolerance, seeds)
-    tasks = [replace(task, dynamics=some, seeds=block) for some in groups for block in blocks]
-    sums = run_tasks(executor, _counted, tasks, "phase diagram", progress)
+    count_pairs = partial(_count_pairs, dim=dim, n=n, times=moments, delta=delta, rtol=tolerance)
+    tasks = [(some, block) for some in groups for block in blocks]
+    sums = run_tasks(executor, count_pairs, tasks, "phase diagram", progress)
     # sums of whole numbers: the same in whatever order
     rows = [sum(sums[first : first + len(blocks)]) for first in range(0, len(sums), len(blocks))]
-    return _diagram(np.concatenate(rows), moments, axis, runs, task)
+    found, pairs = np.concatenate(rows), n * (n - 1)
+    mean = found[:, 0] / count
+    with np.errstate(invalid="ignore", divide="ignore"):
+        squares = (found[:, 1] - count * mean**2) / (count - 1.0)
+    # a difference of equal numbers but for rounding may be negative
+    error = np.sqrt(np.maximum(squares, 0.0) / count)
+    over = ("t", "beta")
+    return xr.Dataset(
+        {
+            "probability": (over, mean.T / pairs, {"long_name": "P(<x_i, x_j> >= 1 - δ)"}),
+            "standard_error": (over, error.T / pairs),
+            "arrival": (
+                "beta",
+                [_arrival(one, n, delta) for one in runs],
+                {"long_name": "t* of (6.12)"},
+            ),
+        },
+        coords={"t": ("t", moments), "beta": ("beta", axis), "dim": dim},
+        attrs={"n": n, "delta": delta, "realisations": count, "dynamics": runs[0].name},
+    )
 
 
 def _dynamics_at(dynamics: Any, betas: Array, dim: int) -> list[AnyAttention]:
@@ -145,11 +150,11 @@ def _dynamics_at(dynamics: Any, betas: Array, dim: int) -> list[AnyAttention]:
         raise ValueError(f"dynamics must be a callable from β to a dynamics, got {shown(dynamics)}")
     runs = [dynamics(float(beta)) for beta in betas]
     for one in runs:
-        if not isinstance(one, (SA, USA, Attention)) or one.noise > 0.0:
+        if not (_is_plain(one) or isinstance(one, Attention)) or one.noise > 0.0:
             raise ValueError(
                 f"dynamics must be SA, USA or Attention without noise, got {shown(one)}"
             )
-        if isinstance(one, USA) and one.beta > LARGEST_BETA:
+        if _is_plain(one) and not one.normalised and one.beta > LARGEST_BETA:
             got, largest = tell_apart(one.beta, LARGEST_BETA)
             raise ValueError(f"betas must be <= {largest} for USA, got {got}")
         if one.dim not in (None, dim):
@@ -157,25 +162,31 @@ def _dynamics_at(dynamics: Any, betas: Array, dim: int) -> list[AnyAttention]:
     return runs
 
 
-def _counted(task: _Task) -> NDArray[np.int64]:
+def _count_pairs(
+    task: tuple[tuple[AnyAttention, ...], list[np.random.SeedSequence]],
+    dim: int,
+    n: int,
+    times: Array,
+    delta: float,
+    rtol: float,
+) -> NDArray[np.int64]:
     """Sums over realisations of the number of near pairs and of its square.
 
-    Of each dynamics, shape (dynamics, 2, times).
+    Of each dynamics, shape (dynamics, 2, times); a realisation starts from a seed of its own.
     """
-    in_span = all(isinstance(one, (SA, USA)) for one in task.dynamics)
-    rngs = map(np.random.default_rng, task.seeds)
-    starts = np.array([_start(task.n, task.dim, rng, in_span) for rng in rngs])
-    pairs = task.n * (task.n - 1)
+    several, seeds = task
+    in_span = all(map(_is_plain, several))
+    starts = np.array([_start(n, dim, np.random.default_rng(seed), in_span) for seed in seeds])
     found = []
-    for one in task.dynamics:
+    for one in several:
         near = evolve_batch(
             starts,
             one,
-            task.times,
-            rtol=task.rtol,
-            atol=1e-2 * task.rtol,
-            observe=partial(_near_pairs, delta=task.delta),
-            settled=partial(_all_near, pairs=pairs) if _is_attractive(one) else None,
+            times,
+            rtol=rtol,
+            atol=1e-2 * rtol,
+            observe=partial(_near_pairs, delta=delta),
+            settled=partial(_all_near, pairs=n * (n - 1)) if _is_attractive(one) else None,
         )
         found.append([near.sum(axis=1), (near**2).sum(axis=1)])
     return np.array(found)
@@ -192,8 +203,12 @@ def _start(n: int, dim: int, rng: np.random.Generator, in_span: bool) -> Array:
     return coordinates if in_span else coordinates @ uniform_frame(n, dim, rng)
 
 
-def _is_attractive(dynamics: AnyAttention) -> bool:
-    return isinstance(dynamics, (SA, USA)) and dynamics.sign == 1
+def _is_plain(dynamics: Any) -> TypeGuard[SA | USA]:
+    return isinstance(dynamics, (SA, USA))
+
+
+def _is_attractive(dynamics: AnyAttention) -> TypeGuard[SA | USA]:
+    return _is_plain(dynamics) and dynamics.sign == 1
 
 
 def _near_pairs(gram: Array, delta: float) -> NDArray[np.int64]:
@@ -218,40 +233,13 @@ def _all_near(near: NDArray[np.int64], pairs: int) -> bool:
 
 
 def _arrival(dynamics: AnyAttention, n: int, delta: float) -> float:
-    if not isinstance(dynamics, (SA, USA)) or not _is_attractive(dynamics):
+    if not _is_attractive(dynamics):
         return float("nan")
     try:
         return orthogonal_arrival(dynamics, n, delta)
     except ValueError:
         # all arguments were checked: only t* itself can be beyond double precision
         return float("inf")
-
-
-def _diagram(
-    sums: NDArray[np.int64], times: Array, betas: Array, runs: list[AnyAttention], task: _Task
-) -> xr.Dataset:
-    count, pairs = len(task.seeds), task.n * (task.n - 1)
-    mean = sums[:, 0] / count
-    with np.errstate(invalid="ignore", divide="ignore"):
-        squares = (sums[:, 1] - count * mean**2) / (count - 1.0)
-    # a difference of equal numbers but for rounding may be negative
-    error = np.sqrt(np.maximum(squares, 0.0) / count)
-    arrival = [_arrival(one, task.n, task.delta) for one in runs]
-    over = ("t", "beta")
-    return xr.Dataset(
-        {
-            "probability": (over, mean.T / pairs, {"long_name": "P(<x_i, x_j> >= 1 - δ)"}),
-            "standard_error": (over, error.T / pairs),
-            "arrival": ("beta", arrival, {"long_name": "t* of (6.12)"}),
-        },
-        coords={"t": ("t", times), "beta": ("beta", betas), "dim": task.dim},
-        attrs={
-            "n": task.n,
-            "delta": task.delta,
-            "realisations": count,
-            "dynamics": runs[0].name,
-        },
-    )
 
 
 ENSEMBLES = ("ginibre", "wigner-positive", "ginibre-product", "wigner-product")

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from meanfield._checks import generator, integer, number, shown
+from meanfield._checks import generator, integer, is_single, number, shown
 from meanfield.dynamics.isotropic import Isotropic
 from meanfield.evolution.loop import solve
 from meanfield.evolution.solution import Solution
@@ -84,7 +84,8 @@ def metastability(
     ValueError
         If an argument is out of range, before any run starts.
     """
-    runs = list(dynamics) if isinstance(dynamics, Sequence) else [dynamics]
+    several: Any = [dynamics] if is_single(dynamics) else dynamics
+    runs: list[Isotropic] = list(several)
     if not runs:
         raise ValueError("dynamics must be SA or USA, or a sequence of at least one, got []")
     for one in runs:
@@ -141,8 +142,8 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> dict[str, Any]:
         "time": solution.t[1:],
         "energy_share": _energy_share(solution)[1:],
         "clusters": counts,
-        "angles": [circle_angles(group.centres) for group in found],
-        "masses": [group.masses for group in found],
+        "angles": pad([circle_angles(group.centres) for group in found]),
+        "masses": pad([group.masses for group in found]),
         "grown_degree": grown,
         "predicted_degree": fastest,
         "growth_rate": _fitted_rate(solution.t[1:], modes[:, grown]),
@@ -199,31 +200,23 @@ def _plateaus(times: Array, counts: NDArray[Any]) -> list[tuple[float, float, in
 
 def _joined(runs: list[Isotropic], ticks: Array, found: list[dict[str, Any]]) -> xr.Dataset:
     """One dataset of all runs, padded with nan."""
-    widest = max((len(a) for one in found for a in one["angles"]), default=0)
+    plateaus = pad([np.reshape(one["plateaus"], (-1, 3)) for one in found])
 
-    def by_cluster(name: str) -> Array:
-        tables = [pad(one[name], widest) for one in found]
-        return pad(tables, len(ticks), widest)
+    def over_t(name: str) -> Array:
+        return pad([one[name] for one in found], len(ticks))
 
-    longest = max(len(one["plateaus"]) for one in found)
-    plateaus = pad([np.reshape(one["plateaus"], (-1, 3)) for one in found], longest, 3)
-    mergers = pad([one["mergers"] for one in found], max(len(one["mergers"]) for one in found))
-    over_t = {
-        name: (("run", "t"), pad([one[name] for one in found], len(ticks)))
-        for name in ("time", "energy_share", "clusters")
-    }
     names = ("grown_degree", "predicted_degree", "growth_rate", "growth_rate_predicted", "status")
     over_run = {name: ("run", np.array([one[name] for one in found])) for name in names}
     return xr.Dataset(
         {
-            **over_t,
+            **{name: (("run", "t"), over_t(name)) for name in ("time", "energy_share", "clusters")},
             **over_run,
-            "cluster_angle": (("run", "t", "cluster"), by_cluster("angles")),
-            "cluster_mass": (("run", "t", "cluster"), by_cluster("masses")),
+            "cluster_angle": (("run", "t", "cluster"), over_t("angles")),
+            "cluster_mass": (("run", "t", "cluster"), over_t("masses")),
             "plateau_start": (("run", "plateau"), plateaus[:, :, 0]),
             "plateau_end": (("run", "plateau"), plateaus[:, :, 1]),
             "plateau_clusters": (("run", "plateau"), plateaus[:, :, 2]),
-            "merging_time": (("run", "merger"), mergers),
+            "merging_time": (("run", "merger"), pad([one["mergers"] for one in found])),
         },
         coords={
             "t": ("t", ticks, {"long_name": "time in units of the fastest growth 1/max γ_k"}),

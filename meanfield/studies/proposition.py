@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from meanfield._checks import generator, integer, number, shown
+from meanfield._checks import generator, integer, is_single, number, shown, some_of
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.studies.proposition_evidence import flows, identity, search
 from meanfield.studies.proposition_proof import (
@@ -126,7 +126,8 @@ def proposition_3_4(
     samples, starts = integer("samples", samples, low=1), integer("starts", starts, low=1)
     kmax = None if kmax is None else integer("kmax", kmax, low=1, high=4096)
     rng = np.random.default_rng(0) if rng is None else generator("rng", rng)
-    chosen = _check_parts(parts)
+    given = some_of("parts", [parts] if is_single(parts) else parts, PARTS)
+    chosen = [part for part in PARTS if part in given]
     if kernel is not None and beta is not None:
         raise ValueError(
             f"beta must be None with a kernel, which is in its place, got {shown(beta)}"
@@ -192,16 +193,8 @@ def _examine(
     return search(energy, samples, starts, rng) if part == "search" else flows(energy, starts, rng)
 
 
-def _check_parts(parts: Any) -> list[str]:
-    several = isinstance(parts, Sequence) and not isinstance(parts, str)
-    given = list(parts) if several else [parts]
-    if not given or not all(isinstance(part, str) and part in PARTS for part in given):
-        raise ValueError(f"parts must be among {PARTS}, at least one, got {shown(parts)}")
-    return [part for part in PARTS if part in given]
-
-
 def _interval(beta: Any) -> tuple[float, float]:
-    if not isinstance(beta, Sequence | np.ndarray) or isinstance(beta, str):
+    if is_single(beta):
         point = number("beta", beta, low=0, high=_LARGEST_BETA)
         return point, point
     if len(beta) != 2:

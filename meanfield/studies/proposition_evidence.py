@@ -317,8 +317,7 @@ def flows(energy: KernelEnergy, starts: int, rng: np.random.Generator) -> Eviden
     for number in range(starts):
         runs[f"down {number}"] = _down(energy, rng)
         runs[f"up {number}"] = _up(energy, rng)
-    longest = max(len(times) for times, _ in runs.values())
-    times, gaps = (pad([run[i] for run in runs.values()], longest) for i in range(2))
+    times, gaps = (pad([run[i] for run in runs.values()]) for i in range(2))
     # energies are right relative to E, which is 1/spread of U at a Dirac
     allowed = _ASTRAY * max(1.0, 1e-3 / energy.spread)
     astray, arrived, ends = [], 0, {"down": 0.0, "up": 0.0}
@@ -343,7 +342,7 @@ def flows(energy: KernelEnergy, starts: int, rng: np.random.Generator) -> Eviden
             "flow_time": (("flow", "save"), times),
             "flow_gap": (("flow", "save"), gaps, {"long_name": "gap to the bound"}),
         },
-        coords={"flow": [*runs], "save": np.arange(longest)},
+        coords={"flow": [*runs], "save": np.arange(times.shape[1])},
     )
     return Evidence(status, finding, data)
 

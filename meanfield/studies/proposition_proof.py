@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from numpy.polynomial import Polynomial
 
-from meanfield._checks import real_array, shown
+from meanfield._checks import is_single, real_array, shown
 from meanfield.kernels.multipliers import (
     bandwidth,
     degree_weights,
@@ -275,7 +275,7 @@ def kernel_energy(kernel: Any, dim: int, kmax: int | None) -> KernelEnergy:
 
 def _coefficients(kernel: Any) -> Array:
     """a_0, a_1, … without the zeros at the end."""
-    if not isinstance(kernel, Sequence | np.ndarray) or isinstance(kernel, str):
+    if is_single(kernel):
         raise ValueError(
             f"kernel must be a callable of t or coefficients a_0, a_1, …, got {shown(kernel)}"
         )

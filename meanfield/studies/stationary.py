@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -339,21 +340,16 @@ def dataset(
     """All branches, those of one β after the other."""
     shape = len(runs), len(ways)
     normalised = runs[0].normalised
-    if not normalised:
-        for first in range(0, len(tables), len(ways)):
-            _compare(tables[first : first + len(ways)])
-        for number, one in enumerate(tables):
-            _free_energy(one, runs[number // len(ways)], dim)
+    for row, dynamics in enumerate([] if normalised else runs):
+        _compare(
+            tables[row * len(ways) : (row + 1) * len(ways)], energy_uniform(dynamics.beta, dim)
+        )
     names = _OVER_POINTS | ({} if normalised else _OF_USA)
     over, longest = ("beta", "branch", "point"), max(len(one.events) for one in tables)
-
-    def table_of(rows: list[Array]) -> Array:
-        return pad(rows, longest).reshape(*shape, longest)
-
-    data = {
-        name: (over, table_of([one.columns[name] for one in tables]), {"long_name": text})
-        for name, text in names.items()
-    }
+    data = {}
+    for name, text in names.items():
+        column = pad([one.columns[name] for one in tables]).reshape(*shape, longest)
+        data[name] = over, column, {"long_name": text}
     events = [one.events + [""] * (longest - len(one.events)) for one in tables]
     return xr.Dataset(
         {
@@ -374,17 +370,11 @@ def dataset(
     )
 
 
-def _free_energy(one: Table, dynamics: Isotropic, dim: int) -> None:
-    columns = one.columns
-    columns["free_energy_excess"] = columns["tau"] * columns["excess"]
-    # F(σ) = -E(σ)
-    columns["free_energy"] = columns["free_energy_excess"] - energy_uniform(dynamics.beta, dim)
+def _compare(tables: list[Table], uniform: float) -> None:
+    """The free energy of the branches of one β, and where it is lowest of all at the same noise.
 
-
-def _compare(tables: list[Table]) -> None:
-    """Where the free energy is lowest of all branches and the uniform state, at the same noise.
-
-    nan where the branch of degree 1, which comes first, has not been followed to.
+    That of the uniform state is -E(σ). nan where the branch of degree 1, which comes first, has
+    not been followed to.
     """
     end = tables[0].columns["tau"].min()
     for one in tables:
@@ -394,6 +384,8 @@ def _compare(tables: list[Table]) -> None:
             best = np.minimum(best, _lowest_at(other, logs))
         lowest = np.where(excess <= best + _SAME * np.abs(best), 1.0, 0.0)
         one.columns["lowest"] = np.where(one.columns["tau"] < end, np.nan, lowest)
+        one.columns["free_energy_excess"] = one.columns["tau"] * excess
+        one.columns["free_energy"] = one.columns["free_energy_excess"] - uniform
 
 
 def _lowest_at(one: Table, logs: Array) -> Array:
@@ -424,31 +416,15 @@ def _transition(
     first_order = np.nan_to_num(folds) > tau_1
     tau_c, jump = tau_1.copy(), np.zeros_like(tau_1)
     for row in np.flatnonzero(first_order).tolist():
-        columns = tables[row].columns
-        equal = np.flatnonzero(np.array(tables[row].events) == EQUAL)
+        columns, events = tables[row].columns, tables[row].events
         # a branch that ended before it has no such state
-        found = len(equal) > 0
-        tau_c[row] = columns["tau"][equal[0]] if found else np.nan
-        jump[row] = columns["order"][equal[0]] if found else np.nan
-    nature = np.where(first_order, "first order", "continuous")
-    known: dict[str, tuple[str, NDArray[np.generic]]] = {
-        "tau_1": ("beta", tau_1),
-        "nature": ("beta", nature),
-    }
-    return (
-        known if runs[0].normalised else known | {"tau_c": ("beta", tau_c), "jump": ("beta", jump)}
-    )
-
-
-@dataclass(frozen=True)
-class _Task:
-    """One branch."""
-
-    dynamics: Isotropic
-    dim: int
-    degree: int
-    direction: int
-    until: float
+        known = EQUAL in events
+        tau_c[row] = columns["tau"][events.index(EQUAL)] if known else np.nan
+        jump[row] = columns["order"][events.index(EQUAL)] if known else np.nan
+    found = {"tau_1": tau_1, "nature": np.where(first_order, "first order", "continuous")}
+    if not runs[0].normalised:
+        found |= {"tau_c": tau_c, "jump": jump}
+    return {name: ("beta", column) for name, column in found.items()}
 
 
 def stationary_states(
@@ -529,9 +505,10 @@ def stationary_states(
         for degree in range(1, degrees + 1)
         for direction in ((1, -1) if degree % 2 == 0 and dim > 2 else (1,))
     ]
-    tasks = [_Task(one, dim, *way, float(until)) for one in runs for way in ways]
+    tasks = [(one, *way) for one in runs for way in ways]
+    branch = partial(_branch, dim=dim, until=float(until))
     return dataset(
-        run_tasks(executor, _branch, tasks, "stationary states", progress), runs, ways, dim
+        run_tasks(executor, branch, tasks, "stationary states", progress), runs, ways, dim
     )
 
 
@@ -556,25 +533,23 @@ def equation_of(dynamics: Isotropic, dim: int, degree: int) -> Equation:
     return Equation(dynamics, dim, step)
 
 
-def _branch(task: _Task) -> Table:
+def _branch(task: tuple[Isotropic, int, int], dim: int, until: float) -> Table:
     """One branch, from the uniform state on."""
-    equation = equation_of(task.dynamics, task.dim, task.degree)
-    index = task.degree // equation.step - 1
-    start = -float(np.log(equation.kappa[index]))
+    dynamics, degree, direction = task
+    equation = equation_of(dynamics, dim, degree)
+    start = -float(np.log(equation.kappa[degree // equation.step - 1]))
 
     def excess(point: Point) -> float:
         return equation.numbers(point.b, point.rho, equation.grid(point.nodes))["excess"]
 
     events: dict[str, Callable[[Point], float]] = {"fold": fold}
-    if not task.dynamics.normalised:
+    if not dynamics.normalised:
         events[EQUAL] = excess
-    branch = follow(
-        equation, task.degree, task.direction, start - float(np.log(task.until)), events
-    )
+    branch = follow(equation, degree, direction, start - float(np.log(until)), events)
     first = branch.points[0]
     uniform = replace(first, b=0.0 * first.b, log_rho=start, arclength=0.0, event="bifurcation")
     points = [uniform, *_sensible(branch)]
-    return table(task.dynamics, task.degree, equation, points, branch.status)
+    return table(dynamics, degree, equation, points, branch.status)
 
 
 def _sensible(branch: Branch) -> list[Point]:

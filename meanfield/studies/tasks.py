@@ -38,11 +38,11 @@ def run_tasks(
     return list(tqdm(mapped, total=len(tasks), disable=is_hidden, desc=name))
 
 
-def pad(rows: Sequence[Any], *shape: int) -> Array:
-    """Rows of any length in one table, shape (rows, *shape), filled up with nan."""
-    table = np.full((len(rows), *shape), np.nan)
-    for line, row in zip(table, rows, strict=True):
-        values = np.asarray(row, dtype=np.float64)
-        if values.size:
-            line[tuple(slice(0, n) for n in values.shape)] = values
+def pad(rows: Sequence[Any], least: int = 0) -> Array:
+    """Rows of any lengths in one table, filled up with nan to the longest, and to `least`."""
+    arrays = [np.asarray(row, dtype=np.float64) for row in rows]
+    longest, *shape = np.array([array.shape for array in arrays]).max(axis=0)
+    table = np.full((len(arrays), max(longest, least), *shape), np.nan)
+    for line, array in zip(table, arrays, strict=True):
+        line[tuple(map(slice, array.shape))] = array
     return table
