@@ -43,7 +43,6 @@ from meanfield.spaces.geometry import (
     sphere_angles,
     sphere_points,
 )
-from meanfield.spaces.zonal import Zonal
 from meanfield.typing import Array
 
 _TURN = 2.0 * np.pi
@@ -222,8 +221,9 @@ def _points(ax: Axes, x: Array, y: Array, measure: Particles) -> None:
 
 @_extremes.register
 def _(measure: Density) -> tuple[float, float]:
-    values, space = measure.values, measure.space
-    if isinstance(space, Zonal):
+    values: Array = measure.values
+    space: Any = measure.space
+    if space.axis is not None:
         values = law_of_angle(values, space.sines, measure.dim)
     return float(values.min()), float(values.max())
 

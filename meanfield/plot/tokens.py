@@ -74,8 +74,10 @@ def inner_products(
     if len(lengths) != 1 or 0 in lengths:
         raise ValueError(f"rows must be of one length >= 1, got lengths {sorted(lengths)}")
     columns = lengths.pop()
-    if titles is not None and (is_single(titles) or len(titles) != columns):
-        raise ValueError(f"titles must be {columns}, one for each column, got {shown(titles)}")
+    if titles is not None:
+        several = isinstance(titles, Sequence) and not is_single(titles)
+        if not several or len(titles) != columns:
+            raise ValueError(f"titles must be {columns}, one for each column, got {shown(titles)}")
     figure = new_figure(_COLUMN * columns + 0.6, _ROW * len(rows) + 0.3)
     axes = figure.subplots(len(rows), columns, squeeze=False, sharex=True)
     for line, (name, measures) in zip(axes, rows.items(), strict=True):

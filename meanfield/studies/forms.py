@@ -486,8 +486,8 @@ def _matrices(forms: Any) -> Array:
     """Symmetric matrices of one dimension, shape (m, d, d)."""
     try:
         several = [forms] if np.ndim(forms) == 2 else forms
-    except ValueError:
-        # what is ragged is refused, too
+    except (TypeError, ValueError):
+        # what is ragged, or no array, is refused below
         several = forms
     given = real_array("forms", several, 3)
     return np.array([symmetric(f"forms[{i}]", one) for i, one in enumerate(given)])
