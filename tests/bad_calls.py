@@ -241,35 +241,12 @@ def arguments_of(name: str) -> Iterator[str]:
 
 
 # inner methods, whose arguments were checked before: they run in loops
-INNER = {
-    "Ending",
-    "Clusters",
-    "FreeTokens",
-    "SlicedDistance",
-    "Solution",
-    "analysis",
-    "between",
-    "combined",
-    "embed",
-    "fast_score_sums",
-    "fast_sums",
-    "field",
-    "frame",
-    "from_parts",
-    "holds",
-    "log_moment",
-    "matrices",
-    "mean",
-    "node_sums",
-    "output",
-    "plan",
-    "power",
-    "queries",
-    "sums_at",
-    "synthesis",
-    "take_up",
-    "transforms",
-}
+_INNER = """
+Ending Clusters FreeTokens SlicedDistance Solution analysis between combined embed
+fast_score_sums fast_sums field frame from_parts holds log_moment matrices mean node_sums output
+plan power queries sums_at synthesis take_up transforms
+"""
+INNER = set(_INNER.split())
 # an argument's other names in messages
 OTHER_NAMES = {
     "law_or_values": ("law", "values"),

@@ -183,10 +183,7 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
         {"law": 'type = "mixture"\nlaws = [1]'},
         "law.laws[0] must be a table, got 1",
     ),
-    "bandwidth 0": (
-        {"law": f"{TOKENS}\nbandwidth = 0"},
-        "law.bandwidth must be a finite numbe",
-    ),
+    "bandwidth 0": ({"law": f"{TOKENS}\nbandwidth = 0"}, "law.bandwidth must be a finite numbe"),
     "bandwidth tiny": (
         {"space": SPHERE, "law": f"{TOKENS}\nbandwidth = 1e-9"},
         "law.bandwidth must be >= ",

@@ -77,54 +77,19 @@ NOISY = test_cli.PARTICLES.replace("beta = 1.0", "beta = 1.0\nnoise = 0.1")
 MONITORED = f"{test_cli.CIRCLE}{test_case.MONITORS}"
 CASES = {"heads": HEADS, "layers": LAYERS, "noise": NOISY, "monitors": MONITORED}
 GOOD = CASES | test_cli.CASES | {"bundled": default_case_text()}
-# what depends on several keys, or on files, no schema of one key can say
-BEYOND_A_SCHEMA = {
-    "noise on a flow map",
-    "noise and a flow map to come",
-    # JSON knows no difference between 2.0 and 2
-    "d no integer",
-    "d nowhere",
-    "d nowhere, tokens",
-    "axis not of norm 1",
-    "axis too short",
-    "tokens not counted",
-    "dims don't fit",
-    "axes don't fit",
-    "series negative",
-    "zonal series negative",
-    "mean not of norm 1",
-    "not resolved",
-    "weights too many",
-    "weights zero",
-    "mixture of dims",
-    "bandwidth tiny",
-    "no bandwidth",
-    "save_at late",
-    "save_at late, no double",
-    "save_at unordered",
-    "largest below n",
-    "beta too large",
-    "beta of tables",
-    "tokens huge",
-    "nodes huge",
-    "beta nan",
-    "noise nan",
-    "series nan",
-    "t_end nan",
-    "save_at nan",
-    "monitor without to",
-    "monitor of two",
-    "monitor's p, another distance",
-    "monitor's law, dim",
-    "monitor's law, a cloud",
-    "monitor's name",
-    "monitor's name, blank",
-    "monitor's name, a bound",
-    "monitor that can't be had",
-    "output a folder",
-    "output with a null",
-    "figure nowhere",
-}
+# what depends on several keys, or on files, no schema of one key can say; nor does JSON know a
+# difference between 2.0 and 2
+BEYOND_A_SCHEMA = """
+noise on a flow map; noise and a flow map to come; d no integer; d nowhere; d nowhere, tokens;
+axis not of norm 1; axis too short; tokens not counted; dims don't fit; axes don't fit; series
+negative; zonal series negative; mean not of norm 1; not resolved; weights too many; weights
+zero; mixture of dims; bandwidth tiny; no bandwidth; save_at late; save_at late, no double;
+save_at unordered; largest below n; beta too large; beta of tables; tokens huge; nodes huge;
+beta nan; noise nan; series nan; t_end nan; save_at nan; monitor without to; monitor of two;
+monitor's p, another distance; monitor's law, dim; monitor's law, a cloud; monitor's name;
+monitor's name, blank; monitor's name, a bound; monitor that can't be had; output a folder;
+output with a null; figure nowhere
+"""
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +125,7 @@ def test_the_schema_refuses_what_one_key_is_enough_to_refuse(validator):
         text = "\n".join(f"[{key}]\n{body}\n" for key, body in sections.items())
         if validator.is_valid(tomllib.loads(text)):
             passed.add(name)
-    assert passed == BEYOND_A_SCHEMA
+    assert passed == {" ".join(name.split()) for name in BEYOND_A_SCHEMA.split(";")}
 
 
 def objects(schema):

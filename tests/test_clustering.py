@@ -160,10 +160,7 @@ def test_many_points_in_a_small_ball(dim, spread):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        ({"radius": 0.0}, r"radius must be .* got 0"),
-        ({"radius": 2.0}, r"radius must be .* got 2"),
-    ],
+    [({"radius": 0.0}, r"radius must be .* got 0"), ({"radius": 2.0}, r"radius must be .* got 2")],
 )
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):

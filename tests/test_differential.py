@@ -7,16 +7,7 @@ import answers
 import numpy as np
 import pytest
 from answers import disagreements, noticed
-from differential import (
-    DIMS,
-    FORMS,
-    KINDS,
-    LAWS,
-    TOKENS,
-    Case,
-    for_each,
-    representations,
-)
+from differential import DIMS, FORMS, KINDS, LAWS, TOKENS, Case, for_each, representations
 
 import meanfield as mf
 

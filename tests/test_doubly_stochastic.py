@@ -165,10 +165,7 @@ def test_measures_agree_on_field_and_energy(beta):
     """Densities on two spaces and a flow map of one law; each is resolved to 1e-13 or so."""
     points, dynamics = unit_points(3, 5, 2), mf.DoublyStochastic(beta)
     law = bump(SLANTED)
-    mus = [
-        mf.Density(mf.Zonal(3, 47, axis=SLANTED), law),
-        mf.Density(mf.Sphere(31), law),
-    ]
+    mus = [mf.Density(mf.Zonal(3, 47, axis=SLANTED), law), mf.Density(mf.Sphere(31), law)]
     if beta < 100.0:
         mus.append(mf.FlowMap(law))
     fields = [dynamics.velocity(mu, points) for mu in mus]

@@ -74,7 +74,4 @@ def test_an_input_that_kills_or_stops_a_process_is_told(monkeypatch):
     found = dict(outcomes(number, die_or_hang, 5))
     assert sorted(found) == [0, 1, 2, 3, 4]
     faults = {which: trial.fault for which, trial in found.items() if trial.fault}
-    assert faults == {
-        1: "the process died (exit 3)",
-        3: "no answer within 10 s (exit -9)",
-    }
+    assert faults == {1: "the process died (exit 3)", 3: "no answer within 10 s (exit -9)"}

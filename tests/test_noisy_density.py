@@ -116,6 +116,22 @@ def test_a_first_step_that_is_far_too_long_is_taken_back():
     assert steps.y[0] == pytest.approx(1.0, rel=1e-5)
 
 
+def test_rates_whose_squares_overflow():
+    """y' = -1e200 (y - 1) from 0, by stages or as decay."""
+    for decay, rate in (1e200, lambda t, y: np.array([1e200])), (0.0, lambda t, y: 1e200 * (1 - y)):
+        steps = ExponentialSteps(
+            rate,
+            *(np.array([decay]), np.zeros(1, dtype=int), 0.0, np.zeros(1), 3e-200),
+            first_step=None,
+            rtol=1e-9,
+            atol=np.full(1, 1e-12),
+        )
+        while steps.status == "running":
+            assert steps.step() is None
+        # what steps promise
+        assert steps.y[0] == pytest.approx(-np.expm1(-3.0), rel=1e-9)
+
+
 def test_a_step_that_can_not_be_taken_says_so():
     """The solution 1/(1-t) ends at t = 1."""
     steps, reason = squares(1.0, 2.0, None), None

@@ -58,13 +58,7 @@ def tokens():
     return mf.Particles.sample(mf.Uniform(4), 30, np.random.default_rng(1))
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"rtol": 1e-10},
-        {"method": "layers", "step": 0.1},
-    ],
-)
+@pytest.mark.parametrize("how", [{"rtol": 1e-10}, {"method": "layers", "step": 0.1}])
 def test_it_moves_tokens_as_the_same_field_of_the_package(tokens, how):
     own, known = (mf.evolve(tokens, each, 2.0, 4, **how) for each in (Copied(3.0), mf.SA(3.0)))
     assert np.abs(known.final.points - tokens.points).max() > 0.2

@@ -90,10 +90,7 @@ def test_spread_at_the_antipode_keeps_its_digits():
             lambda: mf.studies.metastability(mf.SA(0.0), rng=np.random.default_rng(0)),
             "dynamics must have",
         ),
-        (
-            lambda: mf.studies.metastability(mf.SA(1.0, sign=-1)),
-            r"dynamics must be attractive",
-        ),
+        (lambda: mf.studies.metastability(mf.SA(1.0, sign=-1)), r"dynamics must be attractive"),
         (lambda: mf.studies.metastability([]), r"dynamics must be .* got \[\]"),
         (
             lambda: mf.studies.metastability(mf.SA(1.0), law=mf.Uniform(3)),

@@ -341,14 +341,8 @@ def test_wendel_in_closed_form():
         ),
         (lambda: theory.energy_dirac(1e4), "beta must be 0 or from 1e-307 to 709 .* got 10000"),
         (lambda: theory.orthogonal_tokens(mf.SA(1.0), 1, 1.0), "n must be an integer >= 2, got 1"),
-        (
-            lambda: theory.orthogonal_tokens(mf.SA(1.0, sign=-1), 2, 1),
-            "attractive .* without",
-        ),
-        (
-            lambda: theory.orthogonal_tokens(mf.SA(1.0, noise=1), 2, 1),
-            "attractive .* without",
-        ),
+        (lambda: theory.orthogonal_tokens(mf.SA(1.0, sign=-1), 2, 1), "attractive .* without"),
+        (lambda: theory.orthogonal_tokens(mf.SA(1.0, noise=1), 2, 1), "attractive .* without"),
         (lambda: theory.wendel(0, 3), "n must be an integer >= 1, got 0"),
         (lambda: theory.wendel(3, 1), "dim must be an integer >= 2, got 1"),
     ],

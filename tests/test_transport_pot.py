@@ -9,14 +9,7 @@ import pytest
 import meanfield as mf
 from meanfield.functionals.transport import wasserstein
 from meanfield.spaces.geometry import circle_angles
-from validation.transport import (
-    PAIRS,
-    by_search,
-    by_simplex,
-    own_law,
-    random_pair,
-    tokens,
-)
+from validation.transport import PAIRS, by_search, by_simplex, own_law, random_pair, tokens
 
 POWERS = [1, 1.5, 2, 3]
 TURN = 2.0 * np.pi

@@ -553,10 +553,7 @@ def test_bad_values(mu):
         (mu.values[1:], rf"values must have shape \({n},\)"),
         (mu.values - mu.values.min() - 0.01, "values must be >= 0, got -0.01"),
         (np.full(n, np.nan), "values must be finite, got nan"),
-        (
-            rough / (mu.space.weights @ rough),
-            "values must be resolved by .* a larger space",
-        ),
+        (rough / (mu.space.weights @ rough), "values must be resolved by .* a larger space"),
         (["x"] * n, "values must be an array of real numbers"),
     ]:
         with pytest.raises(ValueError, match=message):
