@@ -7,22 +7,11 @@ from functools import singledispatch
 from meanfield._checks import shown
 from meanfield.dynamics.attention import check_dim
 from meanfield.dynamics.facts import Dynamics, OwnDynamics, adapt
+from meanfield.equations import balanced, tokens
 from meanfield.equations.attention import AttentionTendency
-from meanfield.equations.balanced import (
-    BalancedDensityTendency,
-    BalancedFlowTendency,
-    BalancedParticleTendency,
-)
 from meanfield.equations.density import DensityTendency
 from meanfield.equations.interaction import OscillatorDensityTendency, OscillatorTendency
 from meanfield.equations.line import AngularField, FlowTendency
-from meanfield.equations.tokens import (
-    CircleTendency,
-    GramTendency,
-    OutputTendency,
-    ParticleTendency,
-)
-from meanfield.equations.tokens import TokenTendency as TokenTendency  # noqa: PLC0414 (for runs)
 from meanfield.kernels.token_sums import CircleSums
 from meanfield.measures import AnyMeasure, check_measure
 from meanfield.measures.density import Density
@@ -31,13 +20,13 @@ from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Particles
 
 # what knows the dissipation
-IsotropicTendency = DensityTendency | FlowTendency | TokenTendency
+IsotropicTendency = DensityTendency | FlowTendency | tokens.TokenTendency
 Tendency = IsotropicTendency | AttentionTendency | OscillatorDensityTendency
 
 
 def token_tendency(
     particles: Particles, dynamics: Dynamics, *, may_span: bool = True
-) -> TokenTendency:
+) -> tokens.TokenTendency:
     """The right-hand side for tokens, by the sums that `particles.sums` or their number asks for.
 
     Parameters
@@ -54,19 +43,19 @@ def token_tendency(
     """
     check_sums(particles, dynamics, may_span=may_span)
     if dynamics.balanced:
-        return BalancedParticleTendency(particles, dynamics)
+        return balanced.BalancedParticleTendency(particles, dynamics)
     if (multipliers := dynamics.multipliers) is not None:
         return OscillatorTendency(particles, dynamics, multipliers)
     if not dynamics.gram:
-        return OutputTendency(particles, dynamics)
+        return tokens.OutputTendency(particles, dynamics)
     n, d = particles.points.shape
     gram = particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)
     if gram and may_span:
-        return GramTendency(particles, dynamics)
+        return tokens.GramTendency(particles, dynamics)
     fast = particles.fast_sums(dynamics.beta)
     if isinstance(fast, CircleSums):
-        return CircleTendency(particles, dynamics, fast.potential_and_slope)
-    return ParticleTendency(particles, dynamics, fast)
+        return tokens.CircleTendency(particles, dynamics, fast.potential_and_slope)
+    return tokens.ParticleTendency(particles, dynamics, fast)
 
 
 def check_sums(particles: Particles, dynamics: Dynamics, *, may_span: bool = True) -> None:
@@ -156,7 +145,7 @@ def _not_isotropic(measure: AnyMeasure, dynamics: Dynamics) -> ValueError:
 
 def density_tendency(density: Density, dynamics: Dynamics) -> DensityTendency:
     """The right-hand side for a density under a dynamics that is isotropic."""
-    kind = BalancedDensityTendency if dynamics.balanced else DensityTendency
+    kind = balanced.BalancedDensityTendency if dynamics.balanced else DensityTendency
     return kind(density, dynamics)
 
 
@@ -164,5 +153,5 @@ def flow_tendency(
     flow: LineFlowMap, dynamics: Dynamics, field: AngularField | None = None
 ) -> FlowTendency:
     """The right-hand side for a flow map on a line, whose field there may be already."""
-    kind = BalancedFlowTendency if dynamics.balanced else FlowTendency
+    kind = balanced.BalancedFlowTendency if dynamics.balanced else FlowTendency
     return kind(flow, dynamics, field)
