@@ -155,11 +155,11 @@ def test_where_no_flow_map_can_follow_the_space_grows_to_its_limit(monkeypatch):
     assert max(sizes(stopped)) > 64
     refusals = []
 
-    def refuse(density):
-        refusals.append(density)
+    def refuse(*given, **_):
+        refusals.append(given)
         raise ValueError("no flow map holds it")
 
-    monkeypatch.setattr("meanfield.evolution.run.flow_map", refuse)
+    monkeypatch.setattr(mf.FlowMap, "__new__", refuse)
     sol = mf.evolve(mu(8), mf.SA(4.0), 2.5, 4)
     assert sol.status == "finished"
     assert len(refusals) == 1
