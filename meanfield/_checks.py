@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+# from 1 to the next float
+EPS = float(np.finfo(np.float64).eps)
 _NORM_TOLERANCE = 1e-6
 # of 1, where that is all rounding
-_LAST_BITS = 8.0 * float(np.finfo(np.float64).eps)
+_LAST_BITS = 8.0 * EPS
 # of a product of matrices, what its transpose may differ by
 _SYMMETRIC = 1e-13
 # what a count may be: a float still holds it

@@ -130,7 +130,7 @@ def test_what_has_no_plan_or_map():
         mf.transport_plan(token, circle)
     with pytest.raises(ValueError, match="mu must have a density to have an optimal map"):
         mf.transport_map(token, circle, [[1.0, 0.0]])
-    with pytest.raises(ValueError, match="same dim"):
+    with pytest.raises(ValueError, match="nu must have dim"):
         mf.transport_plan(token, other)
     with pytest.raises(ValueError, match="symmetric about one axis"):
         mf.transport_map(sphere, sphere, [[1.0, 0.0, 0.0]])

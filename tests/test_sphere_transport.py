@@ -12,7 +12,7 @@ from meanfield.functionals.transport.clouds import best_plan, pair_distances
 from meanfield.functionals.transport.sphere import cells_cost, map_cost, sphere_distance
 from meanfield.functionals.transport.sphere_beckmann import beckmann_flow, length_of, steepest_of
 from meanfield.functionals.transport.sphere_dual import DualAscent
-from meanfield.functionals.transport.sphere_masses import Spread, atoms_of, cells_of, series
+from meanfield.functionals.transport.sphere_masses import atoms_of, cells_of, series, spread_of
 from meanfield.functionals.transport.sphere_potential import (
     Conjugate,
     Minima,
@@ -380,8 +380,8 @@ def test_maps_bound_what_cells_do_not_resolve():
     """A bump turned by 0.1: cells of 0.1 say nothing, the map does."""
     space = mf.Sphere(31)
     turned = [np.sin(0.1), 0.0, np.cos(0.1)]
-    mu = Spread(mf.Density(space, mf.VonMisesFisher([0.0, 0.0, 1.0], 10.0)))
-    nu = Spread(mf.Density(space, mf.VonMisesFisher(turned, 10.0)))
+    mu = spread_of(mf.Density(space, mf.VonMisesFisher([0.0, 0.0, 1.0], 10.0)))
+    nu = spread_of(mf.Density(space, mf.VonMisesFisher(turned, 10.0)))
     ascent = DualAscent(mu, *nu.gathered(8_000), 31)
     potential = Potential(31, ascent.climb(np.zeros(32 * 33 // 2, complex), 0.03, 60, np.inf))
     at_nu = potential.minima(nu.points)

@@ -488,7 +488,7 @@ def test_pairs_that_cannot_be_had():
     for gap in (0.0, 1.5, np.nan):
         with pytest.raises(ValueError, match=r"gap must be a finite number >= 1e-06 and <= 1, got"):
             wasserstein(sphere, zonal, 1, gap=gap)
-    with pytest.raises(ValueError, match="same dim"):
+    with pytest.raises(ValueError, match="nu must have dim"):
         wasserstein(UNIFORM, zonal)
     with pytest.raises(ValueError, match="nu must be a Density"):
         wasserstein(UNIFORM, mf.Uniform(2))

@@ -11,18 +11,17 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import gammaln
 
-from meanfield._checks import boolean, number, shown, tell_apart
+from meanfield._checks import boolean, number, tell_apart
 from meanfield.functionals.energies import unscaled
-from meanfield.functionals.moments import atoms_of, common_basis, moments
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit, scaled_eigenvalues
-from meanfield.measures import AnyMeasure, check_measure
+from meanfield.measures import AnyMeasure, check_pair
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import LineFlowMap
-from meanfield.measures.particles import Particles
-from meanfield.spaces import panels
+from meanfield.spaces import Harmonics, panels
 from meanfield.spaces.circle import CircleAt
-from meanfield.spaces.gegenbauer import multiplicities
+from meanfield.spaces.gegenbauer import multiplicities, zonal_sum
 from meanfield.spaces.geometry import circle_angles
+from meanfield.spaces.sphere_fields import SphereAt
 from meanfield.spaces.zonal import ZonalAt
 from meanfield.typing import Array
 
@@ -31,6 +30,8 @@ Kernel = Callable[[Array], Array]
 # points nearer than this are one
 _COINCIDING = 1e-12
 _BLOCK = 1 << 21
+# tokens and coefficients that differ by rounding only
+_ROUNDING = 1e-14
 # past this degree N_k (k(k+d-2))^s is as good as its leading terms
 _FAR = 1 << 17
 
@@ -94,17 +95,7 @@ def sobolev_kernel(dim: int, s: float, kmax: int) -> Kernel:
     """Σ_{1 <= k <= kmax} N_k (k(k+d-2))^s P_k as a function of |x - y|²."""
     terms = np.exp(log_sobolev_terms(dim, s, np.arange(1.0, kmax + 1.0)))
 
-    def kernel(squared: Array) -> Array:
-        t = 1.0 - 0.5 * squared
-        before, present = np.ones_like(t), t
-        total = terms[0] * t
-        for k in range(1, kmax):
-            after = ((2 * k + dim - 2) * t * present - k * before) / (k + dim - 2)
-            before, present = present, after
-            total += terms[k] * present
-        return np.asarray(total)
-
-    return kernel
+    return lambda squared: zonal_sum(dim, np.append(0.0, terms), 1.0 - 0.5 * squared)
 
 
 _TURN = 2.0 * np.pi
@@ -181,8 +172,8 @@ def distribution(measure: AnyMeasure) -> Distribution:
         return _of_density(measure)
     if isinstance(measure, LineFlowMap) and measure.has_density:
         return _of_flow(measure)
-    atoms = atoms_of(measure)
-    return _of_steps(circle_angles(atoms.points), atoms.masses)
+    points, masses = measure.point_masses
+    return _of_steps(circle_angles(points), masses)
 
 
 def _of_steps(angles: Array, masses: Array) -> Distribution:
@@ -196,7 +187,7 @@ def _of_steps(angles: Array, masses: Array) -> Distribution:
 def _of_density(density: Density) -> Distribution:
     """θ/2π + Σ_{k≠0} f_k e^{ikθ}/(2πik)."""
     basis = CircleAt(density.space.kmax)
-    coefficients, _ = moments(density, basis, np.ones(basis.kmax + 1))
+    coefficients, _ = density.moments(basis, np.ones(basis.kmax + 1))
     waves = np.zeros_like(coefficients)
     waves[1:] = coefficients[1:] / (1j * basis.degrees[1:] * _TURN)
     count = int(np.ceil(_TURN * basis.kmax / _LONGEST)) + 1
@@ -316,13 +307,13 @@ def mmd(mu: AnyMeasure, nu: AnyMeasure, beta: float, *, scaled: bool = False) ->
     >>> mmd(a, b, 2.0) ** 2  # 2 (e^2 - 1)
     12.77811219786
     """
-    _check(mu, nu)
+    check_pair(mu, nu)
     beta, scaled = number("beta", beta, low=0), boolean("scaled", scaled)
     if beta == 0.0:
         return 0.0
-    kmax = _density_degree(mu, nu) or _kernel_degree(mu, nu, beta)
+    kmax = _kernel_degree(mu, nu, beta)
     multipliers, log_unit = scaled_eigenvalues(beta, mu.dim, kmax), beta
-    if isinstance(mu, Density) and isinstance(nu, Density):
+    if len(_degrees(mu, nu)) == 2:
         multipliers, log_unit = eigenvalues_in_unit(beta, mu.dim, kmax)
     squared, _ = _difference(mu, nu, multipliers)
     if squared is None:
@@ -373,14 +364,12 @@ def sobolev(mu: AnyMeasure, nu: AnyMeasure, s: float = -1.0) -> float:
     >>> sobolev(a, b) / np.pi
     1.0
     """
-    _check(mu, nu)
+    check_pair(mu, nu)
     s = number("s", s)
     _check_finite(mu, nu, s)
-    kmax = _density_degree(mu, nu)
-    if kmax is None and mu.dim == 2 and s == -1.0:
+    if len(_degrees(mu, nu)) < 2 and mu.dim == 2 and s == -1.0:
         return sobolev_circle(mu, nu)
-    if kmax is None:
-        kmax = _largest_degree(mu, nu)
+    kmax = _largest_degree(mu, nu)
     k = np.arange(1.0, kmax + 1)
     multipliers = np.concatenate([[0.0], (k * (k + mu.dim - 2)) ** s])
     squared, missing = _difference(mu, nu, multipliers)
@@ -399,19 +388,10 @@ def sobolev(mu: AnyMeasure, nu: AnyMeasure, s: float = -1.0) -> float:
     return float(np.sqrt(squared))
 
 
-def _check(mu: AnyMeasure, nu: AnyMeasure) -> None:
-    for name, measure in (("mu", mu), ("nu", nu)):
-        check_measure(name, measure)
-    if mu.dim != nu.dim:
-        raise ValueError(
-            f"nu must have dim = {mu.dim} as mu has, got {shown(nu)} with dim = {nu.dim}"
-        )
-
-
 def _check_finite(mu: AnyMeasure, nu: AnyMeasure, s: float) -> None:
     bound = -0.5 * (mu.dim - 1)
     for name, measure in (("mu", mu), ("nu", nu)):
-        if len(atoms_of(measure).points) > 0 and s >= bound:
+        if len(measure.point_masses[0]) > 0 and s >= bound:
             raise ValueError(
                 f"s must be < -(d-1)/2 = {bound:g} for measures with atoms in d = {mu.dim}, since "
                 f"their distance is infinite else, got s = "
@@ -419,23 +399,30 @@ def _check_finite(mu: AnyMeasure, nu: AnyMeasure, s: float) -> None:
             )
 
 
-def _density_degree(mu: AnyMeasure, nu: AnyMeasure) -> int | None:
-    """The degree at which the series of two densities end."""
-    if isinstance(mu, Density) and isinstance(nu, Density):
-        return max(mu.space.kmax, nu.space.kmax)
-    return None
+def _degrees(mu: AnyMeasure, nu: AnyMeasure) -> list[int]:
+    """The degrees at which those of the two end that are series."""
+    return [measure.degree for measure in (mu, nu) if measure.degree is not None]
+
+
+def common_basis(mu: AnyMeasure, nu: AnyMeasure, kmax: int) -> Harmonics | None:
+    """Harmonics up to degree kmax that hold both measures; None if only their kernel does."""
+    if mu.dim == 2:
+        return CircleAt(kmax)
+    for axis, other in (mu.axis, nu), (nu.axis, mu):
+        if axis is not None and (other.is_about(axis, _ROUNDING) or other.is_uniform):
+            return ZonalAt(axis, kmax)
+    return SphereAt(kmax) if mu.dim == 3 else None
 
 
 def _kernel_degree(mu: AnyMeasure, nu: AnyMeasure, beta: float) -> int:
     """The degree up to which moments of the measures are compared in the kernel."""
-    densities = [m for m in (mu, nu) if isinstance(m, Density)]
-    has_basis = common_basis(mu, nu, 1) is not None
-    if densities and not has_basis:
+    known, has_basis = _degrees(mu, nu), common_basis(mu, nu, 1) is not None
+    if len(known) == 2 or (known and not has_basis):
         # beside tokens: degrees that the density does not have are all in their pairs
-        return densities[0].space.kmax
+        return max(known)
     kmax = bandwidth(beta, mu.dim, _NEGLIGIBLE)
-    alone = isinstance(mu, Particles) and isinstance(nu, Particles)
-    if (has_basis or not alone) and _within_double(mu.dim, kmax) < kmax:
+    by_degrees = has_basis or mu.has_density or nu.has_density
+    if by_degrees and _within_double(mu.dim, kmax) < kmax:
         raise ValueError(
             f"beta must be smaller in dim = {mu.dim} for {mu} and {nu}, got {beta:g}: its kernel "
             f"takes degrees up to {kmax}, whose multiplicities leave double precision"
@@ -444,13 +431,15 @@ def _kernel_degree(mu: AnyMeasure, nu: AnyMeasure, beta: float) -> int:
 
 
 def _largest_degree(mu: AnyMeasure, nu: AnyMeasure) -> int:
-    known = max([m.space.kmax for m in (mu, nu) if isinstance(m, Density)], default=1)
-    basis = common_basis(mu, nu, 1)
+    """The degree up to which they are compared in H^s."""
+    known, basis = _degrees(mu, nu), common_basis(mu, nu, 1)
+    if len(known) == 2:
+        return max(known)
     if basis is None:
-        return max(_within_double(mu.dim, _PAIRS), known)
-    if isinstance(basis, ZonalAt):
-        return max(known, _within_double(mu.dim, _AXIS))
-    return max(known, _CIRCLE if mu.dim == 2 else _SPHERE)
+        return max([_within_double(mu.dim, _PAIRS), *known])
+    if basis.axis is not None:
+        return max([_within_double(mu.dim, _AXIS), *known])
+    return max([_CIRCLE if mu.dim == 2 else _SPHERE, *known])
 
 
 def _within_double(dim: int, kmax: int) -> int:
@@ -469,18 +458,16 @@ def _difference(mu: AnyMeasure, nu: AnyMeasure, multipliers: Array) -> tuple[flo
     basis = common_basis(mu, nu, len(multipliers) - 1)
     if basis is None:
         return None, 0.0
-    of_mu, missing_mu = moments(mu, basis, multipliers)
-    of_nu, missing_nu = moments(nu, basis, multipliers)
+    of_mu, missing_mu = mu.moments(basis, multipliers)
+    of_nu, missing_nu = nu.moments(basis, multipliers)
     power = basis.power(of_mu - of_nu)
     return float(multipliers[1:] @ power[1:]), max(missing_mu, missing_nu)
 
 
 def _signed_atoms(mu: AnyMeasure, nu: AnyMeasure) -> tuple[Array, Array]:
     """Distinct points at which mu or nu has an atom, and the masses of mu - nu there."""
-    one, other = atoms_of(mu), atoms_of(nu)
-    return merged(
-        np.concatenate([one.points, other.points]), np.concatenate([one.masses, -other.masses])
-    )
+    (here, own), (there, others) = mu.point_masses, nu.point_masses
+    return merged(np.concatenate([here, there]), np.concatenate([own, -others]))
 
 
 def _by_pairs(
@@ -492,20 +479,20 @@ def _by_pairs(
     Of tokens beside an axis, what is symmetric about it is compared degree by degree.
     """
     points, masses = _signed_atoms(mu, nu)
-    if isinstance(mu, Particles) and isinstance(nu, Particles):
+    if not mu.has_density and not nu.has_density:
         pairs = pair_sum(points, masses, kernel) + tail * float(masses @ masses)
         return max(0.0, pairs)
-    tokens, other = (mu, nu) if isinstance(mu, Particles) else (nu, mu)
+    tokens, other = (nu, mu) if mu.has_density else (mu, nu)
     axis = other.axis
-    if not isinstance(tokens, Particles) or axis is None:
+    if tokens.has_density or axis is None:
         raise ValueError(
             f"mu and nu must share an axis in d = {mu.dim}, or one of them be Particles, got {mu} "
             f"and {nu} with axes {mu.axis} and {nu.axis}"
         )
     basis = ZonalAt(axis, len(multipliers) - 1)
-    about = basis.moments(np.clip(tokens.points @ axis, -1.0, 1.0), tokens.weights)
-    theirs, _ = moments(other, basis, multipliers)
-    pairs = pair_sum(tokens.points, tokens.weights, kernel) - offset
+    about, _ = tokens.moments(basis, multipliers)
+    theirs, _ = other.moments(basis, multipliers)
+    pairs = pair_sum(*tokens.point_masses, kernel) - offset
     pairs -= float(multipliers[1:] @ (about**2)[1:])
     alone = float(multipliers[1:] @ ((about - theirs) ** 2)[1:])
     return alone + max(0.0, pairs) + tail * float(masses @ masses)

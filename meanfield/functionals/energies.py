@@ -23,7 +23,6 @@ from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
 from meanfield.measures import AnyMeasure, check_measure
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
-from meanfield.measures.particles import Particles
 from meanfield.spaces import Space
 from meanfield.spaces.geometry import project
 from meanfield.spaces.symmetry import asymmetry
@@ -50,7 +49,7 @@ def form_energy_in_unit(measure: AnyMeasure, beta: float, form: ArrayLike) -> tu
     if isinstance(measure, Density):
         return _density_energy(measure, beta, matrix, bandwidth(largest, measure.dim))
     measure = measure.resolving(largest)
-    log_g, _ = _moments(measure, measure.points, beta * matrix)
+    log_g, _ = measure.score_moment(measure.points, beta * matrix)
     unit = float(log_g.max())
     return float(measure.weights @ np.exp(log_g - unit)) / (2.0 * beta), unit
 
@@ -97,8 +96,7 @@ def _on_grid(density: Density, degree: int) -> tuple[Space, Array]:
     """A grid that is exact for three times this degree, and the masses of f up to it there."""
     space = density.space
     grid = space.resized(space.exact_size(3 * degree))
-    values = grid.synthesis(space.embed(density.coefficients, grid))  # type: ignore[arg-type]
-    return grid, grid.weights * values
+    return grid, grid.weights * grid.synthesis(density.coefficients_on(grid))
 
 
 def _signed(values: Array) -> list[tuple[int, Array]]:
@@ -136,19 +134,10 @@ def form_dissipation(measure: AnyMeasure, dynamics: Attention) -> float:
 def _summed(
     measure: AnyMeasure, dynamics: Attention, matrix: Array, points: Array, masses: Array
 ) -> float:
-    log_g, mean = _moments(measure, points, dynamics.beta * matrix)
+    log_g, mean = measure.score_moment(points, dynamics.beta * matrix)
     across = project(points, mean @ matrix)
     squares = np.einsum("ij,ij->i", across, across)
     return float(masses @ (squares * np.exp((1.0 if dynamics.normalise else 2.0) * log_g)))
-
-
-def _moments(measure: AnyMeasure, points: Array, scores: Array) -> tuple[Array, Array]:
-    """log G and ∇ log G at Mx for points x, over many tokens in O(n)."""
-    if isinstance(measure, Particles):
-        fast = measure.fast_score_sums(scores, len(points))
-        if fast is not None:
-            return fast.quick(measure.points, measure.weights, points)
-    return measure.log_moment(points @ scores)
 
 
 def balance(
@@ -294,7 +283,7 @@ def sinkhorn_scaling(measure: AnyMeasure, beta: float) -> Array:
     """
     check_measure("measure", measure)
     balanced = measure.balanced(number("beta", beta, low=0))
-    points = measure.space.points if isinstance(measure, Density) else measure.points
+    points, _ = measure.quadrature
     if balanced.points is points:
         return balanced.log_u
     return -balanced.log_moment(beta * points)[0]
@@ -400,7 +389,7 @@ def free_energy(density: Density, dynamics: GradientFlow, *, scaled: bool = Fals
     _check(density, dynamics)
     beta, factor = dynamics.beta, float(np.exp(-dynamics.beta)) if scaled else 1.0
     heat = dynamics.noise * entropy(density) * factor
-    if isinstance(dynamics, DoublyStochastic):
+    if dynamics.balanced:
         return heat - dynamics.sign * sinkhorn_energy(density, beta) * factor
     return heat - dynamics.sign * energy(density, beta, scaled=scaled)
 

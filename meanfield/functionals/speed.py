@@ -5,29 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meanfield._checks import boolean, shown
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.isotropic import SA, USA, Isotropic
-from meanfield.equations.density import DensityTendency
-from meanfield.equations.line import FlowTendency
 from meanfield.equations.sphere_field import SphereField
 from meanfield.equations.tendency import density_tendency, flow_tendency
 from meanfield.functionals.energies import dissipation, unscaled
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
 from meanfield.measures import AnyMeasure, check_measure
 from meanfield.measures.density import Density
-from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
+from meanfield.measures.flow_map import REACH, LineFlowMap
 from meanfield.measures.particles import Particles
-from meanfield.spaces import Space
 from meanfield.spaces.geometry import project
-from meanfield.typing import Array
 
 # on a grid twice as fine an integral has changed by rounding only
 _CONVERGED, _ROUNDING = 1e-13, 1e-15
-# a panel is so short that 16 Gauss nodes integrate e^{β cos} across it to rounding
-_REACH = 8.0
 
 
 def metric_speed(
@@ -130,7 +123,7 @@ def slope(measure: AnyMeasure, dynamics: Isotropic, *, scaled: bool = False) -> 
     potential, log_mass = _potential(measure, dynamics.beta)
 
     def steepness(part: AnyMeasure, dynamics: Isotropic) -> float:
-        points, masses = _nodes(part)
+        points, masses = part.quadrature
         log_g, mean = potential.log_moment(dynamics.beta * points)
         across = project(points, mean)
         squares = np.einsum("ij,ij->i", across, across)
@@ -172,23 +165,18 @@ def _root_of_dissipation(measure: AnyMeasure, dynamics: Isotropic) -> float:
 def _speed(measure: AnyMeasure, dynamics: Isotropic) -> float:
     """(∫ |X|² dmu)^{1/2} by the velocity that runs use."""
     if isinstance(measure, Density | LineFlowMap):
-        rate = _tendency(measure, dynamics)
+        rate = (
+            density_tendency(measure, dynamics)
+            if isinstance(measure, Density)
+            else flow_tendency(measure, dynamics)
+        )
         rate(rate.initial_state, np.empty_like(rate.initial_state))
         return rate.speed()
-    points, masses = measure.points, measure.weights
-    if isinstance(measure, SphereFlowMap):
-        velocity, _ = SphereField(dynamics).at_nodes(points, masses)
+    if isinstance(measure, Particles):
+        velocity = dynamics.velocity(measure, measure.points)
     else:
-        velocity = dynamics.velocity(measure, points)
-    return float(np.sqrt(masses @ np.einsum("ij,ij->i", velocity, velocity)))
-
-
-def _tendency(
-    measure: Density | LineFlowMap, dynamics: Isotropic
-) -> DensityTendency | FlowTendency:
-    if isinstance(measure, Density):
-        return density_tendency(measure, dynamics)
-    return flow_tendency(measure, dynamics)
+        velocity, _ = SphereField(dynamics).at_nodes(measure.points, measure.weights)
+    return float(np.sqrt(measure.weights @ np.einsum("ij,ij->i", velocity, velocity)))
 
 
 def _resolved(
@@ -202,8 +190,8 @@ def _resolved(
     Under USA |X|² f is band-limited; SA divides by G, so there a density's grid is doubled until
     the number changes by rounding only.
     """
-    if isinstance(measure, LineFlowMap) and measure.has_density and dynamics.beta > 0.0:
-        return number(measure.refined(_REACH / dynamics.beta), dynamics)
+    if dynamics.beta > 0.0:
+        measure = measure.refined(REACH / dynamics.beta)
     if not isinstance(measure, Density):
         return number(measure, dynamics)
     degree = measure.space.kmax + 2 * bandwidth(dynamics.beta, measure.dim)
@@ -216,7 +204,7 @@ def _resolved(
                 f"measure must have a speed that is resolved by a space of size "
                 f"{space.largest}, got {shown(measure)}, where it still changes by {change:.1e}"
             )
-        finer = _on(finer, space.doubled())
+        finer = finer.embedded(space.doubled())
         before, last = change, value
         value = number(finer, dynamics)
         change = abs(value - last)
@@ -229,19 +217,7 @@ def _resolved(
 def _embedded(density: Density, degree: int) -> Density:
     """The series of a density on a space whose quadrature is exact up to this degree."""
     space = density.space
-    return _on(density, space.resized(max(space.size, space.exact_size(degree))))
-
-
-def _on(density: Density, space: Space) -> Density:
-    embed: Callable[..., NDArray[np.complex128]] = density.space.embed
-    return Density.from_coefficients(space, embed(density.coefficients, space))
-
-
-def _nodes(measure: AnyMeasure) -> tuple[Array, Array]:
-    """Points (n, d) and masses (n,) that integrate over the measure."""
-    if isinstance(measure, Density):
-        return measure.space.points, measure.space.weights * measure.values
-    return measure.points, measure.weights
+    return density.embedded(space.resized(max(space.size, space.exact_size(degree))))
 
 
 def _potential(measure: AnyMeasure, beta: float) -> tuple[AnyMeasure, float]:
@@ -254,8 +230,8 @@ def _potential(measure: AnyMeasure, beta: float) -> tuple[AnyMeasure, float]:
         measure = _embedded(measure, measure.space.kmax + bandwidth(beta, measure.dim))
     if isinstance(measure, Particles) or measure.axis is not None:
         return measure, 0.0
-    if isinstance(measure, LineFlowMap) and measure.has_density and beta > 0.0:
-        measure = measure.refined(_REACH / beta)
-    points, masses = _nodes(measure)
+    if beta > 0.0:
+        measure = measure.refined(REACH / beta)
+    points, masses = measure.quadrature
     masses = np.maximum(masses, 0.0)
     return Particles(points, masses), float(np.log(masses.sum()))

@@ -14,8 +14,8 @@ from meanfield import _checks
 from meanfield._checks import number, shown, unit_rows
 from meanfield.laws.law import checked_draw, freeze, points_around
 from meanfield.laws.record import Record
-from meanfield.laws.series import Pieces, zonal_sum
-from meanfield.spaces.gegenbauer import multiplicity_growth
+from meanfield.laws.series import Pieces
+from meanfield.spaces.gegenbauer import multiplicity_growth, zonal_sum
 from meanfield.typing import Array
 
 _HIGHEST_DEGREE = 2000

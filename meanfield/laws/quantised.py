@@ -11,7 +11,7 @@ from numpy.polynomial.legendre import leggauss, legint, legval, legvander
 from meanfield._checks import generator, integer, shown
 from meanfield.laws.law import Law, checked_pdf
 from meanfield.laws.symmetry import symmetry_axis
-from meanfield.spaces.geometry import circle_points, perpendicular, sphere_points
+from meanfield.spaces.geometry import circle_points, line_points, perpendicular, sphere_points
 from meanfield.typing import Array, Integers
 
 ORDER = 12
@@ -269,8 +269,7 @@ def _about_axis(law: Law, axis: Array, levels: Array, turns: Array) -> Array:
     across = perpendicular(axis)
 
     def mass(polar: Array) -> Array:
-        points = np.outer(np.cos(polar), axis) + np.outer(np.sin(polar), across)
-        return checked_pdf(law, points) * np.sin(polar)
+        return checked_pdf(law, line_points(polar, axis)) * np.sin(polar)
 
     polar = _quantiles(mass, np.pi, levels)
     frame = np.array([across, np.cross(axis, across), axis])

@@ -12,7 +12,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import comb
 
-from meanfield._checks import integer, real_array, tell_apart, unit_rows, unit_vector
+from meanfield._checks import EPS, integer, real_array, tell_apart, unit_rows, unit_vector
 from meanfield.laws.law import (
     DIM,
     LARGEST_DIM,
@@ -23,11 +23,10 @@ from meanfield.laws.law import (
     points_around,
 )
 from meanfield.laws.record import Record, key
-from meanfield.spaces.gegenbauer import gegenbauer
+from meanfield.spaces.gegenbauer import gegenbauer, zonal_sum
 from meanfield.spaces.geometry import circle_points
 from meanfield.typing import Array
 
-_EPS = float(np.finfo(np.float64).eps)
 _DEGREE = 9
 _PHASE = 0.5
 _FEWEST_CELLS = 64
@@ -98,7 +97,7 @@ class Pieces:
             for shift in (-2.0, 0.0, 2.0)
         ]
         powers, centres, half = self._powers, self._centres, 0.5 * self.width
-        tolerance = _EPS * (4.0 * np.abs(powers).sum(axis=0))
+        tolerance = EPS * (4.0 * np.abs(powers).sum(axis=0))
         lowest, where = math.inf, 0.0
         while centres.size:
             least = int(np.argmin(powers[0]))
@@ -175,7 +174,7 @@ def _coefficients(name: str, values: ArrayLike) -> Array:
 
 def _rounding(terms: NDArray[Any]) -> float:
     """How far below 0 rounding may take 1 + Σ_{k<=K} terms: 4 ε (K + 1) (1 + Σ |terms|)."""
-    return 4.0 * _EPS * (terms.size + 1) * (1.0 + float(np.abs(terms).sum()))
+    return 4.0 * EPS * (terms.size + 1) * (1.0 + float(np.abs(terms).sum()))
 
 
 def fourier_sum(coefficients: NDArray[np.complex128], z: NDArray[np.complex128]) -> Array:
@@ -205,24 +204,6 @@ def fourier_rows(coefficients: NDArray[np.complex128], angles: Array) -> Array:
         folded = folded.reshape(rows, -1, size).sum(axis=1)
         series = np.fft.fft(folded.conj(), axis=1).conj()
         return np.asarray(1.0 + (np.exp(2j * np.pi / size * np.arange(size)) * series).real)
-
-
-def zonal_sum(dim: int, coefficients: Array, t: Array) -> Array:
-    """Σ_{k>=0} a_k P_k(t), P_k(1) = 1, by the three-term recurrence in O(t.size) memory.
-
-    Examples
-    --------
-    >>> zonal_sum(3, np.array([1.0, 0.0, 2.0]), np.array([0.0, 1.0]))
-    array([0., 3.])
-    """
-    total = np.full_like(t, coefficients[0])
-    previous, current = np.ones_like(t), t
-    with np.errstate(under="ignore"):
-        for k, coefficient in enumerate(coefficients[1:], start=1):
-            total += coefficient * current
-            following = ((2 * k + dim - 2) * t * current - k * previous) / (k + dim - 2)
-            previous, current = current, following
-    return total
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)

@@ -20,6 +20,7 @@ __all__ = [
     "Particles",
     "SphereFlowMap",
     "check_measure",
+    "check_pair",
 ]
 
 
@@ -46,6 +47,22 @@ def check_measure(name: str, value: Any) -> None:
         f"{name} must be a Density, FlowMap or Particles, got "
         f"{shown(value)}{suggest_measure(value)}"
     )
+
+
+def check_pair(mu: Any, nu: Any) -> None:
+    """Refuse two that are no measures of one dimension.
+
+    Raises
+    ------
+    ValueError
+        If they are not.
+    """
+    check_measure("mu", mu)
+    check_measure("nu", nu)
+    if mu.dim != nu.dim:
+        raise ValueError(
+            f"nu must have dim = {mu.dim} as mu has, got {shown(nu)} with dim = {nu.dim}"
+        )
 
 
 FlowMap.forms = (LineFlowMap, SphereFlowMap)

@@ -14,8 +14,6 @@ from scipy.special import betainc
 
 from meanfield._checks import number
 from meanfield.measures import AnyMeasure, check_measure
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import FlowMap
 from meanfield.spaces.geometry import geodesic_distance
 from meanfield.typing import Array
 
@@ -109,13 +107,13 @@ def clusters(measure: AnyMeasure, radius: float = 0.1, *, min_mass: float = 1e-3
     check_measure("measure", measure)
     radius = number("radius", radius, above=0, high=1)
     min_mass = number("min_mass", min_mass, low=0, high=1)
-    points, masses = _points_of(measure)
+    points, masses = measure.quadrature
+    masses = np.maximum(masses, 0.0)
     places, shares, member = _coarsened(points, masses, radius)
     reach = 2.0 * np.sin(0.5 * radius)
     uniform = _uniform_share(measure, places, radius)
     columns = [shares]
-    cells = _uniform_masses(measure)
-    if cells is not None:
+    if (cells := measure.uniform_masses) is not None:
         columns.append(np.asarray(np.bincount(member, cells), dtype=np.float64))
     around = _ball_masses(places, np.column_stack(columns), reach)
     # where points are coarse, a ball's share of the uniform measure is what they give it
@@ -123,23 +121,6 @@ def clusters(measure: AnyMeasure, radius: float = 0.1, *, min_mass: float = 1e-3
     dense = around[:, 0] >= np.maximum(min_mass, _DENSE * uniform)
     labels = _labels(places, dense, reach)[member]
     return _measured(points, masses, labels, min_mass, measure.axis, radius)
-
-
-def _points_of(measure: AnyMeasure) -> tuple[Array, Array]:
-    if isinstance(measure, Density):
-        return measure.space.points, np.maximum(measure.space.weights * measure.values, 0.0)
-    return measure.points, measure.weights
-
-
-def _uniform_masses(measure: AnyMeasure) -> Array | None:
-    """What the points of a grid, or the nodes of a flow map, hold of σ; None for tokens."""
-    if isinstance(measure, Density):
-        return measure.space.weights
-    if not isinstance(measure, FlowMap):
-        return None
-    density = measure.density_at_nodes
-    known = (density > 0.0) & np.isfinite(density)
-    return np.where(known, measure.weights / np.where(known, density, 1.0), 0.0)
 
 
 def _coarsened(

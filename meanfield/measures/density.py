@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield._checks import integer, number, real_array, rows, shown, unit_rows
-from meanfield._shown import ShownMeasure
-from meanfield.kernels.direct import grid_log_moment, moment
+from meanfield.kernels.direct import grid_log_moment
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.kernels.sinkhorn import Balanced, grid_sums, working_grid
 from meanfield.laws.law import Law
-from meanfield.spaces import Space
+from meanfield.measures.measure import Measure, turned
+from meanfield.spaces import Harmonics, Space
 from meanfield.spaces.circle import MOST_MODES, Circle
 from meanfield.spaces.symmetry import difference_of_meridians
 from meanfield.spaces.zonal import Zonal
-from meanfield.typing import Array
+from meanfield.typing import Array, Coefficients
 
 # a degree is present from this share of the power on: 1e-8 of the L² norm
 _PRESENT = 1e-16
@@ -53,6 +53,8 @@ FIT_TOLERANCE = 1e-8
 _COARSEST_FIT = 1e-2
 _MASS_TOLERANCE = 1e-8
 SIGN_TOLERANCE = 1e-12
+# coefficients of a uniform density differ from 0 by rounding only
+_SAME = 1e-14
 
 
 def checked_space(space: Any) -> Space:
@@ -179,7 +181,7 @@ def _larger(space: Space, law: Law) -> str:
 _MOST_PAIRS = 1 << 24
 
 
-class Density(ShownMeasure):
+class Density(Measure):
     """The measure f dσ with ∫ f dσ = 1.
 
     Parameters
@@ -216,9 +218,6 @@ class Density(ShownMeasure):
     >>> mu.mean().round(15) + 0.0
     array([0.25, 0.  ])
     """
-
-    # natural ones, of oscillators alone
-    frequencies: Array | None = None
 
     def __init__(self, space: Space, law_or_values: Law | ArrayLike) -> None:
         self.space = checked_space(space)
@@ -295,6 +294,26 @@ class Density(ShownMeasure):
         return self.space.axis
 
     @property
+    def degree(self) -> int:  # type: ignore[override]
+        """The degree at which the series ends."""
+        return self.space.kmax
+
+    @property
+    def is_uniform(self) -> bool:  # type: ignore[override]
+        """Whether the series is that of σ, but for rounding."""
+        return bool(np.abs(self.coefficients[1:]).max() < _SAME)
+
+    @property
+    def quadrature(self) -> tuple[Array, Array]:
+        """Points (N, d) of the grid, and their masses (N,); some may be < 0 where the series is."""
+        return self.space.points, self.space.weights * self.values
+
+    @property
+    def uniform_masses(self) -> Array:
+        """The weights of the grid, shape (N,)."""
+        return self.space.weights
+
+    @property
     def power(self) -> Array:
         """Σ |f_k|² over the harmonics of each degree, shape (kmax + 1,)."""
         return self.space.power(self.coefficients)
@@ -337,6 +356,23 @@ class Density(ShownMeasure):
         found[: len(self.coefficients)] = self.coefficients[: kmax + 1]
         return found
 
+    def moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:  # noqa: ARG002
+        """∫ f conj(Y) dσ for all Y of the basis, with nothing left out: see `Measure.moments`."""
+        given, axis = self.coefficients, self.axis
+        if axis is not None and basis.axis is None:
+            return turned(given, axis, basis), 0.0
+        found = np.zeros(len(basis.degrees), dtype=given.dtype)
+        if basis.axis is not None and (axis is None or self.is_uniform):
+            found = found.real.copy()
+            found[0] = given[0].real
+            return found, 0.0
+        # both layouts have the same order once degrees are cut at the smaller
+        common = min(self.degree, basis.kmax)
+        found[basis.degrees <= common] = given[self.space.degrees <= common]
+        if axis is not None and basis.axis is not None and axis @ basis.axis < 0.0:
+            found[1::2] *= -1.0
+        return found, 0.0
+
     def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} f(y) dσ(y), at rows z (n, d) of any length.
 
@@ -364,10 +400,6 @@ class Density(ShownMeasure):
         values = self.at(grid.points) if self.law is None else self.law.pdf(grid.points)
         return grid_log_moment(grid, np.maximum(values, 0.0), z)
 
-    def resolving(self, beta: float) -> Self:  # noqa: ARG002 (of flow maps)
-        """The measure itself, which answers at any β as it is."""
-        return self
-
     def balanced(self, beta: float) -> Balanced:
         """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1; f counts as 0 where negative.
 
@@ -383,20 +415,10 @@ class Density(ShownMeasure):
         elif self.law is not None:
             values = self.law.pdf(grid.points)
         else:
-            values = grid.synthesis(_embed(self, grid))
+            values = grid.synthesis(self.coefficients_on(grid))
         masses = grid.weights * np.maximum(values, 0.0)
         sums = grid_sums(grid, beta, _MOST_PAIRS)
         return Balanced.of(grid.points, masses, beta, sums, grid.axis)
-
-    def moment(self, z: ArrayLike) -> tuple[Array, Array]:
-        """G(z), shape (n,), and ∇G(z), shape (n, d), at rows z (n, d) of any length.
-
-        Raises
-        ------
-        ValueError
-            If z is not finite, has the wrong length, or G(z) overflows.
-        """
-        return moment(*self.log_moment(z))
 
     def resized(self, size: int) -> Density:
         """The same density on the same kind of space with another size.
@@ -409,19 +431,17 @@ class Density(ShownMeasure):
             If the size is out of the space's range or smaller than the present one.
         """
         size = integer("size", size, low=self.space.size)
-        return on_space(self, self.space.resized(size))
+        space = self.space.resized(size)
+        return self.embedded(space) if self.law is None else Density(space, self.law)
 
+    def embedded(self, space: Any) -> Density:
+        """The series on another space of its kind, cut where that ends."""
+        return Density.from_coefficients(space, self.coefficients_on(space))
 
-def on_space(density: Density, space: Any) -> Density:
-    """A density on another space of its kind, as `Density.resized` makes it."""
-    if density.law is not None:
-        return Density(space, density.law)
-    return Density.from_coefficients(space, _embed(density, space))
-
-
-def _embed(density: Density, space: Any) -> NDArray[Any]:
-    embedded: NDArray[Any] = density.space.embed(density.coefficients, space)
-    return embedded
+    def coefficients_on(self, space: Any) -> Coefficients:
+        """Those of the series in the layout of another space of its kind."""
+        found: Coefficients = self.space.embed(self.coefficients, space)
+        return found
 
 
 class SeriesLaw:

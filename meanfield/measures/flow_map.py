@@ -8,21 +8,21 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
 
 from meanfield._checks import integer, number, rows, shown, tell_apart, unit_vector
-from meanfield._shown import ShownMeasure
-from meanfield.kernels.direct import latitude_log_moment, log_moment, moment
+from meanfield.kernels.direct import latitude_log_moment, log_moment
 from meanfield.kernels.sinkhorn import Balanced, latitude_sums, point_sums
 from meanfield.laws.law import Law, brief, checked_pdf
 from meanfield.laws.point_cloud import PointCloud
 from meanfield.laws.symmetry import symmetry_axis
-from meanfield.spaces import panels
-from meanfield.spaces.circle import MOST_MODES, CircleAt
+from meanfield.measures.measure import WeightedPoints, turned
+from meanfield.spaces import Harmonics, panels
+from meanfield.spaces.circle import CircleAt
 from meanfield.spaces.cubed_sphere import ORDER, PER_LEAF, lay
-from meanfield.spaces.geometry import circle_angles, circle_points, perpendicular
+from meanfield.spaces.geometry import circle_angles, circle_points, latitude_density, line_points
 from meanfield.spaces.symmetry import difference_of_meridians
-from meanfield.typing import Array, Integers
+from meanfield.spaces.zonal import ZonalAt
+from meanfield.typing import Array, Coefficients, Integers
 
 _TURN = 2.0 * np.pi
 # points of a meridian at which a law is compared
@@ -59,10 +59,7 @@ class LabelLine:
 
     def points(self, angles: Array) -> Array:
         """Points (n, d) at angles: of the circle, or on one meridian."""
-        if self.axis is None:
-            return circle_points(angles)
-        across = perpendicular(self.axis)
-        return np.asarray(np.outer(np.cos(angles), self.axis) + np.outer(np.sin(angles), across))
+        return line_points(angles, self.axis)
 
     def pdf(self, labels: Array) -> Array:
         """f_0 at labels, shape (n,)."""
@@ -70,17 +67,7 @@ class LabelLine:
 
     def label_density(self, labels: Array) -> Array:
         """The law's density of labels with respect to their Lebesgue measure, shape (n,)."""
-        return self.pdf(labels) * self.latitude(labels)
-
-    def latitude(self, angles: Array) -> Array:
-        """dσ over the Lebesgue measure of angles, shape (n,)."""
-        if self.axis is None:
-            return np.full(len(angles), 1.0 / _TURN)
-        log_total = gammaln(0.5 * (self.dim - 1)) - gammaln(0.5 * self.dim) + 0.5 * np.log(np.pi)
-        with np.errstate(divide="ignore", under="ignore"):
-            log_sine = np.log(np.sin(np.clip(angles, 0.0, np.pi)))
-            # at a pole of S^2 and higher there is no mass; 0 · log 0 is meant to be 0 where d = 2
-            return np.asarray(np.exp((self.dim - 2) * log_sine - log_total))
+        return self.pdf(labels) * latitude_density(labels, self.dim)
 
 
 def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
@@ -112,7 +99,7 @@ def _check_axisymmetric(law: Law, axis: Array) -> None:
     """Compare the law on one meridian with others."""
     polar = np.pi * (np.arange(_COMPARED) + 0.5) / _COMPARED
     cosines, sines = np.cos(polar), np.sin(polar)
-    values = law.pdf(np.outer(cosines, axis) + np.outer(sines, perpendicular(axis)))
+    values = law.pdf(line_points(polar, axis))
     if gap := difference_of_meridians(law.pdf, axis, cosines, sines, values):
         raise ValueError(
             f"axis must be one about which the law is symmetric, got {brief(axis)}, but "
@@ -120,7 +107,7 @@ def _check_axisymmetric(law: Law, axis: Array) -> None:
         )
 
 
-class FlowMap(ShownMeasure):
+class FlowMap(WeightedPoints):
     """mu_t = Φ_t # mu_0: nodes that carry the masses of a law along with the flow.
 
     A flow map follows a measure through concentration, which no series can: its nodes go where
@@ -164,10 +151,7 @@ class FlowMap(ShownMeasure):
     # the classes for laws of some kind, each asked by `holds` in turn; set where all are known
     forms: ClassVar[tuple[type[FlowMap], ...]] = ()
 
-    dim: int
     tol: float
-    points: Array
-    weights: Array
     log_density: Array
 
     def __init__(
@@ -209,57 +193,34 @@ class FlowMap(ShownMeasure):
         """Whether this form is for such a law; the base class itself holds none."""
         return False
 
-    # natural ones, of oscillators alone
-    frequencies: None = None
-
-    @property
-    def axis(self) -> Array | None:
-        """Axis of symmetry, if nodes stand for latitudes about one."""
-        return None
-
     @property
     def density_at_nodes(self) -> Array:
         """f_t at the points, shape (n,); inf where it overflows."""
         with np.errstate(over="ignore", under="ignore"):
             return np.asarray(np.exp(self.log_density))
 
-    def mass(self) -> float:
-        """∫ dmu."""
-        return float(self.weights.sum())
-
-    def mean(self) -> Array:
-        """∫ x dmu, shape (d,)."""
-        return np.asarray(self.weights @ self.points)
+    @property
+    def uniform_masses(self) -> Array:
+        """What the nodes hold of σ, shape (n,); 0 where f_t is not known."""
+        density = self.density_at_nodes
+        known = (density > 0.0) & np.isfinite(density)
+        return np.where(known, self.weights / np.where(known, density, 1.0), 0.0)
 
     def entropy(self) -> float:
         """∫ log f_t dmu_t = ∫ f log f dσ, 0 for the uniform law."""
         counted = self.weights > 0.0
         return float(self.weights[counted] @ self.log_density[counted])
 
-    def resolving(self, beta: float) -> Self:  # noqa: ARG002 (of the forms)
-        """The same measure with nodes that integrate e^{β<x,y>} at any x, to `tol` of it.
+    def moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
+        """∫ conj(Y) dmu for all Y of the basis, and what is left out: see `Measure.moments`."""
+        smooth, last = self._smooth_moments(basis, multipliers)
+        found = basis.point_moments(*self.point_masses)
+        found += smooth
+        return found, last / max(float(multipliers @ basis.power(found)), _LEAST_POWER)
 
-        Raises
-        ------
-        ValueError
-            If there is no such flow map: too many nodes, or the law is out of reach.
-        """
-        return self
-
-    def trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
-        """m_k = ∫ e^{-ikθ} dmu, k = 0 … kmax, on nodes that resolve them, on the circle.
-
-        Raises
-        ------
-        ValueError
-            If dim is not 2, or it takes too many nodes.
-        """
-        if self.dim != 2:
-            raise ValueError(f"dim must be 2 for moments in e^(ikθ), got {self.dim}")
-        kmax = integer("kmax", kmax, low=0, high=MOST_MODES)
-        flow = self.resolving(float(kmax))
-        angles = circle_angles(flow.points)
-        return CircleAt(max(1, kmax)).moments(angles, flow.weights)[: kmax + 1]
+    def _smooth_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:  # noqa: ARG002
+        """Those of what is no atom, and Σ multipliers · power of their last degrees."""
+        return basis.point_moments(self.points, self.weights), 0.0
 
     def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d).
@@ -292,16 +253,6 @@ class FlowMap(ShownMeasure):
         sums = latitude_sums(flow.points, axis, beta)
         return Balanced.of(flow.points, flow.weights, beta, sums, axis)
 
-    def moment(self, z: ArrayLike) -> tuple[Array, Array]:
-        """G(z), shape (m,), and ∇G(z), shape (m, d), at rows z (m, d) of any length.
-
-        Raises
-        ------
-        ValueError
-            If z is not finite, has the wrong length, or G(z) overflows.
-        """
-        return moment(*self.log_moment(z))
-
 
 # a panel may extend over this angle / β: 16 Gauss nodes integrate e^{β cos} across it to rounding
 REACH = 8.0
@@ -313,6 +264,17 @@ _LAW_TOLERANCE = 1e-14
 
 # owner of a node that stands at no atom
 FREE = -1
+# an atom this near a pole is there; elsewhere it stands for a latitude
+_POLE = 1e-6
+_FIRST_DEGREE = 32
+# moments are right to a few times the tolerance
+_TOLERANCES = 10.0
+# no squared norm is less, were it that of the uniform measure
+_LEAST_POWER = 1e-300
+
+
+def _at_pole(angles: Array) -> NDArray[np.bool_]:
+    return np.abs(np.sin(angles)) < _POLE
 
 
 class LineFlowMap(FlowMap):
@@ -453,8 +415,12 @@ class LineFlowMap(FlowMap):
         """Axis of symmetry, shape (d,); None on the circle."""
         return self.line.axis
 
+    def is_along(self, axis: Array) -> bool:
+        """Whether the polar angles are counted from the same end as those of a parallel axis."""
+        return self.axis is not None and float(self.axis @ axis) > 0.0
+
     @property
-    def has_density(self) -> bool:
+    def has_density(self) -> bool:  # type: ignore[override]
         """Whether the law has a density, which the flow then keeps for ever."""
         return bool(np.all(self.edges[:, 1] > self.edges[:, 0]))
 
@@ -490,6 +456,47 @@ class LineFlowMap(FlowMap):
         return np.asarray(
             np.bincount(self.owners[held], self.weights[held], minlength=len(self.atoms)),
             dtype=np.float64,
+        )
+
+    @property
+    def point_masses(self) -> tuple[Array, Array]:
+        """Points (n, d) and masses (n,) of atoms; none off the poles, which stand for latitudes."""
+        if self.axis is None:
+            return circle_points(self.atoms), self.atom_masses
+        polar = _at_pole(self.atoms)
+        ends = np.sign(np.cos(self.atoms[polar]))
+        return np.outer(ends, self.axis), self.atom_masses[polar]
+
+    def _smooth_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
+        """Up to twice the degree that tells that there is no more."""
+        size, negligible = min(_FIRST_DEGREE, basis.kmax), (_TOLERANCES * self.tol) ** 2
+        while True:
+            part = basis.resized(size)
+            smooth = self._node_moments(part)
+            power = part.power(smooth)
+            weighted = multipliers[: size + 1] * power
+            last = float(weighted[size // 2 + 1 :].sum())
+            low = power[size // 2 + 1 :].sum() <= negligible
+            if low or last <= negligible * weighted[1:].sum() or size == basis.kmax:
+                break
+            size = min(2 * size, basis.kmax)
+        found = np.zeros(len(basis.degrees), dtype=smooth.dtype)
+        found[basis.degrees <= size] = smooth
+        return found, 0.0 if low else last
+
+    def _node_moments(self, basis: Harmonics) -> Coefficients:
+        """Moments of what is no atom, of panels split until they resolve the basis."""
+        finer = self.refined(REACH / basis.kmax)
+        free = finer.owners == FREE
+        if self.axis is None:
+            return CircleAt(basis.kmax).moments(finer.angles[free], finer.weights[free])
+        free |= np.isin(finer.owners, np.flatnonzero(~_at_pole(finer.atoms)))
+        cosines, masses = np.cos(finer.angles[free]), finer.weights[free]
+        if basis.axis is None:
+            own = ZonalAt(self.axis, basis.kmax).moments(cosines, masses)
+            return turned(own, self.axis, basis)
+        return ZonalAt(basis.axis, basis.kmax).moments(
+            np.sign(self.axis @ basis.axis) * cosines, masses
         )
 
     def mean(self) -> Array:
@@ -594,6 +601,8 @@ _MOST_ON_SPHERE = 1_000_000
 _DEEPEST = 6
 _LEAF_SHARE = 0.1
 _LEAST_DENSITY = 1e-300
+# half the waves on a side of a patch at which its error may take over: 1e-12 to 1e-4
+_MESH_WAVES = 3.8, 10.0
 
 
 class SphereFlowMap(FlowMap):
@@ -728,6 +737,38 @@ class SphereFlowMap(FlowMap):
         across = np.linalg.norm(grid[:, :, -1] - grid[:, :, 0], axis=-1).max(axis=1)
         counted = self.weights[: self.n_nodes].reshape(-1, PER_LEAF).sum(axis=1) > self.tol
         return float(np.max(np.maximum(along, across), where=counted, initial=1e-300))
+
+    @property
+    def point_masses(self) -> tuple[Array, Array]:
+        """Points (n, 3) and masses (n,) of the particles."""
+        held = np.isposinf(self.log_density)
+        return self.points[held], self.weights[held]
+
+    def _smooth_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
+        """Those of the nodes, cut where their error takes over.
+
+        A patch of 10 × 10 Gauss nodes and side h gives degree l with an error of 1e-24 (lh/2)^20.
+        So from some degree on the power that is found grows; up to the least of it, it is the
+        measure's.
+        """
+        free = ~np.isposinf(self.log_density)
+        points, masses = self.points[free], self.weights[free]
+        patches = points.reshape(-1, PER_LEAF, 3)
+        counted = masses.reshape(-1, PER_LEAF).sum(axis=1) > self.tol
+        if not counted.any():
+            return basis.point_moments(points, masses), 0.0
+        side = np.linalg.norm(patches[:, 0] - patches[:, -1], axis=1)[counted].max() / np.sqrt(2.0)
+        first, last = (min(int(2.0 * waves / side), basis.kmax - 1) for waves in _MESH_WAVES)
+        part = basis.resized(min(last + 1, basis.kmax))
+        found = part.point_moments(points, masses)
+        power = part.power(found)
+        # two degrees at a time, since a symmetric measure has no odd ones
+        pairs = (power[first:-1] + power[first + 1 :]) / np.arange(first + 1.0, len(power))
+        cut = first + int(np.argmin(pairs))
+        moments = np.zeros(len(basis.degrees), dtype=np.complex128)
+        moments[basis.degrees <= cut] = found[part.degrees <= cut]
+        weighted = (multipliers[: len(power)] * power)[1 : cut + 1]
+        return moments, float(weighted[-2:].sum())
 
     def entropy(self) -> float:
         """∫ log f_t dmu_t = ∫ f log f dσ, while nodes carry all of the mass.

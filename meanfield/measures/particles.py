@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from meanfield import _checks
 from meanfield._checks import generator, integer, number, one_of, real_array, rows, shown, unit_rows
-from meanfield._shown import ShownMeasure
-from meanfield.kernels.direct import log_moment, moment
+from meanfield.kernels.direct import log_moment
 from meanfield.kernels.sinkhorn import Balanced, DenseSums, LineNodes, SphereNodes, point_sums
 from meanfield.kernels.token_sums import (
     ScoreSums,
@@ -22,16 +21,17 @@ from meanfield.kernels.token_sums import (
 )
 from meanfield.laws.law import Law
 from meanfield.laws.quantised import quantised_points
-from meanfield.spaces.circle import MOST_MODES, CircleAt
-from meanfield.spaces.geometry import circle_angles, circle_points
-from meanfield.typing import Array
+from meanfield.measures.measure import WeightedPoints
+from meanfield.spaces import Harmonics
+from meanfield.spaces.geometry import circle_points
+from meanfield.typing import Array, Coefficients
 
 SUMS = ("auto", "direct", "transforms", "gram")
 # |z| that differ by rounding only are one β
 _ONE_LENGTH = 1e-14
 
 
-class Particles(ShownMeasure):
+class Particles(WeightedPoints):
     """The measure Σ_i w_i δ_{x_i} of n tokens on S^{d-1}.
 
     Parameters
@@ -69,9 +69,7 @@ class Particles(ShownMeasure):
     array([0.5, 0.5])
     """
 
-    axis: None = None
-    # natural ones, of oscillators alone
-    frequencies: Array | None = None
+    has_density = False
 
     def __init__(
         self, points: ArrayLike, weights: ArrayLike | None = None, *, sums: str = "auto"
@@ -127,26 +125,19 @@ class Particles(ShownMeasure):
     def __repr__(self) -> str:
         return f"Particles(n={len(self.points)}, dim={self.dim})"
 
-    def mass(self) -> float:
-        """Σ_i w_i."""
-        return float(self.weights.sum())
+    @property
+    def point_masses(self) -> tuple[Array, Array]:
+        """The points (n, d) and weights (n,)."""
+        return self.points, self.weights
 
-    def mean(self) -> Array:
-        """Σ_i w_i x_i, shape (d,)."""
-        return np.asarray(self.weights @ self.points)
+    def is_about(self, axis: Array, within: float) -> bool:
+        """Whether all tokens with mass lie on the axis, see `Measure.is_about`."""
+        across = self.points - np.outer(self.points @ axis, axis)
+        return bool(np.all(np.abs(across[self.weights > 0.0]) < within))
 
-    def trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
-        """m_k = Σ_i w_i e^{-ikθ_i}, k = 0 … kmax, on the circle.
-
-        Raises
-        ------
-        ValueError
-            If dim is not 2.
-        """
-        if self.dim != 2:
-            raise ValueError(f"dim must be 2 for moments in e^(ikθ), got {self.dim}")
-        kmax = integer("kmax", kmax, low=0, high=MOST_MODES)
-        return CircleAt(max(1, kmax)).moments(circle_angles(self.points), self.weights)[: kmax + 1]
+    def moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:  # noqa: ARG002
+        """Σ_i w_i conj(Y(x_i)) for all Y of the basis: see `Measure.moments`."""
+        return basis.point_moments(self.points, self.weights), 0.0
 
     def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """log G(z) and ∇ log G(z), G(z) = Σ_i w_i e^{<z,x_i>}, at rows z (m, d).
@@ -166,6 +157,13 @@ class Particles(ShownMeasure):
             return log_moment(self.points, self.weights, z)
         directions = z / np.linalg.norm(z, axis=1)[:, None]
         return fast.log_moment(self.points, self.weights, directions)
+
+    def score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
+        """log G and ∇ log G at Mx for points x (m, d), M = `scores`, over many tokens in O(n)."""
+        fast = self.fast_score_sums(scores, len(points))
+        if fast is None:
+            return super().score_moment(points, scores)
+        return fast.quick(self.points, self.weights, points)
 
     def sums_at(self, z: Array) -> TokenSums | None:
         """The sums in O(n) that `log_moment` takes at rows z (m, d), None for direct sums."""
@@ -197,10 +195,6 @@ class Particles(ShownMeasure):
         pairs = len(self.points) * (len(self.points) if targets is None else targets)
         return self.sums == "transforms" or pairs >= fewest
 
-    def resolving(self, beta: float) -> Self:  # noqa: ARG002 (of flow maps)
-        """The measure itself, which answers at any β as it is."""
-        return self
-
     def node_sums(self, beta: float) -> DenseSums | SphereNodes | LineNodes:
         """Sums over masses at the tokens, at the tokens, to be asked for many masses."""
         if self._is_fast(fewest_pairs(beta, self.dim)):
@@ -222,16 +216,6 @@ class Particles(ShownMeasure):
         # what has no mass may be where u overflows, and scales nothing
         support = Particles(self.points[counted], self.weights[counted], sums=self.sums)
         return Balanced.of(support.points, support.weights, beta, support.node_sums(beta))
-
-    def moment(self, z: ArrayLike) -> tuple[Array, Array]:
-        """G(z), shape (m,), and ∇G(z), shape (m, d), at rows z (m, d) of any length.
-
-        Raises
-        ------
-        ValueError
-            If z is not finite, has the wrong length, or G(z) overflows.
-        """
-        return moment(*self.log_moment(z))
 
 
 class Oscillators(Particles):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from meanfield.spaces.circle import Circle, CircleTransforms
+from meanfield.spaces.circle import Circle, CircleAt, CircleTransforms
 from meanfield.spaces.sphere import Library, Sphere, SphereTransforms, available
-from meanfield.spaces.zonal import Zonal, ZonalTransforms
+from meanfield.spaces.sphere_fields import SphereAt
+from meanfield.spaces.zonal import Zonal, ZonalAt, ZonalTransforms
 
 __all__ = [
     "Circle",
+    "Harmonics",
     "Library",
     "Space",
     "Sphere",
@@ -18,4 +20,6 @@ __all__ = [
 
 
 Space = Circle | Sphere | Zonal
+# of series at arbitrary points
+Harmonics = CircleAt | SphereAt | ZonalAt
 Transforms = CircleTransforms | SphereTransforms | ZonalTransforms

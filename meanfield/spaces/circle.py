@@ -288,6 +288,9 @@ class CircleAt:
     array([ 0.5, -0.5,  0.5])
     """
 
+    dim = 2
+    axis: None = None
+
     def __init__(self, kmax: int) -> None:
         self.kmax = integer("kmax", kmax, low=1, high=MOST_MODES)
         self.degrees = np.arange(self.kmax + 1)
@@ -311,6 +314,14 @@ class CircleAt:
         moments = grid[self.kmax :].copy()
         moments[0] = masses.sum()
         return moments
+
+    def point_moments(self, points: Array, masses: Array) -> Coefficients:
+        """`moments` of masses (n,) at points (n, 2)."""
+        return self.moments(circle_angles(points), masses)
+
+    def resized(self, kmax: int) -> CircleAt:
+        """The same basis up to another degree."""
+        return CircleAt(kmax)
 
     def values(self, coefficients: Coefficients, angles: Array) -> Array:
         """f, shape (n,), at angles (n,)."""

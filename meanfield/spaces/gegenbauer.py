@@ -89,6 +89,24 @@ def gegenbauer(dim: int, kmax: int, t: Array) -> Array:
     return values
 
 
+def zonal_sum(dim: int, coefficients: Array, t: Array) -> Array:
+    """Σ_{k>=0} a_k P_k(t), P_k(1) = 1, by the three-term recurrence in O(t.size) memory.
+
+    Examples
+    --------
+    >>> zonal_sum(3, np.array([1.0, 0.0, 2.0]), np.array([0.0, 1.0]))
+    array([0., 3.])
+    """
+    total = np.full_like(t, coefficients[0])
+    previous, current = np.ones_like(t), t
+    with np.errstate(under="ignore"):
+        for k, coefficient in enumerate(coefficients[1:], start=1):
+            total += coefficient * current
+            following = ((2 * k + dim - 2) * t * current - k * previous) / (k + dim - 2)
+            previous, current = current, following
+    return total
+
+
 def gegenbauer_derivative(dim: int, kmax: int, t: Array) -> Array:
     """P_k'(t) = k(k+d-2)/(d-1) · P_{k-1}(t) of dimension d + 2.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import gammaln
 
 from meanfield.typing import Array
 
@@ -54,6 +55,37 @@ def circle_angles(points: Array) -> Array:
     # a negative angle may round to a whole turn
     angles[angles >= 2.0 * np.pi] = 0.0
     return np.asarray(angles)
+
+
+def line_points(angles: Array, axis: Array | None) -> Array:
+    """Points (n, d) at angles (n,) of the circle, or at polar angles on one meridian of an axis.
+
+    Examples
+    --------
+    >>> line_points(np.array([0.0]), np.array([0.0, 0.0, 1.0]))
+    array([[0., 0., 1.]])
+    """
+    if axis is None:
+        return circle_points(angles)
+    across = perpendicular(axis)
+    return np.asarray(np.outer(np.cos(angles), axis) + np.outer(np.sin(angles), across))
+
+
+def latitude_density(angles: Array, dim: int) -> Array:
+    """dσ over the Lebesgue measure of polar angles (n,) in [0, π]; for d = 2 of the circle's.
+
+    Examples
+    --------
+    >>> latitude_density(np.array([0.5 * np.pi]), 3)
+    array([0.5])
+    """
+    if dim == 2:
+        return np.full(len(angles), 0.5 / np.pi)
+    log_total = gammaln(0.5 * (dim - 1)) - gammaln(0.5 * dim) + 0.5 * np.log(np.pi)
+    with np.errstate(divide="ignore", under="ignore"):
+        # at a pole there is no mass
+        log_sine = np.log(np.sin(np.clip(angles, 0.0, np.pi)))
+        return np.asarray(np.exp((dim - 2) * log_sine - log_total))
 
 
 def polar_angles(points: Array, axis: Array) -> Array:

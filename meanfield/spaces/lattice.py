@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from meanfield._checks import EPS
 from meanfield.spaces.geometry import sphere_angles, sphere_points
 from meanfield.spaces.sphere import Sphere
 from meanfield.spaces.sphere_fields import hessian_coefficients, hessian_components
@@ -19,7 +20,6 @@ from meanfield.typing import Array, Coefficients
 
 # Gauss nodes between two latitudes
 _NODES = 8
-_EPS = float(np.finfo(np.float64).eps)
 
 
 class Lattice:
@@ -56,7 +56,7 @@ class Lattice:
         half = np.sin(0.25 * self.step) ** 2
         # haversines; at a pole the other end of a cell is a point
         squares = half * (1.0 + np.maximum(sines * widest, 0.0))
-        self.radii = 2.0 * np.arcsin(np.sqrt(squares)) * (1.0 + 8.0 * _EPS)
+        self.radii = 2.0 * np.arcsin(np.sqrt(squares)) * (1.0 + 8.0 * EPS)
 
     @cached_property
     def points(self) -> Array:
@@ -233,7 +233,7 @@ def _remainder(lattice: Lattice, lmax: int, count: int) -> float:
     """Gauss's remainder of ∫ f sin θ dθ/2 over a row, for |f| <= 1, with Bernstein's inequality."""
     turn, order = (lmax + 1.0) * lattice.step, 2 * count
     log = 4.0 * gammaln(count + 1.0) - 3.0 * gammaln(order + 1.0) - np.log(order + 1.0)
-    return float(0.5 * lattice.step * (np.exp(log + order * np.log(turn)) + 64.0 * _EPS))
+    return float(0.5 * lattice.step * (np.exp(log + order * np.log(turn)) + 64.0 * EPS))
 
 
 def largest_corner(corners: Array) -> Array:

@@ -11,12 +11,18 @@ from meanfield.typing import Array
 
 Masses = Callable[[Array], Array]
 
+
+def to_legendre(nodes: Array) -> Array:
+    """The matrix (n, n) that takes values at nodes (n,) in [-1, 1] to Legendre coefficients."""
+    return np.asarray(np.linalg.inv(legendre.legvander(nodes, len(nodes) - 1)), dtype=np.float64)
+
+
 NODES = 16
-_GAUSS, GAUSS_WEIGHTS = legendre.leggauss(NODES)
-_TO_LEGENDRE = np.linalg.inv(legendre.legvander(_GAUSS, NODES - 1))
+GAUSS, GAUSS_WEIGHTS = legendre.leggauss(NODES)
+_TO_LEGENDRE = to_legendre(GAUSS)
 # values at the nodes of the two halves from values at the nodes of the whole
 _TO_HALVES = np.concatenate(
-    [legendre.legvander(0.5 * (_GAUSS + side), NODES - 1) @ _TO_LEGENDRE for side in (-1.0, 1.0)]
+    [legendre.legvander(0.5 * (GAUSS + side), NODES - 1) @ _TO_LEGENDRE for side in (-1.0, 1.0)]
 )
 _LAST = 3
 _FIRST_PANELS = 8
@@ -29,7 +35,7 @@ _MASS_ERROR = 1e-9
 def nodes(edges: Array) -> Array:
     """Labels of the Gauss nodes, shape (P, 16), of panels with these edges, shape (P, 2)."""
     middle, half = 0.5 * (edges[:, 0] + edges[:, 1]), 0.5 * (edges[:, 1] - edges[:, 0])
-    return np.asarray(middle[:, None] + half[:, None] * _GAUSS)
+    return np.asarray(middle[:, None] + half[:, None] * GAUSS)
 
 
 def weights(edges: Array) -> Array:

@@ -180,6 +180,9 @@ class SphereAt:
     array([2.        , 3.46410162, 0.        ])
     """
 
+    dim = 3
+    axis: None = None
+
     def __init__(self, lmax: int) -> None:
         self.lmax = self.kmax = integer("lmax", lmax, low=1, high=2047)
         self.degrees, self.orders = layout(self.lmax)
@@ -210,6 +213,16 @@ class SphereAt:
             **kind,
         )
         return np.asarray(SQRT_4PI * values)
+
+    def point_moments(self, points: Array, masses: Array) -> Coefficients:
+        """`moments` of masses (n,) at points (n, 3), n = 0 among them."""
+        if len(points) == 0:
+            return np.zeros(len(self.degrees), dtype=np.complex128)
+        return self.moments(Places.of(points), masses)
+
+    def resized(self, lmax: int) -> SphereAt:
+        """The same basis up to another degree."""
+        return SphereAt(lmax)
 
     def values(self, coefficients: Coefficients, places: Places) -> Array:
         """f, shape (n,)."""

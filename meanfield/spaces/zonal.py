@@ -14,7 +14,7 @@ from meanfield.spaces.gegenbauer import (
     gegenbauer_derivative,
     multiplicities,
 )
-from meanfield.spaces.geometry import perpendicular
+from meanfield.spaces.geometry import line_points, perpendicular
 from meanfield.typing import Array, Coefficients
 
 # of a cell: the golden section, so that no alias comes back to where it was
@@ -124,8 +124,7 @@ class Zonal:
         """Points (N - 1, d) between those of the grid, weights of about σ, and values there."""
         polar = np.arctan2(self.sines, self.nodes)
         polar = polar[:-1] + _SHIFT * np.diff(polar)
-        points = np.outer(np.cos(polar), self.axis)
-        points += np.outer(np.sin(polar), perpendicular(self.axis))
+        points = line_points(polar, self.axis)
         weights = self.weights[:-1] ** (1.0 - _SHIFT) * self.weights[1:] ** _SHIFT
         return points, weights, self.at(coefficients, points)
 
@@ -315,6 +314,14 @@ class ZonalAt:
             before, present = present, after
             moments[k + 1] = masses @ present
         return np.asarray(moments * self._norms)
+
+    def point_moments(self, points: Array, masses: Array) -> Array:
+        """`moments` of masses (n,) at points (n, d)."""
+        return self.moments(np.clip(points @ self.axis, -1.0, 1.0), masses)
+
+    def resized(self, kmax: int) -> ZonalAt:
+        """The same basis up to another degree."""
+        return ZonalAt(self.axis, kmax)
 
     def power(self, coefficients: Coefficients) -> Array:
         """c_k² of each degree, shape (kmax + 1,)."""

@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial import legendre
 
+from meanfield._checks import EPS
 from meanfield.functionals.transport.quantiles import (
-    NODES,
     Atoms,
     Curve,
     Quantiles,
     bracketed_roots,
 )
+from meanfield.spaces.panels import NODES, to_legendre
 from meanfield.typing import Array, Indices
 
 # values at places of a curve, and weights of which an interval has its share of the error
@@ -31,17 +32,16 @@ class _Rule(NamedTuple):
     @classmethod
     def of(cls, count: int) -> _Rule:
         nodes, weights = (np.asarray(found, dtype=np.float64) for found in legendre.leggauss(count))
-        series = np.asarray(np.linalg.inv(legendre.legvander(nodes, count - 1)), dtype=np.float64)
-        return cls(nodes, weights, series[-3:].T)
+        return cls(nodes, weights, to_legendre(nodes)[-3:].T)
 
 
-# on a short part of a piece, whose polynomials are of degree 15, few nodes do
-_MANY, _FEW, _SHORT = _Rule.of(NODES), _Rule.of(6), 1.0 / 16.0
+# on so short a part of a piece, whose polynomials are of degree 15, few nodes do
+_SHORT = 1.0 / 16.0
+_RULE, _RULE_ON_SHORT = _Rule.of(NODES), _Rule.of(6)
 _CHUNK = 1 << 15
 _MOST_HALVINGS = 64
 # error of a distance that is aimed at, and the distance below which all is rounding
 _ACCURACY, _SMALLEST = 1e-13, 1e-13
-_EPS = float(np.finfo(np.float64).eps)
 # a kink is looked for between points this far inside of an interval, where no jump is
 _INSIDE = 1e-9
 # δ off its place it costs at most δ of a slope, and δ² of a cost
@@ -55,9 +55,9 @@ def cost(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
     changes its sign and halved where they do not resolve it; zeros of a density, where its
     quantile function has a root's singularity, take some forty halvings.
     """
-    if isinstance(mu, Atoms) and isinstance(nu, Atoms):
-        return _cost_of_atoms(mu, nu, shift, p)
-    if isinstance(mu, Atoms):
+    if atoms := _both_atoms(mu, nu):
+        return _cost_of_atoms(*atoms, shift, p)
+    if not mu.is_smooth:
         return cost(nu, mu, -shift, p)
 
     def integrand(piece: Indices, sigma: Array) -> tuple[Array, Array]:
@@ -89,13 +89,13 @@ def cost_slope(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
     Where Q_mu jumps, the integral over the jump is a difference of |D|^p: with atoms no quadrature
     is left.
     """
-    if isinstance(nu, Atoms) and not isinstance(mu, Atoms):
+    if mu.is_smooth and not nu.is_smooth:
         return -cost_slope(nu, mu, -shift, p)
-    lowest, highest = (mu.angles, mu.angles) if isinstance(mu, Atoms) else mu.ends
+    lowest, highest = mu.ends
     behind = np.append(lowest[1:], lowest[0] + mu.turn)
     at = nu.quantile(mu.starts[1:] + shift)
     jumps = float(np.sum(np.abs(behind - at) ** p - np.abs(highest - at) ** p))
-    if isinstance(mu, Atoms):
+    if not mu.is_smooth:
         return -jumps
 
     def integrand(piece: Indices, sigma: Array) -> tuple[Array, Array]:
@@ -113,6 +113,10 @@ def cost_slope(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
         most=len(intervals[0]) + 2_000,
         is_smooth=p.is_integer(),
     )
+
+
+def _both_atoms(mu: Quantiles, nu: Quantiles) -> tuple[Atoms, Atoms] | None:
+    return None if mu.is_smooth or nu.is_smooth else (mu, nu)
 
 
 def _loosely(total: float) -> float:
@@ -148,7 +152,7 @@ def _cost_of_atoms(mu: Atoms, nu: Atoms, shift: float, p: float) -> float:
 
 def sliver(count: int) -> float:
     """The rounding of sums of so many masses: a smaller mass is none."""
-    return 4.0 * _EPS * float(np.sqrt(count))
+    return 4.0 * EPS * float(np.sqrt(count))
 
 
 def _intervals(mu: Curve, nu: Quantiles, shift: float, kinks: bool) -> tuple[Indices, Array, Array]:
@@ -223,7 +227,7 @@ def _gauss(
     """Sum, tail of the Legendre series times length, and weight of each interval."""
     found = np.empty((3, len(low)))
     short = is_smooth & (high - low < _SHORT)
-    for rule, chosen in ((_FEW, short), (_MANY, ~short)):
+    for rule, chosen in ((_RULE_ON_SHORT, short), (_RULE, ~short)):
         inside = np.flatnonzero(chosen)
         for first in range(0, len(inside), _CHUNK):
             part = inside[first : first + _CHUNK]
@@ -259,8 +263,9 @@ def circle_distance(mu: Quantiles, nu: Quantiles, p: float) -> float:
     """
     if mu.same_as(nu):
         return 0.0
-    if p == 1.0 and isinstance(mu, Atoms) and isinstance(nu, Atoms):
-        return _median_of_atoms(mu, nu)
+    atoms = _both_atoms(mu, nu)
+    if p == 1.0 and atoms:
+        return _median_of_atoms(*atoms)
     return float(cost(mu, nu, best_shift(mu, nu, p), p) ** (1.0 / p))
 
 
@@ -289,7 +294,7 @@ def best_shift(mu: Quantiles, nu: Quantiles, p: float, within: float = _SHORTEST
     Of atoms the slope dC/ds is a staircase, with one large step where many of them begin together.
     """
     shifts, ended = _first_shifts(mu, nu, p), False
-    atoms = (mu, nu) if isinstance(mu, Atoms) and isinstance(nu, Atoms) else None
+    atoms = _both_atoms(mu, nu)
     if atoms:
         within = max(within, sliver(len(mu.starts) + len(nu.starts)))
     while not ended:
@@ -306,9 +311,10 @@ def best_shift(mu: Quantiles, nu: Quantiles, p: float, within: float = _SHORTEST
 
 def _first_shifts(mu: Quantiles, nu: Quantiles, p: float) -> _Shifts:
     """Two to begin with; many atoms are first thinned."""
-    if isinstance(mu, Atoms) and isinstance(nu, Atoms) and len(mu.masses) > _MANY_ATOMS:
+    if (atoms := _both_atoms(mu, nu)) and len(atoms[0].masses) > _MANY_ATOMS:
         reach = 1.0 / _FEW_ATOMS
-        guess = best_shift(mu.thinned(_FEW_ATOMS), nu.thinned(_FEW_ATOMS), p, within=0.1 * reach)
+        thin, other = (each.thinned(_FEW_ATOMS) for each in atoms)
+        guess = best_shift(thin, other, p, within=0.1 * reach)
         while reach < _FARTHEST:
             shifts = _best_between(mu, nu, p, guess - reach, guess + reach)
             if shifts.has_root():
@@ -359,7 +365,7 @@ def _about_common_kink(mu: Atoms, nu: Atoms, p: float, shifts: _Shifts, within: 
 
 def _size(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
     """The cost that errors are held against; of many atoms by the midpoint rule."""
-    if isinstance(mu, Atoms) and isinstance(nu, Atoms) and len(mu.masses) > _MANY_ATOMS:
+    if (atoms := _both_atoms(mu, nu)) and len(atoms[0].masses) > _MANY_ATOMS:
         u = (np.arange(_FEW_ATOMS) + 0.5) / _FEW_ATOMS
         return float(np.mean(np.abs(mu.quantile(u) - nu.quantile(u + shift)) ** p))
     return cost(mu, nu, shift, p)

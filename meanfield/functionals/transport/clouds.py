@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import coo_array
 
+from meanfield._checks import EPS
 from meanfield.functionals.transport.bracket import Bracket
 from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import geodesic_distance
@@ -25,13 +26,12 @@ from meanfield.typing import Array, Indices
 LARGEST = 1 << 26
 _MOST_PIVOTS = 10_000_000
 _SAME = 1e-15
-_EPS = float(np.finfo(np.float64).eps)
 # relative width of the bracket of a cost at which the search ends
 _GOAL = 1e-12
 _MOST_ROUNDS = 40
 _NEARLY_BEST = 1e-4
 # rounding of sums of terms of one sign, of reduced costs and of a root, relative
-_ROUNDING = 16.0 * _EPS
+_ROUNDING = 16.0 * EPS
 # costs below it are taken for it: their digits would be lost in subnormal numbers
 _LEAST_COST, _DEAREST = 2.0**-900, 2.0**100
 # below this cost the unit of distances is chosen anew
@@ -77,7 +77,7 @@ def cloud_distance(mu: Particles, nu: Particles, p: float) -> Bracket:
         return Bracket(0.0, 0.0, float(np.pi * apart ** (1.0 / p)), proved=True)
     unit, best = cloud_plan(mu, nu, p)
     # rounding of distances, of which W_p is homogeneous of degree 1
-    rounding = _ROUNDING + (mu.dim + 16.0) * _EPS
+    rounding = _ROUNDING + (mu.dim + 16.0) * EPS
     lower, upper = (float(unit * cost ** (1.0 / p)) for cost in (best.lower, best.upper))
     return Bracket(upper, lower * (1.0 - rounding), upper * (1.0 + rounding), proved=True)
 

@@ -8,14 +8,13 @@ from meanfield._checks import number, shown
 from meanfield.functionals.transport.bracket import Bracket
 from meanfield.functionals.transport.circle import circle_distance, cost
 from meanfield.functionals.transport.clouds import cloud_distance
-from meanfield.functionals.transport.quantiles import about_axis, average_about, on_circle
+from meanfield.functionals.transport.quantiles import average_about, quantiles
 from meanfield.functionals.transport.sphere import ON_SPHERE, sphere_distance
-from meanfield.measures import AnyMeasure, check_measure
+from meanfield.measures import AnyMeasure, check_pair
 from meanfield.measures.density import Density
-from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
+from meanfield.measures.flow_map import SphereFlowMap
 from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import geodesic_distance
-from meanfield.spaces.symmetry import are_parallel
 from meanfield.typing import Array
 
 # beyond it p-th powers of small distances leave double precision
@@ -107,7 +106,7 @@ def wasserstein(
         if point is not None and isinstance(other, Density) and mu.dim > 2:
             return _line_distance(one, average_about(other, point), point, p)
     if mu.dim == 2:
-        return circle_distance(on_circle(held(mu)), on_circle(held(nu)), p)
+        return circle_distance(quantiles(mu, None), quantiles(nu, None), p)
     if isinstance(mu, Particles) and isinstance(nu, Particles):
         pairs = len(mu.points) * len(nu.points)
         if mu.dim > 3 or pairs <= _SIMPLEX_ON_SPHERE or p not in ON_SPHERE:
@@ -128,49 +127,23 @@ def _distance_to(point: Array, cloud: Particles, p: float) -> float:
 
 
 def _line_distance(mu: AnyMeasure, nu: AnyMeasure, axis: Array, p: float) -> float:
-    first, second = about_axis(held(mu), axis), about_axis(held(nu), axis)
+    first, second = quantiles(mu, axis), quantiles(nu, axis)
     if first.same_as(second):
         return 0.0
     return float(cost(first, second, 0.0, p) ** (1.0 / p))
 
 
-def check_pair(mu: AnyMeasure, nu: AnyMeasure) -> None:
-    """Both must be measures of one dimension.
-
-    Raises
-    ------
-    ValueError
-        If they are not.
-    """
-    for name, measure in ("mu", mu), ("nu", nu):
-        check_measure(name, measure)
-    if mu.dim != nu.dim:
-        raise ValueError(f"mu and nu must have the same dim, got {shown(mu)} and {shown(nu)}")
-
-
 def shared_axis(mu: AnyMeasure, nu: AnyMeasure) -> Array | None:
     """The axis about which both are symmetric, if one of them is stored so."""
     axis = mu.axis if mu.axis is not None else nu.axis
-    return axis if axis is not None and _symmetric(mu, axis) and _symmetric(nu, axis) else None
+    about = axis is not None and all(each.is_about(axis, _ALIKE) for each in (mu, nu))
+    return axis if about else None
 
 
 def _as_tokens(measure: AnyMeasure) -> AnyMeasure:
     if isinstance(measure, SphereFlowMap):
         return Particles(measure.points, measure.weights / measure.weights.sum())
     return measure
-
-
-def held(measure: AnyMeasure) -> Density | LineFlowMap | Particles:
-    """The measure, if it has a quantile function on the circle or about its axis.
-
-    Raises
-    ------
-    ValueError
-        If it has none.
-    """
-    if isinstance(measure, Density | LineFlowMap | Particles):
-        return measure
-    raise ValueError(f"mu and nu must {_POSSIBLE}; got {shown(measure)}")
 
 
 def _single_point(measure: AnyMeasure) -> Array | None:
@@ -182,10 +155,3 @@ def _single_point(measure: AnyMeasure) -> Array | None:
     if np.any(first != last) or np.any(measure.points[heavy] != first):
         return None
     return np.asarray(first)
-
-
-def _symmetric(measure: AnyMeasure, axis: Array) -> bool:
-    if isinstance(measure, Particles):
-        off = measure.points - np.outer(measure.points @ axis, axis)
-        return bool(np.all(np.abs(off[measure.weights > 0.0]) < _ALIKE))
-    return are_parallel(measure.axis, axis)

@@ -9,23 +9,15 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 
 from meanfield._checks import number, shown, unit_rows
-from meanfield.functionals.transport.circle import best_shift
+from meanfield.functionals.transport.circle import best_shift, sliver
 from meanfield.functionals.transport.clouds import cloud_plan
-from meanfield.functionals.transport.distance import LARGEST_P, check_pair, held, shared_axis
-from meanfield.functionals.transport.quantiles import (
-    TURN,
-    Atoms,
-    Curve,
-    Quantiles,
-    about_axis,
-    on_circle,
-)
-from meanfield.measures import AnyMeasure
+from meanfield.functionals.transport.distance import LARGEST_P, shared_axis
+from meanfield.functionals.transport.quantiles import Atoms, Curve, Quantiles, quantiles
+from meanfield.measures import AnyMeasure, check_pair
 from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import circle_angles, circle_points, perpendicular, polar_angles
 from meanfield.typing import Array
 
-_EPS = float(np.finfo(np.float64).eps)
 # a plan is called optimal if its cost is known to be within this of the least, relative
 _OPTIMAL = 1e-9
 
@@ -86,8 +78,7 @@ def transport_plan(mu: Particles, nu: Particles, p: float = 1) -> coo_array:
                 stacklevel=2,
             )
         return best.plan
-    first = Atoms(circle_angles(mu.points), mu.weights, TURN)
-    second = Atoms(circle_angles(nu.points), nu.weights, TURN)
+    first, second = Atoms.on_circle(*mu.quadrature), Atoms.on_circle(*nu.quadrature)
     shape = len(mu.points), len(nu.points)
     return _monotone(first, second, best_shift(first, second, p), shape)
 
@@ -97,7 +88,7 @@ def _monotone(mu: Atoms, nu: Atoms, shift: float, shape: tuple[int, int]) -> coo
     cuts = nu.starts - shift
     cuts = np.unique(np.concatenate([mu.starts, cuts - np.floor(cuts)]))
     # slivers between sums of masses that should be equal
-    cuts = cuts[np.append(np.diff(cuts) > 4.0 * _EPS * np.sqrt(len(cuts)), True)]
+    cuts = cuts[np.append(np.diff(cuts) > sliver(len(cuts)), True)]
     middle = 0.5 * (cuts[1:] + cuts[:-1])
     rows = mu.order[np.searchsorted(mu.starts, middle) - 1]
     ahead = middle + shift
@@ -146,7 +137,7 @@ def transport_map(mu: AnyMeasure, nu: AnyMeasure, at: ArrayLike, p: float = 1) -
     check_pair(mu, nu)
     points = unit_rows("at", at, mu.dim)
     if mu.dim == 2:
-        first, second = on_circle(held(mu)), on_circle(held(nu))
+        first, second = quantiles(mu, None), quantiles(nu, None)
         masses = _curve(mu, first).cumulative(circle_angles(points))
         return circle_points(second.quantile(masses + best_shift(first, second, p)))
     axis = shared_axis(mu, nu)
@@ -155,7 +146,7 @@ def transport_map(mu: AnyMeasure, nu: AnyMeasure, at: ArrayLike, p: float = 1) -
             f"mu and nu must lie on the circle or be symmetric about one axis, got {shown(mu)} and "
             f"{shown(nu)}"
         )
-    first, second = about_axis(held(mu), axis), about_axis(held(nu), axis)
+    first, second = quantiles(mu, axis), quantiles(nu, axis)
     angles = second.quantile(_curve(mu, first).cumulative(polar_angles(points, axis)))
     across = points - np.outer(points @ axis, axis)
     length = np.linalg.norm(across, axis=1)
@@ -164,7 +155,7 @@ def transport_map(mu: AnyMeasure, nu: AnyMeasure, at: ArrayLike, p: float = 1) -
     return np.asarray(np.cos(angles)[:, None] * axis + np.sin(angles)[:, None] * across)
 
 
-def _curve(measure: AnyMeasure, quantiles: Quantiles) -> Curve:
-    if isinstance(quantiles, Curve):
-        return quantiles
+def _curve(measure: AnyMeasure, found: Quantiles) -> Curve:
+    if found.is_smooth:
+        return found
     raise ValueError(f"mu must have a density to have an optimal map, got {shown(measure)}")

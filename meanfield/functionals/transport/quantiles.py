@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.polynomial import chebyshev, legendre
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len
-from scipy.special import gammaln
 
-from meanfield._checks import shown
+from meanfield._checks import EPS, shown
+from meanfield.measures import AnyMeasure
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import LineFlowMap
-from meanfield.measures.particles import Particles
 from meanfield.spaces.circle import Circle
 from meanfield.spaces.gegenbauer import gegenbauer
-from meanfield.spaces.geometry import circle_angles, circle_points, perpendicular, polar_angles
-from meanfield.spaces.sphere import Sphere
+from meanfield.spaces.geometry import circle_angles, latitude_density, line_points, polar_angles
+from meanfield.spaces.panels import GAUSS, GAUSS_WEIGHTS, NODES, to_legendre
 from meanfield.spaces.zonal import Zonal
 from meanfield.typing import Array, Indices
 
 _MOST_STEPS = 100
-_FINEST = 2.0 * float(np.finfo(np.float64).eps)
+_FINEST = 2.0 * EPS
 
 
 def bracketed_roots(
@@ -93,8 +92,7 @@ def _steps(x: Array, f: Array, tolerance: Array) -> Array:
     return np.clip(t, tolerance, 1.0 - tolerance)
 
 
-NODES = 16
-GAUSS, GAUSS_WEIGHTS = legendre.leggauss(NODES)
+TURN = 2.0 * np.pi
 _TO_CHEBYSHEV = np.linalg.inv(chebyshev.chebvander(GAUSS, NODES - 1))
 _CHUNK = 1 << 18
 _SAME = 1e-15
@@ -133,6 +131,8 @@ class Atoms:
         The mass before each atom, and 1.
     """
 
+    is_smooth: Literal[False] = False
+
     def __init__(self, angles: Array, masses: Array, turn: float) -> None:
         order = _ascending(angles)
         order = order[masses[order] > 0.0]
@@ -141,10 +141,20 @@ class Atoms:
         self.starts = np.concatenate([[0.0], np.cumsum(self.masses)])
         self.starts /= self.starts[-1]
 
+    @classmethod
+    def on_circle(cls, points: Array, masses: Array) -> Atoms:
+        """Of masses (n,) at points (n, 2) of any length but 0."""
+        return cls(circle_angles(points), masses, TURN)
+
+    @property
+    def ends(self) -> tuple[Array, Array]:
+        """The least and the largest angle of each atom."""
+        return self.angles, self.angles
+
     def same_as(self, other: Quantiles) -> bool:
         """Whether the other has the same angles, and masses but for rounding of their sum."""
         return (
-            isinstance(other, Atoms)
+            not other.is_smooth
             and np.array_equal(self.angles, other.angles)
             and np.allclose(self.masses, other.masses, rtol=_SAME, atol=0.0)
         )
@@ -213,6 +223,8 @@ class Curve:
         x(-1) and x(1).
     """
 
+    is_smooth: Literal[True] = True
+
     def __init__(self, angles: Array, masses: Array, turn: float, least: float = 0.0) -> None:
         kept = masses.sum(axis=1) > least
         angles, masses = angles[kept], masses[kept] / masses[kept].sum()
@@ -231,7 +243,7 @@ class Curve:
     def same_as(self, other: Quantiles) -> bool:
         """Whether the other has the same pieces, bit by bit."""
         return (
-            isinstance(other, Curve)
+            other.is_smooth
             and np.array_equal(self._angles, other._angles)
             and np.array_equal(self._masses, other._masses)
         )
@@ -314,52 +326,32 @@ def _series(coefficients: Array, piece: Indices, sigma: Array) -> Array:
     return np.asarray(coefficients[0][piece] + sigma * ahead - following)
 
 
-TURN = 2.0 * np.pi
 # by how many radians a harmonic of the largest degree may turn on a piece: error (0.6)^16/16!
 _PHASE = 2.4
 _FEWEST_PIECES = 64
 # pieces with less mass than this share of the largest hold only rounding of the series
-_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+_ROUNDING = 16.0 * EPS
 _MASS_TOLERANCE = 1e-6
 _CHUNK_OF_VALUES = 1 << 22
 # slopes at 33 points of a panel, its ends among them, from values at its nodes
 _TO_SLOPES = legendre.legval(
     -np.cos(np.pi / 32 * np.arange(33)),
-    legendre.legder(np.linalg.inv(legendre.legvander(GAUSS, NODES - 1))),
+    legendre.legder(to_legendre(GAUSS)),
 )
 _SWING = 1e-8
 
 
-def on_circle(measure: Density | LineFlowMap | Particles) -> Quantiles:
-    """Angles of a measure with dim = 2."""
-    if isinstance(measure, Particles):
-        return Atoms(circle_angles(measure.points), measure.weights, TURN)
+def quantiles(measure: AnyMeasure, axis: Array | None) -> Quantiles:
+    """Angles of a measure on the circle, or polar angles of one that is symmetric about an axis."""
+    turn = TURN if axis is None else 0.0
+    if isinstance(measure, Density):
+        return _of_density(measure, axis)
     if isinstance(measure, LineFlowMap):
-        return _of_flow(measure, measure.angles, TURN)
-    space = measure.space
-    if not isinstance(space, Circle):
-        return _of_series(measure, TURN, circle_points)
-    count = next_fast_len(max(_FEWEST_PIECES, int(np.ceil(TURN * space.kmax / _PHASE))), real=True)
-    degrees, middle = np.arange(space.kmax + 1), (np.arange(count) + 0.5) * (TURN / count)
-    offsets = np.pi / count * GAUSS
-    turned = measure.coefficients * np.exp(1j * degrees * (np.pi / count + offsets)[:, None])
-    values = count * irfft(turned, count, axis=1).T
-    return _of_values(measure, middle[:, None] + offsets, values / count, TURN)
-
-
-def about_axis(measure: Density | LineFlowMap | Particles, axis: Array) -> Quantiles:
-    """Polar angles of a measure that is symmetric about the axis."""
-    if isinstance(measure, Particles):
-        return Atoms(polar_angles(measure.points, axis), measure.weights, 0.0)
-    if isinstance(measure, LineFlowMap):
-        along = measure.axis is not None and float(measure.axis @ axis) > 0.0
-        return _of_flow(measure, measure.angles if along else np.pi - measure.angles, 0.0)
-    across = perpendicular(axis)
-
-    def points(angles: Array) -> Array:
-        return np.asarray(np.outer(np.cos(angles), axis) + np.outer(np.sin(angles), across))
-
-    return _of_series(measure, np.pi, points)
+        along = axis is None or measure.is_along(axis)
+        return _of_flow(measure, measure.angles if along else np.pi - measure.angles, turn)
+    points, masses = measure.quadrature
+    angles = circle_angles(points) if axis is None else polar_angles(points, axis)
+    return Atoms(angles, masses, turn)
 
 
 def average_about(density: Density, point: Array) -> Density:
@@ -368,13 +360,12 @@ def average_about(density: Density, point: Array) -> Density:
     A harmonic Y_k has the average Y_k(point) P_k(<x, point>).
     """
     space = density.space
-    if isinstance(space, Sphere):
+    if space.axis is None:
         power = np.zeros(max(space.size, 3) + 1)
         for degree in range(space.size + 1):
             part = np.where(space.degrees == degree, density.coefficients, 0.0)
             power[degree] = space.at(part, point[None])[0] / np.sqrt(2 * degree + 1)
         return Density.from_coefficients(Zonal(3, len(power) - 1, point), power)
-    space = cast(Zonal, space)
     along = np.array([np.clip(space.axis @ point, -1.0, 1.0)])
     averaged = density.coefficients * gegenbauer(space.dim, space.kmax, along)[:, 0]
     return Density.from_coefficients(Zonal(space.dim, space.kmax, point), averaged)
@@ -394,24 +385,30 @@ def _of_flow(flow: LineFlowMap, angles: Array, turn: float) -> Quantiles:
     return Curve(angles[~torn], masses[~torn], turn)
 
 
-def _of_series(density: Density, length: float, points: Any) -> Curve:
+def _of_density(density: Density, axis: Array | None) -> Curve:
     """Pieces of equal length, resolved for the degrees of f and of the latitudes' size."""
-    dim, kmax = density.dim, density.space.kmax
+    dim, kmax, space = density.dim, density.degree, density.space
+    length = TURN if axis is None else np.pi
     count = max(_FEWEST_PIECES, int(np.ceil(length * (kmax + dim - 2) / _PHASE)))
+    if isinstance(space, Circle):
+        return _of_fourier_series(density, next_fast_len(count, real=True))
     half = 0.5 * length / count
     angles = ((2.0 * np.arange(count) + 1.0)[:, None] + GAUSS) * half
     flat, values = angles.ravel(), np.empty(angles.size)
     step = max(NODES, _CHUNK_OF_VALUES // (dim + kmax))
     for first in range(0, len(flat), step):
         part = slice(first, first + step)
-        values[part] = density.space.at(density.coefficients, points(flat[part]))
-    latitude = np.full(len(flat), 1.0 / TURN)
-    if dim > 2:
-        log_total = gammaln(0.5 * (dim - 1)) - gammaln(0.5 * dim) + 0.5 * np.log(np.pi)
-        with np.errstate(under="ignore"):
-            latitude = np.exp((dim - 2) * np.log(np.sin(flat)) - log_total)
-    shares = (values * latitude).reshape(angles.shape) * (2.0 * half)
-    return _of_values(density, angles, shares, TURN if length == TURN else 0.0)
+        values[part] = space.at(density.coefficients, line_points(flat[part], axis))
+    shares = (values * latitude_density(flat, dim)).reshape(angles.shape) * (2.0 * half)
+    return _of_values(density, angles, shares, TURN if axis is None else 0.0)
+
+
+def _of_fourier_series(density: Density, count: int) -> Curve:
+    degrees, middle = np.arange(density.degree + 1), (np.arange(count) + 0.5) * (TURN / count)
+    offsets = np.pi / count * GAUSS
+    turned = density.coefficients * np.exp(1j * degrees * (np.pi / count + offsets)[:, None])
+    values = count * irfft(turned, count, axis=1).T
+    return _of_values(density, middle[:, None] + offsets, values / count, TURN)
 
 
 def _of_values(density: Density, angles: Array, shares: Array, turn: float) -> Curve:

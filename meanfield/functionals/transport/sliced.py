@@ -8,10 +8,10 @@ import numpy as np
 
 from meanfield._checks import generator, integer, number, shown
 from meanfield.functionals.transport.circle import circle_distance
-from meanfield.functionals.transport.distance import LARGEST_P, check_pair
-from meanfield.functionals.transport.quantiles import TURN, Atoms
+from meanfield.functionals.transport.distance import LARGEST_P
+from meanfield.functionals.transport.quantiles import Atoms
+from meanfield.measures import check_pair
 from meanfield.measures.particles import Particles
-from meanfield.spaces.geometry import circle_angles
 from meanfield.typing import Array
 
 
@@ -85,4 +85,4 @@ def sliced_wasserstein(
 
 
 def _shadow(measure: Particles, plane: Array) -> Atoms:
-    return Atoms(circle_angles(measure.points @ plane), measure.weights, TURN)
+    return Atoms.on_circle(measure.points @ plane, measure.weights)

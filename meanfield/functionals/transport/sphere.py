@@ -10,12 +10,16 @@ from meanfield.functionals.transport.clouds import best_plan, pair_distances
 from meanfield.functionals.transport.quantiles import check_mass
 from meanfield.functionals.transport.sphere_beckmann import BeckmannFlow, beckmann_flow
 from meanfield.functionals.transport.sphere_dual import DualAscent, dual
-from meanfield.functionals.transport.sphere_masses import Cells, Spread, cells_of, rings, series
+from meanfield.functionals.transport.sphere_masses import (
+    Cells,
+    Spread,
+    cells_of,
+    series,
+    spread_of,
+)
 from meanfield.functionals.transport.sphere_potential import Minima, Potential
 from meanfield.measures import AnyMeasure
 from meanfield.measures.density import Density
-from meanfield.measures.flow_map import LineFlowMap
-from meanfield.measures.particles import Particles
 from meanfield.spaces.sphere import Sphere
 from meanfield.spaces.sphere_fields import SphereFields
 from meanfield.typing import Array, Coefficients
@@ -130,7 +134,7 @@ def sphere_distance(mu: AnyMeasure, nu: AnyMeasure, p: float, gap: float | None)
         )
     gap = ON_SPHERE[p] if gap is None else gap
     for measure in mu, nu:
-        if isinstance(measure, Density) and measure.space.kmax > _LARGEST_DENSITY:
+        if (measure.degree or 0) > _LARGEST_DENSITY:
             raise ValueError(
                 f"mu and nu must have degrees <= {_LARGEST_DENSITY} on S^2 without a shared axis, "
                 f"got {shown(measure)}"
@@ -140,30 +144,31 @@ def sphere_distance(mu: AnyMeasure, nu: AnyMeasure, p: float, gap: float | None)
             check_mass(density, float(density.coefficients[0].real))
         near = _flow_of_rounding(mu, nu)
         if near is not None:
-            return Bracket(
-                0.0, 0.0, near if p == 1.0 else float(np.sqrt(np.pi * near)), proved=True
-            )
-    return (_first_power if p == 1.0 else _second_power)(mu, nu, gap)
+            upper = near if p == 1.0 else float(np.sqrt(np.pi * near))
+            return Bracket(0.0, 0.0, upper, proved=True)
+        if p == 1.0:
+            flow = _flow(*_difference(mu, nu), gap)
+            # flows come nearer than potentials, whose error is first order in the kinks they smooth
+            return Bracket(flow.upper, flow.lower, flow.upper, proved=True)
+    return (_first_power if p == 1.0 else _second_power)(spread_of(mu), spread_of(nu), gap)
+
+
+def _difference(mu: Density, nu: Density) -> tuple[Coefficients, int]:
+    """Coefficients of mu - nu in the layout of Sphere(lmax), and lmax."""
+    lmax = max(_FIRST_LMAX, mu.degree, nu.degree)
+    return series(mu, lmax) - series(nu, lmax), lmax
 
 
 def _flow_of_rounding(mu: Density, nu: Density) -> float | None:
     """(∫|∇Δ^{-1}ρ|² dσ)^{1/2} >= W_1 >= W_2²/π, where that is rounding of the coefficients."""
-    space = Sphere(max(_FIRST_LMAX, mu.space.kmax, nu.space.kmax))
-    power = space.power(series(mu, space.size) - series(nu, space.size))
-    degrees = np.arange(1, space.size + 1)
+    difference, lmax = _difference(mu, nu)
+    power, degrees = Sphere(lmax).power(difference), np.arange(1, lmax + 1)
     # the first coefficient is the mass, which counts as 1
     length = float(np.sqrt(np.sum(power[1:] / (degrees * (degrees + 1.0)))))
     return length if length <= _ROUNDING else None
 
 
-def _first_power(mu: AnyMeasure, nu: AnyMeasure, gap: float) -> Bracket:
-    if isinstance(mu, Density) and isinstance(nu, Density):
-        lmax = max(_FIRST_LMAX, mu.space.kmax, nu.space.kmax)
-        difference = series(mu, lmax) - series(nu, lmax)
-        flow = _flow(difference, lmax, gap)
-        # flows come nearer than potentials, whose error is first order in the kinks they smooth
-        return Bracket(flow.upper, flow.lower, flow.upper, proved=True)
-    first, second = Spread(_held(mu)), Spread(_held(nu))
+def _first_power(first: Spread, second: Spread, gap: float) -> Bracket:
     space = Sphere(_LMAX_OF_TOKENS)
     difference = first.moments(space.size) - second.moments(space.size)
     heat = np.exp(-2.0 * space.degrees * (space.degrees + 1.0) / space.size**2)
@@ -187,8 +192,7 @@ def _flow(
     return beckmann_flow(difference, lmax, gap, largest)
 
 
-def _second_power(mu: AnyMeasure, nu: AnyMeasure, gap: float) -> Bracket:
-    first, second = Spread(_held(mu)), Spread(_held(nu))
+def _second_power(first: Spread, second: Spread, gap: float) -> Bracket:
     # the potential of the more concentrated measure has fewer kinks
     if first.concentration < second.concentration:
         first, second = second, first
@@ -239,11 +243,3 @@ def _between_cells(first: Spread, second: Spread, most: int, p: float) -> float:
 def _close(lower: float, upper: float, gap: float) -> bool:
     """Whether the square roots are within the gap."""
     return bool(np.sqrt(max(lower, 0.0)) >= (1.0 - gap) * np.sqrt(upper))
-
-
-def _held(measure: AnyMeasure) -> Density | Particles:
-    if isinstance(measure, Density | Particles):
-        return measure
-    if isinstance(measure, LineFlowMap):
-        return rings(measure)
-    raise ValueError(f"mu and nu must be Density, FlowMap or Particles, got {shown(measure)}")

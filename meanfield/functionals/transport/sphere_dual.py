@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.functionals.transport.sphere_masses import Spread, series
+from meanfield.functionals.transport.sphere_masses import DensitySpread, Spread, series
 from meanfield.functionals.transport.sphere_potential import (
     Potential,
     RingSearch,
@@ -54,11 +54,11 @@ def dual(mu: Spread, nu: Spread, potential: Potential, tolerance: float, rows: i
         Of the c-transform.
     rows : int
     """
-    mean = _mean(mu, potential)
+    mean = mu.mean(potential)
     lost = mu.negative * 2.0 * potential.bounds.highest + 2.0 * nu.negative * _RANGE
     lost += _ROUNDING * (1.0 + potential.bounds.highest)
-    if isinstance(nu.measure, Density):
-        lower, estimate = _under_hats(nu.measure, potential, tolerance, rows)
+    if isinstance(nu, DensitySpread):
+        lower, estimate = _under_hats(nu.series, potential, tolerance, rows)
     else:
         conjugate = potential.conjugate(nu.points, tolerance)
         lower = float(nu.masses @ conjugate.lower)
@@ -66,21 +66,11 @@ def dual(mu: Spread, nu: Spread, potential: Potential, tolerance: float, rows: i
     return Dual(mean + lower - lost, mean + estimate)
 
 
-def _mean(mu: Spread, potential: Potential) -> float:
-    """∫ φ dmu."""
-    if not isinstance(mu.measure, Density):
-        return float(mu.masses @ potential.values(mu.points))
-    lmax = max(potential.lmax, mu.measure.space.kmax)
-    own, space = series(mu.measure, lmax), Sphere(lmax)
-    wide = Sphere(potential.lmax).embed(potential.coefficients, space)
-    return SphereFields(space).inner(own, wide) / float(own[0].real)
-
-
 def _under_hats(
     measure: Density, potential: Potential, tolerance: float, rows: int
 ) -> tuple[float, float]:
     """A lower bound and an estimate of ∫ ψ over a density."""
-    lmax = measure.space.kmax
+    lmax = measure.degree
     own = series(measure, lmax)
     while rows <= lmax + 1:
         rows *= 2

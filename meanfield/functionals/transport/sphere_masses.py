@@ -11,6 +11,8 @@ import numpy as np
 
 from meanfield._checks import shown, tell_apart
 from meanfield.functionals.transport.quantiles import check_mass
+from meanfield.functionals.transport.sphere_potential import Potential
+from meanfield.measures import AnyMeasure
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import LineFlowMap
 from meanfield.measures.particles import Particles
@@ -121,63 +123,110 @@ _HATS, _SURE = 128, 1e-8
 
 
 class Spread:
-    """Masses at points of S^2 with total 1: tokens, or the grid of a density.
-
-    A density is clipped at 0 where its series is negative, and its mass made 1.
+    """Masses at points of S^2 with total 1, such as tokens; see `DensitySpread` for densities.
 
     Parameters
     ----------
-    measure : Density or Particles
-        With dim = 3.
+    points : ndarray, shape (n, 3)
+    masses : ndarray, shape (n,)
+        >= 0; those that are 0 are left out.
 
     Attributes
     ----------
     points : ndarray, shape (n, 3)
     masses : ndarray, shape (n,)
         > 0.
+    has_density : bool
+        Whether `density` can be asked.
     negative : float
         The mass below 0 of a density's series.
+    lost : float
+        Mass that the cells may have in a wrong place.
+    """
+
+    has_density = False
+    negative = lost = 0.0
+
+    def __init__(self, points: Array, masses: Array) -> None:
+        kept = masses > 0.0
+        self.points, self.masses = points[kept], masses[kept] / masses[kept].sum()
+
+    def density(self, points: Array) -> Array:  # noqa: ARG002
+        """The density at points (n, 3), clipped and with mass 1.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
+        """
+        raise ValueError("mu and nu must be densities to have a map between them")
+
+    def cells(self, most: int) -> Cells:
+        """At most so many cells that hold the measure, with nothing left out."""
+        return cells_of(self.points, self.masses, most)
+
+    def gathered(self, most: int) -> tuple[Array, Array]:
+        """Points and masses, about so many at most, that stand for the measure in an ascent."""
+        if len(self.points) <= most:
+            return self.points, self.masses
+        cells = self.cells(most)
+        return cells.centres, cells.masses
+
+    def moments(self, lmax: int) -> Coefficients:
+        """∫ conj(Y_lm) dmu of the degrees up to lmax, in the layout of Sphere(lmax)."""
+        return SphereAt(lmax).moments(self._places, self.masses)
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places.of(self.points)
+
+    def mean(self, potential: Potential) -> float:
+        """∫ φ dmu."""
+        return float(self.masses @ potential.values(self.points))
+
+    @cached_property
+    def concentration(self) -> float:
+        """Σ |c_lm|² of a low degree: 1 for the uniform measure, more where mass is together."""
+        at = SphereAt(15)
+        return float(at.power(self.moments(15)).sum())
+
+
+class DensitySpread(Spread):
+    """A density as the masses of a grid, clipped at 0 where its series is negative, of mass 1.
+
+    Parameters
+    ----------
+    series : Density
+        With dim = 3.
 
     Raises
     ------
     ValueError
-        If a density does not have mass 1 within 1e-6, or mass below 0 of more than 1e-3.
+        If it does not have mass 1 within 1e-6, or has mass below 0 of more than 1e-3.
     """
 
-    def __init__(self, measure: Density | Particles) -> None:
-        self.measure = measure
-        self._scale = 1.0
-        if isinstance(measure, Density):
-            grid = Sphere(_FINEST)
-            grid = grid.resized(max(grid.exact_size(measure.space.kmax + _POTENTIAL), _FINEST))
-            values = _on_grid(measure, grid)
-            points, masses = grid.points, grid.weights * np.maximum(values, 0.0)
-            check_mass(measure, float(grid.weights @ values))
-            _check_sign(measure, float(masses.sum() - grid.weights @ values))
-            self._scale = 1.0 / float(masses.sum())
-            self.negative = float(masses.sum() - grid.weights @ values)
-            kept = masses > _LEAST * masses.max()
-        else:
-            points, masses = measure.points, measure.weights
-            self.negative = 0.0
-            kept = masses > 0.0
-        self.points, self.masses = points[kept], masses[kept] / masses[kept].sum()
+    has_density = True
 
-    @property
-    def has_density(self) -> bool:
-        """Whether `density` can be asked."""
-        return isinstance(self.measure, Density)
+    def __init__(self, series: Density) -> None:
+        self.series = series
+        grid = Sphere(_FINEST)
+        grid = grid.resized(max(grid.exact_size(series.degree + _POTENTIAL), _FINEST))
+        values = _on_grid(series, grid)
+        masses, mass = grid.weights * np.maximum(values, 0.0), float(grid.weights @ values)
+        check_mass(series, mass)
+        self.negative = float(masses.sum() - mass)
+        _check_sign(series, self.negative)
+        self._scale = 1.0 / float(masses.sum())
+        kept = masses > _LEAST * masses.max()
+        super().__init__(grid.points[kept], masses[kept])
 
     def density(self, points: Array) -> Array:
         """The density at points (n, 3), clipped and with mass 1."""
-        measure = self.measure
-        if not isinstance(measure, Density):
-            raise ValueError(f"{shown(measure)} has no density, it must be a Density")
-        values = measure.space.at(measure.coefficients, points)
+        values = self.series.space.at(self.series.coefficients, points)
         return np.asarray(self._scale * np.maximum(values, 0.0))
 
     @property
-    def lost(self) -> float:
+    def lost(self) -> float:  # type: ignore[override]
         """Mass that the cells may have in a wrong place."""
         return self._atoms.lost + 2.0 * self.negative
 
@@ -188,39 +237,34 @@ class Spread:
 
     @cached_property
     def _atoms(self) -> Atoms:
-        if isinstance(self.measure, Density):
-            return atoms_of(self.measure)
-        return Atoms(self.points, self.masses, np.zeros(len(self.masses)), 0.0)
+        return atoms_of(self.series)
 
-    def gathered(self, most: int) -> tuple[Array, Array]:
-        """Points and masses, about so many at most, that stand for the measure in an ascent."""
-        if isinstance(self.measure, Density):
-            grid = Sphere(_GATHERED_LMAX)
-            masses = grid.weights * np.maximum(_on_grid(self.measure, grid), 0.0)
-            kept = masses > _LEAST * masses.max()
-            return grid.points[kept], masses[kept] / masses[kept].sum()
-        if len(self.points) <= most:
-            return self.points, self.masses
-        cells = cells_of(self.points, self.masses, most)
-        return cells.centres, cells.masses
+    def gathered(self, most: int) -> tuple[Array, Array]:  # noqa: ARG002 (of tokens)
+        """Points of a coarser grid, and their masses."""
+        grid = Sphere(_GATHERED_LMAX)
+        masses = grid.weights * np.maximum(_on_grid(self.series, grid), 0.0)
+        kept = masses > _LEAST * masses.max()
+        return grid.points[kept], masses[kept] / masses[kept].sum()
 
     def moments(self, lmax: int) -> Coefficients:
         """∫ conj(Y_lm) dmu of the degrees up to lmax, in the layout of Sphere(lmax)."""
-        if isinstance(self.measure, Density):
-            own = max(lmax, self.measure.space.kmax)
-            wide = series(self.measure, own)
-            return np.asarray(Sphere(own).embed(wide, Sphere(lmax)) / wide[0].real)
-        return SphereAt(lmax).moments(self._places, self.masses)
+        own = max(lmax, self.series.degree)
+        wide = series(self.series, own)
+        return np.asarray(Sphere(own).embed(wide, Sphere(lmax)) / wide[0].real)
 
-    @cached_property
-    def _places(self) -> Places:
-        return Places.of(self.points)
+    def mean(self, potential: Potential) -> float:
+        """∫ φ dmu, a product of series."""
+        lmax = max(potential.lmax, self.series.degree)
+        own, space = series(self.series, lmax), Sphere(lmax)
+        wide = Sphere(potential.lmax).embed(potential.coefficients, space)
+        return SphereFields(space).inner(own, wide) / float(own[0].real)
 
-    @cached_property
-    def concentration(self) -> float:
-        """Σ |c_lm|² of a low degree: 1 for the uniform measure, more where mass is together."""
-        at = SphereAt(15)
-        return float(at.power(self.moments(15)).sum())
+
+def spread_of(measure: AnyMeasure) -> Spread:
+    """The masses of a measure on S^2; of a flow map about an axis, those around its latitudes."""
+    if isinstance(measure, Density):
+        return DensitySpread(measure)
+    return Spread(*(rings(measure) if isinstance(measure, LineFlowMap) else measure).quadrature)
 
 
 @dataclass(frozen=True)
@@ -251,7 +295,7 @@ def atoms_of(measure: Density) -> Atoms:
     of dist²(p, y) over a hat is that of |p - y|² but for the ratio of arc to chord, and log_p y has
     the mean 0 but for that of arc to sine.
     """
-    lmax = measure.space.kmax
+    lmax = measure.degree
     n = _HATS
     while n < lmax:
         n *= 2
@@ -300,12 +344,12 @@ def _check_sign(measure: Density, negative: float) -> None:
 def series(measure: Density, lmax: int) -> Coefficients:
     """Coefficients of a density on S^2 in the layout of Sphere(lmax), lmax at least its own."""
     space = Sphere(lmax)
-    if isinstance(measure.space, Sphere):
-        return measure.space.embed(measure.coefficients, space)
+    if measure.axis is None:
+        return measure.coefficients_on(space)
     return space.analysis(_on_grid(measure, space))
 
 
 def _on_grid(measure: Density, grid: Sphere) -> Array:
-    if isinstance(measure.space, Sphere):
-        return SphereFields(grid, measure.space.size).values(measure.coefficients)
+    if measure.axis is None:
+        return SphereFields(grid, measure.degree).values(measure.coefficients)
     return np.asarray(measure.space.at(measure.coefficients, grid.points))

@@ -1,0 +1,166 @@
+"""What every measure answers, and what measures of weighted points share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield._checks import integer
+from meanfield._shown import ShownMeasure
+from meanfield.kernels.direct import moment
+from meanfield.spaces import Harmonics
+from meanfield.spaces.circle import MOST_MODES, CircleAt
+from meanfield.spaces.gegenbauer import multiplicities
+from meanfield.spaces.geometry import circle_angles
+from meanfield.spaces.symmetry import are_parallel
+from meanfield.typing import Array, Coefficients
+
+
+class Measure(ShownMeasure, ABC):
+    """A probability measure on S^{d-1}.
+
+    Attributes
+    ----------
+    dim : int
+    frequencies : ndarray or None
+        Natural ones, of oscillators alone.
+    degree : int or None
+        That at which a series ends; None where the measure is none.
+    is_uniform : bool
+        Whether it is a series and, but for rounding, σ.
+    has_density : bool
+        Whether it has a density with respect to σ, but for clusters held as atoms.
+    """
+
+    dim: int
+    frequencies: Array | None = None
+    degree: int | None = None
+    is_uniform: bool = False
+    has_density: bool = True
+
+    @property
+    def axis(self) -> Array | None:
+        """The axis, shape (d,), if points stand for latitudes about one."""
+        return None
+
+    @property
+    @abstractmethod
+    def quadrature(self) -> tuple[Array, Array]:
+        """Points (n, d) and masses (n,) that integrate over the measure."""
+
+    @property
+    def uniform_masses(self) -> Array | None:
+        """What the points of the quadrature hold of σ, shape (n,); None for tokens."""
+        return None
+
+    @property
+    def point_masses(self) -> tuple[Array, Array]:
+        """Points (n, d) and masses (n,) of what sits at points: tokens, and clusters as atoms."""
+        return np.zeros((0, self.dim)), np.zeros(0)
+
+    def is_about(self, axis: Array, within: float) -> bool:  # noqa: ARG002 (of tokens)
+        """Whether the measure tells that it is symmetric about a unit vector (d,).
+
+        Tokens with mass may miss the axis by less than `within`.
+        """
+        return are_parallel(self.axis, axis)
+
+    @abstractmethod
+    def moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
+        """∫ conj(Y) dmu for all Y of the basis, and the share of Σ multipliers · power left out.
+
+        A flow map is a quadrature, which has no say on the degrees that its nodes don't resolve.
+        Its part without atoms is taken up to the first degree past which the power is negligible,
+        and is 0 from there on. The share is that of its last half of degrees; all else is complete.
+
+        Parameters
+        ----------
+        basis : CircleAt, SphereAt or ZonalAt
+        multipliers : ndarray, shape (kmax + 1,)
+            What the power of each degree will be multiplied with.
+        """
+
+    @abstractmethod
+    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d)."""
+
+    def score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
+        """log G and ∇ log G at Mx for points x (m, d), M = `scores` symmetric."""
+        return self.log_moment(points @ scores)
+
+    def moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """G(z), shape (m,), and ∇G(z), shape (m, d), at rows z (m, d) of any length.
+
+        Raises
+        ------
+        ValueError
+            If z is not finite, has the wrong length, or G(z) overflows.
+        """
+        return moment(*self.log_moment(z))
+
+    def resolving(self, beta: float) -> Self:  # noqa: ARG002 (of flow maps)
+        """The same measure with nodes that integrate e^{β<x,y>} at any x, to `tol` of it.
+
+        Raises
+        ------
+        ValueError
+            If there is no such flow map: too many nodes, or the law is out of reach.
+        """
+        return self
+
+    def refined(self, reach: float) -> Self:  # noqa: ARG002 (of flow maps)
+        """The same measure with panels that extend over no more than this angle, if it has any."""
+        return self
+
+
+class WeightedPoints(Measure):
+    """Σ_i w_i δ_{x_i}, be it a measure of tokens or the quadrature of one.
+
+    Attributes
+    ----------
+    points : ndarray, shape (n, d)
+    weights : ndarray, shape (n,)
+    """
+
+    points: Array
+    weights: Array
+
+    @property
+    def quadrature(self) -> tuple[Array, Array]:
+        """Points (n, d) and masses (n,) that integrate over the measure."""
+        return self.points, self.weights
+
+    def mass(self) -> float:
+        """∫ dmu."""
+        return float(self.weights.sum())
+
+    def mean(self) -> Array:
+        """∫ x dmu, shape (d,)."""
+        return np.asarray(self.weights @ self.points)
+
+    def trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
+        """m_k = ∫ e^{-ikθ} dmu, k = 0 … kmax, on the circle; on nodes that resolve them.
+
+        Raises
+        ------
+        ValueError
+            If dim is not 2, or it takes too many nodes.
+        """
+        if self.dim != 2:
+            raise ValueError(f"dim must be 2 for moments in e^(ikθ), got {self.dim}")
+        kmax = integer("kmax", kmax, low=0, high=MOST_MODES)
+        points, masses = self.resolving(float(kmax)).quadrature
+        return CircleAt(max(1, kmax)).moments(circle_angles(points), masses)[: kmax + 1]
+
+
+def turned(zonal: Array, axis: Array, basis: Harmonics) -> Coefficients:
+    """Coefficients of Σ c_k p_k(<x, axis>), by the addition theorem, cut or filled with zeros."""
+    factors = np.zeros(basis.kmax + 1)
+    common = min(len(zonal), len(factors))
+    factors[:common] = zonal[:common]
+    factors /= np.sqrt(multiplicities(basis.dim, basis.kmax))
+    pole = basis.point_moments(axis[None], np.ones(1))
+    return np.asarray(factors[basis.degrees] * pole)
