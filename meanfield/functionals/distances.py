@@ -193,9 +193,7 @@ def _of_density(density: Density) -> Distribution:
     count = int(np.ceil(_TURN * basis.kmax / _LONGEST)) + 1
     breaks = np.asarray(_TURN / count * np.arange(count), dtype=np.float64)
     return Distribution(
-        breaks,
-        np.full(count, float(basis.kmax)),
-        lambda a: a / _TURN + basis.values(waves, a),
+        breaks, np.full(count, float(basis.kmax)), lambda a: a / _TURN + basis.values(waves, a)
     )
 
 

@@ -86,9 +86,8 @@ def _check_digits(
     if not doubt <= _LARGEST_SHARE * total:
         raise ValueError(
             f"beta |D| must be smaller for {shown(density)}, got {float(np.abs(z).max()):.3g}: "
-            f"rounding "
-            f"of f makes {doubt:.1e} of an energy of {total:.1e}, in units of 2 beta e^{unit:.4g}; "
-            f"take a FlowMap or Particles"
+            f"rounding of f makes {doubt:.1e} of an energy of {total:.1e}, in units of 2 beta "
+            f"e^{unit:.4g}; take a FlowMap or Particles"
         )
 
 

@@ -6,12 +6,11 @@ All densities are with respect to σ, the uniform probability measure.
 from __future__ import annotations
 
 from meanfield.laws.frequencies import gaussian_frequencies, lorentzian_frequencies
-from meanfield.laws.law import Law, uniform_frame, uniform_in_span
+from meanfield.laws.law import Law, symmetry_axis, uniform_frame, uniform_in_span
 from meanfield.laws.mixture import Mixture
 from meanfield.laws.point_cloud import PointCloud
 from meanfield.laws.quantised import quantised_points
 from meanfield.laws.series import FourierSeries, ZonalSeries
-from meanfield.laws.symmetry import symmetry_axis
 from meanfield.laws.uniform import Uniform
 from meanfield.laws.von_mises_fisher import VonMisesFisher
 

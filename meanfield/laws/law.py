@@ -112,6 +112,46 @@ class Law(Protocol):
         """n independent draws, unit rows (n, d)."""
 
 
+def check_law(law: Any, remedy: str = "") -> Law:
+    """Return `law` when it is one.
+
+    Parameters
+    ----------
+    law : object
+    remedy : str
+        What to do about it, for the message.
+
+    Raises
+    ------
+    ValueError
+        If it has not what a law has.
+    """
+    # a class has the methods, too
+    if not isinstance(law, Law) or isinstance(law, type):
+        raise ValueError(f"law must have dim, pdf and sample, got {shown(law)}{remedy}")
+    return law
+
+
+def symmetry_axis(law: Law) -> Array | None:
+    """A unit vector (d,) about which the law is symmetric, as far as its class tells; or None.
+
+    Uniform laws have the last unit vector; mixtures need parallel axes.
+
+    Examples
+    --------
+    >>> from meanfield.laws import VonMisesFisher
+    >>> symmetry_axis(VonMisesFisher([0.0, 1.0, 0.0], 2.0))
+    array([0., 1., 0.])
+    """
+    axis: Array | None = getattr(law, "symmetry_axis", None)
+    return axis
+
+
+def has_density(law: Law) -> bool:
+    """Whether the law has a density; tokens as they are have none."""
+    return bool(getattr(law, "has_density", True))
+
+
 def checked_pdf(law: Law, points: Array) -> Array:
     """f at unit rows (n, d) of a law that may be a user's own, rounding below 0 cut off.
 

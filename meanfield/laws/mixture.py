@@ -10,8 +10,10 @@ from numpy.typing import ArrayLike
 
 from meanfield import _checks
 from meanfield._checks import shown
-from meanfield.laws.law import LONGEST_LIST, Law, checked_draw, freeze
+from meanfield.laws.law import LONGEST_LIST, Law, check_law, checked_draw, freeze, symmetry_axis
 from meanfield.laws.record import Record, key
+from meanfield.laws.uniform import Uniform
+from meanfield.spaces.symmetry import are_parallel
 from meanfield.typing import Array
 
 
@@ -56,10 +58,7 @@ class Mixture(Record):
         if not isinstance(laws, Sequence) or isinstance(laws, str) or not laws:
             raise ValueError(f"laws must be a non-empty sequence of laws, got {shown(laws)}")
         for i, law in enumerate(laws):
-            if not isinstance(law, Law):
-                raise ValueError(
-                    f"laws must have dim, pdf and sample, got {shown(law)} at index {i}"
-                )
+            check_law(law, f" at index {i} of laws")
             if law.dim != laws[0].dim:
                 raise ValueError(
                     f"laws must have one dim, got dim = {laws[0].dim} at index 0 "
@@ -70,6 +69,16 @@ class Mixture(Record):
 
     def __repr__(self) -> str:
         return f"Mixture({len(self.laws)} laws, dim={self.dim})"
+
+    @property
+    def symmetry_axis(self) -> Array | None:
+        """The axis of all parts that are not uniform, shape (d,); None if they have no common one.
+
+        A mixture of uniform laws has theirs.
+        """
+        parts = [law for law in self.laws if not isinstance(law, Uniform)] or self.laws
+        axes = [symmetry_axis(law) for law in parts]
+        return axes[0] if all(are_parallel(axis, axes[0]) for axis in axes) else None
 
     def pdf(self, points: ArrayLike) -> Array:
         """Σ_i w_i f_i at unit rows (n, d), shape (n,).

@@ -73,9 +73,8 @@ def heat_kernel(bandwidth: float, dim: int) -> Pieces:
     if bandwidth < least:
         # the figure shown is rounded up, so that it is allowed
         raise ValueError(
-            f"bandwidth must be >= {1.006 * least:.3g} for points with dim = {dim} "
-            f"(the heat kernel of a smaller one is too sharp for its series), got "
-            f"{shown(bandwidth)}"
+            f"bandwidth must be >= {1.006 * least:.3g} for points with dim = {dim} (the heat "
+            f"kernel of a smaller one is too sharp for its series), got {shown(bandwidth)}"
         )
     log_terms = _log_heat(bandwidth, dim)
     degree = int(np.flatnonzero(log_terms >= _LOG_NEGLIGIBLE)[-1])
@@ -122,10 +121,7 @@ class PointCloud(Record):
     _kernel: Pieces | None = field(init=False)
 
     def __init__(
-        self,
-        points: ArrayLike,
-        weights: ArrayLike | None = None,
-        bandwidth: float | None = None,
+        self, points: ArrayLike, weights: ArrayLike | None = None, bandwidth: float | None = None
     ) -> None:
         points = unit_rows("points", points)
         weights = _checks.weights("weights", weights, len(points))
@@ -137,6 +133,11 @@ class PointCloud(Record):
     def __repr__(self) -> str:
         smoothed = "" if self.bandwidth is None else f", bandwidth={self.bandwidth:g}"
         return f"PointCloud(n={len(self.points)}, dim={self.dim}{smoothed})"
+
+    @property
+    def has_density(self) -> bool:
+        """Whether there is a bandwidth."""
+        return self.bandwidth is not None
 
     def pdf(self, points: ArrayLike) -> Array:
         """f at unit rows (m, d), shape (m,), in blocks: O(n m) time, O(n + m) memory.

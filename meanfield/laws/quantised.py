@@ -9,8 +9,7 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss, legint, legval, legvander
 
 from meanfield._checks import generator, integer, shown
-from meanfield.laws.law import Law, checked_pdf
-from meanfield.laws.symmetry import symmetry_axis
+from meanfield.laws.law import Law, checked_pdf, symmetry_axis
 from meanfield.spaces.geometry import circle_points, line_points, perpendicular, sphere_points
 from meanfield.typing import Array, Integers
 

@@ -330,6 +330,11 @@ class ZonalSeries(Record):
     def __repr__(self) -> str:
         return f"ZonalSeries({self.dim}, {brief(self.coefficients)}, axis={brief(self.axis)})"
 
+    @property
+    def symmetry_axis(self) -> Array:
+        """The axis, shape (d,)."""
+        return self.axis
+
     def pdf(self, points: ArrayLike) -> Array:
         """f at unit rows (n, d), shape (n,).
 

@@ -37,6 +37,11 @@ class Uniform:
     def __post_init__(self) -> None:
         object.__setattr__(self, "dim", integer("dim", self.dim, low=2))
 
+    @property
+    def symmetry_axis(self) -> Array:
+        """The last unit vector, shape (d,): any will do."""
+        return np.asarray(np.eye(self.dim)[-1])
+
     def pdf(self, points: ArrayLike) -> Array:
         """f = 1 at unit rows (n, d), shape (n,).
 

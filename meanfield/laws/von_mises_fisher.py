@@ -70,6 +70,11 @@ class VonMisesFisher(Record):
     def __repr__(self) -> str:
         return f"VonMisesFisher({brief(self.mean)}, kappa={self.kappa:g})"
 
+    @property
+    def symmetry_axis(self) -> Array:
+        """The mean direction, shape (d,)."""
+        return self.mean
+
     def pdf(self, points: ArrayLike) -> Array:
         """f at unit rows (n, d), shape (n,), with a relative error of about 1e-16 (10 + κ).
 

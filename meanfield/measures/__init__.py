@@ -63,6 +63,3 @@ def check_pair(mu: Any, nu: Any) -> None:
         raise ValueError(
             f"nu must have dim = {mu.dim} as mu has, got {shown(nu)} with dim = {nu.dim}"
         )
-
-
-FlowMap.forms = (LineFlowMap, SphereFlowMap)

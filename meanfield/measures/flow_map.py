@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield._checks import integer, number, rows, shown, tell_apart, unit_vector
+from meanfield._checks import integer, is_single, number, rows, shown, tell_apart, unit_vector
 from meanfield.kernels.direct import latitude_log_moment, log_moment
 from meanfield.kernels.sinkhorn import Balanced, latitude_sums, point_sums
-from meanfield.laws.law import Law, brief, checked_pdf
+from meanfield.laws.law import Law, brief, check_law, checked_pdf, has_density, symmetry_axis
 from meanfield.laws.point_cloud import PointCloud
-from meanfield.laws.symmetry import symmetry_axis
 from meanfield.measures.measure import WeightedPoints, turned
 from meanfield.spaces import Harmonics, panels
 from meanfield.spaces.circle import CircleAt
@@ -107,6 +106,9 @@ def _check_axisymmetric(law: Law, axis: Array) -> None:
         )
 
 
+_REMEDY = ": for tokens take mf.Particles(X), for their law mf.PointCloud(X)"
+
+
 class FlowMap(WeightedPoints):
     """mu_t = Φ_t # mu_0: nodes that carry the masses of a law along with the flow.
 
@@ -148,9 +150,6 @@ class FlowMap(WeightedPoints):
     (FlowMap(dim=2, nodes=128, atoms=0), array([0.25, 0.  ]))
     """
 
-    # the classes for laws of some kind, each asked by `holds` in turn; set where all are known
-    forms: ClassVar[tuple[type[FlowMap], ...]] = ()
-
     tol: float
     log_density: Array
 
@@ -171,27 +170,19 @@ class FlowMap(WeightedPoints):
         *,
         axis: ArrayLike | None = None,
         largest: int | None = None,  # noqa: ARG004 (of __init__)
-    ) -> Self:
+    ) -> Any:
         """Make the form that holds the law; its own __init__ follows."""
         if cls is not FlowMap:
             return super().__new__(cls)
-        if not isinstance(law, Law) or isinstance(law, type):
-            remedy = ""
-            if isinstance(law, (np.ndarray, list)):
-                remedy = ": for tokens take mf.Particles(X), for their law mf.PointCloud(X)"
-            raise ValueError(f"law must have dim, pdf and sample, got {shown(law)}{remedy}")
-        for form in cls.forms:
-            if form.holds(law, axis):
-                return cast(Self, super().__new__(form))
+        law = check_law(law, "" if is_single(law) else _REMEDY)
+        if law.dim == 2 or axis is not None or symmetry_axis(law) is not None:
+            return super().__new__(LineFlowMap)
+        if law.dim == 3 and has_density(law):
+            return super().__new__(SphereFlowMap)
         raise ValueError(
             f"law must be on the circle or S^2, or symmetric about an axis that its class tells "
             f"or that is given, and have a density beyond the circle, got {shown(law)}"
         )
-
-    @classmethod
-    def holds(cls, law: Law, axis: ArrayLike | None) -> bool:  # noqa: ARG003
-        """Whether this form is for such a law; the base class itself holds none."""
-        return False
 
     @property
     def density_at_nodes(self) -> Array:
@@ -328,6 +319,13 @@ class LineFlowMap(FlowMap):
     (FlowMap(dim=2, nodes=128, atoms=0), array([0.25, 0.  ]))
     """
 
+    line: LabelLine
+    edges: Array
+    angles: Array
+    expansion: Array
+    owners: Integers
+    atoms: Array
+
     def __init__(
         self,
         law: Law,
@@ -339,18 +337,19 @@ class LineFlowMap(FlowMap):
         self.tol = number("tol", _TOL if tol is None else tol, low=1e-14, high=1e-2)
         largest = integer("largest", _LARGEST if largest is None else largest, low=panels.NODES)
         line = LabelLine(law, axis_of_labels(law, axis))
-        if isinstance(law, PointCloud) and law.bandwidth is None:
+        if isinstance(law, PointCloud) and not law.has_density:
             self._set_atoms(line, law)
             return
         edges = panels.lay(line.label_density, line.length, min(_LAW_TOLERANCE, self.tol), largest)
         labels = panels.nodes(edges).ravel()
-        scale = 1.0 / float((line.label_density(labels) * panels.weights(edges).ravel()).sum())
-        self._follow(replace(line, scale=scale))
+        widths = panels.weights(edges).ravel()
+        line = replace(line, scale=1.0 / float((line.label_density(labels) * widths).sum()))
         self._set(
+            line,
             edges=edges,
             angles=labels,
             expansion=np.zeros(len(labels)),
-            weights=self.line.label_density(labels) * panels.weights(edges).ravel(),
+            weights=line.label_density(labels) * widths,
             owners=np.full(len(labels), FREE),
             atoms=np.zeros(0),
         )
@@ -362,10 +361,10 @@ class LineFlowMap(FlowMap):
                 f"law must have a density in dim = {cloud.dim} > 2, got {shown(cloud)} without "
                 f"bandwidth"
             )
-        self._follow(line)
         atoms = circle_angles(cloud.points)
         labels = np.repeat(atoms, panels.NODES)
         self._set(
+            line,
             edges=np.stack([atoms, atoms], axis=1),
             angles=labels,
             expansion=np.zeros(len(labels)),
@@ -374,31 +373,18 @@ class LineFlowMap(FlowMap):
             atoms=atoms,
         )
 
-    def _follow(self, line: LabelLine) -> None:
+    def _set(self, line: LabelLine, **arrays: NDArray[Any]) -> None:
         self.line, self.dim = line, line.dim
-
-    def _set(self, **arrays: NDArray[Any]) -> None:
-        for array in arrays.values():
+        for name, array in arrays.items():
             array.flags.writeable = False
-        self.edges: Array = arrays["edges"]
-        self.angles: Array = arrays["angles"]
-        self.expansion: Array = arrays["expansion"]
-        self.weights: Array = arrays["weights"]
-        self.owners: Integers = arrays["owners"]
-        self.atoms: Array = arrays["atoms"]
-
-    @classmethod
-    def holds(cls, law: Law, axis: ArrayLike | None) -> bool:
-        """Whether the law is on the circle, or symmetric about an axis that is told."""
-        return law.dim == 2 or axis is not None or symmetry_axis(law) is not None
+            setattr(self, name, array)
 
     @classmethod
     def from_arrays(cls, line: LabelLine, tol: float, **arrays: NDArray[Any]) -> LineFlowMap:
         """The flow map with these edges, angles, expansion, weights, owners and atoms."""
-        flow = cls.__new__(cls)
+        flow = object.__new__(cls)
         flow.tol = tol
-        flow._follow(line)
-        flow._set(**arrays)
+        flow._set(line, **arrays)
         return flow
 
     def moved(self, tol: float | None = None, **arrays: NDArray[Any]) -> LineFlowMap:
@@ -685,15 +671,9 @@ class SphereFlowMap(FlowMap):
         self._finest: SphereFlowMap = self
 
     @classmethod
-    def holds(cls, law: Law, axis: ArrayLike | None) -> bool:
-        """Whether the law is on S^2 and has a density."""
-        tokens = isinstance(law, PointCloud) and law.bandwidth is None
-        return law.dim == 3 and axis is None and not tokens
-
-    @classmethod
     def from_arrays(cls, law: Law, tol: float, t: float, **arrays: NDArray[Any]) -> SphereFlowMap:
         """The flow map with these points, weights and log_density, inf at particles."""
-        flow = cls.__new__(cls)
+        flow = object.__new__(cls)
         flow._set(law, tol, t, **arrays)
         return flow
 
@@ -718,7 +698,7 @@ class SphereFlowMap(FlowMap):
                 f"whose patches are no smaller, got {got}"
             )
         coarsest = int(np.ceil(np.log2(0.5 * np.pi * beta / _REACH)))
-        finer = SphereFlowMap.__new__(SphereFlowMap)
+        finer = object.__new__(SphereFlowMap)
         try:
             finer._lay(self.law, self.tol, min(coarsest, _DEEPEST), _MOST_ON_SPHERE)
         except ArithmeticError as error:

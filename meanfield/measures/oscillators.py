@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import _checks
-from meanfield._checks import integer, real_array, shown
-from meanfield.laws.law import Law
-from meanfield.measures.density import Density, spectral_tail
+from meanfield._checks import integer, is_single, real_array, shown
+from meanfield.measures.density import Density, checked_space, spectral_tail
 from meanfield.spaces.circle import Circle
 from meanfield.typing import Array
 
@@ -71,7 +69,7 @@ class OscillatorDensity(Density):
         weights: ArrayLike | None = None,
         widths: ArrayLike | None = None,
     ) -> None:
-        if not isinstance(space, Circle):
+        if checked_space(space).name != Circle.name:
             raise ValueError(f"space must be a Circle, got {shown(space)}")
         self.space: Circle = space
         self.dim, self.law = 2, None
@@ -164,15 +162,14 @@ class OscillatorDensity(Density):
 
 def _one_each(given: Any, count: int) -> list[Any]:
     """A law, or the values of a density, for each of the frequencies."""
-    if isinstance(given, Law):
+    if is_single(given):
         return [given] * count
-    if isinstance(given, Sequence) and any(isinstance(each, Law) for each in given):
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (OverflowError, TypeError, ValueError):
+        # laws, then; `Density` refuses what is none
         several = list(given)
     else:
-        try:
-            values = np.asarray(given, dtype=np.float64)
-        except (OverflowError, TypeError, ValueError) as error:
-            raise ValueError(f"laws_or_values must be laws or numbers, got {error}") from None
         if values.ndim == 1:
             return [values] * count
         several = list(values) if values.ndim == 2 else []

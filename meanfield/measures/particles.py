@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from meanfield import _checks
-from meanfield._checks import generator, integer, number, one_of, real_array, rows, shown, unit_rows
+from meanfield._checks import generator, integer, number, one_of, real_array, rows, unit_rows
 from meanfield.kernels.direct import log_moment
 from meanfield.kernels.sinkhorn import Balanced, DenseSums, LineNodes, SphereNodes, point_sums
 from meanfield.kernels.token_sums import (
@@ -19,7 +19,7 @@ from meanfield.kernels.token_sums import (
     score_sums,
     token_sums,
 )
-from meanfield.laws.law import Law
+from meanfield.laws.law import Law, check_law
 from meanfield.laws.quantised import quantised_points
 from meanfield.measures.measure import WeightedPoints
 from meanfield.spaces import Harmonics
@@ -91,12 +91,7 @@ class Particles(WeightedPoints):
         ValueError
             If law is none, n < 1 or rng is no numpy Generator.
         """
-        if not isinstance(law, Law):
-            raise ValueError(
-                f"law must have dim, pdf and sample, got {shown(law)}: take "
-                f"Particles.sample(law, n, "
-                f"rng)"
-            )
+        check_law(law, ": take Particles.sample(law, n, rng)")
         return cls(law.sample(integer("n", n, low=1), generator("rng", rng)), sums=sums)
 
     @classmethod

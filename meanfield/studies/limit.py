@@ -19,8 +19,7 @@ from meanfield.evolution.solution import Solution
 from meanfield.functionals.distances import mmd, sobolev
 from meanfield.functionals.energies import energy
 from meanfield.functionals.transport.distance import wasserstein
-from meanfield.laws.law import Law
-from meanfield.laws.symmetry import symmetry_axis
+from meanfield.laws.law import Law, symmetry_axis
 from meanfield.measures import AnyMeasure
 from meanfield.measures.density import Density
 from meanfield.measures.particles import Particles

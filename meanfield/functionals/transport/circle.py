@@ -9,12 +9,7 @@ import numpy as np
 from numpy.polynomial import legendre
 
 from meanfield._checks import EPS
-from meanfield.functionals.transport.quantiles import (
-    Atoms,
-    Curve,
-    Quantiles,
-    bracketed_roots,
-)
+from meanfield.functionals.transport.quantiles import Atoms, Curve, Quantiles, bracketed_roots
 from meanfield.spaces.panels import NODES, to_legendre
 from meanfield.typing import Array, Indices
 

@@ -10,9 +10,8 @@ import numpy as np
 from meanfield._checks import integer, number, shown, tell_apart
 from meanfield.functionals.transport.bracket import Bracket
 from meanfield.functionals.transport.distance import LARGEST_P, LEAST_GAP, wasserstein
-from meanfield.laws.law import Law, checked_pdf
+from meanfield.laws.law import Law, checked_pdf, symmetry_axis
 from meanfield.laws.point_cloud import PointCloud
-from meanfield.laws.symmetry import symmetry_axis
 from meanfield.laws.uniform import Uniform
 from meanfield.measures import AnyMeasure
 from meanfield.measures.density import Density, spectral_tail
@@ -93,9 +92,8 @@ class DistanceTo:
         self.gap = None if gap is None else number("gap", gap, low=LEAST_GAP, high=1)
         if distance is not None and (not callable(distance) or self.p != 1.0 or gap is not None):
             raise ValueError(
-                f"distance must be a callable, and p and gap then be left out, got "
-                f"{shown(distance)} "
-                f"with p = {self.p:g} and gap = {gap}"
+                "distance must be a callable, and p and gap then be left out, got "
+                f"{shown(distance)} with p = {self.p:g} and gap = {gap}"
             )
         self.distance = distance
         self._calls = 0

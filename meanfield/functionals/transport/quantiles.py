@@ -27,10 +27,7 @@ _FINEST = 2.0 * EPS
 
 
 def bracketed_roots(
-    function: Callable[[Indices, Array], Array],
-    low: Array,
-    high: Array,
-    accuracy: float = _FINEST,
+    function: Callable[[Indices, Array], Array], low: Array, high: Array, accuracy: float = _FINEST
 ) -> Array:
     """A root of each of n functions between low and high, where its sign changes.
 
@@ -335,8 +332,7 @@ _MASS_TOLERANCE = 1e-6
 _CHUNK_OF_VALUES = 1 << 22
 # slopes at 33 points of a panel, its ends among them, from values at its nodes
 _TO_SLOPES = legendre.legval(
-    -np.cos(np.pi / 32 * np.arange(33)),
-    legendre.legder(to_legendre(GAUSS)),
+    -np.cos(np.pi / 32 * np.arange(33)), legendre.legder(to_legendre(GAUSS))
 )
 _SWING = 1e-8
 

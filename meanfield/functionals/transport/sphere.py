@@ -10,13 +10,7 @@ from meanfield.functionals.transport.clouds import best_plan, pair_distances
 from meanfield.functionals.transport.quantiles import check_mass
 from meanfield.functionals.transport.sphere_beckmann import BeckmannFlow, beckmann_flow
 from meanfield.functionals.transport.sphere_dual import DualAscent, dual
-from meanfield.functionals.transport.sphere_masses import (
-    Cells,
-    Spread,
-    cells_of,
-    series,
-    spread_of,
-)
+from meanfield.functionals.transport.sphere_masses import Cells, Spread, cells_of, series, spread_of
 from meanfield.functionals.transport.sphere_potential import Minima, Potential
 from meanfield.measures import AnyMeasure
 from meanfield.measures.density import Density

@@ -229,10 +229,7 @@ class DualAscent:
         return nearest
 
     def _direction(
-        self,
-        slope: Coefficients,
-        changes: deque[tuple[Coefficients, Coefficients]],
-        weight: Array,
+        self, slope: Coefficients, changes: deque[tuple[Coefficients, Coefficients]], weight: Array
     ) -> Coefficients:
         """L-BFGS, two loops around the weighted Poisson equation."""
         inner = self._fields.inner
