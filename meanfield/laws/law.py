@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from meanfield._checks import generator, integer, shown
+from meanfield._checks import generator, integer, shown, unit_vector
 from meanfield.laws.record import key
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array
@@ -112,14 +112,16 @@ class Law(Protocol):
         """n independent draws, unit rows (n, d)."""
 
 
-def check_law(law: Any, remedy: str = "") -> Law:
+def check_law(name: str, law: Any, remedy: str = "") -> Law:
     """Return `law` when it is one.
 
     Parameters
     ----------
+    name : str
+        Of the argument.
     law : object
     remedy : str
-        What to do about it, for the message.
+        How the message ends: what to do about it.
 
     Raises
     ------
@@ -128,7 +130,7 @@ def check_law(law: Any, remedy: str = "") -> Law:
     """
     # a class has the methods, too
     if not isinstance(law, Law) or isinstance(law, type):
-        raise ValueError(f"law must have dim, pdf and sample, got {shown(law)}{remedy}")
+        raise ValueError(f"{name} must have dim, pdf and sample, got {shown(law)}{remedy}")
     return law
 
 
@@ -143,8 +145,8 @@ def symmetry_axis(law: Law) -> Array | None:
     >>> symmetry_axis(VonMisesFisher([0.0, 1.0, 0.0], 2.0))
     array([0., 1., 0.])
     """
-    axis: Array | None = getattr(law, "symmetry_axis", None)
-    return axis
+    axis = getattr(law, "symmetry_axis", None)
+    return None if axis is None else unit_vector("symmetry_axis", axis, law.dim)
 
 
 def has_density(law: Law) -> bool:

@@ -58,7 +58,7 @@ class Mixture(Record):
         if not isinstance(laws, Sequence) or isinstance(laws, str) or not laws:
             raise ValueError(f"laws must be a non-empty sequence of laws, got {shown(laws)}")
         for i, law in enumerate(laws):
-            check_law(law, f" at index {i} of laws")
+            check_law("laws", law, f" at index {i}")
             if law.dim != laws[0].dim:
                 raise ValueError(
                     f"laws must have one dim, got dim = {laws[0].dim} at index 0 "

@@ -174,7 +174,7 @@ class FlowMap(WeightedPoints):
         """Make the form that holds the law; its own __init__ follows."""
         if cls is not FlowMap:
             return super().__new__(cls)
-        law = check_law(law, "" if is_single(law) else _REMEDY)
+        law = check_law("law", law, "" if is_single(law) else _REMEDY)
         if law.dim == 2 or axis is not None or symmetry_axis(law) is not None:
             return super().__new__(LineFlowMap)
         if law.dim == 3 and has_density(law):

@@ -91,7 +91,7 @@ class Particles(WeightedPoints):
         ValueError
             If law is none, n < 1 or rng is no numpy Generator.
         """
-        check_law(law, ": take Particles.sample(law, n, rng)")
+        check_law("law", law, ": take Particles.sample(law, n, rng)")
         return cls(law.sample(integer("n", n, low=1), generator("rng", rng)), sums=sums)
 
     @classmethod
