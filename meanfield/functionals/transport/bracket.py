@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from meanfield._checks import boolean, is_number, shown
 from meanfield._shown import Shown
 
+# of sums in double precision, relative to what is summed; bounds are widened by it
+ROUNDING = 1e-12
+
 
 @dataclass(frozen=True)
 class Bracket(Shown):

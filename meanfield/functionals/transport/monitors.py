@@ -110,7 +110,7 @@ class DistanceTo:
         name = f"Wasserstein distance W_{self.p:g}"
         if self.distance is not None:
             name = getattr(getattr(self.distance, "func", self.distance), "__name__", "distance")
-        return f"{name} to {self.to if isinstance(self.to, str) else repr(self.to)}"
+        return f"{name} to {self.to if self.to in TO else repr(self.to)}"
 
     def take_up(self, start: AnyMeasure, calls: int) -> None:
         """Stand where a run is resumed: what the first call was about, and how many there were."""
@@ -163,7 +163,7 @@ def _measure_of(law: Law, axis: Array | None) -> AnyMeasure:
 
     Flow maps hold laws of any sharpness; a series in many dimensions loses those of a few degrees.
     """
-    if isinstance(law, PointCloud) and law.bandwidth is None:
+    if isinstance(law, PointCloud) and not law.has_density:
         return Particles(law.points, law.weights)
     if axis is None and law.dim > 3:
         axis = symmetry_axis(law)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import fft
 
-from meanfield.functionals.transport.bracket import check_order
+from meanfield.functionals.transport.bracket import ROUNDING, check_order
 from meanfield.spaces.lattice import Lattice, cell_integrals, largest_corner
 from meanfield.spaces.sphere import Sphere
 from meanfield.spaces.sphere_fields import SphereFields
@@ -25,7 +25,6 @@ _STALLED = 0.8
 # smoothing times of the heat kernel, in units of 1/lmax²
 # rows a degree of the lattice of a proof, for degrees up to these
 _ROWS = ((255, 8), (np.inf, 4))
-_ROUNDING = 1e-12
 _SMOOTHING = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -137,10 +136,10 @@ class _Splitting:
         upper: dict[int, tuple[float, Coefficients]] = {}
         for place in self._near(self._places[0]):
             potential = self._smoothed(iterate, place)
-            lower[place] = self._drop(potential) / self._steepest(potential, self._grid), potential
+            lower[place] = self._drop(potential) / self._steepest(potential), potential
         for place in self._near(self._places[1]):
             stream = self._smoothed(turning, place)
-            upper[place] = self._length(stream, self._grid, self._straight), stream
+            upper[place] = self._length(stream), stream
         low = max(lower, key=lambda place: lower[place][0])
         high = min(upper, key=lambda place: upper[place][0])
         self._places = [low, high]
@@ -162,14 +161,14 @@ class _Splitting:
         """∫ φ ρ dσ."""
         return self._fields.inner(potential, self._difference)
 
-    def _steepest(self, potential: Coefficients, grid: SphereFields) -> float:
-        gradient = grid.gradient(potential)
+    def _steepest(self, potential: Coefficients) -> float:
+        gradient = self._grid.gradient(potential)
         return float(np.hypot(gradient[0], gradient[1]).max())
 
-    def _length(self, stream: Coefficients, grid: SphereFields, straight: Array) -> float:
-        turned = grid.gradient(stream)
-        along, across = straight[0] - turned[1], straight[1] + turned[0]
-        return float(grid.space.weights @ np.hypot(along, across))
+    def _length(self, stream: Coefficients) -> float:
+        turned = self._grid.gradient(stream)
+        along, across = self._straight[0] - turned[1], self._straight[1] + turned[0]
+        return float(self._grid.space.weights @ np.hypot(along, across))
 
     def _proved(self) -> BeckmannFlow:
         """The best bounds, with what lies between the points of a grid."""
@@ -178,10 +177,10 @@ class _Splitting:
         steepest = steepest_of(potential, size)
         upper = length_of(self._difference / self._eigenvalues, stream, size)
         # of sums in double precision
-        lower = self._drop(potential) / steepest * (1.0 - _ROUNDING) if steepest > 0.0 else 0.0
-        check_order(lower, upper * (1.0 + _ROUNDING))
+        lower = self._drop(potential) / steepest * (1.0 - ROUNDING) if steepest > 0.0 else 0.0
+        check_order(lower, upper * (1.0 + ROUNDING))
         scaled = potential / max(steepest, 1e-300)
-        return BeckmannFlow(lower, upper * (1.0 + _ROUNDING), scaled, size)
+        return BeckmannFlow(lower, upper * (1.0 + ROUNDING), scaled, size)
 
 
 def steepest_of(potential: Coefficients, lmax: int) -> float:
@@ -218,7 +217,7 @@ def steepest_of(potential: Coefficients, lmax: int) -> float:
         within(-derivative(0, 2), fourth[2], fourth[0]),
     ]
     highest = within(square, *(np.maximum(second, 0.0) for second in seconds)).max()
-    return float(np.sqrt(highest * (1.0 + _ROUNDING)))
+    return float(np.sqrt(highest * (1.0 + ROUNDING)))
 
 
 def length_of(straight: Coefficients, stream: Coefficients, lmax: int) -> float:

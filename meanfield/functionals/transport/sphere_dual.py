@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.functionals.transport.bracket import ROUNDING
 from meanfield.functionals.transport.sphere_masses import DensitySpread, Spread, series
 from meanfield.functionals.transport.sphere_potential import (
     Potential,
@@ -26,7 +27,6 @@ from meanfield.typing import Array, Coefficients
 _RANGE = 0.5 * np.pi**2
 # masses under hats that are left with a value below all, over the tolerance of the functional
 _LEFT = 1e-2
-_ROUNDING = 1e-12
 
 
 class Dual(NamedTuple):
@@ -56,7 +56,7 @@ def dual(mu: Spread, nu: Spread, potential: Potential, tolerance: float, rows: i
     """
     mean = mu.mean(potential)
     lost = mu.negative * 2.0 * potential.bounds.highest + 2.0 * nu.negative * _RANGE
-    lost += _ROUNDING * (1.0 + potential.bounds.highest)
+    lost += ROUNDING * (1.0 + potential.bounds.highest)
     if isinstance(nu, DensitySpread):
         lower, estimate = _under_hats(nu.series, potential, tolerance, rows)
     else:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter, maximum_filter1d
 
+from meanfield.functionals.transport.bracket import ROUNDING
 from meanfield.spaces.geometry import exponential, geodesic_distance, logarithm, sphere_angles
 from meanfield.spaces.lattice import Lattice, largest_corner
 from meanfield.spaces.sphere import Sphere
@@ -158,8 +159,8 @@ _ARRIVED = 1e-7
 _COARSEST, _FINEST = 64, 512
 # a potential of higher degree needs a finer lattice for its curvature, and has fewer cells a wave
 _LARGEST_LMAX = 127
-# of a value of φ over its largest one, and of an inner product of unit vectors
-_ROUNDING, _EPS = 1e-12, 4e-16
+# of an inner product of unit vectors
+_EPS = 4e-16
 # what arccos loses of dist²/2 near -x
 _OPPOSITE = 1e-7
 # of inner products in single precision; beyond a cost dist²/2 they lose more of it, near -x most
@@ -439,7 +440,7 @@ class Bounds:
             sharpest,
             top,
             highest,
-            _ROUNDING * (1.0 + highest),
+            ROUNDING * (1.0 + highest),
             8.0 * _SINGLE * (5.0 + highest),
         )
 
