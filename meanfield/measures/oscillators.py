@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import _checks
 from meanfield._checks import integer, is_single, real_array, shown
-from meanfield.measures.density import Density, checked_space, spectral_tail
+from meanfield.laws.law import check_law
+from meanfield.measures.density import Density, spectral_tail
 from meanfield.spaces.circle import Circle
 from meanfield.typing import Array
 
@@ -69,7 +70,7 @@ class OscillatorDensity(Density):
         weights: ArrayLike | None = None,
         widths: ArrayLike | None = None,
     ) -> None:
-        if checked_space(space).name != Circle.name:
+        if getattr(space, "name", None) != Circle.name:
             raise ValueError(f"space must be a Circle, got {shown(space)}")
         self.space: Circle = space
         self.dim, self.law = 2, None
@@ -163,7 +164,8 @@ class OscillatorDensity(Density):
 def _one_each(given: Any, count: int) -> list[Any]:
     """A law, or the values of a density, for each of the frequencies."""
     if is_single(given):
-        return [given] * count
+        remedy = ": take one, or values at space.points"
+        return [check_law("laws_or_values", given, remedy)] * count
     try:
         values = np.asarray(given, dtype=np.float64)
     except (OverflowError, TypeError, ValueError):
