@@ -113,7 +113,7 @@ FAULTS = (
     ),
     Fault(
         "half of the noise",
-        "meanfield/evolution/density_run.py",
+        "meanfield/evolution/density_system.py",
         "self._decay = np.append(dynamics.noise * laplacian",
         "self._decay = np.append(0.5 * dynamics.noise * laplacian",
         (
