@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,6 +40,7 @@ from meanfield.measures.flow_map import FlowMap
 from meanfield.spaces.sphere import Sphere
 from meanfield.typing import Array
 
+P = ParamSpec("P")
 _MOST_NODES = 200_000
 # of t_end, by which a time may miss 0 or t_end
 _LAST_BITS = 16.0 * float(np.finfo(np.float64).eps)
@@ -97,7 +99,7 @@ def complete(run: Run, checkpoint: Checkpoint, progress: bool | str) -> Solution
     return solution
 
 
-def evolve(
+def solve(
     measure: AnyMeasure,
     dynamics: AnyDynamics,
     t_end: float,
@@ -231,61 +233,6 @@ def evolve(
     >>> sol.status, round(float(sol.dataset.energy[-1]), 10)
     ('finished', 0.716683516)
     """
-    solution = solve(
-        measure,
-        dynamics,
-        t_end,
-        save_at,
-        method=method,
-        step=step,
-        rng=rng,
-        rtol=rtol,
-        atol=atol,
-        tail_tol=tail_tol,
-        largest=largest,
-        cluster_radius=cluster_radius,
-        on_unresolved=on_unresolved,
-        monitors=monitors,
-        progress=progress,
-        checkpoint=checkpoint,
-        case=case,
-        about=about,
-    )
-    if not solution.ending.is_good:
-        warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
-    return solution
-
-
-def solve(
-    measure: AnyMeasure,
-    dynamics: AnyDynamics,
-    t_end: float,
-    save_at: int | ArrayLike | None = None,
-    *,
-    method: str = "flow",
-    step: float | None = None,
-    rng: np.random.Generator | None = None,
-    rtol: float = 1e-9,
-    atol: float = 1e-12,
-    tail_tol: float = 1e-8,
-    largest: int | None = None,
-    cluster_radius: float = 1e-8,
-    on_unresolved: str | None = None,
-    monitors: Monitors | None = None,
-    progress: bool | str = False,
-    checkpoint: str | os.PathLike[str] | None = None,
-    case: str = "",
-    about: Mapping[str, str | int | float] | None = None,
-) -> Solution:
-    """Do what `evolve` does, and leave it to the caller to say how the run ended.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or another run writes `checkpoint`, before any work starts.
-    Interrupted
-        On Ctrl-C.
-    """
     times = save_times(t_end, save_at)
     progress = checked_progress(progress)
     check_start(measure, dynamics, times[-1], method=method, step=step, rng=rng)
@@ -315,6 +262,24 @@ def solve(
             earlier.enter_context(set_aside(path, previous(path)))
         run = Run(plan, plan.system(measure, rng))
         return complete(run, Checkpoint(path, earlier=earlier), progress)
+
+
+def warn_if_unfinished(run: Callable[P, Solution]) -> Callable[P, Solution]:
+    """The function that does the same, and warns where the run ends before its `t_end`."""
+
+    @wraps(run)
+    def warned(*args: P.args, **asked: P.kwargs) -> Solution:
+        solution = run(*args, **asked)
+        if not solution.ending.is_good:
+            warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
+        return solution
+
+    return warned
+
+
+# commands and studies tell by themselves how a run ended
+evolve = warn_if_unfinished(solve)
+evolve.__name__ = evolve.__qualname__ = "evolve"
 
 
 def _checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:

@@ -29,7 +29,7 @@ from meanfield.laws.law import Law
 from meanfield.laws.record import from_record
 from meanfield.measures import AnyMeasure
 from meanfield.measures.density import Density
-from meanfield.measures.flow_map import FlowMap, LabelLine, LineFlowMap, SphereFlowMap
+from meanfield.measures.flow_map import LabelLine, LineFlowMap, SphereFlowMap
 
 _MOST = 1 << 40
 # what a file that is not what it was may make of the code below
@@ -296,7 +296,7 @@ def _beginning(final: AnyMeasure, law: Law | None) -> AnyMeasure:
         final.line = LabelLine(_given(law), final.line.axis, final.line.scale)
     if isinstance(final, SphereFlowMap):
         own = _given(law) if isinstance(final.law, ForgottenLaw) else final.law
-        return FlowMap(own, tol=final.tol)
+        return SphereFlowMap(own, tol=final.tol)
     return final
 
 
