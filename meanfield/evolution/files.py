@@ -134,7 +134,7 @@ def is_being_written(path: Path) -> bool:
 
 
 @contextmanager
-def only_writer(path: Path | None, name: str = "checkpoint") -> Iterator[None]:
+def file_lock(path: Path | None, name: str = "checkpoint") -> Iterator[None]:
     """Inside, no other run may write `path`; nothing to do where it is None.
 
     A refusal calls it `name`.

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from meanfield._checks import integer, is_single, number, real_array, shown
 from meanfield.dynamics.records import AnyDynamics
 from meanfield.evolution.checkpoint import Checkpoint, previous
-from meanfield.evolution.files import only_writer, remove_leftovers, set_aside
+from meanfield.evolution.files import file_lock, remove_leftovers, set_aside
 from meanfield.evolution.netcdf import check_suffix
 from meanfield.evolution.options import (
     FLOW_MAP,
@@ -256,7 +256,7 @@ def solve(
         raise ValueError(f"case must be the text of a case file, got {shown(case)}")
     plan = Plan(dynamics, times, options, method, step, case, checked_about(about))
     path = None if checkpoint is None else _checkpoint_path(checkpoint)
-    with only_writer(path), ExitStack() as earlier:
+    with file_lock(path), ExitStack() as earlier:
         if path is not None:
             remove_leftovers(path)
             earlier.enter_context(set_aside(path, previous(path)))

@@ -14,7 +14,7 @@ from meanfield.dynamics.facts import ForgottenDynamics, OwnDynamics
 from meanfield.dynamics.records import AnyDynamics
 from meanfield.evolution.arrays import ForgottenLaw, Resumption
 from meanfield.evolution.checkpoint import Checkpoint, previous
-from meanfield.evolution.files import only_writer, remove_leftovers
+from meanfield.evolution.files import file_lock, remove_leftovers
 from meanfield.evolution.loop import complete
 from meanfield.evolution.netcdf import MissingFileError, check_suffix, file_path, first_line
 from meanfield.evolution.options import METHODS, ON_UNRESOLVED, Options, checked_about
@@ -124,7 +124,7 @@ def resume_from(
     """
     progress = checked_progress(progress)
     place = Path(path).absolute()
-    with only_writer(place, "path"):
+    with file_lock(place, "path"):
         remove_leftovers(place)
         if saved.resumption is None:
             if place.exists():

@@ -43,9 +43,9 @@ from meanfield.typing import Array
 
 # of a flow map that was made for an axis, with less
 _TOL_ON_S2 = 1e-9
-# steps between looks at the clock, and looks over which steps must have grown
+# so many steps in a row are timed, and steps must have grown over so many rows
 _STEPS = 400
-_LOOKS = 5
+_ROWS = 5
 
 
 class StallDetector:
@@ -63,7 +63,7 @@ class StallDetector:
 
     def __init__(self) -> None:
         self._count = 0
-        self._times: deque[float] = deque(maxlen=_LOOKS + 1)
+        self._times: deque[float] = deque(maxlen=_ROWS + 1)
 
     def left(self, t: float, t_bound: float) -> float:
         """Steps from t, where one more step has come to, to t_bound; 0 where it is not told yet."""
@@ -72,7 +72,7 @@ class StallDetector:
             return 0.0
         self._times.append(t)
         times = list(self._times)
-        if len(times) <= _LOOKS:
+        if len(times) <= _ROWS:
             return 0.0
         first, last = times[1] - times[0], times[-1] - times[-2]
         if last > 2.0 * first:

@@ -136,6 +136,7 @@ class System(Generic[M]):
         self.equation = equation
         self.state = np.append(equation.initial_state, work)
         self.clock = self._unit_of_time()
+        self._integrates = self.has_balance
         self._known = self._base = None
 
     def _unit_of_time(self) -> float:
@@ -241,7 +242,7 @@ class System(Generic[M]):
             self.equation(state[:-1], rate[:-1])
         except self.faults as error:
             raise self.fault(error) from error
-        rate[-1] = self.gain(state) if self.has_balance else 0.0
+        rate[-1] = self.gain(state) if self._integrates else 0.0
         if self.clock != 1.0:
             rate *= self.clock
         return rate

@@ -16,7 +16,7 @@ import meanfield as mf
 from meanfield.cli.case import read_case
 from meanfield.cli.commands import main
 from meanfield.evolution import FileInUseError
-from meanfield.evolution.files import is_being_written, only_writer
+from meanfield.evolution.files import file_lock, is_being_written
 
 BUMPS = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 # as a run of another process holds it; to import the package there takes seconds
@@ -122,7 +122,7 @@ def test_a_dead_run_holds_nothing(holder, tmp_path):
 
 def test_a_run_that_is_still_dying_is_waited_for(holder, tmp_path, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda _: (holder.kill(), holder.wait()))
-    with only_writer(tmp_path / "run.nc"):
+    with file_lock(tmp_path / "run.nc"):
         assert (tmp_path / ".run.nc.lock").read_bytes() == b""
     assert not (tmp_path / ".run.nc.lock").exists()
 
@@ -138,15 +138,15 @@ def test_a_name_that_was_removed_is_no_lock(tmp_path, monkeypatch):
         real(descriptor, how)
 
     monkeypatch.setattr("fcntl.flock", late)
-    with only_writer(tmp_path / "run.nc"):
+    with file_lock(tmp_path / "run.nc"):
         assert (tmp_path / ".run.nc.lock").exists()
-        with pytest.raises(FileInUseError), only_writer(tmp_path / "run.nc"):
+        with pytest.raises(FileInUseError), file_lock(tmp_path / "run.nc"):
             pass
     assert len(calls) > 2
 
 
 def test_a_folder_that_takes_no_lock_is_no_hindrance(tmp_path):
-    with only_writer(tmp_path / "no" / "run.nc"), only_writer(None):
+    with file_lock(tmp_path / "no" / "run.nc"), file_lock(None):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -184,8 +184,8 @@ def test_a_lock_that_leads_elsewhere_is_refused(plant, tmp_path):
 
 def test_a_file_with_the_name_of_the_lock_keeps_its_content(tmp_path):
     (tmp_path / ".run.nc.lock").write_text("precious")
-    with only_writer(tmp_path / "run.nc"):
-        with pytest.raises(FileInUseError), only_writer(tmp_path / "run.nc"):
+    with file_lock(tmp_path / "run.nc"):
+        with pytest.raises(FileInUseError), file_lock(tmp_path / "run.nc"):
             pass
         assert is_being_written(tmp_path / "run.nc")
     assert (tmp_path / ".run.nc.lock").read_text() == "precious"
@@ -206,6 +206,6 @@ def test_a_link_that_takes_the_place_of_the_lock_is_not_followed(tmp_path, monke
         return real(path, how, *more)
 
     monkeypatch.setattr("os.open", late)
-    with pytest.raises(FileInUseError, match="is a link"), only_writer(tmp_path / "run.nc"):
+    with pytest.raises(FileInUseError, match="is a link"), file_lock(tmp_path / "run.nc"):
         pass
     assert target.read_text() == "precious"
