@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from validation.benchmarks import form
+from validation.benchmarks import form, trees
 from validation.benchmarks.__main__ import BENCHMARKS, listing, redraw
 from validation.benchmarks.timing import interleaved, median, peer, ratio
 
@@ -115,3 +115,19 @@ def test_a_missing_peer_of_densities_is_told(monkeypatch):
     assert [row["ratio"] for row in rows] == [None, None]
     assert all("not installed" in row["peer"] for row in rows)
     assert bare[0]["ratio"] > 0.0
+
+
+def test_two_trees_are_timed_in_turn(capsys):
+    root = FOLDER.parent.parent
+    assert trees.compare(root, "energy: tokens", 1) in (0, 1)
+    printed = capsys.readouterr().out
+    assert "energy: tokens, n = 2000" in printed
+    assert printed.splitlines()[-1].startswith("1 tasks, ")
+
+
+def test_a_slower_tree_is_told(monkeypatch, capsys):
+    times = iter([1.0, 1.2, 1.01] * 3)
+    monkeypatch.setattr(trees, "server", lambda tree: subprocess.Popen([sys.executable, "-c", ""]))
+    monkeypatch.setattr(trees, "ask", lambda process, name: next(times))
+    assert trees.compare(FOLDER, "energy: tokens", 3) == 1
+    assert "1.200    1.010  SLOWER" in capsys.readouterr().out

@@ -10,7 +10,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import meanfield as mf
 
 PACKAGE = Path(__file__).parent.parent / "meanfield"
 
@@ -207,6 +210,45 @@ def test_start_up_loads_neither_figures_nor_studies():
         assert mf.FreeTokens in vars(sys.modules["meanfield.studies.free_tokens"]).values()
     """
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
+CIRCLE, TWO = mf.FourierSeries(cos=[0.5]), np.random.default_rng(0)
+BUMPS = mf.Mixture([mf.VonMisesFisher(np.eye(3)[i], 2.0) for i in range(2)])
+# where the velocity of each measure is computed
+VELOCITIES = {
+    "DensityTendency._evaluate": lambda: mf.Density(mf.Circle(32), CIRCLE),
+    "LineField.velocity": lambda: mf.FlowMap(CIRCLE),
+    "SphereField._evaluate": lambda: mf.FlowMap(BUMPS, tol=1e-3),
+    "ParticleTendency._velocity": lambda: mf.Particles.sample(mf.Uniform(5), 20, TWO),
+    "CircleTendency.__call__": lambda: mf.Particles.sample(mf.Uniform(2), 2000, TWO),
+    "GramTendency.__call__": lambda: mf.Particles.sample(mf.Uniform(40), 8, TWO),
+}
+
+
+@pytest.mark.parametrize("dynamics", [mf.SA(2.0), mf.USA(2.0)], ids=lambda one: one.name)
+@pytest.mark.parametrize("place", VELOCITIES)
+def test_the_velocity_is_nine_frames_in_six_files_below_evolve(place, dynamics):
+    measure, ways = VELOCITIES[place](), []
+
+    def note(frame, event, _):
+        if event != "call" or frame.f_code.co_qualname != place:
+            return
+        way = []
+        while frame is not None:
+            way.append(frame.f_code.co_filename)
+            frame = frame.f_back
+        ways.append([file for file in way if str(PACKAGE) in file])
+
+    sys.setprofile(note)
+    try:
+        mf.evolve(measure, dynamics, 0.01, 1)
+    finally:
+        sys.setprofile(None)
+    # a save asks from elsewhere
+    of_steps = [way for way in ways if any(file.endswith("steppers.py") for file in way)]
+    assert of_steps
+    assert max(map(len, of_steps)) <= 9
+    assert max(len(set(way)) for way in of_steps) <= 6
 
 
 def test_data_and_physics_meet_only_where_they_may():

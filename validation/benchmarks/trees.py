@@ -2,9 +2,9 @@
 
     python -m validation.benchmarks.trees OLD [--only TEXT] [--rounds 9]
 
-Three processes with one thread each, two of the old tree and one of this, take turns at every task;
-so what the machine does besides comes to all alike. A task holds if the new time is within 5 % of the
-old one, or within twice what the two old processes differ by. It is the public interface that is
+Three processes of one thread, two of the old tree and one of this, take turns at every task;
+so what the machine does besides comes to all alike. A task holds if the new time is within 5 % of
+the old, or within twice what the two old processes differ by. The public interface is
 timed, and right-hand sides, of whose module each tree has its own name.
 """
 
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -208,24 +209,21 @@ def ask(process: subprocess.Popen[str], name: str) -> float:
 
 def compare(old: Path, only: str, rounds: int) -> int:
     """Print a line for each task; how many are slower than is allowed."""
-    names = [name for name in tasks() if only in name]
-    processes = [server(old), server(HERE), server(old)]
-    slower = 0
+    names, slower = [name for name in tasks() if only in name], 0
     print(f"{'task':<50} {'old, s':>9} {'new/old':>8} {'old/old':>8}", flush=True)
-    for name in names:
-        times = np.array([[ask(one, name) for one in processes] for _ in range(rounds)])
-        # the least of the times is the one that least else got into
-        first, new, second = np.min(times, axis=0)
-        base = min(first, second)
-        ratio, spread = new / base, max(first, second) / base
-        holds = ratio <= 1.0 + max(ALLOWED, 2.0 * (spread - 1.0))
-        slower += not holds
-        print(
-            f"{name:<50} {base:>9.4f} {ratio:>8.3f} {spread:>8.3f}{'' if holds else '  SLOWER'}",
-            flush=True,
-        )
-    for process in processes:
-        process.terminate()
+    # a server ends when nobody asks any more
+    with ExitStack() as asked:
+        processes = [asked.enter_context(server(tree)) for tree in (old, HERE, old)]
+        for name in names:
+            times = np.array([[ask(one, name) for one in processes] for _ in range(rounds)])
+            # the least of the times is the one that least else got into
+            first, new, second = np.min(times, axis=0)
+            base = min(first, second)
+            ratio, spread = new / base, max(first, second) / base
+            holds = ratio <= 1.0 + max(ALLOWED, 2.0 * (spread - 1.0))
+            slower += not holds
+            said = "" if holds else "  SLOWER"
+            print(f"{name:<50} {base:>9.4f} {ratio:>8.3f} {spread:>8.3f}{said}", flush=True)
     print(f"{len(names)} tasks, {slower} slower than is allowed")
     return slower
 
