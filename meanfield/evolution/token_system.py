@@ -287,6 +287,10 @@ class NoisyTokenSystem(TokenSystem):
         self.step, self.rng, self._shape = step, rng, particles.points.shape
         super().__init__(particles, dynamics, options)
 
+    def _unit_of_time(self) -> float:
+        # noise has a time of its own
+        return 1.0
+
     def _stepper(self, start: float, end: float) -> Stepper:
         steps = StrangSteps(self.rate, self._diffuse, start, self.state, end, self.step)
         self.step_size = steps.h_abs
