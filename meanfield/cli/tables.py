@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -263,7 +264,7 @@ class MadeTable(Table):
 def _settled(own: int | None, other: int | None) -> int:
     settled = other if own is None else own
     if settled is None:
-        raise ValueError("dim is missing: it must be an integer >= 2")
+        raise ValueError(f"dim is missing: it must be an integer >= 2, got {own} and {other}")
     return settled
 
 
@@ -439,6 +440,7 @@ class SpaceTable(Table):
         """The dimension that it has beside this law; None where only the law settles it."""
         return None
 
+    @abstractmethod
     def measure(self, law: MadeTable, folder: Path) -> AnyMeasure:
         """The measure at t = 0; where one table leaves the dimension open, the other settles it.
 
@@ -447,7 +449,6 @@ class SpaceTable(Table):
         ValueError
             Naming key, value and what is allowed.
         """
-        raise NotImplementedError
 
     def rng(self) -> dict[str, np.random.Generator]:
         """The random numbers of a noisy run, as `evolve` takes them."""

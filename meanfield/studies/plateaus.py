@@ -87,7 +87,9 @@ def metastability(
     several: Any = [dynamics] if is_single(dynamics) else dynamics
     runs: list[Isotropic] = list(several)
     if not runs:
-        raise ValueError("dynamics must be SA or USA, or a sequence of at least one, got []")
+        raise ValueError(
+            f"dynamics must be SA or USA, or a sequence of at least one, got {shown(dynamics)}"
+        )
     for one in runs:
         check_attention(one, is_balanced=False, attracts=True, has_noise=False)
         if one.beta <= 0.0:

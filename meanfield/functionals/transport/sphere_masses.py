@@ -159,7 +159,9 @@ class Spread:
         ValueError
             If there is none.
         """
-        raise ValueError("mu and nu must be densities to have a map between them")
+        raise ValueError(
+            f"mu and nu must be densities to have a map between them, got {len(self.points)} atoms"
+        )
 
     def cells(self, most: int) -> Cells:
         """At most so many cells that hold the measure, with nothing left out."""
