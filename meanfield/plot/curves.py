@@ -16,19 +16,7 @@ from meanfield.evolution.solution import Solution
 from meanfield.kernels.multipliers import log_eigenvalues
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import FlowMap, LineFlowMap
-from meanfield.plot.frames import (
-    BLUE,
-    GREEN,
-    GREY,
-    LEGEND,
-    NORMAL,
-    ORANGE,
-    PINK,
-    SMALL,
-    check_axes,
-    new_axes,
-    write,
-)
+from meanfield.plot import frames
 from meanfield.typing import Array
 
 _SIZE_NAMES = {"circle": "n", "sphere": "lmax", "zonal": "kmax"}
@@ -83,14 +71,14 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     for level, which, top in ((limits[0], "σ", False), (limits[1], "δ", True)):
         if not np.isfinite(level):
             continue
-        ax.axhline(level, color=GREY, linestyle="--", linewidth=0.8)
+        ax.axhline(level, color=frames.GREY, linestyle="--", linewidth=0.8)
         hidden = level > high or level < low
         arrow = (" ↑" if top else " ↓") if hidden else ""
         edge = (high + margin if top else low - margin) if hidden else level
         x, ha = (0.02, "left") if rising == top else (0.98, "right")
         y, va = (2, "bottom") if top != hidden else (-2, "top")
         text, frame = f"E({which}) = {level:.4g}{arrow}", ax.get_yaxis_transform()
-        write(ax, text, (x, edge), frame, ha=ha, va=va, shift=(0, y))
+        frames.write(ax, text, (x, edge), frame, ha=ha, va=va, shift=(0, y))
     return ax
 
 
@@ -207,11 +195,11 @@ def nodes(sol: Solution, ax: Axes | None = None) -> Axes:
     if not moving:
         return ax
     right = ax.twinx()
-    right.plot([t for t, _ in moving], np.array(drawn) / np.log(10.0), "--", color=ORANGE)
+    right.plot([t for t, _ in moving], np.array(drawn) / np.log(10.0), "--", color=frames.ORANGE)
     right.lines[0].set_linewidth(1.2)
     right.set_ylim(0.0, 1.1 * right.get_ylim()[1])
-    right.set_ylabel("log₁₀ of contraction", fontsize=NORMAL, color=ORANGE)
-    right.tick_params(labelsize=SMALL, colors=ORANGE)
+    right.set_ylabel("log₁₀ of contraction", fontsize=frames.NORMAL, color=frames.ORANGE)
+    right.tick_params(labelsize=frames.SMALL, colors=frames.ORANGE)
     right.spines[["top", "left"]].set_visible(False)
     return ax
 
@@ -230,9 +218,9 @@ def node_count(sol: Solution, ax: Axes | None = None) -> Axes:
     )
     _curve(ax, sol, np.append(np.full(count, np.nan), values[count:]))
     if series:
-        ax.plot(sol.t[:count], values[:count], "-", color=GREY, linewidth=1.4)
+        ax.plot(sol.t[:count], values[:count], "-", color=frames.GREY, linewidth=1.4)
         name = f"grey: series, {_SIZE_NAMES[series[0].name]}"
-        write(ax, name, (0.98, 0.03), ax.transAxes, ha="right")
+        frames.write(ax, name, (0.98, 0.03), ax.transAxes, ha="right")
     ax.set_ylim(0.0, 1.1 * values.max())
     return ax
 
@@ -241,8 +229,8 @@ def _tolerance(ax: Axes, tolerance: float, values: Array) -> None:
     lowest = min(float(values[values > 0.0].min(initial=np.inf)), 0.1 * tolerance)
     # above it there is room for its name and those of the sizes
     ax.set_ylim(0.5 * lowest, tolerance * (tolerance / lowest) ** 0.3)
-    ax.axhline(tolerance, color=GREY, linestyle="--", linewidth=0.8)
-    write(ax, "tolerance", (0.02, tolerance), ax.get_yaxis_transform())
+    ax.axhline(tolerance, color=frames.GREY, linestyle="--", linewidth=0.8)
+    frames.write(ax, "tolerance", (0.02, tolerance), ax.get_yaxis_transform())
 
 
 def _sizes(sol: Solution, ax: Axes, name: str) -> None:
@@ -257,7 +245,7 @@ def _sizes(sol: Solution, ax: Axes, name: str) -> None:
         if end - first >= _ROOM * length:
             label, name = f"{name}{sizes[start]}", ""
             place = (first + end) / 2, 0.97
-            write(ax, label, place, ax.get_xaxis_transform(), ha="center", va="top")
+            frames.write(ax, label, place, ax.get_xaxis_transform(), ha="center", va="top")
 
 
 def check(sol: Solution) -> None:
@@ -267,19 +255,19 @@ def check(sol: Solution) -> None:
 
 
 def _curve(ax: Axes, sol: Solution, values: Array) -> None:
-    ax.plot(sol.t, values, "-" if len(sol.t) > 1 else "o", color=BLUE, linewidth=1.4)
+    ax.plot(sol.t, values, "-" if len(sol.t) > 1 else "o", color=frames.BLUE, linewidth=1.4)
 
 
 def panel(sol: Solution, ax: Axes | None, title: str, *, is_energy: bool = False) -> Axes:
     """Axes over t with this title, and the unit of what is an energy; new ones if omitted."""
     check(sol)
-    ax = new_axes() if ax is None else check_axes(ax, set())
+    ax = frames.new_axes() if ax is None else frames.check_axes(ax, set())
     unit = _UNITS.get(_unit(sol), " / exp(β)") if is_energy else ""
-    ax.set_title(title + unit, fontsize=NORMAL, loc="left", pad=4)
-    ax.set_xlabel("time t", fontsize=NORMAL)
-    ax.tick_params(labelsize=SMALL)
+    ax.set_title(title + unit, fontsize=frames.NORMAL, loc="left", pad=4)
+    ax.set_xlabel("time t", fontsize=frames.NORMAL)
+    ax.tick_params(labelsize=frames.SMALL)
     ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-    ax.yaxis.get_offset_text().set_fontsize(SMALL)
+    ax.yaxis.get_offset_text().set_fontsize(frames.SMALL)
     ax.spines[["top", "right"]].set_visible(False)
     if len(sol.t) > 1:
         ax.set_xlim(sol.t[0], sol.t[-1])
@@ -308,7 +296,7 @@ _NAME = re.compile(r"w(\d|_|$)")
 # what `DistanceTo` says that it measures
 _WASSERSTEIN = re.compile(r"Wasserstein distance W_(\S+) to (.+)", re.DOTALL)
 _TARGETS = {"uniform": "σ", "centre": "the mean", "start": "the start"}
-_COLOURS = BLUE, ORANGE, GREEN, PINK
+_COLOURS = frames.BLUE, frames.ORANGE, frames.GREEN, frames.PINK
 # curves that lie on each other still show
 _LINES = "-", "--", "-.", ":"
 # distances below are rounding, and no reason for a logarithmic scale
@@ -366,7 +354,7 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
         lowest = min(lowest, float(values.min(initial=np.inf)))
         highest = max(highest, float(upper.max(initial=0.0)))
     _scale(ax, lowest, highest, _ROUNDING)
-    ax.legend(**LEGEND, handlelength=1.4)
+    ax.legend(**frames.LEGEND, handlelength=1.4)
     return ax
 
 
@@ -420,5 +408,5 @@ def curve(sol: Solution, name: str, ax: Axes | None = None) -> Axes:
     if name in _CURVES:
         return _CURVES[name](sol, ax)
     ax = panel(sol, ax, name)
-    ax.plot(sol.t, sol.dataset[name].values, "-" if len(sol.t) > 1 else "o", color=BLUE)
+    ax.plot(sol.t, sol.dataset[name].values, "-" if len(sol.t) > 1 else "o", color=frames.BLUE)
     return ax

@@ -17,25 +17,7 @@ from meanfield.measures import AnyMeasure, check_measure
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
 from meanfield.measures.particles import Particles
-from meanfield.plot.frames import (
-    BLUE,
-    CAP,
-    COLOURS,
-    GREY,
-    ORANGE,
-    SMALL,
-    check_axes,
-    colour_bar,
-    fill_curve,
-    height,
-    law_of_angle,
-    log_law_of_angle,
-    new_axes,
-    profile,
-    ring,
-    scale_of,
-    write,
-)
+from meanfield.plot import frames
 from meanfield.spaces.geometry import (
     circle_angles,
     circle_points,
@@ -126,10 +108,10 @@ def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
     wanted = projection(measure)
     shared = look([measure])
     if ax is None:
-        ax = new_axes(wanted)
+        ax = frames.new_axes(wanted)
         if is_coloured(measure):
-            colour_bar(ax.figure, [ax], shared.scale, "bottom")
-    draw(measure, check_axes(ax, {wanted}, str(measure)), shared)
+            frames.colour_bar(ax.figure, [ax], shared.scale, "bottom")
+    draw(measure, frames.check_axes(ax, {wanted}, str(measure)), shared)
     return ax
 
 
@@ -141,7 +123,7 @@ def look(measures: Sequence[AnyMeasure]) -> Look:
     # of more than three dimensions only tokens have no axis
     if last.axis is None and last.dim > 3:
         plane = _principal_plane(last.points, last.weights)
-    return Look(scale_of(float(lowest.min()), float(highest.max())), plane)
+    return Look(frames.scale_of(float(lowest.min()), float(highest.max())), plane)
 
 
 def _principal_plane(points: Array, weights: Array) -> Array:
@@ -159,7 +141,7 @@ def _principal_plane(points: Array, weights: Array) -> Array:
 
 def draw(measure: AnyMeasure, ax: Any, shared: Look) -> None:
     """Fill a panel of the measure's projection."""
-    ax.tick_params(labelsize=SMALL)
+    ax.tick_params(labelsize=frames.SMALL)
     ax.set_axisbelow(True)
     _paint(measure, ax, shared)
     if projection(measure) == "mollweide":
@@ -183,19 +165,19 @@ def _paint(measure: Any, ax: Any, shared: Look) -> None:
     if ax.name == "mollweide":
         _points(ax, *_on_map(measure.points), measure)
     elif ax.name == "polar":
-        heights = height(_histogram(measure), shared.scale)
+        heights = frames.height(_histogram(measure), shared.scale)
         angles = np.asarray(_TURN / BINS * (np.arange(BINS) + 0.5))
-        ax.bar(angles, heights, _TURN / BINS, color=BLUE, alpha=0.35, linewidth=0.0)
+        ax.bar(angles, heights, _TURN / BINS, color=frames.BLUE, alpha=0.35, linewidth=0.0)
         _points(ax, circle_angles(measure.points), np.full(len(measure.points), -0.12), measure)
-        ring(ax, angles, heights, shared.scale, -0.2)
+        frames.ring(ax, angles, heights, shared.scale, -0.2)
     else:
         around = np.linspace(0.0, _TURN, 361)
         ax.plot(np.cos(around), np.sin(around), color="black", linewidth=0.6)
         x, y = shared.plane @ measure.points.T
         _points(ax, x, y, measure)
         ax.set(aspect="equal", xlim=(-1.05, 1.05), ylim=(-1.05, 1.05), xticks=[], yticks=[])
-        ax.set_xlabel("1st principal axis", fontsize=SMALL, color=GREY)
-        ax.set_ylabel("2nd principal axis", fontsize=SMALL, color=GREY)
+        ax.set_xlabel("1st principal axis", fontsize=frames.SMALL, color=frames.GREY)
+        ax.set_ylabel("2nd principal axis", fontsize=frames.SMALL, color=frames.GREY)
         ax.spines[:].set_visible(False)
 
 
@@ -216,7 +198,9 @@ def _on_map(points: Array) -> tuple[Array, Array]:
 def _points(ax: Axes, x: Array, y: Array, measure: Particles) -> None:
     area = 5.0 * measure.weights / measure.weights.max()
     alpha = float(np.clip(200.0 / len(x), 0.2, 0.8))
-    ax.scatter(x, y, s=area, color=BLUE, alpha=alpha, linewidths=0.0, rasterized=len(x) > 2000)
+    ax.scatter(
+        x, y, s=area, color=frames.BLUE, alpha=alpha, linewidths=0.0, rasterized=len(x) > 2000
+    )
 
 
 @_extremes.register
@@ -224,7 +208,7 @@ def _(measure: Density) -> tuple[float, float]:
     values: Array = measure.values
     space: Any = measure.space
     if space.axis is not None:
-        values = law_of_angle(values, space.sines, measure.dim)
+        values = frames.law_of_angle(values, space.sines, measure.dim)
     return float(values.min()), float(values.max())
 
 
@@ -244,9 +228,9 @@ def _ring(measure: Density, ax: Any, shared: Look) -> None:
         kept = np.union1d(kept, [values.argmax()])
         kept = np.append(kept, kept[0])
         angles, values = circle_angles(space.points[kept]), values[kept]
-    heights = height(values, shared.scale)
-    fill_curve(ax, angles, heights)
-    ring(ax, angles, heights, shared.scale)
+    heights = frames.height(values, shared.scale)
+    frames.fill_curve(ax, angles, heights)
+    frames.ring(ax, angles, heights, shared.scale)
 
 
 def _map(measure: Density, ax: Any, shared: Look) -> None:
@@ -259,7 +243,7 @@ def _map(measure: Density, ax: Any, shared: Look) -> None:
     values = measure.at(sphere_points(colatitudes.ravel(), longitudes.ravel()))
     extent = (-_ROOT8, _ROOT8, -_ROOT8 / 2, _ROOT8 / 2)
     kind: dict[str, Any] = {"origin": "lower", "interpolation": "bilinear", "extent": extent}
-    image = AxesImage(ax, cmap=COLOURS, norm=shared.scale, **kind)
+    image = AxesImage(ax, cmap=frames.COLOURS, norm=shared.scale, **kind)
     image.set_data(values.reshape(x.shape))
     image.set_transform(ax.transAffine + ax.transAxes)
     image.set_clip_path(ax.patch)
@@ -276,8 +260,8 @@ def _profile(measure: Density, ax: Axes, shared: Look) -> None:
     axis = np.asarray(measure.axis)
     angles: Array = np.linspace(0.0, np.pi, max(361, 4 * measure.space.kmax + 1))
     points = np.outer(np.cos(angles), axis) + np.outer(np.sin(angles), perpendicular(axis))
-    law = law_of_angle(measure.at(points), np.sin(angles), measure.dim)
-    profile(ax, angles, law, measure.dim, shared.scale)
+    law = frames.law_of_angle(measure.at(points), np.sin(angles), measure.dim)
+    frames.profile(ax, angles, law, measure.dim, shared.scale)
 
 
 @_extremes.register
@@ -290,14 +274,14 @@ def _(measure: SphereFlowMap) -> tuple[float, float]:
 def _(measure: SphereFlowMap, ax: Any, shared: Look) -> None:
     """Nodes in the colour of the density there, the densest on top; particles by their mass."""
     (x, y), n = _on_map(measure.points), measure.n_nodes
-    ax.set_facecolor(COLOURS(0.0))
+    ax.set_facecolor(frames.COLOURS(0.0))
     density = measure.density_at_nodes[:n]
     order = np.argsort(density)
     kind: dict[str, Any] = {"linewidths": 0.0, "rasterized": True}
-    colour = {"c": density[order], "cmap": COLOURS, "norm": shared.scale}
+    colour = {"c": density[order], "cmap": frames.COLOURS, "norm": shared.scale}
     ax.scatter(x[order], y[order], s=2.0, **colour, **kind)
     area = np.maximum(0.5, _AREA * measure.weights[n:])
-    ax.scatter(x[n:], y[n:], s=area, color=ORANGE, **kind)
+    ax.scatter(x[n:], y[n:], s=area, color=frames.ORANGE, **kind)
 
 
 @_extremes.register
@@ -306,7 +290,7 @@ def _(measure: LineFlowMap) -> tuple[float, float]:
     _, logs = log_curve(measure)
     equator, least = np.array([np.pi / 2]), 0.0
     if measure.axis is not None:
-        least = float(log_law_of_angle(np.zeros(1), equator, measure.dim)[0])
+        least = float(frames.log_law_of_angle(np.zeros(1), equator, measure.dim)[0])
     with np.errstate(over="ignore", under="ignore"):
         lowest = float(np.exp(logs.min(initial=0.0)))
         return lowest, float(np.exp(logs.max(initial=least + np.log(2.0))))
@@ -326,7 +310,7 @@ def log_curve(flow: LineFlowMap) -> tuple[Array, Array]:
         angles = angles % _TURN
     else:
         angles = np.clip(angles, 0.0, np.pi)
-        log_f = log_law_of_angle(log_f, angles, flow.dim)
+        log_f = frames.log_law_of_angle(log_f, angles, flow.dim)
     order = np.argsort(angles, kind="stable")
     return angles[order], log_f[order]
 
@@ -338,14 +322,14 @@ def _flow_ring(flow: LineFlowMap, ax: Any, scale: Normalize) -> None:
     angles, heights = around, np.zeros_like(around)
     if len(nodes):
         angles = np.union1d(around, nodes)
-        heights = np.interp(angles, nodes, height(_exp(logs), scale), period=_TURN)
-        fill_curve(ax, angles, heights)
+        heights = np.interp(angles, nodes, frames.height(_exp(logs), scale), period=_TURN)
+        frames.fill_curve(ax, angles, heights)
     atoms, masses = gathered(flow.atoms % _TURN, flow.atom_masses)
     _stems(ax, atoms, masses, 0.0, 1.0)
-    ring(ax, np.append(angles, atoms), np.append(heights, np.ones_like(atoms)), scale)
+    frames.ring(ax, np.append(angles, atoms), np.append(heights, np.ones_like(atoms)), scale)
     if _is_cut(logs, scale):
         # the corner beside the circle
-        write(ax, _cut(logs), (-0.1, -0.02), ax.transAxes, va="top")
+        frames.write(ax, _cut(logs), (-0.1, -0.02), ax.transAxes, va="top")
 
 
 def _flow_profile(flow: LineFlowMap, ax: Axes, scale: Normalize) -> None:
@@ -354,7 +338,7 @@ def _flow_profile(flow: LineFlowMap, ax: Axes, scale: Normalize) -> None:
     angles: Array = np.union1d(np.linspace(0.0, np.pi, 361), nodes)
     # no mass lies beyond the outermost nodes
     law = np.interp(angles, nodes, _exp(logs), 0.0, 0.0) if len(nodes) else np.zeros_like(angles)
-    profile(ax, angles, law, flow.dim, scale)
+    frames.profile(ax, angles, law, flow.dim, scale)
     atoms, masses = gathered(np.clip(flow.atoms, 0.0, np.pi), flow.atom_masses)
     bottom, top = ax.get_ylim()
     _stems(ax, atoms, masses, bottom, float(scale.vmax or top))
@@ -372,16 +356,18 @@ def _beside(ax: Axes, angle: float, line: int, text: str) -> None:
     """A line of text on the side of a stem where the panel is wider."""
     ha, x = ("left", 5) if angle <= np.pi / 2 else ("right", -5)
     frame, shift = ax.get_xaxis_transform(), (x, -9 * line)
-    write(ax, text, (angle, 0.95), frame, ha=ha, va="center", shift=shift)
+    frames.write(ax, text, (angle, 0.95), frame, ha=ha, va="center", shift=shift)
 
 
 def _stems(ax: Any, atoms: Array, masses: Array, bottom: float, top: float) -> None:
     if len(atoms):
         few = len(atoms) <= _FEW
         line = {"linewidth": 0.9} if few else {"linewidth": 0.4, "alpha": 0.5}
-        ax.vlines(atoms, bottom, top, color=ORANGE, zorder=3, **line)
+        ax.vlines(atoms, bottom, top, color=frames.ORANGE, zorder=3, **line)
         area, tops = np.maximum(_AREA * masses, 2.0), np.full(len(atoms), top)
-        ax.scatter(atoms, tops, s=area, color=ORANGE, linewidths=0.0, zorder=4, clip_on=False)
+        ax.scatter(
+            atoms, tops, s=area, color=frames.ORANGE, linewidths=0.0, zorder=4, clip_on=False
+        )
 
 
 def gathered(atoms: Array, masses: Array) -> tuple[Array, Array]:
@@ -400,11 +386,11 @@ def gathered(atoms: Array, masses: Array) -> tuple[Array, Array]:
 def _exp(logs: Array) -> Array:
     """The densities, those far beyond the scale's end cut short of overflow."""
     with np.errstate(under="ignore"):
-        return np.asarray(np.exp(np.minimum(logs, np.log(1e3 * CAP))))
+        return np.asarray(np.exp(np.minimum(logs, np.log(1e3 * frames.CAP))))
 
 
 def _is_cut(logs: Array, scale: Normalize) -> bool:
-    return bool(len(logs)) and scale.vmax == CAP and bool(logs.max() > np.log(CAP))
+    return bool(len(logs)) and scale.vmax == frames.CAP and bool(logs.max() > np.log(frames.CAP))
 
 
 def _cut(logs: Array) -> str:

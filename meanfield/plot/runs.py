@@ -20,6 +20,7 @@ from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.solution import Solution
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import FlowMap
+from meanfield.plot import frames
 from meanfield.plot.curves import (
     check,
     dissipation,
@@ -30,7 +31,6 @@ from meanfield.plot.curves import (
     node_count,
     resolution,
 )
-from meanfield.plot.frames import NORMAL, ORANGE, check_path, colour_bar, heading, new_figure, write
 from meanfield.plot.panels import draw, is_coloured, look, projection
 
 
@@ -52,7 +52,7 @@ def dynamics_title(dynamics: AnyDynamics) -> str:
     known = adapt(dynamics)
     if all(isinstance(layer, FeedForward) for layer in known.layers):
         return dynamics.name
-    return heading(dynamics.name, dynamics.beta, known.sign, dynamics.noise)
+    return frames.heading(dynamics.name, dynamics.beta, known.sign, dynamics.noise)
 
 
 def run_title(sol: Solution) -> str:
@@ -102,7 +102,7 @@ def solution(sol: Solution, times: int = 4) -> Figure:
     columns = _columns(len(chosen), kind)
     rows = -(-len(chosen) // columns)
     height = {"mollweide": 3.3 / columns, "polar": 7.0 / columns}.get(kind, 1.7) + 0.25
-    figure = new_figure(7.2, rows * height + 2.2)
+    figure = frames.new_figure(7.2, rows * height + 2.2)
     parts: Any = figure.subfigures(2, 1, height_ratios=[rows * height, 2.0])
     upper, lower = parts
     _draw_measures(upper, sol, chosen, rows, columns)
@@ -111,8 +111,8 @@ def solution(sol: Solution, times: int = 4) -> Figure:
     _mark(energy(sol, axes[0]), sol, chosen)
     for curve, ax in zip(beside, axes[1:], strict=True):
         curve(sol, ax)
-    colour = "black" if sol.status in _GOOD else ORANGE
-    figure.suptitle(run_title(sol), fontsize=NORMAL + 1, color=colour)
+    colour = "black" if sol.status in _GOOD else frames.ORANGE
+    figure.suptitle(run_title(sol), fontsize=frames.NORMAL + 1, color=colour)
     return figure
 
 
@@ -142,23 +142,31 @@ def _draw_measures(parent: Any, sol: Solution, chosen: list[int], rows: int, col
         draw(measure, ax, shared)
         if is_coloured(measure):
             maps.append(ax)
-        ax.set_title(f"({_LETTERS[number]})  t = {sol.t[index]:.4g}", fontsize=NORMAL, pad=4)
+        ax.set_title(f"({_LETTERS[number]})  t = {sol.t[index]:.4g}", fontsize=frames.NORMAL, pad=4)
         if number % columns:
             ax.set_ylabel("")
             ax.tick_params(axis="y", labelleft=False)
     if maps:
-        colour_bar(parent, list(parent.axes), shared.scale, "right")
+        frames.colour_bar(parent, list(parent.axes), shared.scale, "right")
 
 
 def _mark(ax: Axes, sol: Solution, chosen: list[int]) -> None:
     """Mark the panels' times on the energy."""
     values, (bottom, top) = sol.dataset[energy_name(sol)].values, ax.get_ylim()
-    ax.plot(sol.t[chosen], values[chosen], "o", color=ORANGE, markersize=4, clip_on=False, zorder=5)
+    ax.plot(
+        sol.t[chosen],
+        values[chosen],
+        "o",
+        color=frames.ORANGE,
+        markersize=4,
+        clip_on=False,
+        zorder=5,
+    )
     for number, index in enumerate(chosen):
         below = values[index] > (bottom + top) / 2
         place, shift = (sol.t[index], values[index]), (5 if index == 0 else 0, -5 if below else 5)
         ha, va = "left" if index == 0 else "center", "top" if below else "bottom"
-        write(ax, _LETTERS[number], place, ha=ha, va=va, shift=shift, color=ORANGE)
+        frames.write(ax, _LETTERS[number], place, ha=ha, va=va, shift=shift, color=frames.ORANGE)
 
 
 def _instants(sol: Solution, times: int) -> list[int]:
@@ -200,7 +208,7 @@ def save(figure: Figure, path: str | os.PathLike[str], *, source: str = "") -> N
     """
     if not isinstance(figure, Figure):
         raise ValueError(f"figure must be a matplotlib Figure, got {shown(figure)}")
-    path = check_path(path, SUFFIXES, ", ".join(SUFFIXES))
+    path = frames.check_path(path, SUFFIXES, ", ".join(SUFFIXES))
     if not isinstance(source, str):
         raise ValueError(f"source must be a text, got {shown(source)}")
     # a disk that is full is told of by Python

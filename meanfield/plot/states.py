@@ -11,24 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from meanfield._checks import integer
-from meanfield.plot.frames import (
-    BLUE,
-    GREEN,
-    GREY,
-    LEGEND,
-    ORANGE,
-    PINK,
-    QUARTERS,
-    SKY,
-    SMALL,
-    YELLOW,
-    check_dataset,
-    finish,
-    label_axes,
-    new_figure,
-    quarter_ticks,
-    write,
-)
+from meanfield.plot import frames
 from meanfield.typing import Array
 
 # of the colours, the part that is seen on white
@@ -56,14 +39,14 @@ def form_extremisers(ds: Any) -> Figure:
         If `ds` is no such dataset, or none of its matrices has a density.
     """
     needed = "density", "potential", "uniform_potential", "matrix", "angle"
-    check_dataset(ds, "form_extremisers on the circle", needed, (), ("beta",))
+    frames.check_dataset(ds, "form_extremisers on the circle", needed, (), ("beta",))
     drawn = np.flatnonzero(np.isfinite(ds["density"].values).all(axis=1))
     if len(drawn) == 0:
         raise ValueError(
             f"ds must have a matrix with a density of least energy, got "
             f"{ds['least_kind'].values.tolist()}"
         )
-    figure = new_figure(5.6, 4.4)
+    figure = frames.new_figure(5.6, 4.4)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     colours = colormaps["viridis"](np.linspace(_DARK, _LIGHT, len(drawn)))
     angles = ds["angle"].values
@@ -73,16 +56,16 @@ def form_extremisers(ds: Any) -> Figure:
         upper.plot(angles, one["density"].values, color=colour, linewidth=1.4, label=name)
         lower.plot(angles, one["potential"].values, color=colour, linewidth=1.4)
         lower.plot(angles, one["uniform_potential"].values, "--", color=colour, linewidth=0.8)
-    label_axes(upper, y="density f")
+    frames.label_axes(upper, y="density f")
     upper.set_ylim(bottom=0.0)
-    label_axes(lower, "angle θ of x", "potential of x")
+    frames.label_axes(lower, "angle θ of x", "potential of x")
     lower.set_xlim(0.0, 2.0 * np.pi)
-    quarter_ticks(lower, 5)
-    dashed = Line2D([], [], color=GREY, linestyle="--", linewidth=0.8, label="of uniform μ")
+    frames.quarter_ticks(lower, 5)
+    dashed = Line2D([], [], color=frames.GREY, linestyle="--", linewidth=0.8, label="of uniform μ")
     handles = [*upper.get_legend_handles_labels()[0], dashed]
-    figure.legend(handles=handles, loc="outside right upper", **LEGEND)
+    figure.legend(handles=handles, loc="outside right upper", **frames.LEGEND)
     title = f"Densities of least energy, β = {ds.attrs['beta']:g}"
-    return finish(figure, (upper, lower), title)
+    return frames.finish(figure, (upper, lower), title)
 
 
 def _name_of(matrix: Array) -> str:
@@ -91,7 +74,7 @@ def _name_of(matrix: Array) -> str:
     return "D = diag({:g}, {:g})".format(*np.diag(matrix))
 
 
-_COLOURS = BLUE, ORANGE, GREEN, PINK, YELLOW, SKY
+_COLOURS = frames.BLUE, frames.ORANGE, frames.GREEN, frames.PINK, frames.YELLOW, frames.SKY
 # markers and names of the points of a branch that are told apart
 _MARKS = {
     "bifurcation": ("o", "bifurcation"),
@@ -124,24 +107,24 @@ def stationary_states(ds: Any, index: int = 0) -> Figure:
         If `ds` is no such dataset, or `index` is out of range.
     """
     needed = "tau", "moment", "unstable", "event", "tau_1", "nature", "degree", "direction"
-    check_dataset(ds, "stationary_states", needed, ("beta",))
+    frames.check_dataset(ds, "stationary_states", needed, ("beta",))
     one = ds.isel(beta=integer("index", index, low=0, high=ds.sizes["beta"] - 1))
     with_energy = "free_energy_excess" in ds
-    figure = new_figure(5.2, 4.8 if with_energy else 3.0)
+    figure = frames.new_figure(5.2, 4.8 if with_energy else 3.0)
     heights = [3, 2][: 1 + with_energy]
     rows = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)
     axes: list[Axes] = list(rows[:, 0])
     _window(axes, one)
     _branches(axes[0], one, one["moment"].values)
     is_first = int(one["degree"].max()) == 1
-    label_axes(axes[0], y="|∫ x dμ|" if is_first else "∫ P_k dμ, k the branch's degree")
+    frames.label_axes(axes[0], y="|∫ x dμ|" if is_first else "∫ P_k dμ, k the branch's degree")
     if with_energy:
         _branches(axes[1], one, one["free_energy_excess"].values)
-        label_axes(axes[1], y="F − F(σ)")
-    label_axes(axes[-1], "noise τ")
-    figure.legend(handles=_legend(one), loc="outside lower center", ncols=3, **LEGEND)
+        frames.label_axes(axes[1], y="F − F(σ)")
+    frames.label_axes(axes[-1], "noise τ")
+    figure.legend(handles=_legend(one), loc="outside lower center", ncols=3, **frames.LEGEND)
     text = f"{one.attrs.get('dynamics', '')}, d = {int(one['dim'])}, β = {float(one['beta']):g}"
-    return finish(figure, axes, f"{text}: {one['nature'].item()} transition at degree 1")
+    return frames.finish(figure, axes, f"{text}: {one['nature'].item()} transition at degree 1")
 
 
 def _window(axes: list[Axes], one: Any) -> None:
@@ -154,7 +137,9 @@ def _window(axes: list[Axes], one: Any) -> None:
         if one["nature"].item() == "first order":
             ax.axvspan(first, fold, color="0.93", linewidth=0.0, zorder=0)
             if "tau_c" in one:
-                ax.axvline(float(one["tau_c"]), color=GREY, linewidth=0.6, linestyle=":", zorder=1)
+                ax.axvline(
+                    float(one["tau_c"]), color=frames.GREY, linewidth=0.6, linestyle=":", zorder=1
+                )
         ax.plot([left, first], [0.0, 0.0], "--", color="black", linewidth=1.0)
         ax.plot([first, right], [0.0, 0.0], color="black", linewidth=1.0)
         ax.set_xlim(left, right)
@@ -228,13 +213,13 @@ def metastability(ds: Any, run: int = 0) -> Figure:
     ValueError
         If `ds` is no such dataset, has no time t > 0 of this run, or `run` is out of range.
     """
-    check_dataset(ds, "metastability", _OVER_T + _OF_RUNS, ("run",))
+    frames.check_dataset(ds, "metastability", _OVER_T + _OF_RUNS, ("run",))
     one = ds.isel(run=integer("run", run, low=0, high=ds.sizes["run"] - 1))
     # the study's t has a unit of its own in each run, its `time` is that of the plateaus
     times = np.asarray(one["time" if "time" in one else "t"].values, dtype=np.float64)
     if not (times > 0.0).any():
         raise ValueError(f"ds must have times t > 0 in run {run}, got {times[:8]}")
-    figure = new_figure(7.0, 4.2)
+    figure = frames.new_figure(7.0, 4.2)
     axes = figure.subplots(2, 1, sharex=True, height_ratios=[2, 3])
     axes[0].set_xscale("log")
     axes[0].set_xlim(np.nanmin(times[times > 0.0]), np.nanmax(times))
@@ -243,29 +228,29 @@ def metastability(ds: Any, run: int = 0) -> Figure:
     plateaus = [one[f"plateau_{name}"].values for name in ("start", "end", "clusters")]
     _plateaus(axes, *plateaus)
     for time in one["merging_time"].values[np.isfinite(one["merging_time"].values)]:
-        axes[1].axvline(time, color=ORANGE, linewidth=0.6, zorder=1)
+        axes[1].axvline(time, color=frames.ORANGE, linewidth=0.6, zorder=1)
     status = str(one["status"].item()) if "status" in one else "finished"
     is_good = status in ("finished", "clustered")
     about = f"{one['dynamics'].item()}, β = {one['beta'].item():g}" + f", {status}" * (not is_good)
     names = "grown_degree", "predicted_degree", "growth_rate_predicted"
     numbers = (one[name].item() for name in names)
     degrees = "degree {:g} grew, {:g} predicted (γ = {:.3g})".format(*numbers)
-    return finish(figure, axes, f"{about}: {degrees}", "black" if is_good else ORANGE)
+    return frames.finish(figure, axes, f"{about}: {degrees}", "black" if is_good else frames.ORANGE)
 
 
 def _draw_energy(ax: Axes, times: Array, shares: Array) -> None:
-    ax.plot(times, shares, color=BLUE, linewidth=1.4)
+    ax.plot(times, shares, color=frames.BLUE, linewidth=1.4)
     known = shares[np.isfinite(shares)]
     low, high = float(known.min(initial=1.0)), float(known.max(initial=0.0))
     if high < _FAR:
-        write(ax, "1 ↑", (0.01, 0.98), ax.transAxes, va="top")
+        frames.write(ax, "1 ↑", (0.01, 0.98), ax.transAxes, va="top")
     else:
-        ax.axhline(1.0, color=GREY, linestyle="--", linewidth=0.8)
+        ax.axhline(1.0, color=frames.GREY, linestyle="--", linewidth=0.8)
         high = max(high, 1.0)
     # above there is room for the names of the plateaus
     way = max(high - low, 1e-9)
     ax.set_ylim(low - 0.08 * way, high + 0.25 * way)
-    label_axes(ax, y="energy E / E(δ)")
+    frames.label_axes(ax, y="energy E / E(δ)")
 
 
 def _angles(ax: Axes, times: Array, angles: Array, masses: Array) -> None:
@@ -273,10 +258,10 @@ def _angles(ax: Axes, times: Array, angles: Array, masses: Array) -> None:
     seen = np.isfinite(grid) & np.isfinite(angles) & np.isfinite(masses)
     turned = angles[seen] % (2.0 * np.pi)
     area = 0.8 + _AREA * masses[seen]
-    ax.scatter(grid[seen], turned, s=area, color=BLUE, alpha=0.7, linewidths=0.0, zorder=2)
+    ax.scatter(grid[seen], turned, s=area, color=frames.BLUE, alpha=0.7, linewidths=0.0, zorder=2)
     ax.set_ylim(-0.1, 2.0 * np.pi + 0.1)
-    ax.set_yticks(*QUARTERS)
-    label_axes(ax, "time t (vertical lines: clusters merge)", "angles of clusters")
+    ax.set_yticks(*frames.QUARTERS)
+    frames.label_axes(ax, "time t (vertical lines: clusters merge)", "angles of clusters")
 
 
 def _plateaus(axes: Any, starts: Array, ends: Array, counts: Array) -> None:
@@ -290,11 +275,11 @@ def _plateaus(axes: Any, starts: Array, ends: Array, counts: Array) -> None:
         if room >= _LITTLE_ROOM:
             noun = "" if room < _ROOM else " cluster" if count == 1 else " clusters"
             place, frame = (np.sqrt(start * end), 0.98), axes[0].get_xaxis_transform()
-            write(axes[0], f"{count:g}{noun}", place, frame, ha="center", va="top")
+            frames.write(axes[0], f"{count:g}{noun}", place, frame, ha="center", va="top")
 
 
 # of verdicts
-_VERDICTS = {"refuted": ORANGE, "undecided": GREY}
+_VERDICTS = {"refuted": frames.ORANGE, "undecided": frames.GREY}
 # below it logarithmic axes end, and beyond a bound by more is no rounding
 _FLOOR, _BEYOND = 1e-18, 1e-12
 
@@ -320,7 +305,7 @@ def proposition_3_4(ds: Any, index: int = 0) -> Figure:
     ValueError
         If `ds` is no such dataset, or `index` is out of range.
     """
-    check_dataset(ds, "proposition_3_4", (), ("beta",), ("verdict", "statement"))
+    frames.check_dataset(ds, "proposition_3_4", (), ("beta",), ("verdict", "statement"))
     one = ds.isel(beta=integer("index", index, low=0, high=ds.sizes["beta"] - 1))
     panels = {
         "share_of_degree": _coefficients,
@@ -334,24 +319,24 @@ def proposition_3_4(ds: Any, index: int = 0) -> Figure:
     ]
     columns = max(1, min(2, len(present)))
     rows = -(-len(present) // columns)
-    figure = new_figure(3.5 * columns, 2.7 * rows + 0.5)
+    figure = frames.new_figure(3.5 * columns, 2.7 * rows + 0.5)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax, draw in zip(axes, present, strict=False):
         draw(ax, one)
-        ax.tick_params(which="minor", labelsize=SMALL)
+        ax.tick_params(which="minor", labelsize=frames.SMALL)
     for ax in axes[len(present) :]:
         ax.set_axis_off()
     beta, verdict = float(one["beta"]), ds.attrs["verdict"]
     where = f"d = {ds.attrs['dim']}" + (f", β = {beta:g}" if np.isfinite(beta) else ", a kernel")
     title = f"Proposition 3.4, {where}: {verdict}"
-    return finish(figure, axes[: len(present)], title, _VERDICTS.get(verdict, "black"))
+    return frames.finish(figure, axes[: len(present)], title, _VERDICTS.get(verdict, "black"))
 
 
 def _coefficients(ax: Axes, one: Any) -> None:
     degrees = one["degree"].values[1:]
     shares = one["share_of_degree"].values[1:]
     seen = np.abs(shares) > _FLOOR
-    for sign, colour, name in ((1.0, BLUE, "> 0"), (-1.0, ORANGE, "< 0")):
+    for sign, colour, name in ((1.0, frames.BLUE, "> 0"), (-1.0, frames.ORANGE, "< 0")):
         here = seen & (sign * shares > 0.0)
         if here.any():
             kind: dict[str, Any] = {"color": colour, "ms": 3, "label": f"Λ_k {name}"}
@@ -359,26 +344,26 @@ def _coefficients(ax: Axes, one: Any) -> None:
     ax.set_yscale("log")
     ax.set_xlim(0.0, degrees[-1] + 1.0)
     ax.set_ylim(0.1 * _FLOOR if seen.sum() > 8 else 1e-3, 1e2)
-    label_axes(ax, "degree k", "what degree k adds to U, over U")
+    frames.label_axes(ax, "degree k", "what degree k adds to U, over U")
     if "log_lower" in one and bool(np.isfinite(one["log_lower"].values[1:]).all()):
-        ax.set_title("Λ_k > 0 is proved", fontsize=SMALL)
+        ax.set_title("Λ_k > 0 is proved", fontsize=frames.SMALL)
     if "evaluation_error" in one:
         errors = np.maximum(one["evaluation_error"].values[1:], 1e-17)
-        ax.plot(degrees, errors, ".", color=GREY, ms=3, label="error in float64, relative")
-    ax.legend(**LEGEND)
+        ax.plot(degrees, errors, ".", color=frames.GREY, ms=3, label="error in float64, relative")
+    ax.legend(**frames.LEGEND)
 
 
 def _identity(ax: Axes, one: Any) -> None:
     names = [str(name) for name in one["measure"].values]
     errors = np.maximum(one["identity_error"].values, 1e-17)
     places = np.arange(len(names))
-    ax.plot(np.log10(errors), places, "o", color=BLUE)
+    ax.plot(np.log10(errors), places, "o", color=frames.BLUE)
     ax.set_ylim(-0.5, len(names) - 0.5)
     ax.set_yticks(places, names)
     ax.invert_yaxis()
     ax.set_xlim(-17.0, max(-12.0, float(np.nanmax(np.log10(errors))) + 0.5))
-    label_axes(ax, "log₁₀ of the relative difference")
-    ax.set_title("E − E(σ): double integral and sum of degrees", fontsize=SMALL)
+    frames.label_axes(ax, "log₁₀ of the relative difference")
+    ax.set_title("E − E(σ): double integral and sum of degrees", fontsize=frames.SMALL)
 
 
 def _search(ax: Axes, one: Any) -> None:
@@ -391,22 +376,25 @@ def _search(ax: Axes, one: Any) -> None:
     (down, up), whole = one["margin"].values, share[0] + defect[0]
     ax.plot([down, whole - up], [whole - down, up], "x", color="black", ms=5, label="gradients")
     unit = "U = E(δ) − E(σ)" if np.isfinite(float(one["beta"])) else "U = max |W − Λ₀|/2"
-    label_axes(ax, f"(E(μ) − E(σ))/U, {unit}", "(E(δ) − E(μ))/U")
+    frames.label_axes(ax, f"(E(μ) − E(σ))/U, {unit}", "(E(δ) − E(μ))/U")
     below, above = int((share < -_BEYOND).sum()), int((defect < -_BEYOND).sum())
     if below or above:
         # beyond a bound there is no logarithm
-        ax.axvline(0.0, color=GREY, linewidth=0.8)
-        ax.axhline(0.0, color=GREY, linewidth=0.8)
+        ax.axvline(0.0, color=frames.GREY, linewidth=0.8)
+        ax.axhline(0.0, color=frames.GREY, linewidth=0.8)
         told = f"{below} below E(σ), {above} above E(δ)"
-        ax.set_title(told, fontsize=SMALL, color=ORANGE)
+        ax.set_title(told, fontsize=frames.SMALL, color=frames.ORANGE)
     else:
         ax.set(xscale="log", yscale="log")
-        ax.set_title(f"{len(share)} random measures, none beyond a bound", fontsize=SMALL)
-    ax.legend(**LEGEND, loc="lower left")
+        ax.set_title(f"{len(share)} random measures, none beyond a bound", fontsize=frames.SMALL)
+    ax.legend(**frames.LEGEND, loc="lower left")
 
 
 def _flows(ax: Axes, one: Any) -> None:
-    labels = {"down": ("repulsive: down to E(σ)", BLUE), "up": ("attractive: up to E(δ)", ORANGE)}
+    labels = {
+        "down": ("repulsive: down to E(σ)", frames.BLUE),
+        "up": ("attractive: up to E(δ)", frames.ORANGE),
+    }
     named: set[str] = set()
     for name in one["flow"].values.tolist():
         kind = str(name).partition(" ")[0]
@@ -417,7 +405,7 @@ def _flows(ax: Axes, one: Any) -> None:
         label = None if kind in named else text
         named.add(kind)
         ax.plot(times[later], np.maximum(gaps[later], 1e-16), color=colour, lw=1.2, label=label)
-    ax.axhline(1e-10, color=GREY, linestyle=":", linewidth=0.8)
+    ax.axhline(1e-10, color=frames.GREY, linestyle=":", linewidth=0.8)
     ax.set(xscale="log", yscale="log")
-    label_axes(ax, "t", "gap to the bound (SA)")
-    ax.legend(**LEGEND)
+    frames.label_axes(ax, "t", "gap to the bound (SA)")
+    ax.legend(**frames.LEGEND)

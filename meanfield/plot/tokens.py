@@ -13,25 +13,7 @@ from scipy.special import ndtri
 
 from meanfield._checks import is_single, shown
 from meanfield.measures.particles import Particles
-from meanfield.plot.frames import (
-    BLUE,
-    COLOURS,
-    GREEN,
-    GREY,
-    LEGEND,
-    NORMAL,
-    ORANGE,
-    PINK,
-    SKY,
-    SMALL,
-    YELLOW,
-    check_dataset,
-    finish,
-    heading,
-    label_axes,
-    new_figure,
-    quarter_ticks,
-)
+from meanfield.plot import frames
 from meanfield.typing import Array
 
 _BINS = 80
@@ -78,22 +60,22 @@ def inner_products(
         several = isinstance(titles, Sequence) and not is_single(titles)
         if not several or len(titles) != columns:
             raise ValueError(f"titles must be {columns}, one for each column, got {shown(titles)}")
-    figure = new_figure(_COLUMN * columns + 0.6, _ROW * len(rows) + 0.3)
+    figure = frames.new_figure(_COLUMN * columns + 0.6, _ROW * len(rows) + 0.3)
     axes = figure.subplots(len(rows), columns, squeeze=False, sharex=True)
     for line, (name, measures) in zip(axes, rows.items(), strict=True):
         for ax, measure in zip(line, measures, strict=True):
             values = _pairs(measure)
-            ax.hist(values, bins=_BINS, range=(-1.0, 1.0), color=BLUE, density=True)
-            ax.axvline(values.mean(), color=ORANGE, linewidth=1.0)
+            ax.hist(values, bins=_BINS, range=(-1.0, 1.0), color=frames.BLUE, density=True)
+            ax.axvline(values.mean(), color=frames.ORANGE, linewidth=1.0)
             ax.set_yticks([])
             ax.set_xlim(-1.0, 1.0)
-            ax.tick_params(labelsize=SMALL)
-            ax.set_title(f"mean {values.mean():.3f}", fontsize=SMALL, pad=2)
-        line[0].set_ylabel(name, fontsize=NORMAL)
+            ax.tick_params(labelsize=frames.SMALL)
+            ax.set_title(f"mean {values.mean():.3f}", fontsize=frames.SMALL, pad=2)
+        line[0].set_ylabel(name, fontsize=frames.NORMAL)
     for ax, title in zip(axes[0], titles or [], strict=False):
-        ax.set_title(f"{title}\n{ax.get_title()}", fontsize=SMALL, pad=2)
+        ax.set_title(f"{title}\n{ax.get_title()}", fontsize=frames.SMALL, pad=2)
     for ax in axes[-1]:
-        ax.set_xlabel("⟨xᵢ, xⱼ⟩", fontsize=SMALL)
+        ax.set_xlabel("⟨xᵢ, xⱼ⟩", fontsize=frames.SMALL)
     return figure
 
 
@@ -132,33 +114,35 @@ def limits_without_normalisation(ds: Any) -> Figure:
         If it is no such dataset.
     """
     needed = "trajectory", "distinct", "off", "t", "case"
-    check_dataset(ds, "limits_without_normalisation", needed, ("case",), ("beta",))
-    figure = new_figure(10.0, 2.9)
+    frames.check_dataset(ds, "limits_without_normalisation", needed, ("case",), ("beta",))
+    figure = frames.new_figure(10.0, 2.9)
     axes = figure.subplots(1, ds.sizes["case"])
     for ax, case in zip(axes, ds["case"].values, strict=True):
         _paths(ax, ds.sel(case=case), str(case))
     figure.suptitle(
         f"{ds.sizes['token']} tokens without layer normalisation, β = {ds.attrs['beta']:g}",
-        fontsize=NORMAL + 1,
+        fontsize=frames.NORMAL + 1,
     )
     return figure
 
 
 def _paths(ax: Axes, one: Any, case: str) -> None:
     paths = one["trajectory"].values
-    ax.plot(paths[:, :, 0], paths[:, :, 1], color=BLUE, linewidth=0.6, alpha=0.6)
+    ax.plot(paths[:, :, 0], paths[:, :, 1], color=frames.BLUE, linewidth=0.6, alpha=0.6)
     ends = paths[-1]
     if case == "hyperplanes":
         for place in np.unique(ends[:, 0].round(2)):
-            ax.axvline(place, color=GREY, linestyle="--", linewidth=0.9)
+            ax.axvline(place, color=frames.GREY, linestyle="--", linewidth=0.9)
         # along the hyperplanes tokens run away like e^{(λ_1 - λ_2)t}
         ax.set_yscale("symlog", linthresh=1.0)
     elif case != "origin":
         corners = ends[ConvexHull(ends).vertices]
-        ax.fill(corners[:, 0], corners[:, 1], facecolor="none", edgecolor=GREY, linestyle="--")
-    ax.plot(ends[:, 0], ends[:, 1], "o", color=ORANGE, markersize=4, zorder=3)
-    ax.set_title(_TITLES[case], fontsize=NORMAL)
-    ax.tick_params(labelsize=SMALL)
+        ax.fill(
+            corners[:, 0], corners[:, 1], facecolor="none", edgecolor=frames.GREY, linestyle="--"
+        )
+    ax.plot(ends[:, 0], ends[:, 1], "o", color=frames.ORANGE, markersize=4, zorder=3)
+    ax.set_title(_TITLES[case], fontsize=frames.NORMAL)
+    ax.tick_params(labelsize=frames.SMALL)
     ax.set_aspect("auto" if case == "hyperplanes" else "equal", adjustable="datalim")
 
 
@@ -189,7 +173,7 @@ def phase_diagram(ds: Any) -> Figure:
             f"ds must be at least one Dataset of studies.phase_diagram, got {shown(ds)}"
         )
     for one in given:
-        check_dataset(one, "phase_diagram", ("probability", "arrival", "t", "beta", "dim"))
+        frames.check_dataset(one, "phase_diagram", ("probability", "arrival", "t", "beta", "dim"))
         for name in "t", "beta":
             if one.sizes[name] < 2:
                 raise ValueError(
@@ -197,7 +181,7 @@ def phase_diagram(ds: Any) -> Figure:
                 )
     columns = min(_MOST_COLUMNS, len(given))
     rows = -(-len(given) // columns)
-    figure = new_figure(_WIDTH * columns + 1.0, _HEIGHT * rows + 0.5)
+    figure = frames.new_figure(_WIDTH * columns + 1.0, _HEIGHT * rows + 0.5)
     axes = figure.subplots(rows, columns, squeeze=False)
     panels = list(axes.ravel())
     for ax, one in zip(panels, given, strict=False):
@@ -205,19 +189,19 @@ def phase_diagram(ds: Any) -> Figure:
     for ax in panels[len(given) :]:
         ax.set_axis_off()
     for ax in axes[:, 0]:
-        ax.set_ylabel("β", fontsize=NORMAL)
+        ax.set_ylabel("β", fontsize=frames.NORMAL)
     # the lowest panel of each column, which may stand above an empty place
     for ax in panels[max(0, len(given) - columns) : len(given)]:
-        ax.set_xlabel("time t", fontsize=NORMAL)
+        ax.set_xlabel("time t", fontsize=frames.NORMAL)
     curve = next((line for ax in panels for line in ax.lines), None)
     if curve is not None:
-        figure.legend(handles=[curve], loc="outside lower center", **LEGEND)
+        figure.legend(handles=[curve], loc="outside lower center", **frames.LEGEND)
     bar = figure.colorbar(mesh, ax=panels, shrink=0.8, pad=0.02, aspect=30)
     first = given[0].attrs
-    bar.set_label(f"P(⟨x₁, x₂⟩ ≥ 1 − {first.get('delta', np.nan):g})", fontsize=NORMAL)
-    bar.ax.tick_params(labelsize=SMALL)
+    bar.set_label(f"P(⟨x₁, x₂⟩ ≥ 1 − {first.get('delta', np.nan):g})", fontsize=frames.NORMAL)
+    bar.ax.tick_params(labelsize=frames.SMALL)
     bar.outline.set_linewidth(0.6)
-    figure.suptitle(_common(given), fontsize=NORMAL + 1)
+    figure.suptitle(_common(given), fontsize=frames.NORMAL + 1)
     return figure
 
 
@@ -225,17 +209,24 @@ def _shares(ax: Axes, ds: Any) -> Any:
     times, betas = ds["t"].values, ds["beta"].values
     values = ds["probability"].transpose("beta", "t").values
     mesh = ax.pcolormesh(
-        times, betas, values, cmap=COLOURS, vmin=0.0, vmax=1.0, shading="nearest", rasterized=True
+        times,
+        betas,
+        values,
+        cmap=frames.COLOURS,
+        vmin=0.0,
+        vmax=1.0,
+        shading="nearest",
+        rasterized=True,
     )
     limits = ax.get_xlim()
     arrival = ds["arrival"].values
     if np.isfinite(arrival).any():
-        ax.plot(arrival, betas, color=SKY, linewidth=1.2, label="t*(β), (6.12)")
+        ax.plot(arrival, betas, color=frames.SKY, linewidth=1.2, label="t*(β), (6.12)")
     ax.set_xlim(limits)
-    ax.set_title(f"d = {int(ds['dim'])}", fontsize=NORMAL)
-    ax.tick_params(labelsize=SMALL)
+    ax.set_title(f"d = {int(ds['dim'])}", fontsize=frames.NORMAL)
+    ax.tick_params(labelsize=frames.SMALL)
     for spine in ax.spines.values():
-        spine.set(linewidth=0.6, color=GREY)
+        spine.set(linewidth=0.6, color=frames.GREY)
     return mesh
 
 
@@ -253,7 +244,7 @@ def _common(given: list[Any]) -> str:
     return ", ".join(texts)
 
 
-_COLOURS = BLUE, ORANGE, GREEN, PINK, SKY, YELLOW
+_COLOURS = frames.BLUE, frames.ORANGE, frames.GREEN, frames.PINK, frames.SKY, frames.YELLOW
 # a bound so many times larger than the errors is off the figure at once
 _FAR = 1e3
 # share of an axis that a line of a legend takes
@@ -292,17 +283,18 @@ def mean_field_limit(ds: Any) -> Figure:
         If it is no such dataset.
     """
     needed = "rate", "fluctuation", "n", "t", "quantity"
-    check_dataset(ds, "mean_field_limit", needed, ("repeat",), ("name", "beta", "sign"))
-    figure = new_figure(10.5, 3.6)
+    frames.check_dataset(ds, "mean_field_limit", needed, ("repeat",), ("name", "beta", "sign"))
+    figure = frames.new_figure(10.5, 3.6)
     over_n, over_t, gaussian = figure.subplots(1, 3)
     _over_n(over_n, ds)
     _over_t(over_t, ds)
     _gaussian(gaussian, ds)
     for ax in over_n, over_t, gaussian:
-        ax.tick_params(which="both", labelsize=SMALL)
-    about = heading(ds.attrs["name"], ds.attrs["beta"], ds.attrs["sign"])
+        ax.tick_params(which="both", labelsize=frames.SMALL)
+    about = frames.heading(ds.attrs["name"], ds.attrs["beta"], ds.attrs["sign"])
     figure.suptitle(
-        f"{about}: tokens against the limit, {ds.sizes['repeat']} repeats", fontsize=NORMAL + 1
+        f"{about}: tokens against the limit, {ds.sizes['repeat']} repeats",
+        fontsize=frames.NORMAL + 1,
     )
     return figure
 
@@ -321,9 +313,9 @@ def _over_n(ax: Axes, ds: Any) -> None:
         power = f"{last['rate']:.2f}" + (rf" \pm {half:.2f}" if np.isfinite(half) else "")
         label = _NAMES[str(name)] + (f": $n^{{{power}}}$" if np.isfinite(last["rate"]) else "")
         ax.loglog(ds["n"], _rms(ds[name])[:, -1], "o-", color=colour, markersize=4, label=label)
-    label_axes(ax, "tokens n", _ERROR, f"errors at t = {float(ds['t'][-1]):.4g}")
+    frames.label_axes(ax, "tokens n", _ERROR, f"errors at t = {float(ds['t'][-1]):.4g}")
     _room_below(ax, _LINE * ds.sizes["quantity"])
-    ax.legend(**LEGEND, loc="lower left")
+    ax.legend(**frames.LEGEND, loc="lower left")
 
 
 def _room_below(ax: Axes, share: float) -> None:
@@ -343,11 +335,13 @@ def _over_t(ax: Axes, ds: Any) -> None:
         fine = np.linspace(t[0], t[-1], 200)
         for start in errors[:, 0]:
             bound = start * np.exp(constant * (fine - t[0]))
-            ax.semilogy(fine, bound, "--", color=GREY, linewidth=0.8)
-        ax.plot([], [], "--", color=GREY, linewidth=0.8, label=f"$e^{{Ct}}$, C = {constant:.4g}")
+            ax.semilogy(fine, bound, "--", color=frames.GREY, linewidth=0.8)
+        ax.plot(
+            [], [], "--", color=frames.GREY, linewidth=0.8, label=f"$e^{{Ct}}$, C = {constant:.4g}"
+        )
     _room_below(ax, _LINE * (len(errors) + 2) / 2)
-    label_axes(ax, "time t", _ERROR, f"{_NAMES[name]} over time")
-    ax.legend(**LEGEND, ncols=2, loc="lower left")
+    frames.label_axes(ax, "time t", _ERROR, f"{_NAMES[name]} over time")
+    ax.legend(**frames.LEGEND, ncols=2, loc="lower left")
 
 
 def _has_bound(ds: Any, errors: Array) -> bool:
@@ -368,15 +362,19 @@ def _gaussian(ax: Axes, ds: Any) -> None:
         kind: dict[str, Any] = {"color": _COLOURS[axis], "markersize": 3, "label": label}
         ax.plot(quantiles, np.sort(values) / deviation, "o", **kind)
     ends = np.array([-1.1, 1.1]) * max(1.0, float(quantiles.max()))
-    ax.plot(ends, ends, "-", color=GREY, linewidth=0.8)
+    ax.plot(ends, ends, "-", color=frames.GREY, linewidth=0.8)
     title = f"fluctuations of the mean, n = {int(ds['n'][-1])}"
-    label_axes(ax, "normal quantile", "quantile of the repeats", title)
-    ax.legend(**LEGEND)
+    frames.label_axes(ax, "normal quantile", "quantile of the repeats", title)
+    ax.legend(**frames.LEGEND)
 
 
 _OF_TOKENS = "correlation", "standard_error", "linear", "histogram", "histogram_error"
 _OF_CLOSURES = "closed", "psi", "breaks", "mode_breaks", "reached"
-_STYLES = {"independent": (BLUE, "--"), "cumulant": (GREEN, "-."), "kirkwood": (ORANGE, "-")}
+_STYLES = {
+    "independent": (frames.BLUE, "--"),
+    "cumulant": (frames.GREEN, "-."),
+    "kirkwood": (frames.ORANGE, "-"),
+}
 _PANELS = 3
 # error bars are of so many standard errors, and so many of them fit a panel
 _BARS, _DOTS = 2.0, 24
@@ -405,21 +403,21 @@ def two_token_correlation(ds: Any) -> Figure:
         If it is no such dataset.
     """
     needed = _OF_TOKENS + _OF_CLOSURES
-    check_dataset(ds, "two_token_correlation", needed, (), ("beta", "n", "realisations"))
-    figure = new_figure(8.4, 5.0)
+    frames.check_dataset(ds, "two_token_correlation", needed, (), ("beta", "n", "realisations"))
+    figure = frames.new_figure(8.4, 5.0)
     axes = figure.subplots(2, _PANELS)
     for ax, k in zip(axes[0], ds["k"].values[:_PANELS], strict=False):
         _draw_mode(ax, ds.sel(k=k))
     for ax in axes[0, ds.sizes["k"] :]:
         ax.set_axis_off()
-    axes[0, 0].set_ylabel("E cos k(θ₁ − θ₂)", fontsize=NORMAL)
+    axes[0, 0].set_ylabel("E cos k(θ₁ − θ₂)", fontsize=frames.NORMAL)
     for ax, index in zip(axes[1], _instants(ds), strict=True):
         _draw_psi(ax, ds.isel(t=index), _remark(ds, index))
-    axes[1, 0].set_ylabel("ψ(t, x)", fontsize=NORMAL)
+    axes[1, 0].set_ylabel("ψ(t, x)", fontsize=frames.NORMAL)
     handles, names = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=6, **LEGEND)
+    figure.legend(handles, names, loc="outside lower center", ncols=6, **frames.LEGEND)
     title = "USA, β = {beta:g}: two of n = {n} tokens, {realisations} realisations"
-    return finish(figure, axes.ravel(), title.format(**ds.attrs))
+    return frames.finish(figure, axes.ravel(), title.format(**ds.attrs))
 
 
 def _draw_mode(ax: Axes, one: Any) -> None:
@@ -430,15 +428,17 @@ def _draw_mode(ax: Axes, one: Any) -> None:
     ax.errorbar(t[thin], values[thin], errors[thin], label="tokens", **kind)
     top = float((values + errors).max())
     ax.set_ylim(min(float((values - errors).min()), -0.02 * top), 1.2 * top)
-    ax.plot(t, one["linear"].values, ":", color=GREY, linewidth=1.0, label="linear stage")
+    ax.plot(t, one["linear"].values, ":", color=frames.GREY, linewidth=1.0, label="linear stage")
     for name, (colour, style) in _STYLES.items():
         line, first = one["closed"].sel(closure=name), float(one["mode_breaks"].sel(closure=name))
         ax.plot(t, line.values, style, color=colour, linewidth=1.2, label=name)
         if np.isfinite(first) and np.isfinite(line.sel(t=first)):
             place = float(line.sel(t=first))
             ax.plot(first, place, "o", color=colour, markersize=4.5, mfc="white", zorder=4)
-    ax.plot([], [], "o", color=GREY, markersize=4.5, mfc="white", label="is off from here on")
-    label_axes(ax, "time t", title=f"k = {int(one['k'])}")
+    ax.plot(
+        [], [], "o", color=frames.GREY, markersize=4.5, mfc="white", label="is off from here on"
+    )
+    frames.label_axes(ax, "time t", title=f"k = {int(one['k'])}")
 
 
 def _instants(ds: Any) -> list[int]:
@@ -471,5 +471,5 @@ def _draw_psi(ax: Axes, one: Any, remark: str) -> None:
     lowest = float(np.nanmin(np.append(one["psi"].values, 0.0)))
     ax.set_ylim(1.1 * lowest, top)
     ax.set_xlim(0.0, np.pi)
-    quarter_ticks(ax, 3)
-    label_axes(ax, "x = θ₂ − θ₁", title=f"t = {float(one['t']):.3g}{remark}")
+    frames.quarter_ticks(ax, 3)
+    frames.label_axes(ax, "x = θ₂ − θ₁", title=f"t = {float(one['t']):.3g}{remark}")

@@ -10,20 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield._checks import integer, shown
+from meanfield.spaces import sphere_plans
 from meanfield.spaces.geometry import sphere_angles, sphere_points
-from meanfield.spaces.sphere_plans import (
-    SQRT_4PI,
-    DuccPlan,
-    ShtnsPlan,
-    importable,
-    layout,
-    positions,
-    power_by_degree,
-    suits,
-)
 from meanfield.typing import Array, Coefficients
 
-Plan = DuccPlan | ShtnsPlan
+Plan = sphere_plans.DuccPlan | sphere_plans.ShtnsPlan
 
 
 class SphereTransforms:
@@ -169,7 +160,7 @@ class Sphere:
         self.colatitudes = ducc0.misc.GL_thetas(n_lat)
         ring_weights = ducc0.misc.GL_weights(n_lat, self.n_lon) / (4.0 * np.pi)
         self.weights = np.repeat(ring_weights, self.n_lon)
-        self.degrees, self.orders = layout(self.size)
+        self.degrees, self.orders = sphere_plans.layout(self.size)
         self.laplacian = self.degrees * (self.degrees + 1.0)
         self.n_real = self.size + 1
         self.n_coefficients = len(self.degrees)
@@ -189,9 +180,9 @@ class Sphere:
     def plan(self, lmax: int) -> Plan:
         """Transforms of coefficients of this degree on the grid; beyond its own by ducc0."""
         rings = len(self.colatitudes)
-        if self.library == "shtns" and lmax <= self.size and suits(self.size, rings):
-            return ShtnsPlan(lmax, rings, self.n_lon)
-        return DuccPlan(lmax, self.grid, self._ring_weights)
+        if self.library == "shtns" and lmax <= self.size and sphere_plans.suits(self.size, rings):
+            return sphere_plans.ShtnsPlan(lmax, rings, self.n_lon)
+        return sphere_plans.DuccPlan(lmax, self.grid, self._ring_weights)
 
     @cached_property
     def points(self) -> Array:
@@ -243,7 +234,7 @@ class Sphere:
             ringstart=np.arange(rings, dtype=np.uint64) * np.uint64(n_lon),
             nthreads=self.grid["nthreads"],
         )
-        return np.asarray(values[0] * SQRT_4PI)
+        return np.asarray(values[0] * sphere_plans.SQRT_4PI)
 
     def between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
         """Points (M, 3) between those of the grid, weights (M,) of about σ, and values there."""
@@ -256,7 +247,7 @@ class Sphere:
 
     def power(self, coefficients: Coefficients) -> Array:
         """Σ_m |f_lm|² of each degree, shape (lmax + 1,)."""
-        return power_by_degree(coefficients, self.degrees)
+        return sphere_plans.power_by_degree(coefficients, self.degrees)
 
     def mean(self, coefficients: Coefficients) -> Array:
         """∫ x f dσ, shape (3,)."""
@@ -279,7 +270,7 @@ class Sphere:
         """The same function in a larger space, or its truncation in a smaller one."""
         embedded = np.zeros(len(space.degrees), dtype=np.complex128)
         here, there = (self, space) if self.size < space.size else (space, self)
-        position = positions(here.degrees, here.orders, there.size)
+        position = sphere_plans.positions(here.degrees, here.orders, there.size)
         if here is self:
             embedded[position] = coefficients
         else:
@@ -305,7 +296,7 @@ def available(library: object) -> Library:
     """
     if not isinstance(library, str) or library not in ("shtns", "ducc0"):
         raise ValueError(f'library must be "shtns" or "ducc0", got {shown(library)}')
-    return "shtns" if library == "shtns" and importable() else "ducc0"
+    return "shtns" if library == "shtns" and sphere_plans.importable() else "ducc0"
 
 
 def _checked_library(library: Library | None) -> Library:

@@ -12,20 +12,8 @@ import xarray as xr
 
 from meanfield._checks import generator, integer, is_single, number, shown, some_of
 from meanfield.kernels.multipliers import bandwidth
+from meanfield.studies import proposition_proof as proof
 from meanfield.studies.proposition_evidence import flows, identity, search
-from meanfield.studies.proposition_proof import (
-    DIFFERS,
-    FAILS,
-    LEAST_BETA,
-    OPEN,
-    PROVED,
-    Evidence,
-    KernelEnergy,
-    attention_energy,
-    kernel_energy,
-    prove,
-    refute,
-)
 from meanfield.studies.tasks import run_tasks, spawn_seeds
 
 PARTS = ("coefficients", "identity", "search", "flows")
@@ -136,14 +124,14 @@ def proposition_3_4(
     betas = [low]
     if kernel is not None or high == 0.0:
         # at β = 0 the energy is that of t
-        energies = [kernel_energy([0.0, 1.0] if kernel is None else kernel, dim, kmax)]
+        energies = [proof.kernel_energy([0.0, 1.0] if kernel is None else kernel, dim, kmax)]
         chosen = [part for part in chosen if part in _OF_KERNELS]
     else:
         size = bandwidth(high, dim)
         kmax = kmax or size
         # neighbours have no mean between them
         betas = sorted({low, float(np.clip(np.sqrt(low) * np.sqrt(high), low, high)), high})
-        energies = [attention_energy(one, dim, max(size, kmax)) for one in betas]
+        energies = [proof.attention_energy(one, dim, max(size, kmax)) for one in betas]
     if not chosen:
         raise ValueError(f"parts must have one of {_OF_KERNELS} for a kernel, got {shown(parts)}")
     seeds = iter(spawn_seeds(rng, 16))
@@ -174,20 +162,22 @@ def proposition_3_4(
 
 
 def _examine(
-    task: tuple[str, KernelEnergy, np.random.SeedSequence],
+    task: tuple[str, proof.KernelEnergy, np.random.SeedSequence],
     interval: tuple[float, float],
     kmax: int,
     samples: int,
     starts: int,
-) -> Evidence:
+) -> proof.Evidence:
     """One part for one β, or for the kernel."""
     part, energy, seed = task
     beta, rng = energy.beta, np.random.default_rng(seed)
     if part == "coefficients":
-        return refute(energy) if energy.kernel else prove(energy, interval, kmax)
-    least = LEAST_BETA if part in _OF_KERNELS else _LEAST_BETA
+        return proof.refute(energy) if energy.kernel else proof.prove(energy, interval, kmax)
+    least = proof.LEAST_BETA if part in _OF_KERNELS else _LEAST_BETA
     if beta < least:
-        return Evidence(OPEN, f"not looked at for β = {beta:g} < {least:g}", xr.Dataset())
+        return proof.Evidence(
+            proof.OPEN, f"not looked at for β = {beta:g} < {least:g}", xr.Dataset()
+        )
     if part == "identity":
         return identity(energy, rng)
     return search(energy, samples, starts, rng) if part == "search" else flows(energy, starts, rng)
@@ -203,7 +193,7 @@ def _interval(beta: Any) -> tuple[float, float]:
     return low, number("beta", beta[1], above=low, high=_LARGEST_BETA)
 
 
-def verdict(found: Sequence[tuple[str, Evidence]]) -> dict[str, str]:
+def verdict(found: Sequence[tuple[str, proof.Evidence]]) -> dict[str, str]:
     """`verdict`, and `witness`, `reason` or `note` beside it: no more than was shown.
 
     The statement is that Λ_k > 0 for all k >= 1, so that the coefficients decide. A proof beats all
@@ -214,15 +204,15 @@ def verdict(found: Sequence[tuple[str, Evidence]]) -> dict[str, str]:
     faults += [
         f"{part}: {one.witness or one.finding}: {FAULT}"
         for part, one in found
-        if part != "coefficients" and one.status in (FAILS, DIFFERS)
+        if part != "coefficients" and one.status in (proof.FAILS, proof.DIFFERS)
     ]
-    witnesses = [one.witness for _, one in found if one.status == FAILS]
-    if proofs and all(one.status == PROVED for one in proofs):
-        name, outcome, told = "note", PROVED, faults
+    witnesses = [one.witness for _, one in found if one.status == proof.FAILS]
+    if proofs and all(one.status == proof.PROVED for one in proofs):
+        name, outcome, told = "note", proof.PROVED, faults
     elif witnesses:
         name, outcome, told = "witness", "refuted", witnesses
     else:
-        reasons = [f"coefficients: {one.finding}" for one in proofs if one.status == OPEN]
+        reasons = [f"coefficients: {one.finding}" for one in proofs if one.status == proof.OPEN]
         missing = "coefficients: not among the parts, and all others only fail to refute"
         name, outcome, told = "reason", "undecided", (reasons or [missing]) + faults
     told = list(dict.fromkeys(told))

@@ -25,15 +25,7 @@ from meanfield.spaces.circle import Circle
 from meanfield.spaces.gegenbauer import gegenbauer, multiplicities
 from meanfield.spaces.geometry import circle_points
 from meanfield.spaces.zonal import Zonal
-from meanfield.studies.proposition_proof import (
-    DIFFERS,
-    FAILS,
-    HOLDS,
-    OPEN,
-    ROUNDING,
-    Evidence,
-    KernelEnergy,
-)
+from meanfield.studies import proposition_proof as proof
 from meanfield.studies.tasks import pad
 from meanfield.theory import growth_rates
 from meanfield.typing import Array
@@ -85,11 +77,11 @@ def powers(cosines: Array, masses: Array, dim: int, kmax: int) -> Array:
         part = masses[..., k]
         found[..., k] = np.einsum("...i,...ij,...j->...", part, values, part, optimize=True)
     # r_k >= 0: below it, rounding is 0, and what is more remains to be seen
-    allowed = ROUNDING * np.abs(masses).sum(axis=-2) ** 2
+    allowed = proof.ROUNDING * np.abs(masses).sum(axis=-2) ** 2
     return np.where((found < 0.0) & (found >= -allowed), 0.0, found)
 
 
-def identity(energy: KernelEnergy, rng: np.random.Generator) -> Evidence:
+def identity(energy: proof.KernelEnergy, rng: np.random.Generator) -> proof.Evidence:
     """E(mu) - E(σ) = 1/(2β) Σ_{k>=1} Λ_k |mu_k|² for a random measure of each kind, as E(mu)/E(σ).
 
     Left: ∬ e^{β<x,y>} dmu dmu/Λ_0 by positive terms. Right: 1 + Σ_{k>=1} (Λ_k/Λ_0) |mu_k|². A
@@ -126,11 +118,11 @@ def identity(energy: KernelEnergy, rng: np.random.Generator) -> Evidence:
         },
         coords={"measure": [*rows]},
     )
-    return Evidence(DIFFERS if (errors > allowed).any() else HOLDS, finding, data)
+    return proof.Evidence(proof.DIFFERS if (errors > allowed).any() else proof.HOLDS, finding, data)
 
 
 def _measures(
-    energy: KernelEnergy, rng: np.random.Generator
+    energy: proof.KernelEnergy, rng: np.random.Generator
 ) -> dict[str, tuple[AnyMeasure, Array, Array]]:
     """A measure of each kind, and the points and masses that integrate over it."""
     dim, law = energy.dim, random_law(energy.dim, rng)
@@ -156,7 +148,9 @@ def random_law(dim: int, rng: np.random.Generator) -> Law:
     return ZonalSeries(dim, sizes[:_LAW])
 
 
-def search(energy: KernelEnergy, samples: int, starts: int, rng: np.random.Generator) -> Evidence:
+def search(
+    energy: proof.KernelEnergy, samples: int, starts: int, rng: np.random.Generator
+) -> proof.Evidence:
     """Random measures, the five kinds in turn, and gradients, in search of one beyond a bound.
 
     Atoms are summed over pairs, with the kernel itself; a defect as a sum of W(1) - W(t) >= 0, so
@@ -201,9 +195,9 @@ def search(energy: KernelEnergy, samples: int, starts: int, rng: np.random.Gener
                 f"gradients (tokens, {way}) end at a measure beyond the bound by {-margin:.6g} U, "
                 f"right to {_ERRORS * energy.error:.1g}"
             )
-    status = FAILS if witnesses else HOLDS
+    status = proof.FAILS if witnesses else proof.HOLDS
     if not witnesses and not np.isfinite([*share + defect + error, *margins]).all():
-        status, finding = DIFFERS, f"{finding}; energies are not finite"
+        status, finding = proof.DIFFERS, f"{finding}; energies are not finite"
     data = xr.Dataset(
         {
             "share": ("sample", share, {"long_name": "(E(mu) - E(σ))/U"}),
@@ -215,11 +209,11 @@ def search(energy: KernelEnergy, samples: int, starts: int, rng: np.random.Gener
             "attempt": ["tokens, down", "tokens, up"],
         },
     )
-    return Evidence(status, finding, data, witness="; ".join(witnesses))
+    return proof.Evidence(status, finding, data, witness="; ".join(witnesses))
 
 
 def _drawn(
-    energy: KernelEnergy, kind: str, count: int, bumps: Array, rng: np.random.Generator
+    energy: proof.KernelEnergy, kind: str, count: int, bumps: Array, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
     """Shares of measures Σ_i w_i b_i(<., c_i>), what they lack of a Dirac's, and the errors."""
     dim = energy.dim
@@ -244,12 +238,12 @@ def _drawn(
     share = found @ energy.weights
     # r_k rounds like the sum of its absolute terms, and a Dirac's share by itself
     most = np.einsum("...i,...ik->...k", masses, np.abs(profiles)) ** 2
-    error = ROUNDING * (most @ np.abs(energy.weights)) + found @ energy.unresolved
+    error = proof.ROUNDING * (most @ np.abs(energy.weights)) + found @ energy.unresolved
     return share, energy.dirac - share, np.maximum(error, 1e-300)
 
 
 def share_of_atoms(
-    energy: KernelEnergy, centres: Array, masses: Array
+    energy: proof.KernelEnergy, centres: Array, masses: Array
 ) -> tuple[Array, Array, Array]:
     """The same of atoms at centres (..., n, d) with masses (..., n)."""
     apart = centres[:, :, None] - centres[:, None]
@@ -261,7 +255,7 @@ def share_of_atoms(
     return share, lacking, np.full(len(share), energy.error)
 
 
-def _series(energy: KernelEnergy, count: int, rng: np.random.Generator) -> Array:
+def _series(energy: proof.KernelEnergy, count: int, rng: np.random.Generator) -> Array:
     """a_j/N_j of 1 + a_j P_j, |a_j| <= 1, one degree j for each centre, and 1 at degree 0."""
     most = max(1, min(energy.kmax, 6))
     sizes = multiplicities(energy.dim, most)
@@ -273,7 +267,7 @@ def _series(energy: KernelEnergy, count: int, rng: np.random.Generator) -> Array
     return profiles
 
 
-def _moved(energy: KernelEnergy, sign: float, rng: np.random.Generator) -> float:
+def _moved(energy: proof.KernelEnergy, sign: float, rng: np.random.Generator) -> float:
     """The least distance from the bound below (sign -1) or above (+1) that L-BFGS reaches."""
     start = np.concatenate(
         [Uniform(energy.dim).sample(_MOVED, rng).ravel(), rng.normal(size=_MOVED)]
@@ -282,7 +276,7 @@ def _moved(energy: KernelEnergy, sign: float, rng: np.random.Generator) -> float
     return float(best.fun)
 
 
-def margin(x: Array, energy: KernelEnergy, sign: float) -> tuple[float, Array]:
+def margin(x: Array, energy: proof.KernelEnergy, sign: float) -> tuple[float, Array]:
     """Distance from a bound, and its gradient by 16 points of any length and 16 logits."""
     y, logits = x[:-_MOVED].reshape(_MOVED, energy.dim), x[-_MOVED:]
     lengths = np.linalg.norm(y, axis=1)[:, None]
@@ -301,7 +295,7 @@ def margin(x: Array, energy: KernelEnergy, sign: float) -> tuple[float, Array]:
     return value, np.concatenate([(pull / lengths).ravel(), own])
 
 
-def flows(energy: KernelEnergy, starts: int, rng: np.random.Generator) -> Evidence:
+def flows(energy: proof.KernelEnergy, starts: int, rng: np.random.Generator) -> proof.Evidence:
     """SA from random starts: repulsive to E(σ), attractive to E(δ).
 
     Repulsive: a random series of degree 3 as a density; the gap is E - E(σ) over the smaller of U
@@ -334,9 +328,9 @@ def flows(energy: KernelEnergy, starts: int, rng: np.random.Generator) -> Eviden
         f"repulsive (E - E(σ))/min(U, E(σ)) <= {ends['down']:.1e}, "
         f"attractive (E(δ) - E)/U <= {ends['up']:.1e}"
     )
-    status = HOLDS if arrived == len(runs) else OPEN
+    status = proof.HOLDS if arrived == len(runs) else proof.OPEN
     if astray:
-        status, finding = DIFFERS, f"{finding}; energies go the wrong way in {astray}"
+        status, finding = proof.DIFFERS, f"{finding}; energies go the wrong way in {astray}"
     data = xr.Dataset(
         {
             "flow_time": (("flow", "save"), times),
@@ -344,10 +338,10 @@ def flows(energy: KernelEnergy, starts: int, rng: np.random.Generator) -> Eviden
         },
         coords={"flow": [*runs], "save": np.arange(times.shape[1])},
     )
-    return Evidence(status, finding, data)
+    return proof.Evidence(status, finding, data)
 
 
-def _down(energy: KernelEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
+def _down(energy: proof.KernelEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
     """Times and gaps, on and on until these are small or the longest time is over."""
     beta, dim, unit = energy.beta, energy.dim, max(1.0, energy.centre / energy.spread)
     space = Circle(64) if dim == 2 else Zonal(dim, 12)
@@ -382,7 +376,7 @@ def _above_uniform(density: Any, beta: float) -> float:
     return float(multipliers[1:] @ density.power[1:])
 
 
-def _up(energy: KernelEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
+def _up(energy: proof.KernelEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
     """Times and (E(δ) - E)/U, from two bumps within reach of each other."""
     beta, dim = energy.beta, energy.dim
     kappas = rng.uniform(0.5, 1.5, 2) * min(_NARROWEST, dim * max(1.0, beta))
