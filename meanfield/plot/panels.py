@@ -18,13 +18,7 @@ from meanfield.measures.density import Density
 from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
 from meanfield.measures.particles import Particles
 from meanfield.plot import frames
-from meanfield.spaces.geometry import (
-    circle_angles,
-    circle_points,
-    perpendicular,
-    sphere_angles,
-    sphere_points,
-)
+from meanfield.spaces import geometry
 from meanfield.typing import Array
 
 _TURN = 2.0 * np.pi
@@ -168,7 +162,9 @@ def _paint(measure: Any, ax: Any, shared: Look) -> None:
         heights = frames.height(_histogram(measure), shared.scale)
         angles = np.asarray(_TURN / BINS * (np.arange(BINS) + 0.5))
         ax.bar(angles, heights, _TURN / BINS, color=frames.BLUE, alpha=0.35, linewidth=0.0)
-        _points(ax, circle_angles(measure.points), np.full(len(measure.points), -0.12), measure)
+        _points(
+            ax, geometry.circle_angles(measure.points), np.full(len(measure.points), -0.12), measure
+        )
         frames.ring(ax, angles, heights, shared.scale, -0.2)
     else:
         around = np.linspace(0.0, _TURN, 361)
@@ -183,14 +179,14 @@ def _paint(measure: Any, ax: Any, shared: Look) -> None:
 
 def _histogram(measure: Particles) -> Array:
     """The density of tokens on the circle in equal bins."""
-    angles = circle_angles(measure.points)
+    angles = geometry.circle_angles(measure.points)
     counts, _ = np.histogram(angles, BINS, (0.0, _TURN), weights=measure.weights)
     return np.asarray(counts * BINS)
 
 
 def _on_map(points: Array) -> tuple[Array, Array]:
     """Longitudes in (-π, π] and latitudes."""
-    colatitudes, longitudes = sphere_angles(points)
+    colatitudes, longitudes = geometry.sphere_angles(points)
     wrapped = np.where(longitudes > np.pi, longitudes - _TURN, longitudes)
     return wrapped, np.pi / 2 - colatitudes
 
@@ -222,12 +218,12 @@ def _ring(measure: Density, ax: Any, shared: Look) -> None:
     space, values = measure.space, measure.values
     if shared.is_fine or len(values) <= _COARSE:
         angles: Array = np.linspace(0.0, _TURN, max(_COARSE, 4 * space.size) + 1)
-        values = measure.at(circle_points(angles))
+        values = measure.at(geometry.circle_points(angles))
     else:
         kept = np.linspace(0, len(values) - 1, _COARSE).astype(int)
         kept = np.union1d(kept, [values.argmax()])
         kept = np.append(kept, kept[0])
-        angles, values = circle_angles(space.points[kept]), values[kept]
+        angles, values = geometry.circle_angles(space.points[kept]), values[kept]
     heights = frames.height(values, shared.scale)
     frames.fill_curve(ax, angles, heights)
     frames.ring(ax, angles, heights, shared.scale)
@@ -240,7 +236,7 @@ def _map(measure: Density, ax: Any, shared: Look) -> None:
     # pixels beyond the rim take its value, so that the rim is cut out of a smooth picture
     longitudes = np.clip(np.pi * x / (_ROOT8 * np.cos(tilt)), -np.pi, np.pi)
     colatitudes = np.arccos((2.0 * tilt + np.sin(2.0 * tilt)) / np.pi)
-    values = measure.at(sphere_points(colatitudes.ravel(), longitudes.ravel()))
+    values = measure.at(geometry.sphere_points(colatitudes.ravel(), longitudes.ravel()))
     extent = (-_ROOT8, _ROOT8, -_ROOT8 / 2, _ROOT8 / 2)
     kind: dict[str, Any] = {"origin": "lower", "interpolation": "bilinear", "extent": extent}
     image = AxesImage(ax, cmap=frames.COLOURS, norm=shared.scale, **kind)
@@ -259,7 +255,7 @@ def _centres(count: int, half_width: float) -> Array:
 def _profile(measure: Density, ax: Axes, shared: Look) -> None:
     axis = np.asarray(measure.axis)
     angles: Array = np.linspace(0.0, np.pi, max(361, 4 * measure.space.kmax + 1))
-    points = np.outer(np.cos(angles), axis) + np.outer(np.sin(angles), perpendicular(axis))
+    points = np.outer(np.cos(angles), axis) + np.outer(np.sin(angles), geometry.perpendicular(axis))
     law = frames.law_of_angle(measure.at(points), np.sin(angles), measure.dim)
     frames.profile(ax, angles, law, measure.dim, shared.scale)
 

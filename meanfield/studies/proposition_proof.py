@@ -15,12 +15,7 @@ import xarray as xr
 from numpy.polynomial import Polynomial
 
 from meanfield._checks import is_single, real_array, shown
-from meanfield.kernels.multipliers import (
-    bandwidth,
-    degree_weights,
-    log_eigenvalues,
-    scaled_eigenvalues,
-)
+from meanfield.kernels import multipliers
 from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicities
 from meanfield.typing import Array
 
@@ -138,7 +133,9 @@ def attention_energy(beta: float, dim: int, kmax: int) -> KernelEnergy:
     """E_β, W = e^{βt}/β, β > 0; below 1e-290 with the weights of β = 1e-290, to rounding."""
     least = max(beta, LEAST_BETA)
     # all degrees count in the gap, whatever kmax is
-    shares = degree_weights(least, dim, max(kmax, 2 * bandwidth(least, dim)))
+    shares = multipliers.degree_weights(
+        least, dim, max(kmax, 2 * multipliers.bandwidth(least, dim))
+    )
     gap = float(shares[1:].sum())
     weights = np.append(0.0, shares[1 : kmax + 1] / gap)
     # an exponential rounds its argument, which is of order β where neither it nor 1 is alone
@@ -195,7 +192,10 @@ def prove(energy: KernelEnergy, interval: tuple[float, float], kmax: int) -> Evi
         upper = np.nextafter([float(bound.ln()) for bound in ceilings], np.inf)
         shrink = (-Decimal(beta)).exp()
         bounds = [float(bound * shrink) for bound in enclose(beta, dim, kmax, ROUND_FLOOR)]
-    logs, own = log_eigenvalues(beta, dim, kmax), scaled_eigenvalues(beta, dim, kmax)
+    logs, own = (
+        multipliers.log_eigenvalues(beta, dim, kmax),
+        multipliers.scaled_eigenvalues(beta, dim, kmax),
+    )
     held = own > LEAST_BETA
     errors = np.full(kmax + 1, np.nan)
     errors[held] = np.abs(np.array(bounds)[held] / own[held] - 1.0)

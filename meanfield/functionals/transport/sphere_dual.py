@@ -8,14 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.functionals.transport import sphere_potential
 from meanfield.functionals.transport.bracket import ROUNDING
 from meanfield.functionals.transport.sphere_masses import DensitySpread, Spread, series
-from meanfield.functionals.transport.sphere_potential import (
-    Potential,
-    RingSearch,
-    Slack,
-    half_square_of_distance,
-)
 from meanfield.measures.density import Density
 from meanfield.spaces.geometry import exponential
 from meanfield.spaces.lattice import Hats, Lattice, hats
@@ -36,7 +31,9 @@ class Dual(NamedTuple):
     estimate: float
 
 
-def dual(mu: Spread, nu: Spread, potential: Potential, tolerance: float, rows: int) -> Dual:
+def dual(
+    mu: Spread, nu: Spread, potential: sphere_potential.Potential, tolerance: float, rows: int
+) -> Dual:
     """The dual functional of a potential, whose bound nothing is missing from.
 
     ∫ φ dmu is a product of series, or a sum over tokens. ψ is bounded from below by branch and
@@ -67,7 +64,7 @@ def dual(mu: Spread, nu: Spread, potential: Potential, tolerance: float, rows: i
 
 
 def _under_hats(
-    measure: Density, potential: Potential, tolerance: float, rows: int
+    measure: Density, potential: sphere_potential.Potential, tolerance: float, rows: int
 ) -> tuple[float, float]:
     """A lower bound and an estimate of ∫ ψ over a density."""
     lmax = measure.degree
@@ -92,7 +89,9 @@ def _under_hats(
     return middle + (float(masses @ below) - lost) / mass, estimate
 
 
-def _between(lattice: Lattice, found: Hats, potential: Potential, upper: Array) -> float:
+def _between(
+    lattice: Lattice, found: Hats, potential: sphere_potential.Potential, upper: Array
+) -> float:
     """By how much interpolation between the corners exceeds ∫ ψ at most.
 
     Along a parallel second derivatives of ψ are at most sin²θ + |∇ψ| sin θ |cos θ|, and |∇ψ| is the
@@ -146,7 +145,7 @@ class DualAscent:
     """
 
     def __init__(self, mu: Spread, targets: Array, masses: Array, lmax: int) -> None:
-        order = RingSearch.order(targets)
+        order = sphere_potential.RingSearch.order(targets)
         self._targets, self._masses, self.lmax = targets[order], masses[order], lmax
         space = self._space = Sphere(lmax)
         self._moments = mu.moments(lmax)
@@ -158,7 +157,7 @@ class DualAscent:
         self._search = Sphere(max(_SEARCH_LMAX, lmax))
         self._search_fields = SphereFields(self._search, lmax)
         self._frame = self._search.frame(np.arange(len(self._search.weights)))
-        self._rings = RingSearch(self._search, self._targets)
+        self._rings = sphere_potential.RingSearch(self._search, self._targets)
         self._costs = _cost_table(self._targets, self._search.points)
 
     def climb(
@@ -213,7 +212,7 @@ class DualAscent:
         towards = np.einsum("ijk,jk->ij", at, self._targets)
         distance = np.arctan2(np.hypot(towards[0], towards[1]), inner)
         towards *= distance / np.maximum(np.hypot(towards[0], towards[1]), 1e-300)
-        slack = Slack.of(towards, gradient[:, nearest], hessian[:, nearest])
+        slack = sphere_potential.Slack.of(towards, gradient[:, nearest], hessian[:, nearest])
         step = slack.step(np.pi / len(self._search.colatitudes))
         conjugate = 0.5 * distance**2 - values[nearest] + np.minimum(slack.change(step), 0.0)
         moved = exponential(sources, np.einsum("ij,ijk->jk", step, at))
@@ -271,5 +270,5 @@ def _cost_table(targets: Array, sources: Array) -> NDArray[np.float32]:
     for first in range(0, len(targets), _BLOCK):
         rows = table[first : first + _BLOCK]
         np.matmul(targets[first : first + _BLOCK].astype(np.float32), columns, out=rows)
-        half_square_of_distance(rows)
+        sphere_potential.half_square_of_distance(rows)
     return table
