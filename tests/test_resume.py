@@ -131,6 +131,11 @@ KINDS = {
         mf.SA(1.0, noise=0.1),
         {"t_end": 1.0, "rng": np.random.default_rng(7)},
     ),
+    "balanced noisy tokens": lambda: (
+        tokens(3, 12),
+        mf.DoublyStochastic(2.0, noise=0.05),
+        {"t_end": 0.3, "step": 0.02, "rng": np.random.default_rng(7)},
+    ),
 }
 
 

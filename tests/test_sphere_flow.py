@@ -8,7 +8,7 @@ import meanfield as mf
 from meanfield.equations.atoms import compressed
 from meanfield.equations.characteristics import follow
 from meanfield.equations.history import History, step_times
-from meanfield.equations.sphere_field import field_on_sphere
+from meanfield.equations.sphere_field import SphereField, field_on_sphere
 from meanfield.measures import SphereFlowMap
 from meanfield.spaces.cubed_sphere import Leaves, lay
 from meanfield.spaces.sphere_fields import Places, SphereAt
@@ -125,6 +125,41 @@ def test_history_is_exact_on_polynomials_and_survives_saving():
         assert np.abs(copy.at(t) - np.array([1.0 + t**7, 1j * t])).max() < 1e-14
     with pytest.raises(ValueError, match="t must be a finite number >= 0"):
         history.at(1.1)
+
+
+@pytest.mark.parametrize("dynamics", [mf.SA(4.0), mf.SA(25.0)])
+def test_velocity_and_divergence_of_points(dynamics):
+    rng = np.random.default_rng(4)
+    # half the sphere: at β = 25 the series of G has no digits on the other half
+    sources = unit(rng, 300)
+    sources[:, 2] = np.abs(sources[:, 2])
+    masses = rng.uniform(size=300) / 150.0
+    points = places(rng, 50)
+    field = SphereField(dynamics)
+    moments = field.moments(sources, masses)
+    velocity, divergence = field.velocity_and_divergence(moments, points, (sources, masses))
+    beta = dynamics.beta
+
+    def exact(at):
+        terms = masses * np.exp(beta * (at @ sources.T))
+        pull = terms @ sources
+        pull /= terms.sum(axis=1, keepdims=True)
+        return dynamics.sign * (pull - np.sum(at * pull, axis=1, keepdims=True) * at)
+
+    size = np.abs(velocity).max()
+    assert size > 0.1
+    # digits of G left at 1e-6 of its maximum
+    allowed = 1e-6 if beta == 25.0 else 1e-11
+    assert np.abs(velocity - exact(points)).max() < allowed * size
+    assert np.abs(np.sum(velocity * points, axis=1)).max() < 1e-12 * size
+    step, total = 1e-4, np.zeros(len(points))
+    for axis in np.eye(3):
+        for k, c in ((1, 2 / 3), (2, -1 / 12)):
+            ahead, behind = points + k * step * axis, points - k * step * axis
+            ahead /= np.linalg.norm(ahead, axis=1, keepdims=True)
+            behind /= np.linalg.norm(behind, axis=1, keepdims=True)
+            total += c * ((exact(ahead) - exact(behind)) @ axis) / step
+    assert np.abs(divergence - total).max() < 1e-7 * max(1.0, np.abs(total).max())
 
 
 def test_there_and_back():

@@ -155,6 +155,13 @@ def runs() -> dict[str, Callable[[Path], Any]]:
         found[f"SA with noise: {place}"] = lambda folder, start=starts[place][0]: mf.evolve(
             start(), mf.SA(2.0, 1, 0.1), 0.1, 2, rng=np.random.default_rng(5)
         )
+    found["DoublyStochastic with noise: Particles, d = 5"] = lambda folder: mf.evolve(
+        starts["Particles, d = 5"][0](),
+        mf.DoublyStochastic(2.0, 1, 0.05),
+        *(0.1, 2),
+        step=0.02,
+        rng=np.random.default_rng(5),
+    )
     for place in "Density on the circle", "Density about an axis":
         found[f"SA, goes on as a flow map: {place}"] = evolve(
             starts[place][0], mf.SA(4.0), 8.0, largest=128, on_unresolved="flow-map"

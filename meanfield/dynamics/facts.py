@@ -1,4 +1,4 @@
-"""A user's own dynamics of tokens, and what a file keeps of one."""
+"""What a dynamics tells of itself, also one of a user's own."""
 
 from __future__ import annotations
 

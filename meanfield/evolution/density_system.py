@@ -167,7 +167,7 @@ class NoisyDensitySystem(DensitySystem):
     free_work = losing = noise_work = heating = 0.0
 
     def rebase(self, measure: Density) -> None:
-        """Go on from a density as it was saved; the first has rates of its own."""
+        """Go on from a density as it is saved; at t = 0 Simpson's rule begins with its rates."""
         if self.t == 0.0:
             self.losing, self.heating = self._rates(self.state)
         super().rebase(measure)

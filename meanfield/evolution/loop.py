@@ -277,9 +277,9 @@ def warn_if_unfinished(run: Callable[P, Solution]) -> Callable[P, Solution]:
     return warned
 
 
-# commands and studies tell by themselves how a run ended
+# commands and studies take `solve`, and tell by themselves how a run ended
 evolve = warn_if_unfinished(solve)
-evolve.__name__ = evolve.__qualname__ = "evolve"
+evolve.__name__ = evolve.__qualname__ = solve.__qualname__ = "evolve"
 
 
 def _checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:

@@ -274,6 +274,11 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
         # interrupted in the first save: nothing is to be restored
         return Run(plan, plan.system(_beginning(first, law), rng))
     kept = _up_to(saved, saves)
+    if kept.history is not None and "remembered" not in state:
+        raise ValueError(
+            f"the numbers of its run must tell `remembered` steps, got {sorted(state)}: flow maps "
+            f"on S^2 of earlier versions have to be run again"
+        )
     for name in ("t", "step_size", "work"):
         number(name, state.get(name) or 0.0)
     if state["t"] != kept.t[-1] or (state.get("step_size") or 0.0) < 0.0:

@@ -233,6 +233,7 @@ class Run:
             self.recorder.save(measure, {"t": system.t})
             raise
         self.recorder.save(measure, row)
+        # numbers of a density may leave a scaling behind
         system.rebase(measure)
 
     def save_once(self) -> None:

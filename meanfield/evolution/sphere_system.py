@@ -126,7 +126,7 @@ class SphereSystem(System[SphereFlowMap]):
 
     def failed(self, reason: str | None) -> Stop:
         """What ends the run where there is no next step."""
-        return self.fault(ArithmeticError(f"no step is small enough: {reason}"))
+        return self.fault(ArithmeticError(reason or "the state is no longer finite"))
 
     def fault(self, error: Exception) -> Stop:
         """What ends the run where there is no rate or no mesh."""

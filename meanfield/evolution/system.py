@@ -211,6 +211,7 @@ class System(Generic[M]):
             self.recall(saved.history, int(numbers["remembered"]))
         final: Any = saved.final
         self.adopt(self._equation(final), work=self.work)
+        self._base = final
         self.rebase(final)
 
     def history(self) -> Any:
@@ -234,9 +235,9 @@ class System(Generic[M]):
             If there is none.
         """
         rate = np.empty_like(state) if out is None else out
-        self.evaluations += 1
         if self._known is not None and state is self.state:
             rate[:], self._known = self._known, None
+            self.evaluations += 1
             return rate
         try:
             self.equation(state[:-1], rate[:-1])
@@ -245,6 +246,7 @@ class System(Generic[M]):
         rate[-1] = self.gain(state) if self._integrates else 0.0
         if self.clock != 1.0:
             rate *= self.clock
+        self.evaluations += 1
         return rate
 
     def gain(self, state: Array) -> float:  # noqa: ARG002 (that the rate was asked for)
@@ -325,7 +327,8 @@ class System(Generic[M]):
         at_end = stepper.status == "finished"
         self.t = self._until if at_end else float(stepper.t) * self.clock
         self.step_size = stepper.h_abs * self.clock
-        self.state, self.steps, self._base = stepper.y, self.steps + 1, None
+        self.state, self.steps = stepper.y, self.steps + 1
+        self._base = self._known = None
 
     def finished(self) -> tuple[Ending, str]:
         """How a run that came to its end ended, and the sentence that says so."""

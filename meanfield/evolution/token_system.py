@@ -177,7 +177,10 @@ class TokenSystem(System[Particles]):
 
     def _speeds(self, measure: Particles) -> dict[str, float]:
         """Root mean square of |X| over the tokens, X of the layer that acted last."""
-        velocity = project(measure.points, self._output(measure))
+        try:
+            velocity = project(measure.points, self._output(measure))
+        except self.faults as error:
+            raise self.fault(error) from error
         # without softmax it may be too large to be squared
         unit = float(np.abs(velocity).max()) or 1.0
         velocity /= unit
@@ -245,9 +248,9 @@ class LayerSystem(TokenSystem):
 
     def _pass(self, state: Array) -> Array | None:
         """The state after the next layer, None where a token has no direction any more."""
-        self.evaluations += 1
         given = self._particles
         points = given.points + self.step * self._output(given)
+        self.evaluations += 1
         norms = np.linalg.norm(points, axis=1, keepdims=True)
         if not np.isfinite(norms).all() or norms.min() == 0.0:
             return None
@@ -286,6 +289,10 @@ class NoisyTokenSystem(TokenSystem):
     ) -> None:
         self.step, self.rng, self._shape = step, rng, particles.points.shape
         super().__init__(particles, dynamics, options)
+
+    def _dissipation(self, measure: Particles) -> float:
+        # its own right-hand side would begin the next step with the scaling of this save
+        return dissipation_in_unit(measure, self.dynamics)[0]
 
     def _unit_of_time(self) -> float:
         # noise has a time of its own

@@ -57,15 +57,15 @@ def run(measure: Any, dynamics: Any, t_end: float, saves: int = 4, **asked: Any)
 
 def command(folder: Path) -> None:
     """The bundled run by the command line, start and figures included."""
-    python = "from meanfield.__main__ import main; main()"
     subprocess.run(
-        [sys.executable, "-P", "-c", python, "run", "--output", "run.nc"],
+        [sys.executable, "-P", "-m", "meanfield", "run"],
         cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         check=True,
     )
-    (folder / "run.nc").unlink()
+    for file in folder.iterdir():
+        file.unlink()
 
 
 def tasks() -> dict[str, Callable[[], Callable[[], Any]]]:
