@@ -411,6 +411,17 @@ def test_limit_refuses(folder, capsys, options, message):
     assert [path.name for path in folder.iterdir()] == ["case.toml"]
 
 
+def test_a_command_that_is_interrupted_says_so(folder, capsys, monkeypatch):
+    def strike(*_, **__):
+        raise KeyboardInterrupt
+
+    (folder / "case.toml").write_text(CIRCLE)
+    monkeypatch.setattr(mf.studies, "mean_field_limit", strike)
+    assert main(["limit", "case.toml", "--ns", "20,40", "-o", "l.nc"]) == 130
+    assert capsys.readouterr().err == "meanfield: interrupted\n"
+    assert not Path("l.nc").exists()
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_a_run_that_is_interrupted_is_resumed(folder, capsys, monkeypatch):
     """With the monitors of its case."""

@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (CaseError, Refusal) as error:
         return _complain(str(error), getattr(error, "status", BAD_INPUT))
     except (KeyboardInterrupt, typer.Abort):
-        return _complain("interrupted: what is in the result file is kept", INTERRUPTED)
+        return _complain("interrupted", INTERRUPTED)
     except ArithmeticError as error:
         # the error itself says what can't be computed, one of its kinds is a mistake of the program
         if type(error) is not ArithmeticError:
@@ -97,7 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(str(error), FAILED_RUN)
     except MemoryError as error:
         return _complain(f"out of memory: {error}; try a smaller space", FAILED_RUN)
-    return int(status or 0)
+    # typer makes a status of Ctrl-C; a run and a sweep say more of it before
+    return _complain("interrupted", INTERRUPTED) if status == INTERRUPTED else int(status or 0)
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
