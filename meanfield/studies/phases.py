@@ -11,16 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield._checks import (
-    ascending,
-    generator,
-    integer,
-    number,
-    one_of,
-    shown,
-    tell_apart,
-    times_until,
-)
+from meanfield import _checks
 from meanfield.dynamics.attention import Attention, Head
 from meanfield.dynamics.isotropic import SA, USA
 from meanfield.equations.batch import LARGEST_BETA
@@ -104,20 +95,20 @@ def phase_diagram(
     ArithmeticError
         If a run can't go on.
     """
-    dim, n = integer("dim", dim, low=2), integer("n", n, low=2)
-    count = integer("realisations", realisations, low=1)
-    if not 1e-9 <= number("delta", delta) < 1.0:
-        raise ValueError(f"delta must be in [1e-9, 1), got {shown(delta)}")
-    axis = ascending("betas", betas)
-    moments = times_until("times", times, number("t_end", t_end, above=0))
+    dim, n = _checks.integer("dim", dim, low=2), _checks.integer("n", n, low=2)
+    count = _checks.integer("realisations", realisations, low=1)
+    if not 1e-9 <= _checks.number("delta", delta) < 1.0:
+        raise ValueError(f"delta must be in [1e-9, 1), got {_checks.shown(delta)}")
+    axis = _checks.ascending("betas", betas)
+    moments = _checks.times_until("times", times, _checks.number("t_end", t_end, above=0))
     runs = _dynamics_at(dynamics, axis, dim)
-    rng = np.random.default_rng(0) if rng is None else generator("rng", rng)
+    rng = np.random.default_rng(0) if rng is None else _checks.generator("rng", rng)
     seeds = spawn_seeds(rng, count)
     groups = [tuple(runs[first : first + _DYNAMICS]) for first in range(0, len(runs), _DYNAMICS)]
     blocks = [seeds[first : first + _BLOCK] for first in range(0, count, _BLOCK)]
     if rtol is None:
         rtol = min(_SHARE * delta, _MOST)
-    tolerance = number("rtol", rtol, low=3e-14, high=1e-2)
+    tolerance = _checks.number("rtol", rtol, low=3e-14, high=1e-2)
     count_pairs = partial(_count_pairs, dim=dim, n=n, times=moments, delta=delta, rtol=tolerance)
     tasks = [(some, block) for some in groups for block in blocks]
     sums = run_tasks(executor, count_pairs, tasks, "phase diagram", progress)
@@ -147,18 +138,20 @@ def phase_diagram(
 
 def _dynamics_at(dynamics: Any, betas: Array, dim: int) -> list[AnyAttention]:
     if not callable(dynamics):
-        raise ValueError(f"dynamics must be a callable from β to a dynamics, got {shown(dynamics)}")
+        raise ValueError(
+            f"dynamics must be a callable from β to a dynamics, got {_checks.shown(dynamics)}"
+        )
     runs = [dynamics(float(beta)) for beta in betas]
     for one in runs:
         if not (_is_plain(one) or isinstance(one, Attention)) or one.noise > 0.0:
             raise ValueError(
-                f"dynamics must be SA, USA or Attention without noise, got {shown(one)}"
+                f"dynamics must be SA, USA or Attention without noise, got {_checks.shown(one)}"
             )
         if _is_plain(one) and not one.normalised and one.beta > LARGEST_BETA:
-            got, largest = tell_apart(one.beta, LARGEST_BETA)
+            got, largest = _checks.tell_apart(one.beta, LARGEST_BETA)
             raise ValueError(f"betas must be <= {largest} for USA, got {got}")
         if one.dim not in (None, dim):
-            raise ValueError(f"dim must be that of {shown(one)}, got {dim}")
+            raise ValueError(f"dim must be that of {_checks.shown(one)}, got {dim}")
     return runs
 
 
@@ -278,8 +271,8 @@ def random_heads(kind: str, dim: int, rng: np.random.Generator) -> Head:
     >>> random_heads("wigner-product", 16, np.random.default_rng(0))
     Head(Q=(16, 16), K=1.0, V=(16, 16))
     """
-    one_of("kind", kind, ENSEMBLES)
-    dim, rng = integer("dim", dim, low=2), generator("rng", rng)
+    _checks.one_of("kind", kind, ENSEMBLES)
+    dim, rng = _checks.integer("dim", dim, low=2), _checks.generator("rng", rng)
     if kind == "ginibre":
         return Head(Q=_ginibre(dim, rng), K=_ginibre(dim, rng), V=_ginibre(dim, rng))
     if kind == "ginibre-product":

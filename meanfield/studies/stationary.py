@@ -14,16 +14,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, hyp0f1, ive
 
-from meanfield._checks import (
-    integer,
-    is_single,
-    number,
-    plus_or_minus,
-    real_array,
-    shown,
-    tell_apart,
-    unit_vector,
-)
+from meanfield import _checks
 from meanfield.dynamics.isotropic import USA, Isotropic
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
 from meanfield.measures.density import Density
@@ -213,11 +204,11 @@ def stationary_density(
     >>> round(float(mu.mean()[-1]), 11)
     0.54382120316
     """
-    dim = integer("dim", dim, low=2, high=1024)
+    dim = _checks.integer("dim", dim, low=2, high=1024)
     check_attention(dynamics, is_balanced=False, attracts=True, has_noise=True)
-    degree = integer("degree", degree, low=1, high=bandwidth(dynamics.beta, dim))
-    direction = plus_or_minus("direction", direction)
-    axis = None if axis is None else unit_vector("axis", axis, dim)
+    degree = _checks.integer("degree", degree, low=1, high=bandwidth(dynamics.beta, dim))
+    direction = _checks.plus_or_minus("direction", direction)
+    axis = None if axis is None else _checks.unit_vector("axis", axis, dim)
     equation = equation_of(dynamics, dim, degree)
     start = -float(np.log(equation.kappa[degree // equation.step - 1]))
     wanted = float(np.log(critical_noise(dynamics, dim)) - np.log(dynamics.noise))
@@ -230,7 +221,7 @@ def stationary_density(
         raise ArithmeticError(f"the branch of degree {degree} is {branch.status} at {dynamics!r}")
     if not found:
         most = dynamics.noise * np.exp(wanted - min(point.log_rho for point in branch.points))
-        got, least = tell_apart(dynamics.noise, most)
+        got, least = _checks.tell_apart(dynamics.noise, most)
         raise ValueError(f"noise must be < {least} for a state of degree {degree}, got {got}")
     return _density(equation, at_noise(equation, found[-1], wanted), axis)
 
@@ -493,12 +484,12 @@ def stationary_states(
     >>> str(ds.nature.item()), round(1 / ds.tau_c.item(), 10), round(ds.jump.item(), 10)
     ('first order', 0.7521877664, 0.4815438131)
     """
-    dim = integer("dim", dim, low=2, high=1024)
-    several: Any = [betas] if is_single(betas) else betas
-    axis = real_array("betas", several, 1)
-    degrees = integer("degrees", degrees, low=1)
-    if not 0.01 <= number("until", until) < 1.0:
-        raise ValueError(f"until must be in [0.01, 1), got {shown(until)}")
+    dim = _checks.integer("dim", dim, low=2, high=1024)
+    several: Any = [betas] if _checks.is_single(betas) else betas
+    axis = _checks.real_array("betas", several, 1)
+    degrees = _checks.integer("degrees", degrees, low=1)
+    if not 0.01 <= _checks.number("until", until) < 1.0:
+        raise ValueError(f"until must be in [0.01, 1), got {_checks.shown(until)}")
     runs = [_attractive(dynamics, float(beta), dim, degrees) for beta in axis]
     ways = [
         (degree, direction)
@@ -514,7 +505,9 @@ def stationary_states(
 
 def _attractive(dynamics: Any, beta: float, dim: int, degrees: int) -> Isotropic:
     if not callable(dynamics):
-        raise ValueError(f"dynamics must be a callable from β to SA or USA, got {shown(dynamics)}")
+        raise ValueError(
+            f"dynamics must be a callable from β to SA or USA, got {_checks.shown(dynamics)}"
+        )
     if beta < 0.0:
         raise ValueError(f"betas must be >= 0, got {beta:g}")
     one: Isotropic = dynamics(beta)
