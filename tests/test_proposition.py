@@ -117,13 +117,15 @@ def test_what_differs_beside_a_proof_is_a_note(monkeypatch):
     """Λ_{k+1} in place of Λ_k, and a relative error of 1e-9."""
     exact = scaled_eigenvalues
     for own in (lambda b, d, k: exact(b, d, k + 1)[1:], lambda *given: exact(*given) * (1 + 1e-9)):
-        monkeypatch.setattr(proof, "scaled_eigenvalues", own)
+        monkeypatch.setattr(proof.multipliers, "scaled_eigenvalues", own)
         ds = study(4.0, parts=["coefficients"])
         assert ds.attrs["verdict"] == "proved"
         assert "Λ_k of the package is not within its bounds" in ds.attrs["note"]
         assert ds.attrs["note"].endswith(FAULT)
     monkeypatch.undo()
-    monkeypatch.setattr(proof, "log_eigenvalues", lambda b, d, k: log_eigenvalues(b, d, k + 1)[1:])
+    monkeypatch.setattr(
+        proof.multipliers, "log_eigenvalues", lambda b, d, k: log_eigenvalues(b, d, k + 1)[1:]
+    )
     assert FAULT in study(4.0, parts=["coefficients"]).attrs["note"]
 
 
