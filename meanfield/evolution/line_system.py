@@ -163,11 +163,6 @@ class LineSystem(System[LineFlowMap]):
         rate = FlowTendency(flow, SA(self.dynamics.beta), self._energy)
         return rate.scaled_energy(rate.initial_state)
 
-    def _speeds(self, measure: LineFlowMap) -> dict[str, float]:  # noqa: ARG002
-        self.evaluate()
-        name = "metric_speed" if self.dynamics.isotropic else "speed"
-        return {name: float(self.equation.speed())}
-
     def _numbers(self, flow: LineFlowMap) -> dict[str, float]:
         isotropic = self.dynamics.isotropic
         numbers = {

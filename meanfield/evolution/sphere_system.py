@@ -64,6 +64,7 @@ class SphereSystem(System[SphereFlowMap]):
     """
 
     kept: ClassVar[Kept] = {**System.kept, "since": float}
+    pair = LargestErrorSteps
 
     def __init__(self, flow: SphereFlowMap, dynamics: Dynamics, options: Options) -> None:
         if flow.t > 0.0:
@@ -116,13 +117,6 @@ class SphereSystem(System[SphereFlowMap]):
         """Relative tolerance, and absolute ones of each entry of the state."""
         tol = max(_LEAST_STEP_TOL, _STEP_SHARE * self._meshes.tol)
         return _RTOL, np.append(self.equation.errors(tol), tol)
-
-    def _stepper(self, start: float, end: float) -> Stepper:
-        rtol, atol = self.tolerances()
-        first = min(self.step_size, end - start) or None
-        return LargestErrorSteps(
-            self.rate, start, self.state, end, first_step=first, rtol=rtol, atol=atol
-        )
 
     def failed(self, reason: str | None) -> Stop:
         """What ends the run where there is no next step."""
@@ -188,11 +182,6 @@ class SphereSystem(System[SphereFlowMap]):
     def scaled_energy(self) -> float:
         """e^{-β} E_β at the present time."""
         return float(self.equation.scaled_energy(self.state[:-1]))
-
-    def _speeds(self, measure: SphereFlowMap) -> dict[str, float]:  # noqa: ARG002
-        self.evaluate()
-        name = "metric_speed" if self.dynamics.isotropic else "speed"
-        return {name: float(self.equation.speed())}
 
     def _numbers(self, measure: SphereFlowMap) -> dict[str, float]:
         particles = len(measure.points) - measure.n_nodes

@@ -99,10 +99,12 @@ class System(Generic[M]):
         what a file has.
     faults : tuple of type
         Class attribute: errors of the right-hand side that end the run.
+    pair : type of ExplicitSteps
+        Class attribute: the steps, where they are explicit.
     """
 
     faults: ClassVar[tuple[type[Exception], ...]] = (ArithmeticError,)
-
+    pair: ClassVar[type[ExplicitSteps]] = ExplicitSteps
     kept: ClassVar[Kept] = {
         "layer": int,
         "t": float,
@@ -307,9 +309,7 @@ class System(Generic[M]):
     def _stepper(self, start: float, end: float) -> Stepper:
         rtol, atol = self.tolerances()
         first = min(self.step_size / self.clock, end - start) or None
-        return ExplicitSteps(
-            self.rate, start, self.state, end, first_step=first, rtol=rtol, atol=atol
-        )
+        return self.pair(self.rate, start, self.state, end, first_step=first, rtol=rtol, atol=atol)
 
     def after(self, stepper: Stepper) -> Verdict:
         """Look at a step, count it, and change what the state stands for where that is due.
@@ -384,8 +384,10 @@ class System(Generic[M]):
         return self.scaled_energy() if own is None else own
 
     def _speeds(self, measure: M) -> dict[str, float]:  # noqa: ARG002
-        """(∫ |X|² dmu)^{1/2} by its name."""
-        return {}
+        """(∫ |X|² dmu)^{1/2}, in W_2 where X is a gradient."""
+        self.evaluate()
+        name = "metric_speed" if self.dynamics.isotropic else "speed"
+        return {name: float(self.equation.speed())}
 
     def _numbers(self, measure: M) -> dict[str, float]:  # noqa: ARG002
         """What this kind of measure has besides."""
