@@ -5,7 +5,6 @@ All claims, or those of the scripts named; `meanfield validate` is the same.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
@@ -13,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from validation import record
+from validation._inside import commands
 from validation.runner import about, run_scripts, summary
 
 SCRIPTS = [
@@ -65,14 +65,6 @@ SCRIPTS = [
     "thm_6_9_high_dimension",
     "mutations",
 ]
-HELP = {
-    "names": "scripts, all if omitted",
-    "quick": "fewer cases, the same tolerances",
-    "list": "name the scripts with what each shows, and exit",
-    "write": f"put what was run, and the versions it ran with, into {record.RESULTS.name}",
-    "figures": "draw the figures of the scripts that have one into this folder",
-    "jobs": "processes, one for each core if omitted; 1 runs scripts here, in order",
-}
 
 
 def listing() -> str:
@@ -130,29 +122,5 @@ def validate(
     return text, int(not all(one.is_good for one in outcomes))
 
 
-def main() -> None:
-    """The same as `meanfield validate`."""
-    parser = argparse.ArgumentParser(prog="python -m validation")
-    parser.add_argument("names", nargs="*", metavar="name", help=HELP["names"])
-    for flag in ("quick", "list", "write"):
-        parser.add_argument(f"--{flag}", action="store_true", help=HELP[flag])
-    parser.add_argument("--figures", type=Path, metavar="DIR", help=HELP["figures"])
-    parser.add_argument("--jobs", type=int, metavar="N", help=HELP["jobs"])
-    given = vars(parser.parse_args())
-    if given.pop("list"):
-        print(listing())
-        return
-    if complaint := unknown(given["names"]):
-        parser.error(complaint)
-    if given["jobs"] is not None and given["jobs"] < 1:
-        parser.error(f"--jobs must be at least 1, got {given['jobs']}")
-    try:
-        text, status = validate(**given)
-    except ValueError as error:
-        parser.error(str(error))
-    print(text)
-    sys.exit(status)
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(commands.main(["validate", *sys.argv[1:]]))
