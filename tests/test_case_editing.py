@@ -386,11 +386,13 @@ def test_the_text_that_is_kept_is_the_one_that_was_run(folder):
     assert mf.load("run.nc").case.startswith("# mine")
 
 
-def test_limit_with_settings(folder, capsys):
+@pytest.mark.parametrize("case", ["case.toml", "run.nc"])
+def test_limit_with_settings(folder, capsys, case):
     import xarray as xr
 
     (folder / "case.toml").write_text(test_cli.CIRCLE)
-    argv = ["limit", "case.toml", "--ns", "20,40", "--repeats", "2", "-q"]
+    assert main(["run", "case.toml", "-q"]) == 0
+    argv = ["limit", case, "--ns", "20,40", "--repeats", "2", "-q"]
     assert main([*argv, "--set", "run.save_at=2"]) == 0
     with xr.open_dataset("limit.nc", engine="h5netcdf") as found:
         assert found.sizes["t"] == 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from meanfield.cli import commands
 from meanfield.cli.case import case_from_text, default_case_text, read_case
-from meanfield.cli.text import version
 from meanfield.equations.attention import AttentionTendency
 from meanfield.equations.batch import batch_tendency
 from meanfield.equations.line import LineField
@@ -17,6 +16,7 @@ from meanfield.evolution.density_system import NoisyDensitySystem
 from meanfield.evolution.netcdf import seal
 from meanfield.evolution.options import Options
 from meanfield.evolution.restart import restart
+from meanfield.evolution.solution import version_of
 from meanfield.functionals.transport.sphere import sphere_distance
 from meanfield.kernels.direct import log_moment
 from meanfield.kernels.line import NODES, CircleLine, LineSums
@@ -81,5 +81,5 @@ __all__ = [
     "sphere_points",
     "restart",
     "tendency",
-    "version",
+    "version_of",
 ]

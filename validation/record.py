@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import meanfield as mf
-from validation._inside import version
+from validation._inside import version_of
 from validation.claims import table
 from validation.runner import HEADINGS, Outcome
 
@@ -89,7 +89,7 @@ def write(named: dict[str, Section]) -> None:
 def _surroundings() -> str:
     versions = {
         "meanfield": mf.__version__,
-        **{name: version(name) for name in _LIBRARIES},
+        **{name: version_of(name) for name in _LIBRARIES},
         "Python": platform.python_version(),
     }
     told = ", ".join(f"{name} {number}" for name, number in versions.items())

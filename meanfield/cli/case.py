@@ -7,7 +7,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -62,17 +62,14 @@ def check_tokens(case: Table, folder: Path, recorded: dict[str, str]) -> None:
     Fault
         If one is gone or has changed.
     """
+    found = token_digests(case, folder)
     for key, name in clouds(case):
-        path = folder / name
-        if not path.is_file():
+        path, rule = folder / name, f"{key} = {shown_key(name)} must be the file that the run had"
+        if name not in found:
+            raise Fault(f"{rule}, but {path} is gone: put it there, or set {key} to where it is")
+        if found[name] != recorded.get(name, found[name]):
             raise Fault(
-                f"{key} = {shown_key(name)} must be the file that the run had, but {path} is gone: "
-                f"put it there, or set {key} to where it is"
-            )
-        if name in recorded and _digest(path) != recorded[name]:
-            raise Fault(
-                f"{key} = {shown_key(name)} must be the file that the run had, of SHA-256 "
-                f"{recorded[name]:.12}…, but {path} has {_digest(path):.12}…"
+                f"{rule}, of SHA-256 {recorded[name]:.12}…, but {path} has {found[name]:.12}…"
             )
 
 
@@ -108,13 +105,11 @@ def _head(own: Path) -> str:
 
 def _git_text(path: Path) -> str:
     """The text of a small file, "" where there is none."""
-    try:
+    with suppress(OSError, ValueError):
         # a device or a pipe might never end
-        if not path.is_file() or path.stat().st_size > _LARGEST_LIST:
-            return ""
-        return path.read_text("utf-8").strip()
-    except (OSError, ValueError):
-        return ""
+        if path.is_file() and path.stat().st_size <= _LARGEST_LIST:
+            return path.read_text("utf-8").strip()
+    return ""
 
 
 _NAME = r"[A-Za-z0-9_-]+"
@@ -222,11 +217,13 @@ def overridden(text: str, settings: Mapping[str, Any], name: str) -> str:
         return text
     raw = _parsed(text, name)
     for key, value in settings.items():
-        table, _, last = key.rpartition(".")
-        if last == "type" and (kind := tables.kinds(table).get(str(value))):
-            kept = {f"{table}.{one}" for one in kind.model_fields} | settings.keys()
-            _drop(raw, table, kept)
-        _set(raw, key, value, name)
+        here, last = _place(raw, key, name)
+        path = key.rpartition(".")[0]
+        if last == "type" and (kind := tables.kinds(path).get(str(value))):
+            for one in here.keys() - kind.model_fields.keys():
+                if f"{path}.{one}" not in settings:
+                    del here[one]
+        here[last] = value
     return tomli_w.dumps(raw)
 
 
@@ -241,20 +238,8 @@ def _parts(key: str) -> list[int | str]:
     return [word or int(index) for index, word in _PART.findall(key)]
 
 
-def _drop(raw: Any, path: str, kept: set[str]) -> None:
-    """Drop the keys of the table at `path` that are not among those `kept`; it may not be there."""
-    here = raw
-    try:
-        for part in _parts(path):
-            here = here[part]
-    except (KeyError, IndexError, TypeError):
-        return
-    if type(here) is dict:
-        for key in [key for key in here if f"{path}.{key}" not in kept]:
-            del here[key]
-
-
-def _set(raw: Any, key: str, value: Any, name: str) -> None:
+def _place(raw: Any, key: str, name: str) -> tuple[Any, int | str]:
+    """The table or list that has a key, made where there is none, and its last part there."""
     here, parts = raw, _parts(key)
     for depth, part in enumerate(parts):
         allowed, fits = "a table", type(here) is dict
@@ -263,13 +248,10 @@ def _set(raw: Any, key: str, value: Any, name: str) -> None:
         if not fits:
             path, given = tables.dotted(parts[:depth]), shown_key(here)
             raise CaseError(f"{name}: {path} must be {allowed} for {key}, got {given}")
-        if depth == len(parts) - 1:
-            here[part] = value
-        elif type(here) is dict:
+        if depth < len(parts) - 1:
             # only a table may be new
-            here = here.setdefault(part, {})
-        else:
-            here = here[part]
+            here = here.setdefault(part, {}) if type(here) is dict else here[part]
+    return here, parts[-1]
 
 
 # of the machine's memory, what the measures at all saves may take
@@ -358,10 +340,6 @@ class Case(Table):
         case._folder, case._carried = folder, dict(about)
         return case
 
-    def with_output(self, output: tables.OutputTable) -> Case:
-        """The case whose results go elsewhere."""
-        return self.model_copy(update={"output": output})
-
     def digest(self) -> str:
         """SHA-256 of what a run depends on: all tables but `output`, and the token files.
 
@@ -377,7 +355,8 @@ class Case(Table):
         `seed` of tokens; `case_file`; `token_files`, JSON of names and SHA-256; `git_commit`
         where the case file lies in a work tree of git.
         """
-        about: About = self._carried | self.space.about()
+        # tokens alone have a seed
+        about: About = self._carried | self.space.model_dump(include={"seed"})
         if digests := token_digests(self, self._folder):
             about[CLOUD_FILES] = json.dumps(digests)
         if self._file is not None:
@@ -441,7 +420,7 @@ class Case(Table):
             If a value is out of range.
         """
         with self.errors("law"):
-            dim = self.space.dim_with(self.law, self._folder)
+            dim = self.space.dim_with(self.law)
             law = self.law.build("law", dim, self._folder)
             return law, self.dynamics.build("dynamics")
 
@@ -587,7 +566,8 @@ def case_of(solution: Solution, path: Path, settings: Mapping[str, Any] | None =
     with case.errors("law"):
         check_tokens(case, folder, _recorded(about))
     carried = {key: about[key] for key in ORIGIN if key in about}
-    return case.placed(folder, carried).with_output(_outputs(case, settings or {}))
+    elsewhere = {"output": _outputs(case, settings or {})}
+    return case.placed(folder, carried).model_copy(update=elsewhere)
 
 
 def _outputs(case: Case, settings: Mapping[str, Any]) -> tables.OutputTable:
@@ -603,10 +583,9 @@ def _has_all(case: Case, folder: Path) -> bool:
 
 
 def _recorded(about: Mapping[str, Any]) -> dict[str, str]:
-    try:
+    with suppress(ValueError, TypeError):
         return dict(json.loads(str(about.get(CLOUD_FILES, "{}"))))
-    except (ValueError, TypeError):
-        return {}
+    return {}
 
 
 class _Schema(GenerateJsonSchema):

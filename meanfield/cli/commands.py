@@ -19,13 +19,14 @@ import typer
 from typer import Argument, Option
 
 from meanfield.cli import runs, text
-from meanfield.cli.case import json_schema_text, read_case
+from meanfield.cli.case import json_schema_text
 from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, INTERRUPTED, Refusal, check_output, refusals
 from meanfield.cli.sweeps import SWEEP, axis, cells_beside, load_sweep, sweep
 from meanfield.cli.tables import CaseError, one_line
 from meanfield.dynamics import Isotropic
 from meanfield.evolution import Ending, Solution, evolve, load, netcdf
 from meanfield.evolution.files import SOURCE, is_being_written, remove_leftovers
+from meanfield.evolution.solution import version_of
 from meanfield.exceptions import GOOD, UnfinishedWarning
 
 FIGURES = runs.FIGURE_SUFFIXES
@@ -35,7 +36,7 @@ def _output(metavar: str, about: str) -> Any:
     return Option("--output", "-o", metavar=metavar, help=about)
 
 
-CaseFile = Annotated[Path, Argument(metavar="CASE", help="Case file (TOML).")]
+CaseFile = Annotated[Path, Argument(metavar="CASE", help="Case file (TOML) or result file.")]
 RunFile = Annotated[Path, Argument(metavar="RUN.nc", help="Result file of a run.")]
 Settings = Annotated[
     list[str] | None,
@@ -49,7 +50,6 @@ Force = Annotated[
     bool, Option("--force", help="Replace files that are there and not of the same case.")
 ]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print errors only.")]
-Quick = Annotated[bool, Option("--quick", help="Fewer cases, the same tolerances.")]
 
 app = typer.Typer(
     name="meanfield",
@@ -117,7 +117,7 @@ def _top(
 ) -> None:
     """Mean-field dynamics of self-attention on circle and spheres."""
     if show_version:
-        typer.echo(f"meanfield {text.version('meanfield-attention')}")
+        typer.echo(f"meanfield {version_of('meanfield')}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -309,9 +309,7 @@ def _loaded(file: Path) -> Solution:
         raise Refusal(f"{error}{hint}") from None
 
 
-check = typer.Typer(
-    help="Check a proposition: a verdict, its evidence and a figure.", rich_markup_mode=None
-)
+check = typer.Typer(rich_markup_mode=None)
 app.add_typer(check, name="check")
 
 # of a line
@@ -398,11 +396,11 @@ def _problem(
     return None, _numbers("--kernel", kernel)
 
 
-def _numbers(option: str, text: str) -> list[float]:
+def _numbers(option: str, text: str, what: str = "numbers") -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        message = f"{option} must be numbers with commas between them, got {text!r}"
+        message = f"{option} must be {what} with commas between them, got {text!r}"
         raise Refusal(message) from None
 
 
@@ -431,7 +429,7 @@ def proposition_report(found: Any) -> str:
     return "\n".join(lines)
 
 
-_NS = "100,1000,10000"
+_NS, _COUNTS = "100,1000,10000", "ascending integers >= 2"
 
 
 @app.command()
@@ -451,7 +449,7 @@ def limit(
     figure beside it. Files of the same case and options are replaced, others only with --force.
     """
     counts = _counts(ns)
-    chosen, picture = read_case(case, runs.settings_from(settings)), output.with_suffix(".png")
+    (chosen, _), picture = runs.chosen_case(case, settings), output.with_suffix(".png")
     source = runs.source_of("limit", chosen.digest(), counts, repeats, seed)
     check_output(output, "--output", (".nc",), source, force)
     check_output(picture, "the figure beside --output", (".png",), source, force)
@@ -491,15 +489,11 @@ def limit(
 
 
 def _counts(ns: str) -> list[int]:
-    try:
-        # 1e4, too
-        given = [float(n) for n in ns.split(",")]
-    except ValueError:
-        given = []
+    # 1e4, too
+    given = _numbers("--ns", ns, _COUNTS)
     counts = [int(n) for n in given if n.is_integer() and n >= 2]
-    if not counts or counts != given or counts != sorted(set(counts)):
-        message = f"--ns must be ascending integers >= 2 with commas between them, got {ns!r}"
-        raise Refusal(message)
+    if counts != given or counts != sorted(set(counts)):
+        raise Refusal(f"--ns must be {_COUNTS} with commas between them, got {ns!r}")
     return counts
 
 
@@ -657,7 +651,7 @@ def validate(
         list[str] | None,
         Argument(metavar="[NAME]…", show_default=False, help="Scripts; all if omitted."),
     ] = None,
-    quick: Quick = False,
+    quick: Annotated[bool, Option("--quick", help="Fewer cases, the same tolerances.")] = False,
     listing: Annotated[
         bool, Option("--list", help="Name the scripts with what each shows, and exit.")
     ] = False,

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -105,11 +105,9 @@ def source_of(*parts: Any) -> str:
 
 def _hindrance(path: Path) -> str:
     try:
-        try:
+        with suppress(FileNotFoundError):
             if not stat.S_ISREG(path.stat().st_mode):
                 return "it is no regular file"
-        except FileNotFoundError:
-            pass
         # permissions tell root nothing, only an attempt does
         with tempfile.TemporaryFile(dir=path.parent):
             return ""
@@ -142,17 +140,6 @@ def keys_from(
     return found
 
 
-def settings_from(given: Sequence[str] | None) -> dict[str, Any]:
-    """Keys and values of `--set`.
-
-    Raises
-    ------
-    Refusal
-        If one is no KEY=VALUE, or a key is set twice.
-    """
-    return keys_from("--set", given, setting)
-
-
 def chosen_case(path: Path | None, given: Sequence[str] | None) -> tuple[Case, Solution | None]:
     """The case of a file, of a result (then with that), or the bundled one.
 
@@ -163,27 +150,23 @@ def chosen_case(path: Path | None, given: Sequence[str] | None) -> tuple[Case, S
     Refusal
         If what is set is malformed, or a result can't be read.
     """
-    settings = settings_from(given)
+    settings = keys_from("--set", given, setting)
     if path is None:
         return case_from_text(default_case_text(), "bundled case", settings=settings), None
     if not _is_result(path):
         return read_case(path, settings), None
-    try:
+    with refusals():
         earlier = load(path)
-    except (OSError, ValueError) as error:
-        raise Refusal(str(error)) from None
     return case_of(earlier, path, settings), earlier
 
 
 def _is_result(path: Path) -> bool:
-    # a device or a pipe might never end
-    if not path.is_file():
-        return False
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_RESULT)) == _RESULT
-    except OSError:
-        return False
+    with suppress(OSError):
+        # a device or a pipe might never end
+        if path.is_file():
+            with path.open("rb") as file:
+                return file.read(len(_RESULT)) == _RESULT
+    return False
 
 
 def shown_progress(quiet: bool) -> bool | str:

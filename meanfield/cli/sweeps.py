@@ -450,8 +450,6 @@ def sweep(
 
 def _base(case: Case | str | os.PathLike[str], settings: Mapping[str, Any] | None) -> Case:
     if isinstance(case, Case):
-        if not settings:
-            return case
         again = case_from_text(case.text, case.name, case.folder, settings)
         return again.placed(case.folder, case.origin())
     if not isinstance(case, (str, os.PathLike)):

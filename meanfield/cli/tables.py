@@ -241,8 +241,10 @@ class MadeTable(Table):
                 arguments[name] = [
                     one.build(f"{where}.{name}[{i}]", dim, folder) for i, one in parts
                 ]
-            if "dim" in arguments:
-                arguments["dim"] = _settled(arguments["dim"], dim)
+            if "dim" in arguments and arguments["dim"] is None:
+                if dim is None:
+                    raise KeyFault("dim", "missing: it must be an integer >= 2")
+                arguments["dim"] = dim
             return self.made(**arguments)
 
     def check(self, case: Any) -> None:
@@ -259,13 +261,6 @@ class MadeTable(Table):
         if heads := getattr(self, "heads", None):
             side = max(len(np.atleast_1d(m)) for head in heads for m in (head.Q, head.K, head.V))
             _check_product("heads", len(heads), side**2, "heads")
-
-
-def _settled(own: int | None, other: int | None) -> int:
-    settled = other if own is None else own
-    if settled is None:
-        raise ValueError(f"dim is missing: it must be an integer >= 2, got {own} and {other}")
-    return settled
 
 
 def _check_product(key: str, count: int, numbers: int, what: str) -> None:
@@ -436,7 +431,7 @@ class SpaceTable(Table):
 
     largest_beta: ClassVar[float] = LARGEST_BETA_OF_TABLES
 
-    def dim_with(self, law: MadeTable, folder: Path) -> int | None:  # noqa: ARG002
+    def dim_with(self, law: MadeTable) -> int | None:  # noqa: ARG002
         """The dimension that it has beside this law; None where only the law settles it."""
         return None
 
@@ -454,24 +449,17 @@ class SpaceTable(Table):
         """The random numbers of a noisy run, as `evolve` takes them."""
         return {}
 
-    def about(self) -> dict[str, int]:
-        """What a dataset tells of it."""
-        return {}
-
 
 class GridTable(MadeTable, SpaceTable):
     """A space of spectral coefficients."""
 
-    def _grid(self, law: MadeTable, folder: Path) -> Any:
-        return self.build("space", law.told_dim(), folder)
-
-    def dim_with(self, law: MadeTable, folder: Path) -> int | None:
+    def dim_with(self, law: MadeTable) -> int | None:
         """That of the grid."""
-        return int(self._grid(law, folder).dim)
+        return int(self.build("space", law.told_dim()).dim)
 
     def measure(self, law: MadeTable, folder: Path) -> AnyMeasure:
         """A density."""
-        grid = self._grid(law, folder)
+        grid = self.build("space", law.told_dim())
         return Density(grid, law.build("law", grid.dim, folder))
 
 
@@ -530,10 +518,6 @@ class ParticlesTable(SpaceTable):
     def rng(self) -> dict[str, np.random.Generator]:
         """Those of the noise, apart from those of the start."""
         return {"rng": np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(1,)))}
-
-    def about(self) -> dict[str, int]:
-        """The seed."""
-        return {"seed": self.seed}
 
     def check(self, case: Any) -> None:
         """Check how many numbers they are.
@@ -771,11 +755,9 @@ def nearest(fault: KeyFault, path: str, keys: Iterable[str]) -> str:
     """
     found = [f"{path}.{name}".lstrip(".") for name in get_close_matches(fault.key, fault.here, 1)]
     if not found and not path and fault.here:
-        by_last: dict[str, list[str]] = {}
-        for one in keys:
-            by_last.setdefault(one.rpartition(".")[2], []).append(one)
-        near = get_close_matches(fault.key, by_last, 1)
-        found = [one for name in near for one in by_last[name]]
+        last = {one: one.rpartition(".")[2] for one in keys}
+        near = get_close_matches(fault.key, last.values(), 1)
+        found = [one for one in last if last[one] in near]
     return f"; did you mean {' or '.join(found)}?" if found else ""
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import platform
 from collections import Counter
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -16,6 +14,7 @@ import numpy as np
 from meanfield.cli.sweeps import cells_beside
 from meanfield.cli.tables import one_line
 from meanfield.evolution import Ending, Solution
+from meanfield.evolution.solution import version_of
 from meanfield.spaces import Sphere
 
 _ROWS = 11  # about
@@ -119,8 +118,8 @@ def agreement(earlier: Solution, solution: Solution) -> str:
     old, new = earlier.dataset, solution.dataset
     differing = [
         str(name)
-        for name in [*old.variables, *(name for name in new.variables if name not in old.variables)]
-        if name not in new.variables or name not in old.variables or not old[name].equals(new[name])
+        for name in {**old.variables, **new.variables}
+        if name not in new or name not in old or not old[name].equals(new[name])
     ]
     if not differing:
         return "all numbers are those of the earlier run, bit for bit"
@@ -176,21 +175,13 @@ def summary_of_sweep(data: Any, file: Path) -> dict[str, str]:
 def machine() -> dict[str, str]:
     """Versions and threads."""
     threads = {lmax: Sphere(lmax).grid["nthreads"] for lmax in (63, 255)}
-    library = Sphere(63).library
+    used = Sphere(63).library
     told = ", ".join(f"{count} at lmax {lmax}" for lmax, count in threads.items())
     return {
-        "meanfield": version("meanfield-attention"),
+        "meanfield": version_of("meanfield"),
         "python": platform.python_version(),
-        **{name: version(name) for name in _LIBRARIES},
-        "transforms on S^2": library if library == "ducc0" else f"shtns {version(library)}, ducc0",
+        **{name: version_of(name) for name in _LIBRARIES},
+        "transforms on S^2": used if used == "ducc0" else f"shtns {version_of(used)}, ducc0",
         "cores": str(os.cpu_count()),
         "threads": f"1 on circle and zonal spaces; on S^2 {told}",
     }
-
-
-def version(distribution: str) -> str:
-    """The version of an installed distribution, "unknown" of one that is not installed."""
-    try:
-        return installed_version(distribution)
-    except PackageNotFoundError:
-        return "unknown"

@@ -255,7 +255,7 @@ def versions_of(attributes: Mapping[Any, Any]) -> dict[str, str]:
 
 def installed() -> dict[str, str]:
     """The packages that numbers depend on, and their versions here."""
-    return _without_optional({name: _version(name) for name in _PACKAGES})
+    return _without_optional({name: version_of(name) for name in _PACKAGES})
 
 
 def _without_optional(versions: dict[str, str]) -> dict[str, str]:
@@ -273,7 +273,8 @@ def other_versions(versions: Mapping[str, str]) -> list[str]:
 
 
 @cache
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """The installed version of a package, "unknown" of one that is not there."""
     try:
         return version("meanfield-attention" if package == "meanfield" else package)
     except PackageNotFoundError:
