@@ -103,7 +103,7 @@ def cost_slope(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
     return -jumps - _integral(
         integrand,
         intervals,
-        _loosely,
+        lambda total: 1e-10 * total,
         least=1e-12,
         most=len(intervals[0]) + 2_000,
         is_smooth=p.is_integer(),
@@ -112,10 +112,6 @@ def cost_slope(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
 
 def _both_atoms(mu: Quantiles, nu: Quantiles) -> tuple[Atoms, Atoms] | None:
     return None if mu.is_smooth or nu.is_smooth else (mu, nu)
-
-
-def _loosely(total: float) -> float:
-    return 1e-10 * total
 
 
 def _apart(mu: Curve, nu: Quantiles, shift: float, piece: Indices, sigma: Array) -> Array:

@@ -362,26 +362,17 @@ def _tighten(flow: _Flow, costs: Array) -> Array:
 
 def _transform(costs: Array, u: Array) -> tuple[Array, Array]:
     """Feasible potentials from those of rows by two c-transforms, multiples of 2^-52."""
-    v = _column_minima(costs, u)
+    # min_i (c_ij - u_i), and then min_j (c_ij - v_j)
+    v = np.min([(costs[rows] - u[rows, None]).min(axis=0) for rows in _blocks(costs)], axis=0)
     v = np.floor((v - v.max()) / _GRID) * _GRID
-    return np.floor(_row_minima(costs, v) / _GRID) * _GRID, v
+    u = np.concatenate([(costs[rows] - v).min(axis=1) for rows in _blocks(costs)])
+    return np.floor(u / _GRID) * _GRID, v
 
 
 def _blocks(costs: Array) -> Iterator[slice]:
     """Rows that fit into a cache together."""
     step = max(1, _BLOCK // costs.shape[1])
     return (slice(first, first + step) for first in range(0, len(costs), step))
-
-
-def _column_minima(costs: Array, u: Array) -> Array:
-    """min_i (c_ij - u_i)."""
-    lowest = [(costs[block] - u[block, None]).min(axis=0) for block in _blocks(costs)]
-    return np.asarray(np.min(lowest, axis=0))
-
-
-def _row_minima(costs: Array, v: Array) -> Array:
-    """min_j (c_ij - v_j)."""
-    return np.concatenate([(costs[block] - v).min(axis=1) for block in _blocks(costs)])
 
 
 def _reduced_costs(costs: Array, parts: list[tuple[Array, Array]]) -> Array:

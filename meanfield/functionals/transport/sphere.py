@@ -8,7 +8,7 @@ from meanfield._checks import shown
 from meanfield.functionals.transport.bracket import Bracket, check_order
 from meanfield.functionals.transport.clouds import best_plan, pair_distances
 from meanfield.functionals.transport.quantiles import check_mass
-from meanfield.functionals.transport.sphere_beckmann import BeckmannFlow, beckmann_flow
+from meanfield.functionals.transport.sphere_beckmann import beckmann_flow
 from meanfield.functionals.transport.sphere_dual import DualAscent, dual
 from meanfield.functionals.transport.sphere_masses import Cells, Spread, cells_of, series, spread_of
 from meanfield.functionals.transport.sphere_potential import Minima, Potential
@@ -141,23 +141,24 @@ def sphere_distance(mu: AnyMeasure, nu: AnyMeasure, p: float, gap: float | None)
             upper = near if p == 1.0 else float(np.sqrt(np.pi * near))
             return Bracket(0.0, 0.0, upper, proved=True)
         if p == 1.0:
-            flow = _flow(*_difference(mu, nu), gap)
+            flow = beckmann_flow(*_difference(mu, nu), gap, _LARGEST_LMAX)
             # flows come nearer than potentials, whose error is first order in the kinks they smooth
             return Bracket(flow.upper, flow.lower, flow.upper, proved=True)
     return (_first_power if p == 1.0 else _second_power)(spread_of(mu), spread_of(nu), gap)
 
 
 def _difference(mu: Density, nu: Density) -> tuple[Coefficients, int]:
-    """Coefficients of mu - nu in the layout of Sphere(lmax), and lmax."""
+    """Coefficients of mu - nu in the layout of Sphere(lmax), and lmax; both have mass 1."""
     lmax = max(_FIRST_LMAX, mu.degree, nu.degree)
-    return series(mu, lmax) - series(nu, lmax), lmax
+    difference = series(mu, lmax) - series(nu, lmax)
+    difference[0] = 0.0
+    return difference, lmax
 
 
 def _flow_of_rounding(mu: Density, nu: Density) -> float | None:
     """(∫|∇Δ^{-1}ρ|² dσ)^{1/2} >= W_1 >= W_2²/π, where that is rounding of the coefficients."""
     difference, lmax = _difference(mu, nu)
     power, degrees = Sphere(lmax).power(difference), np.arange(1, lmax + 1)
-    # the first coefficient is the mass, which counts as 1
     length = float(np.sqrt(np.sum(power[1:] / (degrees * (degrees + 1.0)))))
     return length if length <= _ROUNDING else None
 
@@ -165,8 +166,9 @@ def _flow_of_rounding(mu: Density, nu: Density) -> float | None:
 def _first_power(first: Spread, second: Spread, gap: float) -> Bracket:
     space = Sphere(_LMAX_OF_TOKENS)
     difference = first.moments(space.size) - second.moments(space.size)
+    difference[0] = 0.0
     heat = np.exp(-2.0 * space.degrees * (space.degrees + 1.0) / space.size**2)
-    flow = _flow(heat * difference, space.size, max(gap, ON_SPHERE[1.0]), space.size)
+    flow = beckmann_flow(heat * difference, space.size, max(gap, ON_SPHERE[1.0]), space.size)
     # φ is a series, so that moments give its mean under tokens, too
     lower = SphereFields(space).inner(flow.potential, difference)
     lower = max(lower - _ROUNDING - 2.0 * np.pi * (first.negative + second.negative), 0.0)
@@ -177,13 +179,6 @@ def _first_power(first: Spread, second: Spread, gap: float) -> Bracket:
             break
     check_order(lower, upper)
     return Bracket(0.5 * (lower + upper), lower, upper, proved=True)
-
-
-def _flow(
-    difference: Coefficients, lmax: int, gap: float, largest: int = _LARGEST_LMAX
-) -> BeckmannFlow:
-    difference[0] = 0.0
-    return beckmann_flow(difference, lmax, gap, largest)
 
 
 def _second_power(first: Spread, second: Spread, gap: float) -> Bracket:

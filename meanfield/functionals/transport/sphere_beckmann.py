@@ -98,8 +98,8 @@ class _Splitting:
         self._grid = SphereFields(Sphere(2 * space.size + 1), space.size)
         self._straight = self._grid.gradient(difference / self._eigenvalues)
         self.lower, self.upper = 0.0, np.inf
-        self._best = np.zeros_like(difference), np.zeros_like(difference)
-        self._places = [2, 4]
+        self._potential = self._stream = np.zeros_like(difference)
+        self._place_of_potential, self._place_of_stream = 2, 4
 
     def solve(self, gap: float) -> BeckmannFlow:
         """Steps until the bounds have the gap, or no longer come nearer."""
@@ -132,30 +132,22 @@ class _Splitting:
         turning = self._fields.weak_divergence(np.stack([flow[1], -flow[0]]))
         turning /= self._eigenvalues
         turning[0] = 0.0
-        lower: dict[int, tuple[float, Coefficients]] = {}
-        upper: dict[int, tuple[float, Coefficients]] = {}
-        for place in self._near(self._places[0]):
-            potential = self._smoothed(iterate, place)
-            lower[place] = self._drop(potential) / self._steepest(potential), potential
-        for place in self._near(self._places[1]):
-            stream = self._smoothed(turning, place)
-            upper[place] = self._length(stream), stream
-        low = max(lower, key=lambda place: lower[place][0])
-        high = min(upper, key=lambda place: upper[place][0])
-        self._places = [low, high]
-        if lower[low][0] > self.lower:
-            self.lower, potential = lower[low]
-            self._best = potential, self._best[1]
-        if upper[high][0] < self.upper:
-            self.upper, stream = upper[high]
-            self._best = self._best[0], stream
+        potentials = self._smooth(iterate, self._place_of_potential)
+        drops = {k: self._drop(each) / self._steepest(each) for k, each in potentials.items()}
+        streams = self._smooth(turning, self._place_of_stream)
+        lengths = {k: self._length(each) for k, each in streams.items()}
+        low = self._place_of_potential = max(drops, key=drops.__getitem__)
+        high = self._place_of_stream = min(lengths, key=lengths.__getitem__)
+        if drops[low] > self.lower:
+            self.lower, self._potential = drops[low], potentials[low]
+        if lengths[high] < self.upper:
+            self.upper, self._stream = lengths[high], streams[high]
 
-    def _near(self, place: int) -> range:
-        return range(max(place - 1, 0), min(place + 2, len(_SMOOTHING)))
-
-    def _smoothed(self, coefficients: Coefficients, place: int) -> Coefficients:
-        heat = np.exp(-_SMOOTHING[place] * self._eigenvalues / self._space.size**2)
-        return np.asarray(heat * coefficients)
+    def _smooth(self, coefficients: Coefficients, place: int) -> dict[int, Coefficients]:
+        """A series after the smoothing time at this place, and after those beside it."""
+        near = range(max(place - 1, 0), min(place + 2, len(_SMOOTHING)))
+        rate = self._eigenvalues / self._space.size**2
+        return {k: np.asarray(np.exp(-_SMOOTHING[k] * rate) * coefficients) for k in near}
 
     def _drop(self, potential: Coefficients) -> float:
         """∫ φ ρ dσ."""
@@ -172,10 +164,9 @@ class _Splitting:
 
     def _proved(self) -> BeckmannFlow:
         """The best bounds, with what lies between the points of a grid."""
-        potential, stream = self._best
-        size = self._space.size
+        potential, size = self._potential, self._space.size
         steepest = steepest_of(potential, size)
-        upper = length_of(self._difference / self._eigenvalues, stream, size)
+        upper = length_of(self._difference / self._eigenvalues, self._stream, size)
         # of sums in double precision
         lower = self._drop(potential) / steepest * (1.0 - ROUNDING) if steepest > 0.0 else 0.0
         check_order(lower, upper * (1.0 + ROUNDING))

@@ -212,7 +212,7 @@ class DualAscent:
         towards = np.einsum("ijk,jk->ij", at, self._targets)
         distance = np.arctan2(np.hypot(towards[0], towards[1]), inner)
         towards *= distance / np.maximum(np.hypot(towards[0], towards[1]), 1e-300)
-        slack = sphere_potential.Slack.of(towards, gradient[:, nearest], hessian[:, nearest])
+        slack = sphere_potential.Slack(towards, gradient[:, nearest], hessian[:, nearest])
         step = slack.step(np.pi / len(self._search.colatitudes))
         conjugate = 0.5 * distance**2 - values[nearest] + np.minimum(slack.change(step), 0.0)
         moved = exponential(sources, np.einsum("ij,ijk->jk", step, at))

@@ -217,7 +217,12 @@ class DensitySpread(Spread):
         masses, mass = grid.weights * np.maximum(values, 0.0), float(grid.weights @ values)
         check_mass(series, mass)
         self.negative = float(masses.sum() - mass)
-        _check_sign(series, self.negative)
+        if self.negative > _NEGATIVE_MASS:
+            raise ValueError(
+                f"a density must have no more than {_NEGATIVE_MASS:g} of its mass below 0 to have "
+                f"a distance, got {shown(series)} with "
+                f"{tell_apart(self.negative, _NEGATIVE_MASS)[0]}: take a larger space"
+            )
         self._scale = 1.0 / float(masses.sum())
         kept = masses > _LEAST * masses.max()
         super().__init__(grid.points[kept], masses[kept])
@@ -332,15 +337,6 @@ def rings(flow: LineFlowMap) -> Particles:
     angles = flow.angles[:, None, None]
     points = (np.cos(angles) * axis + np.sin(angles) * circle).reshape(-1, 3)
     return Particles(points, np.repeat(flow.weights / _AROUND, _AROUND))
-
-
-def _check_sign(measure: Density, negative: float) -> None:
-    if negative > _NEGATIVE_MASS:
-        raise ValueError(
-            f"a density must have no more than {_NEGATIVE_MASS:g} of its mass below 0 to have a "
-            f"distance, got {shown(measure)} with "
-            f"{tell_apart(negative, _NEGATIVE_MASS)[0]}: take a larger space"
-        )
 
 
 def series(measure: Density, lmax: int) -> Coefficients:

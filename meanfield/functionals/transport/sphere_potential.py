@@ -74,9 +74,17 @@ class RingSearch:
 _LEAST_CURVATURE = 0.05
 
 
-@dataclass(frozen=True)
 class Slack:
     """First and second derivatives at n points x in their frames, of the slack towards n points y.
+
+    Parameters
+    ----------
+    logarithm : ndarray, shape (2, n)
+        log_x y.
+    gradient : ndarray, shape (2, n)
+        ∇φ.
+    hessian : ndarray, shape (3, n)
+        The second derivatives of φ.
 
     Attributes
     ----------
@@ -87,13 +95,7 @@ class Slack:
         Components 11, 22 and 12.
     """
 
-    distance: Array
-    slope: Array
-    curvature: Array
-
-    @classmethod
-    def of(cls, logarithm: Array, gradient: Array, hessian: Array) -> Slack:
-        """From log_x y (2, n), ∇φ (2, n) and the second derivatives of φ (3, n)."""
+    def __init__(self, logarithm: Array, gradient: Array, hessian: Array) -> None:
         distance = np.hypot(logarithm[0], logarithm[1])
         at_y = distance < 1e-12
         along = np.where(at_y, 1.0, logarithm[0]) / np.where(at_y, 1.0, distance)
@@ -101,14 +103,14 @@ class Slack:
         # dist²/2 has the second derivatives 1 along the geodesic and r cot r across
         sideways = np.sinc(distance / np.pi)
         sideways = np.cos(distance) / np.where(sideways == 0.0, 1e-300, sideways)
-        curvature = np.stack(
+        self.distance, self.slope = distance, -logarithm - gradient
+        self.curvature = np.stack(
             [
                 along**2 + sideways * across**2 - hessian[0],
                 across**2 + sideways * along**2 - hessian[1],
                 (1.0 - sideways) * along * across - hessian[2],
             ]
         )
-        return cls(distance, -logarithm - gradient, curvature)
 
     @property
     def determinant(self) -> Array:
@@ -156,7 +158,9 @@ _MOST_NEWTON_STEPS = 30
 # slope of the slack at which a Newton iteration has arrived
 _ARRIVED = 1e-7
 # rows of the lattices: the first is searched whole, the last has the curvature of φ
-_COARSEST, _FINEST = 64, 512
+_ROWS = (64, 128, 256, 512)
+# rows that a ball about a cell of the last lattice may reach into
+_BALL = 3
 # a potential of higher degree needs a finer lattice for its curvature, and has fewer cells a wave
 _LARGEST_LMAX = 127
 # of an inner product of unit vectors
@@ -230,7 +234,7 @@ class Potential:
         gradient = self._at.gradient(self.coefficients, places)
         hessian = self._at.hessian(self.coefficients, places)
         towards = np.einsum("ijk,jk->ij", frame, logarithm(points, targets))
-        return Slack.of(towards, np.einsum("ijk,jk->ij", frame, gradient), hessian), frame
+        return Slack(towards, np.einsum("ijk,jk->ij", frame, gradient), hessian), frame
 
     def map(self, points: Array) -> tuple[Array, Slack]:
         """S(x) = exp_x(-∇φ(x)) at points (n, 3), and the slack towards it, whose slope is 0."""
@@ -240,12 +244,12 @@ class Potential:
         hessian = self._at.hessian(self.coefficients, places)
         targets = exponential(points, -gradient)
         targets /= np.linalg.norm(targets, axis=1)[:, None]
-        return targets, Slack.of(-components, components, hessian)
+        return targets, Slack(-components, components, hessian)
 
     @cached_property
     def bounds(self) -> Bounds:
         """What is known of φ between the points of lattices."""
-        return Bounds.of(self.lmax, self.coefficients)
+        return Bounds(self.lmax, self.coefficients)
 
     def minima(self, targets: Array) -> Minima:
         """Least slacks at points (n, 3): a search over a lattice, and Newton's iteration."""
@@ -362,9 +366,16 @@ class Potential:
         return nearest, np.concatenate(open_targets), np.concatenate(open_cells)
 
 
-@dataclass(frozen=True)
 class Bounds:
     """What is known of a series φ between the points of lattices.
+
+    It comes from transforms to the lattices and Bernstein's inequality.
+
+    Parameters
+    ----------
+    lmax : int
+    coefficients : ndarray
+        In the layout of Sphere(lmax).
 
     Attributes
     ----------
@@ -385,64 +396,35 @@ class Bounds:
         The errors of a slack in double and in single precision.
     """
 
-    lattices: list[Lattice]
-    values: list[Array]
-    margins: list[Array]
-    bent: Array
-    ball: float
-    steepest: float
-    sharpest: float
-    top: float
-    highest: float
-    rounding: float
-    single: float
-
-    @classmethod
-    def of(cls, lmax: int, coefficients: Coefficients) -> Bounds:
-        """Bounds of a series, by transforms to lattices and Bernstein's inequality."""
-        sizes = [_COARSEST]
-        while sizes[-1] < _FINEST:
-            sizes.append(2 * sizes[-1])
-        lattices = [Lattice(n) for n in sizes]
-        finest = lattices[-1]
-        values = [lattice.at_centres(coefficients, lmax) for lattice in lattices]
+    def __init__(self, lmax: int, coefficients: Coefficients) -> None:
+        self.lattices = [Lattice(n) for n in _ROWS]
+        finest = self.lattices[-1]
+        self.values = [lattice.at_centres(coefficients, lmax) for lattice in self.lattices]
         corners = finest.at_corners(coefficients, lmax)
         low, high = float(corners.min()), float(corners.max())
-        top = 0.5 * (low + high) + 0.5 * (high - low) * finest.overshoot(lmax)
-        highest = max(-low, high) * finest.overshoot(lmax)
-        steepest = finest.overshoot(lmax + 1) * float(
+        self.top = 0.5 * (low + high) + 0.5 * (high - low) * finest.overshoot(lmax)
+        self.highest = max(-low, high) * finest.overshoot(lmax)
+        self.steepest = finest.overshoot(lmax + 1) * float(
             np.hypot(*finest.gradient_at_corners(coefficients, lmax)).max()
         )
         hessian = finest.hessian_at_corners(coefficients, lmax)
         middle = 0.5 * (hessian[0] + hessian[1])
         half = np.hypot(0.5 * (hessian[0] - hessian[1]), hessian[2])
-        sharpest = finest.overshoot(lmax + 2) * float((np.abs(middle) + half).max())
+        self.sharpest = finest.overshoot(lmax + 2) * float((np.abs(middle) + half).max())
         # e·∇²φ e is of degree lmax + 2 for a fixed e: linear between corners but for this
-        bulge = sharpest * finest.step**2 * (0.25 * (lmax + 2.0) ** 2 + 2.0)
+        bulge = self.sharpest * finest.step**2 * (0.25 * (lmax + 2.0) ** 2 + 2.0)
         steep = largest_corner(half - middle) + bulge
-        bent = largest_corner(middle + half) + bulge
+        self.bent = _largest_around(largest_corner(middle + half) + bulge, finest, _BALL)
+        self.ball = (_BALL - 1) * finest.step
         # geodesics between two points of a cell bend towards the pole by less than a row
         steep = maximum_filter(steep, size=(3, 1), mode="nearest")
-        margins = []
-        for lattice in lattices:
+        self.margins: list[Array] = []
+        for lattice in self.lattices:
             ratio = finest.n // lattice.n
             largest = steep.reshape(lattice.n, ratio, lattice.n_lon, ratio).max(axis=(1, 3))
-            margins.append(0.5 * np.maximum(1.0 + largest, 0.0) * lattice.radii[:, None] ** 2)
-        rows = 3
-        ball = (rows - 1) * finest.step
-        return cls(
-            lattices,
-            values,
-            margins,
-            _largest_around(bent, finest, rows),
-            ball,
-            steepest,
-            sharpest,
-            top,
-            highest,
-            ROUNDING * (1.0 + highest),
-            8.0 * _SINGLE * (5.0 + highest),
-        )
+            self.margins.append(0.5 * np.maximum(1.0 + largest, 0.0) * lattice.radii[:, None] ** 2)
+        self.rounding = ROUNDING * (1.0 + self.highest)
+        self.single = 8.0 * _SINGLE * (5.0 + self.highest)
 
 
 def _largest_around(cells: Array, lattice: Lattice, rows: int) -> Array:
