@@ -101,7 +101,9 @@ def squares(start, t_bound, first_step):
     """Steps of y' = y², without decay."""
     return ExponentialSteps(
         lambda t, y: y**2,
-        *(np.zeros(1), np.zeros(1, dtype=int), 0.0, np.full(1, start), t_bound),
+        *(0.0, np.full(1, start), t_bound),
+        decay=np.zeros(1),
+        which=np.zeros(1, dtype=int),
         first_step=first_step,
         rtol=1e-9,
         atol=np.full(1, 1e-12),
@@ -121,7 +123,9 @@ def test_rates_whose_squares_overflow():
     for decay, rate in (1e200, lambda t, y: np.array([1e200])), (0.0, lambda t, y: 1e200 * (1 - y)):
         steps = ExponentialSteps(
             rate,
-            *(np.array([decay]), np.zeros(1, dtype=int), 0.0, np.zeros(1), 3e-200),
+            *(0.0, np.zeros(1), 3e-200),
+            decay=np.array([decay]),
+            which=np.zeros(1, dtype=int),
             first_step=None,
             rtol=1e-9,
             atol=np.full(1, 1e-12),

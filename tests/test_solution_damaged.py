@@ -128,7 +128,7 @@ FAULTS = [
     (attribute(sign=2), "sign must be .1 or -1, got .*2"),
     (attribute(noise=-2.0), "noise must be a finite number >= 0"),
     (attribute(beta="[" * 5000), r"attribute beta .*\["),
-    (attribute(status="bored"), "status must be one of finished, .*, got 'bored'"),
+    (attribute(status="bored"), r"status must be one of \['finished', .*\], got 'bored'"),
     (without("message"), "attribute message must be of type str, got None"),
     (attribute(case=5), "attribute case must be of type str, got .*5"),
     (attribute(space="torus"), "space must be one of .*'particles'.*, got 'torus'"),

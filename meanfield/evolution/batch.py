@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield._checks import number, real_array, shown
+from meanfield._checks import ascending, number, real_array, shown
 from meanfield.dynamics.attention import Attention
 from meanfield.dynamics.isotropic import SA, USA
 from meanfield.equations.batch import BatchTendency, GramBatch, batch_tendency
@@ -83,7 +83,7 @@ def evolve_batch(
     array([0.      , 0.462117])
     """
     starts = _starts(points)
-    moments = _times(times)
+    times = ascending("times", times)
     if not isinstance(dynamics, (SA, USA, Attention)):
         raise ValueError(f"dynamics must be SA, USA or Attention, got {shown(dynamics)}")
     if dynamics.noise > 0.0:
@@ -92,10 +92,8 @@ def evolve_batch(
         raise ValueError(
             f"points must be of the dim of {shown(dynamics)}, got shape {starts.shape}"
         )
-    tolerances = (
-        number("rtol", rtol, low=3e-14, high=1e-2),
-        number("atol", atol, above=0),
-    )
+    rtol = number("rtol", rtol, low=3e-14, high=1e-2)
+    atol = number("atol", atol, above=0)
     for name, given in {"observe": observe, "settled": settled}.items():
         if given is not None and not callable(given):
             raise ValueError(f"{name} must be callable, got {shown(given)}")
@@ -106,9 +104,7 @@ def evolve_batch(
     try:
         for first in range(0, count, size):
             chunk = batch_tendency(starts[first : first + size], dynamics, form)
-            rows.append(
-                _followed(chunk, moments, tolerances, observe or np.asarray, settled or _never)
-            )
+            rows.append(_follow(chunk, times, rtol, atol, observe or np.asarray, settled))
     except KeyboardInterrupt:
         done = sum(row.shape[1] for row in rows)
         raise Interrupted(
@@ -118,16 +114,13 @@ def evolve_batch(
     return np.concatenate(rows, axis=1)
 
 
-def _never(row: Any) -> bool:  # noqa: ARG001
-    return False
-
-
-def _followed(
+def _follow(
     rate: BatchTendency,
     times: Array,
-    tolerances: tuple[float, float],
+    rtol: float,
+    atol: float,
     observe: Callable[[Array], Any],
-    settled: Callable[[Any], bool],
+    settled: Callable[[Any], bool] | None,
 ) -> NDArray[Any]:
     """What one chunk shows at the times."""
 
@@ -136,7 +129,7 @@ def _followed(
         rate(state, out)
         return out
 
-    start, (rtol, atol) = rate.initial_state, tolerances
+    start = rate.initial_state
     between = _Between(len(start))
     rows = [_seen(observe, rate.gram(start)) for t in times[:1] if t == 0.0]
     # overflow is told below, where it is known at which t; weights may underflow
@@ -159,7 +152,7 @@ def _followed(
             if not due.size:
                 continue
             rows += [_seen(observe, rate.gram(state)) for state in between(solver, due)]
-            if settled(rows[-1]):
+            if settled is not None and settled(rows[-1]):
                 rows += [rows[-1]] * (len(times) - len(rows))
     return np.array(rows)
 
@@ -201,10 +194,3 @@ def _starts(points: ArrayLike) -> Array:
         raise ValueError(f"points must be unit rows (within 1e-06), got one of norm {worst:.7g}")
     starts /= norms[:, :, None]
     return starts
-
-
-def _times(times: ArrayLike) -> Array:
-    moments = real_array("times", times, 1)
-    if moments[0] < 0.0 or (np.diff(moments) <= 0.0).any():
-        raise ValueError(f"times must be strictly ascending and >= 0, got {moments[:8]}")
-    return moments

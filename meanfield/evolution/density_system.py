@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -178,10 +179,13 @@ class NoisyDensitySystem(DensitySystem):
         space, dynamics = equation.space, self.dynamics
         degrees, first = np.unique(space.degrees, return_index=True)
         laplacian = space.laplacian[first]
-        # the last rate is that of the work, which does not decay
-        self._decay = np.append(dynamics.noise * laplacian, 0.0)
         entries = len(equation.initial_state) // len(space.degrees)
-        self._which = np.append(np.repeat(space.degrees, entries), len(degrees))
+        self.integrator = partial(
+            ExponentialSteps,
+            # the last rate is that of the work, which does not decay
+            decay=np.append(dynamics.noise * laplacian, 0.0),
+            which=np.append(np.repeat(space.degrees, entries), len(degrees)),
+        )
         if isinstance(dynamics, CircleInteraction):
             # the power of a degree is 2 |m_k|²; without an energy nothing is made of it
             potential = np.zeros(len(degrees))
@@ -193,9 +197,6 @@ class NoisyDensitySystem(DensitySystem):
             multipliers, _ = eigenvalues_in_unit(dynamics.beta, space.dim, space.kmax)
             potential = multipliers / dynamics.beta
         self._energy_lost = dynamics.noise * laplacian * potential
-
-    def _unit_of_time(self) -> float:
-        return 1.0
 
     @property
     def _has_free_energy(self) -> bool:
@@ -214,16 +215,6 @@ class NoisyDensitySystem(DensitySystem):
         space = self.equation.space
         power = space.power(state[:-1].view(space.coefficient_type))
         return -float(self._energy_lost @ power)
-
-    def _stepper(self, start: float, end: float) -> Stepper:
-        rtol, atol = self.tolerances()
-        first = min(self.step_size, end - start) or None
-        return ExponentialSteps(
-            *(self.rate, self._decay, self._which, start, self.state, end),
-            first_step=first,
-            rtol=rtol,
-            atol=atol,
-        )
 
     def after(self, stepper: Stepper) -> Verdict:
         """Count what the noise and the free energy did, by Simpson's rule."""
@@ -313,8 +304,4 @@ class OscillatorDensitySystem(DensitySystem):
 
     def _numbers(self, measure: Density) -> dict[str, float]:
         lowest = cast(OscillatorDensity, measure).lowest
-        return {
-            "min_density": lowest,
-            "tail": measure.tail,
-            "size": measure.space.size,
-        } | System._numbers(self, measure)
+        return super()._numbers(measure) | {"min_density": lowest}

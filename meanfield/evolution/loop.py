@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
@@ -58,8 +58,9 @@ def complete(run: Run, checkpoint: Checkpoint, progress: bool | str) -> Solution
         What a monitor raises at t = 0.
     """
     times, recorder = run.plan.times, run.recorder
+    t_end = float(times[-1])
     try:
-        with DeferredInterrupt() as interrupt, ProgressBar(float(times[-1]), progress) as bar:
+        with DeferredInterrupt() as interrupt, closing(ProgressBar(t_end, progress)) as bar:
 
             def report(system: System[Any]) -> None:
                 bar.report(system, recorder.log_unit)

@@ -6,7 +6,6 @@ import signal
 import sys
 import threading
 import time
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -49,16 +48,7 @@ class ProgressBar:
         self._start = time.monotonic()
         self._due = self._start + (_SECONDS_BETWEEN_LINES if shown == LINES else 0.0)
 
-    def __enter__(self) -> ProgressBar:
-        """Start."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         """Leave the last line standing."""
         if self._bar is not None:
             self._bar.close()
@@ -111,12 +101,7 @@ class DeferredInterrupt:
             signal.signal(number, self._note)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Give Ctrl-C back, with one that came after the last check.
 
         Raises

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from meanfield._checks import integer, number, real_array, shown
+from meanfield._checks import integer, number, one_of, real_array, shown
 from meanfield.dynamics.facts import ForgottenDynamics, OwnDynamics
 from meanfield.dynamics.records import AnyDynamics
 from meanfield.evolution.arrays import ForgottenLaw, Resumption
@@ -132,7 +132,12 @@ def resume_from(
             return saved
         check_suffix("path", place)
         run = restart(saved, path, monitors=monitors, law=law, dynamics=dynamics)
-        _tell_of_versions(saved, path)
+        if others := other_versions(saved.versions):
+            warnings.warn(
+                f"{path} was written with {', '.join(others)}: the rest of the run may differ "
+                f"from an uninterrupted one in last bits",
+                stacklevel=3,
+            )
         return complete(run, Checkpoint(place, saved.resumption), progress)
 
 
@@ -161,16 +166,6 @@ def restart(
     except _FAULTS as error:
         reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
         raise ValueError(f"{path} can't be gone on with: {first_line(reason)}") from error
-
-
-def _tell_of_versions(saved: Solution, path: str | os.PathLike[str]) -> None:
-    """Warn where bits may differ, as other versions of libraries compute them."""
-    if others := other_versions(saved.versions):
-        warnings.warn(
-            f"{path} was written with {', '.join(others)}: the rest of the run may differ from an "
-            f"uninterrupted one in last bits",
-            stacklevel=4,
-        )
 
 
 def loaded(path: str | os.PathLike[str]) -> Solution:
@@ -227,10 +222,7 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
     times = real_array("times", resumption.arrays["times"], 1)
     if (np.diff(times) <= 0.0).any() or not set(saved.t[: numbers["saves"]]) <= set(times):
         raise ValueError(f"times must ascend and hold those that were saved, got {times[:8]}")
-    for name, allowed in (("method", METHODS), ("on_unresolved", ON_UNRESOLVED)):
-        if numbers[name] not in allowed:
-            raise ValueError(f"{name} must be one of {allowed}, got {shown(numbers[name])}")
-    step = numbers["step"]
+    step, hand_over_size = numbers["step"], numbers.get("hand_over_size")
     options = Options(
         rtol=number("rtol", numbers["rtol"], above=0, high=1),
         atol=number("atol", numbers["atol"], above=0),
@@ -239,22 +231,20 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
         most_nodes=integer("most_nodes", numbers["most_nodes"], low=0, high=_MOST),
         cluster_radius=number("cluster_radius", numbers["cluster_radius"], low=0, high=1),
         monitors=monitors,
-        on_unresolved=numbers["on_unresolved"],
-        hand_over_size=_size("hand_over_size", numbers.get("hand_over_size")),
+        on_unresolved=one_of("on_unresolved", numbers["on_unresolved"], ON_UNRESOLVED),
+        hand_over_size=None
+        if hand_over_size is None
+        else integer("hand_over_size", hand_over_size, low=0, high=_MOST),
     )
     return Plan(
         dynamics=saved.dynamics,
         times=times,
         options=options,
-        method=numbers["method"],
+        method=one_of("method", numbers["method"], METHODS),
         step=None if step is None else number("step", step, above=0),
         case=saved.case,
         about=checked_about(numbers.get("about")),
     )
-
-
-def _size(name: str, value: Any) -> int | None:
-    return None if value is None else integer(name, value, low=0, high=_MOST)
 
 
 def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -> Run:
@@ -273,7 +263,13 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
     if saves == 0:
         # interrupted in the first save: nothing is to be restored
         return Run(plan, plan.system(_beginning(first, law), rng))
-    kept = _up_to(saved, saves)
+    # without what was saved on an interruption, between the times asked for
+    kept = replace(
+        saved,
+        t=saved.t[:saves],
+        measures=saved.measures[:saves],
+        dataset=saved.dataset.isel(t=slice(saves)),
+    )
     if kept.history is not None and "remembered" not in state:
         raise ValueError(
             f"the numbers of its run must tell `remembered` steps, got {sorted(state)}: flow maps "
@@ -309,17 +305,3 @@ def _given(law: Law | None) -> Law:
     if law is None:
         raise ValueError(f"law must be given, that of the start, which no file can keep, got {law}")
     return law
-
-
-def _up_to(saved: Solution, saves: int) -> Solution:
-    """The solution without what was saved on an interruption, between the times asked for."""
-    return Solution(
-        t=saved.t[:saves],
-        measures=saved.measures[:saves],
-        dynamics=saved.dynamics,
-        ending=saved.ending,
-        message=saved.message,
-        dataset=saved.dataset.isel(t=slice(saves)),
-        case=saved.case,
-        history=saved.history,
-    )

@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from meanfield._checks import number, real_array, shown, unit_rows
+from meanfield._checks import number, one_of, real_array, unit_rows
 from meanfield._shown import ShownRun
 from meanfield.dynamics.facts import adapt
 from meanfield.dynamics.records import AnyDynamics
@@ -322,7 +322,7 @@ def _from_file(stored: xr.Dataset) -> Solution:
         t=arrays.TIMES.read(stored),
         measures=arrays.read_measures(stored),
         dynamics=dynamics,
-        ending=_ending(attribute(stored, "status", str)),
+        ending=Ending(one_of("attribute status", about.get("status"), [*map(str, Ending)])),
         message=attribute(stored, "message", str),
         dataset=stored.drop_vars(arrays.own_names(stored)),
         case=attribute(stored, "case", str),
@@ -343,10 +343,3 @@ def _from_file(stored: xr.Dataset) -> Solution:
         if name not in ours
     }
     return solution
-
-
-def _ending(status: str) -> Ending:
-    if status not in list(Ending):
-        allowed = ", ".join(Ending)
-        raise ValueError(f"attribute status must be one of {allowed}, got {shown(status)}")
-    return Ending(status)

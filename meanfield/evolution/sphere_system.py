@@ -64,7 +64,7 @@ class SphereSystem(System[SphereFlowMap]):
     """
 
     kept: ClassVar[Kept] = {**System.kept, "since": float}
-    pair = LargestErrorSteps
+    integrator = LargestErrorSteps
 
     def __init__(self, flow: SphereFlowMap, dynamics: Dynamics, options: Options) -> None:
         if flow.t > 0.0:

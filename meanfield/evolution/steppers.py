@@ -405,14 +405,14 @@ class ExponentialSteps(Stepper):
     ----------
     rate : callable
         N(t, y), shape (n,).
-    decay : ndarray, shape (n_rates,)
-        λ >= 0.
-    which : ndarray of int, shape (n,)
-        y_j decays at the rate `decay[which[j]]`.
     t : float
     y : ndarray, shape (n,)
     t_bound : float
         > t.
+    decay : ndarray, shape (n_rates,)
+        λ >= 0.
+    which : ndarray of int, shape (n,)
+        y_j decays at the rate `decay[which[j]]`.
     first_step : float or None
         The first step to try; None for one by the size of N.
     rtol : float
@@ -427,8 +427,9 @@ class ExponentialSteps(Stepper):
 
     Examples
     --------
-    >>> steps = ExponentialSteps(lambda t, y: np.ones(1), np.array([1e9]), np.zeros(1, int), 0.0,
-    ...                          np.zeros(1), 1.0, first_step=1.0, rtol=1e-9, atol=np.ones(1))
+    >>> steps = ExponentialSteps(lambda t, y: np.ones(1), 0.0, np.zeros(1), 1.0,
+    ...                          decay=np.array([1e9]), which=np.zeros(1, int),
+    ...                          first_step=1.0, rtol=1e-9, atol=np.ones(1))
     >>> steps.step()
     >>> steps.status, steps.y
     ('finished', array([1.e-09]))
@@ -437,12 +438,12 @@ class ExponentialSteps(Stepper):
     def __init__(
         self,
         rate: NonlinearRate,
-        decay: Array,
-        which: NDArray[np.intp],
         t: float,
         y: Array,
         t_bound: float,
         *,
+        decay: Array,
+        which: NDArray[np.intp],
         first_step: float | None,
         rtol: float,
         atol: Array,

@@ -34,8 +34,11 @@ _LARGEST_RATE = 200.0
 
 
 def time_unit(dynamics: Dynamics) -> float:
-    """1, or e^{-β} for USA at large β, whose rates e^β the solver could not square."""
-    is_fast = dynamics.fast and dynamics.beta > _LARGEST_RATE
+    """1, or e^{-β} for USA at large β, whose rates e^β the solver could not square.
+
+    Noise has a time of its own.
+    """
+    is_fast = dynamics.fast and dynamics.beta > _LARGEST_RATE and dynamics.noise == 0.0
     return float(np.exp(-dynamics.beta)) if is_fast else 1.0
 
 
@@ -99,12 +102,12 @@ class System(Generic[M]):
         what a file has.
     faults : tuple of type
         Class attribute: errors of the right-hand side that end the run.
-    pair : type of ExplicitSteps
-        Class attribute: the steps, where they are explicit.
+    integrator : callable
+        What makes the steps of a rate, from a time and a state to another time.
     """
 
     faults: ClassVar[tuple[type[Exception], ...]] = (ArithmeticError,)
-    pair: ClassVar[type[ExplicitSteps]] = ExplicitSteps
+    integrator: Callable[..., Stepper] = ExplicitSteps
     kept: ClassVar[Kept] = {
         "layer": int,
         "t": float,
@@ -137,13 +140,9 @@ class System(Generic[M]):
         """Go on with another right-hand side, from its own first state."""
         self.equation = equation
         self.state = np.append(equation.initial_state, work)
-        self.clock = self._unit_of_time()
+        self.clock = time_unit(self.acting)
         self._integrates = self.has_balance
         self._known = self._base = None
-
-    def _unit_of_time(self) -> float:
-        """See `time_unit`."""
-        return time_unit(self.acting)
 
     @property
     def layer(self) -> int:
@@ -309,7 +308,9 @@ class System(Generic[M]):
     def _stepper(self, start: float, end: float) -> Stepper:
         rtol, atol = self.tolerances()
         first = min(self.step_size / self.clock, end - start) or None
-        return self.pair(self.rate, start, self.state, end, first_step=first, rtol=rtol, atol=atol)
+        return self.integrator(
+            self.rate, start, self.state, end, first_step=first, rtol=rtol, atol=atol
+        )
 
     def after(self, stepper: Stepper) -> Verdict:
         """Look at a step, count it, and change what the state stands for where that is due.

@@ -294,10 +294,6 @@ class NoisyTokenSystem(TokenSystem):
         # its own right-hand side would begin the next step with the scaling of this save
         return dissipation_in_unit(measure, self.dynamics)[0]
 
-    def _unit_of_time(self) -> float:
-        # noise has a time of its own
-        return 1.0
-
     def _stepper(self, start: float, end: float) -> Stepper:
         steps = StrangSteps(self.rate, self._diffuse, start, self.state, end, self.step)
         self.step_size = steps.h_abs
