@@ -155,12 +155,6 @@ class SphereField(ActingField):
         log_u = scaling(sums.potential, masses / masses.sum(), log_u)
         return masses * np.exp(log_u), log_u
 
-    def at_nodes(self, points: Array, masses: Array) -> tuple[Array, Coefficients]:
-        """X (n, 3) at the masses of a measure themselves, and the moments of the measure."""
-        sources = points, self.attracting(points, masses)[0]
-        velocity = self.velocity(self.moments(*sources), points, sources)
-        return velocity, self.moments(points, masses)
-
     def _evaluate(
         self, moments: Coefficients, points: Array, sources: Sources | None, full: bool, loose: bool
     ) -> tuple[Array, Array]:
@@ -189,38 +183,30 @@ class SphereField(ActingField):
                 divergence[small] = self.dynamics.sign * there[1]
         return velocity, divergence
 
-    def energy(self, moments: Coefficients, *, scaled: bool = False) -> float:
-        """E = 1/(2β) Σ Λ_l |mu_lm|² (3.5), at β = 0 |∫ x dmu|²/2; times e^{-β} if scaled."""
+    def scaled_energy(self, moments: Coefficients) -> float:
+        """e^{-β} E, E = 1/(2β) Σ Λ_l |mu_lm|² (3.5); at β = 0 |∫ x dmu|²/2."""
         beta, power = self.dynamics.beta, self.at.power(moments)
         if beta == 0.0:
             return float(power[1]) / 6.0
-        energy = float(self._energy_factors @ power) / (2.0 * beta)
-        return energy if scaled else energy * float(np.exp(beta))
+        return float(self._energy_factors @ power) / (2.0 * beta)
 
-    def dissipation(
-        self,
-        moments: Coefficients,
-        points: Array,
-        masses: Array,
-        velocity: Array,
-        *,
-        scaled: bool = False,
+    def scaled_dissipation(
+        self, moments: Coefficients, points: Array, masses: Array, velocity: Array
     ) -> float:
-        """∫ |X|² G dmu (SA), ∫ |X|² dmu (USA), from X (n, 3) at masses (n,); or e^{-β} times it.
+        """e^{-β} ∫ |X|² G dmu (SA), e^{-β} ∫ |X|² dmu (USA), from X (n, 3) at masses (n,).
 
-        ∫ |X|² dmu under DoublyStochastic, scaled or not.
+        ∫ |X|² dmu under DoublyStochastic.
         """
         beta = self.dynamics.beta
         if self.dynamics.balanced:
             return float(masses @ np.einsum("ij,ij->i", velocity, velocity))
         if not self._normalised:
             # X = e^β ∇u: its square alone may leave double precision
-            velocity = velocity * float(np.exp(-0.5 * beta)) if scaled else velocity
+            velocity = velocity * float(np.exp(-0.5 * beta))
             return float(masses @ np.einsum("ij,ij->i", velocity, velocity))
         squares = masses * np.einsum("ij,ij->i", velocity, velocity)
         potential = self.at.values(self._kernel * moments, Places.of(points))
-        unit = float(self._energy_factors[0]) * (1.0 if scaled else float(np.exp(beta)))
-        return unit * float(squares @ potential)
+        return float(self._energy_factors[0]) * float(squares @ potential)
 
 
 def _made_safe(
@@ -474,9 +460,9 @@ class SphereDepthField:
         """mu_lm = Σ_j m_j conj(Y_lm(x_j)) of masses (n,) at points (n, 3)."""
         return self.at.moments(Places.of(points), masses)
 
-    def energy(self, moments: Coefficients, *, scaled: bool = False) -> float:
-        """E_β (3.5), times e^{-β} if scaled."""
-        return self._energy.energy(moments[self._of_energy], scaled=scaled)
+    def scaled_energy(self, moments: Coefficients) -> float:
+        """e^{-β} E_β, (3.5)."""
+        return self._energy.scaled_energy(moments[self._of_energy])
 
 
 def field_on_sphere(dynamics: Dynamics) -> SphereField | SphereDepthField:

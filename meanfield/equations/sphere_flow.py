@@ -119,8 +119,8 @@ class SphereTendency:
         np.negative(divergence[: self._n_nodes], out=out[velocity.size :])
         self._velocity = velocity
         if self._field.dynamics.isotropic:
-            self._dissipation = self._field.dissipation(
-                moments, points, self.flow.weights, velocity, scaled=True
+            self._dissipation = self._field.scaled_dissipation(
+                moments, points, self.flow.weights, velocity
             )
 
     def scaled_dissipation(self) -> float:
@@ -138,7 +138,7 @@ class SphereTendency:
     def scaled_energy(self, state: Array) -> float:
         """e^{-β} E_β."""
         moments = self._field.moments(self.points(state), self.flow.weights)
-        return float(self._field.energy(moments, scaled=True))
+        return float(self._field.scaled_energy(moments))
 
 
 class Meshes:

@@ -12,16 +12,23 @@ from meanfield.equations.attention import AttentionTendency
 from meanfield.equations.density import DensityTendency
 from meanfield.equations.interaction import OscillatorDensityTendency, OscillatorTendency
 from meanfield.equations.line import AngularField, FlowTendency
+from meanfield.equations.sphere_field import field_on_sphere
+from meanfield.equations.sphere_flow import SphereTendency
 from meanfield.kernels.token_sums import CircleSums
 from meanfield.measures import AnyMeasure, check_measure
 from meanfield.measures.density import Density
-from meanfield.measures.flow_map import LineFlowMap
+from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
 from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Particles
 
-# what knows the dissipation
-IsotropicTendency = DensityTendency | FlowTendency | tokens.TokenTendency
-Tendency = IsotropicTendency | AttentionTendency | OscillatorDensityTendency
+Tendency = (
+    DensityTendency
+    | FlowTendency
+    | SphereTendency
+    | tokens.TokenTendency
+    | AttentionTendency
+    | OscillatorDensityTendency
+)
 
 
 def token_tendency(
@@ -125,6 +132,11 @@ def _(measure: LineFlowMap, dynamics: Dynamics) -> Tendency:
     if not dynamics.isotropic:
         raise _not_isotropic(measure, dynamics)
     return flow_tendency(measure, dynamics)
+
+
+@_tendency.register
+def _(measure: SphereFlowMap, dynamics: Dynamics) -> Tendency:
+    return SphereTendency(measure, field_on_sphere(dynamics), dynamics)
 
 
 @_tendency.register

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,10 +14,8 @@ from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.interactions import CircleInteraction
 from meanfield.dynamics.isotropic import SA, USA, Isotropic
-from meanfield.equations.density import ROUNDING, DensityTendency
-from meanfield.equations.line import FlowTendency
-from meanfield.equations.sphere_field import SphereField
-from meanfield.equations.tendency import IsotropicTendency, density_tendency, tendency
+from meanfield.equations.density import ROUNDING
+from meanfield.equations.tendency import density_tendency, tendency
 from meanfield.kernels.direct import grid_log_moment
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
 from meanfield.measures import AnyMeasure, check_measure
@@ -61,9 +59,11 @@ def _density_energy(
     grid, masses = _on_grid(density, degree)
     z = beta * grid.points @ matrix
     # cut at a degree, f may be negative, and log G knows positive masses
-    logs = [(s, grid_log_moment(grid, m, z)[0]) for s, m in _signed(masses / grid.weights)]
+    f = masses / grid.weights
+    parts = [(sign, np.maximum(sign * f, 0.0)) for sign in (1, -1)]
+    logs = [(sign, grid_log_moment(grid, part, z)[0]) for sign, part in parts if part.any()]
     unit = max(float(log_g.max()) for _, log_g in logs)
-    g = sum((s * np.exp(log_g - unit) for s, log_g in logs), start=np.zeros(len(z)))
+    g = sum((sign * np.exp(log_g - unit) for sign, log_g in logs), start=np.zeros(len(z)))
     total = float(masses @ g)
     _check_digits(density, grid, masses, z, total, unit)
     return total / (2.0 * beta), unit
@@ -96,11 +96,6 @@ def _on_grid(density: Density, degree: int) -> tuple[Space, Array]:
     space = density.space
     grid = space.resized(space.exact_size(3 * degree))
     return grid, grid.weights * grid.synthesis(density.coefficients_on(grid))
-
-
-def _signed(values: Array) -> list[tuple[int, Array]]:
-    parts = [(sign, np.maximum(sign * values, 0.0)) for sign in (1, -1)]
-    return [(sign, part) for sign, part in parts if part.any()]
 
 
 def form_dissipation(measure: AnyMeasure, dynamics: Attention) -> float:
@@ -493,12 +488,9 @@ def energy_in_unit(measure: AnyMeasure, beta: float) -> tuple[float, float]:
     """e^{-u} E_β(mu), and u: β, but log Λ_0 for a density where e^{-β} Λ_0 underflows."""
     if beta == 0.0:
         return 0.5 * float(np.sum(measure.mean() ** 2)), 0.0
-    if isinstance(measure, LineFlowMap):
-        rate = FlowTendency(measure.resolving(beta), SA(beta))
-        return rate.scaled_energy(rate.initial_state), beta
-    if isinstance(measure, SphereFlowMap):
-        flow, field = measure.resolving(beta), SphereField(SA(beta))
-        return field.energy(field.moments(flow.points, flow.weights), scaled=True), beta
+    if isinstance(measure, LineFlowMap | SphereFlowMap):
+        rate: Any = tendency(measure.resolving(beta), SA(beta))
+        return float(rate.scaled_energy(rate.initial_state)), beta
     if isinstance(measure, Density):
         power = measure.power
         multipliers, log_unit = eigenvalues_in_unit(beta, measure.dim, len(power) - 1)
@@ -556,15 +548,10 @@ def dissipation(
 
 def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float, float]:
     """e^{-u} times the dissipation, and u as in `energy_in_unit`, 0 for DoublyStochastic."""
-    if isinstance(measure, SphereFlowMap):
-        flow, field = measure.resolving(dynamics.beta), SphereField(dynamics)
-        velocity, moments = field.at_nodes(flow.points, flow.weights)
-        scaled = field.dissipation(moments, flow.points, flow.weights, velocity, scaled=True)
-        return scaled, 0.0 if dynamics.balanced else dynamics.beta
-    rate = cast(IsotropicTendency, tendency(measure.resolving(dynamics.beta), dynamics))
+    rate: Any = tendency(measure.resolving(dynamics.beta), dynamics)
     rate(rate.initial_state, np.empty_like(rate.initial_state))
-    log_unit = rate.log_unit if isinstance(rate, DensityTendency) else dynamics.beta
-    return rate.scaled_dissipation(), 0.0 if dynamics.balanced else log_unit
+    log_unit = rate.log_unit if isinstance(measure, Density) else dynamics.beta
+    return float(rate.scaled_dissipation()), 0.0 if dynamics.balanced else log_unit
 
 
 def unscaled(

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from meanfield._checks import boolean, shown
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.isotropic import SA, USA, Isotropic
-from meanfield.equations.sphere_field import SphereField
-from meanfield.equations.tendency import density_tendency, flow_tendency
+from meanfield.equations.tendency import tendency
 from meanfield.functionals.energies import dissipation, unscaled
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
 from meanfield.measures import AnyMeasure, check_measure
 from meanfield.measures.density import Density
-from meanfield.measures.flow_map import REACH, LineFlowMap
+from meanfield.measures.flow_map import REACH
 from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import project
 
@@ -164,19 +164,13 @@ def _root_of_dissipation(measure: AnyMeasure, dynamics: Isotropic) -> float:
 
 def _speed(measure: AnyMeasure, dynamics: Isotropic) -> float:
     """(∫ |X|² dmu)^{1/2} by the velocity that runs use."""
-    if isinstance(measure, Density | LineFlowMap):
-        rate = (
-            density_tendency(measure, dynamics)
-            if isinstance(measure, Density)
-            else flow_tendency(measure, dynamics)
-        )
-        rate(rate.initial_state, np.empty_like(rate.initial_state))
-        return rate.speed()
     if isinstance(measure, Particles):
         velocity = dynamics.velocity(measure, measure.points)
-    else:
-        velocity, _ = SphereField(dynamics).at_nodes(measure.points, measure.weights)
-    return float(np.sqrt(measure.weights @ np.einsum("ij,ij->i", velocity, velocity)))
+        return float(np.sqrt(measure.weights @ np.einsum("ij,ij->i", velocity, velocity)))
+    # what moves densities and flow maps knows its speed
+    rate: Any = tendency(measure, dynamics)
+    rate(rate.initial_state, np.empty_like(rate.initial_state))
+    return float(rate.speed())
 
 
 def _resolved(
