@@ -100,7 +100,7 @@ def sobolev_kernel(dim: int, s: float, kmax: int) -> Kernel:
 
 _TURN = 2.0 * np.pi
 # Gauss nodes for an interval, by its length times the wavenumber: each to the last digit
-_RULES = ((3e-4, 2), (0.06, 4), (1.2, 8), (np.inf, 16))
+_WAVES_BELOW, _NODES = np.array([3e-4, 0.06, 1.2]), np.array([2, 4, 8, 16])
 _LONGEST = 7.5
 # of a panel: its parts, and the waves that a part may hold
 _PARTS, _WAVES = 4, 5.0
@@ -152,13 +152,10 @@ def _after(distribution: Distribution, angles: Array) -> Array:
 
 def _gauss(starts: Array, lengths: Array, waves: Array) -> tuple[Array, Array]:
     """Nodes and weights on all intervals, of as many points as the waves in each ask for."""
-    angles, shares, low = [], [], 0.0
-    constant = waves == 0.0
-    rules = [(constant, 1)]
-    for high, count in _RULES:
-        rules.append((~constant & (waves >= low) & (waves < high), count))
-        low = high
-    for chosen, count in rules:
+    counts = np.where(waves == 0.0, 1, _NODES[np.searchsorted(_WAVES_BELOW, waves, "right")])
+    angles, shares = [], []
+    for count in np.unique(counts):
+        chosen = counts == count
         nodes, weights = legendre.leggauss(count)
         half = 0.5 * lengths[chosen, None]
         angles.append((starts[chosen, None] + half * (1.0 + nodes)).ravel())
@@ -173,10 +170,7 @@ def distribution(measure: AnyMeasure) -> Distribution:
     if isinstance(measure, LineFlowMap) and measure.has_density:
         return _of_flow(measure)
     points, masses = measure.point_masses
-    return _of_steps(circle_angles(points), masses)
-
-
-def _of_steps(angles: Array, masses: Array) -> Distribution:
+    angles = circle_angles(points)
     order = np.argsort(angles, kind="stable")
     breaks, sums = angles[order], np.concatenate([[0.0], np.cumsum(masses[order])])
     return Distribution(
