@@ -134,10 +134,11 @@ def test_error_under_refinement(closure, beta, n, monkeypatch):
     assert np.abs(found.modes - finer.modes).max() < 1e-11
 
 
-def test_what_is_not_resolved_is_told():
+def test_what_is_not_resolved_is_told(monkeypatch):
     times = np.linspace(0.0, 3.0, 31)
     whole = solved("kirkwood", 1.0, 20, times, 6, PLACES)
-    short = solved("kirkwood", 1.0, 20, times, 6, PLACES, last=256)
+    monkeypatch.setattr(correlations, "LAST_SIZE", 256)
+    short = solved("kirkwood", 1.0, 20, times, 6, PLACES)
     assert whole.status == "finished"
     assert short.status == "under-resolved"
     known = np.isfinite(short.tail)

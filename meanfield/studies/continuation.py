@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
+from meanfield._checks import EPS
 from meanfield.dynamics.isotropic import Isotropic
 from meanfield.kernels.multipliers import bandwidth, relative_eigenvalues
 from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicities
@@ -124,7 +125,7 @@ class Equation:
         lost = rho * float(np.max(np.abs(state.potential[state.masses > 0.0]))) + self.kmax
         if self._hides_mass(b, rho, grid, state):
             missed = np.inf
-        return missed, float(np.finfo(float).eps) * lost
+        return missed, EPS * lost
 
     def _hides_mass(self, b: Array, rho: float, grid: Grid, state: State) -> bool:
         """Whether f rises steeply beyond the last nodes, which are far from the poles in high d."""
@@ -201,10 +202,6 @@ class Branch:
 
     points: list[Point] = field(default_factory=list)
     status: str = COMPLETE
-
-    def at(self, event: str) -> list[Point]:
-        """The points at which this was found."""
-        return [point for point in self.points if point.event == event]
 
 
 class _Failed(ArithmeticError):
@@ -304,11 +301,9 @@ def _first(equation: Equation, degree: int, direction: int, last: float) -> Poin
     start = -float(np.log(equation.kappa[index]))
     amplitude = _FIRST
     while True:
-        sizes = amplitude, amplitude / 4
         try:
-            near, nearer = (
-                _with_amplitude(equation, index, direction * size, start) for size in sizes
-            )
+            near = _with_amplitude(equation, index, direction * amplitude, start)
+            nearer = _with_amplitude(equation, index, direction * amplitude / 4, start)
         except _Failed:
             if amplitude < _SMALLEST_AMPLITUDE**1.5:
                 raise

@@ -20,6 +20,7 @@ from meanfield.evolution.batch import evolve_batch
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.laws.uniform import Uniform
 from meanfield.spaces.circle import Circle
+from meanfield.spaces.geometry import circle_points
 from meanfield.studies.tasks import run_tasks, spawn_seeds
 from meanfield.theory import growth_rates
 from meanfield.typing import Array
@@ -161,27 +162,25 @@ class Closed:
     tail: Array
 
 
-def solved(
-    closure: str, beta: float, n: int, times: Array, kmax: int, places: Array, last: int = LAST_SIZE
-) -> Closed:
+def solved(closure: str, beta: float, n: int, times: Array, kmax: int, places: Array) -> Closed:
     """Follow one closure from ψ = 1/2π, (8.1).
 
     Steps are those of DOP853, and end at each time. A step that leaves more than `TAIL_TOL` in the
-    last tenth of the spectrum is taken again on twice the modes, up to `last` of them; past that
+    last tenth of the spectrum is taken again on twice the modes, up to `LAST_SIZE`; past that
     the run is under-resolved. It ends as impossible where some |E cos kx| > 1, which no law has.
     """
-    run = _Run(closure, beta, n, _first_size(beta, kmax))
-    rows: list[tuple[Array, Array, float, float]] = []
-    status = "finished"
-    for time in times:
-        status = run.to(float(time), last)
+    run, status = _Run(closure, beta, n, _first_size(beta, kmax)), "finished"
+    modes, psi = np.full((len(times), kmax), np.nan), np.full((len(times), len(places)), np.nan)
+    least, tail = np.full((2, len(times)), np.nan)
+    for row, time in enumerate(times):
+        status = run.to(float(time))
         if status != "finished":
             break
-        rows.append(_seen(run.space, run.c, kmax, places))
-    shapes = (kmax,), places.shape, (), ()
-    blank = tuple(np.full(shape, np.nan) for shape in shapes)
-    columns = zip(*(rows + [blank] * (len(times) - len(rows))), strict=True)
-    return Closed(status, *(np.array(column) for column in columns))
+        modes[row] = run.c[1 : kmax + 1]
+        psi[row] = run.space.at(run.c, circle_points(places)) / (2.0 * np.pi)
+        least[row] = run.space.synthesis(run.c).min() / (2.0 * np.pi)
+        tail[row] = _tail(run.c)
+    return Closed(status, modes, psi, least, tail)
 
 
 def _first_size(beta: float, kmax: int) -> int:
@@ -189,12 +188,6 @@ def _first_size(beta: float, kmax: int) -> int:
     while size < 2 * (max(bandwidth(beta, 2), kmax) + 1):
         size *= 2
     return size
-
-
-def _seen(space: Circle, c: Array, kmax: int, places: Array) -> tuple[Array, Array, float, float]:
-    points = np.column_stack([np.cos(places), np.sin(places)])
-    psi = space.at(c, points) / (2.0 * np.pi)
-    return c[1 : kmax + 1], psi, float(space.synthesis(c).min()) / (2.0 * np.pi), _tail(c)
 
 
 def _tail(c: Array) -> float:
@@ -210,15 +203,15 @@ class _Run:
         self.space = Circle(size)
         self.c = np.eye(1, self.space.kmax + 1)[0]
 
-    def to(self, time: float, last: int) -> str:
+    def to(self, time: float) -> str:
         """Go on to a time; how that ended."""
         while self.t < time:
             status = self._on_this_space(time)
-            if status == "coarse" and self.space.size < last:
+            if status == "under-resolved" and self.space.size < LAST_SIZE:
                 finer = self.space.doubled()
                 self.c, self.space = self.space.embed(self.c, finer).real, finer
             elif status != "finished":
-                return "under-resolved" if status == "coarse" else status
+                return status
         return "finished"
 
     def _on_this_space(self, time: float) -> str:
@@ -233,7 +226,7 @@ class _Run:
             if solver.status == "failed" or not np.isfinite(solver.y).all():
                 return "failed"
             if _tail(solver.y) > TAIL_TOL:
-                return "coarse"
+                return "under-resolved"
             self.t, self.c, self._step = float(solver.t), solver.y, float(solver.h_abs)
             if np.abs(self.c).max() > _LARGEST:
                 return "impossible"
@@ -253,11 +246,23 @@ def correlations(
     means, errors = found.mean(axis=1), found.std(axis=1, ddof=1) / np.sqrt(count)
     most = break_errors(count, kmax * len(times))
     linear = _linear(beta, n, times, kmax)
+    reached = [times[np.isfinite(one.tail)].max(initial=0.0) for one in closed]
+    # from shares of |x| in [0, π] to the even density on a whole turn
+    density = 0.5 * _BINS / np.pi
+    mean, over = "mean of cos k(θ_i - θ_j)", ("closure", "t")
     return xr.Dataset(
         {
-            **_of_tokens(means, errors, kmax),
+            "correlation": (("t", "k"), means[:, :kmax], {"long_name": mean}),
+            "standard_error": (("t", "k"), errors[:, :kmax]),
+            "histogram": (("t", "bin"), density * means[:, kmax:], {"long_name": "ψ of tokens"}),
+            "histogram_error": (("t", "bin"), density * errors[:, kmax:]),
             "linear": (("t", "k"), linear, {"long_name": "(e^{2γ_k t} - 1)/(n - 1)"}),
-            **_of_closures(closed, times),
+            "closed": ((*over, "k"), np.array([one.modes for one in closed])),
+            "psi": ((*over, "x"), np.array([one.psi for one in closed])),
+            "least_density": (over, np.array([one.least for one in closed])),
+            "tail": (over, np.array([one.tail for one in closed])),
+            "status": ("closure", np.array([one.status for one in closed])),
+            "reached": ("closure", np.array(reached), {"long_name": "last time that was resolved"}),
             **_breaks(closed, linear, times, means[:, :kmax], most * errors[:, :kmax]),
         },
         coords={
@@ -287,31 +292,6 @@ def _linear(beta: float, n: int, times: Array, kmax: int) -> Array:
     return np.where(values <= 1.0, values, np.nan)
 
 
-def _of_tokens(means: Array, errors: Array, kmax: int) -> dict[str, Any]:
-    # from shares of |x| in [0, π] to the even density on a whole turn
-    density = 0.5 * _BINS / np.pi
-    name = "mean of cos k(θ_i - θ_j)"
-    return {
-        "correlation": (("t", "k"), means[:, :kmax], {"long_name": name}),
-        "standard_error": (("t", "k"), errors[:, :kmax]),
-        "histogram": (("t", "bin"), density * means[:, kmax:], {"long_name": "ψ of tokens"}),
-        "histogram_error": (("t", "bin"), density * errors[:, kmax:]),
-    }
-
-
-def _of_closures(closed: list[Closed], times: Array) -> dict[str, Any]:
-    over = ("closure", "t")
-    reached = [times[np.isfinite(one.tail)].max(initial=0.0) for one in closed]
-    return {
-        "closed": ((*over, "k"), np.array([one.modes for one in closed])),
-        "psi": ((*over, "x"), np.array([one.psi for one in closed])),
-        "least_density": (over, np.array([one.least for one in closed])),
-        "tail": (over, np.array([one.tail for one in closed])),
-        "status": ("closure", np.array([one.status for one in closed])),
-        "reached": ("closure", np.array(reached), {"long_name": "last time that was resolved"}),
-    }
-
-
 def break_errors(realisations: int, numbers: int) -> float:
     """How many standard errors one of so many means is off by chance, once in 10⁴ studies.
 
@@ -333,18 +313,13 @@ def _breaks(
         off &= (times > 0.0)[:, None]
         return np.where(off.any(axis=0), times[off.argmax(axis=0)], np.nan)
 
+    # the earliest of them; nan only where all are nan
     modes = np.array([first(one.modes, one.status == "impossible") for one in closed])
     return {
-        "breaks": ("closure", _earliest(modes)),
+        "breaks": ("closure", np.fmin.reduce(modes, axis=-1)),
         "mode_breaks": (("closure", "k"), modes),
-        "linear_break": ((), _earliest(first(linear, True))),
+        "linear_break": ((), np.fmin.reduce(first(linear, True))),
     }
-
-
-def _earliest(times: Array) -> Array:
-    """The least over the last axis, nan where all are nan."""
-    least = np.where(np.isnan(times), np.inf, times).min(axis=-1)
-    return np.where(np.isinf(least), np.nan, least)
 
 
 _PLACES = 145

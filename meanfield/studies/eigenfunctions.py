@@ -8,7 +8,6 @@ from itertools import pairwise, product
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.special import sph_harm_y
 
@@ -22,7 +21,7 @@ from meanfield.spaces.sphere import Sphere
 from meanfield.spaces.sphere_fields import Places, SphereAt
 from meanfield.spaces.symmetry import axial_matrix, axial_part
 from meanfield.spaces.zonal import Zonal
-from meanfield.typing import Array
+from meanfield.typing import Array, Indices
 
 
 @dataclass(frozen=True)
@@ -47,19 +46,16 @@ class ZonalBasis:
         return len(self.axis)
 
     @cached_property
-    def degrees(self) -> NDArray[np.intp]:
+    def degrees(self) -> Indices:
         """Of each function, ascending."""
         return np.arange(0, self.kmax + 1, 2)
-
-    @cached_property
-    def _norms(self) -> Array:
-        return np.sqrt(multiplicities(self.dim, self.kmax))
 
     def at(self, points: Array) -> Array:
         """Values at unit rows (N, d), shape (N, number of functions)."""
         t = np.clip(points @ self.axis, -1.0, 1.0)
         values = gegenbauer(self.dim, self.kmax, t)[::2]
-        return np.ascontiguousarray((values * self._norms[::2, None]).T)
+        norms = np.sqrt(multiplicities(self.dim, self.kmax)[::2])
+        return np.ascontiguousarray((values * norms[:, None]).T)
 
     def asymmetry(self, form: Array) -> float:
         """The norm of what a form has beyond the symmetry about the axis."""
@@ -126,11 +122,11 @@ class SphereBasis:
     least_exponent: ClassVar[float] = 1e-3
 
     @cached_property
-    def _orders(self) -> NDArray[np.intp]:
+    def _orders(self) -> Indices:
         return np.concatenate([np.arange(0, k + 1, 2) for k in range(0, self.kmax + 1, 2)])
 
     @cached_property
-    def degrees(self) -> NDArray[np.intp]:
+    def degrees(self) -> Indices:
         """Of each function, ascending."""
         return np.concatenate([np.full(k // 2 + 1, k) for k in range(0, self.kmax + 1, 2)])
 
@@ -169,9 +165,8 @@ class SphereBasis:
     def _mirrored(self, points: Array) -> Array:
         """Their images in all octants, shape (8 n, 3)."""
         signs = np.array(list(product((1.0, -1.0), repeat=3)))
-        return np.asarray(
-            ((points @ self.axes.T)[None] * signs[:, None]).reshape(-1, 3) @ self.axes
-        )
+        images = (points @ self.axes.T) * signs[:, None]
+        return np.asarray(images.reshape(-1, 3) @ self.axes)
 
     def potential(self, masses: Array, z: Array) -> Array:
         """G(z) of masses >= 0 at the nodes, spread by the basis' symmetry, shape (len(z),)."""
@@ -195,8 +190,6 @@ class SphereBasis:
 
 Basis = ZonalBasis | SphereBasis
 
-Index = NDArray[np.intp]
-
 _PROBES = 40
 
 
@@ -219,7 +212,7 @@ class Eigenfunctions:
     vectors: Array
     logs: Array
     log_eigenvalues: Array
-    starts: Index
+    starts: Indices
 
     def constant_preimage(self) -> tuple[Array, float]:
         """f of mass 1 with ∫ e^{β<x,Dy>} f(y) dσ(y) = E for all x, and E = ∬ e^{β<x,Dy>} f f.
@@ -259,7 +252,7 @@ def eigenfunctions(basis: Basis, form: Array, beta: float) -> Eigenfunctions:
     return Eigenfunctions(vectors, logs, _log_values(basis, form, beta, vectors, logs), starts)
 
 
-def _chains(matrix: Array, starts: Index) -> tuple[Array, Array]:
+def _chains(matrix: Array, starts: Indices) -> tuple[Array, Array]:
     """Eigenvectors by recurrence from both ends to their largest block.
 
     A routine for dense matrices leaves rounding of the largest coefficient in all; the recurrences
@@ -286,14 +279,14 @@ def _sweep(
     matrix: Array,
     energies: Array,
     blocks: list[slice],
-    peaks: Index,
+    peaks: Indices,
     order: list[int],
     vectors: Array,
     logs: Array,
 ) -> None:
     """Fill the blocks from the end `order[0]` up to each eigenvector's peak."""
     place = np.argsort(order)[peaks]
-    steps: list[tuple[Index, Array]] = []
+    steps: list[tuple[Indices, Array]] = []
     for at, (i, onward) in enumerate(pairwise(order)):
         # ψ_i = steps ψ_onward, for the eigenvectors whose peak is still ahead
         ahead = np.asarray(np.flatnonzero(place > at), dtype=np.intp)
@@ -337,9 +330,8 @@ def _log_values(basis: Basis, form: Array, beta: float, vectors: Array, logs: Ar
             below = np.add.reduceat(here * vector, starts, axis=1) * np.exp(log)
         image, value = above.sum(axis=1), below.sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            loss = np.abs(above).sum(axis=1) / np.abs(image) + np.abs(below).sum(axis=1) / np.abs(
-                value
-            )
+            loss = np.abs(above).sum(axis=1) / np.abs(image)
+            loss += np.abs(below).sum(axis=1) / np.abs(value)
         best = int(np.argmin(np.where(np.isfinite(loss), loss, np.inf)))
         if not np.isfinite(loss[best]):
             raise ValueError(

@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize
 
-from meanfield._checks import generator, integer, number, real_array, symmetric, tell_apart
+from meanfield._checks import EPS, generator, integer, number, real_array, symmetric, tell_apart
 from meanfield.kernels.multipliers import bandwidth, eigenvalues, ratio_bound
 from meanfield.laws.uniform import Uniform
 from meanfield.measures.density import Density
@@ -18,6 +18,7 @@ from meanfield.measures.particles import Particles
 from meanfield.spaces import Space
 from meanfield.spaces.circle import Circle
 from meanfield.spaces.gegenbauer import multiplicity_growth
+from meanfield.spaces.geometry import circle_points
 from meanfield.spaces.sphere import Sphere
 from meanfield.spaces.zonal import Zonal
 from meanfield.studies.eigenfunctions import Basis, SphereBasis, ZonalBasis, eigenfunctions
@@ -36,7 +37,6 @@ _NEGATIVE = 1e-6
 _LARGEST_RESIDUAL = 1e-6
 # of a potential above 1/(2β), what lies beyond its degree N; N times the covering radius
 _TAIL, _COVER = 1e-17, 0.5
-_EPS = float(np.finfo(np.float64).eps)
 # a term's own rounding, that of e^x, of Gauss weights and of Λ_0, in eps
 _OF_A_TERM = 500.0
 
@@ -115,18 +115,13 @@ def form_minimiser(form: ArrayLike, beta: float = 1.0) -> Extremiser:
         bound = float(np.exp(beta * min(values[0], 0.0))) / (2.0 * beta)
         return Extremiser(Particles(vectors[:, :1].T), least, margin * bound, 0.0, "dirac")
     if np.ptp(values) <= _EQUAL * values[-1]:
-        uniform = Density.from_coefficients(*_uniform(len(values)))
-        energy, lowest = (
-            float(eigenvalues(beta * value, len(values), 0)[0]) / (2.0 * beta)
-            for value in (values.mean(), values[0])
-        )
+        dim = len(values)
+        space: Space = Circle(8) if dim == 2 else Sphere(3) if dim == 3 else Zonal(dim, 3)
+        uniform = Density.from_coefficients(space, np.eye(1, space.n_coefficients)[0])
+        energy = float(eigenvalues(beta * values.mean(), dim, 0)[0]) / (2.0 * beta)
+        lowest = float(eigenvalues(beta * values[0], dim, 0)[0]) / (2.0 * beta)
         return Extremiser(uniform, energy, margin * lowest, 0.0, "uniform")
     return _positive_definite(matrix, beta, values, vectors)
-
-
-def _uniform(dim: int) -> tuple[Space, Array]:
-    space: Space = Circle(8) if dim == 2 else Sphere(3) if dim == 3 else Zonal(dim, 3)
-    return space, np.eye(1, space.n_coefficients)[0]
 
 
 def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array) -> Extremiser:
@@ -172,21 +167,11 @@ def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array
     return least
 
 
-def _axis(values: Array, vectors: Array) -> Array | None:
-    """The axis about which D is symmetric: of the eigenvalue that is alone, if all others are one.
-
-    On the circle either.
-    """
+def _basis(values: Array, vectors: Array, kmax: int) -> Basis:
+    # the axis is that of the eigenvalue that is alone, if all others are one; on the circle either
     for alone, others in ((0, slice(1, None)), (-1, slice(None, -1))):
         if np.ptp(values[others]) <= _EQUAL * values[-1]:
-            return np.asarray(vectors[:, alone])
-    return None
-
-
-def _basis(values: Array, vectors: Array, kmax: int) -> Basis:
-    axis = _axis(values, vectors)
-    if axis is not None:
-        return ZonalBasis(axis, kmax)
+            return ZonalBasis(np.asarray(vectors[:, alone]), kmax)
     if len(values) == 3:
         return SphereBasis(np.ascontiguousarray(vectors.T), kmax)
     raise ValueError(
@@ -223,7 +208,7 @@ def _certified(basis: Basis, coefficients: Array, matrix: Array, beta: float) ->
             f"beta or the ratio of form's eigenvalues must be smaller, got {beta:g} and {matrix}: "
             f"rounding of the density lets its potential vary by {residual:.1e}"
         )
-    rounding = _EPS * (_OF_A_TERM + 8 * len(masses) + 8.0 * (basis.dim + 2) * largest)
+    rounding = EPS * (_OF_A_TERM + 8 * len(masses) + 8.0 * (basis.dim + 2) * largest)
     # between two points that are alike for the basis, exponents differ by that at most
     rounding += 2.0 * beta * basis.asymmetry(matrix)
     tail = _TAIL / (1.0 - falling) / (2.0 * beta)
@@ -235,7 +220,7 @@ def _certified(basis: Basis, coefficients: Array, matrix: Array, beta: float) ->
 
 def _rounding(dim: int, exponent: float) -> float:
     """Relative error of e^{βλ} by rounding of an eigenvalue λ, or of Λ_0 where β|λ| is large."""
-    return _EPS * (_OF_A_TERM + 8.0 * dim * exponent)
+    return EPS * (_OF_A_TERM + 8.0 * dim * exponent)
 
 
 def form_maximiser(form: ArrayLike, beta: float = 1.0) -> Extremiser:
@@ -458,7 +443,7 @@ def _curves(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Densities, potentials and coefficients on the circle."""
     angles = np.linspace(0.0, 2.0 * np.pi, _ANGLES)
-    points = np.column_stack([np.cos(angles), np.sin(angles)])
+    points = circle_points(angles)
     densities = [one.measure if isinstance(one.measure, Density) else None for one in least]
     last = max((mu.space.kmax for mu in densities if mu is not None), default=0)
     values, potentials, flat = np.full((3, len(least), _ANGLES), np.nan)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ TIES = ("average", "first", "last")
 _TIED = 1e-12
 _LARGEST = 1e150
 # of a step, unless a caller asks for others
-_TOLERANCES = {"rtol": 1e-9, "atol": 1e-12}
+_RTOL, _ATOL = 1e-9, 1e-12
 # so many switches within this share of the time, or of each token: tokens slide along a tie
 _QUICK_SWITCHES, _NO_TIME = 200, 1e-6
 _SWITCHES_PER_TOKEN = 1000
@@ -55,7 +54,7 @@ class FreeTokens:
     t: Array
     points: Array
     status: str
-    switches: Array = field(default_factory=lambda: np.zeros(0))
+    switches: Array
 
     def __repr__(self) -> str:
         _, n, dim = self.points.shape
@@ -73,8 +72,8 @@ def evolve_free(
     value: ArrayLike | float = 1.0,
     kernel: str = "rescaled",
     tie: str = "average",
-    rtol: float = _TOLERANCES["rtol"],
-    atol: float = _TOLERANCES["atol"],
+    rtol: float = _RTOL,
+    atol: float = _ATOL,
 ) -> FreeTokens:
     """Tokens that attention moves freely in R^d: no sphere, no normalisation.
 
@@ -134,12 +133,9 @@ def evolve_free(
     one_of("tie", tie, TIES)
     t_end, count = number("t_end", t_end, above=0), integer("save_at", save_at, low=1)
     scores = _Scores(start.shape[1], number("beta", beta, low=0), query, key, value)
-    tolerances = {
-        "rtol": number("rtol", rtol, low=3e-14, high=1e-2),
-        "atol": number("atol", atol, above=0),
-    }
+    rtol, atol = number("rtol", rtol, low=3e-14, high=1e-2), number("atol", atol, above=0)
     times = np.linspace(0.0, t_end, count + 1)
-    run = _Run(start, times, scores, tolerances).solve(kernel, tie)
+    run = _Run(start, times, scores, rtol, atol).solve(kernel, tie)
     if run.status != "finished":
         warnings.warn(
             f"the tokens came to t = {run.t[-1]:.6g} of {t_end:g}: {run.status}",
@@ -157,10 +153,11 @@ class _Run:
         start: Array,
         times: Array,
         scores: _Scores,
-        tolerances: Mapping[str, float] = _TOLERANCES,
+        rtol: float = _RTOL,
+        atol: float = _ATOL,
     ) -> None:
         self._saved, self._points, self._switches = [0.0], [start], list[float]()
-        self._times, self._scores, self._tolerances = times, scores, tolerances
+        self._times, self._scores, self._rtol, self._atol = times, scores, rtol, atol
 
     def solve(self, kernel: str, tie: str = "average") -> FreeTokens:
         """Go to the last time; the caller says how the run ended."""
@@ -178,7 +175,8 @@ class _Run:
         return FreeTokens(t, np.array(self._points), status, switches)
 
     def _solver(self, rate: Any, t: float, points: Array) -> Any:
-        return DOP853(rate, t, points.ravel(), self._times[-1], **self._tolerances)
+        end = self._times[-1]
+        return DOP853(rate, t, points.ravel(), end, rtol=self._rtol, atol=self._atol)
 
     def _save(self, dense: Any, end: float) -> None:
         """Save what was passed on the way to this time."""
@@ -237,7 +235,8 @@ class _Run:
                 z = dense(t).reshape(shape)
                 # nearer than where the switch was seen, so that what fell behind is left out
                 after = _largest(scores, z, 0.1 * _TIED)
-                if t < solver.t or not _still_largest(after, weights):
+                # or where a token goes to one that is in its C_i no more
+                if t < solver.t or not np.all(after[weights > 0.0]):
                     self._switches.append(t)
                     tied = after
                     if _stalls(self._switches, len(z), t_end):
@@ -308,11 +307,6 @@ def _largest(scores: _Scores, z: Array, tolerance: float = _TIED) -> NDArray[np.
     tied = ranked >= ranked.max(axis=1, keepdims=True) - tolerance * scale
     others = tied & ~np.eye(len(z), dtype=bool)
     return np.asarray(np.where(others.any(axis=1, keepdims=True), others, tied))
-
-
-def _still_largest(tied: NDArray[np.bool_], weights: Array) -> bool:
-    """Whether every token still goes only to tokens of its C_i."""
-    return bool(np.all(tied[weights > 0.0]))
 
 
 def _weights(tied: NDArray[np.bool_], tie: str) -> Array:

@@ -232,10 +232,8 @@ def mean_field_limit(
         If an argument is out of range, before any run starts, or the limit's run can't go on.
     """
     counts = _counts(ns)
-    repeats, seed = (
-        integer("repeats", repeats, low=1),
-        integer("seed", seed, low=0, high=(1 << 128) - 1),
-    )
+    repeats = integer("repeats", repeats, low=1)
+    seed = integer("seed", seed, low=0, high=(1 << 128) - 1)
     names = _distances(distances, law)
     one_of("start", start, STARTS)
     boolean("progress", progress)

@@ -120,16 +120,13 @@ def phase_diagram(
         squares = (found[:, 1] - count * mean**2) / (count - 1.0)
     # a difference of equal numbers but for rounding may be negative
     error = np.sqrt(np.maximum(squares, 0.0) / count)
+    arrival = [_arrival(one, n, delta) for one in runs]
     over = ("t", "beta")
     return xr.Dataset(
         {
             "probability": (over, mean.T / pairs, {"long_name": "P(<x_i, x_j> >= 1 - δ)"}),
             "standard_error": (over, error.T / pairs),
-            "arrival": (
-                "beta",
-                [_arrival(one, n, delta) for one in runs],
-                {"long_name": "t* of (6.12)"},
-            ),
+            "arrival": ("beta", arrival, {"long_name": "t* of (6.12)"}),
         },
         coords={"t": ("t", moments), "beta": ("beta", axis), "dim": dim},
         attrs={"n": n, "delta": delta, "realisations": count, "dynamics": runs[0].name},

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from meanfield._checks import generator, integer, is_single, number, shown
 from meanfield.dynamics.isotropic import Isotropic
 from meanfield.evolution.loop import solve
-from meanfield.evolution.solution import Solution
 from meanfield.exceptions import warn_unfinished
 from meanfield.laws.law import Law
 from meanfield.laws.series import FourierSeries
@@ -135,14 +134,17 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> dict[str, Any]:
     # the start itself is no save of the study, and a run may have ended early
     kept = cast(list[LineFlowMap], solution.measures[1:])
     modes = np.array([_modes(flow, _most(dynamics)) for flow in kept])
-    grown = _grown_degree(modes)
+    large = np.flatnonzero(modes.max(axis=1) > _GROWN)
+    grown = int(np.argmax(modes[large[0] if len(large) else -1]))
     found = [clusters(flow, radius) for flow in kept]
     counts = np.array([len(group) for group in found])
     inside = np.array([float(group.masses.sum()) for group in found])
     steady = np.where(inside > 1.0 - _OUTSIDE, counts, 0)
+    scaled = solution.dataset.attrs["energy_unit"] != "1"
+    dirac = 0.5 / dynamics.beta if scaled else energy_dirac(dynamics.beta)
     return {
         "time": solution.t[1:],
-        "energy_share": _energy_share(solution)[1:],
+        "energy_share": solution.dataset["energy"].values[1:] / dirac,
         "clusters": counts,
         "angles": pad([circle_angles(group.centres) for group in found]),
         "masses": pad([group.masses for group in found]),
@@ -166,18 +168,6 @@ def _modes(flow: LineFlowMap, kmax: int) -> Array:
     modes = np.abs(np.exp(1j * np.outer(np.arange(kmax + 1), flow.angles)) @ flow.weights)
     modes[0] = 0.0
     return np.asarray(modes)
-
-
-def _energy_share(solution: Solution) -> Array:
-    dynamics = solution.dynamics
-    scaled = solution.dataset.attrs["energy_unit"] != "1"
-    dirac = 0.5 / dynamics.beta if scaled else energy_dirac(dynamics.beta)
-    return np.asarray(solution.dataset["energy"].values / dirac)
-
-
-def _grown_degree(modes: Array) -> int:
-    grown = np.flatnonzero(modes.max(axis=1) > _GROWN)
-    return int(np.argmax(modes[grown[0] if len(grown) else -1]))
 
 
 def _fitted_rate(times: Array, mode: Array) -> float:

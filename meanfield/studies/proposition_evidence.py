@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 from scipy.optimize import minimize
 
+from meanfield._checks import EPS
 from meanfield.dynamics.isotropic import SA
 from meanfield.evolution.loop import solve
 from meanfield.functionals.energies import energy as energy_of
@@ -36,7 +37,6 @@ TOKENS, _LAW, _BASIS = 24, 3, 8
 _MOST_BETA, _RUN_BETA, _RUN_DIM = 100.0, 32.0, 64
 # relative to E(mu), beside what e^{βt} rounds; a flow map is right to its own tolerance
 _TOLERANCES = {"density": 1e-13, "particles": 1e-13, "flow map": 2e-12}
-_EPS = float(np.finfo(float).eps)
 
 KINDS = ("atoms", "near a Dirac", "mixture", "series", "near uniform")
 # points of one measure, bumps to draw from, and measures at once
@@ -106,7 +106,7 @@ def identity(energy: proof.KernelEnergy, rng: np.random.Generator) -> proof.Evid
     left, right = np.array([*rows.values()]).T
     errors = np.abs(right / left - 1.0)
     # an exponential rounds its argument, polynomials degree by degree
-    rounding = 8.0 * _EPS * (beta + energy.kmax)
+    rounding = 8.0 * EPS * (beta + energy.kmax)
     allowed = np.array([_TOLERANCES[name] for name in rows]) + rounding
     told = ", ".join(f"{name} {error:.1e}" for name, error in zip(rows, errors, strict=True))
     finding = f"E - E(σ) = Σ Λ_k |mu_k|²/2β against the double integral, relative to E: {told}"
@@ -167,12 +167,10 @@ def search(
         block = slice(first, first + _BLOCK)
         for kind in np.unique(kinds[block]):
             where = first + np.flatnonzero(kinds[block] == kind)
-            share[where], defect[where], error[where] = _drawn(
-                energy, KINDS[kind], len(where), bumps, rng
-            )
-    margins = np.array(
-        [min(_moved(energy, sign, rng) for _ in range(starts)) for sign in (-1.0, 1.0)]
-    )
+            drawn = _drawn(energy, KINDS[kind], len(where), bumps, rng)
+            share[where], defect[where], error[where] = drawn
+    ends = [[_moved(energy, sign, rng) for _ in range(starts)] for sign in (-1.0, 1.0)]
+    margins = np.array([min(of_sign) for of_sign in ends])
     finding = (
         f"{samples} random measures, atoms by pairs and others by degrees: "
         f"least (E - E(σ))/U {share.min():.2e}, least (E(δ) - E)/U {defect.min():.2e}; "
@@ -269,9 +267,8 @@ def _series(energy: proof.KernelEnergy, count: int, rng: np.random.Generator) ->
 
 def _moved(energy: proof.KernelEnergy, sign: float, rng: np.random.Generator) -> float:
     """The least distance from the bound below (sign -1) or above (+1) that L-BFGS reaches."""
-    start = np.concatenate(
-        [Uniform(energy.dim).sample(_MOVED, rng).ravel(), rng.normal(size=_MOVED)]
-    )
+    points = Uniform(energy.dim).sample(_MOVED, rng)
+    start = np.append(points, rng.normal(size=_MOVED))
     best = minimize(margin, start, (energy, sign), jac=True, method="L-BFGS-B", options=_OPTIONS)
     return float(best.fun)
 

@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from numpy.polynomial import Polynomial
 
-from meanfield._checks import is_single, real_array, shown
+from meanfield._checks import EPS, is_single, real_array, shown
 from meanfield.kernels import multipliers
 from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicities
 from meanfield.typing import Array
@@ -33,7 +33,6 @@ _MOST, _DEGREES = 257, 48
 _POINTS = 4001
 # half the step of the difference that stands for the slope of a kernel
 _STEP = 1e-6
-_EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -133,13 +132,12 @@ def attention_energy(beta: float, dim: int, kmax: int) -> KernelEnergy:
     """E_β, W = e^{βt}/β, β > 0; below 1e-290 with the weights of β = 1e-290, to rounding."""
     least = max(beta, LEAST_BETA)
     # all degrees count in the gap, whatever kmax is
-    shares = multipliers.degree_weights(
-        least, dim, max(kmax, 2 * multipliers.bandwidth(least, dim))
-    )
+    most = max(kmax, 2 * multipliers.bandwidth(least, dim))
+    shares = multipliers.degree_weights(least, dim, most)
     gap = float(shares[1:].sum())
     weights = np.append(0.0, shares[1 : kmax + 1] / gap)
     # an exponential rounds its argument, which is of order β where neither it nor 1 is alone
-    error = ROUNDING + 8.0 * _EPS * beta
+    error = ROUNDING + 8.0 * EPS * beta
     return KernelEnergy(dim, weights, ROUNDING * weights, 1.0, float(shares[0]), gap, error, beta)
 
 
@@ -192,10 +190,8 @@ def prove(energy: KernelEnergy, interval: tuple[float, float], kmax: int) -> Evi
         upper = np.nextafter([float(bound.ln()) for bound in ceilings], np.inf)
         shrink = (-Decimal(beta)).exp()
         bounds = [float(bound * shrink) for bound in enclose(beta, dim, kmax, ROUND_FLOOR)]
-    logs, own = (
-        multipliers.log_eigenvalues(beta, dim, kmax),
-        multipliers.scaled_eigenvalues(beta, dim, kmax),
-    )
+    logs = multipliers.log_eigenvalues(beta, dim, kmax)
+    own = multipliers.scaled_eigenvalues(beta, dim, kmax)
     held = own > LEAST_BETA
     errors = np.full(kmax + 1, np.nan)
     errors[held] = np.abs(np.array(bounds)[held] / own[held] - 1.0)
@@ -256,7 +252,11 @@ def kernel_energy(kernel: Any, dim: int, kmax: int | None) -> KernelEnergy:
         # Horner's rule rounds like the sum of absolute terms
         terms = float(np.abs(given[1:]).sum())
     else:
-        values, errors, counts = *_by_gauss(kernel, dim, kmax), multiplicities(dim, kmax)
+        nodes, weights = gauss_gegenbauer(dim, 2 * kmax + 64)
+        # Λ_k = ∫ W(t) P_k(t) dσ, and the rounding of each
+        parts = gegenbauer(dim, kmax, nodes) * (weights * kernel(nodes))
+        values, errors = parts.sum(axis=1), ROUNDING * np.abs(parts).sum(axis=1)
+        counts = multiplicities(dim, kmax)
         sizes, rounding = np.where(np.abs(values) > errors, values, 0.0) * counts, errors * counts
         _check_end(dim, grid, on_grid, sizes, rounding)
         centre = float(values[0])
@@ -283,13 +283,6 @@ def _coefficients(kernel: Any) -> Array:
     if len(given) > _MOST:
         raise ValueError(f"kernel must have at most {_MOST} coefficients, got {len(given)}")
     return np.append(given[:1], np.trim_zeros(given[1:], "b"))
-
-
-def _by_gauss(kernel: Callable[[Array], Array], dim: int, kmax: int) -> tuple[Array, Array]:
-    """Λ_k = ∫ W(t) P_k(t) dσ, and the rounding of each."""
-    nodes, weights = gauss_gegenbauer(dim, 2 * kmax + 64)
-    terms = gegenbauer(dim, kmax, nodes) * (weights * kernel(nodes))
-    return terms.sum(axis=1), ROUNDING * np.abs(terms).sum(axis=1)
 
 
 def _check_end(dim: int, grid: Array, values: Array, terms: Array, errors: Array) -> None:

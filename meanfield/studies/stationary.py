@@ -216,7 +216,8 @@ def stationary_density(
     events = {"noise": lambda point: point.log_rho - wanted} if wanted <= start else {}
     last = wanted if wanted > start else start + _BEYOND
     branch = follow(equation, degree, direction, last, events)
-    found = branch.at("noise" if wanted <= start else "end")
+    name = "noise" if events else "end"
+    found = [point for point in branch.points if point.event == name]
     if not found and branch.status != COMPLETE:
         raise ArithmeticError(f"the branch of degree {degree} is {branch.status} at {dynamics!r}")
     if not found:
@@ -332,9 +333,8 @@ def dataset(
     shape = len(runs), len(ways)
     normalised = runs[0].normalised
     for row, dynamics in enumerate([] if normalised else runs):
-        _compare(
-            tables[row * len(ways) : (row + 1) * len(ways)], energy_uniform(dynamics.beta, dim)
-        )
+        of_beta = tables[row * len(ways) : (row + 1) * len(ways)]
+        _compare(of_beta, energy_uniform(dynamics.beta, dim))
     names = _OVER_POINTS | ({} if normalised else _OF_USA)
     over, longest = ("beta", "branch", "point"), max(len(one.events) for one in tables)
     data = {}
@@ -498,9 +498,8 @@ def stationary_states(
     ]
     tasks = [(one, *way) for one in runs for way in ways]
     branch = partial(_branch, dim=dim, until=float(until))
-    return dataset(
-        run_tasks(executor, branch, tasks, "stationary states", progress), runs, ways, dim
-    )
+    tables = run_tasks(executor, branch, tasks, "stationary states", progress)
+    return dataset(tables, runs, ways, dim)
 
 
 def _attractive(dynamics: Any, beta: float, dim: int, degrees: int) -> Isotropic:
