@@ -35,10 +35,15 @@ _BLOCK = 1 << 20
 class ActingField(ABC):
     """X and div X at points of S^2, from moments of the measure."""
 
-    def velocity(
-        self, moments: Coefficients, points: Array, sources: Sources | None = None
-    ) -> Array:
-        """X at rows (n, 3), shape (n, 3).
+    def velocity_and_divergence(
+        self,
+        moments: Coefficients,
+        points: Array,
+        sources: Sources | None = None,
+        *,
+        loose: bool = False,
+    ) -> tuple[Array, Array]:
+        """X (n, 3) and div X (n,) at rows (n, 3).
 
         Parameters
         ----------
@@ -49,34 +54,22 @@ class ActingField(ABC):
         sources : (ndarray, ndarray), optional
             Points (m, 3) and masses (m,) of the measure, summed where G is below 1e-9 of its
             maximum: the series loses its digits there, some seven of them at 1e-9.
+        loose : bool
+            Whether the series is used however small G is: what lies there has less than 1e-9 of
+            the mass, and a mesh that is laid with it needs no more.
 
         Raises
         ------
         ArithmeticError
-            If G is below 1e-9 of its maximum at a point, and no sources are given.
+            If G is below 1e-9 of its maximum at a point, no sources are given, and it is not loose.
         """
-        return self._evaluate(moments, points, sources, False, False)[0]
-
-    def velocity_and_divergence(
-        self,
-        moments: Coefficients,
-        points: Array,
-        sources: Sources | None = None,
-        *,
-        loose: bool = False,
-    ) -> tuple[Array, Array]:
-        """X (n, 3) and div X (n,) at rows (n, 3); parameters as in `velocity`.
-
-        With `loose` the series is used however small G is: what lies there has less than 1e-9 of
-        the mass, and a mesh that is laid with it needs no more.
-        """
-        return self._evaluate(moments, points, sources, True, loose)
+        return self._evaluate(moments, points, sources, loose)
 
     @abstractmethod
     def _evaluate(
-        self, moments: Coefficients, points: Array, sources: Sources | None, full: bool, loose: bool
+        self, moments: Coefficients, points: Array, sources: Sources | None, loose: bool
     ) -> tuple[Array, Array]:
-        """X (n, 3), and div X (n,) if in full, at rows (n, 3)."""
+        """X (n, 3) and div X (n,) at rows (n, 3)."""
 
 
 class SphereField(ActingField):
@@ -103,7 +96,8 @@ class SphereField(ActingField):
     >>> from meanfield.dynamics import SA
     >>> field = SphereField(SA(1.0))
     >>> moments = field.moments(np.array([[1.0, 0.0, 0.0]]), np.ones(1))
-    >>> field.velocity(moments, np.array([[0.0, 1.0, 0.0]])).round(12) + 0.0
+    >>> velocity, _ = field.velocity_and_divergence(moments, np.array([[0.0, 1.0, 0.0]]))
+    >>> velocity.round(12) + 0.0
     array([[1., 0., 0.]])
     """
 
@@ -156,11 +150,11 @@ class SphereField(ActingField):
         return masses * np.exp(log_u), log_u
 
     def _evaluate(
-        self, moments: Coefficients, points: Array, sources: Sources | None, full: bool, loose: bool
+        self, moments: Coefficients, points: Array, sources: Sources | None, loose: bool
     ) -> tuple[Array, Array]:
         places, slope = Places.of(points), self._slope * moments
         velocity = self.at.gradient(slope, places)
-        divergence = self.at.laplacian(slope, places) if full else np.zeros(0)
+        divergence = self.at.laplacian(slope, places)
         if not self._normalised:
             return velocity, divergence
         potential = self.at.values(self._kernel * moments, places)
@@ -171,16 +165,14 @@ class SphereField(ActingField):
             of = f"maximum, where its series has no digits at beta = {self.dynamics.beta:g}"
             small = _made_safe(potential, largest, SMALL, sources, loose, of)
         velocity /= potential[:, None]
-        if full:
-            divergence /= potential
-            factor = self.dynamics.sign * self.dynamics.beta
-            divergence -= factor * np.einsum("ij,ij->i", velocity, velocity)
+        divergence /= potential
+        factor = self.dynamics.sign * self.dynamics.beta
+        divergence -= factor * np.einsum("ij,ij->i", velocity, velocity)
         if len(small) and sources is not None:
             units = points[small] / np.linalg.norm(points[small], axis=1, keepdims=True)
             there = _direct(units, sources, self.dynamics.beta)
             velocity[small] = self.dynamics.sign * there[0]
-            if full:
-                divergence[small] = self.dynamics.sign * there[1]
+            divergence[small] = self.dynamics.sign * there[1]
         return velocity, divergence
 
     def scaled_energy(self, moments: Coefficients) -> float:
@@ -297,18 +289,15 @@ class SphereHead:
         places: Places,
         units: Array,
         sources: Sources | None,
-        full: bool,
         loose: bool,
     ) -> tuple[Array, Array]:
-        """v (n, 3), and div P_x v (n,) if in full, at unit rows."""
+        """v (n, 3) and div P_x v (n,) at unit rows."""
         found = self._bilinear.coefficients(moments)
         series = np.zeros((4, len(self._laplacian)), dtype=np.complex128)
         series[0, self._inside] = found[0]
         series[1:, self._inside] = self.value @ found[1:]
         pull = np.stack([self._at.values(one, places) for one in series[1:]], axis=1)
-        spread = np.zeros(0)
-        if full:
-            spread = self._at.values(self._divergence(series[1:]), places)
+        spread = self._at.values(self._divergence(series[1:]), places)
         if not self._normalised:
             return pull, spread
         potential = self._at.values(series[0], places)
@@ -318,13 +307,10 @@ class SphereHead:
             scale = self._bilinear.scale(moments)
             small = _made_safe(potential, scale, _SMALL, sources, loose, of)
         pull /= potential[:, None]
-        if full:
-            slope = self._at.gradient(series[0], places)
-            spread = (spread - np.einsum("ij,ij->i", pull, slope)) / potential
+        slope = self._at.gradient(series[0], places)
+        spread = (spread - np.einsum("ij,ij->i", pull, slope)) / potential
         if len(small) and sources is not None:
-            pull[small], there = self._direct(units[small], sources)
-            if full:
-                spread[small] = there
+            pull[small], spread[small] = self._direct(units[small], sources)
         return pull, spread
 
     def _divergence(self, series: Coefficients) -> Coefficients:
@@ -361,7 +347,8 @@ class SphereHeadsField(ActingField):
     --------
     >>> moments = SphereAt(20).moments(Places.of(np.array([[1.0, 0.0, 0.0]])), np.ones(1))
     >>> field = SphereHeadsField(SA(1.0), 20)
-    >>> field.velocity(moments, np.array([[0.0, 1.0, 0.0]])).round(12) + 0.0
+    >>> velocity, _ = field.velocity_and_divergence(moments, np.array([[0.0, 1.0, 0.0]]))
+    >>> velocity.round(12) + 0.0
     array([[1., 0., 0.]])
     """
 
@@ -372,14 +359,13 @@ class SphereHeadsField(ActingField):
         self._rows = [np.flatnonzero(degrees <= head.source_degree) for head in self._heads]
 
     def _evaluate(
-        self, moments: Coefficients, points: Array, sources: Sources | None, full: bool, loose: bool
+        self, moments: Coefficients, points: Array, sources: Sources | None, loose: bool
     ) -> tuple[Array, Array]:
         places = Places.of(points)
         units = points / np.linalg.norm(points, axis=1, keepdims=True)
-        total = np.zeros((len(points), 3))
-        spread = np.zeros(len(points) if full else 0)
+        total, spread = np.zeros((len(points), 3)), np.zeros(len(points))
         for head, rows in zip(self._heads, self._rows, strict=True):
-            pull, there = head.pulled(moments[rows], places, units, sources, full, loose)
+            pull, there = head.pulled(moments[rows], places, units, sources, loose)
             unit = 1.0 if self._normalised else float(np.exp(head.log_unit))
             total += unit * pull
             spread += unit * there
