@@ -405,13 +405,12 @@ def _transition(
     tau_1 = np.array([critical_noise(one, dim) for one in runs])
     folds = np.array([_fold(one) for one in tables])
     first_order = np.nan_to_num(folds) > tau_1
-    tau_c, jump = tau_1.copy(), np.zeros_like(tau_1)
-    for row in np.flatnonzero(first_order).tolist():
-        columns, events = tables[row].columns, tables[row].events
-        # a branch that ended before it has no such state
-        known = EQUAL in events
-        tau_c[row] = columns["tau"][events.index(EQUAL)] if known else np.nan
-        jump[row] = columns["order"][events.index(EQUAL)] if known else np.nan
+    # a branch that ended before it has no such state
+    tau_c, jump = np.where(first_order, np.nan, tau_1), np.where(first_order, np.nan, 0.0)
+    for row, one in enumerate(tables):
+        if first_order[row] and EQUAL in one.events:
+            at = one.events.index(EQUAL)
+            tau_c[row], jump[row] = one.columns["tau"][at], one.columns["order"][at]
     found = {"tau_1": tau_1, "nature": np.where(first_order, "first order", "continuous")}
     if not runs[0].normalised:
         found |= {"tau_c": tau_c, "jump": jump}
