@@ -90,6 +90,13 @@ DIM = key(
     minimum=2,
     maximum=LARGEST_DIM,
 )
+
+
+def vector(about: str) -> dict[str, Any]:
+    """The metadata of a field that is a unit vector of any dimension."""
+    return key(about, list[float], minItems=2, maxItems=LARGEST_DIM)
+
+
 # a pdf may fall below 0 by this share of its maximum
 _ROUNDING = 1e-10
 

@@ -15,12 +15,12 @@ from scipy.special import comb
 from meanfield._checks import EPS, integer, real_array, tell_apart, unit_rows, unit_vector
 from meanfield.laws.law import (
     DIM,
-    LARGEST_DIM,
     LONGEST_LIST,
     brief,
     checked_draw,
     freeze,
     points_around,
+    vector,
 )
 from meanfield.laws.record import Record, key
 from meanfield.spaces.gegenbauer import gegenbauer, zonal_sum
@@ -302,12 +302,7 @@ class ZonalSeries(Record):
         metadata=key("the list a_1, a_2, … of numbers", list[float], maxItems=LONGEST_LIST)
     )
     axis: Array = field(
-        metadata=key(
-            "a unit vector, dim numbers; the last unit vector if left out",
-            list[float],
-            minItems=2,
-            maxItems=LARGEST_DIM,
-        )
+        metadata=vector("a unit vector, dim numbers; the last unit vector if left out")
     )
     _series: Array = field(init=False)
     _pieces: Pieces = field(init=False)

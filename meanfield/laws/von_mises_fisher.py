@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from meanfield._checks import number, unit_rows, unit_vector
 from meanfield.kernels.multipliers import log_eigenvalues, scaled_eigenvalues
-from meanfield.laws.law import LARGEST_DIM, brief, checked_draw, freeze, points_around
+from meanfield.laws.law import brief, checked_draw, freeze, points_around, vector
 from meanfield.laws.record import Record, key
 from meanfield.typing import Array
 
@@ -42,14 +42,7 @@ class VonMisesFisher(Record):
     1.0
     """
 
-    mean: Array = field(
-        metadata=key(
-            "a unit vector, one number for each dimension",
-            list[float],
-            minItems=2,
-            maxItems=LARGEST_DIM,
-        )
-    )
+    mean: Array = field(metadata=vector("a unit vector, one number for each dimension"))
     kappa: float = field(metadata=key("the concentration, a number >= 0", float, minimum=0))
     dim: int = field(init=False)
     _log_scaled_normaliser: float = field(init=False)
