@@ -60,6 +60,15 @@ def test_card_of_a_run():
     assert width > 2 * height
 
 
+@pytest.mark.parametrize(
+    ("dynamics", "unit"), [(mf.SA(900.0), " exp(beta)"), (mf.DoublyStochastic(900.0), "")]
+)
+def test_the_energy_of_a_card_has_its_unit(dynamics, unit):
+    sol = mf.evolve(mf.Particles([[1.0, 0.0], [0.0, 1.0]]), dynamics, 1e-3)
+    found = entries(parsed(sol))["energy"]
+    assert re.fullmatch(rf"[\d.e-]+ → [\d.e-]+{re.escape(unit)}", found)
+
+
 def test_texts_are_escaped():
     hostile = '</table><script>alert("σ & τ")</script>'
     sol = run([SERIES["circle"](1.0)], message=hostile)

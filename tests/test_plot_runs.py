@@ -240,13 +240,22 @@ def test_distances_say_what_they_are_to():
     ax = mf.plot.distances(sol)
     assert ax.get_title(loc="left") == "distances in radians"
     labels = [line.get_label() for line in ax.lines]
-    assert labels == ["$W_{1}$ to σ", "$W_{1.5}$ to the mean", "w_law"]
+    assert labels == ["$W_{1}$ to σ", "$W_{1.5}$ to δ(mean)", "w_law"]
     sol.dataset["w_m"] = "t", np.ones(4), {"long_name": told["w_m"].long_name}
     ax = mf.plot.distances(sol)
     assert ax.get_title(loc="left") == "distances"
     assert ax.lines[-1].get_label() == "w_m"
     with pytest.raises(ValueError, match="sol must have monitors named w"):
         mf.plot.distances(with_distances())
+
+
+def test_a_density_under_attention_with_a_form():
+    """The dissipation of its dataset is that of E_{β,D}; beside E the figure has the speed."""
+    heads = [mf.Head(Q=np.diag([1.0, -0.5]), V=np.diag([1.0, -0.5]))]
+    mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+    sol = mf.evolve(mu, mf.Attention(1.0, heads), 0.1, save_at=3)
+    ax = next(ax for ax in mf.plot.solution(sol).axes if ax.get_title(loc="left")[:5] == "speed")
+    assert np.array_equal(curve(ax).get_ydata(), sol.dataset.metric_speed)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from meanfield.spaces import Sphere
 _ROWS = 11  # about
 # of a list, in characters
 _WIDTH = 80
-SIZE_NAMES = {"circle": "n", "sphere": "lmax", "zonal": "kmax"}
 _LIBRARIES = (
     *("numpy", "scipy", "pyfftw", "ducc0", "xarray", "h5netcdf", "h5py", "matplotlib"),
     *("pydantic", "typer", "tqdm"),
@@ -34,7 +33,7 @@ _UNITS = {"1": "", "Lambda_0": "/Λ_0"}
 def _size_name(solution: Solution) -> str:
     first, last = (getattr(m, "space", None) for m in (solution.measures[0], solution.final))
     if last is not None:
-        return SIZE_NAMES[last.name]
+        return str(last.size_name)
     return "size" if first is not None else "nodes" if hasattr(solution.final, "tol") else "n"
 
 

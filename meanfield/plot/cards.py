@@ -18,8 +18,8 @@ from meanfield.measures import AnyMeasure
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import FlowMap, LineFlowMap
 from meanfield.measures.particles import Particles
-from meanfield.plot.curves import energy, energy_name
-from meanfield.plot.frames import BLUE, ORANGE, new_figure
+from meanfield.plot.curves import energy, energy_name, energy_unit
+from meanfield.plot.frames import BLUE, ORANGE, new_figure, thinned
 from meanfield.plot.panels import draw, look, projection
 
 _DPI = 100
@@ -93,7 +93,7 @@ def _(sol: Solution) -> dict[str, str]:
     name = energy_name(sol)
     if name in sol.dataset:
         values = sol.dataset[name].values
-        unit = str(sol.dataset.attrs.get("energy_unit", "1"))
+        unit = energy_unit(sol, name)
         found["energy"] = f"{values[0]:.6g} → {values[-1]:.6g}" + (f" {unit}" * (unit != "1"))
     return found
 
@@ -133,7 +133,7 @@ def _light(measure: AnyMeasure) -> AnyMeasure:
     """A measure of few enough tokens to be drawn at once."""
     if not isinstance(measure, Particles) or len(measure.weights) <= _MOST_TOKENS:
         return measure
-    kept = np.linspace(0, len(measure.weights) - 1, _MOST_TOKENS).round().astype(np.int64)
+    kept = thinned(len(measure.weights), _MOST_TOKENS)
     if not measure.weights[kept].any():
         kept = np.argsort(measure.weights)[-_MOST_TOKENS:]
     return Particles(measure.points[kept], measure.weights[kept])

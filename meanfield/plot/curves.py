@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,22 @@ from meanfield.measures.flow_map import FlowMap, LineFlowMap
 from meanfield.plot import frames
 from meanfield.typing import Array
 
-_SIZE_NAMES = {"circle": "n", "sphere": "lmax", "zonal": "kmax"}
 _UNITS = {"1": "", "Lambda_0": " / Λ_0"}
+# what variables are called
+ENERGIES = {
+    "energy": "energy E",
+    "sinkhorn_energy": "energy E_DS",
+    "form_energy": "energy E_D",
+    "free_energy": "free energy",
+}
+RATES = {
+    "dissipation": "dissipation",
+    "order_parameter": "order parameter r",
+    "speed": "speed, rms of |X|",
+    "metric_speed": "speed, rms of |X|",
+}
 # an energy that moves less than this part of the way between its bounds hides the far one
-_VISIBLE = 0.08
+VISIBLE = 0.08
 # and one that moves less than this part of itself stands still but for rounding
 _STILL = 1e-12
 # a stretch of t shorter than this part of the axis has no room for the name of a size
@@ -53,15 +66,14 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     """
     check(sol)
     name = energy_name(sol)
-    title = "energy E" if name == "energy" else "energy E_DS"
-    ax = panel(sol, ax, title, is_energy=name == "energy")
-    values, limits = sol.dataset[name].values, bounds(sol)
+    ax = panel(sol, ax, ENERGIES[name], energy_unit(sol, name))
+    values, limits = sol.dataset[name].values, bounds(sol, name)
     _curve(ax, sol, values)
     known = values[np.isfinite(values)] if np.isfinite(values).any() else np.array(limits)
     low, high = float(known.min()), float(known.max())
     span, whole = high - low, limits[1] - limits[0]
     is_still = span <= _STILL * abs(high)
-    is_near = np.isfinite(whole) and (span >= _VISIBLE * whole or is_still)
+    is_near = np.isfinite(whole) and (span >= VISIBLE * whole or is_still)
     reach = 1.01 * whole if is_near else span
     low = limits[0] if low - limits[0] <= reach else low
     high = limits[1] if limits[1] - high <= reach else high
@@ -110,13 +122,16 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
         If `sol` is no solution, or `ax` no Axes.
     """
     check(sol)
-    name, title = "speed", "speed, rms of |X|"
+    further, unit = "", "1"
+    # of a density under attention with a form the two speeds are one
+    name = "speed" if "speed" in sol.dataset else "metric_speed"
     if "order_parameter" in sol.dataset:
-        name, title = "order_parameter", "order parameter r"
+        name = "order_parameter"
     elif adapt(sol.dynamics).isotropic:
         # noise has a part of its own in dE/dt
-        name, title = "dissipation", "dissipation" + " |dE/dt|" * (sol.dynamics.noise == 0.0)
-    ax = panel(sol, ax, title, is_energy=name == "dissipation" and energy_name(sol) == "energy")
+        name, further = "dissipation", " |dE/dt|" * (sol.dynamics.noise == 0.0)
+        unit = energy_unit(sol, energy_name(sol))
+    ax = panel(sol, ax, RATES[name] + further, unit)
     values = sol.dataset[name].values
     _curve(ax, sol, values)
     known = values[np.isfinite(values)]
@@ -160,7 +175,7 @@ def resolution(sol: Solution, ax: Axes | None = None) -> Axes:
     ax.set_yscale("log")
     if "tail_tol" in sol.dataset.attrs:
         _tolerance(ax, float(sol.dataset.attrs["tail_tol"]), values)
-    _sizes(sol, ax, f"{_SIZE_NAMES[sol.final.space.name]} = ")
+    _sizes(sol, ax, f"{sol.final.space.size_name} = ")
     return ax
 
 
@@ -219,7 +234,7 @@ def node_count(sol: Solution, ax: Axes | None = None) -> Axes:
     _curve(ax, sol, np.append(np.full(count, np.nan), values[count:]))
     if series:
         ax.plot(sol.t[:count], values[:count], "-", color=frames.GREY, linewidth=1.4)
-        name = f"grey: series, {_SIZE_NAMES[series[0].name]}"
+        name = f"grey: series, {series[0].size_name}"
         frames.write(ax, name, (0.98, 0.03), ax.transAxes, ha="right")
     ax.set_ylim(0.0, 1.1 * values.max())
     return ax
@@ -258,12 +273,12 @@ def _curve(ax: Axes, sol: Solution, values: Array) -> None:
     ax.plot(sol.t, values, "-" if len(sol.t) > 1 else "o", color=frames.BLUE, linewidth=1.4)
 
 
-def panel(sol: Solution, ax: Axes | None, title: str, *, is_energy: bool = False) -> Axes:
-    """Axes over t with this title, and the unit of what is an energy; new ones if omitted."""
+def panel(sol: Solution, ax: Axes | None, title: str, unit: str = "1") -> Axes:
+    """Axes over t with this title and the unit of what is drawn; new ones if omitted."""
     check(sol)
     ax = frames.new_axes() if ax is None else frames.check_axes(ax, set())
-    unit = _UNITS.get(_unit(sol), " / exp(β)") if is_energy else ""
-    ax.set_title(title + unit, fontsize=frames.NORMAL, loc="left", pad=4)
+    title += _UNITS.get(unit, " / exp(β)")
+    ax.set_title(title, fontsize=frames.NORMAL, loc="left", pad=4)
     ax.set_xlabel("time t", fontsize=frames.NORMAL)
     ax.tick_params(labelsize=frames.SMALL)
     ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
@@ -274,31 +289,45 @@ def panel(sol: Solution, ax: Axes | None, title: str, *, is_energy: bool = False
     return ax
 
 
-def _unit(sol: Solution) -> str:
-    return str(sol.dataset.attrs.get("energy_unit", "1"))
+def energy_unit(sol: Solution, name: str) -> str:
+    """The unit that the dataset has of an energy: "1", "exp(beta)" or "Lambda_0"."""
+    return "1" if name == "sinkhorn_energy" else str(sol.dataset.attrs.get("energy_unit", "1"))
 
 
-def bounds(sol: Solution, name: str | None = None) -> tuple[float, float]:
-    """E(σ) and E(δ) of what `energy` draws, or of that variable, maybe inf; 0 and 1/2 at β = 0."""
+def bounds(sol: Solution, name: str) -> tuple[float, float]:
+    """Between which an energy lies, in its unit; -inf and inf where that is not known.
+
+    E(σ) and E(δ). With a form D e^{±β|D|}/(2β), since |<x, Dy>| <= |D|; if D >= 0, each term
+    <x, Dy>^m/m! of the exponential is a positive kernel, and the lower bound is 1/(2β).
+    """
     beta, dim = sol.dynamics.beta, sol.final.dim
+    form = getattr(sol.dynamics, "form", None) if name == "form_energy" else None
+    if name == "free_energy" or (name == "form_energy" and form is None):
+        return -np.inf, np.inf
+    # of <x, y> or <x, Dy>, in the mean over x and y
+    least, largest = 0.0, 1.0
+    if form is not None:
+        values = np.linalg.eigvalsh(form.matrix if np.ndim(form.matrix) else [[form.matrix]])
+        largest = float(np.abs(values).max())
+        least = 0.0 if values[0] >= 0.0 else -largest
     if beta == 0.0:
-        return 0.0, 0.5
+        return 0.5 * least, 0.5 * largest
     log_first = float(log_eigenvalues(beta, dim, 0)[0])
-    if (name or energy_name(sol)) == "sinkhorn_energy":
+    if name == "sinkhorn_energy":
         return log_first / (2.0 * beta), 0.5
-    log_unit = {"1": 0.0, "Lambda_0": log_first}.get(_unit(sol), beta)
-    with np.errstate(over="ignore"):
-        low, high = np.exp(np.array([log_first, beta]) - log_unit) / (2 * beta)
+    log_unit = {"1": 0.0, "Lambda_0": log_first}.get(energy_unit(sol, name), beta)
+    ends = np.array([beta * least if form is not None else log_first, beta * largest])
+    with np.errstate(over="ignore", under="ignore"):
+        low, high = np.exp(ends - log_unit) / (2.0 * beta)
     return float(low), float(high)
 
 
 _NAME = re.compile(r"w(\d|_|$)")
 # what `DistanceTo` says that it measures
 _WASSERSTEIN = re.compile(r"Wasserstein distance W_(\S+) to (.+)", re.DOTALL)
-_TARGETS = {"uniform": "σ", "centre": "the mean", "start": "the start"}
-_COLOURS = frames.BLUE, frames.ORANGE, frames.GREEN, frames.PINK
+_TARGETS = {"uniform": "σ", "centre": "δ(mean)", "start": "the start"}
 # curves that lie on each other still show
-_LINES = "-", "--", "-.", ":"
+LINES = (frames.BLUE, "-"), (frames.ORANGE, "--"), (frames.GREEN, "-."), (frames.PINK, ":")
 # distances below are rounding, and no reason for a logarithmic scale
 _ROUNDING = 1e-12
 
@@ -306,7 +335,8 @@ _ROUNDING = 1e-12
 def distances(sol: Solution, ax: Axes | None = None) -> Axes:
     """The monitors of a run that are named w, w1, w_start and so on, over t.
 
-    Where a monitor gave a bracket, a band reaches from its lower to its upper bound.
+    Where a monitor gave a bracket, a band reaches from its lower to its upper bound. δ(mean)
+    is the point mass at the direction of the mean.
 
     Parameters
     ----------
@@ -337,14 +367,13 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
         raise ValueError(f"sol must have monitors named w…, got {list(sol.dataset.data_vars)}")
     ax = panel(sol, ax, distances_title(sol, names))
     lowest, highest = np.inf, 0.0
-    for number, name in enumerate(names):
+    for name, (colour, line) in zip(names, cycle(LINES)):
         values = sol.dataset[name].values
         known = np.isfinite(values)
-        colour = _COLOURS[number % len(_COLOURS)]
-        line = _LINES[number % len(_LINES)]
         t, values = sol.t[known], values[known]
         alone = "o" if len(t) == 1 else ""
-        label = _label(sol, name)
+        p, target = distance_to(sol, name)
+        label = f"$W_{{{p}}}$ to {target}" if target else name
         ax.plot(t, values, line + alone, color=colour, linewidth=1.4, markersize=4, label=label)
         upper = values
         if f"{name}{LOWER}" in sol.dataset:
@@ -372,12 +401,6 @@ def distance_to(sol: Solution, name: str) -> tuple[str, str]:
     """p of a Wasserstein distance and what it is to, in a word; empty where neither is known."""
     found = _WASSERSTEIN.fullmatch(str(sol.dataset[name].attrs.get("long_name", "")))
     return (found[1], _TARGETS.get(found[2], "")) if found else ("", "")
-
-
-def _label(sol: Solution, name: str) -> str:
-    """W_p and the measure that it is to; the monitor's own name where that is no single word."""
-    p, target = distance_to(sol, name)
-    return f"$W_{{{p}}}$ to {target}" if target else name
 
 
 def distances_title(sol: Solution, names: list[str]) -> str:

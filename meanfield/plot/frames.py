@@ -21,13 +21,15 @@ from matplotlib.projections.polar import PolarAxes
 from scipy.special import gammaln
 
 from meanfield._checks import shown
-from meanfield.typing import Array
+from meanfield.typing import Array, Integers
 
 # colours that colour-blind readers can tell apart (Okabe and Ito)
 BLUE, ORANGE, GREEN, PINK = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
 YELLOW, SKY, GREY = "#e69f00", "#56b4e9", "0.45"
 SMALL, NORMAL = 7.0, 8.0
 LEGEND: dict[str, Any] = {"fontsize": SMALL, "frameon": False}
+# a dot at a time on a curve
+MARK: dict[str, Any] = {"color": ORANGE, "clip_on": False, "zorder": 5}
 COLOURS = colormaps["magma"].with_extremes(bad=colormaps["magma"](0.0))
 # f = 1 is the uniform density: beyond so many times of it the scale is logarithmic
 _CONCENTRATED = 20.0
@@ -37,7 +39,7 @@ CAP = 1e4
 # half the angle that a number on the scale takes, and the margin beside the poles of a profile
 _LABEL, _MARGIN = np.pi / 10, 0.02 * np.pi
 # ticks of angles: the first three for [0, π], the first four around the circle
-QUARTERS = np.pi / 2 * np.arange(5), ["0", "π/2", "π", "3π/2", "2π"]
+QUARTERS = (np.pi / 2 * np.arange(5)).tolist(), ["0", "π/2", "π", "3π/2", "2π"]
 
 
 class ShownFigure(Figure):
@@ -165,8 +167,8 @@ def write(
     ax.annotate(text, place, shift, xycoords=over, textcoords="offset points", **kind)
 
 
-def finish(figure: Figure, axes: Iterable[Axes], title: str, colour: str = "black") -> Figure:
-    """Small numbers, no frame but the axes themselves, and the title of the figure."""
+def finish(figure: Figure, title: str, axes: Iterable[Axes] = (), colour: str = "black") -> Figure:
+    """The title of a figure; axes get small numbers, and no frame but the axes themselves."""
     for ax in axes:
         ax.tick_params(labelsize=SMALL)
         ax.spines[["top", "right"]].set_visible(False)
@@ -189,7 +191,12 @@ def colour_bar(parent: Any, axes: list[Axes], scale: Normalize, side: str) -> Ax
     bar = parent.colorbar(
         mappable, ax=axes, location=side, extend=extend, shrink=0.8, pad=0.02, aspect=25
     )
-    bar.set_label("density f", fontsize=NORMAL)
+    return finish_bar(bar, "density f")
+
+
+def finish_bar(bar: Any, label: str) -> Axes:
+    """Small numbers, a thin frame and a name for a scale of colours."""
+    bar.set_label(label, fontsize=NORMAL)
     bar.ax.tick_params(labelsize=SMALL)
     bar.outline.set_linewidth(0.6)
     found: Axes = bar.ax
@@ -199,6 +206,23 @@ def colour_bar(parent: Any, axes: list[Axes], scale: Normalize, side: str) -> Ax
 def height(values: Array, scale: Normalize) -> Array:
     """Where a density stands between the bottom 0 and the top 1 of its scale."""
     return np.asarray(scale(np.clip(values, scale.vmin or 0.0, scale.vmax)))
+
+
+def densities_of(logs: Array) -> Array:
+    """The densities of these logarithms, those far beyond the cap cut short of overflow."""
+    with np.errstate(under="ignore"):
+        return np.asarray(np.exp(np.minimum(logs, np.log(1e3 * CAP))))
+
+
+def thinned(count: int, most: int) -> Integers:
+    """At most so many of `count` indices, evenly, the first and the last among them.
+
+    Examples
+    --------
+    >>> thinned(10, 4)
+    array([0, 3, 6, 9])
+    """
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
 def heading(name: str, beta: float, sign: int = 1, noise: float = 0.0) -> str:
@@ -241,8 +265,7 @@ def ring(ax: Any, angles: Array, heights: Array, scale: Normalize, bottom: float
     near = np.where(distance < _LABEL, heights, 0.0).max(axis=1)
     ax.set_rlabel_position(places[int(np.argmin(near))])
     ax.grid(linewidth=0.3, color="0.8")
-    for spine in ax.spines.values():
-        spine.set_linewidth(0.0)
+    ax.spines[:].set_linewidth(0.0)
 
 
 def _ticks(scale: Normalize) -> Array:
@@ -262,8 +285,8 @@ def profile(ax: Axes, angles: Array, law: Array, dim: int, scale: Normalize) -> 
     law = np.clip(law, bottom, top if top == CAP else None)
     fill_curve(ax, angles, law, bottom)
     smooth: Array = np.linspace(0.0, np.pi, 361)
-    uniform = np.exp(log_law_of_angle(np.zeros_like(smooth), smooth, dim))
-    dotted = ax.plot(smooth, np.maximum(uniform, bottom), ":", color=GREY, linewidth=0.8)
+    uniform = np.maximum(uniform_law(smooth, dim), bottom)
+    dotted = ax.plot(smooth, uniform, ":", color=GREY, linewidth=0.8)
     ax.legend(dotted, ["uniform"], loc="upper right", **LEGEND)
     ax.set_xlim(-_MARGIN, np.pi + _MARGIN)
     quarter_ticks(ax, 3)
@@ -271,6 +294,11 @@ def profile(ax: Axes, angles: Array, law: Array, dim: int, scale: Normalize) -> 
     volume = rf" $\propto\ f\, \sin^{{{dim - 2}}}θ$".replace("^{1}", "") if dim > 2 else ""
     label_axes(ax, "polar angle θ", f"density of θ{volume}")
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def uniform_law(angles: Array, dim: int) -> Array:
+    """The density of polar angles of the uniform measure."""
+    return np.asarray(np.exp(log_law_of_angle(np.zeros_like(angles), angles, dim)))
 
 
 def law_of_angle(values: Array, sines: Array, dim: int) -> Array:

@@ -21,8 +21,8 @@ from tqdm import tqdm
 from meanfield._checks import boolean, integer, number, shown
 from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.solution import Solution
+from meanfield.plot import frames as shared
 from meanfield.plot.curves import check, energy, energy_name
-from meanfield.plot.frames import NORMAL, ORANGE, check_axes, check_path, colour_bar, new_figure
 from meanfield.plot.panels import draw, is_coloured, look, projection
 from meanfield.plot.runs import dynamics_title
 
@@ -133,7 +133,7 @@ def movie(
         If it can't be written there; then what was there is as it was.
     """
     check(sol)
-    place = check_path(path, _FASTEST, " or ".join(_FASTEST))
+    place = shared.check_path(path, _FASTEST, " or ".join(_FASTEST))
     boolean("progress", progress)
     kind = place.suffix.lower()
     count, rate = pace(len(sol.t), frames, seconds, fps, _FASTEST[kind])
@@ -201,9 +201,7 @@ def _saves(saves: int, frames: int | None) -> NDArray[np.int64]:
     """The saves that are frames, evenly, the first and the last among them."""
     most = min(saves, MOST_FRAMES)
     count = most if frames is None else integer("frames", frames, low=1, high=saves)
-    if count == 1:
-        return np.array([saves - 1])
-    return np.linspace(0, saves - 1, count).round().astype(np.int64)
+    return np.array([saves - 1]) if count == 1 else shared.thinned(saves, count)
 
 
 def default_movie_suffix() -> str:
@@ -249,35 +247,34 @@ class _Scene:
         self._bar: Axes | None = None
         self.figure: Any = None
         if ax is None:
-            self._panels = self._new_panels()
+            self._add_panels()
             return
-        check_axes(ax, set(self._kinds), "this run")
+        shared.check_axes(ax, set(self._kinds), "this run")
         self._panels = {ax.name: ax}
         self.figure = ax.get_figure(root=True)
         self._settle()
 
-    def _new_panels(self) -> dict[str, Axes]:
+    def _add_panels(self) -> None:
         """Panels one upon the other, one for each projection, and below the energy."""
         kinds = dict.fromkeys(self._kinds)
         height = max(_HEIGHTS.get(kind, _ORDINARY) for kind in kinds)
-        self.figure = new_figure(_WIDTH, height + _BELOW)
+        self.figure = shared.new_figure(_WIDTH, height + _BELOW)
         grid = self.figure.add_gridspec(2, 1, height_ratios=[height, _BELOW])
-        found = {kind: self.figure.add_subplot(grid[0], projection=kind) for kind in kinds}
+        panels = {kind: self.figure.add_subplot(grid[0], projection=kind) for kind in kinds}
         ax = energy(self._sol, self.figure.add_subplot(grid[1]))
-        (self._mark,) = ax.plot([], [], "o", color=ORANGE, markersize=5, clip_on=False, zorder=5)
-        self.figure.suptitle(dynamics_title(self._sol.dynamics), fontsize=NORMAL + 1)
-        self._panels = found
+        (self._mark,) = ax.plot([], [], "o", markersize=5, **shared.MARK)
+        shared.finish(self.figure, dynamics_title(self._sol.dynamics))
+        self._panels = panels
         if any(is_coloured(self._sol.measures[i]) for i in self._chosen):
-            maps = [found["mollweide"]]
-            self._bar = colour_bar(self.figure, maps, self._look.scale, "right")
+            maps = [panels["mollweide"]]
+            self._bar = shared.colour_bar(self.figure, maps, self._look.scale, "right")
         self._settle()
         # laid out once, for all projections: nothing moves but the measure
-        for panel in found.values():
+        for panel in panels.values():
             panel.set_visible(True)
         self.figure.draw_without_rendering()
         self.figure.set_layout_engine("none")
         self._reveal(self._kinds[0])
-        return found
 
     def _settle(self) -> None:
         """Fill every panel, and have a ring's numbers where the last frame leaves room for them."""
@@ -305,7 +302,7 @@ class _Scene:
         draw(self._sol.measures[index], ax, self._look)
         if self._label is not None:
             ax.set_rlabel_position(self._label)
-        ax.set_title(f"t = {self._sol.t[index]:.4g}", fontsize=NORMAL)
+        ax.set_title(f"t = {self._sol.t[index]:.4g}", fontsize=shared.NORMAL)
         if self._mark is not None:
             value = self._sol.dataset[energy_name(self._sol)].values[index]
             self._mark.set_data([self._sol.t[index]], [value])

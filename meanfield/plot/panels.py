@@ -253,10 +253,9 @@ def _centres(count: int, half_width: float) -> Array:
 
 
 def _profile(measure: Density, ax: Axes, shared: Look) -> None:
-    axis = np.asarray(measure.axis)
     angles: Array = np.linspace(0.0, np.pi, max(361, 4 * measure.space.kmax + 1))
-    points = np.outer(np.cos(angles), axis) + np.outer(np.sin(angles), geometry.perpendicular(axis))
-    law = frames.law_of_angle(measure.at(points), np.sin(angles), measure.dim)
+    values = measure.at(geometry.line_points(angles, measure.axis))
+    law = frames.law_of_angle(values, np.sin(angles), measure.dim)
     frames.profile(ax, angles, law, measure.dim, shared.scale)
 
 
@@ -301,14 +300,16 @@ def _(measure: LineFlowMap, ax: Any, shared: Look) -> None:
 def log_curve(flow: LineFlowMap) -> tuple[Array, Array]:
     """Angles of the free nodes, ascending, and log f there, or of the law of the polar angle."""
     free = flow.owners < 0
-    angles, log_f = flow.angles[free], flow.log_density[free]
-    if flow.axis is None:
-        angles = angles % _TURN
-    else:
-        angles = np.clip(angles, 0.0, np.pi)
+    angles, log_f = _drawn_angles(flow, flow.angles[free]), flow.log_density[free]
+    if flow.axis is not None:
         log_f = frames.log_law_of_angle(log_f, angles, flow.dim)
     order = np.argsort(angles, kind="stable")
     return angles[order], log_f[order]
+
+
+def _drawn_angles(flow: LineFlowMap, angles: Array) -> Array:
+    """Angles of its line in [0, 2π], or in [0, π] about an axis."""
+    return angles % _TURN if flow.axis is None else np.clip(angles, 0.0, np.pi)
 
 
 def _flow_ring(flow: LineFlowMap, ax: Any, scale: Normalize) -> None:
@@ -318,14 +319,15 @@ def _flow_ring(flow: LineFlowMap, ax: Any, scale: Normalize) -> None:
     angles, heights = around, np.zeros_like(around)
     if len(nodes):
         angles = np.union1d(around, nodes)
-        heights = np.interp(angles, nodes, frames.height(_exp(logs), scale), period=_TURN)
+        at_nodes = frames.height(frames.densities_of(logs), scale)
+        heights = np.interp(angles, nodes, at_nodes, period=_TURN)
         frames.fill_curve(ax, angles, heights)
-    atoms, masses = gathered(flow.atoms % _TURN, flow.atom_masses)
+    atoms, masses = gathered(flow)
     _stems(ax, atoms, masses, 0.0, 1.0)
     frames.ring(ax, np.append(angles, atoms), np.append(heights, np.ones_like(atoms)), scale)
-    if _is_cut(logs, scale):
+    if cut := _cut(logs, scale):
         # the corner beside the circle
-        frames.write(ax, _cut(logs), (-0.1, -0.02), ax.transAxes, va="top")
+        frames.write(ax, cut, (-0.1, -0.02), ax.transAxes, va="top")
 
 
 def _flow_profile(flow: LineFlowMap, ax: Axes, scale: Normalize) -> None:
@@ -333,19 +335,20 @@ def _flow_profile(flow: LineFlowMap, ax: Axes, scale: Normalize) -> None:
     nodes, logs = log_curve(flow)
     angles: Array = np.union1d(np.linspace(0.0, np.pi, 361), nodes)
     # no mass lies beyond the outermost nodes
-    law = np.interp(angles, nodes, _exp(logs), 0.0, 0.0) if len(nodes) else np.zeros_like(angles)
+    law = np.zeros_like(angles)
+    if len(nodes):
+        law = np.interp(angles, nodes, frames.densities_of(logs), 0.0, 0.0)
     frames.profile(ax, angles, law, flow.dim, scale)
-    atoms, masses = gathered(np.clip(flow.atoms, 0.0, np.pi), flow.atom_masses)
+    atoms, masses = gathered(flow)
     bottom, top = ax.get_ylim()
     _stems(ax, atoms, masses, bottom, float(scale.vmax or top))
-    cut = _is_cut(logs, scale)
-    if cut:
-        _beside(ax, float(nodes[np.argmax(logs)]), 0, _cut(logs))
+    if cut := _cut(logs, scale):
+        _beside(ax, float(nodes[np.argmax(logs)]), 0, cut)
     named: list[float] = []
     for atom, mass in sorted(zip(atoms, masses, strict=True), key=lambda pair: -pair[1]):
         if len(named) < _MOST_NAMES and all(abs(atom - x) > _APART * np.pi for x in named):
             named.append(atom)
-            _beside(ax, atom, int(cut) + len(named) - 1, f"atom {mass:.3g}")
+            _beside(ax, atom, bool(cut) + len(named) - 1, f"atom {mass:.3g}")
 
 
 def _beside(ax: Axes, angle: float, line: int, text: str) -> None:
@@ -366,8 +369,9 @@ def _stems(ax: Any, atoms: Array, masses: Array, bottom: float, top: float) -> N
         )
 
 
-def gathered(atoms: Array, masses: Array) -> tuple[Array, Array]:
+def gathered(flow: LineFlowMap) -> tuple[Array, Array]:
     """Atoms that look alike joined: the mean angle and the whole mass of each group."""
+    atoms, masses = _drawn_angles(flow, flow.atoms), flow.atom_masses
     groups: list[list[int]] = []
     for index in np.argsort(atoms):
         if groups and atoms[index] - atoms[groups[-1][0]] < _ALIKE:
@@ -379,18 +383,10 @@ def gathered(atoms: Array, masses: Array) -> tuple[Array, Array]:
     return np.array(angles), np.array([masses[group].sum() for group in groups])
 
 
-def _exp(logs: Array) -> Array:
-    """The densities, those far beyond the scale's end cut short of overflow."""
-    with np.errstate(under="ignore"):
-        return np.asarray(np.exp(np.minimum(logs, np.log(1e3 * frames.CAP))))
-
-
-def _is_cut(logs: Array, scale: Normalize) -> bool:
-    return bool(len(logs)) and scale.vmax == frames.CAP and bool(logs.max() > np.log(frames.CAP))
-
-
-def _cut(logs: Array) -> str:
+def _cut(logs: Array, scale: Normalize) -> str:
     """How far the curve goes beyond its panel, as a power of ten that may leave double range."""
+    if scale.vmax != frames.CAP or not logs.max(initial=-np.inf) > np.log(frames.CAP):
+        return ""
     log10 = float(logs.max()) / np.log(10.0)
     if not np.isfinite(log10):
         return "to ∞ ↑"

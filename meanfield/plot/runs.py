@@ -112,8 +112,7 @@ def solution(sol: Solution, times: int = 4) -> Figure:
     for curve, ax in zip(beside, axes[1:], strict=True):
         curve(sol, ax)
     colour = "black" if sol.status in _GOOD else frames.ORANGE
-    figure.suptitle(run_title(sol), fontsize=frames.NORMAL + 1, color=colour)
-    return figure
+    return frames.finish(figure, run_title(sol), colour=colour)
 
 
 def _beside_energy(sol: Solution) -> list[Callable[[Solution, Axes], Axes]]:
@@ -153,15 +152,7 @@ def _draw_measures(parent: Any, sol: Solution, chosen: list[int], rows: int, col
 def _mark(ax: Axes, sol: Solution, chosen: list[int]) -> None:
     """Mark the panels' times on the energy."""
     values, (bottom, top) = sol.dataset[energy_name(sol)].values, ax.get_ylim()
-    ax.plot(
-        sol.t[chosen],
-        values[chosen],
-        "o",
-        color=frames.ORANGE,
-        markersize=4,
-        clip_on=False,
-        zorder=5,
-    )
+    ax.plot(sol.t[chosen], values[chosen], "o", markersize=4, **frames.MARK)
     for number, index in enumerate(chosen):
         below = values[index] > (bottom + top) / 2
         place, shift = (sol.t[index], values[index]), (5 if index == 0 else 0, -5 if below else 5)

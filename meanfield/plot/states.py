@@ -65,7 +65,7 @@ def form_extremisers(ds: Any) -> Figure:
     handles = [*upper.get_legend_handles_labels()[0], dashed]
     figure.legend(handles=handles, loc="outside right upper", **frames.LEGEND)
     title = f"Densities of least energy, β = {ds.attrs['beta']:g}"
-    return frames.finish(figure, (upper, lower), title)
+    return frames.finish(figure, title, (upper, lower))
 
 
 def _name_of(matrix: Array) -> str:
@@ -124,7 +124,7 @@ def stationary_states(ds: Any, index: int = 0) -> Figure:
     frames.label_axes(axes[-1], "noise τ")
     figure.legend(handles=_legend(one), loc="outside lower center", ncols=3, **frames.LEGEND)
     text = f"{one.attrs.get('dynamics', '')}, d = {int(one['dim'])}, β = {float(one['beta']):g}"
-    return frames.finish(figure, axes, f"{text}: {one['nature'].item()} transition at degree 1")
+    return frames.finish(figure, f"{text}: {one['nature'].item()} transition at degree 1", axes)
 
 
 def _window(axes: list[Axes], one: Any) -> None:
@@ -235,7 +235,7 @@ def metastability(ds: Any, run: int = 0) -> Figure:
     names = "grown_degree", "predicted_degree", "growth_rate_predicted"
     numbers = (one[name].item() for name in names)
     degrees = "degree {:g} grew, {:g} predicted (γ = {:.3g})".format(*numbers)
-    return frames.finish(figure, axes, f"{about}: {degrees}", "black" if is_good else frames.ORANGE)
+    return frames.finish(figure, f"{about}: {degrees}", axes, "black" if is_good else frames.ORANGE)
 
 
 def _draw_energy(ax: Axes, times: Array, shares: Array) -> None:
@@ -329,7 +329,7 @@ def proposition_3_4(ds: Any, index: int = 0) -> Figure:
     beta, verdict = float(one["beta"]), ds.attrs["verdict"]
     where = f"d = {ds.attrs['dim']}" + (f", β = {beta:g}" if np.isfinite(beta) else ", a kernel")
     title = f"Proposition 3.4, {where}: {verdict}"
-    return frames.finish(figure, axes[: len(present)], title, _VERDICTS.get(verdict, "black"))
+    return frames.finish(figure, title, axes[: len(present)], _VERDICTS.get(verdict, "black"))
 
 
 def _coefficients(ax: Axes, one: Any) -> None:

@@ -119,11 +119,8 @@ def limits_without_normalisation(ds: Any) -> Figure:
     axes = figure.subplots(1, ds.sizes["case"])
     for ax, case in zip(axes, ds["case"].values, strict=True):
         _paths(ax, ds.sel(case=case), str(case))
-    figure.suptitle(
-        f"{ds.sizes['token']} tokens without layer normalisation, β = {ds.attrs['beta']:g}",
-        fontsize=frames.NORMAL + 1,
-    )
-    return figure
+    title = f"{ds.sizes['token']} tokens without layer normalisation, β = {ds.attrs['beta']:g}"
+    return frames.finish(figure, title)
 
 
 def _paths(ax: Axes, one: Any, case: str) -> None:
@@ -137,9 +134,7 @@ def _paths(ax: Axes, one: Any, case: str) -> None:
         ax.set_yscale("symlog", linthresh=1.0)
     elif case != "origin":
         corners = ends[ConvexHull(ends).vertices]
-        ax.fill(
-            corners[:, 0], corners[:, 1], facecolor="none", edgecolor=frames.GREY, linestyle="--"
-        )
+        ax.fill(*corners.T, facecolor="none", edgecolor=frames.GREY, linestyle="--")
     ax.plot(ends[:, 0], ends[:, 1], "o", color=frames.ORANGE, markersize=4, zorder=3)
     ax.set_title(_TITLES[case], fontsize=frames.NORMAL)
     ax.tick_params(labelsize=frames.SMALL)
@@ -197,27 +192,15 @@ def phase_diagram(ds: Any) -> Figure:
     if curve is not None:
         figure.legend(handles=[curve], loc="outside lower center", **frames.LEGEND)
     bar = figure.colorbar(mesh, ax=panels, shrink=0.8, pad=0.02, aspect=30)
-    first = given[0].attrs
-    bar.set_label(f"P(⟨x₁, x₂⟩ ≥ 1 − {first.get('delta', np.nan):g})", fontsize=frames.NORMAL)
-    bar.ax.tick_params(labelsize=frames.SMALL)
-    bar.outline.set_linewidth(0.6)
-    figure.suptitle(_common(given), fontsize=frames.NORMAL + 1)
-    return figure
+    frames.finish_bar(bar, f"P(⟨x₁, x₂⟩ ≥ 1 − {given[0].attrs.get('delta', np.nan):g})")
+    return frames.finish(figure, _common(given))
 
 
 def _shares(ax: Axes, ds: Any) -> Any:
     times, betas = ds["t"].values, ds["beta"].values
     values = ds["probability"].transpose("beta", "t").values
-    mesh = ax.pcolormesh(
-        times,
-        betas,
-        values,
-        cmap=frames.COLOURS,
-        vmin=0.0,
-        vmax=1.0,
-        shading="nearest",
-        rasterized=True,
-    )
+    colour: dict[str, Any] = {"cmap": frames.COLOURS, "vmin": 0.0, "vmax": 1.0}
+    mesh = ax.pcolormesh(times, betas, values, shading="nearest", rasterized=True, **colour)
     limits = ax.get_xlim()
     arrival = ds["arrival"].values
     if np.isfinite(arrival).any():
@@ -225,8 +208,7 @@ def _shares(ax: Axes, ds: Any) -> Any:
     ax.set_xlim(limits)
     ax.set_title(f"d = {int(ds['dim'])}", fontsize=frames.NORMAL)
     ax.tick_params(labelsize=frames.SMALL)
-    for spine in ax.spines.values():
-        spine.set(linewidth=0.6, color=frames.GREY)
+    ax.spines[:].set(linewidth=0.6, color=frames.GREY)
     return mesh
 
 
@@ -292,11 +274,8 @@ def mean_field_limit(ds: Any) -> Figure:
     for ax in over_n, over_t, gaussian:
         ax.tick_params(which="both", labelsize=frames.SMALL)
     about = frames.heading(ds.attrs["name"], ds.attrs["beta"], ds.attrs["sign"])
-    figure.suptitle(
-        f"{about}: tokens against the limit, {ds.sizes['repeat']} repeats",
-        fontsize=frames.NORMAL + 1,
-    )
-    return figure
+    title = f"{about}: tokens against the limit, {ds.sizes['repeat']} repeats"
+    return frames.finish(figure, title)
 
 
 def _rms(table: Any) -> Array:
@@ -330,25 +309,16 @@ def _over_t(ax: Axes, ds: Any) -> None:
     shades = np.linspace(0.75, 0.0, len(errors))
     for n, row, shade in zip(ds["n"].values, errors, shades, strict=True):
         ax.semilogy(t, row, "o-", color=str(shade), markersize=3, label=f"n = {n}")
-    if _has_bound(ds, errors):
+    # a bound that ends near enough to the errors to be seen with them
+    if "dobrushin" in ds and float(ds["dobrushin"].max()) <= _FAR * float(errors.max()):
         constant = ds.attrs["dobrushin_constant"]
         fine = np.linspace(t[0], t[-1], 200)
-        for start in errors[:, 0]:
-            bound = start * np.exp(constant * (fine - t[0]))
-            ax.semilogy(fine, bound, "--", color=frames.GREY, linewidth=0.8)
-        ax.plot(
-            [], [], "--", color=frames.GREY, linewidth=0.8, label=f"$e^{{Ct}}$, C = {constant:.4g}"
-        )
+        bounds = np.outer(np.exp(constant * (fine - t[0])), errors[:, 0])
+        lines = ax.semilogy(fine, bounds, "--", color=frames.GREY, linewidth=0.8)
+        lines[0].set_label(f"$e^{{Ct}}$, C = {constant:.4g}")
     _room_below(ax, _LINE * (len(errors) + 2) / 2)
     frames.label_axes(ax, "time t", _ERROR, f"{_NAMES[name]} over time")
     ax.legend(**frames.LEGEND, ncols=2, loc="lower left")
-
-
-def _has_bound(ds: Any, errors: Array) -> bool:
-    """Whether Dobrushin's bound ends near enough to the errors to be seen with them."""
-    if "dobrushin" not in ds:
-        return False
-    return float(ds["dobrushin"].max()) <= _FAR * float(errors.max())
 
 
 def _gaussian(ax: Axes, ds: Any) -> None:
@@ -417,7 +387,7 @@ def two_token_correlation(ds: Any) -> Figure:
     handles, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=6, **frames.LEGEND)
     title = "USA, β = {beta:g}: two of n = {n} tokens, {realisations} realisations"
-    return frames.finish(figure, axes.ravel(), title.format(**ds.attrs))
+    return frames.finish(figure, title.format(**ds.attrs), axes.ravel())
 
 
 def _draw_mode(ax: Axes, one: Any) -> None:

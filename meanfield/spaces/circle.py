@@ -71,6 +71,7 @@ class Circle:
 
     dim = 2
     name = "circle"
+    size_name = "n"
     axis: None = None
     coefficient_type = np.complex128
     largest = 1 << 20

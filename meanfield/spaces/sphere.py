@@ -146,6 +146,7 @@ class Sphere:
 
     dim = 3
     name = "sphere"
+    size_name = "lmax"
     axis: None = None
     coefficient_type = np.complex128
     largest = 2047

@@ -66,6 +66,7 @@ class Zonal:
     """
 
     name = "zonal"
+    size_name = "kmax"
     coefficient_type = np.float64
     largest = 4095
     size_limit = 1023

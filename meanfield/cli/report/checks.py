@@ -10,6 +10,7 @@ from meanfield._checks import tell_apart
 from meanfield.cli import text
 from meanfield.cli.report import curves
 from meanfield.evolution import Ending, Solution
+from meanfield.plot.curves import bounds
 
 # relative, of sums over nodes and degrees in double precision
 _ROUNDING = 1e-12
@@ -58,14 +59,11 @@ def _tolerance(sol: Solution) -> float:
     return float(max(getattr(measure, "tol", 0.0) for measure in sol.measures))
 
 
-def _rtol(sol: Solution) -> float:
-    return float(sol.dataset.attrs.get("rtol", 1e-9))
-
-
 def _per_step(sol: Solution) -> float:
     """What tolerances allow in an energy, a sum over pairs of the mass: twice that of each step."""
     steps = float(sol.dataset["steps"].values[-1]) if "steps" in sol.dataset else len(sol.t)
-    return 2.0 * (steps + 1.0) * (_rtol(sol) + _tolerance(sol)) + _ROUNDING
+    rtol = float(sol.dataset.attrs.get("rtol", 1e-9))
+    return 2.0 * (steps + 1.0) * (rtol + _tolerance(sol)) + _ROUNDING
 
 
 def _balance(sol: Solution) -> Check:
@@ -100,7 +98,7 @@ def _monotone(sol: Solution, name: str, sign: int) -> Check:
 
 
 def _between(sol: Solution, name: str) -> Check:
-    low, high = curves.energy_bounds(sol, name)
+    low, high = bounds(sol, name)
     values = sol.dataset[name].values
     room = (_ROUNDING + 2.0 * _tolerance(sol)) * float(np.abs(values).max())
     symbol, unit = curves.symbol(name), curves.unit_of(sol, name)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meanfield.cli import text
-from meanfield.cli.report.view import GREEN, LINE, PINK, View, axis, base_layout, packed, thinned
+from meanfield.cli.report.view import LINE, View, axis, base_layout, packed
 from meanfield.dynamics import adapt
 from meanfield.evolution import Solution
 from meanfield.evolution.recorder import LOWER, UPPER
-from meanfield.kernels.multipliers import log_eigenvalues
-from meanfield.plot.curves import bounds, distance_to, distances_title, monitored
-from meanfield.plot.frames import BLUE, ORANGE
-from meanfield.typing import Array
+from meanfield.plot import curves
+from meanfield.plot.frames import BLUE, ORANGE, thinned
+from meanfield.typing import Array, Integers
 
 BOUNDED = "energy", "sinkhorn_energy", "form_energy"
 
@@ -35,54 +34,16 @@ def monotone_energy(sol: Solution) -> tuple[str, int] | None:
     return (energy.name, energy.sign) if "work" in sol.dataset else None
 
 
-def form_bounds(sol: Solution) -> tuple[float, float]:
-    """e^{±β|D|}/(2β), in the unit of the dataset; the lower one is 1/(2β) where D >= 0.
-
-    |<x, Dy>| <= |D|; and of a form D >= 0 each term <x, Dy>^m/m! of the exponential is a positive
-    kernel.
-    """
-    form = getattr(sol.dynamics, "form", None)
-    if form is None:
-        return -np.inf, np.inf
-    beta, dim = sol.dynamics.beta, sol.final.dim
-    matrix = form.matrix * np.eye(dim) if np.ndim(form.matrix) == 0 else np.asarray(form.matrix)
-    values = np.linalg.eigvalsh(matrix)
-    norm, positive = float(np.abs(values).max()), values[0] >= 0.0
-    if beta == 0.0:
-        return (0.0 if positive else -0.5 * norm), 0.5 * norm
-    log_unit = {"1": 0.0, "exp(beta)": beta}.get(str(sol.dataset.attrs.get("energy_unit", "1")))
-    if log_unit is None:
-        log_unit = float(log_eigenvalues(beta, dim, 0)[0])
-    ends = np.array([0.0 if positive else -beta * norm, beta * norm])
-    with np.errstate(over="ignore", under="ignore"):
-        low, high = np.exp(ends - log_unit) / (2.0 * beta)
-    return float(low), float(high)
-
-
 MOST_POINTS = 4000
-_COLOURS = BLUE, ORANGE, GREEN, PINK
-_DASHES = "solid", "dash", "dashdot", "dot"
+_DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 _UNITS = {"1": "", "Lambda_0": " / Λ₀"}
-_ENERGIES = {
-    "energy": "energy E",
-    "sinkhorn_energy": "energy E_DS",
-    "form_energy": "energy E_D",
-    "free_energy": "free energy",
-}
-_RATES = {
-    "dissipation": "dissipation",
-    "order_parameter": "order parameter r",
-    "speed": "speed, rms of |X|",
-}
-# an energy that moves less than this part of the way between its bounds hides the far one
-_VISIBLE = 0.08
 
 
 def curve_views(sol: Solution) -> list[View]:
     """All that there is to draw over t."""
-    found = [_energy(sol, name) for name in _ENERGIES if name in sol.dataset]
+    found = [_energy(sol, name) for name in curves.ENERGIES if name in sol.dataset]
     found.append(_rate(sol))
-    if monitored(sol):
+    if curves.monitored(sol):
         found.append(_distances(sol))
     if "tail" in sol.dataset and np.isfinite(sol.dataset["tail"].values).any():
         found.append(_tail(sol))
@@ -93,31 +54,21 @@ def curve_views(sol: Solution) -> list[View]:
 
 def symbol(name: str) -> str:
     """What an energy is called in a sentence."""
-    return _ENERGIES[name].removeprefix("energy ")
+    return curves.ENERGIES[name].removeprefix("energy ")
 
 
-def unit_of(sol: Solution, name: str = "energy") -> str:
+def unit_of(sol: Solution, name: str) -> str:
     """What an energy of the dataset is divided by, as a suffix."""
-    unit = "1" if name == "sinkhorn_energy" else str(sol.dataset.attrs.get("energy_unit", "1"))
-    return _UNITS.get(unit, " / exp(β)")
-
-
-def energy_bounds(sol: Solution, name: str) -> tuple[float, float]:
-    """Bounds of an energy in its unit, -inf and inf where none are known."""
-    if name == "form_energy":
-        return form_bounds(sol)
-    if name == "free_energy":
-        return -np.inf, np.inf
-    return bounds(sol, name)
+    return _UNITS.get(curves.energy_unit(sol, name), " / exp(β)")
 
 
 def _energy(sol: Solution, name: str) -> View:
-    values, limits = sol.dataset[name].values, energy_bounds(sol, name)
+    values, limits = sol.dataset[name].values, curves.bounds(sol, name)
     known = values[np.isfinite(values)]
     low, high = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
     whole = limits[1] - limits[0]
-    seen = np.isfinite(whole) and high - low >= _VISIBLE * whole
-    low, high = (limits[0], limits[1]) if seen else (low, high)
+    seen = np.isfinite(whole) and high - low >= curves.VISIBLE * whole
+    low, high = limits if seen else (low, high)
     margin = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
     texts = ("min", "max") if name == "form_energy" else ("E(σ)", "E(δ)")
     shapes, notes = [], []
@@ -126,8 +77,9 @@ def _energy(sol: Solution, name: str) -> View:
             shapes.append(_level(level))
             notes.append(_named(level, end, low - margin, high + margin))
     further = {"range": [low - margin, high + margin]}
-    traces = [_line(sol, values, _ENERGIES[name], BLUE)]
-    return _view(sol, name, _ENERGIES[name] + unit_of(sol, name), traces, further, shapes, notes)
+    title = curves.ENERGIES[name]
+    traces = [_line(sol, values, title, BLUE)]
+    return _view(sol, name, title + unit_of(sol, name), traces, further, shapes, notes)
 
 
 def _level(value: float) -> dict[str, Any]:
@@ -156,7 +108,7 @@ def _named(level: float, text: str, low: float, high: float) -> dict[str, Any]:
 def _rate(sol: Solution) -> View:
     name = text.rate_name(sol)
     unit = unit_of(sol, text.balanced_energy(sol)) if name == "dissipation" else ""
-    title = _RATES[name]
+    title = curves.RATES[name]
     if name == "dissipation" and "work" in sol.dataset and sol.dynamics.noise == 0.0:
         title += " |dE/dt|"
     values = sol.dataset[name].values
@@ -176,33 +128,26 @@ def _is_short(known: Array) -> bool:
 
 def _distances(sol: Solution) -> View:
     traces: list[dict[str, Any]] = []
-    everything: list[Array] = []
-    names = monitored(sol)
-    for number, name in enumerate(names):
-        p, target = distance_to(sol, name)
+    names = curves.monitored(sol)
+    for name, (colour, line) in zip(names, cycle(curves.LINES)):
+        p, target = curves.distance_to(sol, name)
         label = f"W<sub>{p}</sub> to {target}" if target else name
         values = sol.dataset[name].values
-        everything.append(values)
-        colour = _COLOURS[number % 4]
         known = np.flatnonzero(np.isfinite(values))
         if f"{name}{LOWER}" in sol.dataset:
             ends = [sol.dataset[f"{name}{end}"].values for end in (LOWER, UPPER)]
             traces += _band(sol, ends, known, colour)
-        line = _line(sol, values, label, colour, known)
-        line["line"]["dash"] = _DASHES[number % 4]
-        traces.append(line | {"showlegend": True})
-    scale = _scale(np.concatenate(everything))
-    title = distances_title(sol, names)
-    return _view(sol, "distances", title, traces, scale, legend=True)
+        curve = _line(sol, values, label, colour, known, dash=_DASHES[line])
+        traces.append(curve | {"showlegend": True})
+    scale = _scale(np.concatenate([sol.dataset[name].values for name in names]))
+    title = curves.distances_title(sol, names)
+    return _view(sol, "distances", title, traces, scale)
 
 
-def _band(
-    sol: Solution, ends: list[Array], known: NDArray[np.int64], colour: str
-) -> list[dict[str, Any]]:
+def _band(sol: Solution, ends: list[Array], known: Integers, colour: str) -> list[dict[str, Any]]:
     """From the lower to the upper bound of a bracket."""
-    lower, upper = (_line(sol, end, "bound", colour, known) for end in ends)
-    for edge in (lower, upper):
-        edge["line"] = {"width": 0}
+    edges = (_line(sol, end, "bound", colour, known) for end in ends)
+    lower, upper = (edge | {"line": {"width": 0}} for edge in edges)
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     fill = {"fill": "tonexty", "fillcolor": f"rgba({red},{green},{blue},0.25)"}
     return [lower, upper | fill]
@@ -211,11 +156,11 @@ def _band(
 def _tail(sol: Solution) -> View:
     values = sol.dataset["tail"].values
     positive = np.where(values > 0.0, values, np.nan)
-    traces = [_line(sol, positive, "tail", BLUE), _line(sol, tolerances(sol), "tolerance", LINE)]
-    traces[1]["line"] |= {"dash": "dash", "width": 1}
+    level = _line(sol, tolerances(sol), "tolerance", LINE, width=1, dash="dash")
     is_series = hasattr(sol.measures[0], "space")
     title = "spectral tail" if is_series else "largest tail of a panel"
     scale = {"type": "log", "exponentformat": "power"}
+    traces = [_line(sol, positive, "tail", BLUE), level]
     return _view(sol, "tail", title + " and its tolerance", traces, scale)
 
 
@@ -229,17 +174,16 @@ def _size(sol: Solution) -> View:
     values = sol.dataset["size"].values.astype(np.float64)
     first, title = sol.measures[0], "nodes"
     if (space := getattr(first, "space", None)) is not None:
-        title = f"size of the space, {text.SIZE_NAMES[space.name]}"
+        title = f"size of the space, {space.size_name}"
         title += ", then nodes" if hasattr(sol.final, "tol") else ""
     elif hasattr(first, "n_nodes"):
         title = "nodes and particles"
-    line = _line(sol, values, "size", BLUE)
-    line["line"] |= {"shape": "hv"}
+    line = _line(sol, values, "size", BLUE, shape="hv")
     return _view(sol, "size", title, [line], {"range": [0.0, 1.1 * values.max()]})
 
 
 def _line(
-    sol: Solution, values: Array, name: str, colour: str, kept: NDArray[np.int64] | None = None
+    sol: Solution, values: Array, name: str, colour: str, kept: Integers | None = None, **style: Any
 ) -> dict[str, Any]:
     kept = np.arange(len(sol.t)) if kept is None else kept
     if len(kept):
@@ -250,7 +194,7 @@ def _line(
         "name": name,
         "x": packed(sol.t[kept], "f8"),
         "y": packed(values[kept], "f8"),
-        "line": {"color": colour, "width": 2},
+        "line": {"color": colour, "width": 2, **style},
         "hovertemplate": "t = %{x:.6g}<br>%{y:.10g}<extra>" + name + "</extra>",
     }
 
@@ -263,8 +207,6 @@ def _view(
     scale: dict[str, Any],
     shapes: list[dict[str, Any]] | None = None,
     annotations: list[dict[str, Any]] | None = None,
-    *,
-    legend: bool = False,
 ) -> View:
     now = {"color": ORANGE, "width": 1.5}
     first = float(sol.t[0])
@@ -279,8 +221,8 @@ def _view(
         annotations=annotations or [],
         hovermode="closest",
         legend={"orientation": "h", "y": 1.12, "x": 1.0, "xanchor": "right"},
+        showlegend=any("showlegend" in trace for trace in traces),
     )
-    layout["showlegend"] = legend
     notes: tuple[str, ...] = ()
     if len(sol.t) > MOST_POINTS:
         notes = (f"Curves have {MOST_POINTS} of {len(sol.t)} saves.",)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +19,11 @@ from meanfield.cli.report.curves import curve_views
 from meanfield.cli.report.line import line_view
 from meanfield.cli.report.sphere import sphere_view
 from meanfield.cli.report.tokens import tokens_view
-from meanfield.cli.report.view import View, thinned, weight
+from meanfield.cli.report.view import View, weight
 from meanfield.evolution import Solution
 from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.measures import AnyMeasure, Particles
-from meanfield.plot.frames import check_path
+from meanfield.plot.frames import check_path, thinned
 from meanfield.plot.panels import projection
 from meanfield.plot.runs import run_title
 
@@ -85,7 +86,7 @@ def page(solution: Solution) -> str:
     script = plotly_script()
     view, times = measure_view(solution)
     curves = curve_views(solution)
-    found = checks(solution)
+    found, data = checks(solution), _data(solution, times, [view, *curves])
     notes = [
         *_about_times(solution, times),
         *dict.fromkeys(n for v in (view, *curves) for n in v.notes),
@@ -106,7 +107,8 @@ def page(solution: Solution) -> str:
         facts=_table(_facts(solution)),
         case=escape(solution.case) or "This run was started without a case file.",
         versions=_table(solution.versions),
-        data=_script_safe(json.dumps(_data(solution, times, [view, *curves]), allow_nan=False)),
+        # it may stand inside a script element
+        data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
         program=_part("page.js"),
     )
 
@@ -140,15 +142,14 @@ def measure_view(solution: Solution) -> tuple[View, list[int]]:
     view = _view(measures)
     heaviest = max(map(weight, view.frames))
     kept = thinned(len(chosen), max(2, _ROOM // max(heaviest, 1)))
-    frames = [view.frames[i] for i in kept]
-    return View(view.name, view.data, view.layout, frames, view.notes), chosen[kept].tolist()
+    return replace(view, frames=[view.frames[i] for i in kept]), chosen[kept].tolist()
 
 
 def _view(measures: Sequence[AnyMeasure]) -> View:
     if _on_sphere(measures[0]):
         return sphere_view(measures)
     if isinstance(measures[0], Particles):
-        return tokens_view(cast(Sequence[Particles], measures))
+        return tokens_view(measures)
     return line_view(measures)
 
 
@@ -207,11 +208,6 @@ def _data(solution: Solution, times: list[int], views: list[View]) -> dict[str, 
         "t": np.asarray(solution.t)[times].tolist(),
         "views": [{name: getattr(view, name) for name in _SHOWN} for view in views],
     }
-
-
-def _script_safe(text: str) -> str:
-    """JSON that may stand inside a script element."""
-    return text.replace("<", "\\u003c")
 
 
 def _part(name: str) -> str:

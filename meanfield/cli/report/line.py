@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from meanfield.cli.report.view import Frame, View, axis, base_layout, curve_of, packed, thinned
+from meanfield.cli.report.view import LINE, Frame, View, axis, base_layout, packed
 from meanfield.measures import AnyMeasure, LineFlowMap
-from meanfield.plot.frames import BLUE, CAP, ORANGE, law_of_angle, log_law_of_angle
+from meanfield.plot import frames
 from meanfield.plot.panels import gathered, log_curve, look
-from meanfield.spaces.geometry import circle_points, perpendicular
+from meanfield.spaces.geometry import line_points
 from meanfield.typing import Array
 
 _TURN = 2.0 * np.pi
@@ -29,20 +29,19 @@ def line_view(measures: Sequence[AnyMeasure]) -> View:
     scale = look(list(measures)).scale
     low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
     uniform_at: Array = np.linspace(0.0, _TURN if around else np.pi, 361)
-    dim = measures[0].dim
-    uniform = np.ones(361) if around else np.exp(log_law_of_angle(np.zeros(361), uniform_at, dim))
-    dotted = {"color": "#737373", "dash": "dot", "width": 1.2}
+    uniform = np.ones(361) if around else frames.uniform_law(uniform_at, measures[0].dim)
+    dotted = {"color": LINE, "dash": "dot", "width": 1.2}
     data: list[dict[str, Any]] = [
         _lines(dotted, x=packed(uniform_at), y=packed(np.maximum(uniform, low)), name="uniform"),
-        _lines({"color": BLUE, "width": 2}, fill="tozeroy", fillcolor="rgba(0,114,178,0.2)"),
-        _lines({"color": ORANGE, "width": 1.5}),
-        {"type": "scatter", "mode": "markers", "marker": {"color": ORANGE, "opacity": 1.0}},
+        _lines({"color": frames.BLUE, "width": 2}, fill="tozeroy", fillcolor="rgba(0,114,178,0.2)"),
+        _lines({"color": frames.ORANGE, "width": 1.5}),
+        {"type": "scatter", "mode": "markers", "marker": {"color": frames.ORANGE, "opacity": 1.0}},
     ]
     data[_CURVE] |= {"hovertemplate": "θ = %{x:.4f}<br>f = %{y:.4g}<extra></extra>"}
     data[_STEMS] |= {"hoverinfo": "skip"}
     data[_TOPS] |= {"hovertemplate": "θ = %{x:.6f}<br>mass %{customdata:.4g}<extra>atom</extra>"}
-    frames = [_frame(measure, low, high) for measure in measures]
-    return View("measure", data, _layout(around, low, high), frames, _notes(measures, high))
+    shown = [_frame(measure, low, high) for measure in measures]
+    return View("measure", data, _layout(around, low, high), shown, _notes(measures, high))
 
 
 def _lines(line: dict[str, Any], **further: Any) -> dict[str, Any]:
@@ -50,8 +49,8 @@ def _lines(line: dict[str, Any], **further: Any) -> dict[str, Any]:
 
 
 def _layout(around: bool, low: float, high: float) -> dict[str, Any]:
-    turns = [0.0, np.pi / 2, np.pi, 3 * np.pi / 2, _TURN] if around else [0.0, np.pi / 2, np.pi]
-    names = ["0", "π/2", "π", "3π/2", "2π"][: len(turns)]
+    count = 5 if around else 3
+    turns, names = frames.QUARTERS[0][:count], frames.QUARTERS[1][:count]
     margin = 0.02 * turns[-1]
     ticks = {"tickvals": turns, "ticktext": names, "range": [-margin, turns[-1] + margin]}
     title = "angle θ" if around else "polar angle θ"
@@ -65,12 +64,11 @@ def _layout(around: bool, low: float, high: float) -> dict[str, Any]:
 
 def _frame(measure: AnyMeasure, low: float, high: float) -> Frame:
     angles, values = curve(measure)
-    top = CAP if high == CAP else np.inf
+    top = frames.CAP if high == frames.CAP else np.inf
     found: Frame = {_CURVE: {"x": packed(angles), "y": packed(np.clip(values, low, top))}}
     atoms, masses = np.zeros(0), np.zeros(0)
     if isinstance(measure, LineFlowMap) and len(measure.atoms):
-        at = measure.atoms % _TURN if measure.axis is None else np.clip(measure.atoms, 0.0, np.pi)
-        atoms, masses = gathered(at, measure.atom_masses)
+        atoms, masses = gathered(measure)
     ends = np.tile([low, high, np.nan], len(atoms))
     found[_STEMS] = {"x": packed(np.repeat(atoms, 3), "f8"), "y": packed(ends)}
     found[_TOPS] = {
@@ -89,27 +87,26 @@ def curve(measure: AnyMeasure) -> tuple[Array, Array]:
     density: Any = measure
     if measure.axis is None:
         angles = np.linspace(0.0, _TURN, max(_FINE, min(4 * density.space.size, 2 * _FINE)))
-        return angles, density.at(circle_points(angles))
+        return angles, density.at(line_points(angles, None))
     angles = np.linspace(0.0, np.pi, max(361, min(4 * density.space.kmax, 2 * _FINE)))
-    away = perpendicular(measure.axis)
-    points = np.outer(np.cos(angles), measure.axis) + np.outer(np.sin(angles), away)
-    return angles, law_of_angle(density.at(points), np.sin(angles), measure.dim)
+    values = density.at(line_points(angles, measure.axis))
+    return angles, frames.law_of_angle(values, np.sin(angles), measure.dim)
 
 
 def _of_nodes(flow: LineFlowMap) -> tuple[Array, Array]:
     """The free nodes and what lies between them and the ends; no mass beyond on a meridian."""
     angles, logs = log_curve(flow)
-    values, end = curve_of(logs), _TURN if flow.axis is None else np.pi
+    values, end = frames.densities_of(logs), _TURN if flow.axis is None else np.pi
     if not len(angles):
         return np.array([0.0, end]), np.zeros(2)
-    kept = np.union1d(thinned(len(angles), MOST_NODES), [int(np.argmax(values))])
+    kept = np.union1d(frames.thinned(len(angles), MOST_NODES), [int(np.argmax(values))])
     places = np.union1d(np.linspace(0.0, end, 361), angles[kept])
     period = _TURN if flow.axis is None else None
     return places, np.interp(places, angles, values, 0.0, 0.0, period)
 
 
 def _notes(measures: Sequence[AnyMeasure], high: float) -> tuple[str, ...]:
-    found = [f"Densities are cut at {CAP:g}."] if high == CAP else []
+    found = [f"Densities are cut at {frames.CAP:g}."] if high == frames.CAP else []
     most = max(len(getattr(measure, "angles", ())) for measure in measures)
     if most > MOST_NODES:
         found.append(f"At most {MOST_NODES} of up to {most} nodes are drawn at each time.")

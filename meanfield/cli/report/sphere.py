@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import Normalize, to_hex
 
-from meanfield.cli.report.view import Frame, View, base_layout, curve_of, packed, places, thinned
+from meanfield.cli.report.view import Frame, View, base_layout, packed, places
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
-from meanfield.plot.frames import BLUE, CAP, COLOURS, ORANGE, height
+from meanfield.plot.frames import BLUE, CAP, COLOURS, ORANGE, densities_of, height, thinned
 from meanfield.plot.panels import gathered, look
 from meanfield.spaces.geometry import perpendicular, sphere_points
 from meanfield.typing import Array
@@ -31,7 +31,8 @@ def sphere_view(measures: Sequence[AnyMeasure]) -> View:
     """The density on the sphere at each time, or the nodes or tokens that carry the measure."""
     scale = look(list(measures)).scale
     tokens = isinstance(measures[0], Particles)
-    colours = _PLAIN if tokens else _magma()
+    magma = [[float(level), to_hex(COLOURS(level))] for level in np.linspace(0.0, 1.0, 17)]
+    colours = _PLAIN if tokens else magma
     coloured = {"colorscale": colours, "cmin": 0.0, "cmax": 1.0}
     surface = {
         "type": "surface",
@@ -86,10 +87,6 @@ def _grid() -> Array:
     return sphere_points(colatitudes.ravel(), longitudes.ravel())
 
 
-def _magma() -> list[list[Any]]:
-    return [[float(level), to_hex(COLOURS(level))] for level in np.linspace(0.0, 1.0, 17)]
-
-
 def _bar(scale: Normalize) -> dict[str, Any]:
     """The scale with its numbers: of densities, though the colours are heights on it."""
     low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
@@ -124,9 +121,11 @@ def _graticule(colour: str) -> dict[str, Any]:
 
 
 @singledispatch
-def _frame(measure: Any, scale: Normalize) -> Frame:
-    """What a measure has at its time: a coloured surface, nodes, points, rings."""
-    raise ValueError(f"measure must be one on S^2, got {measure!r} with the scale {scale}")
+def _frame(measure: Any, scale: Normalize) -> Frame:  # noqa: ARG001 (as it is called)
+    """What a measure has at its time: a coloured surface, nodes, rings; tokens alone points."""
+    kept = thinned(len(measure.weights), MOST_TOKENS)
+    shares = measure.weights[kept] / measure.weights.max()
+    return {_POINTS: _points(measure.points[kept], shares, 4.0)}
 
 
 @_frame.register
@@ -143,7 +142,7 @@ def _(measure: LineFlowMap, scale: Normalize) -> Frame:
     order = np.argsort(nodes, kind="stable")
     values = np.full(len(polar), float(scale.vmin or 0.0))
     if len(nodes):
-        densities = curve_of(measure.log_density[free][order])
+        densities = densities_of(measure.log_density[free][order])
         values = np.interp(polar, nodes[order], densities, 0.0, 0.0)
     return _coloured(values, scale) | (_atoms(measure) if len(measure.atoms) else {})
 
@@ -159,13 +158,6 @@ def _(measure: SphereFlowMap, scale: Normalize) -> Frame:
     }
 
 
-@_frame.register
-def _(measure: Particles, scale: Normalize) -> Frame:  # noqa: ARG001 (as it is called)
-    kept = thinned(len(measure.weights), MOST_TOKENS)
-    shares = measure.weights[kept] / measure.weights.max()
-    return {_POINTS: _points(measure.points[kept], shares, 4.0)}
-
-
 def _coloured(values: Array, scale: Normalize) -> Frame:
     return {_SURFACE: {"surfacecolor": packed(height(values, scale).reshape(_SHAPE))}}
 
@@ -178,7 +170,7 @@ def _points(points: Array, shares: Array, size: float) -> dict[str, Any]:
 def _atoms(flow: LineFlowMap) -> Frame:
     """Atoms at the poles as points, atoms of latitudes as rings."""
     axis = np.asarray(flow.axis)
-    angles, masses = gathered(np.clip(flow.atoms, 0.0, np.pi), flow.atom_masses)
+    angles, masses = gathered(flow)
     polar = np.sin(angles) < _POINT_LIKE
     across = perpendicular(axis)
     third = np.cross(axis, across)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from meanfield.cli.report.view import LINE, Frame, View, axis, base_layout, packed, thinned
+from meanfield.cli.report.view import LINE, Frame, View, axis, base_layout, packed
 from meanfield.measures.particles import Particles
-from meanfield.plot.frames import BLUE
+from meanfield.plot.frames import BLUE, thinned
 from meanfield.plot.panels import look
 from meanfield.spaces.geometry import circle_angles
 from meanfield.typing import Array
@@ -19,7 +19,7 @@ _BINS = 80
 _POINTS, _BARS = 1, 2
 
 
-def tokens_view(measures: Sequence[Particles]) -> View:
+def tokens_view(measures: Sequence[Any]) -> View:
     """Points on the circle and the histogram of θ, or two principal axes and inner products."""
     last, plane = measures[-1], look(list(measures)).plane
     frames = [_frame(measure, plane) for measure in measures]

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from meanfield.plot.frames import CAP
 from meanfield.typing import Array
 
 # of one time: the properties of some traces, by the number of the trace
 Frame = dict[int, dict[str, Any]]
 
 FONT = {"family": "system-ui, sans-serif", "size": 12, "color": "#222"}
-GREEN, PINK, LINE = "#009e73", "#cc79a7", "#737373"
+LINE = "#737373"
 
 
 @dataclass(frozen=True)
@@ -63,27 +62,10 @@ def places(points: Array) -> dict[str, Any]:
     return {name: packed(points[..., i]) for i, name in enumerate("xyz")}
 
 
-def curve_of(logs: Array) -> Array:
-    """The densities of these logarithms, those far beyond the scale's end cut short of overflow."""
-    with np.errstate(under="ignore", over="ignore"):
-        return np.asarray(np.exp(np.minimum(logs, np.log(1e3 * CAP))))
-
-
 def weight(frame: Frame) -> int:
     """Characters that the arrays of a frame take in the page."""
     arrays = (array for trace in frame.values() for array in trace.values())
     return sum(len(array["bdata"]) for array in arrays if "bdata" in array)
-
-
-def thinned(count: int, most: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """At most so many of `count` indices, evenly, the first and the last among them.
-
-    Examples
-    --------
-    >>> thinned(10, 4)
-    array([0, 3, 6, 9])
-    """
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
 def base_layout(**further: Any) -> dict[str, Any]:
