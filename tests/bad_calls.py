@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 import xarray as xr
-from handmade import run
+from handmade import CASE, run
 
 import meanfield as mf
 from meanfield.cli.case import case_from_text
@@ -50,12 +50,6 @@ WRONG: dict[str, Any] = {
 }
 
 
-CASE = """
-law = {type = "fourier-series", cos = [0.5]}
-space = {type = "circle", n = 16}
-dynamics = {beta = 1.0}
-run = {t_end = 0.1, save_at = 1}
-"""
 FLOW = mf.evolve(
     mf.FlowMap(LAW, 1e-4), mf.SA(1.0), 0.1, 1, monitors={"w1": mf.DistanceTo("uniform")}
 )

@@ -3,11 +3,21 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
+import meanfield as mf
+
+# the command line as a program, and where programs find this package
+MEANFIELD = [
+    *(sys.executable, "-c"),
+    "import sys; from meanfield.cli.commands import main; sys.exit(main())",
+]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(mf.__file__).parent.parent)}
 # seconds after which a program is given up: no test waits so long unless something is wrong
 LAST_RESORT = 600.0
 

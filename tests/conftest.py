@@ -17,6 +17,13 @@ settings.load_profile("meanfield")
 
 
 @pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The present folder is an empty one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def undrawn(monkeypatch):
     """Commands write no picture of a run, but what it is made from: for tests of its numbers."""
     monkeypatch.setattr("meanfield.plot.solution", lambda solution: None)

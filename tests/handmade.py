@@ -67,6 +67,13 @@ def same_bits(a, b):
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
+# of a case file, a run of a density on the circle
+CASE = """
+law = {type = "fourier-series", cos = [0.5]}
+space = {type = "circle", n = 32}
+dynamics = {beta = 1.0}
+run = {t_end = 0.2, save_at = 2}
+"""
 POLE = sphere_points([1.2], [-0.8])[0]
 
 
@@ -97,6 +104,10 @@ def sample(law):
     return mf.Particles.sample(law, 200, np.random.default_rng(5))
 
 
+def tokens(dim, n):
+    return mf.Particles.sample(mf.Uniform(dim), n, np.random.default_rng(0))
+
+
 def run(measures, dynamics=None, **changes):
     """A run through these measures, with its numbers."""
     dynamics = dynamics or mf.SA(4.0)
@@ -121,6 +132,19 @@ def run(measures, dynamics=None, **changes):
         "dataset": xr.Dataset(columns, coords={"t": t}, attrs=attributes),
     }
     return mf.Solution(**given | changes)
+
+
+def curve(ax, color="#0072b2"):
+    """The curve of this colour, blue is that of the run."""
+    return next(line for line in ax.lines if line.get_color() == color)
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
 
 
 def previous(path):

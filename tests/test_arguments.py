@@ -1,6 +1,8 @@
 """An argument is taken as it is meant or refused with its name, its value and what is allowed."""
 
+import re
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -25,54 +27,11 @@ def test_number_is_a_float(value):
     assert type(number) is float
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        -1.0,
-        5,
-        np.nan,
-        np.inf,
-        -np.inf,
-        True,
-        np.True_,
-        "4",
-        None,
-        [4.0],
-        4j,
-        np.array(4.0),
-        10**400,
-    ],
-    ids=lambda value: repr(value)[:20],
-)
-def test_number_is_refused(value):
-    with pytest.raises(
-        ValueError, match=r"^beta must be a finite number >= 0 and <= 4, got "
-    ) as caught:
-        _checks.number("beta", value, low=0, high=4)
-    assert repr(value)[:30] in str(caught.value)
-    assert len(str(caught.value)) < 150
-
-
-def test_number_above_is_strict():
-    assert _checks.number("t_end", 1e-300, above=0) == 1e-300
-    with pytest.raises(ValueError, match=r"^t_end must be a finite number > 0, got 0$"):
-        _checks.number("t_end", 0, above=0)
-
-
 @pytest.mark.parametrize("value", [3, np.int8(3), np.uint64(3)], ids=repr)
 def test_integer_is_an_int(value):
     integer = _checks.integer("dim", value, low=3, high=3)
     assert integer == 3
     assert type(integer) is int
-
-
-@pytest.mark.parametrize(
-    "value", [2, 5, -3, 3.0, np.float64(3), True, np.True_, "3", None, np.nan, [3]], ids=repr
-)
-def test_integer_is_refused(value):
-    with pytest.raises(ValueError, match=r"^dim must be an integer >= 3 and <= 4, got ") as caught:
-        _checks.integer("dim", value, low=3, high=4)
-    assert repr(value) in str(caught.value)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.uint32])
@@ -85,36 +44,72 @@ def test_real_array_is_a_copy(dtype):
     assert given_array[0] == 1
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ([1.0, np.nan], "must be finite, got nan at index (1,)"),
-        ([np.inf, 1.0], "must be finite, got inf at index (0,)"),
-        ([], "must be a non-empty array with 1 axes, got shape (0,)"),
-        (1.0, "must be a non-empty array with 1 axes, got shape ()"),
-        ([[1.0]], "must be a non-empty array with 1 axes, got shape (1, 1)"),
-        ([1j], "must be an array of real numbers, got dtype complex128"),
-        ([True], "must be an array of real numbers, got dtype bool"),
-        (["1"], "must be an array of real numbers, got dtype <U1"),
-        ([None], "must be an array of real numbers, got dtype object"),
-        ([10**30], "must be an array of real numbers, got dtype object"),
-        ([[1.0], [1.0, 2.0]], "must be an array of real numbers, got "),
-        ({1.0: 2.0}, "must be an array of real numbers, got dtype object"),
-    ],
-    ids=str,
-)
-def test_real_array_is_refused(values, message):
-    with pytest.raises(ValueError, match=r"^values ") as caught:
-        _checks.real_array("values", values, 1)
-    assert message in str(caught.value)
-
-
-def test_rows_of_any_length():
+def test_what_is_right_is_taken():
+    rng = np.random.default_rng(0)
+    assert _checks.number("t_end", 1e-300, above=0) == 1e-300
     assert _checks.rows("z", [[3, 4], [0, 0]]).tolist() == [[3.0, 4.0], [0.0, 0.0]]
-    with pytest.raises(ValueError, match=r"^z must have rows of length = 3, got shape \(1, 2\)$"):
-        _checks.rows("z", [[3, 4]], 3)
-    with pytest.raises(ValueError, match=r"^z must have rows of length >= 2, got shape \(2, 1\)$"):
-        _checks.rows("z", [[3], [4]])
+    assert _checks.unit_vector("axis", [0.6, 0.8]).tolist() == pytest.approx([0.6, 0.8], rel=EPS)
+    assert _checks.weights("weights", None, 4).tolist() == [0.25] * 4
+    assert _checks.generator("rng", rng) is rng
+
+
+number = partial(_checks.number, low=0, high=4)
+integer = partial(_checks.integer, low=3, high=4)
+vector = partial(_checks.real_array, ndim=1)
+rows = partial(_checks.rows, dim=3)
+weights = partial(_checks.weights, n=2)
+NO_NUMBERS = [-np.inf, True, np.True_, "4", None, [4.0], 4j, np.array(4.0), 10**400]
+NO_INTEGERS = [2, 5, -3, 3.0, np.float64(3), True, np.True_, "3", None, np.nan, [3]]
+UNIT = "rows of norm 1 (within 1e-06), got"
+# a check, what it is given, and what is told
+REFUSED = [
+    *(
+        (number, value, f"a finite number >= 0 and <= 4, got {repr(value)[:30]}")
+        for value in (-1.0, 5, np.nan, np.inf, *NO_NUMBERS)
+    ),
+    (partial(_checks.number, above=0), 0, "a finite number > 0, got 0"),
+    # a bound is told with all its digits
+    (partial(_checks.number, low=0.6000000000000001), 0.6, "a finite number >= 0.6000000000000001"),
+    *((integer, value, f"an integer >= 3 and <= 4, got {value!r}") for value in NO_INTEGERS),
+    (vector, [1.0, np.nan], "finite, got nan at index (1,)"),
+    (vector, [np.inf, 1.0], "finite, got inf at index (0,)"),
+    (vector, [], "a non-empty array with 1 axes, got shape (0,)"),
+    (vector, 1.0, "a non-empty array with 1 axes, got shape ()"),
+    (vector, [[1.0]], "a non-empty array with 1 axes, got shape (1, 1)"),
+    (vector, [1j], "an array of real numbers, got dtype complex128"),
+    (vector, [True], "an array of real numbers, got dtype bool"),
+    (vector, ["1"], "an array of real numbers, got dtype <U1"),
+    (vector, [None], "an array of real numbers, got dtype object"),
+    (vector, [10**30], "an array of real numbers, got dtype object"),
+    (vector, {1.0: 2.0}, "an array of real numbers, got dtype object"),
+    (rows, [[3, 4]], "rows of length = 3, got shape (1, 2)"),
+    (rows, np.ones((3, 500)), "rows of length = 3, got shape (3, 500): take x.T"),
+    (_checks.rows, [[3], [4]], "rows of length >= 2, got shape (2, 1)"),
+    (_checks.unit_rows, [[1.0, 0.0], [0.0, 2.0]], f"{UNIT} norm 2 in row 1"),
+    (_checks.unit_rows, [[1.0, 0.0], [0.0, 0.0]], f"{UNIT} norm 0 in row 1"),
+    (_checks.unit_rows, [[1 + 2e-6, 0.0]], f"{UNIT} norm 1.000002 in row 0"),
+    (_checks.unit_rows, [[1e200, 0.0]], f"{UNIT} norm inf in row 0"),
+    (_checks.unit_vector, [[0.6, 0.8]], "a non-empty array with 1 axes, got shape (1, 2)"),
+    (_checks.unit_vector, [0.6, 0.7], f"{UNIT} norm 0.922 in row 0"),
+    (partial(_checks.unit_vector, dim=2), [1.0], "rows of length = 2, got"),
+    (partial(_checks.unit_vector, dim=2), [0.6, 0.8, 0.0], "rows of length = 2, got"),
+    (weights, [1.0], "length 2, got 1"),
+    (weights, [1.0, -1e-9], ">= 0, got -1e-09 at index 1"),
+    (weights, [0.0, 0.0], "a positive sum, got 0"),
+    (weights, [np.nan, 1.0], "finite, got nan"),
+    (weights, [[0.5, 0.5]], "a non-empty array with 1 axes"),
+    *(
+        (_checks.generator, value, "a numpy.random.Generator, got ")
+        for value in (0, None, np.random.RandomState(0), np.random)
+    ),
+]
+
+
+@pytest.mark.parametrize(("check", "value", "told"), REFUSED)
+def test_what_is_wrong_is_refused(check, value, told):
+    with pytest.raises(ValueError, match=rf"^x must (be|have) {re.escape(told)}") as refused:
+        check("x", value)
+    assert len(str(refused.value)) < 150
 
 
 @given(hnp.arrays(float, st.tuples(st.integers(1, 5), st.integers(2, 6)), elements=entry))
@@ -130,30 +125,6 @@ def test_unit_rows_are_of_norm_one(vectors):
     assert np.max(np.abs(unit - vectors / norms)) < 4 * EPS
 
 
-@pytest.mark.parametrize(
-    ("points", "message"),
-    [
-        ([[1.0, 0.0], [0.0, 2.0]], "norm 2 in row 1"),
-        ([[1.0, 0.0], [0.0, 0.0]], "norm 0 in row 1"),
-        ([[1 + 2e-6, 0.0]], "norm 1.000002 in row 0"),
-        (np.eye(3)[:, :2], "norm 0 in row 2: columns of shape (3, 2) have it, take points.T"),
-        ([[1e200, 0.0]], "norm inf in row 0"),
-    ],
-    ids=str,
-)
-def test_unit_rows_are_refused(points, message):
-    allowed = r"^points must have rows of norm 1 \(within 1e-06\), got "
-    with pytest.raises(ValueError, match=allowed) as caught:
-        _checks.unit_rows("points", points)
-    assert message in str(caught.value)
-
-
-def test_columns_for_rows():
-    told = r"^z must have rows of length = 3, got shape \(3, 500\): take z.T$"
-    with pytest.raises(ValueError, match=told):
-        _checks.rows("z", np.ones((3, 500)), 3)
-
-
 def test_arrays_are_shown_by_shape_and_type():
     for value, text in (
         (np.zeros((500, 3)), "an array of shape (500, 3) and dtype float64"),
@@ -164,13 +135,6 @@ def test_arrays_are_shown_by_shape_and_type():
     ):
         assert _checks.shown(value) == text
     assert len(_checks.shown({str(i): "word" * 100 for i in range(100)})) <= 80
-
-
-def test_unit_vector():
-    assert _checks.unit_vector("axis", [0.6, 0.8]).tolist() == pytest.approx([0.6, 0.8], rel=EPS)
-    for bad in ([[0.6, 0.8]], [0.6, 0.7], [1.0], [0.6, 0.8, 0.0]):
-        with pytest.raises(ValueError, match=r"^axis must "):
-            _checks.unit_vector("axis", bad, 2)
 
 
 @given(st.lists(st.floats(0.0, 1.7e308), min_size=1, max_size=20))
@@ -186,50 +150,9 @@ def test_weights_are_shares(values):
         assert abs(Fraction(share) - wanted) <= tolerance
 
 
-def test_equal_weights():
-    assert _checks.weights("weights", None, 4).tolist() == [0.25] * 4
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ([1.0], "must have length 2, got 1"),
-        ([1.0, -1e-9], "must be >= 0, got -1e-09 at index 1"),
-        ([0.0, 0.0], "must have a positive sum, got 0"),
-        ([np.nan, 1.0], "must be finite, got nan"),
-        ([[0.5, 0.5]], "must be a non-empty array with 1 axes"),
-    ],
-    ids=str,
-)
-def test_weights_are_refused(values, message):
-    with pytest.raises(ValueError, match=r"^weights ") as caught:
-        _checks.weights("weights", values, 2)
-    assert message in str(caught.value)
-
-
-def test_generator_is_numpys_own():
-    rng = np.random.default_rng(0)
-    assert _checks.generator("rng", rng) is rng
-    for bad in (0, None, np.random.RandomState(0), np.random):
-        with pytest.raises(ValueError, match=r"^rng must be a numpy.random.Generator, got "):
-            _checks.generator("rng", bad)
-
-
 @given(limit=st.floats(1e-12, 1e12), share=st.floats(-1e-3, 1e-3))
 def test_numbers_that_are_compared_show_which_is_larger(limit, share):
     value = limit * (1.0 + share)
     one, other = _checks.tell_apart(value, limit)
     assert (float(one) > float(other)) == (value > limit)
     assert (float(one) < float(other)) == (value < limit)
-
-
-@pytest.mark.parametrize(
-    ("low", "value", "told"),
-    [
-        (0.6000000000000001, 0.6, "must be a finite number >= 0.6000000000000001, got 0.6"),
-        (0.5, 0.25, "must be a finite number >= 0.5, got 0.25"),
-    ],
-)
-def test_a_bound_is_told_with_all_its_digits(low, value, told):
-    with pytest.raises(ValueError, match=f"t {told}$"):
-        _checks.number("t", value, low=low)

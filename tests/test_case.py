@@ -114,16 +114,13 @@ def test_one_table_settles_the_dimension(law, space):
     assert measure.mean()[-1] == pytest.approx(0.5 / 7, abs=1e-14)
 
 
-def test_points_are_found_beside_the_case(tmp_path, monkeypatch):
-    (tmp_path / "sub").mkdir()
+def test_points_are_found_beside_the_case(folder):
+    (folder / "sub").mkdir()
     points = mf.Uniform(4).sample(5, np.random.default_rng(1))
     header = "a,b,c,d"
-    np.savetxt(tmp_path / "sub" / "my.csv", points, delimiter=",", header=header, comments="")
+    np.savetxt(folder / "sub" / "my.csv", points, delimiter=",", header=header, comments="")
     rest = REST.replace('"sphere"\nlmax = 15', '"particles"')
-    (tmp_path / "sub" / "c.toml").write_text(
-        f'[law]\ntype = "point-cloud"\nfile = "my.csv"\n{rest}'
-    )
-    monkeypatch.chdir(tmp_path)
+    (folder / "sub" / "c.toml").write_text(f'[law]\ntype = "point-cloud"\nfile = "my.csv"\n{rest}')
     measure, _, _ = read_case("sub/c.toml").build()
     assert isinstance(measure, mf.Particles)
     assert np.abs(measure.points - points).max() < 1e-15

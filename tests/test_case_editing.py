@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import test_case
 import test_cli
-from handmade import stopped_by_checkpoint
+from handmade import CASE, stopped_by_checkpoint
 
 import meanfield as mf
 from meanfield.cli.case import (
@@ -92,17 +92,15 @@ output with a null; figure nowhere
 """
 
 
+# numbers are looked at, and no pictures
+pytestmark = pytest.mark.usefixtures("undrawn")
+
+
 @pytest.fixture(scope="module")
 def validator():
     schema = json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch, undrawn):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def test_the_schema_beside_the_code_is_that_of_the_code(capsys):
@@ -592,18 +590,10 @@ def test_about_is_words_and_numbers():
     assert (sol.dataset.attrs["note"], sol.dataset.attrs["t_end"]) == ("mine", 0.1)
 
 
-TORUS = """
-law = {type = "fourier-series", cos = [0.5]}
-space = {type = "circle", n = 16}
-dynamics = {beta = 1.0}
-run = {t_end = 0.1, save_at = 1}
-"""
-
-
 def test_a_table_that_gets_another_type_keeps_what_the_new_one_has():
-    case = case_from_text(TORUS, "a.toml", settings={"space.type": "flow-map"})
+    case = case_from_text(CASE, "a.toml", settings={"space.type": "flow-map"})
     assert tomllib.loads(case.text)["space"] == {"type": "flow-map"}
-    case = case_from_text(TORUS, "a.toml", settings={"dynamics.type": "USA"})
+    case = case_from_text(CASE, "a.toml", settings={"dynamics.type": "USA"})
     assert tomllib.loads(case.text)["dynamics"] == {"type": "USA", "beta": 1.0}
     # what is set beside it is meant
     for settings in (
@@ -613,11 +603,11 @@ def test_a_table_that_gets_another_type_keeps_what_the_new_one_has():
         with pytest.raises(
             CaseError, match=r"space\.n is an unknown key: the keys here are type, tol"
         ):
-            case_from_text(TORUS, "a.toml", settings=settings)
+            case_from_text(CASE, "a.toml", settings=settings)
 
 
 def test_a_list_of_laws_keeps_its_others():
-    text = TORUS.replace(
+    text = CASE.replace(
         'law = {type = "fourier-series", cos = [0.5]}',
         'law.type = "mixture"\nlaw.laws = [{type = "uniform"}, {type = "uniform", dim = 2}]',
     )

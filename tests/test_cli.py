@@ -5,7 +5,6 @@ import pty
 import re
 import signal
 import subprocess
-import sys
 import termios
 import threading
 from functools import partial
@@ -13,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from children import LAST_RESORT, child, handled, until
-from handmade import previous, unfinished
+from children import ENVIRONMENT, MEANFIELD, handled
+from handmade import unfinished
 
 import meanfield as mf
 from meanfield.cli.case import case_from_text, default_case_text
@@ -62,14 +61,6 @@ seed = 1
 CASES = {"circle": CIRCLE, "sphere": SPHERE, "zonal": ZONAL, "particles": PARTICLES}
 SIZES = {"circle": ("n", 32), "sphere": ("lmax", 15), "zonal": ("kmax", 15)}
 PNG = b"\x89PNG"
-CODE = "import sys; from meanfield.cli.commands import main; sys.exit(main())"
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(mf.__file__).parent.parent)}
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -117,18 +108,6 @@ def test_options_win_over_the_case(folder, capsys):
     assert main(["run", "case.toml", "-o", "c.nc", "--figure", "d.svg"]) == 0
     assert capsys.readouterr().out.endswith("wrote c.nc, d.svg\n")
     assert sorted(path.name for path in folder.iterdir()) == ["c.nc", "case.toml", "d.svg"]
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_a_file_that_is_there_is_replaced_by_force(folder, capsys):
-    (folder / "case.toml").write_text(CIRCLE)
-    (folder / "run.nc").write_text("old")
-    assert main(["run", "case.toml"]) == 2
-    assert "--force replaces what is there" in capsys.readouterr().err
-    assert (folder / "run.nc").read_text() == "old"
-    assert main(["run", "case.toml", "--force"]) == 0
-    assert capsys.readouterr().err == ""
-    assert mf.load("run.nc").status == "finished"
 
 
 STOP = 'on_unresolved = "stop"'
@@ -196,7 +175,7 @@ def run_file(tmp_path_factory):
 def test_plot(run_file, folder, capsys):
     assert main(["plot", str(run_file), "-o", "a.svg"]) == 0
     assert capsys.readouterr().out == "wrote a.svg\n"
-    assert "<svg" in (folder / "a.svg").read_text()
+    assert (folder / "a.svg").read_text().startswith("<?xml")
     assert main(["plot", str(run_file)]) == 0
     assert run_file.with_suffix(".png").read_bytes().startswith(PNG)
 
@@ -246,34 +225,13 @@ def test_terminal_sees_a_progress_bar(folder):
 
     listener = threading.Thread(target=listen)
     listener.start()
-    argv = [sys.executable, "-c", CODE, "run", "case.toml"]
+    argv = [*MEANFIELD, "run", "case.toml"]
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=theirs, env=ENVIRONMENT, check=True)
     os.close(theirs)
     listener.join()
     os.close(ours)
     assert b"t = 0.2/0.2" in shown
     assert b"finished at t = 0.2" in done.stdout
-
-
-def test_interrupted_run_keeps_what_it_has(folder):
-    text = PARTICLES.replace("t_end = 0.2", "t_end = 1e6").replace(
-        "save_at = 4", "save_at = 1000000"
-    )
-    (folder / "case.toml").write_text(text)
-    argv = [sys.executable, "-u", "-c", CODE, "run", "case.toml"]
-    with child(
-        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
-    ) as process:
-        assert process.stdout.readline().startswith("case.toml: USA")
-        # the first checkpoint is at t = 0
-        until(previous(folder / "run.nc").exists, process)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=LAST_RESORT)
-    assert process.returncode == 130
-    assert re.fullmatch(r"meanfield: interrupted at t = \S+: .*\n", said)
-    solution = mf.load("run.nc")
-    assert solution.status == "interrupted"
-    assert 0.0 < solution.t[-1] < 1e6
 
 
 def test_the_table_of_interactions_has_their_order_parameter():
@@ -340,15 +298,11 @@ t_end = 2.0
 
 @pytest.mark.usefixtures("undrawn")
 def test_noisy_tokens_from_a_case(folder, capsys):
-    """The seed of the case settles draws and noise: two runs are one."""
     text = PARTICLES.replace("beta = 1.0", "beta = 1.0\nnoise = 0.1")
     (folder / "noisy.toml").write_text(text)
-    for name in "a.nc", "b.nc":
-        assert main(["run", "noisy.toml", "-o", name]) == 0
+    assert main(["run", "noisy.toml", "-o", "a.nc"]) == 0
     assert "energy identity" not in capsys.readouterr().out
-    one, other = mf.load("a.nc"), mf.load("b.nc")
-    assert np.array_equal(one.final.points, other.final.points)
-    assert one.dynamics.noise == 0.1
+    assert mf.load("a.nc").dynamics.noise == 0.1
     assert main(["info", "a.nc"]) == 0
     assert re.search(r"energy defect +no identity", capsys.readouterr().out)
 
@@ -389,28 +343,6 @@ def test_a_limit_without_a_rate_or_an_interval_prints_no_nan(folder, capsys, opt
     assert (row[2] == "-") == (len(options) == 2)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        *(
-            (
-                ["--ns", ns],
-                f"--ns must be ascending integers >= 2 with commas between them, got {ns!r}",
-            )
-            for ns in ("a,b", "1,2", "20,20", "200,20", "2.5", "20,inf", "20,nan", "")
-        ),
-        (["--repeats", "0"], "'--repeats'"),
-        (["--seed", "-1"], "'--seed'"),
-        (["-o", "l.txt"], "--output must be a file name that ends in .nc"),
-    ],
-)
-def test_limit_refuses(folder, capsys, options, message):
-    (folder / "case.toml").write_text(CIRCLE)
-    assert main(["limit", "case.toml", *options]) == 2
-    assert message in capsys.readouterr().err
-    assert [path.name for path in folder.iterdir()] == ["case.toml"]
-
-
 def test_a_command_that_is_interrupted_says_so(folder, capsys, monkeypatch):
     def strike(*_, **__):
         raise KeyboardInterrupt
@@ -425,7 +357,7 @@ def test_a_command_that_is_interrupted_says_so(folder, capsys, monkeypatch):
 @pytest.mark.usefixtures("undrawn")
 def test_a_run_that_is_interrupted_is_resumed(folder, capsys, monkeypatch):
     """With the monitors of its case."""
-    (folder / "case.toml").write_text(CIRCLE + '[monitors.w1]\nto = "start"\nevery = 2\n')
+    (folder / "case.toml").write_text(CIRCLE + '[monitors.w1]\nto = "start"\nevery = 3\n')
     assert main(["run", "case.toml", "-q", "-o", "whole.nc"]) == 0
     distance = mf.DistanceTo.__call__
 
@@ -510,24 +442,23 @@ def test_what_can_not_be_computed_is_one_line(folder, capsys, monkeypatch):
         main(["run", "case.toml", "-q"])
 
 
-@pytest.mark.parametrize("content", [None, "no"])
-def test_what_can_not_be_resumed(folder, capsys, content):
-    if content is not None:
-        (folder / "run.nc").write_text(content)
-    assert main(["resume", "run.nc"]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
-
-
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("ctrl_c", [signal.default_int_handler, signal.SIG_IGN])
-def test_a_polite_kill_ends_a_run_like_ctrl_c(ctrl_c, folder, capsys, monkeypatch):
-    """After the step that it meets, also where Ctrl-C is ignored: in the background."""
+@pytest.mark.parametrize(
+    ("number", "ctrl_c"),
+    [
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGTERM, signal.default_int_handler),
+        (signal.SIGTERM, signal.SIG_IGN),
+    ],
+)
+def test_ctrl_c_and_a_polite_kill_end_a_run(number, ctrl_c, folder, capsys, monkeypatch):
+    """After the step that they meet, also where Ctrl-C is ignored: in the background."""
     calls = []
 
     def killed(self, measure):
         calls.append(measure)
         if len(calls) == 3:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
         return 1.0
 
     (folder / "case.toml").write_text(CIRCLE + '[monitors.w1]\nto = "start"\n')
@@ -537,5 +468,6 @@ def test_a_polite_kill_ends_a_run_like_ctrl_c(ctrl_c, folder, capsys, monkeypatc
         assert signal.getsignal(signal.SIGINT) is ctrl_c
     assert mf.load("run.nc").status == "interrupted"
     assert 0.0 < mf.load("run.nc").t[-1] < 0.2
-    assert "interrupted at t = " in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert re.fullmatch(r"meanfield: interrupted at t = \S+: .*\n", said)
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from handmade import PROJECTIONS, SERIES, run
+from handmade import SERIES, run
 from matplotlib import rcParams
 from matplotlib.figure import Figure
 from PIL import Image
@@ -138,13 +138,6 @@ def test_cards_of_brackets():
     assert "no picture: a bound is infinite" in mf.Bracket(1.0, 0.0, np.inf)._repr_html_()
 
 
-@pytest.mark.parametrize("kind", PROJECTIONS)
-def test_measures_draw_on_the_axes_that_are_given(kind):
-    ax = Figure().add_subplot(projection=PROJECTIONS[kind])
-    assert SERIES[kind](2.0).plot(ax) is ax
-    assert len(ax.get_children()) > len(Figure().add_subplot(projection=ax.name).get_children())
-
-
 def test_runs_draw_on_the_axes_that_are_given():
     sol = run([SERIES["circle"](kappa) for kappa in (0.5, 2.0)])
     sol.dataset["w1"] = "t", [1.0, 2.0]
@@ -160,5 +153,3 @@ def test_runs_draw_on_the_axes_that_are_given():
         message = f"name must be one of {names}, got {wrong!r}"
         with pytest.raises(ValueError, match=re.escape(message)):
             sol.plot(wrong)
-    with pytest.raises(ValueError, match="ax must be matplotlib Axes, got 3"):
-        sol.plot("size", 3)

@@ -33,12 +33,11 @@ def has_code(page):
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if has_code(p)])
-def test_page_runs(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_page_runs(page, folder):
     names = run_page(read(page), page)
     check = CHECKS.get(page)
     if check:
-        check(names, tmp_path)
+        check(names, folder)
 
 
 def check_tutorial(names, folder):
@@ -96,8 +95,8 @@ def test_blocks_are_run_or_known_not_to_be(page):
         assert bool(block.file) <= (block.language == "toml"), f"{page}, line {block.line}"
 
 
-def test_a_page_that_is_wrong_is_told(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("folder")
+def test_a_page_that_is_wrong_is_told():
     with pytest.raises(ZeroDivisionError):
         run_page("```python\n1 / 0\n```\n", "page")
     with pytest.raises(AssertionError, match="ended with 2"):

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from children import LAST_RESORT
+from children import ENVIRONMENT, LAST_RESORT
 from threadpoolctl import threadpool_info
 
 import meanfield as mf
@@ -139,19 +139,20 @@ def test_a_task_that_fails_is_named(executor):
     assert "in task 2 of the study: 3" in caught.value.__notes__
 
 
-def test_a_process_pool_gives_the_same_bits(here):
+def test_executors_give_the_same_bits(here, cluster):
+    assert study("processes").identical(here)
     with ProcessPoolExecutor(2) as pool:
         assert study(pool).identical(here)
+    assert study(cluster.get_executor()).identical(here)
     assert float(here.mmd.std()) > 0.0
 
 
-def test_our_own_pool_gives_the_same_bits(here):
-    assert study("processes").identical(here)
-
-
-def test_a_killed_process_costs_a_retry(tmp_path):
-    tasks = [(number, str(tmp_path)) for number in range(4)]
-    assert list(mapped_by("processes", killed_once, tasks, workers=1)) == [0, 1, 2, 3]
+@pytest.mark.parametrize("name", ["processes", "cluster"])
+def test_a_killed_worker_costs_a_retry(name, request, tmp_path):
+    is_own, tasks = name == "processes", [(number, str(tmp_path)) for number in range(4)]
+    executor = name if is_own else request.getfixturevalue(name).get_executor()
+    found = mapped_by(executor, killed_once, tasks, workers=1 if is_own else None)
+    assert list(found) == [0, 1, 2, 3]
     assert (tmp_path / "killed").exists()
 
 
@@ -169,10 +170,6 @@ def test_a_foreign_pool_that_broke_is_told(tmp_path):
         list(mapped_by(pool, killed_once, tasks))
 
 
-def test_a_dask_cluster_gives_the_same_bits(here, cluster):
-    assert study(cluster.get_executor()).identical(here)
-
-
 def test_a_cluster_beside_another():
     """What listens to the port of dask's dashboard is no reason for a warning."""
     with socket.socket() as other:
@@ -182,12 +179,6 @@ def test_a_cluster_beside_another():
             other.listen()
         with opened("dask", workers=1) as executor:
             assert executor.submit(squared, 3).result() == 9
-
-
-def test_a_killed_worker_of_a_cluster_costs_a_retry(cluster, tmp_path):
-    tasks = [(number, str(tmp_path)) for number in range(4)]
-    assert list(mapped_by(cluster.get_executor(), killed_once, tasks)) == [0, 1, 2, 3]
-    assert (tmp_path / "killed").exists()
 
 
 def test_a_solution_is_saved_beside_a_client(cluster, tmp_path):
@@ -258,9 +249,8 @@ def test_a_script_without_a_main_guard(tmp_path):
     """Its workers import it, and come to the line that starts workers."""
     script = tmp_path / "script.py"
     script.write_text(UNGUARDED)
-    environment = os.environ | {"PYTHONPATH": str(Path(mf.__file__).parent.parent)}
     said = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, env=environment, check=False
+        [sys.executable, script], capture_output=True, text=True, env=ENVIRONMENT, check=False
     )
     assert said.returncode == 1
     assert said.stdout == ""
@@ -271,11 +261,3 @@ def test_a_script_without_a_main_guard(tmp_path):
         "RuntimeError: executor 'processes' has workers that import this script anew: put what it "
         'runs under `if __name__ == "__main__":`'
     )
-
-
-@pytest.mark.parametrize(
-    "executor", ["threads", 3, object()], ids=["a word", "a number", "a thing"]
-)
-def test_no_executor(executor):
-    with pytest.raises(ValueError, match=r"executor must be a concurrent.futures.Executor or"):
-        mapped_by(executor, squared, [1])

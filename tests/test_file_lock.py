@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from children import child
-from handmade import interrupted
+from handmade import CASE, interrupted
 
 import meanfield as mf
 from meanfield.cli.case import read_case
@@ -18,7 +18,6 @@ from meanfield.cli.commands import main
 from meanfield.evolution import FileInUseError
 from meanfield.evolution.files import file_lock, is_being_written
 
-BUMPS = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 # as a run of another process holds it; to import the package there takes seconds
 HOLDING = """
 import fcntl, os, sys
@@ -27,25 +26,20 @@ fcntl.flock(lock, fcntl.LOCK_EX)
 print("holds", flush=True)
 sys.stdin.read()
 """
-CASE = """
-law = {type = "fourier-series", cos = [0.5]}
-space = {type = "circle", n = 32}
-dynamics = {beta = 1.0}
-run = {t_end = 0.5, save_at = 2}
-"""
+START = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]))
 
 
 @pytest.fixture
-def holder(tmp_path):
+def holder(folder):
     """A process that has the lock of run.nc."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with child([sys.executable, "-c", HOLDING], cwd=tmp_path, **pipes) as process:
+    with child([sys.executable, "-c", HOLDING], **pipes) as process:
         assert process.stdout.readline() == "holds\n"
         yield process
 
 
-def test_a_second_run_is_refused_and_the_file_stays(holder, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("holder")
+def test_a_second_run_is_refused_and_the_file_stays(capsys):
     Path("case.toml").write_text(CASE)
     start, dynamics, keywords = read_case("case.toml").build()
     mf.evolve(start, dynamics, **keywords).save("run.nc")
@@ -70,14 +64,11 @@ def test_a_second_run_is_refused_and_the_file_stays(holder, tmp_path, monkeypatc
     assert mf.evolve(start, mf.SA(4.0), 0.1, 1, checkpoint="other.nc").status == "finished"
 
 
-def test_info_tells_a_run_that_goes_on(holder, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-
+def test_info_tells_a_run_that_goes_on(holder, capsys):
     def stop(_):
         raise KeyboardInterrupt
 
-    start = mf.Density(mf.Circle(32), BUMPS)
-    sol = interrupted(mf.evolve, start, mf.SA(4.0), 0.1, 1, monitors={"m": stop})
+    sol = interrupted(mf.evolve, START, mf.SA(4.0), 0.1, 1, monitors={"m": stop})
     assert sol.status == "interrupted"
     sol.save("run.nc")
     assert main(["info", "run.nc"]) == 0
@@ -98,15 +89,15 @@ def test_info_tells_a_run_that_goes_on(holder, tmp_path, monkeypatch, capsys):
 
 
 def test_a_run_holds_its_file_until_it_ends(tmp_path):
-    path, start, refused = tmp_path / "run.nc", mf.Density(mf.Circle(32), BUMPS), []
+    path, refused = tmp_path / "run.nc", []
 
     def again(measure):
         with pytest.raises(FileInUseError, match="which another process is writing"):
-            mf.evolve(start, mf.SA(4.0), 0.1, checkpoint=path)
+            mf.evolve(START, mf.SA(4.0), 0.1, checkpoint=path)
         refused.append(measure)
         return 0.0
 
-    mf.evolve(start, mf.SA(4.0), 0.1, 2, monitors={"m": again}, checkpoint=path)
+    mf.evolve(START, mf.SA(4.0), 0.1, 2, monitors={"m": again}, checkpoint=path)
     assert len(refused) == 3
     assert [file.name for file in tmp_path.iterdir()] == ["run.nc"]
 
@@ -115,8 +106,7 @@ def test_a_dead_run_holds_nothing(holder, tmp_path):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     assert (tmp_path / ".run.nc.lock").exists()
-    start = mf.Density(mf.Circle(32), BUMPS)
-    mf.evolve(start, mf.SA(4.0), 0.1, 1, checkpoint=tmp_path / "run.nc")
+    mf.evolve(START, mf.SA(4.0), 0.1, 1, checkpoint=tmp_path / "run.nc")
     assert [file.name for file in tmp_path.iterdir()] == ["run.nc"]
 
 
@@ -145,38 +135,23 @@ def test_a_name_that_was_removed_is_no_lock(tmp_path, monkeypatch):
     assert len(calls) > 2
 
 
-def test_a_folder_that_takes_no_lock_is_no_hindrance(tmp_path):
-    with file_lock(tmp_path / "no" / "run.nc"), file_lock(None):
-        pass
-    assert list(tmp_path.iterdir()) == []
+PLANTED = {
+    "linked": lambda lock, target: lock.symlink_to(target),
+    "linked twice": lambda lock, target: os.link(target, lock),
+    "linked to nothing": lambda lock, target: lock.symlink_to(target.with_name("new.txt")),
+    "piped": lambda lock, _: os.mkfifo(lock),
+}
 
 
-def _linked(lock, target):
-    lock.symlink_to(target)
-
-
-def _linked_twice(lock, target):
-    os.link(target, lock)
-
-
-def _linked_to_nothing(lock, target):
-    lock.symlink_to(target.with_name("new.txt"))
-
-
-def _piped(lock, _):
-    os.mkfifo(lock)
-
-
-@pytest.mark.parametrize("plant", [_linked, _linked_twice, _linked_to_nothing, _piped])
+@pytest.mark.parametrize("plant", PLANTED.values(), ids=PLANTED)
 def test_a_lock_that_leads_elsewhere_is_refused(plant, tmp_path):
     """As an unpacked or shared folder may have it: what it leads to keeps its content."""
     (tmp_path / "target.txt").write_text("precious")
     plant(tmp_path / ".run.nc.lock", tmp_path / "target.txt")
     before = sorted(path.name for path in tmp_path.iterdir())
-    start = mf.Density(mf.Circle(32), BUMPS)
     told = r"must be a file that can be locked, got '.*run\.nc', .*\.run\.nc\.lock, which"
     with pytest.raises(FileInUseError, match=told):
-        mf.evolve(start, mf.SA(4.0), 0.1, 1, checkpoint=tmp_path / "run.nc")
+        mf.evolve(START, mf.SA(4.0), 0.1, 1, checkpoint=tmp_path / "run.nc")
     assert not is_being_written(tmp_path / "run.nc")
     assert (tmp_path / "target.txt").read_text() == "precious"
     assert sorted(path.name for path in tmp_path.iterdir()) == before

@@ -47,8 +47,8 @@ def watch():
 
 
 @pytest.mark.parametrize("name", TRIALS)
-def test_what_a_reader_does_is_seen(name, watch, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("folder")
+def test_what_a_reader_does_is_seen(name, watch):
     trial, fault = TRIALS[name]
     found = tried(trial, "no", watch)
     if fault:

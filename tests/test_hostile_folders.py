@@ -1,33 +1,20 @@
 """A folder that somebody else has made chooses no program, whatever lies in it."""
 
 import os
+import re
 import subprocess
-import sys
 from pathlib import Path
 
-import pytest
+from children import ENVIRONMENT, MEANFIELD
+from handmade import CASE
 
 import meanfield as mf
 from meanfield.cli.commands import main
 
-CASE = """
-law = {type = "fourier-series", cos = [0.5]}
-space = {type = "circle", n = 32}
-dynamics = {beta = 1.0}
-run = {t_end = 0.5, save_at = 2}
-"""
-CODE = "import sys; from meanfield.cli.commands import main; sys.exit(main())"
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("case.toml").write_text(CASE)
-    return tmp_path
-
 
 def test_workers_import_nothing_from_the_folder(folder):
     """A new process of Python would look for its own library there first."""
+    Path("case.toml").write_text(CASE)
     planted = "open('planted-was-run', 'w')"
     for name in "multiprocessing", "numpy", "meanfield", "signal":
         Path(f"{name}.py").write_text(planted)
@@ -45,12 +32,14 @@ def test_matplotlib_takes_no_settings_from_the_folder(folder):
     Path("planted").chmod(0o755)
     Path("matplotlibrc").write_text("animation.ffmpeg_path: ./planted\n")
     done = subprocess.run(
-        [sys.executable, "-c", CODE, "movie", "run.nc", "--frames", "1", "-o", "run.mp4"],
-        env=os.environ | {"PYTHONPATH": str(Path(mf.__file__).parent.parent), "PATH": ""},
+        [*MEANFIELD, "movie", "run.nc", "--frames", "1", "-o", "run.mp4"],
+        env=ENVIRONMENT | {"PATH": ""},
         stderr=subprocess.PIPE,
         text=True,
         check=False,
     )
     assert done.returncode == 2
-    assert "ffmpeg, which writes .mp4, is not installed" in done.stderr
-    assert not (folder / "planted-was-run").exists()
+    assert re.fullmatch(
+        r"meanfield: .*\.gif where ffmpeg, which writes \.mp4, is not installed.*\n", done.stderr
+    )
+    assert {path.name for path in folder.iterdir()} == {"run.nc", "planted", "matplotlibrc"}

@@ -5,7 +5,7 @@ import stat
 
 import numpy as np
 import pytest
-from handmade import SERIES, bump, run
+from handmade import SERIES, bump, names, run
 from matplotlib import rcParams
 from matplotlib.animation import PillowWriter
 from matplotlib.figure import Figure
@@ -33,10 +33,6 @@ def moved(measures):
     sol = run([SERIES["circle"](kappa) for kappa in range(1, len(measures) + 1)])
     sol.measures = measures
     return sol
-
-
-def names(folder):
-    return sorted(path.name for path in folder.iterdir())
 
 
 def frames(path):
@@ -169,13 +165,6 @@ def test_very_many_saves_are_thinned_from_the_first_to_the_last():
     assert movies._saves(2001, 1).tolist() == [2000]
 
 
-def test_without_ffmpeg_it_says_what_is_missing(sol, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ValueError, match=r"\.gif where ffmpeg, which writes \.mp4, is not install"):
-        mf.plot.movie(sol, tmp_path / "run.mp4")
-    assert names(tmp_path) == []
-
-
 def test_when_ffmpeg_fails_what_was_there_stays(sol, tmp_path, monkeypatch):
     program = tmp_path / "bin" / "ffmpeg"
     program.parent.mkdir()
@@ -205,6 +194,8 @@ def test_mp4(sol, tmp_path):
 def test_command(sol, tmp_path, capsys):
     file, path = tmp_path / "run.nc", tmp_path / "a.gif"
     sol.save(file)
+    # what a movie that was killed has left
+    (tmp_path / ".a.gif.writing-abc").mkdir()
     command = ["movie", str(file), "-o", str(path), "--frames", "1"]
     assert main(command) == 0
     assert capsys.readouterr().out == f"wrote {path}\n"
@@ -220,32 +211,11 @@ def test_command(sol, tmp_path, capsys):
     assert names(tmp_path) == ["a.gif", "run.nc"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "message"),
-    [
-        (["-o", "a.avi"], 2, "--output must be a file name that ends in .mp4 or .gif, got 'a.avi'"),
-        (["-o", "a.gif", "--frames", "9"], 2, "frames must be an integer >= 1 and <= 3, got 9"),
-        (["-o", "a.gif", "--fps", "60"], 2, "fps must be a finite number > 0 and <= 50, got 60"),
-        (["-o", "a.mp4"], 2, "path must end in .gif where ffmpeg, which writes .mp4, is not"),
-    ],
-)
-def test_commands_that_are_refused(arguments, status, message, sol, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    sol.save("run.nc")
-    assert main(["movie", "run.nc", *arguments]) == status
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
-    assert names(tmp_path) == ["run.nc"]
-
-
 def test_bad_input(sol, tmp_path):
     for call, message in (
         (lambda: mf.plot.movie(sol, "run.webm"), "path must end in .mp4 or .gif, got 'run.webm'"),
-        (lambda: mf.plot.movie(None, "run.gif"), "sol must be a Solution, got None"),
         (lambda: mf.plot.animation(sol, Figure().add_subplot()), "ax must have projection 'polar'"),
-        (lambda: sol.animate(fps=0.0), "fps must be a finite number > 0 and <= 120, got 0"),
+        (lambda: sol.animate(fps=121), "fps must be a finite number > 0 and <= 120, got 121"),
     ):
         with pytest.raises(ValueError, match=message):
             call()

@@ -1,10 +1,8 @@
 """A command replaces what was made from the same case, and asks for --force where it was not."""
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,30 +10,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from children import ENVIRONMENT, child
+from handmade import CASE
 
 import meanfield as mf
 from meanfield.cli.case import case_from_text, read_case
 from meanfield.cli.commands import main
 from meanfield.cli.sweeps import load_sweep
 from meanfield.evolution import netcdf
-from meanfield.evolution.files import is_made_from, set_aside, whole_file
+from meanfield.evolution.files import is_made_from
 
-CASE = """
-law = {type = "fourier-series", cos = [0.5]}
-space = {type = "circle", n = 32}
-dynamics = {beta = 1.0}
-run = {t_end = 0.5, save_at = 2}
-"""
-OTHER = CASE.replace("t_end = 0.5", "t_end = 0.25")
+OTHER = CASE.replace("t_end = 0.2", "t_end = 0.1")
 REFUSED = r"meanfield: {} must be a new file or one of the same case, got '{}': --force .*\n"
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(folder):
     Path("case.toml").write_text(CASE)
     Path("other.toml").write_text(OTHER)
-    return tmp_path
+    return folder
+
+
+def evolved(case="case.toml"):
+    measure, dynamics, keywords = read_case(case).build()
+    return mf.evolve(measure, dynamics, **keywords)
 
 
 @pytest.fixture
@@ -52,7 +50,7 @@ def contents(folder):
 
 # what writes, what it is repeated as, and what it is another of
 COMMANDS = {
-    "run": (["run", "{case}.toml", "-o", "out.nc"], ["out.nc", "out.png"]),
+    "run": (["run", "{case}.toml", "-o", "out.nc", "-q"], ["out.nc", "out.png"]),
     "plot": (["plot", "{case}.nc", "-o", "out.svg"], ["out.svg"]),
     "plot pdf": (["plot", "{case}.nc", "-o", "out.pdf"], ["out.pdf"]),
     "report": (["report", "{case}.nc", "-o", "out.html"], ["out.html"]),
@@ -66,16 +64,10 @@ COMMANDS = {
 def test_the_same_is_replaced_and_another_is_not(name, folder, capsys):
     command, written = COMMANDS[name]
     for case in "case", "other":
-        measure, dynamics, keywords = read_case(f"{case}.toml").build()
-        mf.evolve(measure, dynamics, **keywords).save(f"{case}.nc")
+        evolved(f"{case}.toml").save(f"{case}.nc")
 
     def call(case, *more):
-        return main([word.format(case=case) for word in command] + ["-q", *more])
-
-    if name in ("plot", "plot pdf", "report"):
-        # they have no --quiet
-        def call(case, *more):
-            return main([word.format(case=case) for word in command] + [*more])
+        return main([*(word.format(case=case) for word in command), *more])
 
     assert call("case") == 0
     made = contents(folder)
@@ -141,9 +133,7 @@ def test_what_the_same_case_is(change, is_same):
 
 
 def test_token_files_are_part_of_a_case(folder):
-    text = CASE.replace(
-        '{type = "fourier-series", cos = [0.5]}', '{type = "point-cloud", file = "a.csv"}'
-    )
+    text = CASE.replace('"fourier-series", cos = [0.5]', '"point-cloud", file = "a.csv"')
     text = text.replace('{type = "circle", n = 32}', '{type = "particles"}')
     Path("a.csv").write_text("x,y\n1,0\n0,1\n")
     one = case_from_text(text, "one").digest()
@@ -153,16 +143,15 @@ def test_token_files_are_part_of_a_case(folder):
 
 def test_the_source_of_a_run_is_that_of_its_parts(folder):
     """Of one from a case, of one without, and after they went through a file."""
-    measure, dynamics, keywords = read_case("case.toml").build()
-    with_case = mf.evolve(measure, dynamics, **keywords)
+    with_case = evolved()
     assert with_case.source == read_case("case.toml").digest()
     sources = {with_case.source}
     for start, end in (
-        (measure, 0.5),
-        (measure, 0.25),
-        (mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.4])), 0.5),
-        (mf.FlowMap(mf.FourierSeries(cos=[0.5])), 0.5),
-        (mf.Particles.sample(mf.Uniform(3), 5, np.random.default_rng(0)), 0.5),
+        (with_case.measures[0], 0.2),
+        (with_case.measures[0], 0.1),
+        (mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.4])), 0.2),
+        (mf.FlowMap(mf.FourierSeries(cos=[0.5])), 0.2),
+        (mf.Particles.sample(mf.Uniform(3), 5, np.random.default_rng(0)), 0.2),
     ):
         sol = mf.evolve(start, mf.SA(1.0), end, 2)
         sol.save("run.nc")
@@ -268,35 +257,28 @@ main(["run", "held.toml", "-q", "-o", "run.nc", "--force"])
 @pytest.mark.parametrize("is_interrupted", [False, True])
 def test_a_run_that_is_killed_at_once_leaves_no_other(is_interrupted, folder, capsys):
     """Over the finished file of an earlier run, or over its last two checkpoints."""
-    measure, dynamics, keywords = read_case("case.toml").build()
-    mf.evolve(measure, dynamics, **keywords).save("run.nc")
+    evolved().save("run.nc")
     if is_interrupted:
         shutil.copy("run.nc", ".run.nc.previous")
     Path("held.toml").write_text(OTHER + '[monitors.w]\nto = "uniform"\n')
-    with subprocess.Popen(
-        [sys.executable, "-c", HELD],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(Path(mf.__file__).parent.parent)},
-    ) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with child([sys.executable, "-c", HELD], env=ENVIRONMENT, **pipes) as process:
         assert process.stdout.readline() == "there\n"
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
     assert main(["resume", "run.nc"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert re.fullmatch(r"meanfield: there is no file run\.nc: .* run it again\n", said.err)
     assert main(["run", "other.toml", "-q", "-o", "run.nc"]) == 0
-    assert mf.load("run.nc").t[-1] == 0.25
+    assert mf.load("run.nc").t[-1] == 0.1
     assert [name for name in contents(folder) if name.startswith(".")] == []
     assert [path.name for path in folder.glob(".run*")] == []
 
 
 def test_a_monitor_that_fails_at_the_start_costs_no_earlier_run(folder):
     """It fails before there is a number of the new run."""
-    measure, dynamics, keywords = read_case("case.toml").build()
-    mf.evolve(measure, dynamics, **keywords).save("run.nc")
+    earlier = evolved()
+    earlier.save("run.nc")
     Path(".run.nc.previous").write_bytes(b"the checkpoint before")
     before = contents(folder)
 
@@ -305,48 +287,17 @@ def test_a_monitor_that_fails_at_the_start_costs_no_earlier_run(folder):
         return measure.maen()
 
     with pytest.raises(AttributeError, match="maen"):
-        mf.evolve(measure, mf.SA(2.0), 1.0, monitors={"m": fail}, checkpoint="run.nc")
+        mf.evolve(earlier.measures[0], mf.SA(2.0), 1.0, monitors={"m": fail}, checkpoint="run.nc")
     assert contents(folder) == before
     assert [path.name for path in folder.glob(".*")] == [".run.nc.previous"]
 
 
-def test_files_of_another_folder_are_written_whole(tmp_path):
-    def fail(beside):
-        beside.write_text("half")
-        raise OSError("full")
-
-    path = tmp_path / "a.txt"
-    with whole_file(path) as beside:
-        beside.write_text("a" * 64)
-    assert is_made_from(path, "a" * 64)
-    assert not is_made_from(path, "b" * 64)
-    assert not is_made_from(tmp_path, "a" * 64)
-    with pytest.raises(OSError, match="full"), whole_file(path) as beside:
-        fail(beside)
-    assert path.read_text() == "a" * 64
-    with set_aside(path, tmp_path / "none"):
-        assert not path.exists()
-    assert list(tmp_path.iterdir()) == []
-    with set_aside(tmp_path / "no" / "file"):
-        pass
-
-
 def test_a_movie_without_ffmpeg_is_a_gif(folder, monkeypatch, capsys):
-    measure, dynamics, keywords = read_case("case.toml").build()
-    mf.evolve(measure, dynamics, **keywords).save("run.nc")
+    evolved().save("run.nc")
     monkeypatch.setenv("PATH", str(folder))
     assert main(["movie", "run.nc", "--frames", "1"]) == 0
     assert capsys.readouterr().out == "wrote run.gif\n"
     assert Path("run.gif").read_bytes().startswith(b"GIF89a")
-
-
-def test_a_movie_removes_what_a_killed_one_has_left(folder):
-    measure, dynamics, keywords = read_case("case.toml").build()
-    mf.evolve(measure, dynamics, **keywords).save("run.nc")
-    Path(".run.gif.writing-abc").mkdir()
-    Path(".run.gif.writing-abc", "run.gif").write_text("half")
-    assert main(["movie", "run.nc", "--frames", "1", "-o", "run.gif", "-q"]) == 0
-    assert [path.name for path in folder.glob(".*")] == []
 
 
 def test_info_knows_a_sweep(folder, capsys):

@@ -5,14 +5,14 @@ import re
 import numpy as np
 import pytest
 import xarray as xr
-from handmade import SERIES, run
+from handmade import SERIES, curve, run, texts
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 
 import meanfield as mf
 from meanfield.spaces.geometry import circle_points
 
-BLUE, ORANGE = "#0072b2", "#d55e00"
+ORANGE = "#d55e00"
 
 
 def flow(dim=2):
@@ -31,17 +31,9 @@ def held(dim=2, stretch=0.0):
     return free.moved(angles=angles, owners=owners, atoms=atoms, expansion=expansion)
 
 
-def curve(ax, color=BLUE):
-    return next(line for line in ax.lines if line.get_color() == color)
-
-
 def stems(ax):
     (found,) = ax.findobj(LineCollection)
     return [segment[0, 0] for segment in found.get_segments()]
-
-
-def texts(ax):
-    return [text.get_text() for text in ax.texts]
 
 
 def test_curve_around_the_circle_passes_the_nodes():
@@ -224,9 +216,6 @@ def test_metastability_is_drawn_over_the_time_of_its_run():
 def test_arguments_are_checked():
     density = run([SERIES["circle"](1.0)])
     for message, call in {
-        "ds must be a Dataset of studies.metastability, got 'study.nc'": (
-            lambda: mf.plot.metastability("study.nc")
-        ),
         "with ['merging_time'], got <xarray": lambda: mf.plot.metastability(
             study().drop_vars("merging_time")
         ),
@@ -235,8 +224,6 @@ def test_arguments_are_checked():
             study().assign_coords(t=-study().t)
         ),
         "sol must hold flow maps, got Solution(finished": lambda: mf.plot.nodes(density),
-        "sol must be a Solution, got 3": lambda: mf.plot.nodes(3),
-        "ax must be matplotlib Axes, got 3": lambda: mf.plot.nodes(density, 3),
         "ax must have projection 'polar' for FlowMap(dim=2": lambda: mf.plot.density(
             flow(), Figure().add_subplot()
         ),

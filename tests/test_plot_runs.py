@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from handmade import DENSITIES, PROJECTIONS, SERIES, bump, run
+from handmade import DENSITIES, PROJECTIONS, SERIES, bump, curve, run, texts
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
@@ -24,14 +24,6 @@ def drawn(request):
 
 def panels(figure):
     return [ax for ax in figure.axes if re.match(r"\([a-l]\)", ax.get_title())]
-
-
-def curve(ax, color="#0072b2"):
-    return next(line for line in ax.lines if line.get_color() == color)
-
-
-def texts(ax):
-    return [text.get_text() for text in ax.texts]
 
 
 def test_panels_at_saved_times_from_first_to_last(drawn):

@@ -1,6 +1,5 @@
 """Solutions: round trips to the bit, and files that are written whole or not at all."""
 
-import json
 import os
 import re
 import stat
@@ -12,14 +11,10 @@ import h5py
 import numpy as np
 import pytest
 import xarray as xr
-from handmade import AXIS, SPACES, densities, particles, same_bits, solution
+from handmade import AXIS, SPACES, densities, names, particles, same_bits, solution
 
 import meanfield as mf
 from meanfield.evolution import netcdf
-
-
-def names(folder):
-    return sorted(path.name for path in folder.iterdir())
 
 
 @pytest.mark.parametrize("kind", SPACES)
@@ -61,18 +56,6 @@ def test_a_loaded_solution_saves_the_same_file(tmp_path):
     mf.load(tmp_path / "a.nc").save(tmp_path / "b.nc")
     a, b = (xr.load_dataset(tmp_path / name, engine="h5netcdf") for name in ("a.nc", "b.nc"))
     xr.testing.assert_identical(a, b)
-
-
-def test_a_run_comes_back(tmp_path):
-    mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]))
-    sol = mf.evolve(mu, mf.SA(4.0), 0.5, 3, case="[run]", monitors={"up": lambda m: m.mean()[1]})
-    sol.save(tmp_path / "run.nc")
-    again = mf.load(tmp_path / "run.nc")
-    xr.testing.assert_identical(sol.dataset, again.dataset)
-    assert again.status == "finished"
-    assert again.case == "[run]"
-    assert same_bits(sol.final.values, again.final.values)
-    assert abs(mf.energy(again.final, 4.0) - float(sol.dataset.energy[-1])) < 1e-15
 
 
 def test_files_have_what_xarray_would_write(tmp_path):
@@ -208,34 +191,28 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path):
     sol = solution(densities("circle", [1]))
     (tmp_path / "file").write_text("")
     (tmp_path / "folder.nc").mkdir()
+    (tmp_path / "device.nc").symlink_to("/dev/null")
     for name, reason in {
         "missing/run.nc": "No such file or directory",
         "file/run.nc": "Not a directory",
         "folder.nc": "it is there already, and is not a file",
+        "device.nc": "it is there already, and is not a file",
         "x" * 300 + ".nc": "File name too long",
     }.items():
         with pytest.raises(OSError, match=f"can't write .*{re.escape(name)}: .*{reason}"):
             sol.save(tmp_path / name)
-    assert names(tmp_path) == ["file", "folder.nc"]
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the device that is always full")
-def test_a_device_is_not_replaced(tmp_path):
-    (tmp_path / "full.nc").symlink_to("/dev/full")
-    with pytest.raises(OSError, match="is not a file"):
-        solution(densities("circle", [1])).save(tmp_path / "full.nc")
+    assert names(tmp_path) == ["device.nc", "file", "folder.nc"]
 
 
 @pytest.mark.parametrize("name", ["run.txt", "run", "run.nc.gz", ".nc"])
-def test_a_file_is_called_what_it_is(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_file_is_called_what_it_is(name, folder):
     sol = solution(densities("circle", [1]))
     told = f"must end in .nc, .nc4, .h5 or .hdf5, got '{name}'"
     with pytest.raises(ValueError, match=f"^path {re.escape(told)}$"):
         sol.save(name)
     with pytest.raises(ValueError, match=f"^checkpoint {re.escape(told)}$"):
         mf.evolve(sol.final, mf.SA(1.0), 0.1, checkpoint=name)
-    assert names(tmp_path) == []
+    assert names(folder) == []
     for suffix in ".nc", ".NC", ".nc4", ".h5", ".hdf5":
         sol.save(f"run{suffix}")
         assert mf.load(f"run{suffix}").status == sol.status
@@ -261,6 +238,8 @@ except OSError as error:
         [sys.executable, "-c", script], capture_output=True, check=False, cwd=here, text=True
     )
     assert f"can't write {tmp_path / 'run.nc'}: " in done.stdout, done.stderr
+    # HDF5 itself would end the process
+    assert done.returncode == 0
     assert names(tmp_path) == []
 
 
@@ -281,10 +260,3 @@ def test_attributes_of_the_dataset_are_kept_apart(tmp_path):
     assert list(again.dataset.attrs["steps"]) == [1, 2]
     assert again.dynamics.beta == 1 / 3
     assert "beta" not in again.dataset.attrs
-
-
-def test_nothing_in_a_case_is_run(tmp_path):
-    text = json.dumps("__import__('os').system('touch ran')")
-    sol = solution(particles(), case=text, message=text)
-    sol.save(tmp_path / "run.nc")
-    assert mf.load(tmp_path / "run.nc").case == text

@@ -206,20 +206,6 @@ def test_unknown_names(planted, capsys):
     assert said.err == f"meanfield: {expected}\n"
 
 
-def test_no_jobs(planted, capsys):
-    assert main(["validate", "sound", "--jobs", "0"]) == 2
-    assert "--jobs" in capsys.readouterr().err
-
-
-def test_outside_of_a_checkout(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert main(["validate", "--quick"]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "validate must be run in a checkout" in said
-    assert str(tmp_path) in said
-
-
 def test_figures_is_a_file(planted, capsys):
     (planted / "file").write_text("")
     assert main(["validate", "sound", "--figures", str(planted / "file")]) == 2
