@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield._checks import integer, number, real_array, rows, shown, unit_rows
+from meanfield._checks import integer, number, one_of, real_array, rows, shown, unit_rows
 from meanfield.dynamics.attention import Head
 from meanfield.dynamics.facts import ForgottenDynamics
 from meanfield.dynamics.records import KNOWN, AnyDynamics
@@ -411,10 +411,6 @@ def _line_flow_maps(
     return found
 
 
-def _sphere_attributes(flow: SphereFlowMap) -> dict[str, Any]:
-    return {"flow_law": _law_text(flow.law), "flow_tol": flow.tol}
-
-
 def _sphere_flow_maps(
     stored: xr.Dataset, saves: list[dict[str, Any]], first: SeriesLaw | None
 ) -> list[SphereFlowMap]:
@@ -505,7 +501,7 @@ _SPHERE_FLOW_MAP = Form(
         Column("flow_log_density", "node", "log_density", "log f_t at nodes, inf at particles"),
     ),
     _sphere_flow_maps,
-    _sphere_attributes,
+    lambda flow: {"flow_law": _law_text(flow.law), "flow_tol": flow.tol},
     {"node": ("flow_count", 1)},
     (
         Column("history_edges", "history_end", "edges", "edges"),
@@ -705,7 +701,10 @@ def read_dynamics(stored: xr.Dataset) -> AnyDynamics:
     if "dynamics_record" in stored.attrs:
         record = _json("dynamics_record", stored.attrs["dynamics_record"])
     else:
-        record = _record_of_numbers(stored, name)
+        # of attention without matrices, whose numbers are attributes
+        one_of("dynamics", name, [kind.name for kind in KNOWN])
+        record = {key: attribute(stored, key, Real) for key in ("beta", "sign", "noise")}
+        record["type"] = name
     if "text" in record:
         # of a user's own class; earlier files have its name as the type
         record |= {"type": ForgottenDynamics.__name__, "name": name}
@@ -716,14 +715,6 @@ def read_dynamics(stored: xr.Dataset) -> AnyDynamics:
     given = [matrices[number] for number in expected]
     found: AnyDynamics = from_record(record, _DYNAMICS, given, parts=[Head])
     return found
-
-
-def _record_of_numbers(stored: xr.Dataset, name: str) -> dict[str, Any]:
-    """The record of attention without matrices, whose numbers are attributes."""
-    names = [kind.name for kind in KNOWN]
-    if name not in names:
-        raise ValueError(f"dynamics must be one of {names}, got {name!r:.80}")
-    return {"type": name} | {key: attribute(stored, key, Real) for key in ("beta", "sign", "noise")}
 
 
 @dataclass(frozen=True)

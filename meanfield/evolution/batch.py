@@ -130,7 +130,7 @@ def _follow(
         return out
 
     start = rate.initial_state
-    between = _Between(len(start))
+    buffer = np.empty((_TIMES, len(start)))
     rows = [_seen(observe, rate.gram(start)) for t in times[:1] if t == 0.0]
     # overflow is told below, where it is known at which t; weights may underflow
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -151,7 +151,7 @@ def _follow(
             due = times[len(rows) : np.searchsorted(times, solver.t, side="right")]
             if not due.size:
                 continue
-            rows += [_seen(observe, rate.gram(state)) for state in between(solver, due)]
+            rows += [_seen(observe, rate.gram(state)) for state in _states_at(due, solver, buffer)]
             if settled is not None and settled(rows[-1]):
                 rows += [rows[-1]] * (len(times) - len(rows))
     return np.array(rows)
@@ -168,19 +168,21 @@ def _seen(observe: Callable[[Array], Any], gram: Array) -> NDArray[Any]:
     return seen
 
 
-class _Between:
-    """States between the ends of a step, a few of them by one product."""
+def _states_at(times: Array, solver: ExplicitSteps | LooseSteps, buffer: Array) -> Iterator[Array]:
+    """States between the ends of a step, a few of them by one product; each is overwritten later.
 
-    def __init__(self, size: int) -> None:
-        self._states = np.empty((_TIMES, size))
-
-    def __call__(self, solver: ExplicitSteps | LooseSteps, times: Array) -> Iterator[Array]:
-        """Each is overwritten later."""
-        rows = solver.interpolant()
-        weights = solver.interpolation((times - solver.t_old) / (solver.t - solver.t_old))
-        for first in range(0, len(times), _TIMES):
-            block = weights[first : first + _TIMES]
-            yield from np.matmul(block, rows, out=self._states[: len(block)])
+    Parameters
+    ----------
+    times : ndarray
+    solver : ExplicitSteps or LooseSteps
+    buffer : ndarray, shape (count, n)
+        Of as many states as are formed at once.
+    """
+    rows = solver.interpolant()
+    weights = solver.interpolation((times - solver.t_old) / (solver.t - solver.t_old))
+    for first in range(0, len(times), len(buffer)):
+        block = weights[first : first + len(buffer)]
+        yield from np.matmul(block, rows, out=buffer[: len(block)])
 
 
 def _starts(points: ArrayLike) -> Array:

@@ -332,11 +332,9 @@ def _hand_over_size(measure: AnyMeasure, largest: int | None, on_unresolved: str
     if not isinstance(measure, Density) or largest is not None or on_unresolved != FLOW_MAP:
         return None
     # on S^2 nodes cost more than degrees
-    return (
-        None
-        if isinstance(measure.space, Sphere)
-        else min(measure.space.size_limit, 8 * measure.space.size + 7)
-    )
+    if isinstance(measure.space, Sphere):
+        return None
+    return min(measure.space.size_limit, 8 * measure.space.size + 7)
 
 
 def _most_nodes(measure: AnyMeasure, largest: int | None) -> int:

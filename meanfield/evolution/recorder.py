@@ -74,8 +74,13 @@ _OF_E_DS = {
 
 COLLAPSES = ("collapse_time", "collapse_atoms", "collapse_energy")
 _TAKEN = frozenset({*VARIABLES, *COLLAPSES, *RESERVED})
-# of a bracket, the variables beside its value
+# of a bracket, the variables beside its value, and what they are
 LOWER, UPPER, PROVED = "_lower", "_upper", "_proved"
+_OF_BRACKET = {
+    LOWER: "lower bound of {}",
+    UPPER: "upper bound of {}",
+    PROVED: "1 where the bounds of {} are proven, 0 for estimates",
+}
 
 
 class Stop(Exception):
@@ -175,6 +180,10 @@ class Recorder:
         names = dict.fromkeys([*(name for row in self._rows for name in row), *self._monitors])
         columns = {name: np.array([row.get(name, np.nan) for row in self._rows]) for name in names}
         times = columns.pop("t")
+        hand_over = {}
+        if self.hand_over is not None:
+            t, gap = self.hand_over
+            hand_over = {"hand_over_t": t, "hand_over_energy_gap": gap * self._unit}
         about = VARIABLES | self._about_balance | self._about_monitors()
         about_t = {
             name: ("t", column, {"long_name": about[name]}) for name, column in columns.items()
@@ -182,22 +191,17 @@ class Recorder:
         return xr.Dataset(
             about_t | self._about_collapses(collapses),
             coords={"t": ("t", times, {"long_name": "time"})},
-            attrs={"energy_unit": self._unit_name} | self._about_hand_over(),
+            attrs={"energy_unit": self._unit_name} | hand_over,
         )
 
     def _about_monitors(self) -> dict[str, str]:
         """What monitors say that they are, else their names."""
         about = {n: str(getattr(m, "long_name", n)) for n, m in self._monitors.items()}
-        ends = {
-            f"{name}{end}": f"{word} of {what}"
+        return about | {
+            f"{name}{end}": text.format(what)
             for name, what in about.items()
-            for end, word in ((LOWER, "lower bound"), (UPPER, "upper bound"))
+            for end, text in _OF_BRACKET.items()
         }
-        proved = {
-            f"{name}{PROVED}": f"1 where the bounds of {what} are proven, 0 for estimates"
-            for name, what in about.items()
-        }
-        return about | ends | proved
 
     def _about_collapses(
         self, collapses: Sequence[tuple[float, int, float]]
@@ -215,12 +219,6 @@ class Recorder:
             name: ("collapse", column, {"long_name": about})
             for name, (column, about) in columns.items()
         }
-
-    def _about_hand_over(self) -> dict[str, float]:
-        if self.hand_over is None:
-            return {}
-        t, gap = self.hand_over
-        return {"hand_over_t": t, "hand_over_energy_gap": gap * self._unit}
 
 
 def energy_unit(dynamics: Dynamics, log_unit: float) -> tuple[float, str]:
@@ -256,7 +254,7 @@ def _read(name: str, given: Any) -> dict[str, float]:
 
 def taken_names(monitors: Iterable[str]) -> set[str]:
     """What none of these monitors may be called: other variables, and bounds of these."""
-    return {*_TAKEN, *(f"{name}{bound}" for name in monitors for bound in (LOWER, UPPER, PROVED))}
+    return {*_TAKEN, *(f"{name}{bound}" for name in monitors for bound in _OF_BRACKET)}
 
 
 def checked_monitors(monitors: Monitors | None) -> Monitors:

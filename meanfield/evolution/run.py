@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -200,11 +200,6 @@ class Run:
         self.plan, self.system = plan, system
         self.recorder = Recorder(system.dynamics, plan.options.monitors, system.log_unit)
 
-    @property
-    def is_saved(self) -> bool:
-        """Whether the present state was saved."""
-        return self.recorder.last_time >= self.system.t
-
     def begin(self) -> None:
         """Save the initial measure, resolved.
 
@@ -238,7 +233,7 @@ class Run:
 
     def save_once(self) -> None:
         """Save the present state unless that was done."""
-        if not self.is_saved:
+        if self.recorder.last_time < self.system.t:
             # the run ends for a reason of its own, which a monitor's must not replace
             with suppress(Stop):
                 self.save()
@@ -302,8 +297,7 @@ class Run:
     def resumption(self) -> Resumption:
         """What the run needs to go on from the save that it is at."""
         plan, system = self.plan, self.system
-        options = {each.name: getattr(plan.options, each.name) for each in fields(Options)}
-        del options["monitors"]
+        options = {name: value for name, value in vars(plan.options).items() if name != "monitors"}
         numbers = options | {
             "saves": len(self.recorder.measures),
             "records": self.recorder.kept() | {"collapses": list(system.collapses)},

@@ -42,22 +42,6 @@ def time_unit(dynamics: Dynamics) -> float:
     return float(np.exp(-dynamics.beta)) if is_fast else 1.0
 
 
-def own_energy(measure: AnyMeasure, dynamics: Dynamics) -> float | None:
-    """E_DS of doubly stochastic attention, F of an odd interaction; None where it is E_β."""
-    if dynamics.balanced:
-        return sinkhorn_energy(measure, dynamics.beta)
-    if isinstance(dynamics, CircleInteraction) and dynamics.is_odd:
-        return interaction_energy(measure, dynamics)
-    return None
-
-
-def order_numbers(measure: AnyMeasure, dynamics: Dynamics) -> dict[str, float]:
-    """r and ψ of r e^{iψ} = ∫ e^{iθ} dmu, as variables, under an interaction of phases."""
-    if not isinstance(dynamics, CircleInteraction):
-        return {}
-    return dict(zip(("order_parameter", "mean_phase"), order_parameter(measure), strict=True))
-
-
 M = TypeVar("M", bound=AnyMeasure)
 Kept = Mapping[str, Callable[[Any], Any]]
 
@@ -351,7 +335,9 @@ class System(Generic[M]):
 
     def _balance(self, measure: M) -> dict[str, float]:
         """The order of phases; what an energy gains and has gained, where X is its gradient."""
-        numbers = order_numbers(measure, self.dynamics)
+        numbers: dict[str, float] = {}
+        if isinstance(self.dynamics, CircleInteraction):
+            numbers["order_parameter"], numbers["mean_phase"] = order_parameter(measure)
         if self.has_balance:
             numbers |= self._gain(measure)
         return numbers
@@ -381,8 +367,12 @@ class System(Generic[M]):
 
     def balanced_energy(self) -> float:
         """What `work` is to balance: E_DS of doubly stochastic attention, F of phases, else E_β."""
-        own = own_energy(self.measure(), self.dynamics)
-        return self.scaled_energy() if own is None else own
+        dynamics = self.dynamics
+        if dynamics.balanced:
+            return sinkhorn_energy(self.measure(), dynamics.beta)
+        if isinstance(dynamics, CircleInteraction) and dynamics.is_odd:
+            return interaction_energy(self.measure(), dynamics)
+        return self.scaled_energy()
 
     def _speeds(self, measure: M) -> dict[str, float]:  # noqa: ARG002
         """(∫ |X|² dmu)^{1/2}, in W_2 where X is a gradient."""

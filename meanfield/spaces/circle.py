@@ -10,13 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield._checks import integer
-from meanfield.spaces.geometry import circle_angles, circle_points
+from meanfield.spaces.geometry import GOLDEN, circle_angles, circle_points
 from meanfield.typing import Array, Coefficients
 
 # estimated plans are the same in every process, so results repeat bit for bit
 _PLAN = ("FFTW_ESTIMATE",)
-# of a cell: the golden section, so that no alias comes back to where it was
-_SHIFT = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
 def _fftw() -> Any:
@@ -139,15 +137,13 @@ class Circle:
 
     def between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
         """Points (N, 2) between those of the grid, weights (N,) of σ, and values there."""
-        shift = _SHIFT * self.angles[1]
+        shift = GOLDEN * self.angles[1]
         values = self.synthesis(coefficients * np.exp(1j * shift * self.degrees))
         return circle_points(self.angles + shift), self.weights, values
 
     def power(self, coefficients: Coefficients) -> Array:
         """Σ |f_k|² over the harmonics of each degree, (..., kmax + 1) as of the coefficients."""
-        power = 2.0 * (coefficients.real**2 + coefficients.imag**2)
-        power[..., 0] *= 0.5
-        return np.asarray(power)
+        return _power(coefficients)
 
     def mean(self, coefficients: Coefficients) -> Array:
         """∫ x f dσ, shape (2,)."""
@@ -175,6 +171,13 @@ class Circle:
     def transforms(self, slope: Array, potential: Array | None = None) -> CircleTransforms:
         """Planned transforms of one right-hand side, see `CircleTransforms`."""
         return CircleTransforms(self, slope, potential)
+
+
+def _power(coefficients: Coefficients) -> Array:
+    power = 2.0 * (coefficients.real**2 + coefficients.imag**2)
+    # degrees k > 0 stand for -k, too
+    power[..., 0] *= 0.5
+    return np.asarray(power)
 
 
 class CircleTransforms:
@@ -255,7 +258,7 @@ class CircleTransforms:
         return np.asarray(np.vecdot(self._flux, field[0]) / self._flux.shape[-1])
 
 
-_EPSILON = 3e-13  # about the least that the transforms take
+EPSILON = 3e-13  # about the least that the transforms take
 _TWO_THREADS_FROM = 20_000
 # up to this many exponentials are summed one by one, to the last digit
 _DIRECT = 1 << 20
@@ -308,8 +311,8 @@ class CircleAt:
             points=masses.astype(np.complex128),
             coord=_near_zero(angles),
             forward=True,
-            epsilon=_EPSILON,
-            nthreads=_threads(angles),
+            epsilon=EPSILON,
+            nthreads=threads(angles),
             out=grid,
         )
         moments = grid[self.kmax :].copy()
@@ -334,16 +337,14 @@ class CircleAt:
             grid=grid,
             coord=_near_zero(angles),
             forward=False,
-            epsilon=_EPSILON,
-            nthreads=_threads(angles),
+            epsilon=EPSILON,
+            nthreads=threads(angles),
         )
         return np.asarray(values.real)
 
     def power(self, coefficients: Coefficients) -> Array:
         """Σ |c_k|² over the harmonics of each degree, shape (kmax + 1,)."""
-        power = 2.0 * (coefficients.real**2 + coefficients.imag**2)
-        power[0] *= 0.5
-        return np.asarray(power)
+        return _power(coefficients)
 
 
 def _near_zero(angles: Array) -> Array:
@@ -351,6 +352,6 @@ def _near_zero(angles: Array) -> Array:
     return np.asarray(np.remainder(angles + np.pi, 2.0 * np.pi) - np.pi)[:, None]
 
 
-def _threads(angles: Array) -> int:
-    """Threads of a transform, fixed by the number of angles so that results repeat."""
+def threads(angles: Array) -> int:
+    """Threads of a transform, fixed by the number of angles or points so that results repeat."""
     return 2 if len(angles) >= _TWO_THREADS_FROM else 1

@@ -154,17 +154,17 @@ class Mesh:
         return float(self.weights @ self.values.sum(axis=0))
 
 
-def legendre_tail(values: Array) -> tuple[Array, Array]:
-    """Largest Legendre coefficient, and the largest of degree 8 or 9 in either direction.
+def quadrature_error(values: Array) -> Array:
+    """Estimate of the mean of the values missed by Gauss quadrature, shape (...).
+
+    Coefficients that fall like r^k from A to a tail T = A r^8 leave the quadrature, exact to
+    degree 19, an error of about A r^20 = A (T/A)^2.5. A factor 10 allows for uneven falls. The
+    tail is the largest coefficient of degree 8 or 9 in either direction.
 
     Parameters
     ----------
     values : ndarray, shape (..., 100)
         Values on the nodes of leaves.
-
-    Returns
-    -------
-    largest, tail : ndarray, shape (...)
     """
     grid = values.reshape(*values.shape[:-1], ORDER, ORDER)
     size = np.abs(_TO_LEGENDRE @ grid @ _TO_LEGENDRE.T)
@@ -172,16 +172,6 @@ def legendre_tail(values: Array) -> tuple[Array, Array]:
     tail = np.maximum(
         size[..., _TAIL_FROM:, :].max(axis=(-2, -1)), size[..., :, _TAIL_FROM:].max(axis=(-2, -1))
     )
-    return largest, tail
-
-
-def quadrature_error(values: Array) -> Array:
-    """Estimate of the mean of the values missed by Gauss quadrature, shape (...).
-
-    Coefficients that fall like r^k from A to a tail T = A r^8 leave the quadrature, exact to
-    degree 19, an error of about A r^20 = A (T/A)^2.5. A factor 10 allows for uneven falls.
-    """
-    largest, tail = legendre_tail(values)
     safe = np.where(largest > 0.0, largest, 1.0)
     return np.asarray(tail * np.minimum(1.0, _SAFETY * (tail / safe) ** 1.5))
 
@@ -259,7 +249,14 @@ def lay(
             (current.take(~split), points[kept], weights[kept], values[:, kept], error[~split])
         )
         current = current.take(split).children()
-    mesh = _gathered(done)
+    leaves, nodes, shares, densities, errors = zip(*done, strict=True)
+    mesh = Mesh(
+        Leaves.joined(list(leaves)),
+        np.concatenate(nodes),
+        np.concatenate(shares),
+        np.concatenate(densities, axis=1),
+        float(sum(error.sum() for error in errors)),
+    )
     within = 4.0 * tol if within is None else within
     if not abs(mesh.mass - mass) <= within:
         raise ArithmeticError(
@@ -267,16 +264,6 @@ def lay(
             f"the density is not what its mass says, or is missed between nodes"
         )
     return mesh
-
-
-def _gathered(parts: list[tuple[Leaves, Array, Array, Array, Array]]) -> Mesh:
-    return Mesh(
-        Leaves.joined([part[0] for part in parts]),
-        np.concatenate([part[1] for part in parts]),
-        np.concatenate([part[2] for part in parts]),
-        np.concatenate([part[3] for part in parts], axis=1),
-        float(sum(part[4].sum() for part in parts)),
-    )
 
 
 def _leaf_errors(leaves: Leaves, weights: Array, values: Array) -> Array:

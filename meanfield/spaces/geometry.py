@@ -8,6 +8,9 @@ from scipy.special import gammaln
 
 from meanfield.typing import Array
 
+# where between two points of a grid a series is looked at: no alias comes back to where it was
+GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+
 
 def project(points: Array, vectors: Array) -> Array:
     """P_x v = v - <x, v> x, the orthogonal projection onto the tangent space at x.

@@ -15,7 +15,7 @@ from meanfield._checks import EPS
 from meanfield.spaces.geometry import sphere_angles, sphere_points
 from meanfield.spaces.sphere import Sphere
 from meanfield.spaces.sphere_fields import hessian_coefficients, hessian_components
-from meanfield.spaces.sphere_plans import SQRT_4PI, layout
+from meanfield.spaces.sphere_plans import SQRT_4PI, layout, rings
 from meanfield.typing import Array, Coefficients
 
 # Gauss nodes between two latitudes
@@ -69,8 +69,8 @@ class Lattice:
         """The points where cells meet: the north pole, n - 1 rings of n_lon, the south pole."""
         inner = self.edges[1:-1]
         longitudes = self.step * np.arange(self.n_lon)
-        rings = sphere_points(np.repeat(inner, self.n_lon), np.tile(longitudes, len(inner)))
-        return np.concatenate([[[0.0, 0.0, 1.0]], rings, [[0.0, 0.0, -1.0]]])
+        between = sphere_points(np.repeat(inner, self.n_lon), np.tile(longitudes, len(inner)))
+        return np.concatenate([[[0.0, 0.0, 1.0]], between, [[0.0, 0.0, -1.0]]])
 
     def some_points(self, cells: NDArray[np.intp]) -> Array:
         """The centres of cells, numbered along rows, shape (len(cells), 3)."""
@@ -170,11 +170,11 @@ def hats(lattice: Lattice, coefficients: Coefficients, lmax: int) -> Hats:
     step, n = lattice.step, lattice.n
     # ∫ hat e^{imφ} dφ = Δ sinc²(mΔ/2) e^{imφ_j}
     smooth = coefficients * np.sinc(layout(lmax)[1] * step / (2.0 * np.pi)) ** 2
-    ahead, share, rings = _between_rows(lattice, smooth, lmax, _NODES, 0.0)
+    ahead, share, values = _between_rows(lattice, smooth, lmax, _NODES, 0.0)
     found = np.zeros((n + 1, lattice.n_lon))
-    found[:-1] += np.einsum("ik,ikj->ij", share * (1.0 - ahead), rings)
-    found[1:] += np.einsum("ik,ikj->ij", share * ahead, rings)
-    between = np.einsum("ik,ikj->", share * (0.5 * step**2 * ahead * (1.0 - ahead)), rings)
+    found[:-1] += np.einsum("ik,ikj->ij", share * (1.0 - ahead), values)
+    found[1:] += np.einsum("ik,ikj->ij", share * ahead, values)
+    between = np.einsum("ik,ikj->", share * (0.5 * step**2 * ahead * (1.0 - ahead)), values)
     sup = lattice.overshoot(lmax) * float(np.abs(lattice.at_corners(coefficients, lmax)).max())
     # two hats in a row; each is a linear factor of the polynomial
     order = 2 * _NODES
@@ -202,9 +202,9 @@ def cell_integrals(
     step = lattice.step
     nodes = _NODES if (lmax + 1.0) * step > 1.0 else _NODES // 2
     smooth = coefficients * np.sinc(layout(lmax)[1] * step / (2.0 * np.pi))
-    _, share, rings = _between_rows(lattice, smooth, lmax, nodes, 0.5 * step)
+    _, share, values = _between_rows(lattice, smooth, lmax, nodes, 0.5 * step)
     error = highest * _remainder(lattice, lmax, nodes) / lattice.n_lon
-    return np.einsum("ik,ikj->ij", share, rings), np.full(lattice.n, error)
+    return np.einsum("ik,ikj->ij", share, values), np.full(lattice.n, error)
 
 
 def _between_rows(
@@ -214,19 +214,12 @@ def _between_rows(
     nodes, weights = np.polynomial.legendre.leggauss(count)
     ahead, step = 0.5 * (1.0 + nodes), lattice.step
     colatitudes = (lattice.edges[:-1, None] + step * ahead).ravel()
-    number = len(colatitudes)
-    rings = ducc0.sht.synthesis(
-        alm=coefficients[None],
-        theta=colatitudes,
-        lmax=lmax,
-        nphi=np.full(number, lattice.n_lon, dtype=np.uint64),
-        phi0=np.full(number, longitude),
-        ringstart=np.arange(number, dtype=np.uint64) * np.uint64(lattice.n_lon),
-        spin=0,
-    )[0].reshape(lattice.n, count, lattice.n_lon)
+    grid = rings(colatitudes, lattice.n_lon, longitude)
+    found = ducc0.sht.synthesis(alm=coefficients[None], lmax=lmax, spin=0, **grid)
     # dσ = sin θ dθ dφ/4π
     share = 0.5 * step * weights * np.sin(colatitudes).reshape(lattice.n, count)
-    return ahead, share * (SQRT_4PI * step / (4.0 * np.pi)), rings
+    values = found[0].reshape(lattice.n, count, lattice.n_lon)
+    return ahead, share * (SQRT_4PI * step / (4.0 * np.pi)), values
 
 
 def _remainder(lattice: Lattice, lmax: int, count: int) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import ducc0
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from meanfield._checks import integer, shown
 from meanfield.spaces import sphere_plans
-from meanfield.spaces.geometry import sphere_angles, sphere_points
+from meanfield.spaces.geometry import GOLDEN, sphere_angles, sphere_points
 from meanfield.typing import Array, Coefficients
 
 Plan = sphere_plans.DuccPlan | sphere_plans.ShtnsPlan
@@ -77,12 +77,8 @@ def _last(factors: Array) -> int:
     return max(1, int(np.max(np.nonzero(factors)[0], initial=0)))
 
 
-# of a cell: the golden section, so that no alias comes back to where it was
-_SHIFT = 0.5 * (np.sqrt(5.0) - 1.0)
-
-
 def _inner(values: Array) -> Array:
-    return np.asarray((1.0 - _SHIFT) * values[:-1] + _SHIFT * values[1:])
+    return np.asarray((1.0 - GOLDEN) * values[:-1] + GOLDEN * values[1:])
 
 
 Library = Literal["ducc0", "shtns"]
@@ -166,13 +162,8 @@ class Sphere:
         self.n_real = self.size + 1
         self.n_coefficients = len(self.degrees)
         self._ring_weights = ring_weights
-        self.grid: dict[str, Any] = {
-            "theta": self.colatitudes,
-            "nphi": np.full(n_lat, self.n_lon, dtype=np.uint64),
-            "phi0": np.zeros(n_lat),
-            "ringstart": np.arange(n_lat, dtype=np.uint64) * np.uint64(self.n_lon),
-            "nthreads": 2 if self.size >= _TWO_THREADS_FROM else 1,
-        }
+        self.grid = sphere_plans.rings(self.colatitudes, self.n_lon)
+        self.grid["nthreads"] = 2 if self.size >= _TWO_THREADS_FROM else 1
         self._plan = self.plan(self.size)
 
     def __repr__(self) -> str:
@@ -221,18 +212,14 @@ class Sphere:
         return self._on_rings(coefficients, colatitudes, longitudes, 1)
 
     def _on_rings(
-        self, coefficients: Coefficients, colatitudes: Array, first: Array, n_lon: int
+        self, coefficients: Coefficients, colatitudes: Array, first: float | Array, n_lon: int
     ) -> Array:
         """Values, ring by ring, at n_lon longitudes of each ring from its `first` on."""
-        rings = len(colatitudes)
         values = ducc0.sht.synthesis(
             alm=coefficients[None],
             lmax=self.size,
             spin=0,
-            theta=colatitudes,
-            phi0=first,
-            nphi=np.full(rings, n_lon, dtype=np.uint64),
-            ringstart=np.arange(rings, dtype=np.uint64) * np.uint64(n_lon),
+            **sphere_plans.rings(colatitudes, n_lon, first),
             nthreads=self.grid["nthreads"],
         )
         return np.asarray(values[0] * sphere_plans.SQRT_4PI)
@@ -240,8 +227,8 @@ class Sphere:
     def between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
         """Points (M, 3) between those of the grid, weights (M,) of about σ, and values there."""
         n_lon, rings = self.n_lon, _inner(self.colatitudes)
-        shift = 2.0 * np.pi / n_lon * _SHIFT
-        values = self._on_rings(coefficients, rings, np.full(len(rings), shift), n_lon)
+        shift = 2.0 * np.pi / n_lon * GOLDEN
+        values = self._on_rings(coefficients, rings, shift, n_lon)
         longitudes = shift + 2.0 * np.pi / n_lon * np.arange(n_lon)
         points = sphere_points(np.repeat(rings, n_lon), np.tile(longitudes, len(rings)))
         return points, np.repeat(_inner(self.weights[::n_lon]), n_lon), values

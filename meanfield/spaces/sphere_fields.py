@@ -9,6 +9,7 @@ import ducc0
 import numpy as np
 
 from meanfield._checks import integer
+from meanfield.spaces.circle import EPSILON, threads
 from meanfield.spaces.sphere import Sphere
 from meanfield.spaces.sphere_plans import SQRT_4PI, layout, power_by_degree
 from meanfield.typing import Array, Coefficients
@@ -97,10 +98,6 @@ class SphereFields:
         return found
 
 
-_EPSILON = 3e-13  # about the least that the transforms take
-_TWO_THREADS_FROM = 20_000
-
-
 @dataclass(frozen=True)
 class Places:
     """Where points (n, 3) lie: angles for the transforms, and the frame along θ and φ.
@@ -143,11 +140,6 @@ class Places:
         return np.stack(
             [np.stack(south, axis=1), np.stack([-self.sin_phi, self.cos_phi, flat], axis=1)]
         )
-
-    @property
-    def threads(self) -> int:
-        """Threads of a transform, fixed by the number of points so that results repeat."""
-        return 2 if len(self.angles) >= _TWO_THREADS_FROM else 1
 
 
 class SphereAt:
@@ -198,8 +190,8 @@ class SphereAt:
             spin=0,
             lmax=self.lmax,
             loc=places.angles,
-            epsilon=_EPSILON,
-            nthreads=places.threads,
+            epsilon=EPSILON,
+            nthreads=threads(places.angles),
         )
         return np.asarray(alm[0] * SQRT_4PI)
 
@@ -208,8 +200,8 @@ class SphereAt:
             alm=alm,
             lmax=self.lmax,
             loc=places.angles,
-            epsilon=_EPSILON,
-            nthreads=places.threads,
+            epsilon=EPSILON,
+            nthreads=threads(places.angles),
             **kind,
         )
         return np.asarray(SQRT_4PI * values)

@@ -36,6 +36,17 @@ def positions(degrees: Integers, orders: Integers, lmax: int) -> Integers:
     return np.asarray(orders * (2 * lmax + 1 - orders) // 2 + degrees)
 
 
+def rings(colatitudes: Array, n_lon: int, first: float | Array = 0.0) -> dict[str, Any]:
+    """Rings one after another, as ducc0 takes them: n_lon points on each, from a longitude on."""
+    count = len(colatitudes)
+    return {
+        "theta": colatitudes,
+        "nphi": np.full(count, n_lon, dtype=np.uint64),
+        "phi0": np.full(count, first),
+        "ringstart": np.arange(count, dtype=np.uint64) * np.uint64(n_lon),
+    }
+
+
 def power_by_degree(coefficients: Coefficients, degrees: Integers) -> Array:
     """Σ_m |c_lm|² of each degree, shape (lmax + 1,), of all coefficients of that layout."""
     squares = coefficients.real**2 + coefficients.imag**2

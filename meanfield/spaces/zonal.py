@@ -14,11 +14,8 @@ from meanfield.spaces.gegenbauer import (
     gegenbauer_derivative,
     multiplicities,
 )
-from meanfield.spaces.geometry import line_points, perpendicular
+from meanfield.spaces.geometry import GOLDEN, line_points, perpendicular
 from meanfield.typing import Array, Coefficients
-
-# of a cell: the golden section, so that no alias comes back to where it was
-_SHIFT = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
 class Zonal:
@@ -124,9 +121,9 @@ class Zonal:
     def between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
         """Points (N - 1, d) between those of the grid, weights of about σ, and values there."""
         polar = np.arctan2(self.sines, self.nodes)
-        polar = polar[:-1] + _SHIFT * np.diff(polar)
+        polar = polar[:-1] + GOLDEN * np.diff(polar)
         points = line_points(polar, self.axis)
-        weights = self.weights[:-1] ** (1.0 - _SHIFT) * self.weights[1:] ** _SHIFT
+        weights = self.weights[:-1] ** (1.0 - GOLDEN) * self.weights[1:] ** GOLDEN
         return points, weights, self.at(coefficients, points)
 
     def power(self, coefficients: Coefficients) -> Array:
