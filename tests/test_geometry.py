@@ -162,15 +162,6 @@ def test_exponential_of_nothing_and_of_little():
     assert np.array_equal(geometry.exponential(x, v), x + v)
 
 
-def test_exponential_is_a_flow():
-    """On the circle, turning by a and then by b is turning by a + b."""
-    x = geometry.circle_points([0.4])
-    tangent = geometry.perpendicular(x[0])[None]
-    turned = geometry.exponential(x, 1.3 * tangent)
-    again = geometry.exponential(turned, 2.2 * geometry.perpendicular(turned[0])[None])
-    assert np.max(np.abs(again - geometry.circle_points([3.9]))) < 8 * EPS
-
-
 @given(dims, seeds)
 def test_perpendicular(dim, seed):
     axis = unit_points(dim, 1, seed)[0]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import eval_legendre, sph_harm_y
+from scipy.special import eval_legendre
 
 from meanfield.kernels import multipliers
 from meanfield.spaces.gegenbauer import (
@@ -29,8 +29,9 @@ dims = st.sampled_from(DIMS)
 
 
 def exact_eigenvalue(beta, dim, k):
-    order, beta = mpmath.mpf(dim) / 2 - 1, mpmath.mpf(beta)
-    return mpmath.gamma(order + 1) * (2 / beta) ** order * mpmath.besseli(order + k, beta)
+    half, beta = mpmath.mpf(dim) / 2, mpmath.mpf(beta)
+    power = (beta / 2) ** k * mpmath.gammaprod([half], [half + k])
+    return power * mpmath.hyp0f1(half + k, beta**2 / 4)
 
 
 def orthonormal(dim, kmax, t):
@@ -53,16 +54,6 @@ def orthonormal(dim, kmax, t):
 )
 def test_multiplicities_in_closed_form(dim, formula):
     assert multiplicities(dim, 60).tolist() == [formula(k) for k in range(61)]
-
-
-@pytest.mark.parametrize("dim", DIMS)
-def test_multiplicities_count_polynomials(dim):
-    """Harmonics up to degree K are all polynomials on the sphere: those of degree K and K - 1."""
-    for kmax in (1, 5, 30):
-        on_sphere = math.comb(kmax + dim - 1, dim - 1) + math.comb(kmax + dim - 2, dim - 1)
-        # each of kmax + 1 terms is rounded once
-        total = multiplicities(dim, kmax).sum()
-        assert total == pytest.approx(on_sphere, rel=(kmax + 1) * EPS)
 
 
 @pytest.mark.parametrize("dim", DIMS)
@@ -120,28 +111,6 @@ def test_polynomials_against_mpmath(dim):
         assert np.max(np.abs(found[k] - exact) / scale) < 10 * k * EPS
 
 
-@pytest.mark.parametrize("dim", DIMS)
-def test_derivative_solves_the_differential_equation(dim):
-    """(1-t²) P'' - (d-1) t P' + k(k+d-2) P = 0."""
-    kmax, t = 40, np.linspace(-1, 1, 41)
-    k = np.arange(kmax + 1.0)[:, None]
-    first = gegenbauer_derivative(dim, kmax, t)
-    # P_k'' = k(k+d-2)/(d-1) P_{k-1}' of dimension d + 2, by the rule for P_k'
-    second = np.zeros_like(first)
-    above = gegenbauer_derivative(dim + 2, kmax - 1, t)
-    second[1:] = k[1:] * (k[1:] + dim - 2) / (dim - 1) * above
-    terms = [
-        (1 - t**2) * second,
-        -(dim - 1) * t * first,
-        k * (k + dim - 2) * gegenbauer(dim, kmax, t),
-    ]
-    size = sum(np.abs(term) for term in terms)
-    assert size[1:].max(axis=1).min() > 0
-    # k steps of the recurrence; where P_k vanishes, relative to its size N_k^{-1/2} between zeros
-    size += k * (k + dim - 2) * multiplicities(dim, kmax)[:, None] ** -0.5
-    assert np.all(np.abs(sum(terms)) <= 4 * k * EPS * size)
-
-
 def test_derivative_in_closed_form():
     """k sin kθ / sin θ on the circle; exact coefficients of Legendre's polynomials."""
     theta, k = np.linspace(0.05, np.pi - 0.05, 50), np.arange(31)
@@ -156,51 +125,11 @@ def test_derivative_in_closed_form():
         assert np.max(np.abs(found - exact)) < degree**4 * EPS
 
 
-def test_derivative_of_a_constant_and_of_t():
-    t = np.linspace(-1, 1, 5)
-    assert gegenbauer_derivative(7, 0, t).tolist() == [[0.0] * 5]
-    assert gegenbauer_derivative(7, 1, t).tolist() == [[0.0] * 5, [1.0] * 5]
-
-
 def test_shapes_follow_t():
     t = np.full((2, 3), 0.5)
     assert gegenbauer(3, 4, t).shape == (5, 2, 3)
     assert gegenbauer_derivative(3, 4, t).shape == (5, 2, 3)
     assert gegenbauer(3, 0, np.array(0.5)).shape == (1,)
-
-
-def test_addition_theorem_on_the_sphere():
-    """Σ_m Y_lm(x) conj Y_lm(y) = N_l P_l(<x,y>) with Y orthonormal under σ."""
-    rng = np.random.default_rng(5)
-    theta, phi = rng.uniform(0, np.pi, (2, 20)), rng.uniform(0, 2 * np.pi, (2, 20))
-    x, y = np.stack([np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta)], -1)
-    t = np.einsum("ij,ij->i", x, y)
-    polynomials = gegenbauer(3, 20, t)
-    for l in (0, 1, 4, 20):
-        m = np.arange(-l, l + 1)[:, None]
-        first, second = (sph_harm_y(l, m, theta[i], phi[i]) for i in (0, 1))
-        total = 4 * np.pi * np.sum(first * second.conj(), axis=0)
-        # 2l + 1 terms of size up to 2l + 1, each a product of four rounded numbers
-        atol = 4 * (2 * l + 1) ** 2 * EPS
-        assert np.allclose(total, (2 * l + 1) * polynomials[l], rtol=0, atol=atol)
-
-
-@pytest.mark.parametrize("dim", [3, 4, 10, 50, 300])
-def test_product_formula(dim):
-    """∫ P_k(ts + sqrt(1-t²) sqrt(1-s²) u) over a circle of latitude is P_k(t) P_k(s).
-
-    It is the addition theorem averaged over rotations about the axis; u has the law of <y,e> on
-    the sphere of dimension d - 1.
-    """
-    kmax = 24
-    u, weights = gauss_gegenbauer(dim - 1, kmax // 2 + 1)
-    t, s = np.array([-0.8, 0.1, 0.7])[:, None], np.array([-0.3, 0.2, 0.9])[None, :]
-    mixed = t[..., None] * s[..., None] + (np.sqrt((1 - t**2) * (1 - s**2)))[..., None] * u
-    found = gegenbauer(dim, kmax, mixed) @ weights
-    product = gegenbauer(dim, kmax, t) * gegenbauer(dim, kmax, s)
-    assert np.abs(product[kmax]).max() > 1e-30
-    # |P_k| <= 1 under the sum, k steps each
-    assert np.max(np.abs(found - product)) < 4 * kmax * EPS
 
 
 # ---------------------------------------------------------------- Gauss nodes
@@ -229,18 +158,6 @@ def test_gauss_nodes_integrate_powers(dim, n):
             assert moment == pytest.approx(exact_moment(dim, degree), rel=(20 + 4 * degree) * EPS)
 
 
-@pytest.mark.parametrize("dim", [2, 3, 4, 10, 50])
-def test_gauss_nodes_miss_the_next_power(dim):
-    """The error at degree 2n is ∫ π_n², π_n = Π (t - t_i) the monic orthogonal polynomial."""
-    n = 4
-    t, w = gauss_gegenbauer(dim, n)
-    a = [1 / dim] + [
-        k * (k + dim - 3) / ((2 * k + dim - 2) * (2 * k + dim - 4)) for k in range(2, n + 1)
-    ]
-    gap = exact_moment(dim, 2 * n) - w @ t ** (2 * n)
-    assert gap == pytest.approx(math.prod(a), rel=1e-11)
-
-
 @pytest.mark.parametrize("dim", [2, 3, 4, 10, 50, 300, 1024])
 @pytest.mark.parametrize("kmax", [8, 47])
 def test_polynomials_are_orthonormal(dim, kmax):
@@ -248,15 +165,6 @@ def test_polynomials_are_orthonormal(dim, kmax):
     p = orthonormal(dim, kmax, t)
     # kmax steps of the recurrence, each relative to sqrt(p_k² summed), and kmax terms
     assert np.max(np.abs((p * w) @ p.T - np.eye(kmax + 1))) < 20 * kmax * EPS
-
-
-@pytest.mark.parametrize("n", [1, 2, 7, 64])
-def test_gauss_nodes_against_numpy(n):
-    t, w = gauss_gegenbauer(3, n)
-    exact_t, exact_w = np.polynomial.legendre.leggauss(n)
-    assert np.max(np.abs(t - exact_t)) < 4 * EPS
-    # outer nodes are 1/n² apart: a rounding of one moves its weight by n²·eps
-    assert np.allclose(w, exact_w / 2, rtol=4 * n**2 * EPS, atol=0)
 
 
 @pytest.mark.parametrize(("dim", "n"), [(50, 40), (1024, 24)])
@@ -314,53 +222,12 @@ def test_eigenvalues_against_mpmath(dim, beta):
                 assert abs(relative[k] * first - exact) < 1e-13 * exact
 
 
-def test_fewer_degrees_are_the_same_degrees():
-    assert np.allclose(
-        multipliers.log_eigenvalues(4.0, 3, 5),
-        multipliers.log_eigenvalues(4.0, 3, 400)[:6],
-        rtol=8 * EPS,
-        atol=0,
-    )
-    assert multipliers.eigenvalues(4.0, 3, 0).shape == (1,)
-    assert multipliers.relative_eigenvalues(4.0, 3, 0).tolist() == [1.0]
-
-
 @pytest.mark.parametrize(
     "row", REFERENCE["Lambda"], ids=lambda r: f"d{r['d']}-b{r['beta']}-{r['k']}"
 )
 def test_published_eigenvalues(row):
     found = multipliers.eigenvalues(row["beta"], row["d"], row["k"])[-1]
     assert found == pytest.approx(float(row["value"]), rel=1e-12)
-
-
-@given(beta=betas, dim=dims)
-def test_three_term_relation(beta, dim):
-    """I_{ν-1} - I_{ν+1} = (2ν/β) I_ν, in ratios; Λ_k(d+2) = (d/β) Λ_{k+1}(d)."""
-    kmax = 30
-    logs = multipliers.log_eigenvalues(beta, dim, kmax)
-    assert np.all(np.diff(logs) < 0)
-    order = np.arange(1, kmax) + dim / 2 - 1
-    down, up = np.exp(logs[1:-1] - logs[:-2]), np.exp(logs[2:] - logs[:-2])
-    # the difference of two logarithms loses their size in eps, which may be 1e4
-    size = 10 * EPS * (1 + np.abs(logs).max())
-    assert np.max(np.abs(2 * order / beta * down + up - 1)) < 2 * size
-    shifted = multipliers.log_eigenvalues(beta, dim + 2, kmax - 1)
-    gap = logs[1:] + np.log(dim / beta) - shifted
-    assert np.max(np.abs(gap)) < size + 10 * EPS * np.abs(shifted).max()
-
-
-@pytest.mark.parametrize("dim", [2, 3, 4, 10, 50, 257])
-@pytest.mark.parametrize("beta", [0.0, 0.3, 4.0, 25.0])
-def test_funk_hecke_by_quadrature(dim, beta):
-    """∫ e^{β<x,y>} P_k(<y,e>) dσ(y) at x = e is Λ_k."""
-    t, w = gauss_gegenbauer(dim, 80)
-    weighted = w * np.exp(beta * t)
-    found = gegenbauer(dim, 20, t) @ weighted
-    assert found[0] > 0.999
-    # rounding is that of the integral of the absolute value, β from the exponent, k from P_k
-    absolute = np.abs(gegenbauer(dim, 20, t)) @ weighted
-    error = np.abs(found - multipliers.eigenvalues(beta, dim, 20))
-    assert np.all(error < (20 + beta + 2 * np.arange(21)) * EPS * absolute)
 
 
 @pytest.mark.parametrize("dim", DIMS)
@@ -384,35 +251,26 @@ def test_values_that_over_or_underflow():
         assert multipliers.log_eigenvalues(1.0, 3, 400)[400] == pytest.approx(-2280.876398773366)
 
 
-@pytest.mark.parametrize(("beta", "dim"), [(1e4, 10**6), (1e4, 2 * 10**5), (2e4, 10**6)])
-def test_factor_beyond_double_precision_of_a_value_within(beta, dim):
-    """Λ_0 ~ e^{β²/2d} is moderate though e^β is not: no factor on the way may overflow."""
-    assert beta > 709.0 * 8
+@pytest.mark.parametrize(
+    ("beta", "dim", "k"),
+    [
+        *[(829.37, 2, 461), (1e3, 3, 782), (850.0, 4, 500)],
+        *[(1e4, 10**6, 0), (1e4, 2 * 10**5, 0), (2e4, 10**6, 0)],
+    ],
+)
+def test_values_within_double_precision_of_factors_beyond(beta, dim, k):
+    """Λ_k < 1e308 while e^{β/pieces} times it is not, or e^β is not: no factor may overflow."""
     with mpmath.workdps(40):
-        expected = mpmath.hyp0f1(mpmath.mpf(dim) / 2, mpmath.mpf(beta) ** 2 / 4)
-    value = multipliers.eigenvalues(beta, dim, 0)[0]
-    # exponents of size β cancel, each with a rounding error of its own
-    assert abs(value / float(expected) - 1.0) < EPS * beta
-    log_value = multipliers.log_eigenvalues(beta, dim, 0)[0]
-    assert abs(log_value - float(mpmath.log(expected))) < EPS * beta
-
-
-@pytest.mark.parametrize(("beta", "dim", "k"), [(829.37, 2, 461), (1e3, 3, 782), (850.0, 4, 500)])
-def test_values_next_to_the_largest_double(beta, dim, k):
-    """Λ_k < 1e308 while e^{β/pieces} times it is not."""
-    with mpmath.workdps(40):
-        half = mpmath.mpf(dim) / 2
-        bessel = mpmath.besseli(k + half - 1, beta)
-        expected = mpmath.gamma(half) * (2 / mpmath.mpf(beta)) ** (half - 1) * bessel
-        assert 690.0 < mpmath.log(expected) < 709.0
+        expected = exact_eigenvalue(beta, dim, k)
+        assert mpmath.log(expected) < 709.0 < beta
     value = multipliers.eigenvalues(beta, dim, k)[k]
     # exponents of size β, each with a rounding error of its own
     assert abs(value / float(expected) - 1.0) < EPS * beta
     log_value = multipliers.log_eigenvalues(beta, dim, k)[k]
-    assert log_value == pytest.approx(float(mpmath.log(expected)), rel=1e-13)
+    assert abs(log_value - float(mpmath.log(expected))) < EPS * beta
 
 
-@pytest.mark.parametrize("beta", [1e-305, 1e-301, 1e-160, 1e-149])
+@pytest.mark.parametrize("beta", [5e-324, 1e-305, 1e-301, 1e-160, 1e-149])
 def test_multipliers_of_tiny_beta(beta):
     """β^k/(d (d+2) …), down to the least double, and their logarithms below it."""
     for dim in (2, 3, 1024):
@@ -430,11 +288,6 @@ def test_multipliers_of_tiny_beta(beta):
         logs = multipliers.log_eigenvalues(beta, dim, 2)
         for k in (1, 2):
             assert abs(logs[k] / mpmath.log(leading[k]) - 1) < 4 * EPS
-
-
-def test_smallest_beta():
-    """At the least positive number of double precision the multipliers are those of the limit."""
-    assert multipliers.eigenvalues(5e-324, 3, 2).tolist() == [1.0, 0.0, 0.0]
 
 
 @given(beta=betas, dim=dims)
