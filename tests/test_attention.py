@@ -5,18 +5,15 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from handmade import unfinished
 
 import meanfield as mf
 from meanfield.cli.case import case_from_text
 from meanfield.cli.commands import main
 from meanfield.cli.tables import CaseError
 from meanfield.equations.attention import AttentionTendency
-from meanfield.equations.tokens import TokenOutput
 from meanfield.exceptions import UnfinishedWarning
 from meanfield.kernels import token_sums
 from meanfield.kernels.token_sums import score_sums
-from meanfield.measures.density import spectral_tail
 
 SPACES = {
     "circle": lambda: mf.Circle(64),
@@ -61,35 +58,7 @@ def gap(one, other):
     return float(np.abs(one.coefficients - other.coefficients).max())
 
 
-def rotation(dim, seed=3):
-    turn, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(dim, dim)))
-    turn[:, 0] *= np.linalg.det(turn)
-    return turn
-
-
 # ----------------------------------------------------------------------------------- the field
-
-
-def about_axis(dim, axis):
-    """Two heads that commute with rotations about an axis, for d = 3 turned about it."""
-    along = np.outer(axis, axis)
-    turn = np.zeros((dim, dim))
-    if dim == 3:
-        turn = np.cross(np.eye(3), axis).T
-    query, value = 2.0 * np.eye(dim) + turn - along, 0.5 * np.eye(dim) + 0.7 * turn + along
-    return [mf.Head(Q=query, V=value), mf.Head(Q=-1.5, V=along)]
-
-
-@pytest.mark.parametrize("dim", [2, 3, 4, 8])
-@pytest.mark.parametrize("normalise", [True, False])
-@pytest.mark.parametrize("beta", [0.0, 1.5, 20.0])
-def test_field_about_an_axis(dim, normalise, beta):
-    axis = rotation(dim)[:, 1]
-    mu = mf.Density(mf.Zonal(dim, 31, axis), mf.VonMisesFisher(axis, 2.0))
-    dynamics = mf.Attention(beta, about_axis(dim, axis), normalise)
-    expected = dynamics.velocity(mu, at=mu.space.points)
-    assert np.abs(expected).max() > 0.1
-    assert np.abs(velocity(mu, dynamics) - expected).max() < 1e-12 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("normalise", [True, False])
@@ -115,33 +84,6 @@ def test_potential_far_below_its_largest_about_an_axis():
 # -------------------------------------------------------------------------------------- runs
 
 
-@pytest.mark.parametrize("name", ["circle", "sphere"])
-@pytest.mark.parametrize("noise", [0.0, 0.05])
-def test_turned_problem_has_turned_run(name, noise):
-    space = SPACES[name]()
-    turn, given = rotation(space.dim), heads(space.dim, 2.0)
-    law = mf.VonMisesFisher(PLACES[space.dim], 1.0)
-    turned_law = mf.VonMisesFisher(turn @ PLACES[space.dim], 1.0)
-    turned = [mf.Head(h.Q @ turn.T, h.K @ turn.T, turn @ h.V @ turn.T) for h in given]
-    first, second = (
-        mf.evolve(mf.Density(space, one), mf.Attention(1.0, many, noise=noise), 0.3, 1).final
-        for one, many in ((law, given), (turned_law, turned))
-    )
-    points = rotation(space.dim, seed=4)
-    assert np.abs(first.at(points) - law.pdf(points)).max() > 0.05
-    # time steps are of rtol 1e-9, tails of 1e-8
-    assert np.abs(first.at(points) - second.at(points @ turn.T)).max() < 1e-7
-
-
-def test_finer_space_gives_the_same_run():
-    law, dynamics = mf.VonMisesFisher(PLACES[2], 1.0), mf.Attention(1.0, heads(2, 4.0))
-    runs = [mf.evolve(mf.Density(mf.Circle(n), law), dynamics, 0.5, 1) for n in (32, 256)]
-    sizes = [sol.final.space.size for sol in runs]
-    assert sizes[0] > 32  # refined on its way
-    points = mf.Circle(16).points
-    assert np.abs(runs[0].final.at(points) - runs[1].final.at(points)).max() < 1e-7
-
-
 def test_what_a_run_records(tmp_path):
     mu, dynamics = density(mf.Circle(64)), mf.Attention(1.0, heads(2, 2.0))
     for noise, further in ((0.0, set()), (0.1, {"entropy"})):
@@ -158,52 +100,7 @@ def test_what_a_run_records(tmp_path):
         assert np.array_equal(again.dynamics.heads[1].Q, moving.heads[1].Q)
 
 
-def test_feed_forward_layers():
-    """Against tokens; a kink in the activation leaves a tail that falls like a power."""
-    law = mf.VonMisesFisher(PLACES[2], 1.0)
-    rng = np.random.default_rng(2)
-    weights = rng.normal(size=(2, 5)), rng.normal(size=(5, 2)), rng.normal(size=5)
-    smooth = mf.FeedForward(*weights, activation="gelu")
-    tokens = mf.evolve(mf.Particles.quantised(law, 500), smooth, 0.3, 1, rtol=1e-11)
-    series = mf.evolve(mf.Density(mf.Circle(64), law), smooth, 0.3, 1, tail_tol=1e-11)
-    assert np.abs(tokens.final.mean() - series.final.mean()).max() < 1e-9
-    # X of relu has coefficients like 1/k², so f X has, and d/dt of f like 1/k
-    tails = {}
-    for activation in "relu", "gelu":
-        for n in 256, 1024:
-            mu = mf.Density(mf.Circle(n), law)
-            rate = AttentionTendency(mu, mf.FeedForward(*weights, activation=activation))
-            out = np.empty_like(rate.initial_state)
-            rate(rate.initial_state, out)
-            tails[activation, n] = np.sqrt(mu.space.power(out.view(complex))[n // 4 :].max())
-    assert 0.9 < np.log(tails["relu", 256] / tails["relu", 1024]) / np.log(4.0) < 1.1
-    # rounding, times the degree
-    assert max(tails["gelu", 256], tails["gelu", 1024]) < 1e-12
-
-
 # ------------------------------------------------------------------------------ sums over tokens
-
-
-@pytest.mark.parametrize("dim", [2, 3])
-def test_ways_to_sum(dim):
-    law, dynamics = mf.VonMisesFisher(PLACES[dim], 1.0), mf.Attention(1.0, heads(dim, 3.0))
-    outputs = {}
-    for sums, ways in (("direct", "direct"), ("transforms", "transforms"), ("auto", "direct")):
-        cloud = mf.Particles.quantised(law, 300, sums=sums)
-        output = TokenOutput(cloud, dynamics)
-        assert output.sums == ways
-        outputs[sums] = output(cloud)
-    assert np.abs(outputs["direct"]).max() > 0.1
-    assert np.abs(outputs["transforms"] - outputs["direct"]).max() < 1e-12
-    assert TokenOutput(mf.Particles.quantised(law, 800), dynamics).sums == "transforms"
-    two = mf.Attention(1.0, [mf.Head(), mf.Head(Q=np.diag(np.arange(200.0, 200.0 + dim)))])
-    assert TokenOutput(mf.Particles.quantised(law, 800), two).sums == "direct and transforms"
-    cloud = mf.Particles.quantised(law, 800)
-    sol = mf.evolve(cloud, mf.Layers([dynamics], step=0.1), 0.1, 1, method="layers")
-    slow = mf.Particles(cloud.points, sums="direct")
-    apart = mf.evolve(slow, mf.Layers([dynamics], step=0.1), 0.1, 1, method="layers")
-    assert (sol.dataset.attrs["sums"], apart.dataset.attrs["sums"]) == ("transforms", "direct")
-    assert np.abs(sol.final.points - apart.final.points).max() < 1e-12
 
 
 def test_tokens_that_have_lost_all_digits_are_summed_directly(monkeypatch):
@@ -274,14 +171,6 @@ def test_a_flow_map_takes_over_from_a_density_under_heads():
     layers = mf.Layers([mf.DoublyStochastic(1.0)])
     with pytest.raises(ValueError, match="layers must be no DoublyStochastic for a flow map"):
         mf.evolve(CIRCLE, layers, 0.5, on_unresolved="flow-map")
-
-
-def test_density_that_outgrows_its_space_ends_the_run():
-    asked = {"largest": 128, "on_unresolved": "stop"}
-    sol = unfinished(mf.evolve, CIRCLE, mf.Attention(4.0, [mf.Head()]), 20.0, 2, **asked)
-    assert sol.status == "under-resolved"
-    assert "Circle(128)" in sol.message
-    assert spectral_tail(sol.final.power) <= 1e-8
 
 
 # --------------------------------------------------------------------------------------- case files

@@ -53,19 +53,6 @@ MEASURES = {
 
 
 @pytest.mark.parametrize("beta", BETAS)
-def test_the_kernel_of_tokens(beta):
-    log_u = mf.sinkhorn_scaling(UNEVEN, beta)
-    points, weights = UNEVEN.points, UNEVEN.weights
-    kernel = np.exp(log_u[:, None] + beta * points @ points.T + log_u)
-    np.testing.assert_allclose(kernel @ weights, 1.0, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(weights @ kernel, 1.0, rtol=0, atol=1e-12)
-    # what SA takes is far from that
-    rows = np.exp(beta * points @ points.T)
-    rows /= (rows @ weights)[:, None]
-    assert np.abs(weights @ rows - 1.0).max() > 0.01
-
-
-@pytest.mark.parametrize("beta", BETAS)
 @pytest.mark.parametrize("angle", [0.3, 1.0, np.pi])
 def test_two_tokens(beta, angle):
     """u² (e^β + e^{β cos θ})/2 = 1; equal rows of attention make the field that of SA."""
@@ -198,19 +185,6 @@ def test_a_coarse_space_takes_a_finer_grid(beta):
         mf.sinkhorn_energy(flow, beta), abs=1e-13
     )
     assert len(mf.sinkhorn_scaling(coarse, beta)) == len(coarse.space.points)
-
-
-@pytest.mark.parametrize("name", MEASURES)
-def test_tendencies_have_the_field(name):
-    """dE_DS/dt = ∫|X|² dmu of the right-hand side against sums over the measure's nodes."""
-    mu, dynamics = MEASURES[name](), mf.DoublyStochastic(4.0)
-    balanced = mu.balanced(4.0)
-    field = dynamics.velocity(mu, balanced.points)
-    exact = balanced.masses @ np.einsum("ij,ij->i", field, field)
-    # the masses of a series and of its law differ by the tail
-    assert mf.dissipation(mu, dynamics) == pytest.approx(
-        exact, rel=1e-8 if "flow" in name else 1e-9
-    )
 
 
 @pytest.mark.parametrize("name", ["circle", "sphere", "zonal 3", "flow 2", "tokens 3"])
@@ -356,28 +330,7 @@ def test_noisy_tokens_follow_the_density():
     assert {"sinkhorn_energy", "dissipation"} <= set(tokens.dataset)
 
 
-def test_noise_without_attention_is_heat():
-    """At β = 0 a mean that vanishes stays so: degree 2 decays like e^{-4τt}."""
-    mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.0, 0.4]))
-    sol = mf.evolve(mu, mf.DoublyStochastic(0.0, noise=0.5), 0.5, 1)
-    assert 2 * sol.final.coefficients[2].real == pytest.approx(0.4 * np.exp(-1.0), abs=1e-10)
-
-
 # ---------------------------------------------------------------- what goes around it
-
-
-def test_layers_and_discrete_steps():
-    start, dynamics = mf.Particles(unit_points(3, 12, 6)), mf.DoublyStochastic(3.0)
-    flow = mf.evolve(start, mf.Layers([dynamics, mf.SA(3.0)], step=0.2), 0.4, 1)
-    assert flow.status == "finished"
-    steps = [
-        mf.evolve(start, dynamics, 0.2, 1, method="layers", step=h).final for h in (0.02, 0.01)
-    ]
-    exact = mf.evolve(start, dynamics, 0.2, 1).final
-    errors = [np.abs(one.points - exact.points).max() for one in steps]
-    # a layer is a step of Euler's method
-    assert errors[0] > 1e-4
-    assert np.log2(errors[0] / errors[1]) == pytest.approx(1.0, abs=0.1)
 
 
 def test_a_case_and_its_figure():
