@@ -7,9 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import meanfield as mf
-from meanfield.equations.atoms import collapsed
 from meanfield.equations.line import FlowTendency
-from meanfield.spaces import panels
 
 EPS = np.finfo(float).eps
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
@@ -44,14 +42,28 @@ def test_a_bump_of_next_to_no_mass_is_found():
     assert mf.FlowMap(law).mean() @ centre == pytest.approx(1e-10, rel=1e-4)
 
 
-def test_a_law_whose_own_mass_is_off_is_taken():
-    def density(labels):
-        return (1.0 + 1e-10) * LAW.pdf(circle(labels)) / (2 * np.pi)
+class Own:
+    """A user's own law."""
 
-    edges = panels.lay(density, 2 * np.pi, 1e-14, 200_000)
-    assert len(edges) == len(mf.FlowMap(LAW).edges)
+    dim = 2
+
+    def __init__(self, pdf):
+        self.pdf = pdf
+
+    def sample(self, n, rng):
+        raise NotImplementedError
+
+
+def test_a_law_whose_own_mass_is_off_is_taken():
+    own = mf.FlowMap(Own(lambda x: (1.0 + 1e-10) * LAW.pdf(x)))
+    assert len(own.edges) == len(mf.FlowMap(LAW).edges)
     with pytest.raises(ValueError, match="law must be a probability density"):
-        panels.lay(lambda a: np.full(len(a), (1 + 1e-8) / 7), 7.0, 1e-12, 200_000)
+        mf.FlowMap(Own(lambda x: (1.0 + 1e-8) * LAW.pdf(x)))
+
+
+def test_a_law_with_a_jump_is_refused():
+    with pytest.raises(ValueError, match=r"law must be .* that 1600 nodes resolve"):
+        mf.FlowMap(Own(lambda x: np.where(x[:, 0] > 0.1234, 2.0, 0.0) * 1.0857), largest=1600)
 
 
 @pytest.mark.parametrize("tilt", [1e-8, 1e-7, 1e-5])
@@ -66,20 +78,6 @@ def test_axes_that_nearly_are_one(tilt):
     assert np.abs(flow.mean() - mf.FlowMap(exact).mean()).max() < tilt + 1e-7
     opposite = mf.Mixture([mf.VonMisesFisher([0.0, 0.0, s], 10.0) for s in (1.0, -1.0)])
     assert type(mf.FlowMap(opposite)).__name__ == "LineFlowMap"
-
-
-def test_a_law_with_a_jump_is_refused():
-    class Half:
-        dim = 2
-
-        def pdf(self, points):
-            return np.where(np.asarray(points)[:, 0] > 0.1234, 2.0, 0.0) * 1.0857
-
-        def sample(self, n, rng):
-            raise NotImplementedError
-
-    with pytest.raises(ValueError, match=r"law must be .* that 1600 nodes resolve"):
-        mf.FlowMap(Half(), largest=1600)
 
 
 @pytest.mark.parametrize(
@@ -235,14 +233,6 @@ def test_atoms_across_the_seam():
     assert np.ptp(sol.final.angles) == pytest.approx(2 * np.pi)
 
 
-def test_repelling_nodes_are_no_cluster():
-    mu = mf.FlowMap(LAW)
-    assert collapsed(mu, np.ones(len(mu.angles)), 10.0) is mu
-    held = collapsed(mu, -np.ones(len(mu.angles)), 10.0)
-    assert len(held.atoms) == 1
-    assert held.atom_masses[0] == pytest.approx(1)
-
-
 def test_a_tight_law_is_an_atom_after_a_step():
     law = mf.VonMisesFisher(circle([1.0])[0], 1e6)
     sol = mf.evolve(mf.FlowMap(law), mf.SA(1.0), 20.0, 1, cluster_radius=1e-2)
@@ -329,18 +319,6 @@ def test_what_repels_does_not_merge():
     # the angle of 5e-9 grows by 1e8: of its 1e-16 of rounding no more than 1e-7 may come
     assert abs(float(sol.dataset.energy[-1] - tokens.dataset.energy[-1])) < 1e-6
     assert sol.dataset.energy[-1] < 0.6 * sol.dataset.energy[0]
-
-
-class Own:
-    """A user's own law."""
-
-    dim = 2
-
-    def __init__(self, pdf):
-        self.pdf = pdf
-
-    def sample(self, n, rng):
-        raise NotImplementedError
 
 
 @pytest.mark.parametrize(

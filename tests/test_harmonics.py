@@ -322,30 +322,6 @@ def test_bandwidth_is_enough_for_the_kernel(dim):
 
 
 @pytest.mark.parametrize(
-    "call",
-    [
-        multipliers.eigenvalues,
-        multipliers.log_eigenvalues,
-        multipliers.relative_eigenvalues,
-        multipliers.scaled_eigenvalues,
-    ],
-)
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((-1.0, 3, 4), "beta must be a finite number >= 0, got -1"),
-        ((np.nan, 3, 4), "beta must be a finite number >= 0, got nan"),
-        ((1.0, 1, 4), "dim must be an integer >= 2, got 1"),
-        ((1.0, 2.5, 4), "dim must be an integer >= 2, got 2.5"),
-        ((1.0, 3, -1), "kmax must be an integer >= 0 and <= 1048576, got -1"),
-    ],
-)
-def test_bad_multipliers(call, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        call(*arguments)
-
-
-@pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: multiplicities(1, 3), "dim must be an integer >= 2, got 1"),

@@ -100,7 +100,6 @@ FLOW = mf.FlowMap(mf.Uniform(2))
 FIELD = mf.Attention(1.0, [mf.Head(np.eye(3))])
 RNG = np.random.default_rng(0)
 BAD = [
-    ((TOKENS, "SA"), {}, "dynamics must be SA, USA, DoublyStochastic, CircleI"),
     (
         (FLOW, mf.Layers([mf.DoublyStochastic(1.0)])),
         {},
