@@ -58,7 +58,7 @@ def test_layers_are_euler_steps(field):
 def test_layers_hand_over_where_they_should():
     """Three layers in one run are three runs, saved in between or not."""
     tokens, (field, perceptron) = some(6, 5), attention(5)
-    layers = mf.Layers([field, perceptron, mf.SA(2.0)], step=0.3)
+    layers = mf.Layers([field, perceptron, mf.DoublyStochastic(2.0)], step=0.3)
     whole = mf.evolve(tokens, layers, layers.depth, [0.1, 0.3, 0.45, 0.6], **TIGHT)
     state = tokens
     for layer in layers.layers:
