@@ -67,17 +67,25 @@ def test_feed_forward(activation):
     rng = np.random.default_rng(2)
     W, A, b = rng.normal(size=(3, 5)), rng.normal(size=(5, 3)), rng.normal(size=5)
     particles = tokens(4, 3)
-    found = mf.FeedForward(W, A, b, activation).velocity(particles, particles.points)
-    for x, velocity in zip(particles.points, found, strict=True):
+
+    def output(x):
         hidden = A @ x + b
         if activation == "relu":
-            hidden = np.where(hidden > 0, hidden, 0.0)
-        elif activation == "gelu":
-            hidden = hidden * (1 + erf(hidden / 2**0.5)) / 2
-        else:
-            hidden = (np.exp(2 * hidden) - 1) / (np.exp(2 * hidden) + 1)
-        drift = W @ hidden
-        assert np.abs(velocity - (drift - (drift @ x) * x)).max() < 1e-13
+            return W @ np.where(hidden > 0, hidden, 0.0)
+        if activation == "gelu":
+            return W @ (hidden * (1 + erf(hidden / 2**0.5)) / 2)
+        return W @ ((np.exp(2 * hidden) - 1) / (np.exp(2 * hidden) + 1))
+
+    layer = mf.FeedForward(W, A, b, activation)
+    velocity = layer.velocity(particles, particles.points)
+    divergence = layer.divergence(particles.points)
+    for i, x in enumerate(particles.points):
+        drift = output(x)
+        assert np.abs(velocity[i] - (drift - (drift @ x) * x)).max() < 1e-13
+        slopes = [(output(x + h) - output(x - h)) / 2e-4 for h in 1e-4 * np.eye(3)]
+        spread = np.trace(slopes) - x @ slopes @ x - 2.0 * (drift @ x)
+        # a third derivative times h²/6
+        assert divergence[i] == pytest.approx(spread, abs=1e-6)
 
 
 def test_layers_follow_one_another():

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import meanfield as mf
+from meanfield.equations.atoms import collapsed
 from meanfield.equations.line import FlowTendency
 
 EPS = np.finfo(float).eps
@@ -231,6 +232,14 @@ def test_atoms_across_the_seam():
     assert sol.status == "clustered"
     assert abs(np.remainder(sol.final.atoms[0] + np.pi, 2 * np.pi) - np.pi) < 1e-8
     assert np.ptp(sol.final.angles) == pytest.approx(2 * np.pi)
+
+
+def test_repelling_nodes_are_no_cluster():
+    mu = mf.FlowMap(LAW)
+    assert collapsed(mu, np.ones(len(mu.angles)), 10.0) is mu
+    held = collapsed(mu, -np.ones(len(mu.angles)), 10.0)
+    assert len(held.atoms) == 1
+    assert held.atom_masses[0] == pytest.approx(1)
 
 
 def test_a_tight_law_is_an_atom_after_a_step():

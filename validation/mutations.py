@@ -114,8 +114,8 @@ FAULTS = (
     Fault(
         "half of the noise",
         "meanfield/evolution/density_system.py",
-        "self._decay = np.append(dynamics.noise * laplacian",
-        "self._decay = np.append(0.5 * dynamics.noise * laplacian",
+        "decay=np.append(dynamics.noise * laplacian",
+        "decay=np.append(0.5 * dynamics.noise * laplacian",
         (
             "tests/test_noisy_density.py::test_heat_flow_alone",
             GROWTH,
