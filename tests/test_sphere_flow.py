@@ -1,17 +1,27 @@
-"""Flow maps on S^2 against series, other solvers, dense sums and identities."""
+"""Flow maps on S^2: leaves and meshes, what a run keeps of its moments, and particles."""
 
 import numpy as np
 import pytest
 
 import meanfield as mf
 from meanfield.equations.atoms import compressed
+from meanfield.equations.history import History, step_times
 from meanfield.measures import SphereFlowMap
-from meanfield.spaces.cubed_sphere import lay
+from meanfield.spaces.cubed_sphere import Leaves, lay
 
 
 def unit(rng, n):
     points = rng.normal(size=(n, 3))
     return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def test_every_node_is_in_its_leaf():
+    coarse = Leaves.uniform(1)
+    leaves = Leaves.joined([coarse.take(np.arange(20)), coarse.take(np.array([20])).children()])
+    points, weights = leaves.nodes()
+    mass, count = leaves.holding(points, weights)
+    assert (count == 100).all()
+    assert np.abs(mass - weights.reshape(-1, 100).sum(axis=1)).max() < 1e-16
 
 
 def test_narrow_peak_is_found_by_seeds_and_missed_with_an_error():
@@ -38,6 +48,18 @@ def test_compression_keeps_every_exponential():
     z = 4.0 * unit(rng, 100)
     expected = np.exp(z @ points.T) @ masses
     assert np.abs(np.exp(z @ fewer.T) @ weights / expected - 1.0).max() < 1e-11
+
+
+def test_history_is_exact_on_polynomials_and_survives_saving():
+    history = History(0.0)
+    for start, end in ((0.0, 0.3), (0.3, 1.0)):
+        times = step_times(start, end)
+        history.append(end, np.stack([1.0 + times**7, 1j * times], axis=1))
+    copy = History.from_arrays(history.arrays())
+    for t in (0.0, 0.1, 0.3, 0.7, 1.0):
+        assert np.abs(copy.at(t) - np.array([1.0 + t**7, 1j * t])).max() < 1e-14
+    with pytest.raises(ValueError, match="t must be a finite number >= 0"):
+        history.at(1.1)
 
 
 # a law about an axis, followed as if it had none
