@@ -535,7 +535,9 @@ def test_a_write_that_fails_leaves_the_last_good_checkpoint_in_its_place(tmp_pat
     assert [file.name for file in tmp_path.iterdir()] == ["run.nc"]
     assert mf.load(path).t[-1] == 0.25
     monkeypatch.setattr(mf.Solution, "save", save)
-    assert_same(mf.resume(path), whole)
+    resumed = mf.resume(path)
+    assert_same(resumed, whole)
+    assert (whole.file, resumed.file) == (None, path)
 
 
 def test_other_versions_than_the_checkpoints_are_told(tmp_path):

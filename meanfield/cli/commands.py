@@ -25,6 +25,7 @@ from meanfield.cli.sweeps import SWEEP, axis, cells_beside, load_sweep, sweep
 from meanfield.cli.tables import CaseError, one_line
 from meanfield.dynamics import Isotropic
 from meanfield.evolution import Ending, Solution, evolve, load, netcdf
+from meanfield.evolution.checkpoint import UnsavedWarning
 from meanfield.evolution.files import SOURCE, is_being_written, remove_leftovers
 from meanfield.evolution.solution import version_of
 from meanfield.exceptions import GOOD, UnfinishedWarning
@@ -81,8 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
-            # how its runs ended is what a command says itself
+            # how its runs ended, and whether they are kept, is what a command says itself
             warnings.simplefilter("ignore", UnfinishedWarning)
+            warnings.simplefilter("ignore", UnsavedWarning)
             status = command.main(args=given, prog_name="meanfield", standalone_mode=False)
     except typer.TyperException as error:
         return _complain(error.format_message(), BAD_INPUT)
@@ -165,13 +167,13 @@ def run(
     measure, dynamics, keywords = chosen.build()
     if not quiet:
         typer.echo(f"{chosen.name}: {dynamics} on {measure} to t = {chosen.run.t_end:g}")
-    with runs.killed_like_ctrl_c(), runs.told_if_unsaved() as unsaved:
+    with runs.killed_like_ctrl_c():
         with chosen.errors("run"):
             keywords |= {"checkpoint": file, "progress": runs.shown_progress(quiet)}
             solution = runs.ended(evolve, measure, dynamics, **keywords)
         if earlier is not None and earlier.ending is solution.ending and not (settings or quiet):
             typer.echo(text.agreement(earlier, solution))
-        _write(solution, file, picture, quiet, unsaved)
+        _write(solution, file, picture, quiet)
 
 
 @app.command()
@@ -190,13 +192,13 @@ def resume(
     another only with --force. Exit status as for `run`.
     """
     picture = file.with_suffix(".png") if figure is None else figure
-    with runs.killed_like_ctrl_c(), runs.told_if_unsaved() as unsaved:
+    with runs.killed_like_ctrl_c():
         saved = runs.saved_run(file)
         ended = saved.resumption is None
         check_output(picture, "--figure", FIGURES, saved.source, force or ended)
         solution = runs.resumed(saved, file, runs.shown_progress(quiet))
         if not ended:
-            _write(solution, file, picture, quiet, unsaved)
+            _write(solution, file, picture, quiet)
             return
     wrote = "nothing written"
     remove_leftovers(picture)
@@ -209,9 +211,9 @@ def resume(
     _exit(solution, file)
 
 
-def _write(solution: Solution, file: Path, picture: Path, quiet: bool, unsaved: list[str]) -> None:
-    """Figure, table, and exit status; the file, too, if need be."""
-    if unsaved:
+def _write(solution: Solution, file: Path, picture: Path, quiet: bool) -> None:
+    """Figure, table, and exit status; the file, too, where the run could not write it."""
+    if solution.file is None:
         try:
             solution.save(file)
         except (OSError, ValueError) as error:

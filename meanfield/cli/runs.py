@@ -9,7 +9,6 @@ import signal
 import stat
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +16,6 @@ from typing import Any
 
 from meanfield.cli.case import Case, case_from_text, case_of, default_case_text, read_case, setting
 from meanfield.evolution import FileInUseError, Solution, load, loaded, resume_from
-from meanfield.evolution.checkpoint import UnsavedWarning
 from meanfield.evolution.files import is_made_from
 from meanfield.evolution.netcdf import MissingFileError
 from meanfield.exceptions import Interrupted
@@ -197,24 +195,6 @@ def only_installed_code() -> Iterator[None]:
     finally:
         if before is None:
             del os.environ[name]
-
-
-@contextmanager
-def told_if_unsaved() -> Iterator[list[str]]:
-    """Inside, a list that gets the reason why a run's solution is not in its file."""
-    reasons: list[str] = []
-    show = warnings.showwarning
-
-    def note(message: Warning | str, *more: Any, **further: Any) -> None:
-        if isinstance(message, UnsavedWarning):
-            reasons.append(str(message))
-        else:
-            show(message, *more, **further)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", UnsavedWarning)
-        warnings.showwarning = note
-        yield reasons
 
 
 def ended(run: Callable[..., Solution], *given: Any, **keywords: Any) -> Solution:

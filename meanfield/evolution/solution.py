@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,8 @@ class Solution(ShownRun):
         What `resume` needs.
     versions : dict of str to str
         Of what made the run; its file keeps them.
+    file : Path, optional
+        The `checkpoint` of the run, where it could be written at the end.
 
     Raises
     ------
@@ -102,6 +105,7 @@ class Solution(ShownRun):
     history: AnyHistory | None = None
     resumption: Resumption | None = None
     versions: dict[str, str] = field(default_factory=lambda: dict(installed()))
+    file: Path | None = None
 
     def __post_init__(self) -> None:
         self.t = real_array("t", self.t, 1)
