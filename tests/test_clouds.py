@@ -13,7 +13,8 @@ from scipy.optimize import linear_sum_assignment
 import meanfield as mf
 from meanfield.functionals.transport import clouds as network
 from meanfield.functionals.transport.clouds import best_plan, pair_distances
-from meanfield.spaces.geometry import geodesic_distance
+from meanfield.spaces.geometry import circle_angles, geodesic_distance
+from validation.transport import tokens
 
 POWERS = [1.0, 1.5, 2.0, 4.0, 14.0, 20.0]
 
@@ -235,6 +236,41 @@ def test_equal_clouds_whose_weights_differ_by_rounding():
 
 
 # -- the circle, by the same plans ----------------------------------------------------------------
+
+
+def exact_on_circle(mu, nu, p):
+    """W_p of the stored angles for an integer p, in fractions up to the p-th root."""
+    turn = Fraction(2.0 * np.pi)
+    x, y = ([Fraction(a) for a in circle_angles(measure.points)] for measure in (mu, nu))
+    costs = [[min(abs(a - b), turn - abs(a - b)) ** p for b in y] for a in x]
+    return float(least_cost(mu.weights, nu.weights, costs)) ** (1 / p)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_weights_over_fifteen_orders(p):
+    rng = np.random.default_rng(7)
+    for _ in range(12):
+        x, y = rng.random(6), rng.random(5)
+        a, b = (10.0 ** -rng.uniform(0, 15, n) for n in (6, 5))
+        mu, nu = tokens(x, a), tokens(y, b)
+        expected = exact_on_circle(mu, nu, p)
+        assert expected > 1e-3
+        # cumulated masses have rounding of 1e-16, which moves W_p by 1e-16 π^p / W_p^{p-1}
+        rounding = 1e-15 * np.pi * (np.pi / expected) ** (p - 1)
+        assert mf.wasserstein(mu, nu, p) == pytest.approx(expected, abs=rounding)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(6))
+def test_ties(p, seed):
+    """Tokens of both in the same places, equal sums of masses, and several tokens in one place."""
+    rng = np.random.default_rng(seed)
+    mu, nu = (tokens(rng.integers(0, 8, 6) / 8, rng.integers(1.0, 4.0, 6)) for _ in range(2))
+    expected = exact_on_circle(mu, nu, p)
+    assert expected > 0.1
+    # masses that should be equal differ by rounding, which may move that much by π
+    rounding = 1e-14 * (np.pi / expected) ** (p - 1)
+    assert mf.wasserstein(mu, nu, p) == pytest.approx(expected, abs=rounding)
 
 
 @pytest.mark.parametrize("p", POWERS)
