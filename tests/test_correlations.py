@@ -1,6 +1,5 @@
 """Two-token correlation: the equation (8.1), its closures, tokens, and where closures break."""
 
-import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -16,7 +15,6 @@ from meanfield.studies.correlations import (
     TAIL_TOL,
     PairEquation,
     break_errors,
-    pairs_of,
     solved,
 )
 
@@ -26,14 +24,6 @@ PLACES = np.linspace(0.0, np.pi, 17)
 
 def h(x, beta):
     return np.exp(beta * np.cos(x)) * np.sin(x)
-
-
-def dh(x, beta):
-    return np.exp(beta * np.cos(x)) * (np.cos(x) - beta * np.sin(x) ** 2)
-
-
-def uniform(space):
-    return np.eye(1, space.kmax + 1)[0]
 
 
 # ---------------------------------------------------------------- the equation
@@ -73,38 +63,6 @@ def test_flux_by_sums_over_third_tokens(closure):
     assert np.abs(found[:20] - expected).max() < 1e-13
 
 
-def second_derivative(beta, n, k):
-    """d²/dt² E cos k(θ_1 - θ_2) at t = 0, by -E[div v · v · ∇cos] on a grid of n angles."""
-    count = 24
-    grid = 2 * np.pi / count * np.arange(count)
-    # by rotation θ_1 = 0
-    angles = [np.zeros(1), *np.meshgrid(*[grid] * (n - 1), indexing="ij")]
-    first, second = (
-        -sum(h(angles[i] - other, beta) for j, other in enumerate(angles) if j != i) / n
-        for i in (0, 1)
-    )
-    spread = -sum(dh(angles[i] - angles[j], beta) for i, j in itertools.permutations(range(n), 2))
-    change = -k * np.sin(k * (angles[0] - angles[1])) * (first - second)
-    return float(-(spread / n * change).mean())
-
-
-@pytest.mark.parametrize("n", [3, 4])
-def test_second_derivative_is_exact_with_correlated_third_tokens(n):
-    beta, space, step = 1.0, Circle(128), 1e-3
-    expected = np.array([second_derivative(beta, n, k) for k in (1, 2, 3)])
-    found = {}
-    for closure in CLOSURES:
-        rate = PairEquation(closure, beta, n, space)
-        start = uniform(space)
-        velocity = rate(0.0, start)
-        ends = [rate(0.0, start + sign * step * velocity) for sign in (1, -1)]
-        found[closure] = ((ends[0] - ends[1]) / (2 * step))[1:4]
-    # the truncation of central differences is step² of a third derivative below 10
-    assert found["cumulant"] == pytest.approx(expected, abs=1e-5)
-    assert found["kirkwood"] == pytest.approx(expected, abs=1e-5)
-    assert np.abs(found["independent"] - expected).max() > 0.1
-
-
 # ---------------------------------------------------------------- two tokens: exact
 
 
@@ -118,20 +76,6 @@ def test_beta_zero_is_a_poisson_kernel(n):
 
 
 # ---------------------------------------------------------------- the solver
-
-
-@pytest.mark.parametrize(("closure", "beta", "n"), [("kirkwood", 1.0, 20), ("cumulant", 4.0, 5)])
-def test_error_under_refinement(closure, beta, n, monkeypatch):
-    times = np.linspace(0.0, 0.15 if beta > 2 else 2.5, 4)
-    found = solved(closure, beta, n, times, 6, PLACES)
-    assert found.status == "finished"
-    assert found.modes[-1].max() > 0.4
-    monkeypatch.setattr(correlations, "FIRST_SIZE", 4096)
-    monkeypatch.setattr(correlations, "RTOL", 1e-13)
-    monkeypatch.setattr(correlations, "ATOL", 1e-15)
-    finer = solved(closure, beta, n, times, 6, PLACES)
-    # what the docstring promises
-    assert np.abs(found.modes - finer.modes).max() < 1e-11
 
 
 def test_what_is_not_resolved_is_told(monkeypatch):
@@ -175,17 +119,6 @@ def test_linear_stage_of_many_tokens():
 
 
 # ---------------------------------------------------------------- tokens
-
-
-def test_pairs_of_some_angles():
-    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, (3, 5))
-    gram = np.cos(angles[:, :, None] - angles[:, None, :])
-    found = pairs_of(gram, 7, 9)
-    for row, one in zip(found, angles, strict=True):
-        gaps = np.array([a - b for a, b in itertools.combinations(one, 2)])
-        assert row[:7] == pytest.approx([np.cos(k * gaps).mean() for k in range(1, 8)], abs=1e-13)
-        shares, _ = np.histogram(np.arccos(np.cos(gaps)), bins=9, range=(0, np.pi))
-        assert row[7:] == pytest.approx(shares / 10, abs=EPS)
 
 
 # ---------------------------------------------------------------- the study

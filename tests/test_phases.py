@@ -1,6 +1,5 @@
 """Batches of realisations, and the phase diagram that they draw."""
 
-import itertools
 import json
 import re
 from concurrent.futures import ProcessPoolExecutor
@@ -156,18 +155,6 @@ def _single(x, dynamics, times):
     return run.y.T.reshape(len(times), *x.shape)
 
 
-@pytest.mark.parametrize("form", ["points", "gram"])
-def test_orthogonal_tokens(form):
-    """(6.9) and (6.10): tokens that start orthogonal keep one inner product among them."""
-    times = np.array([0.3, 1.0, 4.0])
-    for kind in KINDS.values():
-        found = evolve_batch(np.eye(5)[None], kind(1.5), times, form=form)
-        pairs = found[:, 0][:, ~np.eye(5, dtype=bool)]
-        exact = [mf.theory.orthogonal_tokens(kind(1.5), 5, t) for t in times]
-        # rtol 1e-9 over some dozens of steps
-        assert np.abs(pairs - np.array(exact)[:, None]).max() < 1e-8
-
-
 def test_dense_output_is_of_high_order():
     """Tightening the tolerance a hundredfold shrinks the error between steps by much."""
     points, times = starts(2, 6, 10), np.linspace(0.1, 3.0, 30)
@@ -257,17 +244,6 @@ def test_published_arrival(row):
         KINDS[row["kind"]](row["beta"]), row["n"], float(row["delta"])
     )
     assert found == pytest.approx(float(row["value"]), rel=1e-12)
-
-
-def test_arrival_inverts_the_inner_product():
-    for kind, n, beta in itertools.product(KINDS.values(), (2, 32), (0.0, 3.0, 9.0)):
-        for delta in (0.9, 1e-6):
-            t = mf.theory.orthogonal_arrival(kind(beta), n, delta)
-            left = 1 - mf.theory.orthogonal_tokens(kind(beta), n, t)
-            # six digits are lost in 1 - γ, and as many in t, which is up to e^9 times its last part
-            assert left == pytest.approx(delta, rel=1e-8)
-    closed = 0.5 * np.log((31 * 0.999 + 1) / 1e-3)
-    assert mf.theory.orthogonal_arrival(mf.SA(0.0), 32, 1e-3) == pytest.approx(closed, rel=1e-13)
 
 
 # ---------------------------------------------------------------- the diagram

@@ -14,12 +14,11 @@ import meanfield as mf
 from meanfield.cli.commands import main
 from meanfield.kernels.multipliers import (
     bandwidth,
-    degree_weights,
     log_eigenvalues,
     relative_eigenvalues,
     scaled_eigenvalues,
 )
-from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicities
+from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer
 from meanfield.studies import proposition_evidence as room
 from meanfield.studies import proposition_proof as proof
 from meanfield.studies.proposition import FAULT, PARTS, verdict
@@ -66,15 +65,6 @@ def test_the_same_at_an_executor(whole):
     with ThreadPoolExecutor(2) as pool:
         again = study(4.0, executor=pool)
     assert again.drop_vars(["status", "finding"]).equals(whole.drop_vars(["status", "finding"]))
-
-
-def test_degree_weights_are_the_kernel_at_one_point():
-    for beta, dim in ((1e-3, 2), (4.0, 3), (60.0, 10)):
-        weights = degree_weights(beta, dim, 40)
-        expected = scaled_eigenvalues(beta, dim, 40) * multiplicities(dim, 40)
-        assert weights == pytest.approx(expected, rel=1e-12, abs=1e-300)
-    # beyond double precision in N_k: the sum over all degrees is 1 still
-    assert degree_weights(1e3, 1024, 1800).sum() == pytest.approx(1.0, abs=1e-12)
 
 
 @pytest.mark.parametrize(("beta", "dim"), EXTREMES)
@@ -141,13 +131,6 @@ def test_values_of_random_pairs():
         assert float(found.data.evaluation_error.max()) <= 1e-13
 
 
-def test_powers_are_those_of_the_moments():
-    points = mf.Uniform(3).sample(7, rng())
-    masses = rng().dirichlet(np.ones(7))
-    found = room.powers(points @ points.T, masses[:, None], 3, 4)
-    assert found[:2] == pytest.approx([1.0, np.sum((masses @ points) ** 2)], rel=1e-13)
-
-
 def test_a_negative_power_is_seen():
     """r_k >= 0 of positive definite P_k; what is negative beyond rounding is not cut off."""
     points = mf.Uniform(3).sample(5, rng())
@@ -155,15 +138,6 @@ def test_a_negative_power_is_seen():
     cosines = points @ points.T
     assert (room.powers(cosines, masses, 3, 6) >= 0.0).all()
     assert room.powers(-cosines, masses, 3, 6)[1] < -1e-3
-
-
-@pytest.mark.parametrize(("beta", "dim"), [(0.5, 2), (4.0, 3), (4.0, 8), (25.0, 3), (1e3, 2)])
-def test_identity(beta, dim):
-    found = room.identity(energy_of(beta, dim), rng())
-    assert found.status == "holds"
-    ratios = found.data.energy_ratio.values
-    assert (ratios > 1.0 + 1e-8).all()
-    assert np.isfinite(found.data.identity_error.values).all()
 
 
 def test_identity_of_other_weights_differs():
@@ -580,7 +554,7 @@ def test_figure(whole, tmp_path):
 
 def test_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["check", "prop-3.4", "--beta", "4", "--dim", "3", "--quick", "-o", "a.png"]) == 0
+    assert main(["check", "prop-3.4", "--beta", "3,5", "--dim", "3", "--quick", "-o", "a.png"]) == 0
     said = capsys.readouterr()
     assert said.out.startswith("proved: σ is the only minimiser and Diracs are the only max")
     for part in PARTS:
@@ -592,23 +566,6 @@ def test_command(tmp_path, monkeypatch, capsys):
     assert said.out.startswith("refuted: ")
     assert "witness: the density 1 + P_1" in said.out
     assert said.err == ""
-
-
-@pytest.mark.parametrize(
-    ("given", "status", "said"),
-    [
-        (["--kernel", "0,1"], 1, "witness: the density 1 + P_2(<x, e>) has E = E(σ)"),
-        (["--beta", "1e-200,1e-199"], 0, "proved: "),
-        (["--beta", "1e-320"], 0, "proved: "),
-        (["--beta", "0"], 1, "witness: the density 1 + P_2"),
-    ],
-)
-def test_statuses_of_the_command(given, status, said, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert main(["check", "prop-3.4", "--quick", "--samples", "10", "-q", *given]) == status
-    told = capsys.readouterr()
-    assert said in told.out
-    assert told.err == ""
 
 
 def test_command_undecided(tmp_path, monkeypatch, capsys):
@@ -648,13 +605,9 @@ def test_help_tells_the_statuses(capsys):
         (["--beta", "-1"], "beta must be a finite number"),
         (["--beta", "x"], "--beta must be numbers with commas between them, got 'x'"),
         (["--beta", "1,2,3"], "--beta must be one number or LOW,HIGH, got [1.0, 2.0, 3.0]"),
-        (["--dim", "1"], "dim must be an integer >= 2"),
-        (["--kernel", "1"], "kernel must not be constant"),
-        (["--kernel", "0,nan"], "kernel must be finite"),
         (["--kernel", "0,1", "--beta", "7"], "--beta must be left out with --kernel, got '7'"),
         (["--beta", ""], "--beta must be numbers with commas between them, got ''"),
         (["-o", "a.txt"], "--output must be a file name that ends in"),
-        (["--samples", "0"], "samples must be an integer >= 1"),
         (["--seed", "-1"], "--seed"),
     ],
 )

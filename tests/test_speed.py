@@ -65,33 +65,6 @@ def test_square_of_the_weighted_speed_is_the_dissipation(kind):
             assert metric_speed(measure, dynamics, weighted) ** 2 == pytest.approx(lost, rel=1e-11)
 
 
-def brute_force(points, masses, beta, sign):
-    """X and G over all pairs, without any of the package."""
-    inner = points @ points.T
-    kernel = np.exp(beta * inner) * masses
-    across = kernel @ points - (kernel * inner).sum(axis=1)[:, None] * points
-    return sign * across, kernel.sum(axis=1)
-
-
-@pytest.mark.parametrize("kind", ["tokens on the circle", "tokens on S^2", "tokens in d = 7"])
-@pytest.mark.parametrize("beta", [0.5, 4.0])
-def test_tokens_by_all_pairs(kind, beta):
-    tokens = MEASURES[kind]()
-    across, g = brute_force(tokens.points, tokens.weights, beta, 1)
-    squares = (across**2).sum(axis=1)
-    expected = {
-        (mf.USA(beta), False): squares,
-        (mf.SA(beta), False): squares / g**2,
-        (mf.SA(beta), True): squares / g,
-    }
-    for (dynamics, weighted), values in expected.items():
-        found = metric_speed(tokens, dynamics, weighted)
-        assert found == pytest.approx(np.sqrt(tokens.weights @ values), rel=1e-13)
-    assert slope(tokens, mf.USA(beta)) == pytest.approx(
-        np.sqrt(tokens.weights @ squares), rel=1e-13
-    )
-
-
 def test_speed_of_sa_by_the_nodes_of_other_measures():
     """Unweighted speeds of SA are tied to no slope: density, flow map and mesh agree instead."""
     for beta in 0.0, 1.0, 4.0, 30.0:
@@ -109,16 +82,6 @@ def test_speed_of_sa_by_the_nodes_of_other_measures():
 
 
 # -- closed forms --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dim", [2, 3, 10])
-def test_one_harmonic_at_beta_zero(dim):
-    # f = 1 + a <x, e>, m = (a/d) e, |X|² = (a/d)² (1 - t²): its mean is (a/d)² (1 - 1/d)
-    measure = mf.Density(mf.Zonal(dim, 8), mf.ZonalSeries(dim, [0.8]))
-    expected = 0.8 / dim * np.sqrt(1.0 - 1.0 / dim)
-    for dynamics in mf.SA(0.0), mf.USA(0.0):
-        assert metric_speed(measure, dynamics) == pytest.approx(expected, rel=1e-14)
-        assert slope(measure, dynamics) == pytest.approx(expected, rel=1e-14)
 
 
 @pytest.mark.parametrize("k", [1, 3])

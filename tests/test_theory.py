@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 
 import meanfield as mf
 from meanfield import theory
@@ -288,23 +287,6 @@ def test_dobrushin_constant_is_reached_but_for_its_estimate(beta):
 
 
 # ---------------------------------------------------------------- Wendel's theorem (6.7)
-
-
-def in_a_hemisphere(points):
-    """Whether some w has <x_i, w> >= 1 for all i."""
-    n, dim = points.shape
-    program = linprog(np.zeros(dim), -points, -np.ones(n), bounds=(None, None))
-    return program.status == 0
-
-
-@pytest.mark.parametrize(("n", "dim"), [(3, 2), (5, 2), (4, 3), (6, 3), (6, 4)])
-def test_wendel_by_enumeration(n, dim):
-    """Of the 2^n ways to turn n points in general position into their antipodes, this share."""
-    points = np.random.default_rng(n).normal(size=(n, dim))
-    signs = itertools.product([1.0, -1.0], repeat=n)
-    count = sum(in_a_hemisphere(np.array(sign)[:, None] * points) for sign in signs)
-    assert 0 < count < 2**n
-    assert count / 2**n == theory.wendel(n, dim)
 
 
 def test_wendel_in_closed_form():

@@ -147,32 +147,14 @@ def test_a_million_tokens():
 # -- densities on the circle -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("p", [1, 1.5, 2, 3, 7.3])
-def test_a_token_and_the_uniform_law(p):
-    exact = np.pi / (p + 1) ** (1 / p)
-    for token in on_circle([0.0]), on_circle([4.0]):
-        assert wasserstein(UNIFORM, token, p) == pytest.approx(exact, abs=1e-13)
-        assert wasserstein(token, UNIFORM, p) == pytest.approx(exact, abs=1e-13)
-
-
 @pytest.mark.parametrize("n", [1, 3, 8, 1000])
 def test_equal_steps_and_the_uniform_law(n):
     steps = on_circle(0.3 + 2 * np.pi * np.arange(n) / n)
-    for p in 1, 2, 2.5:
+    for p in 1, 1.5, 2, 2.5, 3, 7.3:
         # each token takes what is within π/n of it
         exact = np.pi / n / (p + 1) ** (1 / p)
         assert wasserstein(steps, UNIFORM, p) == pytest.approx(exact, abs=1e-13)
-
-
-@pytest.mark.parametrize(("cos", "expected"), [(0.5, 1 / np.pi), (1.0, 2 / np.pi)])
-def test_one_cosine_and_the_uniform_law(cos, expected):
-    # F - G = a sin θ / 2π, whose median is 0: W_1 = (a/2π) 4; a = 1 has a zero of the density
-    assert wasserstein(dense(mf.FourierSeries(cos=[cos])), UNIFORM) == pytest.approx(
-        expected, abs=1e-13
-    )
-    assert wasserstein(UNIFORM, mf.FlowMap(mf.FourierSeries(cos=[cos]))) == pytest.approx(
-        expected, abs=1e-13
-    )
+        assert wasserstein(UNIFORM, steps, p) == pytest.approx(exact, abs=1e-13)
 
 
 @pytest.mark.parametrize("turn", [0.01, 0.4])
@@ -391,22 +373,6 @@ def test_a_metric_on_the_circle(mu, nu, third, p):
     assert apart <= wasserstein(mu, third, p) + wasserstein(third, nu, p) + 1e-11
     assert wasserstein(mu, nu) <= apart + 1e-11
     assert wasserstein(mu, mu, p) < 1e-9
-
-
-@given(st.integers(0, 2**32 - 1), st.floats(0, 2 * np.pi), st.sampled_from([1, 1.5, 2]))
-def test_tokens_may_be_turned(seed, turn, p):
-    rng = np.random.default_rng(seed)
-    x, y, a, b = rng.uniform(0, 2 * np.pi, (4, 7))
-    still = wasserstein(on_circle(x, a), on_circle(y, b), p)
-    # angles are right to 1e-15
-    assert wasserstein(on_circle(x + turn, a), on_circle(y + turn, b), p) == pytest.approx(
-        still, abs=1e-13
-    )
-    density = dense(mf.FourierSeries(cos=[0.9]), 16)
-    turned = dense(mf.FourierSeries(cos=[0.9 * np.cos(turn)], sin=[0.9 * np.sin(turn)]), 16)
-    assert wasserstein(on_circle(x + turn, a), turned, p) == pytest.approx(
-        wasserstein(on_circle(x, a), density, p), abs=1e-12
-    )
 
 
 # -- clouds in any dimension, and what is refused --------------------------------------------------
