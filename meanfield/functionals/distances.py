@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.polynomial import legendre
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import gammaln
 
@@ -104,8 +103,6 @@ _WAVES_BELOW, _NODES = np.array([3e-4, 0.06, 1.2]), np.array([2, 4, 8, 16])
 _LONGEST = 7.5
 # of a panel: its parts, and the waves that a part may hold
 _PARTS, _WAVES = 4, 5.0
-# bisections until Newton's method is safe; its error is squared by the step that ends it
-_BISECTIONS, _NEWTON, _CONVERGED = 5, 8, 1e-9
 
 
 @dataclass(frozen=True)
@@ -194,14 +191,15 @@ def _of_density(density: Density) -> Distribution:
 def _of_flow(flow: LineFlowMap) -> Distribution:
     """The masses up to a label, at the angle of the label: polynomials on each panel."""
     shape = (-1, panels.NODES)
-    places = panels.expansions(flow.angles.reshape(shape))
+    places = panels.expansions(flow.angles.reshape(shape)).T
+    slopes = np.asarray(legendre.legder(places), dtype=np.float64)
     half_masses = flow.weights.reshape(shape) / panels.GAUSS_WEIGHTS
     primitive = np.asarray(
-        legendre.legint(panels.expansions(half_masses), lbnd=-1.0, axis=1), dtype=np.float64
+        legendre.legint(panels.expansions(half_masses).T, lbnd=-1.0), dtype=np.float64
     )
     totals = np.concatenate([[0.0], np.cumsum(flow.weights.reshape(shape).sum(axis=1))])
     cuts = np.linspace(-1.0, 1.0, _PARTS + 1)
-    ends = legendre.legval(cuts, places.T)
+    ends = legendre.legval(cuts, places)
     # neighbours agree but for rounding and for what the tolerance leaves
     starts = np.maximum.accumulate(ends[:, 0])
     origin = starts[0]
@@ -214,42 +212,13 @@ def _of_flow(flow: LineFlowMap) -> Distribution:
         turns = np.floor((angles - origin) / _TURN)
         inside = angles - _TURN * turns
         panel = np.maximum(np.searchsorted(starts, inside, "right") - 1, 0)
-        x = _inverse(places, panel, inside)
-        share = _values(primitive, panel, x)
+        x = panels.invert(places[:, panel], slopes[:, panel], inside)
+        share = legendre.legval(x, primitive[:, panel], tensor=False)
         return np.asarray(turns + totals[panel] + share)
 
     reduced = np.remainder(parts, _TURN)
     order = np.argsort(reduced, kind="stable")
     return Distribution(reduced[order], waves[order], at)
-
-
-def _values(coefficients: Array, row: NDArray[np.intp], x: Array) -> Array:
-    """Σ_j c_{row, j} P_j(x), by the recurrence."""
-    before, present = np.ones_like(x), x
-    total = coefficients[row, 0] + coefficients[row, 1] * x
-    for j in range(1, coefficients.shape[1] - 1):
-        before, present = present, ((2 * j + 1) * x * present - j * before) / (j + 1)
-        total += coefficients[row, j + 1] * present
-    return np.asarray(total)
-
-
-def _inverse(places: Array, row: NDArray[np.intp], targets: Array) -> Array:
-    """x in [-1, 1] at which the panel `row` stands at the target: bisection, then Newton."""
-    slopes = np.asarray(legendre.legder(places, axis=1), dtype=np.float64)
-    low, high = np.full(len(targets), -1.0), np.ones(len(targets))
-    for _ in range(_BISECTIONS):
-        x = 0.5 * (low + high)
-        below = _values(places, row, x) < targets
-        low, high = np.where(below, x, low), np.where(below, high, x)
-    x = 0.5 * (low + high)
-    for _ in range(_NEWTON):
-        slope = _values(slopes, row, x)
-        miss = _values(places, row, x) - targets
-        step = miss / np.where(slope > 0.0, slope, np.inf)
-        x = np.clip(x - step, -1.0, 1.0)
-        if np.abs(step).max() < _CONVERGED:
-            break
-    return x
 
 
 # degrees that add less than this to a squared distance are less than rounding of the others

@@ -11,6 +11,7 @@ from numpy.polynomial.legendre import leggauss, legint, legval, legvander
 from meanfield._checks import generator, integer, shown
 from meanfield.laws.law import Law, checked_pdf, symmetry_axis
 from meanfield.spaces.geometry import circle_points, line_points, perpendicular, sphere_points
+from meanfield.spaces.panels import invert
 from meanfield.typing import Array, Integers
 
 ORDER = 12
@@ -31,8 +32,6 @@ _LITTLE = 1e-6
 _DEEPEST = 40
 _MOST_PANELS = 1 << 20
 _RINGS = 256
-# halvings that end below rounding, if Newton's steps fail
-_STEPS = 60
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class Pieces:
         slopes = TO_COEFFICIENTS @ self.values[panel].T
         shares = np.asarray(legint(slopes, lbnd=-1.0), dtype=np.float64)
         rest = (wanted - ends[panel] + masses[panel]) / self.half[panel]
-        place = inverted(shares, slopes, rest)
+        place = invert(shares, slopes, rest)
         density = np.asarray(legval(place, slopes, tensor=False), dtype=np.float64)
         return self.middle[panel] + self.half[panel] * place, density
 
@@ -193,25 +192,6 @@ def _longitudes(law: Law, polar: Array, density: Array, turns: Array) -> Array |
     return found
 
 
-def inverted(mass: Array, slope: Array, wanted: Array) -> Array:
-    """x in [-1, 1] where Legendre series (m, n) of masses have the values wanted (n,).
-
-    Newton's steps, kept in a bracket.
-    """
-    low, high = np.full(len(wanted), -1.0), np.full(len(wanted), 1.0)
-    x = np.zeros(len(wanted))
-    for _ in range(_STEPS):
-        excess = legval(x, mass, tensor=False) - wanted
-        low, high = np.where(excess < 0.0, x, low), np.where(excess > 0.0, x, high)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            trial = x - excess / legval(x, slope, tensor=False)
-        new = np.where((trial >= low) & (trial <= high), trial, 0.5 * (low + high))
-        moved, x = float(np.abs(new - x).max()), new
-        if moved < 1e-13:
-            break
-    return x
-
-
 _PANELS = 4096
 # turns between neighbours of a Fibonacci lattice: the golden section
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
@@ -286,5 +266,5 @@ def _quantiles(density: Callable[[Array], Array], end: float, levels: Array) -> 
     before = np.append(0.0, np.cumsum(shares.sum(axis=0)))
     wanted = levels * before[-1]
     panel = np.clip(np.searchsorted(before, wanted, side="right") - 1, 0, _PANELS - 1)
-    place = inverted(shares[:, panel], slopes[:, panel], wanted - before[panel])
+    place = invert(shares[:, panel], slopes[:, panel], wanted - before[panel])
     return np.asarray(middles[panel] + half * place)

@@ -30,6 +30,8 @@ _MOST_HALVINGS = 60
 # a mass that is 1 to rounding; and the error of a law's own, which finer panels don't change
 _MASS_ROUNDING = 3e-12
 _MASS_ERROR = 1e-9
+# halvings that end below rounding, if Newton's steps fail
+_STEPS = 60
 
 
 def nodes(edges: Array) -> Array:
@@ -62,6 +64,39 @@ def halves(edges: Array) -> Array:
 def halved(values: Array) -> Array:
     """Values (2P, 16) on the halves' nodes, interpolated from those (P, 16) on the wholes'."""
     return np.asarray((values @ _TO_HALVES.T).reshape(-1, NODES))
+
+
+def invert(series: Array, slopes: Array, values: Array) -> Array:
+    """x in [-1, 1] where Legendre series that ascend take values, by Newton's steps in a bracket.
+
+    Parameters
+    ----------
+    series, slopes : ndarray, shape (m, n)
+        Coefficients of the series and of their derivatives, one a column.
+    values : ndarray, shape (n,)
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        An end where a series does not take its value.
+
+    Examples
+    --------
+    >>> invert(np.array([[1.0], [2.0]]), np.array([[2.0]]), np.array([2.0]))
+    array([0.5])
+    """
+    low, high = np.full(len(values), -1.0), np.full(len(values), 1.0)
+    x = np.zeros(len(values))
+    for _ in range(_STEPS):
+        excess = legendre.legval(x, series, tensor=False) - values
+        low, high = np.where(excess < 0.0, x, low), np.where(excess > 0.0, x, high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            trial = x - excess / legendre.legval(x, slopes, tensor=False)
+        new = np.where((trial >= low) & (trial <= high), trial, 0.5 * (low + high))
+        moved, x = float(np.abs(new - x).max()), new
+        if moved < 1e-13:
+            break
+    return x
 
 
 def lay(density: Masses, length: float, tol: float, largest: int) -> Array:
