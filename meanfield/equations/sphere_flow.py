@@ -228,9 +228,12 @@ class Meshes:
 
     def is_worthwhile(self, flow: SphereFlowMap, absorption: Absorption) -> bool:
         """Whether an absorption takes a good part of what the nodes carry."""
-        masses, _ = split_mass(flow)
-        kept = float(absorption.kept(flow.points[: flow.n_nodes]) @ masses)
-        return kept < (1.0 - _GATHERED_SHARE) * float(masses.sum())
+        carried = float(split_mass(flow)[0].sum())
+        return self._left(flow, absorption) < (1.0 - _GATHERED_SHARE) * carried
+
+    def _left(self, flow: SphereFlowMap, absorption: Absorption) -> float:
+        """The mass that nodes carry after an absorption."""
+        return float(absorption.kept(flow.points[: flow.n_nodes]) @ split_mass(flow)[0])
 
     def renew(self, flow: SphereFlowMap, absorption: Absorption, history: History) -> SphereFlowMap:
         """The same measure on a new mesh, without what is absorbed, which particles carry.
@@ -242,8 +245,12 @@ class Meshes:
         """
         n, (masses, particle_masses) = flow.n_nodes, split_mass(flow)
         nodes, particles = flow.points[:n], flow.points[n:]
-        smooth_mass = float(masses.sum())
-        mesh_tol = self._mesh_tol(smooth_mass)
+        smooth_mass, left = float(masses.sum()), self._left(flow, absorption)
+        within = self._mesh_tol(smooth_mass)
+        # of what is left and of what is taken; the next mesh holds what is left against this one
+        errors = np.full(1 + len(absorption.centres), _LEAF_SHARE * within)
+        if left >= self.tol:
+            errors[0] = _LEAF_SHARE * self._mesh_tol(left)
 
         def shares(points: Array) -> Array:
             now = transported(self.field, history, self.law.pdf, points, flow.t, absorbed=True)
@@ -255,9 +262,9 @@ class Meshes:
             try:
                 mesh = lay(
                     shares,
-                    finer * _LEAF_SHARE * mesh_tol,
+                    finer * errors,
                     mass=smooth_mass,
-                    within=mesh_tol,
+                    within=within,
                     seeds=(nodes, masses),
                     coarsest=self._coarsest,
                     limit=self.limit,

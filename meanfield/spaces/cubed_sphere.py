@@ -178,7 +178,7 @@ def quadrature_error(values: Array) -> Array:
 
 def lay(
     pdf: Callable[[Array], Array],
-    tol: float,
+    tol: float | Array,
     *,
     mass: float = 1.0,
     within: float | None = None,
@@ -195,7 +195,7 @@ def lay(
     ----------
     pdf : callable
         Points (n, 3) to one or several densities, shape (n,) or (channels, n).
-    tol : float
+    tol : float or ndarray, shape (channels,)
         Largest error of a leaf, in units of mass.
     mass, within : float
         What the mesh must find in all, and how closely: 4 tol if omitted.
@@ -223,7 +223,8 @@ def lay(
     >>> abs(mesh.mass - 1.0) < 1e-12
     True
     """
-    tol = number("tol", tol, above=0.0)
+    tol = np.array([number("tol", one, above=0.0) for one in np.atleast_1d(tol)])
+    largest = float(tol.max())
     limit = integer("limit", limit, low=6 * PER_LEAF)
     current = Leaves.uniform(integer("coarsest", coarsest, low=0, high=8))
     done: list[tuple[Leaves, Array, Array, Array, Array]] = []
@@ -232,16 +233,16 @@ def lay(
         count += len(current) * PER_LEAF
         if count > limit:
             raise ArithmeticError(
-                f"limit = {limit} nodes do not resolve the density to tol = {tol:g}: "
+                f"limit = {limit} nodes do not resolve the density to tol = {largest:g}: "
                 f"take a larger limit or tol"
             )
         points, weights = current.nodes()
         values = np.atleast_2d(pdf(points))
-        error = _leaf_errors(current, weights, values)
-        split = error > tol
+        errors = _leaf_errors(current, weights, values)
+        split, error = (errors > tol[:, None]).any(axis=0), errors.max(axis=0)
         if seeds is not None:
             seen = (weights * values.sum(axis=0)).reshape(-1, PER_LEAF).sum(axis=1)
-            split |= _missed(current, seen, seeds, tol)
+            split |= _missed(current, seen, seeds, largest)
         split &= current.level < _DEEPEST
         kept = np.repeat(~split, PER_LEAF)
         count -= int(split.sum()) * PER_LEAF
@@ -257,7 +258,7 @@ def lay(
         np.concatenate(densities, axis=1),
         float(sum(error.sum() for error in errors)),
     )
-    within = 4.0 * tol if within is None else within
+    within = 4.0 * largest if within is None else within
     if not abs(mesh.mass - mass) <= within:
         raise ArithmeticError(
             f"the mesh has mass {mesh.mass:.12g}, not {mass:.12g} within {within:g}: "
@@ -267,14 +268,14 @@ def lay(
 
 
 def _leaf_errors(leaves: Leaves, weights: Array, values: Array) -> Array:
-    """Estimated quadrature error of each leaf, the largest over the channels, shape (n,)."""
+    """Estimated quadrature error of each channel on each leaf, shape (channels, n)."""
     cells = leaves.width**2
     # weights over Gauss weights: the area element, up to a factor that is the cell's
     gauss = np.outer(_WEIGHTS, _WEIGHTS).ravel() / 4.0
     integrand = values.reshape(len(values), -1, PER_LEAF) * (
         weights.reshape(-1, PER_LEAF) / gauss / cells[:, None]
     )
-    return np.asarray(quadrature_error(integrand).max(axis=0) * cells)
+    return np.asarray(quadrature_error(integrand) * cells)
 
 
 def _missed(
