@@ -100,7 +100,6 @@ _FIRST_LMAX, _LARGEST_LMAX = 63, 511
 _LMAX_OF_TOKENS = 127
 # degree of the potential, least weight, most steps and cells of each attempt at W_2
 _ATTEMPTS = ((31, 0.03, 80, 700), (31, 0.01, 120, 2500), (63, 0.01, 150, 4000))
-_CELLS_OF_THE_REST = 800
 # rows of the lattice on which c-transforms are bounded, the next where one does not do
 _ROWS = (64, 128, 256)
 # tolerance of c-transforms, over the gap of W_2²
@@ -203,7 +202,7 @@ def _second_power(first: Spread, second: Spread, gap: float) -> Bracket:
             lower, best = max(lower, 2.0 * found.lower), max(best, 2.0 * found.estimate)
             check_order(lower, upper)
             if rows == _ROWS[0] and not _close(best, upper, gap) and both_have_densities:
-                by_map = min(by_map, _by_map(first, second, potential, lower))
+                by_map = min(by_map, _by_map(first, second, potential, cells, lower))
             # finer rows bring the bound nearer to the estimate
             near = min(upper, by_map)
             if _close(lower, near, gap) or not (second.has_density and _close(best, near, gap)):
@@ -216,10 +215,12 @@ def _second_power(first: Spread, second: Spread, gap: float) -> Bracket:
     return Bracket(float(np.clip(np.sqrt(max(best, 0.0)), low, high)), low, high, proved)
 
 
-def _by_map(first: Spread, second: Spread, potential: Potential, lower: float) -> float:
+def _by_map(
+    first: Spread, second: Spread, potential: Potential, cells: int, lower: float
+) -> float:
     """W_2² by a potential's map; no plan costs less than the dual, unless its quadrature fails."""
     at_second = potential.minima(second.points)
-    cost = map_cost(first, second, potential, at_second, _CELLS_OF_THE_REST)
+    cost = map_cost(first, second, potential, at_second, cells)
     return cost if cost >= lower else np.inf
 
 

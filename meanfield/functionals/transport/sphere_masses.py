@@ -110,8 +110,8 @@ def _cells(points: Array, masses: Array, blurs: Array | None, parts: list[Indice
 # how much mass a series may have below 0
 _NEGATIVE_MASS = 1e-3
 # the grid of a density has at least this degree, so that masses at its points resolve transports,
-# and integrates its products with potentials of such a degree
-_FINEST, _POTENTIAL = 63, 64
+# whose shares have kinks, and integrates its products with potentials of such a degree
+_FINEST, _POTENTIAL = 127, 64
 _GATHERED_LMAX = 47
 # tokens around a latitude: moments of this degree are exact
 _AROUND = 128
