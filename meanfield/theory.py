@@ -18,12 +18,8 @@ from meanfield.dynamics.attention import check_dim
 from meanfield.dynamics.interactions import CircleInteraction
 from meanfield.dynamics.isotropic import SA, USA, Isotropic
 from meanfield.dynamics.records import MeanField
-from meanfield.kernels.multipliers import (
-    eigenvalues,
-    log_eigenvalues,
-    log_first_over_beta,
-    relative_eigenvalues,
-)
+from meanfield.kernels import multipliers
+from meanfield.kernels.multipliers import eigenvalues, log_eigenvalues
 from meanfield.typing import Array
 
 __all__ = [
@@ -110,10 +106,10 @@ def _slopes(dynamics: Isotropic, dim: int, kmax: int) -> Array:
     if not dynamics.normalised:
         slopes[1:] = eigenvalues(beta, dim + 2, kmax - 1) / dim
         return slopes
-    ratios = relative_eigenvalues(beta, dim, kmax)
+    ratios = multipliers.relative_eigenvalues(beta, dim, kmax)
     # of degree 1 in the limit, where it may be denormal
     first = ratios[1] / beta if beta > 1e-150 else 1.0 / dim
-    slopes[1:] = first * relative_eigenvalues(beta, dim + 2, kmax - 1)
+    slopes[1:] = first * multipliers.relative_eigenvalues(beta, dim + 2, kmax - 1)
     return slopes / (1.0 + ratios) if dynamics.balanced else slopes
 
 
@@ -181,7 +177,7 @@ def transition_beta(dim: int) -> float:
     dim = integer("dim", dim, low=2, high=1024)
 
     def excess(beta: float) -> float:
-        ratios = relative_eigenvalues(beta, dim, 2)
+        ratios = multipliers.relative_eigenvalues(beta, dim, 2)
         return float(ratios[2] / ratios[1]) - 1.0 / dim
 
     # it falls from 2.45 at d = 2 to 1
@@ -241,7 +237,7 @@ def sinkhorn_energy_uniform(beta: float, dim: int) -> float:
     >>> round(sinkhorn_energy_uniform(2.0, 2), 12)  # log I_0(2)/4
     0.205998385371
     """
-    return 0.5 * log_first_over_beta(beta, dim)
+    return 0.5 * multipliers.log_first_over_beta(beta, dim)
 
 
 def sinkhorn_energy_dirac(beta: float) -> float:

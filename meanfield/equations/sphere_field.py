@@ -10,13 +10,8 @@ from numpy.typing import NDArray
 
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.isotropic import SA
+from meanfield.kernels import multipliers
 from meanfield.kernels.bilinear import Coordinates, SphereBilinear
-from meanfield.kernels.multipliers import (
-    bandwidth,
-    eigenvalues,
-    relative_eigenvalues,
-    scaled_eigenvalues,
-)
 from meanfield.kernels.sinkhorn import SphereNodes, scaling
 from meanfield.spaces.geometry import project
 from meanfield.spaces.sphere_fields import Places, SphereAt
@@ -104,16 +99,16 @@ class SphereField(ActingField):
     def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
         beta = dynamics.beta
-        self.at = SphereAt(bandwidth(beta, 3))
+        self.at = SphereAt(multipliers.bandwidth(beta, 3))
         degrees = self.at.degrees
-        kernel = relative_eigenvalues(beta, 3, self.at.lmax)
+        kernel = multipliers.relative_eigenvalues(beta, 3, self.at.lmax)
         self._normalised = dynamics.normalised and beta > 0.0
         self._kernel = kernel[degrees]
         self._slope = kernel / beta if beta > 0.0 else np.eye(1, self.at.lmax + 1, 1)[0] / 3.0
         if not self._normalised and beta > 0.0:
-            self._slope = self._slope * float(eigenvalues(beta, 3, 0)[0])
+            self._slope = self._slope * float(multipliers.eigenvalues(beta, 3, 0)[0])
         self._slope = dynamics.sign * self._slope[degrees]
-        self._energy_factors = scaled_eigenvalues(beta, 3, self.at.lmax)
+        self._energy_factors = multipliers.scaled_eigenvalues(beta, 3, self.at.lmax)
         self.needs_sources = self._normalised and bool(np.exp(-2.0 * beta) < SMALL)
 
     def of(self, layer: Dynamics) -> SphereField:  # noqa: ARG002
@@ -416,7 +411,7 @@ class SphereDepthField:
     def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
         self._energy = SphereField(SA(dynamics.beta))
-        lmax = max(self._energy.at.lmax, bandwidth(dynamics.reach, 3) + 1)
+        lmax = max(self._energy.at.lmax, multipliers.bandwidth(dynamics.reach, 3) + 1)
         self.at = SphereAt(lmax)
         self._of_energy = np.flatnonzero(self.at.degrees <= self._energy.at.lmax)
         self._fields: dict[int, ActingField] = {}

@@ -15,19 +15,10 @@ from numpy.typing import ArrayLike
 
 from meanfield._checks import integer, is_single, number, real_array, shown
 from meanfield.dynamics.records import AnyDynamics
+from meanfield.evolution import options
 from meanfield.evolution.checkpoint import Checkpoint, previous
 from meanfield.evolution.files import file_lock, remove_leftovers, set_aside
 from meanfield.evolution.netcdf import check_suffix
-from meanfield.evolution.options import (
-    FLOW_MAP,
-    Options,
-    check_nodes,
-    check_start,
-    checked_about,
-    choose_on_unresolved,
-    layer_step,
-    layer_times,
-)
 from meanfield.evolution.progress import DeferredInterrupt, ProgressBar, checked_progress
 from meanfield.evolution.recorder import Monitors, Stop, checked_monitors
 from meanfield.evolution.run import Plan, Run, advance
@@ -236,12 +227,12 @@ def solve(
     """
     times = save_times(t_end, save_at)
     progress = checked_progress(progress)
-    check_start(measure, dynamics, times[-1], method=method, step=step, rng=rng)
+    options.check_start(measure, dynamics, times[-1], method=method, step=step, rng=rng)
     if method == "layers":
-        step = layer_step(dynamics, step)
-        times = layer_times(times, step)
-    on_unresolved = choose_on_unresolved(measure, dynamics, on_unresolved)
-    options = Options(
+        step = options.layer_step(dynamics, step)
+        times = options.layer_times(times, step)
+    on_unresolved = options.choose_on_unresolved(measure, dynamics, on_unresolved)
+    chosen = options.Options(
         rtol=number("rtol", rtol, low=3e-14, high=1e-2),
         atol=number("atol", atol, above=0),
         tail_tol=number("tail_tol", tail_tol, low=1e-15, high=1e-2),
@@ -252,10 +243,10 @@ def solve(
         on_unresolved=on_unresolved,
         hand_over_size=_hand_over_size(measure, largest, on_unresolved),
     )
-    check_nodes(measure, dynamics, options.most_nodes)
+    options.check_nodes(measure, dynamics, chosen.most_nodes)
     if not isinstance(case, str):
         raise ValueError(f"case must be the text of a case file, got {shown(case)}")
-    plan = Plan(dynamics, times, options, method, step, case, checked_about(about))
+    plan = Plan(dynamics, times, chosen, method, step, case, options.checked_about(about))
     path = None if checkpoint is None else _checkpoint_path(checkpoint)
     with file_lock(path), ExitStack() as earlier:
         if path is not None:
@@ -329,7 +320,7 @@ def _largest(measure: AnyMeasure, largest: int | None) -> int:
 
 def _hand_over_size(measure: AnyMeasure, largest: int | None, on_unresolved: str) -> int | None:
     """The size after three doublings, where nodes cost less than the next; None for `largest`."""
-    if not isinstance(measure, Density) or largest is not None or on_unresolved != FLOW_MAP:
+    if not isinstance(measure, Density) or largest is not None or on_unresolved != options.FLOW_MAP:
         return None
     # on S^2 nodes cost more than degrees
     if isinstance(measure.space, Sphere):

@@ -14,12 +14,8 @@ from meanfield.dynamics.facts import Dynamics, adapt
 from meanfield.dynamics.records import AnyDynamics
 from meanfield.equations.line import AsymmetryError
 from meanfield.equations.tokens import joined
+from meanfield.evolution import density_system, token_system
 from meanfield.evolution.arrays import Resumption
-from meanfield.evolution.density_system import (
-    DensitySystem,
-    NoisyDensitySystem,
-    OscillatorDensitySystem,
-)
 from meanfield.evolution.line_system import LineSystem
 from meanfield.evolution.options import FLOW_MAP, Options
 from meanfield.evolution.recorder import Recorder, Stop
@@ -27,13 +23,6 @@ from meanfield.evolution.solution import Ending, Solution
 from meanfield.evolution.sphere_system import SphereSystem
 from meanfield.evolution.steppers import Stepper
 from meanfield.evolution.system import MOST_STEPS, System, Verdict
-from meanfield.evolution.token_system import (
-    LayerSystem,
-    NoisyTokenSystem,
-    TokenSystem,
-    default_step,
-    generator_state,
-)
 from meanfield.laws.law import Law
 from meanfield.measures import AnyMeasure
 from meanfield.measures.density import Density, SeriesLaw
@@ -102,18 +91,22 @@ class Plan:
         """
         dynamics, options = adapt(self.dynamics), self.options
         if isinstance(measure, OscillatorDensity):
-            return OscillatorDensitySystem(measure, dynamics, options)
+            return density_system.OscillatorDensitySystem(measure, dynamics, options)
         if isinstance(measure, Density):
-            kind = NoisyDensitySystem if dynamics.noise > 0.0 else DensitySystem
+            kind = (
+                density_system.NoisyDensitySystem
+                if dynamics.noise > 0.0
+                else density_system.DensitySystem
+            )
             return kind(measure, dynamics, options)
         if isinstance(measure, FlowMap):
             return flow_system(measure, dynamics, options)
         if self.method == "layers":
-            return LayerSystem(measure, dynamics, options, self.step or 0.0)
+            return token_system.LayerSystem(measure, dynamics, options, self.step or 0.0)
         if dynamics.noise > 0.0:
-            step = self.step or default_step(measure, dynamics)
-            return NoisyTokenSystem(measure, dynamics, options, step, rng)
-        return TokenSystem(measure, dynamics, options)
+            step = self.step or token_system.default_step(measure, dynamics)
+            return token_system.NoisyTokenSystem(measure, dynamics, options, step, rng)
+        return token_system.TokenSystem(measure, dynamics, options)
 
 
 def flow_system(flow: FlowMap, dynamics: Dynamics, options: Options) -> System[Any]:
@@ -252,7 +245,7 @@ class Run:
         density, options = self.system, self.plan.options
         first: Any = self.recorder.measures[0]
         is_lost = (stop.ending, options.on_unresolved) == (Ending.UNDER_RESOLVED, FLOW_MAP)
-        if not is_lost or not isinstance(density, DensitySystem):
+        if not is_lost or not isinstance(density, density_system.DensitySystem):
             raise stop
         try:
             flow = flow_system(flow_map(first), density.dynamics, options)
@@ -278,7 +271,7 @@ class Run:
             "tail_tol": options.tail_tol,
             "t_end": float(plan.times[-1]),
         }
-        if isinstance(system, TokenSystem):
+        if isinstance(system, token_system.TokenSystem):
             dataset.attrs |= {"method": plan.method, "sums": joined(system.sums)}
             if system.step > 0.0:
                 dataset.attrs["step"] = system.step
@@ -316,7 +309,7 @@ class Run:
 def _plain(value: Any) -> Any:
     """A value as JSON has it."""
     if isinstance(value, np.random.Generator):
-        return generator_state(value)
+        return token_system.generator_state(value)
     return sorted(value) if isinstance(value, set) else value
 
 

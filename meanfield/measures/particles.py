@@ -9,16 +9,9 @@ from numpy.typing import ArrayLike
 
 from meanfield import _checks
 from meanfield._checks import generator, integer, number, one_of, real_array, rows, unit_rows
+from meanfield.kernels import token_sums
 from meanfield.kernels.direct import log_moment
 from meanfield.kernels.sinkhorn import Balanced, DenseSums, LineNodes, SphereNodes, point_sums
-from meanfield.kernels.token_sums import (
-    ScoreSums,
-    TokenSums,
-    fewest_pairs,
-    fewest_score_pairs,
-    score_sums,
-    token_sums,
-)
 from meanfield.laws.law import Law, check_law
 from meanfield.laws.quantised import quantised_points
 from meanfield.measures.measure import WeightedPoints
@@ -160,7 +153,7 @@ class Particles(WeightedPoints):
             return super().score_moment(points, scores)
         return fast.quick(self.points, self.weights, points)
 
-    def sums_at(self, z: Array) -> TokenSums | None:
+    def sums_at(self, z: Array) -> token_sums.TokenSums | None:
         """The sums in O(n) that `log_moment` takes at rows z (m, d), None for direct sums."""
         lengths = np.linalg.norm(z, axis=1)
         beta = float(lengths.mean())
@@ -168,21 +161,23 @@ class Particles(WeightedPoints):
             return None
         return self.fast_sums(beta, len(z))
 
-    def fast_sums(self, beta: float, targets: int | None = None) -> TokenSums | None:
+    def fast_sums(self, beta: float, targets: int | None = None) -> token_sums.TokenSums | None:
         """The sums in O(n) for this β at the tokens, time and again, None for direct sums.
 
         Or once at so many targets.
         """
-        fewest = fewest_pairs(beta, self.dim, once=targets is not None)
-        return token_sums(beta, self.dim) if self._is_fast(fewest, targets) else None
+        fewest = token_sums.fewest_pairs(beta, self.dim, once=targets is not None)
+        return token_sums.token_sums(beta, self.dim) if self._is_fast(fewest, targets) else None
 
-    def fast_score_sums(self, matrix: Array, targets: int | None = None) -> ScoreSums | None:
+    def fast_score_sums(
+        self, matrix: Array, targets: int | None = None
+    ) -> token_sums.ScoreSums | None:
         """The sums in O(n) of e^{<Mx,y>} for a matrix (d, d), None for direct sums.
 
         At the tokens, time and again, or once at so many targets, as `fast_sums`.
         """
-        fewest = fewest_score_pairs(matrix, once=targets is not None)
-        return score_sums(matrix) if self._is_fast(fewest, targets) else None
+        fewest = token_sums.fewest_score_pairs(matrix, once=targets is not None)
+        return token_sums.score_sums(matrix) if self._is_fast(fewest, targets) else None
 
     def _is_fast(self, fewest: float, targets: int | None = None) -> bool:
         if fewest == np.inf or self.sums in ("direct", "gram"):
@@ -192,7 +187,7 @@ class Particles(WeightedPoints):
 
     def node_sums(self, beta: float) -> DenseSums | SphereNodes | LineNodes:
         """Sums over masses at the tokens, at the tokens, to be asked for many masses."""
-        if self._is_fast(fewest_pairs(beta, self.dim)):
+        if self._is_fast(token_sums.fewest_pairs(beta, self.dim)):
             return point_sums(self.points, beta)
         return DenseSums(self.points, beta)
 

@@ -20,17 +20,7 @@ from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.solution import Solution
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import FlowMap
-from meanfield.plot import frames
-from meanfield.plot.curves import (
-    check,
-    dissipation,
-    distances,
-    energy,
-    energy_name,
-    monitored,
-    node_count,
-    resolution,
-)
+from meanfield.plot import curves, frames
 from meanfield.plot.panels import draw, is_coloured, look, projection
 
 
@@ -96,7 +86,7 @@ def solution(sol: Solution, times: int = 4) -> Figure:
     >>> len(solution(mf.evolve(mu, mf.SA(1.0), 1.0), times=3).axes)
     6
     """
-    check(sol)
+    curves.check(sol)
     chosen = _instants(sol, integer("times", times, low=1, high=_MOST_PANELS))
     kind = projection(sol.final)
     columns = _columns(len(chosen), kind)
@@ -108,7 +98,7 @@ def solution(sol: Solution, times: int = 4) -> Figure:
     _draw_measures(upper, sol, chosen, rows, columns)
     beside = _beside_energy(sol)
     axes = lower.subplots(1, 1 + len(beside), width_ratios=[5] + [3] * len(beside))
-    _mark(energy(sol, axes[0]), sol, chosen)
+    _mark(curves.energy(sol, axes[0]), sol, chosen)
     for curve, ax in zip(beside, axes[1:], strict=True):
         curve(sol, ax)
     colour = "black" if sol.status in _GOOD else frames.ORANGE
@@ -117,12 +107,12 @@ def solution(sol: Solution, times: int = 4) -> Figure:
 
 def _beside_energy(sol: Solution) -> list[Callable[[Solution, Axes], Axes]]:
     """Dissipation, what tells the resolution of the run's measures, and distances, if any."""
-    curves: list[Callable[[Solution, Axes], Axes]] = [dissipation]
+    panels: list[Callable[[Solution, Axes], Axes]] = [curves.dissipation]
     if isinstance(sol.final, FlowMap):
-        curves.append(node_count)
+        panels.append(curves.node_count)
     elif isinstance(sol.final, Density) and "tail" in sol.dataset:
-        curves.append(resolution)
-    return [*curves, distances] if monitored(sol) else curves
+        panels.append(curves.resolution)
+    return [*panels, curves.distances] if curves.monitored(sol) else panels
 
 
 def _columns(panels: int, kind: str) -> int:
@@ -151,7 +141,7 @@ def _draw_measures(parent: Any, sol: Solution, chosen: list[int], rows: int, col
 
 def _mark(ax: Axes, sol: Solution, chosen: list[int]) -> None:
     """Mark the panels' times on the energy."""
-    values, (bottom, top) = sol.dataset[energy_name(sol)].values, ax.get_ylim()
+    values, (bottom, top) = sol.dataset[curves.energy_name(sol)].values, ax.get_ylim()
     ax.plot(sol.t[chosen], values[chosen], "o", markersize=4, **frames.MARK)
     for number, index in enumerate(chosen):
         below = values[index] > (bottom + top) / 2
@@ -164,7 +154,7 @@ def _instants(sol: Solution, times: int) -> list[int]:
     """Saves at about equal steps of the energy's way, first and last among them, all different."""
     count = len(sol.t)
     times = min(times, count)
-    steps = np.abs(np.diff(sol.dataset[energy_name(sol)].values))
+    steps = np.abs(np.diff(sol.dataset[curves.energy_name(sol)].values))
     way = np.append(0.0, np.cumsum(np.where(np.isfinite(steps), steps, 0.0)))
     if not way[-1] > 0.0:
         way = sol.t - sol.t[0]

@@ -238,8 +238,8 @@ def lay(
             )
         points, weights = current.nodes()
         values = np.atleast_2d(pdf(points))
-        errors = _leaf_errors(current, weights, values)
-        split, error = (errors > tol[:, None]).any(axis=0), errors.max(axis=0)
+        missed = _leaf_errors(current, weights, values)
+        split, error = (missed > tol[:, None]).any(axis=0), missed.max(axis=0)
         if seeds is not None:
             seen = (weights * values.sum(axis=0)).reshape(-1, PER_LEAF).sum(axis=1)
             split |= _missed(current, seen, seeds, largest)

@@ -215,9 +215,7 @@ def _second_power(first: Spread, second: Spread, gap: float) -> Bracket:
     return Bracket(float(np.clip(np.sqrt(max(best, 0.0)), low, high)), low, high, proved)
 
 
-def _by_map(
-    first: Spread, second: Spread, potential: Potential, cells: int, lower: float
-) -> float:
+def _by_map(first: Spread, second: Spread, potential: Potential, cells: int, lower: float) -> float:
     """W_2² by a potential's map; no plan costs less than the dual, unless its quadrature fails."""
     at_second = potential.minima(second.points)
     cost = map_cost(first, second, potential, at_second, cells)
