@@ -37,6 +37,16 @@ def test_narrow_peak_is_found_by_seeds_and_missed_with_an_error():
         lay(law.pdf, 1e-9, limit=1000)
 
 
+def test_each_density_of_a_mesh_has_its_own_tolerance():
+    def densities(x):
+        return np.stack([1e-3 * (1.0 + np.cos(40.0 * x[:, 0])), 1.0 + x[:, 2]])
+
+    exact = 1e-3 * (1.0 + np.sin(40.0) / 40.0)
+    coarse, fine = (lay(densities, tol, within=np.inf) for tol in (1e-3, np.array([1e-9, 1e-3])))
+    missed = [abs(float(mesh.weights @ mesh.values[0]) - exact) for mesh in (coarse, fine)]
+    assert missed[1] < 1e-9 < missed[0] < 1e-3
+
+
 def test_compression_keeps_every_exponential():
     rng = np.random.default_rng(5)
     points = np.array([0.6, 0.0, 0.8]) + 0.03 * rng.normal(size=(4000, 3))
