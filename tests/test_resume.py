@@ -368,7 +368,7 @@ def test_where_the_last_checkpoint_is_damaged_the_one_before_is_used(damage, tmp
     assert not previous(path).exists()
 
 
-LOST = object()
+LOST = ...
 # what becomes of the numbers of a file, of those of its run with a point between
 DAMAGES = [
     {"run": LOST},
