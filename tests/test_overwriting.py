@@ -320,3 +320,10 @@ def test_info_knows_a_sweep(folder, capsys):
     Path("sweep.nc").write_bytes(content)
     assert main(["info", "sweep.nc"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_wrong_case_is_told_before_what_lies_at_its_output(folder, capsys):
+    Path("run.nc").write_text("mine")
+    assert main(["run", "case.toml", "-q", "--set", "run.save_at=[5.0]"]) == 2
+    assert "save_at" in capsys.readouterr().err
+    assert Path("run.nc").read_text() == "mine"

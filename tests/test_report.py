@@ -100,6 +100,18 @@ def test_a_check_can_fail(solutions):
     assert len(failed) == 4
 
 
+def test_a_flow_map_is_held_against_its_own_tolerance():
+    start = mf.FlowMap(mf.FourierSeries(cos=[0.5]))
+    loose = mf.evolve(start, mf.SA(4.0), 1.0, 2, rtol=1e-2)
+    told = loose.dataset.attrs
+    assert (told["tol"], "rtol" in told) == (start.tol, False)
+    # an energy that is off by less than rtol, and by far more than tol
+    energy = loose.dataset["energy"] + np.array([0.0, 0.0, 1e-6])
+    bad = replace(loose, dataset=loose.dataset.assign(energy=energy))
+    assert [check.passed for check in checks(bad) if check.name.startswith("balance")] == [False]
+    assert all(check.passed for check in checks(loose))
+
+
 def test_a_case_can_not_write_into_the_page(solutions):
     texts = {"message": "</script><script>alert(1)</script>"}
     texts["case"] = "</pre><img src=x onerror=alert(1)>"

@@ -163,8 +163,8 @@ def run(
         return
     if earlier is not None and case is not None and "file" not in chosen.output.model_fields_set:
         output = output or case.with_name(f"{case.stem}-again.nc")
-    file, picture = runs.outputs(chosen, output, figure, force)
     measure, dynamics, keywords = chosen.build()
+    file, picture = runs.outputs(chosen, output, figure, force)
     if not quiet:
         typer.echo(f"{chosen.name}: {dynamics} on {measure} to t = {chosen.run.t_end:g}")
     with runs.killed_like_ctrl_c():

@@ -590,7 +590,9 @@ class RunTable(Table):
         'of tokens: of "layers", or the largest time step under noise, > 0', exclusiveMinimum=0
     )
     rtol: float | None = told(
-        "the relative tolerance of a time step, 3e-14 to 1e-2", minimum=3e-14, maximum=1e-2
+        "the relative tolerance of a time step, 3e-14 to 1e-2; a flow map has a tol of its own",
+        minimum=3e-14,
+        maximum=1e-2,
     )
     atol: float | None = told("the absolute tolerance of a time step, > 0", exclusiveMinimum=0)
     tail_tol: float | None = told(

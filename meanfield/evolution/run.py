@@ -264,13 +264,13 @@ class Run:
         plan, system = self.plan, self.system
         dataset = self.recorder.dataset(system.collapses)
         options = plan.options
-        dataset.attrs |= {
-            **plan.about,
-            "rtol": options.rtol,
-            "atol": options.atol,
-            "tail_tol": options.tail_tol,
-            "t_end": float(plan.times[-1]),
-        }
+        dataset.attrs |= {**plan.about, "t_end": float(plan.times[-1])}
+        # a flow map's own tolerance is all that its run has
+        if (tol := getattr(self.recorder.measures[0], "tol", None)) is not None:
+            dataset.attrs["tol"] = tol
+        else:
+            dataset.attrs |= {"rtol": options.rtol, "atol": options.atol}
+            dataset.attrs["tail_tol"] = options.tail_tol
         if isinstance(system, token_system.TokenSystem):
             dataset.attrs |= {"method": plan.method, "sums": joined(system.sums)}
             if system.step > 0.0:

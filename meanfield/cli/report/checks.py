@@ -62,8 +62,8 @@ def _tolerance(sol: Solution) -> float:
 def _per_step(sol: Solution) -> float:
     """What tolerances allow in an energy, a sum over pairs of the mass: twice that of each step."""
     steps = float(sol.dataset["steps"].values[-1]) if "steps" in sol.dataset else len(sol.t)
-    rtol = float(sol.dataset.attrs.get("rtol", 1e-9))
-    return 2.0 * (steps + 1.0) * (rtol + _tolerance(sol)) + _ROUNDING
+    rtol = float(sol.dataset.attrs.get("rtol", 0.0))
+    return 2.0 * (steps + 1.0) * max(rtol, _tolerance(sol)) + _ROUNDING
 
 
 def _balance(sol: Solution) -> Check:
