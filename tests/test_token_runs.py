@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 from handmade import unfinished
+from scipy.stats import chi
 
 import meanfield as mf
+from meanfield.evolution.options import Options
+from meanfield.evolution.recorder import checked_monitors
+from meanfield.evolution.token_system import NoisyTokenSystem
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
 
@@ -76,6 +80,39 @@ def test_layers_hand_over_where_they_should():
 
 
 # ---------------------------------------------------------------- noise
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+@pytest.mark.parametrize("dim", [2, 3, 8])
+def test_a_step_of_noise_has_the_generator_to_third_order(dim, degree):
+    """E P_k(<x, x_h>) over the lengths of kicks against e^{-k(k+d-2)τh}, by quadrature."""
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    lengths = 10.0 * (nodes + 1.0)
+    shares = chi(dim - 1).pdf(lengths) * 10.0 * weights
+    start = np.tile(np.eye(1, dim), (200, 1))
+
+    class Kicks(np.random.Generator):
+        def normal(self, size):
+            return lengths[:, None] * np.eye(1, dim, 1) * np.ones(size)
+
+    options = Options(1e-9, 1e-12, 1e-8, 64, 1000, 0.0, checked_monitors(None))
+    rng = Kicks(np.random.PCG64(0))
+    system = NoisyTokenSystem(mf.Particles(start), mf.SA(0.0, noise=0.5), options, 1.0, rng)
+
+    def off(h):
+        moved = system.equation.measure(system._diffuse(system.state, h)[:-1]).points
+        cosines = moved[:, 0]
+        zonal = cosines if degree == 1 else (dim * cosines**2 - 1) / (dim - 1)
+        return shares @ zonal - np.exp(-0.5 * degree * (degree + dim - 2) * h)
+
+    small = 0.2 / (degree * (degree + dim - 2))
+    one, other = off(small), off(0.5 * small)
+    if dim == 2:
+        # on the circle it is exact: roundings of 200 weights
+        assert abs(one) < 1e-13
+    else:
+        assert abs(one) > 1e-8
+        assert abs(np.log2(one / other) - 3.0) < 0.1
 
 
 @pytest.mark.parametrize("dim", [2, 3, 8])

@@ -153,8 +153,10 @@ def chosen_case(path: Path | None, given: Sequence[str] | None) -> tuple[Case, S
         return case_from_text(default_case_text(), "bundled case", settings=settings), None
     if not _is_result(path):
         return read_case(path, settings), None
-    with refusals():
+    try:
         earlier = load(path)
+    except (OSError, ValueError) as error:
+        raise Refusal(str(error)) from error
     return case_of(earlier, path, settings), earlier
 
 

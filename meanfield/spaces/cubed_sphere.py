@@ -233,7 +233,7 @@ def lay(
         count += len(current) * PER_LEAF
         if count > limit:
             raise ArithmeticError(
-                f"limit = {limit} nodes do not resolve the density to tol = {largest:g}: "
+                f"limit = {limit} nodes do not resolve the density to tol = {tol.min():g}: "
                 f"take a larger limit or tol"
             )
         points, weights = current.nodes()

@@ -78,7 +78,7 @@ def invert(series: Array, slopes: Array, values: Array) -> Array:
     Returns
     -------
     ndarray, shape (n,)
-        An end where a series does not take its value.
+        Next to an end, within 1e-13 of it, where a series does not take its value.
 
     Examples
     --------

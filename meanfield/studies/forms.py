@@ -168,7 +168,7 @@ def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array
 
 
 def _basis(values: Array, vectors: Array, kmax: int) -> Basis:
-    # the axis is that of the eigenvalue that is alone, if all others are one; on the circle either
+    # the axis is that of the eigenvalue that is alone, if all others are one; on the circle any
     for alone, others in ((0, slice(1, None)), (-1, slice(None, -1))):
         if np.ptp(values[others]) <= _EQUAL * values[-1]:
             return ZonalBasis(np.asarray(vectors[:, alone]), kmax)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ class FreeTokens:
     t: Array
     points: Array
     status: str
-    switches: Array
+    switches: Array = field(default_factory=lambda: np.zeros(0))
 
     def __repr__(self) -> str:
         _, n, dim = self.points.shape
