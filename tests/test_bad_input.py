@@ -45,6 +45,7 @@ COMMANDS = [
     ("plot there.nc", "can't read there.nc: Is a directory"),
     ("plot good.toml", "can't read good.toml: it is no NetCDF-4 file"),
     ("info good.toml", "a case file? meanfield run good.toml"),
+    ("resume good.toml", "meanfield run good.toml makes a result of it"),
     ("plot ''", "can't read .: Is a directory"),
     ("plot future.nc", FUTURE),
     ("plot foreign.nc", "can't read foreign.nc: its format must be"),

@@ -306,9 +306,7 @@ def _loaded(file: Path) -> Solution:
     try:
         return load(file)
     except (OSError, ValueError) as error:
-        is_case = file.suffix == ".toml" and file.is_file()
-        hint = f"; a case file? meanfield run {file} makes a result of it" if is_case else ""
-        raise Refusal(f"{error}{hint}") from None
+        raise Refusal(f"{error}{runs.case_hint(file)}") from None
 
 
 check = typer.Typer(rich_markup_mode=None)

@@ -217,6 +217,12 @@ def ended(run: Callable[..., Solution], *given: Any, **keywords: Any) -> Solutio
         raise Refusal(f"output {str(error).partition(' ')[2]}") from None
 
 
+def case_hint(file: Path) -> str:
+    """What to do with a case file where a result was asked for; nothing for other files."""
+    is_case = file.suffix == ".toml" and file.is_file()
+    return f"; a case file? meanfield run {file} makes a result of it" if is_case else ""
+
+
 def saved_run(file: Path) -> Solution:
     """What a run has left in its file so far.
 
@@ -231,7 +237,7 @@ def saved_run(file: Path) -> Solution:
         hint = "a run that is killed before its first save leaves none, run it again"
         raise Refusal(f"{error}: {hint}") from None
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise Refusal(f"{error}{case_hint(file)}") from None
 
 
 def resumed(saved: Solution, file: Path, progress: bool | str) -> Solution:

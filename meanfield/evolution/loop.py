@@ -148,7 +148,7 @@ def solve(
         > 0. Times scale like e^{-β} under USA.
     save_at : int or array_like, optional
         That many equal intervals (default 20), or the times themselves, ascending in
-        (0, t_end]; t = 0 and t_end are always saved.
+        [0, t_end]; t = 0 and t_end are always saved.
     method : {'flow', 'layers'}
         For Particles. 'flow' solves the differential equation. 'layers' takes the discrete steps
         of a Transformer, x ← N(x + step · Σ A V x), N for the normalisation to length 1: t_end
