@@ -32,15 +32,19 @@ from meanfield.functionals.energies import (
 )
 from meanfield.functionals.speed import metric_speed, slope
 from meanfield.functionals.transport.bracket import Bracket
-from meanfield.functionals.transport.distance import wasserstein
+from meanfield.functionals.transport.distance import (
+    SlicedDistance,
+    sliced_wasserstein,
+    transport_map,
+    transport_plan,
+    wasserstein,
+)
 from meanfield.functionals.transport.monitors import DistanceTo
-from meanfield.functionals.transport.plans import transport_map, transport_plan
-from meanfield.functionals.transport.sliced import SlicedDistance, sliced_wasserstein
-from meanfield.laws.frequencies import gaussian_frequencies, lorentzian_frequencies
+from meanfield.laws.law import Uniform
 from meanfield.laws.mixture import Mixture
 from meanfield.laws.point_cloud import PointCloud
+from meanfield.laws.quantisation import gaussian_frequencies, lorentzian_frequencies
 from meanfield.laws.series import FourierSeries, ZonalSeries
-from meanfield.laws.uniform import Uniform
 from meanfield.laws.von_mises_fisher import VonMisesFisher
 from meanfield.measures.clusters import Clusters, clusters
 from meanfield.measures.density import Density

@@ -24,7 +24,7 @@ EVERYWHERE = {"numpy", "scipy"}
 DOORS = {
     "pyfftw": {"spaces.circle"},
     "ducc0": {"spaces", "kernels.bilinear"},
-    "shtns": {"spaces.sphere_plans"},
+    "shtns": {"spaces.sphere"},
     "xarray": {"evolution", "studies", "cli"},
     "h5netcdf": {"evolution.netcdf"},
     "h5py": {"evolution.netcdf"},
@@ -258,7 +258,7 @@ def test_data_and_physics_meet_only_where_they_may():
     assert "_checks" in reached
     data = {module for module in reached if room_of(module) in {"laws", "spaces", "measures"}}
     # points of the sphere, and how a dataclass is written down
-    assert data <= {"spaces.geometry", "spaces.symmetry", "laws.record"}
+    assert data <= {"spaces.geometry", "laws.record"}
     for room in "laws", "spaces", "measures":
         rooms = {room_of(m.partition(".")[2]) for m in reach(graph, f"meanfield.{room}")}
         assert "dynamics" not in rooms

@@ -19,7 +19,7 @@ from meanfield.kernels.multipliers import (
     scaled_eigenvalues,
 )
 from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer
-from meanfield.studies import proposition_evidence as room
+from meanfield.studies import proposition as room
 from meanfield.studies import proposition_proof as proof
 from meanfield.studies.proposition import FAULT, PARTS, verdict
 from meanfield.studies.proposition_proof import Evidence, enclose

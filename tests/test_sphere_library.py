@@ -12,7 +12,7 @@ import pytest
 from handmade import interrupted, stopped_by_checkpoint
 
 import meanfield as mf
-from meanfield.spaces import available, sphere_plans
+from meanfield.spaces import available, sphere
 from meanfield.spaces.sphere_fields import SphereFields
 
 EPS = np.finfo(float).eps
@@ -22,7 +22,7 @@ needs_shtns = pytest.mark.skipif(available("shtns") != "shtns", reason="SHTns is
 
 @pytest.fixture
 def without_shtns(monkeypatch):
-    monkeypatch.setattr(sphere_plans, "_imported", lambda: None)
+    monkeypatch.setattr(sphere, "_imported", lambda: None)
 
 
 def series(space, seed):

@@ -6,18 +6,23 @@ import numpy as np
 import pytest
 
 import meanfield as mf
+from meanfield.functionals.transport import sphere
 from meanfield.functionals.transport import sphere as distance
-from meanfield.functionals.transport import sphere_beckmann
 from meanfield.functionals.transport.clouds import best_plan, pair_distances
-from meanfield.functionals.transport.sphere import cells_cost, map_cost, sphere_distance
-from meanfield.functionals.transport.sphere_beckmann import length_of, steepest_of
-from meanfield.functionals.transport.sphere_masses import atoms_of, cells_of, series
-from meanfield.functionals.transport.sphere_potential import (
+from meanfield.functionals.transport.sphere import (
+    cells_cost,
+    length_of,
+    map_cost,
+    sphere_distance,
+    steepest_of,
+)
+from meanfield.functionals.transport.sphere_dual import (
     Conjugate,
     Minima,
     Potential,
     RingSearch,
 )
+from meanfield.functionals.transport.sphere_masses import atoms_of, cells_of, series
 from meanfield.spaces.geometry import exponential, geodesic_distance, logarithm, sphere_points
 from meanfield.spaces.lattice import Lattice, cell_integrals, hats
 from meanfield.spaces.sphere_fields import Places, SphereAt, SphereFields
@@ -231,7 +236,7 @@ def test_a_dual_above_its_primal_raises(monkeypatch):
 
 
 def test_a_steep_potential_raises(monkeypatch):
-    monkeypatch.setattr(sphere_beckmann, "steepest_of", lambda *given: 0.9 * steepest_of(*given))
+    monkeypatch.setattr(sphere, "steepest_of", lambda *given: 0.9 * steepest_of(*given))
     space = mf.Sphere(31)
     mu, nu = mf.Density(space, mf.VonMisesFisher(TILTED, 4.0)), mf.Density(space, mf.Uniform(3))
     with pytest.raises(ArithmeticError, match=r"lower bound of W_p\^p must be <="):

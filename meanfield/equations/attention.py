@@ -18,11 +18,9 @@ from meanfield.measures.density import Density
 from meanfield.spaces import Space
 from meanfield.spaces.circle import Circle
 from meanfield.spaces.gegenbauer import gegenbauer, multiplicities
-from meanfield.spaces.geometry import perpendicular
-from meanfield.spaces.sphere import Sphere
+from meanfield.spaces.geometry import asymmetry, perpendicular
+from meanfield.spaces.sphere import Sphere, positions
 from meanfield.spaces.sphere_fields import SphereFields
-from meanfield.spaces.sphere_plans import positions
-from meanfield.spaces.symmetry import asymmetry
 from meanfield.spaces.zonal import Zonal
 from meanfield.typing import Array, Coefficients
 

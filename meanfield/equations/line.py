@@ -17,8 +17,7 @@ from meanfield.equations.interaction import interaction_line
 from meanfield.kernels.angles import LARGEST_ZONAL_BETA, circle_head_kernel, zonal_head_kernel
 from meanfield.kernels.line import DenseLine, Interpolation, Line, LineSums, line
 from meanfield.measures.flow_map import FREE, LineFlowMap
-from meanfield.spaces.geometry import perpendicular
-from meanfield.spaces.symmetry import asymmetry, axial_part, lie_along
+from meanfield.spaces.geometry import asymmetry, axial_part, lie_along, perpendicular
 from meanfield.typing import Array
 
 # below this share of its maximum a potential that is not right relative to its own size is lost

@@ -14,8 +14,8 @@ from meanfield.kernels import multipliers
 from meanfield.kernels.bilinear import Coordinates, SphereBilinear
 from meanfield.kernels.sinkhorn import SphereNodes, scaling
 from meanfield.spaces.geometry import project
+from meanfield.spaces.sphere import layout
 from meanfield.spaces.sphere_fields import Places, SphereAt
-from meanfield.spaces.sphere_plans import layout
 from meanfield.typing import Array, Coefficients
 
 Sources = tuple[Array, Array]

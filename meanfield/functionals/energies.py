@@ -22,8 +22,7 @@ from meanfield.measures import AnyMeasure, check_measure
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
 from meanfield.spaces import Space
-from meanfield.spaces.geometry import project
-from meanfield.spaces.symmetry import asymmetry
+from meanfield.spaces.geometry import asymmetry, project
 from meanfield.typing import Array
 
 # of an energy, that rounding of a density may make

@@ -13,7 +13,7 @@ from scipy.special import ive
 from meanfield._checks import real_array, tell_apart
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
 from meanfield.spaces.gegenbauer import gauss_gegenbauer
-from meanfield.spaces.sphere_plans import layout, positions
+from meanfield.spaces.sphere import layout, positions
 from meanfield.typing import Array, Coefficients
 
 

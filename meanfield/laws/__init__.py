@@ -5,13 +5,15 @@ All densities are with respect to σ, the uniform probability measure.
 
 from __future__ import annotations
 
-from meanfield.laws.frequencies import gaussian_frequencies, lorentzian_frequencies
-from meanfield.laws.law import Law, symmetry_axis, uniform_frame, uniform_in_span
+from meanfield.laws.law import Law, Uniform, symmetry_axis, uniform_frame, uniform_in_span
 from meanfield.laws.mixture import Mixture
 from meanfield.laws.point_cloud import PointCloud
-from meanfield.laws.quantised import quantised_points
+from meanfield.laws.quantisation import (
+    gaussian_frequencies,
+    lorentzian_frequencies,
+    quantised_points,
+)
 from meanfield.laws.series import FourierSeries, ZonalSeries
-from meanfield.laws.uniform import Uniform
 from meanfield.laws.von_mises_fisher import VonMisesFisher
 
 __all__ = [

@@ -1,13 +1,14 @@
-"""What a law is, what all laws share, and random directions."""
+"""What a law is, what all laws share, random directions, and the uniform law."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from meanfield._checks import generator, integer, shown, unit_vector
+from meanfield._checks import generator, integer, shown, unit_rows, unit_vector
 from meanfield.laws.record import key
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array
@@ -213,3 +214,54 @@ def checked_draw(n: int, rng: np.random.Generator) -> int:
     """
     generator("rng", rng)
     return integer("n", n, low=1)
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """f = 1: the uniform law σ on S^{d-1}, the only minimiser of the energy (Proposition 3.4).
+
+    Parameters
+    ----------
+    dim : int
+        Ambient dimension d >= 2.
+
+    Raises
+    ------
+    ValueError
+        If dim is no integer >= 2.
+
+    Examples
+    --------
+    >>> Uniform(3).pdf([[0.0, 0.0, 1.0]])
+    array([1.])
+    """
+
+    dim: int = field(metadata=DIM)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dim", integer("dim", self.dim, low=2))
+
+    @property
+    def symmetry_axis(self) -> Array:
+        """The last unit vector, shape (d,): any will do."""
+        return np.asarray(np.eye(self.dim)[-1])
+
+    def pdf(self, points: ArrayLike) -> Array:
+        """f = 1 at unit rows (n, d), shape (n,).
+
+        Raises
+        ------
+        ValueError
+            If the points are not unit rows of length d.
+        """
+        return np.ones(len(unit_rows("points", points, self.dim)))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """n independent draws, unit rows (n, d).
+
+        Raises
+        ------
+        ValueError
+            If n < 1 or rng is no numpy Generator.
+        """
+        return uniform_points(checked_draw(n, rng), self.dim, rng)

@@ -10,10 +10,17 @@ from numpy.typing import ArrayLike
 
 from meanfield import _checks
 from meanfield._checks import shown
-from meanfield.laws.law import LONGEST_LIST, Law, check_law, checked_draw, freeze, symmetry_axis
+from meanfield.laws.law import (
+    LONGEST_LIST,
+    Law,
+    Uniform,
+    check_law,
+    checked_draw,
+    freeze,
+    symmetry_axis,
+)
 from meanfield.laws.record import Record, key
-from meanfield.laws.uniform import Uniform
-from meanfield.spaces.symmetry import are_parallel
+from meanfield.spaces.geometry import are_parallel
 from meanfield.typing import Array
 
 

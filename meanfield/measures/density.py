@@ -17,7 +17,7 @@ from meanfield.laws.law import Law
 from meanfield.measures.measure import Measure, turned
 from meanfield.spaces import Harmonics, Space
 from meanfield.spaces.circle import MOST_MODES, Circle
-from meanfield.spaces.symmetry import difference_of_meridians
+from meanfield.spaces.geometry import difference_of_meridians
 from meanfield.spaces.zonal import Zonal
 from meanfield.typing import Array, Coefficients
 

@@ -18,8 +18,13 @@ from meanfield.measures.measure import WeightedPoints, turned
 from meanfield.spaces import Harmonics, panels
 from meanfield.spaces.circle import CircleAt
 from meanfield.spaces.cubed_sphere import ORDER, PER_LEAF, lay
-from meanfield.spaces.geometry import circle_angles, circle_points, latitude_density, line_points
-from meanfield.spaces.symmetry import difference_of_meridians
+from meanfield.spaces.geometry import (
+    circle_angles,
+    circle_points,
+    difference_of_meridians,
+    latitude_density,
+    line_points,
+)
 from meanfield.spaces.zonal import ZonalAt
 from meanfield.typing import Array, Coefficients, Integers
 

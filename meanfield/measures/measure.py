@@ -14,8 +14,7 @@ from meanfield.kernels.direct import moment
 from meanfield.spaces import Harmonics
 from meanfield.spaces.circle import MOST_MODES, CircleAt
 from meanfield.spaces.gegenbauer import multiplicities
-from meanfield.spaces.geometry import circle_angles
-from meanfield.spaces.symmetry import are_parallel
+from meanfield.spaces.geometry import are_parallel, circle_angles
 from meanfield.typing import Array, Coefficients
 
 

@@ -13,7 +13,7 @@ from meanfield.kernels import token_sums
 from meanfield.kernels.direct import log_moment
 from meanfield.kernels.sinkhorn import Balanced, DenseSums, LineNodes, SphereNodes, point_sums
 from meanfield.laws.law import Law, check_law
-from meanfield.laws.quantised import quantised_points
+from meanfield.laws.quantisation import quantised_points
 from meanfield.measures.measure import WeightedPoints
 from meanfield.spaces import Harmonics
 from meanfield.spaces.geometry import circle_points

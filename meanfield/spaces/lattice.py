@@ -13,9 +13,8 @@ from scipy.special import gammaln
 
 from meanfield._checks import EPS
 from meanfield.spaces.geometry import sphere_angles, sphere_points
-from meanfield.spaces.sphere import Sphere
+from meanfield.spaces.sphere import SQRT_4PI, Sphere, layout, rings
 from meanfield.spaces.sphere_fields import hessian_coefficients, hessian_components
-from meanfield.spaces.sphere_plans import SQRT_4PI, layout, rings
 from meanfield.typing import Array, Coefficients
 
 # Gauss nodes between two latitudes

@@ -10,8 +10,7 @@ import numpy as np
 
 from meanfield._checks import integer
 from meanfield.spaces.circle import EPSILON, threads
-from meanfield.spaces.sphere import Sphere
-from meanfield.spaces.sphere_plans import SQRT_4PI, layout, power_by_degree
+from meanfield.spaces.sphere import SQRT_4PI, Sphere, layout, power_by_degree
 from meanfield.typing import Array, Coefficients
 
 

@@ -18,10 +18,10 @@ from meanfield.dynamics.isotropic import USA
 from meanfield.equations.batch import LARGEST_BETA
 from meanfield.evolution.batch import evolve_batch
 from meanfield.kernels.multipliers import bandwidth
-from meanfield.laws.uniform import Uniform
+from meanfield.laws.law import Uniform
 from meanfield.spaces.circle import Circle
 from meanfield.spaces.geometry import circle_points
-from meanfield.studies.tasks import run_tasks, spawn_seeds
+from meanfield.studies.executors import run_tasks, spawn_seeds
 from meanfield.theory import growth_rates
 from meanfield.typing import Array
 

@@ -16,10 +16,9 @@ from meanfield.kernels.multipliers import log_eigenvalues
 from meanfield.measures.density import Density
 from meanfield.spaces.circle import Circle
 from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicities
-from meanfield.spaces.geometry import perpendicular
+from meanfield.spaces.geometry import axial_matrix, axial_part, perpendicular
 from meanfield.spaces.sphere import Sphere
 from meanfield.spaces.sphere_fields import Places, SphereAt
-from meanfield.spaces.symmetry import axial_matrix, axial_part
 from meanfield.spaces.zonal import Zonal
 from meanfield.typing import Array, Indices
 

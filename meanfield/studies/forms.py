@@ -12,7 +12,7 @@ from scipy.optimize import brentq, minimize
 
 from meanfield._checks import EPS, generator, integer, number, real_array, symmetric, tell_apart
 from meanfield.kernels.multipliers import bandwidth, eigenvalues, ratio_bound
-from meanfield.laws.uniform import Uniform
+from meanfield.laws.law import Uniform
 from meanfield.measures.density import Density
 from meanfield.measures.particles import Particles
 from meanfield.spaces import Space

@@ -26,7 +26,7 @@ from meanfield.measures.particles import Particles
 from meanfield.spaces.circle import Circle
 from meanfield.spaces.sphere import Sphere
 from meanfield.spaces.zonal import Zonal
-from meanfield.studies.tasks import run_tasks
+from meanfield.studies.executors import run_tasks
 from meanfield.theory import check_attention, dobrushin_constant
 from meanfield.typing import Array
 

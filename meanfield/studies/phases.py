@@ -16,9 +16,8 @@ from meanfield.dynamics.attention import Attention, Head
 from meanfield.dynamics.isotropic import SA, USA
 from meanfield.equations.batch import LARGEST_BETA
 from meanfield.evolution.batch import evolve_batch
-from meanfield.laws.law import uniform_frame, uniform_in_span
-from meanfield.laws.uniform import Uniform
-from meanfield.studies.tasks import run_tasks, spawn_seeds
+from meanfield.laws.law import Uniform, uniform_frame, uniform_in_span
+from meanfield.studies.executors import run_tasks, spawn_seeds
 from meanfield.theory import orthogonal_arrival
 from meanfield.typing import Array
 

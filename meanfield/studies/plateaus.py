@@ -19,7 +19,7 @@ from meanfield.laws.series import FourierSeries
 from meanfield.measures.clusters import clusters
 from meanfield.measures.flow_map import FlowMap, LineFlowMap
 from meanfield.spaces.geometry import circle_angles
-from meanfield.studies.tasks import pad, run_tasks
+from meanfield.studies.executors import pad, run_tasks
 from meanfield.theory import check_attention, energy_dirac, growth_rates
 from meanfield.typing import Array
 

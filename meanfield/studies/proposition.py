@@ -9,12 +9,29 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.optimize import minimize
 
-from meanfield._checks import generator, integer, is_single, number, shown, some_of
-from meanfield.kernels.multipliers import bandwidth
+from meanfield._checks import EPS, generator, integer, is_single, number, shown, some_of
+from meanfield.dynamics.isotropic import SA
+from meanfield.evolution.loop import solve
+from meanfield.functionals.energies import energy as energy_of
+from meanfield.kernels.multipliers import bandwidth, log_eigenvalues, relative_eigenvalues
+from meanfield.laws.law import Law, Uniform
+from meanfield.laws.mixture import Mixture
+from meanfield.laws.series import FourierSeries, ZonalSeries
+from meanfield.laws.von_mises_fisher import VonMisesFisher
+from meanfield.measures import AnyMeasure
+from meanfield.measures.density import Density
+from meanfield.measures.flow_map import FlowMap
+from meanfield.measures.particles import Particles
+from meanfield.spaces.circle import Circle
+from meanfield.spaces.gegenbauer import gegenbauer, multiplicities
+from meanfield.spaces.geometry import circle_points
+from meanfield.spaces.zonal import Zonal
 from meanfield.studies import proposition_proof as proof
-from meanfield.studies.proposition_evidence import flows, identity, search
-from meanfield.studies.tasks import run_tasks, spawn_seeds
+from meanfield.studies.executors import pad, run_tasks, spawn_seeds
+from meanfield.theory import growth_rates
+from meanfield.typing import Array
 
 PARTS = ("coefficients", "identity", "search", "flows")
 FAULT = "a fault of this package or its libraries, not of the proposition"
@@ -233,3 +250,363 @@ def _statement(interval: tuple[float, float], dim: int, is_kernel: bool) -> str:
             "and σ one of many. Proposition 3.4 is about β > 0"
         )
     return f"{text}, β = {low!r}" if low == high else f"{text}, β in [{low!r}, {high!r}]"
+
+
+# tokens of a random measure, degrees of a random law, and of the space that holds it
+TOKENS, _LAW, _BASIS = 24, 3, 8
+# beyond these, flow maps take minutes: in the identity, and in runs
+_MOST_BETA, _RUN_BETA, _RUN_DIM = 100.0, 32.0, 64
+# relative to E(mu), beside what e^{βt} rounds; a flow map is right to its own tolerance
+_TOLERANCES = {"density": 1e-13, "particles": 1e-13, "flow map": 2e-12}
+
+KINDS = ("atoms", "near a Dirac", "mixture", "series", "near uniform")
+# points of one measure, bumps to draw from, and measures at once
+_POINTS, _BUMPS, _BLOCK = 8, 48, 100
+# gradients: tokens that they move, and the errors of W beyond which a bound counts as beaten
+_MOVED, _ERRORS = 16, 10.0
+_OPTIONS = {"maxiter": 500, "ftol": 1e-16, "gtol": 1e-14}
+
+# a run has arrived within the first of its bound, and shows nothing if it begins within the second
+ARRIVED, _BEGUN = 1e-10, 1e-6
+# energies may go the wrong way by this share of E: rounding and steps
+_ASTRAY = 1e-11
+_SAVES = 40
+# repulsive runs: in lifetimes of the start's slowest degree, and from there by factors, at most
+_LIFETIMES, _FACTOR, _LONGEST = 14.0, 3.0, 2e4
+# attractive runs: the far mass decays at rate (d-1) >= 1 (SA), and E(δ) - E with it
+_UPWARDS, _NARROWEST = 40.0, 6e5
+
+
+def powers(cosines: Array, masses: Array, dim: int, kmax: int) -> Array:
+    """r_k = ∬ P_k(<x,y>) dmu dmu, k = 0 … kmax, of n points or bumps: |mu_k|² = N_k r_k.
+
+    Parameters
+    ----------
+    cosines : ndarray, shape (..., n, n)
+        <x_i, x_j>, of one cloud or of many.
+    masses : ndarray, shape (..., n, 1) or (..., n, kmax + 1)
+        Masses of the points; or masses times the Λ_k(κ)/Λ_0(κ) of bumps about the points, by Funk
+        and Hecke.
+
+    Returns
+    -------
+    ndarray, shape (..., kmax + 1)
+    """
+    masses = np.broadcast_to(masses, (*masses.shape[:-1], kmax + 1))
+    found = np.empty((*cosines.shape[:-2], kmax + 1))
+    for k, values in enumerate(gegenbauer(dim, kmax, cosines)):
+        part = masses[..., k]
+        found[..., k] = np.einsum("...i,...ij,...j->...", part, values, part, optimize=True)
+    # r_k >= 0: below it, rounding is 0, and what is more remains to be seen
+    allowed = proof.ROUNDING * np.abs(masses).sum(axis=-2) ** 2
+    return np.where((found < 0.0) & (found >= -allowed), 0.0, found)
+
+
+def identity(energy: proof.KernelEnergy, rng: np.random.Generator) -> proof.Evidence:
+    """E(mu) - E(σ) = 1/(2β) Σ_{k>=1} Λ_k |mu_k|² for a random measure of each kind, as E(mu)/E(σ).
+
+    Left: ∬ e^{β<x,y>} dmu dmu/Λ_0 by positive terms. Right: 1 + Σ_{k>=1} (Λ_k/Λ_0) |mu_k|². A
+    measure that double precision can't hold at this β and d is nan.
+    """
+    beta, dim = energy.beta, energy.dim
+    rows = {}
+    for name, (measure, points, masses) in _measures(energy, rng).items():
+        if name == "particles" or dim == 2:
+            cosines, kmax = points @ points.T, energy.kmax if name == "particles" else _LAW
+            r = powers(np.clip(cosines, -1.0, 1.0), masses[:, None], dim, kmax)
+        else:
+            r = (gegenbauer(dim, _LAW, points[:, -1]) @ masses) ** 2
+        try:
+            log_g, _ = measure.log_moment(beta * points)
+        except ValueError:
+            rows[name] = np.nan, np.nan
+        else:
+            weights = energy.weights[: len(r)] * (energy.spread / energy.centre)
+            double = masses @ np.exp(log_g - log_eigenvalues(beta, dim, 0))
+            rows[name] = float(double), 1.0 + float(weights @ r[: len(weights)])
+    left, right = np.array([*rows.values()]).T
+    errors = np.abs(right / left - 1.0)
+    # an exponential rounds its argument, polynomials degree by degree
+    rounding = 8.0 * EPS * (beta + energy.kmax)
+    allowed = np.array([_TOLERANCES[name] for name in rows]) + rounding
+    told = ", ".join(f"{name} {error:.1e}" for name, error in zip(rows, errors, strict=True))
+    finding = f"E - E(σ) = Σ Λ_k |mu_k|²/2β against the double integral, relative to E: {told}"
+    data = xr.Dataset(
+        {
+            "energy_ratio": ("measure", left, {"long_name": "E(mu)/E(σ), double integral"}),
+            "energy_ratio_by_degrees": ("measure", right),
+            "identity_error": ("measure", errors),
+        },
+        coords={"measure": [*rows]},
+    )
+    return proof.Evidence(proof.DIFFERS if (errors > allowed).any() else proof.HOLDS, finding, data)
+
+
+def _measures(
+    energy: proof.KernelEnergy, rng: np.random.Generator
+) -> dict[str, tuple[AnyMeasure, Array, Array]]:
+    """A measure of each kind, and the points and masses that integrate over it."""
+    dim, law = energy.dim, random_law(energy.dim, rng)
+    space = Circle(32) if dim == 2 else Zonal(dim, _BASIS)
+    density = Density(space, law)
+    found: dict[str, tuple[AnyMeasure, Array, Array]] = {
+        "density": (density, space.points, space.weights * density.values)
+    }
+    if energy.beta <= _MOST_BETA:
+        flow = FlowMap(law)
+        found["flow map"] = flow, flow.points, flow.weights
+    masses = rng.exponential(size=TOKENS)
+    tokens = Particles(Uniform(dim).sample(TOKENS, rng), masses)
+    found["particles"] = tokens, tokens.points, tokens.weights
+    return found
+
+
+def random_law(dim: int, rng: np.random.Generator) -> Law:
+    """1 + Σ_{k <= 3} a_k P_k about the last axis, on the circle with sines too, positive."""
+    sizes = rng.dirichlet(np.ones(2 * _LAW)) * 0.9 * rng.choice([-1.0, 1.0], 2 * _LAW)
+    if dim == 2:
+        return FourierSeries(cos=sizes[:_LAW], sin=sizes[_LAW:])
+    return ZonalSeries(dim, sizes[:_LAW])
+
+
+def search(
+    energy: proof.KernelEnergy, samples: int, starts: int, rng: np.random.Generator
+) -> proof.Evidence:
+    """Random measures, the five kinds in turn, and gradients, in search of one beyond a bound.
+
+    Atoms are summed over pairs, with the kernel itself; a defect as a sum of W(1) - W(t) >= 0, so
+    that it keeps its digits next to a Dirac. All else by degrees: mixtures of von Mises-Fisher
+    bumps, of 1 + a P_j about several axes, and both mixed with much of σ. These can be below E(σ)
+    for kernels with p_k < 0 only. Gradients move 16 tokens and their masses towards either bound.
+    """
+    # Λ_k(κ)/Λ_0(κ) of bumps e^{κ<x,c>}, κ from a tenth to thousands of β
+    kappas = np.fmax(1.0, energy.beta) * 10.0 ** rng.uniform(-1.0, 3.5, _BUMPS)
+    bumps = np.array([relative_eigenvalues(k, energy.dim, energy.kmax) for k in kappas])
+    kinds = np.arange(samples) % len(KINDS)
+    share, defect, error = np.empty((3, samples))
+    for first in range(0, samples, _BLOCK):
+        block = slice(first, first + _BLOCK)
+        for kind in np.unique(kinds[block]):
+            where = first + np.flatnonzero(kinds[block] == kind)
+            drawn = _drawn(energy, KINDS[kind], len(where), bumps, rng)
+            share[where], defect[where], error[where] = drawn
+    ends = [[_moved(energy, sign, rng) for _ in range(starts)] for sign in (-1.0, 1.0)]
+    margins = np.array([min(of_sign) for of_sign in ends])
+    finding = (
+        f"{samples} random measures, atoms by pairs and others by degrees: "
+        f"least (E - E(σ))/U {share.min():.2e}, least (E(δ) - E)/U {defect.min():.2e}; "
+        f"gradients end {margins[0]:.1e} above E(σ) and {margins[1]:.1e} below E(δ)"
+    )
+    witnesses = []
+    # a Dirac's share has the error of the kernel's values
+    bounds = ("below E(σ)", share, error), ("above E(δ)", defect, error + energy.error)
+    for name, left, allowed in bounds:
+        if (left < -allowed).any():
+            one = int(np.nanargmin(left / allowed))
+            witnesses.append(
+                f"random measure {one} ({KINDS[kinds[one]]}) is {name} by {-left[one]:.6g} U, "
+                f"right to {allowed[one]:.1g}"
+            )
+            finding += f"; {int((left < -allowed).sum())} {name}"
+    for way, margin in zip(("down", "up"), margins, strict=True):
+        if margin < -_ERRORS * energy.error:
+            witnesses.append(
+                f"gradients (tokens, {way}) end at a measure beyond the bound by {-margin:.6g} U, "
+                f"right to {_ERRORS * energy.error:.1g}"
+            )
+    status = proof.FAILS if witnesses else proof.HOLDS
+    if not witnesses and not np.isfinite([*share + defect + error, *margins]).all():
+        status, finding = proof.DIFFERS, f"{finding}; energies are not finite"
+    data = xr.Dataset(
+        {
+            "share": ("sample", share, {"long_name": "(E(mu) - E(σ))/U"}),
+            "defect": ("sample", defect, {"long_name": "(E(δ) - E(mu))/U"}),
+            "margin": ("attempt", margins, {"long_name": "distance from the bound, over U"}),
+        },
+        coords={
+            "kind": ("sample", np.array(KINDS)[kinds]),
+            "attempt": ["tokens, down", "tokens, up"],
+        },
+    )
+    return proof.Evidence(status, finding, data, witness="; ".join(witnesses))
+
+
+def _drawn(
+    energy: proof.KernelEnergy, kind: str, count: int, bumps: Array, rng: np.random.Generator
+) -> tuple[Array, Array, Array]:
+    """Shares of measures Σ_i w_i b_i(<., c_i>), what they lack of a Dirac's, and the errors."""
+    dim = energy.dim
+    masses = rng.dirichlet(np.full(_POINTS, 0.5), count)
+    centres = Uniform(dim).sample(count * _POINTS, rng).reshape(count, _POINTS, dim)
+    if kind == "near a Dirac":
+        # within 1e-5 to 1 of the first centre
+        away = 10.0 ** rng.uniform(-5.0, 0.0, (count, 1, 1))
+        centres = centres[:, :1] + away * centres
+        centres /= np.linalg.norm(centres, axis=-1, keepdims=True)
+    if kind in ("atoms", "near a Dirac"):
+        return share_of_atoms(energy, centres, masses)
+    if kind == "series":
+        profiles = _series(energy, count, rng)
+    else:
+        profiles = bumps[rng.integers(_BUMPS, size=(count, _POINTS))].copy()
+    if kind == "near uniform":
+        # the rest of the mass is uniform: no power but in degree 0
+        profiles[..., 1:] *= 10.0 ** rng.uniform(-4.0, -1.0, (count, 1, 1))
+    cosines = np.clip(np.einsum("...id,...jd->...ij", centres, centres), -1.0, 1.0)
+    found = powers(cosines, masses[..., None] * profiles, dim, energy.kmax)
+    share = found @ energy.weights
+    # r_k rounds like the sum of its absolute terms, and a Dirac's share by itself
+    most = np.einsum("...i,...ik->...k", masses, np.abs(profiles)) ** 2
+    error = proof.ROUNDING * (most @ np.abs(energy.weights)) + found @ energy.unresolved
+    return share, energy.dirac - share, np.maximum(error, 1e-300)
+
+
+def share_of_atoms(
+    energy: proof.KernelEnergy, centres: Array, masses: Array
+) -> tuple[Array, Array, Array]:
+    """The same of atoms at centres (..., n, d) with masses (..., n)."""
+    apart = centres[:, :, None] - centres[:, None]
+    squared = np.einsum("...d,...d->...", apart, apart)
+    pairs = masses[:, :, None] * masses[:, None]
+    share = (pairs * energy.excess(1.0 - 0.5 * squared)).sum(axis=(1, 2))
+    # a sum of terms of one sign for e^{βt}, down to the smallest
+    lacking = (pairs * energy.defect(squared)).sum(axis=(1, 2))
+    return share, lacking, np.full(len(share), energy.error)
+
+
+def _series(energy: proof.KernelEnergy, count: int, rng: np.random.Generator) -> Array:
+    """a_j/N_j of 1 + a_j P_j, |a_j| <= 1, one degree j for each centre, and 1 at degree 0."""
+    most = max(1, min(energy.kmax, 6))
+    sizes = multiplicities(energy.dim, most)
+    degrees = rng.integers(1, most + 1, (count, _POINTS))
+    profiles = np.zeros((count, _POINTS, energy.kmax + 1))
+    profiles[..., 0] = 1.0
+    amplitudes = rng.uniform(-1.0, 1.0, degrees.shape) / sizes[degrees]
+    np.put_along_axis(profiles, degrees[..., None], amplitudes[..., None], axis=-1)
+    return profiles
+
+
+def _moved(energy: proof.KernelEnergy, sign: float, rng: np.random.Generator) -> float:
+    """The least distance from the bound below (sign -1) or above (+1) that L-BFGS reaches."""
+    points = Uniform(energy.dim).sample(_MOVED, rng)
+    start = np.append(points, rng.normal(size=_MOVED))
+    best = minimize(margin, start, (energy, sign), jac=True, method="L-BFGS-B", options=_OPTIONS)
+    return float(best.fun)
+
+
+def margin(x: Array, energy: proof.KernelEnergy, sign: float) -> tuple[float, Array]:
+    """Distance from a bound, and its gradient by 16 points of any length and 16 logits."""
+    y, logits = x[:-_MOVED].reshape(_MOVED, energy.dim), x[-_MOVED:]
+    lengths = np.linalg.norm(y, axis=1)[:, None]
+    points = y / lengths
+    masses = np.exp(logits - logits.max())
+    masses /= masses.sum()
+    apart = points[:, None] - points[None]
+    squared = np.einsum("ijd,ijd->ij", apart, apart)
+    cosines = 1.0 - 0.5 * squared
+    potential = 2.0 * (energy.defect(squared) if sign > 0.0 else energy.excess(cosines)) @ masses
+    value = 0.5 * float(masses @ potential)
+    # both margins change with the cosines by the kernel's slope, of opposite signs
+    pull = -2.0 * sign * (masses[:, None] * energy.slope(cosines) * masses) @ points
+    pull -= np.einsum("id,id->i", pull, points)[:, None] * points
+    own = masses * (potential - 2.0 * value)
+    return value, np.concatenate([(pull / lengths).ravel(), own])
+
+
+def flows(energy: proof.KernelEnergy, starts: int, rng: np.random.Generator) -> proof.Evidence:
+    """SA from random starts: repulsive to E(σ), attractive to E(δ).
+
+    Repulsive: a random series of degree 3 as a density; the gap is E - E(σ) over the smaller of U
+    and E(σ), a sum of Λ_k |f_k|²/Λ_0 that keeps its digits. Degree k decays at rate
+    k(k+d-2) Λ_k/(β Λ_0), so degrees of tiny Λ_k linger as they are invisible in E. Attractive: two
+    bumps as narrow as the kernel, as a flow map (as tokens where β > 32 or d > 64); the gap is
+    (E(δ) - E)/U, from energies right to 1e-14 of E(δ).
+
+    A run that ends beyond a bound, or goes the wrong way, differs from what the equations do; one
+    that has not arrived within 1e-10, or began there, is open.
+    """
+    runs = {}
+    for start in range(starts):
+        runs[f"down {start}"] = _down(energy, rng)
+        runs[f"up {start}"] = _up(energy, rng)
+    times, gaps = (pad([run[i] for run in runs.values()]) for i in range(2))
+    # energies are right relative to E, which is 1/spread of U at a Dirac
+    allowed = _ASTRAY * max(1.0, 1e-3 / energy.spread)
+    astray, arrived, ends = [], 0, {"down": 0.0, "up": 0.0}
+    for name, (_, gap) in runs.items():
+        within = allowed * max(1.0, float(gap[0]))
+        # written so that nan goes the wrong way too
+        if not (gap.min() >= -within and np.diff(gap).max(initial=0.0) <= within):
+            astray.append(name)
+        arrived += bool(gap[0] > _BEGUN and abs(gap[-1]) <= ARRIVED)
+        way = name.partition(" ")[0]
+        ends[way] = max(ends[way], float(gap[-1]))
+    finding = (
+        f"{arrived} of {len(runs)} runs end within {ARRIVED:g} of their bound: "
+        f"repulsive (E - E(σ))/min(U, E(σ)) <= {ends['down']:.1e}, "
+        f"attractive (E(δ) - E)/U <= {ends['up']:.1e}"
+    )
+    status = proof.HOLDS if arrived == len(runs) else proof.OPEN
+    if astray:
+        status, finding = proof.DIFFERS, f"{finding}; energies go the wrong way in {astray}"
+    data = xr.Dataset(
+        {
+            "flow_time": (("flow", "save"), times),
+            "flow_gap": (("flow", "save"), gaps, {"long_name": "gap to the bound"}),
+        },
+        coords={"flow": [*runs], "save": np.arange(times.shape[1])},
+    )
+    return proof.Evidence(status, finding, data)
+
+
+def _down(energy: proof.KernelEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Times and gaps, on and on until these are small or the longest time is over."""
+    beta, dim, unit = energy.beta, energy.dim, max(1.0, energy.centre / energy.spread)
+    space = Circle(64) if dim == 2 else Zonal(dim, 12)
+    measure: AnyMeasure = Density(space, random_law(dim, rng))
+    # the start's own degrees; higher ones come from products
+    slowest = float(growth_rates(SA(beta), dim, _LAW)[1:].min())
+    t, stage = 0.0, min(_LONGEST, _LIFETIMES / slowest)
+    times, gaps = [np.zeros(1)], [np.array([_above_uniform(measure, beta)])]
+    while unit * gaps[-1][-1] > 0.3 * ARRIVED and t < _LONGEST:
+        # high degrees linger, unseen in E; and what doesn't spread is not followed far
+        found = solve(
+            measure,
+            SA(beta, sign=-1),
+            stage,
+            np.geomspace(1e-2, 1.0, _SAVES) * stage,
+            tail_tol=1e-4,
+            largest=4 * (space.size + 1),
+            on_unresolved="stop",
+        )
+        measure = found.final
+        times.append(t + found.t[1:])
+        gaps.append(np.array([_above_uniform(one, beta) for one in found.measures[1:]]))
+        t, stage = times[-1][-1], _FACTOR * stage
+        if found.status != "finished":
+            break
+    return np.concatenate(times), unit * np.concatenate(gaps)
+
+
+def _above_uniform(density: Any, beta: float) -> float:
+    """E/E(σ) - 1 = Σ_{k>=1} (Λ_k/Λ_0) |f_k|²."""
+    multipliers = relative_eigenvalues(beta, density.dim, len(density.power) - 1)
+    return float(multipliers[1:] @ density.power[1:])
+
+
+def _up(energy: proof.KernelEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Times and (E(δ) - E)/U, from two bumps within reach of each other."""
+    beta, dim = energy.beta, energy.dim
+    kappas = rng.uniform(0.5, 1.5, 2) * min(_NARROWEST, dim * max(1.0, beta))
+    weight = rng.uniform(0.2, 0.8)
+    centres = np.eye(dim)[[-1, -1]]
+    if dim == 2:
+        apart = rng.uniform(0.1, 0.5) / np.sqrt(max(1.0, beta))
+        centres = circle_points(rng.uniform(0.0, 2.0 * np.pi) + np.array([0.0, apart]))
+    bumps = [VonMisesFisher(c, float(k)) for c, k in zip(centres, kappas, strict=True)]
+    law = Mixture(bumps, [weight, 1.0 - weight])
+    small = beta <= _RUN_BETA and dim <= _RUN_DIM
+    start: AnyMeasure = FlowMap(law) if small else Particles.sample(law, TOKENS, rng)
+    found = solve(start, SA(beta), _UPWARDS, np.geomspace(1e-2, 1.0, _SAVES) * _UPWARDS)
+    scaled = [2.0 * beta * energy_of(measure, beta, scaled=True) for measure in found.measures]
+    return found.t, (1.0 - np.array(scaled)) / energy.spread

@@ -20,7 +20,7 @@ from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
 from meanfield.measures.density import Density
 from meanfield.spaces.zonal import Zonal
 from meanfield.studies.continuation import COMPLETE, Branch, Equation, Point, at_noise, fold, follow
-from meanfield.studies.tasks import pad, run_tasks
+from meanfield.studies.executors import pad, run_tasks
 from meanfield.theory import check_attention, critical_noise, energy_uniform
 from meanfield.typing import Array
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from meanfield.functionals.transport.bracket import Bracket
-from meanfield.functionals.transport.distance import wasserstein
+from meanfield.functionals.transport.distance import (
+    SlicedDistance,
+    sliced_wasserstein,
+    transport_map,
+    transport_plan,
+    wasserstein,
+)
 from meanfield.functionals.transport.monitors import DistanceTo
-from meanfield.functionals.transport.plans import transport_map, transport_plan
-from meanfield.functionals.transport.sliced import SlicedDistance, sliced_wasserstein
 
 __all__ = [
     "Bracket",

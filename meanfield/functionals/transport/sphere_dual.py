@@ -1,22 +1,465 @@
-"""Kantorovich's dual functional on S^2: its value from below, and its ascent."""
+"""Kantorovich potentials on S^2 for the cost dist²/2: c-transforms, dual functional, ascent."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import maximum_filter, maximum_filter1d
 
-from meanfield.functionals.transport import sphere_potential
 from meanfield.functionals.transport.bracket import ROUNDING
 from meanfield.functionals.transport.sphere_masses import DensitySpread, Spread, series
 from meanfield.measures.density import Density
-from meanfield.spaces.geometry import exponential
-from meanfield.spaces.lattice import Hats, Lattice, hats
+from meanfield.spaces.geometry import exponential, geodesic_distance, logarithm, sphere_angles
+from meanfield.spaces.lattice import Hats, Lattice, hats, largest_corner
 from meanfield.spaces.sphere import Sphere
 from meanfield.spaces.sphere_fields import Places, SphereAt, SphereFields
-from meanfield.typing import Array, Coefficients
+from meanfield.typing import Array, Coefficients, Indices
+
+# targets at a time: their slacks with some thousand points stay in a cache
+_BLOCK = 32
+# of slacks in single precision, which are below 10
+_SINGLE_ROUNDING = 1e-5
+
+
+class RingSearch:
+    """The rings of a grid on which the least slack towards targets can lie.
+
+    A point is no nearer to a target than their colatitudes are, so the slack on a ring is at
+    least half the square of that minus the largest φ there. Where this exceeds the slack at the
+    grid's point beside the target, the ring is left out.
+
+    Parameters
+    ----------
+    grid : Sphere or Lattice
+    targets : ndarray, shape (n, 3)
+    """
+
+    def __init__(self, grid: Sphere | Lattice, targets: Array) -> None:
+        colatitudes, longitudes = sphere_angles(targets)
+        self._grid = grid
+        apart = np.abs(np.subtract.outer(colatitudes, grid.colatitudes))
+        around = np.rint(longitudes * (grid.n_lon / (2.0 * np.pi))).astype(np.intp) % grid.n_lon
+        self._beside = apart.argmin(axis=1) * grid.n_lon + around
+        self._cost = 0.5 * geodesic_distance(targets, grid.points[self._beside]) ** 2
+        self._least_cost = 0.5 * apart**2
+
+    @staticmethod
+    def order(targets: Array) -> NDArray[np.intp]:
+        """The targets from the north to the south: neighbours need the same rings."""
+        return sphere_angles(targets)[0].argsort(kind="stable")
+
+    def parts(
+        self, values: NDArray[np.float32], margins: NDArray[np.float32] | None = None
+    ) -> Iterator[tuple[slice, slice]]:
+        """Targets a block at a time, and the points of the grid to look at, φ given there.
+
+        With margins, also the points whose slack less its margin can be as little as the least one.
+        """
+        raised = values if margins is None else values + margins
+        rings = raised.reshape(len(self._grid.colatitudes), self._grid.n_lon)
+        bound = self._cost - values[self._beside] + _SINGLE_ROUNDING
+        needed = self._least_cost - rings.max(axis=1) <= bound[:, None]
+        starts = range(0, len(needed), _BLOCK)
+        wanted = np.logical_or.reduceat(needed, starts, axis=0)
+        northmost = wanted.argmax(axis=1)
+        behind = wanted.shape[1] - wanted[:, ::-1].argmax(axis=1)
+        n_lon = self._grid.n_lon
+        for first, north, south in zip(starts, northmost, behind, strict=True):
+            yield slice(first, first + _BLOCK), slice(north * n_lon, south * n_lon)
+
+
+# a slack that is less convex than this has no Newton step
+_LEAST_CURVATURE = 0.05
+
+
+class Slack:
+    """First and second derivatives at n points x in their frames, of the slack towards n points y.
+
+    Parameters
+    ----------
+    logarithm : ndarray, shape (2, n)
+        log_x y.
+    gradient : ndarray, shape (2, n)
+        ∇φ.
+    hessian : ndarray, shape (3, n)
+        The second derivatives of φ.
+
+    Attributes
+    ----------
+    distance : ndarray, shape (n,)
+        dist(x, y).
+    slope : ndarray, shape (2, n)
+    curvature : ndarray, shape (3, n)
+        Components 11, 22 and 12.
+    """
+
+    def __init__(self, logarithm: Array, gradient: Array, hessian: Array) -> None:
+        distance = np.hypot(logarithm[0], logarithm[1])
+        at_y = distance < 1e-12
+        along = np.where(at_y, 1.0, logarithm[0]) / np.where(at_y, 1.0, distance)
+        across = np.where(at_y, 0.0, logarithm[1]) / np.where(at_y, 1.0, distance)
+        # dist²/2 has the second derivatives 1 along the geodesic and r cot r across
+        sideways = np.sinc(distance / np.pi)
+        sideways = np.cos(distance) / np.where(sideways == 0.0, 1e-300, sideways)
+        self.distance, self.slope = distance, -logarithm - gradient
+        self.curvature = np.stack(
+            [
+                along**2 + sideways * across**2 - hessian[0],
+                across**2 + sideways * along**2 - hessian[1],
+                (1.0 - sideways) * along * across - hessian[2],
+            ]
+        )
+
+    @property
+    def determinant(self) -> Array:
+        """Of the curvature, shape (n,)."""
+        return np.asarray(self.curvature[0] * self.curvature[1] - self.curvature[2] ** 2)
+
+    @property
+    def least_curvature(self) -> Array:
+        """The lesser eigenvalue of the curvature, shape (n,)."""
+        middle = 0.5 * (self.curvature[0] + self.curvature[1])
+        half = 0.5 * (self.curvature[0] - self.curvature[1])
+        return np.asarray(middle - np.hypot(half, self.curvature[2]))
+
+    @property
+    def jacobian(self) -> Array:
+        """|det DS| of the map S with log_x S(x) = -∇φ(x), where y = S(x); shape (n,)."""
+        return np.asarray(self.determinant * np.sinc(self.distance / np.pi))
+
+    def step(self, longest: float) -> Array:
+        """Newton's step to the least slack, (2, n), at most so long; downhill everywhere."""
+        shift = np.maximum(_LEAST_CURVATURE - self.least_curvature, 0.0)
+        first, second = self.curvature[0] + shift, self.curvature[1] + shift
+        determinant = first * second - self.curvature[2] ** 2
+        step = -np.stack(
+            [
+                second * self.slope[0] - self.curvature[2] * self.slope[1],
+                first * self.slope[1] - self.curvature[2] * self.slope[0],
+            ]
+        )
+        step /= determinant
+        length = np.hypot(step[0], step[1])
+        return np.asarray(step * np.minimum(longest / np.maximum(length, 1e-300), 1.0))
+
+    def change(self, step: Array) -> Array:
+        """By how much the slack changes on a step (2, n), to second order."""
+        quadratic = (
+            self.curvature[0] * step[0] ** 2
+            + self.curvature[1] * step[1] ** 2
+            + 2.0 * self.curvature[2] * step[0] * step[1]
+        )
+        return np.asarray(self.slope[0] * step[0] + self.slope[1] * step[1] + 0.5 * quadratic)
+
+
+_MOST_NEWTON_STEPS = 30
+# slope of the slack at which a Newton iteration has arrived
+_ARRIVED = 1e-7
+# rows of the lattices: the first is searched whole, the last has the curvature of φ
+_ROWS = (64, 128, 256, 512)
+# rows that a ball about a cell of the last lattice may reach into
+_BALL = 3
+# a potential of higher degree needs a finer lattice for its curvature, and has fewer cells a wave
+_LARGEST_LMAX = 127
+# of an inner product of unit vectors
+_EPS = 4e-16
+# what arccos loses of dist²/2 near -x
+_OPPOSITE = 1e-7
+# of inner products in single precision; beyond a cost dist²/2 they lose more of it, near -x most
+_SINGLE, _FAR, _LOST = 4e-7, 4.0, 6e-3
+
+
+@dataclass(frozen=True)
+class Minima:
+    """Where Newton's iteration finds a least slack dist²(x, y)/2 - φ(x) towards n points y.
+
+    Attributes
+    ----------
+    values : ndarray, shape (n,)
+        The slack there: at least the c-transform ψ(y), and equal to it but for a wrong basin.
+    sources : ndarray, shape (n, 3)
+        The x, T(y).
+    slack : Slack
+        There.
+    found : ndarray of bool, shape (n,)
+        Where the iteration has arrived at a minimum.
+    """
+
+    values: Array
+    sources: Array
+    slack: Slack
+    found: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Conjugate:
+    """Bounds of the c-transform ψ(y) = min_x dist²(x, y)/2 - φ(x) at n points y.
+
+    Attributes
+    ----------
+    lower, upper : ndarray, shape (n,)
+    """
+
+    lower: Array
+    upper: Array
+
+
+class Potential:
+    """φ as a series up to lmax.
+
+    Parameters
+    ----------
+    lmax : int
+        At most 127.
+    coefficients : ndarray
+        In the layout of Sphere(lmax).
+    """
+
+    def __init__(self, lmax: int, coefficients: Coefficients) -> None:
+        if lmax > _LARGEST_LMAX:
+            raise ValueError(f"lmax must be <= {_LARGEST_LMAX}, got {lmax}")
+        self.lmax, self.coefficients = lmax, coefficients
+        self._at = SphereAt(lmax)
+
+    def values(self, points: Array) -> Array:
+        """φ at points (n, 3)."""
+        return self._at.values(self.coefficients, Places.of(points))
+
+    def slack(self, points: Array, targets: Array) -> tuple[Slack, Array]:
+        """The slack at x towards y, both (n, 3), and the frame at x."""
+        places = Places.of(points)
+        frame = places.frame()
+        gradient = self._at.gradient(self.coefficients, places)
+        hessian = self._at.hessian(self.coefficients, places)
+        towards = np.einsum("ijk,jk->ij", frame, logarithm(points, targets))
+        return Slack(towards, np.einsum("ijk,jk->ij", frame, gradient), hessian), frame
+
+    def map(self, points: Array) -> tuple[Array, Slack]:
+        """S(x) = exp_x(-∇φ(x)) at points (n, 3), and the slack towards it, whose slope is 0."""
+        places = Places.of(points)
+        gradient = self._at.gradient(self.coefficients, places)
+        components = np.einsum("ijk,jk->ij", places.frame(), gradient)
+        hessian = self._at.hessian(self.coefficients, places)
+        targets = exponential(points, -gradient)
+        targets /= np.linalg.norm(targets, axis=1)[:, None]
+        return targets, Slack(-components, components, hessian)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """What is known of φ between the points of lattices."""
+        return Bounds(self.lmax, self.coefficients)
+
+    def minima(self, targets: Array) -> Minima:
+        """Least slacks at points (n, 3): a search over a lattice, and Newton's iteration."""
+        nearest, _, _ = self._search(targets, np.inf)
+        return self._descend(self.bounds.lattices[0].points[nearest], targets)
+
+    def _descend(self, sources: Array, targets: Array) -> Minima:
+        """Newton's iteration from sources (n, 3); steps are at most a row of the first lattice."""
+        sources, reach = sources.copy(), self.bounds.lattices[0].step
+        moving = np.arange(len(targets))
+        for _ in range(_MOST_NEWTON_STEPS):
+            slack, frame = self.slack(sources[moving], targets[moving])
+            step = np.einsum("ij,ijk->jk", slack.step(reach), frame)
+            moved = exponential(sources[moving], step)
+            sources[moving] = moved / np.linalg.norm(moved, axis=1)[:, None]
+            moving = moving[np.hypot(*slack.slope) > _ARRIVED]
+            if len(moving) == 0:
+                break
+        slack, _ = self.slack(sources, targets)
+        found = (np.hypot(*slack.slope) < _ARRIVED) & (slack.least_curvature > 0.0)
+        values = 0.5 * slack.distance**2 - self.values(sources)
+        return Minima(values, sources, slack, found)
+
+    def conjugate(self, targets: Array, tolerance: float) -> Conjugate:
+        """ψ at points (n, 3), by branch and bound, at best to the tolerance.
+
+        At the least slack its slope is 0, and along geodesics its second derivative is at most 1
+        plus that of -φ: the slack at the centre of the cell that has it exceeds it by at most half
+        of this times the square of the cell's radius. Cells that can't hold less than the least
+        value so far less the tolerance are left, the others are cut in four.
+        """
+        bounds = self.bounds
+        nearest, target, cell = self._search(targets, tolerance)
+        beside = bounds.lattices[0].points[nearest]
+        least = 0.5 * geodesic_distance(beside, targets) ** 2 - bounds.values[0].ravel()[nearest]
+        np.minimum(least, self._descend(beside, targets).values, out=least)
+        low = np.empty(0)
+        for level, lattice in enumerate(bounds.lattices):
+            if level:
+                target, cell = _quarters(target, cell, lattice)
+            x = lattice.some_points(cell)
+            inner = np.einsum("ij,ij->i", x, targets[target])
+            slack = 0.5 * np.arccos(np.clip(inner + _EPS, -1.0, 1.0)) ** 2
+            slack -= bounds.values[level].ravel()[cell]
+            np.minimum.at(least, target, slack)
+            low = slack - bounds.margins[level].ravel()[cell]
+            kept = low < least[target] - tolerance
+            target, cell, low = target[kept], cell[kept], low[kept]
+        held = least - tolerance
+        if len(target):
+            self._look_into_basins(targets, target, cell, low, least, held)
+        np.minimum(held, least - tolerance, out=held)
+        return Conjugate(held - bounds.rounding, least + bounds.rounding + _OPPOSITE)
+
+    def _look_into_basins(
+        self, targets: Array, target: Indices, cell: Indices, low: Array, least: Array, held: Array
+    ) -> None:
+        """Lower `held` to what open cells can hold, but for those in a basin that is understood.
+
+        Around a minimum x' of Newton's iteration, in a ball on which the slack has second
+        derivatives of at least λ > 0, it is at least its value there less |slope|²/2λ.
+        """
+        bounds, lattice = self.bounds, self.bounds.lattices[-1]
+        order = np.lexsort((low, target))
+        target, cell, low = target[order], cell[order], low[order]
+        own, first = np.unique(target, return_index=True)
+        minima = self._descend(lattice.some_points(cell[first]), targets[own])
+        least[own] = np.minimum(least[own], minima.values)
+        bent = bounds.bent.ravel()[lattice.cell_of(minima.sources)]
+        far = np.minimum(minima.slack.distance + bounds.ball, np.pi)
+        sideways = np.where(far < np.pi, np.sinc(far / np.pi), 1e-300)
+        convex = np.minimum(1.0, np.cos(far) / sideways) - bent
+        floor = minima.values - np.sum(minima.slack.slope**2, axis=0) / (
+            2.0 * np.maximum(convex, 1e-300)
+        )
+        within = np.searchsorted(own, target)
+        reach = geodesic_distance(minima.sources[within], lattice.some_points(cell))
+        inside = (convex[within] > 0.0) & (
+            reach + lattice.radii[cell // lattice.n_lon] < bounds.ball
+        )
+        np.minimum.at(held, target, np.where(inside, floor[within], low))
+
+    def _search(self, targets: Array, tolerance: float) -> tuple[Indices, Indices, Indices]:
+        """The cell of the first lattice with the least slack at its centre, (n,), and open cells.
+
+        Open are those that may hold less than the least slack less the tolerance: target and cell
+        of each. In single precision, with inner products raised by their rounding.
+        """
+        bounds, lattice = self.bounds, self.bounds.lattices[0]
+        values = bounds.values[0].ravel().astype(np.float32)
+        margins = (bounds.margins[0].ravel() + bounds.single).astype(np.float32)
+        grid = lattice.points.astype(np.float32).T.copy()
+        order = RingSearch.order(targets)
+        ordered = targets[order]
+        wanted, nearest = ordered.astype(np.float32), np.empty(len(targets), dtype=np.intp)
+        open_targets, open_cells = [], []
+        every = np.isfinite(tolerance)
+        for rows, columns in RingSearch(lattice, ordered).parts(values, margins if every else None):
+            slack = wanted[rows] @ grid[:, columns]
+            slack += np.float32(_SINGLE)
+            half_square_of_distance(slack)
+            slack -= values[columns]
+            nearest[order[rows]] = columns.start + slack.argmin(axis=1)
+            if every:
+                least = slack.min(axis=1)
+                cost = least + values[nearest[order[rows]]]
+                limit = least + np.where(cost > _FAR, _LOST, bounds.single) - tolerance
+                slack -= margins[columns]
+                row, column = np.nonzero(slack < limit[:, None].astype(np.float32))
+                open_targets.append(order[rows][row])
+                open_cells.append(columns.start + column)
+        if not every:
+            return nearest, nearest, nearest
+        return nearest, np.concatenate(open_targets), np.concatenate(open_cells)
+
+
+class Bounds:
+    """What is known of a series φ between the points of lattices.
+
+    It comes from transforms to the lattices and Bernstein's inequality.
+
+    Parameters
+    ----------
+    lmax : int
+    coefficients : ndarray
+        In the layout of Sphere(lmax).
+
+    Attributes
+    ----------
+    lattices : list of Lattice
+        Each twice as fine as the one before.
+    values, margins : list of ndarray, each of shape (n, n_lon)
+        φ at the centres, and the most by which a slack at a centre exceeds the least slack where
+        that lies in the cell.
+    bent : ndarray, shape (n, n_lon)
+        The largest second derivative of φ not farther than `ball` from any point of a cell of the
+        last lattice.
+    ball : float
+    steepest, sharpest : float
+        The largest |∇φ|, and second derivative in size.
+    top, highest : float
+        The largest φ and |φ|.
+    rounding, single : float
+        The errors of a slack in double and in single precision.
+    """
+
+    def __init__(self, lmax: int, coefficients: Coefficients) -> None:
+        self.lattices = [Lattice(n) for n in _ROWS]
+        finest = self.lattices[-1]
+        self.values = [lattice.at_centres(coefficients, lmax) for lattice in self.lattices]
+        corners = finest.at_corners(coefficients, lmax)
+        low, high = float(corners.min()), float(corners.max())
+        self.top = 0.5 * (low + high) + 0.5 * (high - low) * finest.overshoot(lmax)
+        self.highest = max(-low, high) * finest.overshoot(lmax)
+        self.steepest = finest.overshoot(lmax + 1) * float(
+            np.hypot(*finest.gradient_at_corners(coefficients, lmax)).max()
+        )
+        hessian = finest.hessian_at_corners(coefficients, lmax)
+        middle = 0.5 * (hessian[0] + hessian[1])
+        half = np.hypot(0.5 * (hessian[0] - hessian[1]), hessian[2])
+        self.sharpest = finest.overshoot(lmax + 2) * float((np.abs(middle) + half).max())
+        # e·∇²φ e is of degree lmax + 2 for a fixed e: linear between corners but for this
+        bulge = self.sharpest * finest.step**2 * (0.25 * (lmax + 2.0) ** 2 + 2.0)
+        steep = largest_corner(half - middle) + bulge
+        self.bent = _largest_around(largest_corner(middle + half) + bulge, finest, _BALL)
+        self.ball = (_BALL - 1) * finest.step
+        # geodesics between two points of a cell bend towards the pole by less than a row
+        steep = maximum_filter(steep, size=(3, 1), mode="nearest")
+        self.margins: list[Array] = []
+        for lattice in self.lattices:
+            ratio = finest.n // lattice.n
+            largest = steep.reshape(lattice.n, ratio, lattice.n_lon, ratio).max(axis=(1, 3))
+            self.margins.append(0.5 * np.maximum(1.0 + largest, 0.0) * lattice.radii[:, None] ** 2)
+        self.rounding = ROUNDING * (1.0 + self.highest)
+        self.single = 8.0 * _SINGLE * (5.0 + self.highest)
+
+
+def _largest_around(cells: Array, lattice: Lattice, rows: int) -> Array:
+    """The largest value of the cells that come nearer than (rows - 1) steps to each cell."""
+    found = maximum_filter(cells, size=(2 * rows + 1, 1), mode="nearest")
+    for i in range(lattice.n):
+        low, high = max(i - rows, 0), min(i + 1 + rows, lattice.n)
+        least = min(np.sin(lattice.edges[low]), np.sin(lattice.edges[high]))
+        wide = int(np.ceil(rows / least)) + 1 if least > 1e-9 else lattice.n_lon
+        if 2 * wide + 1 < lattice.n_lon:
+            found[i] = maximum_filter1d(found[i], 2 * wide + 1, mode="wrap")
+        else:
+            found[i] = found[i].max()
+    return np.asarray(found)
+
+
+def _quarters(target: Indices, cell: Indices, lattice: Lattice) -> tuple[Indices, Indices]:
+    """The four cells of this lattice in each cell of the one half as fine."""
+    row, column = np.divmod(cell, lattice.n)
+    corner = 2 * row * lattice.n_lon + 2 * column
+    children = corner[:, None] + np.array([0, 1, lattice.n_lon, lattice.n_lon + 1])
+    return np.repeat(target, 4), children.ravel()
+
+
+def half_square_of_distance(products: NDArray[np.float32]) -> None:
+    """In place, arccos²/2 of inner products."""
+    np.clip(products, -1.0, 1.0, out=products)
+    np.arccos(products, out=products)
+    products *= products
+    products *= np.float32(0.5)
+
 
 # the largest dist²/2, so that a c-transform has no two values farther apart
 _RANGE = 0.5 * np.pi**2
@@ -31,9 +474,7 @@ class Dual(NamedTuple):
     estimate: float
 
 
-def dual(
-    mu: Spread, nu: Spread, potential: sphere_potential.Potential, tolerance: float, rows: int
-) -> Dual:
+def dual(mu: Spread, nu: Spread, potential: Potential, tolerance: float, rows: int) -> Dual:
     """The dual functional of a potential, whose bound nothing is missing from.
 
     ∫ φ dmu is a product of series, or a sum over tokens. ψ is bounded from below by branch and
@@ -51,7 +492,7 @@ def dual(
         Of the c-transform.
     rows : int
     """
-    mean = mu.mean(potential)
+    mean = mu.mean(potential.coefficients, potential.lmax)
     lost = mu.negative * 2.0 * potential.bounds.highest + 2.0 * nu.negative * _RANGE
     lost += ROUNDING * (1.0 + potential.bounds.highest)
     if isinstance(nu, DensitySpread):
@@ -64,7 +505,7 @@ def dual(
 
 
 def _under_hats(
-    measure: Density, potential: sphere_potential.Potential, tolerance: float, rows: int
+    measure: Density, potential: Potential, tolerance: float, rows: int
 ) -> tuple[float, float]:
     """A lower bound and an estimate of ∫ ψ over a density."""
     lmax = measure.degree
@@ -89,9 +530,7 @@ def _under_hats(
     return middle + (float(masses @ below) - lost) / mass, estimate
 
 
-def _between(
-    lattice: Lattice, found: Hats, potential: sphere_potential.Potential, upper: Array
-) -> float:
+def _between(lattice: Lattice, found: Hats, potential: Potential, upper: Array) -> float:
     """By how much interpolation between the corners exceeds ∫ ψ at most.
 
     Along a parallel second derivatives of ψ are at most sin²θ + |∇ψ| sin θ |cos θ|, and |∇ψ| is the
@@ -121,7 +560,7 @@ def _second_differences(lattice: Lattice, masses: Array, upper: Array) -> float:
 
 
 _SEARCH_LMAX = 31
-_BLOCK = 256
+_TABLE_BLOCK = 256
 _MEMORY = 15
 _SHORTENED, _MOST_CUTS, _ENOUGH = 0.4, 6, 1e-4
 _LOOK_BACK = 10
@@ -145,7 +584,7 @@ class DualAscent:
     """
 
     def __init__(self, mu: Spread, targets: Array, masses: Array, lmax: int) -> None:
-        order = sphere_potential.RingSearch.order(targets)
+        order = RingSearch.order(targets)
         self._targets, self._masses, self.lmax = targets[order], masses[order], lmax
         space = self._space = Sphere(lmax)
         self._moments = mu.moments(lmax)
@@ -157,7 +596,7 @@ class DualAscent:
         self._search = Sphere(max(_SEARCH_LMAX, lmax))
         self._search_fields = SphereFields(self._search, lmax)
         self._frame = self._search.frame(np.arange(len(self._search.weights)))
-        self._rings = sphere_potential.RingSearch(self._search, self._targets)
+        self._rings = RingSearch(self._search, self._targets)
         self._costs = _cost_table(self._targets, self._search.points)
 
     def climb(
@@ -212,7 +651,7 @@ class DualAscent:
         towards = np.einsum("ijk,jk->ij", at, self._targets)
         distance = np.arctan2(np.hypot(towards[0], towards[1]), inner)
         towards *= distance / np.maximum(np.hypot(towards[0], towards[1]), 1e-300)
-        slack = sphere_potential.Slack(towards, gradient[:, nearest], hessian[:, nearest])
+        slack = Slack(towards, gradient[:, nearest], hessian[:, nearest])
         step = slack.step(np.pi / len(self._search.colatitudes))
         conjugate = 0.5 * distance**2 - values[nearest] + np.minimum(slack.change(step), 0.0)
         moved = exponential(sources, np.einsum("ij,ijk->jk", step, at))
@@ -267,8 +706,8 @@ def _cost_table(targets: Array, sources: Array) -> NDArray[np.float32]:
     """dist²/2 of all pairs in single precision."""
     table = np.empty((len(targets), len(sources)), dtype=np.float32)
     columns = sources.astype(np.float32).T.copy()
-    for first in range(0, len(targets), _BLOCK):
-        rows = table[first : first + _BLOCK]
-        np.matmul(targets[first : first + _BLOCK].astype(np.float32), columns, out=rows)
-        sphere_potential.half_square_of_distance(rows)
+    for first in range(0, len(targets), _TABLE_BLOCK):
+        rows = table[first : first + _TABLE_BLOCK]
+        np.matmul(targets[first : first + _TABLE_BLOCK].astype(np.float32), columns, out=rows)
+        half_square_of_distance(rows)
     return table

@@ -11,7 +11,6 @@ import numpy as np
 
 from meanfield._checks import shown, tell_apart
 from meanfield.functionals.transport.quantiles import check_mass
-from meanfield.functionals.transport.sphere_potential import Potential
 from meanfield.measures import AnyMeasure
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import LineFlowMap
@@ -182,9 +181,9 @@ class Spread:
     def _places(self) -> Places:
         return Places.of(self.points)
 
-    def mean(self, potential: Potential) -> float:
-        """∫ φ dmu."""
-        return float(self.masses @ potential.values(self.points))
+    def mean(self, coefficients: Coefficients, lmax: int) -> float:
+        """∫ φ dmu of a series φ."""
+        return float(self.masses @ SphereAt(lmax).values(coefficients, self._places))
 
     @cached_property
     def concentration(self) -> float:
@@ -259,11 +258,11 @@ class DensitySpread(Spread):
         wide = series(self.series, own)
         return np.asarray(Sphere(own).embed(wide, Sphere(lmax)) / wide[0].real)
 
-    def mean(self, potential: Potential) -> float:
+    def mean(self, coefficients: Coefficients, lmax: int) -> float:
         """∫ φ dmu, a product of series."""
-        lmax = max(potential.lmax, self.series.degree)
-        own, space = series(self.series, lmax), Sphere(lmax)
-        wide = Sphere(potential.lmax).embed(potential.coefficients, space)
+        largest = max(lmax, self.series.degree)
+        own, space = series(self.series, largest), Sphere(largest)
+        wide = Sphere(lmax).embed(coefficients, space)
         return SphereFields(space).inner(own, wide) / float(own[0].real)
 
 

@@ -1,4 +1,4 @@
-"""n points that stand for a law better than n random draws: equal shares of its mass."""
+"""n nodes that stand for a law better than random draws: points on the sphere, frequencies."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
 from numpy.polynomial.legendre import leggauss, legint, legval, legvander
 
-from meanfield._checks import generator, integer, shown
+from meanfield._checks import generator, integer, number, shown
 from meanfield.laws.law import Law, checked_pdf, symmetry_axis
 from meanfield.spaces.geometry import circle_points, line_points, perpendicular, sphere_points
 from meanfield.spaces.panels import invert
@@ -268,3 +269,76 @@ def _quantiles(density: Callable[[Array], Array], end: float, levels: Array) -> 
     panel = np.clip(np.searchsorted(before, wanted, side="right") - 1, 0, _PANELS - 1)
     place = invert(shares[:, panel], slopes[:, panel], wanted - before[panel])
     return np.asarray(middles[panel] + half * place)
+
+
+# beyond it weights of the Gauss rule leave double precision
+_MOST_NODES = 180
+
+
+def lorentzian_frequencies(width: float, n: int, centre: float = 0.0) -> tuple[Array, Array]:
+    """ω_j = centre + γ tan φ_j at the middles φ_j of n equal parts of (-π/2, π/2).
+
+    These are quantiles of g(ω) = (γ/π)/((ω - centre)² + γ²), for `Oscillators`. As a quadrature
+    for an `OscillatorDensity` they are poor: e^{-iωt} has no limit in φ at ±π/2, so that errors
+    fall like n^{-3/4} only. There a node of this width is exact: see its `widths`.
+
+    Parameters
+    ----------
+    width : float
+        γ > 0, half the width at half the maximum.
+    n : int
+        >= 1.
+    centre : float
+
+    Returns
+    -------
+    frequencies, weights : ndarray, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> lorentzian_frequencies(1.0, 2)[0].round(12)
+    array([-1.,  1.])
+    """
+    width, centre = number("width", width, above=0), number("centre", centre)
+    n = integer("n", n, low=1)
+    levels = (np.arange(n) + 0.5) / n - 0.5
+    return centre + width * np.tan(np.pi * levels), np.full(n, 1.0 / n)
+
+
+def gaussian_frequencies(deviation: float, n: int, centre: float = 0.0) -> tuple[Array, Array]:
+    """Gauss–Hermite nodes and weights of g(ω) = e^{-(ω - centre)²/(2 s²)}/(s sqrt(2π)).
+
+    Up to times of order sqrt(n)/s means over them are those over g: beyond, e^{-iωt} turns faster
+    than the nodes can tell, and phases come back together that would not.
+
+    Parameters
+    ----------
+    deviation : float
+        s > 0.
+    n : int
+        1 to 180.
+    centre : float
+
+    Returns
+    -------
+    frequencies, weights : ndarray, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> frequencies, weights = gaussian_frequencies(2.0, 5)
+    >>> round(float(weights @ frequencies**2), 12)
+    4.0
+    """
+    deviation, centre = number("deviation", deviation, above=0), number("centre", centre)
+    nodes, weights = hermegauss(integer("n", n, low=1, high=_MOST_NODES))
+    return centre + deviation * nodes, weights / weights.sum()
