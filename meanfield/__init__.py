@@ -40,8 +40,7 @@ from meanfield.functionals.transport.distance import (
     wasserstein,
 )
 from meanfield.functionals.transport.monitors import DistanceTo
-from meanfield.laws.law import Uniform
-from meanfield.laws.mixture import Mixture
+from meanfield.laws.law import Mixture, Uniform
 from meanfield.laws.point_cloud import PointCloud
 from meanfield.laws.quantisation import gaussian_frequencies, lorentzian_frequencies
 from meanfield.laws.series import FourierSeries, ZonalSeries

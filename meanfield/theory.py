@@ -14,9 +14,8 @@ from scipy.optimize import brentq
 from scipy.special import erfcx
 
 from meanfield._checks import integer, number, real_array, shown
+from meanfield.dynamics import SA, USA, CircleInteraction, Isotropic
 from meanfield.dynamics.attention import check_dim
-from meanfield.dynamics.interactions import CircleInteraction
-from meanfield.dynamics.isotropic import SA, USA, Isotropic
 from meanfield.dynamics.records import MeanField
 from meanfield.kernels import multipliers
 from meanfield.kernels.multipliers import eigenvalues, log_eigenvalues

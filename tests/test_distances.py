@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import meanfield as mf
-from meanfield.functionals import mmd, sobolev
-from meanfield.functionals.distances import merged, sobolev_kernel, sobolev_tail
+from meanfield.functionals.distances import merged, mmd, sobolev, sobolev_kernel, sobolev_tail
 
 BETAS = [0.1, 1.0, 9.0, 100.0]
 TILT = np.array([0.48, -0.6, 0.64])

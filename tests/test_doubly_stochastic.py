@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 import meanfield as mf
 from meanfield.cli.case import case_from_text
 from meanfield.equations.tendency import tendency
-from meanfield.functionals import free_dissipation, free_energy
+from meanfield.functionals.energies import free_dissipation, free_energy
 from meanfield.kernels.sinkhorn import DenseSums, scaling
 from meanfield.spaces.geometry import project
 

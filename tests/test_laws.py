@@ -20,9 +20,8 @@ from meanfield.laws import (
     Uniform,
     VonMisesFisher,
     ZonalSeries,
-    uniform_frame,
-    uniform_in_span,
 )
+from meanfield.laws.law import uniform_frame, uniform_in_span
 from meanfield.laws.point_cloud import heat_kernel, least_bandwidth
 from meanfield.laws.series import Pieces, fourier_sum
 from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicities

@@ -11,7 +11,7 @@ import meanfield as mf
 from meanfield.cli.case import case_from_text
 from meanfield.cli.commands import main
 from meanfield.evolution.steppers import ExponentialSteps, phi_functions
-from meanfield.functionals import entropy, free_dissipation, free_energy
+from meanfield.functionals.energies import entropy, free_dissipation, free_energy
 
 EPS = np.finfo(float).eps
 TIGHT = {"rtol": 1e-11, "atol": 1e-13}

@@ -5,8 +5,8 @@ import pytest
 from scipy.special import iv, ive
 
 import meanfield as mf
-from meanfield.functionals import metric_speed, slope
-from meanfield.functionals.transport import wasserstein
+from meanfield.functionals.speed import metric_speed, slope
+from meanfield.functionals.transport.distance import wasserstein
 
 SERIES = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 BUMPS = mf.Mixture(

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.functionals.transport import sphere
 from meanfield.functionals.transport import sphere as distance
 from meanfield.functionals.transport.clouds import best_plan, pair_distances
 from meanfield.functionals.transport.sphere import (
@@ -236,7 +235,7 @@ def test_a_dual_above_its_primal_raises(monkeypatch):
 
 
 def test_a_steep_potential_raises(monkeypatch):
-    monkeypatch.setattr(sphere, "steepest_of", lambda *given: 0.9 * steepest_of(*given))
+    monkeypatch.setattr(distance, "steepest_of", lambda *given: 0.9 * steepest_of(*given))
     space = mf.Sphere(31)
     mu, nu = mf.Density(space, mf.VonMisesFisher(TILTED, 4.0)), mf.Density(space, mf.Uniform(3))
     with pytest.raises(ArithmeticError, match=r"lower bound of W_p\^p must be <="):

@@ -13,15 +13,10 @@ from scipy.special import gammaln
 from meanfield._checks import boolean, number, tell_apart
 from meanfield.functionals.energies import unscaled
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit, scaled_eigenvalues
-from meanfield.measures import AnyMeasure, check_pair
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import LineFlowMap
-from meanfield.spaces import Harmonics, panels
-from meanfield.spaces.circle import CircleAt
+from meanfield.measures import AnyMeasure, Density, LineFlowMap, check_pair
+from meanfield.spaces import CircleAt, Harmonics, SphereAt, ZonalAt, panels
 from meanfield.spaces.gegenbauer import multiplicities, zonal_sum
 from meanfield.spaces.geometry import circle_angles
-from meanfield.spaces.sphere_fields import SphereAt
-from meanfield.spaces.zonal import ZonalAt
 from meanfield.typing import Array
 
 Kernel = Callable[[Array], Array]

@@ -13,15 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import comb
 
 from meanfield._checks import EPS, integer, real_array, tell_apart, unit_rows, unit_vector
-from meanfield.laws.law import (
-    DIM,
-    LONGEST_LIST,
-    brief,
-    checked_draw,
-    freeze,
-    points_around,
-    vector,
-)
+from meanfield.laws import law
 from meanfield.laws.record import Record, key
 from meanfield.spaces.gegenbauer import gegenbauer, zonal_sum
 from meanfield.spaces.geometry import circle_points
@@ -226,8 +218,8 @@ class FourierSeries(Record):
     array([1.5])
     """
 
-    cos: Array = field(metadata=key("cos_1, cos_2, …", list[float], maxItems=LONGEST_LIST))
-    sin: Array = field(metadata=key("sin_1, sin_2, …", list[float], maxItems=LONGEST_LIST))
+    cos: Array = field(metadata=key("cos_1, cos_2, …", list[float], maxItems=law.LONGEST_LIST))
+    sin: Array = field(metadata=key("sin_1, sin_2, …", list[float], maxItems=law.LONGEST_LIST))
     dim: int = field(init=False)
     _complex: NDArray[np.complex128] = field(init=False)
     _pieces: Pieces = field(init=False)
@@ -244,10 +236,10 @@ class FourierSeries(Record):
                 f"cos and sin must give a density >= 0, but 1 + Σ a_k cos kθ + b_k sin kθ "
                 f"has the minimum {lowest:.6g} at θ = {where:.6g}"
             )
-        freeze(self, cos=cos, sin=sin, dim=2, _complex=series, _pieces=pieces)
+        law.freeze(self, cos=cos, sin=sin, dim=2, _complex=series, _pieces=pieces)
 
     def __repr__(self) -> str:
-        return f"FourierSeries(cos={brief(self.cos)}, sin={brief(self.sin)})"
+        return f"FourierSeries(cos={law.brief(self.cos)}, sin={law.brief(self.sin)})"
 
     def pdf(self, points: ArrayLike) -> Array:
         """f at unit rows (n, 2), shape (n,).
@@ -269,7 +261,7 @@ class FourierSeries(Record):
         ValueError
             If n < 1 or rng is no numpy Generator.
         """
-        return circle_points(self._pieces.sample(checked_draw(n, rng), 0, rng))
+        return circle_points(self._pieces.sample(law.checked_draw(n, rng), 0, rng))
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -297,12 +289,12 @@ class ZonalSeries(Record):
     array([1.8])
     """
 
-    dim: int = field(metadata=DIM)
+    dim: int = field(metadata=law.DIM)
     coefficients: Array = field(
-        metadata=key("the list a_1, a_2, … of numbers", list[float], maxItems=LONGEST_LIST)
+        metadata=key("the list a_1, a_2, … of numbers", list[float], maxItems=law.LONGEST_LIST)
     )
     axis: Array = field(
-        metadata=vector("a unit vector, dim numbers; the last unit vector if left out")
+        metadata=law.vector("a unit vector, dim numbers; the last unit vector if left out")
     )
     _series: Array = field(init=False)
     _pieces: Pieces = field(init=False)
@@ -320,10 +312,14 @@ class ZonalSeries(Record):
                 f"coefficients must give a density >= 0, but 1 + Σ a_k P_k(t) in dim = {dim} "
                 f"has the minimum {lowest:.6g} at t = <x, axis> = {least[0]:.6g}"
             )
-        freeze(self, dim=dim, coefficients=coefficients, axis=axis, _series=series, _pieces=pieces)
+        law.freeze(
+            self, dim=dim, coefficients=coefficients, axis=axis, _series=series, _pieces=pieces
+        )
 
     def __repr__(self) -> str:
-        return f"ZonalSeries({self.dim}, {brief(self.coefficients)}, axis={brief(self.axis)})"
+        return (
+            f"ZonalSeries({self.dim}, {law.brief(self.coefficients)}, axis={law.brief(self.axis)})"
+        )
 
     @property
     def symmetry_axis(self) -> Array:
@@ -349,5 +345,5 @@ class ZonalSeries(Record):
         ValueError
             If n < 1 or rng is no numpy Generator.
         """
-        angles = self._pieces.sample(checked_draw(n, rng), self.dim - 2, rng)
-        return points_around(np.broadcast_to(self.axis, (n, self.dim)), angles, rng)
+        angles = self._pieces.sample(law.checked_draw(n, rng), self.dim - 2, rng)
+        return law.points_around(np.broadcast_to(self.axis, (n, self.dim)), angles, rng)

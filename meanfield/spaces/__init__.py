@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from meanfield.spaces.circle import Circle, CircleAt, CircleTransforms
 from meanfield.spaces.sphere import Library, Sphere, SphereTransforms, available
-from meanfield.spaces.sphere_fields import SphereAt
+from meanfield.spaces.sphere_fields import Places, SphereAt, SphereFields
 from meanfield.spaces.zonal import Zonal, ZonalAt, ZonalTransforms
 
 __all__ = [
     "Circle",
+    "CircleAt",
     "Harmonics",
     "Library",
+    "Places",
     "Space",
     "Sphere",
+    "SphereAt",
+    "SphereFields",
     "Transforms",
     "Zonal",
+    "ZonalAt",
     "available",
 ]
 

@@ -8,12 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield._checks import integer, unit_vector
-from meanfield.spaces.gegenbauer import (
-    gauss_gegenbauer,
-    gegenbauer,
-    gegenbauer_derivative,
-    multiplicities,
-)
+from meanfield.spaces import gegenbauer
 from meanfield.spaces.geometry import GOLDEN, line_points, perpendicular
 from meanfield.typing import Array, Coefficients
 
@@ -78,16 +73,18 @@ class Zonal:
         self.degrees = np.arange(self.kmax + 1)
         self.laplacian = self.degrees * (self.degrees + self.dim - 2.0)
         self.n_coefficients = self.kmax + 1
-        self._norms = np.sqrt(multiplicities(self.dim, self.kmax))
-        self.nodes, self.weights = gauss_gegenbauer(self.dim, count)
+        self._norms = np.sqrt(gegenbauer.multiplicities(self.dim, self.kmax))
+        self.nodes, self.weights = gegenbauer.gauss_gegenbauer(self.dim, count)
         self.sines = np.sqrt((1.0 - self.nodes) * (1.0 + self.nodes))
         # rows are grid points; the derivative along the meridian is sqrt(1-t²) d/dt
         self.basis = np.ascontiguousarray(self._polynomials(self.nodes).T)
-        slopes = gegenbauer_derivative(self.dim, self.kmax, self.nodes) * self._norms[:, None]
+        slopes = (
+            gegenbauer.gegenbauer_derivative(self.dim, self.kmax, self.nodes) * self._norms[:, None]
+        )
         self.derivative = np.ascontiguousarray((slopes * self.sines).T)
 
     def _polynomials(self, t: Array) -> Array:
-        values: Array = gegenbauer(self.dim, self.kmax, t)
+        values: Array = gegenbauer.gegenbauer(self.dim, self.kmax, t)
         values *= self._norms[:, None]
         return values
 
@@ -294,7 +291,7 @@ class ZonalAt:
         self.axis, self.dim = axis, axis.size
         self.kmax = integer("kmax", kmax, low=1)
         self.degrees = np.arange(self.kmax + 1)
-        self._norms = np.sqrt(multiplicities(self.dim, self.kmax))
+        self._norms = np.sqrt(gegenbauer.multiplicities(self.dim, self.kmax))
 
     def __repr__(self) -> str:
         return f"ZonalAt(dim={self.dim}, kmax={self.kmax})"

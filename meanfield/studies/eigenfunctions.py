@@ -14,12 +14,9 @@ from scipy.special import sph_harm_y
 from meanfield.kernels.direct import latitude_log_moment, log_moment
 from meanfield.kernels.multipliers import log_eigenvalues
 from meanfield.measures.density import Density
-from meanfield.spaces.circle import Circle
+from meanfield.spaces import Circle, Places, Sphere, SphereAt, Zonal
 from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicities
 from meanfield.spaces.geometry import axial_matrix, axial_part, perpendicular
-from meanfield.spaces.sphere import Sphere
-from meanfield.spaces.sphere_fields import Places, SphereAt
-from meanfield.spaces.zonal import Zonal
 from meanfield.typing import Array, Indices
 
 

@@ -13,14 +13,10 @@ from scipy.optimize import brentq, minimize
 from meanfield._checks import EPS, generator, integer, number, real_array, symmetric, tell_apart
 from meanfield.kernels.multipliers import bandwidth, eigenvalues, ratio_bound
 from meanfield.laws.law import Uniform
-from meanfield.measures.density import Density
-from meanfield.measures.particles import Particles
-from meanfield.spaces import Space
-from meanfield.spaces.circle import Circle
+from meanfield.measures import Density, Particles
+from meanfield.spaces import Circle, Space, Sphere, Zonal
 from meanfield.spaces.gegenbauer import multiplicity_growth
 from meanfield.spaces.geometry import circle_points
-from meanfield.spaces.sphere import Sphere
-from meanfield.spaces.zonal import Zonal
 from meanfield.studies.eigenfunctions import Basis, SphereBasis, ZonalBasis, eigenfunctions
 from meanfield.typing import Array
 

@@ -14,18 +14,13 @@ from scipy.special import stdtrit
 
 from meanfield._checks import boolean, integer, is_single, number, one_of, shown, some_of
 from meanfield.dynamics.isotropic import Isotropic
-from meanfield.evolution.loop import solve
-from meanfield.evolution.solution import Solution
+from meanfield.evolution import Solution, solve
 from meanfield.functionals.distances import mmd, sobolev
 from meanfield.functionals.energies import energy
 from meanfield.functionals.transport.distance import wasserstein
 from meanfield.laws.law import Law, symmetry_axis
-from meanfield.measures import AnyMeasure
-from meanfield.measures.density import Density
-from meanfield.measures.particles import Particles
-from meanfield.spaces.circle import Circle
-from meanfield.spaces.sphere import Sphere
-from meanfield.spaces.zonal import Zonal
+from meanfield.measures import AnyMeasure, Density, Particles
+from meanfield.spaces import Circle, Sphere, Zonal
 from meanfield.studies.executors import run_tasks
 from meanfield.theory import check_attention, dobrushin_constant
 from meanfield.typing import Array

@@ -12,8 +12,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import _checks
-from meanfield.dynamics.attention import Attention, Head
-from meanfield.dynamics.isotropic import SA, USA
+from meanfield.dynamics import SA, USA, Attention, Head
 from meanfield.equations.batch import LARGEST_BETA
 from meanfield.evolution.batch import evolve_batch
 from meanfield.laws.law import Uniform, uniform_frame, uniform_in_span

@@ -14,8 +14,7 @@ from meanfield._checks import generator, integer, is_single, number, shown
 from meanfield.dynamics.isotropic import Isotropic
 from meanfield.evolution.loop import solve
 from meanfield.exceptions import warn_unfinished
-from meanfield.laws.law import Law
-from meanfield.laws.series import FourierSeries
+from meanfield.laws import FourierSeries, Law
 from meanfield.measures.clusters import clusters
 from meanfield.measures.flow_map import FlowMap, LineFlowMap
 from meanfield.spaces.geometry import circle_angles

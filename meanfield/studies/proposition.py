@@ -16,18 +16,11 @@ from meanfield.dynamics.isotropic import SA
 from meanfield.evolution.loop import solve
 from meanfield.functionals.energies import energy as energy_of
 from meanfield.kernels.multipliers import bandwidth, log_eigenvalues, relative_eigenvalues
-from meanfield.laws.law import Law, Uniform
-from meanfield.laws.mixture import Mixture
-from meanfield.laws.series import FourierSeries, ZonalSeries
-from meanfield.laws.von_mises_fisher import VonMisesFisher
-from meanfield.measures import AnyMeasure
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import FlowMap
-from meanfield.measures.particles import Particles
-from meanfield.spaces.circle import Circle
+from meanfield.laws import FourierSeries, Law, Mixture, Uniform, VonMisesFisher, ZonalSeries
+from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
+from meanfield.spaces import Circle, Zonal
 from meanfield.spaces.gegenbauer import gegenbauer, multiplicities
 from meanfield.spaces.geometry import circle_points
-from meanfield.spaces.zonal import Zonal
 from meanfield.studies import proposition_proof as proof
 from meanfield.studies.executors import pad, run_tasks, spawn_seeds
 from meanfield.theory import growth_rates

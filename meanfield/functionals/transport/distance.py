@@ -17,21 +17,12 @@ from meanfield.functionals.transport.quantiles import (
     Atoms,
     Curve,
     Quantiles,
-    average_about,
     quantiles,
 )
 from meanfield.functionals.transport.sphere import ON_SPHERE, sphere_distance
-from meanfield.measures import AnyMeasure, check_pair
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import SphereFlowMap
-from meanfield.measures.particles import Particles
-from meanfield.spaces.geometry import (
-    circle_angles,
-    circle_points,
-    geodesic_distance,
-    perpendicular,
-    polar_angles,
-)
+from meanfield.measures import AnyMeasure, Density, Particles, SphereFlowMap, check_pair
+from meanfield.spaces import Zonal, geometry
+from meanfield.spaces.gegenbauer import gegenbauer
 from meanfield.typing import Array
 
 # beyond it p-th powers of small distances leave double precision
@@ -121,7 +112,7 @@ def wasserstein(
         if point is not None and isinstance(other, Particles):
             return _distance_to(point, other, p)
         if point is not None and isinstance(other, Density) and mu.dim > 2:
-            return _line_distance(one, average_about(other, point), point, p)
+            return _line_distance(one, _average_about(other, point), point, p)
     if mu.dim == 2:
         return circle_distance(quantiles(mu, None), quantiles(nu, None), p)
     if isinstance(mu, Particles) and isinstance(nu, Particles):
@@ -138,7 +129,7 @@ def wasserstein(
 
 
 def _distance_to(point: Array, cloud: Particles, p: float) -> float:
-    distances = geodesic_distance(cloud.points, point)
+    distances = geometry.geodesic_distance(cloud.points, point)
     farthest = max(float(distances.max()), 1e-300)
     return float(farthest * (cloud.weights @ (distances / farthest) ** p) ** (1.0 / p))
 
@@ -148,6 +139,23 @@ def _line_distance(mu: AnyMeasure, nu: AnyMeasure, axis: Array, p: float) -> flo
     if first.same_as(second):
         return 0.0
     return float(cost(first, second, 0.0, p) ** (1.0 / p))
+
+
+def _average_about(density: Density, point: Array) -> Density:
+    """The density averaged over rotations about a point: of all distances to it, the same law.
+
+    A harmonic Y_k has the average Y_k(point) P_k(<x, point>).
+    """
+    space = density.space
+    if space.axis is None:
+        power = np.zeros(max(space.size, 3) + 1)
+        for degree in range(space.size + 1):
+            part = np.where(space.degrees == degree, density.coefficients, 0.0)
+            power[degree] = space.at(part, point[None])[0] / np.sqrt(2 * degree + 1)
+        return Density.from_coefficients(Zonal(3, len(power) - 1, point), power)
+    along = np.array([np.clip(space.axis @ point, -1.0, 1.0)])
+    averaged = density.coefficients * gegenbauer(space.dim, space.kmax, along)[:, 0]
+    return Density.from_coefficients(Zonal(space.dim, space.kmax, point), averaged)
 
 
 def shared_axis(mu: AnyMeasure, nu: AnyMeasure) -> Array | None:
@@ -294,8 +302,8 @@ def transport_map(mu: AnyMeasure, nu: AnyMeasure, at: ArrayLike, p: float = 1) -
     points = unit_rows("at", at, mu.dim)
     if mu.dim == 2:
         first, second = quantiles(mu, None), quantiles(nu, None)
-        masses = _curve(mu, first).cumulative(circle_angles(points))
-        return circle_points(second.quantile(masses + best_shift(first, second, p)))
+        masses = _curve(mu, first).cumulative(geometry.circle_angles(points))
+        return geometry.circle_points(second.quantile(masses + best_shift(first, second, p)))
     axis = shared_axis(mu, nu)
     if axis is None:
         raise ValueError(
@@ -303,10 +311,10 @@ def transport_map(mu: AnyMeasure, nu: AnyMeasure, at: ArrayLike, p: float = 1) -
             f"{shown(nu)}"
         )
     first, second = quantiles(mu, axis), quantiles(nu, axis)
-    angles = second.quantile(_curve(mu, first).cumulative(polar_angles(points, axis)))
+    angles = second.quantile(_curve(mu, first).cumulative(geometry.polar_angles(points, axis)))
     across = points - np.outer(points @ axis, axis)
     length = np.linalg.norm(across, axis=1)
-    across[length == 0.0] = perpendicular(axis)
+    across[length == 0.0] = geometry.perpendicular(axis)
     across /= np.where(length == 0.0, 1.0, length)[:, None]
     return np.asarray(np.cos(angles)[:, None] * axis + np.sin(angles)[:, None] * across)
 

@@ -12,15 +12,10 @@ from meanfield.functionals.transport.bracket import Bracket
 from meanfield.functionals.transport.distance import LARGEST_P, LEAST_GAP, wasserstein
 from meanfield.laws.law import Law, Uniform, checked_pdf, symmetry_axis
 from meanfield.laws.point_cloud import PointCloud
-from meanfield.measures import AnyMeasure
-from meanfield.measures.density import Density, spectral_tail
-from meanfield.measures.flow_map import FlowMap, SphereFlowMap
-from meanfield.measures.particles import Particles
-from meanfield.spaces import Space
-from meanfield.spaces.circle import Circle
+from meanfield.measures import AnyMeasure, Density, FlowMap, Particles, SphereFlowMap
+from meanfield.measures.density import spectral_tail
+from meanfield.spaces import Circle, Space, Sphere, Zonal
 from meanfield.spaces.geometry import are_parallel
-from meanfield.spaces.sphere import Sphere
-from meanfield.spaces.zonal import Zonal
 from meanfield.typing import Array
 
 Distance = Callable[[Any, Any], float | Bracket]

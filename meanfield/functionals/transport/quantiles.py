@@ -12,14 +12,10 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len
 
 from meanfield._checks import EPS, shown
-from meanfield.measures import AnyMeasure
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import LineFlowMap
-from meanfield.spaces.circle import Circle
-from meanfield.spaces.gegenbauer import gegenbauer
+from meanfield.measures import AnyMeasure, Density, LineFlowMap
+from meanfield.spaces import Circle
 from meanfield.spaces.geometry import circle_angles, latitude_density, line_points, polar_angles
 from meanfield.spaces.panels import GAUSS, GAUSS_WEIGHTS, NODES, to_legendre
-from meanfield.spaces.zonal import Zonal
 from meanfield.typing import Array, Indices
 
 _MOST_STEPS = 100
@@ -348,23 +344,6 @@ def quantiles(measure: AnyMeasure, axis: Array | None) -> Quantiles:
     points, masses = measure.quadrature
     angles = circle_angles(points) if axis is None else polar_angles(points, axis)
     return Atoms(angles, masses, turn)
-
-
-def average_about(density: Density, point: Array) -> Density:
-    """The density averaged over rotations about a point: of all distances to it, the same law.
-
-    A harmonic Y_k has the average Y_k(point) P_k(<x, point>).
-    """
-    space = density.space
-    if space.axis is None:
-        power = np.zeros(max(space.size, 3) + 1)
-        for degree in range(space.size + 1):
-            part = np.where(space.degrees == degree, density.coefficients, 0.0)
-            power[degree] = space.at(part, point[None])[0] / np.sqrt(2 * degree + 1)
-        return Density.from_coefficients(Zonal(3, len(power) - 1, point), power)
-    along = np.array([np.clip(space.axis @ point, -1.0, 1.0)])
-    averaged = density.coefficients * gegenbauer(space.dim, space.kmax, along)[:, 0]
-    return Density.from_coefficients(Zonal(space.dim, space.kmax, point), averaged)
 
 
 def _of_flow(flow: LineFlowMap, angles: Array, turn: float) -> Quantiles:

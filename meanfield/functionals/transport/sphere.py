@@ -13,11 +13,9 @@ from meanfield.functionals.transport.clouds import best_plan, pair_distances
 from meanfield.functionals.transport.quantiles import check_mass
 from meanfield.functionals.transport.sphere_dual import DualAscent, Minima, Potential, dual
 from meanfield.functionals.transport.sphere_masses import Cells, Spread, cells_of, series, spread_of
-from meanfield.measures import AnyMeasure
-from meanfield.measures.density import Density
+from meanfield.measures import AnyMeasure, Density
+from meanfield.spaces import Sphere, SphereFields
 from meanfield.spaces.lattice import Lattice, cell_integrals, largest_corner
-from meanfield.spaces.sphere import Sphere
-from meanfield.spaces.sphere_fields import SphereFields
 from meanfield.typing import Array, Coefficients
 
 _RELAXATION = 1.6

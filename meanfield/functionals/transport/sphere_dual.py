@@ -15,10 +15,9 @@ from scipy.ndimage import maximum_filter, maximum_filter1d
 from meanfield.functionals.transport.bracket import ROUNDING
 from meanfield.functionals.transport.sphere_masses import DensitySpread, Spread, series
 from meanfield.measures.density import Density
+from meanfield.spaces import Places, Sphere, SphereAt, SphereFields
 from meanfield.spaces.geometry import exponential, geodesic_distance, logarithm, sphere_angles
 from meanfield.spaces.lattice import Hats, Lattice, hats, largest_corner
-from meanfield.spaces.sphere import Sphere
-from meanfield.spaces.sphere_fields import Places, SphereAt, SphereFields
 from meanfield.typing import Array, Coefficients, Indices
 
 # targets at a time: their slacks with some thousand points stay in a cache

@@ -11,14 +11,10 @@ import numpy as np
 
 from meanfield._checks import shown, tell_apart
 from meanfield.functionals.transport.quantiles import check_mass
-from meanfield.measures import AnyMeasure
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import LineFlowMap
-from meanfield.measures.particles import Particles
+from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
+from meanfield.spaces import Places, Sphere, SphereAt, SphereFields
 from meanfield.spaces.geometry import exponential, geodesic_distance, logarithm, perpendicular
 from meanfield.spaces.lattice import Lattice, hats, moments_of
-from meanfield.spaces.sphere import Sphere
-from meanfield.spaces.sphere_fields import Places, SphereAt, SphereFields
 from meanfield.typing import Array, Coefficients, Indices
 
 _STEPS_TO_THE_CENTRE = 2
