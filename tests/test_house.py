@@ -256,9 +256,9 @@ def test_data_and_physics_meet_only_where_they_may():
     graph = import_graph(PACKAGE)
     reached = {m.partition(".")[2] for m in reach(graph, "meanfield.dynamics")}
     assert "_checks" in reached
-    data = {module for module in reached if room_of(module) in {"laws", "spaces", "measures"}}
-    # points of the sphere, and how a dataclass is written down
-    assert data <= {"spaces.geometry", "laws.record"}
+    data = {module for module in reached if room_of(module) in {"laws", "measures"}}
+    # how a dataclass is written down
+    assert data <= {"laws.record"}
     for room in "laws", "spaces", "measures":
         rooms = {room_of(m.partition(".")[2]) for m in reach(graph, f"meanfield.{room}")}
         assert "dynamics" not in rooms

@@ -123,6 +123,9 @@ class Facts(Protocol):
         None where X is no gradient.
     reach : float
         The largest |z| of the e^{<z,y>} that X asks a measure for, or k of e^{ikθ}.
+    kernel : Kernel or None
+        s, where X is ± P_x ∫ s(<x,y>) y dmu(y) [/ ∫ s(<x,y>) dmu(y)], or that of an interaction on
+        the circle.
     gram : bool
         Whether a Gram matrix can move tokens: X of each is a combination of tokens by their
         inner products, as of SA and USA.
@@ -173,6 +176,10 @@ class Facts(Protocol):
     @property
     def values(self) -> list[Any]:  # noqa: D102
         return []
+
+    @property
+    def kernel(self) -> Any:  # noqa: D102
+        return None
 
     @property
     def multipliers(self) -> NDArray[np.complex128] | None:  # noqa: D102

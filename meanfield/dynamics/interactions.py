@@ -13,6 +13,7 @@ from scipy.special import ive
 from meanfield._checks import number, real_array, shown, unit_rows
 from meanfield.dynamics.facts import Energy, Steady
 from meanfield.dynamics.isotropic import check_moments
+from meanfield.kernels.kernel import Phases
 from meanfield.spaces.geometry import circle_angles
 from meanfield.typing import Array
 
@@ -161,6 +162,11 @@ class CircleInteraction(Steady):
         factors[1 : len(self.cos) + 1] += np.array(self.cos)
         factors[1 : len(self.sin) + 1] += 1j * np.array(self.sin)
         return 0.5 * self.coupling * factors
+
+    @property
+    def kernel(self) -> Phases:
+        """h, by its multipliers."""
+        return Phases(tuple(self.multipliers.tolist()))
 
     @property
     def potential(self) -> Array:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from meanfield._checks import number, plus_or_minus, shown, suggest_measure, unit_rows
 from meanfield.dynamics.facts import Energy, Steady
+from meanfield.kernels.kernel import Exponential, PotentialKernel
 from meanfield.laws.record import key
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array
@@ -41,12 +42,19 @@ class Measure(Moments, Protocol):
     def dim(self) -> int:
         """Ambient dimension d."""
 
+    @property
+    def axis(self) -> Array | None:
+        """The axis, shape (d,), if points stand for latitudes about one."""
+
+    def nodes(self, degree: int, reach: float) -> tuple[Array, Array]:
+        """Points (n, d) and masses (n,) that integrate a kernel over the measure."""
+
     def balanced(self, beta: float) -> Moments:
         """The measure u mu, with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1: for `DoublyStochastic`."""
 
 
 @dataclass(frozen=True)
-class Isotropic(Steady, ABC):
+class Isotropic(Steady):
     """Attention whose queries and keys are the tokens themselves, and its values ± them.
 
     Parameters
@@ -79,10 +87,15 @@ class Isotropic(Steady, ABC):
         object.__setattr__(self, "noise", number("noise", self.noise, low=0))
         object.__setattr__(self, "sign", plus_or_minus("sign", self.sign))
 
+    @cached_property
+    def kernel(self) -> PotentialKernel:
+        """e^{βt}."""
+        return Exponential(self.beta)
+
     @property
     def keeps_clusters(self) -> bool:
-        """Whether it attracts."""
-        return self.sign > 0
+        """Whether neighbours attract each other."""
+        return self.sign * self.kernel.at_one > 0.0
 
     @property
     def reach(self) -> float:
@@ -116,9 +129,12 @@ class Isotropic(Steady, ABC):
         points = unit_rows("at", at, measure.dim)
         return project(points, self.output(measure, points))
 
-    @abstractmethod
     def output(self, measure: Measure, points: Array) -> Array:
-        """What attention adds to tokens at unit rows (n, d), shape (n, d)."""
+        """± ∫ s y dmu [/ ∫ s dmu], shape (n, d): what is added to tokens at unit rows (n, d)."""
+        log_unit, potential, pull = self.kernel.attention(measure, points)
+        if self.normalised:
+            return np.asarray(self.sign / potential[:, None] * pull)
+        return np.asarray(self.sign * np.exp(log_unit)[:, None] * pull)
 
 
 @dataclass(frozen=True)
@@ -149,11 +165,6 @@ class SA(Isotropic):
     name: ClassVar[str] = "SA"
     normalised: ClassVar[bool] = True
     gram: ClassVar[bool] = True
-
-    def output(self, measure: Measure, points: Array) -> Array:
-        """± ∇G/G at βx, shape (n, d): what attention adds to tokens at unit rows (n, d)."""
-        _, mean = measure.log_moment(self.beta * points)
-        return self.sign * mean
 
 
 @dataclass(frozen=True)
@@ -189,11 +200,6 @@ class USA(Isotropic):
     def __post_init__(self) -> None:
         super().__post_init__()
         number("beta of USA, whose velocities are of order exp(beta),", self.beta, low=0, high=700)
-
-    def output(self, measure: Measure, points: Array) -> Array:
-        """± ∇G at βx, shape (n, d): what attention adds to tokens at unit rows (n, d)."""
-        log_g, mean = measure.log_moment(self.beta * points)
-        return self.sign * np.exp(log_g)[:, None] * mean
 
 
 def check_moments(measure: Any) -> None:

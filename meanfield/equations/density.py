@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.dynamics.facts import Dynamics
-from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit, relative_eigenvalues
+from meanfield.kernels.kernel import is_divided
 from meanfield.measures.density import Density, spectral_tail
 from meanfield.spaces import Space, Transforms
 from meanfield.spaces.circle import Circle
@@ -24,26 +24,27 @@ _LARGEST_BETA = 200.0
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """Multipliers of X = ± ∇u (USA) or ± ∇u / (βu) (SA), u of coefficients Λ_k f_k / β.
+    """Multipliers of X = ± ∇u, or ± ∇u/G where it is normalised, u of coefficients S_k f_k.
 
-    Numerator and denominator of X are in units of Λ_0, the size of G itself. Where there is no
-    denominator the numerator is X, up to β = 200.
+    With a kernel s and its primitive S, G has s_k f_k; for SA and USA S_k = Λ_k/β, s_k = Λ_k.
+    Numerator and denominator of X are in the unit of the kernel's series: Λ_0 of exponentials, the
+    size of G itself. Where there is no denominator the numerator is X, up to β = 200.
 
     Attributes
     ----------
     slope : ndarray, shape (kmax + 1,)
         Of the numerator.
     potential : ndarray of the same shape, or None
-        Of the denominator, where X has one: for SA unless β = 0.
+        Of the denominator, where X has one that is not 1.
     speed_unit : float
         X in units of the fields.
     energy_factor, log_unit : float
-        e^{-log_unit} dissipation over ∫ f X · numerator dσ; log_unit is β, but log Λ_0 where
-        e^{-β} Λ_0 underflows.
+        e^{-log_unit} dissipation over ∫ f X · numerator dσ; log_unit is that of the series, β of
+        exponentials, but log Λ_0 where e^{-β} Λ_0 underflows.
     energies : ndarray, shape (kmax + 1,)
-        e^{-log_unit} E_β (at β = 0 its limit without 1/(2β)) over the power of each degree.
-    log_first : float
-        log Λ_0.
+        e^{-log_unit} E over the power of each degree.
+    log_size : float
+        Of the unit.
     can_be_small : bool
         Whether the denominator may fall below what its series has digits for.
     """
@@ -54,40 +55,29 @@ class Factors:
     energy_factor: float = 1.0
     log_unit: float = 0.0
     energies: Array = field(default_factory=lambda: np.zeros(0))
-    log_first: float = 0.0
+    log_size: float = 0.0
     can_be_small: bool = False
 
     @classmethod
     def of(cls, dynamics: Dynamics, dim: int, kmax: int) -> Factors:
-        """Those of SA and USA, or of an interaction on the circle, which has slopes alone."""
-        degrees = np.arange(kmax + 1)
-        if dynamics.multipliers is not None:
-            given = dynamics.multipliers[: kmax + 1]
-            # the space multiplies by ik
-            turned = np.zeros(kmax + 1, dtype=np.complex128)
-            turned[1 : len(given)] = given[1:] / (1j * degrees[1 : len(given)])
-            return cls(turned)
-        beta = dynamics.beta
-        relative = relative_eigenvalues(beta, dim, kmax)
-        (size,), log_unit = eigenvalues_in_unit(beta, dim, 0)
-        # the limit of Λ_k/(β Λ_0)
-        at_zero = np.where(degrees == 1, 1.0 / dim, 0.0)
-        energies = size * relative / (2.0 * beta) if beta > 0.0 else 0.5 * at_zero
-        kernel = np.where(degrees <= bandwidth(beta, dim), relative, 0.0)
-        slope = dynamics.sign * (kernel / beta if beta > 0.0 else at_zero)
-        is_normalised = dynamics.normalised and beta > 0.0
-        unit, factor = 1.0, float(size)
-        if not is_normalised and beta > 0.0:
+        """Those of a dynamics with a kernel."""
+        kernel = dynamics.kernel
+        potential, primitive, size, log_unit = kernel.series(dim, kmax)
+        slope, energies = dynamics.sign * primitive, 0.5 * size * primitive.real
+        is_normalised = dynamics.normalised and is_divided(potential)
+        unit, factor = 1.0, size
+        if not is_normalised:
             lead = float(size * np.exp(log_unit))
-            if beta <= _LARGEST_BETA:
-                slope *= lead
+            if log_unit <= _LARGEST_BETA:
+                slope = slope * lead
                 factor /= lead
             else:
                 unit = lead
                 factor *= lead
-        potential, log_first = kernel if is_normalised else None, log_unit + float(np.log(size))
-        small = is_normalised and bool(np.exp(-2.0 * beta) < SMALL)
-        return cls(slope, potential, unit, factor, log_unit, energies, log_first, small)
+        small = is_normalised and kernel.least_share < SMALL
+        log_size = log_unit + float(np.log(size))
+        divisor = potential if is_normalised else None
+        return cls(slope, divisor, unit, factor, log_unit, energies, log_size, small)
 
 
 # rounding of the values of a density, as a share of its maximum
@@ -150,25 +140,24 @@ _EMPTY = 1e-14
 class DensityTendency(SpectralTendency):
     """dc/dt = ∫ f X · ∇Y dσ for the coefficients c of f, the weak form of (3.4) and (3.8).
 
-    With u = (1/β) ∫ e^{β<·,y>} dmu, of coefficients Λ_k c_k / β: X = ± ∇u (USA) and
-    X = ± ∇u / (βu) (SA). Under an interaction on the circle X has the coefficients of f times its
-    multipliers. Mass is exact, since the test function 1 has no gradient.
+    X = ± ∇u, or ± ∇u/G where it is normalised, of the kernel's multipliers: see `Factors`. Mass is
+    exact, since the test function 1 has no gradient.
 
     Parameters
     ----------
     density : Density
         Any density on the space.
-    dynamics : SA, USA or CircleInteraction; DoublyStochastic has a tendency of its own
-        Its noise is not part of the tendency.
+    dynamics : Dynamics
+        With a kernel; DoublyStochastic has a tendency of its own. Its noise is not part of this.
 
     Attributes
     ----------
     initial_state : ndarray
         The density's coefficients as a real vector.
     log_unit : float
-        u of `scaled_dissipation`: β, but log Λ_0 where e^{-β} Λ_0 underflows.
+        u of `scaled_dissipation`, see `Factors`.
     energies : ndarray, shape (kmax + 1,)
-        e^{-u} E_β over the power of each degree.
+        e^{-u} E over the power of each degree.
     """
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
@@ -203,7 +192,7 @@ class DensityTendency(SpectralTendency):
             transforms.gradient[:, small] *= shares
 
     def scaled_dissipation(self) -> float:
-        """e^{-u} ∫ |X|² dmu (USA), e^{-u} ∫ |X|² G(βx) dmu (SA), (3.6), at the last state."""
+        """e^{-u} ∫ |X|² dmu, or ∫ |X|² G dmu where X is normalised, (3.6), at the last state."""
         return self.factors.energy_factor * self._transforms.integral(self._transforms.gradient)
 
     def speed(self) -> float:
@@ -223,7 +212,7 @@ class DensityTendency(SpectralTendency):
         coefficients, noise, flux = self._coefficients(state), self._noise, self._transforms.flux
         self._evaluate(coefficients)
         noise.evaluate(self._on_grid(coefficients))
-        scale = 1.0 if self._normalised else float(np.exp(-0.5 * self.dynamics.beta))
+        scale = 1.0 if self._normalised else float(np.exp(-0.5 * self.dynamics.kernel.log_unit))
         total = scale * self.factors.speed_unit * flux + scale * noise.gradient
         # where f is rounding, f ∇ log f is not known, and small
         counted = noise.values > _EMPTY * noise.values.max()
@@ -240,16 +229,17 @@ class DensityTendency(SpectralTendency):
         return coefficients
 
     def _sum_small(self, coefficients: NDArray[Any]) -> tuple[NDArray[np.intp], Array]:
-        """Sum positive terms where the series of G has no digits left: there, and G over Λ_0."""
+        """Sum positive terms where the series of G has no digits left: there, and G in its unit."""
         transforms = self._transforms
         small = np.nonzero(transforms.potential < SMALL * transforms.potential.max())[0]
         density = Density.from_coefficients(self.space, coefficients)
-        log_g, mean = density.log_moment(self.dynamics.beta * self.space.points[small])
-        pull = np.einsum("aid,id->ai", self.space.frame(small), mean)
-        transforms.gradient[:, small] = self.dynamics.sign * pull
+        points = self.space.points[small]
+        log_unit, potential, pull = self.dynamics.kernel.attention(density, points)
+        mean = np.einsum("aid,id->ai", self.space.frame(small), pull) / potential
+        transforms.gradient[:, small] = self.dynamics.sign * mean
         transforms.potential[small] = 1.0
         with np.errstate(under="ignore"):
-            return small, np.exp(log_g - self.factors.log_first)
+            return small, potential * np.exp(log_unit - self.factors.log_size)
 
 
 class DensityBatch:

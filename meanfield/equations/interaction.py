@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.interactions import phase_velocity
 from meanfield.equations.tokens import CircleTendency
-from meanfield.kernels.line import CircleLine
 from meanfield.measures.density import spectral_tail
 from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Oscillators, Particles
@@ -140,19 +139,3 @@ class OscillatorDensityTendency:
     def scaled_dissipation(self) -> float:
         """0: no energy is claimed where frequencies drive the phases."""
         return 0.0
-
-
-def interaction_line(multipliers: Complex) -> CircleLine:
-    """Cells short enough for e^{ikθ}, k <= kmax, whose tables are 0, X and ∂X of a unit mass."""
-    factors = 2.0 * multipliers
-    orders = np.arange(len(factors))
-
-    def tables(_: float, targets: Array, sources: Array) -> Array:
-        turn = np.exp(1j * (targets - sources))
-        slope = np.zeros(turn.shape, dtype=np.complex128)
-        spread = np.zeros_like(slope)
-        for factor, k in zip(factors[:0:-1], orders[:0:-1], strict=True):
-            slope, spread = (slope + factor) * turn, (spread + 1j * k * factor) * turn
-        return np.stack([np.zeros(turn.shape), slope.real, spread.real])
-
-    return CircleLine(float(orders[-1]), tables)

@@ -9,21 +9,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics
-from meanfield.equations.interaction import interaction_line
 from meanfield.kernels.angles import LARGEST_ZONAL_BETA, circle_head_kernel, zonal_head_kernel
-from meanfield.kernels.line import DenseLine, Interpolation, Line, LineSums, line
+from meanfield.kernels.line import DenseLine, Interpolation, Line, LineSums
 from meanfield.measures.flow_map import FREE, LineFlowMap
-from meanfield.spaces.geometry import asymmetry, axial_part, lie_along, perpendicular
+from meanfield.spaces.geometry import (
+    asymmetry,
+    axial_part,
+    circle_points,
+    lie_along,
+    perpendicular,
+)
 from meanfield.typing import Array
 
 # below this share of its maximum a potential that is not right relative to its own size is lost
 _SMALL = 1e-6
-# of angles that are compared at a time, 16 MB a table
-_MOST_PAIRS = 1 << 21
 # a time step may leave a node of next to no mass in doubt by this angle
 _COARSEST = 1e-6
 
@@ -35,9 +37,12 @@ class AngularField(ABC):
     ----------
     line : Line
         The cells at whose nodes charges are gathered.
+    tables : int or None
+        How many of the line's tables X and div X are made of, None for all.
     """
 
     line: Line
+    tables: int | None = None
 
     @abstractmethod
     def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:
@@ -45,7 +50,7 @@ class AngularField(ABC):
 
     def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:
         """X and div X at angles, from charges gathered at the nodes of the line's cells."""
-        sums = Interpolation(self.line, angles).values(self.line.fields(charges))
+        sums = Interpolation(self.line, angles).values(self.line.fields(charges, self.tables))
         return self.velocity(sums, angles)
 
     @abstractmethod
@@ -54,40 +59,43 @@ class AngularField(ABC):
 
 
 class LineField(AngularField):
-    """X and div X of a dynamics at angles, from the potential of masses at angles.
+    """X and div X of a dynamics with a kernel at angles, from the potential of masses at angles.
 
-    With G, S and L the sums of K, ∂K/β and ΔK/β (all scaled by e^{-β}): USA has X = e^β S and
-    div X = e^β L; SA has X = S/G and div X = L/G - β (S/G)². Interactions have X = S, div X = L.
+    With G, S, L and D the sums of K, its pull, div of the pull and ∂K, in units of e^{log_unit}:
+    X = S and div X = L, or X = S/G and div X = L/G - X D/G where it is normalised. Under SA
+    D = βS.
 
     Parameters
     ----------
-    dynamics : SA, USA or CircleInteraction
+    dynamics : Dynamics
     dim : int
     """
 
     def __init__(self, dynamics: Dynamics, dim: int) -> None:
-        self.dynamics = dynamics
-        multipliers = dynamics.multipliers
-        cells = line(dynamics.beta, dim) if multipliers is None else interaction_line(multipliers)
-        self.line: Line = cells
-        self._unit = dynamics.sign * (1.0 if dynamics.normalised else float(np.exp(dynamics.beta)))
+        self.dynamics, self._kernel = dynamics, dynamics.kernel
+        self.line = self._kernel.line(dim)
+        self.tables = 4 if dynamics.normalised and self._kernel.growth is None else 3
+        unit = 1.0 if dynamics.normalised else float(np.exp(self._kernel.log_unit))
+        self._unit = dynamics.sign * unit
 
     def velocity(self, sums: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
-        """X and div X from G, S and L, the rows of `sums`, shape (3, n)."""
-        potential, slope, laplacian = sums
+        """X and div X from G, S, L and, where it is needed, D: `tables` rows of shape (n,)."""
+        potential, slope, laplacian = sums[:3]
         if not self.dynamics.normalised:
             return self._unit * slope, self._unit * laplacian
+        growth = self._kernel.growth
         with np.errstate(divide="ignore", invalid="ignore"):
             pull = slope / potential
-            spread = laplacian / potential - self.dynamics.beta * pull * pull
+            steepness = growth * pull if growth is not None else sums[3] / potential
+            spread = laplacian / potential - steepness * pull
         return self._unit * pull, self._unit * spread
 
     def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:
-        """e^{-β} ∫ |X|² dmu (USA), e^{-β} ∫ |X|² G(βx) dmu (SA), (3.6)."""
+        """∫ |X|² dmu, ∫ |X|² G dmu where X is normalised, (3.6), in units of e^{log_unit}."""
         if self.dynamics.normalised:
             return float(masses * speed**2 @ sums[0])
         # X = e^β S: its square alone may leave double precision
-        return float(masses @ sums[1] ** 2 * np.exp(self.dynamics.beta))
+        return float(masses @ sums[1] ** 2 * np.exp(self._kernel.log_unit))
 
 
 class FlowTendency:
@@ -99,8 +107,8 @@ class FlowTendency:
     Parameters
     ----------
     flow : LineFlowMap
-    dynamics : SA, USA or CircleInteraction; any other with its field
-        Its noise is not part of the tendency.
+    dynamics : Dynamics
+        With a kernel, or else with its field. Its noise is not part of the tendency.
     field : AngularField, optional
         The field of this dynamics in this dimension, if there is one already.
 
@@ -179,7 +187,7 @@ class FlowTendency:
         """Write d/dt of `state` into `out`."""
         angles, sums = state[: self._count], self._sums_at(state)
         masses = self._attracting(sums)
-        self._sums = sums(masses)
+        self._sums = sums(masses, self.field.tables)
         self._speed, spread = self.field.velocity(self._sums, angles)
         if not self.field.line.relative and self.dynamics.normalised:
             small = np.flatnonzero(self._sums[0] < _SMALL * self._sums[0].max())
@@ -189,19 +197,11 @@ class FlowTendency:
     def _far_away(
         self, angles: Array, masses: Array, index: NDArray[np.intp]
     ) -> tuple[Array, Array]:
-        """X and div X of SA on the circle where G is small, as means under a softmax."""
-        beta, block = self.dynamics.beta, max(1, _MOST_PAIRS // len(angles))
-        pull, spread = np.empty(len(index)), np.empty(len(index))
-        with np.errstate(divide="ignore", under="ignore"):
-            for start in range(0, len(index), block):
-                part = slice(start, start + block)
-                apart = angles[index[part]][:, None] - angles
-                share = softmax(-2.0 * beta * np.sin(0.5 * apart) ** 2 + np.log(masses), axis=1)
-                sine, cosine = np.sin(apart), np.cos(apart)
-                pull[part] = -(share * sine).sum(axis=1)
-                across = sine + pull[part, None]
-                spread[part] = (share * (beta * across**2 - cosine)).sum(axis=1)
-        return self.dynamics.sign * pull, self.dynamics.sign * spread
+        """X and div X of what is normalised on the circle where G is small, by positive sums."""
+        points, sign = circle_points(angles), self.dynamics.sign
+        velocity, spread = self.dynamics.kernel.spread(points[index], (points, masses))
+        tangents = circle_points(angles[index] + 0.5 * np.pi)
+        return sign * np.einsum("ij,ij->i", velocity, tangents), sign * spread
 
     def scaled_dissipation(self) -> float:
         """e^{-β} times what dE/dt is of a gradient flow, at the last state."""
@@ -216,11 +216,12 @@ class FlowTendency:
         return largest * float(np.sqrt(self._masses @ (self._speed / largest) ** 2))
 
     def scaled_energy(self, state: Array) -> float:
-        """e^{-β} E_β(mu), (3.5); at β = 0 its limit without the constant."""
-        beta = float(self.dynamics.beta)
-        if beta == 0.0:
+        """E in units of e^{log_unit} of the kernel."""
+        row, factor = self.dynamics.kernel.primitive_row
+        if np.isinf(factor):
             return 0.5 * float(np.sum(self.measure(state).mean() ** 2))
-        return 0.5 / beta * float(self._masses @ self._sums_at(state)(self._masses, 1)[0])
+        potential = self._sums_at(state)(self._masses, row + 1)[row]
+        return 0.5 * float(factor) * float(self._masses @ potential)
 
 
 HeadKernel = Callable[[Array, Array], Array]

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.isotropic import SA
-from meanfield.kernels import multipliers
+from meanfield.kernels import direct, multipliers
 from meanfield.kernels.bilinear import Coordinates, SphereBilinear
+from meanfield.kernels.kernel import is_divided
 from meanfield.kernels.sinkhorn import SphereNodes, scaling
 from meanfield.spaces.geometry import project
 from meanfield.spaces.sphere import layout
@@ -24,7 +26,6 @@ Sources = tuple[Array, Array]
 SMALL = 1e-9
 # and below this share none
 NO_DIGITS = 1e-14
-_BLOCK = 1 << 20
 
 
 class ActingField(ABC):
@@ -68,23 +69,25 @@ class ActingField(ABC):
 
 
 class SphereField(ActingField):
-    """X = ± ∇u (USA), ± ∇u/(βu) (SA), u = (1/β) Σ Λ_l mu_lm Y_lm, and div X, on S^2.
+    """X = ± ∇u, or ± ∇u/G where it is normalised, and div X, on S^2.
 
-    Along a characteristic x' = X, d(log f)/dt = -div X. At β = 0 both are X = ± P_x ∫ y dmu. The
-    field of DoublyStochastic is that of SA for the measure u mu, see `attracting`.
-    Numerator and denominator of SA are in units of Λ_0, so that nothing overflows.
+    With a kernel s and its primitive S, u = Σ S_l mu_lm Y_lm and G = Σ s_l mu_lm Y_lm; for SA and
+    USA S_l = Λ_l/β and s_l = Λ_l. Then div X = Δu/G - <X, ∇G>/G, where ∇G = βX of exponentials.
+    Along a characteristic x' = X, d(log f)/dt = -div X. The field of DoublyStochastic is that of SA
+    for the measure u mu, see `attracting`. Numerator and denominator are in units of the kernel's
+    series, so that nothing overflows.
 
     Parameters
     ----------
-    dynamics : SA, USA or DoublyStochastic
-        Its noise is not part of the field.
+    dynamics : Dynamics
+        With a kernel. Its noise is not part of the field.
 
     Attributes
     ----------
     at : SphereAt
         The transforms, up to the degree where Λ_l no longer counts.
     needs_sources : bool
-        Whether G may be too small for its series somewhere: e^{-2β} < 1e-9 and SA.
+        Whether G may be below 1e-9 of its maximum, and X is divided by it.
 
     Examples
     --------
@@ -97,19 +100,16 @@ class SphereField(ActingField):
     """
 
     def __init__(self, dynamics: Dynamics) -> None:
-        self.dynamics = dynamics
-        beta = dynamics.beta
-        self.at = SphereAt(multipliers.bandwidth(beta, 3))
+        self.dynamics, self._kernel = dynamics, dynamics.kernel
+        self.at = SphereAt(self._kernel.degree(3))
         degrees = self.at.degrees
-        kernel = multipliers.relative_eigenvalues(beta, 3, self.at.lmax)
-        self._normalised = dynamics.normalised and beta > 0.0
-        self._kernel = kernel[degrees]
-        self._slope = kernel / beta if beta > 0.0 else np.eye(1, self.at.lmax + 1, 1)[0] / 3.0
-        if not self._normalised and beta > 0.0:
-            self._slope = self._slope * float(multipliers.eigenvalues(beta, 3, 0)[0])
-        self._slope = dynamics.sign * self._slope[degrees]
-        self._energy_factors = multipliers.scaled_eigenvalues(beta, 3, self.at.lmax)
-        self.needs_sources = self._normalised and bool(np.exp(-2.0 * beta) < SMALL)
+        series = self._kernel.series(3, self.at.lmax)
+        self._normalised = dynamics.normalised and is_divided(series.potential)
+        self._potential, self._size = series.potential[degrees], series.size
+        self._energies = 0.5 * series.size * series.primitive
+        self._unit = 1.0 if self._normalised else series.size * float(np.exp(series.log_unit))
+        self._slope = dynamics.sign * self._unit * series.primitive[degrees]
+        self.needs_sources = self._normalised and self._kernel.least_share < SMALL
 
     def of(self, layer: Dynamics) -> SphereField:  # noqa: ARG002
         """The field of the layer that acts: this one always."""
@@ -152,48 +152,48 @@ class SphereField(ActingField):
         divergence = self.at.laplacian(slope, places)
         if not self._normalised:
             return velocity, divergence
-        potential = self.at.values(self._kernel * moments, places)
+        potential = self.at.values(self._potential * moments, places)
         small = np.zeros(0, dtype=np.intp)
         if self.needs_sources:
             # G <= e^β mass; its maximum over the sphere is at least its mean Λ_0 · mass
             largest = max(float(potential.max()), float(moments[0].real))
-            of = f"maximum, where its series has no digits at beta = {self.dynamics.beta:g}"
+            of = f"maximum, where its series has no digits under {shown(self.dynamics)}"
             small = _made_safe(potential, largest, SMALL, sources, loose, of)
         velocity /= potential[:, None]
         divergence /= potential
-        factor = self.dynamics.sign * self.dynamics.beta
-        divergence -= factor * np.einsum("ij,ij->i", velocity, velocity)
+        if self._kernel.growth is not None:
+            factor = self.dynamics.sign * self._kernel.growth
+            divergence -= factor * np.einsum("ij,ij->i", velocity, velocity)
+        else:
+            steepness = self.at.gradient(self._potential * moments, places) / potential[:, None]
+            divergence -= np.einsum("ij,ij->i", velocity, steepness)
         if len(small) and sources is not None:
             units = points[small] / np.linalg.norm(points[small], axis=1, keepdims=True)
-            there = _direct(units, sources, self.dynamics.beta)
+            there = self._kernel.spread(units, sources)
             velocity[small] = self.dynamics.sign * there[0]
             divergence[small] = self.dynamics.sign * there[1]
         return velocity, divergence
 
     def scaled_energy(self, moments: Coefficients) -> float:
-        """e^{-β} E, E = 1/(2β) Σ Λ_l |mu_lm|² (3.5); at β = 0 |∫ x dmu|²/2."""
-        beta, power = self.dynamics.beta, self.at.power(moments)
-        if beta == 0.0:
-            return float(power[1]) / 6.0
-        return float(self._energy_factors @ power) / (2.0 * beta)
+        """E = ½ Σ S_l |mu_lm|², S_l = Λ_l/β for (3.5), in units of e^{log_unit} of the kernel."""
+        return float(self._energies @ self.at.power(moments))
 
     def scaled_dissipation(
         self, moments: Coefficients, points: Array, masses: Array, velocity: Array
     ) -> float:
-        """e^{-β} ∫ |X|² G dmu (SA), e^{-β} ∫ |X|² dmu (USA), from X (n, 3) at masses (n,).
+        """∫ |X|² G dmu of what is normalised, else ∫ |X|² dmu, from X (n, 3) at masses (n,).
 
-        ∫ |X|² dmu under DoublyStochastic.
+        In units of e^{log_unit} of the kernel, but of 1 under DoublyStochastic.
         """
-        beta = self.dynamics.beta
         if self.dynamics.balanced:
             return float(masses @ np.einsum("ij,ij->i", velocity, velocity))
         if not self._normalised:
             # X = e^β ∇u: its square alone may leave double precision
-            velocity = velocity * float(np.exp(-0.5 * beta))
+            velocity = velocity * float(np.exp(-0.5 * self._kernel.log_unit))
             return float(masses @ np.einsum("ij,ij->i", velocity, velocity))
         squares = masses * np.einsum("ij,ij->i", velocity, velocity)
-        potential = self.at.values(self._kernel * moments, Places.of(points))
-        return float(self._energy_factors[0]) * float(squares @ potential)
+        potential = self.at.values(self._potential * moments, Places.of(points))
+        return float(self._size * (squares @ potential))
 
 
 def _made_safe(
@@ -211,35 +211,6 @@ def _made_safe(
         )
     potential[small] = 1.0
     return small
-
-
-def _direct(points: Array, sources: Sources, beta: float) -> tuple[Array, Array]:
-    """P_x mean and div = β tr(P_x Cov) - 2<x, mean>, under p ∝ m e^{β<x,y>}, by positive sums."""
-    mean, second = means(beta * points, sources)
-    along = np.einsum("ij,ij->i", points, mean)
-    along_squared = np.einsum("ij,ijk,ik->i", points, second, points)
-    across = project(points, mean)
-    trace = 1.0 - along_squared - np.einsum("ij,ij->i", across, across)
-    return across, beta * trace - 2.0 * along
-
-
-def means(z: Array, sources: Sources) -> tuple[Array, Array]:
-    """Means of y (n, 3) and of y yᵀ (n, 3, 3) under p ∝ m e^{<z,y>} at rows z, by positive sums."""
-    kept = sources[1] > 0.0
-    y, log_masses = sources[0][kept], np.log(sources[1][kept])
-    pairs = np.einsum("ij,ik->ijk", y, y).reshape(-1, 9)
-    features = np.column_stack([np.ones(len(y)), y, pairs])
-    sums = np.empty((len(z), 13))
-    step = max(1, _BLOCK // len(y))
-    for start in range(0, len(z), step):
-        part = slice(start, start + step)
-        terms = z[part] @ y.T + log_masses
-        terms -= terms.max(axis=1)[:, None]
-        with np.errstate(under="ignore"):
-            np.exp(terms, out=terms)
-            sums[part] = terms @ features
-    sums /= sums[:, :1].copy()
-    return sums[:, 1:4], sums[:, 4:].reshape(-1, 3, 3)
 
 
 # below this share of its scale a series of G has too few digits left to divide by
@@ -320,7 +291,7 @@ class SphereHead:
 
     def _direct(self, units: Array, sources: Sources) -> tuple[Array, Array]:
         """v = V mean and div P_x v = tr(P_x V Cov M) - 2<x, v>, by positive sums."""
-        mean, second = means(units @ self.query.T, sources)
+        mean, second = direct.means(units @ self.query.T, sources)
         pull = mean @ self.value.T
         spread = second - np.einsum("ij,ik->ijk", mean, mean)
         change = self.value @ spread @ self.query

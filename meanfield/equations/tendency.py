@@ -53,8 +53,10 @@ def token_tendency(
         return balanced.BalancedParticleTendency(particles, dynamics)
     if (multipliers := dynamics.multipliers) is not None:
         return OscillatorTendency(particles, dynamics, multipliers)
-    if not dynamics.gram:
+    if dynamics.kernel is None:
         return tokens.OutputTendency(particles, dynamics)
+    if not dynamics.gram:
+        return tokens.ParticleTendency(particles, dynamics)
     n, d = particles.points.shape
     gram = particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)
     if gram and may_span:

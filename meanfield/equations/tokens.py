@@ -10,7 +10,6 @@ import numpy as np
 
 from meanfield.dynamics.facts import Dynamics
 from meanfield.kernels.bilinear import score_matrix
-from meanfield.kernels.direct import pull_of_others
 from meanfield.kernels.token_sums import ScoreSums, SphereSums
 from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import circle_angles, circle_points, exponential, project
@@ -144,7 +143,7 @@ class TokenTendency(ABC):
         return np.ones_like(state)
 
     def scaled_dissipation(self) -> float:
-        """e^{-β} Σ w |X|² (USA), e^{-β} Σ w |X|² G(βx) (SA), at the last state; else Σ w |X|².
+        """Σ w |X|², Σ w |X|² G where X is normalised, in units of e^{log_unit} of the kernel.
 
         For attention that has a `balanced_form` like USA, or like SA with G(βDx).
         """
@@ -159,8 +158,8 @@ class ParticleTendency(TokenTendency):
     Parameters
     ----------
     particles : Particles
-    dynamics : SA or USA
-        Its noise is not part of the tendency.
+    dynamics : Dynamics
+        With a kernel. Its noise is not part of the tendency.
     fast : SphereSums, optional
         The sums in O(n) for its β on S^2; over all pairs if omitted.
     """
@@ -180,17 +179,17 @@ class ParticleTendency(TokenTendency):
         np.multiply(self._velocity(points), radii[:, None], out=out.reshape(self._shape))
 
     def _velocity(self, points: Array) -> Array:
-        dynamics, beta = self.dynamics, self.dynamics.beta
+        dynamics, kernel = self.dynamics, self.dynamics.kernel
         if self._fast is not None:
             log_g, pull = self._fast.pull(points, self._weights, points, most_pairs=_MOST_PAIRS)
             log_unit = log_g
         else:
-            pull, log_unit, log_g = pull_of_others(points, self._weights, beta)
+            pull, log_unit, log_g = kernel.pull_of_others(points, self._weights)
         pull *= dynamics.sign
         # |X|² G for SA, |X|² for USA; X itself may be too large to be squared
         log_share = log_unit - 0.5 * log_g if dynamics.normalised else log_unit
         with np.errstate(under="ignore"):
-            shares = pull * np.exp(log_share - 0.5 * beta)[:, None]
+            shares = pull * np.exp(log_share - 0.5 * kernel.log_unit)[:, None]
             self._dissipation = float(self._weights @ np.einsum("ij,ij->i", shares, shares))
             pull *= np.exp(log_unit - log_g if dynamics.normalised else log_unit)[:, None]
         return pull

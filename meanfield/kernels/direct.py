@@ -207,15 +207,71 @@ def latitude_log_moment(
     masses : ndarray, shape (m,)
     z : ndarray, shape (n, d)
     """
-    along = z @ axis
-    across = z - np.outer(along, axis)
-    radius = np.linalg.norm(across, axis=1)
-    u, share = latitude_rule(axis.size, float(radius.max()))
-    sources = np.column_stack([np.repeat(cosines, len(u)), np.outer(sines, u).ravel()])
-    spread = np.outer(masses, share).ravel()
-    log_g, reduced = log_moment(sources, spread, np.column_stack([along, radius]))
-    direction = across / np.where(radius > 0.0, radius, 1.0)[:, None]
-    return log_g, np.outer(reduced[:, 0], axis) + reduced[:, 1:] * direction
+    latitudes = Latitudes(axis, np.column_stack([cosines, sines]), masses, z)
+    rule = latitude_rule(axis.size, float(latitudes.queries[:, 1].max()))
+    sources, spread = latitudes.sources(*rule)
+    log_g, reduced = log_moment(sources, spread, latitudes.queries)
+    return log_g, latitudes.vectors(reduced)
+
+
+class Latitudes:
+    """Sums over masses that are spread evenly over latitudes, in two dimensions.
+
+    Parameters
+    ----------
+    axis : ndarray, shape (d,)
+    places : ndarray, shape (m, 2)
+        Cosine and sine of the polar angle of each latitude.
+    masses : ndarray, shape (m,)
+    at : ndarray, shape (n, d)
+
+    Attributes
+    ----------
+    queries : ndarray, shape (n, 2)
+        The parts of `at` along the axis and across it.
+    """
+
+    def __init__(self, axis: Array, places: Array, masses: Array, at: Array) -> None:
+        self._axis, self._places, self._masses = axis, places, masses
+        along = at @ axis
+        across = at - np.outer(along, axis)
+        radius = np.linalg.norm(across, axis=1)
+        self.queries = np.column_stack([along, radius])
+        self._direction = across / np.where(radius > 0.0, radius, 1.0)[:, None]
+
+    def sources(self, u: Array, share: Array) -> tuple[Array, Array]:
+        """Points (q, 2) and masses (q,) that stand for the latitudes, by a rule over each."""
+        cosines, sines = self._places.T
+        places = np.column_stack([np.repeat(cosines, len(u)), np.outer(sines, u).ravel()])
+        return places, np.outer(self._masses, share).ravel()
+
+    def vectors(self, reduced: Array) -> Array:
+        """Vectors (n, d) of sums (n, 2) of the sources at the queries."""
+        return np.outer(reduced[:, 0], self._axis) + reduced[:, 1:] * self._direction
+
+
+# terms of a sum at a time
+_TERMS = 1 << 20
+
+
+def means(z: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Means of y (n, d) and of y yᵀ (n, d, d) under p ∝ m e^{<z,y>} at rows z, by positive sums."""
+    kept = sources[1] > 0.0
+    y, log_masses = sources[0][kept], np.log(sources[1][kept])
+    dim = y.shape[1]
+    pairs = np.einsum("ij,ik->ijk", y, y).reshape(-1, dim * dim)
+    features = np.column_stack([np.ones(len(y)), y, pairs])
+    sums = np.empty((len(z), features.shape[1]))
+    step = max(1, _TERMS // len(y))
+    for start in range(0, len(z), step):
+        part = slice(start, start + step)
+        terms = z[part] @ y.T + log_masses
+        terms -= terms.max(axis=1)[:, None]
+        with np.errstate(under="ignore"):
+            np.exp(terms, out=terms)
+            sums[part] = terms @ features
+    sums /= sums[:, :1].copy()
+    return sums[:, 1 : dim + 1], sums[:, dim + 1 :].reshape(-1, dim, dim)
 
 
 def grid_log_moment(space: Space, values: Array, z: Array) -> tuple[Array, Array]:

@@ -28,7 +28,7 @@ _CELL = 3.0
 _RELATIVE_UP_TO = 100.0
 _TURN = 2.0 * np.pi
 
-_CHEBYSHEV = np.cos(np.pi * (ORDER + 0.5) / NODES)
+CHEBYSHEV = np.cos(np.pi * (ORDER + 0.5) / NODES)
 # ℓ_j(x) = Σ_k T_k(x) LAGRANGE[k, j]
 LAGRANGE = np.cos(np.pi * np.outer(ORDER, ORDER + 0.5) / NODES) * (2.0 / NODES)
 LAGRANGE[0] *= 0.5
@@ -94,7 +94,7 @@ class CircleLine:
         self._cells = self.size // NODES
         self._width = _TURN / self._cells
         self.relative = beta <= _RELATIVE_UP_TO
-        local = 0.5 * self._width * _CHEBYSHEV
+        local = 0.5 * self._width * CHEBYSHEV
         sources = np.arange(self._cells)[:, None] * self._width + local
         tables = kernel(beta, local, sources[..., None])
         self.tables = len(tables)
@@ -167,7 +167,7 @@ class DenseLine:
         self._width = _length(dim) / self._cells
         self.kernel = kernel or _no_kernel
         middles = self._width * (np.arange(self._cells) + 0.5)
-        nodes = (middles[:, None] + 0.5 * self._width * _CHEBYSHEV).ravel()
+        nodes = (middles[:, None] + 0.5 * self._width * CHEBYSHEV).ravel()
         tables = self.kernel(nodes[:, None], nodes)
         self.tables = len(tables)
         self._tables = tables.reshape(-1, self.size)
@@ -202,13 +202,24 @@ class ZonalLine(DenseLine):
     """
 
     def __init__(self, beta: float, dim: int) -> None:
-        if beta > LARGEST_ZONAL_BETA:
-            raise ValueError(
-                f"beta must be <= {LARGEST_ZONAL_BETA:g} for sums over latitudes in dim = {dim}, "
-                f"got {tell_apart(beta, LARGEST_ZONAL_BETA)[0]}: take Particles"
-            )
+        check_latitudes(beta, dim, "beta")
         self.beta = beta
         super().__init__(dim, beta, partial(zonal_kernel, beta, dim))
+
+
+def check_latitudes(reach: float, dim: int, name: str) -> None:
+    """Refuse a kernel that varies faster over latitudes than tables between them hold.
+
+    Raises
+    ------
+    ValueError
+        Naming what is too large.
+    """
+    if reach > LARGEST_ZONAL_BETA:
+        raise ValueError(
+            f"{name} must be <= {LARGEST_ZONAL_BETA:g} for sums over latitudes in dim = {dim}, "
+            f"got {tell_apart(reach, LARGEST_ZONAL_BETA)[0]}: take Particles"
+        )
 
 
 def _no_kernel(targets: Array, sources: Array) -> Array:

@@ -385,20 +385,31 @@ class Density(Measure):
         """
         z = rows("z", z, self.dim)
         length = float(np.linalg.norm(z, axis=1).max())
-        degree = self.space.kmax + bandwidth(length, self.dim)
+        try:
+            grid, values = self._on_grid(bandwidth(length, self.dim))
+        except ValueError as error:
+            raise ValueError(
+                f"z must be shorter for a density on {self.space} in dim = {self.dim}, got length "
+                f"{length:.6g}, beta for SA and USA: {error}"
+            ) from error
+        return grid_log_moment(grid, np.maximum(values, 0.0), z)
+
+    def nodes(self, degree: int, reach: float) -> tuple[Array, Array]:  # noqa: ARG002 (of flow maps)
+        """Points (n, d) of a grid, and masses (n,), which integrate polynomials of this degree."""
+        grid, values = self._on_grid(degree)
+        return grid.points, grid.weights * np.maximum(values, 0.0)
+
+    def _on_grid(self, degree: int) -> tuple[Space, Array]:
+        """The smallest grid that is exact for f times a polynomial, often coarser than f's own."""
+        degree += self.space.kmax
         if self.law is not None and self.space.exactness >= degree:
-            return grid_log_moment(self.space, np.maximum(self.values, 0.0), z)
-        # the smallest grid that integrates f e^{<z,y>} exactly; often coarser than f's own
+            return self.space, self.values
         size = self.space.exact_size(degree)
         try:
             grid = self.space.resized(size)
         except ValueError as error:
-            raise ValueError(
-                f"z must be shorter for a density on {self.space} in dim = {self.dim}, got length "
-                f"{length:.6g}, beta for SA and USA: its exponential takes size {size}; {error}"
-            ) from error
-        values = self.at(grid.points) if self.law is None else self.law.pdf(grid.points)
-        return grid_log_moment(grid, np.maximum(values, 0.0), z)
+            raise ValueError(f"its kernel takes size {size}; {error}") from error
+        return grid, self.at(grid.points) if self.law is None else self.law.pdf(grid.points)
 
     def balanced(self, beta: float) -> Balanced:
         """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1; f counts as 0 where negative.

@@ -110,6 +110,23 @@ class Measure(ShownMeasure, ABC):
         """
         return self
 
+    def nodes(self, degree: int, reach: float) -> tuple[Array, Array]:  # noqa: ARG002 (of densities)
+        """Points (n, d) and masses (n,) that integrate a kernel s(<x,y>) over y, at any x.
+
+        Parameters
+        ----------
+        degree : int
+            Of s as a polynomial.
+        reach : float
+            s varies over angles like e^{reach t}.
+
+        Raises
+        ------
+        ValueError
+            If that takes too many of them.
+        """
+        return self.resolving(reach).quadrature
+
     def refined(self, reach: float) -> Self:  # noqa: ARG002 (of flow maps)
         """The same measure with panels that extend over no more than this angle, if it has any."""
         return self

@@ -1,0 +1,645 @@
+"""Kernels s(<x,y>) of an interaction: X is made of ∫ s(<x,y>) y dmu(y) and ∫ s(<x,y>) dmu(y)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.polynomial import chebyshev, polynomial
+from numpy.typing import NDArray
+from scipy import fft, special
+
+from meanfield._checks import real_array, shown
+from meanfield.kernels import direct, line, multipliers
+from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicity_growth
+from meanfield.typing import Array
+
+Function = Callable[[Array], Array]
+
+
+class Measure(Protocol):
+    """What the sums of a kernel ask of a measure."""
+
+    @property
+    def axis(self) -> Array | None:
+        """The axis, shape (d,), if points stand for latitudes about one."""
+
+    def log_moment(self, z: Array) -> tuple[Array, Array]:
+        """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d)."""
+
+    def nodes(self, degree: int, reach: float) -> tuple[Array, Array]:
+        """Points (n, d) and masses (n,) that integrate polynomials of this degree over it."""
+
+
+class Series(NamedTuple):
+    """Multipliers of a kernel, by degree.
+
+    Attributes
+    ----------
+    potential : ndarray, shape (kmax + 1,)
+        Of ∫ s(<x,y>) dmu(y), in units of size · e^{log_unit}.
+    primitive : ndarray, shape (kmax + 1,)
+        Of ∫ S(<x,y>) dmu(y), S' = s, of which the gradient is ∫ s(<x,y>) P_x y dmu(y), in the same
+        units.
+    size, log_unit : float
+    """
+
+    potential: Array
+    primitive: NDArray[Any]
+    size: float = 1.0
+    log_unit: float = 0.0
+
+
+def is_divided(potential: Array) -> bool:
+    """Whether a field is divided by this potential: not by 1, as that of e^{βt} is at β = 0."""
+    return bool(potential[0] != 1.0 or potential[1:].any())
+
+
+class Kernel(ABC):
+    """A kernel s on [-1, 1].
+
+    Attributes
+    ----------
+    log_unit : float
+        Sums are in units of e^{log_unit}.
+    reach : float
+        On angles of 3/reach s(cos a) is a polynomial of 16 terms to rounding; β of e^{βt}.
+    growth : float or None
+        λ where s' = λs, so that gradients of the potential and of its primitive are proportional.
+    least_share : float
+        The least value of s over its largest; 0 where s has zeros or two signs.
+    at_one : float
+        s(1), in its units: > 0 where neighbours attract each other.
+    primitive_row : (int, float)
+        The table of `line` that sums to the primitive's potential, and its factor.
+    """
+
+    log_unit: float = 0.0
+    growth: float | None = None
+    reach: float
+    least_share: float
+    at_one: float
+    primitive_row: tuple[int, float]
+
+    @abstractmethod
+    def degree(self, dim: int) -> int:
+        """The degree past which no multiplier counts."""
+
+    @abstractmethod
+    def series(self, dim: int, kmax: int) -> Series:
+        """The multipliers up to a degree."""
+
+    @abstractmethod
+    def line(self, dim: int) -> line.Line:
+        """Cells on the circle, or on polar angles for dim >= 3, and tables between them.
+
+        K and its pull and div of pull, as `circle_kernel`; where there is no `growth` the
+        derivative of K and the primitive of K, too.
+        """
+
+
+class PotentialKernel(Kernel):
+    """A kernel s(<x,y>) with a potential ∫ s(<x,y>) dmu(y), which a normalised field divides by."""
+
+    @abstractmethod
+    def attention(self, measure: Measure, points: Array) -> tuple[Array | float, Array, Array]:
+        """∫ s dmu (n,) and ∫ s y dmu (n, d) at unit rows (n, d), in units of the e^{first}."""
+
+    @abstractmethod
+    def pull_of_others(self, points: Array, masses: Array) -> tuple[Array, Array, Array]:
+        """P_x Σ m_j s y_j (n, d) in units of e^{u_i}, u (n,), and log Σ m_j s (n,), at tokens."""
+
+    @abstractmethod
+    def spread(self, points: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
+        """X (n, d) and div X (n,) of the normalised kernel at points, by sums over sources."""
+
+
+@dataclass(frozen=True)
+class Exponential(PotentialKernel):
+    """e^{βt}, whose primitive is e^{βt}/β, at β = 0 t."""
+
+    beta: float
+
+    @property
+    def log_unit(self) -> float:  # type: ignore[override]
+        """β."""
+        return self.beta
+
+    @property
+    def reach(self) -> float:  # type: ignore[override]
+        """β."""
+        return self.beta
+
+    @property
+    def growth(self) -> float:  # type: ignore[override]
+        """β."""
+        return self.beta
+
+    @property
+    def least_share(self) -> float:  # type: ignore[override]
+        """e^{-2β}."""
+        return float(np.exp(-2.0 * self.beta))
+
+    at_one = 1.0
+
+    @property
+    def primitive_row(self) -> tuple[int, float]:  # type: ignore[override]
+        """The first table, over β."""
+        return 0, 1.0 / self.beta if self.beta > 0.0 else np.inf
+
+    def degree(self, dim: int) -> int:
+        """The degree past which no multiplier counts."""
+        return multipliers.bandwidth(self.beta, dim)
+
+    def series(self, dim: int, kmax: int) -> Series:
+        """Λ_k/Λ_0 and Λ_k/(βΛ_0), and Λ_0."""
+        beta, degrees = self.beta, np.arange(kmax + 1)
+        relative = multipliers.relative_eigenvalues(beta, dim, kmax)
+        (size,), log_unit = multipliers.eigenvalues_in_unit(beta, dim, 0)
+        potential = np.where(degrees <= self.degree(dim), relative, 0.0)
+        # the limit of Λ_k/(β Λ_0)
+        primitive = potential / beta if beta > 0.0 else np.where(degrees == 1, 1.0 / dim, 0.0)
+        return Series(potential, primitive, float(size), log_unit)
+
+    def line(self, dim: int) -> line.Line:
+        """Cells, and K, ∂K/β and ΔK/β between them."""
+        return line.line(self.beta, dim)
+
+    def attention(self, measure: Measure, points: Array) -> tuple[Array, Array, Array]:
+        """1 (n,) and ∇ log G (n, d) at βx in units of G."""
+        log_g, mean = measure.log_moment(self.beta * points)
+        return log_g, np.ones(len(mean)), mean
+
+    def pull_of_others(self, points: Array, masses: Array) -> tuple[Array, Array, Array]:
+        """See `direct.pull_of_others`."""
+        return direct.pull_of_others(points, masses, self.beta)
+
+    def spread(self, points: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
+        """P_x mean and div = β tr(P_x Cov) - (d-1) <x, mean>, under p ∝ m e^{β<x,y>}."""
+        if points.shape[1] == 2:
+            return self._spread_on_circle(points, sources)
+        mean, second = direct.means(self.beta * points, sources)
+        along = np.einsum("ij,ij->i", points, mean)
+        along_squared = np.einsum("ij,ijk,ik->i", points, second, points)
+        across = mean - along[:, None] * points
+        trace = 1.0 - along_squared - np.einsum("ij,ij->i", across, across)
+        return across, self.beta * trace - (points.shape[1] - 1.0) * along
+
+    def _spread_on_circle(self, points: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
+        """See `spread`; the variance about the mean keeps its digits at any β."""
+        places, masses = sources
+        pull, divergence = np.empty(len(points)), np.empty(len(points))
+        tangents = points[:, ::-1] * [-1.0, 1.0]
+        step = max(1, _BLOCK // len(places))
+        for start in range(0, len(points), step):
+            part = slice(start, start + step)
+            cosine, sine = points[part] @ places.T, tangents[part] @ places.T
+            with np.errstate(divide="ignore", under="ignore"):
+                share = special.softmax(self.beta * cosine + np.log(masses), axis=1)
+            pull[part] = (share * sine).sum(axis=1)
+            apart = sine - pull[part, None]
+            divergence[part] = (share * (self.beta * apart * apart - cosine)).sum(axis=1)
+        return pull[:, None] * tangents, divergence
+
+
+# terms of a sum at a time
+_BLOCK = 1 << 20
+
+
+class _Smooth(PotentialKernel):
+    """A kernel that is a polynomial to rounding.
+
+    Attributes
+    ----------
+    highest : int
+        Its degree.
+    """
+
+    highest: int
+    primitive_row = 4, 1.0
+
+    @abstractmethod
+    def __call__(self, t: Array) -> Array:
+        """s(t)."""
+
+    @abstractmethod
+    def slope(self, t: Array) -> Array:
+        """s'(t)."""
+
+    @abstractmethod
+    def primitive(self, t: Array) -> Array:
+        """S(t), S' = s, S(0) = 0."""
+
+    def degree(self, dim: int) -> int:  # noqa: ARG002 (of exponentials)
+        """The degree past which there is no multiplier, that of the primitive."""
+        return max(1, self.highest + 1)
+
+    @property
+    def at_one(self) -> float:  # type: ignore[override]
+        """s(1)."""
+        return float(self(np.ones(1))[0])
+
+    @cached_property
+    def reach(self) -> float:  # type: ignore[override]
+        """The least for which 16 Chebyshev nodes resolve s(cos a) and s'(cos a) on cells."""
+        reach = 1.0
+        while reach < self.highest + 1.0:
+            cells = line.node_count(2, reach) // line.NODES
+            width = 2.0 * np.pi / cells
+            angles = (np.arange(cells)[:, None] + 0.5 * (1.0 + line.CHEBYSHEV)) * width
+            values = np.stack([f(np.cos(angles)) for f in (self, self.slope)])
+            tails = np.abs(np.einsum("kj,fcj->fck", line.LAGRANGE[-2:], values)).max(axis=(1, 2))
+            if (tails <= _TAIL * np.abs(values).max(axis=(1, 2))).all():
+                return reach
+            reach *= 1.25
+        return self.highest + 1.0
+
+    @cached_property
+    def least_share(self) -> float:  # type: ignore[override]
+        """The least value over the largest, 0 where it is not above the rounding of s."""
+        nodes = np.cos(np.linspace(0.0, np.pi, 16 * (self.highest + 2)))
+        values = self(nodes)
+        # a zero between nodes shows at an extremum, where the slope changes its sign
+        turns = np.flatnonzero(np.diff(np.sign(self.slope(nodes))) != 0)
+        low, high = nodes[turns + 1], nodes[turns]
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            same = np.sign(self.slope(middle)) == np.sign(self.slope(low))
+            low, high = np.where(same, middle, low), np.where(same, high, middle)
+        at = np.concatenate([nodes, low, high])
+        values = self(at)
+        if (values <= self._rounding(at)).any():
+            return 0.0
+        return float(values.min() / values.max())
+
+    @abstractmethod
+    def _rounding(self, t: Array) -> Array:
+        """What rounding may make of s(t)."""
+
+    def line(self, dim: int) -> line.Line:
+        """Cells, and K, its pull, div of pull, derivative and primitive between them."""
+        if dim == 2:
+            return line.CircleLine(self.reach, lambda _, *angles: self._on_circle(*angles))
+        line.check_latitudes(
+            self.reach,
+            dim,
+            "reach of the kernel, 3 over the angle on which it is a polynomial of 16 terms,",
+        )
+        return line.DenseLine(
+            dim, self.reach, lambda *angles: self._between_latitudes(dim, *angles)
+        )
+
+    def _on_circle(self, targets: Array, sources: Array) -> Array:
+        apart = targets - sources
+        sine, cosine = np.sin(apart), np.cos(apart)
+        value, slope = self(cosine), self.slope(cosine)
+        spread = sine * sine * slope - cosine * value
+        return np.stack([value, -sine * value, spread, -sine * slope, self.primitive(cosine)])
+
+    def _between_latitudes(self, dim: int, targets: Array, sources: Array) -> Array:
+        cos_t, sin_t, cos_s, sin_s = (f(a) for a in (targets, sources) for f in (np.cos, np.sin))
+        total = np.zeros((5, *np.broadcast_shapes(targets.shape, sources.shape)))
+        for u, share in zip(*self._latitude_rule(dim), strict=True):
+            t = np.clip(cos_t * cos_s + sin_t * sin_s * u, -1.0, 1.0)
+            along = cos_t * sin_s * u - sin_t * cos_s
+            value, slope = self(t), self.slope(t)
+            total[0] += share * value
+            total[1] += share * along * value
+            total[2] += share * ((1.0 - t * t) * slope - (dim - 1.0) * t * value)
+            total[3] += share * along * slope
+            total[4] += share * self.primitive(t)
+        return total
+
+    def _latitude_rule(self, dim: int) -> tuple[Array, Array]:
+        """Nodes and shares that integrate over a latitude what is made of s, S and s'."""
+        return gauss_gegenbauer(dim - 1, self.highest // 2 + 3)
+
+    def attention(self, measure: Measure, points: Array) -> tuple[float, Array, Array]:
+        """∫ s dmu (n,) and ∫ s y dmu (n, d) at unit rows (n, d), in units of 1."""
+        sources, masses = measure.nodes(self.highest + 1, self.reach)
+        if (axis := measure.axis) is None:
+            return 0.0, *self._sums(sources, masses, points)
+        cosines = np.clip(sources @ axis, -1.0, 1.0)
+        places = np.column_stack([cosines, np.sqrt((1.0 - cosines) * (1.0 + cosines))])
+        latitudes = direct.Latitudes(axis, places, masses, points)
+        rule = self._latitude_rule(points.shape[1])
+        potential, pull = self._sums(*latitudes.sources(*rule), latitudes.queries)
+        return 0.0, potential, latitudes.vectors(pull)
+
+    def _sums(self, sources: Array, masses: Array, points: Array) -> tuple[Array, Array]:
+        """Σ m_j s (n,) and Σ m_j s y_j (n, d), in blocks."""
+        potential, pull = np.empty(len(points)), np.empty((len(points), sources.shape[1]))
+        step = max(1, _BLOCK // len(sources))
+        for start in range(0, len(points), step):
+            part = slice(start, start + step)
+            terms = masses * self(np.clip(points[part] @ sources.T, -1.0, 1.0))
+            potential[part], pull[part] = terms.sum(axis=1), terms @ sources
+        return potential, pull
+
+    def pull_of_others(self, points: Array, masses: Array) -> tuple[Array, Array, Array]:
+        """P_x Σ m_j s y_j (n, d), zeros (n,), and log Σ m_j s where that is positive."""
+        potential, pull = self._sums(points, masses, points)
+        # a token's pull on itself is radial
+        pull -= np.einsum("ij,ij->i", pull, points)[:, None] * points
+        return pull, np.zeros(len(points)), np.log(np.maximum(potential, 1e-300))
+
+    def spread(self, points: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
+        """X and div X = (Σ m (s' (1-t²) - (d-1) t s) - <X, Σ m s' y>)/G of sums of positive s."""
+        (places, masses), dim = sources, points.shape[1]
+        potential, pull = self._sums(places, masses, points)
+        spread, turned = np.empty(len(points)), np.empty_like(pull)
+        step = max(1, _BLOCK // len(places))
+        for start in range(0, len(points), step):
+            part = slice(start, start + step)
+            t = np.clip(points[part] @ places.T, -1.0, 1.0)
+            slopes = masses * self.slope(t)
+            turned[part] = slopes @ places
+            spread[part] = (slopes * (1.0 - t * t) - (dim - 1.0) * masses * t * self(t)).sum(axis=1)
+        velocity = pull / potential[:, None]
+        velocity -= np.einsum("ij,ij->i", velocity, points)[:, None] * points
+        spread -= np.einsum("ij,ij->i", velocity, turned)
+        return velocity, spread / potential
+
+
+# of the largest value: what is left of a series that is resolved
+_TAIL = 4e-15
+# Taylor coefficients, and samples of a function
+_MOST_TERMS, _MOST_SAMPLES = 1024, 1 << 12
+
+
+@dataclass(frozen=True)
+class PowerSeries(_Smooth):
+    """Σ_j c_j t^j, whose multipliers are sums of those of powers.
+
+    Parameters
+    ----------
+    coefficients : sequence of float
+
+    Raises
+    ------
+    ValueError
+        If there are none, more than 1024, or one is not finite.
+
+    Examples
+    --------
+    >>> kernel = PowerSeries((1.0, 2.0, 1.0))
+    >>> kernel(np.array([1.0])), kernel.primitive(np.array([1.0])).round(12)
+    (array([4.]), array([2.33333333]))
+    >>> kernel.series(3, 2).potential.round(12)  # (4/3, 2/3, 2/15)
+    array([1.33333333, 0.66666667, 0.13333333])
+    """
+
+    coefficients: Sequence[float]
+
+    def __post_init__(self) -> None:
+        given = real_array("kernel", self.coefficients, 1)
+        if not 1 <= len(given) <= _MOST_TERMS:
+            raise ValueError(
+                f"kernel must have 1 to {_MOST_TERMS} Taylor coefficients, got {len(given)}"
+            )
+        object.__setattr__(self, "coefficients", tuple(given.tolist()))
+
+    @property
+    def highest(self) -> int:  # type: ignore[override]
+        """The degree of the polynomial."""
+        return len(self.coefficients) - 1
+
+    def __call__(self, t: Array) -> Array:
+        """s(t)."""
+        return np.asarray(polynomial.polyval(t, self.coefficients))
+
+    def slope(self, t: Array) -> Array:
+        """s'(t)."""
+        return np.asarray(polynomial.polyval(t, polynomial.polyder(self.coefficients)))
+
+    def primitive(self, t: Array) -> Array:
+        """S(t), S(0) = 0."""
+        return np.asarray(polynomial.polyval(t, polynomial.polyint(self.coefficients)))
+
+    def _rounding(self, t: Array) -> Array:
+        sizes = polynomial.polyval(np.abs(t), np.abs(self.coefficients))
+        return np.asarray(4e-16 * len(self.coefficients) * sizes)
+
+    def series(self, dim: int, kmax: int) -> Series:
+        """Sums of c_j j!/(2^j m! (d/2)_{k+m}), k = j - 2m, the multipliers of t^j."""
+        lifted = np.append(0.0, np.array(self.coefficients) / np.arange(1.0, self.highest + 2.0))
+        return Series(_of_powers(self.coefficients, dim, kmax), _of_powers(lifted, dim, kmax))
+
+
+def _of_powers(coefficients: Sequence[float] | Array, dim: int, kmax: int) -> Array:
+    """∫ Σ c_j t^j P_k(t) dν(t), ν the law of a coordinate under σ, k = 0 … kmax."""
+    found, half = np.zeros(kmax + 1), 0.5 * dim
+    for j, coefficient in enumerate(coefficients):
+        k = np.arange(j % 2, min(j, kmax) + 1, 2)
+        m = (j - k) // 2
+        logs = special.gammaln(j + 1.0) - j * np.log(2.0) - special.gammaln(m + 1.0)
+        logs -= special.gammaln(half + k + m) - special.gammaln(half)
+        found[k] += coefficient * np.exp(logs)
+    return found
+
+
+class Sampled(_Smooth):
+    """A kernel that is given as a function s with its derivative s'.
+
+    Its multipliers are Gauss sums, its primitive the integral of its Chebyshev series, whose last
+    quarter must be below 4e-15 of the largest value.
+
+    Parameters
+    ----------
+    function, derivative : callable
+        s and s' of arrays of numbers in [-1, 1].
+
+    Attributes
+    ----------
+    highest : int
+        The degree at which the Chebyshev series ends.
+
+    Raises
+    ------
+    ValueError
+        If they give no finite numbers, 4096 samples do not resolve s, or s' is not its derivative.
+
+    Examples
+    --------
+    >>> kernel = Sampled(np.exp, np.exp)
+    >>> kernel.primitive(np.ones(1)).round(12), kernel.highest
+    (array([1.71828183]), 14)
+    """
+
+    def __init__(self, function: Function, derivative: Function) -> None:
+        self._function, self._derivative = function, derivative
+        self._series = self._resolved()
+        self.highest = len(self._series) - 1
+        integral = chebyshev.chebint(self._series)
+        integral[0] -= chebyshev.chebval(0.0, integral)
+        self._integral = integral
+        t = np.cos(np.pi * (np.arange(64) + 0.5) / 64)
+        told, found = self.slope(t), chebyshev.chebval(t, chebyshev.chebder(self._series))
+        gap = np.abs(told - found)
+        if gap.max() > 1e-7 * max(np.abs(told).max(), np.abs(self(t)).max()):
+            worst = int(gap.argmax())
+            raise ValueError(
+                f"kernel must be a pair (s, s') with s' the derivative of s, got "
+                f"s'({t[worst]:.4g}) = {told[worst]:.6g} where s has the slope {found[worst]:.6g}"
+            )
+
+    def __repr__(self) -> str:
+        names = (getattr(f, "__name__", repr(f)) for f in (self._function, self._derivative))
+        return "({}, {})".format(*names)
+
+    def _resolved(self) -> Array:
+        """The Chebyshev coefficients of s."""
+        count = 16
+        while count <= _MOST_SAMPLES:
+            values = self(np.cos(np.pi * (np.arange(count) + 0.5) / count))
+            largest = float(np.abs(values).max())
+            if largest == 0.0:
+                return np.zeros(1)
+            series = fft.dct(values, type=2) / count
+            series[0] *= 0.5
+            if np.abs(series[-(count // 4) :]).max() <= _TAIL * largest:
+                counted = np.flatnonzero(np.abs(series) > 0.05 * _TAIL * largest)
+                return np.asarray(series[: counted[-1] + 1])
+            count *= 2
+        share = float(np.abs(series[-(len(series) // 4) :]).max()) / largest
+        raise ValueError(
+            f"kernel must be smooth on [-1, 1]: of {self!r} {_MOST_SAMPLES} samples leave a tail "
+            f"of {share:.1e} > {_TAIL:g}"
+        )
+
+    def __call__(self, t: Array) -> Array:
+        """s(t)."""
+        return _values("s", self._function, t)
+
+    def slope(self, t: Array) -> Array:
+        """s'(t)."""
+        return _values("s'", self._derivative, t)
+
+    def primitive(self, t: Array) -> Array:
+        """S(t), S(0) = 0."""
+        return np.asarray(chebyshev.chebval(t, self._integral))
+
+    def _rounding(self, t: Array) -> Array:
+        # a function that rounds to 0 is told by its values
+        return np.zeros_like(t)
+
+    def series(self, dim: int, kmax: int) -> Series:
+        """Gauss sums that are exact for the polynomial.
+
+        Raises
+        ------
+        ValueError
+            If their rounding, times the square root of N_k, is more than 1e-8 of s.
+        """
+        count = min(kmax, self.degree(dim))
+        growth = multiplicity_growth(dim, np.arange(1.0, count + 1.0))
+        rounding = 2e-16 * float(np.exp(0.5 * np.log(growth).sum()))
+        if rounding > 1e-8:
+            raise ValueError(
+                f"kernel must be given by Taylor coefficients in dim = {dim}, got {self!r}, of "
+                f"degree {self.highest}: rounding of its sums makes {rounding:.1e} of a potential"
+            )
+        nodes, weights = gauss_gegenbauer(dim, self.highest + 2)
+        polynomials = gegenbauer(dim, count, nodes) * weights
+        found = np.zeros((2, kmax + 1))
+        for row, values in zip(found, (self(nodes), self.primitive(nodes)), strict=True):
+            row[: count + 1] = polynomials @ values
+        return Series(*found)
+
+
+def _values(name: str, function: Function, t: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        values = np.asarray(function(t), dtype=np.float64)
+    if values.shape != np.shape(t):
+        values = np.broadcast_to(values, np.shape(t)).copy()
+    if not np.isfinite(values).all():
+        where = float(np.asarray(t)[~np.isfinite(values)].ravel()[0])
+        raise ValueError(f"kernel must be finite on [-1, 1], got {name}({where:.6g}) not finite")
+    return values
+
+
+@dataclass(frozen=True)
+class Phases(Kernel):
+    """h(φ - θ) on the circle, by c_k of X(θ) = 2 Re Σ_k c_k m_k e^{ikθ}, m_k = ∫ e^{-ikθ} dmu.
+
+    It has no potential to divide by; its primitive is that of sines alone.
+
+    Parameters
+    ----------
+    multipliers : tuple of complex
+    """
+
+    multipliers: tuple[complex, ...]
+
+    @property
+    def least_share(self) -> float:  # type: ignore[override]
+        """0: nothing is divided by it."""
+        return 0.0
+
+    @property
+    def primitive_row(self) -> tuple[int, float]:  # type: ignore[override]
+        """None: the tables are those of X alone."""
+        return 0, 0.0
+
+    @property
+    def reach(self) -> float:  # type: ignore[override]
+        """The largest k."""
+        return float(len(self.multipliers) - 1)
+
+    @property
+    def at_one(self) -> float:  # type: ignore[override]
+        """The slope of -X where neighbours are."""
+        return float(2.0 * np.imag(self.multipliers) @ np.arange(len(self.multipliers)))
+
+    def degree(self, dim: int) -> int:  # noqa: ARG002 (of the circle)
+        """The largest k."""
+        return len(self.multipliers) - 1
+
+    def series(self, dim: int, kmax: int) -> Series:  # noqa: ARG002
+        """c_k/(ik), since a space multiplies by ik."""
+        given, turned = np.array(self.multipliers[: kmax + 1]), np.zeros(kmax + 1, np.complex128)
+        turned[1 : len(given)] = given[1:] / (1j * np.arange(1, len(given)))
+        return Series(np.eye(1, kmax + 1)[0], turned)
+
+    def line(self, dim: int) -> line.Line:  # noqa: ARG002
+        """Cells short enough for e^{ikθ}, whose tables are 0, X and ∂X of a unit mass."""
+        factors = 2.0 * np.array(self.multipliers)
+        orders = np.arange(len(factors))
+
+        def tables(_: float, targets: Array, sources: Array) -> Array:
+            turn = np.exp(1j * (targets - sources))
+            slope = np.zeros(turn.shape, dtype=np.complex128)
+            spread = np.zeros_like(slope)
+            for factor, k in zip(factors[:0:-1], orders[:0:-1], strict=True):
+                slope, spread = (slope + factor) * turn, (spread + 1j * k * factor) * turn
+            return np.stack([np.zeros(turn.shape), slope.real, spread.real])
+
+        return line.CircleLine(self.reach, tables)
+
+
+def kernel_of(given: Any) -> _Smooth:
+    """The kernel that is given by Taylor coefficients or by a pair (s, s') of functions.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+
+    Examples
+    --------
+    >>> kernel_of([1.0, 2.0])
+    PowerSeries(coefficients=(1.0, 2.0))
+    """
+    if isinstance(given, _Smooth):
+        return given
+    if isinstance(given, (tuple, list)) and len(given) == 2 and all(map(callable, given)):
+        return Sampled(*given)
+    if callable(given) or isinstance(given, str):
+        raise ValueError(
+            f"kernel must be Taylor coefficients or a pair (s, s') of functions, got {shown(given)}"
+        )
+    return PowerSeries(given)
