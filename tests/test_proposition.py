@@ -18,7 +18,7 @@ from meanfield.kernels.multipliers import (
     relative_eigenvalues,
     scaled_eigenvalues,
 )
-from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer
+from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicity
 from meanfield.studies import proposition as room
 from meanfield.studies import proposition_proof as proof
 from meanfield.studies.proposition import FAULT, PARTS, verdict
@@ -346,7 +346,7 @@ def test_coefficients_of_polynomials_are_exact(dim):
     values = np.polynomial.Polynomial(given)(nodes)
     by_rule = gegenbauer(dim, 8, nodes) @ (weights * values)
     assert np.array([float(one) for one in exact]) == pytest.approx(by_rule, abs=1e-14)
-    total = sum(proof.multiplicity(dim, k) * one for k, one in enumerate(exact))
+    total = sum(multiplicity(dim, k) * one for k, one in enumerate(exact))
     assert total == sum(Fraction(a) for a in given)
 
 

@@ -16,8 +16,7 @@ def unit(rng, n):
 
 
 def test_every_node_is_in_its_leaf():
-    coarse = Leaves.uniform(1)
-    leaves = Leaves.joined([coarse.take(np.arange(20)), coarse.take(np.array([20])).children()])
+    leaves = Leaves.uniform(1).take(np.arange(20)).children()
     points, weights = leaves.nodes()
     mass, count = leaves.holding(points, weights)
     assert (count == 100).all()

@@ -20,11 +20,6 @@ def _normalised(rows: Array) -> Array:
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
-def uniform_points(n: int, dim: int, rng: np.random.Generator) -> Array:
-    """g/|g| with g standard normal in R^d: n uniform points on S^{d-1}, shape (n, d)."""
-    return _normalised(rng.standard_normal((n, dim)))
-
-
 def uniform_in_span(n: int, dim: int, rng: np.random.Generator) -> Array:
     """Coordinates of n <= d uniform points on S^{d-1} in an orthonormal basis of their span.
 
@@ -259,14 +254,15 @@ class Uniform:
         return np.ones(len(unit_rows("points", points, self.dim)))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """n independent draws, unit rows (n, d).
+        """n independent draws, unit rows (n, d): g/|g| with g standard normal in R^d.
 
         Raises
         ------
         ValueError
             If n < 1 or rng is no numpy Generator.
         """
-        return uniform_points(checked_draw(n, rng), self.dim, rng)
+        n = checked_draw(n, rng)
+        return _normalised(rng.standard_normal((n, self.dim)))
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)

@@ -24,16 +24,12 @@ _HIGHEST_PEAK = 1e10
 _BLOCK = 2**15
 
 
-def _log_multiplicities(dim: int) -> Array:
-    """log N_k up to the highest degree, from N_k/N_{k-1}: N_k itself may overflow."""
-    growth = multiplicity_growth(dim, np.arange(1.0, _HIGHEST_DEGREE + 1))
-    return np.concatenate([[0.0], np.cumsum(np.log(growth))])
-
-
 def _log_heat(bandwidth: float, dim: int) -> Array:
     """log(e^{-bandwidth k(k+d-2)} N_k) for k = 0 … highest degree, concave in k."""
     k = np.arange(_HIGHEST_DEGREE + 1.0)
-    return _log_multiplicities(dim) - bandwidth * k * (k + dim - 2)
+    # N_k itself may overflow
+    log_growth = np.log(multiplicity_growth(dim, k[1:]))
+    return np.concatenate([[0.0], np.cumsum(log_growth)]) - bandwidth * k * (k + dim - 2)
 
 
 def least_bandwidth(dim: int) -> float:

@@ -41,18 +41,19 @@ _FACES = np.array(
 
 @dataclass(frozen=True)
 class Leaves:
-    """Squares of the quadtree: face 0 … 5, level, and the place (i, j) among 2^level each way.
+    """Squares of one level: face 0 … 5, and the place (i, j) among 2^level each way.
 
     The face is the square |a|, |b| <= π/4 of the equiangular cubed sphere: the point
     normal + tan(a) e_a + tan(b) e_b, normalised.
 
     Attributes
     ----------
-    face, level, i, j : ndarray of int, shape (n,)
+    level : int
+    face, i, j : ndarray of int, shape (n,)
     """
 
+    level: int
     face: Integers
-    level: Integers
     i: Integers
     j: Integers
 
@@ -61,38 +62,32 @@ class Leaves:
         """All 6 · 4^level squares of one level."""
         side = np.arange(2**level)
         face, i, j = np.meshgrid(np.arange(6), side, side, indexing="ij")
-        return cls(face.ravel(), np.full(face.size, level), i.ravel(), j.ravel())
+        return cls(level, face.ravel(), i.ravel(), j.ravel())
 
     def __len__(self) -> int:
         return len(self.face)
 
     def take(self, kept: NDArray[np.bool_] | Integers) -> Leaves:
         """Some of the leaves."""
-        return Leaves(self.face[kept], self.level[kept], self.i[kept], self.j[kept])
-
-    @classmethod
-    def joined(cls, parts: list[Leaves]) -> Leaves:
-        """All leaves of several."""
-        names = "face", "level", "i", "j"
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        return Leaves(self.level, self.face[kept], self.i[kept], self.j[kept])
 
     def children(self) -> Leaves:
         """The four quarters of each leaf."""
         return Leaves(
+            self.level + 1,
             np.repeat(self.face, 4),
-            np.repeat(self.level + 1, 4),
             np.repeat(2 * self.i, 4) + np.tile([0, 0, 1, 1], len(self)),
             np.repeat(2 * self.j, 4) + np.tile([0, 1, 0, 1], len(self)),
         )
 
     @property
-    def width(self) -> Array:
+    def width(self) -> float:
         """The side of each square in the angles a, b."""
-        return np.asarray(np.ldexp(0.5 * np.pi, -self.level))
+        return float(np.ldexp(0.5 * np.pi, -self.level))
 
     def nodes(self) -> tuple[Array, Array]:
         """Nodes, shape (100 n, 3), and the weights of σ there, shape (100 n,), leaf by leaf."""
-        half = 0.5 * self.width[:, None]
+        half = 0.5 * self.width
         x = np.tan(half * (2 * self.i[:, None] + 1 + _NODES) - 0.25 * np.pi)
         y = np.tan(half * (2 * self.j[:, None] + 1 + _NODES) - 0.25 * np.pi)
         x = np.repeat(x, ORDER, axis=1).ravel()
@@ -101,7 +96,7 @@ class Leaves:
         local = np.column_stack([x, y, np.ones_like(x)]) / np.sqrt(squared)[:, None]
         points = np.einsum("lnk,lkc->lnc", local.reshape(len(self), -1, 3), _FACES[self.face])
         element = (1.0 + x * x) * (1.0 + y * y) / (squared * np.sqrt(squared))
-        cell = np.multiply.outer(half[:, 0] ** 2, np.outer(_WEIGHTS, _WEIGHTS).ravel()).ravel()
+        cell = np.tile(half**2 * np.outer(_WEIGHTS, _WEIGHTS).ravel(), len(self))
         return points.reshape(-1, 3), element * cell / (4.0 * np.pi)
 
     def holding(self, points: Array, masses: Array) -> tuple[Array, Integers]:
@@ -112,22 +107,16 @@ class Leaves:
         height = heights[np.arange(len(points)), face]
         a = np.arctan2(np.einsum("mc,mc->m", points, frame[:, 0]), height)
         b = np.arctan2(np.einsum("mc,mc->m", points, frame[:, 1]), height)
-        mass, count = np.zeros(len(self)), np.zeros(len(self), dtype=np.int64)
-        for level in np.unique(self.level):
-            here = np.flatnonzero(self.level == level)
-            keys = _key(self.face[here], level, self.i[here], self.j[here])
-            order = np.argsort(keys)
-            side = 2**level
-            place = [
-                np.clip(np.floor((c / (0.5 * np.pi) + 0.5) * side), 0, side - 1) for c in (a, b)
-            ]
-            wanted = _key(face, level, place[0].astype(np.int64), place[1].astype(np.int64))
-            found = np.minimum(np.searchsorted(keys[order], wanted), len(here) - 1)
-            inside = keys[order][found] == wanted
-            target = here[order[found[inside]]]
-            mass += np.bincount(target, weights=masses[inside], minlength=len(self))
-            count += np.bincount(target, minlength=len(self))
-        return mass, count
+        keys = _key(self.face, self.level, self.i, self.j)
+        order = np.argsort(keys)
+        side = 2**self.level
+        place = [np.clip(np.floor((c / (0.5 * np.pi) + 0.5) * side), 0, side - 1) for c in (a, b)]
+        wanted = _key(face, self.level, place[0].astype(np.int64), place[1].astype(np.int64))
+        found = np.minimum(np.searchsorted(keys[order], wanted), len(self) - 1)
+        inside = keys[order][found] == wanted
+        target = order[found[inside]]
+        mass = np.bincount(target, weights=masses[inside], minlength=len(self))
+        return np.asarray(mass, dtype=np.float64), np.bincount(target, minlength=len(self))
 
 
 def _key(face: Integers, level: int, i: Integers, j: Integers) -> Integers:
@@ -136,13 +125,12 @@ def _key(face: Integers, level: int, i: Integers, j: Integers) -> Integers:
 
 @dataclass(frozen=True)
 class Mesh:
-    """Leaves with densities on their nodes.
+    """Nodes of leaves, with densities there.
 
     `points` (n, 3), their `weights` of σ (n,), the densities `values` (channels, n) and the sum
-    `error` of the estimated errors of the `leaves`.
+    `error` of the estimated errors of the leaves.
     """
 
-    leaves: Leaves
     points: Array
     weights: Array
     values: Array
@@ -227,7 +215,7 @@ def lay(
     largest = float(tol.max())
     limit = integer("limit", limit, low=6 * PER_LEAF)
     current = Leaves.uniform(integer("coarsest", coarsest, low=0, high=8))
-    done: list[tuple[Leaves, Array, Array, Array, Array]] = []
+    done: list[tuple[Array, Array, Array, Array]] = []
     count = 0
     while len(current):
         count += len(current) * PER_LEAF
@@ -243,16 +231,13 @@ def lay(
         if seeds is not None:
             seen = (weights * values.sum(axis=0)).reshape(-1, PER_LEAF).sum(axis=1)
             split |= _missed(current, seen, seeds, largest)
-        split &= current.level < _DEEPEST
+        split = np.asarray(split & (current.level < _DEEPEST))
         kept = np.repeat(~split, PER_LEAF)
         count -= int(split.sum()) * PER_LEAF
-        done.append(
-            (current.take(~split), points[kept], weights[kept], values[:, kept], error[~split])
-        )
+        done.append((points[kept], weights[kept], values[:, kept], error[~split]))
         current = current.take(split).children()
-    leaves, nodes, shares, densities, errors = zip(*done, strict=True)
+    nodes, shares, densities, errors = zip(*done, strict=True)
     mesh = Mesh(
-        Leaves.joined(list(leaves)),
         np.concatenate(nodes),
         np.concatenate(shares),
         np.concatenate(densities, axis=1),
@@ -273,7 +258,7 @@ def _leaf_errors(leaves: Leaves, weights: Array, values: Array) -> Array:
     # weights over Gauss weights: the area element, up to a factor that is the cell's
     gauss = np.outer(_WEIGHTS, _WEIGHTS).ravel() / 4.0
     integrand = values.reshape(len(values), -1, PER_LEAF) * (
-        weights.reshape(-1, PER_LEAF) / gauss / cells[:, None]
+        weights.reshape(-1, PER_LEAF) / gauss / cells
     )
     return np.asarray(quadrature_error(integrand) * cells)
 

@@ -15,6 +15,11 @@ from meanfield._checks import integer
 from meanfield.typing import Array
 
 
+def multiplicity(dim: int, k: int) -> int:
+    """N_k, an integer of any size."""
+    return math.comb(k + dim - 2, k) + (math.comb(k + dim - 3, k - 1) if k else 0)
+
+
 def multiplicities(dim: int, kmax: int) -> Array:
     """N_k = (2k+d-2)/(k+d-2) · C(k+d-2, k): the dimension of the harmonics of degree k.
 
@@ -41,9 +46,7 @@ def multiplicities(dim: int, kmax: int) -> Array:
     array([1., 3., 5., 7., 9.])
     """
     dim, kmax = integer("dim", dim, low=2), integer("kmax", kmax, low=0)
-    exact = [1] + [
-        math.comb(k + dim - 2, k) + math.comb(k + dim - 3, k - 1) for k in range(1, kmax + 1)
-    ]
+    exact = [multiplicity(dim, k) for k in range(kmax + 1)]
     if exact[-1].bit_length() > 1023:
         raise ValueError(f"kmax = {kmax} is too large for dim = {dim}: N_k must stay below 2^1023")
     return np.array([float(n) for n in exact])

@@ -60,8 +60,7 @@ class Lattice:
     @cached_property
     def points(self) -> Array:
         """The centres, shape (n n_lon, 3)."""
-        longitudes = self.step * (np.arange(self.n_lon) + 0.5)
-        return sphere_points(np.repeat(self.colatitudes, self.n_lon), np.tile(longitudes, self.n))
+        return self.some_points(np.arange(self.n * self.n_lon))
 
     @cached_property
     def corners(self) -> Array:

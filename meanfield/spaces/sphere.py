@@ -132,16 +132,6 @@ _THREADS = 1
 _ALIGNMENT = 16
 
 
-def suits(lmax: int, n_lat: int) -> bool:
-    """Whether a grid for this degree is transformed by SHTns where that is the library."""
-    return n_lat >= _LEAST_RINGS and lmax <= _LARGEST
-
-
-def importable() -> bool:
-    """Whether SHTns is there."""
-    return _imported() is not None
-
-
 @cache
 def _imported() -> Any:
     """The module, None where it can't be imported."""
@@ -430,7 +420,7 @@ class Sphere:
         self.size = self.kmax = integer("lmax", lmax, low=3, high=self.largest)
         self.library = _checked_library(library)
         n_lat = (3 * (self.size + 1) + 1) // 2
-        self.n_lon = _even_good_size(3 * self.size + 2)
+        self.n_lon = 2 * int(ducc0.fft.good_size(3 * (self.size + 1) // 2, True))
         self.exactness = min(2 * n_lat - 1, self.n_lon - 1)
         self.colatitudes = ducc0.misc.GL_thetas(n_lat)
         ring_weights = ducc0.misc.GL_weights(n_lat, self.n_lon) / (4.0 * np.pi)
@@ -450,7 +440,8 @@ class Sphere:
     def plan(self, lmax: int) -> Plan:
         """Transforms of coefficients of this degree on the grid; beyond its own by ducc0."""
         rings = len(self.colatitudes)
-        if self.library == "shtns" and lmax <= self.size and suits(self.size, rings):
+        is_quick = rings >= _LEAST_RINGS and lmax <= self.size <= _LARGEST
+        if self.library == "shtns" and is_quick:
             return ShtnsPlan(lmax, rings, self.n_lon)
         return DuccPlan(lmax, self.grid, self._ring_weights)
 
@@ -548,10 +539,6 @@ class Sphere:
         return SphereTransforms(self._plan, self.weights, slope, potential)
 
 
-def _even_good_size(n: int) -> int:
-    return 2 * int(ducc0.fft.good_size((n + 1) // 2, True))
-
-
 def available(library: object) -> Library:
     """The library if it can be imported, else ducc0: what a file's series are looked at with.
 
@@ -562,7 +549,7 @@ def available(library: object) -> Library:
     """
     if not isinstance(library, str) or library not in ("shtns", "ducc0"):
         raise ValueError(f'library must be "shtns" or "ducc0", got {shown(library)}')
-    return "shtns" if library == "shtns" and importable() else "ducc0"
+    return "shtns" if library == "shtns" and _imported() else "ducc0"
 
 
 def _checked_library(library: Library | None) -> Library:

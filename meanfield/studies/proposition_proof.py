@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
@@ -16,7 +15,7 @@ from numpy.polynomial import Polynomial
 
 from meanfield._checks import EPS, is_single, real_array, shown
 from meanfield.kernels import multipliers
-from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicities
+from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicities, multiplicity
 from meanfield.typing import Array
 
 # of a part: 'differs' says that numbers disagree that must not, 'fails' that there is a witness
@@ -321,11 +320,6 @@ def exact_coefficients(given: Sequence[Fraction], dim: int) -> list[Fraction]:
         found.append(total)
         first *= Fraction(k + 1, dim + 2 * k)
     return found
-
-
-def multiplicity(dim: int, k: int) -> int:
-    """N_k, an integer of any size."""
-    return math.comb(k + dim - 2, k) + (math.comb(k + dim - 3, k - 1) if k else 0)
 
 
 def refute(energy: KernelEnergy) -> Evidence:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import fft
@@ -33,22 +33,19 @@ _ROWS_A_DEGREE = ((255, 8), (np.inf, 4))
 _SMOOTHING = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
-@dataclass(frozen=True)
-class BeckmannFlow:
+class BeckmannFlow(NamedTuple):
     """Bounds of W_1 and what proves them.
 
     Attributes
     ----------
     lower, upper : float
     potential : ndarray
-        Coefficients of the 1-Lipschitz φ with ∫ φ ρ dσ = lower, in the layout of Sphere(lmax).
-    lmax : int
+        Coefficients of the 1-Lipschitz φ with ∫ φ ρ dσ = lower, in the layout of a Sphere.
     """
 
     lower: float
     upper: float
     potential: Coefficients
-    lmax: int
 
 
 def beckmann_flow(difference: Coefficients, lmax: int, gap: float, largest: int) -> BeckmannFlow:
@@ -77,20 +74,15 @@ def beckmann_flow(difference: Coefficients, lmax: int, gap: float, largest: int)
     largest : int
         Largest degree of the flow.
     """
-    best: BeckmannFlow | None = None
-    while best is None or (best.upper - best.lower > gap * best.upper and 2 * lmax < largest):
-        if best is not None:
-            finer = Sphere(2 * lmax + 1)
-            difference, lmax = Sphere(lmax).embed(difference, finer), finer.size
-        found = _Splitting(Sphere(lmax), difference).solve(gap)
-        best = found if best is None else _better(best, found)
+    space = Sphere(lmax)
+    best = _Splitting(space, difference).solve(gap)
+    while best.upper - best.lower > gap * best.upper and 2 * space.size < largest:
+        finer = space.doubled()
+        difference, space = space.embed(difference, finer), finer
+        found = _Splitting(space, difference).solve(gap)
+        upper = min(best.upper, found.upper)
+        best = max(best, found, key=lambda flow: flow.lower)._replace(upper=upper)
     return best
-
-
-def _better(one: BeckmannFlow, other: BeckmannFlow) -> BeckmannFlow:
-    potential = max(one, other, key=lambda flow: flow.lower)
-    upper = min(one.upper, other.upper)
-    return BeckmannFlow(potential.lower, upper, potential.potential, potential.lmax)
 
 
 class _Splitting:
@@ -176,7 +168,7 @@ class _Splitting:
         lower = self._drop(potential) / steepest * (1.0 - ROUNDING) if steepest > 0.0 else 0.0
         check_order(lower, upper * (1.0 + ROUNDING))
         scaled = potential / max(steepest, 1e-300)
-        return BeckmannFlow(lower, upper * (1.0 + ROUNDING), scaled, size)
+        return BeckmannFlow(lower, upper * (1.0 + ROUNDING), scaled)
 
 
 def steepest_of(potential: Coefficients, lmax: int) -> float:
