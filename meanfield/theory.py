@@ -394,15 +394,11 @@ def orthogonal_tokens(dynamics: Isotropic, n: int, t: float) -> float:
     first = t / _slowness(dynamics, n, 0.0, log_unit)
     if first * (n + dynamics.beta) < _LINEAR:
         return first
-    s = brentq(
-        lambda s: _arrival(dynamics, n, s)[0] - t,
-        0.0,
-        longest,
-        xtol=1e-300,
-        rtol=1e-14,
-        maxiter=500,
-    )
-    return -math.expm1(-s)
+
+    def late(s: float) -> float:
+        return _arrival(dynamics, n, s)[0] - t
+
+    return -math.expm1(-brentq(late, 0.0, longest, xtol=1e-300, rtol=1e-14, maxiter=500))
 
 
 def orthogonal_arrival(dynamics: Isotropic, n: int, delta: float) -> float:

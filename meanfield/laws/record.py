@@ -97,10 +97,7 @@ def to_record(
 
 
 def from_record(
-    record: Any,
-    kinds: Collection[type],
-    arrays: Sequence[Array] = (),
-    parts: Collection[type] = (),
+    record: Any, kinds: Collection[type], arrays: Sequence[Array] = (), parts: Collection[type] = ()
 ) -> Any:
     """The dataclass of a table that `to_record` made, and its arrays.
 

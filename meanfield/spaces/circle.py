@@ -307,14 +307,8 @@ class CircleAt:
         if len(angles) * (self.kmax + 1) <= _DIRECT:
             return np.asarray(np.exp(-1j * np.outer(self.degrees, angles)) @ masses)
         grid = np.empty(2 * self.kmax + 1, dtype=np.complex128)
-        ducc0.nufft.nu2u(
-            points=masses.astype(np.complex128),
-            coord=_near_zero(angles),
-            forward=True,
-            epsilon=EPSILON,
-            nthreads=threads(angles),
-            out=grid,
-        )
+        points = masses.astype(np.complex128)
+        ducc0.nufft.nu2u(points=points, forward=True, out=grid, **_places(angles))
         moments = grid[self.kmax :].copy()
         moments[0] = masses.sum()
         return moments
@@ -333,23 +327,17 @@ class CircleAt:
             waves = np.exp(1j * np.outer(angles, self.degrees[1:]))
             return np.asarray(coefficients[0].real + 2.0 * (waves @ coefficients[1:]).real)
         grid = np.concatenate([np.conj(coefficients[:0:-1]), coefficients])
-        values = ducc0.nufft.u2nu(
-            grid=grid,
-            coord=_near_zero(angles),
-            forward=False,
-            epsilon=EPSILON,
-            nthreads=threads(angles),
-        )
-        return np.asarray(values.real)
+        return np.asarray(ducc0.nufft.u2nu(grid=grid, forward=False, **_places(angles)).real)
 
     def power(self, coefficients: Coefficients) -> Array:
         """Σ |c_k|² over the harmonics of each degree, shape (kmax + 1,)."""
         return _power(coefficients)
 
 
-def _near_zero(angles: Array) -> Array:
-    """The angles in [-π, π], one in each row: there the transforms are most accurate."""
-    return np.asarray(np.remainder(angles + np.pi, 2.0 * np.pi) - np.pi)[:, None]
+def _places(angles: Array) -> dict[str, Any]:
+    """Where a non-uniform transform is asked; it is most accurate at angles in [-π, π]."""
+    near_zero = np.remainder(angles + np.pi, 2.0 * np.pi) - np.pi
+    return {"coord": near_zero[:, None], "epsilon": EPSILON, "nthreads": threads(angles)}
 
 
 def threads(angles: Array) -> int:

@@ -109,14 +109,8 @@ class Lattice:
 
     def _synthesis(self, alm: Coefficients, lmax: int, geometry: str, **options: Any) -> Array:
         rows = self.n + (geometry == "CC")
-        found = ducc0.sht.synthesis_2d(
-            alm=alm,
-            lmax=lmax,
-            geometry=geometry,
-            ntheta=rows,
-            nphi=self.n_lon,
-            **{"spin": 0, **options},
-        )
+        grid = {"geometry": geometry, "ntheta": rows, "nphi": self.n_lon}
+        found = ducc0.sht.synthesis_2d(alm=alm, lmax=lmax, **grid, **{"spin": 0, **options})
         return np.asarray(SQRT_4PI * found)
 
     def overshoot(self, degree: int) -> float:

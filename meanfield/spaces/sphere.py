@@ -484,13 +484,8 @@ class Sphere:
         self, coefficients: Coefficients, colatitudes: Array, first: float | Array, n_lon: int
     ) -> Array:
         """Values, ring by ring, at n_lon longitudes of each ring from its `first` on."""
-        values = ducc0.sht.synthesis(
-            alm=coefficients[None],
-            lmax=self.size,
-            spin=0,
-            **rings(colatitudes, n_lon, first),
-            nthreads=self.grid["nthreads"],
-        )
+        grid = rings(colatitudes, n_lon, first) | {"nthreads": self.grid["nthreads"]}
+        values = ducc0.sht.synthesis(alm=coefficients[None], lmax=self.size, spin=0, **grid)
         return np.asarray(values[0] * SQRT_4PI)
 
     def between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:

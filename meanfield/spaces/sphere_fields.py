@@ -184,26 +184,17 @@ class SphereAt:
 
     def moments(self, places: Places, masses: Array) -> Coefficients:
         """c_lm = Σ_j m_j conj(Y_lm(x_j)), shape (n_coefficients,), of masses (n,) at places."""
-        alm = ducc0.sht.adjoint_synthesis_general(
-            map=np.ascontiguousarray(masses, dtype=np.float64)[None],
-            spin=0,
-            lmax=self.lmax,
-            loc=places.angles,
-            epsilon=EPSILON,
-            nthreads=threads(places.angles),
-        )
+        given = np.ascontiguousarray(masses, dtype=np.float64)[None]
+        alm = ducc0.sht.adjoint_synthesis_general(map=given, spin=0, **self._transform(places))
         return np.asarray(alm[0] * SQRT_4PI)
 
     def _synthesis(self, alm: Coefficients, places: Places, **kind: Any) -> Array:
-        values = ducc0.sht.synthesis_general(
-            alm=alm,
-            lmax=self.lmax,
-            loc=places.angles,
-            epsilon=EPSILON,
-            nthreads=threads(places.angles),
-            **kind,
-        )
+        values = ducc0.sht.synthesis_general(alm=alm, **self._transform(places), **kind)
         return np.asarray(SQRT_4PI * values)
+
+    def _transform(self, places: Places) -> dict[str, Any]:
+        where = {"loc": places.angles, "nthreads": threads(places.angles)}
+        return {"lmax": self.lmax, "epsilon": EPSILON, **where}
 
     def point_moments(self, points: Array, masses: Array) -> Coefficients:
         """`moments` of masses (n,) at points (n, 3), n = 0 among them."""

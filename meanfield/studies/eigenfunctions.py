@@ -265,42 +265,28 @@ def _chains(matrix: Array, starts: Indices) -> tuple[Array, Array]:
         vectors[n, blocks[peak]] = dense[blocks[peak], n] / norms[n, peak]
         logs[n, peak] = 0.0
     for order in (range(len(blocks)), range(len(blocks) - 1, -1, -1)):
-        _sweep(matrix, energies, blocks, peaks, list(order), vectors, logs)
+        # the blocks from this end up to each eigenvector's peak
+        place, ways = np.argsort(order)[peaks], list(pairwise(order))
+        steps: list[tuple[Indices, Array]] = []
+        for at, (i, onward) in enumerate(ways):
+            # ψ_i = steps ψ_onward, for the eigenvectors whose peak is still ahead
+            ahead = np.asarray(np.flatnonzero(place > at), dtype=np.intp)
+            diagonal, coupling = matrix[blocks[i], blocks[i]], -matrix[blocks[i], blocks[onward]]
+            own = diagonal - energies[ahead, None, None] * np.eye(len(diagonal))
+            if at > 0:
+                known, before = steps[-1]
+                kept = before[np.searchsorted(known, ahead)]
+                own += matrix[blocks[i], blocks[order[at - 1]]] @ kept
+            given = np.broadcast_to(coupling, (len(ahead), *coupling.shape))
+            steps.append((ahead, np.asarray(np.linalg.solve(own, given), dtype=np.float64)))
+        for (i, onward), (ahead, step) in zip(ways[::-1], steps[::-1], strict=True):
+            found = np.einsum("nij,nj->ni", step, vectors[ahead, blocks[onward]])
+            size = np.linalg.norm(found, axis=1)
+            vectors[ahead, blocks[i]] = found / size[:, None]
+            logs[ahead, i] = logs[ahead, onward] + np.log(size)
     largest = logs.max(axis=1, keepdims=True)
     logs -= largest + 0.5 * np.log(np.exp(2.0 * (logs - largest)).sum(axis=1, keepdims=True))
     return vectors, logs
-
-
-def _sweep(
-    matrix: Array,
-    energies: Array,
-    blocks: list[slice],
-    peaks: Indices,
-    order: list[int],
-    vectors: Array,
-    logs: Array,
-) -> None:
-    """Fill the blocks from the end `order[0]` up to each eigenvector's peak."""
-    place = np.argsort(order)[peaks]
-    steps: list[tuple[Indices, Array]] = []
-    for at, (i, onward) in enumerate(pairwise(order)):
-        # ψ_i = steps ψ_onward, for the eigenvectors whose peak is still ahead
-        ahead = np.asarray(np.flatnonzero(place > at), dtype=np.intp)
-        diagonal, coupling = matrix[blocks[i], blocks[i]], -matrix[blocks[i], blocks[onward]]
-        own = diagonal - energies[ahead, None, None] * np.eye(len(diagonal))
-        if at > 0:
-            known, before = steps[-1]
-            kept = before[np.searchsorted(known, ahead)]
-            own += matrix[blocks[i], blocks[order[at - 1]]] @ kept
-        given = np.broadcast_to(coupling, (len(ahead), *coupling.shape))
-        steps.append((ahead, np.asarray(np.linalg.solve(own, given), dtype=np.float64)))
-    for at in range(len(order) - 2, -1, -1):
-        i, onward = order[at], order[at + 1]
-        ahead, step = steps[at]
-        found = np.einsum("nij,nj->ni", step, vectors[ahead, blocks[onward]])
-        size = np.linalg.norm(found, axis=1)
-        vectors[ahead, blocks[i]] = found / size[:, None]
-        logs[ahead, i] = logs[ahead, onward] + np.log(size)
 
 
 def _log_values(basis: Basis, form: Array, beta: float, vectors: Array, logs: Array) -> Array:

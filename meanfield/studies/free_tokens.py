@@ -149,12 +149,7 @@ class _Run:
     """Tokens on their way: what is saved of them, and when their targets switched."""
 
     def __init__(
-        self,
-        start: Array,
-        times: Array,
-        scores: _Scores,
-        rtol: float = _RTOL,
-        atol: float = _ATOL,
+        self, start: Array, times: Array, scores: _Scores, rtol: float = _RTOL, atol: float = _ATOL
     ) -> None:
         self._saved, self._points, self._switches = [0.0], [start], list[float]()
         self._times, self._scores, self._rtol, self._atol = times, scores, rtol, atol

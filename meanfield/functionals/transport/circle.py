@@ -64,18 +64,9 @@ def cost(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
         return float(_ACCURACY * p * max(total ** (1.0 / p), _SMALLEST) ** (p - 1.0))
 
     intervals = _intervals(mu, nu, shift, kinks=p % 2.0 != 0.0)
+    more = 8 * len(intervals[0]) + 20_000
     # a signed density may leave a sum of rounding below 0
-    return max(
-        _integral(
-            integrand,
-            intervals,
-            allowed,
-            least=1e-17,
-            most=8 * len(intervals[0]) + 20_000,
-            is_smooth=p.is_integer(),
-        ),
-        0.0,
-    )
+    return max(_integral(integrand, intervals, allowed, 1e-17, more, p.is_integer()), 0.0)
 
 
 def cost_slope(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
@@ -100,14 +91,8 @@ def cost_slope(mu: Quantiles, nu: Quantiles, shift: float, p: float) -> float:
 
     # the minimum is flat: its place matters to second order
     intervals = _intervals(mu, nu, shift, kinks=True)
-    return -jumps - _integral(
-        integrand,
-        intervals,
-        lambda total: 1e-10 * total,
-        least=1e-12,
-        most=len(intervals[0]) + 2_000,
-        is_smooth=p.is_integer(),
-    )
+    more, smooth = len(intervals[0]) + 2_000, p.is_integer()
+    return -jumps - _integral(integrand, intervals, lambda cost: 1e-10 * cost, 1e-12, more, smooth)
 
 
 def _both_atoms(mu: Quantiles, nu: Quantiles) -> tuple[Atoms, Atoms] | None:

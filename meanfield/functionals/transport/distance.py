@@ -13,12 +13,7 @@ from meanfield._checks import generator, integer, number, shown, unit_rows
 from meanfield.functionals.transport.bracket import Bracket
 from meanfield.functionals.transport.circle import best_shift, circle_distance, cost, sliver
 from meanfield.functionals.transport.clouds import cloud_distance, cloud_plan
-from meanfield.functionals.transport.quantiles import (
-    Atoms,
-    Curve,
-    Quantiles,
-    quantiles,
-)
+from meanfield.functionals.transport.quantiles import Atoms, Curve, Quantiles, quantiles
 from meanfield.functionals.transport.sphere import ON_SPHERE, sphere_distance
 from meanfield.measures import AnyMeasure, Density, Particles, SphereFlowMap, check_pair
 from meanfield.spaces import Zonal, geometry
