@@ -18,15 +18,26 @@ SPACES = {
 }
 
 
+ABOUT = {
+    name: {"long_name": name, "role": role, "symbol": "E_β"}
+    for name, role in {
+        "energy": "energy",
+        "energy_share": "share",
+        "dissipation": "rate",
+        "mass": "mass",
+    }.items()
+}
+
+
 def solution(measures, dynamics=None, **changes):
     """A run as evolve would leave it."""
     t = np.cumsum(1.0 / np.arange(3.0, 3.0 + len(measures)))
     numbers = {"energy": np.sqrt(1 + t), "dissipation": np.exp(-t), "mass": np.ones(len(t))}
-    columns = {name: ("t", column, {"long_name": name}) for name, column in numbers.items()}
+    columns = {name: ("t", column, ABOUT[name]) for name, column in numbers.items()}
     if all(isinstance(measure, mf.Density) for measure in measures):
         about = {"long_name": "size of the space in use (n, lmax or kmax), or number of nodes"}
         columns["size"] = "t", [measure.space.size for measure in measures], about
-    attributes = {"energy_unit": "1", "rtol": 1e-9, "tail_tol": 0.1}
+    attributes = {"rtol": 1e-9, "tail_tol": 0.1}
     given = {
         "t": t,
         "measures": measures,
@@ -112,17 +123,17 @@ def run(measures, dynamics=None, **changes):
     """A run through these measures, with its numbers."""
     dynamics = dynamics or mf.SA(4.0)
     t = np.arange(len(measures)) / 4
-    rows = {
-        "energy": [mf.energy(measure, dynamics.beta, scaled=True) for measure in measures],
-        "dissipation": [mf.dissipation(m, dynamics, scaled=True) for m in measures],
-    }
-    scaled = dynamics.beta > 700
-    unit = 1.0 if scaled else np.exp(dynamics.beta)
-    columns = {name: ("t", unit * np.array(row)) for name, row in rows.items()}
+    beta = dynamics.beta
+    energies = np.array([mf.energy(measure, beta, scaled=True) for measure in measures])
+    rates = np.array([mf.dissipation(m, dynamics, scaled=True) for m in measures])
+    rows = {"energy_share": 2.0 * (beta or 1.0) * energies}
+    if beta <= 700:
+        rows |= {"energy": np.exp(beta) * energies, "dissipation": np.exp(beta) * rates}
+    columns = {name: ("t", row, ABOUT[name]) for name, row in rows.items()}
     if isinstance(measures[0], mf.Density):
         columns["tail"] = "t", [measure.tail for measure in measures]
         columns["size"] = "t", [measure.space.size for measure in measures]
-    attributes = {"energy_unit": "exp(beta)" if scaled else "1", "tail_tol": 1e-8}
+    attributes = {"tail_tol": 1e-8}
     given = {
         "t": t,
         "measures": measures,

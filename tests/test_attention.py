@@ -89,7 +89,7 @@ def test_what_a_run_records(tmp_path):
     for noise, further in ((0.0, set()), (0.1, {"entropy"})):
         moving = mf.Attention(1.0, dynamics.heads, noise=noise)
         sol = mf.evolve(mu, moving, 0.2, 2)
-        names = {"energy", "mass", "speed", "min_density", "tail", "size", "steps", "evaluations"}
+        names = {"mass", "speed", "min_density", "tail", "size", "steps", "evaluations"}
         assert set(sol.dataset.data_vars) == names | further
         squares = np.sum(moving.velocity(mu, at=mu.space.points) ** 2, axis=1)
         speed = np.sqrt(mu.space.weights @ (squares * mu.values))

@@ -82,7 +82,7 @@ def test_run(name, folder, capsys):
     if name in SIZES:
         assert int(rows[0][-1]) == SIZES[name][1]
     assert "finished at t = 0.2" in said.out
-    assert re.search(r"\|E\(t\) - E\(0\) - work\| <= \d\.\de-1\d", said.out)
+    assert re.search(r"\|E\(t\) - E\(0\) - work\|/\|E\(δ\)\| <= \d\.\de-1\d", said.out)
     assert lines[-1] == "wrote out.nc, out.png"
     assert sorted(path.name for path in folder.iterdir()) == ["case.toml", "out.nc", "out.png"]
     assert (folder / "out.png").read_bytes().startswith(PNG)

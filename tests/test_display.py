@@ -55,18 +55,22 @@ def test_card_of_a_run():
     found = entries(tree)
     assert found["dynamics"] == repr(sol.dynamics)
     first, last = (f"{sol.dataset.energy.values[i]:.6g}" for i in (0, -1))
-    assert found["energy"] == f"{first} → {last}"
+    assert found["energy E_β"] == f"{first} → {last}"
     height, width, _ = picture(tree).shape
     assert width > 2 * height
 
 
 @pytest.mark.parametrize(
-    ("dynamics", "unit"), [(mf.SA(900.0), " exp(beta)"), (mf.DoublyStochastic(900.0), "")]
+    ("dynamics", "name"),
+    [
+        (mf.SA(900.0), "energy share E_β/E_β(δ)"),
+        (mf.DoublyStochastic(900.0), "energy E_DS"),
+    ],
 )
-def test_the_energy_of_a_card_has_its_unit(dynamics, unit):
+def test_a_card_tells_which_energy_it_shows(dynamics, name):
     sol = mf.evolve(mf.Particles([[1.0, 0.0], [0.0, 1.0]]), dynamics, 1e-3)
-    found = entries(parsed(sol))["energy"]
-    assert re.fullmatch(rf"[\d.e-]+ → [\d.e-]+{re.escape(unit)}", found)
+    found = entries(parsed(sol))[name]
+    assert re.fullmatch(r"[\d.e-]+ → [\d.e-]+", found)
 
 
 def test_texts_are_escaped():
@@ -79,11 +83,11 @@ def test_texts_are_escaped():
 
 def test_cards_of_odd_states():
     single = run([mf.Particles([[0.0, 0.0, 0.0, 1.0]])])
-    single.dataset["energy"] = "t", [np.nan]
+    single.dataset["energy"][:] = np.nan
     assert picture(parsed(single)).size
-    assert entries(parsed(single))["energy"] == "nan → nan"
+    assert entries(parsed(single))["energy E_β"] == "nan → nan"
     bare = run([SERIES["circle"](1.0)])
-    bare.dataset = bare.dataset.drop_vars("energy")
+    bare.dataset = bare.dataset.drop_vars(["energy", "energy_share"])
     assert picture(parsed(bare)).size
     all_at_one_place = mf.Particles(np.tile(np.eye(40)[0], (7, 1)), [0, 0, 0, 0, 0, 0, 1])
     assert picture(parsed(all_at_one_place)).size
@@ -145,10 +149,11 @@ def test_runs_draw_on_the_axes_that_are_given():
         ax = Figure().add_subplot()
         assert sol.plot(name, ax) is ax
         assert ax.lines
-    assert sol.plot().get_title(loc="left") == "energy E"
+    assert sol.plot().get_title(loc="left") == "energy E_β"
     own = sol.plot("size").lines[0].get_xydata()
     assert np.array_equal(own, np.column_stack([sol.t, [128, 128]]))
-    names = ["dissipation", "distances", "energy", "nodes", "resolution", "size", "tail", "w1"]
+    names = ["dissipation", "distances", "energy", "energy_share", "nodes", "resolution", "size"]
+    names += ["tail", "w1"]
     for wrong in ("mass", "t", None):
         message = f"name must be one of {names}, got {wrong!r}"
         with pytest.raises(ValueError, match=re.escape(message)):

@@ -225,7 +225,7 @@ def test_a_flow_map_keeps_the_balance_of_a_form(normalise, sign, axis):
         form = 0.5 * np.eye(4) + 0.7 * np.outer(axis, axis)
     head = mf.Head(Q=form, V=sign * form)
     sol = mf.evolve(mf.FlowMap(law, axis=axis), mf.Attention(1.5, [head], normalise), 0.5, 4)
-    energy, work = sol.dataset.form_energy.values, sol.dataset.work.values
+    energy, work = sol.dataset.energy.values, sol.dataset.work.values
     assert sign * (energy[-1] - energy[0]) > 1e-3
     np.testing.assert_allclose(energy - energy[0], work, atol=1e-11)
     rate = mf.dissipation(sol.final, sol.dynamics)

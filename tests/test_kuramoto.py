@@ -62,11 +62,11 @@ def test_energy_balance(kind, coupling):
     """F(t) - F(0) = ∫ ∫|X|² dmu dt, of either sign of K, and F is the double sum."""
     odd = mf.CircleInteraction(ODD.sin, coupling=coupling)
     ds = mf.evolve(measures(LAW)[kind], odd, 1.0, 4).dataset
-    gained = ds.interaction_energy - ds.interaction_energy[0]
+    gained = ds.energy - ds.energy[0]
     assert float(gained[-1]) > 0.01
-    assert np.all(np.diff(ds.interaction_energy) > 0.0)
+    assert np.all(np.diff(ds.energy) > 0.0)
     # steps have relative errors of 1e-9
-    assert np.max(np.abs(gained - ds.interaction_work)) < 1e-9
+    assert np.max(np.abs(gained - ds.work)) < 1e-9
     tokens = measures(LAW, 40)["tokens"]
     apart = np.subtract.outer(*2 * [np.arctan2(tokens.points[:, 1], tokens.points[:, 0])])
     h = sum(b / k * np.cos(k * apart) for k, b in enumerate(odd.sin, 1))
@@ -75,7 +75,7 @@ def test_energy_balance(kind, coupling):
 
 def test_no_energy_is_claimed_with_cosines():
     ds = mf.evolve(measures(LAW)["density"], GENERAL, 0.1, 1).dataset
-    assert not [name for name in ds if "interaction" in name or "free" in name]
+    assert not [name for name in ds if "energy" in name or "work" in name]
     assert "dissipation" not in ds
     with pytest.raises(ValueError, match="dynamics must be a CircleInteraction of sines alone"):
         mf.interaction_energy(measures(LAW)["density"], GENERAL)
@@ -89,7 +89,7 @@ def test_free_energy_with_noise():
     assert float(gained[-1]) < -0.01
     # Simpson's rule of steps whose errors are 1e-9
     assert np.max(np.abs(gained - ds.free_work)) < 1e-7
-    own = ds.interaction_energy - ds.interaction_energy[0] - ds.interaction_work
+    own = ds.energy - ds.energy[0] - ds.work
     assert np.max(np.abs(own)) < 1e-9
 
 
@@ -132,7 +132,7 @@ def test_noisy_tokens_are_noisy_densities():
     found = mf.evolve(tokens, noisy, 2.0, 2, rng=np.random.default_rng(4))
     assert abs(order(exact)[-1] - order(exact)[0]) > 0.1
     assert np.max(np.abs(order(found) - order(exact))) < 4.0 / np.sqrt(4000)
-    assert "interaction_work" not in found.dataset
+    assert "work" not in found.dataset
 
 
 SPHERE = mf.Density(mf.Sphere(7), mf.Uniform(3))

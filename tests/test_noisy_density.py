@@ -157,11 +157,10 @@ def test_the_noise_has_its_share_of_the_work(dynamics):
     mu = mf.Density(mf.Circle(48), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]))
     sol = mf.evolve(mu, dynamics(2.0, sign=-1, noise=0.3), 1.0, 0.5 + 0.5 * nodes)
     data = sol.dataset
-    energy = data.sinkhorn_energy if "sinkhorn_energy" in data else data.energy
     lost = 0.5 * float(weights @ data.dissipation.values[1:-1])
     share = float(data.noise_work[-1])
     # Gauss's rule is exact to rounding here, the work and its share to rtol = 1e-9 a step
-    assert float(energy[-1] - energy[0]) == pytest.approx(share - lost, abs=3e-9)
+    assert float(data.energy[-1] - data.energy[0]) == pytest.approx(share - lost, abs=3e-9)
     assert share < -1e-3
 
 

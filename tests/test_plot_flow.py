@@ -108,7 +108,7 @@ def mixed(request):
     sol = run([held(dim, 70.0), flow(dim), *measures[::-1]], ending="clustered")
     sol.measures.reverse()
     for name in ("energy", "dissipation"):
-        sol.dataset[name] = "t", sol.dataset[name].values[::-1].copy()
+        sol.dataset[name][:] = sol.dataset[name].values[::-1].copy()
     sol.dataset["tail"] = "t", np.full(4, 1e-12)
     sol.dataset["dissipation"][2] = np.nan
     return sol

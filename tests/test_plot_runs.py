@@ -75,7 +75,7 @@ def test_every_text_lies_on_the_figure(drawn):
 
 def test_marks_on_the_energy_are_the_panels(drawn):
     _, sol, figure = drawn
-    ax = next(ax for ax in figure.axes if ax.get_title(loc="left") == "energy E")
+    ax = next(ax for ax in figure.axes if ax.get_title(loc="left") == "energy E_β")
     marks = curve(ax, "#d55e00")
     assert [f"{t:.4g}" for t in marks.get_xdata()] == [
         ax.get_title().split("= ")[1] for ax in panels(figure)
@@ -100,7 +100,7 @@ def test_marks_on_the_energy_are_the_panels(drawn):
 )
 def test_times_are_at_equal_steps_of_energy(energies, times, expected):
     sol = run(7 * [SERIES["circle"](1.0)])
-    sol.dataset["energy"] = "t", np.array(energies, float)
+    sol.dataset["energy"][:] = np.array(energies, float)
     shown = [float(ax.get_title().split("=")[1]) for ax in panels(mf.plot.solution(sol, times))]
     assert shown == list(sol.t[expected])
 
@@ -146,24 +146,25 @@ def test_bounds_of_the_energy(beta, kind):
         expected = mf.theory.energy_uniform(beta, dim), mf.theory.energy_dirac(beta)
     else:
         log_uniform = mf.kernels.multipliers.log_eigenvalues(beta, dim, 0)[0] - beta
-        expected = np.exp(log_uniform) / (2 * beta), 1 / (2 * beta)
+        expected = np.exp(log_uniform), 1.0
     lines = [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == "--"]
     assert lines == pytest.approx(expected, rel=1e-12)
-    values = sol.dataset.energy.values
+    name, called = ("energy", "E_β") if beta < 700 else ("energy_share", "share")
+    values = sol.dataset[name].values
     assert expected[0] * (1 - 1e-12) <= values.min() < values.max() <= expected[1] * (1 + 1e-12)
-    for name, level in zip("σδ", expected, strict=True):
-        assert any(text.startswith(f"E({name}) = {level:.4g}") for text in texts(ax))
-    assert ("exp(β)" in ax.get_title(loc="left")) == (beta > 700)
+    for end, level in zip("σδ", expected, strict=True):
+        assert any(text.startswith(f"{called}({end}) = {level:.4g}") for text in texts(ax))
+    assert ax.get_title(loc="left").startswith(name.replace("_", " "))
 
 
 def test_a_bound_far_away_is_named_at_the_edge():
     ax = mf.plot.energy(run([SERIES["zonal"](kappa) for kappa in (0.5, 1.0)]))
     assert ax.get_ylim()[1] < 0.1 * mf.theory.energy_dirac(4.0)
-    assert "E(δ) = 6.825 ↑" in texts(ax)
-    assert "E(σ) = 0.2656" in texts(ax)
+    assert "E_β(δ) = 6.825 ↑" in texts(ax)
+    assert "E_β(σ) = 0.2656" in texts(ax)
     ax = mf.plot.energy(run([SERIES["zonal"](kappa) for kappa in (0.5, 50.0)]))
     assert ax.get_ylim()[1] > mf.theory.energy_dirac(4.0)
-    assert "E(δ) = 6.825" in texts(ax)
+    assert "E_β(δ) = 6.825" in texts(ax)
 
 
 def test_resolution_names_tolerance_and_sizes():
@@ -242,12 +243,29 @@ def test_distances_say_what_they_are_to():
 
 
 def test_a_density_under_attention_with_a_form():
-    """The dissipation of its dataset is that of E_{β,D}; beside E the figure has the speed."""
+    """Its own energy, between bounds of |<x, Dy>| <= |D|, and beside it the dissipation."""
     heads = [mf.Head(Q=np.diag([1.0, -0.5]), V=np.diag([1.0, -0.5]))]
     mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
     sol = mf.evolve(mu, mf.Attention(1.0, heads), 0.1, save_at=3)
-    ax = next(ax for ax in mf.plot.solution(sol).axes if ax.get_title(loc="left")[:5] == "speed")
-    assert np.array_equal(curve(ax).get_ydata(), sol.dataset.metric_speed)
+    drawn = {ax.get_title(loc="left"): ax for ax in mf.plot.solution(sol).axes}
+    rates = curve(drawn["dissipation |dE/dt|"]).get_ydata()
+    assert np.array_equal(rates, sol.dataset.dissipation)
+    assert rates == pytest.approx([mf.dissipation(m, sol.dynamics) for m in sol.measures])
+    energies = drawn["energy E_D"]
+    assert np.array_equal(curve(energies).get_ydata(), sol.dataset.energy)
+    # e^{β|D|}/(2β)
+    assert any(text.startswith("max = 1.359") for text in texts(energies))
+
+
+def test_a_run_without_an_energy_has_no_panel_of_it():
+    mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
+    turned = mf.Attention(1.0, [mf.Head(V=[[0.0, -1.0], [1.0, 0.0]])])
+    sol = mf.evolve(mu, turned, 0.1, save_at=3)
+    titles = [ax.get_title(loc="left") for ax in mf.plot.solution(sol).axes]
+    assert "speed, rms of |X|" in titles
+    assert not [title for title in titles if "energy" in title]
+    with pytest.raises(ValueError, match="sol must be of a dynamics with an energy"):
+        mf.plot.energy(sol)
 
 
 @pytest.mark.parametrize(

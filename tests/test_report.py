@@ -94,7 +94,7 @@ def test_distances_say_what_they_are_to():
 
 def test_a_check_can_fail(solutions):
     ds = solutions["circle"].dataset
-    wrong = ds.assign(work=2.0 * ds.work, mass=ds.mass + 1e-6, energy=-ds.energy)
+    wrong = ds.assign(balance_error=ds.balance_error + 1e-6, mass=ds.mass + 1e-6, energy=-ds.energy)
     bad = replace(solutions["circle"], dataset=wrong)
     failed = [check.name for check in checks(bad) if not check.passed]
     assert len(failed) == 4
@@ -106,8 +106,9 @@ def test_a_flow_map_is_held_against_its_own_tolerance():
     told = loose.dataset.attrs
     assert (told["tol"], "rtol" in told) == (start.tol, False)
     # an energy that is off by less than rtol, and by far more than tol
-    energy = loose.dataset["energy"] + np.array([0.0, 0.0, 1e-6])
-    bad = replace(loose, dataset=loose.dataset.assign(energy=energy))
+    error = loose.dataset["balance_error"].copy()
+    error[2] += 1e-6
+    bad = replace(loose, dataset=loose.dataset.assign(balance_error=error))
     assert [check.passed for check in checks(bad) if check.name.startswith("balance")] == [False]
     assert all(check.passed for check in checks(loose))
 

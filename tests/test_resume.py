@@ -616,4 +616,4 @@ def test_lines_of_progress(capsys, monkeypatch):
     mf.evolve(START, mf.SA(4.0), 0.1, progress="lines")
     lines = capsys.readouterr().err.splitlines()
     assert lines
-    assert all(line.startswith("t = ") and "E/E(δ) = " in line for line in lines)
+    assert all(line.startswith("t = ") and "E_β/|E_β(δ)| = " in line for line in lines)

@@ -253,10 +253,10 @@ def test_no_path(path):
 
 def test_attributes_of_the_dataset_are_kept_apart(tmp_path):
     sol = solution(particles())
-    sol.dataset.attrs = {"energy_unit": "exp(beta)", "steps": [1, 2], "beta": 9.0}
+    sol.dataset.attrs = {"remark": "β is sharp", "steps": [1, 2], "beta": 9.0}
     sol.save(tmp_path / "run.nc")
     again = mf.load(tmp_path / "run.nc")
-    assert again.dataset.attrs["energy_unit"] == "exp(beta)"
+    assert again.dataset.attrs["remark"] == "β is sharp"
     assert list(again.dataset.attrs["steps"]) == [1, 2]
     assert again.dynamics.beta == 1 / 3
     assert "beta" not in again.dataset.attrs

@@ -49,7 +49,7 @@ def test_records(sol):
 def test_energy_changes_by_the_work(dynamics):
     found = mf.evolve(mf.FlowMap(BUMPS, tol=1e-6), dynamics, 0.3, 2)
     assert isinstance(found.final, SphereFlowMap)
-    energy, work = found.dataset[dynamics.energy.name], found.dataset.work
+    energy, work = found.dataset.energy, found.dataset.work
     assert dynamics.sign * float(work[-1]) > 1e-3
     assert np.max(np.abs(energy - energy[0] - work)) < 1e-6 * abs(float(work[-1]))
 

@@ -153,11 +153,6 @@ class Outcome:
     message: str
     dataset: xr.Dataset | None = None
 
-    @property
-    def energy_unit(self) -> str:
-        """Of the energies, "" if there are none."""
-        return "" if self.dataset is None else str(self.dataset.attrs.get("energy_unit", "1"))
-
 
 def outcome(solution: Solution) -> Outcome:
     """The outcome of a run."""
@@ -255,7 +250,6 @@ def assembled(
         "status": ("how the run ended; 'error' where there was none", [o.status for o in outcomes]),
         "message": ("what happened", [o.message for o in outcomes]),
         "cell": ("name of the result file among the cells", list(files)),
-        "energy_unit": ("of the energies of this cell", [o.energy_unit for o in outcomes]),
     }
     variables: dict[str, Any] = {
         name: (over, np.array(column, dtype=object).reshape(shape), {"long_name": about})
@@ -307,7 +301,11 @@ def _series(outcomes: Sequence[Outcome]) -> dict[str, tuple[Any, dict[str, str]]
         for name in map(str, ("t", *ds.data_vars)):
             if name not in columns:
                 columns[name] = (np.full((len(outcomes), saves), np.nan), dict(ds[name].attrs))
-            columns[name][0][row, : ds.sizes["t"]] = ds[name].values
+            rows, about = columns[name]
+            rows[row, : ds.sizes["t"]] = ds[name].values
+            # cells may have energies of several kinds: what they are called differs then
+            for key in [key for key, text in about.items() if ds[name].attrs.get(key) != text]:
+                del about[key]
     return columns
 
 
@@ -379,8 +377,9 @@ def sweep(
     xarray.Dataset
         Over a dimension for each key, named by its last part: `status` ('error' where a cell
         could not be run, or its file can't be read afterwards), `message`, `cell` (the name of its
-        file), `energy_unit`, and final_energy, final_mass, …; over these and `save`, a common index
-        that is filled up with nan: `t`, energy, mass, ….
+        file), and final_energy, final_mass, …; over these and `save`, a common index that is filled
+        up with nan: `t`, energy, mass, …. An energy is nan where a cell's dynamics has none, or
+        where it overflows; there `energy_share` tells it.
 
     Raises
     ------

@@ -14,6 +14,7 @@ import numpy as np
 from meanfield.cli.sweeps import cells_beside
 from meanfield.cli.tables import one_line
 from meanfield.evolution import Ending, Solution
+from meanfield.evolution.recorder import with_role
 from meanfield.evolution.solution import version_of
 from meanfield.spaces import Sphere
 
@@ -26,10 +27,6 @@ _LIBRARIES = (
 )
 
 
-# of energies, as a heading
-_UNITS = {"1": "", "Lambda_0": "/Λ_0"}
-
-
 def _size_name(solution: Solution) -> str:
     first, last = (getattr(m, "space", None) for m in (solution.measures[0], solution.final))
     if last is not None:
@@ -40,14 +37,12 @@ def _size_name(solution: Solution) -> str:
 def table(solution: Solution) -> str:
     """About ten of the times saved, at equal strides, and the last."""
     data = solution.dataset
-    unit = _UNITS.get(data.attrs.get("energy_unit", "1"), "/e^β")
-    columns = {
-        "t": [f"{t:.5g}" for t in solution.t],
-        f"energy{unit}": [f"{e:.10g}" for e in data["energy"].values],
-        **_rate(solution, unit),
-        "1-mass": [f"{1.0 - m:.1e}" for m in data["mass"].values],
-    }
+    columns = {"t": [f"{t:.5g}" for t in solution.t]}
+    # at some times a measure may have no such number
     further = {
+        **{name: (name, ".10g") for name in with_role(data, "energy", "share")[:1]},
+        **{name: (name, ".4e") for name in with_role(data, "order", "rate", "speed")[:1]},
+        "mass": ("1-mass", ".1e"),
         "min_density": ("min f", ".3e"),
         "tail": ("tail", ".1e"),
         "size": (_size_name(solution), ".0f"),
@@ -55,8 +50,9 @@ def table(solution: Solution) -> str:
     }
     for name, (heading, form) in further.items():
         if name in data:
-            # at some times a measure may have no such number
             values = data[name].values
+            if name == "mass":
+                values = 1.0 - values
             columns[heading] = [f"{v:{form}}" if np.isfinite(v) else "-" for v in values]
     widths = [max(len(name), *map(len, cells)) for name, cells in columns.items()]
     saves = len(solution.t)
@@ -71,36 +67,13 @@ def table(solution: Solution) -> str:
     return "\n".join(lines)
 
 
-def rate_name(solution: Solution) -> str:
-    """The dissipation; the order parameter of interactions, the speed of other dynamics."""
-    names = "dissipation", "order_parameter"
-    return next((name for name in names if name in solution.dataset), "speed")
-
-
-def _rate(solution: Solution, unit: str) -> dict[str, list[str]]:
-    name = rate_name(solution)
-    # E_DS of doubly stochastic attention is of order 1
-    unit = "" if name != "dissipation" or "sinkhorn_energy" in solution.dataset else unit
-    return {f"{name}{unit}": [f"{rate:.4e}" for rate in solution.dataset[name].values]}
-
-
-def balanced_energy(solution: Solution) -> str:
-    """The variable whose gain is the run's `work`."""
-    # doubly stochastic attention, and one with a form, balance an energy of their own
-    own = ("sinkhorn_energy", "form_energy")
-    return next((name for name in own if name in solution.dataset), "energy")
-
-
 def defect(solution: Solution) -> float | None:
-    """max_t |E(t) - E(0) - work|, zero but for errors of the time steps.
+    """max_t |E(t) - E(0) - work|/|E(δ)|, zero but for errors of the time steps.
 
     None for a run that has no such identity: tokens with noise, in layers, under other attention.
     """
-    data = solution.dataset
-    if "work" not in data:
-        return None
-    energy, work = data[balanced_energy(solution)].values, data["work"].values
-    return float(np.abs(energy - energy[0] - work).max())
+    errors = [np.abs(solution.dataset[n].values) for n in with_role(solution.dataset, "error")]
+    return float(np.nanmax(errors)) if errors else None
 
 
 def closing(solution: Solution) -> str:
@@ -108,7 +81,8 @@ def closing(solution: Solution) -> str:
     lines = [solution.message] if solution.ending.is_good else []
     if (error := defect(solution)) is not None:
         what = "the dissipation" + (" and of the noise" if solution.dynamics.noise > 0.0 else "")
-        lines.append(f"|E(t) - E(0) - work| <= {error:.1e}, work the integral of {what}")
+        of = "/|E(δ)|" if with_role(solution.dataset, "share") else ""
+        lines.append(f"|E(t) - E(0) - work|{of} <= {error:.1e}, work the integral of {what}")
     return "\n".join(lines)
 
 
@@ -131,8 +105,10 @@ def summary(solution: Solution, file: Path, is_running: bool = False) -> dict[st
     status, message = solution.status, solution.message
     if is_running and solution.ending is Ending.INTERRUPTED:
         status, message = "running", message.partition(";")[0]
-    unit = data.attrs.get("energy_unit", "1")
-    energies = f"{data['energy'].values[0]:.12g} to {data['energy'].values[-1]:.12g}"
+    energies = {
+        f"{name.replace('_', ' ')}": f"{data[name].values[0]:.12g} to {data[name].values[-1]:.12g}"
+        for name in with_role(data, "energy", "share")[:1]
+    }
     lines = len(solution.case.splitlines())
     return {
         "status": status,
@@ -140,12 +116,12 @@ def summary(solution: Solution, file: Path, is_running: bool = False) -> dict[st
         "dynamics": repr(solution.dynamics),
         "measure at the end": repr(solution.final),
         "times": f"{len(solution.t)} from {solution.t[0]:g} to {solution.t[-1]:g}",
-        "energy": energies if unit == "1" else f"{energies}, in units of {unit}",
+        **energies,
         "energy defect": "no identity" if error is None else f"{error:.1e}",
         "mass defect": f"{np.abs(1.0 - data['mass'].values).max():.1e}",
         "steps": f"{int(data['steps'].values[-1])}",
         "case": f"{lines} lines, see meanfield run {file} --print-case" if lines else "none",
-        **{str(name): f"{value}" for name, value in data.attrs.items() if name != "energy_unit"},
+        **{str(name): f"{value}" for name, value in data.attrs.items()},
     }
 
 

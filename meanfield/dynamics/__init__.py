@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meanfield.dynamics.attention import Attention, Head, balanced_form
+from meanfield.dynamics.attention import Attention, Head
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.facts import OwnDynamics, adapt
 from meanfield.dynamics.interactions import CircleInteraction, Kuramoto
@@ -25,5 +25,4 @@ __all__ = [
     "Layers",
     "OwnDynamics",
     "adapt",
-    "balanced_form",
 ]

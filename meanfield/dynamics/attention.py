@@ -54,14 +54,6 @@ def common_form(beta: float, bilinear: Any, value: Any) -> Form | None:
     return None
 
 
-def balanced_form(dynamics: Any) -> Form | None:
-    """The form of attention that a run can keep in balance: without noise, β|D| <= 350."""
-    form: Form | None = getattr(dynamics, "form", None)
-    if form is None or dynamics.noise > 0.0 or form.exponent > LARGEST_EXPONENT:
-        return None
-    return form
-
-
 # heads of an attention, layers of a sequence, that a case file may ask for
 MOST_PARTS = 4096
 # beyond it e^{<z,y>} leaves double precision
@@ -262,11 +254,23 @@ class Attention(Steady):
 
     @cached_property
     def energy(self) -> Energy | None:
-        """E_{β,D} of `form` where a run can keep it in balance."""
-        form = balanced_form(self)
-        if form is None:
+        """E_{β,D} of `form` where a run can keep it in balance: without noise, β|D| <= 350."""
+        form, beta = self.form, self.beta
+        if form is None or self.noise > 0.0 or form.exponent > LARGEST_EXPONENT:
             return None
-        return Energy("form_energy", form.sign, self.beta, in_w2=not self.normalise)
+        largest = float(np.linalg.eigvalsh(np.atleast_2d(form.matrix))[-1])
+        return Energy(
+            "E_D",
+            "E_{β,D}(mu) = 1/(2β) ∬ e^{β<x,Dy>} dmu dmu, D = KᵀQ",
+            form.sign,
+            in_w2=not self.normalise,
+            beta=beta,
+            dirac=0.5 / beta if beta > 0.0 else 0.5 * largest,
+            log_dirac=beta * largest,
+            # a unit beyond what there is would leave nothing of it
+            log_unit=min(beta, LARGEST_EXPONENT),
+            form=form.matrix,
+        )
 
     @property
     def reach(self) -> float:

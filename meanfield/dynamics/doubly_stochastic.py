@@ -48,7 +48,8 @@ class DoublyStochastic(Isotropic):
     @property
     def energy(self) -> Energy:
         """E_DS."""
-        return Energy("sinkhorn_energy", self.sign, 0.0, in_w2=True)
+        formula = "E_DS(mu) = -(1/β) ∫ log u dmu of doubly stochastic attention"
+        return Energy("E_DS", formula, self.sign, beta=self.beta, entropic=True)
 
     def output(self, measure: Measure, points: Array) -> Array:
         """± ∫ K(x,y) y dmu(y), shape (n, d): what attention adds to tokens at unit rows (n, d)."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeGuard, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meanfield._checks import shown
 from meanfield.typing import Array
+
+# beyond it e^x leaves double precision
+LARGEST_LOG = 709.0
 
 
 @runtime_checkable
@@ -32,7 +35,7 @@ class OwnDynamics(Protocol):
 
     @property
     def beta(self) -> float:
-        """That of the energy E_β which a run records; 0 for |∫ x dmu|²/2."""
+        """Inverse temperature, as figures name it; 0 where there is none."""
 
     @property
     def noise(self) -> float:
@@ -79,25 +82,68 @@ class ForgottenDynamics:
         )
 
 
-class Energy(NamedTuple):
-    """The energy of which a dynamics is a gradient flow.
+@dataclass(frozen=True, eq=False)
+class Energy:
+    """The functional that a dynamics climbs or falls along, and of which it is a gradient flow.
+
+    It is E_{β,D}(mu) = 1/(2β) ∬ e^{β<x,Dy>} dmu dmu, where D = I unless there is a `form`; or
+    E_DS(mu) = -(1/β) ∫ log u dmu where it is `entropic`; or ½ Σ_k p_k |m_k|² on the circle where
+    it has a `potential`. `functionals.energies` computes it.
 
     Attributes
     ----------
-    name : str
-        Of its variable in a dataset.
+    symbol, formula : str
+        As figures and files print them.
     sign : int
         +1 where it grows along the flow, -1 where it falls.
-    log_unit : float
-        Runs keep it in units of e^{log_unit}.
     in_w2 : bool
         Whether the gradient is that of W_2; if not, the metric has the weight G of (3.12).
+    beta : float
+        β; 0 for the limit without 1/(2β).
+    dirac, log_dirac : float
+        E(δ) = dirac · e^{log_dirac}, of a Dirac mass where it is largest.
+    log_unit : float
+        Runs keep the energy in units of e^{log_unit}.
+    form : ndarray (d, d), float or None
+        D, symmetric.
+    potential : ndarray, shape (kmax + 1,), or None
+        p_k.
+    entropic : bool
     """
 
-    name: str
+    symbol: str
+    formula: str
     sign: int
-    log_unit: float
-    in_w2: bool
+    in_w2: bool = True
+    beta: float = 0.0
+    dirac: float = 0.5
+    log_dirac: float = 0.0
+    log_unit: float = 0.0
+    form: Any = None
+    potential: Array | None = None
+    entropic: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is E_β, which the right-hand sides of SA and USA tell by themselves."""
+        return self.form is None and self.potential is None and not self.entropic
+
+    def relative(self, value: float, log_unit: float) -> float:
+        """A value in units of e^{log_unit} over |E(δ)|; as it is where E(δ) = 0."""
+        size = abs(self.dirac) or 1.0
+        return value * float(np.exp(log_unit - self.log_dirac)) / size
+
+
+def multiplied_out(value: float, log_unit: float) -> float:
+    """A value in units of e^{log_unit} as it is, infinite where it overflows."""
+    if value == 0.0:
+        return 0.0
+    if log_unit <= LARGEST_LOG:
+        return value * float(np.exp(log_unit))
+    # the exponential in two factors, since it may overflow where the product does not
+    with np.errstate(over="ignore"):
+        half = np.exp(0.5 * log_unit)
+        return float(value * half * half)
 
 
 class Facts(Protocol):

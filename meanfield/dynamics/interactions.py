@@ -83,7 +83,6 @@ class CircleInteraction(Steady):
 
     name: ClassVar[str] = "CircleInteraction"
     dim: ClassVar[int] = 2
-    # of the energy that every run records: at β = 0 half the order parameter squared
     beta: ClassVar[float] = 0.0
     sign: ClassVar[int] = 1
     normalised: ClassVar[bool] = False
@@ -143,7 +142,11 @@ class CircleInteraction(Steady):
     @property
     def energy(self) -> Energy | None:
         """F where h is odd."""
-        return Energy("interaction_energy", 1, 0.0, in_w2=True) if self.is_odd else None
+        if not self.is_odd:
+            return None
+        potential = self.potential
+        formula = "F = K/2 ∬ H(θ - φ) dmu dmu, H' = -h, as (7.3)"
+        return Energy("F", formula, 1, dirac=0.5 * float(potential.sum()), potential=potential)
 
     @property
     def reach(self) -> float:

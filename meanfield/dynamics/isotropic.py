@@ -105,7 +105,16 @@ class Isotropic(Steady):
     @property
     def energy(self) -> Energy:
         """E_β; X is its gradient in W_2, under SA in the metric of (3.12)."""
-        return Energy("energy", self.sign, self.beta, in_w2=not self.normalised)
+        return Energy(
+            "E_β",
+            "E_β(mu) = 1/(2β) ∬ e^{β<x,y>} dmu dmu, (3.5)",
+            self.sign,
+            in_w2=not self.normalised,
+            beta=self.beta,
+            dirac=0.5 / (self.beta or 1.0),
+            log_dirac=self.beta,
+            log_unit=self.beta,
+        )
 
     @property
     def scores(self) -> list[Any]:

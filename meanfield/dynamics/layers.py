@@ -171,7 +171,7 @@ class Layers(Facts):
     ----------
     dim : int or None
     beta : float
-        Of the first attention layer, for the energy that a run monitors; 0 if there is none.
+        Of the first attention layer; 0 if there is none.
     depth : float
         len(layers)·step.
 

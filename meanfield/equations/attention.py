@@ -344,7 +344,8 @@ class AttentionTendency(SpectralTendency):
 
     def scaled_dissipation(self) -> float:
         """∫ |X|² dmu, of a softmax ∫ |X|² G(Mx) dmu, of one head, in units of e^β (or Λ_0)."""
-        log_unit = eigenvalues_in_unit(self.dynamics.beta, self.space.dim, 0)[1]
+        energy = self.dynamics.energy
+        log_unit = eigenvalues_in_unit(energy.log_unit if energy else 0.0, self.space.dim, 0)[1]
         log_weights = self._velocity.log_weights - log_unit
         squares = self._speeds**2 * np.exp(log_weights) * self._transforms.values
         return float(self.space.weights @ squares)

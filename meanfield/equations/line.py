@@ -269,7 +269,7 @@ class HeadsField(AngularField):
         self.normalised = dynamics.normalised
         sizes = [float(np.linalg.norm(m, 2)) for m, _ in pairs]
         self._count, self._unit = len(pairs), float(np.exp(max(sizes)))
-        self._beta = dynamics.beta
+        self._log_unit = dynamics.energy.log_unit if dynamics.energy else 0.0
         reach = max(sizes) if reach is None else reach
         limit = _LARGEST_ON_CIRCLE if dim == 2 else LARGEST_ZONAL_BETA
         if reach > limit:
@@ -301,7 +301,7 @@ class HeadsField(AngularField):
 
     def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:
         """e^{-β} ∫ |X|² dmu, with softmax e^{-β} ∫ |X|² G(βDx) dmu, of a head with a form D."""
-        unit = self._unit * float(np.exp(-self._beta))
+        unit = self._unit * float(np.exp(-self._log_unit))
         if self.normalised:
             return unit * float(masses * speed**2 @ sums[0])
         return unit * self._unit * float(masses @ sums[0] ** 2)

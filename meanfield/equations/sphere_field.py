@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics
-from meanfield.dynamics.isotropic import SA
 from meanfield.kernels import direct, multipliers
 from meanfield.kernels.bilinear import Coordinates, SphereBilinear
 from meanfield.kernels.kernel import is_divided
@@ -364,7 +363,7 @@ class SphereDepthField:
     Attributes
     ----------
     at : SphereAt
-        The moments that some layer or the energy asks for.
+        The moments that some layer asks for.
 
     Raises
     ------
@@ -373,7 +372,7 @@ class SphereDepthField:
 
     Examples
     --------
-    >>> from meanfield.dynamics import USA, Layers
+    >>> from meanfield.dynamics import SA, USA, Layers
     >>> depth = SphereDepthField(Layers([SA(1.0), USA(1.0)], step=0.5))
     >>> depth.during(0.0, 0.5) is depth.during(0.5, 1.0)
     False
@@ -381,10 +380,9 @@ class SphereDepthField:
 
     def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
-        self._energy = SphereField(SA(dynamics.beta))
-        lmax = max(self._energy.at.lmax, multipliers.bandwidth(dynamics.reach, 3) + 1)
+        reach = multipliers.bandwidth(dynamics.reach, 3) + 1
+        lmax = max(multipliers.bandwidth(dynamics.beta, 3), reach)
         self.at = SphereAt(lmax)
-        self._of_energy = np.flatnonzero(self.at.degrees <= self._energy.at.lmax)
         self._fields: dict[int, ActingField] = {}
         for layer in dynamics.layers:
             if id(layer) not in self._fields:
@@ -411,10 +409,6 @@ class SphereDepthField:
     def moments(self, points: Array, masses: Array) -> Coefficients:
         """mu_lm = Σ_j m_j conj(Y_lm(x_j)) of masses (n,) at points (n, 3)."""
         return self.at.moments(Places.of(points), masses)
-
-    def scaled_energy(self, moments: Coefficients) -> float:
-        """e^{-β} E_β, (3.5)."""
-        return self._energy.scaled_energy(moments[self._of_energy])
 
 
 def field_on_sphere(dynamics: Dynamics) -> SphereField | SphereDepthField:

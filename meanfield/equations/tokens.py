@@ -145,7 +145,7 @@ class TokenTendency(ABC):
     def scaled_dissipation(self) -> float:
         """Σ w |X|², Σ w |X|² G where X is normalised, in units of e^{log_unit} of the kernel.
 
-        For attention that has a `balanced_form` like USA, or like SA with G(βDx).
+        For attention that has an energy like USA, or like SA with G(βDx).
         """
         return self._dissipation
 
@@ -221,7 +221,8 @@ class OutputTendency(ParticleTendency):
             moments = self._output.moments(here)
             velocity = project(points, dynamics.combined(moments))
             # a gradient flow of E_{β,D}: |X|², or with softmax |X|² G
-            log_share = (moments[0][0] if dynamics.normalised else 0.0) - dynamics.beta
+            log_g = moments[0][0] if dynamics.normalised else 0.0
+            log_share = log_g - dynamics.energy.log_unit
         else:
             velocity = project(points, self._output(here))
         if not np.isfinite(velocity).all():

@@ -108,9 +108,10 @@ class Column(NamedTuple):
             If there is no such variable over these dimensions, or it holds what it must not.
         """
         dims = tuple(self.dims.split())
-        if self.name not in stored.variables or stored[self.name].dims != dims:
-            there = list(stored.variables)
-            raise ValueError(f"{self.name} must be a variable over {', '.join(dims)}, got {there}")
+        found = stored.variables[self.name].dims if self.name in stored.variables else "no such"
+        if found != dims:
+            over = ", ".join(dims)
+            raise ValueError(f"{self.name} must be a variable over {over}, got {found}")
         values = stored[self.name].values[times if self.first == "t" else slice(None)]
         if self.limits:
             low, high = self.limits

@@ -9,7 +9,6 @@ import numpy as np
 
 from meanfield._checks import tell_apart
 from meanfield.dynamics.facts import Dynamics
-from meanfield.dynamics.interactions import CircleInteraction
 from meanfield.equations.density import LostDigitsError
 from meanfield.evolution.options import FLOW_MAP, Options, choose_on_unresolved
 from meanfield.evolution.recorder import Stop
@@ -39,16 +38,7 @@ class DensitySystem(System[Density]):
     def __init__(self, density: Density, dynamics: Dynamics, options: Options) -> None:
         super().__init__(density, dynamics, options)
         self.limit = options.largest
-        if self._is_plain:
-            self.log_unit = self.equation.log_unit
-        else:
-            self.log_unit = eigenvalues_in_unit(dynamics.beta, density.dim, 0)[1]
-
-    @property
-    def _is_plain(self) -> bool:
-        """Whether the right-hand side has what the energy is made of, as under SA and USA."""
-        energy = self.dynamics.energy
-        return energy is not None and energy.name == "energy"
+        self.log_unit = eigenvalues_in_unit(self.log_unit, density.dim, 0)[1]
 
     def begin(self) -> None:
         """Resolve the initial density.
@@ -127,24 +117,32 @@ class DensitySystem(System[Density]):
         return text.format(f"`on_unresolved='{FLOW_MAP}'`")
 
     def scaled_energy(self) -> float:
-        """E_β at the present time in units of e^{log_unit}."""
-        if not self._is_plain:
+        """The energy at the present time in units of e^{log_unit}."""
+        if self.energy is None or not self.energy.is_plain:
             return super().scaled_energy()
         return float(self.equation.energies @ self.measure().power)
 
     def _speeds(self, measure: Density) -> dict[str, float]:  # noqa: ARG002
         """In W_2 where X is a gradient, else of X in the mean."""
         name = "metric_speed" if self.has_balance else "speed"
+        return {name: self._speed()} if self._has_rate() else {}
+
+    @property
+    def _has_dissipation(self) -> bool:
+        """Whether a save tells what X does to the energy."""
+        return super()._has_dissipation and self._has_rate()
+
+    def _has_rate(self) -> bool:
+        """Whether there is a rate: none at a start that the first step refuses."""
         try:
-            return {name: self._speed()}
+            self.evaluate()
         except Stop as stop:
             if stop.ending is not Ending.UNDER_RESOLVED:
                 raise
-            # there is none at a start that the first step refuses
-            return {}
+            return False
+        return True
 
     def _speed(self) -> float:
-        self.evaluate()
         return float(self.equation.speed())
 
     def _numbers(self, measure: Density) -> dict[str, float]:
@@ -186,23 +184,23 @@ class NoisyDensitySystem(DensitySystem):
             decay=np.append(dynamics.noise * laplacian, 0.0),
             which=np.append(np.repeat(space.degrees, entries), len(degrees)),
         )
-        if isinstance(dynamics, CircleInteraction):
-            # the power of a degree is 2 |m_k|²; without an energy nothing is made of it
-            potential = np.zeros(len(degrees))
-            known = min(dynamics.kmax + 1, len(degrees))
-            potential[:known] = 0.5 * dynamics.potential[:known]
-        elif dynamics.beta == 0.0:
-            potential = np.where(degrees == 1, 1.0 / space.dim, 0.0)
-        else:
-            multipliers, _ = eigenvalues_in_unit(dynamics.beta, space.dim, space.kmax)
-            potential = multipliers / dynamics.beta
+        # without an energy nothing is made of it
+        energy, potential = self.energy, np.zeros(len(degrees))
+        if energy is not None and energy.potential is not None:
+            # the power of a degree is 2 |m_k|²
+            known = 0.5 * energy.potential[: len(degrees)]
+            potential[: len(known)] = known
+        elif energy is not None and energy.beta == 0.0:
+            potential[degrees == 1] = 1.0 / space.dim
+        elif energy is not None:
+            multipliers, _ = eigenvalues_in_unit(energy.beta, space.dim, space.kmax)
+            potential = multipliers / energy.beta
         self._energy_lost = dynamics.noise * laplacian * potential
 
     @property
     def _has_free_energy(self) -> bool:
         """Whether X is the gradient in W_2 of an energy, which SA's is not."""
-        energy = self.dynamics.energy
-        return energy is not None and energy.in_w2
+        return self.energy is not None and self.energy.in_w2
 
     def gain(self, state: Array) -> float:
         """What the energy gains, by the dynamics and by the noise."""
@@ -210,7 +208,7 @@ class NoisyDensitySystem(DensitySystem):
 
     def _heat(self, state: Array) -> float:
         """What the noise adds to dE/dt at the state that the equation was last asked for."""
-        if self.dynamics.balanced and self.dynamics.beta > 0.0:
+        if self.energy is not None and self.energy.entropic and self.energy.beta > 0.0:
             return self.dynamics.noise * float(self.equation.heating(state[:-1]))
         space = self.equation.space
         power = space.power(state[:-1].view(space.coefficient_type))
@@ -234,7 +232,7 @@ class NoisyDensitySystem(DensitySystem):
 
     def _free_dissipation(self, state: Array) -> float:
         """∫ |X - τ ∇ log f|² dmu in the unit of energies."""
-        unit = float(np.exp(-0.5 * self.equation.log_unit))
+        unit = float(np.exp(-0.5 * self.log_unit))
         return (unit * float(self.equation.noisy_speed(state[:-1]))) ** 2
 
     def _speed(self) -> float:
@@ -249,9 +247,9 @@ class NoisyDensitySystem(DensitySystem):
         if self.has_balance:
             numbers["noise_work"] = self.noise_work
         if self._has_free_energy:
-            unit = float(np.exp(-self.equation.log_unit))
+            unit = float(np.exp(-self.log_unit))
             heat = dynamics.noise * numbers["entropy"] * unit
-            numbers["free_energy"] = heat - dynamics.sign * self.balanced_energy()
+            numbers["free_energy"] = heat - dynamics.sign * self.scaled_energy()
             numbers["free_dissipation"] = self._free_dissipation(self.state)
             numbers["free_work"] = self.free_work
         return numbers

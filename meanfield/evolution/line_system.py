@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from meanfield.dynamics.facts import Dynamics
-from meanfield.dynamics.isotropic import SA
 from meanfield.equations.atoms import collapsed
 from meanfield.equations.history import MomentHistory, step_times
-from meanfield.equations.line import FlowTendency, LineField, line_field
+from meanfield.equations.line import FlowTendency, line_field
 from meanfield.equations.tendency import flow_tendency
 from meanfield.evolution.options import Options
 from meanfield.evolution.recorder import Stop
@@ -65,8 +64,6 @@ class LineSystem(System[LineFlowMap]):
             line_field(dynamics, flow.dim, flow.axis, layer)
         if not dynamics.smooth:
             flow = flow.moved(tol=max(flow.tol, _LEAST_TOL_AT_KINKS))
-        # of E_β where the field of the dynamics has no sums for it
-        self._energy = None if dynamics.isotropic else LineField(SA(dynamics.beta), flow.dim)
         self._reach = REACH / max(1.0, dynamics.reach, dynamics.beta)
         self._radius = options.cluster_radius if dynamics.keeps_clusters else 0.0
         self.adaptation = 0.0
@@ -105,16 +102,23 @@ class LineSystem(System[LineFlowMap]):
         return Verdict.GO_ON if finer is flow else Verdict.RESTART
 
     def _change_to(self, flow: LineFlowMap) -> float:
-        """Go on with another flow map for the same measure; what the balanced energy gained."""
-        if not self.dynamics.isotropic:
-            # no atoms are made, and what panels gain is below the tolerance of the nodes
+        """Go on with another flow map for the same measure; what the energy gained."""
+        if not self._is_adapted:
             self.adopt(self._equation(flow), work=self.work)
             return 0.0
-        before = self.balanced_energy()
+        before = self.scaled_energy()
         self.adopt(self._equation(flow), work=self.work)
-        gap = self.balanced_energy() - before
+        gap = self.scaled_energy() - before
         self.adaptation += gap
         return gap
+
+    @property
+    def _is_adapted(self) -> bool:
+        """Whether splits and atoms may change the energy by more than the tolerance of the nodes.
+
+        Not where the dynamics has heads: no atoms are made.
+        """
+        return self.energy is not None and self.dynamics.isotropic
 
     def _remember(self, stepper: Any) -> None:
         if not self.keeps_history:
@@ -156,15 +160,12 @@ class LineSystem(System[LineFlowMap]):
         return super().finished()
 
     def scaled_energy(self) -> float:
-        """e^{-β} E_β at the present time."""
-        if self._energy is None:
-            return float(self.equation.scaled_energy(self.state[:-1]))
-        flow = self.equation.measure(self.state[:-1])
-        rate = FlowTendency(flow, SA(self.dynamics.beta), self._energy)
-        return rate.scaled_energy(rate.initial_state)
+        """The energy at the present time in units of e^{log_unit}."""
+        if self.energy is None or not self.energy.is_plain:
+            return super().scaled_energy()
+        return float(self.equation.scaled_energy(self.state[:-1]))
 
     def _numbers(self, flow: LineFlowMap) -> dict[str, float]:
-        isotropic = self.dynamics.isotropic
         numbers = {
             "tail": flow.tail,
             "size": len(flow.angles),
@@ -172,7 +173,7 @@ class LineSystem(System[LineFlowMap]):
             "atoms": len(flow.atoms),
             "clusters": len(clusters(flow)),
         }
-        if isotropic:
+        if self._is_adapted:
             numbers["adaptation"] = self.adaptation
         if flow.has_density:
             density = flow.density_at_nodes

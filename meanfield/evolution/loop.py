@@ -54,7 +54,7 @@ def complete(run: Run, checkpoint: Checkpoint, progress: bool | str) -> Solution
         with DeferredInterrupt() as interrupt, closing(ProgressBar(t_end, progress)) as bar:
 
             def report(system: System[Any]) -> None:
-                bar.report(system, recorder.log_unit)
+                bar.report(system)
                 interrupt.check()
 
             try:
@@ -115,12 +115,17 @@ def solve(
     """Solve ∂_t mu + div(X[mu] mu) = 0, (3.4) for SA and (3.8) for USA, from t = 0 to `t_end`.
 
     Time steps are those of DOP853 (Hairer, Nørsett & Wanner 1993), an explicit Runge-Kutta pair
-    of order 8. Under SA and USA the time integral of the dissipation is kept as `work`, so that
-    E(t) - E(0) = ± ∫ dissipation is a check on the run. Stepping starts anew at every save.
-    Under DoublyStochastic that is E_DS, the variable `sinkhorn_energy`, in place of E_β; under
-    attention with a `form`, β|D| <= 350 and no noise it is E_{β,D}, kept as `form_energy`, but a
-    flow map on S^2 without symmetry keeps neither it, nor its dissipation, nor `work`. Tokens with
-    noise keep no `work`. Other attention and feed-forward layers have no such balance.
+    of order 8. Stepping starts anew at every save.
+
+    The dataset has the `energy` that the dynamics climbs or falls along: E_β under SA and USA, E_DS
+    under DoublyStochastic, E_{β,D} under attention with a `form`, β|D| <= 350 and no noise, F under
+    a CircleInteraction of sines. Other attention, feed-forward layers, `Layers` and a dynamics of a
+    user's own have none. Its share of that of a Dirac is `energy_share`. The signed time integral
+    of the `dissipation` is `work`, so that `balance_error` = (E(t) - E(0) - work)/|E(δ)| is a check
+    on the run. Tokens with noise or between layers keep the first three, oscillators with
+    frequencies the first two, flow maps on S^2 without symmetry nothing of E_{β,D}. `energy`,
+    `dissipation` and `work` have no unit, and each is left out where it overflows. Every variable
+    has a `role` among its attributes, and those of an energy its `symbol`.
 
     With noise τ a density solves ∂_t f = -div(f X) + τ Δf, by an exponential Runge-Kutta method of
     order 4 to which the Laplacian is exact (`evolution.steppers`); what the noise does to the
@@ -128,7 +133,7 @@ def solve(
     and by itself `noise_work`.
 
     Phases on the circle, θ' = ω + K ∫ h(φ - θ) dmu(φ), (7.2) and (7.5), take a `CircleInteraction`,
-    `Kuramoto` among them. An odd h has an energy of its own, whose balance is interaction_work.
+    `Kuramoto` among them.
 
     Parameters
     ----------

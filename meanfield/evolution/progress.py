@@ -8,7 +8,6 @@ import threading
 import time
 from typing import Any
 
-import numpy as np
 from tqdm import tqdm
 
 from meanfield._checks import shown
@@ -53,8 +52,8 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.close()
 
-    def report(self, system: Any, log_unit: float) -> None:
-        """Show where a system is, whose energies are in units of e^{log_unit}."""
+    def report(self, system: Any) -> None:
+        """Show where a system is."""
         if not self._shown:
             return
         now = time.monotonic()
@@ -63,19 +62,21 @@ class ProgressBar:
         if self._bar is None:
             self._due = now + _SECONDS_BETWEEN_LINES
             came = f"t = {system.t:.6g} of {self._t_end:g} after {now - self._start:.0f} s"
-            tqdm.write(f"{came}, {_state(system, log_unit)}", file=sys.stderr)
+            tqdm.write(f"{came}, {_state(system)}", file=sys.stderr)
             return
         self._due = now + _SECONDS_BETWEEN
-        self._bar.set_postfix_str(_state(system, log_unit), refresh=False)
+        self._bar.set_postfix_str(_state(system), refresh=False)
         self._bar.n = system.t
         self._bar.refresh()
 
 
-def _state(system: Any, log_unit: float) -> str:
-    """The share of the largest energy, and the space or the flow map."""
-    measure, beta = system.measure(), system.dynamics.beta
-    share = 2.0 * (beta or 1.0) * system.scaled_energy() * float(np.exp(log_unit - beta))
-    return f"E/E(δ) = {share:.4f}, {getattr(measure, 'space', measure)}"
+def _state(system: Any) -> str:
+    """The energy over that of a Dirac, where there is one, and the space or the flow map."""
+    measure, energy, told = system.measure(), system.energy, ""
+    if energy is not None:
+        share = energy.relative(system.scaled_energy(), system.log_unit)
+        told = f"{energy.symbol}/|{energy.symbol}(δ)| = {share:.4f}, "
+    return f"{told}{getattr(measure, 'space', measure)}"
 
 
 class DeferredInterrupt:

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from meanfield._checks import shown
-from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.facts import Energy, multiplied_out
 from meanfield.evolution.arrays import PREFIXES, RESERVED, SIZE_NAME
 from meanfield.evolution.solution import Ending, Solution
 from meanfield.measures import AnyMeasure
@@ -19,60 +19,57 @@ from meanfield.typing import Array
 # a monitor gives a number, a number with bounds `lower` and `upper`, or None
 Monitors = Mapping[str, Callable[[AnyMeasure], Any]]
 
-# above it e^β (or e^{2β}) overflows, and the energies of a dataset are in units of e^β
-LARGEST_UNSCALED = 700.0
-# in units of e^β in a run, or of Λ_0
-SCALED = (
-    *("energy", "form_energy", "dissipation", "work", "adaptation"),
-    *("free_energy", "free_dissipation", "free_work", "noise_work"),
-)
-# of DoublyStochastic, whose E_DS is of order 1
-_SCALED_OF_E_DS = ("energy",)
+# of each variable its role, and what it is; {E} is the symbol of the dynamics' own energy
 VARIABLES = {
-    "energy": "interaction energy E_β(mu), (3.5)",
-    "form_energy": "E_{β,D}(mu) = 1/(2β) ∬ e^{β<x,Dy>} dmu dmu, D = KᵀQ",
-    "dissipation": "∫|X|² G(βx) dmu for SA, ∫|X|² dmu for USA; under attention with a form D "
-    "∫|X|² G(βDx) dmu, or ∫|X|² dmu where it is not normalised",
-    "work": "± ∫ dissipation dt since t = 0, equal to the energy gained, of E_{β,D} where there is "
-    "a form; with noise τ more by τ ∫∫ u Δf dσ dt, u = (1/β) ∫ e^{β<·,y>} dmu",
-    "noise_work": "the part of `work` that is the noise's, τ ∫∫ u Δf dσ dt",
-    "sinkhorn_energy": "E_DS(mu) = -(1/β) ∫ log u dmu of doubly stochastic attention",
-    "metric_speed": "(∫|X|² dmu)^{1/2}, the speed of the measure in W_2; with noise τ that of "
-    "X - τ ∇ log f",
-    "speed": "(∫|X|² dmu)^{1/2}, root mean square of |X| over tokens or mass",
-    "order_parameter": "r of r e^{iψ} = ∫ e^{iθ} dmu",
-    "mean_phase": "ψ of r e^{iψ} = ∫ e^{iθ} dmu, in [0, 2π)",
-    "interaction_energy": "F = K/2 ∬ H(θ - φ) dmu dmu, H' = -h, as (7.3)",
-    "interaction_dissipation": "∫|X|² dmu, the rate at which F grows without noise",
-    "interaction_work": "∫ interaction_dissipation dt since t = 0, equal to the gain of F; with "
-    "noise τ more by τ ∫∫ u ∂²f dσ dt, u = K ∫ H(θ - φ) dmu",
-    "mass": "∫ dmu",
-    "min_density": "minimum of the density on the grid or at the nodes",
-    "tail": "relative L² size of the last tenth of the spectrum; flow map: largest tail of a panel",
-    "size": SIZE_NAME,
-    "steps": "accepted time steps since t = 0",
-    "evaluations": "evaluations of the right-hand side since t = 0",
-    "max_density": "maximum of the density at the nodes",
-    "entropy": "∫ log f dmu",
-    "free_energy": "τ ∫ log f dmu ∓ E_β, of USA with noise τ; - F for interactions",
-    "free_dissipation": "∫|X - τ ∇ log f|² dmu, the rate at which the free energy falls",
-    "free_work": "-∫ free_dissipation dt since t = 0, equal to the free energy gained",
-    "atoms": "clusters held as atoms",
-    "particles": "particles that stand for clusters",
-    "smooth_mass": "mass that the nodes carry, outside particles",
-    "clusters": "clusters of the measure",
-    "adaptation": "energy changed by splitting panels and holding clusters as atoms since t = 0",
+    "energy": ("energy", "{formula}"),
+    "energy_share": ("share", "{E} over that of a Dirac mass, of which it is 1"),
+    "dissipation": ("rate", "{rate}, what X alone adds to {E} per time, or takes from it"),
+    "work": (
+        "work",
+        "what {E} gained since t = 0: ± ∫ dissipation dt, with noise and `noise_work`",
+    ),
+    "balance_error": ("error", "({E}(t) - {E}(0) - work)/|{E}(δ)|, 0 but for errors of the run"),
+    "order_parameter": ("order", "r of r e^{iψ} = ∫ e^{iθ} dmu"),
+    "mean_phase": ("phase", "ψ of r e^{iψ} = ∫ e^{iθ} dmu, in [0, 2π)"),
+    "mass": ("mass", "∫ dmu"),
+    "metric_speed": (
+        "speed",
+        "(∫|X|² dmu)^{1/2}, the speed of the measure in W_2; with noise τ that of X - τ ∇ log f",
+    ),
+    "speed": ("speed", "(∫|X|² dmu)^{1/2}, root mean square of |X| over tokens or mass"),
+    "min_density": ("density", "minimum of the density on the grid or at the nodes"),
+    "max_density": ("density", "maximum of the density at the nodes"),
+    "tail": (
+        "resolution",
+        "relative L² size of the last tenth of the spectrum; flow map: largest tail of a panel",
+    ),
+    "size": ("resolution", SIZE_NAME),
+    "steps": ("count", "accepted time steps since t = 0"),
+    "evaluations": ("count", "evaluations of the right-hand side since t = 0"),
+    "entropy": ("entropy", "∫ log f dmu"),
+    "noise_work": ("work", "what the noise did to {E} since t = 0: τ ∫∫ u Δf dσ dt, u = δ{E}/δmu"),
+    "free_energy": ("energy", "{free}, which X and noise τ lower as fast as W_2 allows"),
+    "free_dissipation": ("rate", "∫|X - τ ∇ log f|² dmu, the rate at which {free} falls"),
+    "free_work": ("work", "-∫ free_dissipation dt since t = 0, equal to the gain of {free}"),
+    "atoms": ("count", "clusters held as atoms"),
+    "particles": ("count", "particles that stand for clusters"),
+    "smooth_mass": ("mass", "mass that the nodes carry, outside particles"),
+    "clusters": ("count", "clusters of the measure"),
+    "adaptation": (
+        "work",
+        "what {E} gained by splitting panels and holding clusters as atoms since t = 0",
+    ),
 }
-
-_OF_E_DS = {
-    "dissipation": "∫|X|² dmu",
-    "work": "± ∫ dissipation dt since t = 0, equal to the sinkhorn_energy gained; with noise τ "
-    "more by -(τ/β) ∫∫ log u Δf dσ dt",
-    "free_energy": "τ ∫ log f dmu ∓ E_DS, of DoublyStochastic with noise τ",
-    "adaptation": "sinkhorn_energy changed by splitting panels and holding clusters as atoms",
+_OF_COLLAPSES = {
+    "collapse_time": ("time", "when nodes were last held by atoms, or atoms merged"),
+    "collapse_atoms": ("count", "atoms from then on"),
+    "collapse_energy": ("work", "what {E} gained by it, as of adaptation"),
 }
+# of what a row has in the unit of the run
+_IN_UNIT_ROLES = "energy", "rate", "work"
+_IN_UNIT = {name for name, (role, _) in VARIABLES.items() if role in _IN_UNIT_ROLES}
 
-COLLAPSES = ("collapse_time", "collapse_atoms", "collapse_energy")
+COLLAPSES = tuple(_OF_COLLAPSES)
 _TAKEN = frozenset({*VARIABLES, *COLLAPSES, *RESERVED})
 # of a bracket, the variables beside its value, and what they are
 LOWER, UPPER, PROVED = "_lower", "_upper", "_proved"
@@ -96,22 +93,27 @@ class Recorder:
 
     Parameters
     ----------
-    dynamics : SA, USA, CircleInteraction, Attention, FeedForward or Layers
+    energy : Energy or None
+        That of the rows, if they have one.
     monitors : mapping of str to callable
     log_unit : float
-        Energies are given in units of e^{log_unit}: β, or log Λ_0 where e^{-β} Λ_0
-        underflows; the dataset then keeps them in that unit.
+        Rows have energies and works in units of e^{log_unit}: β, or log Λ_0 where e^{-β} Λ_0
+        underflows, or 0. Here they are multiplied out; what overflows is left out.
+
+    Attributes
+    ----------
+    hand_over : tuple of float, or None
+        When a flow map took over from a density, and what the energy gained by it.
     """
 
-    def __init__(self, dynamics: Dynamics, monitors: Monitors, log_unit: float) -> None:
+    def __init__(self, energy: Energy | None, monitors: Monitors, log_unit: float) -> None:
         self.measures: list[AnyMeasure] = []
         self._rows: list[dict[str, float]] = []
-        self.hand_over: tuple[float, float] | None = None
-        self._monitors = monitors
-        self.log_unit = log_unit
-        self._scaled: tuple[str, ...] = _SCALED_OF_E_DS if dynamics.balanced else SCALED
-        self._about_balance = _OF_E_DS if dynamics.balanced else {}
-        self._unit, self._unit_name = energy_unit(dynamics, self.log_unit)
+        self.hand_over: tuple[float, float | None] | None = None
+        self._energy, self._monitors, self._log_unit = energy, monitors, log_unit
+        # the first energy over |E(δ)|, and the names of what has left double precision
+        self._first: float | None = None
+        self._overflowed: set[str] = set()
 
     @property
     def last_time(self) -> float:
@@ -128,7 +130,7 @@ class Recorder:
         Exception
             What a monitor raises at t = 0, where there is nothing to keep.
         """
-        row = {k: v * self._unit if k in self._scaled else v for k, v in row.items()}
+        row = self._multiplied_out(row)
         self.measures.append(measure)
         self._rows.append(row)
         for name, monitor in self._monitors.items():
@@ -147,16 +149,53 @@ class Recorder:
                     Ending.FAILED, f"failed at t = {row['t']:.6g}: {name} is {value}{remedy}"
                 )
 
+    def _multiplied_out(self, row: dict[str, float]) -> dict[str, float]:
+        """The row with energies as they are, as shares of a Dirac's, and with their balance."""
+        told, energy = {}, self._energy
+        for name, value in row.items():
+            told[name] = multiplied_out(value, self._log_unit) if name in _IN_UNIT else value
+            if np.isinf(told[name]) and np.isfinite(value) and name in _IN_UNIT:
+                self._overflowed.add(name)
+                del told[name]
+        if energy is None or "energy" not in row:
+            return told
+        level, gained = (
+            energy.relative(row.get(name, 0.0), self._log_unit) for name in ("energy", "work")
+        )
+        if self._first is None:
+            self._first = level
+        if energy.dirac:
+            told["energy_share"] = level if energy.dirac > 0.0 else -level
+        if "work" in row:
+            told["balance_error"] = level - self._first - gained
+        return told
+
+    def take_over(self, t: float, gap: float) -> None:
+        """Note that a flow map goes on, and what the energy gained by it, nan if not known."""
+        whole = multiplied_out(gap, self._log_unit)
+        self.hand_over = t, whole if np.isfinite(whole) else None
+
     def kept(self) -> dict[str, Any]:
         """What the dataset does not hold to the bit."""
         return {
-            "log_unit": self.log_unit,
             "hand_over": self.hand_over,
             "monitors": list(self._monitors),
+            "overflowed": sorted(self._overflowed),
         }
 
     def restore(self, saved: Solution, numbers: Mapping[str, Any]) -> None:
-        """Take over what another run had kept."""
+        """Take over what another run had kept.
+
+        Raises
+        ------
+        ValueError
+            If its energies are those of an earlier version.
+        """
+        if "overflowed" not in numbers:
+            raise ValueError(
+                f"the numbers of its run must tell what `overflowed`, got {sorted(numbers)}: runs "
+                f"of earlier versions have other energies, and have to be run again"
+            )
         columns = {
             str(name): values.values.tolist()
             for name, values in saved.dataset.data_vars.items()
@@ -168,6 +207,11 @@ class Recorder:
             dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
         ]
         self.hand_over = tuple(numbers["hand_over"]) if numbers["hand_over"] else None
+        self._overflowed = {str(name) for name in numbers["overflowed"]}
+        if self._energy is not None:
+            is_share, sign = bool(self._energy.dirac), -1.0 if self._energy.dirac < 0.0 else 1.0
+            levels = columns.get("energy_share" if is_share else "energy", [])
+            self._first = next((sign * level for level in levels if np.isfinite(level)), None)
 
     def dataset(self, collapses: Sequence[tuple[float, int, float]] = ()) -> xr.Dataset:
         """What was saved, as variables over t; nan where a measure has no such number.
@@ -177,58 +221,67 @@ class Recorder:
         collapses : sequence of (float, int, float)
             When nodes became atoms, how many atoms there were then, and what the energy gained.
         """
-        names = dict.fromkeys([*(name for row in self._rows for name in row), *self._monitors])
-        columns = {name: np.array([row.get(name, np.nan) for row in self._rows]) for name in names}
-        times = columns.pop("t")
-        hand_over = {}
+        about, rows = self._about(), self._rows
+        present = {name for row in rows for name in row} | {*self._monitors}
+        columns: dict[str, tuple[str, Array]] = {
+            name: ("t", np.array([row.get(name, np.nan) for row in rows]))
+            for name in about
+            if name in present - self._overflowed
+        }
+        if collapses:
+            parts = zip(_OF_COLLAPSES, np.array(collapses).T, strict=True)
+            columns |= {name: ("collapse", part) for name, part in parts}
+            gaps = [multiplied_out(gap, self._log_unit) for _, _, gap in collapses]
+            columns["collapse_energy"] = "collapse", np.array(gaps)
+            if self._energy is None or not np.isfinite(gaps).all():
+                del columns["collapse_energy"]
+        attrs: dict[str, float] = {}
         if self.hand_over is not None:
             t, gap = self.hand_over
-            hand_over = {"hand_over_t": t, "hand_over_energy_gap": gap * self._unit}
-        about = VARIABLES | self._about_balance | self._about_monitors()
-        about_t = {
-            name: ("t", column, {"long_name": about[name]}) for name, column in columns.items()
-        }
+            attrs = {"hand_over_t": t} | ({} if gap is None else {"hand_over_energy_gap": gap})
+        times = "t", np.array([row["t"] for row in rows]), {"long_name": "time", "role": "time"}
         return xr.Dataset(
-            about_t | self._about_collapses(collapses),
-            coords={"t": ("t", times, {"long_name": "time"})},
-            attrs={"energy_unit": self._unit_name} | hand_over,
+            {name: (over, column, about[name]) for name, (over, column) in columns.items()},
+            coords={"t": times},
+            attrs=attrs,
         )
 
-    def _about_monitors(self) -> dict[str, str]:
-        """What monitors say that they are, else their names."""
-        about = {n: str(getattr(m, "long_name", n)) for n, m in self._monitors.items()}
-        return about | {
-            f"{name}{end}": text.format(what)
-            for name, what in about.items()
-            for end, text in _OF_BRACKET.items()
+    def _about(self) -> dict[str, dict[str, str]]:
+        """The attributes of every variable that there may be, in the order of a dataset."""
+        about = {
+            name: {"long_name": self._worded(text), "role": role}
+            for name, (role, text) in (VARIABLES | _OF_COLLAPSES).items()
         }
+        for name, given in about.items():
+            if given["role"] in (*_IN_UNIT_ROLES, "share", "error"):
+                symbol = "{free}" if name.startswith("free_") else "{E}"
+                given["symbol"] = self._worded("{E}/{E}(δ)" if name == "energy_share" else symbol)
+        for name, monitor in self._monitors.items():
+            what = str(getattr(monitor, "long_name", name))
+            about[name] = {"long_name": what, "role": "monitor"}
+            for end, text in _OF_BRACKET.items():
+                about[f"{name}{end}"] = {"long_name": text.format(what), "role": "bound"}
+        return about
 
-    def _about_collapses(
-        self, collapses: Sequence[tuple[float, int, float]]
-    ) -> dict[str, tuple[str, Array, dict[str, str]]]:
-        if not collapses:
-            return {}
-        times, atoms, gaps = np.array(collapses).T
-        unit = self._unit if "adaptation" in self._scaled else 1.0
-        columns = {
-            "collapse_time": (times, "when nodes were last held by atoms, or atoms merged"),
-            "collapse_atoms": (atoms, "atoms from then on"),
-            "collapse_energy": (gaps * unit, "energy gained by it, as of adaptation"),
+    def _worded(self, text: str) -> str:
+        """A text with the symbols of this energy in it."""
+        if (energy := self._energy) is None:
+            return text
+        words = {
+            "E": energy.symbol,
+            "formula": energy.formula,
+            "rate": "∫|X|² dmu" if energy.in_w2 else "∫|X|² G dmu",
+            "free": f"τS {'-' if energy.sign > 0 else '+'} {energy.symbol}",
         }
-        return {
-            name: ("collapse", column, {"long_name": about})
-            for name, (column, about) in columns.items()
-        }
+        for word, meaning in words.items():
+            text = text.replace(f"{{{word}}}", meaning)
+        return text
 
 
-def energy_unit(dynamics: Dynamics, log_unit: float) -> tuple[float, str]:
-    """What to multiply energies in units of e^{log_unit} by, and the name of their unit then."""
-    if log_unit != dynamics.beta:
-        return 1.0, "Lambda_0"
-    # a dissipation of USA is of order e^{2β}
-    if (2.0 if dynamics.fast else 1.0) * dynamics.beta <= LARGEST_UNSCALED:
-        return float(np.exp(dynamics.beta)), "1"
-    return 1.0, "exp(beta)"
+def with_role(dataset: xr.Dataset, *roles: str) -> list[str]:
+    """The variables over t that have one of these roles, those of the first role first."""
+    over_t = [str(name) for name, one in dataset.data_vars.items() if one.dims == ("t",)]
+    return [n for role in roles for n in over_t if dataset[n].attrs.get("role") == role]
 
 
 # a density may leave double precision while its measure does not

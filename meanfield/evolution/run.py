@@ -191,7 +191,8 @@ class Run:
 
     def __init__(self, plan: Plan, system: System[Any]) -> None:
         self.plan, self.system = plan, system
-        self.recorder = Recorder(system.dynamics, plan.options.monitors, system.log_unit)
+        energy = system.dynamics.energy
+        self.recorder = Recorder(energy, plan.options.monitors, system.log_unit)
 
     def begin(self) -> None:
         """Save the initial measure, resolved.
@@ -256,7 +257,7 @@ class Run:
                 raise Stop(stop.ending, text) from error
             density.limit = options.largest
             return
-        self.recorder.hand_over = density.t, flow.scaled_energy() - density.scaled_energy()
+        self.recorder.take_over(density.t, flow.scaled_energy() - density.scaled_energy())
         flow.log_unit, self.system = density.log_unit, flow
 
     def solution(self, ending: Ending, message: str, resumption: Resumption | None) -> Solution:

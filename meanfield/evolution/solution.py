@@ -224,6 +224,8 @@ class Solution(ShownRun):
             raise ValueError(f"dataset must not have variables {clash}: rename them before saving")
         about = self.dataset["t"].attrs if "t" in self.dataset.coords else {"long_name": "time"}
         stored = self.dataset.assign_coords(t=("t", self.t, about)).assign(own)
+        if "size" in self.dataset:
+            stored["size"].attrs |= self.dataset["size"].attrs
         check_numbers(stored)
         stored.attrs = self.dataset.attrs | self._attributes()
         return stored.assign_attrs(checksum=checksum(stored))

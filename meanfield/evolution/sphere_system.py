@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from meanfield._checks import shown, tell_apart
-from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.equations.history import History, step_times
 from meanfield.equations.sphere_field import field_on_sphere
 from meanfield.equations.sphere_flow import Meshes, SphereTendency, split_mass
@@ -103,9 +103,9 @@ class SphereSystem(System[SphereFlowMap]):
         return SphereTendency(measure, self._field, self.acting)
 
     @property
-    def has_balance(self) -> bool:
-        """Whether the state integrates an energy's gain, which no sums tell for most heads."""
-        return self.dynamics.isotropic and super().has_balance
+    def energy(self) -> Energy | None:
+        """The energy that is recorded; none of heads, since no sums of the field tell it."""
+        return self.dynamics.energy if self.dynamics.isotropic else None
 
     def measure(self) -> SphereFlowMap:
         """The measure at the present time."""
@@ -180,7 +180,9 @@ class SphereSystem(System[SphereFlowMap]):
         self._history = history.until(count)
 
     def scaled_energy(self) -> float:
-        """e^{-β} E_β at the present time."""
+        """The energy at the present time in units of e^{log_unit}."""
+        if self.energy is None or not self.energy.is_plain:
+            return super().scaled_energy()
         return float(self.equation.scaled_energy(self.state[:-1]))
 
     def _numbers(self, measure: SphereFlowMap) -> dict[str, float]:

@@ -8,22 +8,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from meanfield.dynamics.attention import Attention
-from meanfield.dynamics.facts import Dynamics
-from meanfield.dynamics.interactions import CircleInteraction
+from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.equations.tendency import tendency
 from meanfield.evolution.arrays import Resumption
 from meanfield.evolution.options import Options
 from meanfield.evolution.recorder import Stop
 from meanfield.evolution.solution import Ending, Solution
 from meanfield.evolution.steppers import ExplicitSteps, Stepper
-from meanfield.functionals.energies import (
-    balance,
-    energy_in_unit,
-    interaction_energy,
-    order_parameter,
-    sinkhorn_energy,
-)
+from meanfield.functionals.energies import energy_in_unit, order_parameter
 from meanfield.measures import AnyMeasure
 from meanfield.typing import Array
 
@@ -78,7 +70,7 @@ class System(Generic[M]):
     t, step_size : float
     steps, evaluations : int
     log_unit : float
-        The row of a save has energies in units of e^{log_unit}.
+        The row of a save has energies and works in units of e^{log_unit}.
     collapses : list of (float, int, float)
         When nodes became atoms, how many atoms there were then, and what the energy gained by it.
     kept : dict of str to callable
@@ -107,7 +99,7 @@ class System(Generic[M]):
         self.t = self.step_size = 0.0
         self.steps = self.evaluations = 0
         self.collapses: list[tuple[float, int, float]] = []
-        self.log_unit = dynamics.beta
+        self.log_unit = self.energy.log_unit if self.energy else 0.0
         self.equation: Any
         self.state: Array
         self._until = 0.0
@@ -207,9 +199,14 @@ class System(Generic[M]):
         """Take up the moments of so many steps from a file."""
 
     @property
+    def energy(self) -> Energy | None:
+        """The energy that is recorded: the dynamics' own, None where it has none."""
+        return self.dynamics.energy
+
+    @property
     def has_balance(self) -> bool:
         """Whether the state integrates an energy's gain."""
-        return self.dynamics.energy is not None
+        return self.energy is not None
 
     def rate(self, t: float, state: Array, out: Array | None = None) -> Array:  # noqa: ARG002
         """d/dt of a state, in units of the clock; the field has no time of its own.
@@ -320,7 +317,7 @@ class System(Generic[M]):
         return Ending.FINISHED, f"finished at t = {self.t:g} after {self.steps} steps"
 
     def row(self, measure: M) -> dict[str, float]:
-        """The numbers of a save, energies in units of e^{log_unit}.
+        """The numbers of a save, energies and works in units of e^{log_unit}.
 
         All but a speed are those of the measure by itself, from the rate that the next step begins
         with. A speed is by the scaling that the last step left.
@@ -328,33 +325,25 @@ class System(Generic[M]):
         speeds = self._speeds(measure) if self.acting.balanced else {}
         self.rebase(measure)
         row = {"t": self.t, **self._balance(measure), "mass": measure.mass()}
-        row["energy"] = self.scaled_energy()
-        if self.dynamics.balanced:
-            row["sinkhorn_energy"] = self.balanced_energy()
+        if self.dynamics.multipliers is not None:
+            row["order_parameter"], row["mean_phase"] = order_parameter(measure)
         return row | (speeds or self._speeds(measure)) | self._numbers(measure)
 
     def _balance(self, measure: M) -> dict[str, float]:
-        """The order of phases; what an energy gains and has gained, where X is its gradient."""
-        numbers: dict[str, float] = {}
-        if isinstance(self.dynamics, CircleInteraction):
-            numbers["order_parameter"], numbers["mean_phase"] = order_parameter(measure)
+        """The energy, the rate at which X changes it, and its gain where the state has that."""
+        if self.energy is None:
+            return {}
+        numbers = {"energy": self.scaled_energy()}
+        if self._has_dissipation:
+            numbers["dissipation"] = self._dissipation(measure)
         if self.has_balance:
-            numbers |= self._gain(measure)
+            numbers["work"] = self.energy.sign * self.work
         return numbers
 
-    def _gain(self, measure: M) -> dict[str, float]:
-        """The rate at which an energy changes, and its integral."""
-        dynamics, work = self.dynamics, self.work
-        if isinstance(dynamics, Attention):
-            return balance(measure, dynamics, work, self.log_unit)
-        if isinstance(dynamics, CircleInteraction):
-            return {
-                "interaction_energy": interaction_energy(measure, dynamics),
-                "interaction_dissipation": self._dissipation(measure),
-                "interaction_work": work,
-            }
-        sign = energy.sign if (energy := dynamics.energy) else 1
-        return {"dissipation": self._dissipation(measure), "work": sign * work}
+    @property
+    def _has_dissipation(self) -> bool:
+        """Whether a save tells what X does to the energy."""
+        return self.has_balance
 
     def _dissipation(self, measure: M) -> float:  # noqa: ARG002
         """The rate at which the energy of a measure that is saved changes."""
@@ -362,17 +351,11 @@ class System(Generic[M]):
         return float(self.equation.scaled_dissipation())
 
     def scaled_energy(self) -> float:
-        """E_β at the present time in units of e^{log_unit}."""
-        return energy_in_unit(self.measure(), self.dynamics.beta)[0]
-
-    def balanced_energy(self) -> float:
-        """What `work` is to balance: E_DS of doubly stochastic attention, F of phases, else E_β."""
-        dynamics = self.dynamics
-        if dynamics.balanced:
-            return sinkhorn_energy(self.measure(), dynamics.beta)
-        if isinstance(dynamics, CircleInteraction) and dynamics.is_odd:
-            return interaction_energy(self.measure(), dynamics)
-        return self.scaled_energy()
+        """The energy at the present time in units of e^{log_unit}; nan where there is none."""
+        if self.energy is None:
+            return float("nan")
+        value, unit = energy_in_unit(self.measure(), self.energy)
+        return value * float(np.exp(unit - self.log_unit))
 
     def _speeds(self, measure: M) -> dict[str, float]:  # noqa: ARG002
         """(∫ |X|² dmu)^{1/2}, in W_2 where X is a gradient."""

@@ -9,7 +9,6 @@ import numpy as np
 from meanfield._checks import integer, shown
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.interactions import CircleInteraction
-from meanfield.dynamics.isotropic import Isotropic
 from meanfield.equations.tendency import token_tendency
 from meanfield.equations.tokens import TokenOutput
 from meanfield.evolution.options import Options
@@ -157,7 +156,12 @@ class TokenSystem(System[Particles]):
     @property
     def has_balance(self) -> bool:
         """Whether dE/dt is the dissipation: not with noise or frequencies, nor for most heads."""
-        return super().has_balance and self.dynamics.noise == 0.0 and not self._rotates
+        return self._has_dissipation and self.dynamics.noise == 0.0
+
+    @property
+    def _has_dissipation(self) -> bool:
+        """Whether a save tells what X does to the energy, also between layers and under noise."""
+        return self.energy is not None and not self._rotates
 
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
@@ -165,11 +169,12 @@ class TokenSystem(System[Particles]):
         # angles that turn without end have errors of their own, none relative to their turns
         return (_LEAST_RTOL, atol + rtol) if self._rotates else (rtol, atol)
 
-    def _balance(self, measure: Particles) -> dict[str, float]:
-        numbers = super()._balance(measure)
-        if isinstance(self.dynamics, Isotropic) and not self.has_balance:
-            numbers["dissipation"] = self._dissipation(measure)
-        return numbers
+    def _dissipation(self, measure: Particles) -> float:
+        if self.has_balance:
+            return super()._dissipation(measure)
+        # under noise its own right-hand side would begin the next step with this save's scaling
+        value, unit = dissipation_in_unit(measure, self.dynamics)
+        return value * float(np.exp(unit - self.log_unit))
 
     def _output(self, measure: Particles) -> Array:
         own = getattr(self.equation, "output", None)
@@ -230,9 +235,6 @@ class LayerSystem(TokenSystem):
         """The tokens at the present time."""
         return self._particles
 
-    def _dissipation(self, measure: Particles) -> float:
-        return dissipation_in_unit(measure, self.dynamics)[0]
-
     def _output(self, measure: Particles) -> Array:
         output: Array = self.equation(measure)
         return output
@@ -289,10 +291,6 @@ class NoisyTokenSystem(TokenSystem):
     ) -> None:
         self.step, self.rng, self._shape = step, rng, particles.points.shape
         super().__init__(particles, dynamics, options)
-
-    def _dissipation(self, measure: Particles) -> float:
-        # its own right-hand side would begin the next step with the scaling of this save
-        return dissipation_in_unit(measure, self.dynamics)[0]
 
     def _stepper(self, start: float, end: float) -> Stepper:
         steps = StrangSteps(self.rate, self._diffuse, start, self.state, end, self.step)

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
 from meanfield._checks import boolean, number, shown, symmetric
-from meanfield.dynamics.attention import LARGEST_EXPONENT, Attention, balanced_form
+from meanfield.dynamics.attention import LARGEST_EXPONENT, Attention
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
-from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, multiplied_out
 from meanfield.dynamics.interactions import CircleInteraction
 from meanfield.dynamics.isotropic import SA, USA, Isotropic
 from meanfield.equations.density import ROUNDING
@@ -29,7 +29,38 @@ from meanfield.typing import Array
 _LARGEST_SHARE = 1e-6
 
 
-def form_energy_in_unit(measure: AnyMeasure, beta: float, form: ArrayLike) -> tuple[float, float]:
+def energy_in_unit(measure: AnyMeasure, energy: Energy) -> tuple[float, float]:
+    """e^{-u} E(mu), and u, of the energy that a dynamics has: the one place that computes it.
+
+    u is β for E_β, but log Λ_0 for a density where e^{-β} Λ_0 underflows.
+
+    Raises
+    ------
+    ValueError
+        If the nodes of a flow map can't resolve the kernel, or a density of its form.
+    """
+    beta = energy.beta
+    if energy.potential is not None:
+        moments = measure.trigonometric_moments(len(energy.potential) - 1)
+        return 0.5 * float(energy.potential @ (moments.real**2 + moments.imag**2)), 0.0
+    if energy.form is not None:
+        return _form_energy(measure, beta, energy.form)
+    if beta == 0.0:
+        return 0.5 * float(np.sum(measure.mean() ** 2)), 0.0
+    if energy.entropic:
+        return measure.balanced(beta).energy(beta), 0.0
+    if isinstance(measure, LineFlowMap | SphereFlowMap):
+        rate: Any = tendency(measure.resolving(beta), SA(beta))
+        return float(rate.scaled_energy(rate.initial_state)), beta
+    if isinstance(measure, Density):
+        power = measure.power
+        multipliers, log_unit = eigenvalues_in_unit(beta, measure.dim, len(power) - 1)
+        return float(multipliers @ power) / (2.0 * beta), log_unit
+    log_g, _ = measure.log_moment(beta * measure.points)
+    return float(measure.weights @ np.exp(log_g - beta)) / (2.0 * beta), beta
+
+
+def _form_energy(measure: AnyMeasure, beta: float, form: ArrayLike) -> tuple[float, float]:
     """e^{-u} E_{β,D} and u, the log of the largest G(βDx) at a node; D = `form`.
 
     Raises
@@ -133,36 +164,6 @@ def _summed(
     return float(masses @ (squares * np.exp((1.0 if dynamics.normalise else 2.0) * log_g)))
 
 
-def balance(
-    measure: AnyMeasure, dynamics: Attention, work: float, log_unit: float
-) -> dict[str, float]:
-    """What a run with a `balanced_form` keeps of its energy, in units of e^{log_unit}.
-
-    Parameters
-    ----------
-    measure : Density, FlowMap or Particles
-    dynamics : Attention
-    work : float
-        ∫ dissipation dt since t = 0, in these units.
-    log_unit : float
-        That of the run's records: β for tokens.
-
-    Raises
-    ------
-    ValueError
-        If the dynamics has no such form.
-    """
-    form = balanced_form(dynamics)
-    if form is None:
-        raise ValueError(f"dynamics must have a form and no noise, got {shown(dynamics)}")
-    value, unit = form_energy_in_unit(measure, dynamics.beta, form.matrix)
-    return {
-        "form_energy": value * float(np.exp(unit - log_unit)),
-        "dissipation": form_dissipation(measure, dynamics) * float(np.exp(-log_unit)),
-        "work": form.sign * work,
-    }
-
-
 def _checked(measure: AnyMeasure, form: ArrayLike) -> Array:
     """D as a matrix, refused where the measure's latitudes do not stay latitudes under it."""
     matrix = symmetric("form", form, measure.dim)
@@ -230,13 +231,13 @@ def interaction_energy(measure: AnyMeasure, dynamics: CircleInteraction) -> floa
     >>> interaction_energy(Particles([[0.0, 1.0]]), Kuramoto(3.0))
     1.5
     """
-    if not isinstance(dynamics, CircleInteraction) or not dynamics.is_odd:
+    energy = dynamics.energy if isinstance(dynamics, CircleInteraction) else None
+    if energy is None:
         raise ValueError(
             f"dynamics must be a CircleInteraction of sines alone, got {shown(dynamics)}"
         )
     _check_circle(measure)
-    moments = measure.trigonometric_moments(dynamics.kmax)
-    return 0.5 * float(dynamics.potential @ (moments.real**2 + moments.imag**2))
+    return energy_in_unit(measure, energy)[0]
 
 
 def _check_circle(measure: AnyMeasure) -> None:
@@ -311,10 +312,7 @@ def sinkhorn_energy(measure: AnyMeasure, beta: float) -> float:
     0.5
     """
     check_measure("measure", measure)
-    beta = number("beta", beta, low=0)
-    if beta == 0.0:
-        return 0.5 * float(np.sum(measure.mean() ** 2))
-    return measure.balanced(beta).energy(beta)
+    return energy_in_unit(measure, DoublyStochastic(number("beta", beta, low=0)).energy)[0]
 
 
 # those whose field is the gradient of an energy in W_2
@@ -380,11 +378,10 @@ def free_energy(density: Density, dynamics: GradientFlow, *, scaled: bool = Fals
     0.0
     """
     _check(density, dynamics)
-    beta, factor = dynamics.beta, float(np.exp(-dynamics.beta)) if scaled else 1.0
-    heat = dynamics.noise * entropy(density) * factor
-    if dynamics.balanced:
-        return heat - dynamics.sign * sinkhorn_energy(density, beta) * factor
-    return heat - dynamics.sign * energy(density, beta, scaled=scaled)
+    factor = float(np.exp(-dynamics.beta)) if scaled else 1.0
+    value, log_unit = energy_in_unit(density, dynamics.energy)
+    value = unscaled("energy", value, log_unit, dynamics.beta, scaled)
+    return dynamics.noise * entropy(density) * factor - dynamics.sign * value
 
 
 def free_dissipation(density: Density, dynamics: GradientFlow, *, scaled: bool = False) -> float:
@@ -478,24 +475,9 @@ def energy(
     """
     check_measure("measure", measure)
     beta, scaled = number("beta", beta, low=0), boolean("scaled", scaled)
-    if form is None:
-        return unscaled("energy", *energy_in_unit(measure, beta), beta, scaled)
-    return unscaled("energy", *form_energy_in_unit(measure, beta, form), beta, scaled)
-
-
-def energy_in_unit(measure: AnyMeasure, beta: float) -> tuple[float, float]:
-    """e^{-u} E_β(mu), and u: β, but log Λ_0 for a density where e^{-β} Λ_0 underflows."""
-    if beta == 0.0:
-        return 0.5 * float(np.sum(measure.mean() ** 2)), 0.0
-    if isinstance(measure, LineFlowMap | SphereFlowMap):
-        rate: Any = tendency(measure.resolving(beta), SA(beta))
-        return float(rate.scaled_energy(rate.initial_state)), beta
-    if isinstance(measure, Density):
-        power = measure.power
-        multipliers, log_unit = eigenvalues_in_unit(beta, measure.dim, len(power) - 1)
-        return float(multipliers @ power) / (2.0 * beta), log_unit
-    log_g, _ = measure.log_moment(beta * measure.points)
-    return float(measure.weights @ np.exp(log_g - beta)) / (2.0 * beta), beta
+    if form is not None:
+        return unscaled("energy", *_form_energy(measure, beta, form), beta, scaled)
+    return unscaled("energy", *energy_in_unit(measure, SA(beta).energy), beta, scaled)
 
 
 def dissipation(
@@ -534,10 +516,7 @@ def dissipation(
     """
     check_measure("measure", measure)
     scaled = boolean("scaled", scaled)
-    if isinstance(dynamics, Attention):
-        value = form_dissipation(measure, dynamics)
-        return unscaled("dissipation", value, 0.0, dynamics.beta, scaled)
-    if not isinstance(dynamics, Isotropic):
+    if not isinstance(dynamics, Isotropic | Attention):
         raise ValueError(
             f"dynamics must be SA, USA, DoublyStochastic or Attention with a form, got "
             f"{shown(dynamics)}"
@@ -546,11 +525,15 @@ def dissipation(
 
 
 def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float, float]:
-    """e^{-u} times the dissipation, and u as in `energy_in_unit`, 0 for DoublyStochastic."""
-    rate: Any = tendency(measure.resolving(dynamics.beta), dynamics)
+    """e^{-u} times what dE/dt is of where X alone acts, and u, of a dynamics with an energy."""
+    if isinstance(dynamics, Attention):
+        return form_dissipation(measure, dynamics), 0.0
+    rate: Any = tendency(measure.resolving(dynamics.reach), dynamics)
     rate(rate.initial_state, np.empty_like(rate.initial_state))
-    log_unit = rate.log_unit if isinstance(measure, Density) else dynamics.beta
-    return float(rate.scaled_dissipation()), 0.0 if dynamics.balanced else log_unit
+    log_unit = dynamics.energy.log_unit if dynamics.energy else 0.0
+    if isinstance(measure, Density):
+        log_unit = eigenvalues_in_unit(log_unit, measure.dim, 0)[1]
+    return float(rate.scaled_dissipation()), log_unit
 
 
 def unscaled(
@@ -558,8 +541,6 @@ def unscaled(
 ) -> float:
     """A value that was computed in units of e^{power u}, as it is or in those of e^{power β}."""
     exponent = power * (log_unit - beta if scaled else log_unit)
-    if value > 0.0 and np.log(value) + exponent > 709.0:
+    if value > 0.0 and np.log(value) + exponent > LARGEST_LOG:
         raise ValueError(f"beta = {beta:g} makes the {name} overflow: ask for it with scaled=True")
-    # the exponential in two factors, since it may overflow where the product does not
-    half = float(np.exp(0.5 * exponent)) if value > 0.0 else 1.0
-    return value * half * half
+    return multiplied_out(value, exponent)

@@ -57,7 +57,7 @@ def metric_speed(
     -----
     In the metric in which the dynamics is a gradient flow the speed equals the slope of the energy,
     and E(t) - E(0) = ± ∫ (|mu'|²/2 + slope²/2) dt. Both squares are then the dissipation, so
-    ``energy - energy[0] - work`` in a run's dataset is the gap of that equality. A run keeps the
+    `balance_error` in a run's dataset is the gap of that equality, over |E(δ)|. A run keeps the
     speed in W_2 at each save: as `metric_speed` for densities and flow maps, as `speed` for tokens;
     the weighted one is ``sqrt(dissipation)``. As a monitor of a run, `slope` is the other side:
     ``evolve(..., monitors={"slope": lambda mu: slope(mu, dynamics)})``.

@@ -18,7 +18,7 @@ from meanfield.measures import AnyMeasure
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import FlowMap, LineFlowMap
 from meanfield.measures.particles import Particles
-from meanfield.plot.curves import energy, energy_name, energy_unit
+from meanfield.plot.curves import energy, energy_name, title
 from meanfield.plot.frames import BLUE, ORANGE, new_figure, thinned
 from meanfield.plot.panels import draw, look, projection
 
@@ -69,14 +69,15 @@ def _figure(shown: Any) -> Figure:
     is_run = isinstance(shown, Solution)
     measure = _light(shown.final if is_run else shown)
     kind, shared = projection(measure), replace(look([measure]), is_fine=False)
-    widths = [_WIDTHS.get(kind, _ORDINARY)] + [_ENERGY] * is_run
+    has_energy = is_run and energy_name(shown) is not None
+    widths = [_WIDTHS.get(kind, _ORDINARY)] + [_ENERGY] * has_energy
     figure = new_figure(sum(widths), _HEIGHT)
     grid = figure.add_gridspec(1, len(widths), width_ratios=widths)
     ax = figure.add_subplot(grid[0], projection=kind)
     draw(measure, ax, shared)
     if is_run:
         ax.set_title(f"t = {shown.t[-1]:.4g}", fontsize=8.0)
-        if energy_name(shown) in shown.dataset:
+        if has_energy:
             energy(shown, figure.add_subplot(grid[1]))
     return figure
 
@@ -90,11 +91,9 @@ def _(sol: Solution) -> dict[str, str]:
         "status": sol.message,
         "saved times": f"{len(sol.t)} from {sol.t[0]:g} to {sol.t[-1]:g}",
     }
-    name = energy_name(sol)
-    if name in sol.dataset:
+    if (name := energy_name(sol)) is not None:
         values = sol.dataset[name].values
-        unit = energy_unit(sol, name)
-        found["energy"] = f"{values[0]:.6g} → {values[-1]:.6g}" + (f" {unit}" * (unit != "1"))
+        found[title(sol, name)] = f"{values[0]:.6g} → {values[-1]:.6g}"
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import cycle
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from meanfield._checks import one_of, shown
 from meanfield.dynamics.facts import adapt
-from meanfield.evolution.recorder import LOWER, PROVED, UPPER
+from meanfield.evolution.recorder import LOWER, PROVED, UPPER, with_role
 from meanfield.evolution.solution import Solution
 from meanfield.kernels.multipliers import log_eigenvalues
 from meanfield.measures.density import Density
@@ -20,20 +20,6 @@ from meanfield.measures.flow_map import FlowMap, LineFlowMap
 from meanfield.plot import frames
 from meanfield.typing import Array
 
-_UNITS = {"1": "", "Lambda_0": " / Λ_0"}
-# what variables are called
-ENERGIES = {
-    "energy": "energy E",
-    "sinkhorn_energy": "energy E_DS",
-    "form_energy": "energy E_D",
-    "free_energy": "free energy",
-}
-RATES = {
-    "dissipation": "dissipation",
-    "order_parameter": "order parameter r",
-    "speed": "speed, rms of |X|",
-    "metric_speed": "speed, rms of |X|",
-}
 # an energy that moves less than this part of the way between its bounds hides the far one
 VISIBLE = 0.08
 # and one that moves less than this part of itself stands still but for rounding
@@ -43,9 +29,10 @@ _ROOM = 0.2
 
 
 def energy(sol: Solution, ax: Axes | None = None) -> Axes:
-    """E_β(mu_t) over t (3.5) between E(σ) = Λ_0/(2β) and E(δ) = e^β/(2β) (Proposition 3.4).
+    """The energy of the run's dynamics over t, between its bounds.
 
-    Under DoublyStochastic E_DS between log Λ_0/(2β) and 1/2.
+    E_β (3.5) lies between E_β(σ) = Λ_0/(2β) and E_β(δ) = e^β/(2β) (Proposition 3.4), E_DS between
+    log Λ_0/(2β) and 1/2. Where it overflows, what is drawn is its share of that of a Dirac.
 
     Where the energy moves little, a bound that is far away is named at the edge only.
 
@@ -62,25 +49,28 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     Raises
     ------
     ValueError
-        If `sol` is no solution, or `ax` no Axes.
+        If `sol` is no solution, or its dynamics has no energy, or `ax` no Axes.
     """
     check(sol)
     name = energy_name(sol)
-    ax = panel(sol, ax, ENERGIES[name], energy_unit(sol, name))
+    if name is None:
+        raise ValueError(f"sol must be of a dynamics with an energy, got {shown(sol)}")
+    ax = panel(sol, ax, title(sol, name))
     values, limits = sol.dataset[name].values, bounds(sol, name)
     _curve(ax, sol, values)
-    known = values[np.isfinite(values)] if np.isfinite(values).any() else np.array(limits)
+    known = values[np.isfinite(values)] if np.isfinite(values).any() else np.array(limits[:2])
     low, high = float(known.min()), float(known.max())
-    span, whole = high - low, limits[1] - limits[0]
+    span, whole = high - low, limits.upper - limits.lower
     is_still = span <= _STILL * abs(high)
     is_near = np.isfinite(whole) and (span >= VISIBLE * whole or is_still)
     reach = 1.01 * whole if is_near else span
-    low = limits[0] if low - limits[0] <= reach else low
-    high = limits[1] if limits[1] - high <= reach else high
+    low = limits.lower if low - limits.lower <= reach else low
+    high = limits.upper if limits.upper - high <= reach else high
     margin = 0.14 * (high - low) or 0.1 * abs(high)
     ax.set_ylim(low - margin, high + margin)
     rising = values[-1] >= values[0]
-    for level, which, top in ((limits[0], "σ", False), (limits[1], "δ", True)):
+    levels = zip((limits.lower, limits.upper), limits.names, (False, True), strict=True)
+    for level, which, top in levels:
         if not np.isfinite(level):
             continue
         ax.axhline(level, color=frames.GREY, linestyle="--", linewidth=0.8)
@@ -89,14 +79,48 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
         edge = (high + margin if top else low - margin) if hidden else level
         x, ha = (0.02, "left") if rising == top else (0.98, "right")
         y, va = (2, "bottom") if top != hidden else (-2, "top")
-        text, frame = f"E({which}) = {level:.4g}{arrow}", ax.get_yaxis_transform()
+        text, frame = f"{which} = {level:.4g}{arrow}", ax.get_yaxis_transform()
         frames.write(ax, text, (x, edge), frame, ha=ha, va=va, shift=(0, y))
     return ax
 
 
-def energy_name(sol: Solution) -> str:
-    """The variable of the energy that the run's dynamics raises or lowers."""
-    return "sinkhorn_energy" if adapt(sol.dynamics).balanced else "energy"
+def energy_name(sol: Solution) -> str | None:
+    """The variable of the run's energy, of its share where it overflows, None if it has none."""
+    return next(iter(with_role(sol.dataset, "energy", "share")), None)
+
+
+def title(sol: Solution, name: str) -> str:
+    """What a variable is called, with the symbol of its energy if it is one."""
+    about = sol.dataset[name].attrs
+    symbol = f" {about['symbol']}" if about.get("role") in ("energy", "share") else ""
+    return f"{name.replace('_', ' ')}{symbol}"
+
+
+# of the rate of a run in its figures, the first that it has
+RATES = {
+    "order": "order parameter r",
+    "rate": "dissipation",
+    "speed": "speed, rms of |X|",
+}
+
+
+def rate(sol: Solution) -> tuple[str, str]:
+    """The variable that tells how fast a run moves, and what it is called.
+
+    It is the order parameter of interactions, else the dissipation, else the speed.
+
+    Raises
+    ------
+    ValueError
+        If the run has none of them, as it failed at its start.
+    """
+    name = next(iter(with_role(sol.dataset, *RATES)), None)
+    if name is None:
+        raise ValueError(f"sol must have a dissipation or a speed, got {list(sol.dataset)}")
+    role = sol.dataset[name].attrs["role"]
+    # noise has a part of its own in dE/dt
+    further = " |dE/dt|" if role == "rate" and sol.dynamics.noise == 0.0 else ""
+    return name, RATES[role] + further
 
 
 def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
@@ -122,16 +146,8 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
         If `sol` is no solution, or `ax` no Axes.
     """
     check(sol)
-    further, unit = "", "1"
-    # of a density under attention with a form the two speeds are one
-    name = "speed" if "speed" in sol.dataset else "metric_speed"
-    if "order_parameter" in sol.dataset:
-        name = "order_parameter"
-    elif adapt(sol.dynamics).isotropic:
-        # noise has a part of its own in dE/dt
-        name, further = "dissipation", " |dE/dt|" * (sol.dynamics.noise == 0.0)
-        unit = energy_unit(sol, energy_name(sol))
-    ax = panel(sol, ax, RATES[name] + further, unit)
+    name, called = rate(sol)
+    ax = panel(sol, ax, called)
     values = sol.dataset[name].values
     _curve(ax, sol, values)
     known = values[np.isfinite(values)]
@@ -273,11 +289,10 @@ def _curve(ax: Axes, sol: Solution, values: Array) -> None:
     ax.plot(sol.t, values, "-" if len(sol.t) > 1 else "o", color=frames.BLUE, linewidth=1.4)
 
 
-def panel(sol: Solution, ax: Axes | None, title: str, unit: str = "1") -> Axes:
-    """Axes over t with this title and the unit of what is drawn; new ones if omitted."""
+def panel(sol: Solution, ax: Axes | None, title: str) -> Axes:
+    """Axes over t with this title; new ones if omitted."""
     check(sol)
     ax = frames.new_axes() if ax is None else frames.check_axes(ax, set())
-    title += _UNITS.get(unit, " / exp(β)")
     ax.set_title(title, fontsize=frames.NORMAL, loc="left", pad=4)
     ax.set_xlabel("time t", fontsize=frames.NORMAL)
     ax.tick_params(labelsize=frames.SMALL)
@@ -289,37 +304,56 @@ def panel(sol: Solution, ax: Axes | None, title: str, unit: str = "1") -> Axes:
     return ax
 
 
-def energy_unit(sol: Solution, name: str) -> str:
-    """The unit that the dataset has of an energy: "1", "exp(beta)" or "Lambda_0"."""
-    return "1" if name == "sinkhorn_energy" else str(sol.dataset.attrs.get("energy_unit", "1"))
+class Bounds(NamedTuple):
+    """Between what an energy lies, what the two ends are called, and why it is so."""
+
+    lower: float
+    upper: float
+    names: tuple[str, str]
+    why: str
 
 
-def bounds(sol: Solution, name: str) -> tuple[float, float]:
-    """Between which an energy lies, in its unit; -inf and inf where that is not known.
+def bounds(sol: Solution, name: str) -> Bounds:
+    """Between what an energy, or its share, lies; -inf and inf where that is not known.
 
     E(σ) and E(δ). With a form D e^{±β|D|}/(2β), since |<x, Dy>| <= |D|; if D >= 0, each term
     <x, Dy>^m/m! of the exponential is a positive kernel, and the lower bound is 1/(2β).
     """
-    beta, dim = sol.dynamics.beta, sol.final.dim
-    form = getattr(sol.dynamics, "form", None) if name == "form_energy" else None
-    if name == "free_energy" or (name == "form_energy" and form is None):
-        return -np.inf, np.inf
-    # of <x, y> or <x, Dy>, in the mean over x and y
-    least, largest = 0.0, 1.0
-    if form is not None:
-        values = np.linalg.eigvalsh(form.matrix if np.ndim(form.matrix) else [[form.matrix]])
+    energy, about = adapt(sol.dynamics).energy, sol.dataset[name].attrs
+    is_share = about.get("role") == "share"
+    if energy is None or not (is_share or about.get("symbol") == energy.symbol):
+        return Bounds(-np.inf, np.inf, ("min", "max"), "")
+    beta, at_ends = energy.beta, True
+    why = "Uniform is the minimiser, Diracs are the maximisers (Proposition 3.4)."
+    # ends over e^{logs}, which alone may overflow
+    logs = np.zeros(2)
+    log_first = float(log_eigenvalues(beta, sol.final.dim, 0)[0])
+    if energy.potential is not None:
+        each = 0.5 * energy.potential
+        ends = np.array([np.minimum(each, 0.0).sum(), np.maximum(each, 0.0).sum()])
+        at_ends, why = bool((each >= 0.0).all()), "Each |m_k|² is at most 1."
+    elif energy.form is not None:
+        values = np.linalg.eigvalsh(np.atleast_2d(energy.form))
         largest = float(np.abs(values).max())
-        least = 0.0 if values[0] >= 0.0 else -largest
-    if beta == 0.0:
-        return 0.5 * least, 0.5 * largest
-    log_first = float(log_eigenvalues(beta, dim, 0)[0])
-    if name == "sinkhorn_energy":
-        return log_first / (2.0 * beta), 0.5
-    log_unit = {"1": 0.0, "Lambda_0": log_first}.get(energy_unit(sol, name), beta)
-    ends = np.array([beta * least if form is not None else log_first, beta * largest])
+        ends = np.array([0.0 if values[0] >= 0.0 else -largest, largest])
+        at_ends, why = False, "|⟨x, Dy⟩| is at most the norm of D."
+        if beta > 0.0:
+            logs, ends = beta * ends, np.ones(2) / beta
+        ends = 0.5 * ends
+    elif beta == 0.0:
+        ends = np.array([0.0, 0.5])
+    elif energy.entropic:
+        ends = np.array([log_first / (2.0 * beta), 0.5])
+        why = "The uniform measure and Diracs are its extremes, as of E_β."
+    else:
+        logs, ends = np.array([log_first, beta]), np.full(2, 0.5 / beta)
     with np.errstate(over="ignore", under="ignore"):
-        low, high = np.exp(ends - log_unit) / (2.0 * beta)
-    return float(low), float(high)
+        ends = ends * np.exp(logs - (energy.log_dirac if is_share else 0.0))
+    if is_share:
+        ends = np.sort(ends / energy.dirac)
+    called = "share" if is_share else energy.symbol
+    names = (f"{called}(σ)", f"{called}(δ)") if at_ends else ("min", "max")
+    return Bounds(float(ends[0]), float(ends[1]), names, why)
 
 
 _NAME = re.compile(r"w(\d|_|$)")

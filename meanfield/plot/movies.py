@@ -242,6 +242,7 @@ class _Scene:
         self._look = look(measures)
         # a flow map that takes over may be drawn otherwise than its density
         self._kinds = [projection(measure) for measure in measures]
+        self._energy: Any = energy_name(sol)
         self._mark: Any = None
         self._label: float | None = None
         self._bar: Axes | None = None
@@ -255,14 +256,16 @@ class _Scene:
         self._settle()
 
     def _add_panels(self) -> None:
-        """Panels one upon the other, one for each projection, and below the energy."""
+        """Panels one upon the other, one for each projection, and below the energy, if any."""
         kinds = dict.fromkeys(self._kinds)
-        height = max(_HEIGHTS.get(kind, _ORDINARY) for kind in kinds)
-        self.figure = shared.new_figure(_WIDTH, height + _BELOW)
-        grid = self.figure.add_gridspec(2, 1, height_ratios=[height, _BELOW])
+        heights = [max(_HEIGHTS.get(kind, _ORDINARY) for kind in kinds)]
+        heights += [_BELOW] * (self._energy is not None)
+        self.figure = shared.new_figure(_WIDTH, sum(heights))
+        grid = self.figure.add_gridspec(len(heights), 1, height_ratios=heights)
         panels = {kind: self.figure.add_subplot(grid[0], projection=kind) for kind in kinds}
-        ax = energy(self._sol, self.figure.add_subplot(grid[1]))
-        (self._mark,) = ax.plot([], [], "o", markersize=5, **shared.MARK)
+        if self._energy is not None:
+            ax = energy(self._sol, self.figure.add_subplot(grid[1]))
+            (self._mark,) = ax.plot([], [], "o", markersize=5, **shared.MARK)
         shared.finish(self.figure, dynamics_title(self._sol.dynamics))
         self._panels = panels
         if any(is_coloured(self._sol.measures[i]) for i in self._chosen):
@@ -304,6 +307,6 @@ class _Scene:
             ax.set_rlabel_position(self._label)
         ax.set_title(f"t = {self._sol.t[index]:.4g}", fontsize=shared.NORMAL)
         if self._mark is not None:
-            value = self._sol.dataset[energy_name(self._sol)].values[index]
+            value = self._sol.dataset[self._energy].values[index]
             self._mark.set_data([self._sol.t[index]], [value])
         return [ax]

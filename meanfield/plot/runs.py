@@ -17,11 +17,13 @@ from meanfield.dynamics.interactions import CircleInteraction
 from meanfield.dynamics.layers import FeedForward
 from meanfield.dynamics.records import AnyDynamics
 from meanfield.evolution.files import remove_leftovers, whole_file
+from meanfield.evolution.recorder import with_role
 from meanfield.evolution.solution import Solution
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import FlowMap
 from meanfield.plot import curves, frames
 from meanfield.plot.panels import draw, is_coloured, look, projection
+from meanfield.typing import Array
 
 
 def dynamics_title(dynamics: AnyDynamics) -> str:
@@ -34,7 +36,6 @@ def dynamics_title(dynamics: AnyDynamics) -> str:
     'Kuramoto, K = 2, τ = 0.5'
     """
     if isinstance(dynamics, CircleInteraction):
-        # of the energy that runs keep, β is 0, and means nothing
         is_sine = dynamics.sin == (1.0,) and not any(dynamics.cos)
         name = "Kuramoto" if is_sine else dynamics.name
         noise = f", τ = {dynamics.noise:g}" if dynamics.noise > 0.0 else ""
@@ -57,8 +58,9 @@ _LETTERS = "abcdefghijkl"
 
 
 def solution(sol: Solution, times: int = 4) -> Figure:
-    """mu_t at several times, and over t the energy between E(σ) and E(δ), dissipation, tail.
+    """mu_t at several times, and over t the energy between its bounds, dissipation, tail.
 
+    There is no panel of an energy where the dynamics has none.
     A run that ends as a flow map has its number of nodes instead of the spectral tail, also where
     it began as a density. Monitors named w, w1, w_start and so on have a panel of distances.
     Densities beyond 10⁴ are cut, and their panels say how far they go.
@@ -97,9 +99,12 @@ def solution(sol: Solution, times: int = 4) -> Figure:
     upper, lower = parts
     _draw_measures(upper, sol, chosen, rows, columns)
     beside = _beside_energy(sol)
-    axes = lower.subplots(1, 1 + len(beside), width_ratios=[5] + [3] * len(beside))
-    _mark(curves.energy(sol, axes[0]), sol, chosen)
-    for curve, ax in zip(beside, axes[1:], strict=True):
+    name = curves.energy_name(sol)
+    widths = [5] * (name is not None) + [3] * len(beside)
+    axes = list(lower.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0])
+    if name is not None:
+        _mark(curves.energy(sol, axes.pop(0)), sol.t, sol.dataset[name].values, chosen)
+    for curve, ax in zip(beside, axes, strict=True):
         curve(sol, ax)
     colour = "black" if sol.status in _GOOD else frames.ORANGE
     return frames.finish(figure, run_title(sol), colour=colour)
@@ -107,7 +112,9 @@ def solution(sol: Solution, times: int = 4) -> Figure:
 
 def _beside_energy(sol: Solution) -> list[Callable[[Solution, Axes], Axes]]:
     """Dissipation, what tells the resolution of the run's measures, and distances, if any."""
-    panels: list[Callable[[Solution, Axes], Axes]] = [curves.dissipation]
+    panels: list[Callable[[Solution, Axes], Axes]] = []
+    if with_role(sol.dataset, *curves.RATES):
+        panels.append(curves.dissipation)
     if isinstance(sol.final, FlowMap):
         panels.append(curves.node_count)
     elif isinstance(sol.final, Density) and "tail" in sol.dataset:
@@ -139,13 +146,13 @@ def _draw_measures(parent: Any, sol: Solution, chosen: list[int], rows: int, col
         frames.colour_bar(parent, list(parent.axes), shared.scale, "right")
 
 
-def _mark(ax: Axes, sol: Solution, chosen: list[int]) -> None:
+def _mark(ax: Axes, t: Array, values: Array, chosen: list[int]) -> None:
     """Mark the panels' times on the energy."""
-    values, (bottom, top) = sol.dataset[curves.energy_name(sol)].values, ax.get_ylim()
-    ax.plot(sol.t[chosen], values[chosen], "o", markersize=4, **frames.MARK)
+    bottom, top = ax.get_ylim()
+    ax.plot(t[chosen], values[chosen], "o", markersize=4, **frames.MARK)
     for number, index in enumerate(chosen):
         below = values[index] > (bottom + top) / 2
-        place, shift = (sol.t[index], values[index]), (5 if index == 0 else 0, -5 if below else 5)
+        place, shift = (t[index], values[index]), (5 if index == 0 else 0, -5 if below else 5)
         ha, va = "left" if index == 0 else "center", "top" if below else "bottom"
         frames.write(ax, _LETTERS[number], place, ha=ha, va=va, shift=shift, color=frames.ORANGE)
 
@@ -154,7 +161,8 @@ def _instants(sol: Solution, times: int) -> list[int]:
     """Saves at about equal steps of the energy's way, first and last among them, all different."""
     count = len(sol.t)
     times = min(times, count)
-    steps = np.abs(np.diff(sol.dataset[curves.energy_name(sol)].values))
+    name = curves.energy_name(sol)
+    steps = np.zeros(count - 1) if name is None else np.abs(np.diff(sol.dataset[name].values))
     way = np.append(0.0, np.cumsum(np.where(np.isfinite(steps), steps, 0.0)))
     if not way[-1] > 0.0:
         way = sol.t - sol.t[0]

@@ -19,7 +19,7 @@ from meanfield.measures.clusters import clusters
 from meanfield.measures.flow_map import FlowMap, LineFlowMap
 from meanfield.spaces.geometry import circle_angles
 from meanfield.studies.executors import pad, run_tasks
-from meanfield.theory import check_attention, energy_dirac, growth_rates
+from meanfield.theory import check_attention, growth_rates
 from meanfield.typing import Array
 
 # a mode of this size has left the linear regime
@@ -139,11 +139,9 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> dict[str, Any]:
     counts = np.array([len(group) for group in found])
     inside = np.array([float(group.masses.sum()) for group in found])
     steady = np.where(inside > 1.0 - _OUTSIDE, counts, 0)
-    scaled = solution.dataset.attrs["energy_unit"] != "1"
-    dirac = 0.5 / dynamics.beta if scaled else energy_dirac(dynamics.beta)
     return {
         "time": solution.t[1:],
-        "energy_share": solution.dataset["energy"].values[1:] / dirac,
+        "energy_share": solution.dataset["energy_share"].values[1:],
         "clusters": counts,
         "angles": pad([circle_angles(group.centres) for group in found]),
         "masses": pad([group.masses for group in found]),

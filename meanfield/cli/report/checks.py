@@ -10,6 +10,7 @@ from meanfield._checks import tell_apart
 from meanfield.cli import text
 from meanfield.cli.report import curves
 from meanfield.evolution import Ending, Solution
+from meanfield.evolution.recorder import with_role
 from meanfield.plot.curves import bounds
 
 # relative, of sums over nodes and degrees in double precision
@@ -38,11 +39,15 @@ class Check:
 def checks(sol: Solution) -> list[Check]:
     """The verdict of a run: how it ended, its balance, mass, energies and resolution."""
     found = [_ending(sol), _mass(sol)]
-    if "work" in sol.dataset:
-        found.insert(1, _balance(sol))
+    if (error := text.defect(sol)) is not None:
+        found.insert(1, _balance(sol, error))
     if monotone := curves.monotone_energy(sol):
         found.append(_monotone(sol, *monotone))
-    found += [_between(sol, name) for name in curves.BOUNDED if name in sol.dataset]
+    found += [
+        _between(sol, name)
+        for name in curves.drawn_energies(sol)
+        if np.isfinite(bounds(sol, name)[:2]).all()
+    ]
     if "tail" in sol.dataset and np.isfinite(sol.dataset["tail"].values).any():
         found.append(_resolution(sol))
     return found
@@ -66,16 +71,18 @@ def _per_step(sol: Solution) -> float:
     return 2.0 * (steps + 1.0) * max(rtol, _tolerance(sol)) + _ROUNDING
 
 
-def _balance(sol: Solution) -> Check:
-    name = text.balanced_energy(sol)
-    allowed = _per_step(sol) * float(np.abs(sol.dataset[name].values).max())
-    symbol = curves.symbol(name)
+def _balance(sol: Solution, error: float) -> Check:
+    # of an energy that a Dirac has none of, the error is not relative
+    names = with_role(sol.dataset, "share", "energy")
+    allowed = _per_step(sol) * float(np.nanmax(np.abs(sol.dataset[names[0]].values)))
+    symbol = curves.symbol(sol, with_role(sol.dataset, "error")[0])
     why = (
         "The work, the integral of the dissipation, is summed on its own beside the measure. "
         "Each step may err by its tolerance relative to the energy, and in each of two factors."
     )
-    label = f"balance |{symbol}(t) − {symbol}(0) − work|"
-    return _below(label, text.defect(sol) or 0.0, allowed, why, curves.unit_of(sol, name))
+    of = f" / |{symbol}(δ)|" if with_role(sol.dataset, "share") else ""
+    label = f"balance |{symbol}(t) − {symbol}(0) − work|{of}"
+    return _below(label, error, allowed, why)
 
 
 def _mass(sol: Solution) -> Check:
@@ -87,29 +94,24 @@ def _mass(sol: Solution) -> Check:
 
 
 def _monotone(sol: Solution, name: str, sign: int) -> Check:
-    values, energy = sol.dataset[name].values, curves.symbol(name)
+    values, energy = sol.dataset[name].values, curves.symbol(sol, name)
     back = float(np.max(-sign * np.diff(values), initial=0.0))
     allowed = _per_step(sol) * float(np.abs(values).max())
     way = "rises" if sign > 0 else "falls"
     why = f"The run is a gradient flow along which {energy} {way}: it may step back by its "
     why += "error only."
     label = f"{energy} {way}: largest step back"
-    return _below(label, back, allowed, why, curves.unit_of(sol, name))
+    return _below(label, back, allowed, why)
 
 
 def _between(sol: Solution, name: str) -> Check:
-    low, high = bounds(sol, name)
+    low, high, _, why = bounds(sol, name)
     values = sol.dataset[name].values
     room = (_ROUNDING + 2.0 * _tolerance(sol)) * float(np.abs(values).max())
-    symbol, unit = curves.symbol(name), curves.unit_of(sol, name)
-    why = "Uniform is the minimiser, Diracs are the maximisers (Proposition 3.4)."
-    if name == "sinkhorn_energy":
-        why = "The uniform measure and Diracs are its extremes, as of E."
-    if name == "form_energy":
-        why = "|⟨x, Dy⟩| is at most the norm of D."
     passed = bool(values.min() >= low - room and values.max() <= high + room)
-    number = f"{values.min():.10g} … {values.max():.10g}{unit}"
-    return Check(f"{symbol} between its bounds", number, f"{low:.10g} … {high:.10g}", why, passed)
+    number = f"{values.min():.10g} … {values.max():.10g}"
+    label = f"{curves.symbol(sol, name)} between its bounds"
+    return Check(label, number, f"{low:.10g} … {high:.10g}", why, passed)
 
 
 def _resolution(sol: Solution) -> Check:
@@ -126,6 +128,6 @@ def _resolution(sol: Solution) -> Check:
     return _below("resolution: tail", float(tails[worst]), float(allowed[worst]), why)
 
 
-def _below(name: str, number: float, allowed: float, why: str, unit: str = "") -> Check:
+def _below(name: str, number: float, allowed: float, why: str) -> Check:
     got, limit = tell_apart(number, allowed)
-    return Check(name, f"{got}{unit}", f"≤ {limit}", why, bool(number <= allowed))
+    return Check(name, got, f"≤ {limit}", why, bool(number <= allowed))

@@ -7,42 +7,41 @@ from typing import Any
 
 import numpy as np
 
-from meanfield.cli import text
 from meanfield.cli.report.view import LINE, View, axis, base_layout, packed
 from meanfield.dynamics import adapt
 from meanfield.evolution import Solution
-from meanfield.evolution.recorder import LOWER, UPPER
+from meanfield.evolution.recorder import LOWER, UPPER, with_role
 from meanfield.plot import curves
 from meanfield.plot.frames import BLUE, ORANGE, thinned
 from meanfield.typing import Array, Integers
-
-BOUNDED = "energy", "sinkhorn_energy", "form_energy"
 
 
 def monotone_energy(sol: Solution) -> tuple[str, int] | None:
     """The energy that can't turn back and the sign of its way, None where there is none.
 
-    Without noise that of SA and USA (Lemma 3.7, (3.6)), of doubly stochastic attention and of
-    attention with a form; with noise USA and doubly stochastic attention lower their free energy,
-    and SA has none.
+    Without noise that of the dynamics, as of SA and USA (Lemma 3.7, (3.6)); with noise USA, doubly
+    stochastic attention and interactions lower their free energy, and SA has none.
     """
-    energy = adapt(sol.dynamics).energy
-    if energy is None or energy.name not in sol.dataset or energy.name not in BOUNDED:
+    energy, name = adapt(sol.dynamics).energy, curves.energy_name(sol)
+    if energy is None or name is None:
         return None
     if sol.dynamics.noise > 0.0:
-        return ("free_energy", -1) if energy.in_w2 and "free_energy" in sol.dataset else None
-    return (energy.name, energy.sign) if "work" in sol.dataset else None
+        free = [n for n in with_role(sol.dataset, "energy") if n.startswith("free")]
+        return (free[0], -1) if free else None
+    # a share of a negative energy goes the other way
+    way = energy.sign if name == "energy" or energy.dirac > 0.0 else -energy.sign
+    return (name, way) if with_role(sol.dataset, "error") else None
 
 
 MOST_POINTS = 4000
 _DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
-_UNITS = {"1": "", "Lambda_0": " / Λ₀"}
 
 
 def curve_views(sol: Solution) -> list[View]:
     """All that there is to draw over t."""
-    found = [_energy(sol, name) for name in curves.ENERGIES if name in sol.dataset]
-    found.append(_rate(sol))
+    found = [_energy(sol, name) for name in drawn_energies(sol)]
+    if with_role(sol.dataset, *curves.RATES):
+        found.append(_rate(sol))
     if curves.monitored(sol):
         found.append(_distances(sol))
     if "tail" in sol.dataset and np.isfinite(sol.dataset["tail"].values).any():
@@ -52,34 +51,33 @@ def curve_views(sol: Solution) -> list[View]:
     return found
 
 
-def symbol(name: str) -> str:
+def drawn_energies(sol: Solution) -> list[str]:
+    """The energies of a run, or the share of its energy where that overflows."""
+    return with_role(sol.dataset, "energy") or with_role(sol.dataset, "share")
+
+
+def symbol(sol: Solution, name: str) -> str:
     """What an energy is called in a sentence."""
-    return curves.ENERGIES[name].removeprefix("energy ")
-
-
-def unit_of(sol: Solution, name: str) -> str:
-    """What an energy of the dataset is divided by, as a suffix."""
-    return _UNITS.get(curves.energy_unit(sol, name), " / exp(β)")
+    return str(sol.dataset[name].attrs["symbol"])
 
 
 def _energy(sol: Solution, name: str) -> View:
     values, limits = sol.dataset[name].values, curves.bounds(sol, name)
     known = values[np.isfinite(values)]
     low, high = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
-    whole = limits[1] - limits[0]
+    whole = limits.upper - limits.lower
     seen = np.isfinite(whole) and high - low >= curves.VISIBLE * whole
-    low, high = limits if seen else (low, high)
+    low, high = limits[:2] if seen else (low, high)
     margin = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
-    texts = ("min", "max") if name == "form_energy" else ("E(σ)", "E(δ)")
     shapes, notes = [], []
-    for level, end in zip(limits, texts, strict=True):
+    for level, end in zip(limits[:2], limits.names, strict=True):
         if np.isfinite(level):
             shapes.append(_level(level))
             notes.append(_named(level, end, low - margin, high + margin))
     further = {"range": [low - margin, high + margin]}
-    title = curves.ENERGIES[name]
+    title = curves.title(sol, name)
     traces = [_line(sol, values, title, BLUE)]
-    return _view(sol, name, title + unit_of(sol, name), traces, further, shapes, notes)
+    return _view(sol, name, title, traces, further, shapes, notes)
 
 
 def _level(value: float) -> dict[str, Any]:
@@ -106,13 +104,9 @@ def _named(level: float, text: str, low: float, high: float) -> dict[str, Any]:
 
 
 def _rate(sol: Solution) -> View:
-    name = text.rate_name(sol)
-    unit = unit_of(sol, text.balanced_energy(sol)) if name == "dissipation" else ""
-    title = curves.RATES[name]
-    if name == "dissipation" and "work" in sol.dataset and sol.dynamics.noise == 0.0:
-        title += " |dE/dt|"
+    name, title = curves.rate(sol)
     values = sol.dataset[name].values
-    return _view(sol, name, title + unit, [_line(sol, values, name, BLUE)], _scale(values))
+    return _view(sol, name, title, [_line(sol, values, name, BLUE)], _scale(values))
 
 
 def _scale(values: Array) -> dict[str, Any]:
