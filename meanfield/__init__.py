@@ -18,9 +18,7 @@ from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.interactions import CircleInteraction, Kuramoto
 from meanfield.dynamics.isotropic import SA, USA
 from meanfield.dynamics.layers import FeedForward, Layers
-from meanfield.evolution.loop import evolve
-from meanfield.evolution.restart import resume
-from meanfield.evolution.solution import Ending, Solution, load
+from meanfield.evolution import Ending, Solution, evolve, load, resume
 from meanfield.functionals.distances import mmd, sobolev
 from meanfield.functionals.energies import (
     dissipation,
@@ -40,19 +38,11 @@ from meanfield.functionals.transport.distance import (
     wasserstein,
 )
 from meanfield.functionals.transport.monitors import DistanceTo
-from meanfield.laws.law import Mixture, Uniform
-from meanfield.laws.point_cloud import PointCloud
+from meanfield.laws import FourierSeries, Mixture, PointCloud, Uniform, VonMisesFisher, ZonalSeries
 from meanfield.laws.quantisation import gaussian_frequencies, lorentzian_frequencies
-from meanfield.laws.series import FourierSeries, ZonalSeries
-from meanfield.laws.von_mises_fisher import VonMisesFisher
+from meanfield.measures import Density, FlowMap, OscillatorDensity, Oscillators, Particles
 from meanfield.measures.clusters import Clusters, clusters
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import FlowMap
-from meanfield.measures.oscillators import OscillatorDensity
-from meanfield.measures.particles import Oscillators, Particles
-from meanfield.spaces.circle import Circle
-from meanfield.spaces.sphere import Sphere
-from meanfield.spaces.zonal import Zonal
+from meanfield.spaces import Circle, Sphere, Zonal
 
 if TYPE_CHECKING:
     from meanfield import plot, studies

@@ -9,7 +9,8 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+
+from meanfield.typing import Array, ArrayLike, NDArray
 
 # from 1 to the next float
 EPS = float(np.finfo(np.float64).eps)
@@ -207,7 +208,7 @@ def is_single(value: Any) -> bool:
         return False
 
 
-def real_array(name: str, values: ArrayLike, ndim: int) -> NDArray[np.float64]:
+def real_array(name: str, values: ArrayLike, ndim: int) -> Array:
     """Return `values` as a finite, non-empty float64 array with `ndim` axes.
 
     Raises
@@ -233,7 +234,7 @@ def real_array(name: str, values: ArrayLike, ndim: int) -> NDArray[np.float64]:
     return array
 
 
-def ascending(name: str, values: ArrayLike, high: float = math.inf) -> NDArray[np.float64]:
+def ascending(name: str, values: ArrayLike, high: float = math.inf) -> Array:
     """Return `values` as a strictly ascending array from 0 to `high`.
 
     Raises
@@ -248,7 +249,7 @@ def ascending(name: str, values: ArrayLike, high: float = math.inf) -> NDArray[n
     return array
 
 
-def times_until(name: str, given: ArrayLike, t_end: float) -> NDArray[np.float64]:
+def times_until(name: str, given: ArrayLike, t_end: float) -> Array:
     """The ends of so many equal intervals of [0, t_end], or the times that are given.
 
     Raises
@@ -266,7 +267,7 @@ def _alone(array: NDArray[Any]) -> str:
     return "" if array.ndim else f", which is {shown(array.item())}"
 
 
-def symmetric(name: str, matrix: ArrayLike, dim: int | None = None) -> NDArray[np.float64]:
+def symmetric(name: str, matrix: ArrayLike, dim: int | None = None) -> Array:
     """Return `matrix` as a symmetric (d, d) array; a number is that multiple of the identity.
 
     What differs from the transpose by rounding only is averaged with it.
@@ -299,7 +300,7 @@ def symmetric(name: str, matrix: ArrayLike, dim: int | None = None) -> NDArray[n
     return 0.5 * (array + array.T)
 
 
-def rows(name: str, points: ArrayLike, dim: int | None = None) -> NDArray[np.float64]:
+def rows(name: str, points: ArrayLike, dim: int | None = None) -> Array:
     """Return `points` as a finite float64 array (n, d) with n >= 1 and d >= 2 (d = `dim` if given).
 
     Raises
@@ -316,7 +317,7 @@ def rows(name: str, points: ArrayLike, dim: int | None = None) -> NDArray[np.flo
     return array
 
 
-def unit_rows(name: str, points: ArrayLike, dim: int | None = None) -> NDArray[np.float64]:
+def unit_rows(name: str, points: ArrayLike, dim: int | None = None) -> Array:
     """Return `points` as rows of length 1; rows within 1e-6 of it are normalised exactly.
 
     Raises
@@ -351,14 +352,14 @@ def unit_rows(name: str, points: ArrayLike, dim: int | None = None) -> NDArray[n
     return array
 
 
-def unit_vector(name: str, vector: ArrayLike, dim: int | None = None) -> NDArray[np.float64]:
+def unit_vector(name: str, vector: ArrayLike, dim: int | None = None) -> Array:
     """Return `vector` as a unit vector (d,), like a single row of `unit_rows`."""
     array = real_array(name, vector, 1)
-    unit: NDArray[np.float64] = unit_rows(name, array[None, :], dim)[0]
+    unit: Array = unit_rows(name, array[None, :], dim)[0]
     return unit
 
 
-def weights(name: str, values: ArrayLike | None, n: int) -> NDArray[np.float64]:
+def weights(name: str, values: ArrayLike | None, n: int) -> Array:
     """Return `values` as n non-negative weights of sum 1; None means equal weights.
 
     Raises

@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import erfcx
@@ -19,7 +18,7 @@ from meanfield.dynamics.attention import check_dim
 from meanfield.dynamics.records import MeanField
 from meanfield.kernels import multipliers
 from meanfield.kernels.multipliers import eigenvalues, log_eigenvalues
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike
 
 __all__ = [
     "critical_noise",

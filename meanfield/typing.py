@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Array", "ArrayLike", "Coefficients", "Indices", "Integers", "NDArray"]
 
 Array = NDArray[np.float64]
 # real or complex, as the space has them

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from meanfield._checks import generator, integer, shown, unit_rows, unit_vector
 from meanfield._checks import weights as checked_weights
 from meanfield.laws.record import Record, key
 from meanfield.spaces.geometry import are_parallel, project
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike
 
 
 def _normalised(rows: Array) -> Array:

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
@@ -16,7 +15,7 @@ from meanfield.laws.law import checked_draw, freeze, points_around
 from meanfield.laws.record import Record
 from meanfield.laws.series import Pieces
 from meanfield.spaces.gegenbauer import multiplicity_growth, zonal_sum
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike
 
 _HIGHEST_DEGREE = 2000
 _LOG_NEGLIGIBLE = math.log(1e-18)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
-from numpy.typing import ArrayLike, NDArray
 from scipy.special import comb
 
 from meanfield._checks import EPS, integer, real_array, tell_apart, unit_rows, unit_vector
@@ -17,7 +16,7 @@ from meanfield.laws import law
 from meanfield.laws.record import Record, key
 from meanfield.spaces.gegenbauer import gegenbauer, zonal_sum
 from meanfield.spaces.geometry import circle_points
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike, NDArray
 
 _DEGREE = 9
 _PHASE = 0.5

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from meanfield._checks import number, unit_rows, unit_vector
 from meanfield.kernels.multipliers import log_eigenvalues, scaled_eigenvalues
 from meanfield.laws.law import brief, checked_draw, freeze, points_around, vector
 from meanfield.laws.record import Record, key
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike
 
 _LARGEST_KAPPA = 1e6
 _LARGEST_EXPONENT = 709.0

@@ -7,11 +7,10 @@ from typing import Any
 
 import ducc0
 import numpy as np
-from numpy.typing import NDArray
 
 from meanfield._checks import integer
 from meanfield.spaces.geometry import GOLDEN, circle_angles, circle_points
-from meanfield.typing import Array, Coefficients
+from meanfield.typing import Array, Coefficients, Indices
 
 # estimated plans are the same in every process, so results repeat bit for bit
 _PLAN = ("FFTW_ESTIMATE",)
@@ -108,7 +107,7 @@ class Circle:
         """The grid as points, shape (N, 2)."""
         return circle_points(self.angles)
 
-    def frame(self, index: NDArray[np.intp]) -> Array:
+    def frame(self, index: Indices) -> Array:
         """Unit tangent vectors at the grid points `index`, shape (1, len(index), 2)."""
         points = self.points[index]
         return np.column_stack([-points[:, 1], points[:, 0]])[None]

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meanfield._checks import integer, number
-from meanfield.typing import Array, Integers
+from meanfield.typing import Array, Integers, NDArray
 
 ORDER = 10
 PER_LEAF = ORDER * ORDER

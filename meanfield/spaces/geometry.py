@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike
 
 # where between two points of a grid a series is looked at: no alias comes back to where it was
 GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)

@@ -8,14 +8,13 @@ from typing import Any
 
 import ducc0
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from meanfield._checks import EPS
 from meanfield.spaces.geometry import sphere_angles, sphere_points
 from meanfield.spaces.sphere import SQRT_4PI, Sphere, layout, rings
 from meanfield.spaces.sphere_fields import hessian_coefficients, hessian_components
-from meanfield.typing import Array, Coefficients
+from meanfield.typing import Array, Coefficients, Indices
 
 # Gauss nodes between two latitudes
 _NODES = 8
@@ -70,7 +69,7 @@ class Lattice:
         between = sphere_points(np.repeat(inner, self.n_lon), np.tile(longitudes, len(inner)))
         return np.concatenate([[[0.0, 0.0, 1.0]], between, [[0.0, 0.0, -1.0]]])
 
-    def some_points(self, cells: NDArray[np.intp]) -> Array:
+    def some_points(self, cells: Indices) -> Array:
         """The centres of cells, numbered along rows, shape (len(cells), 3)."""
         row, column = np.divmod(cells, self.n_lon)
         longitudes = self.step * (np.arange(self.n_lon) + 0.5)
@@ -81,7 +80,7 @@ class Lattice:
         points[:, 2] = np.cos(self.colatitudes)[row]
         return points
 
-    def cell_of(self, points: Array) -> NDArray[np.intp]:
+    def cell_of(self, points: Array) -> Indices:
         """The number of a cell that holds each point (n, 3), or of its neighbour by rounding."""
         colatitudes, longitudes = sphere_angles(points)
         row = np.minimum((colatitudes / self.step).astype(np.intp), self.n - 1)

@@ -11,11 +11,10 @@ from typing import Any, Literal
 
 import ducc0
 import numpy as np
-from numpy.typing import NDArray
 
 from meanfield._checks import integer, shown
 from meanfield.spaces.geometry import GOLDEN, sphere_angles, sphere_points
-from meanfield.typing import Array, Coefficients, Integers
+from meanfield.typing import Array, Coefficients, Indices, Integers, NDArray
 
 SQRT_4PI = float(np.sqrt(4.0 * np.pi))
 
@@ -453,7 +452,7 @@ class Sphere:
             np.repeat(self.colatitudes, self.n_lon), np.tile(longitudes, len(self.colatitudes))
         )
 
-    def frame(self, index: NDArray[np.intp]) -> Array:
+    def frame(self, index: Indices) -> Array:
         """Unit vectors along θ and φ at the grid points `index`, shape (2, len(index), 3)."""
         theta = self.colatitudes[index // self.n_lon]
         phi = 2.0 * np.pi / self.n_lon * (index % self.n_lon)

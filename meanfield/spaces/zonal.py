@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from meanfield._checks import integer, unit_vector
 from meanfield.spaces import gegenbauer
 from meanfield.spaces.geometry import GOLDEN, line_points, perpendicular
-from meanfield.typing import Array, Coefficients
+from meanfield.typing import Array, ArrayLike, Coefficients, Indices
 
 
 class Zonal:
@@ -97,7 +96,7 @@ class Zonal:
         across = perpendicular(self.axis)
         return np.asarray(np.outer(self.nodes, self.axis) + np.outer(self.sines, across))
 
-    def frame(self, index: NDArray[np.intp]) -> Array:
+    def frame(self, index: Indices) -> Array:
         """Unit tangent vectors towards the axis at the points `index`, (1, len(index), d)."""
         across = perpendicular(self.axis)
         towards = np.outer(self.sines[index], self.axis) - np.outer(self.nodes[index], across)

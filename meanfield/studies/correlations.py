@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
 from scipy.integrate import DOP853
 from scipy.special import stdtrit
 
@@ -23,7 +22,7 @@ from meanfield.spaces.circle import Circle
 from meanfield.spaces.geometry import circle_points
 from meanfield.studies.executors import run_tasks, spawn_seeds
 from meanfield.theory import growth_rates
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike
 
 CLOSURES = ("independent", "cumulant", "kirkwood")
 # equal parts of [0, π] of a histogram

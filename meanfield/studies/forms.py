@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize
 
 from meanfield._checks import EPS, generator, integer, number, real_array, symmetric, tell_apart
@@ -18,7 +17,7 @@ from meanfield.spaces import Circle, Space, Sphere, Zonal
 from meanfield.spaces.gegenbauer import multiplicity_growth
 from meanfield.spaces.geometry import circle_points
 from meanfield.studies.eigenfunctions import Basis, SphereBasis, ZonalBasis, eigenfunctions
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike
 
 # eigenvalues that differ by rounding only are one
 _EQUAL = 1e-12

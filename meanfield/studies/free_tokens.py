@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import DOP853
 from scipy.linalg import expm
 from scipy.optimize import brentq
@@ -18,7 +17,7 @@ from scipy.special import softmax
 from meanfield._checks import generator, integer, is_single, number, one_of, real_array, rows, shown
 from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.exceptions import Interrupted, UnfinishedWarning
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike, NDArray
 
 KERNELS = ("softmax", "rescaled", "frozen", "hardmax")
 TIES = ("average", "first", "last")

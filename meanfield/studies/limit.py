@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from meanfield._checks import boolean, integer, is_single, number, one_of, shown, some_of
@@ -23,13 +22,13 @@ from meanfield.measures import AnyMeasure, Density, Particles
 from meanfield.spaces import Circle, Sphere, Zonal
 from meanfield.studies.executors import run_tasks
 from meanfield.theory import check_attention, dobrushin_constant
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike, Integers
 
 _CONFIDENCE = 0.95
 _FEWEST_FOR_A_TEST = 3
 
 
-def fitted_rates(counts: NDArray[np.int64], errors: Array) -> Array:
+def fitted_rates(counts: Integers, errors: Array) -> Array:
     """Slope of the root mean square error in logarithms and its 95 % interval, shape (3, t).
 
     Logarithms of few repeats are skewed and curved, and their spread is itself known from few. So
@@ -71,13 +70,13 @@ def fitted_rates(counts: NDArray[np.int64], errors: Array) -> Array:
     return np.array([rate, rate - half, rate + half])
 
 
-def _weights(counts: NDArray[np.int64]) -> Array:
+def _weights(counts: Integers) -> Array:
     """What each value over n counts for in the slope over log n, of two n at least."""
     x = np.log(counts) - np.log(counts).mean()
     return np.asarray(x / (x @ x))
 
 
-def _slopes(counts: NDArray[np.int64], mean_squares: Array) -> Array:
+def _slopes(counts: Integers, mean_squares: Array) -> Array:
     """Of log √(mean square) over log n by least squares, for each time."""
     if len(counts) < 2:
         return np.full(mean_squares.shape[1], np.nan)

@@ -9,7 +9,6 @@ from typing import Any, TypeGuard
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike, NDArray
 
 from meanfield import _checks
 from meanfield.dynamics import SA, USA, Attention, Head
@@ -18,7 +17,7 @@ from meanfield.evolution.batch import evolve_batch
 from meanfield.laws.law import Uniform, uniform_frame, uniform_in_span
 from meanfield.studies.executors import run_tasks, spawn_seeds
 from meanfield.theory import orthogonal_arrival
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike, Integers
 
 AnyAttention = SA | USA | Attention
 
@@ -157,7 +156,7 @@ def _count_pairs(
     times: Array,
     delta: float,
     rtol: float,
-) -> NDArray[np.int64]:
+) -> Integers:
     """Sums over realisations of the number of near pairs and of its square.
 
     Of each dynamics, shape (dynamics, 2, times); a realisation starts from a seed of its own.
@@ -199,7 +198,7 @@ def _is_attractive(dynamics: AnyAttention) -> TypeGuard[SA | USA]:
     return _is_plain(dynamics) and dynamics.sign == 1
 
 
-def _near_pairs(gram: Array, delta: float) -> NDArray[np.int64]:
+def _near_pairs(gram: Array, delta: float) -> Integers:
     """The number of pairs i != j with <x_i, x_j> >= 1 - δ of each realisation."""
     near = gram >= 1.0 - delta
     (count, n, _), total = near.shape, np.count_nonzero(near)
@@ -210,7 +209,7 @@ def _near_pairs(gram: Array, delta: float) -> NDArray[np.int64]:
     return np.array([np.count_nonzero(one) - n for one in near], dtype=np.int64)
 
 
-def _all_near(near: NDArray[np.int64], pairs: int) -> bool:
+def _all_near(near: Integers, pairs: int) -> bool:
     """Whether all pairs are near in all realisations, and so will be ever after.
 
     Under attraction the smallest inner product m = <x_i, x_j> >= 0 can't fall: its rate is a sum of

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from meanfield._checks import generator, integer, is_single, number, shown
 from meanfield.dynamics.isotropic import Isotropic
@@ -20,7 +19,7 @@ from meanfield.measures.flow_map import FlowMap, LineFlowMap
 from meanfield.spaces.geometry import circle_angles
 from meanfield.studies.executors import pad, run_tasks
 from meanfield.theory import check_attention, growth_rates
-from meanfield.typing import Array
+from meanfield.typing import Array, NDArray
 
 # a mode of this size has left the linear regime
 _GROWN = 0.1

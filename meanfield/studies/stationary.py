@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, hyp0f1, ive
 
 from meanfield import _checks
@@ -22,7 +21,7 @@ from meanfield.spaces.zonal import Zonal
 from meanfield.studies.continuation import COMPLETE, Branch, Equation, Point, at_noise, fold, follow
 from meanfield.studies.executors import pad, run_tasks
 from meanfield.theory import check_attention, critical_noise, energy_uniform
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike, NDArray
 
 # eigenvalues this near to 0 are 0 but for rounding
 _NEUTRAL = 1e-8

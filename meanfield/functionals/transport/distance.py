@@ -6,7 +6,6 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 
 from meanfield._checks import generator, integer, number, shown, unit_rows
@@ -18,7 +17,7 @@ from meanfield.functionals.transport.sphere import ON_SPHERE, sphere_distance
 from meanfield.measures import AnyMeasure, Density, Particles, SphereFlowMap, check_pair
 from meanfield.spaces import Zonal, geometry
 from meanfield.spaces.gegenbauer import gegenbauer
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike
 
 # beyond it p-th powers of small distances leave double precision
 LARGEST_P = 20.0

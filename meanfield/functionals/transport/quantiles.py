@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.polynomial import chebyshev, legendre
-from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len
 
 from meanfield._checks import EPS, shown
@@ -16,7 +15,7 @@ from meanfield.measures import AnyMeasure, Density, LineFlowMap
 from meanfield.spaces import Circle
 from meanfield.spaces.geometry import circle_angles, latitude_density, line_points, polar_angles
 from meanfield.spaces.panels import GAUSS, GAUSS_WEIGHTS, NODES, to_legendre
-from meanfield.typing import Array, Indices
+from meanfield.typing import Array, Indices, NDArray
 
 _MOST_STEPS = 100
 _FINEST = 2.0 * EPS

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter, maximum_filter1d
 
 from meanfield.functionals.transport.bracket import ROUNDING
@@ -18,7 +17,7 @@ from meanfield.measures.density import Density
 from meanfield.spaces import Places, Sphere, SphereAt, SphereFields
 from meanfield.spaces.geometry import exponential, geodesic_distance, logarithm, sphere_angles
 from meanfield.spaces.lattice import Hats, Lattice, hats, largest_corner
-from meanfield.typing import Array, Coefficients, Indices
+from meanfield.typing import Array, Coefficients, Indices, NDArray
 
 # targets at a time: their slacks with some thousand points stay in a cache
 _BLOCK = 32
@@ -49,7 +48,7 @@ class RingSearch:
         self._least_cost = 0.5 * apart**2
 
     @staticmethod
-    def order(targets: Array) -> NDArray[np.intp]:
+    def order(targets: Array) -> Indices:
         """The targets from the north to the south: neighbours need the same rings."""
         return sphere_angles(targets)[0].argsort(kind="stable")
 
@@ -658,7 +657,7 @@ class DualAscent:
         slope[0] = 0.0
         return self._fields.inner(potential, self._moments) + float(self._masses @ conjugate), slope
 
-    def _least(self, values: NDArray[np.float32]) -> NDArray[np.intp]:
+    def _least(self, values: NDArray[np.float32]) -> Indices:
         nearest = np.empty(len(self._targets), dtype=np.intp)
         for rows, columns in self._rings.parts(values):
             slack = self._costs[rows, columns] - values[columns]
