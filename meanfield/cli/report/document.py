@@ -16,9 +16,7 @@ import numpy as np
 from meanfield._checks import shown
 from meanfield.cli.report.checks import Check, checks
 from meanfield.cli.report.curves import curve_views
-from meanfield.cli.report.line import line_view
-from meanfield.cli.report.sphere import sphere_view
-from meanfield.cli.report.tokens import tokens_view
+from meanfield.cli.report.measures import line_view, sphere_view, tokens_view
 from meanfield.cli.report.view import View, weight
 from meanfield.evolution import Solution
 from meanfield.evolution.files import remove_leftovers, whole_file

@@ -1,0 +1,389 @@
+"""The measure over time: a curve on a line, colours on a sphere that turns, or tokens as points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from matplotlib.colors import Normalize, to_hex
+
+from meanfield.cli.report.view import LINE, Frame, View, axis, base_layout, packed, places
+from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
+from meanfield.plot import frames
+from meanfield.plot.panels import gathered, log_curve, look
+from meanfield.spaces.geometry import circle_angles, line_points, perpendicular, sphere_points
+from meanfield.typing import Array
+
+_TURN = 2.0 * np.pi
+_FINE = 721
+# nodes drawn at each time
+_MOST_ON_LINE = 3000
+_CURVE, _STEMS, _TOPS = 1, 2, 3
+# area of the dot of an atom of mass 1, in pixels²
+_AREA = 300.0
+
+
+def line_view(measures: Sequence[AnyMeasure]) -> View:
+    """The density around the circle or of the polar angle at each time, and atoms as stems."""
+    around = measures[0].axis is None
+    scale = look(list(measures)).scale
+    low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
+    uniform_at: Array = np.linspace(0.0, _TURN if around else np.pi, 361)
+    uniform = np.ones(361) if around else frames.uniform_law(uniform_at, measures[0].dim)
+    dotted = {"color": LINE, "dash": "dot", "width": 1.2}
+    data: list[dict[str, Any]] = [
+        _lines(dotted, x=packed(uniform_at), y=packed(np.maximum(uniform, low)), name="uniform"),
+        _lines({"color": frames.BLUE, "width": 2}, fill="tozeroy", fillcolor="rgba(0,114,178,0.2)"),
+        _lines({"color": frames.ORANGE, "width": 1.5}),
+        {"type": "scatter", "mode": "markers", "marker": {"color": frames.ORANGE, "opacity": 1.0}},
+    ]
+    data[_CURVE] |= {"hovertemplate": "θ = %{x:.4f}<br>f = %{y:.4g}<extra></extra>"}
+    data[_STEMS] |= {"hoverinfo": "skip"}
+    data[_TOPS] |= {"hovertemplate": "θ = %{x:.6f}<br>mass %{customdata:.4g}<extra>atom</extra>"}
+    shown = [_line_frame(measure, low, high) for measure in measures]
+    return View(
+        "measure", data, _line_layout(around, low, high), shown, _line_notes(measures, high)
+    )
+
+
+def _lines(line: dict[str, Any], **further: Any) -> dict[str, Any]:
+    return {"type": "scatter", "mode": "lines", "line": line, **further}
+
+
+def _line_layout(around: bool, low: float, high: float) -> dict[str, Any]:
+    count = 5 if around else 3
+    turns, names = frames.QUARTERS[0][:count], frames.QUARTERS[1][:count]
+    margin = 0.02 * turns[-1]
+    ticks = {"tickvals": turns, "ticktext": names, "range": [-margin, turns[-1] + margin]}
+    title = "angle θ" if around else "polar angle θ"
+    of_y: dict[str, Any] = {"range": [0.0, 1.05 * high]}
+    if low > 0.0:
+        logs = float(np.log10(low)), float(np.log10(high))
+        of_y = {"type": "log", "range": [logs[0], logs[1] + 0.05 * (logs[1] - logs[0])]}
+    name = "density f(θ)" if around else "density of θ"
+    return base_layout(xaxis=axis(title, **ticks), yaxis=axis(name, **of_y), hovermode="closest")
+
+
+def _line_frame(measure: AnyMeasure, low: float, high: float) -> Frame:
+    angles, values = curve(measure)
+    top = frames.CAP if high == frames.CAP else np.inf
+    found: Frame = {_CURVE: {"x": packed(angles), "y": packed(np.clip(values, low, top))}}
+    atoms, masses = np.zeros(0), np.zeros(0)
+    if isinstance(measure, LineFlowMap) and len(measure.atoms):
+        atoms, masses = gathered(measure)
+    ends = np.tile([low, high, np.nan], len(atoms))
+    found[_STEMS] = {"x": packed(np.repeat(atoms, 3), "f8"), "y": packed(ends)}
+    found[_TOPS] = {
+        "x": packed(atoms, "f8"),
+        "y": packed(np.full(len(atoms), high)),
+        "customdata": packed(masses),
+        "marker.size": packed(np.sqrt(np.maximum(_AREA * masses, 16.0))),
+    }
+    return found
+
+
+def curve(measure: AnyMeasure) -> tuple[Array, Array]:
+    """Angles, ascending, and the density there, of the circle or of the polar angle."""
+    if isinstance(measure, LineFlowMap):
+        return _of_nodes(measure)
+    density: Any = measure
+    if measure.axis is None:
+        angles = np.linspace(0.0, _TURN, max(_FINE, min(4 * density.space.size, 2 * _FINE)))
+        return angles, density.at(line_points(angles, None))
+    angles = np.linspace(0.0, np.pi, max(361, min(4 * density.space.kmax, 2 * _FINE)))
+    values = density.at(line_points(angles, measure.axis))
+    return angles, frames.law_of_angle(values, np.sin(angles), measure.dim)
+
+
+def _of_nodes(flow: LineFlowMap) -> tuple[Array, Array]:
+    """The free nodes and what lies between them and the ends; no mass beyond on a meridian."""
+    angles, logs = log_curve(flow)
+    values, end = frames.densities_of(logs), _TURN if flow.axis is None else np.pi
+    if not len(angles):
+        return np.array([0.0, end]), np.zeros(2)
+    kept = np.union1d(frames.thinned(len(angles), _MOST_ON_LINE), [int(np.argmax(values))])
+    places = np.union1d(np.linspace(0.0, end, 361), angles[kept])
+    period = _TURN if flow.axis is None else None
+    return places, np.interp(places, angles, values, 0.0, 0.0, period)
+
+
+def _line_notes(measures: Sequence[AnyMeasure], high: float) -> tuple[str, ...]:
+    found = [f"Densities are cut at {frames.CAP:g}."] if high == frames.CAP else []
+    most = max(len(getattr(measure, "angles", ())) for measure in measures)
+    if most > _MOST_ON_LINE:
+        found.append(f"At most {_MOST_ON_LINE} of up to {most} nodes are drawn at each time.")
+    return tuple(found)
+
+
+# rows and columns of the surface: a cell is 2.5 degrees wide
+_SHAPE = 73, 145
+MOST_NODES, MOST_TOKENS = 4000, 4000
+_SURFACE, _NODES, _POINTS, _RINGS = 0, 2, 3, 4
+# points stand off the surface, so that it does not hide them
+_NODE_RADIUS, _POINT_RADIUS = 1.004, 1.012
+# a latitude nearer to its pole is drawn as a point
+_POINT_LIKE = 0.02
+_PLAIN = [[0.0, "#e9ecef"], [1.0, "#e9ecef"]]
+
+
+def sphere_view(measures: Sequence[AnyMeasure]) -> View:
+    """The density on the sphere at each time, or the nodes or tokens that carry the measure."""
+    scale = look(list(measures)).scale
+    tokens = isinstance(measures[0], Particles)
+    magma = [[float(level), to_hex(frames.COLOURS(level))] for level in np.linspace(0.0, 1.0, 17)]
+    colours = _PLAIN if tokens else magma
+    coloured = {"colorscale": colours, "cmin": 0.0, "cmax": 1.0}
+    surface = {
+        "type": "surface",
+        **places(_grid().reshape(*_SHAPE, 3)),
+        **coloured,
+        "surfacecolor": packed(np.zeros(_SHAPE)),
+        "lighting": {"ambient": 1.0, "diffuse": 0.0, "specular": 0.0, "fresnel": 0.0},
+        "hoverinfo": "skip",
+        "contours": {name: {"highlight": False} for name in "xyz"},
+        "showscale": not tokens,
+        "colorbar": _bar(scale),
+    }
+    point = {"type": "scatter3d", "mode": "markers", "hoverinfo": "skip"}
+    orange = frames.BLUE if tokens else frames.ORANGE
+    data: list[dict[str, Any]] = [
+        surface,
+        _graticule("#adb5bd" if tokens else "rgba(255,255,255,0.35)"),
+        {**point, "marker": {"size": 2.2, **coloured, "line": {"width": 0}}},
+        {**point, "marker": {"color": orange, "opacity": 1.0, "line": {"width": 0}}},
+        {**point, "mode": "lines", "line": {"color": frames.ORANGE, "width": 6}},
+    ]
+    none = np.zeros((0, 3))
+    empty: Frame = {
+        _NODES: {**places(none), "marker.color": packed([])},
+        _POINTS: {**places(none), "marker.size": packed([])},
+        _RINGS: places(none),
+    }
+    drawn = [_sphere_frame(measure, scale) for measure in measures]
+    if any(_SURFACE in frame for frame in drawn):
+        # where points tell the measure it has one colour, that of the bottom of the scale
+        empty[_SURFACE] = {"surfacecolor": packed(np.zeros(_SHAPE))}
+    shown = [empty | frame for frame in drawn]
+    return View("measure", data, _sphere_layout(), shown, _sphere_notes(measures, scale))
+
+
+def _sphere_layout() -> dict[str, Any]:
+    hidden = {"visible": False, "showspikes": False, "range": [-1.02, 1.02]}
+    scene = {
+        "aspectmode": "cube",
+        "camera": {"eye": {"x": 1.15, "y": 0.75, "z": 0.75}, "projection": {"type": "perspective"}},
+        "dragmode": "orbit",
+        **{f"{name}axis": hidden for name in "xyz"},
+    }
+    return base_layout(scene=scene, margin={"l": 0, "r": 0, "t": 4, "b": 4})
+
+
+def _grid() -> Array:
+    rows, columns = _SHAPE
+    colatitudes, longitudes = np.meshgrid(
+        np.linspace(0.0, np.pi, rows), np.linspace(0.0, 2.0 * np.pi, columns), indexing="ij"
+    )
+    return sphere_points(colatitudes.ravel(), longitudes.ravel())
+
+
+def _bar(scale: Normalize) -> dict[str, Any]:
+    """The scale with its numbers: of densities, though the colours are heights on it."""
+    low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
+    if low > 0.0:
+        powers = 10.0 ** np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
+        ticks = np.unique(np.concatenate([powers, [1.0]]))
+    else:
+        step = 10.0 ** np.floor(np.log10(high))
+        step *= 1.0 if high >= 4 * step else 0.5 if high >= 2 * step else 0.2
+        ticks = np.arange(0.0, high * (1 + 1e-9), step)
+    return {
+        "title": {"text": "density f", "side": "right"},
+        "tickvals": frames.height(ticks, scale).tolist(),
+        "ticktext": [f"{tick:.3g}" for tick in ticks],
+        "thickness": 12,
+        "len": 0.7,
+        "outlinewidth": 0,
+    }
+
+
+def _graticule(colour: str) -> dict[str, Any]:
+    """Circles every 30 degrees: they show how the sphere turns."""
+    around: Array = np.linspace(0.0, 2.0 * np.pi, 91)
+    gap = np.full((1, 3), np.nan)
+    lines = []
+    for angle in np.pi / 6 * np.arange(1, 6):
+        lines += [sphere_points(np.full(91, angle), around), gap]
+    for angle in np.pi / 6 * np.arange(12):
+        lines += [sphere_points(around[:46], np.full(46, angle)), gap]
+    at, line = places(1.003 * np.concatenate(lines)), {"color": colour, "width": 1}
+    return {"type": "scatter3d", "mode": "lines", "hoverinfo": "skip", "line": line, **at}
+
+
+@singledispatch
+def _sphere_frame(measure: Any, scale: Normalize) -> Frame:  # noqa: ARG001 (as it is called)
+    """What a measure has at its time: a coloured surface, nodes, rings; tokens alone points."""
+    kept = frames.thinned(len(measure.weights), MOST_TOKENS)
+    shares = measure.weights[kept] / measure.weights.max()
+    return {_POINTS: _points(measure.points[kept], shares, 4.0)}
+
+
+@_sphere_frame.register
+def _(measure: Density, scale: Normalize) -> Frame:
+    return _coloured(measure.at(_grid()), scale)
+
+
+@_sphere_frame.register
+def _(measure: LineFlowMap, scale: Normalize) -> Frame:
+    axis = np.asarray(measure.axis)
+    polar = np.arccos(np.clip(_grid() @ axis, -1.0, 1.0))
+    free = measure.owners < 0
+    nodes = np.clip(measure.angles[free], 0.0, np.pi)
+    order = np.argsort(nodes, kind="stable")
+    values = np.full(len(polar), float(scale.vmin or 0.0))
+    if len(nodes):
+        densities = frames.densities_of(measure.log_density[free][order])
+        values = np.interp(polar, nodes[order], densities, 0.0, 0.0)
+    return _coloured(values, scale) | (_atoms(measure) if len(measure.atoms) else {})
+
+
+@_sphere_frame.register
+def _(measure: SphereFlowMap, scale: Normalize) -> Frame:
+    kept = frames.thinned(measure.n_nodes, MOST_NODES)
+    shades = packed(frames.height(measure.density_at_nodes[kept], scale))
+    rest = slice(measure.n_nodes, None)
+    return {
+        _NODES: {**places(_NODE_RADIUS * measure.points[kept]), "marker.color": shades},
+        _POINTS: _points(measure.points[rest], measure.weights[rest], 26.0),
+    }
+
+
+def _coloured(values: Array, scale: Normalize) -> Frame:
+    return {_SURFACE: {"surfacecolor": packed(frames.height(values, scale).reshape(_SHAPE))}}
+
+
+def _points(points: Array, shares: Array, size: float) -> dict[str, Any]:
+    sizes = np.maximum(size * np.sqrt(shares), 1.5)
+    return {**places(_POINT_RADIUS * points), "marker.size": packed(sizes)}
+
+
+def _atoms(flow: LineFlowMap) -> Frame:
+    """Atoms at the poles as points, atoms of latitudes as rings."""
+    axis = np.asarray(flow.axis)
+    angles, masses = gathered(flow)
+    polar = np.sin(angles) < _POINT_LIKE
+    across = perpendicular(axis)
+    third = np.cross(axis, across)
+    turn = np.linspace(0.0, 2.0 * np.pi, 91)[:, None]
+    circle = np.cos(turn) * across + np.sin(turn) * third
+    gap = np.full((1, 3), np.nan)
+    rings = [np.zeros((0, 3))]
+    for angle in angles[~polar]:
+        rings += [_POINT_RADIUS * (np.cos(angle) * axis + np.sin(angle) * circle), gap]
+    poles = np.cos(angles[polar])[:, None] * axis
+    return {_RINGS: places(np.concatenate(rings)), _POINTS: _points(poles, masses[polar], 26.0)}
+
+
+def _sphere_notes(measures: Sequence[AnyMeasure], scale: Normalize) -> tuple[str, ...]:
+    rows, columns = _SHAPE
+    found = []
+    if any(hasattr(measure, "space") for measure in measures):
+        found.append(f"The sphere is coloured on a grid of {rows} × {columns} points.")
+    if scale.vmax == frames.CAP:
+        found.append(f"Densities are cut at {frames.CAP:g}.")
+    nodes = max(getattr(measure, "n_nodes", 0) for measure in measures)
+    tokens = max(len(m.weights) if isinstance(m, Particles) else 0 for m in measures)
+    if nodes:
+        found.append("Dots are nodes in the colour of the density there.")
+    for count, most, name in ((nodes, MOST_NODES, "nodes"), (tokens, MOST_TOKENS, "tokens")):
+        if count > most:
+            found.append(f"{most} of up to {count} {name} are drawn at each time.")
+    return tuple(found)
+
+
+MOST_PAIRED = 1000
+_BINS = 80
+_DOTS, _BARS = 1, 2
+
+
+def tokens_view(measures: Sequence[Any]) -> View:
+    """Points on the circle and the histogram of θ, or two principal axes and inner products."""
+    last, plane = measures[-1], look(list(measures)).plane
+    shown = [_tokens_frame(measure, plane) for measure in measures]
+    around: Array = np.linspace(0.0, 2.0 * np.pi, 181)
+    outline = {"x": packed(np.cos(around)), "y": packed(np.sin(around))}
+    kept = frames.thinned(len(last.weights), MOST_TOKENS)
+    opacity = float(np.clip(200.0 / len(kept), 0.25, 0.8))
+    sizes = np.maximum(7.0 * np.sqrt(last.weights[kept] / last.weights.max()), 1.5)
+    marker = {"color": frames.BLUE, "opacity": opacity, "size": packed(sizes)}
+    bar = {"type": "bar", "marker": {"color": frames.BLUE}, "xaxis": "x2", "yaxis": "y2"}
+    line = {"color": LINE, "width": 1}
+    data: list[dict[str, Any]] = [
+        {"type": "scatter", "mode": "lines", "line": line, "hoverinfo": "skip", **outline},
+        {"type": "scatter", "mode": "markers", "marker": marker, "hoverinfo": "skip"},
+        {**bar, "hovertemplate": "%{x:.3f}: %{y:.4g}<extra></extra>"},
+    ]
+    tallest = max(float(_histogram(measure)[1].max()) for measure in measures)
+    return View("measure", data, _tokens_layout(last.dim, tallest), shown, _tokens_notes(last))
+
+
+def _tokens_layout(dim: int, tallest: float) -> dict[str, Any]:
+    name = "x₁", "x₂"
+    if dim > 2:
+        name = "1st principal axis", "2nd principal axis"
+    bare: dict[str, Any] = {"showgrid": False, "showline": False, "ticks": "", "range": [-1.1, 1.1]}
+    square = {**bare, "scaleanchor": "x", "scaleratio": 1, "showticklabels": False}
+    bins, label = _bins(dim)
+    # tall bars of a cluster would leave nothing to see of the rest
+    logarithmic = tallest > 50.0
+    of_y: dict[str, Any] = {"range": [0.0, 1.05 * tallest]}
+    if logarithmic:
+        of_y = {"type": "log", "range": [-3.0, float(np.log10(1.5 * tallest))]}
+    return base_layout(
+        xaxis=axis(name[0], domain=[0.0, 0.44], showticklabels=False, **bare),
+        yaxis=axis(name[1], **square),
+        xaxis2=axis(label, domain=[0.56, 1.0], anchor="y2", range=[bins[0], bins[-1]]),
+        yaxis2=axis("density", anchor="x2", **of_y),
+        bargap=0.0,
+    )
+
+
+def _bins(dim: int) -> tuple[Array, str]:
+    if dim == 2:
+        return np.linspace(0.0, 2.0 * np.pi, _BINS + 1), "angle θ"
+    return np.linspace(-1.0, 1.0, _BINS + 1), "inner product ⟨xᵢ, xⱼ⟩, i ≠ j"
+
+
+def _tokens_frame(measure: Particles, plane: Array) -> Frame:
+    kept = frames.thinned(len(measure.weights), MOST_TOKENS)
+    x, y = plane @ measure.points[kept].T
+    centres, heights = _histogram(measure)
+    return {
+        _DOTS: {"x": packed(x), "y": packed(y)},
+        _BARS: {"x": packed(centres), "y": packed(heights)},
+    }
+
+
+def _histogram(measure: Particles) -> tuple[Array, Array]:
+    """Density of θ with respect to σ by mass, or of the inner products of pairs of tokens."""
+    bins, _ = _bins(measure.dim)
+    centres = 0.5 * (bins[1:] + bins[:-1])
+    if measure.dim == 2:
+        counts, _ = np.histogram(circle_angles(measure.points), bins, weights=measure.weights)
+        return centres, counts * _BINS
+    points = measure.points[frames.thinned(len(measure.weights), MOST_PAIRED)]
+    products = (points @ points.T)[np.triu_indices(len(points), 1)]
+    counts, _ = np.histogram(np.clip(products, -1.0, 1.0), bins)
+    return centres, counts / max(len(products), 1) * _BINS / 2.0
+
+
+def _tokens_notes(last: Particles) -> tuple[str, ...]:
+    n, found = len(last.weights), []
+    if n > MOST_TOKENS:
+        found.append(f"{MOST_TOKENS} of {n} tokens are drawn.")
+    if last.dim > 2:
+        found.append("The principal axes are those of the last measure.")
+        if n > MOST_PAIRED:
+            found.append(f"Inner products are those of {MOST_PAIRED} of {n} tokens.")
+    return tuple(found)
