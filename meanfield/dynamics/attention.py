@@ -8,14 +8,13 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from meanfield._checks import boolean, is_single, number, real_array, shown, tell_apart, unit_rows
 from meanfield.dynamics.facts import Energy, Steady, parts_of
 from meanfield.dynamics.isotropic import BETA, NOISE, Measure, check_moments
 from meanfield.laws.record import Record, key
 from meanfield.spaces.geometry import project
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike
 
 # of a product of matrices
 _ROUNDING = 1e-13

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, TypeGuard, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meanfield._checks import shown
-from meanfield.typing import Array
+from meanfield.typing import Array, NDArray
 
 # beyond it e^x leaves double precision
 LARGEST_LOG = 709.0

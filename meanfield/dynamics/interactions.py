@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy.special import ive
 
 from meanfield._checks import number, real_array, shown, unit_rows
@@ -15,7 +14,7 @@ from meanfield.dynamics.facts import Energy, Steady
 from meanfield.dynamics.isotropic import check_moments
 from meanfield.kernels.kernel import Phases
 from meanfield.spaces.geometry import circle_angles
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike, NDArray
 
 Moments = NDArray[np.complex128]
 

@@ -7,14 +7,13 @@ from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from meanfield._checks import number, plus_or_minus, shown, suggest_measure, unit_rows
 from meanfield.dynamics.facts import Energy, Steady
 from meanfield.kernels.kernel import Exponential, PotentialKernel
 from meanfield.laws.record import key
 from meanfield.spaces.geometry import project
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike
 
 # beyond it differences of e^{β<x,y>} between tokens are lost in rounding
 LARGEST_BETA = 1e8

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import erf
 
 from meanfield._checks import number, one_of, real_array, shown, unit_rows
@@ -17,7 +16,7 @@ from meanfield.dynamics.facts import Facts, Steady, parts_of
 from meanfield.dynamics.isotropic import SA, USA, Measure, check_moments
 from meanfield.laws.record import Record, key
 from meanfield.spaces.geometry import project
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike
 
 _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": lambda x: np.maximum(x, 0.0),

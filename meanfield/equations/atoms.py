@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meanfield.equations.history import Absorption
 from meanfield.measures.flow_map import FREE, LineFlowMap
 from meanfield.spaces.cubed_sphere import PER_LEAF, Mesh, quadrature_error
 from meanfield.spaces.geometry import perpendicular
-from meanfield.typing import Array, Integers
+from meanfield.typing import Array, Indices, Integers
 
 _TURN = 2.0 * np.pi
 # a cluster has at least as many nodes as a panel
@@ -183,7 +182,7 @@ def _polynomials(local: Array, degree: int) -> Array:
     return np.stack([u[:, j] * v[:, k] for j, k in pairs], axis=1)
 
 
-def _recombined(basis: Array, masses: Array) -> tuple[NDArray[np.intp], Array]:
+def _recombined(basis: Array, masses: Array) -> tuple[Indices, Array]:
     """Rows and masses with the same Σ m · basis: groups of rows are thinned out by halves."""
     index, masses = np.arange(len(masses)), masses.copy()
     size = basis.shape[1]

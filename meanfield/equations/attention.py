@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics
@@ -15,14 +14,11 @@ from meanfield.kernels.bilinear import CircleBilinear, SphereBilinear, score_mat
 from meanfield.kernels.direct import latitude_rule
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
 from meanfield.measures.density import Density
-from meanfield.spaces import Space
-from meanfield.spaces.circle import Circle
+from meanfield.spaces import Circle, Space, Sphere, SphereFields, Zonal
 from meanfield.spaces.gegenbauer import gegenbauer, multiplicities
 from meanfield.spaces.geometry import asymmetry, perpendicular
-from meanfield.spaces.sphere import Sphere, positions
-from meanfield.spaces.sphere_fields import SphereFields
-from meanfield.spaces.zonal import Zonal
-from meanfield.typing import Array, Coefficients
+from meanfield.spaces.sphere import positions
+from meanfield.typing import Array, Coefficients, NDArray
 
 
 class Frame:

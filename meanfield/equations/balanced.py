@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meanfield.dynamics.facts import Dynamics
 from meanfield.equations.density import DensityTendency
@@ -19,7 +18,7 @@ from meanfield.kernels.line import LineSums
 from meanfield.kernels.sinkhorn import grid_sums, scaling, working_grid
 from meanfield.measures.density import Density
 from meanfield.spaces.geometry import project
-from meanfield.typing import Array
+from meanfield.typing import Array, NDArray
 
 # below this share of its maximum a density is rounding, which may be negative
 _EMPTY = 1e-16

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.integrate import DOP853
 
 from meanfield.dynamics.facts import Dynamics
@@ -16,7 +15,7 @@ from meanfield.equations.line import AngularField, line_field
 from meanfield.equations.sphere_field import ActingField, SphereDepthField, SphereField
 from meanfield.measures.flow_map import LabelLine
 from meanfield.spaces.geometry import circle_angles, polar_angles
-from meanfield.typing import Array
+from meanfield.typing import Array, NDArray
 
 AnyField = SphereField | SphereDepthField
 

@@ -8,15 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meanfield.dynamics.facts import Dynamics
 from meanfield.kernels.kernel import is_divided
 from meanfield.measures.density import Density, spectral_tail
-from meanfield.spaces import Space, Transforms
-from meanfield.spaces.circle import Circle
-from meanfield.spaces.zonal import Zonal
-from meanfield.typing import Array
+from meanfield.spaces import Circle, Space, Transforms, Zonal
+from meanfield.typing import Array, Indices, NDArray
 
 # up to this β fields as large as e^β have squares in double precision
 _LARGEST_BETA = 200.0
@@ -228,7 +225,7 @@ class DensityTendency(SpectralTendency):
         """The coefficients on the space whose grid the flux is on."""
         return coefficients
 
-    def _sum_small(self, coefficients: NDArray[Any]) -> tuple[NDArray[np.intp], Array]:
+    def _sum_small(self, coefficients: NDArray[Any]) -> tuple[Indices, Array]:
         """Sum positive terms where the series of G has no digits left: there, and G in its unit."""
         transforms = self._transforms
         small = np.nonzero(transforms.potential < SMALL * transforms.potential.max())[0]
@@ -273,7 +270,7 @@ class DensityBatch:
         """Write d/dt of the states, one a row, into `out`."""
         transforms, kind = self._transforms, self._coefficient_type
         transforms.evaluate(states[:, :-1].view(kind))
-        small: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+        small: Indices = np.empty(0, dtype=np.intp)
         if (potential := transforms.potential).size:
             is_small = potential.min(axis=1) < SMALL * potential.max(axis=1)
             small = np.nonzero(is_small & self._can_be_small)[0]

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meanfield._checks import number
-from meanfield.typing import Array, Coefficients
+from meanfield.typing import Array, Coefficients, NDArray
 
 NODES = 8
 # Chebyshev-Lobatto points of a time step, from 0 to 1, and their barycentric weights

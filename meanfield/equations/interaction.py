@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.interactions import phase_velocity
 from meanfield.equations.tokens import CircleTendency
+from meanfield.measures import OscillatorDensity, Oscillators, Particles
 from meanfield.measures.density import spectral_tail
-from meanfield.measures.oscillators import OscillatorDensity
-from meanfield.measures.particles import Oscillators, Particles
-from meanfield.typing import Array
+from meanfield.typing import Array, NDArray
 
 Complex = NDArray[np.complex128]
 

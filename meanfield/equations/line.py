@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics
@@ -22,7 +21,7 @@ from meanfield.spaces.geometry import (
     lie_along,
     perpendicular,
 )
-from meanfield.typing import Array
+from meanfield.typing import Array, Indices
 
 # below this share of its maximum a potential that is not right relative to its own size is lost
 _SMALL = 1e-6
@@ -194,9 +193,7 @@ class FlowTendency:
             self._speed[small], spread[small] = self._far_away(angles, masses, small)
         out[: self._count], out[self._count :] = self._speed, spread
 
-    def _far_away(
-        self, angles: Array, masses: Array, index: NDArray[np.intp]
-    ) -> tuple[Array, Array]:
+    def _far_away(self, angles: Array, masses: Array, index: Indices) -> tuple[Array, Array]:
         """X and div X of what is normalised on the circle where G is small, by positive sums."""
         points, sign = circle_points(angles), self.dynamics.sign
         velocity, spread = self.dynamics.kernel.spread(points[index], (points, masses))

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics
@@ -17,7 +16,7 @@ from meanfield.kernels.sinkhorn import SphereNodes, scaling
 from meanfield.spaces.geometry import project
 from meanfield.spaces.sphere import layout
 from meanfield.spaces.sphere_fields import Places, SphereAt
-from meanfield.typing import Array, Coefficients
+from meanfield.typing import Array, Coefficients, Indices
 
 Sources = tuple[Array, Array]
 
@@ -197,7 +196,7 @@ class SphereField(ActingField):
 
 def _made_safe(
     potential: Array, scale: float, share: float, sources: Sources | None, loose: bool, of: str
-) -> NDArray[np.intp]:
+) -> Indices:
     """Where G is below a share of its scale, and safe to divide by from now on."""
     if loose:
         np.maximum(potential, NO_DIGITS * scale, out=potential)

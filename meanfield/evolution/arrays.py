@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike, NDArray
 
 from meanfield._checks import integer, number, one_of, real_array, rows, shown, unit_rows
 from meanfield.dynamics.attention import Head
@@ -29,7 +28,7 @@ from meanfield.measures.density import SeriesLaw
 from meanfield.measures.flow_map import LabelLine
 from meanfield.measures.particles import Oscillators, Particles
 from meanfield.spaces import Circle, Space, Sphere, Zonal, available, panels
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike, NDArray
 
 AnyHistory = MomentHistory | History
 

@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from meanfield._checks import ascending, number, real_array, shown
-from meanfield.dynamics.attention import Attention
-from meanfield.dynamics.isotropic import SA, USA
+from meanfield.dynamics import SA, USA, Attention
 from meanfield.equations.batch import BatchTendency, GramBatch, batch_tendency
 from meanfield.evolution.steppers import ExplicitSteps, LooseSteps
 from meanfield.exceptions import Interrupted
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike, NDArray
 
 # of the largest arrays of a chunk, in numbers: a dozen stages of them stay in a core's cache
 _CHUNK = 1 << 14

@@ -12,12 +12,10 @@ from meanfield.evolution.arrays import Resumption
 from meanfield.evolution.options import FLOW_MAP
 from meanfield.evolution.run import Run
 from meanfield.evolution.solution import Ending, Solution
-from meanfield.laws import LAWS
-from meanfield.laws.law import Law
+from meanfield.laws import LAWS, Law
 from meanfield.laws.record import to_record
-from meanfield.measures import AnyMeasure
-from meanfield.measures.density import Density, SeriesLaw
-from meanfield.measures.flow_map import FlowMap, LineFlowMap, SphereFlowMap
+from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, SphereFlowMap
+from meanfield.measures.density import SeriesLaw
 
 # share of a run's time that writing checkpoints may take, of files that grow
 _SHARE = 0.05

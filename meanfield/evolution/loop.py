@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from meanfield._checks import integer, is_single, number, real_array, shown
 from meanfield.dynamics.records import AnyDynamics
@@ -25,11 +24,9 @@ from meanfield.evolution.run import Plan, Run, advance
 from meanfield.evolution.solution import Ending, Solution
 from meanfield.evolution.system import System
 from meanfield.exceptions import Interrupted, UnfinishedWarning
-from meanfield.measures import AnyMeasure
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import FlowMap
+from meanfield.measures import AnyMeasure, Density, FlowMap
 from meanfield.spaces.sphere import Sphere
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike
 
 P = ParamSpec("P")
 _MOST_NODES = 200_000

@@ -10,17 +10,13 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import generator, number, one_of, shown, tell_apart
+from meanfield.dynamics import KNOWN, Layers, OwnDynamics, adapt
 from meanfield.dynamics.attention import check_dim
-from meanfield.dynamics.facts import Dynamics, OwnDynamics, adapt, tells_facts
-from meanfield.dynamics.layers import Layers
-from meanfield.dynamics.records import KNOWN
+from meanfield.dynamics.facts import Dynamics, tells_facts
 from meanfield.equations.attention import check_on_space
 from meanfield.equations.tendency import check_moved, check_sums
 from meanfield.evolution.recorder import Monitors
-from meanfield.measures import AnyMeasure, check_measure
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import FlowMap, LineFlowMap
-from meanfield.measures.particles import Particles
+from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, check_measure
 from meanfield.typing import Array
 
 # what a density does that its space does not resolve

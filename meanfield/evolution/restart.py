@@ -24,12 +24,10 @@ from meanfield.evolution.run import Plan, Run, check_library
 from meanfield.evolution.solution import Solution, load, other_versions
 from meanfield.evolution.token_system import generator_from
 from meanfield.exceptions import UnfinishedWarning
-from meanfield.laws import LAWS
-from meanfield.laws.law import Law
+from meanfield.laws import LAWS, Law
 from meanfield.laws.record import from_record
-from meanfield.measures import AnyMeasure
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import LabelLine, LineFlowMap, SphereFlowMap
+from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap
+from meanfield.measures.flow_map import LabelLine
 
 _MOST = 1 << 40
 # what a file that is not what it was may make of the code below

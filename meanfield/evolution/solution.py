@@ -14,12 +14,10 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
 
 from meanfield._checks import number, one_of, real_array, unit_rows
 from meanfield._shown import ShownRun
-from meanfield.dynamics.facts import adapt
-from meanfield.dynamics.records import AnyDynamics
+from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.equations.characteristics import density_on_line, transported
 from meanfield.equations.history import History
 from meanfield.equations.sphere_field import field_on_sphere
@@ -30,7 +28,7 @@ from meanfield.evolution.netcdf import check_numbers, checksum
 from meanfield.exceptions import GOOD
 from meanfield.measures import AnyMeasure
 from meanfield.spaces.sphere import Sphere
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike
 
 FORMAT = "meanfield-solution"
 FORMAT_VERSION = 1

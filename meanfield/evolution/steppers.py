@@ -10,10 +10,9 @@ from math import factorial
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.integrate import DOP853, RK45
 
-from meanfield.typing import Array
+from meanfield.typing import Array, Indices
 
 # a margin, and how far the size of a step may fall
 _SAFETY, _LEAST = 0.9, 0.2
@@ -443,7 +442,7 @@ class ExponentialSteps(Stepper):
         t_bound: float,
         *,
         decay: Array,
-        which: NDArray[np.intp],
+        which: Indices,
         first_step: float | None,
         rtol: float,
         atol: Array,

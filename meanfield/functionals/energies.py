@@ -5,25 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
 from meanfield._checks import boolean, number, shown, symmetric
-from meanfield.dynamics.attention import LARGEST_EXPONENT, Attention
-from meanfield.dynamics.doubly_stochastic import DoublyStochastic
+from meanfield.dynamics import SA, USA, Attention, CircleInteraction, DoublyStochastic, Isotropic
+from meanfield.dynamics.attention import LARGEST_EXPONENT
 from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, multiplied_out
-from meanfield.dynamics.interactions import CircleInteraction
-from meanfield.dynamics.isotropic import SA, USA, Isotropic
 from meanfield.equations.density import ROUNDING
 from meanfield.equations.tendency import density_tendency, tendency
 from meanfield.kernels.direct import grid_log_moment
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
-from meanfield.measures import AnyMeasure, check_measure
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
+from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap, check_measure
 from meanfield.spaces import Space
 from meanfield.spaces.geometry import asymmetry, project
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike
 
 # of an energy, that rounding of a density may make
 _LARGEST_SHARE = 1e-6

@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import boolean, shown
-from meanfield.dynamics.doubly_stochastic import DoublyStochastic
-from meanfield.dynamics.isotropic import SA, USA, Isotropic
+from meanfield.dynamics import SA, USA, DoublyStochastic, Isotropic
 from meanfield.equations.tendency import tendency
 from meanfield.functionals.energies import dissipation, unscaled
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
-from meanfield.measures import AnyMeasure, check_measure
-from meanfield.measures.density import Density
+from meanfield.measures import AnyMeasure, Density, Particles, check_measure
 from meanfield.measures.flow_map import REACH
-from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import project
 
 # on a grid twice as fine an integral has changed by rounding only

@@ -7,14 +7,13 @@ from typing import ClassVar
 
 import ducc0
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy.special import ive
 
 from meanfield._checks import real_array, tell_apart
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
 from meanfield.spaces.gegenbauer import gauss_gegenbauer
 from meanfield.spaces.sphere import layout, positions
-from meanfield.typing import Array, Coefficients
+from meanfield.typing import Array, ArrayLike, Coefficients, Indices
 
 
 def score_matrix(matrix: ArrayLike, dim: int) -> Array:
@@ -254,7 +253,7 @@ class CircleBilinear(Bilinear):
 
 
 # which coefficients, and of which part: those of cos mφ or of sin mφ
-Block = tuple[NDArray[np.intp], bool]
+Block = tuple[Indices, bool]
 
 
 class SphereBilinear(Bilinear):

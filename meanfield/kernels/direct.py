@@ -7,13 +7,11 @@ e^{-2β}, and SA divides by G. A sum of positive terms has no such loss.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meanfield._checks import tell_apart
 from meanfield.kernels.multipliers import bandwidth
-from meanfield.spaces import Space
+from meanfield.spaces import Space, Zonal
 from meanfield.spaces.gegenbauer import gauss_gegenbauer
-from meanfield.spaces.zonal import Zonal
 from meanfield.typing import Array
 
 # exponents at a time, which stay in a core's cache, or rows, if they are no more than so many
@@ -143,9 +141,7 @@ def _shifted_sums(
     return sums, totals, log_unit
 
 
-def pull_of_others(
-    points: Array, masses: Array, beta: float
-) -> tuple[Array, NDArray[np.float64], Array]:
+def pull_of_others(points: Array, masses: Array, beta: float) -> tuple[Array, Array, Array]:
     """What each token is pulled with by the others, P_x Σ_{j≠i} m_j e^{β<x_i, x_j>} x_j.
 
     A token's pull on itself is radial and P_x takes it away, but for rounding of 1e-16 e^β, which

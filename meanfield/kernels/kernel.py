@@ -10,13 +10,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.polynomial import chebyshev, polynomial
-from numpy.typing import NDArray
 from scipy import fft, special
 
 from meanfield._checks import real_array, shown
 from meanfield.kernels import direct, line, multipliers
 from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicity_growth
-from meanfield.typing import Array
+from meanfield.typing import Array, NDArray
 
 Function = Callable[[Array], Array]
 

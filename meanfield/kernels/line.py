@@ -7,7 +7,6 @@ from functools import cached_property, partial
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft
 
 from meanfield._checks import tell_apart
@@ -17,7 +16,7 @@ from meanfield.kernels.angles import (
     circle_kernel,
     zonal_kernel,
 )
-from meanfield.typing import Array
+from meanfield.typing import Array, Indices
 
 Kernel = Callable[[float, Array, Array], Array]
 
@@ -106,7 +105,7 @@ class CircleLine:
         else:
             self._spectrum = fft.rfft(blocks, axis=0).conj()
 
-    def cells(self, angles: Array) -> tuple[NDArray[np.intp], Array]:
+    def cells(self, angles: Array) -> tuple[Indices, Array]:
         """The cell of each angle, and its place there in [-1, 1]."""
         turns = angles / _TURN
         scaled = turns - np.floor(turns)
@@ -172,7 +171,7 @@ class DenseLine:
         self.tables = len(tables)
         self._tables = tables.reshape(-1, self.size)
 
-    def cells(self, angles: Array) -> tuple[NDArray[np.intp], Array]:
+    def cells(self, angles: Array) -> tuple[Indices, Array]:
         """The cell of each angle, and its place there in [-1, 1]."""
         inside = np.mod(angles, _TURN) if self.dim == 2 else np.clip(angles, 0.0, np.pi)
         scaled = inside / self._width

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meanfield._checks import integer, number
 from meanfield.spaces.gegenbauer import multiplicity_growth
-from meanfield.typing import Array
+from meanfield.typing import Array, Integers
 
 # recurrences take seconds there, and without a bound all memory or for ever
 _MOST_DEGREES = 1 << 20
@@ -67,9 +66,7 @@ def _eigenvalue_ratios(beta: float, dim: int, last: int) -> list[float]:
     return ratios
 
 
-def _binary_ratios(
-    ratios: list[float], kmax: int, unit: float = 1.0
-) -> tuple[Array, NDArray[np.int64]]:
+def _binary_ratios(ratios: list[float], kmax: int, unit: float = 1.0) -> tuple[Array, Integers]:
     """Λ_k/Λ_0 = m · 2^e as mantissas and exponents, so that nothing underflows.
 
     The ratios Λ_{k+1}/Λ_k are given in a unit.
@@ -84,12 +81,12 @@ def _binary_ratios(
     return mantissas, exponents
 
 
-def _binary_small(beta: float, dim: int, kmax: int) -> tuple[Array, NDArray[np.int64]]:
+def _binary_small(beta: float, dim: int, kmax: int) -> tuple[Array, Integers]:
     """Λ_k = β^k/(d (d+2) … (d+2k-2)) of β < 1e-150, where Λ_0 = 1 to rounding, as m · 2^e."""
     return _binary_ratios([1.0 / (dim + 2.0 * k) for k in range(kmax)], kmax, beta)
 
 
-def _binary_eigenvalues(beta: float, dim: int, kmax: int) -> tuple[Array, NDArray[np.int64]]:
+def _binary_eigenvalues(beta: float, dim: int, kmax: int) -> tuple[Array, Integers]:
     """e^{-β} Λ_k(β, d) = m · 2^e as mantissas and exponents, so that nothing underflows.
 
     With ratios from Miller's recurrence and e^β = Σ_k N_k Λ_k (the kernel at x = y) every sum has
@@ -109,14 +106,14 @@ def _binary_eigenvalues(beta: float, dim: int, kmax: int) -> tuple[Array, NDArra
     return mantissas / total, exponents - sum_exponent
 
 
-def _binary_relative(beta: float, dim: int, kmax: int) -> tuple[Array, NDArray[np.int64]]:
+def _binary_relative(beta: float, dim: int, kmax: int) -> tuple[Array, Integers]:
     """Λ_k/Λ_0 = m · 2^e."""
     if beta < _SMALL:
         return _binary_small(beta, dim, kmax)
     return _binary_ratios(_eigenvalue_ratios(beta, dim, kmax), kmax)
 
 
-def _unscaled(beta: float, mantissas: Array, exponents: NDArray[np.int64]) -> Array:
+def _unscaled(beta: float, mantissas: Array, exponents: Integers) -> Array:
     """e^β m · 2^e; inf where it overflows."""
     # e^β in factors below e^500, exponents apart, lest either overflow on its own
     pieces = 8 + int(beta / 500.0)
@@ -127,7 +124,7 @@ def _unscaled(beta: float, mantissas: Array, exponents: NDArray[np.int64]) -> Ar
     return _joined(mantissas, exponents)
 
 
-def _joined(mantissas: Array, exponents: NDArray[np.int64]) -> Array:
+def _joined(mantissas: Array, exponents: Integers) -> Array:
     """m · 2^e."""
     with np.errstate(over="ignore", under="ignore"):
         return np.asarray(np.ldexp(mantissas, exponents))

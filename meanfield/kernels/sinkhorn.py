@@ -8,20 +8,15 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from meanfield._checks import rows, tell_apart
 from meanfield.kernels.angles import LARGEST_CIRCLE_BETA, LARGEST_ZONAL_BETA, zonal_kernel
 from meanfield.kernels.direct import latitude_log_moment, log_moment
 from meanfield.kernels.line import CircleLine, LineSums, ZonalLine
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
-from meanfield.spaces import Space
-from meanfield.spaces.circle import Circle
+from meanfield.spaces import Circle, Places, Space, Sphere, SphereAt, Zonal
 from meanfield.spaces.geometry import circle_angles, polar_angles, project
-from meanfield.spaces.sphere import Sphere
-from meanfield.spaces.sphere_fields import Places, SphereAt
-from meanfield.spaces.zonal import Zonal
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike, Indices, NDArray
 
 # steps whose residuals are combined; more of them gain nothing where the best rate is 0.17 a step
 _MEMORY = 6
@@ -197,7 +192,7 @@ class SphereNodes:
         slope = factors / beta if beta > 0.0 else np.eye(1, self._at.lmax + 1, 1)[0] / 3.0
         self._kernel, self._slope = factors[self._at.degrees], slope[self._at.degrees]
         self._most = most_pairs // len(points)
-        self._small: NDArray[np.intp] | None = None
+        self._small: Indices | None = None
         self._rows = np.zeros((0, len(points)))
 
     def potential(self, masses: Array) -> Array:

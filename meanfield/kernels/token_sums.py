@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from meanfield._checks import tell_apart
 from meanfield.kernels.bilinear import SphereBilinear, largest_score
@@ -15,7 +14,7 @@ from meanfield.kernels.line import LAGRANGE, NODES, CircleLine, DenseLine, cheby
 from meanfield.kernels.multipliers import bandwidth, log_eigenvalues, relative_eigenvalues
 from meanfield.spaces.geometry import circle_angles, project
 from meanfield.spaces.sphere_fields import Places, SphereAt
-from meanfield.typing import Array, Coefficients
+from meanfield.typing import Array, Coefficients, Indices
 
 
 def fewest_pairs(beta: float, dim: int, *, once: bool = False) -> float:
@@ -42,7 +41,7 @@ def fewest_pairs(beta: float, dim: int, *, once: bool = False) -> float:
     return tables + 2**17 + 100 * _harmonics(beta)
 
 
-def fewest_score_pairs(matrix: NDArray[np.float64], *, once: bool = False) -> float:
+def fewest_score_pairs(matrix: Array, *, once: bool = False) -> float:
     """Pairs from which sums of e^{<Mx,y>}, M (d, d), are taken in O(n); inf where there are none.
 
     Examples
@@ -70,7 +69,7 @@ def _harmonics(beta: float) -> float:
 
 
 # which angles, their cells, and T_k at their places there, shape (16, n)
-Block = tuple[slice, NDArray[np.intp], Array]
+Block = tuple[slice, Indices, Array]
 
 # angles at a time, so that their Chebyshev polynomials stay in the cache
 _BLOCK = 1 << 14
@@ -397,7 +396,7 @@ TokenSums = CircleSums | SphereSums
 ScoreSums = CircleScoreSums | SphereScoreSums
 
 
-def score_sums(matrix: NDArray[np.float64]) -> ScoreSums | None:
+def score_sums(matrix: Array) -> ScoreSums | None:
     """The fast sums of the kernel e^{<Mx,y>} of a matrix (d, d), None where there are none.
 
     Examples

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
@@ -15,7 +14,7 @@ from scipy.special import betainc
 from meanfield._checks import number
 from meanfield.measures import AnyMeasure, check_measure
 from meanfield.spaces.geometry import geodesic_distance
-from meanfield.typing import Array
+from meanfield.typing import Array, Indices, NDArray
 
 # a ball is dense if it holds this many times its share of the uniform measure
 _DENSE = 2.0
@@ -123,9 +122,7 @@ def clusters(measure: AnyMeasure, radius: float = 0.1, *, min_mass: float = 1e-3
     return _measured(points, masses, labels, min_mass, measure.axis, radius)
 
 
-def _coarsened(
-    points: Array, masses: Array, radius: float
-) -> tuple[Array, Array, NDArray[np.intp]]:
+def _coarsened(points: Array, masses: Array, radius: float) -> tuple[Array, Array, Indices]:
     """Places and masses of groups of points much closer than the radius; the group of each."""
     member = np.arange(len(points))
     places, shares = points, masses
@@ -176,7 +173,7 @@ def _ball_masses(places: Array, columns: Array, reach: float) -> Array:
     return np.concatenate([part @ columns for part in near])
 
 
-def _labels(places: Array, dense: NDArray[np.bool_], reach: float) -> NDArray[np.intp]:
+def _labels(places: Array, dense: NDArray[np.bool_], reach: float) -> Indices:
     """The cluster of each place, -1 outside all."""
     labels = np.full(len(places), -1)
     if not dense.any():
@@ -186,7 +183,7 @@ def _labels(places: Array, dense: NDArray[np.bool_], reach: float) -> NDArray[np
     return np.where(distance <= reach, components[nearest], -1)
 
 
-def _components(places: Array, reach: float) -> NDArray[np.intp]:
+def _components(places: Array, reach: float) -> Indices:
     """Connected components of the graph of pairs within `reach`."""
     tree = cKDTree(places)
     if tree.count_neighbors(tree, reach) <= _MOST_PAIRS:
@@ -210,7 +207,7 @@ def _components(places: Array, reach: float) -> NDArray[np.intp]:
 def _measured(
     points: Array,
     masses: Array,
-    labels: NDArray[np.intp],
+    labels: Indices,
     min_mass: float,
     axis: Array | None,
     radius: float,

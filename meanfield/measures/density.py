@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from meanfield._checks import integer, number, real_array, rows, shown, unit_rows
 from meanfield.kernels.direct import grid_log_moment
@@ -15,11 +14,10 @@ from meanfield.kernels.multipliers import bandwidth
 from meanfield.kernels.sinkhorn import Balanced, grid_sums, working_grid
 from meanfield.laws.law import Law
 from meanfield.measures.measure import Measure, turned
-from meanfield.spaces import Harmonics, Space
-from meanfield.spaces.circle import MOST_MODES, Circle
+from meanfield.spaces import Circle, Harmonics, Space, Zonal
+from meanfield.spaces.circle import MOST_MODES
 from meanfield.spaces.geometry import difference_of_meridians
-from meanfield.spaces.zonal import Zonal
-from meanfield.typing import Array, Coefficients
+from meanfield.typing import Array, ArrayLike, Coefficients, NDArray
 
 # a degree is present from this share of the power on: 1e-8 of the L² norm
 _PRESENT = 1e-16

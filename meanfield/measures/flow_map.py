@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from meanfield._checks import integer, is_single, number, rows, shown, tell_apart, unit_vector
 from meanfield.kernels.direct import latitude_log_moment, log_moment
@@ -15,8 +14,7 @@ from meanfield.kernels.sinkhorn import Balanced, latitude_sums, point_sums
 from meanfield.laws.law import Law, brief, check_law, checked_pdf, has_density, symmetry_axis
 from meanfield.laws.point_cloud import PointCloud
 from meanfield.measures.measure import WeightedPoints, turned
-from meanfield.spaces import Harmonics, panels
-from meanfield.spaces.circle import CircleAt
+from meanfield.spaces import CircleAt, Harmonics, ZonalAt, panels
 from meanfield.spaces.cubed_sphere import ORDER, PER_LEAF, lay
 from meanfield.spaces.geometry import (
     circle_angles,
@@ -25,8 +23,7 @@ from meanfield.spaces.geometry import (
     latitude_density,
     line_points,
 )
-from meanfield.spaces.zonal import ZonalAt
-from meanfield.typing import Array, Coefficients, Integers
+from meanfield.typing import Array, ArrayLike, Coefficients, Integers, NDArray
 
 _TURN = 2.0 * np.pi
 # points of a meridian at which a law is compared

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from meanfield._checks import integer
 from meanfield._shown import ShownMeasure
@@ -15,7 +14,7 @@ from meanfield.spaces import Harmonics
 from meanfield.spaces.circle import MOST_MODES, CircleAt
 from meanfield.spaces.gegenbauer import multiplicities
 from meanfield.spaces.geometry import are_parallel, circle_angles
-from meanfield.typing import Array, Coefficients
+from meanfield.typing import Array, ArrayLike, Coefficients, NDArray
 
 
 class Measure(ShownMeasure, ABC):

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from meanfield import _checks
 from meanfield._checks import integer, is_single, real_array, shown
 from meanfield.laws.law import check_law
 from meanfield.measures.density import Density, spectral_tail
 from meanfield.spaces.circle import Circle
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike, NDArray
 
 
 class OscillatorDensity(Density):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from meanfield import _checks
 from meanfield._checks import generator, integer, number, one_of, real_array, rows, unit_rows
@@ -17,7 +16,7 @@ from meanfield.laws.quantisation import quantised_points
 from meanfield.measures.measure import WeightedPoints
 from meanfield.spaces import Harmonics
 from meanfield.spaces.geometry import circle_points
-from meanfield.typing import Array, Coefficients
+from meanfield.typing import Array, ArrayLike, Coefficients
 
 SUMS = ("auto", "direct", "transforms", "gram")
 # |z| that differ by rounding only are one β

@@ -14,10 +14,7 @@ from matplotlib.figure import Figure
 
 from meanfield.evolution.solution import Solution
 from meanfield.functionals.transport.bracket import Bracket
-from meanfield.measures import AnyMeasure
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import FlowMap, LineFlowMap
-from meanfield.measures.particles import Particles
+from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles
 from meanfield.plot.curves import energy, energy_name, title
 from meanfield.plot.frames import BLUE, ORANGE, new_figure, thinned
 from meanfield.plot.panels import draw, look, projection

@@ -15,8 +15,7 @@ from meanfield.dynamics.facts import adapt
 from meanfield.evolution.recorder import LOWER, PROVED, UPPER, with_role
 from meanfield.evolution.solution import Solution
 from meanfield.kernels.multipliers import log_eigenvalues
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import FlowMap, LineFlowMap
+from meanfield.measures import Density, FlowMap, LineFlowMap
 from meanfield.plot import frames
 from meanfield.typing import Array
 

@@ -15,7 +15,6 @@ from matplotlib import rcParams
 from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from meanfield._checks import boolean, integer, number, shown
@@ -25,6 +24,7 @@ from meanfield.plot import frames as shared
 from meanfield.plot.curves import check, energy, energy_name
 from meanfield.plot.panels import draw, is_coloured, look, projection
 from meanfield.plot.runs import dynamics_title
+from meanfield.typing import Integers
 
 # GIF keeps times in hundredths of a second, and viewers slow down what is faster than 50 a second
 _FASTEST = {".mp4": 120.0, ".gif": 50.0}
@@ -197,7 +197,7 @@ def pace(
     return max(1, round(seconds * fps)), fps
 
 
-def _saves(saves: int, frames: int | None) -> NDArray[np.int64]:
+def _saves(saves: int, frames: int | None) -> Integers:
     """The saves that are frames, evenly, the first and the last among them."""
     most = min(saves, MOST_FRAMES)
     count = most if frames is None else integer("frames", frames, low=1, high=saves)
@@ -236,7 +236,7 @@ def _last_line(output: bytes | str | None) -> str:
 class _Scene:
     """The axes on which one save after the other is drawn."""
 
-    def __init__(self, sol: Solution, chosen: Sequence[int] | NDArray[np.int64], ax: Any) -> None:
+    def __init__(self, sol: Solution, chosen: Sequence[int] | Integers, ax: Any) -> None:
         self._sol, self._chosen = sol, chosen
         measures = [sol.measures[i] for i in chosen]
         self._look = look(measures)

@@ -12,15 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from meanfield._checks import integer, shown
-from meanfield.dynamics.facts import adapt
-from meanfield.dynamics.interactions import CircleInteraction
-from meanfield.dynamics.layers import FeedForward
-from meanfield.dynamics.records import AnyDynamics
+from meanfield.dynamics import AnyDynamics, CircleInteraction, FeedForward, adapt
 from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.recorder import with_role
 from meanfield.evolution.solution import Solution
-from meanfield.measures.density import Density
-from meanfield.measures.flow_map import FlowMap
+from meanfield.measures import Density, FlowMap
 from meanfield.plot import curves, frames
 from meanfield.plot.panels import draw, is_coloured, look, projection
 from meanfield.typing import Array

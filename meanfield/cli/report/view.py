@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from meanfield.typing import Array
+from meanfield.typing import Array, ArrayLike
 
 # of one time: the properties of some traces, by the number of the trace
 Frame = dict[int, dict[str, Any]]
