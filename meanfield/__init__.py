@@ -29,15 +29,15 @@ from meanfield.functionals.energies import (
     sinkhorn_scaling,
 )
 from meanfield.functionals.speed import metric_speed, slope
-from meanfield.functionals.transport.bracket import Bracket
+from meanfield.functionals.transport import Bracket
 from meanfield.functionals.transport.distance import (
+    DistanceTo,
     SlicedDistance,
     sliced_wasserstein,
     transport_map,
     transport_plan,
     wasserstein,
 )
-from meanfield.functionals.transport.monitors import DistanceTo
 from meanfield.laws import FourierSeries, Mixture, PointCloud, Uniform, VonMisesFisher, ZonalSeries
 from meanfield.laws.quantisation import gaussian_frequencies, lorentzian_frequencies
 from meanfield.measures import Density, FlowMap, OscillatorDensity, Oscillators, Particles

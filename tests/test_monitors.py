@@ -7,9 +7,8 @@ import pytest
 from handmade import unfinished
 
 import meanfield as mf
-from meanfield.functionals.transport.bracket import Bracket
-from meanfield.functionals.transport.distance import wasserstein
-from meanfield.functionals.transport.monitors import DistanceTo
+from meanfield.functionals.transport import Bracket
+from meanfield.functionals.transport.distance import DistanceTo, wasserstein
 
 EAST = np.eye(10)[-1]
 SERIES = mf.ZonalSeries(3, [0.5, 0.2])

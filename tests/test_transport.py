@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq, linprog, minimize_scalar
 
 import meanfield as mf
-from meanfield.functionals.transport.bracket import Bracket
+from meanfield.functionals.transport import Bracket
 from meanfield.functionals.transport.distance import wasserstein
 from meanfield.functionals.transport.quantiles import Atoms
 from validation.transport import PAIRS, by_search, own_law

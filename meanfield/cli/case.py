@@ -25,7 +25,7 @@ from meanfield.evolution.files import SOURCE
 from meanfield.evolution.netcdf import memory_of_machine
 from meanfield.evolution.recorder import taken_names
 from meanfield.evolution.solution import Solution
-from meanfield.functionals.transport.monitors import DistanceTo
+from meanfield.functionals.transport.distance import DistanceTo
 from meanfield.laws import Law
 from meanfield.measures import AnyMeasure
 

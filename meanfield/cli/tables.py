@@ -23,7 +23,7 @@ from meanfield._checks import integer, number, shown, unit_rows
 from meanfield.dynamics import SA, USA, Attention, DoublyStochastic, FeedForward, Head, Layers
 from meanfield.dynamics.isotropic import LARGEST_BETA
 from meanfield.functionals.distances import mmd, sobolev
-from meanfield.functionals.transport.monitors import DistanceTo
+from meanfield.functionals.transport.distance import DistanceTo
 from meanfield.laws import FourierSeries, Mixture, PointCloud, Uniform, VonMisesFisher, ZonalSeries
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
 from meanfield.spaces import Circle, Sphere, Zonal

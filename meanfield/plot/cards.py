@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from meanfield.evolution.solution import Solution
-from meanfield.functionals.transport.bracket import Bracket
+from meanfield.functionals.transport import Bracket
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles
 from meanfield.plot.curves import energy, energy_name, title
 from meanfield.plot.frames import BLUE, ORANGE, new_figure, thinned

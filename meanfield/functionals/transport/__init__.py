@@ -1,1 +1,74 @@
-"""Distances between measures: a distance is between two measures, and never runs."""
+"""Distances between measures: a distance is between two measures, and never runs.
+
+Where it is not known to rounding it lies in a `Bracket`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from meanfield._checks import boolean, is_number, shown
+from meanfield._shown import Shown
+
+# of sums in double precision, relative to what is summed; bounds are widened by it
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Bracket(Shown):
+    """A value with two ends, between which the distance lies; `float` takes the value.
+
+    Attributes
+    ----------
+    value, lower, upper : float
+        lower <= value <= upper; the value is the best estimate, on S^2 often one of the ends.
+    proved : bool
+        True where both ends are proven, with quadrature and rounding. Else they are estimates.
+
+    Raises
+    ------
+    ValueError
+        If the three are not in this order.
+
+    Examples
+    --------
+    >>> float(Bracket(0.5, 0.4, 0.6))
+    0.5
+    """
+
+    value: float
+    lower: float
+    upper: float
+    proved: bool = False
+
+    def __post_init__(self) -> None:
+        boolean("proved", self.proved)
+        for name in ("value", "lower", "upper"):
+            given = getattr(self, name)
+            # a bound may be infinite
+            if not is_number(given):
+                raise ValueError(f"{name} must be a number, got {shown(given)}")
+        # a NaN is in no order
+        if not self.lower <= self.value <= self.upper:
+            raise ValueError(
+                f"value must lie between lower and upper, got {shown(self.value)} with lower = "
+                f"{shown(self.lower)} and upper = {shown(self.upper)}"
+            )
+
+    def __float__(self) -> float:
+        return self.value
+
+
+def check_order(lower: float, upper: float) -> None:
+    """A lower bound of W_p^p must not exceed an upper one.
+
+    Raises
+    ------
+    ArithmeticError
+        If it does: one of them is no bound.
+    """
+    if not lower <= upper:
+        raise ArithmeticError(
+            f"a lower bound of W_p^p must be <= an upper one, got {lower!r} and {upper!r}: one of "
+            f"the two is no bound, please report the measures"
+        )

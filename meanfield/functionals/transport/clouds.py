@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from meanfield._checks import EPS
-from meanfield.functionals.transport.bracket import Bracket
+from meanfield.functionals.transport import Bracket
 from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import geodesic_distance
 from meanfield.typing import Array, Indices

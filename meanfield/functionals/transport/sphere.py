@@ -8,7 +8,7 @@ import numpy as np
 from scipy import fft
 
 from meanfield._checks import shown
-from meanfield.functionals.transport.bracket import ROUNDING, Bracket, check_order
+from meanfield.functionals.transport import ROUNDING, Bracket, check_order
 from meanfield.functionals.transport.clouds import best_plan, pair_distances
 from meanfield.functionals.transport.quantiles import check_mass
 from meanfield.functionals.transport.sphere_dual import DualAscent, Minima, Potential, dual

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.ndimage import maximum_filter, maximum_filter1d
 
-from meanfield.functionals.transport.bracket import ROUNDING
+from meanfield.functionals.transport import ROUNDING
 from meanfield.functionals.transport.sphere_masses import DensitySpread, Spread, series
 from meanfield.measures.density import Density
 from meanfield.spaces import Places, Sphere, SphereAt, SphereFields
