@@ -355,7 +355,7 @@ def test_a_case_and_its_figure():
     axes = mf.plot.energy(sol)
     assert axes.get_title(loc="left") == "energy E_DS"
     np.testing.assert_array_equal(axes.lines[0].get_ydata(), sol.dataset.energy)
-    assert mf.plot.dissipation(sol).get_title(loc="left") == "dissipation |dE/dt|"
+    assert mf.plot.dissipation(sol).get_title(loc="left") == "dissipation |dE_DS/dt|"
     assert "DoublyStochastic" in mf.plot.solution(sol).get_suptitle()
 
 

@@ -248,7 +248,7 @@ def test_a_density_under_attention_with_a_form():
     mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
     sol = mf.evolve(mu, mf.Attention(1.0, heads), 0.1, save_at=3)
     drawn = {ax.get_title(loc="left"): ax for ax in mf.plot.solution(sol).axes}
-    rates = curve(drawn["dissipation |dE/dt|"]).get_ydata()
+    rates = curve(drawn["dissipation |dE_D/dt|"]).get_ydata()
     assert np.array_equal(rates, sol.dataset.dissipation)
     assert rates == pytest.approx([mf.dissipation(m, sol.dynamics) for m in sol.measures])
     energies = drawn["energy E_D"]
@@ -262,7 +262,7 @@ def test_a_run_without_an_energy_has_no_panel_of_it():
     turned = mf.Attention(1.0, [mf.Head(V=[[0.0, -1.0], [1.0, 0.0]])])
     sol = mf.evolve(mu, turned, 0.1, save_at=3)
     titles = [ax.get_title(loc="left") for ax in mf.plot.solution(sol).axes]
-    assert "speed, rms of |X|" in titles
+    assert "speed" in titles
     assert not [title for title in titles if "energy" in title]
     with pytest.raises(ValueError, match="sol must be of a dynamics with an energy"):
         mf.plot.energy(sol)

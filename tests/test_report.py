@@ -17,6 +17,7 @@ import meanfield as mf
 from meanfield.cli import report
 from meanfield.cli.commands import main
 from meanfield.cli.report.checks import checks
+from meanfield.cli.text import table
 
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 SLANTED = mf.VonMisesFisher([0.0, 0.6, 0.8], 3.0)
@@ -98,6 +99,42 @@ def test_a_check_can_fail(solutions):
     bad = replace(solutions["circle"], dataset=wrong)
     failed = [check.name for check in checks(bad) if not check.passed]
     assert len(failed) == 4
+
+
+BENT = np.array([[1.0, 0.3], [0.3, -0.5]])
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "t_end", "symbol"),
+    [
+        (mf.DoublyStochastic(2.0), 0.5, "E_DS"),
+        (mf.Attention(1.5, [mf.Head(Q=BENT, V=-BENT)]), 0.5, "E_D"),
+        (mf.Kuramoto(-1.3), 0.5, "F"),
+        (mf.CircleInteraction([1.0, -0.5]), 0.5, "F"),
+        (mf.SA(0.0, -1), 0.5, "E_β"),
+        (mf.SA(800.0), 1e-3, "E_β/E_β(δ)"),
+    ],
+    ids=str,
+)
+def test_an_energy_is_checked_by_its_own_name(dynamics, t_end, symbol):
+    sol = mf.evolve(tokens(2, 40), dynamics, t_end, 4)
+    found = {check.name: check.passed for check in checks(sol)}
+    assert all(found.values())
+    assert sum(name.startswith("balance |") for name in found) == 1
+    assert f"{symbol} between its bounds" in found
+    way = "rises" if dynamics.energy.sign > 0 else "falls"
+    assert f"{symbol} {way}: largest step back" in found
+
+
+def test_a_run_without_an_energy_is_checked_for_the_rest():
+    turned = mf.Attention(1.0, [mf.Head(V=[[0.0, -1.0], [1.0, 0.0]])])
+    sol = mf.evolve(mf.Density(mf.Circle(64), LAW), turned, 0.5, 4)
+    assert [check.name for check in checks(sol)] == [
+        *("ending", "mass |1 − ∫ dμ|", "resolution: tail")
+    ]
+    assert "speed" in report.page(sol)
+    assert "dissipation" not in table(sol)
+    assert table(sol).split()[:3] == ["t", "speed", "1-mass"]
 
 
 def test_a_flow_map_is_held_against_its_own_tolerance():

@@ -147,12 +147,12 @@ def balances(quick: bool) -> list[Claim]:
             dynamics = mf.DoublyStochastic(beta, sign=sign)
             sols = [mf.evolve(mu, dynamics, 1.0, 2, rtol=1e-11) for mu in starts]
             worst = max(worst, *(_gap(sol) for sol in sols))
-            values = np.array([sol.dataset.sinkhorn_energy.values for sol in sols])
+            values = np.array([sol.dataset.energy.values for sol in sols])
             apart = max(apart, float(np.ptp(values, axis=0).max()))
     sphere: list[AnyMeasure] = [mf.Density(mf.Sphere(31), BUMP), mf.FlowMap(BUMP)]
     on_s2 = [mf.evolve(mu, mf.DoublyStochastic(4.0), 0.5, 2) for mu in sphere]
     worst = max(worst, *(_gap(sol) for sol in on_s2))
-    values = np.array([sol.dataset.sinkhorn_energy.values for sol in on_s2])
+    values = np.array([sol.dataset.energy.values for sol in on_s2])
     return [
         Claim(
             "E_DS(t) - E_DS(0) - work, densities, flow maps, tokens",
@@ -176,7 +176,7 @@ def balances(quick: bool) -> list[Claim]:
 
 def _gap(sol: mf.Solution) -> float:
     data = sol.dataset
-    gained = data.sinkhorn_energy.values - float(data.sinkhorn_energy[0]) - data.work.values
+    gained = data.energy.values - float(data.energy[0]) - data.work.values
     return float(np.abs(gained).max())
 
 
@@ -194,14 +194,13 @@ def draw(beta: float = 25.0) -> Figure:
     left, right = figure.subplots(1, 2)
     k = np.arange(21)
     law = mf.FourierSeries(cos=[0.02, 0.01, 0.02, 0.01], sin=[0.01, 0.02, 0.01, 0.02])
-    kinds = (mf.SA, "energy", "#0072b2"), (mf.DoublyStochastic, "sinkhorn_energy", "#d55e00")
-    for kind, name, colour in kinds:
+    for kind, colour in (mf.SA, "#0072b2"), (mf.DoublyStochastic, "#d55e00"):
         dynamics = kind(beta)
         rates = mf.theory.growth_rates(dynamics, 2, 20)
         left.plot(k, rates, "o-", color=colour, markersize=3, linewidth=1, label=dynamics.name)
         sol = mf.evolve(mf.FlowMap(law, tol=1e-9), dynamics, 30.0, 60)
         low, high = _bounds(dynamics)
-        right.plot(sol.t, (sol.dataset[name] - low) / (high - low), color=colour, linewidth=1.2)
+        right.plot(sol.t, (sol.dataset.energy - low) / (high - low), color=colour, linewidth=1.2)
     left.axhline(2.0 * lambertw(np.exp(-1.0)).real, color="0.6", linestyle="--", linewidth=0.8)
     left.annotate("2 W(1/e)", (20.4, 0.565), ha="right", fontsize=8, color="0.4")
     left.set_xticks(range(0, 21, 4))

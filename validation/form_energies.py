@@ -125,7 +125,7 @@ def flows(quick: bool) -> list[Claim]:
         for normalise in (True, False):
             field = mf.Attention(1.0, [mf.Head(form, 1.0, sign * form)], normalise)
             data = mf.evolve(mf.Particles.quantised(start, 64), field, 10.0, 20).dataset
-            energy = data.form_energy.values
+            energy = data.energy.values
             gap = float(np.abs(energy - energy[0] - data.work.values).max())
             name = f"64 tokens, V = {sign:+d} D, normalise = {normalise}: "
             fall = float(np.max(-sign * np.diff(energy)))

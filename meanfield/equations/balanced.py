@@ -84,7 +84,6 @@ class BalancedDensityTendency(DensityTendency):
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
         super().__init__(density, dynamics)
-        self.log_unit = 0.0
         self._grid = working_grid(density.space, dynamics.beta)
         self._sums = grid_sums(self._grid, dynamics.beta)
         self._transforms = self._grid.transforms(np.zeros(self._grid.kmax + 1))

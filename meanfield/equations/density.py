@@ -151,10 +151,8 @@ class DensityTendency(SpectralTendency):
     ----------
     initial_state : ndarray
         The density's coefficients as a real vector.
-    log_unit : float
-        u of `scaled_dissipation`, see `Factors`.
-    energies : ndarray, shape (kmax + 1,)
-        e^{-u} E over the power of each degree.
+    factors : Factors
+        Its `log_unit` is u of `scaled_energy` and `scaled_dissipation`.
     """
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
@@ -164,7 +162,6 @@ class DensityTendency(SpectralTendency):
         self.factors = factors = Factors.of(dynamics, density.dim, self.space.kmax)
         self._normalised = factors.potential is not None
         self._transforms = self.space.transforms(factors.slope, factors.potential)
-        self.log_unit, self.energies = factors.log_unit, factors.energies
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
@@ -191,6 +188,10 @@ class DensityTendency(SpectralTendency):
     def scaled_dissipation(self) -> float:
         """e^{-u} ∫ |X|² dmu, or ∫ |X|² G dmu where X is normalised, (3.6), at the last state."""
         return self.factors.energy_factor * self._transforms.integral(self._transforms.gradient)
+
+    def scaled_energy(self, state: Array) -> float:
+        """e^{-u} E of a state."""
+        return float(self.factors.energies @ self.space.power(self._coefficients(state)))
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""

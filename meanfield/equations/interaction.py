@@ -133,7 +133,3 @@ class OscillatorDensityTendency:
         total *= self._divergence
         total *= turn
         total -= self._decay * turned
-
-    def scaled_dissipation(self) -> float:
-        """0: no energy is claimed where frequencies drive the phases."""
-        return 0.0

@@ -52,9 +52,9 @@ class AngularField(ABC):
         sums = Interpolation(self.line, angles).values(self.line.fields(charges, self.tables))
         return self.velocity(sums, angles)
 
-    @abstractmethod
-    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:
-        """e^{-β} times what dE/dt is of a gradient flow, from X and the sums at the masses."""
+    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:  # noqa: ARG002
+        """What dE/dt is of a gradient flow, from X and the sums at the masses; else ∫ |X|² dmu."""
+        return float(masses @ speed**2)
 
 
 class LineField(AngularField):
@@ -353,10 +353,6 @@ class DriftField(AngularField):
     def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
         """X along the angle and div X at angles."""
         return self.velocity(np.zeros((0, len(angles))), angles)
-
-    def scaled_dissipation(self, masses: Array, speed: Array, sums: Array) -> float:  # noqa: ARG002
-        """∫ |X|² dmu: there is no energy."""
-        return float(masses @ speed**2)
 
 
 def line_field(

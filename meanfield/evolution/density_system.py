@@ -116,12 +116,6 @@ class DensitySystem(System[Density]):
             return ""
         return text.format(f"`on_unresolved='{FLOW_MAP}'`")
 
-    def scaled_energy(self) -> float:
-        """The energy at the present time in units of e^{log_unit}."""
-        if self.energy is None or not self.energy.is_plain:
-            return super().scaled_energy()
-        return float(self.equation.energies @ self.measure().power)
-
     def _speeds(self, measure: Density) -> dict[str, float]:  # noqa: ARG002
         """In W_2 where X is a gradient, else of X in the mean."""
         name = "metric_speed" if self.has_balance else "speed"

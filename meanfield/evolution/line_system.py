@@ -159,12 +159,6 @@ class LineSystem(System[LineFlowMap]):
             )
         return super().finished()
 
-    def scaled_energy(self) -> float:
-        """The energy at the present time in units of e^{log_unit}."""
-        if self.energy is None or not self.energy.is_plain:
-            return super().scaled_energy()
-        return float(self.equation.scaled_energy(self.state[:-1]))
-
     def _numbers(self, flow: LineFlowMap) -> dict[str, float]:
         numbers = {
             "tail": flow.tail,

@@ -24,25 +24,16 @@ VARIABLES = {
     "energy": ("energy", "{formula}"),
     "energy_share": ("share", "{E} over that of a Dirac mass, of which it is 1"),
     "dissipation": ("rate", "{rate}, what X alone adds to {E} per time, or takes from it"),
-    "work": (
-        "work",
-        "what {E} gained since t = 0: ± ∫ dissipation dt, with noise and `noise_work`",
-    ),
+    "work": ("work", "what {E} gained since t = 0: ± ∫ dissipation dt, and the `noise_work`"),
     "balance_error": ("error", "({E}(t) - {E}(0) - work)/|{E}(δ)|, 0 but for errors of the run"),
     "order_parameter": ("order", "r of r e^{iψ} = ∫ e^{iθ} dmu"),
     "mean_phase": ("phase", "ψ of r e^{iψ} = ∫ e^{iθ} dmu, in [0, 2π)"),
     "mass": ("mass", "∫ dmu"),
-    "metric_speed": (
-        "speed",
-        "(∫|X|² dmu)^{1/2}, the speed of the measure in W_2; with noise τ that of X - τ ∇ log f",
-    ),
+    "metric_speed": ("speed", "(∫|X|² dmu)^{1/2}, the speed in W_2; with noise of X - τ ∇ log f"),
     "speed": ("speed", "(∫|X|² dmu)^{1/2}, root mean square of |X| over tokens or mass"),
     "min_density": ("density", "minimum of the density on the grid or at the nodes"),
     "max_density": ("density", "maximum of the density at the nodes"),
-    "tail": (
-        "resolution",
-        "relative L² size of the last tenth of the spectrum; flow map: largest tail of a panel",
-    ),
+    "tail": ("resolution", "relative L² size of the last tenth of a spectrum, or of a panel's"),
     "size": ("resolution", SIZE_NAME),
     "steps": ("count", "accepted time steps since t = 0"),
     "evaluations": ("count", "evaluations of the right-hand side since t = 0"),
@@ -55,12 +46,7 @@ VARIABLES = {
     "particles": ("count", "particles that stand for clusters"),
     "smooth_mass": ("mass", "mass that the nodes carry, outside particles"),
     "clusters": ("count", "clusters of the measure"),
-    "adaptation": (
-        "work",
-        "what {E} gained by splitting panels and holding clusters as atoms since t = 0",
-    ),
-}
-_OF_COLLAPSES = {
+    "adaptation": ("work", "what {E} gained by splitting panels and by atoms since t = 0"),
     "collapse_time": ("time", "when nodes were last held by atoms, or atoms merged"),
     "collapse_atoms": ("count", "atoms from then on"),
     "collapse_energy": ("work", "what {E} gained by it, as of adaptation"),
@@ -69,8 +55,7 @@ _OF_COLLAPSES = {
 _IN_UNIT_ROLES = "energy", "rate", "work"
 _IN_UNIT = {name for name, (role, _) in VARIABLES.items() if role in _IN_UNIT_ROLES}
 
-COLLAPSES = tuple(_OF_COLLAPSES)
-_TAKEN = frozenset({*VARIABLES, *COLLAPSES, *RESERVED})
+_TAKEN = frozenset({*VARIABLES, *RESERVED})
 # of a bracket, the variables beside its value, and what they are
 LOWER, UPPER, PROVED = "_lower", "_upper", "_proved"
 _OF_BRACKET = {
@@ -111,8 +96,7 @@ class Recorder:
         self._rows: list[dict[str, float]] = []
         self.hand_over: tuple[float, float | None] | None = None
         self._energy, self._monitors, self._log_unit = energy, monitors, log_unit
-        # the first energy over |E(δ)|, and the names of what has left double precision
-        self._first: float | None = None
+        # names of what has left double precision
         self._overflowed: set[str] = set()
 
     @property
@@ -159,15 +143,13 @@ class Recorder:
                 del told[name]
         if energy is None or "energy" not in row:
             return told
-        level, gained = (
-            energy.relative(row.get(name, 0.0), self._log_unit) for name in ("energy", "work")
-        )
-        if self._first is None:
-            self._first = level
-        if energy.dirac:
-            told["energy_share"] = level if energy.dirac > 0.0 else -level
+        # of an energy that a Dirac has none of, itself
+        level, sign = ("energy_share" if energy.dirac else "energy"), np.copysign(1.0, energy.dirac)
+        told[level] = float(sign * energy.relative(row["energy"], self._log_unit))
         if "work" in row:
-            told["balance_error"] = level - self._first - gained
+            known = (r[level] for r in self._rows if np.isfinite(r.get(level, np.nan)))
+            gained = float(sign) * (told[level] - next(known, told[level]))
+            told["balance_error"] = gained - energy.relative(row["work"], self._log_unit)
         return told
 
     def take_over(self, t: float, gap: float) -> None:
@@ -208,10 +190,6 @@ class Recorder:
         ]
         self.hand_over = tuple(numbers["hand_over"]) if numbers["hand_over"] else None
         self._overflowed = {str(name) for name in numbers["overflowed"]}
-        if self._energy is not None:
-            is_share, sign = bool(self._energy.dirac), -1.0 if self._energy.dirac < 0.0 else 1.0
-            levels = columns.get("energy_share" if is_share else "energy", [])
-            self._first = next((sign * level for level in levels if np.isfinite(level)), None)
 
     def dataset(self, collapses: Sequence[tuple[float, int, float]] = ()) -> xr.Dataset:
         """What was saved, as variables over t; nan where a measure has no such number.
@@ -229,33 +207,31 @@ class Recorder:
             if name in present - self._overflowed
         }
         if collapses:
-            parts = zip(_OF_COLLAPSES, np.array(collapses).T, strict=True)
-            columns |= {name: ("collapse", part) for name, part in parts}
-            gaps = [multiplied_out(gap, self._log_unit) for _, _, gap in collapses]
-            columns["collapse_energy"] = "collapse", np.array(gaps)
-            if self._energy is None or not np.isfinite(gaps).all():
-                del columns["collapse_energy"]
+            times, atoms, gaps = np.array(collapses).T
+            columns |= {"collapse_time": ("collapse", times), "collapse_atoms": ("collapse", atoms)}
+            gaps = np.array([multiplied_out(gap, self._log_unit) for gap in gaps])
+            if self._energy is not None and np.isfinite(gaps).all():
+                columns["collapse_energy"] = "collapse", gaps
         attrs: dict[str, float] = {}
         if self.hand_over is not None:
             t, gap = self.hand_over
             attrs = {"hand_over_t": t} | ({} if gap is None else {"hand_over_energy_gap": gap})
-        times = "t", np.array([row["t"] for row in rows]), {"long_name": "time", "role": "time"}
+        times = np.array([row["t"] for row in rows])
         return xr.Dataset(
             {name: (over, column, about[name]) for name, (over, column) in columns.items()},
-            coords={"t": times},
+            coords={"t": ("t", times, {"long_name": "time", "role": "time"})},
             attrs=attrs,
         )
 
     def _about(self) -> dict[str, dict[str, str]]:
         """The attributes of every variable that there may be, in the order of a dataset."""
-        about = {
-            name: {"long_name": self._worded(text), "role": role}
-            for name, (role, text) in (VARIABLES | _OF_COLLAPSES).items()
-        }
-        for name, given in about.items():
-            if given["role"] in (*_IN_UNIT_ROLES, "share", "error"):
-                symbol = "{free}" if name.startswith("free_") else "{E}"
-                given["symbol"] = self._worded("{E}/{E}(δ)" if name == "energy_share" else symbol)
+        about: dict[str, dict[str, str]] = {}
+        for name, (role, text) in VARIABLES.items():
+            about[name] = {"long_name": self._worded(text), "role": role}
+            if role in (*_IN_UNIT_ROLES, "share", "error"):
+                symbol = "{E}/{E}(δ)" if role == "share" else "{E}"
+                symbol = "{free}" if name.startswith("free_") else symbol
+                about[name]["symbol"] = self._worded(symbol)
         for name, monitor in self._monitors.items():
             what = str(getattr(monitor, "long_name", name))
             about[name] = {"long_name": what, "role": "monitor"}

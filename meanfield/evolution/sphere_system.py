@@ -179,12 +179,6 @@ class SphereSystem(System[SphereFlowMap]):
         """Take up the moments of so many steps from a file."""
         self._history = history.until(count)
 
-    def scaled_energy(self) -> float:
-        """The energy at the present time in units of e^{log_unit}."""
-        if self.energy is None or not self.energy.is_plain:
-            return super().scaled_energy()
-        return float(self.equation.scaled_energy(self.state[:-1]))
-
     def _numbers(self, measure: SphereFlowMap) -> dict[str, float]:
         particles = len(measure.points) - measure.n_nodes
         numbers = {"size": measure.n_nodes, **super()._numbers(measure)}

@@ -20,7 +20,7 @@ from meanfield.plot import frames
 from meanfield.typing import Array
 
 # an energy that moves less than this part of the way between its bounds hides the far one
-VISIBLE = 0.08
+_VISIBLE = 0.08
 # and one that moves less than this part of itself stands still but for rounding
 _STILL = 1e-12
 # a stretch of t shorter than this part of the axis has no room for the name of a size
@@ -57,15 +57,7 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     ax = panel(sol, ax, title(sol, name))
     values, limits = sol.dataset[name].values, bounds(sol, name)
     _curve(ax, sol, values)
-    known = values[np.isfinite(values)] if np.isfinite(values).any() else np.array(limits[:2])
-    low, high = float(known.min()), float(known.max())
-    span, whole = high - low, limits.upper - limits.lower
-    is_still = span <= _STILL * abs(high)
-    is_near = np.isfinite(whole) and (span >= VISIBLE * whole or is_still)
-    reach = 1.01 * whole if is_near else span
-    low = limits.lower if low - limits.lower <= reach else low
-    high = limits.upper if limits.upper - high <= reach else high
-    margin = 0.14 * (high - low) or 0.1 * abs(high)
+    low, high, margin = limits.window(values)
     ax.set_ylim(low - margin, high + margin)
     rising = values[-1] >= values[0]
     levels = zip((limits.lower, limits.upper), limits.names, (False, True), strict=True)
@@ -89,37 +81,17 @@ def energy_name(sol: Solution) -> str | None:
 
 
 def title(sol: Solution, name: str) -> str:
-    """What a variable is called, with the symbol of its energy if it is one."""
-    about = sol.dataset[name].attrs
-    symbol = f" {about['symbol']}" if about.get("role") in ("energy", "share") else ""
-    return f"{name.replace('_', ' ')}{symbol}"
-
-
-# of the rate of a run in its figures, the first that it has
-RATES = {
-    "order": "order parameter r",
-    "rate": "dissipation",
-    "speed": "speed, rms of |X|",
-}
-
-
-def rate(sol: Solution) -> tuple[str, str]:
-    """The variable that tells how fast a run moves, and what it is called.
-
-    It is the order parameter of interactions, else the dissipation, else the speed.
-
-    Raises
-    ------
-    ValueError
-        If the run has none of them, as it failed at its start.
-    """
-    name = next(iter(with_role(sol.dataset, *RATES)), None)
-    if name is None:
-        raise ValueError(f"sol must have a dissipation or a speed, got {list(sol.dataset)}")
-    role = sol.dataset[name].attrs["role"]
+    """What a variable is called, with the symbol of its energy if it has one."""
+    about, called = sol.dataset[name].attrs, name.replace("_", " ")
+    if about.get("role") in ("energy", "share"):
+        return f"{called} {about['symbol']}"
     # noise has a part of its own in dE/dt
-    further = " |dE/dt|" if role == "rate" and sol.dynamics.noise == 0.0 else ""
-    return name, RATES[role] + further
+    is_whole = about.get("role") == "rate" and sol.dynamics.noise == 0.0
+    return f"{called} |d{about['symbol']}/dt|" if is_whole else called
+
+
+# roles of what tells how fast a run moves; of several the first
+RATES = "order", "rate", "speed"
 
 
 def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
@@ -142,11 +114,14 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     Raises
     ------
     ValueError
-        If `sol` is no solution, or `ax` no Axes.
+        If `sol` is no solution, or has none of these, or `ax` no Axes.
     """
     check(sol)
-    name, called = rate(sol)
-    ax = panel(sol, ax, called)
+    names = with_role(sol.dataset, *RATES)
+    if not names:
+        raise ValueError(f"sol must have a dissipation or a speed, got {list(sol.dataset)}")
+    name = names[0]
+    ax = panel(sol, ax, title(sol, name))
     values = sol.dataset[name].values
     _curve(ax, sol, values)
     known = values[np.isfinite(values)]
@@ -311,6 +286,18 @@ class Bounds(NamedTuple):
     names: tuple[str, str]
     why: str
 
+    def window(self, values: Array) -> tuple[float, float, float]:
+        """The lowest and the highest value, or an end that is near, and a margin beyond them."""
+        known = values[np.isfinite(values)] if np.isfinite(values).any() else np.array(self[:2])
+        low, high = float(known.min()), float(known.max())
+        span, whole = high - low, self.upper - self.lower
+        is_still = span <= _STILL * abs(high)
+        is_near = np.isfinite(whole) and (span >= _VISIBLE * whole or is_still)
+        reach = 1.01 * whole if is_near else span
+        low = self.lower if low - self.lower <= reach else low
+        high = self.upper if self.upper - high <= reach else high
+        return low, high, 0.14 * (high - low) or 0.1 * abs(high) or 1.0
+
 
 def bounds(sol: Solution, name: str) -> Bounds:
     """Between what an energy, or its share, lies; -inf and inf where that is not known.
@@ -322,37 +309,27 @@ def bounds(sol: Solution, name: str) -> Bounds:
     is_share = about.get("role") == "share"
     if energy is None or not (is_share or about.get("symbol") == energy.symbol):
         return Bounds(-np.inf, np.inf, ("min", "max"), "")
-    beta, at_ends = energy.beta, True
-    why = "Uniform is the minimiser, Diracs are the maximisers (Proposition 3.4)."
-    # ends over e^{logs}, which alone may overflow
-    logs = np.zeros(2)
-    log_first = float(log_eigenvalues(beta, sol.final.dim, 0)[0])
+    beta, called = energy.beta, "share" if is_share else energy.symbol
+    names, half = (f"{called}(σ)", f"{called}(δ)"), 0.5 / (beta or 1.0)
     if energy.potential is not None:
-        each = 0.5 * energy.potential
-        ends = np.array([np.minimum(each, 0.0).sum(), np.maximum(each, 0.0).sum()])
-        at_ends, why = bool((each >= 0.0).all()), "Each |m_k|² is at most 1."
+        why, parts = "Each |m_k|² is at most 1.", 0.5 * energy.potential
+        names = names if (parts >= 0.0).all() else ("min", "max")
+        ends = np.array([np.minimum(parts, 0.0).sum(), np.maximum(parts, 0.0).sum()])
+        logs = np.zeros(2)
     elif energy.form is not None:
+        why, names = "|⟨x, Dy⟩| is at most the norm of D.", ("min", "max")
         values = np.linalg.eigvalsh(np.atleast_2d(energy.form))
-        largest = float(np.abs(values).max())
-        ends = np.array([0.0 if values[0] >= 0.0 else -largest, largest])
-        at_ends, why = False, "|⟨x, Dy⟩| is at most the norm of D."
-        if beta > 0.0:
-            logs, ends = beta * ends, np.ones(2) / beta
-        ends = 0.5 * ends
-    elif beta == 0.0:
-        ends = np.array([0.0, 0.5])
-    elif energy.entropic:
-        ends = np.array([log_first / (2.0 * beta), 0.5])
-        why = "The uniform measure and Diracs are its extremes, as of E_β."
+        sizes = float(np.abs(values).max()) * np.array([-1.0 if values[0] < 0.0 else 0.0, 1.0])
+        ends, logs = half * (sizes if beta == 0.0 else np.ones(2)), beta * sizes
     else:
-        logs, ends = np.array([log_first, beta]), np.full(2, 0.5 / beta)
+        why = "Uniform is the minimiser, Diracs are the maximisers (Proposition 3.4)."
+        log_first = float(log_eigenvalues(beta, sol.final.dim, 0)[0])
+        lower = (half * log_first, 0.0) if energy.entropic else (half * (beta > 0.0), log_first)
+        ends, logs = np.transpose([lower, (energy.dirac, energy.log_dirac)])
     with np.errstate(over="ignore", under="ignore"):
-        ends = ends * np.exp(logs - (energy.log_dirac if is_share else 0.0))
-    if is_share:
-        ends = np.sort(ends / energy.dirac)
-    called = "share" if is_share else energy.symbol
-    names = (f"{called}(σ)", f"{called}(δ)") if at_ends else ("min", "max")
-    return Bounds(float(ends[0]), float(ends[1]), names, why)
+        found = ends * np.exp(logs - (energy.log_dirac if is_share else 0.0))
+    low, high = np.sort(found / energy.dirac) if is_share else found
+    return Bounds(float(low), float(high), names, why)
 
 
 _NAME = re.compile(r"w(\d|_|$)")

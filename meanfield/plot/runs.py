@@ -19,7 +19,6 @@ from meanfield.evolution.solution import Solution
 from meanfield.measures import Density, FlowMap
 from meanfield.plot import curves, frames
 from meanfield.plot.panels import draw, is_coloured, look, projection
-from meanfield.typing import Array
 
 
 def dynamics_title(dynamics: AnyDynamics) -> str:
@@ -94,28 +93,28 @@ def solution(sol: Solution, times: int = 4) -> Figure:
     parts: Any = figure.subfigures(2, 1, height_ratios=[rows * height, 2.0])
     upper, lower = parts
     _draw_measures(upper, sol, chosen, rows, columns)
-    beside = _beside_energy(sol)
-    name = curves.energy_name(sol)
-    widths = [5] * (name is not None) + [3] * len(beside)
-    axes = list(lower.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0])
-    if name is not None:
-        _mark(curves.energy(sol, axes.pop(0)), sol.t, sol.dataset[name].values, chosen)
-    for curve, ax in zip(beside, axes, strict=True):
-        curve(sol, ax)
+    if shown_curves := _curves(sol):
+        widths = [5 if curve is curves.energy else 3 for curve in shown_curves]
+        axes = lower.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0]
+        for curve, ax in zip(shown_curves, axes, strict=True):
+            curve(sol, ax)
+            if curve is curves.energy:
+                _mark(ax, chosen)
     colour = "black" if sol.status in _GOOD else frames.ORANGE
     return frames.finish(figure, run_title(sol), colour=colour)
 
 
-def _beside_energy(sol: Solution) -> list[Callable[[Solution, Axes], Axes]]:
-    """Dissipation, what tells the resolution of the run's measures, and distances, if any."""
-    panels: list[Callable[[Solution, Axes], Axes]] = []
-    if with_role(sol.dataset, *curves.RATES):
-        panels.append(curves.dissipation)
-    if isinstance(sol.final, FlowMap):
-        panels.append(curves.node_count)
-    elif isinstance(sol.final, Density) and "tail" in sol.dataset:
-        panels.append(curves.resolution)
-    return [*panels, curves.distances] if curves.monitored(sol) else panels
+def _curves(sol: Solution) -> list[Callable[[Solution, Axes], Axes]]:
+    """Energy, dissipation, what tells the resolution of the measures, and distances, if any."""
+    is_density = isinstance(sol.final, Density) and "tail" in sol.dataset
+    there = {
+        curves.energy: curves.energy_name(sol) is not None,
+        curves.dissipation: bool(with_role(sol.dataset, *curves.RATES)),
+        curves.node_count: isinstance(sol.final, FlowMap),
+        curves.resolution: is_density,
+        curves.distances: bool(curves.monitored(sol)),
+    }
+    return [curve for curve, is_there in there.items() if is_there]
 
 
 def _columns(panels: int, kind: str) -> int:
@@ -142,9 +141,9 @@ def _draw_measures(parent: Any, sol: Solution, chosen: list[int], rows: int, col
         frames.colour_bar(parent, list(parent.axes), shared.scale, "right")
 
 
-def _mark(ax: Axes, t: Array, values: Array, chosen: list[int]) -> None:
+def _mark(ax: Axes, chosen: list[int]) -> None:
     """Mark the panels' times on the energy."""
-    bottom, top = ax.get_ylim()
+    (t, values), (bottom, top) = np.asarray(ax.lines[0].get_data()), ax.get_ylim()
     ax.plot(t[chosen], values[chosen], "o", markersize=4, **frames.MARK)
     for number, index in enumerate(chosen):
         below = values[index] > (bottom + top) / 2

@@ -63,12 +63,7 @@ def symbol(sol: Solution, name: str) -> str:
 
 def _energy(sol: Solution, name: str) -> View:
     values, limits = sol.dataset[name].values, curves.bounds(sol, name)
-    known = values[np.isfinite(values)]
-    low, high = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
-    whole = limits.upper - limits.lower
-    seen = np.isfinite(whole) and high - low >= curves.VISIBLE * whole
-    low, high = limits[:2] if seen else (low, high)
-    margin = 0.08 * (high - low) or 0.1 * abs(high) or 1.0
+    low, high, margin = limits.window(values)
     shapes, notes = [], []
     for level, end in zip(limits[:2], limits.names, strict=True):
         if np.isfinite(level):
@@ -104,9 +99,11 @@ def _named(level: float, text: str, low: float, high: float) -> dict[str, Any]:
 
 
 def _rate(sol: Solution) -> View:
-    name, title = curves.rate(sol)
+    name = with_role(sol.dataset, *curves.RATES)[0]
     values = sol.dataset[name].values
-    return _view(sol, name, title, [_line(sol, values, name, BLUE)], _scale(values))
+    return _view(
+        sol, name, curves.title(sol, name), [_line(sol, values, name, BLUE)], _scale(values)
+    )
 
 
 def _scale(values: Array) -> dict[str, Any]:
