@@ -15,8 +15,8 @@ from meanfield import exceptions, theory
 from meanfield._shown import Shown
 from meanfield.dynamics.attention import Attention, Head
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
-from meanfield.dynamics.interactions import CircleInteraction, Kuramoto
 from meanfield.dynamics.isotropic import SA, USA
+from meanfield.dynamics.kuramoto import CircleInteraction, Kuramoto
 from meanfield.dynamics.layers import FeedForward, Layers
 from meanfield.evolution import Ending, Solution, evolve, load, resume
 from meanfield.functionals.distances import mmd, sobolev

@@ -13,9 +13,8 @@ from scipy.optimize import brentq
 from scipy.special import erfcx
 
 from meanfield._checks import integer, number, real_array, shown
-from meanfield.dynamics import SA, USA, CircleInteraction, Isotropic
+from meanfield.dynamics import SA, USA, Isotropic, MeanField
 from meanfield.dynamics.attention import check_dim
-from meanfield.dynamics.records import MeanField
 from meanfield.kernels import multipliers
 from meanfield.kernels.multipliers import eigenvalues, log_eigenvalues
 from meanfield.typing import Array, ArrayLike
@@ -51,11 +50,13 @@ def growth_rates(dynamics: MeanField, dim: int, kmax: int) -> Array:
     -λ_k/(1 + λ_k) of the perturbation. At large β and given k that is half the rate of SA.
 
     A perturbation ε Y_k of σ grows like e^{γ_k t}; the degree with the largest γ_k tells how many
-    clusters form first. Of an interaction on the circle γ_k = K k b_k/2 - τk².
+    clusters form first. Of an interaction on the circle γ_k = K k b_k/2 - τk². Of any kernel s with
+    multipliers s_k, and S_k of its primitive, S_k [/ s_0] stands for Λ_k/β [/ Λ_0].
 
     Parameters
     ----------
-    dynamics : SA, USA, DoublyStochastic or CircleInteraction
+    dynamics : Dynamics
+        With a kernel: SA, USA, DoublyStochastic, CircleInteraction and their like.
     dim : int
         Ambient dimension d >= 2.
     kmax : int
@@ -76,20 +77,21 @@ def growth_rates(dynamics: MeanField, dim: int, kmax: int) -> Array:
     >>> int(np.argmax(growth_rates(SA(beta=5.0), dim=2, kmax=10)))
     3
     """
-    if not isinstance(dynamics, (Isotropic, CircleInteraction)):
+    kernel = None if isinstance(dynamics, type) else getattr(dynamics, "kernel", None)
+    if kernel is None:
         raise ValueError(
-            f"dynamics must be SA, USA, DoublyStochastic or a CircleInteraction, got "
-            f"{shown(dynamics)}"
+            f"dynamics must have a kernel, as SA, USA, DoublyStochastic or a CircleInteraction, "
+            f"got {shown(dynamics)}"
         )
     k = np.arange(integer("kmax", kmax, low=0, high=_MOST_DEGREES) + 1)
     laplacian = k * (k + integer("dim", dim, low=2) - 2.0)
-    if isinstance(dynamics, CircleInteraction):
-        check_dim(dynamics, dim)
-        rates = np.zeros(len(k))
-        known = min(len(k), dynamics.kmax + 1)
-        rates[:known] = 0.5 * k[:known] ** 2 * dynamics.potential[:known]
+    check_dim(dynamics, dim)
+    if isinstance(dynamics, Isotropic):
+        slopes = _slopes(dynamics, dim, kmax)
     else:
-        rates = laplacian * _slopes(dynamics, dim, kmax)
+        series = kernel.series(dim, kmax)
+        slopes = series.primitive.real / (series.potential[0] if dynamics.normalised else 1.0)
+    rates = laplacian * slopes
     return np.asarray(dynamics.sign * rates - dynamics.noise * laplacian)
 
 

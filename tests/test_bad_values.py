@@ -98,7 +98,7 @@ CALLS = [
     ),
     (
         lambda: mf.theory.growth_rates(4.0, 3, 2),
-        "dynamics must be SA, USA, DoublyStochastic or a CircleInteraction, got 4.0",
+        "dynamics must have a kernel, as SA, USA, DoublyStochastic or a CircleInteraction, got 4.0",
     ),
     (
         lambda: mf.evolve(UNIFORM, mf.SA(1.0), 0.6, [0.2, 0.6000001]),

@@ -133,7 +133,7 @@ FAULTS = [
     (attribute(format=[1, 2]), "its format must be 'meanfield-solution', got"),
     (
         attribute(dynamics="__import__('os')"),
-        r"dynamics must be one of \['SA', 'USA', 'DoublyStochastic', 'CircleInteraction', 'Att",
+        r"dynamics must be one of \['SA', 'USA', 'DoublyStochastic', ",
     ),
     (without("dynamics"), "attribute dynamics must be of type str, got None"),
     (attribute(beta=-1.0), "beta must be a finite number >= 0, got .*-1.0"),

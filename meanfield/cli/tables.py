@@ -20,8 +20,9 @@ import pydantic
 from pydantic import Field
 
 from meanfield._checks import integer, number, shown, unit_rows
-from meanfield.dynamics import SA, USA, Attention, DoublyStochastic, FeedForward, Head, Layers
+from meanfield.dynamics import KNOWN, SA, Attention, Head
 from meanfield.dynamics.isotropic import LARGEST_BETA
+from meanfield.dynamics.layers import LAYERS
 from meanfield.functionals.distances import mmd, sobolev
 from meanfield.functionals.transport.distance import DistanceTo
 from meanfield.laws import FourierSeries, Mixture, PointCloud, Uniform, VonMisesFisher, ZonalSeries
@@ -415,14 +416,16 @@ def _dynamics(tables: Iterable[Any]) -> Any:
     return _one_of(tagged, pydantic.Discriminator(_type))
 
 
-_LAYERS = [
-    _table(SA, "SA", default="SA"),
-    _table(USA, "USA"),
-    _table(DoublyStochastic, "DoublyStochastic"),
-    _table(Attention, "Attention", parts=_table(Head)),
-    _table(FeedForward, "FeedForward"),
-]
-_DYNAMICS = [*_LAYERS, _table(Layers, "Layers", parts=_dynamics(_LAYERS))]
+def _dynamics_table(made: Any, parts: Any = None) -> Any:
+    default = made.name if made is SA else ...
+    return _table(made, made.name, default=default, parts=_HEAD if made is Attention else parts)
+
+
+_HEAD = _table(Head)
+# those whose arguments are told as keys
+_TOLD = [made for made in KNOWN if fields(made)[0].metadata]
+_LAYERS = [_dynamics_table(made) for made in _TOLD if made in LAYERS]
+_DYNAMICS = [_dynamics_table(made, _dynamics(_LAYERS)) for made in _TOLD]
 AnyDynamicsTable: Any = _dynamics(_DYNAMICS)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from meanfield.dynamics.attention import Attention, Head
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.facts import OwnDynamics, adapt
-from meanfield.dynamics.interactions import CircleInteraction, Kuramoto
 from meanfield.dynamics.isotropic import SA, USA, Isotropic
+from meanfield.dynamics.kuramoto import CircleInteraction, Kuramoto
 from meanfield.dynamics.layers import FeedForward, Layers
-from meanfield.dynamics.records import KNOWN, AnyDynamics
 
 __all__ = [
     "KNOWN",
@@ -19,10 +18,18 @@ __all__ = [
     "CircleInteraction",
     "DoublyStochastic",
     "FeedForward",
+    "Field",
     "Head",
     "Isotropic",
     "Kuramoto",
     "Layers",
+    "MeanField",
     "OwnDynamics",
     "adapt",
 ]
+
+MeanField = Isotropic | CircleInteraction
+Field = MeanField | Attention | FeedForward | OwnDynamics
+AnyDynamics = Field | Layers
+# all of the package, in the order of the case tables
+KNOWN = (SA, USA, DoublyStochastic, Attention, FeedForward, CircleInteraction, Layers)

@@ -33,10 +33,6 @@ class OwnDynamics(Protocol):
         """Ambient dimension d, None if any fits."""
 
     @property
-    def beta(self) -> float:
-        """Inverse temperature, as figures name it; 0 where there is none."""
-
-    @property
     def noise(self) -> float:
         """τ >= 0 of dx = X dt + sqrt(2τ) dB."""
 
@@ -53,12 +49,11 @@ class ForgottenDynamics:
     name : str
     text : str
         Its repr.
-    beta, noise : float
+    noise : float
     """
 
     name: str
     text: str
-    beta: float
     noise: float
 
     dim: ClassVar[None] = None
@@ -85,9 +80,9 @@ class ForgottenDynamics:
 class Energy:
     """The functional that a dynamics climbs or falls along, and of which it is a gradient flow.
 
-    It is E_{β,D}(mu) = 1/(2β) ∬ e^{β<x,Dy>} dmu dmu, where D = I unless there is a `form`; or
-    E_DS(mu) = -(1/β) ∫ log u dmu where it is `entropic`; or ½ Σ_k p_k |m_k|² on the circle where
-    it has a `potential`. `functionals.energies` computes it.
+    It is ½ ∬ S(<x,y>) dmu dmu where it has a `kernel` s, S' = s; or E_{β,D}(mu) = 1/(2β) ∬
+    e^{β<x,Dy>} dmu dmu where it has a `form` D; or E_DS(mu) = -(1/β) ∫ log u dmu where it is
+    `entropic`. `functionals.energies` computes it.
 
     Attributes
     ----------
@@ -98,15 +93,15 @@ class Energy:
     in_w2 : bool
         Whether the gradient is that of W_2; if not, the metric has the weight G of (3.12).
     beta : float
-        β; 0 for the limit without 1/(2β).
+        β of a form, or of what is entropic; 0 for the limit without 1/(2β).
     dirac, log_dirac : float
         E(δ) = dirac · e^{log_dirac}, of a Dirac mass where it is largest.
     log_unit : float
         Runs keep the energy in units of e^{log_unit}.
     form : ndarray (d, d), float or None
         D, symmetric.
-    potential : ndarray, shape (kmax + 1,), or None
-        p_k.
+    kernel : Kernel or None
+        s.
     entropic : bool
     """
 
@@ -119,13 +114,13 @@ class Energy:
     log_dirac: float = 0.0
     log_unit: float = 0.0
     form: Any = None
-    potential: Array | None = None
+    kernel: Any = None
     entropic: bool = False
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is E_β, which the right-hand sides of SA and USA tell by themselves."""
-        return self.form is None and self.potential is None and not self.entropic
+        """Whether right-hand sides of densities and flow maps have what it is made of."""
+        return self.kernel is not None and self.kernel.primitive_row is not None
 
     def relative(self, value: float, log_unit: float) -> float:
         """A value in units of e^{log_unit} over |E(δ)|; as it is where E(δ) = 0."""
@@ -153,7 +148,7 @@ class Facts(Protocol):
     isotropic : bool
         Whether X commutes with every rotation.
     fast : bool
-        Whether X is of order e^β, so that runs count time in units of e^{-β}.
+        Whether X is of the size of its kernel: at large β runs count time in units of e^{-β}.
     balanced : bool
         Whether the sources are rescaled such that the attention matrix is doubly stochastic.
     sign : int
@@ -185,10 +180,13 @@ class Facts(Protocol):
     """
 
     isotropic: ClassVar[bool] = False
-    fast: ClassVar[bool] = False
     balanced: ClassVar[bool] = False
     gram: ClassVar[bool] = False
     sums: ClassVar[str] = "own"
+
+    @property
+    def fast(self) -> bool:  # noqa: D102
+        return False
 
     @property
     def sign(self) -> int:  # noqa: D102
@@ -223,10 +221,6 @@ class Facts(Protocol):
         return []
 
     @property
-    def kernel(self) -> Any:  # noqa: D102
-        return None
-
-    @property
     def multipliers(self) -> NDArray[np.complex128] | None:  # noqa: D102
         return None
 
@@ -238,6 +232,8 @@ class Facts(Protocol):
 
 class Steady(Facts):
     """The facts of a dynamics that is the same at all times."""
+
+    kernel: Any = None
 
     @property
     def layers(self) -> Sequence[Self]:
@@ -260,6 +256,14 @@ class Steady(Facts):
 
 class Dynamics(Facts, OwnDynamics, Protocol):
     """A dynamics with its facts; what acts at a time is one of its layers."""
+
+    @property
+    def beta(self) -> float:
+        """β, of those that have one."""
+
+    @property
+    def kernel(self) -> Any:
+        """See `Facts`."""
 
     @property
     def layers(self) -> Sequence[Dynamics]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from meanfield._checks import number, plus_or_minus, shown, suggest_measure, unit_rows
 from meanfield.dynamics.facts import Energy, Steady
+from meanfield.kernels import kernel
 from meanfield.kernels.kernel import Exponential, PotentialKernel
 from meanfield.laws.record import key
 from meanfield.spaces.geometry import project
@@ -34,27 +35,73 @@ class Moments(Protocol):
         """log G (n,) and ∇ log G (n, d) at rows z (n, d) of any length."""
 
 
-class Measure(Moments, Protocol):
-    """What a velocity field asks of a measure: log G and ∇ log G, of itself or rescaled."""
+class Measure(kernel.Measure, Protocol):
+    """What a velocity field asks of a measure: the sums of a kernel, of itself or rescaled."""
 
     @property
     def dim(self) -> int:
         """Ambient dimension d."""
 
-    @property
-    def axis(self) -> Array | None:
-        """The axis, shape (d,), if points stand for latitudes about one."""
-
-    def nodes(self, degree: int, reach: float) -> tuple[Array, Array]:
-        """Points (n, d) and masses (n,) that integrate a kernel over the measure."""
-
     def balanced(self, beta: float) -> Moments:
         """The measure u mu, with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1: for `DoublyStochastic`."""
 
 
+class KernelDynamics(Steady):
+    """X = ± P_x ∫ s(<x,y>) y dmu(y) [/ ∫ s(<x,y>) dmu(y)], whose values are ± the tokens.
+
+    Without the division X is the gradient in W_2 of ± E, E = ½ ∬ S(<x,y>) dmu dmu, S' = s; with it
+    in the metric of (3.12), whose weight is ∫ s(<x,y>) dmu(y).
+
+    Attributes
+    ----------
+    sign : int
+        +1 or -1.
+    kernel : PotentialKernel
+        s.
+    """
+
+    isotropic: ClassVar[bool] = True
+    dim: ClassVar[None] = None
+    kernel: PotentialKernel
+    sign: int
+
+    @property
+    def fast(self) -> bool:
+        """Whether it is not normalised, so that X is of the size of the kernel."""
+        return not self.normalised
+
+    @property
+    def keeps_clusters(self) -> bool:
+        """Whether neighbours attract each other."""
+        return self.sign * self.kernel.at_one > 0.0
+
+    @property
+    def reach(self) -> float:
+        """That of the kernel."""
+        return self.kernel.reach
+
+    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
+        """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
+
+        Raises
+        ------
+        ValueError
+            If `measure` is none, or the points are not unit rows of its dimension.
+        """
+        check_moments(measure)
+        points = unit_rows("at", at, measure.dim)
+        return project(points, self.output(measure, points))
+
+    def output(self, measure: Measure, points: Array) -> Array:
+        """± ∫ s y dmu [/ ∫ s dmu], shape (n, d): what is added to tokens at unit rows (n, d)."""
+        log_unit, potential, pull = self.kernel.attention(measure, points)
+        unit = 1.0 / potential if self.normalised else np.exp(log_unit) * np.ones(len(points))
+        return np.asarray(self.sign * unit[:, None] * pull)
+
+
 @dataclass(frozen=True)
-class Isotropic(Steady):
-    """Attention whose queries and keys are the tokens themselves, and its values ± them.
+class Isotropic(KernelDynamics):
+    """Attention with s = e^{βt}, whose queries and keys are the tokens themselves.
 
     Parameters
     ----------
@@ -76,8 +123,6 @@ class Isotropic(Steady):
     noise: float = field(default=0.0, metadata=NOISE)
 
     name: ClassVar[str]
-    dim: ClassVar[None] = None
-    isotropic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         beta = number("beta", self.beta, low=0)
@@ -87,19 +132,9 @@ class Isotropic(Steady):
         object.__setattr__(self, "sign", plus_or_minus("sign", self.sign))
 
     @cached_property
-    def kernel(self) -> PotentialKernel:
+    def kernel(self) -> PotentialKernel:  # type: ignore[override]
         """e^{βt}."""
         return Exponential(self.beta)
-
-    @property
-    def keeps_clusters(self) -> bool:
-        """Whether neighbours attract each other."""
-        return self.sign * self.kernel.at_one > 0.0
-
-    @property
-    def reach(self) -> float:
-        """β."""
-        return self.beta
 
     @property
     def energy(self) -> Energy:
@@ -109,7 +144,7 @@ class Isotropic(Steady):
             "E_β(mu) = 1/(2β) ∬ e^{β<x,y>} dmu dmu, (3.5)",
             self.sign,
             in_w2=not self.normalised,
-            beta=self.beta,
+            kernel=self.kernel,
             dirac=0.5 / (self.beta or 1.0),
             log_dirac=self.beta,
             log_unit=self.beta,
@@ -124,25 +159,6 @@ class Isotropic(Steady):
     def values(self) -> list[Any]:
         """±1, for ±I."""
         return [self.sign]
-
-    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
-        """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
-
-        Raises
-        ------
-        ValueError
-            If `measure` is none, or the points are not unit rows of its dimension.
-        """
-        check_moments(measure)
-        points = unit_rows("at", at, measure.dim)
-        return project(points, self.output(measure, points))
-
-    def output(self, measure: Measure, points: Array) -> Array:
-        """± ∫ s y dmu [/ ∫ s dmu], shape (n, d): what is added to tokens at unit rows (n, d)."""
-        log_unit, potential, pull = self.kernel.attention(measure, points)
-        if self.normalised:
-            return np.asarray(self.sign / potential[:, None] * pull)
-        return np.asarray(self.sign * np.exp(log_unit)[:, None] * pull)
 
 
 @dataclass(frozen=True)
@@ -202,7 +218,6 @@ class USA(Isotropic):
 
     name: ClassVar[str] = "USA"
     normalised: ClassVar[bool] = False
-    fast: ClassVar[bool] = True
     gram: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -149,7 +149,7 @@ class FeedForward(Record, Steady):
 
 
 Layer = SA | USA | DoublyStochastic | Attention | FeedForward
-_LAYERS = SA, USA, DoublyStochastic, Attention, FeedForward
+LAYERS = SA, USA, DoublyStochastic, Attention, FeedForward
 
 
 @dataclass(frozen=True)
@@ -199,6 +199,7 @@ class Layers(Facts):
     )
 
     name: ClassVar[str] = "Layers"
+    kernel: ClassVar[None] = None
     noise: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
@@ -206,8 +207,8 @@ class Layers(Facts):
         if not layers:
             raise ValueError(f"layers must hold at least one layer, got {shown(self.layers)}")
         for layer in layers:
-            if not isinstance(layer, _LAYERS) or layer.noise > 0.0:
-                names = ", ".join(kind.name for kind in _LAYERS)
+            if not isinstance(layer, LAYERS) or layer.noise > 0.0:
+                names = ", ".join(kind.name for kind in LAYERS)
                 raise ValueError(f"layers must be {names} without noise, got {shown(layer)}")
         # equal layers are one object, as it is hard to tell once they come from a file
         each: dict[Layer, Layer] = {}

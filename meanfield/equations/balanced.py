@@ -120,6 +120,9 @@ class BalancedDensityTendency(DensityTendency):
     def heating(self, state: Array) -> float:
         """-(1/β) ∫ log u Δf dσ, what heat does to E_DS, with u of the last state, which this is."""
         grid = self._grid
+        if self.dynamics.beta == 0.0:
+            mean = self.space.mean(self._coefficients(state))
+            return -(self.space.dim - 1.0) * float(mean @ mean)
         coefficients = self._on_grid(self._coefficients(state))
         spread = grid.synthesis(-grid.laplacian * coefficients)
         return -float((grid.weights * self._log_u) @ spread) / self.dynamics.beta

@@ -216,7 +216,7 @@ def batch_tendency(points: Array, dynamics: OwnDynamics, form: str = "auto") -> 
     if not facts.gram:
         raise ValueError(f"dynamics must be SA, USA or Attention, got {shown(dynamics)}")
     if facts.fast and facts.beta > LARGEST_BETA:
-        got, largest = tell_apart(dynamics.beta, LARGEST_BETA)
+        got, largest = tell_apart(facts.beta, LARGEST_BETA)
         raise ValueError(f"beta must be <= {largest} for USA, got {got}")
     _, n, dim = points.shape
     if form == "gram" or (form == "auto" and n <= dim):

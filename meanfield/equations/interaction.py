@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meanfield.dynamics.facts import Dynamics
-from meanfield.dynamics.interactions import phase_velocity
+from meanfield.dynamics.kuramoto import phase_velocity
 from meanfield.equations.tokens import CircleTendency
 from meanfield.measures import OscillatorDensity, Oscillators, Particles
 from meanfield.measures.density import spectral_tail

@@ -215,8 +215,6 @@ class FlowTendency:
     def scaled_energy(self, state: Array) -> float:
         """E in units of e^{log_unit} of the kernel."""
         row, factor = self.dynamics.kernel.primitive_row
-        if np.isinf(factor):
-            return 0.5 * float(np.sum(self.measure(state).mean() ** 2))
         potential = self._sums_at(state)(self._masses, row + 1)[row]
         return 0.5 * float(factor) * float(self._masses @ potential)
 

@@ -379,8 +379,7 @@ class SphereDepthField:
 
     def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
-        reach = multipliers.bandwidth(dynamics.reach, 3) + 1
-        lmax = max(multipliers.bandwidth(dynamics.beta, 3), reach)
+        lmax = multipliers.bandwidth(dynamics.reach, 3) + 1
         self.at = SphereAt(lmax)
         self._fields: dict[int, ActingField] = {}
         for layer in dynamics.layers:

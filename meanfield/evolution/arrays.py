@@ -17,9 +17,9 @@ import numpy as np
 import xarray as xr
 
 from meanfield._checks import integer, number, one_of, real_array, rows, shown, unit_rows
+from meanfield.dynamics import KNOWN, AnyDynamics
 from meanfield.dynamics.attention import Head
 from meanfield.dynamics.facts import ForgottenDynamics
-from meanfield.dynamics.records import KNOWN, AnyDynamics
 from meanfield.equations.history import NODES, History, MomentHistory
 from meanfield.laws import LAWS, Law
 from meanfield.laws.record import from_record, to_record
@@ -667,10 +667,13 @@ def _variables(
 
 def dynamics_attributes(dynamics: AnyDynamics) -> dict[str, Any]:
     """What a file says of the dynamics."""
-    told = {"dynamics": dynamics.name, "beta": dynamics.beta, "noise": dynamics.noise}
     record, _ = _dynamics_record(dynamics)
-    own = {"sign": record["sign"]} if "sign" in record else {"dynamics_record": json.dumps(record)}
-    return told | own
+    told = {"dynamics": dynamics.name, "noise": dynamics.noise}
+    if hasattr(dynamics, "beta"):
+        told["beta"] = dynamics.beta
+    # numbers are attributes
+    plain = record.keys() == {"type", "beta", "sign", "noise"}
+    return told | ({"sign": record["sign"]} if plain else {"dynamics_record": json.dumps(record)})
 
 
 def dynamics_variables(dynamics: AnyDynamics) -> dict[str, Any]:
@@ -685,7 +688,7 @@ def _dynamics_record(dynamics: AnyDynamics) -> tuple[dict[str, Any], list[Array]
         return to_record(dynamics, (*_DYNAMICS, Head), matrices), matrices
     except ValueError:
         # where it, or a part of it, is of a user's own class this is all that can be kept
-        told = dynamics.name, repr(dynamics), float(dynamics.beta), float(dynamics.noise)
+        told = dynamics.name, repr(dynamics), float(dynamics.noise)
         return to_record(ForgottenDynamics(*told), _DYNAMICS), []
 
 
@@ -706,7 +709,7 @@ def read_dynamics(stored: xr.Dataset) -> AnyDynamics:
         record = {key: attribute(stored, key, Real) for key in ("beta", "sign", "noise")}
         record["type"] = name
     if "text" in record:
-        # of a user's own class; earlier files have its name as the type
+        # of a user's own class
         record |= {"type": ForgottenDynamics.__name__, "name": name}
     matrices = _arrays_of(stored, _MATRIX)
     expected = [str(i) for i in range(len(matrices))]

@@ -178,18 +178,14 @@ class NoisyDensitySystem(DensitySystem):
             decay=np.append(dynamics.noise * laplacian, 0.0),
             which=np.append(np.repeat(space.degrees, entries), len(degrees)),
         )
-        # without an energy nothing is made of it
-        energy, potential = self.energy, np.zeros(len(degrees))
-        if energy is not None and energy.potential is not None:
-            # the power of a degree is 2 |m_k|²
-            known = 0.5 * energy.potential[: len(degrees)]
-            potential[: len(known)] = known
-        elif energy is not None and energy.beta == 0.0:
-            potential[degrees == 1] = 1.0 / space.dim
-        elif energy is not None:
-            multipliers, _ = eigenvalues_in_unit(energy.beta, space.dim, space.kmax)
-            potential = multipliers / energy.beta
-        self._energy_lost = dynamics.noise * laplacian * potential
+        # without an energy nothing is made of it, and E_DS is no sum over degrees
+        kernel = None if self.energy is None else self.energy.kernel
+        potential = kernel.series(space.dim, space.kmax) if kernel is not None else None
+        self._energy_lost = np.zeros(len(degrees))
+        if potential is not None:
+            self._energy_lost += (
+                dynamics.noise * laplacian * potential.size * potential.primitive.real
+            )
 
     @property
     def _has_free_energy(self) -> bool:
@@ -202,7 +198,7 @@ class NoisyDensitySystem(DensitySystem):
 
     def _heat(self, state: Array) -> float:
         """What the noise adds to dE/dt at the state that the equation was last asked for."""
-        if self.energy is not None and self.energy.entropic and self.energy.beta > 0.0:
+        if self.energy is not None and self.energy.entropic:
             return self.dynamics.noise * float(self.equation.heating(state[:-1]))
         space = self.equation.space
         power = space.power(state[:-1].view(space.coefficient_type))

@@ -64,7 +64,7 @@ class LineSystem(System[LineFlowMap]):
             line_field(dynamics, flow.dim, flow.axis, layer)
         if not dynamics.smooth:
             flow = flow.moved(tol=max(flow.tol, _LEAST_TOL_AT_KINKS))
-        self._reach = REACH / max(1.0, dynamics.reach, dynamics.beta)
+        self._reach = REACH / max(1.0, dynamics.reach)
         self._radius = options.cluster_radius if dynamics.keeps_clusters else 0.0
         self.adaptation = 0.0
         self._times: list[float] = [0.0]

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec
 import numpy as np
 
 from meanfield._checks import integer, is_single, number, real_array, shown
-from meanfield.dynamics.records import AnyDynamics
+from meanfield.dynamics import AnyDynamics
 from meanfield.evolution import options
 from meanfield.evolution.checkpoint import Checkpoint, previous
 from meanfield.evolution.files import file_lock, remove_leftovers, set_aside

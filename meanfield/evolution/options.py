@@ -117,7 +117,7 @@ def check_nodes(measure: AnyMeasure, dynamics: OwnDynamics, most: int) -> None:
         Naming β, the nodes that it takes and how many there may be.
     """
     if isinstance(measure, LineFlowMap) and adapt(dynamics).isotropic:
-        measure.resolving(dynamics.beta, most)
+        measure.resolving(adapt(dynamics).reach, most)
 
 
 def choose_on_unresolved(measure: AnyMeasure, dynamics: OwnDynamics, choice: str | None) -> str:
@@ -177,7 +177,7 @@ def _check_kind(dynamics: OwnDynamics) -> None:
     if isinstance(dynamics, type) or not isinstance(dynamics, OwnDynamics):
         raise ValueError(
             f"dynamics must be SA, USA, DoublyStochastic, CircleInteraction, Attention, "
-            f"FeedForward or Layers, or an object with name, dim, beta, noise and output(measure, "
+            f"FeedForward or Layers, or an object with name, dim, noise and output(measure, "
             f"points), got {shown(dynamics)}"
         )
 
@@ -194,7 +194,6 @@ def _check_own(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
         raise ValueError(
             f"name of {shown(dynamics)} must be a word but {taken}, got {shown(dynamics.name)}"
         )
-    number("beta of the dynamics", dynamics.beta, low=0)
     number("noise of the dynamics", dynamics.noise, low=0)
     check_dim(dynamics, measure.dim)
     output = np.asarray(dynamics.output(measure, measure.points))

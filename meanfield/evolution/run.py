@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from meanfield.dynamics import AnyDynamics
 from meanfield.dynamics.facts import Dynamics, adapt
-from meanfield.dynamics.records import AnyDynamics
 from meanfield.equations.line import AsymmetryError
 from meanfield.equations.tokens import joined
 from meanfield.evolution import density_system, token_system

@@ -79,7 +79,7 @@ class SphereSystem(System[SphereFlowMap]):
                 f"{tell_apart(dynamics.reach, _LARGEST_REACH)[0]}: take Particles"
             )
         tol = flow.tol if dynamics.smooth else max(flow.tol, _LEAST_TOL_AT_KINKS)
-        scale = max(1.0, dynamics.reach, dynamics.beta)
+        scale = max(1.0, dynamics.reach)
         # a cluster is carried by particles of the same moments long before it is a point; where
         # the dynamics is not isotropic, what contracts may be pulled apart later
         absorbs = dynamics.isotropic and options.cluster_radius > 0.0

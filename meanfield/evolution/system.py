@@ -30,8 +30,9 @@ def time_unit(dynamics: Dynamics) -> float:
 
     Noise has a time of its own.
     """
-    is_fast = dynamics.fast and dynamics.beta > _LARGEST_RATE and dynamics.noise == 0.0
-    return float(np.exp(-dynamics.beta)) if is_fast else 1.0
+    log_unit = dynamics.kernel.log_unit if dynamics.fast else 0.0
+    is_fast = log_unit > _LARGEST_RATE and dynamics.noise == 0.0
+    return float(np.exp(-log_unit)) if is_fast else 1.0
 
 
 M = TypeVar("M", bound=AnyMeasure)
@@ -257,8 +258,10 @@ class System(Generic[M]):
 
     def too_far(self, left: float) -> Stop:
         """What ends the run where the next save is more steps away than anybody waits for."""
-        rate = np.exp(-self.acting.beta)
-        of_usa = f"; USA runs in times of order exp(-beta) = {rate:.1e}" if self.acting.fast else ""
+        acting, of_usa = self.acting, ""
+        if acting.fast and acting.kernel.log_unit > 0.0:
+            rate = np.exp(-acting.kernel.log_unit)
+            of_usa = f"; USA runs in times of order exp(-beta) = {rate:.1e}"
         return Stop(
             Ending.FAILED,
             f"failed at t = {self.t:.6g}: at step sizes of {self.step_size:.1e}, which do not grow "

@@ -8,7 +8,7 @@ import numpy as np
 
 from meanfield._checks import integer, shown
 from meanfield.dynamics.facts import Dynamics
-from meanfield.dynamics.interactions import CircleInteraction
+from meanfield.dynamics.kuramoto import CircleInteraction
 from meanfield.equations.tendency import token_tendency
 from meanfield.equations.tokens import TokenOutput
 from meanfield.evolution.options import Options
@@ -114,11 +114,11 @@ def default_step(particles: Particles, dynamics: Dynamics) -> float:
             # a rotation is exact, the field on the way an average over it
             rate = max(rate, _TURNED * float(np.abs(particles.frequencies).max()))
         return _SHARE / float(rate)
-    if not dynamics.isotropic:
+    if (kernel := dynamics.kernel) is None:
         raise ValueError(f"step must be given for {shown(dynamics)}, got None")
-    rate = 1.0 + dynamics.beta
-    if dynamics.fast:
-        rate *= float(np.exp(dynamics.beta))
+    rate = 1.0 + kernel.reach
+    if not dynamics.normalised:
+        rate *= kernel.largest * float(np.exp(kernel.log_unit))
     return float(_SHARE / max(rate, (particles.dim - 1) * dynamics.noise))
 
 

@@ -14,10 +14,12 @@ from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, multiplied_o
 from meanfield.equations.density import ROUNDING
 from meanfield.equations.tendency import density_tendency, tendency
 from meanfield.kernels.direct import grid_log_moment
+from meanfield.kernels.line import LineSums
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap, check_measure
 from meanfield.spaces import Space
 from meanfield.spaces.geometry import asymmetry, project
+from meanfield.spaces.sphere_fields import SphereAt
 from meanfield.typing import Array, ArrayLike
 
 # of an energy, that rounding of a density may make
@@ -34,25 +36,26 @@ def energy_in_unit(measure: AnyMeasure, energy: Energy) -> tuple[float, float]:
     ValueError
         If the nodes of a flow map can't resolve the kernel, or a density of its form.
     """
-    beta = energy.beta
-    if energy.potential is not None:
-        moments = measure.trigonometric_moments(len(energy.potential) - 1)
-        return 0.5 * float(energy.potential @ (moments.real**2 + moments.imag**2)), 0.0
+    beta, kernel = energy.beta, energy.kernel
+    if kernel is None and beta == 0.0 and energy.form is None:
+        return 0.5 * float(np.sum(measure.mean() ** 2)), 0.0
     if energy.form is not None:
         return _form_energy(measure, beta, energy.form)
-    if beta == 0.0:
-        return 0.5 * float(np.sum(measure.mean() ** 2)), 0.0
     if energy.entropic:
         return measure.balanced(beta).energy(beta), 0.0
-    if isinstance(measure, LineFlowMap | SphereFlowMap):
-        rate: Any = tendency(measure.resolving(beta), SA(beta))
-        return float(rate.scaled_energy(rate.initial_state)), beta
-    if isinstance(measure, Density):
+    if energy.is_plain and isinstance(measure, LineFlowMap):
+        flow, (row, factor) = measure.resolving(kernel.reach), kernel.primitive_row
+        potential = LineSums(kernel.line(flow.dim), flow.angles)(flow.weights, row + 1)[row]
+        return 0.5 * factor * float(flow.weights @ potential), kernel.log_unit
+    if energy.is_plain and isinstance(measure, SphereFlowMap):
+        nodes, basis = measure.resolving(kernel.reach).quadrature, SphereAt(kernel.degree(3))
+        power = basis.power(basis.point_moments(*nodes))
+    elif energy.is_plain and isinstance(measure, Density):
         power = measure.power
-        multipliers, log_unit = eigenvalues_in_unit(beta, measure.dim, len(power) - 1)
-        return float(multipliers @ power) / (2.0 * beta), log_unit
-    log_g, _ = measure.log_moment(beta * measure.points)
-    return float(measure.weights @ np.exp(log_g - beta)) / (2.0 * beta), beta
+    else:
+        return kernel.energy(measure), kernel.log_unit
+    series = kernel.series(measure.dim, len(power) - 1)
+    return 0.5 * series.size * float(series.primitive @ power), series.log_unit
 
 
 def _form_energy(measure: AnyMeasure, beta: float, form: ArrayLike) -> tuple[float, float]:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.polynomial import chebyshev, polynomial
@@ -29,6 +29,16 @@ class Measure(Protocol):
 
     def log_moment(self, z: Array) -> tuple[Array, Array]:
         """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d)."""
+
+    @property
+    def quadrature(self) -> tuple[Array, Array]:
+        """Points (n, d) and masses (n,) that integrate over the measure."""
+
+    def mean(self) -> Array:
+        """∫ x dmu, shape (d,)."""
+
+    def trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
+        """∫ e^{-ikθ} dmu on the circle, k = 0 … kmax."""
 
     def nodes(self, degree: int, reach: float) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) that integrate polynomials of this degree over it."""
@@ -69,20 +79,23 @@ class Kernel(ABC):
         On angles of 3/reach s(cos a) is a polynomial of 16 terms to rounding; β of e^{βt}.
     growth : float or None
         λ where s' = λs, so that gradients of the potential and of its primitive are proportional.
+    largest : float
+        The largest |s|, in its units.
     least_share : float
         The least value of s over its largest; 0 where s has zeros or two signs.
     at_one : float
         s(1), in its units: > 0 where neighbours attract each other.
-    primitive_row : (int, float)
+    primitive_row : (int, float) or None
         The table of `line` that sums to the primitive's potential, and its factor.
     """
 
     log_unit: float = 0.0
     growth: float | None = None
     reach: float
+    largest: float
     least_share: float
     at_one: float
-    primitive_row: tuple[int, float]
+    primitive_row: tuple[int, float] | None
 
     @abstractmethod
     def degree(self, dim: int) -> int:
@@ -91,6 +104,14 @@ class Kernel(ABC):
     @abstractmethod
     def series(self, dim: int, kmax: int) -> Series:
         """The multipliers up to a degree."""
+
+    @abstractmethod
+    def energy(self, measure: Measure) -> float:
+        """½ ∬ S(<x,y>) dmu dmu, in units of e^{log_unit}, of what moments and points tell."""
+
+    def energy_bounds(self) -> tuple[float, float, bool]:
+        """Between what its energy lies, and whether these are those of σ and of a Dirac mass."""
+        return -np.inf, np.inf, False
 
     @abstractmethod
     def line(self, dim: int) -> line.Line:
@@ -143,12 +164,12 @@ class Exponential(PotentialKernel):
         """e^{-2β}."""
         return float(np.exp(-2.0 * self.beta))
 
-    at_one = 1.0
+    at_one = largest = 1.0
 
     @property
-    def primitive_row(self) -> tuple[int, float]:  # type: ignore[override]
-        """The first table, over β."""
-        return 0, 1.0 / self.beta if self.beta > 0.0 else np.inf
+    def primitive_row(self) -> tuple[int, float] | None:  # type: ignore[override]
+        """The first table, over β; none for t."""
+        return (0, 1.0 / self.beta) if self.beta > 0.0 else None
 
     def degree(self, dim: int) -> int:
         """The degree past which no multiplier counts."""
@@ -163,6 +184,14 @@ class Exponential(PotentialKernel):
         # the limit of Λ_k/(β Λ_0)
         primitive = potential / beta if beta > 0.0 else np.where(degrees == 1, 1.0 / dim, 0.0)
         return Series(potential, primitive, float(size), log_unit)
+
+    def energy(self, measure: Measure) -> float:
+        """E_β; at β = 0 |∫ x dmu|²/2."""
+        if self.beta == 0.0:
+            return 0.5 * float(np.sum(measure.mean() ** 2))
+        points, masses = measure.quadrature
+        log_g, _ = measure.log_moment(self.beta * points)
+        return float(masses @ np.exp(log_g - self.beta)) / (2.0 * self.beta)
 
     def line(self, dim: int) -> line.Line:
         """Cells, and K, ∂K/β and ΔK/β between them."""
@@ -209,7 +238,7 @@ class Exponential(PotentialKernel):
 _BLOCK = 1 << 20
 
 
-class _Smooth(PotentialKernel):
+class SmoothKernel(PotentialKernel):
     """A kernel that is a polynomial to rounding.
 
     Attributes
@@ -220,6 +249,22 @@ class _Smooth(PotentialKernel):
 
     highest: int
     primitive_row = 4, 1.0
+
+    def energy_bounds(self) -> tuple[float, float, bool]:
+        """Half the least and the largest S, of any pair of points."""
+        # S has its extrema where s changes its sign
+        values = self.primitive(self._turns(self))
+        return 0.5 * float(values.min()), 0.5 * float(values.max()), False
+
+    def energy(self, measure: Measure) -> float:
+        """½ Σ m_i m_j S(<x_i,x_j>), in blocks."""
+        points, masses = measure.quadrature
+        total, step = 0.0, max(1, _BLOCK // len(points))
+        for start in range(0, len(points), step):
+            part = slice(start, start + step)
+            t = np.clip(points[part] @ points.T, -1.0, 1.0)
+            total += float(masses[part] @ (self.primitive(t) @ masses))
+        return 0.5 * total
 
     @abstractmethod
     def __call__(self, t: Array) -> Array:
@@ -242,6 +287,11 @@ class _Smooth(PotentialKernel):
         """s(1)."""
         return float(self(np.ones(1))[0])
 
+    @property
+    def largest(self) -> float:  # type: ignore[override]
+        """The largest |s|."""
+        return float(np.abs(self(self._turns(self.slope))).max())
+
     @cached_property
     def reach(self) -> float:  # type: ignore[override]
         """The least for which 16 Chebyshev nodes resolve s(cos a) and s'(cos a) on cells."""
@@ -260,20 +310,22 @@ class _Smooth(PotentialKernel):
     @cached_property
     def least_share(self) -> float:  # type: ignore[override]
         """The least value over the largest, 0 where it is not above the rounding of s."""
-        nodes = np.cos(np.linspace(0.0, np.pi, 16 * (self.highest + 2)))
-        values = self(nodes)
-        # a zero between nodes shows at an extremum, where the slope changes its sign
-        turns = np.flatnonzero(np.diff(np.sign(self.slope(nodes))) != 0)
-        low, high = nodes[turns + 1], nodes[turns]
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            same = np.sign(self.slope(middle)) == np.sign(self.slope(low))
-            low, high = np.where(same, middle, low), np.where(same, high, middle)
-        at = np.concatenate([nodes, low, high])
+        at = self._turns(self.slope)
         values = self(at)
         if (values <= self._rounding(at)).any():
             return 0.0
         return float(values.min() / values.max())
+
+    def _turns(self, slope: Function) -> Array:
+        """Nodes in [-1, 1], and between them the places where a slope changes its sign."""
+        nodes = np.cos(np.linspace(0.0, np.pi, 16 * (self.highest + 2)))
+        turns = np.flatnonzero(np.diff(np.sign(slope(nodes))) != 0)
+        low, high = nodes[turns + 1], nodes[turns]
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            same = np.sign(slope(middle)) == np.sign(slope(low))
+            low, high = np.where(same, middle, low), np.where(same, high, middle)
+        return np.concatenate([nodes, low, high])
 
     @abstractmethod
     def _rounding(self, t: Array) -> Array:
@@ -370,9 +422,8 @@ _TAIL = 4e-15
 _MOST_TERMS, _MOST_SAMPLES = 1024, 1 << 12
 
 
-@dataclass(frozen=True)
-class PowerSeries(_Smooth):
-    """Σ_j c_j t^j, whose multipliers are sums of those of powers.
+class PowerSeries(tuple[float, ...], SmoothKernel):
+    """Σ_j c_j t^j, the tuple of its coefficients; its multipliers are sums of those of powers.
 
     Parameters
     ----------
@@ -392,41 +443,40 @@ class PowerSeries(_Smooth):
     array([1.33333333, 0.66666667, 0.13333333])
     """
 
-    coefficients: Sequence[float]
-
-    def __post_init__(self) -> None:
-        given = real_array("kernel", self.coefficients, 1)
+    def __new__(cls, coefficients: Sequence[float]) -> Self:
+        """Check the coefficients."""
+        given = real_array("kernel", coefficients, 1)
         if not 1 <= len(given) <= _MOST_TERMS:
             raise ValueError(
                 f"kernel must have 1 to {_MOST_TERMS} Taylor coefficients, got {len(given)}"
             )
-        object.__setattr__(self, "coefficients", tuple(given.tolist()))
+        return super().__new__(cls, given.tolist())
 
     @property
     def highest(self) -> int:  # type: ignore[override]
         """The degree of the polynomial."""
-        return len(self.coefficients) - 1
+        return len(self) - 1
 
     def __call__(self, t: Array) -> Array:
         """s(t)."""
-        return np.asarray(polynomial.polyval(t, self.coefficients))
+        return np.asarray(polynomial.polyval(t, self))
 
     def slope(self, t: Array) -> Array:
         """s'(t)."""
-        return np.asarray(polynomial.polyval(t, polynomial.polyder(self.coefficients)))
+        return np.asarray(polynomial.polyval(t, polynomial.polyder(self)))
 
     def primitive(self, t: Array) -> Array:
         """S(t), S(0) = 0."""
-        return np.asarray(polynomial.polyval(t, polynomial.polyint(self.coefficients)))
+        return np.asarray(polynomial.polyval(t, polynomial.polyint(self)))
 
     def _rounding(self, t: Array) -> Array:
-        sizes = polynomial.polyval(np.abs(t), np.abs(self.coefficients))
-        return np.asarray(4e-16 * len(self.coefficients) * sizes)
+        sizes = polynomial.polyval(np.abs(t), np.abs(self))
+        return np.asarray(4e-16 * len(self) * sizes)
 
     def series(self, dim: int, kmax: int) -> Series:
         """Sums of c_j j!/(2^j m! (d/2)_{k+m}), k = j - 2m, the multipliers of t^j."""
-        lifted = np.append(0.0, np.array(self.coefficients) / np.arange(1.0, self.highest + 2.0))
-        return Series(_of_powers(self.coefficients, dim, kmax), _of_powers(lifted, dim, kmax))
+        lifted = np.append(0.0, np.array(self) / np.arange(1.0, self.highest + 2.0))
+        return Series(_of_powers(self, dim, kmax), _of_powers(lifted, dim, kmax))
 
 
 def _of_powers(coefficients: Sequence[float] | Array, dim: int, kmax: int) -> Array:
@@ -441,8 +491,8 @@ def _of_powers(coefficients: Sequence[float] | Array, dim: int, kmax: int) -> Ar
     return found
 
 
-class Sampled(_Smooth):
-    """A kernel that is given as a function s with its derivative s'.
+class Sampled(tuple[Function, Function], SmoothKernel):
+    """A kernel that is given as a function s with its derivative s', the pair of them.
 
     Its multipliers are Gauss sums, its primitive the integral of its Chebyshev series, whose last
     quarter must be below 4e-15 of the largest value.
@@ -469,8 +519,11 @@ class Sampled(_Smooth):
     (array([1.71828183]), 14)
     """
 
-    def __init__(self, function: Function, derivative: Function) -> None:
-        self._function, self._derivative = function, derivative
+    def __new__(cls, function: Function, derivative: Function) -> Self:
+        """Pair the functions."""
+        return super().__new__(cls, (function, derivative))
+
+    def __init__(self, function: Function, derivative: Function) -> None:  # noqa: ARG002 (above)
         self._series = self._resolved()
         self.highest = len(self._series) - 1
         integral = chebyshev.chebint(self._series)
@@ -487,7 +540,7 @@ class Sampled(_Smooth):
             )
 
     def __repr__(self) -> str:
-        names = (getattr(f, "__name__", repr(f)) for f in (self._function, self._derivative))
+        names = (getattr(f, "__name__", repr(f)) for f in self)
         return "({}, {})".format(*names)
 
     def _resolved(self) -> Array:
@@ -512,11 +565,11 @@ class Sampled(_Smooth):
 
     def __call__(self, t: Array) -> Array:
         """s(t)."""
-        return _values("s", self._function, t)
+        return _values("s", self[0], t)
 
     def slope(self, t: Array) -> Array:
         """s'(t)."""
-        return _values("s'", self._derivative, t)
+        return _values("s'", self[1], t)
 
     def primitive(self, t: Array) -> Array:
         """S(t), S(0) = 0."""
@@ -580,14 +633,18 @@ class Phases(Kernel):
         return 0.0
 
     @property
-    def primitive_row(self) -> tuple[int, float]:  # type: ignore[override]
+    def primitive_row(self) -> None:  # type: ignore[override]
         """None: the tables are those of X alone."""
-        return 0, 0.0
 
     @property
     def reach(self) -> float:  # type: ignore[override]
         """The largest k."""
         return float(len(self.multipliers) - 1)
+
+    @property
+    def largest(self) -> float:  # type: ignore[override]
+        """A bound of |X|."""
+        return float(2.0 * np.abs(self.multipliers).sum())
 
     @property
     def at_one(self) -> float:  # type: ignore[override]
@@ -603,6 +660,23 @@ class Phases(Kernel):
         given, turned = np.array(self.multipliers[: kmax + 1]), np.zeros(kmax + 1, np.complex128)
         turned[1 : len(given)] = given[1:] / (1j * np.arange(1, len(given)))
         return Series(np.eye(1, kmax + 1)[0], turned)
+
+    @property
+    def _powers(self) -> Array:
+        """½ p_k = Im c_k/k, k = 1 …, for sines alone."""
+        return np.asarray(np.imag(self.multipliers[1:]) / np.arange(1, len(self.multipliers)))
+
+    def energy_bounds(self) -> tuple[float, float, bool]:
+        """From 0 <= |m_k| <= 1."""
+        each = self._powers
+        lower, upper = np.minimum(each, 0.0).sum(), np.maximum(each, 0.0).sum()
+        return float(lower), float(upper), bool((each >= 0.0).all())
+
+    def energy(self, measure: Measure) -> float:
+        """½ Σ_k p_k |m_k|²."""
+        factors = self._powers
+        moments = measure.trigonometric_moments(len(factors))[1:]
+        return float(factors @ (moments.real**2 + moments.imag**2))
 
     def line(self, dim: int) -> line.Line:  # noqa: ARG002
         """Cells short enough for e^{ikθ}, whose tables are 0, X and ∂X of a unit mass."""
@@ -620,7 +694,7 @@ class Phases(Kernel):
         return line.CircleLine(self.reach, tables)
 
 
-def kernel_of(given: Any) -> _Smooth:
+def kernel_of(given: Any) -> SmoothKernel:
     """The kernel that is given by Taylor coefficients or by a pair (s, s') of functions.
 
     Raises
@@ -630,10 +704,10 @@ def kernel_of(given: Any) -> _Smooth:
 
     Examples
     --------
-    >>> kernel_of([1.0, 2.0])
-    PowerSeries(coefficients=(1.0, 2.0))
+    >>> kernel_of([1, 2])
+    (1.0, 2.0)
     """
-    if isinstance(given, _Smooth):
+    if isinstance(given, SmoothKernel):
         return given
     if isinstance(given, (tuple, list)) and len(given) == 2 and all(map(callable, given)):
         return Sampled(*given)

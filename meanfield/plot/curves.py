@@ -309,19 +309,22 @@ def bounds(sol: Solution, name: str) -> Bounds:
     is_share = about.get("role") == "share"
     if energy is None or not (is_share or about.get("symbol") == energy.symbol):
         return Bounds(-np.inf, np.inf, ("min", "max"), "")
-    beta, called = energy.beta, "share" if is_share else energy.symbol
-    names, half = (f"{called}(σ)", f"{called}(δ)"), 0.5 / (beta or 1.0)
-    if energy.potential is not None:
-        why, parts = "Each |m_k|² is at most 1.", 0.5 * energy.potential
-        names = names if (parts >= 0.0).all() else ("min", "max")
-        ends = np.array([np.minimum(parts, 0.0).sum(), np.maximum(parts, 0.0).sum()])
-        logs = np.zeros(2)
+    kernel, called = energy.kernel, "share" if is_share else energy.symbol
+    names, beta = (f"{called}(σ)", f"{called}(δ)"), energy.beta
+    if kernel is not None and kernel.growth is None:
+        why = "No pair of points, and no |m_k|², gives less or more."
+        *limits, at_ends = kernel.energy_bounds()
+        names = names if at_ends else ("min", "max")
+        ends, logs = np.array(limits), np.zeros(2)
     elif energy.form is not None:
         why, names = "|⟨x, Dy⟩| is at most the norm of D.", ("min", "max")
         values = np.linalg.eigvalsh(np.atleast_2d(energy.form))
         sizes = float(np.abs(values).max()) * np.array([-1.0 if values[0] < 0.0 else 0.0, 1.0])
+        half = 0.5 / (beta or 1.0)
         ends, logs = half * (sizes if beta == 0.0 else np.ones(2)), beta * sizes
     else:
+        beta = kernel.growth if kernel is not None else beta
+        half = 0.5 / (beta or 1.0)
         why = "Uniform is the minimiser, Diracs are the maximisers (Proposition 3.4)."
         log_first = float(log_eigenvalues(beta, sol.final.dim, 0)[0])
         lower = (half * log_first, 0.0) if energy.entropic else (half * (beta > 0.0), log_first)

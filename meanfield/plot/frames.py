@@ -225,7 +225,7 @@ def thinned(count: int, most: int) -> Integers:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
-def heading(name: str, beta: float, sign: int = 1, noise: float = 0.0) -> str:
+def heading(name: str, beta: float | None, sign: int = 1, noise: float = 0.0) -> str:
     """What a dynamics is called in the title of a figure.
 
     Examples
@@ -233,7 +233,8 @@ def heading(name: str, beta: float, sign: int = 1, noise: float = 0.0) -> str:
     >>> heading("SA", 4.0, -1)
     'SA, β = 4, repulsive'
     """
-    what = f"{name}, β = {beta:g}" + (", repulsive" if sign < 0 else "")
+    what = name + (f", β = {beta:g}" if beta is not None else "")
+    what += ", repulsive" if sign < 0 else ""
     return what + (f", τ = {noise:g}" if noise > 0.0 else "")
 
 

@@ -38,7 +38,8 @@ def dynamics_title(dynamics: AnyDynamics) -> str:
     known = adapt(dynamics)
     if all(isinstance(layer, FeedForward) for layer in known.layers):
         return dynamics.name
-    return frames.heading(dynamics.name, dynamics.beta, known.sign, dynamics.noise)
+    beta = getattr(known, "beta", None)
+    return frames.heading(dynamics.name, beta, known.sign, dynamics.noise)
 
 
 def run_title(sol: Solution) -> str:

@@ -143,9 +143,9 @@ class CircleInteraction(Steady):
         """F where h is odd."""
         if not self.is_odd:
             return None
-        potential = self.potential
         formula = "F = K/2 ∬ H(θ - φ) dmu dmu, H' = -h, as (7.3)"
-        return Energy("F", formula, 1, dirac=0.5 * float(potential.sum()), potential=potential)
+        dirac = 0.5 * float(self.potential.sum())
+        return Energy("F", formula, 1, dirac=dirac, kernel=self.kernel)
 
     @property
     def reach(self) -> float:
