@@ -15,6 +15,7 @@ from meanfield import exceptions, theory
 from meanfield._shown import Shown
 from meanfield.dynamics.attention import Attention, Head
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
+from meanfield.dynamics.interaction import Interaction
 from meanfield.dynamics.isotropic import SA, USA
 from meanfield.dynamics.kuramoto import CircleInteraction, Kuramoto
 from meanfield.dynamics.layers import FeedForward, Layers
@@ -64,6 +65,7 @@ __all__ = [
     "FourierSeries",
     "FreeTokens",
     "Head",
+    "Interaction",
     "Kuramoto",
     "Layers",
     "Mixture",

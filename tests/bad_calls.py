@@ -99,6 +99,7 @@ OBJECTS: dict[str, Any] = {
     "FeedForward": mf.FeedForward(np.eye(2), np.eye(2)),
     "FlowMap": mf.FlowMap(LAW, 1e-4),
     "FourierSeries": LAW,
+    "Interaction": mf.Interaction([1.0, 1.0]),
     "Layers": mf.Layers([mf.SA(1.0)]),
     "Mixture": mf.Mixture([LAW]),
     "Particles": mf.Particles(EAST),
@@ -125,6 +126,7 @@ OWN: dict[str, dict[str, Any]] = {
     "FlowMap": {"law": LAW, "tol": 1e-4},
     "FourierSeries": {"cos": [0.1], "sin": [0.1]},
     "Head": {"Q": np.eye(2)},
+    "Interaction": {"kernel": [1.0, 1.0]},
     "Kuramoto": {"coupling": 1.0},
     "Layers": {"layers": [mf.SA(1.0)]},
     "Mixture": {"laws": [LAW, LAW]},
@@ -175,7 +177,7 @@ Attention.velocity Circle.exact_size Circle.resized CircleInteraction.of_usa
 CircleInteraction.velocity Density.at Density.balanced Density.moment Density.plot Density.resized
 Density.trigonometric_moments DoublyStochastic DoublyStochastic.velocity FeedForward.divergence
 FeedForward.velocity FlowMap.resolving FlowMap.moment FourierSeries.pdf FourierSeries.sample
-Layers.velocity Mixture.pdf Mixture.sample Particles Particles.moment Particles.quantised
+Interaction.velocity Layers.velocity Mixture.pdf Mixture.sample Particles Particles.moment Particles.quantised
 Particles.sample Particles.trigonometric_moments PointCloud.pdf PointCloud.sample SA SA.velocity
 Solution.animate Solution.plot Sphere Sphere.exact_size Sphere.resized USA USA.velocity Uniform
 Uniform.pdf Uniform.sample VonMisesFisher.pdf VonMisesFisher.sample Zonal.exact_size Zonal.resized

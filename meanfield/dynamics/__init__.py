@@ -5,6 +5,7 @@ from __future__ import annotations
 from meanfield.dynamics.attention import Attention, Head
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.facts import OwnDynamics, adapt
+from meanfield.dynamics.interaction import Interaction
 from meanfield.dynamics.isotropic import SA, USA, Isotropic
 from meanfield.dynamics.kuramoto import CircleInteraction, Kuramoto
 from meanfield.dynamics.layers import FeedForward, Layers
@@ -20,6 +21,7 @@ __all__ = [
     "FeedForward",
     "Field",
     "Head",
+    "Interaction",
     "Isotropic",
     "Kuramoto",
     "Layers",
@@ -28,8 +30,8 @@ __all__ = [
     "adapt",
 ]
 
-MeanField = Isotropic | CircleInteraction
+MeanField = Isotropic | Interaction | CircleInteraction
 Field = MeanField | Attention | FeedForward | OwnDynamics
 AnyDynamics = Field | Layers
 # all of the package, in the order of the case tables
-KNOWN = (SA, USA, DoublyStochastic, Attention, FeedForward, CircleInteraction, Layers)
+KNOWN = (SA, USA, DoublyStochastic, Interaction, Attention, FeedForward, CircleInteraction, Layers)
