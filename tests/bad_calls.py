@@ -177,7 +177,8 @@ Attention.velocity Circle.exact_size Circle.resized CircleInteraction.of_usa
 CircleInteraction.velocity Density.at Density.balanced Density.moment Density.plot Density.resized
 Density.trigonometric_moments DoublyStochastic DoublyStochastic.velocity FeedForward.divergence
 FeedForward.velocity FlowMap.resolving FlowMap.moment FourierSeries.pdf FourierSeries.sample
-Interaction.velocity Layers.velocity Mixture.pdf Mixture.sample Particles Particles.moment Particles.quantised
+Interaction.velocity Layers.velocity Mixture.pdf Mixture.sample Particles Particles.moment
+Particles.quantised
 Particles.sample Particles.trigonometric_moments PointCloud.pdf PointCloud.sample SA SA.velocity
 Solution.animate Solution.plot Sphere Sphere.exact_size Sphere.resized USA USA.velocity Uniform
 Uniform.pdf Uniform.sample VonMisesFisher.pdf VonMisesFisher.sample Zonal.exact_size Zonal.resized

@@ -151,7 +151,7 @@ def test_files_keep_its_name_and_go_on_only_with_it(tokens, tmp_path):
         (Copied(1.0, name="SA"), r"name of Copied.* must be a word but \['SA'"),
         (Copied(1.0, name=""), "got ''"),
         (Bounded(np.nan), "must be finite and of shape"),
-        (object(), "or an object with name, dim, noise and output"),
+        (object(), r"or an object with name, noise and a kernel, heads\(\) or output"),
     ],
 )
 def test_what_does_not_fit_is_refused(tokens, dynamics, message):
@@ -207,3 +207,79 @@ def test_figures_take_it(tokens, tmp_path):
     mf.plot.save(mf.plot.solution(sol), tmp_path / "bounded.png")
     sol.save(tmp_path / "bounded.nc")
     assert mf.load(tmp_path / "bounded.nc").dynamics.name == "Bounded"
+
+
+class Pole:
+    """A kernel of a user's own, and nothing else."""
+
+    name, noise = "pole", 0.0
+    kernel = (lambda t: 1.0 / (1.5 - t), lambda t: 1.0 / (1.5 - t) ** 2)
+
+
+@dataclass(frozen=True)
+class TwoTemperatures:
+    """The mean of two heads of the package, by their matrices."""
+
+    cold: float = 4.0
+    hot: float = 1.0
+    noise: float = 0.0
+    name: str = "two temperatures"
+
+    def heads(self):
+        return [mf.Head(K=beta, V=0.5) for beta in (self.cold, self.hot)]
+
+
+OWN = {
+    "kernel": (Pole(), mf.Interaction(Pole.kernel)),
+    "heads": (TwoTemperatures(), mf.Attention(1.0, TwoTemperatures().heads())),
+}
+MEASURES = [
+    mf.Density(mf.Circle(48), mf.VonMisesFisher([1.0, 0.0], 1.0)),
+    mf.Density(mf.Sphere(24), mf.VonMisesFisher([0.0, 0.0, 1.0], 1.0)),
+    mf.Density(mf.Zonal(4, 32), mf.VonMisesFisher([0.0, 0.0, 0.0, 1.0], 1.0)),
+    mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 1.0)),
+    mf.Particles.sample(mf.Uniform(3), 20, np.random.default_rng(5)),
+]
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=repr)
+@pytest.mark.parametrize("kind", OWN)
+def test_kernel_or_heads_move_every_measure(kind, measure):
+    """As the package's own dynamics of the same kernel or heads, to the bit."""
+    own, known = (mf.evolve(measure, dynamics, 0.5, 2) for dynamics in OWN[kind])
+    assert own.dynamics is OWN[kind][0]
+    for name in known.dataset:
+        np.testing.assert_array_equal(own.dataset[name], known.dataset[name])
+    np.testing.assert_array_equal(own.final.mean(), known.final.mean())
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_flow_map_of_an_own_dynamics_goes_on(kind, tmp_path):
+    """Its density anywhere comes from its history, and a run that was cut off is resumed."""
+    path, calls = tmp_path / "run.nc", []
+
+    def killed_later(measure):
+        calls.append(measure)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return 0.0
+
+    flow, own = MEASURES[3], OWN[kind][0]
+    whole = mf.evolve(flow, own, 1.0, 4)
+    points = flow.points[::7]
+    known = mf.evolve(flow, OWN[kind][1], 1.0, 4)
+    np.testing.assert_array_equal(whole.density(points, 1.0), known.density(points, 1.0))
+    asked = {"checkpoint": path, "monitors": {"calls": killed_later}}
+    interrupted(mf.evolve, flow, own, 1.0, 4, **asked)
+    resumed = mf.resume(path, monitors={"calls": lambda measure: 0.0}, dynamics=own)
+    np.testing.assert_array_equal(resumed.final.points, whole.final.points)
+
+
+def test_an_output_counts_before_a_kernel_that_is_handed_on(tokens):
+    """`Half` tells the kernel of what it wraps, and its own output is what moves tokens."""
+    half = mf.evolve(tokens, Half(mf.SA(2.0)), 1.0).final
+    np.testing.assert_allclose(
+        half.points, mf.evolve(tokens, mf.SA(2.0), 0.5).final.points, atol=1e-8
+    )
+    with pytest.raises(ValueError, match="which tells its output alone: a density or a flow map"):
+        mf.evolve(MEASURES[0], Half(mf.SA(2.0)), 1.0)

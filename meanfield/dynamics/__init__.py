@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from meanfield.dynamics.attention import Attention, Head
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
-from meanfield.dynamics.facts import OwnDynamics, adapt
 from meanfield.dynamics.interaction import Interaction
 from meanfield.dynamics.isotropic import SA, USA, Isotropic
 from meanfield.dynamics.kuramoto import CircleInteraction, Kuramoto
 from meanfield.dynamics.layers import FeedForward, Layers
+from meanfield.dynamics.own import OwnDynamics, adapt
 
 __all__ = [
     "KNOWN",

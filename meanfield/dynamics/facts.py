@@ -1,79 +1,17 @@
-"""What a dynamics tells of itself, also one of a user's own."""
+"""What a dynamics tells of itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self, TypeGuard, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from meanfield._checks import shown
 from meanfield.typing import Array, NDArray
 
 # beyond it e^x leaves double precision
 LARGEST_LOG = 709.0
-
-
-@runtime_checkable
-class OwnDynamics(Protocol):
-    """dx_i/dt = P_x output(mu, x_i) for tokens, whatever the output asks of their measure.
-
-    An object of any class that has these moves `Particles`: continuously, in discrete layers and
-    with noise. It does not move densities and flow maps, which need the field's divergence, and to
-    know how many modes or nodes resolve it.
-    """
-
-    @property
-    def name(self) -> str:
-        """A word for figures and files; none of the package's."""
-
-    @property
-    def dim(self) -> int | None:
-        """Ambient dimension d, None if any fits."""
-
-    @property
-    def noise(self) -> float:
-        """τ >= 0 of dx = X dt + sqrt(2τ) dB."""
-
-    def output(self, measure: Any, points: Array) -> Array:
-        """What is added to tokens at unit rows (n, d), shape (n, d); only P_x of it counts."""
-
-
-@dataclass(frozen=True)
-class ForgottenDynamics:
-    """The dynamics of a file that could keep no more of it: one of a user's own class.
-
-    Parameters
-    ----------
-    name : str
-    text : str
-        Its repr.
-    noise : float
-    """
-
-    name: str
-    text: str
-    noise: float
-
-    dim: ClassVar[None] = None
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def output(self, measure: Any, points: Array) -> Array:
-        """Refuse.
-
-        Raises
-        ------
-        ValueError
-            Always.
-        """
-        raise ValueError(
-            f"dynamics {self.name!r} is not known any more on {shown(measure)} at {len(points)} "
-            f"points: "
-            f"the file could keep its name only"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,12 +192,23 @@ class Steady(Facts):
         return self
 
 
-class Dynamics(Facts, OwnDynamics, Protocol):
+class Dynamics(Facts, Protocol):
     """A dynamics with its facts; what acts at a time is one of its layers."""
 
     @property
-    def beta(self) -> float:
-        """β, of those that have one."""
+    def name(self) -> str:
+        """A word for figures and files."""
+
+    @property
+    def dim(self) -> int | None:
+        """Ambient dimension d, None if any fits."""
+
+    @property
+    def noise(self) -> float:
+        """τ >= 0 of dx = X dt + sqrt(2τ) dB."""
+
+    def output(self, measure: Any, points: Array) -> Array:
+        """What is added to tokens at unit rows (n, d), shape (n, d); only P_x of it counts."""
 
     @property
     def kernel(self) -> Any:
@@ -278,37 +227,6 @@ class Dynamics(Facts, OwnDynamics, Protocol):
 
     def at(self, t: float) -> Dynamics:
         """The layer that acts at a time, of two the later."""
-
-
-class Adapted(Steady):
-    """A user's own dynamics, of which nothing is known but its output.
-
-    Parameters
-    ----------
-    own : OwnDynamics
-    """
-
-    def __init__(self, own: OwnDynamics) -> None:
-        self._own = own
-
-    def __repr__(self) -> str:
-        return repr(self._own)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            # a copy asks before it has anything
-            raise AttributeError(f"a dynamics of a user's own is asked for no {name!r}")
-        return getattr(self._own, name)
-
-
-def tells_facts(dynamics: object) -> TypeGuard[Dynamics]:
-    """Whether its class is one of `Facts`: a wrapper that hands on all names has them, too."""
-    return Facts in type(dynamics).__mro__
-
-
-def adapt(dynamics: OwnDynamics) -> Dynamics:
-    """The dynamics itself if it tells its facts, else as `Adapted`."""
-    return dynamics if tells_facts(dynamics) else Adapted(dynamics)
 
 
 def parts_of(given: Any) -> tuple[Any, ...]:

@@ -62,6 +62,7 @@ class KernelDynamics(Steady):
 
     isotropic: ClassVar[bool] = True
     dim: ClassVar[None] = None
+    sums: ClassVar[str] = "direct"
     kernel: PotentialKernel
     sign: int
 

@@ -38,7 +38,7 @@ class BalancedParticleTendency(OutputTendency):
     def _velocity(self, points: Array) -> Array:
         here, dynamics = self._at(points), self.dynamics
         if self._weights.all():
-            sums = here.node_sums(dynamics.beta)
+            sums = here.node_sums(dynamics.kernel.beta)
             self._log_u = scaling(sums.potential, self._weights, self._log_u)
             potential, velocity = sums.pull(self._weights * np.exp(self._log_u))
             velocity *= (dynamics.sign / potential)[:, None]
@@ -84,8 +84,8 @@ class BalancedDensityTendency(DensityTendency):
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
         super().__init__(density, dynamics)
-        self._grid = working_grid(density.space, dynamics.beta)
-        self._sums = grid_sums(self._grid, dynamics.beta)
+        self._grid = working_grid(density.space, dynamics.kernel.beta)
+        self._sums = grid_sums(self._grid, dynamics.kernel.beta)
         self._transforms = self._grid.transforms(np.zeros(self._grid.kmax + 1))
         self._log_u = np.zeros(len(self._grid.weights))
 
@@ -120,12 +120,12 @@ class BalancedDensityTendency(DensityTendency):
     def heating(self, state: Array) -> float:
         """-(1/β) ∫ log u Δf dσ, what heat does to E_DS, with u of the last state, which this is."""
         grid = self._grid
-        if self.dynamics.beta == 0.0:
+        if self.dynamics.kernel.beta == 0.0:
             mean = self.space.mean(self._coefficients(state))
             return -(self.space.dim - 1.0) * float(mean @ mean)
         coefficients = self._on_grid(self._coefficients(state))
         spread = grid.synthesis(-grid.laplacian * coefficients)
-        return -float((grid.weights * self._log_u) @ spread) / self.dynamics.beta
+        return -float((grid.weights * self._log_u) @ spread / self.dynamics.kernel.beta)
 
     def forget(self) -> None:
         """Begin the next scaling from 1, not from the last."""

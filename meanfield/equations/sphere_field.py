@@ -138,7 +138,7 @@ class SphereField(ActingField):
             return masses, None
         units = points / np.linalg.norm(points, axis=1, keepdims=True)
         # G at a node is no less than sqrt(m), so series keep what counts for mass
-        sums = SphereNodes(units, self.dynamics.beta, most_pairs=0)
+        sums = SphereNodes(units, self.dynamics.kernel.beta, most_pairs=0)
         log_u = scaling(sums.potential, masses / masses.sum(), log_u)
         return masses * np.exp(log_u), log_u
 

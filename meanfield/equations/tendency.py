@@ -6,7 +6,8 @@ from functools import singledispatch
 
 from meanfield._checks import shown
 from meanfield.dynamics.attention import check_dim
-from meanfield.dynamics.facts import Dynamics, OwnDynamics, adapt
+from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.own import OwnDynamics, adapt
 from meanfield.equations import balanced, tokens
 from meanfield.equations.attention import AttentionTendency
 from meanfield.equations.density import DensityTendency
@@ -61,7 +62,7 @@ def token_tendency(
     gram = particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)
     if gram and may_span:
         return tokens.GramTendency(particles, dynamics)
-    fast = particles.fast_sums(dynamics.beta)
+    fast = particles.fast_sums(dynamics.kernel.beta)
     if isinstance(fast, CircleSums):
         return tokens.CircleTendency(particles, dynamics, fast.potential_and_slope)
     return tokens.ParticleTendency(particles, dynamics, fast)

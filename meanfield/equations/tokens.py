@@ -42,7 +42,7 @@ class TokenOutput:
         if not dynamics.scores:
             ways = [dynamics.sums]
         elif dynamics.isotropic:
-            ways = ["direct" if particles.fast_sums(dynamics.beta) is None else "transforms"]
+            ways = ["direct" if particles.fast_sums(dynamics.kernel.beta) is None else "transforms"]
         else:
             ways = [self._choose(particles, scores) for scores in dynamics.scores]
         self.sums = joined(ways)
@@ -279,8 +279,10 @@ class CircleTendency(TokenTendency):
             self._dissipation = float(np.dot(masses * slope, out))
             out *= dynamics.sign
         else:
-            self._dissipation = float(np.dot(masses * slope, slope) * np.exp(dynamics.beta))
-            np.multiply(slope, dynamics.sign * np.exp(dynamics.beta), out=out)
+            self._dissipation = float(
+                np.dot(masses * slope, slope) * np.exp(dynamics.kernel.log_unit)
+            )
+            np.multiply(slope, dynamics.sign * np.exp(dynamics.kernel.log_unit), out=out)
 
 
 class GramTendency(TokenTendency):
@@ -360,7 +362,7 @@ class GramTendency(TokenTendency):
 
         Returns u and e^{-β/2} e^{u} for USA, e^{-β/2} sqrt(G(βx)) for SA: with what |X| counts.
         """
-        beta = self.dynamics.beta
+        beta = self.dynamics.kernel.beta
         np.multiply(gram, beta, out=attention)
         attention += self._log_weights
         np.fill_diagonal(attention, -np.inf)

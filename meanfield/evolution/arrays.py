@@ -19,7 +19,7 @@ import xarray as xr
 from meanfield._checks import integer, number, one_of, real_array, rows, shown, unit_rows
 from meanfield.dynamics import KNOWN, AnyDynamics
 from meanfield.dynamics.attention import Head
-from meanfield.dynamics.facts import ForgottenDynamics
+from meanfield.dynamics.own import ForgottenDynamics
 from meanfield.equations.history import NODES, History, MomentHistory
 from meanfield.laws import LAWS, Law
 from meanfield.laws.record import from_record, to_record

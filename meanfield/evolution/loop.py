@@ -144,8 +144,8 @@ def solve(
         128 on S^2; flow maps <= 100 on the circle, 150 about an axis, 40 on S^2. There a flow map
         of a law about an axis becomes one without where the matrices have another (tol 1e-9).
         relu, which gives the density kinks, lets a flow map have a `tol` of 1e-7 on a line and 1e-6
-        on S^2 at best. An object of a class of your own, with name, dim, beta, noise and
-        output(measure, points) as in `dynamics.OwnDynamics`, moves Particles.
+        on S^2 at best. An object of a class of your own moves every measure with a kernel or
+        heads(), and Particles with output(measure, points), see `dynamics.OwnDynamics`.
     t_end : float
         > 0. Times scale like e^{-β} under USA.
     save_at : int or array_like, optional

@@ -12,7 +12,7 @@ import numpy as np
 from meanfield._checks import generator, number, one_of, shown, tell_apart
 from meanfield.dynamics import KNOWN, Layers, OwnDynamics, adapt
 from meanfield.dynamics.attention import check_dim
-from meanfield.dynamics.facts import Dynamics, tells_facts
+from meanfield.dynamics.facts import Dynamics
 from meanfield.equations.attention import check_on_space
 from meanfield.equations.tendency import check_moved, check_sums
 from meanfield.evolution.recorder import Monitors
@@ -66,10 +66,10 @@ def check_start(
     if step is not None:
         number("step", step, above=0)
     _check_kind(dynamics)
-    if not tells_facts(dynamics):
-        _check_own(measure, dynamics)
-    check_moved(measure, dynamics)
     known = adapt(dynamics)
+    if known is not dynamics:
+        _check_own(measure, dynamics, known)
+    check_moved(measure, known)
     if isinstance(measure, Particles):
         _check_tokens(measure, known, method, step, rng)
         _check_depth(known, t_end)
@@ -81,9 +81,9 @@ def check_start(
         for layer in known.layers:
             if not layer.isotropic:
                 check_on_space(measure.space, layer)
-    if dynamics.noise > 0.0 and isinstance(measure, FlowMap):
+    if known.noise > 0.0 and isinstance(measure, FlowMap):
         raise ValueError(
-            f"noise must be 0 to evolve {shown(measure)}, got {dynamics.noise:g}: take a Density "
+            f"noise must be 0 to evolve {shown(measure)}, got {known.noise:g}: take a Density "
             f"or "
             f"Particles"
         )
@@ -173,30 +173,30 @@ def _check_tokens(
         )
 
 
-def _check_kind(dynamics: OwnDynamics) -> None:
-    if isinstance(dynamics, type) or not isinstance(dynamics, OwnDynamics):
+def _check_kind(dynamics: Any) -> None:
+    told = [name for name in ("kernel", "heads", "output") if hasattr(dynamics, name)]
+    if isinstance(dynamics, type) or not isinstance(dynamics, OwnDynamics) or not told:
         raise ValueError(
-            f"dynamics must be SA, USA, DoublyStochastic, CircleInteraction, Attention, "
-            f"FeedForward or Layers, or an object with name, dim, noise and output(measure, "
-            f"points), got {shown(dynamics)}"
+            f"dynamics must be {', '.join(kind.name for kind in KNOWN)}, or an object with name, "
+            f"noise and a kernel, heads() or output(measure, points), got {shown(dynamics)}"
         )
 
 
-def _check_own(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
-    if not isinstance(measure, Particles) or measure.frequencies is not None:
-        raise ValueError(
-            f"measure must be Particles under {shown(dynamics)}, which is not of the package: a "
-            f"density "
-            f"or a flow map needs more than its output, got {shown(measure)}"
-        )
+def _check_own(measure: AnyMeasure, dynamics: Any, known: Dynamics) -> None:
     taken = [kind.name for kind in KNOWN]
     if not isinstance(dynamics.name, str) or dynamics.name in ("", *taken):
         raise ValueError(
             f"name of {shown(dynamics)} must be a word but {taken}, got {shown(dynamics.name)}"
         )
-    number("noise of the dynamics", dynamics.noise, low=0)
-    check_dim(dynamics, measure.dim)
-    output = np.asarray(dynamics.output(measure, measure.points))
+    if known.kernel is not None or known.scores:
+        return
+    if not isinstance(measure, Particles) or measure.frequencies is not None:
+        raise ValueError(
+            f"measure must be Particles under {shown(dynamics)}, which tells its output alone: a "
+            f"density or a flow map needs a kernel or heads(), got {shown(measure)}"
+        )
+    check_dim(known, measure.dim)
+    output = np.asarray(known.output(measure, measure.points))
     if output.shape != measure.points.shape or not np.isfinite(output).all():
         raise ValueError(
             f"output of {shown(dynamics)} must be finite and of shape {measure.points.shape}, "

@@ -12,7 +12,7 @@ import numpy as np
 
 from meanfield._checks import integer, number, one_of, real_array, shown
 from meanfield.dynamics import AnyDynamics
-from meanfield.dynamics.facts import ForgottenDynamics, OwnDynamics
+from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics
 from meanfield.evolution.arrays import ForgottenLaw, Resumption
 from meanfield.evolution.checkpoint import Checkpoint, previous
 from meanfield.evolution.files import file_lock, remove_leftovers

@@ -11,7 +11,8 @@ from typing import Any, cast
 import numpy as np
 
 from meanfield.dynamics import AnyDynamics
-from meanfield.dynamics.facts import Dynamics, adapt
+from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.own import adapt
 from meanfield.equations.line import AsymmetryError
 from meanfield.equations.tokens import joined
 from meanfield.evolution import density_system, token_system

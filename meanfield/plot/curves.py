@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from meanfield._checks import one_of, shown
-from meanfield.dynamics.facts import adapt
+from meanfield.dynamics.own import adapt
 from meanfield.evolution.recorder import LOWER, PROVED, UPPER, with_role
 from meanfield.evolution.solution import Solution
 from meanfield.kernels.multipliers import log_eigenvalues

@@ -1,0 +1,132 @@
+"""A dynamics of a user's own: an object from outside the package that tells a kernel or heads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
+
+from meanfield._checks import boolean, number, shown
+from meanfield.dynamics.attention import Attention
+from meanfield.dynamics.facts import Dynamics, Facts, Steady
+from meanfield.dynamics.interaction import Interaction
+from meanfield.typing import Array
+
+
+@runtime_checkable
+class OwnDynamics(Protocol):
+    """An object of any class with a name, a noise, and one of `kernel`, `heads()` and `output`.
+
+    With a `kernel`, Taylor coefficients or a pair of functions, it is an `Interaction`, with
+    `heads()`, a list of `Head`, an `Attention` of β = 1: both move every measure. It may tell
+    `normalised` (else True for heads only) and, beside a kernel, `sign`. With `output(measure,
+    points)`, what is added to tokens at unit rows, shape (n, d) both, it moves `Particles`: a
+    density needs the field's divergence, and to know how many modes resolve it. What has an
+    output is moved by that alone.
+    """
+
+    @property
+    def name(self) -> str:
+        """A word for figures and files; none of the package's."""
+
+    @property
+    def noise(self) -> float:
+        """τ >= 0 of dx = X dt + sqrt(2τ) dB."""
+
+
+@dataclass(frozen=True)
+class ForgottenDynamics:
+    """The dynamics of a file that could keep no more of it: one of a user's own class.
+
+    Parameters
+    ----------
+    name : str
+    text : str
+        Its repr.
+    noise : float
+    """
+
+    name: str
+    text: str
+    noise: float
+
+    dim: ClassVar[None] = None
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def output(self, measure: Any, points: Array) -> Array:
+        """Refuse.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
+        raise ValueError(
+            f"dynamics {self.name!r} is not known any more on {shown(measure)} at {len(points)} "
+            f"points: "
+            f"the file could keep its name only"
+        )
+
+
+class Adapted(Steady):
+    """A user's own dynamics of which nothing is known but its output.
+
+    Parameters
+    ----------
+    own : OwnDynamics
+    """
+
+    dim: ClassVar[None] = None
+
+    def __init__(self, own: Any) -> None:
+        self._own = own
+        # a dynamics that tells none fits any
+        object.__setattr__(self, "dim", getattr(own, "dim", None))
+
+    def __repr__(self) -> str:
+        return repr(self._own)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            # a copy asks before it has anything
+            raise AttributeError(f"a dynamics of a user's own is asked for no {name!r}")
+        return getattr(self._own, name)
+
+
+def tells_facts(dynamics: object) -> TypeGuard[Dynamics]:
+    """Whether its class is one of `Facts`: a wrapper that hands on all names has them, too."""
+    return Facts in type(dynamics).__mro__
+
+
+def adapt(dynamics: Any) -> Dynamics:
+    """The dynamics itself if it tells its facts, else what its output, kernel or heads make of it.
+
+    Raises
+    ------
+    ValueError
+        If it has none of them, or what it tells is out of range.
+
+    Examples
+    --------
+    >>> class Square:
+    ...     name, noise, kernel = "square", 0.0, [1.0, 2.0, 1.0]
+    >>> adapt(Square())
+    Interaction(kernel=(1.0, 2.0, 1.0), normalised=False, sign=1, noise=0.0)
+    """
+    if tells_facts(dynamics):
+        return dynamics
+    noise = number("noise of the dynamics", dynamics.noise, low=0)
+    if callable(getattr(dynamics, "output", None)):
+        return Adapted(dynamics)
+    told = {
+        name: getattr(dynamics, name) for name in ("normalised", "sign") if hasattr(dynamics, name)
+    }
+    if (kernel := getattr(dynamics, "kernel", None)) is not None:
+        return Interaction(kernel, noise=noise, **told)
+    if callable(heads := getattr(dynamics, "heads", None)):
+        normalise = boolean("normalised", told.get("normalised", True))
+        return Attention(1.0, heads(), normalise=normalise, noise=noise)
+    raise ValueError(
+        f"dynamics must have a kernel, heads() or output(measure, points), got {shown(dynamics)}"
+    )
