@@ -10,7 +10,7 @@ import meanfield as mf
 from meanfield.cli.case import case_from_text
 from meanfield.cli.commands import main
 from meanfield.cli.tables import CaseError
-from meanfield.equations.attention import AttentionTendency
+from meanfield.equations.density import AttentionTendency
 from meanfield.exceptions import UnfinishedWarning
 from meanfield.kernels import token_sums
 from meanfield.kernels.token_sums import score_sums

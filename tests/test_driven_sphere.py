@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.equations.sphere_field import field_on_sphere
+from meanfield.equations.sphere import field_on_sphere
 from meanfield.measures import SphereFlowMap
 from meanfield.spaces.geometry import perpendicular
 

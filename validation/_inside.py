@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from meanfield.cli import commands
 from meanfield.cli.case import case_from_text, default_case_text, read_case
-from meanfield.equations.attention import AttentionTendency
 from meanfield.equations.batch import batch_tendency
+from meanfield.equations.density import AttentionTendency
 from meanfield.equations.line import LineField
 from meanfield.equations.tendency import tendency
 from meanfield.equations.tokens import TokenOutput

@@ -1,13 +1,21 @@
-"""What fixed the velocity at every time of a run: moments of the measure, dense in time."""
+"""The moments that fixed the velocity at every time of a run, and characteristics through them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.integrate import DOP853
 
 from meanfield._checks import number
+from meanfield.dynamics.facts import Dynamics
+from meanfield.equations.line import AngularField, line_field
+from meanfield.equations.sphere import ActingField, SphereDepthField, SphereField
+from meanfield.measures.flow_map import LabelLine
+from meanfield.spaces.geometry import circle_angles, polar_angles
 from meanfield.typing import Array, Coefficients, NDArray
 
 NODES = 8
@@ -200,3 +208,206 @@ class History:
                 )
             )
         return history
+
+
+AnyField = SphereField | SphereDepthField
+
+_BLOCK = 8192
+_WORKERS = 2
+
+
+def follow(
+    field: AnyField,
+    history: History,
+    points: Array,
+    start: float,
+    end: float,
+    *,
+    absorbed: bool = False,
+) -> tuple[Array, Array, Array]:
+    """Characteristics of points from one time to another, with ∫ div X dt along them.
+
+    Each step of the run is one step of the eighth-order method of Dormand and Prince, so a point's
+    result does not depend on the points beside it.
+
+    Parameters
+    ----------
+    field : SphereField or SphereDepthField
+    history : History
+    points : ndarray, shape (n, 3)
+        Unit rows, at time `start`.
+    start, end : float
+        Either order.
+    absorbed : bool
+        Whether to follow, backwards, only what absorptions have left: a point that keeps nothing
+        is left where it is. For meshes, which need no more digits of the field than it has.
+
+    Returns
+    -------
+    positions : ndarray, shape (n, 3)
+        At time `end`.
+    stretch : ndarray, shape (n,)
+        ∫ div X dt from start to end.
+    kept : ndarray, shape (n,)
+        The product of 1 - χ over the absorptions passed, 1 unless `absorbed`.
+    """
+    state = np.column_stack([points, np.zeros(len(points))])
+    kept = np.ones(len(points))
+    steps = _steps(history, start, end)
+    parts = [slice(first, first + _BLOCK) for first in range(0, len(points), _BLOCK)]
+
+    def block(part: slice) -> tuple[Array, Array]:
+        return _follow_block(field, history, state[part], steps, absorbed)
+
+    # blocks do not know of each other, so the order in which they end changes nothing
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        for part, (moved, left) in zip(parts, pool.map(block, parts), strict=True):
+            state[part], kept[part] = moved, left
+    return state[:, :3], state[:, 3], kept
+
+
+def _steps(history: History, start: float, end: float) -> list[tuple[int, float, float]]:
+    """Pieces of the history with the times between which each is passed."""
+    low, high = min(start, end), max(start, end)
+    steps = []
+    for piece in range(history.piece(low), history.piece(high) + 1):
+        a, b = max(low, history.edges[piece]), min(high, history.edges[piece + 1])
+        if b > a:
+            steps.append((piece, a, b))
+    return steps if end >= start else [(piece, b, a) for piece, a, b in reversed(steps)]
+
+
+def _follow_block(
+    field: AnyField,
+    history: History,
+    state: Array,
+    steps: list[tuple[int, float, float]],
+    absorbed: bool,
+) -> tuple[Array, Array]:
+    state, kept = state.copy(), np.ones(len(state))
+    live = np.arange(len(state))
+    at_time = {a.time: a for a in history.absorptions}
+    for piece, a, b in steps:
+        moments = [history.at(a + c * (b - a), piece) for c in DOP853.C]
+        moving = state[live]
+        _step(field.during(a, b), moments, moving, b - a, absorbed)
+        state[live] = moving
+        if absorbed and b in at_time:
+            kept[live] *= at_time[b].kept(moving[:, :3])
+            live = live[kept[live] > 0.0]
+    return state, kept
+
+
+def _step(
+    field: ActingField, moments: list[NDArray[Any]], state: Array, h: float, loose: bool
+) -> None:
+    """One step of length h, in place; the positions are put back on the sphere."""
+    stages = np.empty((DOP853.n_stages, *state.shape))
+    for s, row in enumerate(DOP853.A[: DOP853.n_stages]):
+        at = state[:, :3].copy()
+        for coefficient, stage in zip(row[:s], stages, strict=False):
+            if coefficient != 0.0:
+                at += (h * coefficient) * stage[:, :3]
+        velocity, divergence = field.velocity_and_divergence(moments[s], at, loose=loose)
+        stages[s, :, :3], stages[s, :, 3] = velocity, divergence
+    for coefficient, stage in zip(DOP853.B, stages, strict=True):
+        if coefficient != 0.0:
+            state += (h * coefficient) * stage
+    state[:, :3] /= np.linalg.norm(state[:, :3], axis=1, keepdims=True)
+
+
+def transported(
+    field: AnyField,
+    history: History,
+    pdf: Callable[[Array], Array],
+    points: Array,
+    t: float,
+    *,
+    absorbed: bool = False,
+) -> Array:
+    """f_t(x) = f_0(foot) exp(-∫ div X dt), shape (n,), times 1 - χ if `absorbed`."""
+    if t == history.edges[0]:
+        return np.asarray(pdf(points))
+    feet, stretch, kept = follow(field, history, points, t, history.edges[0], absorbed=absorbed)
+    # backwards in time the integral has the other sign
+    with np.errstate(under="ignore"):
+        return np.asarray(pdf(feet) * np.exp(stretch) * kept)
+
+
+_RTOL = 3e-14
+_TOLERANCE = 1e-13
+
+
+def density_on_line(
+    line: LabelLine,
+    dynamics: Dynamics,
+    history: MomentHistory,
+    points: Array,
+    t: float,
+    tol: float,
+) -> Array:
+    """f_t at unit rows (n, d) from a law on a line of labels, shape (n,).
+
+    Parameters
+    ----------
+    line : LabelLine
+    dynamics : Dynamics
+        Of the run: layers are passed one by one, from the last to the first.
+    history : MomentHistory
+        Of charges at the nodes of the field's line.
+    points : ndarray, shape (n, d)
+    t : float
+        In the history's range.
+    tol : float
+        Of feet and of ∫ div X dt where X has kinks; elsewhere it is 1e-13.
+
+    Raises
+    ------
+    ArithmeticError
+        If a characteristic can't be followed.
+    """
+    tol = _TOLERANCE if dynamics.smooth else tol
+    angles = circle_angles(points) if line.axis is None else polar_angles(points, line.axis)
+    feet, expansions = angles, np.zeros(len(angles))
+    passed = list(dynamics.between(0.0, t))
+    starts = [0.0, *(end for _, end in passed[:-1])]
+    for start, (layer, end) in reversed(list(zip(starts, passed, strict=True))):
+        field = line_field(dynamics, line.dim, line.axis, layer)
+        feet, expansion = feet_of(field, history, feet, (end, start), tol)
+        expansions += expansion
+    if line.axis is not None:
+        # rounding may take a foot past a pole
+        feet = np.clip(feet, 0.0, np.pi)
+    with np.errstate(over="ignore", under="ignore"):
+        return np.asarray(line.pdf(feet) * np.exp(-expansions))
+
+
+def feet_of(
+    field: AngularField,
+    history: MomentHistory,
+    angles: Array,
+    times: tuple[float, float],
+    tol: float = _TOLERANCE,
+) -> tuple[Array, Array]:
+    """Where characteristics that are at `angles` at times[0] were at times[1], and ∫ div X dt.
+
+    Raises
+    ------
+    ArithmeticError
+        If a characteristic can't be followed.
+    """
+    count, (t, start) = len(angles), times
+
+    def backwards(elapsed: float, state: Array) -> Array:
+        velocity, spread = field.from_charges(history.at(t - elapsed), state[:count])
+        return -np.concatenate([velocity, spread])
+
+    state = np.concatenate([angles, np.zeros(count)])
+    # the solver bounds the mean square: this bounds the largest error of the many
+    atol = tol / np.sqrt(count)
+    solver: Any = DOP853(backwards, 0.0, state, t - start, rtol=_RTOL, atol=atol)
+    while solver.status == "running":
+        reason = solver.step()
+    if solver.status == "failed":
+        raise ArithmeticError(f"a characteristic is lost {solver.t:g} before t = {t:g}: {reason}")
+    return solver.y[:count], -solver.y[count:]

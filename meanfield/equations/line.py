@@ -13,6 +13,7 @@ from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics
 from meanfield.kernels.angles import LARGEST_ZONAL_BETA, circle_head_kernel, zonal_head_kernel
 from meanfield.kernels.line import DenseLine, Interpolation, Line, LineSums
+from meanfield.kernels.sinkhorn import scaling
 from meanfield.measures.flow_map import FREE, LineFlowMap
 from meanfield.spaces.geometry import (
     asymmetry,
@@ -401,3 +402,25 @@ def _axial(name: str, matrix: Array, axis: Array) -> tuple[float, complex]:
             f"for this flow map, got {matrix}: take Particles"
         )
     return axial_part(matrix, axis)
+
+
+class BalancedFlowTendency(FlowTendency):
+    """dθ/dt = X[mu](θ) and d/dt ∫ div X for a flow map on a line under `DoublyStochastic`.
+
+    Parameters
+    ----------
+    flow : LineFlowMap
+    dynamics : DoublyStochastic
+    field : AngularField, optional
+    """
+
+    _log_u: Array | None = None
+    _sums_of = LineSums.repeated
+
+    def _attracting(self, sums: LineSums) -> Array:
+        self._log_u = scaling(sums.potential, self._masses, self._log_u)
+        return np.asarray(self._masses * np.exp(self._log_u))
+
+    def scaled_dissipation(self) -> float:
+        """∫ |X|² dmu at the last state."""
+        return float(self._masses @ self._speed**2)

@@ -8,13 +8,8 @@ from meanfield._checks import shown
 from meanfield.dynamics.attention import check_dim
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.own import OwnDynamics, adapt
-from meanfield.equations import balanced, tokens
-from meanfield.equations.attention import AttentionTendency
-from meanfield.equations.density import DensityTendency
-from meanfield.equations.interaction import OscillatorDensityTendency, OscillatorTendency
-from meanfield.equations.line import AngularField, FlowTendency
-from meanfield.equations.sphere_field import field_on_sphere
-from meanfield.equations.sphere_flow import SphereTendency
+from meanfield.equations import density as densities
+from meanfield.equations import line, sphere, tokens
 from meanfield.kernels.token_sums import CircleSums
 from meanfield.measures import AnyMeasure, check_measure
 from meanfield.measures.density import Density
@@ -23,12 +18,12 @@ from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Particles
 
 Tendency = (
-    DensityTendency
-    | FlowTendency
-    | SphereTendency
+    densities.DensityTendency
+    | line.FlowTendency
+    | sphere.SphereTendency
     | tokens.TokenTendency
-    | AttentionTendency
-    | OscillatorDensityTendency
+    | densities.AttentionTendency
+    | densities.OscillatorDensityTendency
 )
 
 
@@ -51,9 +46,9 @@ def token_tendency(
     """
     check_sums(particles, dynamics, may_span=may_span)
     if dynamics.balanced:
-        return balanced.BalancedParticleTendency(particles, dynamics)
+        return tokens.BalancedParticleTendency(particles, dynamics)
     if (multipliers := dynamics.multipliers) is not None:
-        return OscillatorTendency(particles, dynamics, multipliers)
+        return tokens.OscillatorTendency(particles, dynamics, multipliers)
     if dynamics.kernel is None:
         return tokens.OutputTendency(particles, dynamics)
     if not dynamics.gram:
@@ -127,7 +122,7 @@ def _tendency(measure: object, dynamics: Dynamics) -> Tendency:  # noqa: ARG001
 
 
 _tendency.register(Particles)(token_tendency)
-_tendency.register(OscillatorDensity)(OscillatorDensityTendency)
+_tendency.register(OscillatorDensity)(densities.OscillatorDensityTendency)
 
 
 @_tendency.register
@@ -139,7 +134,7 @@ def _(measure: LineFlowMap, dynamics: Dynamics) -> Tendency:
 
 @_tendency.register
 def _(measure: SphereFlowMap, dynamics: Dynamics) -> Tendency:
-    return SphereTendency(measure, field_on_sphere(dynamics), dynamics)
+    return sphere.SphereTendency(measure, sphere.field_on_sphere(dynamics), dynamics)
 
 
 @_tendency.register
@@ -148,7 +143,7 @@ def _(measure: Density, dynamics: Dynamics) -> Tendency:
         return density_tendency(measure, dynamics)
     if not dynamics.scores and dynamics.sums != "none":
         raise _not_isotropic(measure, dynamics)
-    return AttentionTendency(measure, dynamics)
+    return densities.AttentionTendency(measure, dynamics)
 
 
 def _not_isotropic(measure: AnyMeasure, dynamics: Dynamics) -> ValueError:
@@ -158,15 +153,15 @@ def _not_isotropic(measure: AnyMeasure, dynamics: Dynamics) -> ValueError:
     )
 
 
-def density_tendency(density: Density, dynamics: Dynamics) -> DensityTendency:
+def density_tendency(density: Density, dynamics: Dynamics) -> densities.DensityTendency:
     """The right-hand side for a density under a dynamics that is isotropic."""
-    kind = balanced.BalancedDensityTendency if dynamics.balanced else DensityTendency
+    kind = densities.BalancedDensityTendency if dynamics.balanced else densities.DensityTendency
     return kind(density, dynamics)
 
 
 def flow_tendency(
-    flow: LineFlowMap, dynamics: Dynamics, field: AngularField | None = None
-) -> FlowTendency:
+    flow: LineFlowMap, dynamics: Dynamics, field: line.AngularField | None = None
+) -> line.FlowTendency:
     """The right-hand side for a flow map on a line, whose field there may be already."""
-    kind = balanced.BalancedFlowTendency if dynamics.balanced else FlowTendency
+    kind = line.BalancedFlowTendency if dynamics.balanced else line.FlowTendency
     return kind(flow, dynamics, field)

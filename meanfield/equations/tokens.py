@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.kuramoto import phase_velocity
 from meanfield.kernels.bilinear import score_matrix
+from meanfield.kernels.sinkhorn import scaling
 from meanfield.kernels.token_sums import ScoreSums, SphereSums
-from meanfield.measures.particles import Particles
+from meanfield.measures.particles import Oscillators, Particles
 from meanfield.spaces.geometry import circle_angles, circle_points, exponential, project
-from meanfield.typing import Array
+from meanfield.typing import Array, NDArray
 
 # e^{-β} G and e^{-β} <∇G, tangent> of tokens at angles, by masses, at their own places
 AngleSums = Callable[[Array, Array], tuple[Array, Array]]
@@ -377,3 +379,74 @@ class GramTendency(TokenTendency):
         others = attention.sum(axis=1)
         attention /= (others + np.exp(beta + self._log_weights - largest))[:, None]
         return largest, np.sqrt(np.exp(largest - beta) * others + self._weights)
+
+
+class BalancedParticleTendency(OutputTendency):
+    """dx_i/dt = X[mu](x_i) for tokens under `DoublyStochastic`.
+
+    Parameters
+    ----------
+    particles : Particles
+    dynamics : DoublyStochastic
+    """
+
+    _log_u: Array | None = None
+
+    def _velocity(self, points: Array) -> Array:
+        here, dynamics = self._at(points), self.dynamics
+        if self._weights.all():
+            sums = here.node_sums(dynamics.kernel.beta)
+            self._log_u = scaling(sums.potential, self._weights, self._log_u)
+            potential, velocity = sums.pull(self._weights * np.exp(self._log_u))
+            velocity *= (dynamics.sign / potential)[:, None]
+        else:
+            velocity = project(points, dynamics.output(here, points))
+        squares = np.einsum("ij,ij->i", velocity, velocity)
+        self._dissipation = float(self._weights @ squares)
+        return velocity
+
+
+Complex = NDArray[np.complex128]
+
+
+class OscillatorTendency(CircleTendency):
+    """dθ_i/dt = ω_i + X(θ_i) for tokens on the circle, (7.5); ω = 0 where they have none.
+
+    Parameters
+    ----------
+    particles : Particles
+        On the circle; `Oscillators` have frequencies.
+    dynamics : CircleInteraction
+        Its noise is not part of the tendency.
+    multipliers : ndarray, shape (kmax + 1,)
+        Of the dynamics.
+    """
+
+    def __init__(self, particles: Particles, dynamics: Dynamics, multipliers: Complex) -> None:
+        super().__init__(particles, dynamics, self._potential_and_slope)
+        self._multipliers = multipliers
+        self._frequencies: Array | float = 0.0
+        if isinstance(particles, Oscillators):
+            self._frequencies, self.initial_state = particles.frequencies, particles.angles.copy()
+
+    def measure(self, state: Array) -> Particles:
+        """The tokens at these angles."""
+        if (frequencies := self._particles.frequencies) is not None:
+            return Oscillators(state, frequencies, self._weights)
+        return super().measure(state)
+
+    def _potential_and_slope(self, angles: Array, masses: Array) -> tuple[Array, Array]:
+        """1, which an interaction does not divide by, and X from moments, in O(n kmax)."""
+        moments = np.empty(len(self._multipliers), dtype=np.complex128)
+        moments[0] = masses.sum()
+        turn = np.exp(-1j * angles)
+        power = np.ones_like(turn)
+        for k in range(1, len(moments)):
+            power *= turn
+            moments[k] = masses @ power
+        return np.ones_like(angles), phase_velocity(self._multipliers, moments, angles)
+
+    def __call__(self, state: Array, out: Array) -> None:
+        """Write d/dt of `state` into `out`."""
+        super().__call__(state, out)
+        out += self._frequencies

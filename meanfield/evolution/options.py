@@ -13,7 +13,7 @@ from meanfield._checks import generator, number, one_of, shown, tell_apart
 from meanfield.dynamics import KNOWN, Layers, OwnDynamics, adapt
 from meanfield.dynamics.attention import check_dim
 from meanfield.dynamics.facts import Dynamics
-from meanfield.equations.attention import check_on_space
+from meanfield.equations.density import check_on_space
 from meanfield.equations.tendency import check_moved, check_sums
 from meanfield.evolution.recorder import Monitors
 from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, Particles, check_measure

@@ -18,9 +18,8 @@ import xarray as xr
 from meanfield._checks import number, one_of, real_array, unit_rows
 from meanfield._shown import ShownRun
 from meanfield.dynamics import AnyDynamics, adapt
-from meanfield.equations.characteristics import density_on_line, transported
-from meanfield.equations.history import History
-from meanfield.equations.sphere_field import field_on_sphere
+from meanfield.equations.history import History, density_on_line, transported
+from meanfield.equations.sphere import field_on_sphere
 from meanfield.evolution import arrays, netcdf
 from meanfield.evolution.arrays import AnyHistory, Resumption, attribute
 from meanfield.evolution.files import SOURCE

@@ -9,8 +9,8 @@ import numpy as np
 from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.equations.history import History, step_times
-from meanfield.equations.sphere_field import field_on_sphere
-from meanfield.equations.sphere_flow import Meshes, SphereTendency, split_mass
+from meanfield.equations.meshes import Meshes
+from meanfield.equations.sphere import SphereTendency, field_on_sphere, split_mass
 from meanfield.evolution.options import Options
 from meanfield.evolution.recorder import Stop
 from meanfield.evolution.solution import Ending

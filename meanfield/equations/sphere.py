@@ -1,4 +1,4 @@
-"""The velocity field on S^2 and its divergence at arbitrary points."""
+"""d/dt of a flow map on S^2 without symmetry, and X and div X at points of it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from meanfield.kernels import direct, multipliers
 from meanfield.kernels.bilinear import Coordinates, SphereBilinear
 from meanfield.kernels.kernel import is_divided
 from meanfield.kernels.sinkhorn import SphereNodes, scaling
+from meanfield.measures.flow_map import SphereFlowMap
 from meanfield.spaces.geometry import project
 from meanfield.spaces.sphere import layout
 from meanfield.spaces.sphere_fields import Places, SphereAt
@@ -212,7 +213,7 @@ def _made_safe(
 
 
 # below this share of its scale a series of G has too few digits left to divide by
-_SMALL = 1e-6
+_SMALL_OF_HEADS = 1e-6
 
 
 class SphereHead:
@@ -245,7 +246,7 @@ class SphereHead:
         self._wide, self._wide_count = np.flatnonzero(degrees <= degree + 1), len(degrees)
         self._coordinates = Coordinates(degree + 1)
         self._laplacian = -(self._at.degrees * (self._at.degrees + 1.0))
-        self.needs_sources = normalised and bool(np.exp(-2.0 * self.log_unit) < _SMALL)
+        self.needs_sources = normalised and bool(np.exp(-2.0 * self.log_unit) < _SMALL_OF_HEADS)
 
     def pulled(
         self,
@@ -269,7 +270,7 @@ class SphereHead:
         if self.needs_sources:
             of = f"mean, where its series has no digits at beta |KᵀQ| = {self.log_unit:g}"
             scale = self._bilinear.scale(moments)
-            small = _made_safe(potential, scale, _SMALL, sources, loose, of)
+            small = _made_safe(potential, scale, _SMALL_OF_HEADS, sources, loose, of)
         pull /= potential[:, None]
         slope = self._at.gradient(series[0], places)
         spread = (spread - np.einsum("ij,ij->i", pull, slope)) / potential
@@ -309,6 +310,7 @@ class SphereHeadsField(ActingField):
 
     Examples
     --------
+    >>> from meanfield.dynamics import SA
     >>> moments = SphereAt(20).moments(Places.of(np.array([[1.0, 0.0, 0.0]])), np.ones(1))
     >>> field = SphereHeadsField(SA(1.0), 20)
     >>> velocity, _ = field.velocity_and_divergence(moments, np.array([[0.0, 1.0, 0.0]]))
@@ -412,3 +414,122 @@ class SphereDepthField:
 def field_on_sphere(dynamics: Dynamics) -> SphereField | SphereDepthField:
     """The field on S^2 of any dynamics: `SphereField` where it is isotropic."""
     return SphereField(dynamics) if dynamics.isotropic else SphereDepthField(dynamics)
+
+
+# errors of a log density may be this much larger than those of a coordinate
+_LOG_DENSITY_SHARE = 100.0
+_LITTLE_MASS = 1e-2
+_NO_MASS = 1e-15
+_LOOSEST_STEP_TOL = 1e-5
+
+
+def split_mass(flow: SphereFlowMap) -> tuple[Array, Array]:
+    """The masses of the nodes, and those of the particles."""
+    return flow.weights[: flow.n_nodes], flow.weights[flow.n_nodes :]
+
+
+class SphereTendency:
+    """x' = X at nodes and particles, (log f)' = -div X at the nodes.
+
+    The state holds the points (n, 3), nodes and then particles, and log f at the nodes. X is
+    extended to R^3 by directions alone, so points may be put back on the sphere at any time.
+
+    Parameters
+    ----------
+    flow : SphereFlowMap
+    field : SphereField or SphereDepthField
+    layer : Dynamics
+        The one that acts.
+
+    Attributes
+    ----------
+    initial_state : ndarray
+    flow : SphereFlowMap
+    """
+
+    def __init__(
+        self, flow: SphereFlowMap, field: SphereField | SphereDepthField, layer: Any
+    ) -> None:
+        self.flow, self._acting = flow, field.of(layer)
+        self._field: Any = field
+        self._n_nodes = flow.n_nodes
+        logs = flow.log_density[: self._n_nodes]
+        self.initial_state = np.concatenate([flow.points.ravel(), logs])
+        self._log_u: Array | None = None
+        self._velocity = np.zeros_like(flow.points)
+        self._dissipation = 0.0
+
+    def points(self, state: Array) -> Array:
+        """The points of a state, a view of shape (n, 3)."""
+        return state[: self.flow.points.size].reshape(-1, 3)
+
+    def measure(self, state: Array) -> SphereFlowMap:
+        """The flow map of a state, at the time of the one that this began from."""
+        flow = self.flow
+        logs = np.full(len(flow.weights), np.inf)
+        logs[: self._n_nodes] = state[flow.points.size :]
+        return SphereFlowMap.from_arrays(
+            flow.law,
+            flow.tol,
+            flow.t,
+            points=self.points(state).copy(),
+            weights=flow.weights,
+            log_density=logs,
+        )
+
+    def errors(self, tol: float) -> Array:
+        """What a step may miss each entry by, where it may miss a unit of mass by `tol`."""
+        # what carries little need not be where it should to the same number of digits
+        carried = max(float(split_mass(self.flow)[0].sum()), _NO_MASS)
+        loose = max(tol, min(_LOOSEST_STEP_TOL, tol * _LITTLE_MASS / carried))
+        allowed = np.full(len(self.initial_state), tol)
+        allowed[: 3 * self._n_nodes] = loose
+        allowed[self.flow.points.size :] = _LOG_DENSITY_SHARE * loose
+        return allowed
+
+    def _sources(self, points: Array) -> tuple[Array, Array]:
+        """Nodes and particles, with the masses that make the field."""
+        masses, self._log_u = self._field.attracting(points, self.flow.weights, self._log_u)
+        return points, masses
+
+    def moments(self, state: Array) -> Coefficients:
+        """mu_lm of the masses that make the field."""
+        found: Coefficients = self._field.moments(*self._sources(self.points(state)))
+        return found
+
+    def divergence(self, state: Array, points: Array) -> Array:
+        """div X at unit rows (k, 3), shape (k,)."""
+        sources = self._sources(self.points(state))
+        moments = self._field.moments(*sources)
+        return self._acting.velocity_and_divergence(moments, points, sources)[1]
+
+    def __call__(self, state: Array, out: Array) -> None:
+        """Write d/dt of `state` into `out`."""
+        points = self.points(state)
+        sources = self._sources(points)
+        moments = self._field.moments(*sources)
+        velocity, divergence = self._acting.velocity_and_divergence(moments, points, sources)
+        self.points(out)[:] = velocity
+        np.negative(divergence[: self._n_nodes], out=out[velocity.size :])
+        self._velocity = velocity
+        if self._field.dynamics.isotropic:
+            self._dissipation = self._field.scaled_dissipation(
+                moments, points, self.flow.weights, velocity
+            )
+
+    def scaled_dissipation(self) -> float:
+        """e^{-β} ∫ |X|² dmu (USA), e^{-β} ∫ |X|² G(βx) dmu (SA), (3.6), at the last state.
+
+        ∫ |X|² dmu under DoublyStochastic; 0 where X is no gradient.
+        """
+        return self._dissipation
+
+    def speed(self) -> float:
+        """(∫ |X|² dmu)^{1/2} at the last state."""
+        squares = np.einsum("ij,ij->i", self._velocity, self._velocity)
+        return float(np.sqrt(self.flow.weights @ squares))
+
+    def scaled_energy(self, state: Array) -> float:
+        """e^{-β} E_β."""
+        moments = self._field.moments(self.points(state), self.flow.weights)
+        return float(self._field.scaled_energy(moments))
