@@ -369,7 +369,7 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import meanfield as mf
-    >>> from meanfield.functionals.transport import DistanceTo
+    >>> from meanfield.functionals.transport.distance import DistanceTo
     >>> mu, w1 = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5])), DistanceTo("uniform")
     >>> distances(mf.evolve(mu, mf.SA(1.0), 1.0, monitors={"w1": w1})).get_title(loc="left")
     'distances in radians'
