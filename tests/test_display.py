@@ -14,7 +14,7 @@ from PIL import Image
 from test_movies import KINDS
 
 import meanfield as mf
-from meanfield.plot import cards
+from meanfield.plot import runs
 
 
 def parsed(shown):
@@ -97,7 +97,7 @@ def test_a_card_without_a_picture_says_why(monkeypatch):
     def fails(*_):
         raise ArithmeticError("<no> density")
 
-    monkeypatch.setattr(cards, "draw", fails)
+    monkeypatch.setattr(runs, "draw", fails)
     tree = parsed(SERIES["circle"](1.0))
     assert tree.find("p").text == "no picture: <no> density"
     assert entries(tree)["space"] == "Circle(128)"
@@ -106,7 +106,7 @@ def test_a_card_without_a_picture_says_why(monkeypatch):
 @pytest.mark.parametrize("dim", [2, 3, 10])
 def test_cards_draw_few_tokens(dim):
     many = mf.Particles.sample(mf.Uniform(dim), 20_000, np.random.default_rng(1))
-    (dots,) = cards._figure(many).axes[0].collections
+    (dots,) = runs._figure(many).axes[0].collections
     assert len(dots.get_offsets()) == 1000
     assert entries(parsed(many))["tokens"] == "20000"
     heavy = np.zeros(20_000)
@@ -117,7 +117,7 @@ def test_cards_draw_few_tokens(dim):
 def test_cards_of_large_spaces_keep_their_peaks():
     law = mf.VonMisesFisher([0.6, 0.8], 100.0)
     measure = mf.Density(mf.Circle(4096), law)
-    (curve,) = (each for each in cards._figure(measure).axes[0].lines if each.get_linewidth() > 1)
+    (curve,) = (each for each in runs._figure(measure).axes[0].lines if each.get_linewidth() > 1)
     angles, heights = curve.get_data()
     assert len(angles) < 800
     assert heights.max() == 1.0

@@ -16,7 +16,7 @@ from handmade import tokens, unfinished
 import meanfield as mf
 from meanfield.cli import report
 from meanfield.cli.commands import main
-from meanfield.cli.report.checks import checks
+from meanfield.cli.report.document import checks
 from meanfield.cli.text import table
 
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])

@@ -5,11 +5,11 @@ Figures are returned, never shown.
 
 from __future__ import annotations
 
-from meanfield.plot.cards import card as card
 from meanfield.plot.curves import curve as curve
 from meanfield.plot.curves import dissipation, distances, energy, nodes, resolution
 from meanfield.plot.movies import animation, movie
 from meanfield.plot.panels import density
+from meanfield.plot.runs import card as card
 from meanfield.plot.runs import save, solution
 from meanfield.plot.states import (
     form_extremisers,
