@@ -1,7 +1,5 @@
 """From a measure, a dynamics and a time to a solution, its file, and back."""
 
-from __future__ import annotations
-
 from meanfield.evolution.batch import evolve_batch
 from meanfield.evolution.files import FileInUseError
 from meanfield.evolution.loop import evolve, solve

@@ -3,8 +3,6 @@
 All densities are with respect to σ, the uniform probability measure.
 """
 
-from __future__ import annotations
-
 from meanfield.laws.law import Law, Mixture, Uniform
 from meanfield.laws.point_cloud import PointCloud
 from meanfield.laws.series import FourierSeries, ZonalSeries

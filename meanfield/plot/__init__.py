@@ -3,8 +3,6 @@
 Figures are returned, never shown.
 """
 
-from __future__ import annotations
-
 from meanfield.plot.curves import curve as curve
 from meanfield.plot.curves import dissipation, distances, energy, nodes, resolution
 from meanfield.plot.movies import animation, movie

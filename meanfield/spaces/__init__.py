@@ -1,7 +1,5 @@
 """Grids and coefficients: each space owns its transforms and knows no measure, no β and no time."""
 
-from __future__ import annotations
-
 from meanfield.spaces.circle import Circle, CircleAt, CircleTransforms
 from meanfield.spaces.sphere import Library, Sphere, SphereTransforms, available
 from meanfield.spaces.sphere_fields import Places, SphereAt, SphereFields

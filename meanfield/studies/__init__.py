@@ -1,7 +1,5 @@
 """Studies: one question each, answered as a dataset by runs that may share an executor."""
 
-from __future__ import annotations
-
 from meanfield.studies.correlations import two_token_correlation
 from meanfield.studies.forms import form_extremisers, form_maximiser, form_minimiser
 from meanfield.studies.free_tokens import limits_without_normalisation
