@@ -134,12 +134,15 @@ BAD = [
     ),
     ((ZONAL, DRIFT), "dynamics must commute .*take a Sphere"),
     (
-        (SPHERE, mf.Attention(130.0, [mf.Head()])),
+        (SPHERE, mf.Attention(130.0, [mf.Head(np.eye(3))])),
         r"beta \|KᵀQ\| must be <= 128 .*dim = 3, got 130: take Particles",
     ),
-    ((CIRCLE, mf.Attention(11_000.0, [mf.Head()])), r"beta \|KᵀQ\| must be <= 10000 .*got 11000"),
     (
-        (density(mf.Zonal(200, 15)), mf.Attention(1e5, [mf.Head()])),
+        (CIRCLE, mf.Attention(11_000.0, [mf.Head(np.eye(2))])),
+        r"beta \|KᵀQ\| must be <= 10000 .*got 11000",
+    ),
+    (
+        (density(mf.Zonal(200, 15)), mf.Attention(1e5, [mf.Head(np.eye(200))])),
         r"beta \|KᵀQ\| must be smaller on Zonal.*got 100000",
     ),
     ((CIRCLE, mf.Attention(1.0, heads(3, 1.0))), "must meet a measure of its own dim"),
@@ -161,7 +164,10 @@ def test_a_flow_map_takes_over_from_a_density_under_heads():
     """At once where rounding would move the density, else where its space ends."""
     law = mf.VonMisesFisher([1.0, 0.0], 20.0)
     opposite = mf.Attention(15.0, [mf.Head(Q=-1.0)])
-    for dynamics, size, t_end in (opposite, 256, 0.02), (mf.Attention(4.0, [mf.Head()]), 64, 1.5):
+    for dynamics, size, t_end in (
+        (opposite, 256, 0.02),
+        (mf.Attention(4.0, [mf.Head(np.eye(2))]), 64, 1.5),
+    ):
         start = mf.Density(mf.Circle(size), law)
         sol = mf.evolve(start, dynamics, t_end, 2, largest=size, on_unresolved="flow-map")
         moved = mf.evolve(mf.FlowMap(law), dynamics, t_end, 2)
@@ -256,3 +262,36 @@ def test_heads_that_look_at_rounding_end_the_run(normalise):
                 "rounding of f, 2e-16 .* take a FlowMap or Particles, or try `on_unres", sol.message
             )
             assert sol.t.tolist() == [0.0]
+
+
+# ------------------------------------------------------------------------- heads of numbers
+
+
+NUMBERS = [
+    (mf.Attention(2.0, [mf.Head()]), mf.SA(2.0)),
+    (mf.Attention(2.0, [mf.Head(Q=-1.0, K=-1.5, V=-1.0)], noise=0.1), mf.SA(3.0, -1, 0.1)),
+    (mf.Attention(0.5, [mf.Head(K=4.0)], normalise=False), mf.USA(2.0)),
+]
+
+
+@pytest.mark.parametrize(("attention", "plain"), NUMBERS, ids=str)
+@pytest.mark.parametrize("space", [mf.Circle(48), mf.Sphere(23), mf.Zonal(5, 31)], ids=str)
+def test_one_head_of_numbers_runs_as_sa_and_usa(space, attention, plain):
+    """To the bit, by the same sums; the dynamics of the solution is the one that was given."""
+    start = mf.Density(space, mf.VonMisesFisher(np.eye(space.dim)[-1], 1.0))
+    one, other = (mf.evolve(start, dynamics, 0.2, 1) for dynamics in (attention, plain))
+    np.testing.assert_array_equal(one.final.coefficients, other.final.coefficients)
+    assert one.dynamics == attention
+    assert set(one.dataset) == set(other.dataset)
+
+
+def test_other_heads_do_not():
+    """More heads, matrices, a negative KᵀQ, or a V that is not ±1."""
+    for heads in (
+        [mf.Head()] * 2,
+        [mf.Head(np.eye(2))],
+        [mf.Head(Q=-1.0)],
+        [mf.Head(V=0.5)],
+        [mf.Head(V=np.eye(2))],
+    ):
+        assert mf.Attention(1.0, heads).plain is None

@@ -189,7 +189,7 @@ FLOW = mf.FlowMap(LAW)
 HIGH = mf.FlowMap(mf.VonMisesFisher([0.0, 0.0, 0.6, 0.8], 3.0))
 CROOKED_4 = np.diag([1.0, 2.0, 3.0, 4.0])
 BAD = [
-    (FLOW, mf.Attention(101.0, [mf.Head()]), r"beta \|KᵀQ\| must be <= 100"),
+    (FLOW, mf.Attention(101.0, [mf.Head(np.eye(2))]), r"beta \|KᵀQ\| must be <= 100"),
     (FLOW, mf.Layers([mf.SA(1.0), mf.SA(101.0)]), r"beta \|KᵀQ\| must be <= 100 .* got 101"),
     (FLOW, mf.Attention(99.0, [mf.Head()] * 4), "heads must be fewer"),
     (

@@ -193,7 +193,7 @@ class TestGradientFlow:
 
     @pytest.mark.parametrize(("dynamics", "normalise"), [(mf.SA, True), (mf.USA, False)])
     def test_identity_is_sa_and_usa(self, dynamics, normalise):
-        field = mf.Attention(2.0, [mf.Head(V=-1.0)], normalise)
+        field = mf.Attention(2.0, [mf.Head(np.eye(3), V=-1.0)], normalise)
         given = tokens(3)
         assert mf.dissipation(given, field) == pytest.approx(
             mf.dissipation(given, dynamics(2.0)), rel=1e2 * EPS
@@ -237,7 +237,7 @@ class TestGradientFlow:
         assert noisy.form is not None
         assert noisy.energy is None
         # its |X|² would leave double precision; the run goes on without a balance
-        steep = mf.Attention(400.0, [mf.Head()])
+        steep = mf.Attention(400.0, [mf.Head(np.eye(2))])
         assert "work" not in mf.evolve(tokens(2), steep, 1e-3, 1).dataset
 
 

@@ -92,7 +92,7 @@ def test_law_beyond_the_grid_starts_on_a_larger_one(degree):
     assert np.array_equal(stopped.t, [0.0])
 
 
-@pytest.mark.parametrize("field", [mf.SA(4.0), mf.Attention(4.0, [mf.Head()])], ids=str)
+@pytest.mark.parametrize("field", [mf.SA(4.0), mf.Attention(4.0, [mf.Head(np.eye(2))])], ids=str)
 def test_under_resolved_keeps_what_it_had(field):
     asked = {"largest": 128, "on_unresolved": "stop"}
     sol = unfinished(mf.evolve, mu(64), field, 50.0, 100, **asked)

@@ -432,7 +432,7 @@ def test_bad_diagram(given, message):
             "beta must be <= 300 for USA, got 301",
         ),
         (
-            lambda: evolve_batch(POINTS, mf.Attention(1.0, [mf.Head()]), [1.0], form="gram"),
+            lambda: evolve_batch(POINTS, mf.Attention(1.0, [mf.Head(V=0.5)]), [1.0], form="gram"),
             "form must be 'points' for Attention",
         ),
         (

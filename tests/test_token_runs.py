@@ -158,7 +158,7 @@ BAD = [
         "noise must be 0 for method 'layers'",
     ),
     (
-        (TOKENS, mf.Attention(1.0, [mf.Head()], noise=0.1)),
+        (TOKENS, mf.Attention(1.0, [mf.Head(np.eye(3))], noise=0.1)),
         {"rng": RNG},
         "step must be given for Attention",
     ),

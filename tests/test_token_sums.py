@@ -129,7 +129,7 @@ def test_what_is_chosen():
     assert token_sums(1e5, 3) is None
 
 
-@pytest.mark.parametrize("dynamics", [mf.SA(1.0), mf.Attention(1.0, [mf.Head()])], ids=str)
+@pytest.mark.parametrize("dynamics", [mf.SA(1.0), mf.Attention(1.0, [mf.Head(V=0.5)])], ids=str)
 def test_what_is_said_is_what_is_done(dynamics, monkeypatch):
     """The transforms are asked for, at every evaluation, where `sums` says so, and else not."""
     calls = []
@@ -178,7 +178,7 @@ def test_elsewhere_transforms_are_direct_sums(dim, dynamics):
 @pytest.mark.parametrize(
     "dynamics",
     [
-        mf.Attention(1.0, [mf.Head()]),
+        mf.Attention(1.0, [mf.Head(np.eye(3))]),
         mf.FeedForward(np.eye(3), np.eye(3)),
         mf.Layers([mf.SA(1.0), mf.FeedForward(np.eye(3), np.eye(3))]),
         mf.SA(1.0, noise=0.1),

@@ -50,7 +50,11 @@ def identities(dims: tuple[int, ...]) -> list[Claim]:
                 worst_rate = max(worst_rate, float(off))
             one, other = (
                 mf.evolve(mu, dynamics, 0.1, 1).final
-                for dynamics in (kind(2.0), mf.Attention(2.0, [mf.Head()], kind is mf.SA))
+                # a matrix, which runs by its own sums, where a number runs as SA
+                for dynamics in (
+                    kind(2.0),
+                    mf.Attention(2.0, [mf.Head(np.eye(mu.dim))], kind is mf.SA),
+                )
             )
             worst_run = max(worst_run, float(np.abs(one.coefficients - other.coefficients).max()))
         what = f"{name}: one head of identities less SA and USA, df/dt at β = 1, 9, relative"

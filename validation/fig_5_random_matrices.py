@@ -179,7 +179,7 @@ def identity(quick: bool) -> list[Claim]:
     count = 12 if quick else 64
     one, other = (
         mf.studies.phase_diagram(DIM, N, betas, 9.0, count, DELTA, kind, times=times)
-        for kind in (mf.SA, lambda beta: mf.Attention(beta, [mf.Head()]))
+        for kind in (mf.SA, lambda beta: mf.Attention(beta, [mf.Head(np.eye(DIM))]))
     )
     gap = float(np.abs(one.probability.values - other.probability.values).max())
     why = "pairs within 1e-6 of 0.999, which they pass at 2e-3 per unit of t"

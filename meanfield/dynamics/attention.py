@@ -11,7 +11,15 @@ import numpy as np
 
 from meanfield._checks import boolean, is_single, number, real_array, shown, tell_apart, unit_rows
 from meanfield.dynamics.facts import Energy, Steady, parts_of
-from meanfield.dynamics.isotropic import BETA, NOISE, Measure, check_moments
+from meanfield.dynamics.isotropic import (
+    BETA,
+    NOISE,
+    SA,
+    USA,
+    Isotropic,
+    Measure,
+    check_moments,
+)
 from meanfield.laws.record import Record, key
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array, ArrayLike
@@ -139,7 +147,8 @@ class Head(Record):
 class Attention(Steady):
     """X[mu](x) = P_x Σ_h V_h ∇G(β K_hᵀQ_h x) [/ G(β K_hᵀQ_h x)], (2.3) and (2.7).
 
-    `SA(beta)` is one `Head()` of identities; V = -1 makes it repulsive.
+    `SA(beta)` is one `Head()` of identities; V = -1 makes it repulsive. A head of numbers runs as
+    fast as SA, which knows that the field turns with the measure.
 
     Parameters
     ----------
@@ -245,6 +254,14 @@ class Attention(Steady):
         if len(self.heads) > 1:
             return None
         return common_form(self.beta, self.heads[0].bilinear, self.heads[0].V)
+
+    @property
+    def plain(self) -> Isotropic | None:
+        """SA or USA, where it is one of them: one head of numbers, KᵀQ >= 0 and V = ±1."""
+        (score, *others), value = self.scores, np.asarray(self.heads[0].V)
+        if others or np.ndim(score) or value.ndim or score < 0.0 or abs(value) != 1.0:
+            return None
+        return (SA if self.normalise else USA)(score, sign=int(value), noise=self.noise)
 
     @property
     def normalised(self) -> bool:

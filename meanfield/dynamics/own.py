@@ -100,7 +100,7 @@ def tells_facts(dynamics: object) -> TypeGuard[Dynamics]:
 
 
 def adapt(dynamics: Any) -> Dynamics:
-    """The dynamics itself if it tells its facts, else what its output, kernel or heads make of it.
+    """The dynamics that equations know: itself, the SA or USA that it is, or what an own one tells.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def adapt(dynamics: Any) -> Dynamics:
     Interaction(kernel=(1.0, 2.0, 1.0), normalised=False, sign=1, noise=0.0)
     """
     if tells_facts(dynamics):
-        return dynamics
+        return getattr(dynamics, "plain", None) or dynamics
     noise = number("noise of the dynamics", dynamics.noise, low=0)
     if callable(getattr(dynamics, "output", None)):
         return Adapted(dynamics)

@@ -13,6 +13,7 @@ from meanfield._checks import generator, number, one_of, shown, tell_apart
 from meanfield.dynamics import KNOWN, Layers, OwnDynamics, adapt
 from meanfield.dynamics.attention import check_dim
 from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.own import tells_facts
 from meanfield.equations.density import check_on_space
 from meanfield.equations.tendency import check_moved, check_sums
 from meanfield.evolution.recorder import Monitors
@@ -67,7 +68,7 @@ def check_start(
         number("step", step, above=0)
     _check_kind(dynamics)
     known = adapt(dynamics)
-    if known is not dynamics:
+    if not tells_facts(dynamics):
         _check_own(measure, dynamics, known)
     check_moved(measure, known)
     if isinstance(measure, Particles):
