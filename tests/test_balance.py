@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
+from meanfield.cli.text import summary_of_sweep
 from meanfield.evolution.system import System
 
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
@@ -146,12 +147,8 @@ def test_what_overflows_is_left_out_by_itself():
     assert float(fast.work[-1]) > 0.0
 
 
-def test_what_has_overflown_once_stays_left_out(tmp_path):
-    """A run that is gone on with leaves out the same, also where its last energies would fit."""
-    near = mf.Particles([[1.0, 0.0], [np.cos(0.3), np.sin(0.3)]])
-    # E falls below e^709 between its saves
-    dynamics, times = mf.SA(716.0, -1), [0.01, 0.02, 0.5, 1.0]
-    whole = mf.evolve(near, dynamics, 1.0, times)
+def stopped(path, start, dynamics, times):
+    """The checkpoint of a run that Ctrl-C ends at its third save."""
     calls = iter(range(9))
 
     def strike(measure):
@@ -160,9 +157,31 @@ def test_what_has_overflown_once_stays_left_out(tmp_path):
         return 1.0
 
     with pytest.raises(KeyboardInterrupt):
-        mf.evolve(near, dynamics, 1.0, times, checkpoint=tmp_path / "a.nc", monitors={"m": strike})
+        mf.evolve(start, dynamics, times[-1], times, checkpoint=path, monitors={"m": strike})
+
+
+def test_what_has_overflown_once_stays_left_out(tmp_path):
+    """A run that is gone on with leaves out the same, also where its last energies would fit."""
+    angles = np.linspace(0.0, 0.02, 12)
+    near = mf.Particles(np.column_stack([np.cos(angles), np.sin(angles)]))
+    dynamics, times = mf.SA(718.0, -1), [0.01, 6.0, 7.0]
+    whole = mf.evolve(near, dynamics, 7.0, times)
+    logs = np.log(whole.dataset.energy_share.values) + 718.0 - np.log(2.0 * 718.0)
+    assert logs[2] < 709.7 < 709.8 < logs[1]
+    assert "energy" not in whole.dataset
+    stopped(tmp_path / "a.nc", near, dynamics, times)
     again = mf.resume(tmp_path / "a.nc", monitors={"m": lambda mu: 1.0}).dataset.drop_vars("m")
     assert again.identical(whole.dataset.assign_attrs(again.attrs))
+
+
+def test_a_run_of_an_earlier_version_is_not_gone_on_with(tmp_path):
+    """Its rows have other energies; nothing else tells that."""
+    stopped(tmp_path / "a.nc", STARTS["tokens"](), mf.SA(1.0), [0.1, 0.2, 0.3])
+    saved = mf.load(tmp_path / "a.nc")
+    del saved.resumption.numbers["records"]["overflowed"]
+    saved.save(tmp_path / "a.nc")
+    with pytest.raises(ValueError, match="runs of earlier versions have other energies"):
+        mf.resume(tmp_path / "a.nc", monitors={"m": lambda mu: 1.0})
 
 
 def test_one_sweep_holds_numbers_that_can_be_compared(tmp_path):
@@ -179,6 +198,12 @@ def test_one_sweep_holds_numbers_that_can_be_compared(tmp_path):
     assert ((ds.energy_share > 0.0) & (ds.energy_share < 1.0)).all()
     assert (np.abs(ds.balance_error) < 1e-9).all()
     assert ds.energy.attrs["symbol"] == "E_β"
+    told = summary_of_sweep(ds, tmp_path / "sweep.nc")
+    assert told["final energy"].split(" to ")[0] == f"{ds.final_energy.values[0]:.12g}"
+    sharp = mf.sweep(tmp_path / "case.toml", {"dynamics.beta": [800]})
+    told = summary_of_sweep(sharp, tmp_path / "sweep.nc")
+    assert "final energy" not in told
+    assert told["final energy share"].startswith(f"{sharp.final_energy_share.values[0]:.12g}")
     kinds = mf.sweep(tmp_path / "case.toml", {"dynamics.type": ["SA", "DoublyStochastic"]})
     assert kinds.energy.attrs == {"role": "energy"}
 

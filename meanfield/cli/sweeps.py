@@ -284,7 +284,8 @@ def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
         over = found["status"].dims if "status" in found else ()
         kinds = {"status": netcdf.WORDS, "message": netcdf.WORDS}
         # where every cell has an error there are no numbers
-        kinds |= {name: "f" for name in [f"{FINAL}energy"] if name in found}
+        energies = f"{FINAL}energy", f"{FINAL}energy_share"
+        kinds |= {name: "f" for name in energies if name in found}
         for name, kind in kinds.items():
             if name not in found or found[name].dims != over or found[name].dtype.kind not in kind:
                 what = "numbers" if kind == "f" else "words"

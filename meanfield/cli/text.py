@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from meanfield.cli.sweeps import cells_beside
+from meanfield.cli.sweeps import FINAL, cells_beside
 from meanfield.cli.tables import one_line
 from meanfield.evolution import Ending, Solution
 from meanfield.evolution.recorder import with_role
@@ -128,7 +128,7 @@ def summary(solution: Solution, file: Path, is_running: bool = False) -> dict[st
 def summary_of_sweep(data: Any, file: Path) -> dict[str, str]:
     """A sweep in a dozen entries: how its cells ended, its grid, and what they came to."""
     states = Counter(map(str, data["status"].values.ravel()))
-    messages, energies = data["message"].values, data.get("final_energy")
+    messages = data["message"].values
     failed = [str(text) for text in messages[data["status"].values == "error"]]
     found = {
         "status": ", ".join(f"{count} {state}" for state, count in states.most_common()),
@@ -140,8 +140,10 @@ def summary_of_sweep(data: Any, file: Path) -> dict[str, str]:
         told = ", ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in values)
         key = f"over {data[name].attrs.get('long_name', name)}"
         found[key] = shorten(told, _WIDTH, placeholder=" …")
-    if energies is not None and np.isfinite(energies).any():
-        found["final energy"] = f"{float(energies.min()):.12g} to {float(energies.max()):.12g}"
+    for name in (f"{FINAL}energy", f"{FINAL}energy_share"):
+        if name in data and np.isfinite(values := data[name].values).any():
+            told = f"{float(np.nanmin(values)):.12g} to {float(np.nanmax(values)):.12g}"
+            found[name.replace("_", " ")] = told
     lines = len(str(data.attrs.get("case", "")).splitlines())
     about = {str(name): f"{value}" for name, value in data.attrs.items() if name != "grid"}
     return found | about | {"case": f"{lines} lines"}

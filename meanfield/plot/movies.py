@@ -76,7 +76,7 @@ def animation(
     sol : Solution
     ax : matplotlib Axes, optional
         Of the measures' projection, as for `density`; what is on it is cleared at each frame. A new
-        figure, if omitted, shows the energy with a mark at the time, too.
+        figure, if omitted, shows the energy, if there is one, with a mark at the time, too.
     frames : int, optional
         Of so many saves, evenly from the first to the last; all, up to 500, if omitted.
     fps : float
