@@ -12,7 +12,7 @@ import numpy as np
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics
 from meanfield.kernels.bilinear import CircleBilinear, SphereBilinear, score_matrix
-from meanfield.kernels.direct import latitude_rule
+from meanfield.kernels.direct import Lost, latitude_rule
 from meanfield.kernels.kernel import is_divided
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
 from meanfield.kernels.sinkhorn import grid_sums, scaling, working_grid
@@ -83,7 +83,7 @@ class Factors:
             else:
                 unit = lead
                 factor *= lead
-        small = is_normalised and kernel.least_share < SMALL
+        small = is_normalised and kernel.least_share < LOST.below
         log_size = log_unit + float(np.log(size))
         divisor = potential if is_normalised else None
         return cls(slope, divisor, unit, factor, log_unit, energies, log_size, small)
@@ -91,8 +91,8 @@ class Factors:
 
 # rounding of the values of a density, as a share of its maximum
 ROUNDING = 2e-16
-# below this share of its maximum a series of G has lost the digits that SA divides by
-SMALL = 1e-6
+# of a series on a grid
+LOST = Lost(1e-6)
 
 
 class LostDigitsError(ArithmeticError):
@@ -189,7 +189,7 @@ class DensityTendency(SpectralTendency):
         if not self._normalised:
             np.multiply(transforms.gradient, transforms.values, out=transforms.flux)
             return
-        lost = self.factors.can_be_small and potential.min() < SMALL * potential.max()
+        lost = self.factors.can_be_small and potential.min() < LOST.below * potential.max()
         if lost:
             small, shares = self._sum_small(coefficients)
         np.divide(transforms.gradient, potential, out=transforms.flux)
@@ -241,7 +241,7 @@ class DensityTendency(SpectralTendency):
     def _sum_small(self, coefficients: NDArray[Any]) -> tuple[Indices, Array]:
         """Sum positive terms where the series of G has no digits left: there, and G in its unit."""
         transforms = self._transforms
-        small = np.nonzero(transforms.potential < SMALL * transforms.potential.max())[0]
+        small = LOST.places(transforms.potential, float(transforms.potential.max()))
         density = Density.from_coefficients(self.space, coefficients)
         points = self.space.points[small]
         log_unit, potential, pull = self.dynamics.kernel.attention(density, points)
@@ -285,7 +285,7 @@ class DensityBatch:
         transforms.evaluate(states[:, :-1].view(kind))
         small: Indices = np.empty(0, dtype=np.intp)
         if (potential := transforms.potential).size:
-            is_small = potential.min(axis=1) < SMALL * potential.max(axis=1)
+            is_small = potential.min(axis=1) < LOST.below * potential.max(axis=1)
             small = np.nonzero(is_small & self._can_be_small)[0]
             np.divide(transforms.gradient, potential, out=transforms.flux)
             transforms.flux *= transforms.values
@@ -465,8 +465,8 @@ class CircleScores:
         self._kept = min(space.kmax, self._bilinear.source_degree) + 1
         self._both = np.where(np.arange(self._bilinear.degree + 1) > 0, 2.0, 1.0) * self._count
 
-    def __call__(self, coefficients: Coefficients) -> tuple[Array, NDArray[np.bool_]]:
-        """Fields, shape (3, N), and where G has lost its digits."""
+    def __call__(self, coefficients: Coefficients) -> tuple[Array, float]:
+        """Fields, shape (3, N), and what the errors of G are relative to."""
         moments = np.zeros(self._bilinear.source_degree + 1, dtype=np.complex128)
         moments[: self._kept] = coefficients[: self._kept]
         series = self._bilinear.coefficients(moments)
@@ -477,7 +477,7 @@ class CircleScores:
             part = series[:, start : start + self._count]
             folded[:, : part.shape[1]] += part
         fields = np.fft.ifft(folded).real
-        return fields, _lost(fields[0], self._bilinear.scale(moments))
+        return fields, max(float(fields[0].max()), self._bilinear.scale(moments))
 
 
 class SphereScores:
@@ -513,17 +513,13 @@ class SphereScores:
         self._places = positions(space.degrees[inside], space.orders[inside], wide)
         self._count = (wide + 1) * (wide + 2) // 2
 
-    def __call__(self, coefficients: Coefficients) -> tuple[Array, NDArray[np.bool_]]:
-        """Fields, shape (4, N), and where G has lost its digits."""
+    def __call__(self, coefficients: Coefficients) -> tuple[Array, float]:
+        """Fields, shape (4, N), and what the errors of G are relative to."""
         moments = np.zeros(self._count, dtype=np.complex128)
         moments[self._places] = coefficients[self._kept]
         series = self._bilinear.coefficients(moments)
         fields = np.stack([self._fields.values(row) for row in series])
-        return fields, _lost(fields[0], self._bilinear.scale(moments))
-
-
-def _lost(potential: Array, scale: float) -> NDArray[np.bool_]:
-    return np.asarray(potential < SMALL * max(float(potential.max()), scale))
+        return fields, max(float(fields[0].max()), self._bilinear.scale(moments))
 
 
 class ZonalScores:
@@ -574,12 +570,12 @@ class ZonalScores:
         # of the density 1, against which rounding is judged
         self._masses = potential.sum(axis=1)
 
-    def __call__(self, coefficients: Coefficients) -> tuple[Array, NDArray[np.bool_]]:
-        """Fields, shape (1 + r, N), and where G has lost its digits."""
+    def __call__(self, coefficients: Coefficients) -> tuple[Array, Array]:
+        """Fields, shape (1 + r, N), and what the errors of each G are relative to."""
         values = self._at_sources @ coefficients
         potential, along, across = self._sums @ values
-        lost = potential < SMALL * float(np.abs(values).max()) * self._masses
-        return np.vstack([potential, along, across * self._across]), lost
+        scale = float(np.abs(values).max()) * self._masses
+        return np.vstack([potential, along, across * self._across]), scale
 
 
 def _exact_grid(space: Zonal, length: float) -> Zonal:
@@ -770,20 +766,20 @@ class HeadsOnGrid:
         velocity = np.zeros(self._frame.tangents.shape[:2])
         self._potentials = []
         for matrix, scores, values in self._heads:
-            fields, lost = scores(coefficients)
-            self._potentials.append(np.array(fields[0]))
-            mean = fields[1:]
+            (potential, *parts), scale = scores(coefficients)
+            self._potentials.append(np.array(potential))
+            mean = np.array(parts)
             if not self._normalise:
                 mean *= np.exp(scores.log_unit)
             else:
-                potential = np.where(lost, 1.0, fields[0])
+                lost = LOST.settle(potential, scale, "sum", "scale")
                 mean /= potential
-                self.log_weights = np.log(potential) + scores.log_unit
-                if lost.any():
-                    self.log_weights[lost], mean[:, lost] = self._summed(coefficients, matrix, lost)
-                    log_g = self.log_weights - scores.log_unit
+                log_g: Array = np.log(potential) + scores.log_unit
+                if len(lost):
+                    log_g[lost], mean[:, lost] = self._summed(coefficients, matrix, lost)
                     with np.errstate(under="ignore"):
-                        self._potentials[-1][lost] = np.exp(log_g[lost])
+                        self._potentials[-1][lost] = np.exp((log_g - scores.log_unit)[lost])
+                self.log_weights = log_g
             velocity += np.einsum("cjr,rj->cj", values, mean)
         return velocity
 
@@ -805,7 +801,7 @@ class HeadsOnGrid:
         return worst
 
     def _summed(
-        self, coefficients: Coefficients, matrix: Array, lost: NDArray[np.bool_]
+        self, coefficients: Coefficients, matrix: Array, lost: Indices
     ) -> tuple[Array, Array]:
         """log G(Mx) (count,) and its gradient (r, count), by sums of positive terms."""
         density, basis = Density.from_coefficients(self._space, coefficients), self._frame.basis

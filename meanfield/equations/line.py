@@ -12,6 +12,7 @@ import numpy as np
 from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics
 from meanfield.kernels.angles import LARGEST_ZONAL_BETA, circle_head_kernel, zonal_head_kernel
+from meanfield.kernels.direct import Lost
 from meanfield.kernels.line import DenseLine, Interpolation, Line, LineSums
 from meanfield.kernels.sinkhorn import scaling
 from meanfield.measures.flow_map import FREE, LineFlowMap
@@ -24,8 +25,8 @@ from meanfield.spaces.geometry import (
 )
 from meanfield.typing import Array, Indices
 
-# below this share of its maximum a potential that is not right relative to its own size is lost
-_SMALL = 1e-6
+# of a potential that is not right relative to its own size
+_LOST = Lost(1e-6)
 # a time step may leave a node of next to no mass in doubt by this angle
 _COARSEST = 1e-6
 
@@ -190,7 +191,7 @@ class FlowTendency:
         self._sums = sums(masses, self.field.tables)
         self._speed, spread = self.field.velocity(self._sums, angles)
         if not self.field.line.relative and self.dynamics.normalised:
-            small = np.flatnonzero(self._sums[0] < _SMALL * self._sums[0].max())
+            small = _LOST.places(self._sums[0], float(self._sums[0].max()))
             self._speed[small], spread[small] = self._far_away(angles, masses, small)
         out[: self._count], out[self._count :] = self._speed, spread
 

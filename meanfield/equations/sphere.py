@@ -11,20 +11,19 @@ from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics
 from meanfield.kernels import direct, multipliers
 from meanfield.kernels.bilinear import Coordinates, SphereBilinear
+from meanfield.kernels.direct import Lost
 from meanfield.kernels.kernel import is_divided
 from meanfield.kernels.sinkhorn import SphereNodes, scaling
 from meanfield.measures.flow_map import SphereFlowMap
 from meanfield.spaces.geometry import project
 from meanfield.spaces.sphere import layout
 from meanfield.spaces.sphere_fields import Places, SphereAt
-from meanfield.typing import Array, Coefficients, Indices
+from meanfield.typing import Array, Coefficients
 
 Sources = tuple[Array, Array]
 
-# below this share of its maximum a series of G has too few digits left for SA to divide by
-SMALL = 1e-9
-# and below this share none
-NO_DIGITS = 1e-14
+# a series at points of S^2 keeps some seven digits there
+_LOST = Lost(1e-9)
 
 
 class ActingField(ABC):
@@ -108,7 +107,7 @@ class SphereField(ActingField):
         self._energies = 0.5 * series.size * series.primitive
         self._unit = 1.0 if self._normalised else series.size * float(np.exp(series.log_unit))
         self._slope = dynamics.sign * self._unit * series.primitive[degrees]
-        self.needs_sources = self._normalised and self._kernel.least_share < SMALL
+        self.needs_sources = self._normalised and self._kernel.least_share < _LOST.below
 
     def of(self, layer: Dynamics) -> SphereField:  # noqa: ARG002
         """The field of the layer that acts: this one always."""
@@ -154,10 +153,10 @@ class SphereField(ActingField):
         potential = self.at.values(self._potential * moments, places)
         small = np.zeros(0, dtype=np.intp)
         if self.needs_sources:
-            # G <= e^β mass; its maximum over the sphere is at least its mean Λ_0 · mass
-            largest = max(float(potential.max()), float(moments[0].real))
+            # the maximum over the sphere is at least the mean
+            largest = max(float(potential.max()), float((self._potential[0] * moments[0]).real))
             of = f"maximum, where its series has no digits under {shown(self.dynamics)}"
-            small = _made_safe(potential, largest, SMALL, sources, loose, of)
+            small = _LOST.settle(potential, largest, _verdict(sources, loose), of)
         velocity /= potential[:, None]
         divergence /= potential
         if self._kernel.growth is not None:
@@ -195,25 +194,13 @@ class SphereField(ActingField):
         return float(self._size * (squares @ potential))
 
 
-def _made_safe(
-    potential: Array, scale: float, share: float, sources: Sources | None, loose: bool, of: str
-) -> Indices:
-    """Where G is below a share of its scale, and safe to divide by from now on."""
-    if loose:
-        np.maximum(potential, NO_DIGITS * scale, out=potential)
-        return np.zeros(0, dtype=np.intp)
-    small = np.flatnonzero(potential < share * scale)
-    if len(small) and sources is None:
-        raise ArithmeticError(
-            f"at {len(small)} points G is down to {potential.min() / scale:.3g} of its {of}: "
-            f"give the measure itself as sources"
-        )
-    potential[small] = 1.0
-    return small
+def _verdict(sources: Sources | None, loose: bool) -> str:
+    """What is done where G is lost."""
+    return "floor" if loose else "refuse" if sources is None else "sum"
 
 
-# below this share of its scale a series of G has too few digits left to divide by
-_SMALL_OF_HEADS = 1e-6
+# heads have more rounding
+_LOST_OF_HEADS = Lost(1e-6)
 
 
 class SphereHead:
@@ -246,7 +233,9 @@ class SphereHead:
         self._wide, self._wide_count = np.flatnonzero(degrees <= degree + 1), len(degrees)
         self._coordinates = Coordinates(degree + 1)
         self._laplacian = -(self._at.degrees * (self._at.degrees + 1.0))
-        self.needs_sources = normalised and bool(np.exp(-2.0 * self.log_unit) < _SMALL_OF_HEADS)
+        self.needs_sources = normalised and bool(
+            np.exp(-2.0 * self.log_unit) < _LOST_OF_HEADS.below
+        )
 
     def pulled(
         self,
@@ -270,7 +259,7 @@ class SphereHead:
         if self.needs_sources:
             of = f"mean, where its series has no digits at beta |KᵀQ| = {self.log_unit:g}"
             scale = self._bilinear.scale(moments)
-            small = _made_safe(potential, scale, _SMALL_OF_HEADS, sources, loose, of)
+            small = _LOST_OF_HEADS.settle(potential, scale, _verdict(sources, loose), of)
         pull /= potential[:, None]
         slope = self._at.gradient(series[0], places)
         spread = (spread - np.einsum("ij,ij->i", pull, slope)) / potential

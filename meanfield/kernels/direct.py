@@ -6,13 +6,15 @@ e^{-2β}, and SA divides by G. A sum of positive terms has no such loss.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from meanfield._checks import tell_apart
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.spaces import Space, Zonal
 from meanfield.spaces.gegenbauer import gauss_gegenbauer
-from meanfield.typing import Array
+from meanfield.typing import Array, Indices
 
 # exponents at a time, which stay in a core's cache, or rows, if they are no more than so many
 _BLOCK, _ROWS, _MOST = 1 << 18, 16, 1 << 21
@@ -23,6 +25,65 @@ _PLAIN = 300.0
 # e^-600 beside 1 is nothing, and exponentials of less are slow: they are taken of this, less itself
 _NOTHING = -600.0
 _OF_NOTHING = np.exp(np.full(1, _NOTHING))
+# a share of its scale below which a series of G has no digits at all
+_NO_DIGITS = 1e-14
+
+
+class Lost(NamedTuple):
+    """Where a series of G has lost the digits that a softmax divides by, and what is done there.
+
+    Attributes
+    ----------
+    below : float
+        The share of its scale below which G counts as lost.
+    most_pairs : float
+        So many terms may be summed in its place, at the smallest G first.
+    always : float
+        The share below which they are summed however many they are.
+    """
+
+    below: float
+    most_pairs: float = np.inf
+    always: float = 0.0
+
+    def places(self, potential: Array, scale: float | Array, sources: int = 0) -> Indices:
+        """Where G is lost, of potentials (n,); `sources` terms would be summed for each."""
+        found = np.flatnonzero(potential < self.below * scale)
+        if len(found) * sources > self.most_pairs:
+            found = found[np.argsort(potential[found], kind="stable")]
+            least = int(np.count_nonzero(potential[found] < self.always * scale))
+            found = found[: max(int(self.most_pairs // sources), least)]
+        return found
+
+    def settle(self, potential: Array, scale: float | Array, then: str, where: str) -> Indices:
+        """Where G is lost; the potential may be divided by from now on.
+
+        Parameters
+        ----------
+        potential : ndarray, shape (n,)
+        scale : float or ndarray, shape (n,)
+        then : {'sum', 'floor', 'refuse'}
+            Whether the caller sums positive terms there, G is held at 1e-14 of its scale and
+            nothing is lost, or neither can be done.
+        where : str
+            What the scale is.
+
+        Raises
+        ------
+        ArithmeticError
+            If G is lost somewhere, and the verdict is 'refuse'.
+        """
+        if then == "floor":
+            np.maximum(potential, _NO_DIGITS * scale, out=potential)
+            return np.zeros(0, dtype=np.intp)
+        found = self.places(potential, scale)
+        if len(found) and then == "refuse":
+            raise ArithmeticError(
+                f"at {len(found)} points G is down to {np.min(potential / scale):.3g} of its "
+                f"{where}: give the measure itself as sources"
+            )
+        potential[found] = 1.0
+        return found
 
 
 def log_moment(sources: Array, masses: Array, z: Array) -> tuple[Array, Array]:

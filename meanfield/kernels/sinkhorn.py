@@ -11,7 +11,7 @@ import numpy as np
 
 from meanfield._checks import rows, tell_apart
 from meanfield.kernels.angles import LARGEST_CIRCLE_BETA, LARGEST_ZONAL_BETA, zonal_kernel
-from meanfield.kernels.direct import latitude_log_moment, log_moment
+from meanfield.kernels.direct import Lost, latitude_log_moment, log_moment
 from meanfield.kernels.line import CircleLine, LineSums, ZonalLine
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
 from meanfield.spaces import Circle, Places, Space, Sphere, SphereAt, Zonal
@@ -108,8 +108,6 @@ def _combined(path: list[tuple[Array, Array]]) -> Array:
 # a table of so many pairs is kept
 _MOST_KEPT = 1 << 24
 _BLOCK = 1 << 21
-# of a series of G: below this share of the maximum it has lost digits
-_SMALL = 1e-3
 _TINY = 1e-300
 
 
@@ -191,7 +189,7 @@ class SphereNodes:
         factors = scaled_eigenvalues(beta, 3, self._at.lmax)
         slope = factors / beta if beta > 0.0 else np.eye(1, self._at.lmax + 1, 1)[0] / 3.0
         self._kernel, self._slope = factors[self._at.degrees], slope[self._at.degrees]
-        self._most = most_pairs // len(points)
+        self._most_pairs = most_pairs
         self._small: Indices | None = None
         self._rows = np.zeros((0, len(points)))
 
@@ -211,8 +209,8 @@ class SphereNodes:
 
     def _keep_small(self, potential: Array) -> None:
         """Keep the rows of the kernel at nodes where the first G is small."""
-        small = np.flatnonzero(potential < _SMALL * potential.max())
-        self._small = small[np.argsort(potential[small], kind="stable")[: self._most]]
+        lost = Lost(1e-3, self._most_pairs)
+        self._small = lost.places(potential, float(potential.max()), len(self._points))
         with np.errstate(under="ignore"):
             exponents = self._points[self._small] @ (self._beta * self._points).T - self._beta
             self._rows = np.exp(np.minimum(exponents, 0.0))

@@ -9,7 +9,7 @@ import numpy as np
 
 from meanfield._checks import tell_apart
 from meanfield.kernels.bilinear import SphereBilinear, largest_score
-from meanfield.kernels.direct import log_moment
+from meanfield.kernels.direct import Lost, log_moment
 from meanfield.kernels.line import LAGRANGE, NODES, CircleLine, DenseLine, chebyshev, node_count
 from meanfield.kernels.multipliers import bandwidth, log_eigenvalues, relative_eigenvalues
 from meanfield.spaces.geometry import circle_angles, project
@@ -310,19 +310,16 @@ class SphereSums:
         (points, masses), (moments, potential, mean) = measure, series
         # the mean of G over the measure is no larger than its maximum, and no point need be near it
         inside = float(self._degree_shares @ self._at.power(moments)) / float(masses.sum())
-        small = np.flatnonzero(potential < _SMALL * max(float(potential.max()), inside))
-        if len(small) * len(points) > most_pairs:
-            count = int(most_pairs // len(points))
-            small = small[np.argsort(potential[small], kind="stable")[:count]]
+        scale = max(float(potential.max()), inside)
+        small = Lost(_SMALL, most_pairs).places(potential, scale, len(points))
         log_g = np.log(potential) + self._log_unit
         if len(small):
             log_g[small], mean[small] = log_moment(points, masses, self.beta * at[small])
         return log_g, mean
 
 
-# shares of the largest G: below the first, positive terms are summed instead of a series, whose
-# errors are 1e-15 to 2e-13 of it; below the second, always
-_SMALL_SCORES, _LOST = 1e-3, 1e-6
+# below this share of the largest G positive terms are summed however many they are
+_NO_DIGITS = 1e-6
 # terms that may be summed one by one where the series still has most digits
 _MOST_PAIRS = 1 << 24
 
@@ -380,11 +377,8 @@ class SphereScoreSums:
         # what is negative by rounding is summed anew
         np.maximum(potential, 1e-300, out=potential)
         mean = np.stack(parts, axis=1) / potential[:, None]
-        small = np.flatnonzero(potential < _SMALL_SCORES * scale)
-        if len(small) * len(points) > most_pairs:
-            small = small[np.argsort(potential[small], kind="stable")]
-            lost = int(np.count_nonzero(potential[small] < _LOST * scale))
-            small = small[: max(int(most_pairs // len(points)), lost)]
+        lost = Lost(_SMALL, most_pairs, always=_NO_DIGITS)
+        small = lost.places(potential, scale, len(points))
         log_g = np.log(potential) + self._bilinear.log_unit
         if len(small):
             z = at[small] @ self._bilinear.matrix.T
