@@ -18,13 +18,10 @@ from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
 from meanfield.kernels.sinkhorn import grid_sums, scaling, working_grid
 from meanfield.measures.density import Density, spectral_tail
 from meanfield.measures.oscillators import OscillatorDensity
-from meanfield.spaces import Space, Transforms
-from meanfield.spaces.circle import Circle
+from meanfield.spaces import Circle, Space, Sphere, SphereFields, Transforms, Zonal
 from meanfield.spaces.gegenbauer import gegenbauer, multiplicities
 from meanfield.spaces.geometry import asymmetry, perpendicular
-from meanfield.spaces.sphere import Sphere, positions
-from meanfield.spaces.sphere_fields import SphereFields
-from meanfield.spaces.zonal import Zonal
+from meanfield.spaces.sphere import positions
 from meanfield.typing import Array, Coefficients, Indices, NDArray
 
 # up to this β fields as large as e^β have squares in double precision

@@ -17,9 +17,8 @@ from meanfield.kernels.direct import grid_log_moment
 from meanfield.kernels.line import LineSums
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap, check_measure
-from meanfield.spaces import Space
+from meanfield.spaces import Space, SphereAt
 from meanfield.spaces.geometry import asymmetry, project
-from meanfield.spaces.sphere_fields import SphereAt
 from meanfield.typing import Array, ArrayLike
 
 # of an energy, that rounding of a density may make
