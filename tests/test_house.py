@@ -5,6 +5,7 @@ A new door is a decision: it goes into docs/decisions.md and then into DOORS.
 
 import ast
 import graphlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -350,3 +351,25 @@ def test_planted_fault_is_seen(tmp_path, files, message):
     found = faults(build(tmp_path, SOUND | files))
     assert len(found) == 1, found
     assert message in found[0]
+
+
+def test_the_table_of_fields_names_what_there_is():
+    """Each cell of the table in docs/architecture.md is a method in the file of its column."""
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in page.splitlines()
+        if line.startswith("|")
+    ]
+    columns = [re.search(r"`(equations/\w+\.py)`", cell)[1] for cell in rows[0][1:]]
+    assert len(columns) == 4
+    for _, *cells in rows[2:]:
+        assert len(cells) == len(columns)
+        for file, cell in zip(columns, cells, strict=True):
+            names = re.findall(r"`(\w+)\.(\w+)`", cell)
+            assert names or cell in ("none", "`energy_in_unit`")
+            tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
+            classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+            for owner, method in names:
+                defined = {d.name for d in classes[owner].body if isinstance(d, ast.FunctionDef)}
+                assert method in defined, (file, owner, method)

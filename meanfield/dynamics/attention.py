@@ -143,8 +143,54 @@ class Head(Record):
         return key * self.Q  # type: ignore[operator]
 
 
+class HeadsDynamics(Steady):
+    """X[mu](x) = P_x Σ_h V_h ∇G(M_h x) [/ G(M_h x)] of its `scores` M and `values` V."""
+
+    @property
+    def dim(self) -> int | None:
+        """Ambient dimension that the matrices ask for, None if any fits."""
+        return None
+
+    @property
+    def reach(self) -> float:
+        """The largest |β KᵀQ|."""
+        return max(float(np.linalg.norm(np.atleast_2d(m), 2)) for m in self.scores)
+
+    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
+        """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
+
+        Raises
+        ------
+        ValueError
+            If the points are not unit rows of the measure's dimension, or it is not the heads'.
+        """
+        check_moments(measure)
+        points = unit_rows("at", at, measure.dim)
+        check_dim(self, measure.dim)
+        return project(points, self.output(measure, points))
+
+    def output(self, measure: Measure, points: Array) -> Array:
+        """Σ_h V_h ∇G [/ G], shape (n, d): what attention adds to tokens at unit rows (n, d)."""
+        return self.combined([measure.log_moment(z) for z in self.queries(points)])
+
+    def combined(self, moments: Sequence[tuple[Array, Array]]) -> Array:
+        """Σ_h V_h ∇G [/ G], shape (n, d), of log G (n,) and ∇ log G (n, d) of each head."""
+        total = np.zeros_like(moments[0][1])
+        for given, (log_g, mean) in zip(self.values, moments, strict=True):
+            if not self.normalised:
+                mean = mean * np.exp(log_g)[:, None]
+            value = np.asarray(given)
+            total += mean @ value.T if value.ndim else value * mean
+        return total
+
+    def queries(self, points: Array) -> Iterator[Array]:
+        """β KᵀQ x of one head after the other, shape (n, d) each: where it asks for G."""
+        for scores in self.scores:
+            yield points @ scores.T if np.ndim(scores) else scores * points
+
+
 @dataclass(frozen=True)
-class Attention(Steady):
+class Attention(HeadsDynamics):
     """X[mu](x) = P_x Σ_h V_h ∇G(β K_hᵀQ_h x) [/ G(β K_hᵀQ_h x)], (2.3) and (2.7).
 
     `SA(beta)` is one `Head()` of identities; V = -1 makes it repulsive. A head of numbers runs as
@@ -287,43 +333,6 @@ class Attention(Steady):
             log_unit=min(beta, LARGEST_EXPONENT),
             form=form.matrix,
         )
-
-    @property
-    def reach(self) -> float:
-        """The largest |β KᵀQ|."""
-        return max(float(np.linalg.norm(np.atleast_2d(m), 2)) for m in self.scores)
-
-    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
-        """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
-
-        Raises
-        ------
-        ValueError
-            If the points are not unit rows of the measure's dimension, or it is not the heads'.
-        """
-        check_moments(measure)
-        points = unit_rows("at", at, measure.dim)
-        check_dim(self, measure.dim)
-        return project(points, self.output(measure, points))
-
-    def output(self, measure: Measure, points: Array) -> Array:
-        """Σ_h V_h ∇G [/ G], shape (n, d): what attention adds to tokens at unit rows (n, d)."""
-        return self.combined([measure.log_moment(z) for z in self.queries(points)])
-
-    def combined(self, moments: Sequence[tuple[Array, Array]]) -> Array:
-        """Σ_h V_h ∇G [/ G], shape (n, d), of log G (n,) and ∇ log G (n, d) of each head."""
-        total = np.zeros_like(moments[0][1])
-        for head, (log_g, mean) in zip(self.heads, moments, strict=True):
-            if not self.normalise:
-                mean = mean * np.exp(log_g)[:, None]
-            value = np.asarray(head.V)
-            total += mean @ value.T if value.ndim else value * mean
-        return total
-
-    def queries(self, points: Array) -> Iterator[Array]:
-        """β KᵀQ x of one head after the other, shape (n, d) each: where it asks for G."""
-        for scores in self.scores:
-            yield points @ scores.T if np.ndim(scores) else scores * points
 
 
 def matrix_or_number(name: str, value: ArrayLike) -> Any:
