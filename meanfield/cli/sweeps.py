@@ -284,8 +284,7 @@ def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
         over = found["status"].dims if "status" in found else ()
         kinds = {"status": netcdf.WORDS, "message": netcdf.WORDS}
         # where every cell has an error there are no numbers
-        energies = f"{FINAL}energy", f"{FINAL}energy_share"
-        kinds |= {name: "f" for name in energies if name in found}
+        kinds |= {n: "f" for n in (f"{FINAL}energy", f"{FINAL}energy_share") if n in found}
         for name, kind in kinds.items():
             if name not in found or found[name].dims != over or found[name].dtype.kind not in kind:
                 what = "numbers" if kind == "f" else "words"

@@ -105,10 +105,7 @@ def summary(solution: Solution, file: Path, is_running: bool = False) -> dict[st
     status, message = solution.status, solution.message
     if is_running and solution.ending is Ending.INTERRUPTED:
         status, message = "running", message.partition(";")[0]
-    energies = {
-        f"{name.replace('_', ' ')}": f"{data[name].values[0]:.12g} to {data[name].values[-1]:.12g}"
-        for name in with_role(data, "energy", "share")[:1]
-    }
+    ends = {n: data[n].values[[0, -1]] for n in with_role(data, "energy", "share")[:1]}
     lines = len(solution.case.splitlines())
     return {
         "status": status,
@@ -116,7 +113,7 @@ def summary(solution: Solution, file: Path, is_running: bool = False) -> dict[st
         "dynamics": repr(solution.dynamics),
         "measure at the end": repr(solution.final),
         "times": f"{len(solution.t)} from {solution.t[0]:g} to {solution.t[-1]:g}",
-        **energies,
+        **{name.replace("_", " "): f"{a:.12g} to {b:.12g}" for name, (a, b) in ends.items()},
         "energy defect": "no identity" if error is None else f"{error:.1e}",
         "mass defect": f"{np.abs(1.0 - data['mass'].values).max():.1e}",
         "steps": f"{int(data['steps'].values[-1])}",

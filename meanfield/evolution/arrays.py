@@ -109,8 +109,7 @@ class Column(NamedTuple):
         dims = tuple(self.dims.split())
         found = stored.variables[self.name].dims if self.name in stored.variables else "no such"
         if found != dims:
-            over = ", ".join(dims)
-            raise ValueError(f"{self.name} must be a variable over {over}, got {found}")
+            raise ValueError(f"{self.name} must be a variable over {', '.join(dims)}, got {found}")
         values = stored[self.name].values[times if self.first == "t" else slice(None)]
         if self.limits:
             low, high = self.limits

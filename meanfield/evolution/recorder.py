@@ -229,9 +229,8 @@ class Recorder:
         for name, (role, text) in VARIABLES.items():
             about[name] = {"long_name": self._worded(text), "role": role}
             if role in (*_IN_UNIT_ROLES, "share", "error"):
-                symbol = "{E}/{E}(δ)" if role == "share" else "{E}"
-                symbol = "{free}" if name.startswith("free_") else symbol
-                about[name]["symbol"] = self._worded(symbol)
+                symbol = "{free}" if name.startswith("free_") else "{E}"
+                about[name]["symbol"] = self._worded("{E}/{E}(δ)" if role == "share" else symbol)
         for name, monitor in self._monitors.items():
             what = str(getattr(monitor, "long_name", name))
             about[name] = {"long_name": what, "role": "monitor"}

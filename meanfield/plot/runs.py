@@ -112,12 +112,11 @@ def solution(sol: Solution, times: int = 4) -> Figure:
 
 def _curves(sol: Solution) -> list[Callable[[Solution, Axes], Axes]]:
     """Energy, dissipation, what tells the resolution of the measures, and distances, if any."""
-    is_density = isinstance(sol.final, Density) and "tail" in sol.dataset
     there = {
         curves.energy: curves.energy_name(sol) is not None,
         curves.dissipation: bool(with_role(sol.dataset, *curves.RATES)),
         curves.node_count: isinstance(sol.final, FlowMap),
-        curves.resolution: is_density,
+        curves.resolution: isinstance(sol.final, Density) and "tail" in sol.dataset,
         curves.distances: bool(curves.monitored(sol)),
     }
     return [curve for curve, is_there in there.items() if is_there]

@@ -56,11 +56,6 @@ def drawn_energies(sol: Solution) -> list[str]:
     return with_role(sol.dataset, "energy") or with_role(sol.dataset, "share")
 
 
-def symbol(sol: Solution, name: str) -> str:
-    """What an energy is called in a sentence."""
-    return str(sol.dataset[name].attrs["symbol"])
-
-
 def _energy(sol: Solution, name: str) -> View:
     values, limits = sol.dataset[name].values, curves.bounds(sol, name)
     low, high, margin = limits.window(values)

@@ -277,7 +277,7 @@ def _balance(sol: Solution, error: float) -> Check:
     # of an energy that a Dirac has none of, the error is not relative
     names = with_role(sol.dataset, "share", "energy")
     allowed = _per_step(sol) * float(np.nanmax(np.abs(sol.dataset[names[0]].values)))
-    symbol = curves.symbol(sol, with_role(sol.dataset, "error")[0])
+    symbol = sol.dataset[with_role(sol.dataset, "error")[0]].attrs["symbol"]
     why = (
         "The work, the integral of the dissipation, is summed on its own beside the measure. "
         "Each step may err by its tolerance relative to the energy, and in each of two factors."
@@ -296,7 +296,7 @@ def _mass(sol: Solution) -> Check:
 
 
 def _monotone(sol: Solution, name: str, sign: int) -> Check:
-    values, energy = sol.dataset[name].values, curves.symbol(sol, name)
+    values, energy = sol.dataset[name].values, sol.dataset[name].attrs["symbol"]
     back = float(np.max(-sign * np.diff(values), initial=0.0))
     allowed = _per_step(sol) * float(np.abs(values).max())
     way = "rises" if sign > 0 else "falls"
@@ -312,7 +312,7 @@ def _between(sol: Solution, name: str) -> Check:
     room = (_ROUNDING + 2.0 * _tolerance(sol)) * float(np.abs(values).max())
     passed = bool(values.min() >= low - room and values.max() <= high + room)
     number = f"{values.min():.10g} … {values.max():.10g}"
-    label = f"{curves.symbol(sol, name)} between its bounds"
+    label = f"{sol.dataset[name].attrs['symbol']} between its bounds"
     return Check(label, number, f"{low:.10g} … {high:.10g}", why, passed)
 
 
