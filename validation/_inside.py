@@ -19,7 +19,7 @@ from meanfield.evolution.restart import restart
 from meanfield.evolution.solution import version_of
 from meanfield.functionals.transport.sphere import sphere_distance
 from meanfield.kernels.direct import log_moment
-from meanfield.kernels.line import NODES, CircleLine, LineSums
+from meanfield.kernels.line import NODES, Line, LineSums, line
 from meanfield.kernels.multipliers import (
     bandwidth,
     eigenvalues,
@@ -39,13 +39,14 @@ __all__ = [
     "AnyMeasure",
     "AttentionTendency",
     "BLUE",
-    "CircleLine",
     "CircleSums",
     "GREY",
     "Library",
     "LineField",
     "LineFlowMap",
+    "Line",
     "LineSums",
+    "line",
     "NODES",
     "NORMAL",
     "NoisyDensitySystem",

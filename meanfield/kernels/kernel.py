@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -334,15 +334,9 @@ class SmoothKernel(PotentialKernel):
     def line(self, dim: int) -> line.Line:
         """Cells, and K, its pull, div of pull, derivative and primitive between them."""
         if dim == 2:
-            return line.CircleLine(self.reach, lambda _, *angles: self._on_circle(*angles))
-        line.check_latitudes(
-            self.reach,
-            dim,
-            "reach of the kernel, 3 over the angle on which it is a polynomial of 16 terms,",
-        )
-        return line.DenseLine(
-            dim, self.reach, lambda *angles: self._between_latitudes(dim, *angles)
-        )
+            return line.CircleLine(self.reach, self._on_circle)
+        name = "reach of the kernel, 3 over the angle on which 16 terms make it,"
+        return line.latitude_line(dim, self.reach, partial(self._between_latitudes, dim), name)
 
     def _on_circle(self, targets: Array, sources: Array) -> Array:
         apart = targets - sources
@@ -683,7 +677,7 @@ class Phases(Kernel):
         factors = 2.0 * np.array(self.multipliers)
         orders = np.arange(len(factors))
 
-        def tables(_: float, targets: Array, sources: Array) -> Array:
+        def tables(targets: Array, sources: Array) -> Array:
             turn = np.exp(1j * (targets - sources))
             slope = np.zeros(turn.shape, dtype=np.complex128)
             spread = np.zeros_like(slope)

@@ -18,7 +18,7 @@ from meanfield.kernels.angles import (
 )
 from meanfield.typing import Array, Indices
 
-Kernel = Callable[[float, Array, Array], Array]
+Kernel = Callable[[Array, Array], Array]
 
 NODES = 16
 ORDER = np.arange(NODES)
@@ -52,15 +52,16 @@ def _length(dim: int) -> float:
 class CircleLine:
     """Cells on the circle, and the kernel between their nodes as a block circulant product.
 
-    Above β = 100 the product is taken by Fourier transforms of the cells; its error is then one
-    of rounding relative to the largest potential.
+    Above a reach of 100 the product is taken by Fourier transforms of the cells; its error is then
+    one of rounding relative to the largest potential.
 
     Parameters
     ----------
-    beta : float
-        At most 20000.
-    kernel : callable, optional
-        Tables of the kernel between angles, as `circle_kernel` (the default) gives three.
+    reach : float
+        At most 20000: the tables may vary like e^{reach · x}, β of e^{βt}.
+    kernel : callable
+        Tables of the kernel between angles of targets and of sources, of whose difference they are
+        functions, shape (number of tables, ...).
 
     Attributes
     ----------
@@ -76,26 +77,26 @@ class CircleLine:
     Raises
     ------
     ValueError
-        If beta is too large.
+        If the reach is too large.
     """
 
     dim = 2
 
-    def __init__(self, beta: float, kernel: Kernel = circle_kernel) -> None:
-        if beta > LARGEST_CIRCLE_BETA:
+    def __init__(self, reach: float, kernel: Kernel) -> None:
+        if reach > LARGEST_CIRCLE_BETA:
             raise ValueError(
-                f"beta, or kmax of an interaction, must be <= {LARGEST_CIRCLE_BETA:g} for sums "
+                f"beta, or reach of a kernel, must be <= {LARGEST_CIRCLE_BETA:g} for sums "
                 f"over the circle, whose tables take 51 kB of memory for each unit of it, got "
-                f"{tell_apart(beta, LARGEST_CIRCLE_BETA)[0]}: take Particles with sums='direct'"
+                f"{tell_apart(reach, LARGEST_CIRCLE_BETA)[0]}: take Particles with sums='direct'"
             )
-        self.beta, self.kernel = beta, partial(kernel, beta)
-        self.size = node_count(self.dim, beta)
+        self.kernel = kernel
+        self.size = node_count(self.dim, reach)
         self._cells = self.size // NODES
         self._width = _TURN / self._cells
-        self.relative = beta <= _RELATIVE_UP_TO
+        self.relative = reach <= _RELATIVE_UP_TO
         local = 0.5 * self._width * CHEBYSHEV
         sources = np.arange(self._cells)[:, None] * self._width + local
-        tables = kernel(beta, local, sources[..., None])
+        tables = kernel(local, sources[..., None])
         self.tables = len(tables)
         # source cell and node, then table and target node
         blocks = tables.transpose(1, 2, 0, 3).reshape(self._cells, NODES, self.tables * NODES)
@@ -157,9 +158,7 @@ class DenseLine:
 
     relative = True
 
-    def __init__(
-        self, dim: int, reach: float, kernel: Callable[[Array, Array], Array] | None = None
-    ) -> None:
+    def __init__(self, dim: int, reach: float, kernel: Kernel | None = None) -> None:
         self.dim = dim
         self.size = node_count(dim, reach)
         self._cells = self.size // NODES
@@ -184,43 +183,6 @@ class DenseLine:
         return np.asarray((kept @ charges).reshape(-1, self.size).T)
 
 
-class ZonalLine(DenseLine):
-    """Cells on the polar angles [0, π] about an axis of S^{d-1}, and K, ∂K/β, ΔK/β between them.
-
-    Parameters
-    ----------
-    beta : float
-        At most 150.
-    dim : int
-        d >= 3.
-
-    Raises
-    ------
-    ValueError
-        If beta is too large.
-    """
-
-    def __init__(self, beta: float, dim: int) -> None:
-        check_latitudes(beta, dim, "beta")
-        self.beta = beta
-        super().__init__(dim, beta, partial(zonal_kernel, beta, dim))
-
-
-def check_latitudes(reach: float, dim: int, name: str) -> None:
-    """Refuse a kernel that varies faster over latitudes than tables between them hold.
-
-    Raises
-    ------
-    ValueError
-        Naming what is too large.
-    """
-    if reach > LARGEST_ZONAL_BETA:
-        raise ValueError(
-            f"{name} must be <= {LARGEST_ZONAL_BETA:g} for sums over latitudes in dim = {dim}, "
-            f"got {tell_apart(reach, LARGEST_ZONAL_BETA)[0]}: take Particles"
-        )
-
-
 def _no_kernel(targets: Array, sources: Array) -> Array:
     """No tables: what needs no sums."""
     return np.zeros((0, *np.broadcast_shapes(targets.shape, sources.shape)))
@@ -230,8 +192,32 @@ Line = CircleLine | DenseLine
 
 
 def line(beta: float, dim: int) -> Line:
-    """The cells for angles of the circle (dim 2) or polar angles of S^{dim-1}."""
-    return CircleLine(beta) if dim == 2 else ZonalLine(beta, dim)
+    """The cells for angles of the circle (dim 2) or polar angles of S^{dim-1}, and e^{βt} on them.
+
+    Raises
+    ------
+    ValueError
+        If β is too large.
+    """
+    if dim == 2:
+        return CircleLine(beta, partial(circle_kernel, beta))
+    return latitude_line(dim, beta, partial(zonal_kernel, beta, dim), "beta")
+
+
+def latitude_line(dim: int, reach: float, kernel: Kernel, name: str) -> DenseLine:
+    """Cells on the polar angles of S^{d-1}, and a kernel of this reach between them.
+
+    Raises
+    ------
+    ValueError
+        If it varies faster than tables between latitudes hold, naming what is too large.
+    """
+    if reach > LARGEST_ZONAL_BETA:
+        raise ValueError(
+            f"{name} must be <= {LARGEST_ZONAL_BETA:g} for sums over latitudes in dim = {dim}, "
+            f"got {tell_apart(reach, LARGEST_ZONAL_BETA)[0]}: take Particles"
+        )
+    return DenseLine(dim, reach, kernel)
 
 
 # a pair in three tables takes 24 bytes
@@ -280,7 +266,7 @@ class LineSums:
 
     Parameters
     ----------
-    cells : CircleLine or ZonalLine
+    cells : CircleLine or DenseLine
     angles : ndarray, shape (n,)
     gathered : int, optional
         So many of the first masses act through the cells' nodes, the others one by one; default n.

@@ -12,7 +12,7 @@ import numpy as np
 from meanfield._checks import rows, tell_apart
 from meanfield.kernels.angles import LARGEST_CIRCLE_BETA, LARGEST_ZONAL_BETA, zonal_kernel
 from meanfield.kernels.direct import Lost, latitude_log_moment, log_moment
-from meanfield.kernels.line import CircleLine, LineSums, ZonalLine
+from meanfield.kernels.line import LineSums, line
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
 from meanfield.spaces import Circle, Places, Space, Sphere, SphereAt, Zonal
 from meanfield.spaces.geometry import circle_angles, polar_angles, project
@@ -248,7 +248,7 @@ def point_sums(points: Array, beta: float) -> DenseSums | SphereNodes | LineNode
     if beta > LARGEST_CIRCLE_BETA:
         return DenseSums(points, beta)
     if points.shape[1] == 2:
-        return LineNodes.repeated(CircleLine(beta), circle_angles(points))
+        return LineNodes.repeated(line(beta, 2), circle_angles(points))
     return SphereNodes(points, beta) if points.shape[1] == 3 else DenseSums(points, beta)
 
 
@@ -258,7 +258,7 @@ class CircleGrid(LineSums):
     def __init__(self, space: Circle, beta: float, most_pairs: int = 0) -> None:  # noqa: ARG002
         # a grid stays, so a table of its pairs is made but once
         gathered = 0 if len(space.angles) <= _MOST_ANGLES else None
-        super().__init__(CircleLine(beta), np.asarray(space.angles, dtype=np.float64), gathered)
+        super().__init__(line(beta, 2), np.asarray(space.angles, dtype=np.float64), gathered)
 
     def components(self, masses: Array) -> tuple[Array, Array]:
         """G (n,) and the pull P_x Σ_j k_ij m_j y_j along the angle, shape (1, n)."""
@@ -291,7 +291,7 @@ def latitude_sums(points: Array, axis: Array, beta: float) -> LineSums:
     ValueError
         If β > 150.
     """
-    return LineSums(ZonalLine(beta, points.shape[1]), polar_angles(points, axis))
+    return LineSums(line(beta, points.shape[1]), polar_angles(points, axis))
 
 
 # three tables of so many angles by so many take 24 MB

@@ -149,7 +149,7 @@ class CircleSums(CellSums):
 
     def __init__(self, beta: float) -> None:
         self.beta = beta
-        super().__init__(CircleLine(beta, _kernel))
+        super().__init__(CircleLine(beta, partial(_kernel, beta)))
 
     def log_moment(self, points: Array, masses: Array, at: Array) -> tuple[Array, Array]:
         """log G(βx), shape (m,), and ∇ log G(βx), shape (m, 2), at unit rows `at` (m, 2)."""

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from validation._inside import NODES, CircleLine, LineSums
+from validation._inside import NODES, Line, LineSums, line
 from validation.benchmarks.form import Tables, main
 from validation.benchmarks.timing import interleaved, median, ratio
 from validation.drawing import CLAIMED, COLOURS, MARKERS, label, panels, sparse_ticks
@@ -32,9 +32,9 @@ PANEL = 8.0
 CELLS, PRODUCTS = "cells", "products"
 
 
-def by_cells(line: CircleLine, angles: Array, masses: Array) -> Array:
+def by_cells(cells: Line, angles: Array, masses: Array) -> Array:
     """The three sums, as a right-hand side takes them."""
-    return LineSums(line, angles)(masses)
+    return LineSums(cells, angles)(masses)
 
 
 def by_products(beta: float, angles: Array, masses: Array) -> Array:
@@ -58,7 +58,7 @@ def row(beta: float, n: int, repeats: int) -> dict[str, Any]:
     masses = np.exp(300.0 * (np.cos(angles) - 1.0))
     masses /= masses.sum()
     ways = {
-        CELLS: partial(by_cells, CircleLine(beta), angles, masses),
+        CELLS: partial(by_cells, line(beta, 2), angles, masses),
         PRODUCTS: partial(by_products, beta, angles, masses),
     }
     calls = dict.fromkeys(ways, max(1, int(2e6 / n**2)))
