@@ -231,3 +231,43 @@ def test_noise_adds_its_part_to_the_balance():
     free = sol.dataset.free_energy.values
     assert (np.diff(free) < 0.0).all()
     np.testing.assert_allclose(free - free[0], sol.dataset.free_work.values, atol=1e-7)
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("name", KINDS)
+def test_sums_in_linear_time_are_those_over_pairs(name, dim):
+    """Cells on the circle, harmonics on S²; from some number of tokens on by themselves."""
+    points = mf.Particles.sample(law(dim), 60, np.random.default_rng(7)).points
+    direct, fast = (
+        mf.evolve(mf.Particles(points, sums=sums), KINDS[name][2], 0.5, 1, **TIGHT)
+        for sums in ("direct", "transforms")
+    )
+    assert [sol.dataset.attrs["sums"] for sol in (direct, fast)] == ["direct", "transforms"]
+    np.testing.assert_allclose(fast.final.points, direct.final.points, atol=1e-10)
+    for variable in "energy", "dissipation", "work":
+        np.testing.assert_allclose(fast.dataset[variable], direct.dataset[variable], rtol=1e-9)
+    many = mf.Particles.sample(law(dim), 3000, np.random.default_rng(8))
+    assert many.kernel_sums(KINDS[name][2].kernel) is not None
+    few = mf.Particles.sample(law(4), 3000, np.random.default_rng(8))
+    assert few.kernel_sums(KINDS[name][2].kernel) is None
+
+
+def test_where_a_potential_is_small_pairs_are_summed():
+    """e^{30t} as a function, all tokens in a cap but one: G there is e^{-50} of its largest."""
+    dynamics = mf.Interaction(
+        (lambda t: np.exp(30.0 * t), lambda t: 30.0 * np.exp(30.0 * t)), normalised=True
+    )
+    points = mf.Particles.sample(
+        mf.VonMisesFisher([0.0, 0.0, 1.0], 200.0), 50, np.random.default_rng(9)
+    ).points
+    points = np.vstack([points, [0.0, 0.6, -0.8]])
+    direct, fast, known = (
+        mf.evolve(mf.Particles(points, sums=sums), moved, 0.1, 1, **TIGHT).final.points
+        for sums, moved in (
+            ("direct", dynamics),
+            ("transforms", dynamics),
+            ("direct", mf.SA(30.0)),
+        )
+    )
+    np.testing.assert_allclose(fast, direct, atol=1e-10)
+    np.testing.assert_allclose(direct, known, atol=1e-10)

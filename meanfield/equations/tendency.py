@@ -10,7 +10,7 @@ from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.own import OwnDynamics, adapt
 from meanfield.equations import density as densities
 from meanfield.equations import line, sphere, tokens
-from meanfield.kernels.token_sums import CircleSums
+from meanfield.kernels.token_sums import CellSums
 from meanfield.measures import AnyMeasure, check_measure
 from meanfield.measures.density import Density
 from meanfield.measures.flow_map import LineFlowMap, SphereFlowMap
@@ -51,14 +51,12 @@ def token_tendency(
         return tokens.OscillatorTendency(particles, dynamics, multipliers)
     if dynamics.kernel is None:
         return tokens.OutputTendency(particles, dynamics)
-    if not dynamics.gram:
-        return tokens.ParticleTendency(particles, dynamics)
     n, d = particles.points.shape
     gram = particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)
-    if gram and may_span:
+    if gram and may_span and dynamics.gram:
         return tokens.GramTendency(particles, dynamics)
-    fast = particles.fast_sums(dynamics.kernel.beta)
-    if isinstance(fast, CircleSums):
+    fast = particles.kernel_sums(dynamics.kernel)
+    if isinstance(fast, CellSums):
         return tokens.CircleTendency(particles, dynamics, fast.potential_and_slope)
     return tokens.ParticleTendency(particles, dynamics, fast)
 

@@ -12,7 +12,7 @@ from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import phase_velocity
 from meanfield.kernels.bilinear import score_matrix
 from meanfield.kernels.sinkhorn import scaling
-from meanfield.kernels.token_sums import ScoreSums, SphereSums
+from meanfield.kernels.token_sums import ScoreSums
 from meanfield.measures.particles import Oscillators, Particles
 from meanfield.spaces.geometry import circle_angles, circle_points, exponential, project
 from meanfield.typing import Array, NDArray
@@ -84,10 +84,6 @@ def joined(ways: Iterable[str]) -> str:
     """
     each = {word for way in ways for word in way.split(" and ")}
     return " and ".join(sorted(each - {"none"})) or "none"
-
-
-# terms that a right-hand side may sum one by one where its transforms lose digits
-_MOST_PAIRS = 1 << 24
 
 
 class TokenTendency(ABC):
@@ -162,15 +158,13 @@ class ParticleTendency(TokenTendency):
     particles : Particles
     dynamics : Dynamics
         With a kernel. Its noise is not part of the tendency.
-    fast : SphereSums, optional
-        The sums in O(n) for its β on S^2; over all pairs if omitted.
+    fast : SphereSums or SphereKernelSums, optional
+        The sums in O(n) for its kernel on S^2; over all pairs if omitted.
     """
 
-    def __init__(
-        self, particles: Particles, dynamics: Dynamics, fast: SphereSums | None = None
-    ) -> None:
+    def __init__(self, particles: Particles, dynamics: Dynamics, fast: Any = None) -> None:
         super().__init__(particles, dynamics)
-        self._fast = fast
+        self._sums = fast or dynamics.kernel
         self.sums = "direct" if fast is None else "transforms"
 
     def __call__(self, state: Array, out: Array) -> None:
@@ -182,11 +176,7 @@ class ParticleTendency(TokenTendency):
 
     def _velocity(self, points: Array) -> Array:
         dynamics, kernel = self.dynamics, self.dynamics.kernel
-        if self._fast is not None:
-            log_g, pull = self._fast.pull(points, self._weights, points, most_pairs=_MOST_PAIRS)
-            log_unit = log_g
-        else:
-            pull, log_unit, log_g = kernel.pull_of_others(points, self._weights)
+        pull, log_unit, log_g = self._sums.pull_of_others(points, self._weights)
         pull *= dynamics.sign
         # |X|² G for SA, |X|² for USA; X itself may be too large to be squared
         log_share = log_unit - 0.5 * log_g if dynamics.normalised else log_unit
@@ -194,7 +184,7 @@ class ParticleTendency(TokenTendency):
             shares = pull * np.exp(log_share - 0.5 * kernel.log_unit)[:, None]
             self._dissipation = float(self._weights @ np.einsum("ij,ij->i", shares, shares))
             pull *= np.exp(log_unit - log_g if dynamics.normalised else log_unit)[:, None]
-        return pull
+        return np.asarray(pull)
 
 
 class OutputTendency(ParticleTendency):

@@ -367,15 +367,15 @@ class SmoothKernel(PotentialKernel):
         """∫ s dmu (n,) and ∫ s y dmu (n, d) at unit rows (n, d), in units of 1."""
         sources, masses = measure.nodes(self.highest + 1, self.reach)
         if (axis := measure.axis) is None:
-            return 0.0, *self._sums(sources, masses, points)
+            return 0.0, *self.sums(sources, masses, points)
         cosines = np.clip(sources @ axis, -1.0, 1.0)
         places = np.column_stack([cosines, np.sqrt((1.0 - cosines) * (1.0 + cosines))])
         latitudes = direct.Latitudes(axis, places, masses, points)
         rule = self._latitude_rule(points.shape[1])
-        potential, pull = self._sums(*latitudes.sources(*rule), latitudes.queries)
+        potential, pull = self.sums(*latitudes.sources(*rule), latitudes.queries)
         return 0.0, potential, latitudes.vectors(pull)
 
-    def _sums(self, sources: Array, masses: Array, points: Array) -> tuple[Array, Array]:
+    def sums(self, sources: Array, masses: Array, points: Array) -> tuple[Array, Array]:
         """Σ m_j s (n,) and Σ m_j s y_j (n, d), in blocks."""
         potential, pull = np.empty(len(points)), np.empty((len(points), sources.shape[1]))
         step = max(1, _BLOCK // len(sources))
@@ -387,7 +387,7 @@ class SmoothKernel(PotentialKernel):
 
     def pull_of_others(self, points: Array, masses: Array) -> tuple[Array, Array, Array]:
         """P_x Σ m_j s y_j (n, d), zeros (n,), and log Σ m_j s where that is positive."""
-        potential, pull = self._sums(points, masses, points)
+        potential, pull = self.sums(points, masses, points)
         # a token's pull on itself is radial
         pull -= np.einsum("ij,ij->i", pull, points)[:, None] * points
         return pull, np.zeros(len(points)), np.log(np.maximum(potential, 1e-300))
@@ -395,7 +395,7 @@ class SmoothKernel(PotentialKernel):
     def spread(self, points: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
         """X and div X = (Σ m (s' (1-t²) - (d-1) t s) - <X, Σ m s' y>)/G of sums of positive s."""
         (places, masses), dim = sources, points.shape[1]
-        potential, pull = self._sums(places, masses, points)
+        potential, pull = self.sums(places, masses, points)
         spread, turned = np.empty(len(points)), np.empty_like(pull)
         step = max(1, _BLOCK // len(places))
         for start in range(0, len(points), step):

@@ -10,6 +10,7 @@ import numpy as np
 from meanfield._checks import tell_apart
 from meanfield.kernels.bilinear import SphereBilinear, largest_score
 from meanfield.kernels.direct import Lost, log_moment
+from meanfield.kernels.kernel import Exponential, SmoothKernel
 from meanfield.kernels.line import LAGRANGE, NODES, CircleLine, DenseLine, chebyshev, node_count
 from meanfield.kernels.multipliers import bandwidth, log_eigenvalues, relative_eigenvalues
 from meanfield.spaces.geometry import circle_angles, project
@@ -123,6 +124,14 @@ class CellSums:
                     value += product
         return values
 
+    def potential_and_slope(self, angles: Array, masses: Array) -> tuple[Array, Array]:
+        """The first two tables, G and the pull along the angle, at the tokens, shape (n,) each."""
+        # a single block serves both ways
+        once = list(self._blocks(angles)) if len(angles) <= _BLOCK else None
+        fields = self._line.fields(self._charges(once or self._blocks(angles), masses))[:, :2]
+        potential, slope = self._series(fields, once or self._blocks(angles), len(angles))
+        return potential, slope
+
 
 class CircleSums(CellSums):
     """log G(βx) and ∇ log G(βx), G(z) = Σ_j m_j e^{<z,y_j>}, for tokens on the circle.
@@ -157,14 +166,6 @@ class CircleSums(CellSums):
         mean = (across / potential)[:, None] * at
         mean += (along / potential)[:, None] * np.column_stack([-at[:, 1], at[:, 0]])
         return np.log(potential) + self.beta, mean
-
-    def potential_and_slope(self, angles: Array, masses: Array) -> tuple[Array, Array]:
-        """e^{-β} G and e^{-β} <∇G, tangent> at βx for the tokens themselves, shape (n,) each."""
-        # a single block serves both ways
-        once = list(self._blocks(angles)) if len(angles) <= _BLOCK else None
-        fields = self._line.fields(self._charges(once or self._blocks(angles), masses))[:, :2]
-        potential, slope = self._series(fields, once or self._blocks(angles), len(angles))
-        return potential, slope
 
 
 class CircleScoreSums(CellSums):
@@ -231,6 +232,8 @@ def _kernel(beta: float, targets: Array, sources: Array) -> Array:
 # a series of G has errors of some 1e-15 of its maximum (2e-13 at small β, where G varies little):
 # below this share of it, sum positive terms
 _SMALL = 1e-3
+# terms that may be summed one by one where the series still has most digits
+_MOST_PAIRS = 1 << 24
 
 
 # moments of a measure, and G/Λ_0 and P_x ∇ log G at points
@@ -293,6 +296,11 @@ class SphereSums:
         log_g, pull = self._with_small((points, masses), at, series, most_pairs)
         return log_g, project(at, pull)
 
+    def pull_of_others(self, points: Array, masses: Array) -> tuple[Array, Array, Array]:
+        """`pull` at the tokens with 2^24 terms at most, in units of G, and twice log G."""
+        log_g, pull = self.pull(points, masses, points, most_pairs=_MOST_PAIRS)
+        return pull, log_g, log_g
+
     def _tangential(self, points: Array, masses: Array, at: Array, places: Places) -> Series:
         sources = places if at is points else Places.of(points)
         moments = self._at.moments(sources, masses)
@@ -318,10 +326,37 @@ class SphereSums:
         return log_g, mean
 
 
+class SphereKernelSums:
+    """Sums of any smooth kernel at tokens on S^2, through its multipliers.
+
+    Where the potential is below 1e-3 of its largest, and the kernel may be, pairs are summed.
+
+    Parameters
+    ----------
+    kernel : SmoothKernel
+    """
+
+    def __init__(self, kernel: SmoothKernel) -> None:
+        self._kernel, self._at = kernel, SphereAt(kernel.degree(3))
+        series = kernel.series(3, self._at.lmax)
+        self._potential = series.potential[self._at.degrees]
+        self._primitive = series.primitive[self._at.degrees]
+
+    def pull_of_others(self, points: Array, masses: Array) -> tuple[Array, Array, Array]:
+        """P_x Σ m_j s y_j (n, 3), zeros (n,), and log Σ m_j s where that is positive."""
+        places = Places.of(points)
+        moments = self._at.moments(places, masses)
+        pull = self._at.gradient(self._primitive * moments, places)
+        potential = self._at.values(self._potential * moments, places)
+        if self._kernel.least_share < _SMALL:
+            lost = Lost(_SMALL, _MOST_PAIRS)
+            small = lost.places(potential, float(potential.max()), len(points))
+            potential[small], pull[small] = self._kernel.sums(points, masses, points[small])
+        return project(points, pull), np.zeros(len(points)), np.log(np.maximum(potential, 1e-300))
+
+
 # below this share of the largest G positive terms are summed however many they are
 _NO_DIGITS = 1e-6
-# terms that may be summed one by one where the series still has most digits
-_MOST_PAIRS = 1 << 24
 
 
 class SphereScoreSums:
@@ -387,6 +422,7 @@ class SphereScoreSums:
 
 
 TokenSums = CircleSums | SphereSums
+KernelSums = CellSums | SphereSums | SphereKernelSums
 ScoreSums = CircleScoreSums | SphereScoreSums
 
 
@@ -416,3 +452,10 @@ def token_sums(beta: float, dim: int) -> TokenSums | None:
     if fewest_pairs(beta, dim) == np.inf:
         return None
     return CircleSums(beta) if dim == 2 else SphereSums(beta)
+
+
+def kernel_sums(kernel: Exponential | SmoothKernel, dim: int) -> KernelSums:
+    """The fast sums of a kernel in dimension 2 or 3, up to the reach that `fewest_pairs` allows."""
+    if isinstance(kernel, Exponential):
+        return CircleSums(kernel.beta) if dim == 2 else SphereSums(kernel.beta)
+    return CellSums(kernel.line(2)) if dim == 2 else SphereKernelSums(kernel)

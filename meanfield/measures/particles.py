@@ -10,6 +10,7 @@ from meanfield import _checks
 from meanfield._checks import generator, integer, number, one_of, real_array, rows, unit_rows
 from meanfield.kernels import token_sums
 from meanfield.kernels.direct import log_moment
+from meanfield.kernels.kernel import Exponential, SmoothKernel
 from meanfield.kernels.sinkhorn import Balanced, DenseSums, LineNodes, SphereNodes, point_sums
 from meanfield.laws.law import Law, check_law
 from meanfield.laws.quantisation import quantised_points
@@ -34,8 +35,8 @@ class Particles(WeightedPoints):
         Non-negative, normalised to sum 1; equal if omitted.
     sums : {'auto', 'direct', 'transforms', 'gram'}
         How sums over tokens are done. 'direct': over all pairs, in blocks, any d. 'transforms':
-        in O(n), on the circle (β <= 100) and S^2, for the kernel e^{β<x,y>}, and in runs for that
-        of any heads (β |KᵀQ| <= 100, on S^2 128); elsewhere direct.
+        in O(n), on the circle (β <= 100) and S^2, for the kernel e^{β<x,y>}, and in runs for any
+        kernel of an `Interaction` and for any heads (β |KᵀQ| <= 100, on S^2 128); elsewhere direct.
         'gram': a run moves the n × n matrix that expresses tokens by their starts, whatever d is;
         for SA and USA without noise only. 'auto' takes transforms where they
         take less time (`kernels.token_sums`), and the Gram matrix in runs with n <= d/4, else
@@ -167,6 +168,11 @@ class Particles(WeightedPoints):
         """
         fewest = token_sums.fewest_pairs(beta, self.dim, once=targets is not None)
         return token_sums.token_sums(beta, self.dim) if self._is_fast(fewest, targets) else None
+
+    def kernel_sums(self, kernel: Exponential | SmoothKernel) -> token_sums.KernelSums | None:
+        """The sums in O(n) of a kernel at the tokens, time and again, None for direct sums."""
+        fewest = token_sums.fewest_pairs(kernel.reach, self.dim)
+        return token_sums.kernel_sums(kernel, self.dim) if self._is_fast(fewest) else None
 
     def fast_score_sums(
         self, matrix: Array, targets: int | None = None
