@@ -1,5 +1,8 @@
 """A kernel of a user's own moves every measure, and all of them agree."""
 
+import copy
+import pickle
+from dataclasses import replace
 from functools import cache
 from math import factorial
 
@@ -271,3 +274,22 @@ def test_where_a_potential_is_small_pairs_are_summed():
     )
     np.testing.assert_allclose(fast, direct, atol=1e-10)
     np.testing.assert_allclose(direct, known, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "kernel", [[1.0, 1.0, 0.25], (pole, pole_slope)], ids=["powers", "function"]
+)
+def test_equal_by_value_and_copied(kernel):
+    dynamics = mf.Interaction(kernel, normalised=True, noise=0.5)
+    assert dynamics == mf.Interaction(tuple(kernel), normalised=True, noise=0.5)
+    assert dynamics != mf.Interaction(kernel, noise=0.5)
+    for same in (
+        copy.copy(dynamics),
+        copy.deepcopy(dynamics),
+        pickle.loads(pickle.dumps(dynamics)),
+        replace(replace(dynamics, noise=0.1), noise=0.5),
+    ):
+        assert same == dynamics
+        assert hash(same) == hash(dynamics)
+        t = np.linspace(-1.0, 1.0, 5)
+        np.testing.assert_array_equal(same.kernel.primitive(t), dynamics.kernel.primitive(t))

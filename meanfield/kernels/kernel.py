@@ -533,6 +533,10 @@ class Sampled(tuple[Function, Function], SmoothKernel):
                 f"s'({t[worst]:.4g}) = {told[worst]:.6g} where s has the slope {found[worst]:.6g}"
             )
 
+    def __getnewargs__(self) -> tuple[Function, Function]:  # type: ignore[override]
+        """The pair, of which copies are made."""
+        return self[0], self[1]
+
     def __repr__(self) -> str:
         names = (getattr(f, "__name__", repr(f)) for f in self)
         return "({}, {})".format(*names)
