@@ -222,3 +222,35 @@ def test_every_variable_tells_its_role(tmp_path):
         assert (roles["first"], roles["t"], roles["energy_share"]) == ("monitor", "time", "share")
         assert all(one.attrs["long_name"] for one in data.variables.values())
         assert data.free_energy.attrs["symbol"] == "τS - E_β"
+
+
+@pytest.mark.parametrize(
+    "dynamics",
+    [
+        mf.SA(2.0, -1),
+        mf.USA(2.0),
+        mf.DoublyStochastic(2.0),
+        mf.Interaction([1.0, 1.0, 0.25], normalised=True),
+        mf.Kuramoto(1.5),
+        mf.Attention(1.0, [mf.Head()]),
+        mf.Attention(1.0, [mf.Head(np.diag([1.0, 2.0]), V=np.diag([1.0, 2.0]))], False),
+    ],
+    ids=str,
+)
+def test_energy_and_dissipation_of_a_measure_are_those_of_its_run(dynamics):
+    law = mf.VonMisesFisher([0.6, 0.8], 2.0)
+    tokens = mf.Particles.sample(law, 30, np.random.default_rng(4))
+    for measure in mf.Density(mf.Circle(64), law), mf.FlowMap(law), tokens:
+        first = mf.evolve(measure, dynamics, 0.01, 1).dataset.isel(t=0)
+        assert mf.energy(measure, dynamics) == pytest.approx(float(first.energy), rel=1e-11)
+        assert mf.dissipation(measure, dynamics) == pytest.approx(
+            float(first.dissipation), rel=1e-9
+        )
+
+
+@pytest.mark.parametrize(
+    "dynamics", [mf.Attention(1.0, [mf.Head()] * 2), mf.FeedForward(np.eye(2), np.eye(2)), mf.SA]
+)
+def test_what_has_no_energy_is_refused(dynamics):
+    with pytest.raises(ValueError, match=r"dynamics must have an energy, as SA, .*, got"):
+        mf.energy(mf.Particles(np.eye(2)), dynamics)

@@ -8,11 +8,19 @@ import numpy as np
 from scipy.special import xlogy
 
 from meanfield._checks import boolean, number, shown, symmetric
-from meanfield.dynamics import SA, USA, Attention, CircleInteraction, DoublyStochastic, Isotropic
+from meanfield.dynamics import (
+    SA,
+    USA,
+    AnyDynamics,
+    Attention,
+    CircleInteraction,
+    DoublyStochastic,
+    adapt,
+)
 from meanfield.dynamics.attention import LARGEST_EXPONENT
 from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, multiplied_out
 from meanfield.equations.density import ROUNDING
-from meanfield.equations.tendency import density_tendency, tendency
+from meanfield.equations.tendency import check_moved, density_tendency, tendency
 from meanfield.kernels.direct import grid_log_moment
 from meanfield.kernels.line import LineSums
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
@@ -434,11 +442,16 @@ def _check_density(density: Density) -> None:
 
 
 def energy(
-    measure: AnyMeasure, beta: float, *, form: ArrayLike | None = None, scaled: bool = False
+    measure: AnyMeasure,
+    dynamics: float | AnyDynamics,
+    *,
+    form: ArrayLike | None = None,
+    scaled: bool = False,
 ) -> float:
-    """E_β(mu) = 1/(2β) ∬ e^{β<x,y>} dmu dmu (3.5); at β = 0 its limit |∫ x dmu|²/2 without 1/(2β).
+    """The energy that a dynamics climbs or falls along; of a number β that of SA and USA, (3.5).
 
-    For densities E = 1/(2β) Σ_k Λ_k |mu_k|², for flow maps and particles the double sum. With a
+    E_β(mu) = 1/(2β) ∬ e^{β<x,y>} dmu dmu, at β = 0 its limit |∫ x dmu|²/2 without 1/(2β). For
+    densities E = 1/(2β) Σ_k Λ_k |mu_k|², for flow maps and particles the double sum. With a
     form D, E_{β,D}(mu) = 1/(2β) ∬ e^{β<x,Dy>} dmu dmu, of which `Attention` with KᵀQ = D and
     V = ±D is a gradient flow (Burger et al., arXiv 2501.03096, whose E_D is 2 E_{1,D}); at β = 0
     <m, Dm>/2, m = ∫ x dmu.
@@ -446,13 +459,15 @@ def energy(
     Parameters
     ----------
     measure : Density, FlowMap or Particles
-    beta : float
-        Inverse temperature β >= 0.
+    dynamics : float or Dynamics
+        β >= 0, or a dynamics that has an energy, as a run records it.
     form : array_like, shape (d, d), or float, optional
-        D, symmetric; a number is that multiple of the identity, which it is if omitted. A measure
-        that is stored by latitudes takes a D that commutes with rotations about its axis.
+        Beside a number β: D, symmetric; a number is that multiple of the identity, which it is if
+        omitted. A measure that is stored by latitudes takes a D that commutes with rotations about
+        its axis.
     scaled : bool
-        Whether to return e^{-β} E, which overflows for no β without a form.
+        Whether to return E in units of e^β, which overflows for no β without a form; e^u of a
+        dynamics, u the log of the largest value of its kernel.
 
     Returns
     -------
@@ -461,26 +476,51 @@ def energy(
     Raises
     ------
     ValueError
-        If β is negative or not finite, D is not symmetric, E is too large for float64, or the
-        nodes of a flow map can't resolve the kernel: see `FlowMap.resolving`.
+        If β is negative or not finite, the dynamics has no energy, D is not symmetric, E is too
+        large for float64, or the nodes of a flow map can't resolve the kernel: see
+        `FlowMap.resolving`.
 
     Examples
     --------
     >>> from meanfield.measures import Particles
     >>> round(energy(Particles([[1.0, 0.0]]), 2.0), 12)  # e^2/4
     1.847264024733
+    >>> from meanfield.dynamics import Interaction
+    >>> energy(Particles([[1.0, 0.0]]), Interaction([0.0, 1.0]))  # S(t) = t²/2
+    0.25
     """
     check_measure("measure", measure)
-    beta, scaled = number("beta", beta, low=0), boolean("scaled", scaled)
+    scaled = boolean("scaled", scaled)
+    if not hasattr(dynamics, "noise"):
+        beta = number("beta", dynamics, low=0)
+        if form is not None:
+            return unscaled("energy", *_form_energy(measure, beta, form), beta, scaled)
+        return unscaled("energy", *energy_in_unit(measure, SA(beta).energy), beta, scaled)
+    known = _with_energy(measure, dynamics)
     if form is not None:
-        return unscaled("energy", *_form_energy(measure, beta, form), beta, scaled)
-    return unscaled("energy", *energy_in_unit(measure, SA(beta).energy), beta, scaled)
+        raise ValueError(f"form must be None beside {shown(dynamics)}, got {shown(form)}")
+    value, log_unit = energy_in_unit(measure, known.energy)
+    return unscaled("energy", value, log_unit, known.energy.log_unit, scaled)
 
 
-def dissipation(
-    measure: AnyMeasure, dynamics: Isotropic | Attention, *, scaled: bool = False
-) -> float:
+def _with_energy(measure: AnyMeasure, dynamics: Any) -> Any:
+    """The dynamics as equations know it; refused without an energy, or beside such a measure."""
+    is_one = not isinstance(dynamics, type) and hasattr(dynamics, "noise")
+    known = adapt(dynamics) if is_one else None
+    if known is None or known.energy is None:
+        raise ValueError(
+            f"dynamics must have an energy, as SA, USA, DoublyStochastic, "
+            f"Interaction, Kuramoto or Attention with a form and without noise, got "
+            f"{shown(dynamics)}"
+        )
+    check_moved(measure, known)
+    return known
+
+
+def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, scaled: bool = False) -> float:
     """∫ |X|² G(βx) dmu for SA (3.6), ∫ |X|² dmu for USA (Lemma 3.7); dE/dt is sign times it.
+
+    For an `Interaction` like them, with its own kernel for e^{βt}.
 
     ∫ |X|² dmu for DoublyStochastic, too, under which it is the rate of E_DS, `sinkhorn_energy`.
     For attention with a `form` D, dE_{β,D}/dt is ± ∫ |X|² dmu, with `normalise` ± ∫ |X|² G(βDx)
@@ -489,7 +529,8 @@ def dissipation(
     Parameters
     ----------
     measure : Density, FlowMap or Particles
-    dynamics : SA, USA, DoublyStochastic, or Attention that has a `form`
+    dynamics : Dynamics
+        With an energy; attention that has a `form`.
     scaled : bool
         Whether to return e^{-β} times it, which overflows for no β.
 
@@ -513,12 +554,14 @@ def dissipation(
     """
     check_measure("measure", measure)
     scaled = boolean("scaled", scaled)
-    if not isinstance(dynamics, Isotropic | Attention):
-        raise ValueError(
-            f"dynamics must be SA, USA, DoublyStochastic or Attention with a form, got "
-            f"{shown(dynamics)}"
+    if isinstance(dynamics, Attention):
+        # also with more than a run can keep in balance
+        return unscaled(
+            "dissipation", form_dissipation(measure, dynamics), 0.0, dynamics.beta, scaled
         )
-    return unscaled("dissipation", *dissipation_in_unit(measure, dynamics), dynamics.beta, scaled)
+    known = _with_energy(measure, dynamics)
+    unit = known.kernel.log_unit
+    return unscaled("dissipation", *dissipation_in_unit(measure, known), unit, scaled)
 
 
 def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float, float]:

@@ -533,7 +533,7 @@ class Sampled(tuple[Function, Function], SmoothKernel):
                 f"s'({t[worst]:.4g}) = {told[worst]:.6g} where s has the slope {found[worst]:.6g}"
             )
 
-    def __getnewargs__(self) -> tuple[Function, Function]:  # type: ignore[override]
+    def __getnewargs__(self) -> tuple[Function, Function]:
         """The pair, of which copies are made."""
         return self[0], self[1]
 
