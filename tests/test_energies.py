@@ -168,7 +168,7 @@ def test_dissipation_of_a_flow_map_on_the_sphere(dynamics):
     ids=str,
 )
 def test_dissipation_is_of_what_has_an_energy(dynamics):
-    with pytest.raises(ValueError, match="dynamics must (be|have an energy, as) SA"):
+    with pytest.raises(ValueError, match=r"dynamics must (be|have an energy, as) SA"):
         mf.dissipation(mf.Particles(np.eye(2)), dynamics)
 
 
