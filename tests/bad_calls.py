@@ -241,7 +241,8 @@ def arguments_of(name: str) -> Iterator[str]:
 _INNER = """
 Clusters Ending FreeTokens SlicedDistance Solution analysis between coefficients_on combined embed
 embedded fast_score_sums fast_sums field frame from_parts is_about kernel_sums log_moment matrices
-mean moments node_sums output plan power queries refined score_moment sums_at synthesis take_up transforms
+mean moments node_sums output plan power queries refined score_moment sums_at synthesis take_up
+transforms
 """
 INNER = set(_INNER.split())
 # an argument's other names in messages

@@ -391,3 +391,17 @@ def test_a_law_about_an_axis_that_is_nearly_the_measures():
     zonal = mf.Density(mf.Zonal(3, 63), mf.VonMisesFisher([0.0, 0.0, 1.0], 20.0))
     assert bracket.lower <= float(mf.wasserstein(measure, zonal)) + 1e-7
     assert bracket.upper >= float(mf.wasserstein(measure, zonal)) - 1e-7
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_one_monitor_in_two_runs_begins_anew(every):
+    """The second run is compared with its own start, at its own saves."""
+    monitor = DistanceTo("start", every=every)
+    for kappa in 1.0, 4.0:
+        start = mf.Density(mf.Circle(64), mf.VonMisesFisher([1.0, 0.0], kappa))
+        sol = mf.evolve(start, mf.SA(2.0), 0.3, 3, monitors={"w1": monitor})
+        own = mf.evolve(
+            start, mf.SA(2.0), 0.3, 3, monitors={"w1": DistanceTo("start", every=every)}
+        )
+        assert float(sol.dataset.w1[0]) == 0.0
+        np.testing.assert_array_equal(sol.dataset.w1, own.dataset.w1)

@@ -59,11 +59,11 @@ def resume(
     path : str or path-like
     law : Law, optional
         That of the start, if it is of a class of the user's own, which a file can't keep.
-    dynamics : object with `output(measure, points)`, optional
-        That of the run, if it is of a class of the user's own.
+    dynamics : object of a user's own class, or `Interaction` by functions, optional
+        That of the run, if no file can keep it.
     monitors : mapping of str to callable, optional
         Those of the run, which a file can't keep. One that remembers its calls has a method
-        `take_up(start, calls)`, as `DistanceTo` has.
+        `take_up(start, calls)`, as `DistanceTo` has; None and 0 where a run begins.
     progress : bool or 'lines'
         As for `evolve`.
 

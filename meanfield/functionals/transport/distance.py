@@ -410,7 +410,8 @@ _TAIL, _MASS = 1e-12, 1e-10
 class DistanceTo:
     """W_p(mu_t, ν) at the saves of a run, for `evolve(monitors={"w1": DistanceTo("uniform")})`.
 
-    It remembers how often it was called, and the start: one run needs one of its own.
+    It remembers how often it was called, and the start, from the beginning of a run on. Two runs at
+    a time need two of them.
 
     Parameters
     ----------
@@ -485,8 +486,8 @@ class DistanceTo:
             name = getattr(getattr(self.distance, "func", self.distance), "__name__", "distance")
         return f"{name} to {self.to if self.to in TO else repr(self.to)}"
 
-    def take_up(self, start: AnyMeasure, calls: int) -> None:
-        """Stand where a run is resumed: what the first call was about, and how many there were."""
+    def take_up(self, start: AnyMeasure | None, calls: int) -> None:
+        """Stand where a run begins or goes on: what the first call was about, and how many came."""
         self._calls = calls
         if self.to == "start":
             self._start = start
