@@ -17,8 +17,9 @@ import tomli_w
 from pydantic import Field, PrivateAttr
 from pydantic.json_schema import GenerateJsonSchema
 
+from meanfield._checks import shown
 from meanfield.cli import tables
-from meanfield.cli.tables import CaseError, Fault, Table, located, shown_key, tables_in
+from meanfield.cli.tables import CaseError, Fault, Table, located, tables_in
 from meanfield.dynamics import AnyDynamics
 from meanfield.evolution.arrays import PREFIXES
 from meanfield.evolution.files import SOURCE
@@ -64,7 +65,7 @@ def check_tokens(case: Table, folder: Path, recorded: dict[str, str]) -> None:
     """
     found = token_digests(case, folder)
     for key, name in clouds(case):
-        path, rule = folder / name, f"{key} = {shown_key(name)} must be the file that the run had"
+        path, rule = folder / name, f"{key} = {shown(name)} must be the file that the run had"
         if name not in found:
             raise Fault(f"{rule}, but {path} is gone: put it there, or set {key} to where it is")
         if found[name] != recorded.get(name, found[name]):
@@ -141,7 +142,7 @@ def toml_value(text: str) -> Any:
             return text
     raise ValueError(
         f'value must be one of TOML, as 5, true, [1, 2] or "a word", or a bare word, got '
-        f"{shown_key(text)}"
+        f"{shown(text)}"
     )
 
 
@@ -178,7 +179,7 @@ def setting(text: str) -> tuple[str, Any]:
     """
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
-        raise ValueError(f"setting must be KEY=VALUE, as dynamics.beta=5, got {shown_key(text)}")
+        raise ValueError(f"setting must be KEY=VALUE, as dynamics.beta=5, got {shown(text)}")
     return checked_key(key), toml_value(value)
 
 
@@ -193,7 +194,7 @@ def checked_key(key: str) -> str:
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise ValueError(
             f"key must be names with dots between, as dynamics.beta or law.laws[0].kappa, got "
-            f"{shown_key(key)}"
+            f"{shown(key)}"
         )
     return key
 
@@ -246,7 +247,7 @@ def _place(raw: Any, key: str, name: str) -> tuple[Any, int | str]:
         if type(part) is int:
             allowed, fits = f"a list of more than {part}", type(here) is list and part < len(here)
         if not fits:
-            path, given = tables.dotted(parts[:depth]), shown_key(here)
+            path, given = tables.dotted(parts[:depth]), shown(here)
             raise CaseError(f"{name}: {path} must be {allowed} for {key}, got {given}")
         if depth < len(parts) - 1:
             # only a table may be new
@@ -312,12 +313,11 @@ class Case(Table):
     _name: str = PrivateAttr(default="")
     _text: str = PrivateAttr(default="")
     _folder: Path = PrivateAttr(default=Path())
-    _file: Path | None = PrivateAttr(default=None)
-    _carried: About = PrivateAttr(default_factory=dict)
+    _origin: About = PrivateAttr(default_factory=dict)
 
     def __reduce__(self) -> Any:
         # classes that are made of dataclasses can't be pickled
-        return _again, (self._text, self._name, self._folder, self._carried)
+        return _again, (self._text, self._name, self._folder, self._origin)
 
     @property
     def name(self) -> str:
@@ -334,10 +334,10 @@ class Case(Table):
         """Where its token files are looked for."""
         return self._folder
 
-    def placed(self, folder: Path, about: About) -> Case:
+    def placed(self, folder: Path, origin: About) -> Case:
         """The case with its token files in `folder`, and what is known of where it comes from."""
         case = self.model_copy()
-        case._folder, case._carried = folder, dict(about)
+        case._folder, case._origin = folder, origin
         return case
 
     def digest(self) -> str:
@@ -356,19 +356,15 @@ class Case(Table):
         where the case file lies in a work tree of git.
         """
         # tokens alone have a seed
-        about: About = self._carried | self.space.model_dump(include={"seed"})
+        about: About = self.space.model_dump(include={"seed"})
         if digests := token_digests(self, self._folder):
             about[CLOUD_FILES] = json.dumps(digests)
-        if self._file is not None:
-            file = self._file.resolve()
-            about[CASE_FILE] = str(file)
-            if commit := git_commit(file):
-                about["git_commit"] = commit
-        return about
+        return about | self._origin
 
+    @property
     def origin(self) -> About:
         """The part of that which is not of its tables."""
-        return {key: value for key, value in self.provenance().items() if key in ORIGIN}
+        return self._origin
 
     def build(self) -> tuple[AnyMeasure, AnyDynamics, dict[str, Any]]:
         """The measure at t = 0, the dynamics, and the keyword arguments of `evolve`.
@@ -404,7 +400,7 @@ class Case(Table):
                 if not name.isidentifier() or name in taken or name.startswith(PREFIXES):
                     raise Fault(
                         f"monitors must have names of letters, digits and _ that are no variables "
-                        f"of a run or bounds of another monitor, got {shown_key(name)}"
+                        f"of a run or bounds of another monitor, got {shown(name)}"
                     )
             return {
                 name: table.build(f"monitors.{name}", measure, beta, self._folder)
@@ -489,8 +485,10 @@ def read_case(path: str | Path, settings: Mapping[str, Any] | None = None) -> Ca
     except UnicodeDecodeError as error:
         raise CaseError(f"{path}: must be TOML in UTF-8, but {error}") from None
     case = case_from_text(text.replace("\r\n", "\n"), str(path), path.parent, settings)
-    case._file = path
-    return case
+    origin: About = {CASE_FILE: str(path.resolve())}
+    if commit := git_commit(path.resolve()):
+        origin["git_commit"] = commit
+    return case.placed(path.parent, origin)
 
 
 def case_from_text(
@@ -565,9 +563,9 @@ def case_of(solution: Solution, path: Path, settings: Mapping[str, Any] | None =
     folder = home if _has_all(case, home) or not _has_all(case, path.parent) else path.parent
     with case.errors("law"):
         check_tokens(case, folder, _recorded(about))
-    carried = {key: about[key] for key in ORIGIN if key in about}
+    origin = {key: about[key] for key in ORIGIN if key in about}
     elsewhere = {"output": _outputs(case, settings or {})}
-    return case.placed(folder, carried).model_copy(update=elsewhere)
+    return case.placed(folder, origin).model_copy(update=elsewhere)
 
 
 def _outputs(case: Case, settings: Mapping[str, Any]) -> tables.OutputTable:

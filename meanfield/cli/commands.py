@@ -24,13 +24,11 @@ from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, INTERRUPTED, Refusal, chec
 from meanfield.cli.sweeps import SWEEP, axis, cells_beside, load_sweep, sweep
 from meanfield.cli.tables import CaseError, one_line
 from meanfield.dynamics import Isotropic
-from meanfield.evolution import Ending, Solution, evolve, load, netcdf
+from meanfield.evolution import Ending, Solution, evolve, netcdf
 from meanfield.evolution.checkpoint import UnsavedWarning
 from meanfield.evolution.files import SOURCE, is_being_written, remove_leftovers
 from meanfield.evolution.solution import version_of
 from meanfield.exceptions import GOOD, UnfinishedWarning
-
-FIGURES = runs.FIGURE_SUFFIXES
 
 
 def _output(metavar: str, about: str) -> Any:
@@ -78,14 +76,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         forget_settings()
     command = typer.main.get_command(app)
-    given = None if arguments is None else list(arguments)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             # how its runs ended, and whether they are kept, is what a command says itself
             warnings.simplefilter("ignore", UnfinishedWarning)
             warnings.simplefilter("ignore", UnsavedWarning)
-            status = command.main(args=given, prog_name="meanfield", standalone_mode=False)
+            status = command.main(args=arguments, prog_name="meanfield", standalone_mode=False)
     except typer.TyperException as error:
         return _complain(error.format_message(), BAD_INPUT)
     except (CaseError, Refusal) as error:
@@ -193,9 +190,9 @@ def resume(
     """
     picture = file.with_suffix(".png") if figure is None else figure
     with runs.killed_like_ctrl_c():
-        saved = runs.saved_run(file)
+        saved = runs.loaded_run(file, to_resume=True)
         ended = saved.resumption is None
-        check_output(picture, "--figure", FIGURES, saved.source, force or ended)
+        check_output(picture, "--figure", runs.FIGURE_SUFFIXES, saved.source, force or ended)
         solution = runs.resumed(saved, file, runs.shown_progress(quiet))
         if not ended:
             _write(solution, file, picture, quiet)
@@ -246,7 +243,7 @@ def plot(
 
     A figure of the same case is replaced, another file only with --force.
     """
-    with _made(file, output, ".png", FIGURES, force) as (solution, place):
+    with _made(file, output, ".png", runs.FIGURE_SUFFIXES, force) as (solution, place):
         _draw(solution, place)
 
 
@@ -260,7 +257,7 @@ def _made(
     quiet: bool = False,
 ) -> Iterator[tuple[Solution, Path]]:
     """Inside, what is drawn from a run is made at its place, beside the run if it is not told."""
-    solution = _loaded(file)
+    solution = runs.loaded_run(file)
     place = output or file.with_suffix(suffix)
     check_output(place, "--output", suffixes, solution.source, force)
     with refusals(place), runs.killed_like_ctrl_c():
@@ -287,7 +284,7 @@ def info(
 
 def _summary(file: Path) -> dict[str, str]:
     try:
-        return text.summary(_loaded(file), file, is_being_written(file))
+        return text.summary(runs.loaded_run(file), file, is_being_written(file))
     except Refusal as refusal:
         if SWEEP not in str(refusal):
             raise
@@ -300,13 +297,6 @@ def _draw(solution: Solution, picture: Path) -> None:
 
     with refusals(picture):
         plot.save(plot.solution(solution), picture, source=solution.source)
-
-
-def _loaded(file: Path) -> Solution:
-    try:
-        return load(file)
-    except (OSError, ValueError) as error:
-        raise Refusal(f"{error}{runs.case_hint(file)}") from None
 
 
 check = typer.Typer(rich_markup_mode=None)
@@ -360,7 +350,7 @@ def proposition_3_4(
     betas, coefficients = _problem(beta, kernel)
     effort = (_QUICK if quick else _WHOLE) | ({} if samples is None else {"samples": samples})
     source = runs.source_of("prop-3.4", betas, dim, coefficients, effort, seed)
-    check_output(output, "--output", FIGURES, source, force)
+    check_output(output, "--output", runs.FIGURE_SUFFIXES, source, force)
     # matplotlib is slow to import
     from meanfield import plot, studies
 
@@ -455,6 +445,7 @@ def limit(
     check_output(picture, "the figure beside --output", (".png",), source, force)
     # matplotlib is slow to import
     from meanfield import plot, studies
+    from meanfield.plot.tokens import rms
 
     law, dynamics = chosen.build_law()
     with chosen.errors("run"):
@@ -475,11 +466,7 @@ def limit(
         return
     typer.echo(f"{'quantity':<14}{'error, n = ' + str(counts[-1]):>20}{'rate in n':>12}  95 %")
     for name in found["quantity"].values:
-        last = found.sel(quantity=name).isel(t=-1)
-        errors = last[str(name)].isel(n=-1)
-        # squares may leave double precision
-        unit = float(errors.max()) or 1.0
-        size = unit * float(((errors / unit) ** 2).mean() ** 0.5)
+        last, size = found.sel(quantity=name).isel(t=-1), rms(found[name].isel(n=-1, t=-1))
         rate, low, high = (float(last[key]) for key in ("rate", "rate_low", "rate_high"))
         # one number of tokens has no rate, one start no interval
         slope = f"{rate:.3f}" if isfinite(rate) else "-"

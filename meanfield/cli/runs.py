@@ -153,10 +153,7 @@ def chosen_case(path: Path | None, given: Sequence[str] | None) -> tuple[Case, S
         return case_from_text(default_case_text(), "bundled case", settings=settings), None
     if not _is_result(path):
         return read_case(path, settings), None
-    try:
-        earlier = load(path)
-    except (OSError, ValueError) as error:
-        raise Refusal(str(error)) from error
+    earlier = loaded_run(path)
     return case_of(earlier, path, settings), earlier
 
 
@@ -217,27 +214,23 @@ def ended(run: Callable[..., Solution], *given: Any, **keywords: Any) -> Solutio
         raise Refusal(f"output {str(error).partition(' ')[2]}") from None
 
 
-def case_hint(file: Path) -> str:
-    """What to do with a case file where a result was asked for; nothing for other files."""
-    is_case = file.suffix == ".toml" and file.is_file()
-    return f"; a case file? meanfield run {file} makes a result of it" if is_case else ""
-
-
-def saved_run(file: Path) -> Solution:
-    """What a run has left in its file so far.
+def loaded_run(file: Path, to_resume: bool = False) -> Solution:
+    """The run in a result file, or what it has left there so far.
 
     Raises
     ------
     Refusal
-        If the file can't be read.
+        If the file can't be read, with what to do where it is missing or a case file.
     """
     try:
-        return loaded(file)
-    except MissingFileError as error:
-        hint = "a run that is killed before its first save leaves none, run it again"
-        raise Refusal(f"{error}: {hint}") from None
-    except ValueError as error:
-        raise Refusal(f"{error}{case_hint(file)}") from None
+        return loaded(file) if to_resume else load(file)
+    except (OSError, ValueError) as error:
+        hint = ""
+        if to_resume and isinstance(error, MissingFileError):
+            hint = ": a run that is killed before its first save leaves none, run it again"
+        elif file.suffix == ".toml" and file.is_file():
+            hint = f"; a case file? meanfield run {file} makes a result of it"
+        raise Refusal(f"{error}{hint}") from None
 
 
 def resumed(saved: Solution, file: Path, progress: bool | str) -> Solution:

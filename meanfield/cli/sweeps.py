@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
@@ -97,11 +98,9 @@ def checked_grid(grid: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         if not isinstance(listed, (list, tuple, range)) or len(listed) == 0:
             raise ValueError(f"grid must map {key} to at least one value, got {shown(values)}")
         plain = [one.item() if hasattr(one, "item") else one for one in listed]
-        seen = set()
-        for one in plain:
-            if repr(one) in seen:
-                raise ValueError(f"grid must have each value of {key} once, got {shown(one)} twice")
-            seen.add(repr(one))
+        again, times = Counter(map(repr, plain)).most_common(1)[0]
+        if times > 1:
+            raise ValueError(f"grid must have each value of {key} once, got {again:.80} twice")
         axes[cases.checked_key(key)] = plain
     count = int(np.prod([len(values) for values in axes.values()], dtype=object))
     if count > _MOST_CELLS:
@@ -418,9 +417,8 @@ def sweep(
     base = _base(case, settings)
     axes = checked_grid(grid)
     folder = None if cells is None else Path(cells).resolve()
-    origin = base.origin()
     tasks = [
-        _cell(base, dict(zip(axes, values, strict=True)), origin, folder)
+        _cell(base, dict(zip(axes, values, strict=True)), folder)
         for values in product(*axes.values())
     ]
     _make(folder)
@@ -450,7 +448,7 @@ def sweep(
 def _base(case: Case | str | os.PathLike[str], settings: Mapping[str, Any] | None) -> Case:
     if isinstance(case, Case):
         again = case_from_text(case.text, case.name, case.folder, settings)
-        return again.placed(case.folder, case.origin())
+        return again.placed(case.folder, case.origin)
     if not isinstance(case, (str, os.PathLike)):
         raise ValueError(f"case must be the name of a case file or a Case, got {shown(case)}")
     return cases.read_case(Path(case), settings)
@@ -467,7 +465,7 @@ def _make(folder: Path | None) -> None:
         ) from None
 
 
-def _cell(base: Case, settings: dict[str, Any], origin: cases.About, folder: Path | None) -> Cell:
+def _cell(base: Case, settings: dict[str, Any], folder: Path | None) -> Cell:
     case = case_from_text(base.text, base.name, base.folder, settings, "--grid")
-    case = case.placed(base.folder.resolve(), origin)
+    case = case.placed(base.folder.resolve(), base.origin)
     return Cell(case, folder and folder / f"{case.digest()[:_DIGITS]}.nc")

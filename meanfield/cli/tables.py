@@ -58,11 +58,6 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in joined)
 
 
-def shown_key(value: Any) -> str:
-    """A value as a message shows it, cut where it is long."""
-    return cut(repr(value))
-
-
 def cut(text: str, longest: int = _LONGEST_VALUE) -> str:
     """A text that is not longer than a message allows."""
     return text if len(text) <= longest else f"{text[: longest - 2]} …"
@@ -285,9 +280,7 @@ def _number_or_matrix(value: Any) -> Any:
         for row in rows
     ]
     if not (are_rows and all(are_rows)):
-        raise ValueError(
-            f"must be a number or a list of equal rows of numbers, got {shown_key(value)}"
-        )
+        raise ValueError(f"must be a number or a list of equal rows of numbers, got {shown(value)}")
     return value
 
 
@@ -376,7 +369,7 @@ class PointCloudTable(MadeTable):
         try:
             return read_points(self.file, folder)
         except ValueError as error:
-            raise Fault(f"{where}.file = {shown_key(self.file)}: {error}") from None
+            raise Fault(f"{where}.file = {shown(self.file)}: {error}") from None
 
     def build(self, where: str, dim: int | None = None, folder: Path = Path()) -> Any:  # noqa: ARG002
         """The law of the tokens, whose dimension their file tells.
@@ -569,7 +562,7 @@ AnySpaceTable: Any = _one_of(_SPACES)
 def _count_or_times(value: Any) -> Any:
     times = type(value) is list
     if not {*map(type, value if times else [value])} <= ({int, float} if times else {int}):
-        raise ValueError(f"must be an integer >= 1 or a list of times, got {shown_key(value)}")
+        raise ValueError(f"must be an integer >= 1 or a list of times, got {shown(value)}")
     return value
 
 
@@ -783,7 +776,7 @@ def schema_fault(error: pydantic.ValidationError, raw: Any, sections: Iterable[s
         case "union_tag_not_found":
             return f"{path}.type is missing: it must be one of {', '.join(kinds(path))}"
         case "union_tag_invalid":
-            given = shown_key(value["type"])
+            given = shown(value["type"])
             return f"{path}.type must be one of {', '.join(kinds(path))}, got {given}"
         case "value_error":
             reason = fault["ctx"]["error"]
@@ -791,8 +784,8 @@ def schema_fault(error: pydantic.ValidationError, raw: Any, sections: Iterable[s
                 return f"{path} {reason}"
             return f"{path}.{reason}".lstrip(".") + nearest(reason, path, _keys(sections))
         case "model_type" | "model_attributes_type" | "dict_type":
-            return f"{path} must be a table, got {shown_key(value)}"
-    return f"{path} {fault['msg'].replace('Input should be ', 'must be ')}, got {shown_key(value)}"
+            return f"{path} must be a table, got {shown(value)}"
+    return f"{path} {fault['msg'].replace('Input should be ', 'must be ')}, got {shown(value)}"
 
 
 def _path(loc: Iterable[int | str], raw: Any) -> str:

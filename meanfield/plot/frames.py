@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import os
 from collections.abc import Iterable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,25 @@ def new_figure(width: float, height: float) -> ShownFigure:
 def new_axes(projection: str = "rectilinear") -> Axes:
     """Axes of that projection alone on a new figure."""
     return new_figure(3.4, 2.4).add_subplot(axes_class=_AXES[projection])
+
+
+def new_panels(
+    count: int, most: int, size: tuple[float, float], beside: tuple[float, float]
+) -> tuple[ShownFigure, Any]:
+    """A figure of panels of that size in rows of at most so many; places left over stay empty."""
+    columns = max(1, min(most, count))
+    rows = -(-count // columns)
+    figure = new_figure(size[0] * columns + beside[0], size[1] * rows + beside[1])
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for ax in axes.flat[count:]:
+        ax.set_axis_off()
+    return figure, axes
+
+
+def image(data: bytes, kind: str, alt: str) -> str:
+    """A picture of this kind inside a page."""
+    text = base64.b64encode(data).decode("ascii")
+    return f'<img alt="{escape(alt)}" src="data:image/{kind};base64,{text}"/>'
 
 
 def check_axes(ax: Any, projections: set[str], what: str = "") -> Axes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import subprocess
 from collections.abc import Sequence
@@ -28,7 +27,6 @@ from meanfield.typing import Integers
 
 # GIF keeps times in hundredths of a second, and viewers slow down what is faster than 50 a second
 _FASTEST = {".mp4": 120.0, ".gif": 50.0}
-MOVIE_SUFFIXES = tuple(_FASTEST)
 # a GIF is held in memory whole
 MOST_FRAMES = 500
 _FPS = 10.0
@@ -58,8 +56,7 @@ class ShownAnimation(FuncAnimation):
         with TemporaryDirectory() as folder:
             path = Path(folder, "movie.gif")
             self.save(path, _writer(path, self._rate), dpi=_SHOWN_DPI)
-            data = base64.b64encode(path.read_bytes()).decode("ascii")
-        return f'<img alt="movie of a run" src="data:image/gif;base64,{data}"/>'
+            return shared.image(path.read_bytes(), "gif", "movie of a run")
 
 
 def animation(
@@ -147,7 +144,8 @@ def movie(
                     os.fspath(beside), writer, dpi=_DPI, progress_callback=lambda *_: bar.update()
                 )
             except subprocess.CalledProcessError as error:
-                raise OSError(f"ffmpeg failed: {_last_line(error.stderr)}") from error
+                last = (error.stderr or "").strip().rpartition("\n")[2] or "it said nothing"
+                raise OSError(f"ffmpeg failed: {last}") from error
         if kind == ".gif":
             _comment(beside, sol.source)
 
@@ -173,11 +171,11 @@ def pace(
     """
     if fps is not None:
         fps = number("fps", fps, above=0.0, high=fastest)
-    if seconds is None:
-        return len(_saves(saves, frames)), fps or _FPS
-    seconds = number("seconds", seconds, above=0.0)
-    if fps is None:
+    seconds = None if seconds is None else number("seconds", seconds, above=0.0)
+    if seconds is None or fps is None:
         count = len(_saves(saves, frames))
+        if seconds is None:
+            return count, fps or _FPS
         if count > fastest * seconds:
             raise ValueError(
                 f"seconds must be at least {count / fastest:g} for {count} frames, at most "
@@ -225,12 +223,6 @@ def _writer(place: Path, fps: Any, source: str = "") -> FFMpegWriter | PillowWri
             f"{str(place)!r}: GIF needs no more than matplotlib"
         )
     return FFMpegWriter(fps=fps, metadata={"comment": source})
-
-
-def _last_line(output: bytes | str | None) -> str:
-    text = output.decode(errors="replace") if isinstance(output, bytes) else output or ""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
 
 
 class _Scene:

@@ -297,14 +297,20 @@ def _(measure: LineFlowMap, ax: Any, shared: Look) -> None:
     paint(measure, ax, shared.scale)
 
 
-def log_curve(flow: LineFlowMap) -> tuple[Array, Array]:
+def log_curve(flow: LineFlowMap, of_angle: bool = True) -> tuple[Array, Array]:
     """Angles of the free nodes, ascending, and log f there, or of the law of the polar angle."""
     free = flow.owners < 0
     angles, log_f = _drawn_angles(flow, flow.angles[free]), flow.log_density[free]
-    if flow.axis is not None:
+    if of_angle and flow.axis is not None:
         log_f = frames.log_law_of_angle(log_f, angles, flow.dim)
     order = np.argsort(angles, kind="stable")
     return angles[order], log_f[order]
+
+
+def along_meridian(angles: Array, nodes: Array, logs: Array) -> Array:
+    """The density between nodes of these logarithms; no mass lies beyond the outermost."""
+    densities = frames.densities_of(logs)
+    return np.interp(angles, nodes, densities, 0.0, 0.0) if len(nodes) else np.zeros_like(angles)
 
 
 def _drawn_angles(flow: LineFlowMap, angles: Array) -> Array:
@@ -334,11 +340,7 @@ def _flow_profile(flow: LineFlowMap, ax: Axes, scale: Normalize) -> None:
     """The law of the polar angle and the atoms, with their masses, on stems across the panel."""
     nodes, logs = log_curve(flow)
     angles: Array = np.union1d(np.linspace(0.0, np.pi, 361), nodes)
-    # no mass lies beyond the outermost nodes
-    law = np.zeros_like(angles)
-    if len(nodes):
-        law = np.interp(angles, nodes, frames.densities_of(logs), 0.0, 0.0)
-    frames.profile(ax, angles, law, flow.dim, scale)
+    frames.profile(ax, angles, along_meridian(angles, nodes, logs), flow.dim, scale)
     atoms, masses = gathered(flow)
     bottom, top = ax.get_ylim()
     _stems(ax, atoms, masses, bottom, float(scale.vmax or top))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import os
 from collections.abc import Callable
@@ -54,7 +53,6 @@ def run_title(sol: Solution) -> str:
 
 SUFFIXES = (".png", ".pdf", ".svg")
 _MOST_PANELS = 12
-_GOOD = "finished", "clustered"
 _LETTERS = "abcdefghijkl"
 
 
@@ -106,7 +104,7 @@ def solution(sol: Solution, times: int = 4) -> Figure:
             curve(sol, ax)
             if curve is curves.energy:
                 _mark(ax, chosen)
-    colour = "black" if sol.status in _GOOD else frames.ORANGE
+    colour = "black" if sol.ending.is_good else frames.ORANGE
     return frames.finish(figure, run_title(sol), colour=colour)
 
 
@@ -328,8 +326,7 @@ def _light(measure: AnyMeasure) -> AnyMeasure:
 def _embedded(figure: Figure, text: str) -> str:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=_DPI)
-    data = base64.b64encode(buffer.getvalue()).decode("ascii")
-    return f'<img alt="{escape(text)}" src="data:image/png;base64,{data}"/>'
+    return frames.image(buffer.getvalue(), "png", text)
 
 
 @_rows.register

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from meanfield._checks import integer
+from meanfield.exceptions import GOOD
 from meanfield.plot import frames
 from meanfield.typing import Array
 
@@ -230,7 +231,7 @@ def metastability(ds: Any, run: int = 0) -> Figure:
     for time in one["merging_time"].values[np.isfinite(one["merging_time"].values)]:
         axes[1].axvline(time, color=frames.ORANGE, linewidth=0.6, zorder=1)
     status = str(one["status"].item()) if "status" in one else "finished"
-    is_good = status in ("finished", "clustered")
+    is_good = status in GOOD
     about = f"{one['dynamics'].item()}, β = {one['beta'].item():g}" + f", {status}" * (not is_good)
     names = "grown_degree", "predicted_degree", "growth_rate_predicted"
     numbers = (one[name].item() for name in names)
@@ -317,19 +318,15 @@ def proposition_3_4(ds: Any, index: int = 0) -> Figure:
     present = [
         draw for name, draw in panels.items() if name in one and bool(one[name].notnull().any())
     ]
-    columns = max(1, min(2, len(present)))
-    rows = -(-len(present) // columns)
-    figure = frames.new_figure(3.5 * columns, 2.7 * rows + 0.5)
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for ax, draw in zip(axes, present, strict=False):
+    figure, places = frames.new_panels(len(present), 2, (3.5, 2.7), (0.0, 0.5))
+    axes = places.ravel()[: len(present)]
+    for ax, draw in zip(axes, present, strict=True):
         draw(ax, one)
         ax.tick_params(which="minor", labelsize=frames.SMALL)
-    for ax in axes[len(present) :]:
-        ax.set_axis_off()
     beta, verdict = float(one["beta"]), ds.attrs["verdict"]
     where = f"d = {ds.attrs['dim']}" + (f", β = {beta:g}" if np.isfinite(beta) else ", a kernel")
     title = f"Proposition 3.4, {where}: {verdict}"
-    return frames.finish(figure, title, axes[: len(present)], _VERDICTS.get(verdict, "black"))
+    return frames.finish(figure, title, axes, _VERDICTS.get(verdict, "black"))
 
 
 def _coefficients(ax: Axes, one: Any) -> None:

@@ -174,19 +174,14 @@ def phase_diagram(ds: Any) -> Figure:
                 raise ValueError(
                     f"ds must have at least 2 values of {name}, got {one[name].values}"
                 )
-    columns = min(_MOST_COLUMNS, len(given))
-    rows = -(-len(given) // columns)
-    figure = frames.new_figure(_WIDTH * columns + 1.0, _HEIGHT * rows + 0.5)
-    axes = figure.subplots(rows, columns, squeeze=False)
+    figure, axes = frames.new_panels(len(given), _MOST_COLUMNS, (_WIDTH, _HEIGHT), (1.0, 0.5))
     panels = list(axes.ravel())
     for ax, one in zip(panels, given, strict=False):
         mesh = _shares(ax, one)
-    for ax in panels[len(given) :]:
-        ax.set_axis_off()
     for ax in axes[:, 0]:
         ax.set_ylabel("β", fontsize=frames.NORMAL)
     # the lowest panel of each column, which may stand above an empty place
-    for ax in panels[max(0, len(given) - columns) : len(given)]:
+    for ax in panels[max(0, len(given) - axes.shape[1]) : len(given)]:
         ax.set_xlabel("time t", fontsize=frames.NORMAL)
     curve = next((line for ax in panels for line in ax.lines), None)
     if curve is not None:
@@ -278,11 +273,10 @@ def mean_field_limit(ds: Any) -> Figure:
     return frames.finish(figure, title)
 
 
-def _rms(table: Any) -> Array:
+def rms(errors: Any) -> Any:
     """Root mean square over the repeats, in units of the largest since squares may overflow."""
-    errors = table.values
     unit = float(errors.max()) or 1.0
-    return np.asarray(unit * np.sqrt(((errors / unit) ** 2).mean(axis=1)))
+    return unit * np.sqrt(((errors / unit) ** 2).mean("repeat"))
 
 
 def _over_n(ax: Axes, ds: Any) -> None:
@@ -291,7 +285,7 @@ def _over_n(ax: Axes, ds: Any) -> None:
         half = abs(last["rate"] - last["rate_low"])
         power = f"{last['rate']:.2f}" + (rf" \pm {half:.2f}" if np.isfinite(half) else "")
         label = _NAMES[str(name)] + (f": $n^{{{power}}}$" if np.isfinite(last["rate"]) else "")
-        ax.loglog(ds["n"], _rms(ds[name])[:, -1], "o-", color=colour, markersize=4, label=label)
+        ax.loglog(ds["n"], rms(ds[name])[:, -1], "o-", color=colour, markersize=4, label=label)
     frames.label_axes(ax, "tokens n", _ERROR, f"errors at t = {float(ds['t'][-1]):.4g}")
     _room_below(ax, _LINE * ds.sizes["quantity"])
     ax.legend(**frames.LEGEND, loc="lower left")
@@ -305,7 +299,7 @@ def _room_below(ax: Axes, share: float) -> None:
 
 def _over_t(ax: Axes, ds: Any) -> None:
     name = "w1" if "w1" in ds else str(ds["quantity"].values[0])
-    errors, t = _rms(ds[name]), ds["t"].values
+    errors, t = rms(ds[name]).values, ds["t"].values
     shades = np.linspace(0.75, 0.0, len(errors))
     for n, row, shade in zip(ds["n"].values, errors, shades, strict=True):
         ax.semilogy(t, row, "o-", color=str(shade), markersize=3, label=f"n = {n}")

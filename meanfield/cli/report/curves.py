@@ -104,12 +104,9 @@ def _rate(sol: Solution) -> View:
 def _scale(values: Array) -> dict[str, Any]:
     known = values[np.isfinite(values)]
     if known.max(initial=0.0) > 30.0 * known.min(initial=np.inf) > 0.0:
-        return {"type": "log", "exponentformat": "power", "dtick": "D1" if _is_short(known) else 1}
+        is_short = known.max() < 1e3 * known.min()
+        return {"type": "log", "exponentformat": "power", "dtick": "D1" if is_short else 1}
     return {"range": [0.0, 1.1 * known.max(initial=0.0) or 1.0]}
-
-
-def _is_short(known: Array) -> bool:
-    return bool(known.max() < 1e3 * known.min())
 
 
 def _distances(sol: Solution) -> View:

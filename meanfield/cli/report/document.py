@@ -19,9 +19,10 @@ from meanfield.cli.report import curves
 from meanfield.cli.report.curves import curve_views
 from meanfield.cli.report.measures import line_view, sphere_view, tokens_view
 from meanfield.cli.report.view import View, weight
-from meanfield.evolution import Ending, Solution
+from meanfield.evolution import Solution
 from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.recorder import with_role
+from meanfield.exceptions import GOOD
 from meanfield.measures import AnyMeasure, Particles
 from meanfield.plot.curves import bounds
 from meanfield.plot.frames import check_path, thinned
@@ -88,10 +89,10 @@ def page(solution: Solution) -> str:
     view, times = measure_view(solution)
     curves = curve_views(solution)
     found, data = checks(solution), _data(solution, times, [view, *curves])
-    notes = [
-        *_about_times(solution, times),
-        *dict.fromkeys(n for v in (view, *curves) for n in v.notes),
-    ]
+    notes = list(dict.fromkeys(note for one in (view, *curves) for note in one.notes))
+    if len(times) < len(solution.t):
+        slider = f"The slider has {len(times)} of {len(solution.t)} saved times"
+        notes.insert(0, f"{slider}; the curves have more.")
     return Template(_part("page.html")).substitute(
         title=escape(run_title(solution)),
         source=solution.source,
@@ -156,12 +157,6 @@ def _view(measures: Sequence[AnyMeasure]) -> View:
 
 def _on_sphere(measure: AnyMeasure) -> bool:
     return projection(measure) == "mollweide"
-
-
-def _about_times(solution: Solution, times: list[int]) -> list[str]:
-    if len(times) == len(solution.t):
-        return []
-    return [f"The slider has {len(times)} of {len(solution.t)} saved times; the curves have more."]
 
 
 def _facts(solution: Solution) -> dict[str, str]:
@@ -256,9 +251,8 @@ def checks(sol: Solution) -> list[Check]:
 
 
 def _ending(sol: Solution) -> Check:
-    good = Ending.FINISHED, Ending.CLUSTERED
     why = "A run that could not go on says so, and keeps what it had."
-    return Check("ending", sol.status, " or ".join(good), why, sol.ending in good)
+    return Check("ending", sol.status, " or ".join(GOOD), why, sol.ending.is_good)
 
 
 def _tolerance(sol: Solution) -> float:

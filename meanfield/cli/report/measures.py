@@ -12,7 +12,7 @@ from matplotlib.colors import Normalize, to_hex
 from meanfield.cli.report.view import LINE, Frame, View, axis, base_layout, packed, places
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
 from meanfield.plot import frames
-from meanfield.plot.panels import gathered, log_curve, look
+from meanfield.plot.panels import along_meridian, gathered, log_curve, look
 from meanfield.spaces.geometry import circle_angles, line_points, perpendicular, sphere_points
 from meanfield.typing import Array
 
@@ -36,11 +36,10 @@ def line_view(measures: Sequence[AnyMeasure]) -> View:
     data: list[dict[str, Any]] = [
         _lines(dotted, x=packed(uniform_at), y=packed(np.maximum(uniform, low)), name="uniform"),
         _lines({"color": frames.BLUE, "width": 2}, fill="tozeroy", fillcolor="rgba(0,114,178,0.2)"),
-        _lines({"color": frames.ORANGE, "width": 1.5}),
+        _lines({"color": frames.ORANGE, "width": 1.5}, hoverinfo="skip"),
         {"type": "scatter", "mode": "markers", "marker": {"color": frames.ORANGE, "opacity": 1.0}},
     ]
     data[_CURVE] |= {"hovertemplate": "θ = %{x:.4f}<br>f = %{y:.4g}<extra></extra>"}
-    data[_STEMS] |= {"hoverinfo": "skip"}
     data[_TOPS] |= {"hovertemplate": "θ = %{x:.6f}<br>mass %{customdata:.4g}<extra>atom</extra>"}
     shown = [_line_frame(measure, low, high) for measure in measures]
     return View(
@@ -70,9 +69,8 @@ def _line_frame(measure: AnyMeasure, low: float, high: float) -> Frame:
     angles, values = curve(measure)
     top = frames.CAP if high == frames.CAP else np.inf
     found: Frame = {_CURVE: {"x": packed(angles), "y": packed(np.clip(values, low, top))}}
-    atoms, masses = np.zeros(0), np.zeros(0)
-    if isinstance(measure, LineFlowMap) and len(measure.atoms):
-        atoms, masses = gathered(measure)
+    none = np.zeros(0), np.zeros(0)
+    atoms, masses = gathered(measure) if isinstance(measure, LineFlowMap) else none
     ends = np.tile([low, high, np.nan], len(atoms))
     found[_STEMS] = {"x": packed(np.repeat(atoms, 3), "f8"), "y": packed(ends)}
     found[_TOPS] = {
@@ -236,16 +234,9 @@ def _(measure: Density, scale: Normalize) -> Frame:
 
 @_sphere_frame.register
 def _(measure: LineFlowMap, scale: Normalize) -> Frame:
-    axis = np.asarray(measure.axis)
-    polar = np.arccos(np.clip(_grid() @ axis, -1.0, 1.0))
-    free = measure.owners < 0
-    nodes = np.clip(measure.angles[free], 0.0, np.pi)
-    order = np.argsort(nodes, kind="stable")
-    values = np.full(len(polar), float(scale.vmin or 0.0))
-    if len(nodes):
-        densities = frames.densities_of(measure.log_density[free][order])
-        values = np.interp(polar, nodes[order], densities, 0.0, 0.0)
-    return _coloured(values, scale) | (_atoms(measure) if len(measure.atoms) else {})
+    polar = np.arccos(np.clip(_grid() @ np.asarray(measure.axis), -1.0, 1.0))
+    values = along_meridian(polar, *log_curve(measure, of_angle=False))
+    return _coloured(values, scale) | _atoms(measure)
 
 
 @_sphere_frame.register
