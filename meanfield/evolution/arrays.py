@@ -369,12 +369,18 @@ class ForgottenLaw:
         raise ValueError(f"law is not known any more, n = {n}: the file could not keep it")
 
 
-def _law_text(law: Law) -> str:
-    """What a file tells of the law of a flow map, "" where it can tell nothing."""
+def law_record(law: Law) -> dict[str, Any] | None:
+    """The record of a law, None of one that no file can keep."""
     try:
-        return json.dumps(to_record(law, LAWS))
+        return to_record(law, LAWS)
     except ValueError:
-        return _SERIES if type(law) is SeriesLaw else ""
+        return None
+
+
+def _flow_attributes(flow: LineFlowMap | SphereFlowMap) -> dict[str, Any]:
+    record = law_record(flow.law)
+    text = _SERIES if type(flow.law) is SeriesLaw else ""
+    return {"flow_law": json.dumps(record) if record else text, "flow_tol": flow.tol}
 
 
 def _read_law(stored: xr.Dataset, dim: int, first: SeriesLaw | None) -> Law:
@@ -387,8 +393,7 @@ def _read_law(stored: xr.Dataset, dim: int, first: SeriesLaw | None) -> Law:
 def _line_attributes(flow: LineFlowMap) -> dict[str, Any]:
     line = flow.line
     axis = {} if line.axis is None else {"flow_axis": line.axis}
-    own = {"flow_scale": line.scale, "flow_tol": flow.tol, "flow_dim": flow.dim}
-    return {"flow_law": _law_text(line.law)} | own | axis
+    return _flow_attributes(flow) | {"flow_scale": line.scale, "flow_dim": flow.dim} | axis
 
 
 def _line_flow_maps(
@@ -500,7 +505,7 @@ _SPHERE_FLOW_MAP = Form(
         Column("flow_log_density", "node", "log_density", "log f_t at nodes, inf at particles"),
     ),
     _sphere_flow_maps,
-    lambda flow: {"flow_law": _law_text(flow.law), "flow_tol": flow.tol},
+    _flow_attributes,
     {"node": ("flow_count", 1)},
     (
         Column("history_edges", "history_end", "edges", "edges"),

@@ -8,13 +8,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from meanfield.evolution.arrays import Resumption
+from meanfield.evolution.arrays import Resumption, law_record
 from meanfield.evolution.options import FLOW_MAP
 from meanfield.evolution.run import Run
 from meanfield.evolution.solution import Ending, Solution
-from meanfield.laws import LAWS, Law
-from meanfield.laws.record import to_record
-from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, SphereFlowMap
+from meanfield.laws import Law
+from meanfield.measures import AnyMeasure, Density, FlowMap
 from meanfield.measures.density import SeriesLaw
 
 # share of a run's time that writing checkpoints may take, of files that grow
@@ -59,7 +58,7 @@ class Checkpoint:
         law = _law(measure)
         is_flow = run.plan.options.on_unresolved == FLOW_MAP
         needs_law = is_flow or isinstance(measure, FlowMap)
-        if self.path is not None and needs_law and law is not None and _record(law) is None:
+        if self.path is not None and needs_law and law is not None and law_record(law) is None:
             warnings.warn(f"no file can keep {law!r}: give it to `resume` as law=", stacklevel=5)
 
     def resumption(self, run: Run) -> Resumption | None:
@@ -135,22 +134,11 @@ def previous(path: Path) -> Path:
 
 def _law(measure: AnyMeasure) -> Law | None:
     """What a measure was made from, if it was made from a law and not from its series."""
-    law: Law | None = None
-    if isinstance(measure, LineFlowMap):
-        law = measure.line.law
-    elif isinstance(measure, (Density, SphereFlowMap)):
-        law = measure.law
+    law: Law | None = getattr(measure, "law", None)
     return None if isinstance(law, SeriesLaw) else law
 
 
 def _law_record(measure: AnyMeasure) -> dict[str, Any] | None:
     """The law of a density, where a file can keep it; flow maps keep theirs by themselves."""
     law = _law(measure)
-    return None if law is None or not isinstance(measure, Density) else _record(law)
-
-
-def _record(law: Law) -> dict[str, Any] | None:
-    try:
-        return to_record(law, LAWS)
-    except ValueError:
-        return None
+    return None if law is None or not isinstance(measure, Density) else law_record(law)

@@ -102,12 +102,9 @@ class DensitySystem(System[Density]):
     def _unresolved(self, density: Density, tail: float) -> Stop:
         what = "misfit of the law" if self.t == 0.0 and tail == density.misfit else "spectral tail"
         reached, allowed = tell_apart(tail, self.options.tail_tol)
-        return Stop(
-            Ending.UNDER_RESOLVED,
-            f"under-resolved at t = {self.t:.6g}: the {what} reached {reached} > {allowed} on "
-            f"{density.space}, the largest space allowed; try {self._remedy('{}, ')}a larger "
-            f"`largest`, a larger `tail_tol` or a smaller `t_end`",
-        )
+        told = f"the {what} reached {reached} > {allowed} on {density.space}"
+        remedy = self._remedy("{}, ")
+        return self.out_of_room(f"{told}, the largest space allowed", "`tail_tol`", remedy)
 
     def _remedy(self, text: str) -> str:
         """The text with what a user may choose who has chosen to stop, "" where that is all."""
@@ -179,13 +176,10 @@ class NoisyDensitySystem(DensitySystem):
             which=np.append(np.repeat(space.degrees, entries), len(degrees)),
         )
         # without an energy nothing is made of it, and E_DS is no sum over degrees
-        kernel = None if self.energy is None else self.energy.kernel
-        potential = kernel.series(space.dim, space.kmax) if kernel is not None else None
         self._energy_lost = np.zeros(len(degrees))
-        if potential is not None:
-            self._energy_lost += (
-                dynamics.noise * laplacian * potential.size * potential.primitive.real
-            )
+        if self.energy is not None and self.energy.kernel is not None:
+            series = self.energy.kernel.series(space.dim, space.kmax)
+            self._energy_lost += dynamics.noise * laplacian * series.size * series.primitive.real
 
     @property
     def _has_free_energy(self) -> bool:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from meanfield.dynamics.facts import Dynamics
 from meanfield.equations.atoms import collapsed
-from meanfield.equations.history import MomentHistory, step_times
-from meanfield.equations.line import FlowTendency, line_field
+from meanfield.equations.history import MomentHistory
+from meanfield.equations.line import AngularField, FlowTendency, line_field
 from meanfield.equations.tendency import flow_tendency
 from meanfield.evolution.options import Options
-from meanfield.evolution.recorder import Stop
 from meanfield.evolution.solution import Ending
 from meanfield.evolution.steppers import Stepper
-from meanfield.evolution.system import Kept, System, Verdict
+from meanfield.evolution.system import Kept, System, Verdict, moments_of_step
 from meanfield.measures.clusters import clusters
 from meanfield.measures.flow_map import FREE, REACH, LineFlowMap
 from meanfield.typing import Array
@@ -58,10 +57,11 @@ class LineSystem(System[LineFlowMap]):
     kept: ClassVar[Kept] = {**System.kept, "adaptation": float, "keeps_history": bool}
 
     def __init__(self, flow: LineFlowMap, dynamics: Dynamics, options: Options) -> None:
-        self._field = line_field(dynamics, flow.dim, flow.axis), dynamics.layers[0]
-        for layer in dict.fromkeys(dynamics.layers[1:]):
-            # what can't be run is refused before any work starts
-            line_field(dynamics, flow.dim, flow.axis, layer)
+        # what can't be run is refused before any work starts
+        self._fields: dict[int, AngularField] = {}
+        for layer in dynamics.layers:
+            if id(layer) not in self._fields:
+                self._fields[id(layer)] = line_field(dynamics, flow.dim, flow.axis, layer)
         if not dynamics.smooth:
             flow = flow.moved(tol=max(flow.tol, _LEAST_TOL_AT_KINKS))
         self._reach = REACH / max(1.0, dynamics.reach)
@@ -69,14 +69,12 @@ class LineSystem(System[LineFlowMap]):
         self.adaptation = 0.0
         self._times: list[float] = [0.0]
         self._moments: list[Array] = []
-        self.keeps_history = self._field[0].line.relative and flow.is_at_labels
+        first = self._fields[id(dynamics.layers[0])]
+        self.keeps_history = first.line.relative and flow.is_at_labels
         super().__init__(flow.refined(self._reach), dynamics, options)
 
     def _equation(self, flow: LineFlowMap) -> FlowTendency:
-        if self._field[1] is not self.acting:
-            acting = self.acting
-            self._field = line_field(self.dynamics, flow.dim, flow.axis, acting), acting
-        return flow_tendency(flow, self.acting, self._field[0])
+        return flow_tendency(flow, self.acting, self._fields[id(self.acting)])
 
     def tolerances(self) -> tuple[float, Array]:
         """Relative tolerance, and absolute ones of each entry of the state."""
@@ -85,7 +83,10 @@ class LineSystem(System[LineFlowMap]):
 
     def after(self, stepper: Stepper) -> Verdict:
         """Split panels and hold clusters as atoms where that is due."""
-        self._remember(stepper)
+        if self.keeps_history:
+            # without a unit of time: at the β where there is one no line keeps a history
+            self._times.append(float(stepper.t))
+            self._moments.append(moments_of_step(stepper, self.equation.charges))
         self.count(stepper)
         flow = self.equation.measure(self.state[:-1])
         spread = np.zeros(len(flow.angles))
@@ -96,8 +97,9 @@ class LineSystem(System[LineFlowMap]):
             self.collapses.append((self.t, len(held.atoms), gap))
         finer = held.refined(self._reach)
         if finer is not held:
-            if len(finer.angles) > self.options.most_nodes:
-                raise self._too_many(finer)
+            if (count := len(finer.angles)) > (most := self.options.most_nodes):
+                told = f"the flow map would take {count} nodes, more than the {most} allowed"
+                raise self.out_of_room(told, "`tol` of the flow map")
             self._change_to(finer)
         return Verdict.GO_ON if finer is flow else Verdict.RESTART
 
@@ -120,16 +122,6 @@ class LineSystem(System[LineFlowMap]):
         """
         return self.energy is not None and self.dynamics.isotropic
 
-    def _remember(self, stepper: Any) -> None:
-        if not self.keeps_history:
-            return
-        dense = stepper.dense_output()
-        # without a unit of time: at the β where there is one no line keeps a history
-        times = step_times(stepper.t_old, stepper.t)
-        moments = np.array([self.equation.charges(dense(t)[:-1]) for t in times])
-        self._times.append(float(stepper.t))
-        self._moments.append(moments)
-
     def history(self) -> MomentHistory | None:
         """The moments of the run so far, where the line keeps their digits."""
         if not self._moments:
@@ -140,14 +132,6 @@ class LineSystem(System[LineFlowMap]):
         """Take up the moments of so many steps from a file."""
         self._times = history.times[: count + 1].tolist()
         self._moments = list(history.moments[:count])
-
-    def _too_many(self, flow: LineFlowMap) -> Stop:
-        return Stop(
-            Ending.UNDER_RESOLVED,
-            f"under-resolved at t = {self.t:.6g}: the flow map would take {len(flow.angles)} "
-            f"nodes, more than the {self.options.most_nodes} allowed; try a larger `largest`, a "
-            f"larger `tol` of the flow map or a smaller `t_end`",
-        )
 
     def finished(self) -> tuple[Ending, str]:
         """How the run ended: clustered if all mass is one atom at rest."""

@@ -234,16 +234,12 @@ def solve(
         step = options.layer_step(dynamics, step)
         times = options.layer_times(times, step)
     on_unresolved = options.choose_on_unresolved(measure, dynamics, on_unresolved)
+    tolerances = {"rtol": rtol, "atol": atol, "tail_tol": tail_tol}
     chosen = options.Options(
-        rtol=number("rtol", rtol, low=3e-14, high=1e-2),
-        atol=number("atol", atol, above=0),
-        tail_tol=number("tail_tol", tail_tol, low=1e-15, high=1e-2),
-        largest=_largest(measure, largest),
-        most_nodes=_most_nodes(measure, largest),
-        cluster_radius=number("cluster_radius", cluster_radius, low=0, high=1e-2),
+        **options.checked_numbers(tolerances | {"cluster_radius": cluster_radius}),
         monitors=checked_monitors(monitors),
         on_unresolved=on_unresolved,
-        hand_over_size=_hand_over_size(measure, largest, on_unresolved),
+        **_sizes(measure, largest, on_unresolved),
     )
     options.check_nodes(measure, dynamics, chosen.most_nodes)
     if not isinstance(case, str):
@@ -311,26 +307,17 @@ def save_times(t_end: float, save_at: int | ArrayLike | None) -> Array:
     return np.unique(np.concatenate([[0.0], times, [t_end]]))
 
 
-def _largest(measure: AnyMeasure, largest: int | None) -> int:
-    if not isinstance(measure, Density):
-        return 0
-    size = measure.space.size
-    if largest is None:
-        return max(size, measure.space.size_limit)
-    return integer("largest", largest, low=size)
-
-
-def _hand_over_size(measure: AnyMeasure, largest: int | None, on_unresolved: str) -> int | None:
-    """The size after three doublings, where nodes cost less than the next; None for `largest`."""
-    if not isinstance(measure, Density) or largest is not None or on_unresolved != options.FLOW_MAP:
-        return None
-    # on S^2 nodes cost more than degrees
-    if isinstance(measure.space, Sphere):
-        return None
-    return min(measure.space.size_limit, 8 * measure.space.size + 7)
-
-
-def _most_nodes(measure: AnyMeasure, largest: int | None) -> int:
-    if not isinstance(measure, FlowMap) or largest is None:
-        return _MOST_NODES_ON_S2 if measure.dim == 3 else _MOST_NODES
-    return integer("largest", largest, low=len(measure.weights))
+def _sizes(measure: AnyMeasure, largest: int | None, on_unresolved: str) -> dict[str, Any]:
+    """The largest size of a space, the most nodes, and the size at which nodes take over."""
+    sizes = {"largest": 0, "most_nodes": _MOST_NODES_ON_S2 if measure.dim == 3 else _MOST_NODES}
+    if isinstance(measure, FlowMap) and largest is not None:
+        sizes["most_nodes"] = integer("largest", largest, low=len(measure.weights))
+    if isinstance(measure, Density):
+        size, limit = measure.space.size, measure.space.size_limit
+        sizes["largest"] = max(size, limit)
+        if largest is not None:
+            sizes["largest"] = integer("largest", largest, low=size)
+        elif on_unresolved == options.FLOW_MAP and not isinstance(measure.space, Sphere):
+            # after three doublings, where nodes cost less than the next; on S^2 they cost more
+            sizes["hand_over_size"] = min(limit, 8 * size + 7)
+    return sizes

@@ -23,6 +23,14 @@ from meanfield.typing import Array
 # what a density does that its space does not resolve
 STOP, FLOW_MAP = "stop", "flow-map"
 
+# what the numbers of a run may be
+_LIMITS: dict[str, dict[str, float]] = {
+    "rtol": {"low": 3e-14, "high": 1e-2},
+    "atol": {"above": 0},
+    "tail_tol": {"low": 1e-15, "high": 1e-2},
+    "cluster_radius": {"low": 0, "high": 1e-2},
+}
+
 
 @dataclass(frozen=True)
 class Options:
@@ -38,6 +46,17 @@ class Options:
     on_unresolved: str = STOP
     # the size beyond which a flow map is asked to take over, `largest` if None
     hand_over_size: int | None = None
+
+
+def checked_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of `Options` that are real numbers, each within its limits.
+
+    Raises
+    ------
+    ValueError
+        Naming the first that is not.
+    """
+    return {name: number(name, given[name], **limits) for name, limits in _LIMITS.items()}
 
 
 METHODS = ("flow", "layers")
@@ -71,11 +90,12 @@ def check_start(
     if not tells_facts(dynamics):
         _check_own(measure, dynamics, known)
     check_moved(measure, known)
+    if t_end > known.depth * (1.0 + _ROUNDING):
+        got, depth = tell_apart(t_end, known.depth)
+        raise ValueError(f"t_end must be <= {depth}, the depth of {shown(known)}, got {got}")
     if isinstance(measure, Particles):
         _check_tokens(measure, known, method, step, rng)
-        _check_depth(known, t_end)
         return
-    _check_depth(known, t_end)
     if isinstance(measure, FlowMap):
         _check_flow_layers(known)
     if isinstance(measure, Density):
@@ -84,8 +104,7 @@ def check_start(
                 check_on_space(measure.space, layer)
     if known.noise > 0.0 and isinstance(measure, FlowMap):
         raise ValueError(
-            f"noise must be 0 to evolve {shown(measure)}, got {known.noise:g}: take a Density "
-            f"or "
+            f"noise must be 0 to evolve {shown(measure)}, got {known.noise:g}: take a Density or "
             f"Particles"
         )
     for name, value, plain in ("method", method, "flow"), ("step", step, None), ("rng", rng, None):
@@ -93,19 +112,12 @@ def check_start(
             raise ValueError(f"{name} must be {plain!r} but for Particles, got {shown(value)}")
 
 
-def _check_depth(dynamics: Dynamics, t_end: float) -> None:
-    if t_end > dynamics.depth * (1.0 + _ROUNDING):
-        got, depth = tell_apart(t_end, dynamics.depth)
-        raise ValueError(f"t_end must be <= {depth}, the depth of {shown(dynamics)}, got {got}")
-
-
 def _check_flow_layers(dynamics: Dynamics) -> None:
     for layer in dynamics.layers:
         if layer.balanced and not dynamics.isotropic:
             raise ValueError(
                 f"layers must be no DoublyStochastic for a flow map, got {shown(layer)}: take "
-                f"Particles "
-                f"or a Density"
+                f"Particles or a Density"
             )
 
 
@@ -201,8 +213,7 @@ def _check_own(measure: AnyMeasure, dynamics: Any, known: Dynamics) -> None:
     if output.shape != measure.points.shape or not np.isfinite(output).all():
         raise ValueError(
             f"output of {shown(dynamics)} must be finite and of shape {measure.points.shape}, "
-            f"that of "
-            f"the points, got shape {output.shape}: {output.ravel()[:4]}"
+            f"that of the points, got shape {output.shape}: {output.ravel()[:4]}"
         )
 
 

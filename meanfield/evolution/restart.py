@@ -7,6 +7,7 @@ import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,13 @@ from meanfield.evolution.checkpoint import Checkpoint, previous
 from meanfield.evolution.files import file_lock, remove_leftovers
 from meanfield.evolution.loop import complete
 from meanfield.evolution.netcdf import MissingFileError, check_suffix, file_path, first_line
-from meanfield.evolution.options import METHODS, ON_UNRESOLVED, Options, checked_about
+from meanfield.evolution.options import (
+    METHODS,
+    ON_UNRESOLVED,
+    Options,
+    checked_about,
+    checked_numbers,
+)
 from meanfield.evolution.progress import checked_progress
 from meanfield.evolution.recorder import Monitors, checked_monitors
 from meanfield.evolution.run import Plan, Run, check_library
@@ -28,7 +35,6 @@ from meanfield.exceptions import UnfinishedWarning
 from meanfield.laws import LAWS, Law
 from meanfield.laws.record import from_record
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap
-from meanfield.measures.flow_map import LabelLine
 
 _MOST = 1 << 40
 # what a file that is not what it was may make of the code below
@@ -221,19 +227,17 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
     times = real_array("times", resumption.arrays["times"], 1)
     if (np.diff(times) <= 0.0).any() or not set(saved.t[: numbers["saves"]]) <= set(times):
         raise ValueError(f"times must ascend and hold those that were saved, got {times[:8]}")
-    step, hand_over_size = numbers["step"], numbers.get("hand_over_size")
+    step = numbers["step"]
+    sizes: dict[str, Any] = {
+        name: integer(name, size, low=0, high=_MOST)
+        for name in ("largest", "most_nodes", "hand_over_size")
+        if (size := numbers.get(name)) is not None
+    }
     options = Options(
-        rtol=number("rtol", numbers["rtol"], above=0, high=1),
-        atol=number("atol", numbers["atol"], above=0),
-        tail_tol=number("tail_tol", numbers["tail_tol"], above=0, high=1),
-        largest=integer("largest", numbers["largest"], low=0, high=_MOST),
-        most_nodes=integer("most_nodes", numbers["most_nodes"], low=0, high=_MOST),
-        cluster_radius=number("cluster_radius", numbers["cluster_radius"], low=0, high=1),
+        **checked_numbers(numbers),
+        **sizes,
         monitors=monitors,
         on_unresolved=one_of("on_unresolved", numbers["on_unresolved"], ON_UNRESOLVED),
-        hand_over_size=None
-        if hand_over_size is None
-        else integer("hand_over_size", hand_over_size, low=0, high=_MOST),
     )
     return Plan(
         dynamics=saved.dynamics,
@@ -292,15 +296,13 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
 
 def _beginning(final: AnyMeasure, law: Law | None) -> AnyMeasure:
     """What the run is made from: on S^2 the flow map at t = 0, whose nodes are then replaced."""
-    if isinstance(final, LineFlowMap) and isinstance(final.line.law, ForgottenLaw):
-        final.line = LabelLine(_given(law), final.line.axis, final.line.scale)
-    if isinstance(final, SphereFlowMap):
-        own = _given(law) if isinstance(final.law, ForgottenLaw) else final.law
-        return SphereFlowMap(own, tol=final.tol)
-    return final
-
-
-def _given(law: Law | None) -> Law:
-    if law is None:
+    if not isinstance(final, (LineFlowMap, SphereFlowMap)):
+        return final
+    if not isinstance(final.law, ForgottenLaw):
+        law = final.law
+    elif law is None:
         raise ValueError(f"law must be given, that of the start, which no file can keep, got {law}")
-    return law
+    if isinstance(final, SphereFlowMap):
+        return SphereFlowMap(law, tol=final.tol)
+    final.line = replace(final.line, law=law)
+    return final

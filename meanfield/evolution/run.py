@@ -15,8 +15,13 @@ from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.own import adapt
 from meanfield.equations.line import AsymmetryError
 from meanfield.equations.tokens import joined
-from meanfield.evolution import density_system, token_system
+from meanfield.evolution import token_system
 from meanfield.evolution.arrays import Resumption
+from meanfield.evolution.density_system import (
+    DensitySystem,
+    NoisyDensitySystem,
+    OscillatorDensitySystem,
+)
 from meanfield.evolution.line_system import LineSystem
 from meanfield.evolution.options import FLOW_MAP, Options
 from meanfield.evolution.recorder import Recorder, Stop
@@ -92,13 +97,9 @@ class Plan:
         """
         dynamics, options = adapt(self.dynamics), self.options
         if isinstance(measure, OscillatorDensity):
-            return density_system.OscillatorDensitySystem(measure, dynamics, options)
+            return OscillatorDensitySystem(measure, dynamics, options)
         if isinstance(measure, Density):
-            kind = (
-                density_system.NoisyDensitySystem
-                if dynamics.noise > 0.0
-                else density_system.DensitySystem
-            )
+            kind = NoisyDensitySystem if dynamics.noise > 0.0 else DensitySystem
             return kind(measure, dynamics, options)
         if isinstance(measure, FlowMap):
             return flow_system(measure, dynamics, options)
@@ -127,7 +128,7 @@ def flow_system(flow: FlowMap, dynamics: Dynamics, options: Options) -> System[A
         if line.dim != 3 or not line.is_at_labels:
             raise
     # the law is symmetric, but the measure will not stay so
-    whole = SphereFlowMap(line.line.law, max(line.tol, _TOL_ON_S2))
+    whole = SphereFlowMap(line.law, max(line.tol, _TOL_ON_S2))
     return SphereSystem(whole, dynamics, options)
 
 
@@ -251,7 +252,7 @@ class Run:
         density, options = self.system, self.plan.options
         first: Any = self.recorder.measures[0]
         is_lost = (stop.ending, options.on_unresolved) == (Ending.UNDER_RESOLVED, FLOW_MAP)
-        if not is_lost or not isinstance(density, density_system.DensitySystem):
+        if not is_lost or not isinstance(density, DensitySystem):
             raise stop
         try:
             flow = flow_system(flow_map(first), density.dynamics, options)

@@ -253,16 +253,12 @@ def versions() -> dict[str, str]:
 def versions_of(attributes: Mapping[Any, Any]) -> dict[str, str]:
     """The versions that a file names, "unknown" where it names none."""
     told = {name: str(attributes.get(f"{name}{_VERSION}", "unknown")) for name in _PACKAGES}
-    return _without_optional(told)
+    return {k: v for k, v in told.items() if k != _OPTIONAL or v != "unknown"}
 
 
 def installed() -> dict[str, str]:
     """The packages that numbers depend on, and their versions here."""
-    return _without_optional({name: version_of(name) for name in _PACKAGES})
-
-
-def _without_optional(versions: dict[str, str]) -> dict[str, str]:
-    return {k: v for k, v in versions.items() if k != _OPTIONAL or v != "unknown"}
+    return versions_of({f"{name}{_VERSION}": version_of(name) for name in _PACKAGES})
 
 
 def other_versions(versions: Mapping[str, str]) -> list[str]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
 from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics, Energy
-from meanfield.equations.history import History, step_times
+from meanfield.equations.history import History
 from meanfield.equations.meshes import Meshes
 from meanfield.equations.sphere import SphereTendency, field_on_sphere, split_mass
 from meanfield.evolution.options import Options
 from meanfield.evolution.recorder import Stop
-from meanfield.evolution.solution import Ending
 from meanfield.evolution.steppers import LargestErrorSteps, Stepper
-from meanfield.evolution.system import Kept, System, Verdict
+from meanfield.evolution.system import Kept, System, Verdict, moments_of_step
 from meanfield.measures.clusters import clusters
 from meanfield.measures.flow_map import SphereFlowMap
 from meanfield.typing import Array
@@ -124,15 +124,11 @@ class SphereSystem(System[SphereFlowMap]):
 
     def fault(self, error: Exception) -> Stop:
         """What ends the run where there is no rate or no mesh."""
-        return Stop(
-            Ending.UNDER_RESOLVED,
-            f"under-resolved at t = {self.t:.6g}: {error}; try a larger `largest`, a larger "
-            f"`tol` of the flow map or a smaller `t_end`",
-        )
+        return self.out_of_room(str(error), "`tol` of the flow map")
 
     def after(self, stepper: Stepper) -> Verdict:
         """Put the points back on the sphere, and lay a new mesh where that is due."""
-        self._remember(stepper)
+        self._history.append(float(stepper.t), moments_of_step(stepper, self.equation.moments))
         points = self.equation.points(stepper.y)
         # the field depends on directions only, so the slope stays what it is
         points /= np.linalg.norm(points, axis=1, keepdims=True)
@@ -142,7 +138,8 @@ class SphereSystem(System[SphereFlowMap]):
         if not is_stretched and not self._may_gather(flow):
             return Verdict.GO_ON
         try:
-            absorption = self._meshes.absorption(flow, self._divergence)
+            divergence = partial(self.equation.divergence, self.state[:-1])
+            absorption = self._meshes.absorption(flow, divergence)
             if not is_stretched and not self._meshes.is_worthwhile(flow, absorption):
                 return Verdict.GO_ON
             renewed = self._meshes.renew(flow, absorption, self._history)
@@ -154,22 +151,11 @@ class SphereSystem(System[SphereFlowMap]):
             self._history.absorptions.append(absorption)
         return Verdict.RESTART
 
-    def _divergence(self, points: Array) -> Array:
-        found: Array = self.equation.divergence(self.state[:-1], points)
-        return found
-
     def _may_gather(self, flow: SphereFlowMap) -> bool:
         """Whether it is time to look for clusters."""
         smooth_mass = float(split_mass(flow)[0].sum())
         wait = _REGATHER_AFTER if smooth_mass > _MASS_OF_LATE else _REGATHER_LATE
         return self.t - self.since >= wait and smooth_mass >= self._meshes.tol
-
-    def _remember(self, stepper: Any) -> None:
-        """Keep the moments at eight times of a step."""
-        dense = stepper.dense_output()
-        times = step_times(stepper.t_old, stepper.t)
-        moments = [self.equation.moments(dense(t)[:-1]) for t in times]
-        self._history.append(float(stepper.t), np.asarray(moments))
 
     def history(self) -> History | None:
         """The moments of the run so far, and what was absorbed."""

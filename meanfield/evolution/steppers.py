@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from math import factorial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
-from scipy.integrate import DOP853, RK45
+from scipy.integrate import DOP853, RK45, OdeSolver
 
 from meanfield.typing import Array, Indices
 
@@ -105,7 +105,7 @@ class Stepper(ABC):
 _NO_STEP = "the step size is less than the spacing of floats"
 
 
-class _Pair(Stepper):
+class _Pair(Stepper, OdeSolver):  # type: ignore[misc]
     """Steps of one of scipy's explicit Runge-Kutta pairs, whose tableau and error estimate it has.
 
     What differs is that a stage y + h Σ a_i k_i is one product, of rows that y and its rates k_i
@@ -113,19 +113,9 @@ class _Pair(Stepper):
     `StepSizes`.
     """
 
-    A: Array
-    B: Array
-    C: Array
-    K: Array
     ESTIMATES: Array
     # rates that are kept, of a step and its dense output
     RATES: int
-    n: int
-    n_stages: int
-    error_estimator_order: int
-    rtol: float
-    atol: Array
-    h_previous: float
 
     def __init__(
         self,
@@ -138,10 +128,7 @@ class _Pair(Stepper):
         rtol: float,
         atol: Array,
     ) -> None:
-        # that of scipy's class
-        super().__init__(  # type: ignore[call-arg]
-            rate, t, y, t_bound, first_step=first_step, rtol=rtol, atol=atol
-        )
+        super().__init__(rate, t, y, t_bound, first_step=first_step, rtol=rtol, atol=atol)
         self._sizes = StepSizes(self.error_estimator_order + 1, MOST)
         self._rate, self._stage = rate, np.empty_like(self.y)
         self._errors = np.empty((len(self.ESTIMATES), self.n))
@@ -221,9 +208,6 @@ class ExplicitSteps(_Pair, DOP853):  # type: ignore[misc]
 
     ESTIMATES = np.stack([DOP853.E5, DOP853.E3])
     RATES = 16
-    D: Array
-    A_EXTRA: Array
-    C_EXTRA: Array
 
     def _estimate(self, errors: Array) -> float:
         """e_5² / (n (e_5² + e_3²/100))^{1/2}."""
@@ -295,7 +279,6 @@ class LooseSteps(_Pair, RK45):  # type: ignore[misc]
 
     ESTIMATES = RK45.E[None]
     RATES = 7
-    P: Array
 
     def _estimate(self, errors: Array) -> float:
         """e / n^{1/2}."""
@@ -316,7 +299,6 @@ class LooseSteps(_Pair, RK45):  # type: ignore[misc]
 
 
 NonlinearRate = Callable[[float, Array], Array]
-Terms = list[tuple[Array, Array]]
 
 # terms of the series of φ_3 on [-1, 0] that reach rounding
 _TERMS = 18
@@ -359,37 +341,24 @@ def phi_functions(z: Array) -> tuple[Array, Array, Array, Array]:
     return np.exp(z), first, second, third
 
 
-class _Tableau(NamedTuple):
-    """Weights of a step h for each rate: e^{-λh}, e^{-λh/2}, and h times those of the stages."""
+def _tableau(decay: Array, h: float) -> tuple[Array, Array, list[list[Array]]]:
+    """The method of Hochbruck & Ostermann (2005, (5.19)), c = 0, 1/2, 1/2, 1, 1/2.
 
-    whole: Array
-    half: Array
-    a21: Array
-    a31: Array
-    a32: Array
-    a41: Array
-    a42: Array
-    a51: Array
-    a52: Array
-    a54: Array
-    b1: Array
-    b4: Array
-    b5: Array
-
-
-def _tableau(decay: Array, h: float) -> _Tableau:
-    """The method of Hochbruck & Ostermann (2005, (5.19)), c = 0, 1/2, 1/2, 1, 1/2."""
+    e^{-λh}, e^{-λh/2}, and h times the weights of the rates in the second stage, in the third to
+    the fifth and at the end, those that are not 0.
+    """
     whole, one, two, three = phi_functions(-h * decay)
     half, half_one, half_two, half_three = phi_functions(-0.5 * h * decay)
     a52 = 0.5 * half_two - three + 0.25 * two - 0.5 * half_three
     a54 = 0.25 * half_two - a52
-    weights = (
-        *(0.5 * half_one, 0.5 * half_one - half_two, half_two),
-        *(one - 2.0 * two, two),
-        *(0.5 * half_one - 2.0 * a52 - a54, a52, a54),
-        *(one - 3.0 * two + 4.0 * three, 4.0 * three - two, 4.0 * two - 8.0 * three),
+    stages = (
+        (0.5 * half_one,),
+        (0.5 * half_one - half_two, half_two),
+        (one - 2.0 * two, two),
+        (0.5 * half_one - 2.0 * a52 - a54, a52, a54),
+        (one - 3.0 * two + 4.0 * three, 4.0 * three - two, 4.0 * two - 8.0 * three),
     )
-    return _Tableau(whole, half, *(h * weight for weight in weights))
+    return whole, half, [[h * weight for weight in stage] for stage in stages]
 
 
 class ExponentialSteps(Stepper):
@@ -495,26 +464,25 @@ class ExponentialSteps(Stepper):
 
     def _tried(self, end: float, h: float) -> tuple[Array, Array, Array, Array]:
         """The last stage of a step h, y and N(y) at its end, and the estimate of its error."""
-        w, rate, first = _tableau(self._decay, h), self._rate, self.f
-        half = end - 0.5 * h
-        second = rate(half, self._sum(w.half, [(w.a21, first)]))
-        third = rate(half, self._sum(w.half, [(w.a31, first), (w.a32, second)]))
+        whole, half, (a2, a3, a4, a5, b) = _tableau(self._decay, h)
+        rate, first, centre = self._rate, self.f, end - 0.5 * h
+        second = rate(centre, self._sum(half, a2, first))
+        third = rate(centre, self._sum(half, a3, first, second))
         second += third
-        fourth = rate(end, self._sum(w.whole, [(w.a41, first), (w.a42, second)]))
-        fifth = [(w.a51, first), (w.a52, second), (w.a54, fourth)]
-        middle = self._sum(w.half, fifth)
-        last = rate(half, middle)
-        y = self._sum(w.whole, [(w.b1, first), (w.b4, fourth), (w.b5, last)])
+        fourth = rate(end, self._sum(whole, a4, first, second))
+        middle = self._sum(half, a5, first, second, fourth)
+        last = rate(centre, middle)
+        y = self._sum(whole, b, first, fourth, last)
         f = rate(end, y)
         fourth -= f
-        fourth *= w.b4[self._which]
+        fourth *= b[1][self._which]
         return middle, y, f, fourth
 
-    def _sum(self, decayed: Array, terms: Terms) -> Array:
-        """Σ over `terms` of weight times rate, and `decayed` times y; weights are by decay rate."""
+    def _sum(self, decayed: Array, weights: list[Array], *rates: Array) -> Array:
+        """Σ of weights times rates, and `decayed` times y; weights are by decay rate."""
         total = decayed[self._which]
         total *= self.y
-        for weight, term in terms:
+        for weight, term in zip(weights, rates, strict=True):
             np.take(weight, self._which, out=self._product, mode="clip")
             self._product *= term
             total += self._product

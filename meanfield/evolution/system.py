@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from meanfield.dynamics.facts import Dynamics, Energy
+from meanfield.equations.history import step_times
 from meanfield.equations.tendency import tendency
 from meanfield.evolution.arrays import Resumption
 from meanfield.evolution.options import Options
@@ -49,6 +50,12 @@ class Verdict(Enum):
     RESTART = auto()
 
 
+def moments_of_step(stepper: Any, moments: Callable[[Array], Array]) -> Array:
+    """What a history keeps of a step: the moments of the state at eight times."""
+    dense = stepper.dense_output()
+    return np.array([moments(dense(t)[:-1]) for t in step_times(stepper.t_old, stepper.t)])
+
+
 class System(Generic[M]):
     """A measure that moves: its state as one vector, its rate, and the numbers of a save.
 
@@ -63,8 +70,8 @@ class System(Generic[M]):
 
     Attributes
     ----------
-    acting : Dynamics
-        The layer that acts; the dynamics itself where there are no layers.
+    layer : int
+        The number of the layer that acts, of equal ones the first.
     equation : Tendency
         The right-hand side.
     state : ndarray
@@ -96,7 +103,7 @@ class System(Generic[M]):
 
     def __init__(self, measure: M, dynamics: Dynamics, options: Options) -> None:
         self.dynamics, self.options = dynamics, options
-        self.acting = dynamics.layers[0]
+        self.layer = 0
         self.t = self.step_size = 0.0
         self.steps = self.evaluations = 0
         self.collapses: list[tuple[float, int, float]] = []
@@ -122,13 +129,9 @@ class System(Generic[M]):
         self._known = self._base = None
 
     @property
-    def layer(self) -> int:
-        """The number of the layer that acts, of equal ones the first."""
-        return next(i for i, layer in enumerate(self.dynamics.layers) if layer is self.acting)
-
-    @layer.setter
-    def layer(self, index: int) -> None:
-        self.acting = self.dynamics.layers[index]
+    def acting(self) -> Dynamics:
+        """The layer that acts; the dynamics itself where there are no layers."""
+        return self.dynamics.layers[self.layer]
 
     @property
     def work(self) -> float:
@@ -143,7 +146,8 @@ class System(Generic[M]):
         """Let a layer act from now on."""
         if layer is not self.acting:
             self._base = None
-            measure, self.acting = self.measure(), layer
+            measure = self.measure()
+            self.layer = next(i for i, one in enumerate(self.dynamics.layers) if one is layer)
             self.adopt(self._equation(measure), work=0.0)
 
     def begin(self) -> None:
@@ -254,6 +258,14 @@ class System(Generic[M]):
             Ending.FAILED,
             f"failed at t = {self.t:.6g} (step size {self.step_size:.1e}): {what}; "
             f"try larger tolerances rtol and atol",
+        )
+
+    def out_of_room(self, what: str, tolerance: str, remedy: str = "") -> Stop:
+        """What ends the run where a larger space, mesh or tolerance may not."""
+        return Stop(
+            Ending.UNDER_RESOLVED,
+            f"under-resolved at t = {self.t:.6g}: {what}; try {remedy}a larger `largest`, a larger "
+            f"{tolerance} or a smaller `t_end`",
         )
 
     def too_far(self, left: float) -> Stop:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, ClassVar
 
 import numpy as np
 
-from meanfield._checks import integer, shown
+from meanfield._checks import integer, one_of, shown
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.kuramoto import CircleInteraction
 from meanfield.equations.tendency import token_tendency
@@ -23,18 +24,9 @@ from meanfield.typing import Array
 _LEAST_RTOL = 3e-14
 # of a step under noise in units of the fastest rate, and what a frequency counts as one
 _SHARE, _TURNED = 0.02, 0.1
-# of MT19937 and of Philox, in their arrays
+# of MT19937 and of Philox, in their arrays: numpy itself would read beyond them
 _LARGEST_POSITIONS = {"pos": 624, "buffer_pos": 4}
-_KINDS = {
-    kind.__name__: kind
-    for kind in (
-        np.random.PCG64,
-        np.random.PCG64DXSM,
-        np.random.Philox,
-        np.random.SFC64,
-        np.random.MT19937,
-    )
-}
+_KINDS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
 
 
 def generator_state(rng: np.random.Generator) -> dict[str, Any]:
@@ -47,13 +39,8 @@ def generator_state(rng: np.random.Generator) -> dict[str, Any]:
     >>> rng.random() == other.random()
     True
     """
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: plain(part) for name, part in value.items()}
-        return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
-
-    return dict(plain(rng.bit_generator.state))
+    text = json.dumps(rng.bit_generator.state, default=lambda array: array.tolist())
+    return dict(json.loads(text))
 
 
 def generator_from(state: dict[str, Any]) -> np.random.Generator:
@@ -62,42 +49,21 @@ def generator_from(state: dict[str, Any]) -> np.random.Generator:
     Raises
     ------
     ValueError
-        If it is the state of none: numpy itself would read beyond its arrays.
+        If it is the state of none.
     """
-
-    def arrays(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: arrays(part) for name, part in value.items()}
-        return np.array(value, dtype=np.uint64) if isinstance(value, list) else value
-
-    kind = state.get("bit_generator") if isinstance(state, dict) else None
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise ValueError(f"rng must be one of {sorted(_KINDS)}, got {kind!r:.80}")
-    found = _KINDS[kind]()
+    given = state.get("bit_generator") if isinstance(state, dict) else None
+    kind = one_of("rng", given, _KINDS)
+    found = np.random.Generator(getattr(np.random, kind)())
     try:
-        _check_positions(state, generator_state(np.random.Generator(found)))
-        found.state = arrays(state)
-        same = generator_state(np.random.Generator(found)) == state
+        found.bit_generator.state = state
+        if generator_state(found) != state:
+            raise ValueError(f"state must be that of a {kind}, got {generator_state(found)}")
+        for name, value in (state | state["state"]).items():
+            if name in _LARGEST_POSITIONS:
+                integer(name, value, low=0, high=_LARGEST_POSITIONS[name])
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"rng must hold the state of a {kind}, got {shown(state)}") from error
-    if not same:
-        raise ValueError(f"rng must hold the state of a {kind}, got {shown(state)}")
-    return np.random.Generator(found)
-
-
-def _check_positions(state: dict[str, Any], like: dict[str, Any]) -> None:
-    """Keys, lists of the same length, and positions inside them."""
-    if not isinstance(state, dict) or state.keys() != like.keys():
-        raise ValueError(f"state must have {sorted(like)}, got {shown(state)}")
-    for name, own in like.items():
-        given = state[name]
-        if isinstance(own, dict):
-            _check_positions(given, own)
-        elif isinstance(own, list):
-            if not isinstance(given, list) or len(given) != len(own):
-                raise ValueError(f"{name} must be a list of {len(own)} numbers, got {given!r:.40}")
-        elif name in _LARGEST_POSITIONS:
-            integer(name, given, low=0, high=_LARGEST_POSITIONS[name])
+    return found
 
 
 def default_step(particles: Particles, dynamics: Dynamics) -> float:

@@ -38,12 +38,8 @@ def spectral_tail(power: Array) -> float:
     least = _PRESENT * total
     # with degree 1 there they are multiples of nothing else
     step = 1 if power[1] > least else int(np.gcd.reduce(np.nonzero(power > least)[0]))
-    last = max(_count(power), step)
+    last = max(4, len(power) // 10, step)
     return float(np.sqrt(power[-last:].sum() / total))
-
-
-def _count(power: Array) -> int:
-    return max(4, int(power.shape[-1]) // 10)
 
 
 FIT_TOLERANCE = 1e-8

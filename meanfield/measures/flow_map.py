@@ -85,7 +85,13 @@ def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
         return None
     if axis is not None:
         given = unit_vector("axis", axis, law.dim)
-        _check_axisymmetric(law, given)
+        polar = np.pi * (np.arange(_COMPARED) + 0.5) / _COMPARED
+        values = law.pdf(line_points(polar, given))
+        if gap := difference_of_meridians(law.pdf, given, np.cos(polar), np.sin(polar), values):
+            raise ValueError(
+                f"axis must be one about which the law is symmetric, got {brief(given)}, but "
+                f"{shown(law)} differs by {gap:.2g} between two meridians"
+            )
         return given
     found = symmetry_axis(law)
     if found is None:
@@ -94,18 +100,6 @@ def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
             f"{shown(law)}"
         )
     return found
-
-
-def _check_axisymmetric(law: Law, axis: Array) -> None:
-    """Compare the law on one meridian with others."""
-    polar = np.pi * (np.arange(_COMPARED) + 0.5) / _COMPARED
-    cosines, sines = np.cos(polar), np.sin(polar)
-    values = law.pdf(line_points(polar, axis))
-    if gap := difference_of_meridians(law.pdf, axis, cosines, sines, values):
-        raise ValueError(
-            f"axis must be one about which the law is symmetric, got {brief(axis)}, but "
-            f"{shown(law)} differs by {gap:.2g} between two meridians"
-        )
 
 
 _REMEDY = ": for tokens take mf.Particles(X), for their law mf.PointCloud(X)"
@@ -155,16 +149,6 @@ class FlowMap(WeightedPoints):
     tol: float
     log_density: Array
 
-    def __init__(
-        self,
-        law: Law,
-        tol: float | None = None,
-        *,
-        axis: ArrayLike | None = None,
-        largest: int | None = None,
-    ) -> None:
-        """Tell the arguments that all forms take."""
-
     def __new__(
         cls,
         law: Law | None = None,
@@ -172,7 +156,7 @@ class FlowMap(WeightedPoints):
         *,
         axis: ArrayLike | None = None,
         largest: int | None = None,  # noqa: ARG004 (of __init__)
-    ) -> Any:
+    ) -> FlowMap:
         """Make the form that holds the law; its own __init__ follows."""
         if cls is not FlowMap:
             return super().__new__(cls)
@@ -255,6 +239,8 @@ _TOL = 1e-12
 # what rounding allows in the mass of a law on a line
 _LAW_TOLERANCE = 1e-14
 
+# of an array with a row for each panel
+_PANELS = (-1, panels.NODES)
 # owner of a node that stands at no atom
 FREE = -1
 # an atom this near a pole is there; elsewhere it stands for a latitude
@@ -399,6 +385,11 @@ class LineFlowMap(FlowMap):
         return f"FlowMap(dim={self.dim}, nodes={len(self.angles)}, atoms={len(self.atoms)})"
 
     @property
+    def law(self) -> Law:
+        """The measure of the labels."""
+        return self.line.law
+
+    @property
     def axis(self) -> Array | None:
         """Axis of symmetry, shape (d,); None on the circle."""
         return self.line.axis
@@ -509,10 +500,9 @@ class LineFlowMap(FlowMap):
 
     def _tails(self) -> Array:
         """Tail times mass of each panel; 0 where all nodes stand at one atom."""
-        shape = (-1, panels.NODES)
-        owners, masses = self.owners.reshape(shape), self.weights.reshape(shape).sum(axis=1)
+        owners, masses = self.owners.reshape(_PANELS), self.weights.reshape(_PANELS).sum(axis=1)
         moving = (owners[:, 0] == FREE) | (owners != owners[:, :1]).any(axis=1)
-        return np.where(moving, masses * panels.tails(self.angles.reshape(shape)), 0.0)
+        return np.where(moving, masses * panels.tails(self.angles.reshape(_PANELS)), 0.0)
 
     def refined(self, reach: float) -> LineFlowMap:
         """The flow map with every panel split that is no longer resolved; itself if none is.
@@ -548,12 +538,10 @@ class LineFlowMap(FlowMap):
 
     def _extents(self) -> Array:
         """The angle over which each panel of more mass than `tol` extends, else 0."""
-        shape = (-1, panels.NODES)
-        masses = self.weights.reshape(shape).sum(axis=1)
-        return np.where(masses > self.tol, np.ptp(self.angles.reshape(shape), axis=1), 0.0)
+        masses = self.weights.reshape(_PANELS).sum(axis=1)
+        return np.where(masses > self.tol, np.ptp(self.angles.reshape(_PANELS), axis=1), 0.0)
 
     def _split(self, split: NDArray[np.bool_]) -> LineFlowMap:
-        shape = (-1, panels.NODES)
         order = np.argsort(
             np.concatenate([np.flatnonzero(~split), np.repeat(np.flatnonzero(split), 2)]),
             kind="stable",
@@ -562,21 +550,19 @@ class LineFlowMap(FlowMap):
         def joined(kept: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
             return np.concatenate([kept[~split], new])[order]
 
-        edges = joined(self.edges, panels.halves(self.edges[split]))
-        labels = panels.nodes(panels.halves(self.edges[split])).ravel()
-        masses = self.line.label_density(labels).reshape(shape) * panels.weights(
-            panels.halves(self.edges[split])
-        )
-        angles = self.angles.reshape(shape)
-        expansion = self.expansion.reshape(shape)
-        owners = self.owners.reshape(shape)
-        return self.moved(
-            edges=edges,
-            angles=joined(angles, panels.halved(angles[split])).ravel(),
-            expansion=joined(expansion, panels.halved(expansion[split])).ravel(),
-            weights=joined(self.weights.reshape(shape), masses).ravel(),
-            owners=joined(owners, np.full((2 * int(split.sum()), panels.NODES), FREE)).ravel(),
-        )
+        halves = panels.halves(self.edges[split])
+        densities = self.line.label_density(panels.nodes(halves).ravel()).reshape(_PANELS)
+        new = {
+            "angles": panels.halved(self.angles.reshape(_PANELS)[split]),
+            "expansion": panels.halved(self.expansion.reshape(_PANELS)[split]),
+            "weights": densities * panels.weights(halves),
+            "owners": np.full((len(halves), panels.NODES), FREE),
+        }
+        arrays: dict[str, Any] = {
+            name: joined(getattr(self, name).reshape(_PANELS), rows).ravel()
+            for name, rows in new.items()
+        }
+        return self.moved(edges=joined(self.edges, halves), **arrays)
 
 
 _TOL_ON_SPHERE = 1e-9
@@ -664,11 +650,10 @@ class SphereFlowMap(FlowMap):
         self._set(law, tol, 0.0, points=mesh.points, weights=masses, log_density=logs)
 
     def _set(self, law: Law, tol: float, t: float, **arrays: Array) -> None:
-        for array in arrays.values():
+        for name, array in arrays.items():
             array.flags.writeable = False
+            setattr(self, name, array)
         self.law, self.tol, self.t, self.dim = law, tol, t, 3
-        self.points, self.weights = arrays["points"], arrays["weights"]
-        self.log_density = arrays["log_density"]
         self.n_nodes = int(np.isfinite(self.log_density).sum())
         self._finest: SphereFlowMap = self
 
