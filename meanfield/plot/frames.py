@@ -165,11 +165,11 @@ def check_dataset(
         raise ValueError(f"{text} with {shown(missing)}, got {shown(ds)}")
 
 
-def label_axes(ax: Axes, x: str = "", y: str = "", title: str = "", size: float = NORMAL) -> None:
+def label_axes(ax: Axes, x: str = "", y: str = "", title: str = "") -> None:
     """Name the axes; what is empty stays as it is."""
     for text, put in ((x, ax.set_xlabel), (y, ax.set_ylabel), (title, ax.set_title)):
         if text:
-            put(text, fontsize=size)
+            put(text, fontsize=NORMAL)
 
 
 def write(

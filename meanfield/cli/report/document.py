@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import Any
 
 import numpy as np
 
@@ -48,6 +47,8 @@ def plotly_script() -> str:
     return str(get_plotlyjs())
 
 
+# of a view
+_READ = "name", "data", "layout", "frames"
 _MOST_TIMES = 61
 # of the measures' numbers, in characters: with plotly.js the page stays below 10 MB
 _ROOM = 3_500_000
@@ -88,8 +89,11 @@ def page(solution: Solution) -> str:
     script = plotly_script()
     view, times = measure_view(solution)
     curves = curve_views(solution)
-    found, data = checks(solution), _data(solution, times, [view, *curves])
-    notes = list(dict.fromkeys(note for one in (view, *curves) for note in one.notes))
+    found, views = checks(solution), [view, *curves]
+    # what the page's program reads
+    read = [{name: getattr(one, name) for name in _READ} for one in views]
+    data = {"t": solution.t[times].tolist(), "views": read}
+    notes = list(dict.fromkeys(note for one in views for note in one.notes))
     if len(times) < len(solution.t):
         slider = f"The slider has {len(times)} of {len(solution.t)} saved times"
         notes.insert(0, f"{slider}; the curves have more.")
@@ -193,17 +197,6 @@ def _table(entries: dict[str, str]) -> str:
     return "".join(
         f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in entries.items()
     )
-
-
-# of a view, what the page's program reads
-_SHOWN = "name", "data", "layout", "frames"
-
-
-def _data(solution: Solution, times: list[int], views: list[View]) -> dict[str, Any]:
-    return {
-        "t": np.asarray(solution.t)[times].tolist(),
-        "views": [{name: getattr(view, name) for name in _SHOWN} for view in views],
-    }
 
 
 def _part(name: str) -> str:
