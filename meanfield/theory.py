@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import erfcx
 
 from meanfield._checks import integer, number, real_array, shown
-from meanfield.dynamics import SA, USA, Isotropic, MeanField
+from meanfield.dynamics import SA, USA, Attention, Isotropic, MeanField, adapt
 from meanfield.dynamics.attention import check_dim
 from meanfield.kernels import multipliers
 from meanfield.kernels.multipliers import eigenvalues, log_eigenvalues
@@ -77,7 +77,8 @@ def growth_rates(dynamics: MeanField, dim: int, kmax: int) -> Array:
     >>> int(np.argmax(growth_rates(SA(beta=5.0), dim=2, kmax=10)))
     3
     """
-    kernel = None if isinstance(dynamics, type) else getattr(dynamics, "kernel", None)
+    known: Any = adapt(dynamics) if isinstance(dynamics, Attention) else dynamics
+    kernel = None if isinstance(known, type) else getattr(known, "kernel", None)
     if kernel is None:
         raise ValueError(
             f"dynamics must have a kernel, as SA, USA, DoublyStochastic or a CircleInteraction, "
@@ -85,14 +86,14 @@ def growth_rates(dynamics: MeanField, dim: int, kmax: int) -> Array:
         )
     k = np.arange(integer("kmax", kmax, low=0, high=_MOST_DEGREES) + 1)
     laplacian = k * (k + integer("dim", dim, low=2) - 2.0)
-    check_dim(dynamics, dim)
-    if isinstance(dynamics, Isotropic):
-        slopes = _slopes(dynamics, dim, kmax)
+    check_dim(known, dim)
+    if isinstance(known, Isotropic):
+        slopes = _slopes(known, dim, kmax)
     else:
         series = kernel.series(dim, kmax)
-        slopes = series.primitive.real / (series.potential[0] if dynamics.normalised else 1.0)
+        slopes = series.primitive.real / (series.potential[0] if known.normalised else 1.0)
     rates = laplacian * slopes
-    return np.asarray(dynamics.sign * rates - dynamics.noise * laplacian)
+    return np.asarray(known.sign * rates - known.noise * laplacian)
 
 
 def _slopes(dynamics: Isotropic, dim: int, kmax: int) -> Array:

@@ -304,7 +304,7 @@ def test_noisy_tokens_from_a_case(folder, capsys):
     assert "energy identity" not in capsys.readouterr().out
     assert mf.load("a.nc").dynamics.noise == 0.1
     assert main(["info", "a.nc"]) == 0
-    assert re.search(r"energy defect +no identity", capsys.readouterr().out)
+    assert re.search(r"energy defect +none is claimed", capsys.readouterr().out)
 
 
 @pytest.mark.usefixtures("undrawn")

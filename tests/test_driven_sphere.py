@@ -72,11 +72,20 @@ MATRIX = np.array([[30.0, 12.0, 0.0], [-12.0, 30.0, 0.0], [0.0, 0.0, -36.0]])
 POLES = [[0, 0, 1], [-0.0, 0, -1], [1e-9, 2e-9, 1], [1e-200, -1e-200, -1], [-1e-12, 0, -1]]
 
 
+STEEP = mf.Interaction(
+    (lambda t: np.exp(25.0 * t), lambda t: 25.0 * np.exp(25.0 * t)), normalised=True
+)
+
+
 @pytest.mark.parametrize(
     ("dynamics", "off"),
     # digits are lost where G is 1e-6, or for SA 1e-9, of its scale
-    [(mf.Attention(1.0, [mf.Head(Q=MATRIX, V=MATRIX / 30.0)]), 3e-9), (mf.SA(25.0), 5e-7)],
-    ids=["heads", "SA"],
+    [
+        (mf.Attention(1.0, [mf.Head(Q=MATRIX, V=MATRIX / 30.0)]), 3e-9),
+        (mf.SA(25.0), 5e-7),
+        (STEEP, 5e-7),
+    ],
+    ids=["heads", "SA", "kernel"],
 )
 def test_where_the_series_has_no_digits_the_sources_are_summed(dynamics, off):
     """All mass in a cap, |M| = 36 or 25: G falls to e^{-50} = 1e-22 of its maximum and less."""

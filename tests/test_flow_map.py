@@ -188,6 +188,25 @@ def test_far_nodes_come_in_blocks(monkeypatch):
     np.testing.assert_allclose(rows, whole, rtol=1e-12, atol=1e-13)
 
 
+def test_far_nodes_move_as_positive_sums_tell():
+    """X against sums over all nodes, div X against differences, where G is tiny."""
+    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0)).resolving(150.0)
+    for dynamics in mf.SA(150.0), mf.SA(150.0, sign=-1):
+        rate = FlowTendency(flow, dynamics)
+        found = np.empty_like(rate.initial_state)
+        rate(rate.initial_state, found)
+        count = len(flow.angles)
+
+        def speed(angles, dynamics=dynamics):
+            at = np.column_stack([np.cos(angles), np.sin(angles)])
+            along = np.column_stack([-np.sin(angles), np.cos(angles)])
+            return np.sum(dynamics.velocity(flow, at) * along, axis=1)
+
+        np.testing.assert_allclose(found[:count], speed(flow.angles), atol=1e-9)
+        slope = (speed(flow.angles + 1e-6) - speed(flow.angles - 1e-6)) / 2e-6
+        np.testing.assert_allclose(found[count:], slope, atol=1e-6 * np.abs(slope).max())
+
+
 def test_density_at_nodes_is_the_density_there():
     sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 2.0, 1)
     error = sol.density(sol.final.points, 2.0) / sol.final.density_at_nodes - 1

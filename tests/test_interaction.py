@@ -13,6 +13,7 @@ from scipy.integrate import solve_ivp
 
 import meanfield as mf
 from meanfield.cli.case import read_case
+from meanfield.equations.tendency import tendency
 from meanfield.kernels.kernel import Sampled
 from meanfield.spaces.gegenbauer import gauss_gegenbauer
 
@@ -198,7 +199,7 @@ def test_coefficients_are_kept_and_functions_are_not(tmp_path):
         )
         again = {"monitors": {"calls": lambda _: 0.0}}
         if isinstance(dynamics.kernel, Sampled):
-            with pytest.raises(ValueError, match="dynamics must be given, Interaction"):
+            with pytest.raises(ValueError, match="dynamics must be that of the run, Interaction"):
                 mf.resume(path, **again)
             again["dynamics"] = dynamics
         else:
@@ -293,3 +294,69 @@ def test_equal_by_value_and_copied(kernel):
         assert hash(same) == hash(dynamics)
         t = np.linspace(-1.0, 1.0, 5)
         np.testing.assert_array_equal(same.kernel.primitive(t), dynamics.kernel.primitive(t))
+
+
+def steep(beta, **options):
+    return mf.Interaction(
+        (lambda t: np.exp(beta * t), lambda t: beta * np.exp(beta * t)), normalised=True, **options
+    )
+
+
+@pytest.mark.parametrize("space", [mf.Circle(256), mf.Sphere(63), mf.Zonal(3, 127)], ids=str)
+def test_densities_where_the_series_has_no_digits(space):
+    """G falls to e^{-40} of its largest beside a sharp density: positive terms are summed."""
+    start = mf.Density(space, mf.VonMisesFisher(np.eye(space.dim)[-1], 40.0))
+    rates = []
+    for dynamics in steep(20.0), mf.SA(20.0):
+        rate = tendency(start, dynamics)
+        rates.append(np.empty_like(rate.initial_state))
+        rate(rate.initial_state, rates[-1])
+    assert np.abs(rates[0] - rates[1]).max() < 1e-10 * np.abs(rates[1]).max()
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_clusters_become_atoms(dim):
+    """Beyond the time at which a cluster is a point: as SA, with the same atoms."""
+    flow = mf.FlowMap(law(dim))
+    one, other = (mf.evolve(flow, dynamics, 40.0, 4) for dynamics in (steep(4.0), mf.SA(4.0)))
+    assert len(one.final.atoms) == len(other.final.atoms) >= 1
+    np.testing.assert_allclose(one.final.mean(), other.final.mean(), atol=1e-9)
+    np.testing.assert_allclose(one.dataset.clusters, other.dataset.clusters)
+    np.testing.assert_allclose(one.dataset.energy + 0.125, other.dataset.energy, rtol=1e-9)
+
+
+def test_nothing_is_held_where_neighbours_repel():
+    """s(1) < 0: what comes near is no atom, though far tokens attract."""
+    dynamics = mf.Interaction([1.0, -2.0])
+    assert not dynamics.keeps_clusters
+    final = mf.evolve(mf.FlowMap(law(2)), dynamics, 8.0, 1).final
+    assert len(final.atoms) == 0
+
+
+def test_share_where_a_dirac_has_no_energy():
+    """S(1) = 0 but for rounding: there is no share, and the balance is in units of 1."""
+    wave = 2.0 * np.pi
+    dynamics = mf.Interaction((lambda t: np.cos(wave * t), lambda t: -wave * np.sin(wave * t)))
+    assert dynamics.energy.dirac == 0.0
+    data = mf.evolve(mf.Density(mf.Circle(64), law(2)), dynamics, 0.5, 2, **TIGHT).dataset
+    assert "energy_share" not in data
+    gap = data.energy - data.energy[0] - data.work
+    np.testing.assert_allclose(data.balance_error, gap, atol=1e-15)
+    assert np.abs(gap).max() < 1e-10
+
+
+def test_a_run_goes_on_with_its_own_functions_only(tmp_path):
+    path, density = tmp_path / "run.nc", mf.Density(mf.Circle(64), law(2))
+    calls = iter([0.0, 0.0, KeyboardInterrupt])
+
+    def killed(_):
+        if (one := next(calls)) is KeyboardInterrupt:
+            raise one
+        return one
+
+    run = {"checkpoint": path, "monitors": {"calls": killed}}
+    interrupted(mf.evolve, density, steep(2.0), 1.0, 4, **run)
+    again = {"monitors": {"calls": lambda _: 0.0}}
+    with pytest.raises(ValueError, match=r"must be that of the run, .*7.389.*, got .*20.08"):
+        mf.resume(path, dynamics=steep(3.0), **again)
+    assert mf.resume(path, dynamics=steep(2.0), **again).status == "finished"

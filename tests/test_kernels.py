@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import meanfield as mf
 from meanfield.kernels.angles import circle_kernel, zonal_kernel
 from meanfield.kernels.direct import Lost
 from meanfield.kernels.kernel import Exponential, PowerSeries, Sampled, kernel_of
-from meanfield.kernels.line import Interpolation, line
+from meanfield.kernels.line import Interpolation, LineSums, line
 from meanfield.spaces.gegenbauer import gauss_gegenbauer
 
 EPS = np.finfo(float).eps
@@ -187,22 +188,119 @@ def test_a_kernel_with_a_zero_is_not_positive():
     assert [PowerSeries(given).least_share for given in zeros] == [0.0] * 5
     assert SQUARE.least_share == pytest.approx(0.25 / 2.25)
     assert POLE.least_share == pytest.approx(0.2)
-    assert PowerSeries((0.1234**2 + 1e-12, -0.2468, 1.0)).least_share > 1e-13
+    assert PowerSeries((0.1234**2 + 1e-3, -0.2468, 1.0)).least_share > 1e-4
+    # positive, but rounding makes more than 1e-10 of it
+    assert PowerSeries((0.1234**2 + 1e-12, -0.2468, 1.0)).least_share == 0.0
+    assert PowerSeries(tuple(15.0**j / math.factorial(j) for j in range(150))).least_share == 0.0
 
 
-def test_kernel_that_can_not_be():
-    with pytest.raises(ValueError, match=r"kernel must be smooth .* of \(absolute, sign\) 4096"):
-        Sampled(np.abs, np.sign)
-    with pytest.raises(ValueError, match=r"s' the derivative of s, got s'\(.*\) = .* slope"):
-        Sampled(pole, pole)
-    with pytest.raises(ValueError, match=r"finite on \[-1, 1\], got s\(.*\) not finite"):
-        Sampled(np.log, np.reciprocal)
-    with pytest.raises(ValueError, match="1 to 1024 Taylor coefficients, got 1025"):
-        PowerSeries((1.0,) * 1025)
-    with pytest.raises(ValueError, match=r"Taylor coefficients or a pair .* of functions, got"):
-        kernel_of(np.exp)
-    with pytest.raises(ValueError, match=r"by Taylor coefficients in dim = 64, got \(pole"):
+HIGH = np.polynomial.chebyshev.Chebyshev([0.0] * 128 + [1.0])
+SHARP = (
+    lambda t: 1.0 + np.exp(-1e5 * (t - 0.05) ** 2),
+    lambda t: -2e5 * (t - 0.05) * np.exp(-1e5 * (t - 0.05) ** 2),
+)
+NO_KERNEL = [
+    ((np.abs, np.sign), r"smooth .*<absolute and sign, .* has not ended after 4096 samples"),
+    (SHARP, "has not ended after 4096 samples"),
+    ((pole, pole), r"s' the derivative of s, got s'\(.*\) = .* slope"),
+    ((np.log, np.reciprocal), r"finite on \[-1, 1\], got s\(.*\) not finite"),
+    ((np.sinc, lambda t: np.cos(t) / t), r"got s'\(0\) not finite"),
+    ((math.exp, math.exp), r"functions of arrays, got an s that raised TypeError.*\(3,\)"),
+    ((lambda: 1.0, lambda: 0.0), "got an s that raised TypeError"),
+    ((lambda t: 1j * t, lambda t: 0.0 * t), "got an s that gives shape .* of complex128"),
+    ((lambda t: t[:2], lambda t: 0.0 * t), r"got an s that gives shape \(2,\)"),
+    ((1.0,) * 1025, "1 to 1024 Taylor coefficients, got 1025"),
+    (np.exp, r"Taylor coefficients or a pair .* of functions, got"),
+    ((np.exp,), r"Taylor coefficients or a pair .* of functions, got"),
+    ((np.exp, 1.0), r"Taylor coefficients or a pair .* of functions, got"),
+    ("exp", r"Taylor coefficients or a pair .* of functions, got 'exp'"),
+    (3.0, r"Taylor coefficients or a pair .* of functions, got 3.0"),
+    ([], "must be a non-empty array"),
+    ([1e160], r"largest \|s\| from 1e-100 to 1e\+100, got 1e\+160"),
+    ([1e-300], r"largest \|s\| from 1e-100 to 1e\+100, got 1e-300"),
+    (
+        [0.0 if j % 2 else (-1) ** (j // 2) * 30.0**j / math.factorial(j) for j in range(120)],
+        "whose terms do not cancel, .* give functions",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), NO_KERNEL)
+def test_kernel_that_can_not_be(given, message):
+    with pytest.raises(ValueError, match=message):
+        kernel_of(given)
+
+
+def test_function_that_coarse_nodes_miss_is_resolved():
+    """2 + T_128 is 2 or 3 at all nodes of fewer than 128 samples; T_16 is 0 at 16 of them."""
+    t = np.linspace(-1.0, 1.0, 101)
+    kernel = Sampled(lambda t: 2.0 + HIGH(t), HIGH.deriv())
+    assert 128 <= kernel.highest < 256
+    np.testing.assert_allclose(kernel.primitive(t) + 0.0, _integral(kernel, t), atol=1e-12)
+    wave = np.polynomial.chebyshev.Chebyshev([0.0] * 16 + [1.0])
+    assert 16 <= Sampled(wave, wave.deriv()).highest < 32
+
+
+def _integral(kernel, t):
+    """∫ s from 0 to each t, by Gauss and Legendre."""
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    return np.array([0.5 * x * weights @ kernel(0.5 * x * (nodes + 1.0)) for x in t])
+
+
+def test_rounding_of_multipliers_in_high_dimension():
+    with pytest.raises(ValueError, match=r"by Taylor coefficients in dim = 64, got <pole"):
         POLE.series(64, 40)
+
+
+def near(t):
+    return 1.0 / (1.05 - t)
+
+
+def near_slope(t):
+    return 1.0 / (1.05 - t) ** 2
+
+
+@pytest.mark.parametrize("beta", [1.0, 5.0, 25.0])
+def test_reach_of_an_exponential_is_about_beta(beta):
+    kernel = Sampled(lambda t: np.exp(beta * t), lambda t: beta * np.exp(beta * t))
+    assert 0.5 * beta < kernel.reach < 2.0 * beta + 1.0
+    assert kernel.largest == pytest.approx(np.exp(beta))
+
+
+def test_cells_resolve_a_steep_kernel():
+    """Sums through cells of its reach are those over pairs, at 1/(1.05 - t) and anywhere."""
+    kernel, rng = Sampled(near, near_slope), np.random.default_rng(5)
+    angles, masses = rng.uniform(0.0, 2.0 * np.pi, 300), rng.random(300)
+    sums = LineSums(kernel.line(2), angles)(masses)
+    exact = np.einsum("fij,j->fi", kernel.line(2).kernel(angles[:, None], angles), masses)
+    assert np.abs(sums - exact).max(axis=1) == pytest.approx(
+        np.zeros(5), abs=1e-13 * np.abs(exact).max()
+    )
+    polar = rng.uniform(0.0, np.pi, 40)
+    sums = LineSums(kernel.line(4), polar)(masses[:40])
+    exact = np.einsum("fij,j->fi", kernel.line(4).kernel(polar[:, None], polar), masses[:40])
+    assert np.abs(sums - exact).max() < 1e-13 * np.abs(exact).max()
+
+
+def test_bounds_and_signs_of_kernels():
+    """½ S between -1 and 1; s(1) says whether neighbours attract; the largest |s| may be inside."""
+    bump = PowerSeries((1.0, 0.0, -2.0))  # S = t - 2t³/3, largest at 1/√2
+    lower, upper, _ = bump.energy_bounds()
+    assert (-lower, upper) == pytest.approx((np.sqrt(0.5) / 3.0,) * 2)
+    assert bump.largest == pytest.approx(1.0)
+    assert bump.at_one == -1.0
+    assert mf.Interaction(bump).keeps_clusters is False
+    assert mf.Interaction(bump, sign=-1).keeps_clusters is True
+
+
+def test_own_term_leaves_no_rounding():
+    """e^{80t}: far tokens pull by 1e-17 of a token's own term, which is radial."""
+    points = np.array([[np.cos(a), np.sin(a)] for a in (0.0, np.pi / 3.0, 2.0)])
+    kernel = Sampled(lambda t: np.exp(80.0 * t), lambda t: 80.0 * np.exp(80.0 * t))
+    pull, _, log_g = kernel.pull_of_others(points, np.full(3, 1.0 / 3.0))
+    known, unit, known_log_g = Exponential(80.0).pull_of_others(points, np.full(3, 1.0 / 3.0))
+    np.testing.assert_allclose(pull, known * np.exp(unit)[:, None], rtol=1e-9)
+    np.testing.assert_allclose(log_g, known_log_g, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", [SQUARE, POLE], ids=["powers", "function"])

@@ -8,6 +8,7 @@ import pytest
 from handmade import interrupted, unfinished
 
 import meanfield as mf
+from meanfield.dynamics.own import adapt, describe
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,12 @@ def test_files_keep_its_name_and_go_on_only_with_it(tokens, tmp_path):
     assert (read.dynamics.name, repr(read.dynamics)) == ("Copied", repr(Copied(2.0)))
     assert repr(read.dynamics) == repr(Copied(2.0))
     again = {"calls": lambda measure: 0.0}
-    with pytest.raises(ValueError, match=r"dynamics must be given, Copied\(beta=2\.0.*, got None"):
+    with pytest.raises(
+        ValueError, match=r"dynamics must be that of the run, Copied\(beta=2\.0.*, got None"
+    ):
         mf.resume(path, monitors=again)
     with pytest.raises(
-        ValueError, match=r"dynamics must be given.*which no file .*got Copied\(beta=3"
+        ValueError, match=r"dynamics must be that of the run.*which no file .*got .*Copied\(beta=3"
     ):
         mf.resume(path, monitors=again, dynamics=Copied(3.0))
     with pytest.raises(ValueError, match="is not known any more"):
@@ -283,3 +286,44 @@ def test_an_output_counts_before_a_kernel_that_is_handed_on(tokens):
     )
     with pytest.raises(ValueError, match="which tells its output alone: a density or a flow map"):
         mf.evolve(MEASURES[0], Half(mf.SA(2.0)), 1.0)
+
+
+class Repelling(Pole):
+    sign, normalised = -1, True
+
+
+class Misspelt(Pole):
+    normalise = True
+
+
+class SignedHeads(TwoTemperatures):
+    sign = -1
+
+
+class Otherwise(Pole):
+    kernel = (lambda t: 1.0 / (2.5 - t), lambda t: 1.0 / (2.5 - t) ** 2)
+
+
+def test_sign_and_division_are_handed_on():
+    assert adapt(Repelling()) == mf.Interaction(Pole.kernel, sign=-1, normalised=True)
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "message"),
+    [
+        (Misspelt(), "dynamics must tell normalised, got .* with normalise = True"),
+        (SignedHeads(), "dynamics must tell the sign of V in its heads, got .* with sign = -1"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(dynamics, message):
+    with pytest.raises(ValueError, match=message):
+        mf.evolve(MEASURES[0], dynamics, 0.1)
+
+
+def test_files_tell_a_class_by_its_name_and_its_kernel(tmp_path):
+    """Two classes whose functions have one name are not one dynamics."""
+    sol = mf.evolve(MEASURES[0], Pole(), 0.1, 1)
+    sol.save(tmp_path / "run.nc")
+    text = repr(mf.load(tmp_path / "run.nc").dynamics)
+    assert text.startswith("Pole(), that is Interaction(kernel=<<lambda> and <lambda>, 0.4, 0.666")
+    assert describe(Pole()) == text != describe(Otherwise())

@@ -114,7 +114,7 @@ def summary(solution: Solution, file: Path, is_running: bool = False) -> dict[st
         "measure at the end": repr(solution.final),
         "times": f"{len(solution.t)} from {solution.t[0]:g} to {solution.t[-1]:g}",
         **{name.replace("_", " "): f"{a:.12g} to {b:.12g}" for name, (a, b) in ends.items()},
-        "energy defect": "no identity" if error is None else f"{error:.1e}",
+        "energy defect": "none is claimed" if error is None else f"{error:.1e}",
         "mass defect": f"{np.abs(1.0 - data['mass'].values).max():.1e}",
         "steps": f"{int(data['steps'].values[-1])}",
         "case": f"{lines} lines, see meanfield run {file} --print-case" if lines else "none",

@@ -316,7 +316,12 @@ class Attention(HeadsDynamics):
 
     @cached_property
     def energy(self) -> Energy | None:
-        """E_{β,D} of `form` where a run can keep it in balance: without noise, β|D| <= 350."""
+        """E_{β,D} of `form` where a run can keep it in balance: without noise, β|D| <= 350.
+
+        That of SA and USA where it is one of them.
+        """
+        if (plain := self.plain) is not None:
+            return plain.energy
         form, beta = self.form, self.beta
         if form is None or self.noise > 0.0 or form.exponent > LARGEST_EXPONENT:
             return None

@@ -65,9 +65,11 @@ class Interaction(KernelDynamics):
         object.__setattr__(self, "sign", plus_or_minus("sign", self.sign))
         object.__setattr__(self, "noise", number("noise", self.noise, low=0))
         if self.normalised and not self.kernel.least_share > 0.0:
+            t, value = self.kernel.least
             raise ValueError(
-                f"kernel must be positive on [-1, 1] where normalised is True, got "
-                f"{shown(self.kernel)}"
+                f"kernel must be positive on [-1, 1] beyond rounding where normalised is True, got "
+                f"s({t:.6g}) = {value:.3g}, or rounding, of {shown(self.kernel)}: give a steep "
+                f"kernel as functions"
             )
 
     @property
@@ -75,5 +77,8 @@ class Interaction(KernelDynamics):
         """E; X is its gradient in W_2, where it is normalised in the metric of (3.12)."""
         formula = "E(mu) = ½ ∬ S(<x,y>) dmu dmu, S' = s, S(0) = 0"
         dirac = 0.5 * float(self.kernel.primitive(np.ones(1))[0])
+        # where S(1) = 0 but for rounding it is no unit
+        if abs(dirac) <= 1e-13 * max(map(abs, self.kernel.energy_bounds()[:2])):
+            dirac = 0.0
         in_w2 = not self.normalised
         return Energy("E", formula, self.sign, in_w2, dirac=dirac, kernel=self.kernel)

@@ -99,6 +99,16 @@ def tells_facts(dynamics: object) -> TypeGuard[Dynamics]:
     return Facts in type(dynamics).__mro__
 
 
+def describe(dynamics: Any) -> str:
+    """What a file keeps of a dynamics that it can't write down, which tells it from others."""
+    text = repr(dynamics)
+    if text == object.__repr__(dynamics):
+        text = f"{type(dynamics).__name__}()"
+    if tells_facts(dynamics) or callable(getattr(dynamics, "output", None)):
+        return text
+    return f"{text}, that is {adapt(dynamics)!r}"
+
+
 def adapt(dynamics: Any) -> Dynamics:
     """The dynamics that equations know: itself, the SA or USA that it is, or what an own one tells.
 
@@ -119,12 +129,18 @@ def adapt(dynamics: Any) -> Dynamics:
     noise = number("noise of the dynamics", dynamics.noise, low=0)
     if callable(getattr(dynamics, "output", None)):
         return Adapted(dynamics)
-    told = {
-        name: getattr(dynamics, name) for name in ("normalised", "sign") if hasattr(dynamics, name)
-    }
-    if (kernel := getattr(dynamics, "kernel", None)) is not None:
+    kernel, heads = getattr(dynamics, "kernel", None), getattr(dynamics, "heads", None)
+    for name, instead in ("normalise", "normalised"), ("sign", "the sign of V in its heads"):
+        if hasattr(dynamics, name) and (name == "normalise" or kernel is None):
+            raise ValueError(
+                f"dynamics must tell {instead}, got {shown(dynamics)} with {name} = "
+                f"{shown(getattr(dynamics, name))}"
+            )
+    names = [name for name in ("normalised", "sign") if hasattr(dynamics, name)]
+    told = {name: getattr(dynamics, name) for name in names}
+    if kernel is not None:
         return Interaction(kernel, noise=noise, **told)
-    if callable(heads := getattr(dynamics, "heads", None)):
+    if callable(heads):
         normalise = boolean("normalised", told.get("normalised", True))
         return Attention(1.0, heads(), normalise=normalise, noise=noise)
     raise ValueError(

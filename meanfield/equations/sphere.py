@@ -107,7 +107,9 @@ class SphereField(ActingField):
         self._energies = 0.5 * series.size * series.primitive
         self._unit = 1.0 if self._normalised else series.size * float(np.exp(series.log_unit))
         self._slope = dynamics.sign * self._unit * series.primitive[degrees]
-        self.needs_sources = self._normalised and self._kernel.least_share < _LOST.below
+        # where ∇G is no multiple of the velocity's series, it is divided by G a second time
+        self._lost = _LOST if self._kernel.growth is not None else Lost(10.0 * _LOST.below)
+        self.needs_sources = self._normalised and self._kernel.least_share < self._lost.below
 
     def of(self, layer: Dynamics) -> SphereField:  # noqa: ARG002
         """The field of the layer that acts: this one always."""
@@ -156,7 +158,7 @@ class SphereField(ActingField):
             # the maximum over the sphere is at least the mean
             largest = max(float(potential.max()), float((self._potential[0] * moments[0]).real))
             of = f"maximum, where its series has no digits under {shown(self.dynamics)}"
-            small = _LOST.settle(potential, largest, _verdict(sources, loose), of)
+            small = self._lost.settle(potential, largest, _verdict(sources, loose), of)
         velocity /= potential[:, None]
         divergence /= potential
         if self._kernel.growth is not None:

@@ -19,7 +19,7 @@ import xarray as xr
 from meanfield._checks import integer, number, one_of, real_array, rows, shown, unit_rows
 from meanfield.dynamics import KNOWN, AnyDynamics
 from meanfield.dynamics.attention import Head
-from meanfield.dynamics.own import ForgottenDynamics
+from meanfield.dynamics.own import ForgottenDynamics, describe
 from meanfield.equations.history import NODES, History, MomentHistory
 from meanfield.laws import LAWS, Law
 from meanfield.laws.record import from_record, to_record
@@ -692,7 +692,7 @@ def _dynamics_record(dynamics: AnyDynamics) -> tuple[dict[str, Any], list[Array]
         return to_record(dynamics, (*_DYNAMICS, Head), matrices), matrices
     except ValueError:
         # where it, or a part of it, is of a user's own class this is all that can be kept
-        told = dynamics.name, repr(dynamics), float(dynamics.noise)
+        told = dynamics.name, describe(dynamics), float(dynamics.noise)
         return to_record(ForgottenDynamics(*told), _DYNAMICS), []
 
 

@@ -136,7 +136,7 @@ def solve(
     ----------
     measure : Density, FlowMap or Particles; OscillatorDensity or Oscillators
         The measure at t = 0; the latter two under a CircleInteraction.
-    dynamics : SA, USA, DoublyStochastic, CircleInteraction, Attention, FeedForward or Layers
+    dynamics : SA, USA, DoublyStochastic, Interaction, Attention, FeedForward, Layers or Kuramoto
         Noise is for densities and Particles. Measures about an axis need matrices that commute
         with rotations about it. Flow maps take SA, USA and DoublyStochastic with β <= 150 about an
         axis, 40 on S^2, and on the circle as far as `largest` nodes resolve e^{β cos}, some 10000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 
 from meanfield._checks import integer, number, one_of, real_array, shown
 from meanfield.dynamics import AnyDynamics
-from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics
+from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics, describe
 from meanfield.evolution.arrays import ForgottenLaw, Resumption
 from meanfield.evolution.checkpoint import Checkpoint, previous
 from meanfield.evolution.files import file_lock, remove_leftovers
@@ -211,12 +210,10 @@ def _dynamics(kept: AnyDynamics, given: OwnDynamics | None) -> AnyDynamics:
                 f"dynamics must be None, since the file has {shown(kept)}, got {shown(given)}"
             )
         return kept
-    # the address of an object tells nothing
-    told = None if given is None else re.sub(r" at 0x[0-9a-f]+", "", repr(given))
-    if given is None or told != re.sub(r" at 0x[0-9a-f]+", "", kept.text):
+    if given is None or describe(given) != kept.text:
+        what = None if given is None else describe(given)
         raise ValueError(
-            f"dynamics must be given, {shown(kept)} of name {shown(kept.name)}, which no file can "
-            f"keep, got {shown(given)}"
+            f"dynamics must be that of the run, {kept.text}, which no file can keep, got {what}"
         )
     return given
 

@@ -62,7 +62,7 @@ class Solution(ShownRun):
     ----------
     t : ndarray, shape (m,)
     measures : list of Density or of Particles, length m
-    dynamics : SA, USA, DoublyStochastic, CircleInteraction, Attention, FeedForward or Layers
+    dynamics : SA, USA, DoublyStochastic, Interaction, Attention, FeedForward, Layers or Kuramoto
     ending : Ending
     message : str
         What happened, at which t, with which number, what to try.
@@ -177,8 +177,9 @@ class Solution(ShownRun):
         flow: Any = self.final
         if self.history is None:
             raise ValueError(
-                f"density needs the moments of a flow map from its law on, at beta <= 100, got a "
-                f"run of {flow} under {self.dynamics}: a Density has `at(points)`"
+                f"density needs the moments of a flow map from its law on, at beta (the reach of "
+                f"its kernel) <= 100, got a run of {flow} under {self.dynamics}: a Density has "
+                f"`at(points)`"
             )
         points = unit_rows("points", points, flow.dim)
         t, dynamics = number("t", t, low=0, high=float(self.t[-1])), adapt(self.dynamics)

@@ -554,7 +554,7 @@ def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, scaled: bool = Fa
     """
     check_measure("measure", measure)
     scaled = boolean("scaled", scaled)
-    if isinstance(dynamics, Attention):
+    if isinstance(dynamics, Attention) and dynamics.plain is None:
         # also with more than a run can keep in balance
         return unscaled(
             "dissipation", form_dissipation(measure, dynamics), 0.0, dynamics.beta, scaled

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import boolean, shown
-from meanfield.dynamics import SA, USA, DoublyStochastic, Isotropic
+from meanfield.dynamics import SA, USA, Attention, DoublyStochastic, Isotropic, adapt
 from meanfield.equations.tendency import tendency
 from meanfield.functionals.energies import dissipation, unscaled
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
@@ -68,7 +68,7 @@ def metric_speed(
     >>> round(metric_speed(mu, SA(0.0)), 12)
     0.176776695297
     """
-    _check(measure, dynamics, (SA, USA, DoublyStochastic))
+    dynamics = _checked(measure, dynamics, (SA, USA, DoublyStochastic))
     weighted, scaled = boolean("weighted", weighted), boolean("scaled", scaled)
     if weighted and not isinstance(dynamics, SA):
         raise ValueError(
@@ -115,7 +115,7 @@ def slope(measure: AnyMeasure, dynamics: Isotropic, *, scaled: bool = False) -> 
     >>> bool(np.isclose(slope(mu, SA(3.0)), metric_speed(mu, SA(3.0), weighted=True)))
     True
     """
-    _check(measure, dynamics, (SA, USA))
+    dynamics = _checked(measure, dynamics, (SA, USA))
     scaled = boolean("scaled", scaled)
     potential, log_mass = _potential(measure, dynamics.beta)
 
@@ -136,14 +136,17 @@ def slope(measure: AnyMeasure, dynamics: Isotropic, *, scaled: bool = False) -> 
     return unscaled("slope", value, beta, beta, scaled, power=0.5)
 
 
-def _check(measure: AnyMeasure, dynamics: Isotropic, allowed: tuple[type[Isotropic], ...]) -> None:
+def _checked(measure: AnyMeasure, dynamics: Any, allowed: tuple[type[Isotropic], ...]) -> Isotropic:
+    """The dynamics as equations know it, one of these without noise."""
     check_measure("measure", measure)
-    if not isinstance(dynamics, allowed) or dynamics.noise > 0.0:
+    known = adapt(dynamics) if isinstance(dynamics, Attention) else dynamics
+    if not isinstance(known, allowed) or known.noise > 0.0:
         *names, last = (kind.name for kind in allowed)
         raise ValueError(
             f"dynamics must be {', '.join(names)} or {last} without noise, a gradient flow of an "
             f"energy, got {shown(dynamics)}"
         )
+    return known
 
 
 def _unit(measure: AnyMeasure, dynamics: Isotropic) -> float:

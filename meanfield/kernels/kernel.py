@@ -287,10 +287,31 @@ class SmoothKernel(PotentialKernel):
         """s(1)."""
         return float(self(np.ones(1))[0])
 
-    @property
+    @cached_property
     def largest(self) -> float:  # type: ignore[override]
         """The largest |s|."""
         return float(np.abs(self(self._turns(self.slope))).max())
+
+    def check_size(self) -> None:
+        """Refuse values whose products leave double precision, or that have no digits.
+
+        Raises
+        ------
+        ValueError
+            If the largest |s| is beyond 1e100, or below 1e-100 and not 0, or rounding is more than
+            1e-10 of it.
+        """
+        if self.largest != 0.0 and not 1.0 / _LARGEST <= self.largest <= _LARGEST:
+            raise ValueError(
+                f"kernel must have a largest |s| from {1.0 / _LARGEST:g} to {_LARGEST:g}, got "
+                f"{self.largest:.3g} of {shown(self)}"
+            )
+        rounding = float(self._rounding(np.array([-1.0, 1.0])).max())
+        if rounding > _RELATIVE * self.largest:
+            raise ValueError(
+                f"kernel must be a sum whose terms do not cancel, got {shown(self)}, of whose "
+                f"largest value, {self.largest:.3g}, rounding makes {rounding:.1e}: give functions"
+            )
 
     @cached_property
     def reach(self) -> float:  # type: ignore[override]
@@ -308,13 +329,20 @@ class SmoothKernel(PotentialKernel):
         return self.highest + 1.0
 
     @cached_property
-    def least_share(self) -> float:  # type: ignore[override]
-        """The least value over the largest, 0 where it is not above the rounding of s."""
+    def least(self) -> tuple[float, float]:
+        """Where s is least beside its rounding, and s there: 0 where that is not known to 1e-10."""
         at = self._turns(self.slope)
         values = self(at)
-        if (values <= self._rounding(at)).any():
-            return 0.0
-        return float(values.min() / values.max())
+        # neither positive nor negative for certain
+        unknown = (values > 0.0) & (values * _RELATIVE <= self._rounding(at))
+        values[unknown] = 0.0
+        worst = int(values.argmin())
+        return float(at[worst]), float(values[worst])
+
+    @cached_property
+    def least_share(self) -> float:  # type: ignore[override]
+        """The least value over the largest, 0 where it is not above what rounding makes of s."""
+        return max(self.least[1], 0.0) / (self.largest or 1.0)
 
     def _turns(self, slope: Function) -> Array:
         """Nodes in [-1, 1], and between them the places where a slope changes its sign."""
@@ -375,20 +403,27 @@ class SmoothKernel(PotentialKernel):
         potential, pull = self.sums(*latitudes.sources(*rule), latitudes.queries)
         return 0.0, potential, latitudes.vectors(pull)
 
-    def sums(self, sources: Array, masses: Array, points: Array) -> tuple[Array, Array]:
-        """Σ m_j s (n,) and Σ m_j s y_j (n, d), in blocks."""
+    def sums(
+        self, sources: Array, masses: Array, points: Array, *, of_others: bool = False
+    ) -> tuple[Array, Array]:
+        """Σ m_j s (n,) and Σ m_j s y_j (n, d), in blocks; without the terms j = i of others.
+
+        A token's pull on itself is radial, but for rounding of s(1).
+        """
         potential, pull = np.empty(len(points)), np.empty((len(points), sources.shape[1]))
         step = max(1, _BLOCK // len(sources))
         for start in range(0, len(points), step):
             part = slice(start, start + step)
             terms = masses * self(np.clip(points[part] @ sources.T, -1.0, 1.0))
+            if of_others:
+                np.fill_diagonal(terms[:, start:], 0.0)
             potential[part], pull[part] = terms.sum(axis=1), terms @ sources
         return potential, pull
 
     def pull_of_others(self, points: Array, masses: Array) -> tuple[Array, Array, Array]:
         """P_x Σ m_j s y_j (n, d), zeros (n,), and log Σ m_j s where that is positive."""
-        potential, pull = self.sums(points, masses, points)
-        # a token's pull on itself is radial
+        potential, pull = self.sums(points, masses, points, of_others=True)
+        potential += masses * self.at_one
         pull -= np.einsum("ij,ij->i", pull, points)[:, None] * points
         return pull, np.zeros(len(points)), np.log(np.maximum(potential, 1e-300))
 
@@ -412,6 +447,11 @@ class SmoothKernel(PotentialKernel):
 
 # of the largest value: what is left of a series that is resolved
 _TAIL = 4e-15
+# of a value that is divided by, its rounding at most; the largest value, so that squares are held
+_RELATIVE, _LARGEST = 1e-10, 1e100
+# irregular places at which a series must be the function, and how near
+_BETWEEN = np.cos(np.pi * np.mod(np.arange(1.0, 4096.0) * (0.5 * (5.0**0.5 - 1.0)), 1.0))
+_SAME = 1e-12
 # Taylor coefficients, and samples of a function
 _MOST_TERMS, _MOST_SAMPLES = 1024, 1 << 12
 
@@ -518,12 +558,15 @@ class Sampled(tuple[Function, Function], SmoothKernel):
         return super().__new__(cls, (function, derivative))
 
     def __init__(self, function: Function, derivative: Function) -> None:  # noqa: ARG002 (above)
+        # where functions have their gaps
+        ends = np.array([-1.0, 0.0, 1.0])
+        self(ends), self.slope(ends)
         self._series = self._resolved()
         self.highest = len(self._series) - 1
         integral = chebyshev.chebint(self._series)
         integral[0] -= chebyshev.chebval(0.0, integral)
         self._integral = integral
-        t = np.cos(np.pi * (np.arange(64) + 0.5) / 64)
+        t = _BETWEEN
         told, found = self.slope(t), chebyshev.chebval(t, chebyshev.chebder(self._series))
         gap = np.abs(told - found)
         if gap.max() > 1e-7 * max(np.abs(told).max(), np.abs(self(t)).max()):
@@ -539,26 +582,33 @@ class Sampled(tuple[Function, Function], SmoothKernel):
 
     def __repr__(self) -> str:
         names = (getattr(f, "__name__", repr(f)) for f in self)
-        return "({}, {})".format(*names)
+        # by these numbers a run that goes on knows its kernel
+        told = ", ".join(f"{value:.12g}" for value in self(np.array([-1.0, 0.0, 1.0])))
+        return "<{} and {}, {} at -1, 0, 1>".format(*names, told)
 
     def _resolved(self) -> Array:
         """The Chebyshev coefficients of s."""
-        count = 16
+        count, between = 16, self(_BETWEEN)
+        largest = float(np.abs(between).max())
         while count <= _MOST_SAMPLES:
             values = self(np.cos(np.pi * (np.arange(count) + 0.5) / count))
-            largest = float(np.abs(values).max())
+            largest = max(largest, float(np.abs(values).max()))
             if largest == 0.0:
                 return np.zeros(1)
             series = fft.dct(values, type=2) / count
             series[0] *= 0.5
             if np.abs(series[-(count // 4) :]).max() <= _TAIL * largest:
                 counted = np.flatnonzero(np.abs(series) > 0.05 * _TAIL * largest)
-                return np.asarray(series[: counted[-1] + 1])
+                found = np.asarray(series[: counted.max(initial=0) + 1])
+                # nodes of powers of 2 may all miss the same
+                missed = np.abs(between - chebyshev.chebval(_BETWEEN, found)).max()
+                if missed < _SAME * largest:
+                    return found
             count *= 2
         share = float(np.abs(series[-(len(series) // 4) :]).max()) / largest
         raise ValueError(
-            f"kernel must be smooth on [-1, 1]: of {self!r} {_MOST_SAMPLES} samples leave a tail "
-            f"of {share:.1e} > {_TAIL:g}"
+            f"kernel must be smooth on [-1, 1], got {self!r}, whose Chebyshev series has not ended "
+            f"after {_MOST_SAMPLES} samples: its last quarter is {share:.1e} > {_TAIL:g} of it"
         )
 
     def __call__(self, t: Array) -> Array:
@@ -602,10 +652,20 @@ class Sampled(tuple[Function, Function], SmoothKernel):
 
 
 def _values(name: str, function: Function, t: Array) -> Array:
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        values = np.asarray(function(t), dtype=np.float64)
-    if values.shape != np.shape(t):
-        values = np.broadcast_to(values, np.shape(t)).copy()
+    try:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            given = np.asarray(function(t))
+    except Exception as error:
+        raise ValueError(
+            f"kernel must be functions of arrays, got an {name} that raised {error!r} for an array "
+            f"of shape {np.shape(t)}"
+        ) from error
+    if given.shape not in ((), np.shape(t)) or given.dtype.kind not in "fiu":
+        raise ValueError(
+            f"kernel must be real functions of each number, got an {name} that gives shape "
+            f"{given.shape} of {given.dtype} for an array of shape {np.shape(t)}"
+        )
+    values = np.array(np.broadcast_to(given, np.shape(t)), dtype=np.float64)
     if not np.isfinite(values).all():
         where = float(np.asarray(t)[~np.isfinite(values)].ravel()[0])
         raise ValueError(f"kernel must be finite on [-1, 1], got {name}({where:.6g}) not finite")
@@ -707,10 +767,15 @@ def kernel_of(given: Any) -> SmoothKernel:
     """
     if isinstance(given, SmoothKernel):
         return given
-    if isinstance(given, (tuple, list)) and len(given) == 2 and all(map(callable, given)):
-        return Sampled(*given)
-    if callable(given) or isinstance(given, str):
+    is_listed = isinstance(given, tuple | list | np.ndarray)
+    functions = [callable(one) for one in given] if isinstance(given, tuple | list) else []
+    if functions == [True, True]:
+        found: SmoothKernel = Sampled(*given)
+    elif is_listed and not any(functions):
+        found = PowerSeries(given)
+    else:
         raise ValueError(
             f"kernel must be Taylor coefficients or a pair (s, s') of functions, got {shown(given)}"
         )
-    return PowerSeries(given)
+    found.check_size()
+    return found
