@@ -233,7 +233,7 @@ class TestGradientFlow:
             field = mf.Attention(1.0, heads)
             assert field.form is None
             assert "energy" not in mf.evolve(tokens(2), field, 0.1, 1).dataset
-        noisy = mf.Attention(1.0, [mf.Head()], noise=0.1)
+        noisy = mf.Attention(1.0, [mf.Head(np.eye(2))], noise=0.1)
         assert noisy.form is not None
         assert noisy.energy is None
         # its |X|² would leave double precision; the run goes on without a balance
@@ -538,7 +538,7 @@ class TestBadInput:
             with pytest.raises(ValueError, match="dynamics must be SA, USA, or Attention of one"):
                 mf.dissipation(tokens(2), mf.Attention(1.0, heads))
         with pytest.raises(ValueError, match=r"beta \|D\| <= 350, got Attention\(beta=400"):
-            mf.dissipation(tokens(2), mf.Attention(400.0, [mf.Head()]))
+            mf.dissipation(tokens(2), mf.Attention(400.0, [mf.Head(np.eye(2))]))
 
 
 def test_energies_that_rounding_of_a_density_makes_are_refused():

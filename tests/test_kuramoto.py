@@ -161,7 +161,7 @@ BAD = [
         "noise must be 0 to evolve FlowMap",
     ),
     (lambda: mf.Layers([ODD]), "layers must be SA, USA, DoublyStochastic, Att"),
-    (lambda: mf.dissipation(SPHERE, ODD), "dynamics must be SA, USA, DoublyStoch"),
+    (lambda: mf.dissipation(SPHERE, ODD), "CircleInteraction.* must meet a measure of its own dim"),
     (lambda: mf.order_parameter(SPHERE), "measure must have dim = 2, that of the"),
     (lambda: mf.interaction_energy(SPHERE, ODD), "measure must have dim = 2"),
     (lambda: mf.theory.growth_rates(ODD, 3, 4), "must meet a measure of its own"),
