@@ -22,7 +22,11 @@ from rooms import rooms  # noqa: E402
 # everything that a build makes for itself; git ignores it
 GENERATED = HERE / "generated"
 # pages that show what their own code draws, and the folders of their figures
-DRAWING = {"tutorial.md": "tutorial", "howto/new_dynamics.md": "howto"}
+DRAWING = {
+    "tutorial.md": "tutorial",
+    "howto/any_kernel.md": "howto",
+    "howto/new_dynamics.md": "howto",
+}
 
 project = "meanfield"
 author = copyright = "the meanfield developers"  # noqa: A001 (Sphinx's name for it)
