@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import erfcx
 
 from meanfield._checks import integer, number, real_array, shown
-from meanfield.dynamics import SA, USA, Attention, Isotropic, MeanField, adapt
+from meanfield.dynamics import SA, USA, Isotropic, MeanField, adapt_any
 from meanfield.dynamics.attention import check_dim
 from meanfield.kernels import multipliers
 from meanfield.kernels.multipliers import eigenvalues, log_eigenvalues
@@ -77,9 +77,8 @@ def growth_rates(dynamics: MeanField, dim: int, kmax: int) -> Array:
     >>> int(np.argmax(growth_rates(SA(beta=5.0), dim=2, kmax=10)))
     3
     """
-    known: Any = adapt(dynamics) if isinstance(dynamics, Attention) else dynamics
-    kernel = None if isinstance(known, type) else getattr(known, "kernel", None)
-    if kernel is None:
+    known = adapt_any(dynamics)
+    if known is None or known.kernel is None:
         raise ValueError(
             f"dynamics must have a kernel, as SA, USA, DoublyStochastic or a CircleInteraction, "
             f"got {shown(dynamics)}"
@@ -90,7 +89,7 @@ def growth_rates(dynamics: MeanField, dim: int, kmax: int) -> Array:
     if isinstance(known, Isotropic):
         slopes = _slopes(known, dim, kmax)
     else:
-        series = kernel.series(dim, kmax)
+        series = known.kernel.series(dim, kmax)
         slopes = series.primitive.real / (series.potential[0] if known.normalised else 1.0)
     rates = laplacian * slopes
     return np.asarray(known.sign * rates - known.noise * laplacian)

@@ -8,6 +8,7 @@ import pytest
 from handmade import interrupted, unfinished
 
 import meanfield as mf
+from meanfield import theory
 from meanfield.dynamics.own import adapt, describe
 
 
@@ -318,6 +319,14 @@ def test_sign_and_division_are_handed_on():
 def test_what_would_be_passed_over_is_refused(dynamics, message):
     with pytest.raises(ValueError, match=message):
         mf.evolve(MEASURES[0], dynamics, 0.1)
+
+
+def test_growth_rates_take_a_kernel_of_a_users_own():
+    """They are those of the package's own dynamics of the same kernel, to the bit."""
+    rates = [theory.growth_rates(one, 3, 6) for one in (Pole(), mf.Interaction(Pole.kernel))]
+    assert np.array_equal(*rates)
+    with pytest.raises(ValueError, match="must have a kernel"):
+        theory.growth_rates(Pole, 3, 6)
 
 
 def test_files_tell_a_class_by_its_name_and_its_kernel(tmp_path):

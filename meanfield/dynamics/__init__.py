@@ -8,7 +8,7 @@ from meanfield.dynamics.interaction import Interaction
 from meanfield.dynamics.isotropic import SA, USA, Isotropic
 from meanfield.dynamics.kuramoto import CircleInteraction, Kuramoto
 from meanfield.dynamics.layers import FeedForward, Layers
-from meanfield.dynamics.own import OwnDynamics, adapt
+from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any
 
 __all__ = [
     "KNOWN",
@@ -28,6 +28,7 @@ __all__ = [
     "MeanField",
     "OwnDynamics",
     "adapt",
+    "adapt_any",
 ]
 
 MeanField = Isotropic | Interaction | CircleInteraction

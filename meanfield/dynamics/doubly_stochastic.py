@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from meanfield.dynamics.facts import Energy
@@ -45,7 +46,7 @@ class DoublyStochastic(Isotropic):
     normalised: ClassVar[bool] = True
     balanced: ClassVar[bool] = True
 
-    @property
+    @cached_property
     def energy(self) -> Energy:
         """E_DS."""
         formula = "E_DS(mu) = -(1/β) ∫ log u dmu of doubly stochastic attention"

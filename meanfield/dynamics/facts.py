@@ -96,7 +96,7 @@ class Facts(Protocol):
     smooth : bool
         Whether X has derivatives of all orders.
     keeps_clusters : bool
-        Whether what has gathered at a point stays together for ever.
+        Whether neighbours attract each other, so that what has gathered at a point stays.
     energy : Energy or None
         None where X is no gradient.
     reach : float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,7 +73,7 @@ class Interaction(KernelDynamics):
                 f"kernel as functions"
             )
 
-    @property
+    @cached_property
     def energy(self) -> Energy:
         """E; X is its gradient in W_2, where it is normalised in the metric of (3.12)."""
         formula = "E(mu) = ½ ∬ S(<x,y>) dmu dmu, S' = s, S(0) = 0"

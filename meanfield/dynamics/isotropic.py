@@ -137,7 +137,7 @@ class Isotropic(KernelDynamics):
         """e^{βt}."""
         return Exponential(self.beta)
 
-    @property
+    @cached_property
     def energy(self) -> Energy:
         """E_β; X is its gradient in W_2, under SA in the metric of (3.12)."""
         return Energy(

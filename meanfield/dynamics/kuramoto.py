@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -138,7 +139,7 @@ class CircleInteraction(Steady):
         """Whether h has sines alone."""
         return not any(self.cos)
 
-    @property
+    @cached_property
     def energy(self) -> Energy | None:
         """F where h is odd."""
         if not self.is_odd:
@@ -165,7 +166,7 @@ class CircleInteraction(Steady):
         factors[1 : len(self.sin) + 1] += 1j * np.array(self.sin)
         return 0.5 * self.coupling * factors
 
-    @property
+    @cached_property
     def kernel(self) -> Phases:
         """h, by its multipliers."""
         return Phases(tuple(self.multipliers.tolist()))

@@ -109,6 +109,12 @@ def describe(dynamics: Any) -> str:
     return f"{text}, that is {adapt(dynamics)!r}"
 
 
+def adapt_any(given: Any) -> Dynamics | None:
+    """The dynamics that equations know of what may be none, as a class or a number: then None."""
+    is_one = not isinstance(given, type) and hasattr(given, "noise")
+    return adapt(given) if is_one else None
+
+
 def adapt(dynamics: Any) -> Dynamics:
     """The dynamics that equations know: itself, the SA or USA that it is, or what an own one tells.
 

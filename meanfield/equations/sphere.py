@@ -109,6 +109,7 @@ class SphereField(ActingField):
         self._slope = dynamics.sign * self._unit * series.primitive[degrees]
         # where ∇G is no multiple of the velocity's series, it is divided by G a second time
         self._lost = _LOST if self._kernel.growth is not None else Lost(10.0 * _LOST.below)
+        self._lost_of = f"maximum, where its series has no digits under {shown(dynamics)}"
         self.needs_sources = self._normalised and self._kernel.least_share < self._lost.below
 
     def of(self, layer: Dynamics) -> SphereField:  # noqa: ARG002
@@ -157,8 +158,7 @@ class SphereField(ActingField):
         if self.needs_sources:
             # the maximum over the sphere is at least the mean
             largest = max(float(potential.max()), float((self._potential[0] * moments[0]).real))
-            of = f"maximum, where its series has no digits under {shown(self.dynamics)}"
-            small = self._lost.settle(potential, largest, _verdict(sources, loose), of)
+            small = self._lost.settle(potential, largest, _verdict(sources, loose), self._lost_of)
         velocity /= potential[:, None]
         divergence /= potential
         if self._kernel.growth is not None:

@@ -129,8 +129,8 @@ def check_nodes(measure: AnyMeasure, dynamics: OwnDynamics, most: int) -> None:
     ValueError
         Naming β, the nodes that it takes and how many there may be.
     """
-    if isinstance(measure, LineFlowMap) and adapt(dynamics).isotropic:
-        measure.resolving(adapt(dynamics).reach, most)
+    if isinstance(measure, LineFlowMap) and (known := adapt(dynamics)).isotropic:
+        measure.resolving(known.reach, most)
 
 
 def choose_on_unresolved(measure: AnyMeasure, dynamics: OwnDynamics, choice: str | None) -> str:

@@ -15,7 +15,7 @@ from meanfield.dynamics import (
     Attention,
     CircleInteraction,
     DoublyStochastic,
-    adapt,
+    adapt_any,
 )
 from meanfield.dynamics.attention import LARGEST_EXPONENT
 from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, multiplied_out
@@ -505,8 +505,7 @@ def energy(
 
 def _with_energy(measure: AnyMeasure, dynamics: Any) -> Any:
     """The dynamics as equations know it; refused without an energy, or beside such a measure."""
-    is_one = not isinstance(dynamics, type) and hasattr(dynamics, "noise")
-    known = adapt(dynamics) if is_one else None
+    known = adapt_any(dynamics)
     if known is None or known.energy is None:
         raise ValueError(
             f"dynamics must have an energy, as SA, USA, DoublyStochastic, "

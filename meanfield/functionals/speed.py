@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import boolean, shown
-from meanfield.dynamics import SA, USA, Attention, DoublyStochastic, Isotropic, adapt
+from meanfield.dynamics import SA, USA, DoublyStochastic, Isotropic, adapt_any
 from meanfield.equations.tendency import tendency
 from meanfield.functionals.energies import dissipation, unscaled
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
@@ -139,7 +139,7 @@ def slope(measure: AnyMeasure, dynamics: Isotropic, *, scaled: bool = False) -> 
 def _checked(measure: AnyMeasure, dynamics: Any, allowed: tuple[type[Isotropic], ...]) -> Isotropic:
     """The dynamics as equations know it, one of these without noise."""
     check_measure("measure", measure)
-    known = adapt(dynamics) if isinstance(dynamics, Attention) else dynamics
+    known = adapt_any(dynamics)
     if not isinstance(known, allowed) or known.noise > 0.0:
         *names, last = (kind.name for kind in allowed)
         raise ValueError(

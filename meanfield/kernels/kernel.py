@@ -109,10 +109,6 @@ class Kernel(ABC):
     def energy(self, measure: Measure) -> float:
         """½ ∬ S(<x,y>) dmu dmu, in units of e^{log_unit}, of what moments and points tell."""
 
-    def energy_bounds(self) -> tuple[float, float, bool]:
-        """Between what its energy lies, and whether these are those of σ and of a Dirac mass."""
-        return -np.inf, np.inf, False
-
     @abstractmethod
     def line(self, dim: int) -> line.Line:
         """Cells on the circle, or on polar angles for dim >= 3, and tables between them.

@@ -454,8 +454,8 @@ def token_sums(beta: float, dim: int) -> TokenSums | None:
     return CircleSums(beta) if dim == 2 else SphereSums(beta)
 
 
-def kernel_sums(kernel: Exponential | SmoothKernel, dim: int) -> KernelSums:
+def kernel_sums(kernel: Exponential | SmoothKernel, dim: int) -> KernelSums | None:
     """The fast sums of a kernel in dimension 2 or 3, up to the reach that `fewest_pairs` allows."""
     if isinstance(kernel, Exponential):
-        return CircleSums(kernel.beta) if dim == 2 else SphereSums(kernel.beta)
+        return token_sums(kernel.beta, dim)
     return CellSums(kernel.line(2)) if dim == 2 else SphereKernelSums(kernel)
