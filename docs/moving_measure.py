@@ -57,5 +57,5 @@ def globe(mu: mf.Density, turn: float) -> Array:
         [east * depth - south * x[seen], south * depth + east * x[seen], height]
     )
     values = np.full(x.shape, np.nan)
-    values[seen] = mu.at(points / np.linalg.norm(points, axis=1, keepdims=True))
+    values[seen] = mu.pdf(points / np.linalg.norm(points, axis=1, keepdims=True))
     return values

@@ -110,7 +110,7 @@ def _slopes(dynamics: Isotropic, dim: int, kmax: int) -> Array:
     # of degree 1 in the limit, where it may be denormal
     first = ratios[1] / beta if beta > 1e-150 else 1.0 / dim
     slopes[1:] = first * multipliers.relative_eigenvalues(beta, dim + 2, kmax - 1)
-    return slopes / (1.0 + ratios) if dynamics.balanced else slopes
+    return slopes / (1.0 + ratios) if dynamics._balanced else slopes
 
 
 def critical_noise(dynamics: Isotropic, dim: int, degree: int = 1) -> float:

@@ -173,15 +173,15 @@ OWN: dict[str, dict[str, Any]] = {
 }
 # what needs none
 PLAIN = """
-Attention.velocity Circle.exact_size Circle.resized CircleInteraction.of_usa
-CircleInteraction.velocity Density.at Density.balanced Density.moment Density.plot Density.resized
-Density.trigonometric_moments DoublyStochastic DoublyStochastic.velocity FeedForward.divergence
-FeedForward.velocity FlowMap.resolving FlowMap.moment FourierSeries.pdf FourierSeries.sample
+Attention.velocity Circle._exact_size Circle.resized CircleInteraction._of_usa
+CircleInteraction.velocity Density.at Density._balanced Density.moment Density.plot Density.resized
+Density._trigonometric_moments DoublyStochastic DoublyStochastic.velocity FeedForward.divergence
+FeedForward.velocity FlowMap._resolving FlowMap.moment FourierSeries.pdf FourierSeries.sample
 Interaction.velocity Layers.velocity Mixture.pdf Mixture.sample Particles Particles.moment
 Particles.quantised
-Particles.sample Particles.trigonometric_moments PointCloud.pdf PointCloud.sample SA SA.velocity
-Solution.animate Solution.plot Sphere Sphere.exact_size Sphere.resized USA USA.velocity Uniform
-Uniform.pdf Uniform.sample VonMisesFisher.pdf VonMisesFisher.sample Zonal.exact_size Zonal.resized
+Particles.sample Particles._trigonometric_moments PointCloud.pdf PointCloud.sample SA SA.velocity
+Solution.animate Solution.plot Sphere Sphere._exact_size Sphere.resized USA USA.velocity Uniform
+Uniform.pdf Uniform.sample VonMisesFisher.pdf VonMisesFisher.sample Zonal._exact_size Zonal.resized
 ZonalSeries.pdf ZonalSeries.sample dissipation energy resume load metric_speed mmd order_parameter
 plot.animation plot.density plot.dissipation plot.energy plot.form_extremisers
 plot.limits_without_normalisation plot.mean_field_limit plot.metastability plot.phase_diagram
@@ -272,7 +272,7 @@ RIGHT: dict[str, tuple[str, ...]] = {
     "scaled": ("a truth",),
     "weighted": ("a truth",),
     "proved": ("a truth",),
-    "normalise": ("a truth",),
+    "normalised": ("a truth",),
     "coupling": NUMBERS,
     "centre": NUMBERS,
     "query": NUMBERS,

@@ -99,10 +99,10 @@ def bound(field: Any, dim: int) -> float:
     heads = [(1.0, 1.0)]
     if isinstance(field, mf.Attention):
         heads = [
-            (np.linalg.norm(np.atleast_2d(h.V), 2), np.linalg.norm(np.atleast_2d(h.bilinear), 2))
+            (np.linalg.norm(np.atleast_2d(h.V), 2), np.linalg.norm(np.atleast_2d(h.matrix), 2))
             for h in field.heads
         ]
-    plain = field.normalise if isinstance(field, mf.Attention) else field.normalised
+    plain = field.normalised
     return float(sum(v * (1.0 if plain else kernel_norm(field.beta * m, dim)) for v, m in heads))
 
 
@@ -148,7 +148,7 @@ def some_heads(dim: int, axis: Any, rng: np.random.Generator, beta: float) -> mf
             a, b = rng.uniform(-0.7, 0.7, size=(2, 3, 1, 1))
             matrices = a * np.eye(dim) + b * np.outer(axis, axis)
         heads.append(mf.Head(*matrices))
-    return mf.Attention(beta, heads, normalise=bool(rng.integers(2)))
+    return mf.Attention(beta, heads, normalised=bool(rng.integers(2)))
 
 
 def some_fields(kind: str, beta: float, dim: int, axis: Any, rng: np.random.Generator) -> tuple:
@@ -285,7 +285,7 @@ def same_field(form: str, case: Case, name: str) -> Any:
             same = field
         elif isinstance(field, mf.USA) or (isotropic and field.beta == 0.0):
             same = replace(
-                mf.CircleInteraction.of_usa(field.beta, field.noise), coupling=field.sign
+                mf.CircleInteraction._of_usa(field.beta, field.noise), coupling=field.sign
             )
         else:
             return None

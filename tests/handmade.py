@@ -56,7 +56,7 @@ def densities(kind, sizes=(1, 1, 2, 4)):
     found = []
     for size in sizes:
         space = SPACES[kind](size)
-        coefficients = rng.normal(size=space.n_coefficients).astype(space.coefficient_type)
+        coefficients = rng.normal(size=space.n_coefficients).astype(space._coefficient_type)
         if kind != "zonal":
             coefficients += 1j * rng.normal(size=space.n_coefficients)
         if kind == "sphere":

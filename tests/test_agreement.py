@@ -22,4 +22,4 @@ def test_rotation_on_the_circle(kind):
     assert np.allclose(first.dataset.energy, second.dataset.energy, rtol=0, atol=1e-12)
     points = mf.spaces.geometry.circle_points(np.linspace(0, 6, 60))
     turned = points @ np.array([[c, s], [-s, c]])
-    assert np.max(np.abs(first.final.at(points) - second.final.at(turned))) < 1e-11
+    assert np.max(np.abs(first.final.pdf(points) - second.final.pdf(turned))) < 1e-11

@@ -61,15 +61,15 @@ def gap(one, other):
 # ----------------------------------------------------------------------------------- the field
 
 
-@pytest.mark.parametrize("normalise", [True, False])
-def test_potential_that_vanishes_where_no_mass_is(normalise):
+@pytest.mark.parametrize("normalised", [True, False])
+def test_potential_that_vanishes_where_no_mass_is(normalised):
     """The largest <Mx,y> is met nowhere: G is e^{-s} of what its harmonics are made of."""
     mu = from_series(mf.Density(mf.Circle(256), mf.VonMisesFisher([0.0, 1.0], 200.0)))
-    dynamics = mf.Attention(40.0, [mf.Head(Q=[[1.0, 0.0]], K=[[1.0, 0.0]])], normalise)
+    dynamics = mf.Attention(40.0, [mf.Head(Q=[[1.0, 0.0]], K=[[1.0, 0.0]])], normalised)
     expected = dynamics.velocity(mu, at=mu.space.points)
     found = velocity(mu, dynamics)
     off = np.abs(found - expected).max()
-    assert off < (1e-9 * np.abs(expected).max() if normalise else 1e-13 * np.exp(40.0))
+    assert off < (1e-9 * np.abs(expected).max() if normalised else 1e-13 * np.exp(40.0))
 
 
 def test_potential_far_below_its_largest_about_an_axis():
@@ -106,7 +106,7 @@ def test_what_a_run_records(tmp_path):
 def test_tokens_that_have_lost_all_digits_are_summed_directly(monkeypatch):
     """On S^2 under a matrix that most tokens do not answer to, however many they are."""
     monkeypatch.setattr(token_sums, "_MOST_PAIRS", 1000)
-    points = mf.Particles.quantised(mf.Uniform(3), 3000).points
+    points = mf.Particles.quantise(mf.Uniform(3), 3000).points
     points = points[np.abs(points[:, 0]) < 0.3]
     matrix = np.diag([60.0, 1.0, 0.5])
     sums = score_sums(matrix)
@@ -194,7 +194,7 @@ n = 64
 type = "Attention"
 beta = 2
 heads = [{ Q = [[1, 0], [0, 2.0]], V = -1 }, { K = 0.5 }]
-normalise = false
+normalised = false
 [run]
 t_end = 0.1
 save_at = 1
@@ -204,10 +204,10 @@ save_at = 1
 def test_case_with_heads(capsys, tmp_path, undrawn):
     measure, dynamics, keywords = case_from_text(CASE, "a.toml").build()
     assert np.array_equal(dynamics.heads[0].Q, [[1.0, 0.0], [0.0, 2.0]])
-    assert (dynamics.heads[0].V, dynamics.heads[1].K, dynamics.normalise) == (-1.0, 0.5, False)
+    assert (dynamics.heads[0].V, dynamics.heads[1].K, dynamics.normalised) == (-1.0, 0.5, False)
     assert "on_unresolved" not in keywords
     given = [mf.Head(Q=np.diag([1.0, 2.0]), V=-1.0), mf.Head(K=0.5)]
-    expected = mf.evolve(measure, mf.Attention(2.0, given, normalise=False), 0.1, 1)
+    expected = mf.evolve(measure, mf.Attention(2.0, given, normalised=False), 0.1, 1)
     assert gap(mf.evolve(measure, dynamics, **keywords).final, expected.final) == 0.0
     (tmp_path / "a.toml").write_text(CASE + f'[output]\nfile = "{tmp_path / "a.nc"}"\n')
     assert main(["run", str(tmp_path / "a.toml")]) == 0
@@ -227,7 +227,7 @@ def test_case_with_heads(capsys, tmp_path, undrawn):
         ("V = -1", "V = []", r"dynamics.heads\[0\].V must be a number or a list of equal"),
         ("V = -1", "V = [[1, 2]]", r"dynamics.heads\[0\].Q and K must be \(m, d\) and V"),
         ("heads", "noise = 0.1\n# heads", "dynamics.heads is missing: it must be a list of tables"),
-        ("normalise", "sign = 1\nnormalise", "dynamics.sign is an unknown key: the keys"),
+        ("normalised", "sign = 1\nnormalise", "dynamics.sign is an unknown key: the keys"),
         ('"Attention"', '"SA"', "dynamics.heads is an unknown key: the keys"),
         (
             "beta = 2",
@@ -241,14 +241,14 @@ def test_bad_heads_in_a_case(old, new, message):
         case_from_text(CASE.replace(old, new, 1), "a.toml").build()
 
 
-@pytest.mark.parametrize("normalise", [True, False])
-def test_heads_that_look_at_rounding_end_the_run(normalise):
+@pytest.mark.parametrize("normalised", [True, False])
+def test_heads_that_look_at_rounding_end_the_run(normalised):
     """Negative scores opposite to a concentrated mass: 1e-16 of f counts e^{2β} times."""
     law = mf.VonMisesFisher([1.0, 0.0], 20.0)
     start = mf.Density(mf.Circle(256), law)
     for beta, ending in (5.0, "finished"), (15.0, "under-resolved"):
-        head = mf.Attention(beta, [mf.Head(Q=-1.0)], normalise)
-        t_end = 0.02 if normalise else 1e-3 * np.exp(-beta)
+        head = mf.Attention(beta, [mf.Head(Q=-1.0)], normalised)
+        t_end = 0.02 if normalised else 1e-3 * np.exp(-beta)
         is_good = ending == "finished"
         told = nullcontext() if is_good else pytest.warns(UnfinishedWarning)
         with told:
@@ -270,7 +270,7 @@ def test_heads_that_look_at_rounding_end_the_run(normalise):
 NUMBERS = [
     (mf.Attention(2.0, [mf.Head()]), mf.SA(2.0)),
     (mf.Attention(2.0, [mf.Head(Q=-1.0, K=-1.5, V=-1.0)], noise=0.1), mf.SA(3.0, -1, 0.1)),
-    (mf.Attention(0.5, [mf.Head(K=4.0)], normalise=False), mf.USA(2.0)),
+    (mf.Attention(0.5, [mf.Head(K=4.0)], normalised=False), mf.USA(2.0)),
 ]
 
 
@@ -294,4 +294,4 @@ def test_other_heads_do_not():
         [mf.Head(V=0.5)],
         [mf.Head(V=np.eye(2))],
     ):
-        assert mf.Attention(1.0, heads).plain is None
+        assert mf.Attention(1.0, heads)._plain is None

@@ -30,7 +30,7 @@ CALLS = [
     (lambda: mf.Density(CIRCLE, 1 + 1.5 * WAVE), "values must be >= 0, got -0.5"),
     (lambda: mf.Density(CIRCLE, np.zeros(24)), "the density must have mass 1 within 1e-0"),
     (lambda: mf.Density(CIRCLE, np.ones(16)), "values must have shape (24,), one "),
-    (lambda: UNIFORM.at([[1.0, 1.0]]), "points must have rows of norm 1 (wit"),
+    (lambda: UNIFORM.pdf([[1.0, 1.0]]), "points must have rows of norm 1 (wit"),
     (lambda: mf.Particles([[1.0]]), "points must have rows of length >= 2, got s"),
     (lambda: mf.Particles.sample(mf.Uniform(2), 0, RNG), "n must be an integer >= 1"),
     (lambda: UNIFORM.moment([[800.0, 0.0]]), "z must have rows with log G(z) <= 709, got"),

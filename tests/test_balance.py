@@ -14,12 +14,12 @@ TOP = np.linalg.eigh(BENT)[1][:, -1]
 STARTS = {
     "density": lambda: mf.Density(mf.Circle(64), LAW),
     "flow map": lambda: mf.FlowMap(LAW),
-    "tokens": lambda: mf.Particles.quantised(LAW, 60),
+    "tokens": lambda: mf.Particles.quantise(LAW, 60),
 }
 
 
-def form(sign, normalise):
-    return mf.Attention(1.5, [mf.Head(Q=BENT, V=sign * BENT)], normalise)
+def form(sign, normalised):
+    return mf.Attention(1.5, [mf.Head(Q=BENT, V=sign * BENT)], normalised)
 
 
 # a dynamics of each kind, its energy by itself, and a point where a Dirac's is largest
@@ -34,13 +34,13 @@ KINDS = {
         TOP,
     ),
     **{
-        f"form, {sign:+d}, {'softmax' if normalise else 'no softmax'}": (
-            form(sign, normalise),
+        f"form, {sign:+d}, {'softmax' if normalised else 'no softmax'}": (
+            form(sign, normalised),
             lambda mu: mf.energy(mu, 1.5, form=BENT),
             TOP,
         )
         for sign in (1, -1)
-        for normalise in (True, False)
+        for normalised in (True, False)
     },
     "Kuramoto": (
         mf.Kuramoto(1.3),
@@ -99,7 +99,7 @@ def test_without_an_energy_of_a_dirac_the_error_is_as_it_is():
     """K = 0: nothing moves; b_2 = -2 b_1: it does, and F(δ) = K/2 (b_1 + b_2/2) = 0."""
     for dynamics in mf.Kuramoto(0.0), mf.CircleInteraction([1.0, -2.0]):
         data = moved("tokens", dynamics).dataset
-        assert dynamics.energy.dirac == 0.0
+        assert dynamics._energy.dirac == 0.0
         assert "energy_share" not in data
         gained = data.energy - data.energy[0] - data.work
         assert data.balance_error.values == pytest.approx(gained.values, abs=1e-16)

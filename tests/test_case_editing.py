@@ -191,9 +191,9 @@ def test_ranges_of_the_schema_are_those_of_the_code(validator, name, key, bad, g
 
 def test_layers_of_a_case():
     measure, dynamics, keywords = case_from_text(LAYERS, "a").build()
-    assert [layer.name for layer in dynamics.layers] == ["SA", "FeedForward", "Attention", "USA"]
-    assert (dynamics.step, dynamics.depth, dynamics.layers[3].sign) == (0.25, 1.0, -1)
-    feed = dynamics.layers[1]
+    assert [layer.name for layer in dynamics._layers] == ["SA", "FeedForward", "Attention", "USA"]
+    assert (dynamics.step, dynamics._depth, dynamics._layers[3].sign) == (0.25, 1.0, -1)
+    feed = dynamics._layers[1]
     assert (feed.activation, np.asarray(feed.W).tolist()) == ("tanh", [[0.0], [1.0]])
     sol = mf.evolve(measure, dynamics, **keywords)
     assert sol.status == "finished"

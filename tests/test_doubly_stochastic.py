@@ -45,7 +45,7 @@ MEASURES = {
     "tokens 3": lambda: UNEVEN,
     "tokens 5": lambda: mf.Particles(unit_points(5, 40, 3)),
     "many tokens 2": lambda: mf.Particles(unit_points(2, 900, 3), sums="transforms"),
-    "many tokens 3": lambda: mf.Particles.quantised(TWO_BUMPS, 900, sums="transforms"),
+    "many tokens 3": lambda: mf.Particles.quantise(TWO_BUMPS, 900, sums="transforms"),
 }
 
 
@@ -143,7 +143,7 @@ def test_the_field_is_the_gradient_of_log_u(name, beta):
     assert np.abs(field).max() > 1e-3
     # h^6 β^7/140 of the next term at β = 25, and rounding of log G over β h
     tolerance = 1e-3**6 * beta**6 / 140 + 2e-15 * (10 + beta) / (beta * 1e-3)
-    exact = -differences(mu.balanced(beta), beta, points)
+    exact = -differences(mu._balanced(beta), beta, points)
     np.testing.assert_allclose(field, exact, rtol=0, atol=tolerance)
 
 
@@ -173,7 +173,7 @@ def test_a_coarse_space_takes_a_finer_grid(beta):
     """24 points on the circle, a quarter of a radian apart, and a kernel of width β^{-1/2}."""
     law, dynamics = mf.FourierSeries(cos=[0.5]), mf.DoublyStochastic(beta)
     coarse, flow = mf.Density(mf.Circle(16), law), mf.FlowMap(law)
-    assert len(coarse.space.weights) < len(coarse.balanced(beta).points)
+    assert len(coarse.space.weights) < len(coarse._balanced(beta).points)
     assert mf.sinkhorn_energy(coarse, beta) == pytest.approx(
         mf.sinkhorn_energy(flow, beta), abs=1e-13
     )
@@ -267,7 +267,7 @@ def test_repulsion_leads_to_the_uniform_measure():
     uniform = mf.theory.sinkhorn_energy_uniform(2.0, 2)
     assert float(sol.dataset.energy[0]) > uniform + 1e-2
     # e^{-24} of degrees 1 and 2; higher ones are slow, and count by λ_k only
-    assert sol.final.power[1:3].max() < 1e-9
+    assert sol.final._power[1:3].max() < 1e-9
     assert float(sol.dataset.energy[-1]) == pytest.approx(uniform, abs=1e-8)
 
 
@@ -322,7 +322,7 @@ def test_noise_keeps_both_balances(name, beta):
 def test_noisy_tokens_follow_the_density():
     dynamics, rng = mf.DoublyStochastic(2.0, noise=0.2), np.random.default_rng(1)
     density = mf.evolve(mf.Density(mf.Circle(64), WAVES), dynamics, 0.5, 1)
-    start = mf.Particles.quantised(WAVES, 4000)
+    start = mf.Particles.quantise(WAVES, 4000)
     tokens = mf.evolve(start, dynamics, 0.5, 1, step=0.1, rng=rng)
     # a mean over n tokens has a deviation of at most 1/sqrt(2n) = 0.011 here
     np.testing.assert_allclose(tokens.final.mean(), density.final.mean(), rtol=0, atol=0.04)
@@ -387,7 +387,7 @@ def test_tokens_without_mass_are_moved_and_scale_nothing(beta, sums):
     points, weights = [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]], [1.0, 0.0, 1.0]
     tokens = mf.Particles(points, weights, sums=sums if beta <= 100.0 else "auto")
     rest = mf.Particles([points[0], points[2]])
-    expected = -rest.balanced(beta).log_moment(beta * np.array(points))[0]
+    expected = -rest._balanced(beta).log_moment(beta * np.array(points))[0]
     np.testing.assert_allclose(mf.sinkhorn_scaling(tokens, beta), expected, rtol=1e-12)
     sol = mf.evolve(tokens, mf.DoublyStochastic(beta), 0.5, 2)
     alone = mf.evolve(rest, mf.DoublyStochastic(beta), 0.5, 2)

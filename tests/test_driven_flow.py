@@ -55,7 +55,7 @@ def test_velocity_far_from_all_mass_keeps_its_digits():
     """G is e^{-2|M|} = 1e-70 of its maximum opposite to a narrow law."""
     matrix = np.array([[80.0, 10.0], [-10.0, 60.0]])
     dynamics = mf.Attention(1.0, [mf.Head(Q=matrix)])
-    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0)).resolving(90.0)
+    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0))._resolving(90.0)
     angles = around(64) + 0.01
     field = HeadsField(dynamics, 2, None)
     charges = Interpolation(field.line, flow.angles).charges(flow.weights)
@@ -70,7 +70,7 @@ def test_velocity_far_from_all_mass_keeps_its_digits():
 
 DYNAMICS = {
     "attention": ATTENTION,
-    "unnormalised": mf.Attention(0.5, heads(2), normalise=False),
+    "unnormalised": mf.Attention(0.5, heads(2), normalised=False),
     "tanh": TANH,
     "gelu": perceptron(7, "gelu"),
     "layers": mf.Layers([ATTENTION, TANH, mf.SA(1.0), mf.USA(0.5, -1)], step=0.125),
@@ -213,10 +213,10 @@ def test_what_can_not_be_run_is_refused(flow, dynamics, message):
         mf.evolve(flow, dynamics, 1.0)
 
 
-@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("normalised", [True, False])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("axis", [None, [0.0, 0.0, 0.6, 0.8]])
-def test_a_flow_map_keeps_the_balance_of_a_form(normalise, sign, axis):
+def test_a_flow_map_keeps_the_balance_of_a_form(normalised, sign, axis):
     """E_{β,D}(t) - E_{β,D}(0) = ± ∫ dissipation, to the flow map's tolerance in time."""
     law = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
     form = np.array([[1.0, 0.3], [0.3, -0.5]])
@@ -224,7 +224,7 @@ def test_a_flow_map_keeps_the_balance_of_a_form(normalise, sign, axis):
         law = mf.ZonalSeries(4, [0.5], axis)
         form = 0.5 * np.eye(4) + 0.7 * np.outer(axis, axis)
     head = mf.Head(Q=form, V=sign * form)
-    sol = mf.evolve(mf.FlowMap(law, axis=axis), mf.Attention(1.5, [head], normalise), 0.5, 4)
+    sol = mf.evolve(mf.FlowMap(law, axis=axis), mf.Attention(1.5, [head], normalised), 0.5, 4)
     energy, work = sol.dataset.energy.values, sol.dataset.work.values
     assert sign * (energy[-1] - energy[0]) > 1e-3
     np.testing.assert_allclose(energy - energy[0], work, atol=1e-11)

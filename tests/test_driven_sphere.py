@@ -28,7 +28,7 @@ ATTENTION = mf.Attention(1.0, heads(0))
 TANH = perceptron(1)
 DYNAMICS = {
     "attention": ATTENTION,
-    "unnormalised": mf.Attention(0.7, heads(2), normalise=False),
+    "unnormalised": mf.Attention(0.7, heads(2), normalised=False),
     "tanh": TANH,
     "layers": mf.Layers([ATTENTION, TANH, mf.SA(1.0), mf.USA(0.5, -1)], step=0.125),
 }

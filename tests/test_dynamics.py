@@ -29,26 +29,26 @@ def heads(dim, count, rank, seed=1):
     return [mf.Head(*(rng.normal(size=s) for s in shapes)) for _ in range(count)]
 
 
-def by_loops(particles, x, beta, given, normalise):
+def by_loops(particles, x, beta, given, normalised):
     """(2.7) as it stands in the paper, token by token."""
     total = np.zeros_like(x)
     for head in given:
         scores = [beta * (head.Q @ x) @ (head.K @ y) for y in particles.points]
         shares = particles.weights * np.exp(scores)
-        if normalise:
+        if normalised:
             shares /= shares.sum()
         total += sum(s * head.V @ y for s, y in zip(shares, particles.points, strict=True))
     return total - (total @ x) * x
 
 
-@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("normalised", [True, False])
 @pytest.mark.parametrize(("dim", "rank"), [(2, 1), (5, 3), (5, 7)])
-def test_attention_is_equation_2_7(dim, rank, normalise):
+def test_attention_is_equation_2_7(dim, rank, normalised):
     particles, given = tokens(6, dim), heads(dim, 3, rank)
-    field = mf.Attention(0.7, given, normalise=normalise)
+    field = mf.Attention(0.7, given, normalised=normalised)
     found = field.velocity(particles, particles.points)
     for x, velocity in zip(particles.points, found, strict=True):
-        expected = by_loops(particles, x, 0.7, given, normalise)
+        expected = by_loops(particles, x, 0.7, given, normalised)
         assert np.abs(velocity - expected).max() < 1e-13 * max(1.0, np.abs(expected).max())
     assert np.abs(found).max() > 0.1
 
@@ -56,9 +56,9 @@ def test_attention_is_equation_2_7(dim, rank, normalise):
 def test_a_number_times_a_matrix_is_that_multiple():
     rng = np.random.default_rng(4)
     key = rng.normal(size=(3, 3))
-    assert np.array_equal(mf.Head(2.0, key).bilinear, 2.0 * key.T)
-    assert np.array_equal(mf.Head(key, 0.5).bilinear, 0.5 * key)
-    assert mf.Head(2.0, 3.0).bilinear == 6.0
+    assert np.array_equal(mf.Head(2.0, key).matrix, 2.0 * key.T)
+    assert np.array_equal(mf.Head(key, 0.5).matrix, 0.5 * key)
+    assert mf.Head(2.0, 3.0).matrix == 6.0
     assert mf.Head().dim is None
 
 
@@ -78,7 +78,7 @@ def test_feed_forward(activation):
 
     layer = mf.FeedForward(W, A, b, activation)
     velocity = layer.velocity(particles, particles.points)
-    divergence = layer.divergence(particles.points)
+    divergence = layer._divergence(particles.points)
     for i, x in enumerate(particles.points):
         drift = output(x)
         assert np.abs(velocity[i] - (drift - (drift @ x) * x)).max() < 1e-13
@@ -91,13 +91,13 @@ def test_feed_forward(activation):
 def test_layers_follow_one_another():
     one, two = mf.SA(1.0), mf.SA(2.0)
     layers = mf.Layers([one, two, one], step=0.5)
-    assert layers.depth == 1.5
-    assert list(layers.between(0.0, 1.5)) == [(one, 0.5), (two, 1.0), (one, 1.5)]
-    assert list(layers.between(0.25, 0.75)) == [(one, 0.5), (two, 0.75)]
-    assert list(layers.between(0.5, 1.0)) == [(two, 1.0)]
+    assert layers._depth == 1.5
+    assert list(layers._between(0.0, 1.5)) == [(one, 0.5), (two, 1.0), (one, 1.5)]
+    assert list(layers._between(0.25, 0.75)) == [(one, 0.5), (two, 0.75)]
+    assert list(layers._between(0.5, 1.0)) == [(two, 1.0)]
     # boundaries at sums of tenths, which are not exact
     tenths = mf.Layers([one, two] * 50, step=0.1)
-    seen = [layer for k in range(100) for layer, _ in tenths.between(0.1 * k, 0.1 * (k + 1))]
+    seen = [layer for k in range(100) for layer, _ in tenths._between(0.1 * k, 0.1 * (k + 1))]
     assert seen == [one, two] * 50
 
 
@@ -113,7 +113,7 @@ THINGS = [
     (mf.SA(2.0, -1, 0.1), {"noise": 0.2}),
     (mf.Head(V=np.eye(3)), {"V": 2.0 * np.eye(3)}),
     (mf.Attention(1.0, heads(3, 2, 2), noise=0.2), {"heads": heads(3, 2, 2, seed=2)}),
-    (mf.Attention(0.3, [mf.Head(V=-1.0)], normalise=False), {"normalise": True}),
+    (mf.Attention(0.3, [mf.Head(V=-1.0)], normalised=False), {"normalised": True}),
     (mf.FeedForward(np.ones((3, 2)), np.eye(2, 3)), {"b": [0.0, 1.0]}),
     (mf.Layers([mf.Attention(1.0, heads(3, 2, 2))]), {"step": 2.0}),
     (mf.Uniform(3), {"dim": 2}),
@@ -171,10 +171,10 @@ BAD = [
     ),
     (lambda: mf.Attention(-1.0, [mf.Head()]), r"beta must be a finite number >= 0"),
     (lambda: mf.Attention(1.0, [mf.Head()], noise=-1), r"noise must be a finite number"),
-    (lambda: mf.Attention(1.0, [mf.Head()], normalise=1), r"normalise must be True"),
+    (lambda: mf.Attention(1.0, [mf.Head()], normalised=1), r"normalised must be True"),
     (
-        lambda: mf.Attention(300.0, [mf.Head(3.0 * EYE)], normalise=False),
-        r"beta \|KᵀQ\| \+ log Σ \|V\| must be <= 700 without normalise, got 900",
+        lambda: mf.Attention(300.0, [mf.Head(3.0 * EYE)], normalised=False),
+        r"beta \|KᵀQ\| \+ log Σ \|V\| must be <= 700 without normalised, got 900",
     ),
     (lambda: mf.FeedForward(np.ones((3, 2)), np.ones((3, 2))), r"W must be \(d, m\)"),
     (lambda: mf.FeedForward(EYE, EYE, np.ones(2)), r"b \(m,\)"),

@@ -178,7 +178,7 @@ def test_a_beta_beyond_memory_is_refused_before_work_starts():
 def test_far_nodes_come_in_blocks(monkeypatch):
     """Where G is small pairs of nodes are compared, a row at a time where there are many."""
     flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0))
-    rate = FlowTendency(flow.resolving(150.0), mf.SA(150.0))
+    rate = FlowTendency(flow._resolving(150.0), mf.SA(150.0))
     whole, rows = np.empty_like(rate.initial_state), np.empty_like(rate.initial_state)
     rate(rate.initial_state, whole)
     monkeypatch.setattr("meanfield.kernels.kernel._BLOCK", 1)
@@ -190,7 +190,7 @@ def test_far_nodes_come_in_blocks(monkeypatch):
 
 def test_far_nodes_move_as_positive_sums_tell():
     """X against sums over all nodes, div X against differences, where G is tiny."""
-    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0)).resolving(150.0)
+    flow = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], 200.0))._resolving(150.0)
     for dynamics in mf.SA(150.0), mf.SA(150.0, sign=-1):
         rate = FlowTendency(flow, dynamics)
         found = np.empty_like(rate.initial_state)
@@ -259,7 +259,7 @@ def test_repelling_nodes_are_no_cluster():
     assert collapsed(mu, np.ones(len(mu.angles)), 10.0) is mu
     held = collapsed(mu, -np.ones(len(mu.angles)), 10.0)
     assert len(held.atoms) == 1
-    assert held.atom_masses[0] == pytest.approx(1)
+    assert held._atom_masses[0] == pytest.approx(1)
 
 
 def test_a_tight_law_is_an_atom_after_a_step():

@@ -63,7 +63,7 @@ def test_refinement_keeps_the_state(dynamics):
     for one, other in zip(grown.measures, large.measures, strict=True):
         assert mf.energy(one, 4.0) == pytest.approx(mf.energy(other, 4.0), abs=1e-11)
     points = large.final.space.points
-    assert np.max(np.abs(grown.final.at(points) - large.final.values)) < 1e-9
+    assert np.max(np.abs(grown.final.pdf(points) - large.final.values)) < 1e-9
 
 
 def test_initial_law_is_resolved_from_the_law_itself():

@@ -116,7 +116,7 @@ def test_without_an_axis(name):
     energies = [sol.dataset.energy.values[-1] for sol in (density, flow)]
     assert energies[0] == pytest.approx(energies[1], abs=1e-8)
     points = mf.Particles.sample(mf.Uniform(3), 20, np.random.default_rng(1)).points
-    np.testing.assert_allclose(density.final.at(points), flow.density(points, 1.0), atol=1e-6)
+    np.testing.assert_allclose(density.final.pdf(points), flow.density(points, 1.0), atol=1e-6)
     for sol in density, flow:
         assert np.abs(sol.dataset.balance_error.values).max() < 1e-10
 
@@ -251,9 +251,9 @@ def test_sums_in_linear_time_are_those_over_pairs(name, dim):
     for variable in "energy", "dissipation", "work":
         np.testing.assert_allclose(fast.dataset[variable], direct.dataset[variable], rtol=1e-9)
     many = mf.Particles.sample(law(dim), 3000, np.random.default_rng(8))
-    assert many.kernel_sums(KINDS[name][2].kernel) is not None
+    assert many._kernel_sums(KINDS[name][2].kernel) is not None
     few = mf.Particles.sample(law(4), 3000, np.random.default_rng(8))
-    assert few.kernel_sums(KINDS[name][2].kernel) is None
+    assert few._kernel_sums(KINDS[name][2].kernel) is None
 
 
 def test_where_a_potential_is_small_pairs_are_summed():
@@ -328,7 +328,7 @@ def test_clusters_become_atoms(dim):
 def test_nothing_is_held_where_neighbours_repel():
     """s(1) < 0: what comes near is no atom, though far tokens attract."""
     dynamics = mf.Interaction([1.0, -2.0])
-    assert not dynamics.keeps_clusters
+    assert not dynamics._keeps_clusters
     final = mf.evolve(mf.FlowMap(law(2)), dynamics, 8.0, 1).final
     assert len(final.atoms) == 0
 
@@ -337,7 +337,7 @@ def test_share_where_a_dirac_has_no_energy():
     """S(1) = 0 but for rounding: there is no share, and the balance is in units of 1."""
     wave = 2.0 * np.pi
     dynamics = mf.Interaction((lambda t: np.cos(wave * t), lambda t: -wave * np.sin(wave * t)))
-    assert dynamics.energy.dirac == 0.0
+    assert dynamics._energy.dirac == 0.0
     data = mf.evolve(mf.Density(mf.Circle(64), law(2)), dynamics, 0.5, 2, **TIGHT).dataset
     assert "energy_share" not in data
     gap = data.energy - data.energy[0] - data.work

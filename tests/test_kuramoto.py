@@ -20,7 +20,7 @@ def measures(law, n=240):
     return {
         "density": mf.Density(mf.Circle(128), law),
         "flow map": mf.FlowMap(law),
-        "tokens": mf.Particles.quantised(law, n),
+        "tokens": mf.Particles.quantise(law, n),
     }
 
 
@@ -31,7 +31,7 @@ def order(sol):
 @pytest.mark.parametrize("beta", [0.0, 1e-9, 1e-7, 0.5, 4.0, 30.0, 150.0])
 def test_series_of_usa(beta):
     """Σ b_k sin kx = e^{β cos x} sin x; the sum of all |b_k| is a few sqrt(β) times its maximum."""
-    usa, x = mf.CircleInteraction.of_usa(beta), np.linspace(0.0, 2 * np.pi, 97)
+    usa, x = mf.CircleInteraction._of_usa(beta), np.linspace(0.0, 2 * np.pi, 97)
     k = np.arange(1, usa.kmax + 1)
     series = np.sin(np.outer(x, k)) @ np.array(usa.sin)
     exact = np.exp(beta * (np.cos(x) - 1.0)) * np.sin(x)
@@ -101,7 +101,7 @@ def test_growth_at_the_uniform_measure():
     for k in range(1, 5):
         law = mf.FourierSeries(cos=[*[0.0] * (k - 1), 1e-6])
         final = mf.evolve(mf.Density(mf.Circle(32), law), dynamics, 1.0, 1, **TIGHT).final
-        mode = final.trigonometric_moments(k)[k]
+        mode = final._trigonometric_moments(k)[k]
         assert abs(np.log(abs(mode) / 5e-7) - rates[k]) < 1e-5
         # cosines turn it: c_k' = -ik K (a_k + i b_k)/2 c_k
         turned = [0.0, *dynamics.cos, 0.0][k] * 1.3 * k / 2
@@ -128,7 +128,7 @@ def test_noisy_tokens_are_noisy_densities():
     """r of 4000 tokens: a standard error of at most 1/sqrt(n), steps of 0.02 an error of 1e-4."""
     noisy = mf.Kuramoto(1.0, noise=0.2)
     exact = mf.evolve(measures(LAW)["density"], noisy, 2.0, 2)
-    tokens = mf.Particles.quantised(LAW, 4000)
+    tokens = mf.Particles.quantise(LAW, 4000)
     found = mf.evolve(tokens, noisy, 2.0, 2, rng=np.random.default_rng(4))
     assert abs(order(exact)[-1] - order(exact)[0]) > 0.1
     assert np.max(np.abs(order(found) - order(exact))) < 4.0 / np.sqrt(4000)
@@ -143,7 +143,7 @@ BAD = [
     (lambda: mf.CircleInteraction([1.0], ["a"]), "cos must be an array of real numbers"),
     (lambda: mf.Kuramoto(np.inf), "coupling must be a finite number, got inf"),
     (lambda: mf.Kuramoto(1.0, noise=-1.0), "noise must be a finite number >= 0, got -1"),
-    (lambda: mf.CircleInteraction.of_usa(151.0), "beta must be a finite number >= 0 and"),
+    (lambda: mf.CircleInteraction._of_usa(151.0), "beta must be a finite number >= 0 and"),
     (lambda: ODD.velocity(SPHERE, [[0, 0, 1.0]]), "measure must have dim = 2"),
     (lambda: mf.evolve(SPHERE, ODD, 1.0), "must meet a measure of its own dim"),
     (lambda: mf.evolve(mf.FlowMap(mf.Uniform(3)), ODD, 1.0), "its own dim"),

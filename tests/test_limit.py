@@ -140,7 +140,7 @@ def test_axis_in_many_dimensions():
 def test_quantised_points_are_quantiles(law):
     """As many points as their share up to each angle, to one."""
     n = 400
-    points = mf.Particles.quantised(law, n).points
+    points = mf.Particles.quantise(law, n).points
     angles = np.sort(mf.spaces.geometry.circle_angles(points))
     nodes, weights = np.polynomial.legendre.leggauss(2000)
     for end in (0.5, 2.0, 4.0, 6.0):
@@ -155,10 +155,10 @@ def test_lattices_on_the_sphere(law):
     density = mf.Density(mf.Sphere(63), law)
     rng = np.random.default_rng(1)
     drawn = mf.Particles.sample(law, 4000, rng)
-    for lattice in mf.Particles.quantised(law, 4000), mf.Particles.quantised(law, 4000, rng):
+    for lattice in mf.Particles.quantise(law, 4000), mf.Particles.quantise(law, 4000, rng):
         assert mf.mmd(lattice, density, 2.0) < 0.1 * mf.mmd(drawn, density, 2.0)
-    coarse = mf.mmd(mf.Particles.quantised(law, 250), density, 2.0)
-    fine = mf.mmd(mf.Particles.quantised(law, 4000), density, 2.0)
+    coarse = mf.mmd(mf.Particles.quantise(law, 250), density, 2.0)
+    fine = mf.mmd(mf.Particles.quantise(law, 4000), density, 2.0)
     assert fine < coarse / 8
 
 
@@ -174,7 +174,7 @@ def test_narrow_laws_keep_mass_and_width(kappa):
     """Two bumps in general position: shares as given, mean squares 2/κ of a tangent Gaussian."""
     centres = mf.spaces.geometry.sphere_points(np.array([1.0, 1.0]), np.array([0.3, 2.1234]))
     law = mf.Mixture([mf.VonMisesFisher(c, kappa) for c in centres], [0.3, 0.7])
-    points = mf.Particles.quantised(law, 4000).points
+    points = mf.Particles.quantise(law, 4000).points
     for centre, share in zip(centres, [0.3, 0.7], strict=True):
         square, found = spread(points, centre)
         assert found == pytest.approx(share, abs=1e-3)
@@ -186,7 +186,7 @@ def test_a_cloud_of_one_token_is_as_wide_as_its_bandwidth():
     token = np.array([1.0, 2.0, 0.5]) / np.sqrt(5.25)
     for bandwidth in (2e-5, 2e-3):
         cloud = mf.PointCloud(token[None], bandwidth=bandwidth)
-        mean = mf.Particles.quantised(cloud, 5000).mean()
+        mean = mf.Particles.quantise(cloud, 5000).mean()
         assert 1 - mean @ token == pytest.approx(1 - np.exp(-2 * bandwidth), rel=2e-3)
 
 
@@ -238,11 +238,11 @@ def test_bad_input(changed, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: mf.Particles.quantised(mf.Uniform(4), 10), "law must be one on the circle or S"),
-        (lambda: mf.Particles.quantised(LAW, 0), "n must be an integer >= 1"),
-        (lambda: mf.Particles.quantised(LAW, 5, 3), "rng must be a numpy.random.Generator"),
+        (lambda: mf.Particles.quantise(mf.Uniform(4), 10), "law must be one on the circle or S"),
+        (lambda: mf.Particles.quantise(LAW, 0), "n must be an integer >= 1"),
+        (lambda: mf.Particles.quantise(LAW, 5, 3), "rng must be a numpy.random.Generator"),
         (
-            lambda: mf.Particles.quantised(Leaking(), 5),
+            lambda: mf.Particles.quantise(Leaking(), 5),
             "the mass of .* was not found on 6144 rings",
         ),
     ],

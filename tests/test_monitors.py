@@ -68,7 +68,7 @@ def test_centre_is_the_integral_of_the_distance_to_it(kind):
         centre = measure.mean() / np.linalg.norm(measure.mean())
         if isinstance(measure, mf.Density):
             # the angle has a kink at the centre: an error of (2π/6144)²/12
-            fine, tolerance = measure.resized(1023 if measure.dim > 2 else 4096), 1e-7
+            fine, tolerance = measure.resize(1023 if measure.dim > 2 else 4096), 1e-7
             points, masses = fine.space.points, fine.space.weights * fine.values
         else:
             # tokens are exact; in one of 8 panels is the kink, 16 nodes have an error of 16^{-2}/12

@@ -317,7 +317,7 @@ def test_random_heads(kind):
     """Figure 5 in small: d = 16; what the ensembles promise of their matrices."""
     dim = 16
     one = mf.studies.random_heads(kind, dim, np.random.default_rng(0))
-    bilinear = np.asarray(one.bilinear)
+    bilinear = np.asarray(one.matrix)
     assert bilinear.shape == one.V.shape == (dim, dim)
     symmetric = kind.startswith("wigner")
     assert np.allclose(bilinear, bilinear.T, atol=1e-15) is symmetric
@@ -327,8 +327,7 @@ def test_random_heads(kind):
         # V = QᵀK, where the scores have KᵀQ
         assert np.allclose(one.V, bilinear.T, atol=1e-15)
     draws = [
-        mf.studies.random_heads(kind, dim, np.random.default_rng(seed)).bilinear
-        for seed in range(40)
+        mf.studies.random_heads(kind, dim, np.random.default_rng(seed)).matrix for seed in range(40)
     ]
     off = np.array(draws)[:, ~np.eye(dim, dtype=bool)]
     # 40 · 240 entries of variance 1/d, pairs of which may be one: within 5 deviations

@@ -53,7 +53,7 @@ def test_map_is_drawn_where_the_axes_say():
 def test_curve_around_the_circle_is_the_density(kappa):
     mu = mf.Density(mf.Circle(512), bump(2, kappa))
     angles, height = curve(mf.plot.density(mu)).get_data()
-    values = mu.at(circle_points(angles))
+    values = mu.pdf(circle_points(angles))
     highest = mu.values.max()
     if kappa < 100:
         assert height == pytest.approx(values / highest)

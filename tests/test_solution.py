@@ -29,7 +29,7 @@ def test_densities_come_back_to_the_bit(kind, tmp_path):
         assert np.ptp(a.values) > 1
         assert same_bits(a.coefficients, b.coefficients)
         assert same_bits(a.values, b.values)
-        assert same_bits(a.at(np.eye(a.dim)), b.at(np.eye(a.dim)))
+        assert same_bits(a.pdf(np.eye(a.dim)), b.pdf(np.eye(a.dim)))
     assert again.measures[0].space is again.measures[1].space
     xr.testing.assert_identical(sol.dataset, again.dataset)
     assert same_bits(sol.t, again.t)

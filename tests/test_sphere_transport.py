@@ -136,7 +136,7 @@ def test_the_conjugate_is_bounded_by_the_least_slack():
     costs = 0.5 * pair_distances(targets, grid.points) ** 2
     for size in 0.02, 0.2, 2.0:
         potential = Potential(10, size * coefficients)
-        values = grid.synthesis(mf.Sphere(10).embed(size * coefficients, grid))
+        values = grid.synthesis(mf.Sphere(10)._embed(size * coefficients, grid))
         least = (costs - values).min(axis=1)
         for tolerance in 1e-3, 1e-6:
             found = potential.conjugate(targets, tolerance)
@@ -177,7 +177,7 @@ def test_the_rings_that_are_looked_at_hold_the_least_slack():
     looked_at = []
     for size in 0.0, 0.1, 1.0:
         coefficients = size * random_series(rng, 10, 0.5)[1]
-        values = grid.synthesis(mf.Sphere(10).embed(coefficients, grid)).astype(np.float32)
+        values = grid.synthesis(mf.Sphere(10)._embed(coefficients, grid)).astype(np.float32)
         slack, seen = costs - values, np.full(len(targets), np.inf)
         for rows, columns in RingSearch(grid, targets).parts(values):
             seen[rows] = slack[rows, columns].min(axis=1)
@@ -278,7 +278,7 @@ def test_integrals_of_hats_and_cells():
         theta = lattice.step * (i + 0.5 * (1.0 + nodes))
         phi = lattice.step * (j + 0.5 * (1.0 + nodes))
         both = [part.ravel() for part in np.meshgrid(theta, phi, indexing="ij")]
-        values = space.at(coefficients, sphere_points(*both)).reshape(30, 30)
+        values = space._at(coefficients, sphere_points(*both)).reshape(30, 30)
         area = np.outer(weights * np.sin(theta), weights) * lattice.step**2 / (16.0 * np.pi)
         if i < n:
             assert squares[i, j] == pytest.approx(np.sum(area * values), rel=1e-9, abs=1e-14)
@@ -289,7 +289,7 @@ def test_integrals_of_hats_and_cells():
             ahead, beyond = 0.5 * (1.0 + nodes), 0.5 * (1.0 + nodes)
             theta, phi = lattice.step * (i - row + ahead), lattice.step * (j - column + beyond)
             both = [part.ravel() for part in np.meshgrid(theta, phi, indexing="ij")]
-            values = space.at(coefficients, sphere_points(*both)).reshape(30, 30)
+            values = space._at(coefficients, sphere_points(*both)).reshape(30, 30)
             hat = np.outer(ahead if row else 1.0 - ahead, beyond if column else 1.0 - beyond)
             area = np.outer(weights * np.sin(theta), weights) * lattice.step**2 / (16.0 * np.pi)
             total += np.sum(area * hat * values)

@@ -70,11 +70,11 @@ def test_sums_change_at_the_crossover(dim, beta):
     for count, way in ((n, "transforms"), (n - 1, "direct")):
         tokens = mf.Particles.sample(law, count, rng)
         assert tendency(tokens, mf.SA(beta)).sums == way
-        assert (tokens.fast_sums(beta) is None) == (way == "direct")
+        assert (tokens._fast_sums(beta) is None) == (way == "direct")
     tokens = mf.Particles.sample(law, 100, rng)
     targets = int(np.ceil(fewest_pairs(beta, dim, once=True) / 100))
-    assert tokens.fast_sums(beta, targets) is not None
-    assert tokens.fast_sums(beta, targets - 1) is None
+    assert tokens._fast_sums(beta, targets) is not None
+    assert tokens._fast_sums(beta, targets - 1) is None
 
 
 @pytest.mark.parametrize("dim", [2, 3, 4])
@@ -198,7 +198,7 @@ def test_layers_tell_all_of_their_sums():
     layers = mf.Layers([mf.FeedForward(np.eye(2), np.eye(2)), mf.SA(1.0), mf.SA(101.0)], step=1e-3)
     for method in "flow", "layers":
         for n, said in (800, "direct and transforms"), (8, "direct"):
-            run = mf.evolve(mf.Particles(points[:n]), layers, layers.depth, 1, method=method)
+            run = mf.evolve(mf.Particles(points[:n]), layers, layers._depth, 1, method=method)
             assert run.dataset.attrs["sums"] == said
     alone = mf.evolve(mf.Particles(points[:8]), layers.layers[0], 1.0, 1)
     assert alone.dataset.attrs["sums"] == "none"

@@ -24,7 +24,7 @@ def random_points(n: int, dim: int) -> np.ndarray:
 
 def gap(a: mf.Solution, b: mf.Solution, at_a: np.ndarray, at_b: np.ndarray) -> float:
     """Largest difference of energy, and of the density relative to its peak."""
-    f, g = a.final.at(at_a), b.final.at(at_b)
+    f, g = a.final.pdf(at_a), b.final.pdf(at_b)
     energy = np.max(np.abs(a.dataset["energy"].values - b.dataset["energy"].values))
     return float(max(energy, np.max(np.abs(f - g)) / f.max()))
 

@@ -78,7 +78,7 @@ def fields(quick: bool) -> list[Claim]:
         mu = mf.Density.from_coefficients(space, mu.coefficients)
         dynamics = mf.Attention(1.0, heads(space.dim, score))
         rate = AttentionTendency(mu, dynamics)
-        found_x, tangents = rate._velocity(mu.coefficients), space.frame(np.arange(len(mu.values)))
+        found_x, tangents = rate._velocity(mu.coefficients), space._frame(np.arange(len(mu.values)))
         expected = np.einsum("cjr,jr->cj", tangents, dynamics.velocity(mu, at=space.points))
         off = float(np.abs(found_x - expected).max())
         what = f"{space}, two heads, |KᵀQ| = {score:g}: X less sums of positive terms"
@@ -116,7 +116,7 @@ def turned() -> list[Claim]:
             for at, which in ((place, given), (turn @ place, many))
         )
         points = mf.Uniform(dim).sample(50, np.random.default_rng(0))
-        off = float(np.abs(one.at(points) - other.at(points @ turn.T)).max())
+        off = float(np.abs(one.pdf(points) - other.pdf(points @ turn.T)).max())
         name = f"{space}, τ = 0.05: f at t = 0.3 of a turned problem"
         found.append(Claim(name, "equivariance", off, 1e-7, "tail_tol = 1e-8"))
     return found
@@ -130,7 +130,7 @@ def tokens(quick: bool) -> list[Claim]:
         law = mf.VonMisesFisher(PLACES[space.dim], 1.5)
         dynamics = mf.Attention(1.0, heads(space.dim, score))
         smooth = mf.evolve(mf.Density(space, law), dynamics, 0.5, 1, tail_tol=1e-9)
-        cloud = mf.evolve(mf.Particles.quantised(law, n), dynamics, 0.5, 1, rtol=1e-8)
+        cloud = mf.evolve(mf.Particles.quantise(law, n), dynamics, 0.5, 1, rtol=1e-8)
         points = mf.Uniform(space.dim).sample(50, np.random.default_rng(0))
         gaps = (
             smooth.final.mean() - cloud.final.mean(),
@@ -172,7 +172,7 @@ def flow_maps() -> list[Claim]:
             why = "rtol = 1e-9 of the density" if dim == 2 else f"tol = {tol:g} of the flow map"
             limit = 1e-9 if dim == 2 else 3e-9
             found.append(Claim(name, "Φ_t # mu_0 = f_t σ", off, limit, why))
-            off = float(np.abs(series.at(points) / moved.density(points, 0.5) - 1.0).max())
+            off = float(np.abs(series.pdf(points) / moved.density(points, 0.5) - 1.0).max())
             name = f"{space}, {dynamics.name}: the same for f, relative"
             limit = 1e-7
             why = "tail_tol = 1e-10, over the least f"
@@ -185,7 +185,7 @@ def sums() -> list[Claim]:
     found = []
     for dim, score, limit in (2, 3.0, 1e-13), (2, 90.0, 1e-12), (3, 3.0, 1e-12), (3, 30.0, 1e-9):
         law, dynamics = mf.VonMisesFisher(PLACES[dim], 1.5), mf.Attention(1.0, heads(dim, score))
-        clouds = [mf.Particles.quantised(law, 2000, sums=s) for s in ("transforms", "direct")]
+        clouds = [mf.Particles.quantise(law, 2000, sums=s) for s in ("transforms", "direct")]
         fast, slow = (TokenOutput(cloud, dynamics)(cloud) for cloud in clouds)
         name = f"d = {dim}, |KᵀQ| = {score:g}: fast sums over 2000 tokens less direct ones"
         why = "rounding" if dim == 2 else "2e-13 of the largest G, over its share"

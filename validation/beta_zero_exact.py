@@ -84,7 +84,7 @@ class Run:
     def radii(self) -> Array:
         """r at the saves by the values at the pole."""
         pole = np.eye(self.dim)[-1:]
-        roots = np.array([one.at(pole)[0] for one in self.densities]) ** (1 / (self.dim - 1))
+        roots = np.array([one.pdf(pole)[0] for one in self.densities]) ** (1 / (self.dim - 1))
         return np.asarray((roots - 1.0) / (roots + 1.0))
 
     @property
@@ -157,7 +157,7 @@ def figure(quick: bool) -> Figure:
     for run, colour, marker in zip(some.values(), COLOURS, MARKERS, strict=False):
         final, exact = run.densities[-1], Orbit(run.dim, float(run.exact[-1]))
         shapes.semilogy(fine, exact.pdf(meridian(run.dim, fine)), "-", color=colour, linewidth=0.8)
-        found = final.at(meridian(run.dim, angles))
+        found = final.pdf(meridian(run.dim, angles))
         # what is below the tolerance of the largest value is rounding
         kept = found > TOLERANCE * found.max()
         shapes.plot(angles[kept], found[kept], marker, color=colour, ms=4, label=f"d = {run.dim}")

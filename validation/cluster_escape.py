@@ -181,7 +181,7 @@ def grown_most(beta: float) -> int:
     fastest = float(np.max(mf.theory.growth_rates(mf.SA(beta), 2, top)))
     final = mf.evolve(mu, mf.SA(beta), 1.0 / fastest, 1, rtol=1e-10, atol=1e-16).final
     assert isinstance(final, mf.Density)
-    return 1 + int(np.argmax(final.power[1 : top + 1] / mu.power[1 : top + 1]))
+    return 1 + int(np.argmax(final._power[1 : top + 1] / mu._power[1 : top + 1]))
 
 
 def of_densities(quick: bool) -> list[Claim]:
@@ -215,7 +215,7 @@ def leaving(beta: float) -> tuple[int, Growth]:
     # 5 of it until there are clusters; then their spreads shrink by e^{-11} or more
     formed = 16.0 / mf.theory.growth_rates(mf.SA(beta), 2, k)[k]
     law = mf.FourierSeries(cos, sin)
-    start = mf.FlowMap(law) if beta == BETAS[0] else mf.Particles.quantised(law, 16 * k)
+    start = mf.FlowMap(law) if beta == BETAS[0] else mf.Particles.quantise(law, 16 * k)
     found = mf.clusters(mf.evolve(start, mf.SA(beta), formed, 1).final, 0.3 / k)
     atoms = mf.Particles(found.centres, found.masses / found.masses.sum())
     times = np.array([1.0, 2.0, 3.0]) / modes[mode]

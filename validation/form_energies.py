@@ -122,21 +122,21 @@ def flows(quick: bool) -> list[Claim]:
     form = np.diag([1.0, 1.1])
     claims = []
     for sign in (1, -1):
-        for normalise in (True, False):
-            field = mf.Attention(1.0, [mf.Head(form, 1.0, sign * form)], normalise)
-            data = mf.evolve(mf.Particles.quantised(start, 64), field, 10.0, 20).dataset
+        for normalised in (True, False):
+            field = mf.Attention(1.0, [mf.Head(form, 1.0, sign * form)], normalised)
+            data = mf.evolve(mf.Particles.quantise(start, 64), field, 10.0, 20).dataset
             energy = data.energy.values
             gap = float(np.abs(energy - energy[0] - data.work.values).max())
-            name = f"64 tokens, V = {sign:+d} D, normalise = {normalise}: "
+            name = f"64 tokens, V = {sign:+d} D, normalised = {normalised}: "
             fall = float(np.max(-sign * np.diff(energy)))
             claims += [
                 Claim(name + "E - E(0) - work", "gradient flow", gap, 1e-8, "rtol = 1e-9"),
                 Claim(name + "largest step back", "gradient flow", fall, 1e-12, "rounding"),
             ]
-    field = mf.Attention(1.0, [mf.Head(form, 1.0, -form)], normalise=False)
+    field = mf.Attention(1.0, [mf.Head(form, 1.0, -form)], normalised=False)
     for n, tolerance in ((8, 1e-3), (16, 1e-8), (24, 1e-9 if quick else 1e-11)):
         t_end = 1000.0 if quick else 3000.0
-        final = mf.evolve(mf.Particles.quantised(start, n), field, t_end, 1).final
+        final = mf.evolve(mf.Particles.quantise(start, n), field, t_end, 1).final
         points: NDArray[np.float64] = np.asarray(final.points)  # type: ignore[union-attr]
         found = 2 * float(np.mean(2 * points[:, 0] ** 2 - 1))
         claims.append(

@@ -61,7 +61,7 @@ def fields(dim: int, axis: np.ndarray | None) -> dict[str, Any]:
         "USA": mf.USA(2.0),
         "DoublyStochastic": mf.DoublyStochastic(3.0),
         "Attention": mf.Attention(1.0, heads),
-        "Attention, not normalised": mf.Attention(1.0, heads, normalise=False),
+        "Attention, not normalised": mf.Attention(1.0, heads, normalised=False),
         "FeedForward": neurons,
         "Layers": mf.Layers([mf.SA(2.0), mf.Attention(1.0, heads), mf.USA(0.5)], step=0.2),
     }

@@ -119,7 +119,7 @@ def models(dim: int, beta: float, rng: np.random.Generator) -> Iterator[Model]:
     yield Model(KINDS[1], mf.USA(beta), eye, False)
     for kind, softmax in zip(KINDS[2:], (True, False), strict=True):
         query, key = rng.normal(size=(2, dim, dim)) / np.sqrt(2.0 * dim)
-        dynamics = mf.Attention(beta, [mf.Head(query, key, 1.0)], normalise=softmax)
+        dynamics = mf.Attention(beta, [mf.Head(query, key, 1.0)], normalised=softmax)
         yield Model(kind, dynamics, beta * query.T @ key, softmax)
 
 

@@ -49,7 +49,7 @@ def reference(lmax: int, times: list[float]) -> list[Claim]:
     tight = {"rtol": 1e-11, "tail_tol": 1e-12}
     start = mf.Density(mf.Sphere(95), TWO)
     dense = mf.evolve(start, mf.SA(4.0), 1.0, 1, on_unresolved="stop", **tight)
-    f = cast(mf.Density, dense.final).at(x)
+    f = cast(mf.Density, dense.final).pdf(x)
     gap = np.abs(sol.density(x, 1.0) - f).max() / f.max()
     claims.append(Claim("f(1) at 1000 points, SA", "density", float(gap), 1e-10, "tol 1e-9"))
     grid = mf.Sphere(lmax)

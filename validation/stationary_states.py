@@ -93,7 +93,7 @@ def equation(cases: list[tuple[mf.SA | mf.USA, int, int]]) -> list[Claim]:
         points = np.outer(np.cos(angles), pole) + np.outer(np.sin(angles), across)
         log_g, _ = mu.log_moment(dynamics.beta * points)
         potential = log_g if dynamics.normalised else np.exp(log_g)
-        found = mu.at(points)
+        found = mu.pdf(points)
         peak = int(np.argmax(found))
         logs = (potential - potential[peak]) / (dynamics.beta * dynamics.noise)
         error = np.max(np.abs(found - found[peak] * np.exp(logs))) / found[peak]

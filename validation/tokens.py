@@ -177,7 +177,7 @@ def kuramoto(t_end: float, noise: float, r0: float) -> float:
 def noise(quick: bool) -> list[Claim]:
     """Weak order 2 of the scheme with noise, on noisy Kuramoto."""
     n, seeds = 10**6, range(2 if quick else 16)
-    tokens = mf.Particles.quantised(mf.FourierSeries(cos=[0.9999]), n)
+    tokens = mf.Particles.quantise(mf.FourierSeries(cos=[0.9999]), n)
     exact, off = kuramoto(2.0, 0.1, 0.49995), []
     for step in (1.0, 0.5):
         ends = [

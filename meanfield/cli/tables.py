@@ -503,7 +503,7 @@ class ParticlesTable(SpaceTable):
         """Tokens."""
         if self.n is not None:
             drawn_from, rng = law.build("law", None, folder), np.random.default_rng(self.seed)
-            start = Particles.sample if self.start == "iid" else Particles.quantised
+            start = Particles.sample if self.start == "iid" else Particles.quantise
             return start(drawn_from, self.n, rng, sums=self.sums)
         if isinstance(law, PointCloudTable) and law.bandwidth is None:
             return Particles(law.points("law", folder), sums=self.sums)

@@ -30,7 +30,7 @@ _LIBRARIES = (
 def _size_name(solution: Solution) -> str:
     first, last = (getattr(m, "space", None) for m in (solution.measures[0], solution.final))
     if last is not None:
-        return str(last.size_name)
+        return str(last._size_name)
     return "size" if first is not None else "nodes" if hasattr(solution.final, "tol") else "n"
 
 

@@ -97,7 +97,7 @@ class Head(Record):
 
     Examples
     --------
-    >>> Head(Q=[[1.0, 0.0]], K=[[0.0, 2.0]], V=-1.0).bilinear
+    >>> Head(Q=[[1.0, 0.0]], K=[[0.0, 2.0]], V=-1.0).matrix
     array([[0., 0.],
            [2., 0.]])
     """
@@ -135,7 +135,7 @@ class Head(Record):
         return widths[0] if widths else None
 
     @property
-    def bilinear(self) -> Any:
+    def matrix(self) -> Any:
         """KᵀQ, a number if both are."""
         if np.ndim(self.Q) and np.ndim(self.K):
             return np.asarray(self.K).T @ np.asarray(self.Q)
@@ -152,9 +152,9 @@ class HeadsDynamics(Steady):
         return None
 
     @property
-    def reach(self) -> float:
+    def _reach(self) -> float:
         """The largest |β KᵀQ|."""
-        return max(float(np.linalg.norm(np.atleast_2d(m), 2)) for m in self.scores)
+        return max(float(np.linalg.norm(np.atleast_2d(m), 2)) for m in self._scores)
 
     def velocity(self, measure: Measure, at: ArrayLike) -> Array:
         """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
@@ -171,21 +171,21 @@ class HeadsDynamics(Steady):
 
     def output(self, measure: Measure, points: Array) -> Array:
         """Σ_h V_h ∇G [/ G], shape (n, d): what attention adds to tokens at unit rows (n, d)."""
-        return self.combined([measure.log_moment(z) for z in self.queries(points)])
+        return self._combined([measure.log_moment(z) for z in self._queries(points)])
 
-    def combined(self, moments: Sequence[tuple[Array, Array]]) -> Array:
+    def _combined(self, moments: Sequence[tuple[Array, Array]]) -> Array:
         """Σ_h V_h ∇G [/ G], shape (n, d), of log G (n,) and ∇ log G (n, d) of each head."""
         total = np.zeros_like(moments[0][1])
-        for given, (log_g, mean) in zip(self.values, moments, strict=True):
+        for given, (log_g, mean) in zip(self._values, moments, strict=True):
             if not self.normalised:
                 mean = mean * np.exp(log_g)[:, None]
             value = np.asarray(given)
             total += mean @ value.T if value.ndim else value * mean
         return total
 
-    def queries(self, points: Array) -> Iterator[Array]:
+    def _queries(self, points: Array) -> Iterator[Array]:
         """β KᵀQ x of one head after the other, shape (n, d) each: where it asks for G."""
-        for scores in self.scores:
+        for scores in self._scores:
             yield points @ scores.T if np.ndim(scores) else scores * points
 
 
@@ -202,7 +202,7 @@ class Attention(HeadsDynamics):
         Inverse temperature β >= 0; for trained weights 1/sqrt(m).
     heads : sequence of Head
         At least one; their outputs are added.
-    normalise : bool
+    normalised : bool
         Whether to divide by G (softmax), as SA does and USA does not.
     noise : float
         τ >= 0 of the diffusion τ Δf.
@@ -217,7 +217,7 @@ class Attention(HeadsDynamics):
     Raises
     ------
     ValueError
-        If an argument is out of range, heads differ in dimension, or, without `normalise`,
+        If an argument is out of range, heads differ in dimension, or, without `normalised`,
         β |KᵀQ| > 700.
 
     Examples
@@ -232,7 +232,7 @@ class Attention(HeadsDynamics):
     heads: Sequence[Head] = field(
         metadata=key("a list of tables with Q, K or V", list, minItems=1, maxItems=MOST_PARTS)
     )
-    normalise: bool = field(default=True, metadata=key("with softmax", bool))
+    normalised: bool = field(default=True, metadata=key("with softmax", bool))
     noise: float = field(default=0.0, metadata=NOISE)
 
     name: ClassVar[str] = "Attention"
@@ -246,42 +246,41 @@ class Attention(HeadsDynamics):
                 f"heads must be a sequence of at least one Head, got {shown(self.heads)}"
             )
         object.__setattr__(self, "heads", heads)
-        object.__setattr__(self, "normalise", boolean("normalise", self.normalise))
+        object.__setattr__(self, "normalised", boolean("normalised", self.normalised))
         dims = {head.dim for head in heads} - {None}
         if len(dims) > 1:
             raise ValueError(f"heads must be of one dimension, got {sorted(dims, key=str)}")
-        object.__setattr__(self, "_scores", [self.beta * head.bilinear for head in heads])
         self._check_size()
 
     def _check_size(self) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
-            sizes = [float(np.abs(np.atleast_2d(b)).max()) for b in self.scores]
+            sizes = [float(np.abs(np.atleast_2d(b)).max()) for b in self._scores]
         if not np.isfinite(sizes).all():
             raise ValueError(f"beta KᵀQ of each head must be finite, got {sizes} at most")
-        if self.normalise:
+        if self.normalised:
             return
-        largest = max(float(np.linalg.norm(np.atleast_2d(b), 2)) for b in self.scores)
+        largest = max(float(np.linalg.norm(np.atleast_2d(b), 2)) for b in self._scores)
         values = sum(float(np.linalg.norm(np.atleast_2d(head.V), 2)) for head in self.heads)
         exponent = largest + max(float(np.log(max(values, 1e-300))), 0.0)
         if exponent > _LARGEST_EXPONENT:
             raise ValueError(
-                f"beta |KᵀQ| + log Σ |V| must be <= {_LARGEST_EXPONENT:g} without normalise, got "
+                f"beta |KᵀQ| + log Σ |V| must be <= {_LARGEST_EXPONENT:g} without normalised, got "
                 f"{tell_apart(exponent, _LARGEST_EXPONENT)[0]}"
             )
 
     def __repr__(self) -> str:
         return (
             f"Attention(beta={self.beta}, heads={len(self.heads)}, dim={self.dim}, "
-            f"normalise={self.normalise}, noise={self.noise})"
+            f"normalised={self.normalised}, noise={self.noise})"
         )
 
-    @property
-    def scores(self) -> list[Any]:
+    @cached_property
+    def _scores(self) -> list[Any]:
         """β KᵀQ of each head, (d, d) or a number: its scores are <β KᵀQx, y>."""
-        return self._scores  # type: ignore[attr-defined, no-any-return]
+        return [self.beta * head.matrix for head in self.heads]
 
     @property
-    def values(self) -> list[Any]:
+    def _values(self) -> list[Any]:
         """V of each head, (d, d) or a number."""
         return [head.V for head in self.heads]
 
@@ -291,38 +290,33 @@ class Attention(HeadsDynamics):
         return next((head.dim for head in self.heads if head.dim is not None), None)
 
     @property
-    def form(self) -> Form | None:
+    def _form(self) -> Form | None:
         """D, ±1 and β|D| where there is one head with KᵀQ = D = Dᵀ and V = ±D, else None.
 
         The dynamics is then a gradient flow of ±E_{β,D}, see `energy` (Burger et al., arXiv
-        2501.03096): in W_2, with `normalise` in the metric with weight G(βDx), (3.12) to (3.14).
+        2501.03096): in W_2, with `normalised` in the metric with weight G(βDx), (3.12) to (3.14).
         """
         if len(self.heads) > 1:
             return None
-        return common_form(self.beta, self.heads[0].bilinear, self.heads[0].V)
+        return common_form(self.beta, self.heads[0].matrix, self.heads[0].V)
 
     @property
-    def plain(self) -> Isotropic | None:
+    def _plain(self) -> Isotropic | None:
         """SA or USA, where it is one of them: one head of numbers, KᵀQ >= 0 and V = ±1."""
-        (score, *others), value = self.scores, np.asarray(self.heads[0].V)
+        (score, *others), value = self._scores, np.asarray(self.heads[0].V)
         if others or np.ndim(score) or value.ndim or score < 0.0 or abs(value) != 1.0:
             return None
-        return (SA if self.normalise else USA)(score, sign=int(value), noise=self.noise)
-
-    @property
-    def normalised(self) -> bool:
-        """`normalise`."""
-        return self.normalise
+        return (SA if self.normalised else USA)(score, sign=int(value), noise=self.noise)
 
     @cached_property
-    def energy(self) -> Energy | None:
+    def _energy(self) -> Energy | None:
         """E_{β,D} of `form` where a run can keep it in balance: without noise, β|D| <= 350.
 
         That of SA and USA where it is one of them.
         """
-        if (plain := self.plain) is not None:
-            return plain.energy
-        form, beta = self.form, self.beta
+        if (plain := self._plain) is not None:
+            return plain._energy
+        form, beta = self._form, self.beta
         if form is None or self.noise > 0.0 or form.exponent > LARGEST_EXPONENT:
             return None
         largest = float(np.linalg.eigvalsh(np.atleast_2d(form.matrix))[-1])
@@ -330,7 +324,7 @@ class Attention(HeadsDynamics):
             "E_D",
             "E_{β,D}(mu) = 1/(2β) ∬ e^{β<x,Dy>} dmu dmu, D = KᵀQ",
             form.sign,
-            in_w2=not self.normalise,
+            in_w2=not self.normalised,
             beta=beta,
             dirac=0.5 / beta if beta > 0.0 else 0.5 * largest,
             log_dirac=beta * largest,

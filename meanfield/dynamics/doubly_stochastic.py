@@ -44,15 +44,15 @@ class DoublyStochastic(Isotropic):
 
     name: ClassVar[str] = "DoublyStochastic"
     normalised: ClassVar[bool] = True
-    balanced: ClassVar[bool] = True
+    _balanced: ClassVar[bool] = True
 
     @cached_property
-    def energy(self) -> Energy:
+    def _energy(self) -> Energy:
         """E_DS."""
         formula = "E_DS(mu) = -(1/β) ∫ log u dmu of doubly stochastic attention"
         return Energy("E_DS", formula, self.sign, beta=self.beta, entropic=True)
 
     def output(self, measure: Measure, points: Array) -> Array:
         """± ∫ K(x,y) y dmu(y), shape (n, d): what attention adds to tokens at unit rows (n, d)."""
-        _, mean = measure.balanced(self.beta).log_moment(self.beta * points)
+        _, mean = measure._balanced(self.beta).log_moment(self.beta * points)
         return self.sign * mean

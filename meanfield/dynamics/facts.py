@@ -117,13 +117,13 @@ class Facts(Protocol):
         'none' where the measure does not count.
     """
 
-    isotropic: ClassVar[bool] = False
-    balanced: ClassVar[bool] = False
-    gram: ClassVar[bool] = False
-    sums: ClassVar[str] = "own"
+    _isotropic: ClassVar[bool] = False
+    _balanced: ClassVar[bool] = False
+    _gram: ClassVar[bool] = False
+    _sums: ClassVar[str] = "own"
 
     @property
-    def fast(self) -> bool:  # noqa: D102
+    def _fast(self) -> bool:
         return False
 
     @property
@@ -135,36 +135,36 @@ class Facts(Protocol):
         return False
 
     @property
-    def smooth(self) -> bool:  # noqa: D102
+    def _smooth(self) -> bool:
         return True
 
     @property
-    def keeps_clusters(self) -> bool:  # noqa: D102
+    def _keeps_clusters(self) -> bool:
         return False
 
     @property
-    def energy(self) -> Energy | None:  # noqa: D102
+    def _energy(self) -> Energy | None:
         return None
 
     @property
-    def reach(self) -> float:  # noqa: D102
+    def _reach(self) -> float:
         return 0.0
 
     @property
-    def scores(self) -> list[Any]:  # noqa: D102
+    def _scores(self) -> list[Any]:
         return []
 
     @property
-    def values(self) -> list[Any]:  # noqa: D102
+    def _values(self) -> list[Any]:
         return []
 
     @property
-    def multipliers(self) -> NDArray[np.complex128] | None:  # noqa: D102
+    def _multipliers(self) -> NDArray[np.complex128] | None:
         return None
 
-    def matrices(self, dim: int) -> list[tuple[Array, Array]]:
+    def _matrices(self, dim: int) -> list[tuple[Array, Array]]:
         """M = β KᵀQ and V of each head, shape (d, d) each; none where there are no heads."""
-        heads = zip(self.scores, self.values, strict=True)
+        heads = zip(self._scores, self._values, strict=True)
         return [(_matrix(m, dim), _matrix(v, dim)) for m, v in heads]
 
 
@@ -174,20 +174,20 @@ class Steady(Facts):
     kernel: Any = None
 
     @property
-    def layers(self) -> Sequence[Self]:
+    def _layers(self) -> Sequence[Self]:
         """What acts, one after the other: this alone."""
         return (self,)
 
-    def between(self, start: float, end: float) -> Iterator[tuple[Self, float]]:  # noqa: ARG002
+    def _between(self, start: float, end: float) -> Iterator[tuple[Self, float]]:  # noqa: ARG002
         """The layers that act from `start` to `end`, and when each ends: this one, at the end."""
         yield self, end
 
     @property
-    def depth(self) -> float:
+    def _depth(self) -> float:
         """The time from which on it is not known: none."""
         return float("inf")
 
-    def at(self, t: float) -> Self:  # noqa: ARG002
+    def _at(self, t: float) -> Self:  # noqa: ARG002
         """The layer that acts at a time: this one."""
         return self
 
@@ -215,17 +215,17 @@ class Dynamics(Facts, Protocol):
         """See `Facts`."""
 
     @property
-    def layers(self) -> Sequence[Dynamics]:
+    def _layers(self) -> Sequence[Dynamics]:
         """What acts, one after the other."""
 
-    def between(self, start: float, end: float) -> Iterator[tuple[Dynamics, float]]:
+    def _between(self, start: float, end: float) -> Iterator[tuple[Dynamics, float]]:
         """The layers that act from `start` to `end`, and when each ends."""
 
     @property
-    def depth(self) -> float:
+    def _depth(self) -> float:
         """Time at which the last layer ends."""
 
-    def at(self, t: float) -> Dynamics:
+    def _at(self, t: float) -> Dynamics:
         """The layer that acts at a time, of two the later."""
 
 

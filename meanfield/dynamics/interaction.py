@@ -74,7 +74,7 @@ class Interaction(KernelDynamics):
             )
 
     @cached_property
-    def energy(self) -> Energy:
+    def _energy(self) -> Energy:
         """E; X is its gradient in W_2, where it is normalised in the metric of (3.12)."""
         formula = "E(mu) = ½ ∬ S(<x,y>) dmu dmu, S' = s, S(0) = 0"
         dirac = 0.5 * float(self.kernel.primitive(np.ones(1))[0])

@@ -42,7 +42,7 @@ class Measure(kernel.Measure, Protocol):
     def dim(self) -> int:
         """Ambient dimension d."""
 
-    def balanced(self, beta: float) -> Moments:
+    def _balanced(self, beta: float) -> Moments:
         """The measure u mu, with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1: for `DoublyStochastic`."""
 
 
@@ -60,24 +60,24 @@ class KernelDynamics(Steady):
         s.
     """
 
-    isotropic: ClassVar[bool] = True
+    _isotropic: ClassVar[bool] = True
     dim: ClassVar[None] = None
-    sums: ClassVar[str] = "direct"
+    _sums: ClassVar[str] = "direct"
     kernel: PotentialKernel
     sign: int
 
     @property
-    def fast(self) -> bool:
+    def _fast(self) -> bool:
         """Whether it is not normalised, so that X is of the size of the kernel."""
         return not self.normalised
 
     @property
-    def keeps_clusters(self) -> bool:
+    def _keeps_clusters(self) -> bool:
         """Whether neighbours attract each other."""
         return self.sign * self.kernel.at_one > 0.0
 
     @property
-    def reach(self) -> float:
+    def _reach(self) -> float:
         """That of the kernel."""
         return self.kernel.reach
 
@@ -138,7 +138,7 @@ class Isotropic(KernelDynamics):
         return Exponential(self.beta)
 
     @cached_property
-    def energy(self) -> Energy:
+    def _energy(self) -> Energy:
         """E_β; X is its gradient in W_2, under SA in the metric of (3.12)."""
         return Energy(
             "E_β",
@@ -152,12 +152,12 @@ class Isotropic(KernelDynamics):
         )
 
     @property
-    def scores(self) -> list[Any]:
+    def _scores(self) -> list[Any]:
         """β, for βI."""
         return [self.beta]
 
     @property
-    def values(self) -> list[Any]:
+    def _values(self) -> list[Any]:
         """±1, for ±I."""
         return [self.sign]
 
@@ -189,7 +189,7 @@ class SA(Isotropic):
 
     name: ClassVar[str] = "SA"
     normalised: ClassVar[bool] = True
-    gram: ClassVar[bool] = True
+    _gram: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class USA(Isotropic):
 
     name: ClassVar[str] = "USA"
     normalised: ClassVar[bool] = False
-    gram: ClassVar[bool] = True
+    _gram: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -234,7 +234,7 @@ def check_moments(measure: Any) -> None:
     ValueError
         If it is no measure.
     """
-    if isinstance(measure, type) or not callable(getattr(measure, "balanced", None)):
+    if isinstance(measure, type) or not callable(getattr(measure, "_balanced", None)):
         raise ValueError(
             f"measure must be a Density, FlowMap or Particles, got "
             f"{shown(measure)}{suggest_measure(measure)}"

@@ -32,7 +32,7 @@ class CircleMeasure(Protocol):
     def dim(self) -> int:
         """Ambient dimension d."""
 
-    def trigonometric_moments(self, kmax: int) -> Moments:
+    def _trigonometric_moments(self, kmax: int) -> Moments:
         """m_k, k = 0 … kmax."""
 
 
@@ -86,8 +86,8 @@ class CircleInteraction(Steady):
     beta: ClassVar[float] = 0.0
     sign: ClassVar[int] = 1
     normalised: ClassVar[bool] = False
-    isotropic: ClassVar[bool] = True
-    sums: ClassVar[str] = "transforms"
+    _isotropic: ClassVar[bool] = True
+    _sums: ClassVar[str] = "transforms"
 
     def __post_init__(self) -> None:
         for name in ("sin", "cos"):
@@ -100,7 +100,7 @@ class CircleInteraction(Steady):
         object.__setattr__(self, "noise", number("noise", self.noise, low=0))
 
     @classmethod
-    def of_usa(cls, beta: float, noise: float = 0.0) -> CircleInteraction:
+    def _of_usa(cls, beta: float, noise: float = 0.0) -> CircleInteraction:
         """USA on the circle, (7.1): h = e^{β cos x} sin x, b_k = (2/β) k I_k(β), to rounding.
 
         Parameters
@@ -135,31 +135,31 @@ class CircleInteraction(Steady):
         return max(len(self.sin), len(self.cos))
 
     @property
-    def is_odd(self) -> bool:
+    def _is_odd(self) -> bool:
         """Whether h has sines alone."""
         return not any(self.cos)
 
     @cached_property
-    def energy(self) -> Energy | None:
+    def _energy(self) -> Energy | None:
         """F where h is odd."""
-        if not self.is_odd:
+        if not self._is_odd:
             return None
         formula = "F = K/2 ∬ H(θ - φ) dmu dmu, H' = -h, as (7.3)"
         dirac = 0.5 * float(self.potential.sum())
         return Energy("F", formula, 1, dirac=dirac, kernel=self.kernel)
 
     @property
-    def reach(self) -> float:
+    def _reach(self) -> float:
         """`kmax`."""
         return float(self.kmax)
 
     @property
-    def keeps_clusters(self) -> bool:
+    def _keeps_clusters(self) -> bool:
         """Whether neighbours draw each other together: K h'(0) > 0."""
         return float(self.potential @ np.arange(self.kmax + 1) ** 2) > 0.0
 
     @property
-    def multipliers(self) -> Moments:
+    def _multipliers(self) -> Moments:
         """K (a_k + i b_k)/2, k = 0 … kmax: X(θ) = 2 Re Σ_k multiplier_k m_k e^{ikθ}."""
         factors = np.zeros(self.kmax + 1, dtype=np.complex128)
         factors[1 : len(self.cos) + 1] += np.array(self.cos)
@@ -169,18 +169,18 @@ class CircleInteraction(Steady):
     @cached_property
     def kernel(self) -> Phases:
         """h, by its multipliers."""
-        return Phases(tuple(self.multipliers.tolist()))
+        return Phases(tuple(self._multipliers.tolist()))
 
     @property
     def potential(self) -> Array:
         """K b_k/k, 0 for k = 0, up to kmax: F = ½ Σ_k potential_k |m_k|² where h is odd."""
         k = np.maximum(np.arange(self.kmax + 1), 1)
-        return np.asarray(2.0 * self.multipliers.imag / k)
+        return np.asarray(2.0 * self._multipliers.imag / k)
 
     @property
-    def lipschitz(self) -> float:
+    def _lipschitz(self) -> float:
         """|K| Σ_k k |h_k|, which |∂X/∂θ| does not exceed."""
-        return float(2.0 * np.abs(self.multipliers) @ np.arange(self.kmax + 1))
+        return float(2.0 * np.abs(self._multipliers) @ np.arange(self.kmax + 1))
 
     def velocity(self, measure: CircleMeasure, at: ArrayLike) -> Array:
         """Tangent vectors X[mu](x), shape (n, 2), at unit rows `at`.
@@ -200,8 +200,8 @@ class CircleInteraction(Steady):
 
     def output(self, measure: CircleMeasure, points: Array) -> Array:
         """X as vectors of the plane, shape (n, 2), at unit rows (n, 2)."""
-        moments = measure.trigonometric_moments(self.kmax)
-        speed = phase_velocity(self.multipliers, moments, circle_angles(points))
+        moments = measure._trigonometric_moments(self.kmax)
+        speed = phase_velocity(self._multipliers, moments, circle_angles(points))
         return np.column_stack([-speed * points[:, 1], speed * points[:, 0]])
 
 

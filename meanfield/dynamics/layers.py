@@ -78,7 +78,7 @@ class FeedForward(Record, Steady):
     name: ClassVar[str] = "FeedForward"
     beta: ClassVar[float] = 0.0
     noise: ClassVar[float] = 0.0
-    sums: ClassVar[str] = "none"
+    _sums: ClassVar[str] = "none"
 
     def __post_init__(self) -> None:
         outer, inner = real_array("W", self.W, 2), real_array("A", self.A, 2)
@@ -102,7 +102,7 @@ class FeedForward(Record, Steady):
         return int(np.shape(self.A)[1])
 
     @property
-    def smooth(self) -> bool:
+    def _smooth(self) -> bool:
         """Whether σ has derivatives of all orders: all but 'relu'."""
         return self.activation != "relu"
 
@@ -123,7 +123,7 @@ class FeedForward(Record, Steady):
         hidden = _ACTIVATIONS[self.activation](points @ np.asarray(self.A).T + self.b)
         return np.asarray(hidden @ np.asarray(self.W).T)
 
-    def divergence(self, at: ArrayLike) -> Array:
+    def _divergence(self, at: ArrayLike) -> Array:
         """div X on the sphere, shape (n,), at unit rows `at`; it jumps at the kinks of 'relu'.
 
         With v = W σ(Ax + b) it is tr(P_x Dv) - (d-1) <x, v>.
@@ -136,7 +136,7 @@ class FeedForward(Record, Steady):
         Examples
         --------
         >>> drift = FeedForward(W=[[0.0], [1.0]], A=[[2.0, 0.0]])
-        >>> drift.divergence([[0.6, 0.8]]).round(12)
+        >>> drift._divergence([[0.6, 0.8]]).round(12)
         array([-1.92])
         """
         points = unit_rows("at", at, self.dim)
@@ -181,7 +181,7 @@ class Layers(Facts):
 
     Examples
     --------
-    >>> Layers([SA(1.0), SA(2.0)], step=0.5).depth
+    >>> Layers([SA(1.0), SA(2.0)], step=0.5)._depth
     1.0
     """
 
@@ -230,20 +230,20 @@ class Layers(Facts):
     @property
     def beta(self) -> float:
         """β of the first attention layer, 0 if there is none."""
-        return next((layer.beta for layer in self.layers if layer.scores), 0.0)
+        return next((layer.beta for layer in self.layers if layer._scores), 0.0)
 
     @property
-    def smooth(self) -> bool:
+    def _smooth(self) -> bool:
         """Whether the field of each layer has derivatives of all orders."""
-        return all(layer.smooth for layer in self.layers)
+        return all(layer._smooth for layer in self.layers)
 
     @property
-    def reach(self) -> float:
+    def _reach(self) -> float:
         """The largest |β KᵀQ| of a layer."""
-        return max(layer.reach for layer in self.layers)
+        return max(layer._reach for layer in self.layers)
 
     @property
-    def depth(self) -> float:
+    def _depth(self) -> float:
         """Time at which the last layer ends."""
         return len(self.layers) * self.step
 
@@ -251,7 +251,7 @@ class Layers(Facts):
         """That of the first layer, shape (n, d), at unit rows (n, d)."""
         return self.layers[0].output(measure, points)
 
-    def between(self, start: float, end: float) -> Iterator[tuple[Layer, float]]:
+    def _between(self, start: float, end: float) -> Iterator[tuple[Layer, float]]:
         """The layers that act from `start` to `end`, and when each ends."""
         first = int(np.floor(start / self.step + _ROUNDING))
         for index in range(first, len(self.layers)):
@@ -261,7 +261,7 @@ class Layers(Facts):
             if (index + 1) * self.step >= end * (1.0 - 1e-15):
                 return
 
-    def at(self, t: float) -> Layer:
+    def _at(self, t: float) -> Layer:
         """The layer that acts at a time, of two the later; the last from its end on."""
         return self.layers[min(int(t / self.step), len(self.layers) - 1)]
 

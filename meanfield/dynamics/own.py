@@ -131,7 +131,7 @@ def adapt(dynamics: Any) -> Dynamics:
     Interaction(kernel=(1.0, 2.0, 1.0), normalised=False, sign=1, noise=0.0)
     """
     if tells_facts(dynamics):
-        return getattr(dynamics, "plain", None) or dynamics
+        return getattr(dynamics, "_plain", None) or dynamics
     noise = number("noise of the dynamics", dynamics.noise, low=0)
     if callable(getattr(dynamics, "output", None)):
         return Adapted(dynamics)
@@ -147,8 +147,8 @@ def adapt(dynamics: Any) -> Dynamics:
     if kernel is not None:
         return Interaction(kernel, noise=noise, **told)
     if callable(heads):
-        normalise = boolean("normalised", told.get("normalised", True))
-        return Attention(1.0, heads(), normalise=normalise, noise=noise)
+        normalised = boolean("normalised", told.get("normalised", True))
+        return Attention(1.0, heads(), normalised=normalised, noise=noise)
     raise ValueError(
         f"dynamics must have a kernel, heads() or output(measure, points), got {shown(dynamics)}"
     )

@@ -46,7 +46,7 @@ def collapsed(flow: LineFlowMap, spread: Array, radius: float) -> LineFlowMap:
         atoms = np.where(atoms < radius, 0.0, np.where(atoms > np.pi - radius, np.pi, atoms))
     angles = flow.angles.copy()
     angles[held] = atoms[owners[held]] + turns
-    return flow.moved(angles=angles, owners=owners, atoms=atoms)
+    return flow._moved(angles=angles, owners=owners, atoms=atoms)
 
 
 def _offsets(flow: LineFlowMap, angles: Array, places: Array) -> tuple[Array, Array]:

@@ -162,7 +162,7 @@ class HeadsBatch(_PointsBatch):
         super().__init__(points)
         r, n, _ = points.shape
         self._normalise = dynamics.normalised
-        heads = zip(dynamics.scores, dynamics.values, strict=True)
+        heads = zip(dynamics._scores, dynamics._values, strict=True)
         self._heads = [(np.asarray(scores), np.asarray(value)) for scores, value in heads]
         self._matrix = np.empty((r, n, n))
         self._mean, self._turned = np.empty((2, *points.shape))
@@ -210,13 +210,13 @@ def batch_tendency(points: Array, dynamics: OwnDynamics, form: str = "auto") -> 
     """
     one_of("form", form, FORMS)
     facts = adapt(dynamics)
-    if facts.scores and not facts.isotropic:
+    if facts._scores and not facts._isotropic:
         if form == "gram":
             raise ValueError(f"form must be 'points' for {shown(dynamics)}, got {shown(form)}")
         return HeadsBatch(points, facts)
-    if not facts.gram:
+    if not facts._gram:
         raise ValueError(f"dynamics must be SA, USA or Attention, got {shown(dynamics)}")
-    if facts.fast and facts.kernel.beta > LARGEST_BETA:
+    if facts._fast and facts.kernel.beta > LARGEST_BETA:
         got, largest = tell_apart(facts.kernel.beta, LARGEST_BETA)
         raise ValueError(f"beta must be <= {largest} for USA, got {got}")
     _, n, dim = points.shape

@@ -121,7 +121,7 @@ class SpectralTendency:
 
     def tail(self, state: Array) -> float:
         """The spectral tail of a real vector."""
-        return spectral_tail(self.space.power(self._coefficients(state)))
+        return spectral_tail(self.space._power(self._coefficients(state)))
 
     def scale(self, state: Array) -> Array:
         """‖f_{<=k}‖ / sqrt(n), f_{<=k} the part of f up to the entry's degree k, n entries.
@@ -131,12 +131,12 @@ class SpectralTendency:
         rounding errors; low degrees have neither.
         """
         coefficients = self._coefficients(state)
-        norms = np.sqrt(np.cumsum(self.space.power(coefficients))[self.space.degrees])
+        norms = np.sqrt(np.cumsum(self.space._power(coefficients))[self.space.degrees])
         reals = coefficients.itemsize // norms.itemsize
         return np.asarray(np.repeat(norms, reals) / np.sqrt(reals * len(norms)))
 
     def _coefficients(self, state: Array) -> NDArray[Any]:
-        return state.view(self.space.coefficient_type)
+        return state.view(self.space._coefficient_type)
 
 
 # share of its maximum below which a density is rounding
@@ -170,7 +170,7 @@ class DensityTendency(SpectralTendency):
         self._grid: Space = self.space
         self.factors = factors = Factors.of(dynamics, density.dim, self.space.kmax)
         self._normalised = factors.potential is not None
-        self._transforms = self.space.transforms(factors.slope, factors.potential)
+        self._transforms = self.space._transforms(factors.slope, factors.potential)
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
@@ -200,7 +200,7 @@ class DensityTendency(SpectralTendency):
 
     def scaled_energy(self, state: Array) -> float:
         """e^{-u} E of a state."""
-        return float(self.factors.energies @ self.space.power(self._coefficients(state)))
+        return float(self.factors.energies @ self.space._power(self._coefficients(state)))
 
     def speed(self) -> float:
         """(∫ |X|² dmu)^{1/2} at the last state."""
@@ -229,7 +229,7 @@ class DensityTendency(SpectralTendency):
     @cached_property
     def _noise(self) -> Transforms:
         """f, and -τ ∇f as its gradient."""
-        return self._grid.transforms(np.full(self._grid.kmax + 1, -self.dynamics.noise))
+        return self._grid._transforms(np.full(self._grid.kmax + 1, -self.dynamics.noise))
 
     def _on_grid(self, coefficients: NDArray[Any]) -> NDArray[Any]:
         """The coefficients on the space whose grid the flux is on."""
@@ -242,7 +242,7 @@ class DensityTendency(SpectralTendency):
         density = Density.from_coefficients(self.space, coefficients)
         points = self.space.points[small]
         log_unit, potential, pull = self.dynamics.kernel.attention(density, points)
-        mean = np.einsum("aid,id->ai", self.space.frame(small), pull) / potential
+        mean = np.einsum("aid,id->ai", self.space._frame(small), pull) / potential
         transforms.gradient[:, small] = self.dynamics.sign * mean
         transforms.potential[small] = 1.0
         with np.errstate(under="ignore"):
@@ -270,11 +270,11 @@ class DensityBatch:
             # f_0 = 1 divides nothing
             first = np.eye(1, space.kmax + 1)[0]
             potential = np.stack([first if f.potential is None else f.potential for f in factors])
-        self._transforms = space.transforms(np.stack([f.slope for f in factors]), potential)
+        self._transforms = space._transforms(np.stack([f.slope for f in factors]), potential)
         self._units = np.array([[f.speed_unit] for f in factors])
         self._energy_factors = np.array([f.energy_factor for f in factors])
         self._can_be_small = np.array([f.can_be_small for f in factors])
-        self._coefficient_type = space.coefficient_type
+        self._coefficient_type = space._coefficient_type
 
     def __call__(self, states: Array, out: Array) -> None:
         """Write d/dt of the states, one a row, into `out`."""
@@ -316,19 +316,19 @@ class BalancedDensityTendency(DensityTendency):
         super().__init__(density, dynamics)
         self._grid = working_grid(density.space, dynamics.kernel.beta)
         self._sums = grid_sums(self._grid, dynamics.kernel.beta)
-        self._transforms = self._grid.transforms(np.zeros(self._grid.kmax + 1))
+        self._transforms = self._grid._transforms(np.zeros(self._grid.kmax + 1))
         self._log_u = np.zeros(len(self._grid.weights))
 
     def __call__(self, state: Array, out: Array) -> None:
         """Write d/dt of `state` into `out`."""
         self._evaluate(self._coefficients(state))
-        rate = np.empty(self._grid.n_coefficients, dtype=self.space.coefficient_type)
+        rate = np.empty(self._grid.n_coefficients, dtype=self.space._coefficient_type)
         self._transforms.weak_divergence(rate)
-        embed: Any = self._grid.embed
+        embed: Any = self._grid._embed
         self._coefficients(out)[:] = embed(rate, self.space)
 
     def _on_grid(self, coefficients: NDArray[Any]) -> NDArray[Any]:
-        embed: Any = self.space.embed
+        embed: Any = self.space._embed
         return np.asarray(embed(coefficients, self._grid))
 
     def _evaluate(self, coefficients: NDArray[Any]) -> None:
@@ -351,7 +351,7 @@ class BalancedDensityTendency(DensityTendency):
         """-(1/β) ∫ log u Δf dσ, what heat does to E_DS, with u of the last state, which this is."""
         grid = self._grid
         if self.dynamics.kernel.beta == 0.0:
-            mean = self.space.mean(self._coefficients(state))
+            mean = self.space._mean(self._coefficients(state))
             return -(self.space.dim - 1.0) * float(mean @ mean)
         coefficients = self._on_grid(self._coefficients(state))
         spread = grid.synthesis(-grid.laplacian * coefficients)
@@ -410,7 +410,7 @@ class Frame:
             self.tangents[1:, :, 2:] = 1.0
         else:
             self.basis, self.points = np.eye(space.dim), space.points
-            self.tangents = space.frame(np.arange(len(space.weights)))
+            self.tangents = space._frame(np.arange(len(space.weights)))
 
     def matrix(self, name: str, matrix: Any) -> Array:
         """A matrix, or a number for a multiple of the identity, in these coordinates.
@@ -576,9 +576,9 @@ class ZonalScores:
 
 
 def _exact_grid(space: Zonal, length: float) -> Zonal:
-    size = space.exact_size(space.kmax + bandwidth(length, space.dim))
+    size = space._exact_size(space.kmax + bandwidth(length, space.dim))
     try:
-        return space.resized(size)
+        return space._resized(size)
     except ValueError as error:
         raise ValueError(
             f"beta |KᵀQ| must be smaller on {space}, got {length:.6g}, which takes size {size}: "
@@ -647,8 +647,8 @@ class AttentionTendency(SpectralTendency):
         super().__init__(density)
         self.dynamics = dynamics
         # of values and the divergence only
-        self._transforms = self.space.transforms(np.zeros(self.space.kmax + 1))
-        self._velocity = (HeadsOnGrid if dynamics.scores else _Drift)(density, dynamics)
+        self._transforms = self.space._transforms(np.zeros(self.space.kmax + 1))
+        self._velocity = (HeadsOnGrid if dynamics._scores else _Drift)(density, dynamics)
         self._speeds = np.zeros_like(self.space.weights)
 
     def __call__(self, state: Array, out: Array) -> None:
@@ -681,7 +681,7 @@ class AttentionTendency(SpectralTendency):
 
     def scaled_dissipation(self) -> float:
         """∫ |X|² dmu, of a softmax ∫ |X|² G(Mx) dmu, of one head, in units of e^β (or Λ_0)."""
-        energy = self.dynamics.energy
+        energy = self.dynamics._energy
         log_unit = eigenvalues_in_unit(energy.log_unit if energy else 0.0, self.space.dim, 0)[1]
         log_weights = self._velocity.log_weights - log_unit
         squares = self._speeds**2 * np.exp(log_weights) * self._transforms.values
@@ -703,7 +703,7 @@ def check_on_space(space: Space, dynamics: Dynamics) -> None:
     ValueError
         As `AttentionTendency`.
     """
-    if dynamics.scores:
+    if dynamics._scores:
         frame = Frame(space)
         for name, scores, values in _matrices(dynamics):
             frame.matrix(f"V of {name}", values)
@@ -718,7 +718,7 @@ def check_on_space(space: Space, dynamics: Dynamics) -> None:
 
 def _matrices(dynamics: Dynamics) -> Iterator[tuple[str, Any, Any]]:
     """Name, β KᵀQ and V of each head."""
-    for i, (scores, value) in enumerate(zip(dynamics.scores, dynamics.values, strict=True)):
+    for i, (scores, value) in enumerate(zip(dynamics._scores, dynamics._values, strict=True)):
         yield f"heads[{i}]", scores, value
 
 
@@ -859,8 +859,8 @@ class OscillatorDensityTendency:
         degrees = np.arange(self.space.kmax + 1)
         self._decay = np.multiply.outer(density.widths, degrees) + dynamics.noise * degrees**2.0
         self._rates = 1j * np.multiply.outer(density.frequencies, degrees)
-        self._reach = min(int(dynamics.reach), self.space.kmax)
-        self._multipliers = np.asarray(dynamics.multipliers)[: self._reach + 1]
+        self._reach = min(int(dynamics._reach), self.space.kmax)
+        self._multipliers = np.asarray(dynamics._multipliers)[: self._reach + 1]
         self._divergence = -1j * degrees
         # c_k for k = -reach … kmax + reach, those beyond kmax 0
         self._wide = np.zeros((len(density.parts), len(degrees) + 2 * self._reach), np.complex128)
@@ -881,12 +881,12 @@ class OscillatorDensityTendency:
 
     def tail(self, state: Array) -> float:
         """The largest spectral tail of the parts of a real vector."""
-        return max(spectral_tail(self.space.power(part)) for part in self._parts(state))
+        return max(spectral_tail(self.space._power(part)) for part in self._parts(state))
 
     def scale(self, state: Array) -> Array:
         """‖f_{<=k}(·|ω_j)‖ / sqrt(n), n entries of one j, what a tolerance is relative to."""
         parts = self._parts(state)
-        norms = np.sqrt(np.cumsum(self.space.power(parts), axis=1) / (2 * parts.shape[1]))
+        norms = np.sqrt(np.cumsum(self.space._power(parts), axis=1) / (2 * parts.shape[1]))
         return np.asarray(np.repeat(norms, 2))
 
     def __call__(self, state: Array, out: Array) -> None:

@@ -128,7 +128,7 @@ class FlowTendency:
         self.field: AngularField = field or LineField(dynamics, flow.dim)
         self._free = np.flatnonzero(flow.owners == FREE)
         self._held = np.flatnonzero(flow.owners != FREE)
-        self._atom_masses = flow.atom_masses
+        self._atom_masses = flow._atom_masses
         self._masses = np.concatenate([flow.weights[self._free], self._atom_masses])
         self._count = len(self._masses)
         # on the circle atoms act on each other and on the nodes one by one, so that forces
@@ -155,7 +155,7 @@ class FlowTendency:
         angles[free], expansion[free] = positions[: len(free)], expansions[: len(free)]
         angles[held] += (atoms - flow.atoms)[owners]
         expansion[held] += expansions[len(free) :][owners]
-        return flow.moved(angles=angles, expansion=expansion, atoms=atoms)
+        return flow._moved(angles=angles, expansion=expansion, atoms=atoms)
 
     def scale(self, state: Array) -> Array:  # noqa: ARG002 (as for every tendency)
         """What a tolerance for each entry is relative to.
@@ -262,11 +262,11 @@ class HeadsField(AngularField):
     def __init__(
         self, dynamics: Dynamics, dim: int, axis: Array | None, reach: float | None = None
     ) -> None:
-        pairs = dynamics.matrices(dim)
+        pairs = dynamics._matrices(dim)
         self.normalised = dynamics.normalised
         sizes = [float(np.linalg.norm(m, 2)) for m, _ in pairs]
         self._count, self._unit = len(pairs), float(np.exp(max(sizes)))
-        self._log_unit = dynamics.energy.log_unit if dynamics.energy else 0.0
+        self._log_unit = dynamics._energy.log_unit if dynamics._energy else 0.0
         reach = max(sizes) if reach is None else reach
         limit = _LARGEST_ON_CIRCLE if dim == 2 else LARGEST_ZONAL_BETA
         if reach > limit:
@@ -348,7 +348,7 @@ class DriftField(AngularField):
         points = cosines * self._start + sines * self._across
         along = cosines * self._across - sines * self._start
         pull = np.einsum("ij,ij->i", along, self.dynamics.output(None, points))
-        return pull, self.dynamics.divergence(points)
+        return pull, self.dynamics._divergence(points)
 
     def from_charges(self, charges: Array, angles: Array) -> tuple[Array, Array]:  # noqa: ARG002
         """X along the angle and div X at angles."""
@@ -376,11 +376,11 @@ def line_field(
     ValueError
         If a flow map can't move under it.
     """
-    acting = layer or dynamics.layers[0]
-    if dynamics.isotropic:
+    acting = layer or dynamics._layers[0]
+    if dynamics._isotropic:
         return LineField(acting, dim)
-    kind = HeadsField if acting.scores else DriftField
-    return kind(acting, dim, axis, dynamics.reach)
+    kind = HeadsField if acting._scores else DriftField
+    return kind(acting, dim, axis, dynamics._reach)
 
 
 def _kernel(m: Array, v: Array, size: float, axis: Array | None, name: str) -> HeadKernel:

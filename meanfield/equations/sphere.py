@@ -137,7 +137,7 @@ class SphereField(ActingField):
         log_u : ndarray, shape (n,), optional
             A guess, such as that of the last time.
         """
-        if not self.dynamics.balanced:
+        if not self.dynamics._balanced:
             return masses, None
         units = points / np.linalg.norm(points, axis=1, keepdims=True)
         # G at a node is no less than sqrt(m), so series keep what counts for mass
@@ -185,7 +185,7 @@ class SphereField(ActingField):
 
         In units of e^{log_unit} of the kernel, but of 1 under DoublyStochastic.
         """
-        if self.dynamics.balanced:
+        if self.dynamics._balanced:
             return float(masses @ np.einsum("ij,ij->i", velocity, velocity))
         if not self._normalised:
             # X = e^β ∇u: its square alone may leave double precision
@@ -311,7 +311,7 @@ class SphereHeadsField(ActingField):
 
     def __init__(self, dynamics: Dynamics, lmax: int) -> None:
         self._normalised = dynamics.normalised
-        self._heads = [SphereHead(m, v, self._normalised) for m, v in dynamics.matrices(3)]
+        self._heads = [SphereHead(m, v, self._normalised) for m, v in dynamics._matrices(3)]
         degrees = SphereAt(lmax).degrees
         self._rows = [np.flatnonzero(degrees <= head.source_degree) for head in self._heads]
 
@@ -342,7 +342,7 @@ class SphereDriftField(ActingField):
 
     def _evaluate(self, _: Coefficients, points: Array, *__: Any) -> tuple[Array, Array]:
         units = points / np.linalg.norm(points, axis=1, keepdims=True)
-        return project(units, self.dynamics.output(None, units)), self.dynamics.divergence(units)
+        return project(units, self.dynamics.output(None, units)), self.dynamics._divergence(units)
 
 
 class SphereDepthField:
@@ -372,12 +372,12 @@ class SphereDepthField:
 
     def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
-        lmax = multipliers.bandwidth(dynamics.reach, 3) + 1
+        lmax = multipliers.bandwidth(dynamics._reach, 3) + 1
         self.at = SphereAt(lmax)
         self._fields: dict[int, ActingField] = {}
-        for layer in dynamics.layers:
+        for layer in dynamics._layers:
             if id(layer) not in self._fields:
-                heads = SphereHeadsField(layer, lmax) if layer.scores else None
+                heads = SphereHeadsField(layer, lmax) if layer._scores else None
                 self._fields[id(layer)] = heads or SphereDriftField(layer)
 
     def of(self, layer: Dynamics) -> ActingField:
@@ -386,7 +386,7 @@ class SphereDepthField:
 
     def during(self, start: float, end: float) -> ActingField:
         """The field of the layer that acts from one time to another."""
-        return self.of(self.dynamics.at(0.5 * (start + end)))
+        return self.of(self.dynamics._at(0.5 * (start + end)))
 
     def attracting(
         self,
@@ -404,7 +404,7 @@ class SphereDepthField:
 
 def field_on_sphere(dynamics: Dynamics) -> SphereField | SphereDepthField:
     """The field on S^2 of any dynamics: `SphereField` where it is isotropic."""
-    return SphereField(dynamics) if dynamics.isotropic else SphereDepthField(dynamics)
+    return SphereField(dynamics) if dynamics._isotropic else SphereDepthField(dynamics)
 
 
 # errors of a log density may be this much larger than those of a coordinate
@@ -503,7 +503,7 @@ class SphereTendency:
         self.points(out)[:] = velocity
         np.negative(divergence[: self._n_nodes], out=out[velocity.size :])
         self._velocity = velocity
-        if self._field.dynamics.isotropic:
+        if self._field.dynamics._isotropic:
             self._dissipation = self._field.scaled_dissipation(
                 moments, points, self.flow.weights, velocity
             )

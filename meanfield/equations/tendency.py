@@ -45,17 +45,17 @@ def token_tendency(
         If a Gram matrix is asked for that can't move these tokens, see `check_sums`.
     """
     check_sums(particles, dynamics, may_span=may_span)
-    if dynamics.balanced:
+    if dynamics._balanced:
         return tokens.BalancedParticleTendency(particles, dynamics)
-    if (multipliers := dynamics.multipliers) is not None:
+    if (multipliers := dynamics._multipliers) is not None:
         return tokens.OscillatorTendency(particles, dynamics, multipliers)
     if dynamics.kernel is None:
         return tokens.OutputTendency(particles, dynamics)
     n, d = particles.points.shape
     gram = particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)
-    if gram and may_span and dynamics.gram:
+    if gram and may_span and dynamics._gram:
         return tokens.GramTendency(particles, dynamics)
-    fast = particles.kernel_sums(dynamics.kernel)
+    fast = particles._kernel_sums(dynamics.kernel)
     if isinstance(fast, CellSums):
         return tokens.CircleTendency(particles, dynamics, fast.potential_and_slope)
     return tokens.ParticleTendency(particles, dynamics, fast)
@@ -69,7 +69,7 @@ def check_sums(particles: Particles, dynamics: Dynamics, *, may_span: bool = Tru
     ValueError
         Naming `sums`, and what is allowed.
     """
-    if particles.sums == "gram" and not (may_span and dynamics.gram):
+    if particles.sums == "gram" and not (may_span and dynamics._gram):
         raise ValueError(
             f"sums must be 'auto', 'direct' or 'transforms' for {shown(particles)} under "
             f"{shown(dynamics)}, "
@@ -86,7 +86,7 @@ def check_moved(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
         Naming what does not fit.
     """
     check_dim(dynamics, measure.dim)
-    multipliers = adapt(dynamics).multipliers
+    multipliers = adapt(dynamics)._multipliers
     if multipliers is None:
         if measure.frequencies is not None:
             raise ValueError(
@@ -125,7 +125,7 @@ _tendency.register(OscillatorDensity)(densities.OscillatorDensityTendency)
 
 @_tendency.register
 def _(measure: LineFlowMap, dynamics: Dynamics) -> Tendency:
-    if not dynamics.isotropic:
+    if not dynamics._isotropic:
         raise _not_isotropic(measure, dynamics)
     return flow_tendency(measure, dynamics)
 
@@ -137,9 +137,9 @@ def _(measure: SphereFlowMap, dynamics: Dynamics) -> Tendency:
 
 @_tendency.register
 def _(measure: Density, dynamics: Dynamics) -> Tendency:
-    if dynamics.isotropic:
+    if dynamics._isotropic:
         return density_tendency(measure, dynamics)
-    if not dynamics.scores and dynamics.sums != "none":
+    if not dynamics._scores and dynamics._sums != "none":
         raise _not_isotropic(measure, dynamics)
     return densities.AttentionTendency(measure, dynamics)
 
@@ -153,7 +153,7 @@ def _not_isotropic(measure: AnyMeasure, dynamics: Dynamics) -> ValueError:
 
 def density_tendency(density: Density, dynamics: Dynamics) -> densities.DensityTendency:
     """The right-hand side for a density under a dynamics that is isotropic."""
-    kind = densities.BalancedDensityTendency if dynamics.balanced else densities.DensityTendency
+    kind = densities.BalancedDensityTendency if dynamics._balanced else densities.DensityTendency
     return kind(density, dynamics)
 
 
@@ -161,5 +161,5 @@ def flow_tendency(
     flow: LineFlowMap, dynamics: Dynamics, field: line.AngularField | None = None
 ) -> line.FlowTendency:
     """The right-hand side for a flow map on a line, whose field there may be already."""
-    kind = line.BalancedFlowTendency if dynamics.balanced else line.FlowTendency
+    kind = line.BalancedFlowTendency if dynamics._balanced else line.FlowTendency
     return kind(flow, dynamics, field)

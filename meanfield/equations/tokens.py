@@ -41,27 +41,29 @@ class TokenOutput:
         self.dynamics = dynamics
         # of heads with matrices of their own
         self._fast: list[ScoreSums | None] = []
-        if not dynamics.scores:
-            ways = [dynamics.sums]
-        elif dynamics.isotropic:
-            ways = ["direct" if particles.fast_sums(dynamics.kernel.beta) is None else "transforms"]
+        if not dynamics._scores:
+            ways = [dynamics._sums]
+        elif dynamics._isotropic:
+            ways = [
+                "direct" if particles._fast_sums(dynamics.kernel.beta) is None else "transforms"
+            ]
         else:
-            ways = [self._choose(particles, scores) for scores in dynamics.scores]
+            ways = [self._choose(particles, scores) for scores in dynamics._scores]
         self.sums = joined(ways)
 
     def _choose(self, particles: Particles, scores: Array | float) -> str:
-        fast = particles.fast_score_sums(score_matrix(scores, particles.dim))
+        fast = particles._fast_score_sums(score_matrix(scores, particles.dim))
         self._fast.append(fast)
         if fast is not None:
             return "transforms"
         z = particles.points @ score_matrix(scores, particles.dim).T
-        return "direct" if particles.sums_at(z) is None else "transforms"
+        return "direct" if particles._sums_at(z) is None else "transforms"
 
     def __call__(self, particles: Particles) -> Array:
         """Σ_h V_h ∇G [/ G] at the tokens, shape (n, d)."""
         if not self._fast:
             return np.asarray(self.dynamics.output(particles, particles.points))
-        return np.asarray(self.dynamics.combined(self.moments(particles)))
+        return np.asarray(self.dynamics._combined(self.moments(particles)))
 
     def moments(self, particles: Particles) -> list[tuple[Array, Array]]:
         """log G and ∇G/G of attention at the tokens, head by head."""
@@ -70,7 +72,7 @@ class TokenOutput:
             particles.log_moment(z)
             if fast is None
             else fast.quick(points, particles.weights, points)
-            for fast, z in zip(self._fast, self.dynamics.queries(points), strict=True)
+            for fast, z in zip(self._fast, self.dynamics._queries(points), strict=True)
         ]
 
 
@@ -209,12 +211,12 @@ class OutputTendency(ParticleTendency):
     def _velocity(self, points: Array) -> Array:
         here, dynamics = self._at(points), self._output.dynamics
         log_share: Array | float = 0.0
-        if dynamics.energy is not None:
+        if dynamics._energy is not None:
             moments = self._output.moments(here)
-            velocity = project(points, dynamics.combined(moments))
+            velocity = project(points, dynamics._combined(moments))
             # a gradient flow of E_{β,D}: |X|², or with softmax |X|² G
             log_g = moments[0][0] if dynamics.normalised else 0.0
-            log_share = log_g - dynamics.energy.log_unit
+            log_share = log_g - dynamics._energy.log_unit
         else:
             velocity = project(points, self._output(here))
         if not np.isfinite(velocity).all():
@@ -385,7 +387,7 @@ class BalancedParticleTendency(OutputTendency):
     def _velocity(self, points: Array) -> Array:
         here, dynamics = self._at(points), self.dynamics
         if self._weights.all():
-            sums = here.node_sums(dynamics.kernel.beta)
+            sums = here._node_sums(dynamics.kernel.beta)
             self._log_u = scaling(sums.potential, self._weights, self._log_u)
             potential, velocity = sums.pull(self._weights * np.exp(self._log_u))
             velocity *= (dynamics.sign / potential)[:, None]

@@ -244,7 +244,7 @@ def _without_nan(name: str, values: ArrayLike) -> NDArray[Any]:
 
 def _embedded(space: Any, coefficients: NDArray[Any], other: Space) -> NDArray[Any]:
     """Coefficients along the last axis in a larger or smaller space of the same kind."""
-    found: NDArray[Any] = np.apply_along_axis(space.embed, -1, coefficients, other)
+    found: NDArray[Any] = np.apply_along_axis(space._embed, -1, coefficients, other)
     return found
 
 
@@ -280,7 +280,7 @@ def _series(
     spaces: dict[int, Any] = {size: _space(stored, word, size) for size in sorted(set(sizes))}
     largest = spaces[max(sizes)]
     for size, save in zip(sizes, saves, strict=True):
-        found = save[key].view(largest.coefficient_type)[..., 0]
+        found = save[key].view(largest._coefficient_type)[..., 0]
         yield spaces[size], _embedded(largest, found, spaces[size])
 
 

@@ -67,7 +67,7 @@ class DensitySystem(System[Density]):
         The state has its coefficients already, and another right-hand side costs more than a step.
         """
         self._base = measure
-        if self.acting.balanced:
+        if self.acting._balanced:
             self.equation.forget()
             self._known = None
 
@@ -88,13 +88,13 @@ class DensitySystem(System[Density]):
     def _refine(self, tail: float) -> None:
         density = self.measure()
         try:
-            size = density.space.doubled().size
+            size = density.space._doubled().size
         except ValueError as error:
             # there is no such space in double precision
             raise self._unresolved(density, tail) from error
         if size > self.limit:
             raise self._unresolved(density, tail)
-        finer = density.resized(size)
+        finer = density.resize(size)
         self.adopt(self._equation(finer), work=self.work)
         if self.t == 0.0:
             self._base = finer
@@ -195,7 +195,7 @@ class NoisyDensitySystem(DensitySystem):
         if self.energy is not None and self.energy.entropic:
             return self.dynamics.noise * float(self.equation.heating(state[:-1]))
         space = self.equation.space
-        power = space.power(state[:-1].view(space.coefficient_type))
+        power = space._power(state[:-1].view(space._coefficient_type))
         return -float(self._energy_lost @ power)
 
     def after(self, stepper: Stepper) -> Verdict:

@@ -59,19 +59,19 @@ class LineSystem(System[LineFlowMap]):
     def __init__(self, flow: LineFlowMap, dynamics: Dynamics, options: Options) -> None:
         # what can't be run is refused before any work starts
         self._fields: dict[int, AngularField] = {}
-        for layer in dynamics.layers:
+        for layer in dynamics._layers:
             if id(layer) not in self._fields:
                 self._fields[id(layer)] = line_field(dynamics, flow.dim, flow.axis, layer)
-        if not dynamics.smooth:
-            flow = flow.moved(tol=max(flow.tol, _LEAST_TOL_AT_KINKS))
-        self._reach = REACH / max(1.0, dynamics.reach)
-        self._radius = options.cluster_radius if dynamics.keeps_clusters else 0.0
+        if not dynamics._smooth:
+            flow = flow._moved(tol=max(flow.tol, _LEAST_TOL_AT_KINKS))
+        self._reach = REACH / max(1.0, dynamics._reach)
+        self._radius = options.cluster_radius if dynamics._keeps_clusters else 0.0
         self.adaptation = 0.0
         self._times: list[float] = [0.0]
         self._moments: list[Array] = []
-        first = self._fields[id(dynamics.layers[0])]
-        self.keeps_history = first.line.relative and flow.is_at_labels
-        super().__init__(flow.refined(self._reach), dynamics, options)
+        first = self._fields[id(dynamics._layers[0])]
+        self.keeps_history = first.line.relative and flow._is_at_labels
+        super().__init__(flow._refined(self._reach), dynamics, options)
 
     def _equation(self, flow: LineFlowMap) -> FlowTendency:
         return flow_tendency(flow, self.acting, self._fields[id(self.acting)])
@@ -95,7 +95,7 @@ class LineSystem(System[LineFlowMap]):
         if held is not flow:
             gap = self._change_to(held)
             self.collapses.append((self.t, len(held.atoms), gap))
-        finer = held.refined(self._reach)
+        finer = held._refined(self._reach)
         if finer is not held:
             if (count := len(finer.angles)) > (most := self.options.most_nodes):
                 told = f"the flow map would take {count} nodes, more than the {most} allowed"
@@ -120,7 +120,7 @@ class LineSystem(System[LineFlowMap]):
 
         Not where the dynamics has heads: no atoms are made.
         """
-        return self.energy is not None and self.dynamics.isotropic
+        return self.energy is not None and self.dynamics._isotropic
 
     def history(self) -> MomentHistory | None:
         """The moments of the run so far, where the line keeps their digits."""
@@ -136,7 +136,7 @@ class LineSystem(System[LineFlowMap]):
     def finished(self) -> tuple[Ending, str]:
         """How the run ended: clustered if all mass is one atom at rest."""
         flow = self.equation.flow
-        if self.dynamics.isotropic and len(flow.atoms) == 1 and (flow.owners != FREE).all():
+        if self.dynamics._isotropic and len(flow.atoms) == 1 and (flow.owners != FREE).all():
             return (
                 Ending.CLUSTERED,
                 f"clustered at t = {self.t:g} after {self.steps} steps: all mass is one atom",
@@ -153,7 +153,7 @@ class LineSystem(System[LineFlowMap]):
         }
         if self._is_adapted:
             numbers["adaptation"] = self.adaptation
-        if flow.has_density:
+        if flow._has_density:
             density = flow.density_at_nodes
             numbers["min_density"] = float(density.min())
             numbers["max_density"] = float(density.max())

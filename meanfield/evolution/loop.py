@@ -313,7 +313,7 @@ def _sizes(measure: AnyMeasure, largest: int | None, on_unresolved: str) -> dict
     if isinstance(measure, FlowMap) and largest is not None:
         sizes["most_nodes"] = integer("largest", largest, low=len(measure.weights))
     if isinstance(measure, Density):
-        size, limit = measure.space.size, measure.space.size_limit
+        size, limit = measure.space.size, measure.space._size_limit
         sizes["largest"] = max(size, limit)
         if largest is not None:
             sizes["largest"] = integer("largest", largest, low=size)

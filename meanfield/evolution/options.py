@@ -90,8 +90,8 @@ def check_start(
     if not tells_facts(dynamics):
         _check_own(measure, dynamics, known)
     check_moved(measure, known)
-    if t_end > known.depth * (1.0 + _ROUNDING):
-        got, depth = tell_apart(t_end, known.depth)
+    if t_end > known._depth * (1.0 + _ROUNDING):
+        got, depth = tell_apart(t_end, known._depth)
         raise ValueError(f"t_end must be <= {depth}, the depth of {shown(known)}, got {got}")
     if isinstance(measure, Particles):
         _check_tokens(measure, known, method, step, rng)
@@ -99,8 +99,8 @@ def check_start(
     if isinstance(measure, FlowMap):
         _check_flow_layers(known)
     if isinstance(measure, Density):
-        for layer in known.layers:
-            if not layer.isotropic:
+        for layer in known._layers:
+            if not layer._isotropic:
                 check_on_space(measure.space, layer)
     if known.noise > 0.0 and isinstance(measure, FlowMap):
         raise ValueError(
@@ -113,8 +113,8 @@ def check_start(
 
 
 def _check_flow_layers(dynamics: Dynamics) -> None:
-    for layer in dynamics.layers:
-        if layer.balanced and not dynamics.isotropic:
+    for layer in dynamics._layers:
+        if layer._balanced and not dynamics._isotropic:
             raise ValueError(
                 f"layers must be no DoublyStochastic for a flow map, got {shown(layer)}: take "
                 f"Particles or a Density"
@@ -129,8 +129,8 @@ def check_nodes(measure: AnyMeasure, dynamics: OwnDynamics, most: int) -> None:
     ValueError
         Naming β, the nodes that it takes and how many there may be.
     """
-    if isinstance(measure, LineFlowMap) and (known := adapt(dynamics)).isotropic:
-        measure.resolving(known.reach, most)
+    if isinstance(measure, LineFlowMap) and (known := adapt(dynamics))._isotropic:
+        measure._resolving(known._reach, most)
 
 
 def choose_on_unresolved(measure: AnyMeasure, dynamics: OwnDynamics, choice: str | None) -> str:
@@ -171,7 +171,7 @@ def _check_tokens(
     if method == "layers" and particles.frequencies is not None:
         raise ValueError(f"method must be 'flow' for {shown(particles)}, got {shown(method)}")
     if method == "flow":
-        for layer in dynamics.layers:
+        for layer in dynamics._layers:
             check_sums(particles, layer, may_span=layer.noise == 0.0)
     if dynamics.noise > 0.0:
         if method == "layers":
@@ -201,7 +201,7 @@ def _check_own(measure: AnyMeasure, dynamics: Any, known: Dynamics) -> None:
         raise ValueError(
             f"name of {shown(dynamics)} must be a word but {taken}, got {shown(dynamics.name)}"
         )
-    if known.kernel is not None or known.scores:
+    if known.kernel is not None or known._scores:
         return
     if not isinstance(measure, Particles) or measure.frequencies is not None:
         raise ValueError(

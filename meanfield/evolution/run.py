@@ -125,7 +125,7 @@ def flow_system(flow: FlowMap, dynamics: Dynamics, options: Options) -> System[A
     try:
         return LineSystem(line, dynamics, options)
     except AsymmetryError:
-        if line.dim != 3 or not line.is_at_labels:
+        if line.dim != 3 or not line._is_at_labels:
             raise
     # the law is symmetric, but the measure will not stay so
     whole = SphereFlowMap(line.law, max(line.tol, _TOL_ON_S2))
@@ -160,7 +160,7 @@ def advance(system: System[Any], t_end: float, report: Callable[[System[Any]], N
     Stop
         If the system can't go on.
     """
-    for layer, until in system.dynamics.between(system.t, t_end):
+    for layer, until in system.dynamics._between(system.t, t_end):
         system.act(layer)
         detector = StallDetector()
         stepper: Stepper | None = None
@@ -193,7 +193,7 @@ class Run:
 
     def __init__(self, plan: Plan, system: System[Any]) -> None:
         self.plan, self.system = plan, system
-        energy = system.dynamics.energy
+        energy = system.dynamics._energy
         self.recorder = Recorder(energy, plan.options.monitors, system.log_unit)
 
     def begin(self) -> None:

@@ -72,23 +72,23 @@ class SphereSystem(System[SphereFlowMap]):
                 f"measure must be a flow map at t = 0 on S^2, got one of t = {flow.t:g}: evolve "
                 f"it from its law to a later t_end"
             )
-        if dynamics.reach > _LARGEST_REACH:
-            name = "beta" if dynamics.isotropic else "beta |KᵀQ|"
+        if dynamics._reach > _LARGEST_REACH:
+            name = "beta" if dynamics._isotropic else "beta |KᵀQ|"
             raise ValueError(
                 f"{name} must be <= {_LARGEST_REACH:g} for a flow map on S^2, got "
-                f"{tell_apart(dynamics.reach, _LARGEST_REACH)[0]}: take Particles"
+                f"{tell_apart(dynamics._reach, _LARGEST_REACH)[0]}: take Particles"
             )
-        tol = flow.tol if dynamics.smooth else max(flow.tol, _LEAST_TOL_AT_KINKS)
-        scale = max(1.0, dynamics.reach)
+        tol = flow.tol if dynamics._smooth else max(flow.tol, _LEAST_TOL_AT_KINKS)
+        scale = max(1.0, dynamics._reach)
         # a cluster is carried by particles of the same moments long before it is a point; where
         # the dynamics is not isotropic, what contracts may be pulled apart later
-        absorbs = dynamics.isotropic and options.cluster_radius > 0.0
+        absorbs = dynamics._isotropic and options.cluster_radius > 0.0
         self._field = field_on_sphere(dynamics)
         self._meshes = Meshes(
             flow.law,
             self._field,
             scale=scale,
-            tol=tol * _USA_SHARE if dynamics.fast else tol,
+            tol=tol * _USA_SHARE if dynamics._fast else tol,
             limit=options.most_nodes,
             radius=1.0 / max(4.0, scale) if absorbs else 0.0,
         )
@@ -105,7 +105,7 @@ class SphereSystem(System[SphereFlowMap]):
     @property
     def energy(self) -> Energy | None:
         """The energy that is recorded; none of heads, since no sums of the field tell it."""
-        return self.dynamics.energy if self.dynamics.isotropic else None
+        return self.dynamics._energy if self.dynamics._isotropic else None
 
     def measure(self) -> SphereFlowMap:
         """The measure at the present time."""
@@ -168,7 +168,7 @@ class SphereSystem(System[SphereFlowMap]):
     def _numbers(self, measure: SphereFlowMap) -> dict[str, float]:
         particles = len(measure.points) - measure.n_nodes
         numbers = {"size": measure.n_nodes, **super()._numbers(measure)}
-        if self.dynamics.isotropic:
+        if self.dynamics._isotropic:
             numbers["particles"] = particles
             numbers["smooth_mass"] = float(split_mass(measure)[0].sum())
         numbers["clusters"] = len(clusters(measure, CLUSTER_SIZE))

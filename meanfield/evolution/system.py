@@ -31,7 +31,7 @@ def time_unit(dynamics: Dynamics) -> float:
 
     Noise has a time of its own.
     """
-    log_unit = dynamics.kernel.log_unit if dynamics.fast else 0.0
+    log_unit = dynamics.kernel.log_unit if dynamics._fast else 0.0
     is_fast = log_unit > _LARGEST_RATE and dynamics.noise == 0.0
     return float(np.exp(-log_unit)) if is_fast else 1.0
 
@@ -131,7 +131,7 @@ class System(Generic[M]):
     @property
     def acting(self) -> Dynamics:
         """The layer that acts; the dynamics itself where there are no layers."""
-        return self.dynamics.layers[self.layer]
+        return self.dynamics._layers[self.layer]
 
     @property
     def work(self) -> float:
@@ -147,7 +147,7 @@ class System(Generic[M]):
         if layer is not self.acting:
             self._base = None
             measure = self.measure()
-            self.layer = next(i for i, one in enumerate(self.dynamics.layers) if one is layer)
+            self.layer = next(i for i, one in enumerate(self.dynamics._layers) if one is layer)
             self.adopt(self._equation(measure), work=0.0)
 
     def begin(self) -> None:
@@ -206,7 +206,7 @@ class System(Generic[M]):
     @property
     def energy(self) -> Energy | None:
         """The energy that is recorded: the dynamics' own, None where it has none."""
-        return self.dynamics.energy
+        return self.dynamics._energy
 
     @property
     def has_balance(self) -> bool:
@@ -271,7 +271,7 @@ class System(Generic[M]):
     def too_far(self, left: float) -> Stop:
         """What ends the run where the next save is more steps away than anybody waits for."""
         acting, of_usa = self.acting, ""
-        if acting.fast and acting.kernel.log_unit > 0.0:
+        if acting._fast and acting.kernel.log_unit > 0.0:
             rate = np.exp(-acting.kernel.log_unit)
             of_usa = f"; USA runs in times of order exp(-beta) = {rate:.1e}"
         return Stop(
@@ -337,10 +337,10 @@ class System(Generic[M]):
         All but a speed are those of the measure by itself, from the rate that the next step begins
         with. A speed is by the scaling that the last step left.
         """
-        speeds = self._speeds(measure) if self.acting.balanced else {}
+        speeds = self._speeds(measure) if self.acting._balanced else {}
         self.rebase(measure)
         row = {"t": self.t, **self._balance(measure), "mass": measure.mass()}
-        if self.dynamics.multipliers is not None:
+        if self.dynamics._multipliers is not None:
             row["order_parameter"], row["mean_phase"] = order_parameter(measure)
         return row | (speeds or self._speeds(measure)) | self._numbers(measure)
 
@@ -378,7 +378,7 @@ class System(Generic[M]):
     def _speeds(self, measure: M) -> dict[str, float]:  # noqa: ARG002
         """(∫ |X|² dmu)^{1/2}, in W_2 where X is a gradient."""
         self.evaluate()
-        name = "metric_speed" if self.dynamics.isotropic else "speed"
+        name = "metric_speed" if self.dynamics._isotropic else "speed"
         return {name: float(self.equation.speed())}
 
     def _numbers(self, measure: M) -> dict[str, float]:  # noqa: ARG002

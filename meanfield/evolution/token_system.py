@@ -75,7 +75,7 @@ def default_step(particles: Particles, dynamics: Dynamics) -> float:
         If the dynamics has no rates known beforehand.
     """
     if isinstance(dynamics, CircleInteraction):
-        rate = max(dynamics.lipschitz, dynamics.noise)
+        rate = max(dynamics._lipschitz, dynamics.noise)
         if particles.frequencies is not None:
             # a rotation is exact, the field on the way an average over it
             rate = max(rate, _TURNED * float(np.abs(particles.frequencies).max()))

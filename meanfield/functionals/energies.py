@@ -49,16 +49,16 @@ def energy_in_unit(measure: AnyMeasure, energy: Energy) -> tuple[float, float]:
     if energy.form is not None:
         return _form_energy(measure, beta, energy.form)
     if energy.entropic:
-        return measure.balanced(beta).energy(beta), 0.0
+        return measure._balanced(beta).energy(beta), 0.0
     if energy.is_plain and isinstance(measure, LineFlowMap):
-        flow, (row, factor) = measure.resolving(kernel.reach), kernel.primitive_row
+        flow, (row, factor) = measure._resolving(kernel.reach), kernel.primitive_row
         potential = LineSums(kernel.line(flow.dim), flow.angles)(flow.weights, row + 1)[row]
         return 0.5 * factor * float(flow.weights @ potential), kernel.log_unit
     if energy.is_plain and isinstance(measure, SphereFlowMap):
-        nodes, basis = measure.resolving(kernel.reach).quadrature, SphereAt(kernel.degree(3))
+        nodes, basis = measure._resolving(kernel.reach)._quadrature, SphereAt(kernel.degree(3))
         power = basis.power(basis.point_moments(*nodes))
     elif energy.is_plain and isinstance(measure, Density):
-        power = measure.power
+        power = measure._power
     else:
         return kernel.energy(measure), kernel.log_unit
     series = kernel.series(measure.dim, len(power) - 1)
@@ -81,8 +81,8 @@ def _form_energy(measure: AnyMeasure, beta: float, form: ArrayLike) -> tuple[flo
     largest = beta * float(np.linalg.norm(matrix, 2))
     if isinstance(measure, Density):
         return _density_energy(measure, beta, matrix, bandwidth(largest, measure.dim))
-    measure = measure.resolving(largest)
-    log_g, _ = measure.score_moment(measure.points, beta * matrix)
+    measure = measure._resolving(largest)
+    log_g, _ = measure._score_moment(measure.points, beta * matrix)
     unit = float(log_g.max())
     return float(measure.weights @ np.exp(log_g - unit)) / (2.0 * beta), unit
 
@@ -129,19 +129,19 @@ def _check_digits(
 def _on_grid(density: Density, degree: int) -> tuple[Space, Array]:
     """A grid that is exact for three times this degree, and the masses of f up to it there."""
     space = density.space
-    grid = space.resized(space.exact_size(3 * degree))
-    return grid, grid.weights * grid.synthesis(density.coefficients_on(grid))
+    grid = space._resized(space._exact_size(3 * degree))
+    return grid, grid.weights * grid.synthesis(density._coefficients_on(grid))
 
 
 def form_dissipation(measure: AnyMeasure, dynamics: Attention) -> float:
-    """∫ |X|² dmu, or with `normalise` ∫ |X|² G(βDx) dmu, of a dynamics that has a `form`.
+    """∫ |X|² dmu, or with `normalised` ∫ |X|² G(βDx) dmu, of a dynamics that has a `form`.
 
     Raises
     ------
     ValueError
         If the dynamics has none, or the value is too large for float64.
     """
-    form = dynamics.form
+    form = dynamics._form
     if form is None or form.exponent > LARGEST_EXPONENT:
         raise ValueError(
             f"dynamics must be SA, USA, or Attention of one head with KᵀQ = D = Dᵀ, V = ±D and "
@@ -156,17 +156,17 @@ def form_dissipation(measure: AnyMeasure, dynamics: Attention) -> float:
         total = float(masses @ np.exp(log_g - log_g.max()))
         _check_digits(measure, grid, masses, z, total, float(log_g.max()))
         return _summed(measure, dynamics, matrix, grid.points, masses)
-    measure = measure.resolving(form.exponent)
+    measure = measure._resolving(form.exponent)
     return _summed(measure, dynamics, matrix, measure.points, measure.weights)
 
 
 def _summed(
     measure: AnyMeasure, dynamics: Attention, matrix: Array, points: Array, masses: Array
 ) -> float:
-    log_g, mean = measure.score_moment(points, dynamics.beta * matrix)
+    log_g, mean = measure._score_moment(points, dynamics.beta * matrix)
     across = project(points, mean @ matrix)
     squares = np.einsum("ij,ij->i", across, across)
-    return float(masses @ (squares * np.exp((1.0 if dynamics.normalise else 2.0) * log_g)))
+    return float(masses @ (squares * np.exp((1.0 if dynamics.normalised else 2.0) * log_g)))
 
 
 def _checked(measure: AnyMeasure, form: ArrayLike) -> Array:
@@ -236,7 +236,7 @@ def interaction_energy(measure: AnyMeasure, dynamics: CircleInteraction) -> floa
     >>> interaction_energy(Particles([[0.0, 1.0]]), Kuramoto(3.0))
     1.5
     """
-    energy = dynamics.energy if isinstance(dynamics, CircleInteraction) else None
+    energy = dynamics._energy if isinstance(dynamics, CircleInteraction) else None
     if energy is None:
         raise ValueError(
             f"dynamics must be a CircleInteraction of sines alone, got {shown(dynamics)}"
@@ -281,8 +281,8 @@ def sinkhorn_scaling(measure: AnyMeasure, beta: float) -> Array:
     array([-1.])
     """
     check_measure("measure", measure)
-    balanced = measure.balanced(number("beta", beta, low=0))
-    points, _ = measure.quadrature
+    balanced = measure._balanced(number("beta", beta, low=0))
+    points, _ = measure._quadrature
     if balanced.points is points:
         return balanced.log_u
     return -balanced.log_moment(beta * points)[0]
@@ -317,7 +317,7 @@ def sinkhorn_energy(measure: AnyMeasure, beta: float) -> float:
     0.5
     """
     check_measure("measure", measure)
-    return energy_in_unit(measure, DoublyStochastic(number("beta", beta, low=0)).energy)[0]
+    return energy_in_unit(measure, DoublyStochastic(number("beta", beta, low=0))._energy)[0]
 
 
 # those whose field is the gradient of an energy in W_2
@@ -384,7 +384,7 @@ def free_energy(density: Density, dynamics: GradientFlow, *, scaled: bool = Fals
     """
     _check(density, dynamics)
     factor = float(np.exp(-dynamics.beta)) if scaled else 1.0
-    value, log_unit = energy_in_unit(density, dynamics.energy)
+    value, log_unit = energy_in_unit(density, dynamics._energy)
     value = unscaled("energy", value, log_unit, dynamics.beta, scaled)
     return dynamics.noise * entropy(density) * factor - dynamics.sign * value
 
@@ -495,7 +495,7 @@ def energy(
         beta = number("beta", dynamics, low=0)
         if form is not None:
             return unscaled("energy", *_form_energy(measure, beta, form), beta, scaled)
-        return unscaled("energy", *energy_in_unit(measure, SA(beta).energy), beta, scaled)
+        return unscaled("energy", *energy_in_unit(measure, SA(beta)._energy), beta, scaled)
     known = _with_energy(measure, dynamics)
     if form is not None:
         raise ValueError(f"form must be None beside {shown(dynamics)}, got {shown(form)}")
@@ -506,7 +506,7 @@ def energy(
 def _with_energy(measure: AnyMeasure, dynamics: Any) -> Any:
     """The dynamics as equations know it; refused without an energy, or beside such a measure."""
     known = adapt_any(dynamics)
-    if known is None or known.energy is None:
+    if known is None or known._energy is None:
         raise ValueError(
             f"dynamics must have an energy, as SA, USA, DoublyStochastic, "
             f"Interaction, Kuramoto or Attention with a form and without noise, got "
@@ -522,7 +522,7 @@ def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, scaled: bool = Fa
     For an `Interaction` like them, with its own kernel for e^{βt}.
 
     ∫ |X|² dmu for DoublyStochastic, too, under which it is the rate of E_DS, `sinkhorn_energy`.
-    For attention with a `form` D, dE_{β,D}/dt is ± ∫ |X|² dmu, with `normalise` ± ∫ |X|² G(βDx)
+    For attention with a `form` D, dE_{β,D}/dt is ± ∫ |X|² dmu, with `normalised` ± ∫ |X|² G(βDx)
     dmu.
 
     Parameters
@@ -553,7 +553,7 @@ def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, scaled: bool = Fa
     """
     check_measure("measure", measure)
     scaled = boolean("scaled", scaled)
-    if isinstance(dynamics, Attention) and dynamics.plain is None:
+    if isinstance(dynamics, Attention) and dynamics._plain is None:
         # also with more than a run can keep in balance
         return unscaled(
             "dissipation", form_dissipation(measure, dynamics), 0.0, dynamics.beta, scaled
@@ -567,9 +567,9 @@ def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float,
     """e^{-u} times what dE/dt is of where X alone acts, and u, of a dynamics with an energy."""
     if isinstance(dynamics, Attention):
         return form_dissipation(measure, dynamics), 0.0
-    rate: Any = tendency(measure.resolving(dynamics.reach), dynamics)
+    rate: Any = tendency(measure._resolving(dynamics._reach), dynamics)
     rate(rate.initial_state, np.empty_like(rate.initial_state))
-    log_unit = dynamics.energy.log_unit if dynamics.energy else 0.0
+    log_unit = dynamics._energy.log_unit if dynamics._energy else 0.0
     if isinstance(measure, Density):
         log_unit = eigenvalues_in_unit(log_unit, measure.dim, 0)[1]
     return float(rate.scaled_dissipation()), log_unit

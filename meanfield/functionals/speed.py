@@ -120,7 +120,7 @@ def slope(measure: AnyMeasure, dynamics: Isotropic, *, scaled: bool = False) -> 
     potential, log_mass = _potential(measure, dynamics.beta)
 
     def steepness(part: AnyMeasure, dynamics: Isotropic) -> float:
-        points, masses = part.quadrature
+        points, masses = part._quadrature
         log_g, mean = potential.log_moment(dynamics.beta * points)
         across = project(points, mean)
         squares = np.einsum("ij,ij->i", across, across)
@@ -185,7 +185,7 @@ def _resolved(
     the number changes by rounding only.
     """
     if dynamics.beta > 0.0:
-        measure = measure.refined(REACH / dynamics.beta)
+        measure = measure._refined(REACH / dynamics.beta)
     if not isinstance(measure, Density):
         return number(measure, dynamics)
     degree = measure.space.kmax + 2 * bandwidth(dynamics.beta, measure.dim)
@@ -193,12 +193,12 @@ def _resolved(
     value, change = number(finer, dynamics), np.inf
     while dynamics.normalised and dynamics.beta > 0.0:
         space = finer.space
-        if 2 * space.size + 1 > space.largest:
+        if 2 * space.size + 1 > space._largest:
             raise ValueError(
                 f"measure must have a speed that is resolved by a space of size "
-                f"{space.largest}, got {shown(measure)}, where it still changes by {change:.1e}"
+                f"{space._largest}, got {shown(measure)}, where it still changes by {change:.1e}"
             )
-        finer = finer.embedded(space.doubled())
+        finer = finer._embedded(space._doubled())
         before, last = change, value
         value = number(finer, dynamics)
         change = abs(value - last)
@@ -211,7 +211,7 @@ def _resolved(
 def _embedded(density: Density, degree: int) -> Density:
     """The series of a density on a space whose quadrature is exact up to this degree."""
     space = density.space
-    return density.embedded(space.resized(max(space.size, space.exact_size(degree))))
+    return density._embedded(space._resized(max(space.size, space._exact_size(degree))))
 
 
 def _potential(measure: AnyMeasure, beta: float) -> tuple[AnyMeasure, float]:
@@ -225,7 +225,7 @@ def _potential(measure: AnyMeasure, beta: float) -> tuple[AnyMeasure, float]:
     if isinstance(measure, Particles) or measure.axis is not None:
         return measure, 0.0
     if beta > 0.0:
-        measure = measure.refined(REACH / beta)
-    points, masses = measure.quadrature
+        measure = measure._refined(REACH / beta)
+    points, masses = measure._quadrature
     masses = np.maximum(masses, 0.0)
     return Particles(points, masses), float(np.log(masses.sum()))

@@ -31,16 +31,16 @@ class Measure(Protocol):
         """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d)."""
 
     @property
-    def quadrature(self) -> tuple[Array, Array]:
+    def _quadrature(self) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) that integrate over the measure."""
 
     def mean(self) -> Array:
         """∫ x dmu, shape (d,)."""
 
-    def trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
+    def _trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
         """∫ e^{-ikθ} dmu on the circle, k = 0 … kmax."""
 
-    def nodes(self, degree: int, reach: float) -> tuple[Array, Array]:
+    def _nodes(self, degree: int, reach: float) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) that integrate polynomials of this degree over it."""
 
 
@@ -185,7 +185,7 @@ class Exponential(PotentialKernel):
         """E_β; at β = 0 |∫ x dmu|²/2."""
         if self.beta == 0.0:
             return 0.5 * float(np.sum(measure.mean() ** 2))
-        points, masses = measure.quadrature
+        points, masses = measure._quadrature
         log_g, _ = measure.log_moment(self.beta * points)
         return float(masses @ np.exp(log_g - self.beta)) / (2.0 * self.beta)
 
@@ -254,7 +254,7 @@ class SmoothKernel(PotentialKernel):
 
     def energy(self, measure: Measure) -> float:
         """½ Σ m_i m_j S(<x_i,x_j>), in blocks."""
-        points, masses = measure.quadrature
+        points, masses = measure._quadrature
         total, step = 0.0, max(1, _BLOCK // len(points))
         for start in range(0, len(points), step):
             part = slice(start, start + step)
@@ -389,7 +389,7 @@ class SmoothKernel(PotentialKernel):
 
     def attention(self, measure: Measure, points: Array) -> tuple[float, Array, Array]:
         """∫ s dmu (n,) and ∫ s y dmu (n, d) at unit rows (n, d), in units of 1."""
-        sources, masses = measure.nodes(self.highest + 1, self.reach)
+        sources, masses = measure._nodes(self.highest + 1, self.reach)
         if (axis := measure.axis) is None:
             return 0.0, *self.sums(sources, masses, points)
         cosines = np.clip(sources @ axis, -1.0, 1.0)
@@ -729,7 +729,7 @@ class Phases(Kernel):
     def energy(self, measure: Measure) -> float:
         """½ Σ_k p_k |m_k|²."""
         factors = self._powers
-        moments = measure.trigonometric_moments(len(factors))[1:]
+        moments = measure._trigonometric_moments(len(factors))[1:]
         return float(factors @ (moments.real**2 + moments.imag**2))
 
     def line(self, dim: int) -> line.Line:  # noqa: ARG002

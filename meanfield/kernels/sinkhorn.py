@@ -275,7 +275,7 @@ class SphereGrid(SphereNodes):
 
     @cached_property
     def _frame(self) -> Array:
-        return self._space.frame(np.arange(len(self._space.weights)))
+        return self._space._frame(np.arange(len(self._space.weights)))
 
     def components(self, masses: Array) -> tuple[Array, Array]:
         """G (n,) and the pull P_x Σ_j k_ij m_j y_j along the frame of the grid, shape (2, n)."""
@@ -318,7 +318,7 @@ def working_grid(space: Space, beta: float) -> Space:
             f"beta must be smaller for doubly stochastic attention on {space}, got {beta:g}, which "
             f"takes a grid for degree {degree} > {_HIGHEST_DEGREE}"
         )
-    return space.resized(max(space.size, space.exact_size(degree)))
+    return space._resized(max(space.size, space._exact_size(degree)))
 
 
 class LatitudeSums:

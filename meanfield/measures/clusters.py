@@ -106,13 +106,13 @@ def clusters(measure: AnyMeasure, radius: float = 0.1, *, min_mass: float = 1e-3
     check_measure("measure", measure)
     radius = number("radius", radius, above=0, high=1)
     min_mass = number("min_mass", min_mass, low=0, high=1)
-    points, masses = measure.quadrature
+    points, masses = measure._quadrature
     masses = np.maximum(masses, 0.0)
     places, shares, member = _coarsened(points, masses, radius)
     reach = 2.0 * np.sin(0.5 * radius)
     uniform = _uniform_share(measure, places, radius)
     columns = [shares]
-    if (cells := measure.uniform_masses) is not None:
+    if (cells := measure._uniform_masses) is not None:
         columns.append(np.asarray(np.bincount(member, cells), dtype=np.float64))
     around = _ball_masses(places, np.column_stack(columns), reach)
     # where points are coarse, a ball's share of the uniform measure is what they give it

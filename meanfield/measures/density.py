@@ -153,22 +153,22 @@ def checked_fit(
 def _misfit(space: Space, coefficients: NDArray[Any], values: Array, law: Law | None) -> float:
     square = space.weights @ (space.synthesis(coefficients) - values) ** 2
     if law is not None:
-        points, weights, series = space.between(coefficients)
+        points, weights, series = space._between(coefficients)
         square = max(square, weights @ (series - law.pdf(points)) ** 2)
-    return float(np.sqrt(square / space.power(coefficients).sum()))
+    return float(np.sqrt(square / space._power(coefficients).sum()))
 
 
 def _larger(space: Space, law: Law) -> str:
     """The space that resolves a law, in words."""
     # a space that is too large for double precision can't be made
     with suppress(ValueError):
-        finer: Space = space.doubled()
-        while finer.size <= finer.size_limit:
+        finer: Space = space._doubled()
+        while finer.size <= finer._size_limit:
             values = law_values(finer, law)
             if _misfit(finer, finer.analysis(values), values, law) <= FIT_TOLERANCE:
                 return repr(finer)
-            finer = finer.doubled()
-    return f"a FlowMap, since no size up to {space.size_limit} resolves it"
+            finer = finer._doubled()
+    return f"a FlowMap, since no size up to {space._size_limit} resolves it"
 
 
 # terms that sums on S^2 may take one by one where a series has lost digits
@@ -246,12 +246,12 @@ class Density(Measure):
             given = np.asarray(coefficients)
         except (TypeError, ValueError) as error:
             raise ValueError(f"coefficients must be an array of numbers, got {error}") from None
-        if not np.can_cast(given.dtype, space.coefficient_type, "same_kind"):
+        if not np.can_cast(given.dtype, space._coefficient_type, "same_kind"):
             raise ValueError(
-                f"coefficients must be {space.coefficient_type.__name__} on {space}, got "
+                f"coefficients must be {space._coefficient_type.__name__} on {space}, got "
                 f"{given.dtype}"
             )
-        given = np.array(given, dtype=space.coefficient_type)
+        given = np.array(given, dtype=space._coefficient_type)
         if given.shape != (space.n_coefficients,) or not np.isfinite(given).all():
             raise ValueError(
                 f"coefficients must be finite with shape ({space.n_coefficients},) on {space}, "
@@ -288,34 +288,34 @@ class Density(Measure):
         return self.space.axis
 
     @property
-    def degree(self) -> int:  # type: ignore[override]
+    def _degree(self) -> int:  # type: ignore[override]
         """The degree at which the series ends."""
         return self.space.kmax
 
     @property
-    def is_uniform(self) -> bool:  # type: ignore[override]
+    def _is_uniform(self) -> bool:  # type: ignore[override]
         """Whether the series is that of σ, but for rounding."""
         return bool(np.abs(self.coefficients[1:]).max() < _SAME)
 
     @property
-    def quadrature(self) -> tuple[Array, Array]:
+    def _quadrature(self) -> tuple[Array, Array]:
         """Points (N, d) of the grid, and their masses (N,); some may be < 0 where the series is."""
         return self.space.points, self.space.weights * self.values
 
     @property
-    def uniform_masses(self) -> Array:
+    def _uniform_masses(self) -> Array:
         """The weights of the grid, shape (N,)."""
         return self.space.weights
 
     @property
-    def power(self) -> Array:
+    def _power(self) -> Array:
         """Σ |f_k|² over the harmonics of each degree, shape (kmax + 1,)."""
-        return self.space.power(self.coefficients)
+        return self.space._power(self.coefficients)
 
     @property
     def tail(self) -> float:
         """Relative L² size of the last tenth of the spectrum, see `spectral_tail`."""
-        return spectral_tail(self.power)
+        return spectral_tail(self._power)
 
     def mass(self) -> float:
         """∫ f dσ, by quadrature of the values."""
@@ -323,9 +323,9 @@ class Density(Measure):
 
     def mean(self) -> Array:
         """∫ x f dσ, shape (d,)."""
-        return self.space.mean(self.coefficients)
+        return self.space._mean(self.coefficients)
 
-    def at(self, points: ArrayLike) -> Array:
+    def pdf(self, points: ArrayLike) -> Array:
         """f at arbitrary unit rows (n, d), shape (n,), from the series.
 
         Raises
@@ -333,9 +333,9 @@ class Density(Measure):
         ValueError
             If the points are not unit rows of length d.
         """
-        return self.space.at(self.coefficients, unit_rows("points", points, self.dim))
+        return self.space._at(self.coefficients, unit_rows("points", points, self.dim))
 
-    def trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
+    def _trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
         """m_k = ∫ e^{-ikθ} f dσ, k = 0 … kmax; those past the degree of the series are 0.
 
         Raises
@@ -350,18 +350,18 @@ class Density(Measure):
         found[: len(self.coefficients)] = self.coefficients[: kmax + 1]
         return found
 
-    def moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:  # noqa: ARG002
+    def _moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:  # noqa: ARG002
         """∫ f conj(Y) dσ for all Y of the basis, with nothing left out: see `Measure.moments`."""
         given, axis = self.coefficients, self.axis
         if axis is not None and basis.axis is None:
             return turned(given, axis, basis), 0.0
         found = np.zeros(len(basis.degrees), dtype=given.dtype)
-        if basis.axis is not None and (axis is None or self.is_uniform):
+        if basis.axis is not None and (axis is None or self._is_uniform):
             found = found.real.copy()
             found[0] = given[0].real
             return found, 0.0
         # both layouts have the same order once degrees are cut at the smaller
-        common = min(self.degree, basis.kmax)
+        common = min(self._degree, basis.kmax)
         found[basis.degrees <= common] = given[self.space.degrees <= common]
         if axis is not None and basis.axis is not None and axis @ basis.axis < 0.0:
             found[1::2] *= -1.0
@@ -388,7 +388,7 @@ class Density(Measure):
             ) from error
         return grid_log_moment(grid, np.maximum(values, 0.0), z)
 
-    def nodes(self, degree: int, reach: float) -> tuple[Array, Array]:  # noqa: ARG002 (of flow maps)
+    def _nodes(self, degree: int, reach: float) -> tuple[Array, Array]:  # noqa: ARG002 (of flow maps)
         """Points (n, d) of a grid, and masses (n,), which integrate polynomials of this degree."""
         grid, values = self._on_grid(degree)
         return grid.points, grid.weights * np.maximum(values, 0.0)
@@ -398,14 +398,14 @@ class Density(Measure):
         degree += self.space.kmax
         if self.law is not None and self.space.exactness >= degree:
             return self.space, self.values
-        size = self.space.exact_size(degree)
+        size = self.space._exact_size(degree)
         try:
-            grid = self.space.resized(size)
+            grid = self.space._resized(size)
         except ValueError as error:
             raise ValueError(f"its kernel takes size {size}; {error}") from error
-        return grid, self.at(grid.points) if self.law is None else self.law.pdf(grid.points)
+        return grid, self.pdf(grid.points) if self.law is None else self.law.pdf(grid.points)
 
-    def balanced(self, beta: float) -> Balanced:
+    def _balanced(self, beta: float) -> Balanced:
         """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1; f counts as 0 where negative.
 
         Raises
@@ -420,12 +420,12 @@ class Density(Measure):
         elif self.law is not None:
             values = self.law.pdf(grid.points)
         else:
-            values = grid.synthesis(self.coefficients_on(grid))
+            values = grid.synthesis(self._coefficients_on(grid))
         masses = grid.weights * np.maximum(values, 0.0)
         sums = grid_sums(grid, beta, _MOST_PAIRS)
         return Balanced.of(grid.points, masses, beta, sums, grid.axis)
 
-    def resized(self, size: int) -> Density:
+    def resize(self, size: int) -> Density:
         """The same density on the same kind of space with another size.
 
         A density made from a law is made from it again, else the series is embedded.
@@ -436,16 +436,16 @@ class Density(Measure):
             If the size is out of the space's range or smaller than the present one.
         """
         size = integer("size", size, low=self.space.size)
-        space = self.space.resized(size)
-        return self.embedded(space) if self.law is None else Density(space, self.law)
+        space = self.space._resized(size)
+        return self._embedded(space) if self.law is None else Density(space, self.law)
 
-    def embedded(self, space: Any) -> Density:
+    def _embedded(self, space: Any) -> Density:
         """The series on another space of its kind, cut where that ends."""
-        return Density.from_coefficients(space, self.coefficients_on(space))
+        return Density.from_coefficients(space, self._coefficients_on(space))
 
-    def coefficients_on(self, space: Any) -> Coefficients:
+    def _coefficients_on(self, space: Any) -> Coefficients:
         """Those of the series in the layout of another space of its kind."""
-        found: Coefficients = self.space.embed(self.coefficients, space)
+        found: Coefficients = self.space._embed(self.coefficients, space)
         return found
 
 
@@ -465,7 +465,7 @@ class SeriesLaw:
 
     def pdf(self, points: ArrayLike) -> Array:
         """f at unit rows (n, d), shape (n,)."""
-        return np.maximum(self.density.at(points), 0.0)
+        return np.maximum(self.density.pdf(points), 0.0)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """n draws from the grid of the density, each with the mass of its node, (n, d)."""

@@ -177,7 +177,7 @@ class FlowMap(WeightedPoints):
             return np.asarray(np.exp(self.log_density))
 
     @property
-    def uniform_masses(self) -> Array:
+    def _uniform_masses(self) -> Array:
         """What the nodes hold of σ, shape (n,); 0 where f_t is not known."""
         density = self.density_at_nodes
         known = (density > 0.0) & np.isfinite(density)
@@ -188,10 +188,10 @@ class FlowMap(WeightedPoints):
         counted = self.weights > 0.0
         return float(self.weights[counted] @ self.log_density[counted])
 
-    def moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
+    def _moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
         """∫ conj(Y) dmu for all Y of the basis, and what is left out: see `Measure.moments`."""
         smooth, last = self._smooth_moments(basis, multipliers)
-        found = basis.point_moments(*self.point_masses)
+        found = basis.point_moments(*self._point_masses)
         found += smooth
         return found, last / max(float(multipliers @ basis.power(found)), _LEAST_POWER)
 
@@ -211,10 +211,10 @@ class FlowMap(WeightedPoints):
             If z is not finite, has the wrong length, or is too long for the nodes to resolve.
         """
         z = rows("z", z, self.dim)
-        flow = self.resolving(float(np.linalg.norm(z, axis=1).max()))
+        flow = self._resolving(float(np.linalg.norm(z, axis=1).max()))
         return log_moment(flow.points, flow.weights, z)
 
-    def balanced(self, beta: float) -> Balanced:
+    def _balanced(self, beta: float) -> Balanced:
         """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1, at nodes that resolve β.
 
         β <= 150 where nodes stand for latitudes.
@@ -224,7 +224,7 @@ class FlowMap(WeightedPoints):
         ValueError
             If β is negative, not finite, or too large for the nodes.
         """
-        flow, axis = self.resolving(number("beta", beta, low=0)), self.axis
+        flow, axis = self._resolving(number("beta", beta, low=0)), self.axis
         if axis is None:
             return Balanced.of(flow.points, flow.weights, beta, point_sums(flow.points, beta))
         sums = latitude_sums(flow.points, axis, beta)
@@ -375,7 +375,7 @@ class LineFlowMap(FlowMap):
         flow._set(line, **arrays)
         return flow
 
-    def moved(self, tol: float | None = None, **arrays: NDArray[Any]) -> LineFlowMap:
+    def _moved(self, tol: float | None = None, **arrays: NDArray[Any]) -> LineFlowMap:
         """The same law's flow map with some of its arrays, or its tolerance, replaced."""
         kept = ("edges", "angles", "expansion", "weights", "owners", "atoms")
         own = {name: getattr(self, name) for name in kept}
@@ -394,22 +394,22 @@ class LineFlowMap(FlowMap):
         """Axis of symmetry, shape (d,); None on the circle."""
         return self.line.axis
 
-    def is_along(self, axis: Array) -> bool:
+    def _is_along(self, axis: Array) -> bool:
         """Whether the polar angles are counted from the same end as those of a parallel axis."""
         return self.axis is not None and float(self.axis @ axis) > 0.0
 
     @property
-    def has_density(self) -> bool:  # type: ignore[override]
+    def _has_density(self) -> bool:  # type: ignore[override]
         """Whether the law has a density, which the flow then keeps for ever."""
         return bool(np.all(self.edges[:, 1] > self.edges[:, 0]))
 
     @property
-    def is_at_labels(self) -> bool:
+    def _is_at_labels(self) -> bool:
         """Whether the measure is still that of the law."""
-        return bool(np.array_equal(self.angles, self.labels))
+        return bool(np.array_equal(self.angles, self._labels))
 
     @property
-    def labels(self) -> Array:
+    def _labels(self) -> Array:
         """Angle of each node at t = 0, shape (n,)."""
         return panels.nodes(self.edges).ravel()
 
@@ -423,13 +423,13 @@ class LineFlowMap(FlowMap):
     @cached_property
     def log_density(self) -> Array:  # type: ignore[override]
         """log f_t(Φ_t(label)) = log f_0(label) - ∫ div X dt, shape (n,); inf for given tokens."""
-        if not self.has_density:
+        if not self._has_density:
             return np.full(len(self.angles), np.inf)
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.line.pdf(self.labels)) - self.expansion)
+            return np.asarray(np.log(self.line.pdf(self._labels)) - self.expansion)
 
     @property
-    def atom_masses(self) -> Array:
+    def _atom_masses(self) -> Array:
         """Masses (m,) of the clusters held as atoms."""
         held = self.owners >= 0
         return np.asarray(
@@ -438,13 +438,13 @@ class LineFlowMap(FlowMap):
         )
 
     @property
-    def point_masses(self) -> tuple[Array, Array]:
+    def _point_masses(self) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) of atoms; none off the poles, which stand for latitudes."""
         if self.axis is None:
-            return circle_points(self.atoms), self.atom_masses
+            return circle_points(self.atoms), self._atom_masses
         polar = _at_pole(self.atoms)
         ends = np.sign(np.cos(self.atoms[polar]))
-        return np.outer(ends, self.axis), self.atom_masses[polar]
+        return np.outer(ends, self.axis), self._atom_masses[polar]
 
     def _smooth_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
         """Up to twice the degree that tells that there is no more."""
@@ -465,7 +465,7 @@ class LineFlowMap(FlowMap):
 
     def _node_moments(self, basis: Harmonics) -> Coefficients:
         """Moments of what is no atom, of panels split until they resolve the basis."""
-        finer = self.refined(REACH / basis.kmax)
+        finer = self._refined(REACH / basis.kmax)
         free = finer.owners == FREE
         if self.axis is None:
             return CircleAt(basis.kmax).moments(finer.angles[free], finer.weights[free])
@@ -489,7 +489,7 @@ class LineFlowMap(FlowMap):
         if self.axis is None:
             return super().log_moment(z)
         z = rows("z", z, self.dim)
-        flow = self.resolving(float(np.linalg.norm(z, axis=1).max()))
+        flow = self._resolving(float(np.linalg.norm(z, axis=1).max()))
         cosines, sines = np.cos(flow.angles), np.sin(flow.angles)
         return latitude_log_moment(self.axis, cosines, sines, flow.weights, z)
 
@@ -504,7 +504,7 @@ class LineFlowMap(FlowMap):
         moving = (owners[:, 0] == FREE) | (owners != owners[:, :1]).any(axis=1)
         return np.where(moving, masses * panels.tails(self.angles.reshape(_PANELS)), 0.0)
 
-    def refined(self, reach: float) -> LineFlowMap:
+    def _refined(self, reach: float) -> LineFlowMap:
         """The flow map with every panel split that is no longer resolved; itself if none is.
 
         Parameters
@@ -514,9 +514,9 @@ class LineFlowMap(FlowMap):
             the kernel must be resolved across it.
         """
         split = (self._tails() > self.tol) | (self._extents() > reach)
-        return self._split(split).refined(reach) if split.any() else self
+        return self._split(split)._refined(reach) if split.any() else self
 
-    def resolving(self, beta: float, most: int = _MOST) -> LineFlowMap:
+    def _resolving(self, beta: float, most: int = _MOST) -> LineFlowMap:
         """The flow map with panels split until e^{β cos} is integrated across each to rounding.
 
         Raises
@@ -534,7 +534,7 @@ class LineFlowMap(FlowMap):
                 f"beta, or the length of z, must be smaller for {self}, got {beta:g}, which takes "
                 f"some {nodes} nodes > {most}"
             )
-        return self.refined(reach)
+        return self._refined(reach)
 
     def _extents(self) -> Array:
         """The angle over which each panel of more mass than `tol` extends, else 0."""
@@ -562,7 +562,7 @@ class LineFlowMap(FlowMap):
             name: joined(getattr(self, name).reshape(_PANELS), rows).ravel()
             for name, rows in new.items()
         }
-        return self.moved(edges=joined(self.edges, halves), **arrays)
+        return self._moved(edges=joined(self.edges, halves), **arrays)
 
 
 _TOL_ON_SPHERE = 1e-9
@@ -664,7 +664,7 @@ class SphereFlowMap(FlowMap):
         flow._set(law, tol, t, **arrays)
         return flow
 
-    def resolving(self, beta: float) -> SphereFlowMap:
+    def _resolving(self, beta: float) -> SphereFlowMap:
         """The same measure on patches that resolve e^{β<x,y>}; itself if they do.
 
         The law's patches are laid anew. Those of a later time can't be, and are made for the β of
@@ -676,10 +676,10 @@ class SphereFlowMap(FlowMap):
             If the patches of a later time are too wide, or 10^6 nodes are too few for the law.
         """
         beta = number("beta", beta, low=0)
-        if beta * self._finest.extent <= _REACH:
+        if beta * self._finest._extent <= _REACH:
             return self._finest
         if self.t > 0.0:
-            got, largest = tell_apart(beta, _REACH / self.extent)
+            got, largest = tell_apart(beta, _REACH / self._extent)
             raise ValueError(
                 f"beta, or the length of z, must be <= {largest} for {self} at t = {self.t:g}, "
                 f"whose patches are no smaller, got {got}"
@@ -697,7 +697,7 @@ class SphereFlowMap(FlowMap):
         return finer
 
     @cached_property
-    def extent(self) -> float:
+    def _extent(self) -> float:
         """The widest patch with more mass than `tol`, the distance of opposite nodes."""
         grid = self.points[: self.n_nodes].reshape(-1, ORDER, ORDER, 3)
         along = np.linalg.norm(grid[:, -1] - grid[:, 0], axis=-1).max(axis=1)
@@ -706,7 +706,7 @@ class SphereFlowMap(FlowMap):
         return float(np.max(np.maximum(along, across), where=counted, initial=1e-300))
 
     @property
-    def point_masses(self) -> tuple[Array, Array]:
+    def _point_masses(self) -> tuple[Array, Array]:
         """Points (n, 3) and masses (n,) of the particles."""
         held = np.isposinf(self.log_density)
         return self.points[held], self.weights[held]

@@ -35,9 +35,9 @@ class Measure(ShownMeasure, ABC):
 
     dim: int
     frequencies: Array | None = None
-    degree: int | None = None
-    is_uniform: bool = False
-    has_density: bool = True
+    _degree: int | None = None
+    _is_uniform: bool = False
+    _has_density: bool = True
 
     @property
     def axis(self) -> Array | None:
@@ -46,20 +46,20 @@ class Measure(ShownMeasure, ABC):
 
     @property
     @abstractmethod
-    def quadrature(self) -> tuple[Array, Array]:
+    def _quadrature(self) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) that integrate over the measure."""
 
     @property
-    def uniform_masses(self) -> Array | None:
+    def _uniform_masses(self) -> Array | None:
         """What the points of the quadrature hold of σ, shape (n,); None for tokens."""
         return None
 
     @property
-    def point_masses(self) -> tuple[Array, Array]:
+    def _point_masses(self) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) of what sits at points: tokens, and clusters as atoms."""
         return np.zeros((0, self.dim)), np.zeros(0)
 
-    def is_about(self, axis: Array, within: float) -> bool:  # noqa: ARG002 (of tokens)
+    def _is_about(self, axis: Array, within: float) -> bool:  # noqa: ARG002 (of tokens)
         """Whether the measure tells that it is symmetric about a unit vector (d,).
 
         Tokens with mass may miss the axis by less than `within`.
@@ -67,7 +67,7 @@ class Measure(ShownMeasure, ABC):
         return are_parallel(self.axis, axis)
 
     @abstractmethod
-    def moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
+    def _moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
         """∫ conj(Y) dmu for all Y of the basis, and the share of Σ multipliers · power left out.
 
         A flow map is a quadrature, which has no say on the degrees that its nodes don't resolve.
@@ -85,7 +85,7 @@ class Measure(ShownMeasure, ABC):
     def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
         """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d)."""
 
-    def score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
+    def _score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
         """log G and ∇ log G at Mx for points x (m, d), M = `scores` symmetric."""
         return self.log_moment(points @ scores)
 
@@ -99,7 +99,7 @@ class Measure(ShownMeasure, ABC):
         """
         return moment(*self.log_moment(z))
 
-    def resolving(self, beta: float) -> Self:  # noqa: ARG002 (of flow maps)
+    def _resolving(self, beta: float) -> Self:  # noqa: ARG002 (of flow maps)
         """The same measure with nodes that integrate e^{β<x,y>} at any x, to `tol` of it.
 
         Raises
@@ -109,7 +109,7 @@ class Measure(ShownMeasure, ABC):
         """
         return self
 
-    def nodes(self, degree: int, reach: float) -> tuple[Array, Array]:  # noqa: ARG002 (of densities)
+    def _nodes(self, degree: int, reach: float) -> tuple[Array, Array]:  # noqa: ARG002 (of densities)
         """Points (n, d) and masses (n,) that integrate a kernel s(<x,y>) over y, at any x.
 
         Parameters
@@ -124,9 +124,9 @@ class Measure(ShownMeasure, ABC):
         ValueError
             If that takes too many of them.
         """
-        return self.resolving(reach).quadrature
+        return self._resolving(reach)._quadrature
 
-    def refined(self, reach: float) -> Self:  # noqa: ARG002 (of flow maps)
+    def _refined(self, reach: float) -> Self:  # noqa: ARG002 (of flow maps)
         """The same measure with panels that extend over no more than this angle, if it has any."""
         return self
 
@@ -144,7 +144,7 @@ class WeightedPoints(Measure):
     weights: Array
 
     @property
-    def quadrature(self) -> tuple[Array, Array]:
+    def _quadrature(self) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) that integrate over the measure."""
         return self.points, self.weights
 
@@ -156,7 +156,7 @@ class WeightedPoints(Measure):
         """∫ x dmu, shape (d,)."""
         return np.asarray(self.weights @ self.points)
 
-    def trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
+    def _trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
         """m_k = ∫ e^{-ikθ} dmu, k = 0 … kmax, on the circle; on nodes that resolve them.
 
         Raises
@@ -167,7 +167,7 @@ class WeightedPoints(Measure):
         if self.dim != 2:
             raise ValueError(f"dim must be 2 for moments in e^(ikθ), got {self.dim}")
         kmax = integer("kmax", kmax, low=0, high=MOST_MODES)
-        points, masses = self.resolving(float(kmax)).quadrature
+        points, masses = self._resolving(float(kmax))._quadrature
         return CircleAt(max(1, kmax)).moments(circle_angles(points), masses)[: kmax + 1]
 
 

@@ -137,26 +137,26 @@ class OscillatorDensity(Density):
     @property
     def tail(self) -> float:
         """The largest of the spectral tails of f(·|ω_j)."""
-        return max(spectral_tail(self.space.power(part)) for part in self.parts)
+        return max(spectral_tail(self.space._power(part)) for part in self.parts)
 
     @property
     def lowest(self) -> float:
         """The least value of f(·|ω_j) on the grid, over all j."""
         return min(float(self.space.synthesis(part).min()) for part in self.parts)
 
-    def resized(self, size: int) -> OscillatorDensity:
-        """The same density on a circle with another number of modes, see `Density.resized`.
+    def resize(self, size: int) -> OscillatorDensity:
+        """The same density on a circle with another number of modes, see `Density.resize`.
 
         Raises
         ------
         ValueError
             If the size is out of range or smaller than the present one.
         """
-        space = self.space.resized(integer("size", size, low=self.space.size))
+        space = self.space._resized(integer("size", size, low=self.space.size))
         nodes = self.frequencies, self.weights, self.widths
         if None not in self._laws:
             return OscillatorDensity(space, self._laws, *nodes)
-        parts = [self.space.embed(part, space) for part in self.parts]
+        parts = [self.space._embed(part, space) for part in self.parts]
         return OscillatorDensity.from_parts(space, np.array(parts), *nodes)
 
 

@@ -62,7 +62,7 @@ class Particles(WeightedPoints):
     array([0.5, 0.5])
     """
 
-    has_density = False
+    _has_density = False
 
     def __init__(
         self, points: ArrayLike, weights: ArrayLike | None = None, *, sums: str = "auto"
@@ -88,7 +88,7 @@ class Particles(WeightedPoints):
         return cls(law.sample(integer("n", n, low=1), generator("rng", rng)), sums=sums)
 
     @classmethod
-    def quantised(
+    def quantise(
         cls, law: Law, n: int, rng: np.random.Generator | None = None, *, sums: str = "auto"
     ) -> Particles:
         """n tokens with equal shares of a law's mass, on the circle or S^2.
@@ -114,16 +114,16 @@ class Particles(WeightedPoints):
         return f"Particles(n={len(self.points)}, dim={self.dim})"
 
     @property
-    def point_masses(self) -> tuple[Array, Array]:
+    def _point_masses(self) -> tuple[Array, Array]:
         """The points (n, d) and weights (n,)."""
         return self.points, self.weights
 
-    def is_about(self, axis: Array, within: float) -> bool:
+    def _is_about(self, axis: Array, within: float) -> bool:
         """Whether all tokens with mass lie on the axis, see `Measure.is_about`."""
         across = self.points - np.outer(self.points @ axis, axis)
         return bool(np.all(np.abs(across[self.weights > 0.0]) < within))
 
-    def moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:  # noqa: ARG002
+    def _moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:  # noqa: ARG002
         """Σ_i w_i conj(Y(x_i)) for all Y of the basis: see `Measure.moments`."""
         return basis.point_moments(self.points, self.weights), 0.0
 
@@ -140,28 +140,28 @@ class Particles(WeightedPoints):
         z = rows("z", z, self.dim)
         if not z.any():
             return np.zeros(len(z)), np.tile(self.mean(), (len(z), 1))
-        fast = self.sums_at(z)
+        fast = self._sums_at(z)
         if fast is None:
             return log_moment(self.points, self.weights, z)
         directions = z / np.linalg.norm(z, axis=1)[:, None]
         return fast.log_moment(self.points, self.weights, directions)
 
-    def score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
+    def _score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
         """log G and ∇ log G at Mx for points x (m, d), M = `scores`, over many tokens in O(n)."""
-        fast = self.fast_score_sums(scores, len(points))
+        fast = self._fast_score_sums(scores, len(points))
         if fast is None:
-            return super().score_moment(points, scores)
+            return super()._score_moment(points, scores)
         return fast.quick(self.points, self.weights, points)
 
-    def sums_at(self, z: Array) -> token_sums.TokenSums | None:
+    def _sums_at(self, z: Array) -> token_sums.TokenSums | None:
         """The sums in O(n) that `log_moment` takes at rows z (m, d), None for direct sums."""
         lengths = np.linalg.norm(z, axis=1)
         beta = float(lengths.mean())
         if beta == 0.0 or np.ptp(lengths) > _ONE_LENGTH * beta:
             return None
-        return self.fast_sums(beta, len(z))
+        return self._fast_sums(beta, len(z))
 
-    def fast_sums(self, beta: float, targets: int | None = None) -> token_sums.TokenSums | None:
+    def _fast_sums(self, beta: float, targets: int | None = None) -> token_sums.TokenSums | None:
         """The sums in O(n) for this β at the tokens, time and again, None for direct sums.
 
         Or once at so many targets.
@@ -169,12 +169,12 @@ class Particles(WeightedPoints):
         fewest = token_sums.fewest_pairs(beta, self.dim, once=targets is not None)
         return token_sums.token_sums(beta, self.dim) if self._is_fast(fewest, targets) else None
 
-    def kernel_sums(self, kernel: Exponential | SmoothKernel) -> token_sums.KernelSums | None:
+    def _kernel_sums(self, kernel: Exponential | SmoothKernel) -> token_sums.KernelSums | None:
         """The sums in O(n) of a kernel at the tokens, time and again, None for direct sums."""
         fewest = token_sums.fewest_pairs(kernel.reach, self.dim)
         return token_sums.kernel_sums(kernel, self.dim) if self._is_fast(fewest) else None
 
-    def fast_score_sums(
+    def _fast_score_sums(
         self, matrix: Array, targets: int | None = None
     ) -> token_sums.ScoreSums | None:
         """The sums in O(n) of e^{<Mx,y>} for a matrix (d, d), None for direct sums.
@@ -190,13 +190,13 @@ class Particles(WeightedPoints):
         pairs = len(self.points) * (len(self.points) if targets is None else targets)
         return self.sums == "transforms" or pairs >= fewest
 
-    def node_sums(self, beta: float) -> DenseSums | SphereNodes | LineNodes:
+    def _node_sums(self, beta: float) -> DenseSums | SphereNodes | LineNodes:
         """Sums over masses at the tokens, at the tokens, to be asked for many masses."""
         if self._is_fast(token_sums.fewest_pairs(beta, self.dim)):
             return point_sums(self.points, beta)
         return DenseSums(self.points, beta)
 
-    def balanced(self, beta: float) -> Balanced:
+    def _balanced(self, beta: float) -> Balanced:
         """The measure u mu with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1, in O(n) where sums are.
 
         Raises
@@ -207,10 +207,10 @@ class Particles(WeightedPoints):
         beta = number("beta", beta, low=0)
         counted = self.weights > 0.0
         if counted.all():
-            return Balanced.of(self.points, self.weights, beta, self.node_sums(beta))
+            return Balanced.of(self.points, self.weights, beta, self._node_sums(beta))
         # what has no mass may be where u overflows, and scales nothing
         support = Particles(self.points[counted], self.weights[counted], sums=self.sums)
-        return Balanced.of(support.points, support.weights, beta, support.node_sums(beta))
+        return Balanced.of(support.points, support.weights, beta, support._node_sums(beta))
 
 
 class Oscillators(Particles):
@@ -276,4 +276,4 @@ class Oscillators(Particles):
         """
         raise ValueError(f"law must be drawn from by Particles, whose angles to take, got {given}")
 
-    quantised = sample
+    quantise = sample

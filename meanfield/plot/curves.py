@@ -165,7 +165,7 @@ def resolution(sol: Solution, ax: Axes | None = None) -> Axes:
     ax.set_yscale("log")
     if "tail_tol" in sol.dataset.attrs:
         _tolerance(ax, float(sol.dataset.attrs["tail_tol"]), values)
-    _sizes(sol, ax, f"{sol.final.space.size_name} = ")
+    _sizes(sol, ax, f"{sol.final.space._size_name} = ")
     return ax
 
 
@@ -224,7 +224,7 @@ def node_count(sol: Solution, ax: Axes | None = None) -> Axes:
     _curve(ax, sol, np.append(np.full(count, np.nan), values[count:]))
     if series:
         ax.plot(sol.t[:count], values[:count], "-", color=frames.GREY, linewidth=1.4)
-        name = f"grey: series, {series[0].size_name}"
+        name = f"grey: series, {series[0]._size_name}"
         frames.write(ax, name, (0.98, 0.03), ax.transAxes, ha="right")
     ax.set_ylim(0.0, 1.1 * values.max())
     return ax
@@ -305,7 +305,7 @@ def bounds(sol: Solution, name: str) -> Bounds:
     E(σ) and E(δ). With a form D e^{±β|D|}/(2β), since |<x, Dy>| <= |D|; if D >= 0, each term
     <x, Dy>^m/m! of the exponential is a positive kernel, and the lower bound is 1/(2β).
     """
-    energy, about = adapt(sol.dynamics).energy, sol.dataset[name].attrs
+    energy, about = adapt(sol.dynamics)._energy, sol.dataset[name].attrs
     is_share = about.get("role") == "share"
     if energy is None or not (is_share or about.get("symbol") == energy.symbol):
         return Bounds(-np.inf, np.inf, ("min", "max"), "")

@@ -218,7 +218,7 @@ def _ring(measure: Density, ax: Any, shared: Look) -> None:
     space, values = measure.space, measure.values
     if shared.is_fine or len(values) <= _COARSE:
         angles: Array = np.linspace(0.0, _TURN, max(_COARSE, 4 * space.size) + 1)
-        values = measure.at(geometry.circle_points(angles))
+        values = measure.pdf(geometry.circle_points(angles))
     else:
         kept = np.linspace(0, len(values) - 1, _COARSE).astype(int)
         kept = np.union1d(kept, [values.argmax()])
@@ -236,7 +236,7 @@ def _map(measure: Density, ax: Any, shared: Look) -> None:
     # pixels beyond the rim take its value, so that the rim is cut out of a smooth picture
     longitudes = np.clip(np.pi * x / (_ROOT8 * np.cos(tilt)), -np.pi, np.pi)
     colatitudes = np.arccos((2.0 * tilt + np.sin(2.0 * tilt)) / np.pi)
-    values = measure.at(geometry.sphere_points(colatitudes.ravel(), longitudes.ravel()))
+    values = measure.pdf(geometry.sphere_points(colatitudes.ravel(), longitudes.ravel()))
     extent = (-_ROOT8, _ROOT8, -_ROOT8 / 2, _ROOT8 / 2)
     kind: dict[str, Any] = {"origin": "lower", "interpolation": "bilinear", "extent": extent}
     image = AxesImage(ax, cmap=frames.COLOURS, norm=shared.scale, **kind)
@@ -254,7 +254,7 @@ def _centres(count: int, half_width: float) -> Array:
 
 def _profile(measure: Density, ax: Axes, shared: Look) -> None:
     angles: Array = np.linspace(0.0, np.pi, max(361, 4 * measure.space.kmax + 1))
-    values = measure.at(geometry.line_points(angles, measure.axis))
+    values = measure.pdf(geometry.line_points(angles, measure.axis))
     law = frames.law_of_angle(values, np.sin(angles), measure.dim)
     frames.profile(ax, angles, law, measure.dim, shared.scale)
 
@@ -373,7 +373,7 @@ def _stems(ax: Any, atoms: Array, masses: Array, bottom: float, top: float) -> N
 
 def gathered(flow: LineFlowMap) -> tuple[Array, Array]:
     """Atoms that look alike joined: the mean angle and the whole mass of each group."""
-    atoms, masses = _drawn_angles(flow, flow.atoms), flow.atom_masses
+    atoms, masses = _drawn_angles(flow, flow.atoms), flow._atom_masses
     groups: list[list[int]] = []
     for index in np.argsort(atoms):
         if groups and atoms[index] - atoms[groups[-1][0]] < _ALIKE:

@@ -40,7 +40,7 @@ def dynamics_title(dynamics: AnyDynamics) -> str:
         noise = f", τ = {dynamics.noise:g}" if dynamics.noise > 0.0 else ""
         return f"{name}, K = {dynamics.coupling:g}{noise}"
     known = adapt(dynamics)
-    if all(isinstance(layer, FeedForward) for layer in known.layers):
+    if all(isinstance(layer, FeedForward) for layer in known._layers):
         return dynamics.name
     beta = getattr(known, "beta", None)
     return frames.heading(dynamics.name, beta, known.sign, dynamics.noise)
@@ -298,7 +298,7 @@ def _(measure: FlowMap) -> dict[str, str]:
     values, found = measure.density_at_nodes, {"dim": str(measure.dim)}
     found["nodes"] = str(len(measure.weights))
     if isinstance(measure, LineFlowMap):
-        found["atoms"] = f"{len(measure.atoms)}, mass {measure.atom_masses.sum():.4g}"
+        found["atoms"] = f"{len(measure.atoms)}, mass {measure._atom_masses.sum():.4g}"
     found |= _of_all(measure)
     return found | {"density": f"{values.min():.4g} to {values.max():.4g} at the nodes"}
 

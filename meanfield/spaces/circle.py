@@ -68,14 +68,14 @@ class Circle:
 
     dim = 2
     name = "circle"
-    size_name = "n"
+    _size_name = "n"
     axis: None = None
-    coefficient_type = np.complex128
-    largest = 1 << 20
-    size_limit = 1 << 14
+    _coefficient_type = np.complex128
+    _largest = 1 << 20
+    _size_limit = 1 << 14
 
     def __init__(self, n: int) -> None:
-        self.size = integer("n", n, low=8, high=self.largest)
+        self.size = integer("n", n, low=8, high=self._largest)
         if self.size % 2:
             raise ValueError(f"n must be even, got {n}")
         self.kmax = self.size // 2 - 1
@@ -107,7 +107,7 @@ class Circle:
         """The grid as points, shape (N, 2)."""
         return circle_points(self.angles)
 
-    def frame(self, index: Indices) -> Array:
+    def _frame(self, index: Indices) -> Array:
         """Unit tangent vectors at the grid points `index`, shape (1, len(index), 2)."""
         points = self.points[index]
         return np.column_stack([-points[:, 1], points[:, 0]])[None]
@@ -125,7 +125,7 @@ class Circle:
         self._backward.execute()
         return np.array(self._values)
 
-    def at(self, coefficients: Coefficients, points: Array) -> Array:
+    def _at(self, coefficients: Coefficients, points: Array) -> Array:
         """Values (n,) at arbitrary points (n, 2), by Horner's rule in e^{iθ}."""
         turn = np.exp(1j * circle_angles(points))
         total = np.zeros(len(points), dtype=np.complex128)
@@ -134,40 +134,40 @@ class Circle:
             total *= turn
         return np.asarray(coefficients[0].real + 2.0 * total.real)
 
-    def between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
+    def _between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
         """Points (N, 2) between those of the grid, weights (N,) of σ, and values there."""
         shift = GOLDEN * self.angles[1]
         values = self.synthesis(coefficients * np.exp(1j * shift * self.degrees))
         return circle_points(self.angles + shift), self.weights, values
 
-    def power(self, coefficients: Coefficients) -> Array:
+    def _power(self, coefficients: Coefficients) -> Array:
         """Σ |f_k|² over the harmonics of each degree, (..., kmax + 1) as of the coefficients."""
         return _power(coefficients)
 
-    def mean(self, coefficients: Coefficients) -> Array:
+    def _mean(self, coefficients: Coefficients) -> Array:
         """∫ x f dσ, shape (2,)."""
         return np.array([coefficients[1].real, -coefficients[1].imag])
 
-    def exact_size(self, degree: int) -> int:
+    def _exact_size(self, degree: int) -> int:
         """The least size whose quadrature integrates harmonics of this degree exactly."""
         return max(8, 2 * ((integer("degree", degree, low=0) + 3) // 3))
 
-    def resized(self, size: int) -> Circle:
+    def _resized(self, size: int) -> Circle:
         """The space of another size."""
         return Circle(integer("size", size, low=8))
 
-    def doubled(self) -> Circle:
+    def _doubled(self) -> Circle:
         """The space with twice as many modes."""
         return Circle(2 * self.size)
 
-    def embed(self, coefficients: Coefficients, space: Circle) -> Coefficients:
+    def _embed(self, coefficients: Coefficients, space: Circle) -> Coefficients:
         """The same function in a larger space, or its truncation in a smaller one."""
         embedded = np.zeros(space.kmax + 1, dtype=np.complex128)
         common = min(self.kmax, space.kmax) + 1
         embedded[:common] = coefficients[:common]
         return embedded
 
-    def transforms(self, slope: Array, potential: Array | None = None) -> CircleTransforms:
+    def _transforms(self, slope: Array, potential: Array | None = None) -> CircleTransforms:
         """Planned transforms of one right-hand side, see `CircleTransforms`."""
         return CircleTransforms(self, slope, potential)
 

@@ -409,14 +409,14 @@ class Sphere:
 
     dim = 3
     name = "sphere"
-    size_name = "lmax"
+    _size_name = "lmax"
     axis: None = None
-    coefficient_type = np.complex128
-    largest = 2047
-    size_limit = 511
+    _coefficient_type = np.complex128
+    _largest = 2047
+    _size_limit = 511
 
     def __init__(self, lmax: int, library: Library | None = None) -> None:
-        self.size = self.kmax = integer("lmax", lmax, low=3, high=self.largest)
+        self.size = self.kmax = integer("lmax", lmax, low=3, high=self._largest)
         self.library = _checked_library(library)
         n_lat = (3 * (self.size + 1) + 1) // 2
         self.n_lon = 2 * int(ducc0.fft.good_size(3 * (self.size + 1) // 2, True))
@@ -431,12 +431,12 @@ class Sphere:
         self._ring_weights = ring_weights
         self.grid = rings(self.colatitudes, self.n_lon)
         self.grid["nthreads"] = 2 if self.size >= _TWO_THREADS_FROM else 1
-        self._plan = self.plan(self.size)
+        self._plan = self._make_plan(self.size)
 
     def __repr__(self) -> str:
         return f"Sphere({self.size})"
 
-    def plan(self, lmax: int) -> Plan:
+    def _make_plan(self, lmax: int) -> Plan:
         """Transforms of coefficients of this degree on the grid; beyond its own by ducc0."""
         rings = len(self.colatitudes)
         is_quick = rings >= _LEAST_RINGS and lmax <= self.size <= _LARGEST
@@ -452,7 +452,7 @@ class Sphere:
             np.repeat(self.colatitudes, self.n_lon), np.tile(longitudes, len(self.colatitudes))
         )
 
-    def frame(self, index: Indices) -> Array:
+    def _frame(self, index: Indices) -> Array:
         """Unit vectors along θ and φ at the grid points `index`, shape (2, len(index), 3)."""
         theta = self.colatitudes[index // self.n_lon]
         phi = 2.0 * np.pi / self.n_lon * (index % self.n_lon)
@@ -474,7 +474,7 @@ class Sphere:
         self._plan.values(coefficients, values)
         return values
 
-    def at(self, coefficients: Coefficients, points: Array) -> Array:
+    def _at(self, coefficients: Coefficients, points: Array) -> Array:
         """Values (n,) at arbitrary points (n, 3); each point is a ring of its own, O(n lmax²)."""
         colatitudes, longitudes = sphere_angles(points)
         return self._on_rings(coefficients, colatitudes, longitudes, 1)
@@ -487,7 +487,7 @@ class Sphere:
         values = ducc0.sht.synthesis(alm=coefficients[None], lmax=self.size, spin=0, **grid)
         return np.asarray(values[0] * SQRT_4PI)
 
-    def between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
+    def _between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
         """Points (M, 3) between those of the grid, weights (M,) of about σ, and values there."""
         n_lon, rings = self.n_lon, _inner(self.colatitudes)
         shift = 2.0 * np.pi / n_lon * GOLDEN
@@ -496,28 +496,28 @@ class Sphere:
         points = sphere_points(np.repeat(rings, n_lon), np.tile(longitudes, len(rings)))
         return points, np.repeat(_inner(self.weights[::n_lon]), n_lon), values
 
-    def power(self, coefficients: Coefficients) -> Array:
+    def _power(self, coefficients: Coefficients) -> Array:
         """Σ_m |f_lm|² of each degree, shape (lmax + 1,)."""
         return power_by_degree(coefficients, self.degrees)
 
-    def mean(self, coefficients: Coefficients) -> Array:
+    def _mean(self, coefficients: Coefficients) -> Array:
         """∫ x f dσ, shape (3,)."""
         polar, across = coefficients[1].real, np.sqrt(2.0 / 3.0) * coefficients[self.size + 1]
         return np.array([-across.real, across.imag, polar / np.sqrt(3.0)])
 
-    def exact_size(self, degree: int) -> int:
+    def _exact_size(self, degree: int) -> int:
         """The least size whose quadrature integrates harmonics of this degree exactly."""
         return max(3, (integer("degree", degree, low=0) + 1) // 3)
 
-    def resized(self, size: int) -> Sphere:
+    def _resized(self, size: int) -> Sphere:
         """The space of another size."""
         return Sphere(integer("size", size, low=3), self.library)
 
-    def doubled(self) -> Sphere:
+    def _doubled(self) -> Sphere:
         """The space with twice as many degrees, 2 lmax + 1."""
         return Sphere(2 * self.size + 1, self.library)
 
-    def embed(self, coefficients: Coefficients, space: Sphere) -> Coefficients:
+    def _embed(self, coefficients: Coefficients, space: Sphere) -> Coefficients:
         """The same function in a larger space, or its truncation in a smaller one."""
         embedded = np.zeros(len(space.degrees), dtype=np.complex128)
         here, there = (self, space) if self.size < space.size else (space, self)
@@ -528,7 +528,7 @@ class Sphere:
             embedded[:] = coefficients[position]
         return embedded
 
-    def transforms(self, slope: Array, potential: Array | None = None) -> SphereTransforms:
+    def _transforms(self, slope: Array, potential: Array | None = None) -> SphereTransforms:
         """Transforms of one right-hand side with their buffers, see `SphereTransforms`."""
         return SphereTransforms(self._plan, self.weights, slope, potential)
 

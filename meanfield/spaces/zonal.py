@@ -57,14 +57,14 @@ class Zonal:
     """
 
     name = "zonal"
-    size_name = "kmax"
-    coefficient_type = np.float64
-    largest = 4095
-    size_limit = 1023
+    _size_name = "kmax"
+    _coefficient_type = np.float64
+    _largest = 4095
+    _size_limit = 1023
 
     def __init__(self, dim: int, kmax: int, axis: ArrayLike | None = None) -> None:
         self.dim = integer("dim", dim, low=2, high=1024)
-        self.size = self.kmax = integer("kmax", kmax, low=3, high=self.largest)
+        self.size = self.kmax = integer("kmax", kmax, low=3, high=self._largest)
         self.axis = np.eye(self.dim)[-1] if axis is None else unit_vector("axis", axis, self.dim)
         count = (3 * (self.kmax + 1) + 1) // 2
         self.exactness = 2 * count - 1
@@ -96,7 +96,7 @@ class Zonal:
         across = perpendicular(self.axis)
         return np.asarray(np.outer(self.nodes, self.axis) + np.outer(self.sines, across))
 
-    def frame(self, index: Indices) -> Array:
+    def _frame(self, index: Indices) -> Array:
         """Unit tangent vectors towards the axis at the points `index`, (1, len(index), d)."""
         across = perpendicular(self.axis)
         towards = np.outer(self.sines[index], self.axis) - np.outer(self.nodes[index], across)
@@ -110,46 +110,46 @@ class Zonal:
         """Values (N,) on the grid of the coefficients."""
         return np.asarray(self.basis @ coefficients)
 
-    def at(self, coefficients: Coefficients, points: Array) -> Array:
+    def _at(self, coefficients: Coefficients, points: Array) -> Array:
         """Values (n,) at arbitrary points (n, d)."""
         return np.asarray(coefficients @ self._polynomials(np.clip(points @ self.axis, -1.0, 1.0)))
 
-    def between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
+    def _between(self, coefficients: Coefficients) -> tuple[Array, Array, Array]:
         """Points (N - 1, d) between those of the grid, weights of about σ, and values there."""
         polar = np.arctan2(self.sines, self.nodes)
         polar = polar[:-1] + GOLDEN * np.diff(polar)
         points = line_points(polar, self.axis)
         weights = self.weights[:-1] ** (1.0 - GOLDEN) * self.weights[1:] ** GOLDEN
-        return points, weights, self.at(coefficients, points)
+        return points, weights, self._at(coefficients, points)
 
-    def power(self, coefficients: Coefficients) -> Array:
+    def _power(self, coefficients: Coefficients) -> Array:
         """c_k² of each degree, (..., kmax + 1) as of the coefficients."""
         return np.asarray(coefficients**2)
 
-    def mean(self, coefficients: Coefficients) -> Array:
+    def _mean(self, coefficients: Coefficients) -> Array:
         """∫ x f dσ, shape (d,): along the axis."""
         return np.asarray(coefficients[1] / np.sqrt(self.dim) * self.axis)
 
-    def exact_size(self, degree: int) -> int:
+    def _exact_size(self, degree: int) -> int:
         """A size (the least, or one more) whose quadrature integrates this degree exactly."""
         return max(3, integer("degree", degree, low=0) // 3)
 
-    def resized(self, size: int) -> Zonal:
+    def _resized(self, size: int) -> Zonal:
         """The space of another size about the same axis."""
         return Zonal(self.dim, integer("size", size, low=3), self.axis)
 
-    def doubled(self) -> Zonal:
+    def _doubled(self) -> Zonal:
         """The space with twice as many degrees, 2 kmax + 1."""
         return Zonal(self.dim, 2 * self.kmax + 1, self.axis)
 
-    def embed(self, coefficients: Coefficients, space: Zonal) -> Coefficients:
+    def _embed(self, coefficients: Coefficients, space: Zonal) -> Coefficients:
         """The same function in a larger space, or its truncation in a smaller one."""
         embedded = np.zeros(space.kmax + 1)
         common = min(self.kmax, space.kmax) + 1
         embedded[:common] = coefficients[:common]
         return embedded
 
-    def transforms(self, slope: Array, potential: Array | None = None) -> ZonalTransforms:
+    def _transforms(self, slope: Array, potential: Array | None = None) -> ZonalTransforms:
         """Transforms of one right-hand side, or of several at once, with their buffers.
 
         See `ZonalTransforms`, and `ZonalBatch` for factors with an axis in front.

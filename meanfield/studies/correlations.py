@@ -176,7 +176,7 @@ def solved(closure: str, beta: float, n: int, times: Array, kmax: int, places: A
         if status != "finished":
             break
         modes[row] = run.c[1 : kmax + 1]
-        psi[row] = run.space.at(run.c, circle_points(places)) / (2.0 * np.pi)
+        psi[row] = run.space._at(run.c, circle_points(places)) / (2.0 * np.pi)
         least[row] = run.space.synthesis(run.c).min() / (2.0 * np.pi)
         tail[row] = _tail(run.c)
     return Closed(status, modes, psi, least, tail)
@@ -207,8 +207,8 @@ class _Run:
         while self.t < time:
             status = self._on_this_space(time)
             if status == "under-resolved" and self.space.size < LAST_SIZE:
-                finer = self.space.doubled()
-                self.c, self.space = self.space.embed(self.c, finer).real, finer
+                finer = self.space._doubled()
+                self.c, self.space = self.space._embed(self.c, finer).real, finer
             elif status != "finished":
                 return status
         return "finished"

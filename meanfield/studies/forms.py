@@ -449,7 +449,7 @@ def _curves(
         potentials[i] = np.exp(log_g)
         flat[i] = np.exp(uniform.log_moment(beta * points @ matrices[i])[0])
         if mu is not None:
-            values[i] = mu.at(points)
+            values[i] = mu.pdf(points)
             modes[i] = 0.0
             modes[i, : mu.space.kmax + 1] = mu.coefficients
     columns = {

@@ -134,7 +134,7 @@ def errors(
     """
     (n, (entropy, *key)), (t, measures, limit_energies) = task, limit
     rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
-    draw = Particles.sample if start == "iid" else Particles.quantised
+    draw = Particles.sample if start == "iid" else Particles.quantise
     run = solve(draw(law, n, rng), dynamics, t[-1], t[1:], rtol=rtol)
     if run.status != "finished":
         raise ArithmeticError(f"the run of {n} tokens, seed {(entropy, *key)}: {run.message}")

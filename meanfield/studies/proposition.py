@@ -583,8 +583,8 @@ def _down(energy: proof.KernelEnergy, rng: np.random.Generator) -> tuple[Array, 
 
 def _above_uniform(density: Any, beta: float) -> float:
     """E/E(σ) - 1 = Σ_{k>=1} (Λ_k/Λ_0) |f_k|²."""
-    multipliers = relative_eigenvalues(beta, density.dim, len(density.power) - 1)
-    return float(multipliers[1:] @ density.power[1:])
+    multipliers = relative_eigenvalues(beta, density.dim, len(density._power) - 1)
+    return float(multipliers[1:] @ density._power[1:])
 
 
 def _up(energy: proof.KernelEnergy, rng: np.random.Generator) -> tuple[Array, Array]:

@@ -61,7 +61,7 @@ def orders(space):
 def random_coefficients(space, seed, decay=0.0):
     """Normal coefficients times e^{-decay k}, real where their order is 0."""
     rng = np.random.default_rng(seed)
-    coefficients = rng.normal(size=space.n_coefficients).astype(space.coefficient_type)
+    coefficients = rng.normal(size=space.n_coefficients).astype(space._coefficient_type)
     if np.iscomplexobj(coefficients):
         coefficients[orders(space) == 2] += 1j * rng.normal(size=np.sum(orders(space) == 2))
     return coefficients * np.exp(-decay * degrees(space))
@@ -99,7 +99,7 @@ def rounding(space):
 
 def largest_values(space, coefficients):
     """Σ |f_k| sqrt(N_k) bounds |f|: the size to which a rounding is relative."""
-    amplitude = np.sqrt(space.power(coefficients) * multiplicities(space.dim, space.kmax))
+    amplitude = np.sqrt(space._power(coefficients) * multiplicities(space.dim, space.kmax))
     return float(amplitude.sum())
 
 
@@ -135,8 +135,8 @@ def test_round_trip(space, seed):
     values = space.synthesis(coefficients)
     assert values.shape == space.weights.shape
     found = space.analysis(values)
-    assert found.dtype == space.coefficient_type
-    scale = np.sqrt(space.power(coefficients).sum())
+    assert found.dtype == space._coefficient_type
+    scale = np.sqrt(space._power(coefficients).sum())
     assert np.max(np.abs(found - coefficients)) < rounding(space) * scale
 
 
@@ -145,7 +145,7 @@ def test_round_trip(space, seed):
 def test_between_is_the_series_elsewhere(space, seed):
     """Between the points of the grid, with weights that nearly are a quadrature there."""
     coefficients = random_coefficients(space, seed)
-    points, weights, values = space.between(coefficients)
+    points, weights, values = space._between(coefficients)
     # angles are rounded, which a degree k multiplies by k
     scale = EPS * space.kmax * np.sqrt(multiplicities(space.dim, space.kmax).sum())
     assert np.allclose(values, space.at(coefficients, points), rtol=0, atol=50 * scale)
@@ -187,7 +187,7 @@ def test_analysis_is_the_adjoint_of_synthesis(space, seed):
 def test_divergence_is_the_adjoint_of_the_gradient(space, seed):
     """∫ <∇f, V> dσ with V any field on the grid, by quadrature and by coefficients."""
     coefficients = random_coefficients(space, seed)
-    transforms = space.transforms(np.ones(space.kmax + 1))
+    transforms = space._transforms(np.ones(space.kmax + 1))
     transforms.evaluate(coefficients)
     transforms.flux[:] = np.random.default_rng(seed).normal(size=transforms.flux.shape)
     out = np.empty_like(coefficients)
@@ -212,14 +212,14 @@ def test_many_functions_at_once_are_what_each_is_alone(space, seed):
     factors = rng.normal(size=(2, 4, space.kmax + 1)) * (space.degrees <= last[:, None])
     coefficients = np.array([random_coefficients(space, [seed, i]) for i in range(4)])
     slope, potential = factors
-    many = space.transforms(slope, potential)
+    many = space._transforms(slope, potential)
     many.evaluate(coefficients)
     many.flux[:] = rng.normal(size=many.flux.shape)
     out, sums = np.empty_like(coefficients), many.integrals(many.gradient)
     many.weak_divergence(out)
-    power = space.power(coefficients)
+    power = space._power(coefficients)
     for i, own in enumerate(coefficients):
-        one = space.transforms(slope[i], potential[i])
+        one = space._transforms(slope[i], potential[i])
         one.evaluate(own)
         one.flux[:] = many.flux[:, i]
         alone = np.empty_like(own)
@@ -234,14 +234,14 @@ def test_many_functions_at_once_are_what_each_is_alone(space, seed):
         assert np.max(np.abs(out[i] - alone)) < rounding(space) * largest_slope * flux_size
         gap = abs(sums[i] - one.integral(one.gradient))
         assert gap < space.kmax * size * flux_size
-        assert np.array_equal(power[i], space.power(own))
+        assert np.array_equal(power[i], space._power(own))
 
 
 @every_space
 @given(seeds)
 def test_divergence_of_the_gradient_is_the_laplacian(space, seed):
     coefficients = random_coefficients(space, seed)
-    transforms = space.transforms(np.ones(space.kmax + 1))
+    transforms = space._transforms(np.ones(space.kmax + 1))
     transforms.evaluate(coefficients)
     assert np.max(np.abs(transforms.gradient)) > 1
     transforms.flux[:] = transforms.gradient
@@ -250,7 +250,7 @@ def test_divergence_of_the_gradient_is_the_laplacian(space, seed):
     exact = laplacian(space) * coefficients
     assert np.max(np.abs(exact)) > 1
     # k² of the highest degree amplifies
-    scale = laplacian(space).max() * np.sqrt(space.power(coefficients).sum())
+    scale = laplacian(space).max() * np.sqrt(space._power(coefficients).sum())
     assert np.max(np.abs(out - exact)) < rounding(space) * scale
 
 
@@ -259,10 +259,10 @@ def test_divergence_of_the_gradient_is_the_laplacian(space, seed):
 def test_gradient_against_differences(space, seed):
     """∂f along each vector of the frame, by steps along the geodesic."""
     coefficients = random_coefficients(space, seed, decay=1.0)
-    transforms = space.transforms(np.ones(space.kmax + 1))
+    transforms = space._transforms(np.ones(space.kmax + 1))
     transforms.evaluate(coefficients)
     index = np.random.default_rng(seed).integers(0, len(space.weights), 12)
-    frame, points = space.frame(index), space.points[index]
+    frame, points = space._frame(index), space.points[index]
     h = 1e-3
     for gradient, direction in zip(transforms.gradient[:, index], frame, strict=True):
 
@@ -283,11 +283,11 @@ def test_factors_multiply_the_degrees(space, last):
     coefficients = random_coefficients(space, 3)
     k = np.arange(space.kmax + 1)
     slope, potential = np.where(k <= last, 1 / (1 + k), 0.0), np.where(k <= last, 0.5**k, 0.0)
-    transforms = space.transforms(slope, potential)
+    transforms = space._transforms(slope, potential)
     # buffers are used again: another function went through them
     transforms.evaluate(random_coefficients(space, 4))
     transforms.evaluate(coefficients)
-    whole = space.transforms(np.ones(space.kmax + 1))
+    whole = space._transforms(np.ones(space.kmax + 1))
     whole.evaluate(slope[degrees(space)] * coefficients)
     size = largest_values(space, coefficients)
     tolerance = rounding(space) * size
@@ -300,7 +300,7 @@ def test_factors_multiply_the_degrees(space, last):
 
 @every_space
 def test_no_potential_unless_asked_for(space):
-    assert space.transforms(np.ones(space.kmax + 1)).potential.size == 0
+    assert space._transforms(np.ones(space.kmax + 1)).potential.size == 0
 
 
 # ---------------------------------------------------------------- grid and quadrature
@@ -353,7 +353,7 @@ def test_quadrature_is_not_exact_beyond(space):
 @every_space
 def test_frame_is_orthonormal_and_tangent(space):
     index = np.arange(len(space.weights))
-    frame = space.frame(index)
+    frame = space._frame(index)
     assert frame.shape[1:] == (len(index), space.dim)
     assert len(frame) == (2 if isinstance(space, mf.Sphere) else 1)
     gram = np.einsum("aid,bid->iab", frame, frame)
@@ -361,7 +361,7 @@ def test_frame_is_orthonormal_and_tangent(space):
     assert np.max(np.abs(gram - np.eye(len(frame)))) < 8 * EPS
     assert np.max(np.abs(np.einsum("aid,id->ai", frame, space.points))) < 8 * EPS
     some = np.array([3, 0, len(index) - 1])
-    assert np.array_equal(space.frame(some), frame[:, some])
+    assert np.array_equal(space._frame(some), frame[:, some])
 
 
 # ---------------------------------------------------------------- the function
@@ -404,7 +404,7 @@ def test_at_the_poles(space):
 def test_power_by_degree(space, seed):
     """Parseval: Σ power = ∫ f² dσ, and each entry is that of its degree alone."""
     coefficients = random_coefficients(space, seed)
-    power = space.power(coefficients)
+    power = space._power(coefficients)
     assert power.shape == (space.kmax + 1,)
     values = space.synthesis(coefficients)
     exact = inner_values(space, values, values)
@@ -426,7 +426,7 @@ def test_mean_by_quadrature(space, seed):
     zonal = isinstance(space, mf.Zonal)
     exact = mass @ (np.outer(space.nodes, space.axis) if zonal else space.points)
     assert np.max(np.abs(exact)) > 1e-6
-    scale = np.sqrt(space.power(coefficients).sum())
+    scale = np.sqrt(space._power(coefficients).sum())
     assert np.max(np.abs(space.mean(coefficients) - exact)) < rounding(space) * scale
 
 
@@ -447,43 +447,43 @@ def test_constant(space):
 def test_larger_spaces_hold_the_same_function(space, seed):
     coefficients, points = random_coefficients(space, seed), random_points(space, seed, n=10)
     size = largest_values(space, coefficients)
-    for larger in (space.doubled(), space.resized(space.size + 6)):
+    for larger in (space._doubled(), space._resized(space.size + 6)):
         assert type(larger) is type(space)
         assert larger.dim == space.dim
         assert larger.kmax > space.kmax
-        embedded = space.embed(coefficients, larger)
+        embedded = space._embed(coefficients, larger)
         assert embedded.shape == (larger.n_coefficients,)
         gap = larger.at(embedded, points) - space.at(coefficients, points)
         assert np.max(np.abs(gap)) < 2 * rounding(larger) * size
         # the same numbers in another place: nothing is rounded
         assert np.array_equal(larger.embed(embedded, space), coefficients)
-        assert np.array_equal(larger.power(embedded)[: space.kmax + 1], space.power(coefficients))
+        assert np.array_equal(larger.power(embedded)[: space.kmax + 1], space._power(coefficients))
 
 
 @every_space
 def test_smaller_spaces_hold_the_projection(space):
     coefficients = random_coefficients(space, 5)
-    smaller = space.resized(space.size // 2)
-    cut = space.embed(coefficients, smaller)
+    smaller = space._resized(space.size // 2)
+    cut = space._embed(coefficients, smaller)
     assert cut.shape == (smaller.n_coefficients,)
-    assert np.array_equal(smaller.power(cut), space.power(coefficients)[: smaller.kmax + 1])
+    assert np.array_equal(smaller.power(cut), space._power(coefficients)[: smaller.kmax + 1])
     low = np.where(degrees(space) <= smaller.kmax, coefficients, 0)
     assert np.array_equal(smaller.embed(cut, space), low)
 
 
 @every_space
 def test_doubling_doubles(space):
-    assert space.resized(space.size).size == space.size
-    assert space.doubled().kmax >= 2 * space.kmax
+    assert space._resized(space.size).size == space.size
+    assert space._doubled().kmax >= 2 * space.kmax
     if isinstance(space, mf.Zonal):
-        assert np.array_equal(space.doubled().axis, space.axis)
+        assert np.array_equal(space._doubled().axis, space.axis)
 
 
 @every_space
 def test_exact_size_is_exact_and_no_larger_than_needed(space):
     """The grid has 3/2 of the points that its functions need: a third of the degree is enough."""
     for degree in [*range(30), 100, 101, 102]:
-        grid = space.resized(space.exact_size(degree))
+        grid = space._resized(space._exact_size(degree))
         assert grid.exactness >= degree
         assert grid.kmax <= max(3, degree / 3 + 1)
 

@@ -112,6 +112,6 @@ def reference(problem: Problem) -> Callable[[Array], Array]:
         flow = mf.FlowMap(problem.law, tol=1e-13)
         sol = mf.evolve(flow, problem.dynamics, problem.t_end, 1)
         return lambda points: np.asarray(sol.density(points, problem.t_end))
-    finer = mf.Density(mf.Sphere(problem.size).doubled(), problem.law)
+    finer = mf.Density(mf.Sphere(problem.size)._doubled(), problem.law)
     final: mf.Density = evolved(problem, finer, 1e-11).final
-    return final.at
+    return final.pdf

@@ -105,7 +105,7 @@ def own_rows(
             "way": OWN,
             "cells": n,
             "rtol": rtol,
-            "error": float(np.abs(own(n, rtol).at(at) - exact).mean()),
+            "error": float(np.abs(own(n, rtol).pdf(at) - exact).mean()),
             "seconds": median(times, f"N = {n}"),
         }
         for n, rtol in chosen

@@ -66,7 +66,7 @@ def brackets(pairs: dict[str, Any], powers: list[int], rounds: int) -> list[dict
 
 def masses(density: mf.Density, points: Array, p: int) -> tuple[Array, float]:
     """The mass that is nearest to each point, and W_p of moving it there, at most."""
-    fine = FINE.weights * np.maximum(density.at(FINE.points), 0.0)
+    fine = FINE.weights * np.maximum(density.pdf(FINE.points), 0.0)
     fine /= fine.sum()
     chord, nearest = cKDTree(points).query(FINE.points)
     moved = float(fine @ (2.0 * np.arcsin(0.5 * chord)) ** p) ** (1.0 / p)

@@ -22,7 +22,7 @@ def monotone_energy(sol: Solution) -> tuple[str, int] | None:
     Without noise that of the dynamics, as of SA and USA (Lemma 3.7, (3.6)); with noise USA, doubly
     stochastic attention and interactions lower their free energy, and SA has none.
     """
-    energy, name = adapt(sol.dynamics).energy, curves.energy_name(sol)
+    energy, name = adapt(sol.dynamics)._energy, curves.energy_name(sol)
     if energy is None or name is None:
         return None
     if sol.dynamics.noise > 0.0:
@@ -157,7 +157,7 @@ def _size(sol: Solution) -> View:
     values = sol.dataset["size"].values.astype(np.float64)
     first, title = sol.measures[0], "nodes"
     if (space := getattr(first, "space", None)) is not None:
-        title = f"size of the space, {space.size_name}"
+        title = f"size of the space, {space._size_name}"
         title += ", then nodes" if hasattr(sol.final, "tol") else ""
     elif hasattr(first, "n_nodes"):
         title = "nodes and particles"

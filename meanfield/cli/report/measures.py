@@ -89,9 +89,9 @@ def curve(measure: AnyMeasure) -> tuple[Array, Array]:
     density: Any = measure
     if measure.axis is None:
         angles = np.linspace(0.0, _TURN, max(_FINE, min(4 * density.space.size, 2 * _FINE)))
-        return angles, density.at(line_points(angles, None))
+        return angles, density.pdf(line_points(angles, None))
     angles = np.linspace(0.0, np.pi, max(361, min(4 * density.space.kmax, 2 * _FINE)))
-    values = density.at(line_points(angles, measure.axis))
+    values = density.pdf(line_points(angles, measure.axis))
     return angles, frames.law_of_angle(values, np.sin(angles), measure.dim)
 
 
@@ -229,7 +229,7 @@ def _sphere_frame(measure: Any, scale: Normalize) -> Frame:  # noqa: ARG001 (as 
 
 @_sphere_frame.register
 def _(measure: Density, scale: Normalize) -> Frame:
-    return _coloured(measure.at(_grid()), scale)
+    return _coloured(measure.pdf(_grid()), scale)
 
 
 @_sphere_frame.register

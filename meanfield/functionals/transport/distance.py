@@ -150,7 +150,7 @@ def _average_about(density: Density, point: Array) -> Density:
         power = np.zeros(max(space.size, 3) + 1)
         for degree in range(space.size + 1):
             part = np.where(space.degrees == degree, density.coefficients, 0.0)
-            power[degree] = space.at(part, point[None])[0] / np.sqrt(2 * degree + 1)
+            power[degree] = space._at(part, point[None])[0] / np.sqrt(2 * degree + 1)
         return Density.from_coefficients(Zonal(3, len(power) - 1, point), power)
     along = np.array([np.clip(space.axis @ point, -1.0, 1.0)])
     averaged = density.coefficients * gegenbauer(space.dim, space.kmax, along)[:, 0]
@@ -160,7 +160,7 @@ def _average_about(density: Density, point: Array) -> Density:
 def shared_axis(mu: AnyMeasure, nu: AnyMeasure) -> Array | None:
     """The axis about which both are symmetric, if one of them is stored so."""
     axis = mu.axis if mu.axis is not None else nu.axis
-    about = axis is not None and all(each.is_about(axis, _ALIKE) for each in (mu, nu))
+    about = axis is not None and all(each._is_about(axis, _ALIKE) for each in (mu, nu))
     return axis if about else None
 
 
@@ -241,7 +241,7 @@ def transport_plan(mu: Particles, nu: Particles, p: float = 1) -> coo_array:
                 stacklevel=2,
             )
         return best.plan
-    first, second = Atoms.on_circle(*mu.quadrature), Atoms.on_circle(*nu.quadrature)
+    first, second = Atoms.on_circle(*mu._quadrature), Atoms.on_circle(*nu._quadrature)
     shape = len(mu.points), len(nu.points)
     return _monotone(first, second, best_shift(first, second, p), shape)
 
@@ -570,12 +570,12 @@ def _density(law: Law) -> Density:
         coefficients = space.analysis(checked_pdf(law, space.points))
         # where a coarse grid misses a narrow law altogether, 0/0
         with np.errstate(invalid="ignore"):
-            tail = spectral_tail(space.power(coefficients))
+            tail = spectral_tail(space._power(coefficients))
         if tail < _TAIL and abs(float(coefficients[0].real) - 1.0) < _MASS:
             return Density(space, law)
-        if space.doubled().size > space.size_limit:
+        if space._doubled().size > space._size_limit:
             raise ValueError(
                 f"to must be a law that {space} resolves to a spectral tail < {_TAIL:g}, got "
                 f"{shown(law)} with {tell_apart(tail, _TAIL)[0]}"
             )
-        space = space.doubled()
+        space = space._doubled()

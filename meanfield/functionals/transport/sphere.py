@@ -77,8 +77,8 @@ def beckmann_flow(difference: Coefficients, lmax: int, gap: float, largest: int)
     space = Sphere(lmax)
     best = _Splitting(space, difference).solve(gap)
     while best.upper - best.lower > gap * best.upper and 2 * space.size < largest:
-        finer = space.doubled()
-        difference, space = space.embed(difference, finer), finer
+        finer = space._doubled()
+        difference, space = space._embed(difference, finer), finer
         found = _Splitting(space, difference).solve(gap)
         upper = min(best.upper, found.upper)
         best = max(best, found, key=lambda flow: flow.lower)._replace(upper=upper)
@@ -345,7 +345,7 @@ def sphere_distance(mu: AnyMeasure, nu: AnyMeasure, p: float, gap: float | None)
         )
     gap = ON_SPHERE[p] if gap is None else gap
     for measure in mu, nu:
-        if (measure.degree or 0) > _LARGEST_DENSITY:
+        if (measure._degree or 0) > _LARGEST_DENSITY:
             raise ValueError(
                 f"mu and nu must have degrees <= {_LARGEST_DENSITY} on S^2 without a shared axis, "
                 f"got {shown(measure)}"
@@ -366,7 +366,7 @@ def sphere_distance(mu: AnyMeasure, nu: AnyMeasure, p: float, gap: float | None)
 
 def _difference(mu: Density, nu: Density) -> tuple[Coefficients, int]:
     """Coefficients of mu - nu in the layout of Sphere(lmax), and lmax; both have mass 1."""
-    lmax = max(_FIRST_LMAX, mu.degree, nu.degree)
+    lmax = max(_FIRST_LMAX, mu._degree, nu._degree)
     difference = series(mu, lmax) - series(nu, lmax)
     difference[0] = 0.0
     return difference, lmax
@@ -375,7 +375,7 @@ def _difference(mu: Density, nu: Density) -> tuple[Coefficients, int]:
 def _flow_of_rounding(mu: Density, nu: Density) -> float | None:
     """(∫|∇Δ^{-1}ρ|² dσ)^{1/2} >= W_1 >= W_2²/π, where that is rounding of the coefficients."""
     difference, lmax = _difference(mu, nu)
-    power, degrees = Sphere(lmax).power(difference), np.arange(1, lmax + 1)
+    power, degrees = Sphere(lmax)._power(difference), np.arange(1, lmax + 1)
     length = float(np.sqrt(np.sum(power[1:] / (degrees * (degrees + 1.0)))))
     return length if length <= _ROUNDING else None
 
@@ -410,7 +410,7 @@ def _second_power(first: Spread, second: Spread, gap: float) -> Bracket:
     coefficients = np.zeros(len(Sphere(ascent.lmax).degrees), dtype=np.complex128)
     for degree, floor, steps, cells in _ATTEMPTS:
         if degree != ascent.lmax:
-            coefficients = Sphere(ascent.lmax).embed(coefficients, Sphere(degree))
+            coefficients = Sphere(ascent.lmax)._embed(coefficients, Sphere(degree))
             ascent = DualAscent(first, targets, masses, degree)
         upper = min(upper, _between_cells(first, second, cells, 2.0))
         coefficients = ascent.climb(coefficients, floor, steps, 0.5 * upper)

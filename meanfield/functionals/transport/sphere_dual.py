@@ -506,7 +506,7 @@ def _under_hats(
     measure: Density, potential: Potential, tolerance: float, rows: int
 ) -> tuple[float, float]:
     """A lower bound and an estimate of ∫ ψ over a density."""
-    lmax = measure.degree
+    lmax = measure._degree
     own = series(measure, lmax)
     while rows <= lmax + 1:
         rows *= 2
@@ -593,7 +593,7 @@ class DualAscent:
         self._weight = np.maximum(space.synthesis(smooth), 0.0)
         self._search = Sphere(max(_SEARCH_LMAX, lmax))
         self._search_fields = SphereFields(self._search, lmax)
-        self._frame = self._search.frame(np.arange(len(self._search.weights)))
+        self._frame = self._search._frame(np.arange(len(self._search.weights)))
         self._rings = RingSearch(self._search, self._targets)
         self._costs = _cost_table(self._targets, self._search.points)
 

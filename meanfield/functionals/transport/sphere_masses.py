@@ -207,7 +207,7 @@ class DensitySpread(Spread):
     def __init__(self, series: Density) -> None:
         self.series = series
         grid = Sphere(_FINEST)
-        grid = grid.resized(max(grid.exact_size(series.degree + _POTENTIAL), _FINEST))
+        grid = grid._resized(max(grid._exact_size(series._degree + _POTENTIAL), _FINEST))
         values = _on_grid(series, grid)
         masses, mass = grid.weights * np.maximum(values, 0.0), float(grid.weights @ values)
         check_mass(series, mass)
@@ -224,7 +224,7 @@ class DensitySpread(Spread):
 
     def density(self, points: Array) -> Array:
         """The density at points (n, 3), clipped and with mass 1."""
-        values = self.series.space.at(self.series.coefficients, points)
+        values = self.series.space._at(self.series.coefficients, points)
         return np.asarray(self._scale * np.maximum(values, 0.0))
 
     @property
@@ -250,15 +250,15 @@ class DensitySpread(Spread):
 
     def moments(self, lmax: int) -> Coefficients:
         """∫ conj(Y_lm) dmu of the degrees up to lmax, in the layout of Sphere(lmax)."""
-        own = max(lmax, self.series.degree)
+        own = max(lmax, self.series._degree)
         wide = series(self.series, own)
-        return np.asarray(Sphere(own).embed(wide, Sphere(lmax)) / wide[0].real)
+        return np.asarray(Sphere(own)._embed(wide, Sphere(lmax)) / wide[0].real)
 
     def mean(self, coefficients: Coefficients, lmax: int) -> float:
         """∫ φ dmu, a product of series."""
-        largest = max(lmax, self.series.degree)
+        largest = max(lmax, self.series._degree)
         own, space = series(self.series, largest), Sphere(largest)
-        wide = Sphere(lmax).embed(coefficients, space)
+        wide = Sphere(lmax)._embed(coefficients, space)
         return SphereFields(space).inner(own, wide) / float(own[0].real)
 
 
@@ -266,7 +266,7 @@ def spread_of(measure: AnyMeasure) -> Spread:
     """The masses of a measure on S^2; of a flow map about an axis, those around its latitudes."""
     if isinstance(measure, Density):
         return DensitySpread(measure)
-    return Spread(*(rings(measure) if isinstance(measure, LineFlowMap) else measure).quadrature)
+    return Spread(*(rings(measure) if isinstance(measure, LineFlowMap) else measure)._quadrature)
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ def atoms_of(measure: Density) -> Atoms:
     of dist²(p, y) over a hat is that of |p - y|² but for the ratio of arc to chord, and log_p y has
     the mean 0 but for that of arc to sine.
     """
-    lmax = measure.degree
+    lmax = measure._degree
     n = _HATS
     while n < lmax:
         n *= 2
@@ -338,11 +338,11 @@ def series(measure: Density, lmax: int) -> Coefficients:
     """Coefficients of a density on S^2 in the layout of Sphere(lmax), lmax at least its own."""
     space = Sphere(lmax)
     if measure.axis is None:
-        return measure.coefficients_on(space)
+        return measure._coefficients_on(space)
     return space.analysis(_on_grid(measure, space))
 
 
 def _on_grid(measure: Density, grid: Sphere) -> Array:
     if measure.axis is None:
-        return SphereFields(grid, measure.degree).values(measure.coefficients)
-    return np.asarray(measure.space.at(measure.coefficients, grid.points))
+        return SphereFields(grid, measure._degree).values(measure.coefficients)
+    return np.asarray(measure.space._at(measure.coefficients, grid.points))
