@@ -61,6 +61,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
 
 
+def is_integer(value: Any) -> bool:
+    """Whether a value is an integer; True and False are none."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+
+
 def number(
     name: str,
     value: Any,
@@ -134,8 +139,7 @@ def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
     3
     """
     allowed = f"an integer >= {low}" + ("" if high is None else f" and <= {high}")
-    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
-    if not is_integer or value < low or value > (_MOST if high is None else high):
+    if not is_integer(value) or value < low or value > (_MOST if high is None else high):
         raise ValueError(f"{name} must be {allowed}, got {shown(value)}")
     return int(value)
 
@@ -406,13 +410,22 @@ def suggest_measure(value: Any) -> str:
 
 
 def generator(name: str, rng: Any) -> np.random.Generator:
-    """Return `rng` when it is a numpy Generator.
+    """Return `rng` when it is a numpy Generator, or that of an integer >= 0.
 
     Raises
     ------
     ValueError
         Otherwise, naming what it is.
+
+    Examples
+    --------
+    >>> generator("rng", 1).random() == np.random.default_rng(1).random()
+    True
     """
-    if not isinstance(rng, np.random.Generator):
-        raise ValueError(f"{name} must be a numpy.random.Generator, got {shown(rng)}")
-    return rng
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if not is_integer(rng) or rng < 0:
+        raise ValueError(
+            f"{name} must be an integer >= 0 or a numpy.random.Generator, got {shown(rng)}"
+        )
+    return np.random.default_rng(int(rng))

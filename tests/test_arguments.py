@@ -99,8 +99,8 @@ REFUSED = [
     (weights, [np.nan, 1.0], "finite, got nan"),
     (weights, [[0.5, 0.5]], "a non-empty array with 1 axes"),
     *(
-        (_checks.generator, value, "a numpy.random.Generator, got ")
-        for value in (0, None, np.random.RandomState(0), np.random)
+        (_checks.generator, value, "an integer >= 0 or a numpy.random.Generator, got ")
+        for value in (-1, 0.0, True, None, np.random.RandomState(0), np.random)
     ),
 ]
 

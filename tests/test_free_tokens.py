@@ -232,7 +232,7 @@ def test_bad_input(changed, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rng": 3}, "rng must be a numpy.random.Generator"),
+        ({"rng": -3}, "rng must be an integer >= 0 or a numpy.random.Generator"),
         ({"n": 3}, "n must be an integer >= 4"),
         ({"beta": 0.0}, "beta must be a finite number > 0"),
         ({"t_end": -1.0}, "t_end must be a finite number > 0"),

@@ -618,9 +618,16 @@ def test_bad_points_and_draws_are_refused(law):
     for n in (0, -1, 2.5, True):
         with pytest.raises(ValueError, match=rf"n must be an integer >= 1, got {n}"):
             law.sample(n, np.random.default_rng(0))
-    for rng in (None, 3, np.random.RandomState(0)):
-        with pytest.raises(ValueError, match=r"rng must be a numpy\.random\.Generator, got"):
+    for rng in (None, -3, np.random.RandomState(0)):
+        with pytest.raises(ValueError, match=r"rng must be an integer >= 0 or a numpy\.random"):
             law.sample(1, rng)
+
+
+@every_law
+def test_an_integer_stands_for_its_generator(law):
+    drawn = law.sample(3, 1)
+    assert np.array_equal(drawn, law.sample(3, np.random.default_rng(1)))
+    assert not np.array_equal(drawn, law.sample(3, 2))
 
 
 @pytest.mark.parametrize("dim", [2, 8, 100, 1000])

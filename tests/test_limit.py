@@ -240,7 +240,10 @@ def test_bad_input(changed, message):
     [
         (lambda: mf.Particles.quantise(mf.Uniform(4), 10), "law must be one on the circle or S"),
         (lambda: mf.Particles.quantise(LAW, 0), "n must be an integer >= 1"),
-        (lambda: mf.Particles.quantise(LAW, 5, 3), "rng must be a numpy.random.Generator"),
+        (
+            lambda: mf.Particles.quantise(LAW, 5, -3),
+            "rng must be an integer >= 0 or a numpy.random",
+        ),
         (
             lambda: mf.Particles.quantise(Leaking(), 5),
             "the mass of .* was not found on 6144 rings",

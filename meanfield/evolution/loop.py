@@ -26,7 +26,7 @@ from meanfield.evolution.system import System
 from meanfield.exceptions import Interrupted, UnfinishedWarning
 from meanfield.measures import AnyMeasure, Density, FlowMap
 from meanfield.spaces.sphere import Sphere
-from meanfield.typing import Array, ArrayLike
+from meanfield.typing import Array, ArrayLike, Rng
 
 P = ParamSpec("P")
 _MOST_NODES = 200_000
@@ -96,7 +96,7 @@ def solve(
     *,
     method: str = "flow",
     step: float | None = None,
-    rng: np.random.Generator | None = None,
+    rng: Rng | None = None,
     rtol: float = 1e-9,
     atol: float = 1e-12,
     tail_tol: float = 1e-8,
@@ -158,7 +158,7 @@ def solve(
     step : float, optional
         Of 'layers', default the step of `Layers`; or the largest time step under noise, default
         0.02 over the largest rate of SA, USA, DoublyStochastic or an interaction.
-    rng : numpy Generator, optional
+    rng : int or numpy Generator, optional
         Needed for Particles with noise, dx = X dt + sqrt(2τ) dB: see `evolution.token_system` for
         the scheme, of weak order 2. The same seed gives the same bits.
     rtol, atol : float

@@ -18,7 +18,7 @@ from meanfield.evolution.system import MOST_STEPS, Kept, System
 from meanfield.functionals.energies import dissipation_in_unit
 from meanfield.measures.particles import Particles
 from meanfield.spaces.geometry import project
-from meanfield.typing import Array
+from meanfield.typing import Array, Rng
 
 # least relative tolerance that the steps take
 _LEAST_RTOL = 3e-14
@@ -242,7 +242,7 @@ class NoisyTokenSystem(TokenSystem):
     options : Options
     step : float
         Largest time step > 0; between saves steps are equal.
-    rng : numpy Generator
+    rng : int or numpy Generator
     """
 
     kept: ClassVar[Kept] = {**TokenSystem.kept, "rng": generator_from}
@@ -253,9 +253,10 @@ class NoisyTokenSystem(TokenSystem):
         dynamics: Dynamics,
         options: Options,
         step: float,
-        rng: np.random.Generator,
+        rng: Rng,
     ) -> None:
-        self.step, self.rng, self._shape = step, rng, particles.points.shape
+        self.step, self.rng = step, np.random.default_rng(rng)
+        self._shape = particles.points.shape
         super().__init__(particles, dynamics, options)
 
     def _stepper(self, start: float, end: float) -> Stepper:

@@ -12,7 +12,7 @@ from meanfield._checks import generator, integer, shown, unit_rows, unit_vector
 from meanfield._checks import weights as checked_weights
 from meanfield.laws.record import Record, key
 from meanfield.spaces.geometry import are_parallel, project
-from meanfield.typing import Array, ArrayLike
+from meanfield.typing import Array, ArrayLike, Rng
 
 
 def _normalised(rows: Array) -> Array:
@@ -200,16 +200,15 @@ def brief(array: Array) -> str:
     return np.array2string(array, precision=3, separator=", ", threshold=6, edgeitems=2)
 
 
-def checked_draw(n: int, rng: np.random.Generator) -> int:
-    """Return n >= 1, the number of draws.
+def checked_draw(n: int, rng: Rng) -> tuple[int, np.random.Generator]:
+    """Return n >= 1, the number of draws, and their generator.
 
     Raises
     ------
     ValueError
-        If n < 1 or rng is no numpy Generator.
+        If n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
     """
-    generator("rng", rng)
-    return integer("n", n, low=1)
+    return integer("n", n, low=1), generator("rng", rng)
 
 
 @dataclass(frozen=True)
@@ -252,15 +251,15 @@ class Uniform:
         """
         return np.ones(len(unit_rows("points", points, self.dim)))
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
+    def sample(self, n: int, rng: Rng) -> Array:
         """n independent draws, unit rows (n, d): g/|g| with g standard normal in R^d.
 
         Raises
         ------
         ValueError
-            If n < 1 or rng is no numpy Generator.
+            If n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
         """
-        n = checked_draw(n, rng)
+        n, rng = checked_draw(n, rng)
         return _normalised(rng.standard_normal((n, self.dim)))
 
 
@@ -342,15 +341,15 @@ class Mixture(Record):
                 total += weight * law.pdf(points)
         return total
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
+    def sample(self, n: int, rng: Rng) -> Array:
         """n independent draws, unit rows (n, d).
 
         Raises
         ------
         ValueError
-            If n < 1 or rng is no numpy Generator.
+            If n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
         """
-        n = checked_draw(n, rng)
+        n, rng = checked_draw(n, rng)
         chosen = rng.choice(len(self.laws), size=n, p=self.weights)
         points = np.empty((n, self.dim))
         for i, law in enumerate(self.laws):

@@ -15,7 +15,7 @@ from meanfield.laws.law import checked_draw, freeze, points_around
 from meanfield.laws.record import Record
 from meanfield.laws.series import Pieces
 from meanfield.spaces.gegenbauer import multiplicity_growth, zonal_sum
-from meanfield.typing import Array, ArrayLike
+from meanfield.typing import Array, ArrayLike, Rng
 
 _HIGHEST_DEGREE = 2000
 _LOG_NEGLIGIBLE = math.log(1e-18)
@@ -164,7 +164,7 @@ class PointCloud(Record):
                 density[row : row + rows_at_once] += self._kernel(block) @ weights
         return np.maximum(density, 0.0)
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
+    def sample(self, n: int, rng: Rng) -> Array:
         """n independent draws, unit rows (n, d): a token, and a step of heat from there.
 
         The polar angle about the token is drawn by rejection from a proved bound.
@@ -172,9 +172,9 @@ class PointCloud(Record):
         Raises
         ------
         ValueError
-            If n < 1 or rng is no numpy Generator.
+            If n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
         """
-        n = checked_draw(n, rng)
+        n, rng = checked_draw(n, rng)
         tokens = self.points[rng.choice(len(self.points), size=n, p=self.weights)]
         if self._kernel is None:
             return tokens

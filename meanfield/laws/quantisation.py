@@ -13,7 +13,7 @@ from meanfield._checks import generator, integer, number, shown
 from meanfield.laws.law import Law, checked_pdf, symmetry_axis
 from meanfield.spaces.geometry import circle_points, line_points, perpendicular, sphere_points
 from meanfield.spaces.panels import invert
-from meanfield.typing import Array, Integers
+from meanfield.typing import Array, Integers, Rng
 
 ORDER = 12
 NODES, _WEIGHTS = leggauss(ORDER)
@@ -198,7 +198,7 @@ _PANELS = 4096
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
-def quantised_points(law: Law, n: int, rng: np.random.Generator | None = None) -> Array:
+def quantised_points(law: Law, n: int, rng: Rng | None = None) -> Array:
     """n points with equal shares of a law's mass: on the circle its quantiles, on S^2 a lattice.
 
     Circle: the quantiles at (i + u)/n, so that means of smooth functions converge faster than any
@@ -210,7 +210,7 @@ def quantised_points(law: Law, n: int, rng: np.random.Generator | None = None) -
     law : Law
         With a density, on the circle or on S^2.
     n : int
-    rng : numpy Generator, optional
+    rng : int or numpy Generator, optional
         For the shift u of the lattice, uniform in [0, 1); 1/2 without one.
 
     Returns

@@ -16,7 +16,7 @@ from meanfield.laws import law
 from meanfield.laws.record import Record, key
 from meanfield.spaces.gegenbauer import gegenbauer, zonal_sum
 from meanfield.spaces.geometry import circle_points
-from meanfield.typing import Array, ArrayLike, NDArray
+from meanfield.typing import Array, ArrayLike, NDArray, Rng
 
 _DEGREE = 9
 _PHASE = 0.5
@@ -252,15 +252,16 @@ class FourierSeries(Record):
         # a zero of f may come out as -1e-17
         return np.maximum(fourier_sum(self._complex, points[:, 0] + 1j * points[:, 1]), 0.0)
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
+    def sample(self, n: int, rng: Rng) -> Array:
         """n independent draws, unit rows (n, 2), by rejection from a proved bound.
 
         Raises
         ------
         ValueError
-            If n < 1 or rng is no numpy Generator.
+            If n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
         """
-        return circle_points(self._pieces.sample(law.checked_draw(n, rng), 0, rng))
+        n, rng = law.checked_draw(n, rng)
+        return circle_points(self._pieces.sample(n, 0, rng))
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -336,13 +337,14 @@ class ZonalSeries(Record):
         t = np.clip(unit_rows("points", points, self.dim) @ self.axis, -1.0, 1.0)
         return np.maximum(zonal_sum(self.dim, self._series, t), 0.0)
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
+    def sample(self, n: int, rng: Rng) -> Array:
         """n independent draws, unit rows (n, d), by rejection from a proved bound.
 
         Raises
         ------
         ValueError
-            If n < 1 or rng is no numpy Generator.
+            If n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
         """
-        angles = self._pieces.sample(law.checked_draw(n, rng), self.dim - 2, rng)
+        n, rng = law.checked_draw(n, rng)
+        angles = self._pieces.sample(n, self.dim - 2, rng)
         return law.points_around(np.broadcast_to(self.axis, (n, self.dim)), angles, rng)

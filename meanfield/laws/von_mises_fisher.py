@@ -10,7 +10,7 @@ from meanfield._checks import number, unit_rows, unit_vector
 from meanfield.kernels.multipliers import log_eigenvalues, scaled_eigenvalues
 from meanfield.laws.law import brief, checked_draw, freeze, points_around, vector
 from meanfield.laws.record import Record, key
-from meanfield.typing import Array, ArrayLike
+from meanfield.typing import Array, ArrayLike, Rng
 
 _LARGEST_KAPPA = 1e6
 _LARGEST_EXPONENT = 709.0
@@ -91,15 +91,16 @@ class VonMisesFisher(Record):
         with np.errstate(under="ignore"):
             return np.asarray(np.exp(log_pdf))
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
+    def sample(self, n: int, rng: Rng) -> Array:
         """n independent draws, unit rows (n, d), by the exact rejection method of Wood (1994).
 
         Raises
         ------
         ValueError
-            If n < 1 or rng is no numpy Generator.
+            If n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
         """
-        angles = np.empty(checked_draw(n, rng))
+        n, rng = checked_draw(n, rng)
+        angles = np.empty(n)
         done = 0
         while done < n:
             accepted = self._accepted(n - done, rng)

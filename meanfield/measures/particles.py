@@ -17,7 +17,7 @@ from meanfield.laws.quantisation import quantised_points
 from meanfield.measures.measure import WeightedPoints
 from meanfield.spaces import Harmonics
 from meanfield.spaces.geometry import circle_points
-from meanfield.typing import Array, ArrayLike, Coefficients
+from meanfield.typing import Array, ArrayLike, Coefficients, Rng
 
 SUMS = ("auto", "direct", "transforms", "gram")
 # |z| that differ by rounding only are one β
@@ -76,21 +76,19 @@ class Particles(WeightedPoints):
         self.weights.flags.writeable = False
 
     @classmethod
-    def sample(cls, law: Law, n: int, rng: np.random.Generator, *, sums: str = "auto") -> Particles:
+    def sample(cls, law: Law, n: int, rng: Rng, *, sums: str = "auto") -> Particles:
         """n tokens drawn independently from a law.
 
         Raises
         ------
         ValueError
-            If law is none, n < 1 or rng is no numpy Generator.
+            If law is none, n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
         """
         check_law("law", law, ": take Particles.sample(law, n, rng)")
         return cls(law.sample(integer("n", n, low=1), generator("rng", rng)), sums=sums)
 
     @classmethod
-    def quantise(
-        cls, law: Law, n: int, rng: np.random.Generator | None = None, *, sums: str = "auto"
-    ) -> Particles:
+    def quantise(cls, law: Law, n: int, rng: Rng | None = None, *, sums: str = "auto") -> Particles:
         """n tokens with equal shares of a law's mass, on the circle or S^2.
 
         Nearer to the law than independent draws: see `laws.quantised_points`.
@@ -99,14 +97,15 @@ class Particles(WeightedPoints):
         ----------
         law : Law
         n : int
-        rng : numpy Generator, optional
+        rng : int or numpy Generator, optional
             For a random shift of the lattice; without one it is fixed.
         sums : str
 
         Raises
         ------
         ValueError
-            If the law lives elsewhere or has no density, n < 1, or rng is no Generator.
+            If the law lives elsewhere or has no density, n < 1, or rng is neither an integer >= 0
+            nor a numpy Generator.
         """
         return cls(quantised_points(law, n, rng), sums=sums)
 

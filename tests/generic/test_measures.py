@@ -610,8 +610,8 @@ def test_bad_size(mu):
             "n must be an integer >= 1, got 0",
         ),
         (
-            lambda: mf.Particles.sample(mf.Uniform(3), 5, 0),
-            "rng must be a numpy.random.Generator, got 0",
+            lambda: mf.Particles.sample(mf.Uniform(3), 5, -1),
+            "rng must be an integer >= 0 or a numpy.random.Generator, got -1",
         ),
     ],
 )

@@ -22,7 +22,7 @@ from meanfield.measures import AnyMeasure, Density, FlowMap, Particles, SphereFl
 from meanfield.measures.density import spectral_tail
 from meanfield.spaces import Circle, Space, Sphere, Zonal, geometry
 from meanfield.spaces.gegenbauer import gegenbauer
-from meanfield.typing import Array, ArrayLike
+from meanfield.typing import Array, ArrayLike, Rng
 
 # beyond it p-th powers of small distances leave double precision
 LARGEST_P = 20.0
@@ -343,7 +343,7 @@ class SlicedDistance:
 
 
 def sliced_wasserstein(
-    mu: Particles, nu: Particles, p: float = 2, *, planes: int = 256, rng: np.random.Generator
+    mu: Particles, nu: Particles, p: float = 2, *, planes: int = 256, rng: Rng
 ) -> SlicedDistance:
     """Spherical sliced Wasserstein distance (Bonet et al., ICLR 2023), which is not W_p.
 
@@ -359,7 +359,7 @@ def sliced_wasserstein(
         1 <= p <= 20.
     planes : int, optional
         Number of planes, >= 2.
-    rng : numpy Generator
+    rng : int or numpy Generator
 
     Returns
     -------
