@@ -321,7 +321,7 @@ def test_clusters_become_atoms(dim):
     one, other = (mf.evolve(flow, dynamics, 40.0, 4) for dynamics in (steep(4.0), mf.SA(4.0)))
     assert len(one.final.atoms) == len(other.final.atoms) >= 1
     np.testing.assert_allclose(one.final.mean(), other.final.mean(), atol=1e-9)
-    np.testing.assert_allclose(one.dataset.clusters, other.dataset.clusters)
+    np.testing.assert_allclose(one.dataset.n_clusters, other.dataset.n_clusters)
     np.testing.assert_allclose(one.dataset.energy + 0.125, other.dataset.energy, rtol=1e-9)
 
 

@@ -113,7 +113,7 @@ def test_a_flow_map_clusters_and_repulsion_makes_no_atoms():
     assert sol.status == "clustered"
     assert abs(order(sol)[-1] - 1.0) < 1e-12
     ds = mf.evolve(mf.FlowMap(POISSON), mf.Kuramoto(-1.0), 60.0, 4).dataset
-    assert float(ds.atoms.max()) == 0.0
+    assert float(ds.n_atoms.max()) == 0.0
     assert abs(float(ds.order_parameter[-1])) < 1e-10
 
 

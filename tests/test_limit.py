@@ -263,7 +263,7 @@ def test_figure():
     assert figure.get_suptitle() == "SA, β = 0.5: tokens against the limit, 4 repeats"
     assert all(ax.get_xlabel() and ax.get_ylabel() for ax in figure.axes)
     labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    rate, low = (float(ds[name].sel(quantity="w1")[-1]) for name in ("rate", "rate_low"))
+    rate, low = (float(ds[name].sel(quantity="w1")[-1]) for name in ("rate", "rate_lower"))
     assert rf"W₁: $n^{{{rate:.2f} \pm {rate - low:.2f}}}$" in labels
     with pytest.raises(ValueError, match=r"ds must be a Dataset"):
         mf.plot.mean_field_limit(ds.drop_vars("rate"))

@@ -167,12 +167,12 @@ def study(**changes):
     return xr.Dataset(
         {
             "energy_share": (("run", "t"), np.stack([0.2 + 0.25 * counts, 0.1 + 0 * t])),
-            "clusters": (("run", "t"), np.stack([counts, 0 * counts])),
+            "n_clusters": (("run", "t"), np.stack([counts, 0 * counts])),
             "cluster_angle": (("run", "t", "cluster"), np.stack([angle, nan * angle])),
             "cluster_mass": (("run", "t", "cluster"), np.stack([mass, nan * mass])),
             "plateau_start": (("run", "plateau"), [[1, 10, 100], 3 * [nan]]),
             "plateau_end": (("run", "plateau"), [[9, 90, 1000], 3 * [nan]]),
-            "plateau_clusters": (("run", "plateau"), [[3, 2, 1], 3 * [nan]]),
+            "plateau_n_clusters": (("run", "plateau"), [[3, 2, 1], 3 * [nan]]),
             "merging_time": (("run", "merger"), [[10.0, 100.0], [nan, nan]]),
             **{name: ("run", values) for name, values in by_run.items()},
         },
@@ -192,7 +192,7 @@ def test_metastability_shows_plateaus_clusters_and_mergers():
     assert [line.get_xdata()[0] for line in lower.lines] == [10, 100]
     assert np.array_equal(curve(upper).get_ydata(), ds.energy_share[0])
     (dots,) = lower.findobj(PathCollection)
-    assert len(dots.get_offsets()) == ds.clusters[0].sum()
+    assert len(dots.get_offsets()) == ds.n_clusters[0].sum()
     assert set(np.round(dots.get_offsets()[:, 1], 12)) == {1.0, 3.0, 5.0}
     sizes = np.asarray(dots.get_sizes())
     assert sizes.max() - 0.8 == pytest.approx(3.0 * (sizes.min() - 0.8))

@@ -87,8 +87,8 @@ def test_bounds_over_intervals():
     for beta in (1e-3, 1.0, 1e3):
         logs = log_eigenvalues(beta, 5, 60)
         slack = 1e-13 * np.maximum(1.0, np.abs(logs))
-        assert (wide.log_lower.values[0] - slack <= logs).all()
-        assert (logs <= wide.log_upper.values[0] + slack).all()
+        assert (wide.log_eigenvalue_lower.values[0] - slack <= logs).all()
+        assert (logs <= wide.log_eigenvalue_upper.values[0] + slack).all()
 
 
 def test_no_falsehood_is_proved():
@@ -430,7 +430,7 @@ def test_an_interval_of_beta():
     ds = study((0.5, 8.0), 2, parts=["coefficients", "search"])
     assert ds.attrs["verdict"] == "proved"
     assert ds.beta.values == pytest.approx([0.5, 2.0, 8.0])
-    assert (ds.log_lower.values <= ds.log_upper.values).all()
+    assert (ds.log_eigenvalue_lower.values <= ds.log_eigenvalue_upper.values).all()
     assert (ds.share.values > 0.0).all()
 
 

@@ -225,7 +225,7 @@ def test_energy_dissipation_equality(kind, dynamics):
     np.testing.assert_allclose(ds.energy - ds.energy[0] - ds.work, 0.0, atol=1e-11)
     if is_sa:
         np.testing.assert_allclose(ds.own_speed, np.sqrt(ds.dissipation), rtol=1e-9)
-    kept = ds.speed if kind == "tokens on S^2" else ds.metric_speed
+    kept = ds.metric_speed
     speeds = [metric_speed(mu, dynamics) for mu in sol.measures]
     # the run's own grid resolves its density to 1e-8
     np.testing.assert_allclose(kept, speeds, rtol=1e-9)

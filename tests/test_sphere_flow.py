@@ -89,9 +89,9 @@ def test_particles_stand_for_what_they_replaced():
     alone, both = (
         mf.evolve(BUMP, mf.SA(4.0), 2.2, 1, cluster_radius=radius) for radius in (0.0, 1e-8)
     )
-    assert both.dataset.particles[-1] > 0
+    assert both.dataset.n_atoms[-1] > 0
     assert both.dataset.smooth_mass[-1] < 0.1
-    assert alone.dataset.particles[-1] == 0
+    assert alone.dataset.n_atoms[-1] == 0
     energies = [float(run.dataset.energy[-1]) for run in (alone, both)]
     assert energies[1] == pytest.approx(energies[0], abs=1e-8)
     # the density of the whole measure is still known

@@ -33,8 +33,8 @@ def test_records(sol):
     assert np.max(np.abs(data.mass - 1)) < 1e-8
     assert float(data.energy[-1]) > 1.2 * float(data.energy[0])
     assert np.all(np.diff(data["size"]) >= 0)
-    assert data.particles.values[0] == 0
-    assert data.clusters.values[-1] == len(mf.clusters(sol.final, 0.3)) == 2
+    assert data.n_atoms.values[0] == 0
+    assert data.n_clusters.values[-1] == len(mf.clusters(sol.final, 0.3)) == 2
     assert data.max_density[2] > 10
     for t, flow in zip(sol.t, sol.measures, strict=True):
         assert flow.t == t
@@ -68,8 +68,8 @@ def test_dissipation_and_entropy(sol):
 
 def test_no_particles_where_none_are_wanted():
     mu = mf.FlowMap(BUMPS, tol=1e-5)
-    assert mf.evolve(mu, mf.SA(4.0), 3.5, 1).dataset.particles[-1] > 0
-    assert mf.evolve(mu, mf.SA(4.0), 3.5, 1, cluster_radius=0).dataset.particles[-1] == 0
+    assert mf.evolve(mu, mf.SA(4.0), 3.5, 1).dataset.n_atoms[-1] > 0
+    assert mf.evolve(mu, mf.SA(4.0), 3.5, 1, cluster_radius=0).dataset.n_atoms[-1] == 0
 
 
 def test_density_at_nodes(sol):

@@ -33,14 +33,14 @@ def test_metastability_tells_what_grew(plateaus):
 
 def test_metastability_tells_plateaus_and_mergers(plateaus):
     one = plateaus.isel(run=0)
-    counts = one.plateau_clusters.values
+    counts = one.plateau_n_clusters.values
     counts = counts[np.isfinite(counts)]
     assert len(counts) >= 1
     assert np.all(np.diff(counts) < 0)
     start, end = one.plateau_start.values[0], one.plateau_end.values[0]
     assert 0 < start < end
     inside = (one.time >= start) & (one.time <= end)
-    assert np.all(one.clusters.values[inside] == counts[0])
+    assert np.all(one.n_clusters.values[inside] == counts[0])
     assert np.all(np.diff(one.energy_share) > -1e-12)
     assert float(one.energy_share[-1]) <= 1
     for angles, masses in zip(one.cluster_angle.values, one.cluster_mass.values, strict=True):
@@ -55,7 +55,7 @@ def test_equal_clusters_from_one_mode():
         mf.SA(5.0), law=mf.FourierSeries(cos=[0, 0, 1e-3]), saves=40, t_end=60.0
     )
     assert int(ds.grown_degree[0]) == 3
-    assert ds.clusters.values[0, -1] == 3
+    assert ds.n_clusters.values[0, -1] == 3
     assert ds.cluster_mass.values[0, -1, :3] == pytest.approx([1 / 3] * 3, abs=1e-6)
     angles = np.sort(ds.cluster_angle.values[0, -1, :3])
     assert np.diff(angles) == pytest.approx([2 * np.pi / 3] * 2, abs=1e-9)
@@ -65,7 +65,7 @@ def test_equal_clusters_from_one_mode():
 
 def test_nothing_grows_in_time():
     ds = mf.studies.metastability(mf.SA(5.0), law=mf.Uniform(2), saves=12, t_end=2.0)
-    assert np.all(ds.clusters.values == 0)
+    assert np.all(ds.n_clusters.values == 0)
     assert ds.sizes["plateau"] == ds.sizes["merger"] == ds.sizes["cluster"] == 0
     assert np.allclose(ds.energy_share, ds.energy_share[0, 0])
 

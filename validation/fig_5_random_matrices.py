@@ -119,7 +119,7 @@ def clustering(quick: bool) -> list[Claim]:
     for panel, beta, t_end, count in cases(quick):
         one = runs(panel, beta, t_end, count)
         most = 1 if beta == LOWEST else N // 4
-        good = int(np.count_nonzero(one.clusters[-1] <= most))
+        good = int(np.count_nonzero(one.n_clusters[-1] <= most))
         low = binomtest(good, count, alternative="greater").proportion_ci(CONFIDENCE).low
         mean, error = (part[-1] for part in one.share)
         text = "one cluster" if most == 1 else f"at most {most} clusters"

@@ -31,7 +31,7 @@ def rates(name: str, ds: xr.Dataset, quick: bool) -> list[Claim]:
     for quantity in [q for q in ("mmd", "sobolev", "w1") if q in ds]:
         one = ds.sel(quantity=quantity)
         worst = int(np.argmax(np.abs(one.rate.values + 0.5)))
-        low, high = float(one.rate_low[worst]), float(one.rate_high[worst])
+        low, high = float(one.rate_lower[worst]), float(one.rate_upper[worst])
         n = f"n = {int(ds.n[0])} … {int(ds.n[-1])}"
         found.append(
             Claim(

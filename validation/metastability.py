@@ -69,7 +69,7 @@ def _broken() -> Claim:
     """With 1e-8 of sin θ the two atoms are no longer opposite, and merge in the end."""
     law = mf.FourierSeries(cos=[0.5], sin=[1e-8])
     sol = mf.evolve(mf.FlowMap(law), mf.USA(2.0), 2000.0, 40)
-    counts = sol.dataset.clusters.values
+    counts = sol.dataset.n_clusters.values
     merged = float(sol.t[np.flatnonzero(counts == 2)[-1]]) if (counts == 2).any() else 0.0
     name = f"β = 2 with 1e-8 of asymmetry: atoms left (two until t = {merged:g})"
     return Claim(name, "symmetric starts only", float(counts[-1]), 1.0, "one Dirac")

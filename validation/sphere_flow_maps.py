@@ -92,7 +92,7 @@ def _draw(sol: mf.Solution) -> None:
     figure = Figure(figsize=(5.6, 3.2), layout="constrained")
     ax = figure.add_subplot()
     ax.plot(sol.t, sol.dataset["size"].values, color="#0072b2", label="nodes of the mesh")
-    ax.plot(sol.t, sol.dataset["particles"].values, color="#d55e00", label="particles")
+    ax.plot(sol.t, sol.dataset["n_atoms"].values, color="#d55e00", label="atoms")
     ax.set_xlabel("t")
     ax.set_yscale("symlog", linthresh=10.0)
     ax.legend(frameon=False, fontsize=8)

@@ -467,7 +467,7 @@ def limit(
     typer.echo(f"{'quantity':<14}{'error, n = ' + str(counts[-1]):>20}{'rate in n':>12}  95 %")
     for name in found["quantity"].values:
         last, size = found.sel(quantity=name).isel(t=-1), rms(found[name].isel(n=-1, t=-1))
-        rate, low, high = (float(last[key]) for key in ("rate", "rate_low", "rate_high"))
+        rate, low, high = (float(last[key]) for key in ("rate", "rate_lower", "rate_upper"))
         # one number of tokens has no rate, one start no interval
         slope = f"{rate:.3f}" if isfinite(rate) else "-"
         interval = f"{low:.3f} … {high:.3f}" if isfinite(low) else "-"

@@ -46,7 +46,7 @@ def table(solution: Solution) -> str:
         "min_density": ("min f", ".3e"),
         "tail": ("tail", ".1e"),
         "size": (_size_name(solution), ".0f"),
-        "clusters": ("clusters", ".0f"),
+        "n_clusters": ("clusters", ".0f"),
     }
     for name, (heading, form) in further.items():
         if name in data:

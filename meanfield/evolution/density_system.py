@@ -114,9 +114,7 @@ class DensitySystem(System[Density]):
         return text.format(f"`on_unresolved='{FLOW_MAP}'`")
 
     def _speeds(self, measure: Density) -> dict[str, float]:  # noqa: ARG002
-        """In W_2 where X is a gradient, else of X in the mean."""
-        name = "metric_speed" if self.has_balance else "speed"
-        return {name: self._speed()} if self._has_rate() else {}
+        return {"metric_speed": self._speed()} if self._has_rate() else {}
 
     @property
     def _has_dissipation(self) -> bool:

@@ -148,8 +148,8 @@ class LineSystem(System[LineFlowMap]):
             "tail": flow.tail,
             "size": len(flow.angles),
             **super()._numbers(flow),
-            "atoms": len(flow.atoms),
-            "clusters": len(clusters(flow)),
+            "n_atoms": len(flow.atoms),
+            "n_clusters": len(clusters(flow)),
         }
         if self._is_adapted:
             numbers["adaptation"] = self.adaptation

@@ -30,7 +30,6 @@ VARIABLES = {
     "mean_phase": ("phase", "ψ of r e^{iψ} = ∫ e^{iθ} dmu, in [0, 2π)"),
     "mass": ("mass", "∫ dmu"),
     "metric_speed": ("speed", "(∫|X|² dmu)^{1/2}, the speed in W_2; with noise of X - τ ∇ log f"),
-    "speed": ("speed", "(∫|X|² dmu)^{1/2}, root mean square of |X| over tokens or mass"),
     "min_density": ("density", "minimum of the density on the grid or at the nodes"),
     "max_density": ("density", "maximum of the density at the nodes"),
     "tail": ("resolution", "relative L² size of the last tenth of a spectrum, or of a panel's"),
@@ -42,13 +41,12 @@ VARIABLES = {
     "free_energy": ("energy", "{free}, which X and noise τ lower as fast as W_2 allows"),
     "free_dissipation": ("rate", "∫|X - τ ∇ log f|² dmu, the rate at which {free} falls"),
     "free_work": ("work", "-∫ free_dissipation dt since t = 0, equal to the gain of {free}"),
-    "atoms": ("count", "clusters held as atoms"),
-    "particles": ("count", "particles that stand for clusters"),
-    "smooth_mass": ("mass", "mass that the nodes carry, outside particles"),
-    "clusters": ("count", "clusters of the measure"),
+    "n_atoms": ("count", "atoms that hold clusters"),
+    "smooth_mass": ("mass", "mass that the nodes carry, outside atoms"),
+    "n_clusters": ("count", "clusters of the measure"),
     "adaptation": ("work", "what {E} gained by splitting panels and by atoms since t = 0"),
     "collapse_time": ("time", "when nodes were last held by atoms, or atoms merged"),
-    "collapse_atoms": ("count", "atoms from then on"),
+    "collapse_n_atoms": ("count", "atoms from then on"),
     "collapse_energy": ("work", "what {E} gained by it, as of adaptation"),
 }
 # of what a row has in the unit of the run
@@ -208,7 +206,8 @@ class Recorder:
         }
         if collapses:
             times, atoms, gaps = np.array(collapses).T
-            columns |= {"collapse_time": ("collapse", times), "collapse_atoms": ("collapse", atoms)}
+            columns["collapse_time"] = "collapse", times
+            columns["collapse_n_atoms"] = "collapse", atoms
             gaps = np.array([multiplied_out(gap, self._log_unit) for gap in gaps])
             if self._energy is not None and np.isfinite(gaps).all():
                 columns["collapse_energy"] = "collapse", gaps

@@ -169,9 +169,9 @@ class SphereSystem(System[SphereFlowMap]):
         particles = len(measure.points) - measure.n_nodes
         numbers = {"size": measure.n_nodes, **super()._numbers(measure)}
         if self.dynamics._isotropic:
-            numbers["particles"] = particles
+            numbers["n_atoms"] = particles
             numbers["smooth_mass"] = float(split_mass(measure)[0].sum())
-        numbers["clusters"] = len(clusters(measure, CLUSTER_SIZE))
+        numbers["n_clusters"] = len(clusters(measure, CLUSTER_SIZE))
         if not particles:
             density = measure.density_at_nodes
             numbers["min_density"] = float(density.min())

@@ -376,10 +376,9 @@ class System(Generic[M]):
         return value * float(np.exp(unit - self.log_unit))
 
     def _speeds(self, measure: M) -> dict[str, float]:  # noqa: ARG002
-        """(∫ |X|² dmu)^{1/2}, in W_2 where X is a gradient."""
+        """(∫ |X|² dmu)^{1/2}."""
         self.evaluate()
-        name = "metric_speed" if self.dynamics._isotropic else "speed"
-        return {name: float(self.equation.speed())}
+        return {"metric_speed": float(self.equation.speed())}
 
     def _numbers(self, measure: M) -> dict[str, float]:  # noqa: ARG002
         """What this kind of measure has besides."""

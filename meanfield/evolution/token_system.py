@@ -156,7 +156,7 @@ class TokenSystem(System[Particles]):
         unit = float(np.abs(velocity).max()) or 1.0
         velocity /= unit
         squares = np.einsum("ij,ij->i", velocity, velocity)
-        return {"speed": unit * float(np.sqrt(measure.weights @ squares))}
+        return {"metric_speed": unit * float(np.sqrt(measure.weights @ squares))}
 
 
 class LayerSystem(TokenSystem):

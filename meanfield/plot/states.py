@@ -179,9 +179,9 @@ def _legend(one: Any) -> list[Line2D]:
     return lines + [Line2D([], [], marker=mark, label=text, **kind) for mark, text in marks]
 
 
-_OVER_T = "t", "energy_share", "clusters", "cluster_angle", "cluster_mass", "merging_time"
+_OVER_T = "t", "energy_share", "n_clusters", "cluster_angle", "cluster_mass", "merging_time"
 _OF_RUNS = (
-    *("plateau_start", "plateau_end", "plateau_clusters"),
+    *("plateau_start", "plateau_end", "plateau_n_clusters"),
     *("growth_rate_predicted", "grown_degree", "predicted_degree", "beta", "dynamics"),
 )
 # area of the dot of a cluster of mass 1, in points²
@@ -226,7 +226,7 @@ def metastability(ds: Any, run: int = 0) -> Figure:
     axes[0].set_xlim(np.nanmin(times[times > 0.0]), np.nanmax(times))
     _draw_energy(axes[0], times, one["energy_share"].values)
     _angles(axes[1], times, one["cluster_angle"].values, one["cluster_mass"].values)
-    plateaus = [one[f"plateau_{name}"].values for name in ("start", "end", "clusters")]
+    plateaus = [one[f"plateau_{name}"].values for name in ("start", "end", "n_clusters")]
     _plateaus(axes, *plateaus)
     for time in one["merging_time"].values[np.isfinite(one["merging_time"].values)]:
         axes[1].axvline(time, color=frames.ORANGE, linewidth=0.6, zorder=1)
@@ -342,7 +342,8 @@ def _coefficients(ax: Axes, one: Any) -> None:
     ax.set_xlim(0.0, degrees[-1] + 1.0)
     ax.set_ylim(0.1 * _FLOOR if seen.sum() > 8 else 1e-3, 1e2)
     frames.label_axes(ax, "degree k", "what degree k adds to U, over U")
-    if "log_lower" in one and bool(np.isfinite(one["log_lower"].values[1:]).all()):
+    proved = one.get("log_eigenvalue_lower")
+    if proved is not None and bool(np.isfinite(proved.values[1:]).all()):
         ax.set_title("Λ_k > 0 is proved", fontsize=frames.SMALL)
     if "evaluation_error" in one:
         errors = np.maximum(one["evaluation_error"].values[1:], 1e-17)

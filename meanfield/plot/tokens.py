@@ -281,8 +281,8 @@ def rms(errors: Any) -> Any:
 
 def _over_n(ax: Axes, ds: Any) -> None:
     for colour, name in zip(_COLOURS, ds["quantity"].values, strict=False):
-        last = {key: float(ds[key].sel(quantity=name)[-1]) for key in ("rate", "rate_low")}
-        half = abs(last["rate"] - last["rate_low"])
+        last = {key: float(ds[key].sel(quantity=name)[-1]) for key in ("rate", "rate_lower")}
+        half = abs(last["rate"] - last["rate_lower"])
         power = f"{last['rate']:.2f}" + (rf" \pm {half:.2f}" if np.isfinite(half) else "")
         label = _NAMES[str(name)] + (f": $n^{{{power}}}$" if np.isfinite(last["rate"]) else "")
         ax.loglog(ds["n"], rms(ds[name])[:, -1], "o-", color=colour, markersize=4, label=label)

@@ -213,8 +213,8 @@ def mean_field_limit(
         Over (n, repeat, t): one variable for each distance, `energy_error` |E(mu_n) - E(mu)| and
         `mean_error` |∫ x d(mu_n - mu)|; `fluctuation` (n, repeat, t, axis), √n ∫ x d(mu_n - mu).
         Over (quantity, t): `rate`, the slope of the root mean square error over n in logarithms,
-        and its 95 % interval `rate_low`, `rate_high`, Student's with the jackknife's variance (nan
-        for one repeat), which covers 92 to 98 % in simulations.
+        and its 95 % interval from `rate_lower` to `rate_upper`, Student's with the jackknife's
+        variance (nan for one repeat), which covers 92 to 98 % in simulations.
         Over (n, t): `dobrushin`, e^{Ct} times the mean of w1 at t = 0 (Remark 3.3), C in the
         attributes, where w1 is measured. Over (t, axis): `normal_p`, of Shapiro and Wilk's test
         that the fluctuations of the largest n are Gaussian (nan below 3 repeats). Over t:
@@ -253,8 +253,8 @@ def mean_field_limit(
         **{name: (over, table) for name, table in tables.items()},
         "fluctuation": ((*over, "axis"), fluctuation, {"long_name": "√n ∫ x d(mu_n - mu)"}),
         "rate": (("quantity", "t"), rates[:, 0]),
-        "rate_low": (("quantity", "t"), rates[:, 1]),
-        "rate_high": (("quantity", "t"), rates[:, 2]),
+        "rate_lower": (("quantity", "t"), rates[:, 1]),
+        "rate_upper": (("quantity", "t"), rates[:, 2]),
         "normal_p": (("t", "axis"), normality(fluctuation[-1])),
         "energy": ("t", energies),
     }

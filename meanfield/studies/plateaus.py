@@ -69,10 +69,10 @@ def metastability(
     -------
     xarray.Dataset
         Over (run, t), t in units of 1/max γ_k of each run: `time` itself, `energy_share` E/E(δ),
-        `clusters`, `cluster_angle` and `cluster_mass` (run, t, cluster). Over run: `grown_degree`,
-        the largest mode when one first exceeds 0.1; `predicted_degree`, argmax γ_k;
+        `n_clusters`, `cluster_angle` and `cluster_mass` (run, t, cluster). Over run:
+        `grown_degree`, the largest mode when one first exceeds 0.1; `predicted_degree`, argmax γ_k;
         `growth_rate`, fitted to that mode while it is small, and `growth_rate_predicted`, its γ_k.
-        Over (run, plateau): `plateau_start`, `plateau_end`, `plateau_clusters`: times between
+        Over (run, plateau): `plateau_start`, `plateau_end`, `plateau_n_clusters`: times between
         which the clusters are equally many, hold 99 % of the mass and stand for 20 % of the time;
         over (run, merger): `merging_time`, when clusters became fewer. `status` of each run.
 
@@ -141,7 +141,7 @@ def _run(task: tuple[Isotropic, Law, Array, float]) -> dict[str, Any]:
     return {
         "time": solution.t[1:],
         "energy_share": solution.dataset["energy_share"].values[1:],
-        "clusters": counts,
+        "n_clusters": counts,
         "angles": pad([circle_angles(group.centres) for group in found]),
         "masses": pad([group.masses for group in found]),
         "grown_degree": grown,
@@ -197,13 +197,13 @@ def _joined(runs: list[Isotropic], ticks: Array, found: list[dict[str, Any]]) ->
     over_run = {name: ("run", np.array([one[name] for one in found])) for name in names}
     return xr.Dataset(
         {
-            **{name: (("run", "t"), over_t(name)) for name in ("time", "energy_share", "clusters")},
+            **{n: (("run", "t"), over_t(n)) for n in ("time", "energy_share", "n_clusters")},
             **over_run,
             "cluster_angle": (("run", "t", "cluster"), over_t("angles")),
             "cluster_mass": (("run", "t", "cluster"), over_t("masses")),
             "plateau_start": (("run", "plateau"), plateaus[:, :, 0]),
             "plateau_end": (("run", "plateau"), plateaus[:, :, 1]),
-            "plateau_clusters": (("run", "plateau"), plateaus[:, :, 2]),
+            "plateau_n_clusters": (("run", "plateau"), plateaus[:, :, 2]),
             "merging_time": (("run", "merger"), pad([one["mergers"] for one in found])),
         },
         coords={

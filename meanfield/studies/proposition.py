@@ -164,8 +164,8 @@ def proposition_3_4(
     ds.attrs |= {
         "statement": _statement((low, high), dim, kernel is not None),
         "dim": dim,
-        "beta_low": low,
-        "beta_high": high,
+        "beta_lower": low,
+        "beta_upper": high,
         **verdict([(task[0], one) for task, one in zip(tasks, found, strict=True)]),
     }
     return ds.assign_coords(part=chosen)

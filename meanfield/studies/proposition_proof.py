@@ -207,8 +207,8 @@ def prove(energy: KernelEnergy, interval: tuple[float, float], kmax: int) -> Evi
     data = xr.Dataset(
         {
             "log_eigenvalue": ("degree", logs, {"long_name": "log Λ_k"}),
-            "log_lower": ("degree", lower, {"long_name": "proved lower bound of log Λ_k"}),
-            "log_upper": ("degree", upper, {"long_name": "proved upper bound of log Λ_k"}),
+            "log_eigenvalue_lower": ("degree", lower, {"long_name": "proved lower bound"}),
+            "log_eigenvalue_upper": ("degree", upper, {"long_name": "proved upper bound"}),
             "share_of_degree": ("degree", energy.weights[: kmax + 1]),
             "evaluation_error": ("degree", errors, {"long_name": "error of Λ_k, relative"}),
         },
