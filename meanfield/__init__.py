@@ -18,7 +18,7 @@ from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.interaction import Interaction
 from meanfield.dynamics.isotropic import SA, USA
 from meanfield.dynamics.kuramoto import CircleInteraction, Kuramoto
-from meanfield.dynamics.layers import FeedForward, Layers
+from meanfield.dynamics.layers import FeedForward, LayerMap, Layers
 from meanfield.evolution import Ending, Solution, evolve, load, resume
 from meanfield.functionals.distances import mmd, sobolev
 from meanfield.functionals.energies import (
@@ -67,6 +67,7 @@ __all__ = [
     "Head",
     "Interaction",
     "Kuramoto",
+    "LayerMap",
     "Layers",
     "Mixture",
     "OscillatorDensity",

@@ -128,6 +128,7 @@ OWN: dict[str, dict[str, Any]] = {
     "Head": {"Q": np.eye(2)},
     "Interaction": {"kernel": [1.0, 1.0]},
     "Kuramoto": {"coupling": 1.0},
+    "LayerMap": {"dynamics": mf.SA(1.0)},
     "Layers": {"layers": [mf.SA(1.0)]},
     "Mixture": {"laws": [LAW, LAW]},
     "OscillatorDensity": {"laws_or_values": [LAW], "frequencies": [0.0]},

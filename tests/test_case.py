@@ -143,7 +143,7 @@ def test_a_case_of_windows_is_read(tmp_path):
 
 def test_run_keywords_are_those_of_evolve():
     keys = {"rtol": 1e-7, "atol": 1e-10, "tail_tol": 1e-6, "largest": 31, "save_at": [0.5, 1.0]}
-    keys |= {"cluster_radius": 1e-7, "on_unresolved": "stop", "method": "flow"}
+    keys |= {"cluster_radius": 1e-7, "on_unresolved": "stop"}
     text = "\n".join(f"{key} = {value!r}" for key, value in keys.items())
     case = case_from_text(f'[law]\ntype = "uniform"\n{REST}\n{text}', "a.toml")
     measure, dynamics, keywords = case.build()

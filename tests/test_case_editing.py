@@ -53,22 +53,24 @@ type = "particles"
 n = 8
 [run]
 t_end = 1.0
-method = "layers"
 [dynamics]
-type = "Layers"
+type = "LayerMap"
 step = 0.25
-[[dynamics.layers]]
+[dynamics.dynamics]
+type = "Layers"
+step = 0.5
+[[dynamics.dynamics.layers]]
 beta = 1.5
-[[dynamics.layers]]
+[[dynamics.dynamics.layers]]
 type = "FeedForward"
 W = [[0.0], [1.0]]
 A = [[2.0, 0.0]]
 activation = "tanh"
-[[dynamics.layers]]
+[[dynamics.dynamics.layers]]
 type = "Attention"
 beta = 2.0
 heads = [{ V = -1.0 }]
-[[dynamics.layers]]
+[[dynamics.dynamics.layers]]
 type = "USA"
 beta = 0.5
 sign = -1
@@ -191,9 +193,10 @@ def test_ranges_of_the_schema_are_those_of_the_code(validator, name, key, bad, g
 
 def test_layers_of_a_case():
     measure, dynamics, keywords = case_from_text(LAYERS, "a").build()
-    assert [layer.name for layer in dynamics._layers] == ["SA", "FeedForward", "Attention", "USA"]
-    assert (dynamics.step, dynamics._depth, dynamics._layers[3].sign) == (0.25, 1.0, -1)
-    feed = dynamics._layers[1]
+    layers = dynamics.dynamics.layers
+    assert [layer.name for layer in layers] == ["SA", "FeedForward", "Attention", "USA"]
+    assert (dynamics.step, dynamics._plain._depth, layers[3].sign) == (0.25, 1.0, -1)
+    feed = layers[1]
     assert (feed.activation, np.asarray(feed.W).tolist()) == ("tanh", [[0.0], [1.0]])
     sol = mf.evolve(measure, dynamics, **keywords)
     assert sol.status == "finished"
@@ -204,9 +207,10 @@ def test_layers_of_a_case():
             mf.Attention(2.0, [mf.Head(V=-1.0)]),
             mf.USA(0.5, sign=-1),
         ],
-        step=0.25,
+        step=0.5,
     )
-    other = mf.evolve(measure, same, 1.0, method="layers")
+    assert dynamics == mf.LayerMap(same, step=0.25)
+    other = mf.evolve(measure, mf.LayerMap(same, step=0.25), 1.0)
     assert np.array_equal(sol.final.points, other.final.points)
 
 
@@ -218,23 +222,62 @@ def test_layers_of_a_case():
             "beta = -1.5",
             "dynamics.layers[0].beta must be a finite number >= 0 and <=",
         ),
-        ("beta = 1.5", "bta = 1.5", "dynamics.layers[0].bta is an unknown key: the keys here are"),
-        ("beta = 1.5", "noise = 0.1", "dynamics.layers[0].beta is missing: it must be the inverse"),
-        ("beta = 1.5", "beta = 1.5\nnoise = 0.1", "dynamics.layers must be SA, USA, DoublyStocha"),
-        ('"tanh"', '"elu"', "dynamics.layers[1].activation must be 'relu', 'gelu' or 'tanh', got"),
-        ("W = [[0.0]", "W = [0.0", "dynamics.layers[1].W[0] must be a valid list, got 0.0"),
-        ("A = [[2.0, 0.0]]", "A = [[2.0]]", "dynamics.layers[1].W must be (d, m), A (m, d)"),
-        ("V = -1.0", 'V = "x"', "dynamics.layers[2].heads[0].V must be a number or a list"),
-        ('"USA"', '"Layers"', "dynamics.layers[3].type must be one of SA, USA, DoublyStochastic"),
-        ("step = 0.25", "step = 0", "dynamics.step must be a finite number > 0, got 0"),
-        ("step = 0.25", "beta = 1", "dynamics.beta is an unknown key: the keys here are type, la"),
+        (
+            "beta = 1.5",
+            "bta = 1.5",
+            "dynamics.layers[0].bta is an unknown key: the keys here are",
+        ),
+        (
+            "beta = 1.5",
+            "noise = 0.1",
+            "dynamics.layers[0].beta is missing: it must be the inverse",
+        ),
+        (
+            "beta = 1.5",
+            "beta = 1.5\nnoise = 0.1",
+            "dynamics.layers must be SA, USA, DoublyStocha",
+        ),
+        (
+            '"tanh"',
+            '"elu"',
+            "dynamics.layers[1].activation must be 'relu', 'gelu' or 'tanh', got",
+        ),
+        (
+            "W = [[0.0]",
+            "W = [0.0",
+            "dynamics.layers[1].W[0] must be a valid list, got 0.0",
+        ),
+        (
+            "A = [[2.0, 0.0]]",
+            "A = [[2.0]]",
+            "dynamics.layers[1].W must be (d, m), A (m, d)",
+        ),
+        (
+            "V = -1.0",
+            'V = "x"',
+            "dynamics.layers[2].heads[0].V must be a number or a list",
+        ),
+        (
+            '"USA"',
+            '"Layers"',
+            "dynamics.layers[3].type must be one of SA, USA, DoublyStochastic",
+        ),
+        ("step = 0.5", "step = 0", "dynamics.step must be a finite number > 0, got 0"),
+        (
+            "step = 0.5",
+            "beta = 1",
+            "dynamics.beta is an unknown key: the keys here are type",
+        ),
+        ("step = 0.25", "step = 0", "step must be a finite number > 0, got 0"),
+        ("step = 0.25", "beta = 1", "beta is an unknown key: the keys here are type, dy"),
+        ('type = "Layers"', 'type = "LayerMap"', "dynamics.type must be one of SA"),
     ],
 )
 def test_bad_layers_of_a_case(old, new, message):
     assert old in LAYERS
     with pytest.raises(CaseError) as caught:
         case_from_text(LAYERS.replace(old, new, 1), "a.toml").build()
-    assert str(caught.value).startswith(f"a.toml: {message}")
+    assert str(caught.value).startswith(f"a.toml: dynamics.{message}")
 
 
 def leaves(table, path=()):

@@ -309,7 +309,8 @@ def test_noisy_tokens_from_a_case(folder, capsys):
 
 @pytest.mark.usefixtures("undrawn")
 def test_layers_from_a_case(folder, capsys):
-    text = PARTICLES.replace("t_end = 0.2", 't_end = 0.2\nmethod = "layers"\nstep = 0.05')
+    layers = 'type = "LayerMap"\nstep = 0.05\ndynamics = { beta = 1.0 }'
+    text = PARTICLES.replace("beta = 1.0", layers)
     (folder / "layers.toml").write_text(text.replace('"particles"', '"particles"\nsums = "direct"'))
     assert main(["run", "layers.toml"]) == 0
     assert "finished at t = 0.2 after 4 steps" in capsys.readouterr().out

@@ -286,8 +286,8 @@ BAD = [
         "on_unresolved must be 'stop' for OscillatorDensity",
     ),
     (
-        lambda: mf.evolve(TOKENS, SINE, 1.0, method="layers", step=0.1),
-        "method must be 'flow' for Oscillators",
+        lambda: mf.evolve(TOKENS, mf.LayerMap(SINE, step=0.1), 1.0),
+        "measure must be Particles under LayerMap",
     ),
     (lambda: mf.evolve(TOKENS, mf.Kuramoto(1, 0.1), 1.0), "rng, which noise"),
     (lambda: mf.OscillatorDensity(mf.Sphere(7), POISSON, [0.0]), "space must be a Circle"),

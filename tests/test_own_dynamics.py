@@ -1,6 +1,7 @@
 """A dynamics from outside of the package moves tokens, and a file says what it can't keep of it."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -59,9 +60,10 @@ def tokens():
     return mf.Particles.sample(mf.Uniform(4), 30, np.random.default_rng(1))
 
 
-@pytest.mark.parametrize("how", [{"rtol": 1e-10}, {"method": "layers", "step": 0.1}])
-def test_it_moves_tokens_as_the_same_field_of_the_package(tokens, how):
-    own, known = (mf.evolve(tokens, each, 2.0, 4, **how) for each in (Copied(3.0), mf.SA(3.0)))
+@pytest.mark.parametrize("passed", [lambda field: field, partial(mf.LayerMap, step=0.1)])
+def test_it_moves_tokens_as_the_same_field_of_the_package(tokens, passed):
+    fields = Copied(3.0), mf.SA(3.0)
+    own, known = (mf.evolve(tokens, passed(each), 2.0, 4, rtol=1e-10) for each in fields)
     assert np.abs(known.final.points - tokens.points).max() > 0.2
     # one field by two ways: rounding in discrete steps, tolerances of 1e-10 in continuous time
     np.testing.assert_allclose(own.final.points, known.final.points, atol=1e-8)
@@ -177,14 +179,14 @@ def test_other_measures_are_refused(measure):
 
 
 @pytest.mark.parametrize(
-    ("noise", "how"),
+    ("noise", "is_discrete", "how"),
     [
-        (0.0, {}),
-        (0.0, {"method": "layers", "step": 0.5}),
-        (1e-6, {"step": 0.5, "rng": np.random.default_rng(2)}),
+        (0.0, False, {}),
+        (0.0, True, {}),
+        (1e-6, False, {"step": 0.5, "rng": np.random.default_rng(2)}),
     ],
 )
-def test_an_output_that_stops_being_finite_ends_the_run(tokens, noise, how):
+def test_an_output_that_stops_being_finite_ends_the_run(tokens, noise, is_discrete, how):
     @dataclass(frozen=True)
     class Breaking:
         name: str = "Breaking"
@@ -199,7 +201,8 @@ def test_an_output_that_stops_being_finite_ends_the_run(tokens, noise, how):
             spread = 1.0 - np.linalg.norm(measure.mean())
             return measure.mean() + np.where(spread > 0.5, 0.0, np.nan) * points
 
-    sol = unfinished(mf.evolve, tokens, Breaking(), 20.0, 20, **how)
+    moving = mf.LayerMap(Breaking(), step=0.5) if is_discrete else Breaking()
+    sol = unfinished(mf.evolve, tokens, moving, 20.0, 20, **how)
     assert sol.status == "failed"
     assert "finite" in sol.message or "speed is nan" in sol.message
     assert np.isfinite(sol.final.points).all()

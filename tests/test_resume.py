@@ -34,6 +34,7 @@ def attention():
 
 
 LAYERS = mf.Layers([mf.SA(1.0), mf.Attention(1.0, [HEAD]), mf.USA(0.5)], step=0.7)
+DISCRETE = mf.LayerMap(mf.Layers([one for one in LAYERS.layers for _ in range(7)]), step=0.1)
 
 
 def oscillators(n):
@@ -72,7 +73,7 @@ KINDS = {
     "tokens on the circle": lambda: (tokens(2, 3000), mf.SA(4.0), {"t_end": 3.0}),
     "gram": lambda: (tokens(64, 8), mf.SA(4.0), {"t_end": 3.0}),
     "layers": lambda: (tokens(4, 20), LAYERS, {"t_end": 2.0}),
-    "discrete": lambda: (tokens(4, 20), LAYERS, {"t_end": 2.1, "method": "layers", "step": 0.1}),
+    "discrete": lambda: (tokens(4, 20), DISCRETE, {"t_end": 2.1}),
     "balanced density": lambda: (START, BALANCED, {"t_end": 1.0}),
     "balanced flow map": lambda: (mf.FlowMap(BUMPS), BALANCED, {"t_end": 1.0}),
     "balanced tokens": lambda: (tokens(3, 40), BALANCED, {"t_end": 1.0}),
@@ -379,7 +380,6 @@ DAMAGES = [
     {"saves": float("inf")},
     {"rtol": "a"},
     {"rtol": 1e300},
-    {"method": "boo"},
     {"on_unresolved": "boo"},
     {"run.t": float("nan")},
     {"run.t": -5.0},

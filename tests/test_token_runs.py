@@ -53,7 +53,8 @@ def test_layers_are_euler_steps(field):
     """x ← N(x + h V A x) is the flow to first order in h."""
     tokens = some(8, 5)
     exact = mf.evolve(tokens, field, 1.0, 1, **TIGHT).final.points
-    runs = [mf.evolve(tokens, field, 1.0, 1, method="layers", step=h) for h in (0.02, 0.01, 0.005)]
+    maps = [mf.LayerMap(field, step=h) for h in (0.02, 0.01, 0.005)]
+    runs = [mf.evolve(tokens, layers, 1.0, 1) for layers in maps]
     off = np.array([np.abs(run.final.points - exact).max() for run in runs])
     assert np.all(np.abs(np.log2(off[:-1] / off[1:]) - 1.0) < 0.1)
     assert off[0] > 1e-3
@@ -70,7 +71,7 @@ def test_layers_hand_over_where_they_should():
     assert np.abs(whole.final.points - state.points).max() < 1e-10
     half = mf.evolve(tokens, layers, 0.45, 1, **TIGHT).final.points
     assert np.abs(whole.measures[3].points - half).max() < 1e-10
-    discrete = mf.evolve(tokens, layers, layers._depth, 1, method="layers")
+    discrete = mf.evolve(tokens, mf.LayerMap(layers, step=0.3), layers._depth, 1)
     points = tokens.points
     for layer in layers.layers:
         points = points + 0.3 * layer.output(mf.Particles(points), points)
@@ -143,35 +144,30 @@ BAD = [
         "layers must be no DoublyStochastic for a flow map",
     ),
     ((FLOW, mf.SA(1.0, noise=0.1)), {}, "noise must be 0 to evolve"),
-    ((DENSITY, mf.SA(1.0)), {"method": "layers"}, "method must be 'flow'"),
+    ((DENSITY, mf.LayerMap(mf.SA(1.0), step=0.1)), {}, "measure must be Particles under LayerMap"),
     ((DENSITY, mf.SA(1.0)), {"step": 0.1}, "step must be None but for"),
     ((DENSITY, mf.SA(1.0)), {"rng": RNG}, "rng must be None but for"),
-    ((TOKENS, mf.SA(1.0)), {"method": "euler"}, "method must be one of"),
     ((TOKENS, mf.SA(1.0)), {"step": -1.0}, "step must be a finite number > 0"),
     ((TOKENS, mf.SA(1.0)), {"step": 0.1}, "step must be None for the flow"),
     ((TOKENS, mf.SA(1.0, noise=0.1)), {}, "rng, which noise needs, must be"),
     ((TOKENS, mf.SA(1.0, noise=0.1)), {"rng": 3}, "rng, which noise needs, must be"),
     ((TOKENS, mf.SA(1.0)), {"rng": RNG}, "rng must be None without noise"),
-    (
-        (TOKENS, mf.SA(1.0, noise=0.1)),
-        {"method": "layers", "step": 0.1},
-        "noise must be 0 for method 'layers'",
-    ),
+    ((TOKENS, mf.LayerMap(FIELD, step=0.1)), {"step": 0.1}, "step must be None for the flow"),
+    ((TOKENS, mf.LayerMap(FIELD, step=0.1)), {"rng": RNG}, "rng must be None without noise"),
     (
         (TOKENS, mf.Attention(1.0, [mf.Head(np.eye(3))], noise=0.1)),
         {"rng": RNG},
         "step must be given for Attention",
     ),
-    ((TOKENS, FIELD), {"method": "layers"}, "step, which method 'layers'"),
     (
-        (TOKENS, FIELD),
-        {"method": "layers", "step": 0.3},
+        (TOKENS, mf.LayerMap(FIELD, step=0.3)),
+        {},
         "t_end must be a whole number of steps of 0.3, got 1",
     ),
     (
-        (TOKENS, mf.Layers([FIELD, FIELD], step=0.5)),
-        {"method": "layers", "step": 0.2},
-        "step must be the step 0.5 of the layers or a whole fraction",
+        (TOKENS, mf.LayerMap(mf.Layers([FIELD, FIELD], step=0.5), step=0.2)),
+        {},
+        "t_end must be <= 0.4, the depth of Layers",
     ),
     ((TOKENS, mf.Layers([FIELD], step=0.5)), {}, "t_end must be <= 0.5, the depth of"),
     ((some(4, 5), FIELD), {}, "must meet a measure of its own dim, got one of dim 5"),

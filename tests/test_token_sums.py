@@ -196,9 +196,9 @@ def test_layers_tell_all_of_their_sums():
     points = np.random.default_rng(0).normal(size=(800, 2))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     layers = mf.Layers([mf.FeedForward(np.eye(2), np.eye(2)), mf.SA(1.0), mf.SA(101.0)], step=1e-3)
-    for method in "flow", "layers":
+    for moving in layers, mf.LayerMap(layers, step=layers.step):
         for n, said in (800, "direct and transforms"), (8, "direct"):
-            run = mf.evolve(mf.Particles(points[:n]), layers, layers._depth, 1, method=method)
+            run = mf.evolve(mf.Particles(points[:n]), moving, layers._depth, 1)
             assert run.dataset.attrs["sums"] == said
     alone = mf.evolve(mf.Particles(points[:8]), layers.layers[0], 1.0, 1)
     assert alone.dataset.attrs["sums"] == "none"

@@ -43,9 +43,9 @@ output = {file = "a.nc"}
     """\
 law = {type = "von-mises-fisher", mean = [0.6, 0.8], kappa = 3.0}
 space = {type = "particles", n = 20, seed = 3}
-run = {t_end = 1.0, method = "layers"}
-dynamics = {type = "Layers", step = 0.1, layers = [{beta = 1.0},
-{type = "FeedForward", W = [[1.0], [0.0]], A = [[0.0, 2.0]]}]}
+run = {t_end = 1.0}
+dynamics = {type = "LayerMap", step = 0.5, dynamics = {type = "Layers", layers = [{beta = 1.0},
+{type = "FeedForward", W = [[1.0], [0.0]], A = [[0.0, 2.0]]}]}}
 """,
 )
 # what numbers, words and keys are replaced by

@@ -137,7 +137,7 @@ def runs() -> dict[str, Callable[[Path], Any]]:
         if place.startswith("Particles"):
             found[f"own dynamics: {place}"] = evolve(start, Pull(), 0.6)
             found[f"Layers, step by step: {place}"] = evolve(
-                start, fields(dim, axis)["Layers"], 0.6, method="layers"
+                start, mf.LayerMap(fields(dim, axis)["Layers"], step=0.2), 0.6
             )
         found[f"SA, resumed: {place}"] = resumed(start, mf.SA(4.0), 0.6)
     for place in "Density on the circle", "Density about an axis", "Density on S²":

@@ -51,7 +51,7 @@ def _tokens() -> mf.Particles:
 # what a run begins with, what moves it, how long a step is or comes to be, and further arguments
 KINDS: dict[str, Callable[[], Start]] = {
     "density": lambda: (mf.Density(mf.Circle(16), LAW), REPULSIVE, 0.34, {}),
-    "8 tokens": lambda: (_tokens(), mf.SA(1.0), 0.01, {"step": 0.01, "method": "layers"}),
+    "8 tokens": lambda: (_tokens(), mf.LayerMap(mf.SA(1.0), step=0.01), 0.01, {}),
     "flow map": lambda: (mf.FlowMap(LAW, tol=1e-6), REPULSIVE, 0.34, {}),
 }
 

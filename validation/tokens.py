@@ -92,7 +92,7 @@ def closed_forms(quick: bool) -> list[Claim]:
     run = mf.evolve(mf.Particles(points), mf.SA(4.0), 400.0, list(FIVE_ENERGIES))
     shares = run.dataset.energy_share.values[1:]
     off = float(np.abs(shares - list(FIVE_ENERGIES.values())).max())
-    layers = mf.evolve(mf.Particles(points), mf.SA(4.0), 1.0, 1, method="layers", step=0.1)
+    layers = mf.evolve(mf.Particles(points), mf.LayerMap(mf.SA(4.0), step=0.1), 1.0, 1)
     euler = abs(float(layers.dataset.energy_share[-1]) - FIVE_ENERGIES[1.0])
     worst = 0.0
     for n in (2, 64) if quick else (2, 3, 8, 16, 32, 64):

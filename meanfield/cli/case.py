@@ -20,7 +20,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from meanfield._checks import shown
 from meanfield.cli import tables
 from meanfield.cli.tables import CaseError, Fault, Table, located, tables_in
-from meanfield.dynamics import AnyDynamics
+from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.evolution.arrays import PREFIXES
 from meanfield.evolution.files import SOURCE
 from meanfield.evolution.netcdf import memory_of_machine
@@ -394,7 +394,9 @@ class Case(Table):
         CaseError
             If one can't be computed.
         """
-        beta, taken = self.dynamics.build("dynamics").beta, taken_names(self.monitors)
+        layers = adapt(self.dynamics.build("dynamics"))._layers
+        beta = next((layer.beta for layer in layers if hasattr(layer, "beta")), 0.0)
+        taken = taken_names(self.monitors)
         with self.errors("monitors"):
             for name in self.monitors:
                 if not name.isidentifier() or name in taken or name.startswith(PREFIXES):

@@ -20,7 +20,7 @@ import pydantic
 from pydantic import Field
 
 from meanfield._checks import integer, number, shown, unit_rows
-from meanfield.dynamics import KNOWN, SA, Attention, Head
+from meanfield.dynamics import KNOWN, SA, Attention, Head, LayerMap
 from meanfield.dynamics.isotropic import LARGEST_BETA
 from meanfield.dynamics.layers import LAYERS
 from meanfield.functionals.distances import mmd, sobolev
@@ -212,10 +212,13 @@ class MadeTable(Table):
         Of the object.
     lists : list of str
         The keys that have lists of such tables.
+    parts : list of str
+        The keys that have one such table.
     """
 
     made: ClassVar[Any]
     lists: ClassVar[list[str]] = []
+    parts: ClassVar[list[str]] = []
 
     def told_dim(self) -> int | None:
         """The dimension that it settles by itself."""
@@ -237,6 +240,8 @@ class MadeTable(Table):
                 arguments[name] = [
                     one.build(f"{where}.{name}[{i}]", dim, folder) for i, one in parts
                 ]
+            for name in self.parts:
+                arguments[name] = arguments[name].build(f"{where}.{name}", dim, folder)
             if "dim" in arguments and arguments["dim"] is None:
                 if dim is None:
                     raise KeyFault("dim", "missing: it must be an integer >= 2")
@@ -313,7 +318,7 @@ def _table(
     default : str, optional
         The type of a table that tells none.
     parts : type, optional
-        Of the tables in lists of tables.
+        Of the tables inside.
     told_dim : callable, optional
         The dimension that a table settles by itself.
     """
@@ -324,7 +329,8 @@ def _table(
     arguments = signature(made).parameters
     for field in (field for field in fields(made) if field.init):
         note, given = field.metadata, arguments[field.name].default
-        hint = list[parts] if note["hint"] is list else _AS_READ.get(note["hint"], note["hint"])
+        hint = note["hint"]
+        hint = {list: list[parts], dict: parts}.get(hint, _AS_READ.get(hint, hint))
         # the dimension may be told by another table
         given = None if field.name == "dim" else ... if given is Parameter.empty else given
         keys[field.name] = (
@@ -335,7 +341,9 @@ def _table(
         f"{made.__name__}Table", __base__=MadeTable, __module__=__name__, __doc__=about, **keys
     )
     model.made, model.told_dim = made, told_dim
-    model.lists = [field.name for field in fields(made) if field.metadata.get("hint") is list]
+    hints = {field.name: field.metadata.get("hint") for field in fields(made)}
+    model.lists = [name for name, hint in hints.items() if hint is list]
+    model.parts = [name for name, hint in hints.items() if hint is dict]
     return model
 
 
@@ -418,7 +426,8 @@ _HEAD = _table(Head)
 # those whose arguments are told as keys
 _TOLD = [made for made in KNOWN if fields(made)[0].metadata]
 _LAYERS = [_dynamics_table(made) for made in _TOLD if made in LAYERS]
-_DYNAMICS = [_dynamics_table(made, _dynamics(_LAYERS)) for made in _TOLD]
+_DYNAMICS = [_dynamics_table(made, _dynamics(_LAYERS)) for made in _TOLD if made is not LayerMap]
+_DYNAMICS.append(_dynamics_table(LayerMap, _dynamics(_DYNAMICS)))
 AnyDynamicsTable: Any = _dynamics(_DYNAMICS)
 
 
@@ -579,11 +588,8 @@ class RunTable(Table):
         maximum=MOST_SAVES,
         minItems=1,
     )
-    method: Literal["flow", "layers"] | None = told(
-        'of tokens: "flow", the differential equation, or "layers", discrete steps'
-    )
     step: float | None = told(
-        'of tokens: of "layers", or the largest time step under noise, > 0', exclusiveMinimum=0
+        "of tokens: the largest time step under noise, > 0", exclusiveMinimum=0
     )
     rtol: float | None = told(
         "the relative tolerance of a time step, 3e-14 to 1e-2; a flow map has a tol of its own",

@@ -7,7 +7,7 @@ from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.interaction import Interaction
 from meanfield.dynamics.isotropic import SA, USA, Isotropic
 from meanfield.dynamics.kuramoto import CircleInteraction, Kuramoto
-from meanfield.dynamics.layers import FeedForward, Layers
+from meanfield.dynamics.layers import FeedForward, LayerMap, Layers
 from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Interaction",
     "Isotropic",
     "Kuramoto",
+    "LayerMap",
     "Layers",
     "MeanField",
     "OwnDynamics",
@@ -33,6 +34,9 @@ __all__ = [
 
 MeanField = Isotropic | Interaction | CircleInteraction
 Field = MeanField | Attention | FeedForward | OwnDynamics
-AnyDynamics = Field | Layers
+AnyDynamics = Field | Layers | LayerMap
 # all of the package, in the order of the case tables
-KNOWN = (SA, USA, DoublyStochastic, Interaction, Attention, FeedForward, CircleInteraction, Layers)
+KNOWN = (
+    *(SA, USA, DoublyStochastic, Interaction, Attention, FeedForward, CircleInteraction),
+    *(Layers, LayerMap),
+)

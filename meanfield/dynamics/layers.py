@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,8 +13,9 @@ from scipy.special import erf
 from meanfield._checks import number, one_of, real_array, shown, unit_rows
 from meanfield.dynamics.attention import MOST_PARTS, Attention, check_dim
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
-from meanfield.dynamics.facts import Facts, Steady, parts_of
+from meanfield.dynamics.facts import Dynamics, Facts, Steady, parts_of
 from meanfield.dynamics.isotropic import SA, USA, Measure, check_moments
+from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any
 from meanfield.laws.record import Record, key
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array, ArrayLike
@@ -233,6 +235,11 @@ class Layers(Facts):
         return next((layer.beta for layer in self.layers if layer._scores), 0.0)
 
     @property
+    def _layers(self) -> Sequence[Layer]:
+        """What acts, one after the other."""
+        return self.layers
+
+    @property
     def _smooth(self) -> bool:
         """Whether the field of each layer has derivatives of all orders."""
         return all(layer._smooth for layer in self.layers)
@@ -276,3 +283,83 @@ class Layers(Facts):
         check_moments(measure)
         check_dim(self, measure.dim)
         return self.layers[0].velocity(measure, at)
+
+
+@dataclass(frozen=True)
+class LayerMap(Facts):
+    """x ← N(x + step · Σ A V x): the discrete layers of a Transformer, which move tokens.
+
+    N puts each token back on the sphere. It tends to the flow with first order in the step.
+
+    Parameters
+    ----------
+    dynamics : SA, USA, DoublyStochastic, Attention, FeedForward or Layers
+        Without noise; or an object of your own. Of `Layers` each acts once, one after the other,
+        and for the step of this map.
+    step : float
+        > 0, the time that a layer counts for.
+
+    Raises
+    ------
+    ValueError
+        If the dynamics is none, has noise or is a `LayerMap`, or step is out of range.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> tokens = mf.Particles([[1.0, 0.0], [0.0, 1.0]])
+    >>> after = mf.evolve(tokens, LayerMap(SA(0.0), step=1.0), t_end=1.0)
+    >>> after.final.points.round(6)
+    array([[0.948683, 0.316228],
+           [0.316228, 0.948683]])
+    """
+
+    dynamics: Layer | Layers | OwnDynamics = field(
+        metadata=key("a table, the dynamics without noise whose layers are passed", dict)
+    )
+    step: float = field(
+        kw_only=True,
+        metadata=key("the time that a layer counts for, > 0", float, exclusiveMinimum=0),
+    )
+
+    name: ClassVar[str] = "LayerMap"
+    kernel: ClassVar[None] = None
+    noise: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        known = None if isinstance(self.dynamics, LayerMap) else adapt_any(self.dynamics)
+        if known is None or known.noise > 0.0:
+            raise ValueError(
+                f"dynamics must be one without noise, and no LayerMap, got {shown(self.dynamics)}"
+            )
+        object.__setattr__(self, "step", number("step", self.step, above=0))
+
+    @cached_property
+    def _plain(self) -> Dynamics:
+        """What equations know of the layers, each of which acts for one step."""
+        known = adapt(self.dynamics)
+        if isinstance(self.dynamics, Layers):
+            known = adapt(replace(self.dynamics, step=self.step))
+        return known
+
+    @property
+    def dim(self) -> int | None:
+        """Ambient dimension d, None if any fits."""
+        return self._plain.dim
+
+    def output(self, measure: Measure, points: Array) -> Array:
+        """That of the first layer, shape (n, d), at unit rows (n, d)."""
+        return self._plain.output(measure, points)
+
+    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
+        """P_x of the first layer's output, shape (n, d), at unit rows `at`: the field at t = 0.
+
+        Raises
+        ------
+        ValueError
+            If the points are not unit rows of the measure's dimension, or it is not the layers'.
+        """
+        check_moments(measure)
+        check_dim(self, measure.dim)
+        points = unit_rows("at", at, measure.dim)
+        return project(points, self.output(measure, points))

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec
 import numpy as np
 
 from meanfield._checks import integer, is_single, number, real_array, shown
-from meanfield.dynamics import AnyDynamics
+from meanfield.dynamics import AnyDynamics, LayerMap
 from meanfield.evolution import options
 from meanfield.evolution.checkpoint import Checkpoint, previous
 from meanfield.evolution.files import file_lock, remove_leftovers, set_aside
@@ -94,7 +94,6 @@ def solve(
     t_end: float,
     save_at: int | ArrayLike | None = None,
     *,
-    method: str = "flow",
     step: float | None = None,
     rng: Rng | None = None,
     rtol: float = 1e-9,
@@ -145,19 +144,17 @@ def solve(
         of a law about an axis becomes one without where the matrices have another (tol 1e-9).
         relu, which gives the density kinks, lets a flow map have a `tol` of 1e-7 on a line and 1e-6
         on S^2 at best. An object of a class of your own moves every measure with a kernel or
-        heads(), and Particles with output(measure, points), see `dynamics.OwnDynamics`.
+        heads(), and Particles with output(measure, points), see `dynamics.OwnDynamics`. A
+        `LayerMap` takes Particles through discrete layers: `t_end` must be a whole number of its
+        steps, and saves are at the steps nearest to `save_at`.
     t_end : float
         > 0. Times scale like e^{-β} under USA.
     save_at : int or array_like, optional
         That many equal intervals (default 20), or the times themselves, ascending in
         [0, t_end]; t = 0 and t_end are always saved.
-    method : {'flow', 'layers'}
-        For Particles. 'flow' solves the differential equation. 'layers' takes the discrete steps
-        of a Transformer, x ← N(x + step · Σ A V x), N for the normalisation to length 1: t_end
-        must be a whole number of steps, and saves are at the steps nearest to `save_at`.
     step : float, optional
-        Of 'layers', default the step of `Layers`; or the largest time step under noise, default
-        0.02 over the largest rate of SA, USA, DoublyStochastic or an interaction.
+        The largest time step under noise, default 0.02 over the largest rate of SA, USA,
+        DoublyStochastic or an interaction.
     rng : int or numpy Generator, optional
         Needed for Particles with noise, dx = X dt + sqrt(2τ) dB: see `evolution.token_system` for
         the scheme, of weak order 2. The same seed gives the same bits.
@@ -229,10 +226,9 @@ def solve(
     """
     times = save_times(t_end, save_at)
     progress = checked_progress(progress)
-    options.check_start(measure, dynamics, times[-1], method=method, step=step, rng=rng)
-    if method == "layers":
-        step = options.layer_step(dynamics, step)
-        times = options.layer_times(times, step)
+    options.check_start(measure, dynamics, times[-1], step=step, rng=rng)
+    if isinstance(dynamics, LayerMap):
+        times = options.layer_times(times, dynamics.step)
     on_unresolved = options.choose_on_unresolved(measure, dynamics, on_unresolved)
     tolerances = {"rtol": rtol, "atol": atol, "tail_tol": tail_tol}
     chosen = options.Options(
@@ -244,7 +240,7 @@ def solve(
     options.check_nodes(measure, dynamics, chosen.most_nodes)
     if not isinstance(case, str):
         raise ValueError(f"case must be the text of a case file, got {shown(case)}")
-    plan = Plan(dynamics, times, chosen, method, step, case, options.checked_about(about))
+    plan = Plan(dynamics, times, chosen, step, case, options.checked_about(about))
     path = None if checkpoint is None else _checkpoint_path(checkpoint)
     with file_lock(path), ExitStack() as earlier:
         if path is not None:

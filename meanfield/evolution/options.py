@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import generator, number, one_of, shown, tell_apart
-from meanfield.dynamics import KNOWN, Layers, OwnDynamics, adapt
+from meanfield.dynamics import KNOWN, LayerMap, OwnDynamics, adapt
 from meanfield.dynamics.attention import check_dim
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.own import tells_facts
@@ -59,7 +59,6 @@ def checked_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: number(name, given[name], **limits) for name, limits in _LIMITS.items()}
 
 
-METHODS = ("flow", "layers")
 ON_UNRESOLVED = (FLOW_MAP, STOP)
 # a time within rounding of a whole number of steps is one
 _ROUNDING = 1e-9
@@ -70,7 +69,6 @@ def check_start(
     dynamics: OwnDynamics,
     t_end: float,
     *,
-    method: str,
     step: float | None,
     rng: Any,
 ) -> None:
@@ -82,19 +80,22 @@ def check_start(
         Naming the argument.
     """
     check_measure("measure", measure)
-    one_of("method", method, METHODS)
     if step is not None:
         number("step", step, above=0)
     _check_kind(dynamics)
     known = adapt(dynamics)
-    if not tells_facts(dynamics):
+    if isinstance(dynamics, LayerMap):
+        _check_layer_map(measure, dynamics)
+    elif not tells_facts(dynamics):
         _check_own(measure, dynamics, known)
     check_moved(measure, known)
     if t_end > known._depth * (1.0 + _ROUNDING):
         got, depth = tell_apart(t_end, known._depth)
         raise ValueError(f"t_end must be <= {depth}, the depth of {shown(known)}, got {got}")
     if isinstance(measure, Particles):
-        _check_tokens(measure, known, method, step, rng)
+        if not isinstance(dynamics, LayerMap):
+            _check_token_sums(measure, known)
+        _check_step(known, step, rng)
         return
     if isinstance(measure, FlowMap):
         _check_flow_layers(known)
@@ -107,9 +108,9 @@ def check_start(
             f"noise must be 0 to evolve {shown(measure)}, got {known.noise:g}: take a Density or "
             f"Particles"
         )
-    for name, value, plain in ("method", method, "flow"), ("step", step, None), ("rng", rng, None):
-        if not (value is plain or (isinstance(value, str) and value == plain)):
-            raise ValueError(f"{name} must be {plain!r} but for Particles, got {shown(value)}")
+    for name, value in ("step", step), ("rng", rng):
+        if value is not None:
+            raise ValueError(f"{name} must be None but for Particles, got {shown(value)}")
 
 
 def _check_flow_layers(dynamics: Dynamics) -> None:
@@ -165,21 +166,27 @@ def _check_flow_map(density: Density, dynamics: Dynamics) -> None:
         )
 
 
-def _check_tokens(
-    particles: Particles, dynamics: Dynamics, method: str, step: float | None, rng: Any
-) -> None:
-    if method == "layers" and particles.frequencies is not None:
-        raise ValueError(f"method must be 'flow' for {shown(particles)}, got {shown(method)}")
-    if method == "flow":
-        for layer in dynamics._layers:
-            check_sums(particles, layer, may_span=layer.noise == 0.0)
+def _check_layer_map(measure: AnyMeasure, dynamics: LayerMap) -> None:
+    if not isinstance(measure, Particles) or measure.frequencies is not None:
+        raise ValueError(
+            f"measure must be Particles under {shown(dynamics)}, which has no flow, got "
+            f"{shown(measure)}"
+        )
+    if not tells_facts(dynamics.dynamics):
+        _check_own(measure, dynamics.dynamics, dynamics._plain)
+
+
+def _check_token_sums(particles: Particles, dynamics: Dynamics) -> None:
+    for layer in dynamics._layers:
+        check_sums(particles, layer, may_span=layer.noise == 0.0)
+
+
+def _check_step(dynamics: Dynamics, step: float | None, rng: Any) -> None:
     if dynamics.noise > 0.0:
-        if method == "layers":
-            raise ValueError(f"noise must be 0 for method 'layers', got {dynamics.noise:g}")
         generator("rng, which noise needs,", rng)
     elif rng is not None:
         raise ValueError(f"rng must be None without noise, got {shown(rng)}")
-    elif step is not None and method == "flow":
+    elif step is not None:
         raise ValueError(
             f"step must be None for the flow without noise, whose steps follow rtol, got "
             f"{shown(step)}"
@@ -215,27 +222,6 @@ def _check_own(measure: AnyMeasure, dynamics: Any, known: Dynamics) -> None:
             f"output of {shown(dynamics)} must be finite and of shape {measure.points.shape}, "
             f"that of the points, got shape {output.shape}: {output.ravel()[:4]}"
         )
-
-
-def layer_step(dynamics: OwnDynamics, step: float | None) -> float:
-    """The step of discrete layers.
-
-    Raises
-    ------
-    ValueError
-        If there is none, or it does not fit into that of `Layers`.
-    """
-    if not isinstance(dynamics, Layers):
-        return number("step, which method 'layers' needs,", step, above=0)
-    if step is None:
-        return dynamics.step
-    per_layer = dynamics.step / step
-    if abs(per_layer - round(per_layer)) > _ROUNDING * per_layer or per_layer < 1.0 - _ROUNDING:
-        raise ValueError(
-            f"step must be the step {dynamics.step:g} of the layers or a whole fraction of it, "
-            f"got {step:g}"
-        )
-    return step
 
 
 def layer_times(times: Array, step: float) -> Array:

@@ -19,7 +19,6 @@ from meanfield.evolution.files import file_lock, remove_leftovers
 from meanfield.evolution.loop import complete
 from meanfield.evolution.netcdf import MissingFileError, check_suffix, file_path, first_line
 from meanfield.evolution.options import (
-    METHODS,
     ON_UNRESOLVED,
     Options,
     checked_about,
@@ -240,7 +239,6 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
         dynamics=saved.dynamics,
         times=times,
         options=options,
-        method=one_of("method", numbers["method"], METHODS),
         step=None if step is None else number("step", step, above=0),
         case=saved.case,
         about=checked_about(numbers.get("about")),

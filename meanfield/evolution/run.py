@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from meanfield.dynamics import AnyDynamics
+from meanfield.dynamics import AnyDynamics, LayerMap
 from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.own import adapt
 from meanfield.equations.line import AsymmetryError
@@ -34,6 +34,7 @@ from meanfield.measures import AnyMeasure
 from meanfield.measures.density import Density, SeriesLaw
 from meanfield.measures.flow_map import FlowMap, LineFlowMap, SphereFlowMap
 from meanfield.measures.oscillators import OscillatorDensity
+from meanfield.measures.particles import Particles
 from meanfield.typing import Array
 
 # of a flow map that was made for an axis, with less
@@ -82,7 +83,6 @@ class Plan:
     dynamics: AnyDynamics
     times: Array
     options: Options
-    method: str
     step: float | None
     case: str
     about: Mapping[str, str | int | float] = field(default_factory=dict)
@@ -96,6 +96,10 @@ class Plan:
             If it can't be moved by this dynamics.
         """
         dynamics, options = adapt(self.dynamics), self.options
+        if isinstance(self.dynamics, LayerMap):
+            return token_system.LayerSystem(
+                cast(Particles, measure), dynamics, options, self.dynamics.step
+            )
         if isinstance(measure, OscillatorDensity):
             return OscillatorDensitySystem(measure, dynamics, options)
         if isinstance(measure, Density):
@@ -103,8 +107,6 @@ class Plan:
             return kind(measure, dynamics, options)
         if isinstance(measure, FlowMap):
             return flow_system(measure, dynamics, options)
-        if self.method == "layers":
-            return token_system.LayerSystem(measure, dynamics, options, self.step or 0.0)
         if dynamics.noise > 0.0:
             step = self.step or token_system.default_step(measure, dynamics)
             return token_system.NoisyTokenSystem(measure, dynamics, options, step, rng)
@@ -279,7 +281,7 @@ class Run:
             dataset.attrs |= {"rtol": options.rtol, "atol": options.atol}
             dataset.attrs["tail_tol"] = options.tail_tol
         if isinstance(system, token_system.TokenSystem):
-            dataset.attrs |= {"method": plan.method, "sums": joined(system.sums)}
+            dataset.attrs["sums"] = joined(system.sums)
             if system.step > 0.0:
                 dataset.attrs["step"] = system.step
         return Solution(
@@ -301,7 +303,6 @@ class Run:
         numbers = options | {
             "saves": len(self.recorder.measures),
             "records": self.recorder.kept() | {"collapses": list(system.collapses)},
-            "method": plan.method,
             "step": plan.step,
             "about": dict(plan.about),
             "run": {name: _plain(getattr(system, name)) for name in system.kept},

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from meanfield._checks import integer, shown
-from meanfield.dynamics import AnyDynamics, CircleInteraction, FeedForward, adapt
+from meanfield.dynamics import AnyDynamics, CircleInteraction, FeedForward, LayerMap, adapt
 from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.recorder import with_role
 from meanfield.evolution.solution import Solution
@@ -39,6 +39,8 @@ def dynamics_title(dynamics: AnyDynamics) -> str:
         name = "Kuramoto" if is_sine else dynamics.name
         noise = f", τ = {dynamics.noise:g}" if dynamics.noise > 0.0 else ""
         return f"{name}, K = {dynamics.coupling:g}{noise}"
+    if isinstance(dynamics, LayerMap):
+        return f"{dynamics_title(dynamics.dynamics)}, layers of {dynamics.step:g}"
     known = adapt(dynamics)
     if all(isinstance(layer, FeedForward) for layer in known._layers):
         return dynamics.name

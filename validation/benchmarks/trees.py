@@ -123,7 +123,7 @@ def tasks() -> dict[str, Callable[[], Callable[[], Any]]]:
             mf.Particles.sample(BUMPS, 500, rng(2)), attention, 0.5
         ),
         "run: Attention, layer by layer": lambda: run(
-            mf.Particles.sample(BUMPS, 200, rng(2)), attention, 2.0, method="layers", step=0.01
+            mf.Particles.sample(BUMPS, 200, rng(2)), mf.LayerMap(attention, step=0.01), 2.0
         ),
         "run: DoublyStochastic, density": lambda: run(
             mf.Density(mf.Circle(256), CIRCLE), mf.DoublyStochastic(3.0), 2.0
