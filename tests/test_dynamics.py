@@ -199,7 +199,7 @@ BAD = [
     ),
     (
         lambda: from_record({"type": "Head", "V": 2.0}, KNOWN, parts=[mf.Head]),
-        r"record must be of SA, .*Layers and its arguments, got .*'Head'",
+        r"record must be of SA, .*LayerMap and its arguments, got .*'Head'",
     ),
     (
         lambda: from_record(neurons(-1), KNOWN, [EYE, EYE]),

@@ -150,7 +150,7 @@ BAD = [
     ((TOKENS, mf.SA(1.0)), {"step": -1.0}, "step must be a finite number > 0"),
     ((TOKENS, mf.SA(1.0)), {"step": 0.1}, "step must be None for the flow"),
     ((TOKENS, mf.SA(1.0, noise=0.1)), {}, "rng, which noise needs, must be"),
-    ((TOKENS, mf.SA(1.0, noise=0.1)), {"rng": 3}, "rng, which noise needs, must be"),
+    ((TOKENS, mf.SA(1.0, noise=0.1)), {"rng": "3"}, "rng, which noise needs, must be"),
     ((TOKENS, mf.SA(1.0)), {"rng": RNG}, "rng must be None without noise"),
     ((TOKENS, mf.LayerMap(FIELD, step=0.1)), {"step": 0.1}, "step must be None for the flow"),
     ((TOKENS, mf.LayerMap(FIELD, step=0.1)), {"rng": RNG}, "rng must be None without noise"),

@@ -116,7 +116,7 @@ class CircleInteraction(Steady):
 
         Examples
         --------
-        >>> CircleInteraction.of_usa(0.0).sin
+        >>> CircleInteraction._of_usa(0.0).sin
         (1.0,)
         """
         beta = number("beta", beta, low=0, high=_LARGEST_USA_BETA)
