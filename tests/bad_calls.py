@@ -174,24 +174,20 @@ OWN: dict[str, dict[str, Any]] = {
 }
 # what needs none
 PLAIN = """
-Attention.velocity Circle._exact_size Circle.resized CircleInteraction._of_usa
-CircleInteraction.velocity Density.at Density._balanced Density.moment Density.plot Density.resized
-Density._trigonometric_moments DoublyStochastic DoublyStochastic.velocity FeedForward.divergence
-FeedForward.velocity FlowMap._resolving FlowMap.moment FourierSeries.pdf FourierSeries.sample
-Interaction.velocity Layers.velocity Mixture.pdf Mixture.sample Particles Particles.moment
-Particles.quantised
-Particles.sample Particles._trigonometric_moments PointCloud.pdf PointCloud.sample SA SA.velocity
-Solution.animate Solution.plot Sphere Sphere._exact_size Sphere.resized USA USA.velocity Uniform
-Uniform.pdf Uniform.sample VonMisesFisher.pdf VonMisesFisher.sample Zonal._exact_size Zonal.resized
-ZonalSeries.pdf ZonalSeries.sample dissipation energy resume load metric_speed mmd order_parameter
-plot.animation plot.density plot.dissipation plot.energy plot.form_extremisers
-plot.limits_without_normalisation plot.mean_field_limit plot.metastability plot.phase_diagram
-plot.proposition_3_4 plot.resolution plot.stationary_states plot.two_token_correlation
-sinkhorn_energy sinkhorn_scaling slope sobolev studies.limits_without_normalisation
-theory.critical_noise theory.dobrushin_constant kernels.multipliers.eigenvalues
-theory.energy_dirac theory.energy_uniform theory.growth_rates kernels.multipliers.log_eigenvalues
-theory.sinkhorn_energy_dirac theory.sinkhorn_energy_uniform theory.transition_beta theory.wendel
-transport_map wasserstein
+Attention.velocity CircleInteraction.velocity Density.pdf Density.moment Density.plot Density.resize
+DoublyStochastic DoublyStochastic.velocity FeedForward.velocity FlowMap.moment FourierSeries.pdf
+FourierSeries.sample Interaction.velocity Layers.velocity Mixture.pdf Mixture.sample Particles
+Particles.moment Particles.quantise Particles.sample PointCloud.pdf PointCloud.sample SA SA.velocity
+Solution.animate Solution.plot Sphere USA USA.velocity Uniform Uniform.pdf Uniform.sample
+VonMisesFisher.pdf VonMisesFisher.sample ZonalSeries.pdf ZonalSeries.sample dissipation energy
+resume load metric_speed mmd order_parameter plot.animation plot.density plot.dissipation
+plot.energy plot.form_extremisers plot.limits_without_normalisation plot.mean_field_limit
+plot.metastability plot.phase_diagram plot.proposition_3_4 plot.resolution plot.stationary_states
+plot.two_token_correlation sinkhorn_energy sinkhorn_scaling slope sobolev
+studies.limits_without_normalisation theory.critical_noise theory.dobrushin_constant
+kernels.multipliers.eigenvalues theory.energy_dirac theory.energy_uniform theory.growth_rates
+kernels.multipliers.log_eigenvalues theory.sinkhorn_energy_dirac theory.sinkhorn_energy_uniform
+theory.transition_beta theory.wendel transport_map wasserstein
 """
 NAMES = [*OWN, *PLAIN.split()]
 

@@ -70,13 +70,13 @@ def test_the_energy_of_a_run_is_its_dynamics_own(kind, start):
     np.testing.assert_allclose(data.energy_share, energies / dirac, rtol=1e-12)
     # those of a repulsive interaction are both negative
     assert 0.0 < float(data.energy_share.min()) < float(data.energy_share.max()) <= 1.0
-    assert np.all(dynamics.energy.sign * np.diff(energies) > 0.0)
+    assert np.all(dynamics._energy.sign * np.diff(energies) > 0.0)
     gained = data.energy - data.energy[0] - data.work
     np.testing.assert_allclose(data.balance_error, gained / abs(dirac), rtol=0, atol=1e-15)
     # a relative tolerance of 1e-9 a step, of flow maps 1e-12
     assert np.abs(data.balance_error).max() < (1e-10 if start == "flow map" else 1e-8)
     assert abs(float(data.work[-1])) > 5e-3 * abs(dirac)
-    assert {data[name].attrs["symbol"] for name in ("energy", "work")} == {dynamics.energy.symbol}
+    assert {data[name].attrs["symbol"] for name in ("energy", "work")} == {dynamics._energy.symbol}
 
 
 @pytest.mark.parametrize("start", STARTS)

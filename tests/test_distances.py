@@ -96,7 +96,7 @@ def test_representations_of_one_measure_agree(case, beta):
     _dim, law, density, other = REPRESENTED[case]
     # on S^2 a mesh is laid to its tolerance
     flow, tolerance = mf.FlowMap(law), 1e-13 if case == "circle" else 5e-9
-    fine = density.resized(160)
+    fine = density.resize(160)
     nodes = mf.Particles(fine.space.points, fine.space.weights * fine.values)
     value = mmd(density, other, beta, scaled=True)
     assert value > 1e-2

@@ -173,7 +173,7 @@ def test_nothing_is_held_as_an_atom():
 def test_what_turns_about_the_axis_moves_no_latitude():
     about = np.cross(AXIS, np.eye(3)).T
     still = mf.evolve(mf.FlowMap(ZONAL), mf.Attention(1.0, [mf.Head(V=about)]), 1.0, 1)
-    assert np.abs(still.final.angles - still.final.labels).max() < 1e-14
+    assert np.abs(still.final.angles - still.final._labels).max() < 1e-14
     # turned queries and values turn back
     turn = np.cos(0.7) * np.eye(3) + np.sin(0.7) * about + (1 - np.cos(0.7)) * np.outer(AXIS, AXIS)
     head = mf.Head(Q=turn, V=turn.T)

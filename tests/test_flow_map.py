@@ -280,7 +280,7 @@ def test_a_label_nears_the_limit_at_the_rate_of_the_linearisation(dynamics, rate
     law = mf.VonMisesFisher([1.0, 0.0], 5.0)
     times = np.array([8.0, 11.0]) / rate
     sol = mf.evolve(mf.FlowMap(law), dynamics, times[1], times)
-    near = [mu.angles[np.argmin(np.abs(mu.labels - 0.3))] for mu in sol.measures[1:]]
+    near = [mu.angles[np.argmin(np.abs(mu._labels - 0.3))] for mu in sol.measures[1:]]
     assert 0 < near[1] < near[0] < 1e-2
     # mass that has not arrived yet slows it by its share
     assert np.log(near[0] / near[1]) / (times[1] - times[0]) == pytest.approx(rate, rel=2e-2)

@@ -26,7 +26,7 @@ def test_map_is_the_density():
     x, y = (grid.ravel() for grid in np.meshgrid(x, y))
     inside = (x / right) ** 2 + (y / top) ** 2 < 0.999
     longitude, latitude = ax.transProjection.inverted().transform(np.column_stack([x, y])).T
-    expected = mu.at(sphere_points(np.pi / 2 - latitude, longitude))[inside]
+    expected = mu.pdf(sphere_points(np.pi / 2 - latitude, longitude))[inside]
     assert inside.mean() > 0.77
     assert np.ptp(expected) > 1
     assert np.max(np.abs(values.ravel()[inside] - expected)) < 1e-10

@@ -28,7 +28,7 @@ def held(dim=2, stretch=0.0):
     owners[:16], owners[-16:] = 0, 1
     expansion = np.where(owners < 0, -stretch, 0.0)
     atoms = np.array([angles[0], angles[-1]])
-    return free.moved(angles=angles, owners=owners, atoms=atoms, expansion=expansion)
+    return free._moved(angles=angles, owners=owners, atoms=atoms, expansion=expansion)
 
 
 def stems(ax):
@@ -67,10 +67,10 @@ def test_atoms_are_stems_at_their_angles_with_area_by_mass(dim):
     (dots,) = ax.findobj(PathCollection)
     drawn = np.asarray(dots.get_offsets())[:, 0]
     assert drawn == pytest.approx(np.array([0.3, 2.5]), abs=1e-12)
-    assert dots.get_sizes() == pytest.approx(np.maximum(40.0 * mu.atom_masses, 2.0))
+    assert dots.get_sizes() == pytest.approx(np.maximum(40.0 * mu._atom_masses, 2.0))
     if dim > 2:
         assert [text for text in texts(ax) if text.startswith("atom")] == [
-            f"atom {mass:.3g}" for mass in sorted(mu.atom_masses, reverse=True)
+            f"atom {mass:.3g}" for mass in sorted(mu._atom_masses, reverse=True)
         ]
 
 

@@ -499,8 +499,8 @@ def energy(
     known = _with_energy(measure, dynamics)
     if form is not None:
         raise ValueError(f"form must be None beside {shown(dynamics)}, got {shown(form)}")
-    value, log_unit = energy_in_unit(measure, known.energy)
-    return unscaled("energy", value, log_unit, known.energy.log_unit, scaled)
+    value, log_unit = energy_in_unit(measure, known._energy)
+    return unscaled("energy", value, log_unit, known._energy.log_unit, scaled)
 
 
 def _with_energy(measure: AnyMeasure, dynamics: Any) -> Any:
