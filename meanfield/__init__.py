@@ -19,7 +19,7 @@ from meanfield.dynamics.interaction import Interaction
 from meanfield.dynamics.isotropic import SA, USA
 from meanfield.dynamics.kuramoto import CircleInteraction, Kuramoto
 from meanfield.dynamics.layers import FeedForward, LayerMap, Layers
-from meanfield.evolution import Ending, Solution, evolve, load, resume
+from meanfield.evolution import Solution, evolve, load, resume
 from meanfield.functionals.distances import mmd, sobolev
 from meanfield.functionals.energies import (
     dissipation,
@@ -59,7 +59,6 @@ __all__ = [
     "Density",
     "DistanceTo",
     "DoublyStochastic",
-    "Ending",
     "FeedForward",
     "FlowMap",
     "FourierSeries",

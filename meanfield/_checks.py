@@ -6,7 +6,7 @@ import math
 import numbers
 import reprlib
 from collections.abc import Collection
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -22,6 +22,8 @@ _SYMMETRIC = 1e-13
 # what a count may be: a float still holds it
 _MOST = 1 << 53
 _LONGEST = 80
+
+Word = TypeVar("Word", bound=str)
 
 _BRIEF = reprlib.Repr()
 _BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxarray = _BRIEF.maxset = _BRIEF.maxfrozenset = 8
@@ -170,7 +172,7 @@ def plus_or_minus(name: str, value: Any) -> int:
     return int(value)
 
 
-def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
+def one_of(name: str, value: Any, allowed: Collection[Word]) -> Word:
     """Return `value` when it is one of these words.
 
     Raises
@@ -187,7 +189,7 @@ def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
     """
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {allowed}, got {shown(value)}")
-    return value
+    return cast(Word, value)
 
 
 def some_of(name: str, values: Any, allowed: Collection[str]) -> list[str]:

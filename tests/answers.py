@@ -157,7 +157,7 @@ def numbers_of(case: Case, way: Representation, sol: mf.Solution) -> dict[str, n
     if way.name in SPECTRAL:
         numbers["density"] = final.pdf(probes)
     elif way.name in ("flow", "mesh") and case.law_kind != "tokens":
-        numbers["density"] = sol.density(probes, t=float(sol.t[-1]))
+        numbers["density"] = sol.pdf(probes, t=float(sol.t[-1]))
     elif case.law_kind == "tokens" and way.name != "flow":
         numbers["points"] = final.points
     return {name: np.asarray(number) for name, number in numbers.items()}

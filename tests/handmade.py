@@ -42,10 +42,10 @@ def solution(measures, dynamics=None, **changes):
         "t": t,
         "measures": measures,
         "dynamics": dynamics or mf.USA(beta=1 / 3, sign=-1),
-        "ending": mf.Ending.UNDER_RESOLVED,
+        "status": "under-resolved",
         "message": "under-resolved at t = 1: β is σharp",
         "dataset": xr.Dataset(columns, coords={"t": ("t", t)}, attrs=attributes),
-        "case": "# β\n[dynamics]\nbeta = 0.3\n" * 3000,
+        "_case": "# β\n[dynamics]\nbeta = 0.3\n" * 3000,
     }
     return mf.Solution(**given | changes)
 
@@ -138,7 +138,7 @@ def run(measures, dynamics=None, **changes):
         "t": t,
         "measures": measures,
         "dynamics": dynamics,
-        "ending": mf.Ending.FINISHED,
+        "status": "finished",
         "message": "finished",
         "dataset": xr.Dataset(columns, coords={"t": t}, attrs=attributes),
     }

@@ -151,7 +151,7 @@ def test_run_keywords_are_those_of_evolve():
     assert keywords == keys | {"t_end": 1.0, "case": case.text, "about": about}
     solution = mf.evolve(measure, dynamics, **keywords)
     assert solution.t.tolist() == [0.0, 0.5, 1.0]
-    assert solution.case == case.text
+    assert solution._case == case.text
 
 
 MONITORS = """

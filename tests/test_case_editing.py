@@ -419,12 +419,12 @@ def test_the_text_that_is_kept_is_the_one_that_was_run(folder):
     raw["law"]["cos"] = [0.25]
     raw["run"]["rtol"] = 1e-8
     raw["space"]["n"] = 64
-    assert tomllib.loads(sol.case) == raw
+    assert tomllib.loads(sol._case) == raw
     assert sol.dynamics == mf.SA(2.0)
     assert (sol.measures[0].space.size, sol.dataset.attrs["rtol"]) == (64, 1e-8)
     # without any the text is the file's own, comments and all
     assert main(["run", "case.toml", "-q", "--force"]) == 0
-    assert mf.load("run.nc").case.startswith("# mine")
+    assert mf.load("run.nc")._case.startswith("# mine")
 
 
 @pytest.mark.parametrize("case", ["case.toml", "run.nc"])
@@ -452,7 +452,7 @@ def test_a_run_is_repeated_from_its_result(folder, capsys, name):
     assert "wrote run-again.nc, run-again.png" in said
     one, other = mf.load("run.nc"), mf.load("run-again.nc")
     assert one.dataset.identical(other.dataset)
-    assert one.case == other.case
+    assert one._case == other._case
     for mu, nu in zip(one.measures, other.measures, strict=True):
         for array in "points", "weights", "coefficients":
             assert np.array_equal(getattr(mu, array, 0), getattr(nu, array, 0))

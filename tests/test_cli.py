@@ -88,7 +88,7 @@ def test_run(name, folder, capsys):
     assert (folder / "out.png").read_bytes().startswith(PNG)
     solution = mf.load("out.nc")
     assert solution.status == "finished"
-    assert solution.case == CASES[name]
+    assert solution._case == CASES[name]
     energies = solution.dataset["energy"].values
     assert [float(row[1]) for row in rows] == pytest.approx(energies, rel=1e-8)
     assert np.all(np.diff(energies) > 0.0)

@@ -101,7 +101,7 @@ def test_a_feed_forward_layer_of_one_direction_has_a_closed_form(activation, dim
     slope *= (np.sin(feet) / np.sin(angles)) ** (dim - 2)
     points, from_where = (np.pad(circle(each), ((0, 0), (0, dim - 2))) for each in (angles, feet))
     tol = 1e-10 if activation == "tanh" else 1e-5
-    assert np.abs(sol.density(points, 1.0) - law.pdf(from_where) * slope).max() < tol
+    assert np.abs(sol.pdf(points, 1.0) - law.pdf(from_where) * slope).max() < tol
 
 
 def test_relu_leaves_a_kink_in_the_density():
@@ -109,12 +109,12 @@ def test_relu_leaves_a_kink_in_the_density():
     drift = mf.FeedForward([[0.0], [1.0]], [[1.0, 0.0]], activation="relu")
     sol = mf.evolve(mf.FlowMap(mf.Uniform(2)), drift, 0.5, 1)
     # on the left nothing moves
-    assert sol.density(circle(np.array([2.0, 3.0, 4.0])), 0.5) == pytest.approx(1.0, abs=1e-12)
+    assert sol.pdf(circle(np.array([2.0, 3.0, 4.0])), 0.5) == pytest.approx(1.0, abs=1e-12)
     # on the right θ' = cos² θ: tan θ grows by t
     angles = np.linspace(-1.4, 1.4, 15)
     feet = np.arctan(np.tan(angles) - 0.5)
     expected = (np.cos(feet) / np.cos(angles)) ** 2
-    assert np.abs(sol.density(circle(angles), 0.5) - expected).max() < 1e-5
+    assert np.abs(sol.pdf(circle(angles), 0.5) - expected).max() < 1e-5
     assert sol.final.tol == 1e-7
 
 
@@ -138,7 +138,7 @@ def test_layers_are_one_run_after_another(law):
     for t in 0.1, 0.2, 0.45:
         here = mf.evolve(mf.FlowMap(law), mf.Layers(parts, step=0.2), t, 1).final
         held = here.weights > 1e-4
-        found = whole.density(here.points[held], t)
+        found = whole.pdf(here.points[held], t)
         assert np.abs(found / here.density_at_nodes[held] - 1).max() < 1e-9
 
 
@@ -149,7 +149,7 @@ def test_a_saved_run_knows_its_density(tmp_path, dynamics):
     again = mf.load(tmp_path / "run.nc")
     points = circle(around(16))
     for t in 0.1, 0.125, 0.5:
-        assert np.array_equal(sol.density(points, t), again.density(points, t))
+        assert np.array_equal(sol.pdf(points, t), again.pdf(points, t))
     assert np.array_equal(again.final.points, sol.final.points)
     assert set(again.dataset) == set(sol.dataset)
 

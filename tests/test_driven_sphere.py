@@ -112,13 +112,11 @@ def test_where_the_series_has_no_digits_the_sources_are_summed(dynamics, off):
 def test_density_has_mass_one_and_is_that_of_the_nodes(dynamics):
     sol = mf.evolve(mf.FlowMap(LAW, tol=1e-7), dynamics, 0.5, 1)
     points, weights = rule(48)
-    assert sol.density(points, 0.5) @ weights == pytest.approx(1.0, abs=1e-6)
+    assert sol.pdf(points, 0.5) @ weights == pytest.approx(1.0, abs=1e-6)
     flow = sol.final
     assert flow.mass() == pytest.approx(1.0, abs=1e-6)
     some = np.arange(0, len(flow.weights), 97)
-    assert sol.density(flow.points[some], 0.5) == pytest.approx(
-        flow.density_at_nodes[some], rel=1e-6
-    )
+    assert sol.pdf(flow.points[some], 0.5) == pytest.approx(flow.density_at_nodes[some], rel=1e-6)
 
 
 def test_a_new_mesh_is_laid_through_the_layers_passed():
@@ -132,7 +130,7 @@ def test_a_new_mesh_is_laid_through_the_layers_passed():
     means = [run.final.mean() for run in runs]
     assert np.abs(means[0] - means[1]).max() < 1e-5
     # nodes of a mesh are laid for errors of mass: those of a density may be ten times larger
-    assert runs[0].density(points, 3.6) == pytest.approx(runs[1].density(points, 3.6), rel=1e-4)
+    assert runs[0].pdf(points, 3.6) == pytest.approx(runs[1].pdf(points, 3.6), rel=1e-4)
 
 
 def test_layers_meet_at_their_borders():
@@ -141,13 +139,13 @@ def test_layers_meet_at_their_borders():
     whole = mf.evolve(mf.FlowMap(LAW, tol=1e-7), layers, 0.4, 1)
     first = mf.evolve(mf.FlowMap(LAW, tol=1e-7), ATTENTION, 0.2, 1)
     points = cloud(20)[0]
-    assert whole.density(points, 0.2) == pytest.approx(first.density(points, 0.2), rel=1e-7)
+    assert whole.pdf(points, 0.2) == pytest.approx(first.pdf(points, 0.2), rel=1e-7)
     # the second layer moves each point by itself: its law is the density of the first
     back = mf.evolve(mf.Particles(points), negative(TANH), 0.2, 1, rtol=1e-12).final.points
-    found = whole.density(points, 0.4)
-    shifted = first.density(back, 0.2)
+    found = whole.pdf(points, 0.4)
+    shifted = first.pdf(back, 0.2)
     drift = mf.evolve(SphereFlowMap(mf.Uniform(3), tol=1e-7), TANH, 0.2, 1)
-    assert found == pytest.approx(shifted * drift.density(points, 0.2), rel=1e-6)
+    assert found == pytest.approx(shifted * drift.pdf(points, 0.2), rel=1e-6)
 
 
 def negative(layer):
@@ -166,7 +164,7 @@ def test_relu_has_a_closed_form():
     ring = points[:, :2] / np.sin(2 * half)[:, None]
     feet = np.column_stack([ring * np.sin(foot)[:, None], np.cos(foot)])
     expected = LAW.pdf(feet) * slope * np.sin(foot) / np.sin(2 * half)
-    assert sol.density(points, 0.5) == pytest.approx(expected, rel=1e-6)
+    assert sol.pdf(points, 0.5) == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_saved_run_knows_its_density(tmp_path):
@@ -175,7 +173,7 @@ def test_a_saved_run_knows_its_density(tmp_path):
     again = mf.load(tmp_path / "run.nc")
     points = cloud(8)[0]
     for t in 0.1, 0.125, 0.3:
-        assert np.array_equal(sol.density(points, t), again.density(points, t))
+        assert np.array_equal(sol.pdf(points, t), again.pdf(points, t))
     assert np.array_equal(again.final.points, sol.final.points)
     assert set(again.dataset) == set(sol.dataset)
 

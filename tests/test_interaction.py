@@ -116,7 +116,7 @@ def test_without_an_axis(name):
     energies = [sol.dataset.energy.values[-1] for sol in (density, flow)]
     assert energies[0] == pytest.approx(energies[1], abs=1e-8)
     points = mf.Particles.sample(mf.Uniform(3), 20, np.random.default_rng(1)).points
-    np.testing.assert_allclose(density.final.pdf(points), flow.density(points, 1.0), atol=1e-6)
+    np.testing.assert_allclose(density.final.pdf(points), flow.pdf(points, 1.0), atol=1e-6)
     for sol in density, flow:
         assert np.abs(sol.dataset.balance_error.values).max() < 1e-10
 

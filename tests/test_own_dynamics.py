@@ -275,7 +275,7 @@ def test_flow_map_of_an_own_dynamics_goes_on(kind, tmp_path):
     whole = mf.evolve(flow, own, 1.0, 4)
     points = flow.points[::7]
     known = mf.evolve(flow, OWN[kind][1], 1.0, 4)
-    np.testing.assert_array_equal(whole.density(points, 1.0), known.density(points, 1.0))
+    np.testing.assert_array_equal(whole.pdf(points, 1.0), known.pdf(points, 1.0))
     asked = {"checkpoint": path, "monitors": {"calls": killed_later}}
     interrupted(mf.evolve, flow, own, 1.0, 4, **asked)
     resumed = mf.resume(path, monitors={"calls": lambda measure: 0.0}, dynamics=own)

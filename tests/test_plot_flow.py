@@ -105,7 +105,7 @@ def mixed(request):
     dim = 2 if request.param == "circle" else 10
     measures = [SERIES[request.param](kappa) for kappa in (0.5, 5.0)]
     # by hand a run starts with flow maps only where it has no tail
-    sol = run([held(dim, 70.0), flow(dim), *measures[::-1]], ending="clustered")
+    sol = run([held(dim, 70.0), flow(dim), *measures[::-1]], status="clustered")
     sol.measures.reverse()
     for name in ("energy", "dissipation"):
         sol.dataset[name][:] = sol.dataset[name].values[::-1].copy()

@@ -107,7 +107,7 @@ def test_times_are_at_equal_steps_of_energy(energies, times, expected):
 
 @pytest.mark.parametrize("kind", SERIES)
 def test_a_run_that_saved_once(kind):
-    figure = mf.plot.solution(run([SERIES[kind](2.0)], ending="under-resolved"))
+    figure = mf.plot.solution(run([SERIES[kind](2.0)], status="under-resolved"))
     figure.canvas.draw()
     assert len(panels(figure)) == 1
     assert figure.get_suptitle() == "SA, β = 4: under-resolved at t = 0"

@@ -295,7 +295,7 @@ def test_a_state_of_no_generator_is_refused(case, tmp_path):
     """Numpy believes what it is given, and reads beyond its arrays."""
     kind, spoil = BAD_STATES[case]
     part = next(noisy(kind))
-    state = part.resumption.numbers["run"]
+    state = part._resumption.numbers["run"]
     state["rng"] = spoil(state["rng"])
     part.save(tmp_path / "run.nc")
     with pytest.raises(ValueError, match=r"run\.nc can't be gone on with: rng must "):
@@ -312,7 +312,7 @@ def test_every_generator_comes_back(kind, tmp_path):
 def test_a_finished_run_is_given_back(tmp_path):
     path = tmp_path / "run.nc"
     whole = mf.evolve(START, mf.SA(4.0), 1.0, checkpoint=path)
-    assert whole.resumption is None
+    assert whole._resumption is None
     assert_same(mf.resume(path), whole)
     # the checkpoint before the last may be all that there is, and is not taken away
     path.rename(previous(path))
@@ -340,7 +340,7 @@ def test_a_checkpoint_of_the_first_version_goes_on(tmp_path):
     asked |= {"monitors": {"m": Interruption(3)}, "checkpoint": path}
     interrupted(mf.evolve, START, mf.SA(4.0), 4.0, **asked)
     saved = mf.load(path)
-    del saved.resumption.numbers["hand_over_size"], saved.resumption.numbers["run"]["limit"]
+    del saved._resumption.numbers["hand_over_size"], saved._resumption.numbers["run"]["limit"]
     saved.save(path)
     assert_same(mf.resume(path, monitors={"m": mass}), whole)
 
@@ -401,7 +401,7 @@ def stopped(tmp_path_factory):
 @pytest.mark.parametrize("damage", DAMAGES, ids=str)
 def test_a_file_that_is_not_what_it_was_is_refused(damage, stopped, tmp_path):
     path, solution = tmp_path / "run.nc", mf.load(stopped)
-    numbers = solution.resumption.numbers
+    numbers = solution._resumption.numbers
     for key, value in damage.items():
         *of_run, name = key.split(".")
         table = numbers["run"] if of_run else numbers
@@ -417,7 +417,7 @@ def test_a_file_that_is_not_what_it_was_is_refused(damage, stopped, tmp_path):
 @pytest.mark.parametrize("times", [[0.0, 1.0], [[0.0, 1.0]], [], [0.0, 2.0, 1.0], [0.0, np.inf]])
 def test_times_that_are_not_the_runs_are_refused(times, stopped, tmp_path):
     path, solution = tmp_path / "run.nc", mf.load(stopped)
-    solution.resumption.arrays["times"] = np.array(times)
+    solution._resumption.arrays["times"] = np.array(times)
     solution.save(path)
     with pytest.raises(ValueError, match=r"run\.nc can't be gone on with: times must"):
         mf.resume(path, monitors={"m": mass})
@@ -537,7 +537,7 @@ def test_a_write_that_fails_leaves_the_last_good_checkpoint_in_its_place(tmp_pat
     monkeypatch.setattr(mf.Solution, "save", save)
     resumed = mf.resume(path)
     assert_same(resumed, whole)
-    assert (whole.file, resumed.file) == (None, path)
+    assert (whole._file, resumed._file) == (None, path)
 
 
 def test_other_versions_than_the_checkpoints_are_told(tmp_path):
@@ -548,8 +548,8 @@ def test_other_versions_than_the_checkpoints_are_told(tmp_path):
         again = interrupted(mf.resume, path, monitors={"m": Interruption(2)})
     assert again.status == "interrupted"
     solution = mf.load(path)
-    here = solution.versions["scipy"]
-    solution.versions["scipy"] = "0.1"
+    here = solution._versions["scipy"]
+    solution._versions["scipy"] = "0.1"
     solution.save(path)
     told = rf"run\.nc was written with scipy 0\.1 \(here {here}\): .* may differ .* last bits"
     with pytest.warns(UserWarning, match=told):

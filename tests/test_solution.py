@@ -34,7 +34,7 @@ def test_densities_come_back_to_the_bit(kind, tmp_path):
     xr.testing.assert_identical(sol.dataset, again.dataset)
     assert same_bits(sol.t, again.t)
     assert sol.dynamics == again.dynamics
-    assert (sol.ending, sol.message, sol.case) == (again.ending, again.message, again.case)
+    assert (sol.status, sol.message, sol._case) == (again.status, again.message, again._case)
     assert repr(sol) == repr(again)
 
 
@@ -116,7 +116,7 @@ def test_the_file_tells_what_it_is(tmp_path):
     assert file.attrs["format"] == "meanfield-solution"
     assert file.attrs["format_version"] == 1
     assert file.attrs["status"] == "under-resolved"
-    assert file.attrs["case"] == sol.case
+    assert file.attrs["case"] == sol._case
     assert (file.attrs["dynamics"], file.attrs["beta"], file.attrs["sign"]) == ("USA", 1 / 3, -1)
     assert (file.attrs["space"], file.attrs["dim"]) == ("zonal", 3)
     assert np.array_equal(file.attrs["axis"], AXIS)
@@ -144,7 +144,7 @@ def test_what_is_printed_is_short():
         ({"t": [0.0, 2.0, 1.0, 3.0]}, "t must ascend, got"),
         ({"t": [0.0, 1.0]}, r"must be of one length, got \(2, 4, 4\)"),
         ({"t": [0.0, np.nan, 1.0, 2.0]}, "t must be finite, got nan"),
-        ({"ending": "exhausted"}, "'exhausted' is not a valid Ending"),
+        ({"status": "exhausted"}, "status must be one of .*, got 'exhausted'"),
         ({"dataset": xr.Dataset()}, r"got \(4, 4, None\)"),
     ],
 )

@@ -95,5 +95,5 @@ def test_particles_stand_for_what_they_replaced():
     energies = [float(run.dataset.energy[-1]) for run in (alone, both)]
     assert energies[1] == pytest.approx(energies[0], abs=1e-8)
     # the density of the whole measure is still known
-    nodes = both.density([[0.6, 0.0, 0.8], [0.0, 0.0, 1.0]], 2.2)
+    nodes = both.pdf([[0.6, 0.0, 0.8], [0.0, 0.0, 1.0]], 2.2)
     assert nodes[0] > 100.0 > nodes[1] > 0.0

@@ -184,7 +184,7 @@ def test_a_resumed_run_uses_its_own_library(library, tmp_path):
     assert resumed.final.space.library == library
     assert np.array_equal(resumed.final.coefficients, expected)
     assert mf.load(path).final.space.library == library
-    assert "shtns" in mf.load(path).versions
+    assert "shtns" in mf.load(path)._versions
 
 
 # interrupted at the first save and after it

@@ -81,7 +81,7 @@ def test_density_at_nodes(sol):
 def test_a_file_keeps_it(sol, tmp_path):
     sol.save(tmp_path / "run.nc")
     again = mf.load(tmp_path / "run.nc")
-    assert np.array_equal(again.density(POINTS, 1.7), sol.density(POINTS, 1.7))
+    assert np.array_equal(again.pdf(POINTS, 1.7), sol.density(POINTS, 1.7))
     assert again.dataset.equals(sol.dataset)
     for mu, other in zip(sol.measures, again.measures, strict=True):
         for name in ("points", "weights", "log_density"):
@@ -106,7 +106,7 @@ def test_hand_over(known, flow_from_the_start, tmp_path):
     assert np.max(np.abs(sol.dataset.energy - flow.dataset.energy)) < 1e-8
     sol.save(tmp_path / "run.nc")
     again = mf.load(tmp_path / "run.nc")
-    assert np.array_equal(again.density(POINTS, 1.2), sol.density(POINTS, 1.2))
+    assert np.array_equal(again.pdf(POINTS, 1.2), sol.pdf(POINTS, 1.2))
     assert [type(m) for m in again.measures] == [type(m) for m in sol.measures]
 
 

@@ -172,7 +172,7 @@ def flow_maps() -> list[Claim]:
             why = "rtol = 1e-9 of the density" if dim == 2 else f"tol = {tol:g} of the flow map"
             limit = 1e-9 if dim == 2 else 3e-9
             found.append(Claim(name, "Φ_t # mu_0 = f_t σ", off, limit, why))
-            off = float(np.abs(series.pdf(points) / moved.density(points, 0.5) - 1.0).max())
+            off = float(np.abs(series.pdf(points) / moved.pdf(points, 0.5) - 1.0).max())
             name = f"{space}, {dynamics.name}: the same for f, relative"
             limit = 1e-7
             why = "tail_tol = 1e-10, over the least f"

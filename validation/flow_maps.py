@@ -61,7 +61,7 @@ def agreement(dims: list[int]) -> list[Claim]:
             final = dense.final
             assert isinstance(final, mf.Density)
             f = final.pdf(x)
-            values.append(np.max(np.abs(flow.density(x, t_end) - f)) / f.max())
+            values.append(np.max(np.abs(flow.pdf(x, t_end) - f)) / f.max())
         where = "circle" if dim == 2 else f"zonal d = {dim}"
         why = "tol 1e-12, rtol 1e-11"
         claims += [

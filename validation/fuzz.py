@@ -63,7 +63,7 @@ def build(text: str) -> None:
 def take_up(path: Path) -> None:
     """Load a result, and what `resume` makes of it."""
     solution = mf.load(path)
-    if solution.resumption is not None:
+    if solution._resumption is not None:
         restart(solution, path, monitors={"m": lambda measure: measure.mass()})
 
 

@@ -35,7 +35,7 @@ def surviving_atom(
         If the run can't go on.
     """
     solution = mf.evolve(mf.FlowMap(law), dynamics, t_end, 1)
-    if not solution.ending.is_good:
+    if not solution.success:
         raise ArithmeticError(f"the run of {dynamics!r}: {solution.message}")
     flow = cast(LineFlowMap, solution.final)
     mass = flow.weights[np.cos(flow.angles) < -np.cos(_NEAR)].sum()

@@ -50,10 +50,10 @@ def reference(lmax: int, times: list[float]) -> list[Claim]:
     start = mf.Density(mf.Sphere(95), TWO)
     dense = mf.evolve(start, mf.SA(4.0), 1.0, 1, on_unresolved="stop", **tight)
     f = cast(mf.Density, dense.final).pdf(x)
-    gap = np.abs(sol.density(x, 1.0) - f).max() / f.max()
+    gap = np.abs(sol.pdf(x, 1.0) - f).max() / f.max()
     claims.append(Claim("f(1) at 1000 points, SA", "density", float(gap), 1e-10, "tol 1e-9"))
     grid = mf.Sphere(lmax)
-    masses = [grid.weights @ sol.density(grid.points, t) for t in times]
+    masses = [grid.weights @ sol.pdf(grid.points, t) for t in times]
     worst = float(np.max(np.abs(np.array(masses) - 1.0)))
     claims.append(Claim("∫ f_t dσ by quadrature", "exact", worst, 1e-9, "tol 1e-9"))
     return claims

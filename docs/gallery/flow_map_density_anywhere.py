@@ -15,7 +15,7 @@ law = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 sol = mf.evolve(mf.FlowMap(law), mf.SA(beta=4.0), t_end=6.0)
 angles = np.linspace(0.0, 2.0 * np.pi, 721)
 points = np.column_stack([np.cos(angles), np.sin(angles)])
-curves = {t: sol.density(points, t) for t in (0.0, 1.0, 2.0, 3.0)}
+curves = {t: sol.pdf(points, t) for t in (0.0, 1.0, 2.0, 3.0)}
 
 # %%
 # Held against a Fourier run at t = 2:

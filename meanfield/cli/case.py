@@ -557,11 +557,11 @@ def case_of(solution: Solution, path: Path, settings: Mapping[str, Any] | None =
         If the run had no case file, or its token files are gone or have changed.
     """
     name = f"the case in {path}"
-    if not solution.case:
+    if not solution._case:
         raise CaseError(f"{name} is missing: it must be of a run from a case file, to be run again")
     about = solution.dataset.attrs
     home = Path(str(about.get(CASE_FILE, path))).parent
-    case = case_from_text(solution.case, name, path.parent, settings)
+    case = case_from_text(solution._case, name, path.parent, settings)
     folder = home if _has_all(case, home) or not _has_all(case, path.parent) else path.parent
     with case.errors("law"):
         check_tokens(case, folder, _recorded(about))

@@ -24,7 +24,7 @@ from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, INTERRUPTED, Refusal, chec
 from meanfield.cli.sweeps import SWEEP, axis, cells_beside, load_sweep, sweep
 from meanfield.cli.tables import CaseError, one_line
 from meanfield.dynamics import Isotropic
-from meanfield.evolution import Ending, Solution, evolve, netcdf
+from meanfield.evolution import Solution, evolve, netcdf
 from meanfield.evolution.checkpoint import UnsavedWarning
 from meanfield.evolution.files import SOURCE, is_being_written, remove_leftovers
 from meanfield.evolution.solution import version_of
@@ -168,7 +168,7 @@ def run(
         with chosen.errors("run"):
             keywords |= {"checkpoint": file, "progress": runs.shown_progress(quiet)}
             solution = runs.ended(evolve, measure, dynamics, **keywords)
-        if earlier is not None and earlier.ending is solution.ending and not (settings or quiet):
+        if earlier is not None and earlier.status == solution.status and not (settings or quiet):
             typer.echo(text.agreement(earlier, solution))
         _write(solution, file, picture, quiet)
 
@@ -191,8 +191,8 @@ def resume(
     picture = file.with_suffix(".png") if figure is None else figure
     with runs.killed_like_ctrl_c():
         saved = runs.loaded_run(file, to_resume=True)
-        ended = saved.resumption is None
-        check_output(picture, "--figure", runs.FIGURE_SUFFIXES, saved.source, force or ended)
+        ended = saved._resumption is None
+        check_output(picture, "--figure", runs.FIGURE_SUFFIXES, saved._source, force or ended)
         solution = runs.resumed(saved, file, runs.shown_progress(quiet))
         if not ended:
             _write(solution, file, picture, quiet)
@@ -203,14 +203,14 @@ def resume(
         # the run was killed between its last save and its figure
         _draw(solution, picture)
         wrote = f"wrote {picture}, which was missing"
-    if not quiet and solution.ending.is_good:
+    if not quiet and solution.success:
         typer.echo(f"already {solution.message}: nothing to do, and {wrote}")
     _exit(solution, file)
 
 
 def _write(solution: Solution, file: Path, picture: Path, quiet: bool) -> None:
     """Figure, table, and exit status; the file, too, where the run could not write it."""
-    if solution.file is None:
+    if solution._file is None:
         try:
             solution.save(file)
         except (OSError, ValueError) as error:
@@ -225,9 +225,9 @@ def _write(solution: Solution, file: Path, picture: Path, quiet: bool) -> None:
 
 def _exit(solution: Solution, file: Path) -> None:
     """The exit status of how a run ended."""
-    if solution.ending is Ending.INTERRUPTED:
+    if solution.status == "interrupted":
         raise Refusal(f"{solution.message}; meanfield resume {file} goes on", INTERRUPTED)
-    if not solution.ending.is_good:
+    if not solution.success:
         raise Refusal(solution.message, FAILED_RUN)
 
 
@@ -259,7 +259,7 @@ def _made(
     """Inside, what is drawn from a run is made at its place, beside the run if it is not told."""
     solution = runs.loaded_run(file)
     place = output or file.with_suffix(suffix)
-    check_output(place, "--output", suffixes, solution.source, force)
+    check_output(place, "--output", suffixes, solution._source, force)
     with refusals(place), runs.killed_like_ctrl_c():
         yield solution, place
     if not quiet:
@@ -296,7 +296,7 @@ def _draw(solution: Solution, picture: Path) -> None:
     from meanfield import plot  # matplotlib is slow to import, and `info` needs none
 
     with refusals(picture):
-        plot.save(plot.solution(solution), picture, source=solution.source)
+        plot.save(plot.solution(solution), picture, source=solution._source)
 
 
 check = typer.Typer(rich_markup_mode=None)

@@ -242,7 +242,7 @@ def resumed(saved: Solution, file: Path, progress: bool | str) -> Solution:
         If it can't be gone on with.
     """
     monitors = {}
-    if saved.case and saved.resumption is not None:
+    if saved._case and saved._resumption is not None:
         monitors = case_of(saved, file).build_monitors(saved.measures[0])
     with refusals():
         return ended(resume_from, saved, file, monitors=monitors, progress=progress)

@@ -24,7 +24,7 @@ from meanfield.cli.case import Case, case_from_text
 from meanfield.cli.tables import CaseError, one_line
 from meanfield.evolution import FileInUseError, Solution, load, loaded, netcdf, resume_from, solve
 from meanfield.evolution.recorder import taken_names
-from meanfield.evolution.solution import Ending, versions
+from meanfield.evolution.solution import versions
 from meanfield.exceptions import warn_unfinished
 
 _MOST_CELLS = 10**6
@@ -165,7 +165,7 @@ def kept(cell: Cell) -> Outcome | None:
         solution = None if cell.file is None else loaded(cell.file)
     except ValueError:
         return None
-    return None if solution is None or solution.ending is Ending.INTERRUPTED else outcome(solution)
+    return None if solution is None or solution.status == "interrupted" else outcome(solution)
 
 
 def outcome_in_file(cell: Cell, found: Outcome) -> Outcome:
@@ -176,7 +176,7 @@ def outcome_in_file(cell: Cell, found: Outcome) -> Outcome:
         solution = load(cell.file)
     except ValueError as error:
         return _failed(cell, f"the run is done, but {error}")
-    if solution.ending is Ending.INTERRUPTED:
+    if solution.status == "interrupted":
         return _failed(cell, f"the run is done, but {cell.file} is not")
     return outcome(solution)
 
@@ -219,7 +219,7 @@ def _solution(cell: Cell) -> Solution:
         cell.file.parent.mkdir(parents=True, exist_ok=True)
         try:
             saved = loaded(cell.file)
-            monitors = case.build_monitors(saved.measures[0]) if saved.resumption else {}
+            monitors = case.build_monitors(saved.measures[0]) if saved._resumption else {}
             return resume_from(saved, cell.file, monitors=monitors)
         except FileInUseError:
             raise

@@ -13,7 +13,7 @@ import numpy as np
 
 from meanfield.cli.sweeps import FINAL, cells_beside
 from meanfield.cli.tables import one_line
-from meanfield.evolution import Ending, Solution
+from meanfield.evolution import Solution
 from meanfield.evolution.recorder import with_role
 from meanfield.evolution.solution import version_of
 from meanfield.spaces import Sphere
@@ -78,7 +78,7 @@ def defect(solution: Solution) -> float | None:
 
 def closing(solution: Solution) -> str:
     """How the run ended, if it finished, and how well its energy identity holds."""
-    lines = [solution.message] if solution.ending.is_good else []
+    lines = [solution.message] if solution.success else []
     if (error := defect(solution)) is not None:
         what = "the dissipation" + (" and of the noise" if solution.dynamics.noise > 0.0 else "")
         of = "/|E(δ)|" if with_role(solution.dataset, "share") else ""
@@ -102,11 +102,11 @@ def agreement(earlier: Solution, solution: Solution) -> str:
 def summary(solution: Solution, file: Path, is_running: bool = False) -> dict[str, str]:
     """A run in a dozen entries; `is_running` where a process is writing its file."""
     data, error = solution.dataset, defect(solution)
-    status, message = solution.status, solution.message
-    if is_running and solution.ending is Ending.INTERRUPTED:
+    status, message = str(solution.status), solution.message
+    if is_running and status == "interrupted":
         status, message = "running", message.partition(";")[0]
     ends = {n: data[n].values[[0, -1]] for n in with_role(data, "energy", "share")[:1]}
-    lines = len(solution.case.splitlines())
+    lines = len(solution._case.splitlines())
     return {
         "status": status,
         "message": message,

@@ -4,10 +4,9 @@ from meanfield.evolution.batch import evolve_batch
 from meanfield.evolution.files import FileInUseError
 from meanfield.evolution.loop import evolve, solve
 from meanfield.evolution.restart import loaded, resume, resume_from
-from meanfield.evolution.solution import Ending, Solution, load
+from meanfield.evolution.solution import Solution, load
 
 __all__ = [
-    "Ending",
     "FileInUseError",
     "Solution",
     "evolve",

@@ -11,7 +11,7 @@ from typing import Any
 from meanfield.evolution.arrays import Resumption, law_record
 from meanfield.evolution.options import FLOW_MAP
 from meanfield.evolution.run import Run
-from meanfield.evolution.solution import Ending, Solution
+from meanfield.evolution.solution import Solution
 from meanfield.laws import Law
 from meanfield.measures import AnyMeasure, Density, FlowMap
 from meanfield.measures.density import SeriesLaw
@@ -78,7 +78,7 @@ class Checkpoint:
             return
         start = time.monotonic()
         message = f"not finished: a checkpoint at t = {t:g} of {t_end:g}; resume goes on from there"
-        solution = run.solution(Ending.INTERRUPTED, message, self.resumption(run))
+        solution = run.solution("interrupted", message, self.resumption(run))
         try:
             self._write(solution, self.path)
         except OSError as error:
@@ -117,7 +117,7 @@ class Checkpoint:
         except OSError as error:
             warnings.warn(f"the solution is not saved: {error}", UnsavedWarning, stacklevel=2)
         else:
-            solution.file = self.path
+            solution._file = self.path
             previous(self.path).unlink(missing_ok=True)
 
 

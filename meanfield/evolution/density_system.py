@@ -12,7 +12,6 @@ from meanfield.dynamics.facts import Dynamics
 from meanfield.equations.density import LostDigitsError
 from meanfield.evolution.options import FLOW_MAP, Options, choose_on_unresolved
 from meanfield.evolution.recorder import Stop
-from meanfield.evolution.solution import Ending
 from meanfield.evolution.steppers import ExponentialSteps, Stepper
 from meanfield.evolution.system import Kept, System, Verdict
 from meanfield.functionals.energies import entropy
@@ -76,7 +75,7 @@ class DensitySystem(System[Density]):
         if not isinstance(error, LostDigitsError):
             return super().fault(error)
         message = f"under-resolved at t = {self.t:.6g}: {error}{self._remedy(', or try {}')}"
-        return Stop(Ending.UNDER_RESOLVED, message)
+        return Stop("under-resolved", message)
 
     def after(self, stepper: Stepper) -> Verdict:
         """Take a step back that the space does not resolve."""
@@ -126,7 +125,7 @@ class DensitySystem(System[Density]):
         try:
             self.evaluate()
         except Stop as stop:
-            if stop.ending is not Ending.UNDER_RESOLVED:
+            if stop.status != "under-resolved":
                 raise
             return False
         return True

@@ -12,7 +12,7 @@ from meanfield.equations.history import MomentHistory
 from meanfield.equations.line import AngularField, FlowTendency, line_field
 from meanfield.equations.tendency import flow_tendency
 from meanfield.evolution.options import Options
-from meanfield.evolution.solution import Ending
+from meanfield.evolution.solution import Status
 from meanfield.evolution.steppers import Stepper
 from meanfield.evolution.system import Kept, System, Verdict, moments_of_step
 from meanfield.measures.clusters import clusters
@@ -133,12 +133,12 @@ class LineSystem(System[LineFlowMap]):
         self._times = history.times[: count + 1].tolist()
         self._moments = list(history.moments[:count])
 
-    def finished(self) -> tuple[Ending, str]:
+    def finished(self) -> tuple[Status, str]:
         """How the run ended: clustered if all mass is one atom at rest."""
         flow = self.equation.flow
         if self.dynamics._isotropic and len(flow.atoms) == 1 and (flow.owners != FREE).all():
             return (
-                Ending.CLUSTERED,
+                "clustered",
                 f"clustered at t = {self.t:g} after {self.steps} steps: all mass is one atom",
             )
         return super().finished()

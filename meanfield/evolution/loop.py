@@ -21,7 +21,7 @@ from meanfield.evolution.netcdf import check_suffix
 from meanfield.evolution.progress import DeferredInterrupt, ProgressBar, checked_progress
 from meanfield.evolution.recorder import Monitors, Stop, checked_monitors
 from meanfield.evolution.run import Plan, Run, advance
-from meanfield.evolution.solution import Ending, Solution
+from meanfield.evolution.solution import Solution
 from meanfield.evolution.system import System
 from meanfield.exceptions import Interrupted, UnfinishedWarning
 from meanfield.measures import AnyMeasure, Density, FlowMap
@@ -69,19 +69,19 @@ def complete(run: Run, checkpoint: Checkpoint, progress: bool | str) -> Solution
                         is_over = True
                     except Stop as stop:
                         run.hand_over(stop, report)
-                ending, message = run.system.finished()
+                status, message = run.system.finished()
             except Stop as stop:
                 run.save_once()
-                ending, message = stop.ending, str(stop)
+                status, message = stop.status, str(stop)
     except KeyboardInterrupt:
         run.save_once()
-        ending = Ending.INTERRUPTED
+        status = "interrupted"
         message = f"interrupted at t = {run.system.t:g}: what was computed so far is kept"
     if recorder.hand_over is not None:
         message += f"; a flow map took over at t = {recorder.hand_over[0]:.6g}"
-    is_interrupted = ending is Ending.INTERRUPTED
+    is_interrupted = status == "interrupted"
     resumption = checkpoint.resumption(run) if is_interrupted else None
-    solution = run.solution(ending, message, resumption)
+    solution = run.solution(status, message, resumption)
     checkpoint.close(solution)
     if is_interrupted:
         raise Interrupted(message, solution)
@@ -256,7 +256,7 @@ def warn_if_unfinished(run: Callable[P, Solution]) -> Callable[P, Solution]:
     @wraps(run)
     def warned(*args: P.args, **asked: P.kwargs) -> Solution:
         solution = run(*args, **asked)
-        if not solution.ending.is_good:
+        if not solution.success:
             warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
         return solution
 

@@ -12,7 +12,7 @@ import xarray as xr
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Energy, multiplied_out
 from meanfield.evolution.arrays import PREFIXES, RESERVED, SIZE_NAME
-from meanfield.evolution.solution import Ending, Solution
+from meanfield.evolution.solution import Solution, Status
 from meanfield.measures import AnyMeasure
 from meanfield.typing import Array
 
@@ -66,9 +66,9 @@ _OF_BRACKET = {
 class Stop(Exception):
     """The run can't go on; the text says what happened, when, and what to try."""
 
-    def __init__(self, ending: Ending, message: str) -> None:
+    def __init__(self, status: Status, message: str) -> None:
         super().__init__(message)
-        self.ending = ending
+        self.status: Status = status
 
 
 class Recorder:
@@ -123,13 +123,11 @@ class Recorder:
                     error.add_note(f"in the monitor {name} at t = 0, for {measure}")
                     raise
                 reason = f"the monitor {name} raised {error!r} for {measure}"
-                raise Stop(Ending.FAILED, f"failed at t = {row['t']:.6g}: {reason}") from error
+                raise Stop("failed", f"failed at t = {row['t']:.6g}: {reason}") from error
         for name, value in row.items():
             if np.isnan(value) or (np.isinf(value) and name not in _MAY_BE_INFINITE):
                 remedy = "" if name in _TAKEN else "; is its monitor right?"
-                raise Stop(
-                    Ending.FAILED, f"failed at t = {row['t']:.6g}: {name} is {value}{remedy}"
-                )
+                raise Stop("failed", f"failed at t = {row['t']:.6g}: {name} is {value}{remedy}")
 
     def _multiplied_out(self, row: dict[str, float]) -> dict[str, float]:
         """The row with energies as they are, as shares of a Dirac's, and with their balance."""

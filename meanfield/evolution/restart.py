@@ -101,7 +101,7 @@ def resume(
     solution = resume_from(
         saved, path, monitors=monitors, law=law, dynamics=dynamics, progress=progress
     )
-    if not solution.ending.is_good:
+    if not solution.success:
         warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
     return solution
 
@@ -129,19 +129,19 @@ def resume_from(
     place = Path(path).absolute()
     with file_lock(place, "path"):
         remove_leftovers(place)
-        if saved.resumption is None:
+        if saved._resumption is None:
             if place.exists():
                 previous(place).unlink(missing_ok=True)
             return saved
         check_suffix("path", place)
         run = restart(saved, path, monitors=monitors, law=law, dynamics=dynamics)
-        if others := other_versions(saved.versions):
+        if others := other_versions(saved._versions):
             warnings.warn(
                 f"{path} was written with {', '.join(others)}: the rest of the run may differ "
                 f"from an uninterrupted one in last bits",
                 stacklevel=3,
             )
-        return complete(run, Checkpoint(place, saved.resumption), progress)
+        return complete(run, Checkpoint(place, saved._resumption), progress)
 
 
 def restart(
@@ -159,13 +159,13 @@ def restart(
     ValueError
         If it can't be gone on with, or monitors are not the run's.
     """
-    if saved.resumption is None:
+    if saved._resumption is None:
         raise ValueError(f"{path} can't be gone on with: its run was {saved.status}")
-    known = _monitors(saved.resumption, checked_monitors(monitors))
+    known = _monitors(saved._resumption, checked_monitors(monitors))
     saved.dynamics = _dynamics(saved.dynamics, dynamics)
     try:
-        plan = _plan(saved, saved.resumption, known)
-        return _run(plan, saved, saved.resumption, law)
+        plan = _plan(saved, saved._resumption, known)
+        return _run(plan, saved, saved._resumption, law)
     except _FAULTS as error:
         reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
         raise ValueError(f"{path} can't be gone on with: {first_line(reason)}") from error
@@ -240,7 +240,7 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
         times=times,
         options=options,
         step=None if step is None else number("step", step, above=0),
-        case=saved.case,
+        case=saved._case,
         about=checked_about(numbers.get("about")),
     )
 
@@ -255,7 +255,8 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
         law = from_record(numbers["law"], LAWS)
     if law is not None and type(first) is Density:
         # the law's own values, as the run had them
-        first = saved.measures[0] = Density(first.space, law)
+        first = Density(first.space, law)
+        saved.measures = [first, *saved.measures[1:]]
     state = numbers["run"]
     rng = generator_from(state["rng"]) if "rng" in state else None
     if saves == 0:
@@ -268,7 +269,7 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
         measures=saved.measures[:saves],
         dataset=saved.dataset.isel(t=slice(saves)),
     )
-    if kept.history is not None and "remembered" not in state:
+    if kept._history is not None and "remembered" not in state:
         raise ValueError(
             f"the numbers of its run must tell `remembered` steps, got {sorted(state)}: flow maps "
             f"on S^2 of earlier versions have to be run again"

@@ -25,7 +25,7 @@ from meanfield.evolution.density_system import (
 from meanfield.evolution.line_system import LineSystem
 from meanfield.evolution.options import FLOW_MAP, Options
 from meanfield.evolution.recorder import Recorder, Stop
-from meanfield.evolution.solution import Ending, Solution
+from meanfield.evolution.solution import Solution, Status
 from meanfield.evolution.sphere_system import SphereSystem
 from meanfield.evolution.steppers import Stepper
 from meanfield.evolution.system import MOST_STEPS, System, Verdict
@@ -253,7 +253,7 @@ class Run:
         """
         density, options = self.system, self.plan.options
         first: Any = self.recorder.measures[0]
-        is_lost = (stop.ending, options.on_unresolved) == (Ending.UNDER_RESOLVED, FLOW_MAP)
+        is_lost = (stop.status, options.on_unresolved) == ("under-resolved", FLOW_MAP)
         if not is_lost or not isinstance(density, DensitySystem):
             raise stop
         try:
@@ -262,13 +262,13 @@ class Run:
         except (ValueError, Stop) as error:
             if density.limit == options.largest:
                 text = f"{stop}; a flow map can't take over: {error}"
-                raise Stop(stop.ending, text) from error
+                raise Stop(stop.status, text) from error
             density.limit = options.largest
             return
         self.recorder.take_over(density.t, flow.scaled_energy() - density.scaled_energy())
         flow.log_unit, self.system = density.log_unit, flow
 
-    def solution(self, ending: Ending, message: str, resumption: Resumption | None) -> Solution:
+    def solution(self, status: Status, message: str, resumption: Resumption | None) -> Solution:
         """What the run has left so far."""
         plan, system = self.plan, self.system
         dataset = self.recorder.dataset(system.collapses)
@@ -288,12 +288,12 @@ class Run:
             t=dataset.t.values,
             measures=list(self.recorder.measures),
             dynamics=plan.dynamics,
-            ending=ending,
+            status=status,
             message=message,
             dataset=dataset,
-            case=plan.case,
-            history=system.history(),
-            resumption=resumption,
+            _case=plan.case,
+            _history=system.history(),
+            _resumption=resumption,
         )
 
     def resumption(self) -> Resumption:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, Literal, get_args, overload
 
 import numpy as np
 import xarray as xr
@@ -25,7 +24,7 @@ from meanfield.evolution.arrays import AnyHistory, Resumption, attribute
 from meanfield.evolution.files import SOURCE
 from meanfield.evolution.netcdf import check_numbers, checksum
 from meanfield.exceptions import GOOD
-from meanfield.measures import AnyMeasure
+from meanfield.measures import AnyMeasure, Density
 from meanfield.spaces.sphere import Sphere
 from meanfield.typing import Array, ArrayLike
 
@@ -37,72 +36,73 @@ _PACKAGES = ("meanfield", "numpy", "scipy", "pyfftw", "ducc0", "shtns")
 # what may be missing, and what numbers on S^2 alone depend on
 _OPTIONAL = "shtns"
 _SHA_256 = re.compile("[0-9a-f]{64}")
+# of the last time, by which a time may miss one that was saved
+_LAST_BITS = 16.0 * float(np.finfo(np.float64).eps)
 
+Status = Literal["finished", "clustered", "under-resolved", "failed", "interrupted"]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
 
-class Ending(StrEnum):
-    """How a run ended."""
+    # a run of any measure, where none is told
+    M_co = TypeVar("M_co", bound=AnyMeasure, covariant=True, default=AnyMeasure)
+else:
+    from typing import TypeVar
 
-    FINISHED = "finished"
-    CLUSTERED = "clustered"
-    UNDER_RESOLVED = "under-resolved"
-    FAILED = "failed"
-    INTERRUPTED = "interrupted"
-
-    @property
-    def is_good(self) -> bool:
-        """Whether the run came to the time that it was asked for."""
-        return self.value in GOOD
+    M_co = TypeVar("M_co", covariant=True)
 
 
 @dataclass(repr=False, eq=False)
-class Solution(ShownRun):
+class Solution(ShownRun, Generic[M_co]):
     """mu_t at the saved times t_0 < … < t_{m-1} of a run, and its numbers over t.
+
+    ``len(sol)`` is how many there are, ``sol[i]`` is a measure, and ``for t, mu in sol`` goes
+    through all of them.
 
     Attributes
     ----------
     t : ndarray, shape (m,)
-    measures : list of Density or of Particles, length m
+    measures : list of measures, length m
     dynamics : SA, USA, DoublyStochastic, Interaction, Attention, FeedForward, Layers or Kuramoto
-    ending : Ending
+    status : str
+        'finished', 'clustered' (a flow map whose mass is all in atoms), 'under-resolved', 'failed'
+        or 'interrupted'.
     message : str
         What happened, at which t, with which number, what to try.
     dataset : xarray.Dataset
         energy, dissipation, work, mass and more over the dimension t.
-    case : str
-        The text of the case file, if any.
-    history : MomentHistory or History, optional
-        The moments of a flow map at all times: what `density` needs.
-    resumption : Resumption, optional
-        What `resume` needs.
-    versions : dict of str to str
-        Of what made the run; its file keeps them.
-    file : Path, optional
-        The `checkpoint` of the run, where it could be written at the end.
 
     Raises
     ------
     ValueError
-        If t does not ascend, or t, measures and dataset differ in length.
+        If t does not ascend, t, measures and dataset differ in length, or there is no such status.
 
     Examples
     --------
     >>> import meanfield as mf
     >>> mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
-    >>> mf.evolve(mu, mf.SA(beta=1.0), t_end=1.0)
+    >>> sol = mf.evolve(mu, mf.SA(beta=1.0), t_end=1.0)
+    >>> sol
     Solution(finished, SA(beta=1.0, sign=1, noise=0.0), 21 saves to t = 1, Density(...))
+    >>> [round(float(mu.mean()[0]), 3) for t, mu in sol if t > 0.9]
+    [0.588, 0.606]
     """
 
     t: Array
-    measures: list[AnyMeasure]
+    measures: Sequence[M_co]
     dynamics: AnyDynamics
-    ending: Ending
+    status: Status
     message: str
     dataset: xr.Dataset
-    case: str = ""
-    history: AnyHistory | None = None
-    resumption: Resumption | None = None
-    versions: dict[str, str] = field(default_factory=lambda: dict(installed()))
-    file: Path | None = None
+    # the text of the case file, if any
+    _case: str = ""
+    # the moments of a flow map at all times: what `pdf` needs
+    _history: AnyHistory | None = None
+    # what `resume` needs
+    _resumption: Resumption | None = None
+    # of what made the run; its file keeps them
+    _versions: dict[str, str] = field(default_factory=lambda: dict(installed()))
+    # the `checkpoint` of the run, where it could be written at the end
+    _file: Path | None = None
 
     def __post_init__(self) -> None:
         self.t = real_array("t", self.t, 1)
@@ -111,9 +111,9 @@ class Solution(ShownRun):
         lengths = len(self.t), len(self.measures), self.dataset.sizes.get("t")
         if len(set(lengths)) > 1:
             raise ValueError(f"t, measures and dataset must be of one length, got {lengths}")
-        self.ending = Ending(self.ending)
+        one_of("status", self.status, get_args(Status))
         if len(self.t) and self.final.dim != Sphere.dim:
-            self.versions.pop(_OPTIONAL, None)
+            self._versions.pop(_OPTIONAL, None)
 
     def __repr__(self) -> str:
         return (
@@ -122,17 +122,58 @@ class Solution(ShownRun):
         )
 
     @property
-    def status(self) -> str:
-        """The ending as a word: finished, under-resolved, failed or interrupted."""
-        return self.ending.value
+    def success(self) -> bool:
+        """Whether the run came to its `t_end`: its status is 'finished' or 'clustered'."""
+        return self.status in GOOD
 
     @property
-    def final(self) -> AnyMeasure:
+    def final(self) -> M_co:
         """The measure at the last saved time."""
         return self.measures[-1]
 
+    def __len__(self) -> int:
+        return len(self.t)
+
+    @overload
+    def __getitem__(self, i: int) -> M_co: ...
+    @overload
+    def __getitem__(self, i: slice) -> Sequence[M_co]: ...
+    def __getitem__(self, i: int | slice) -> M_co | Sequence[M_co]:
+        return self.measures[i]
+
+    def __iter__(self) -> Iterator[tuple[float, M_co]]:
+        return zip(map(float, self.t), self.measures, strict=True)
+
+    def at(self, t: float) -> M_co:
+        """The measure at a saved time.
+
+        Raises
+        ------
+        ValueError
+            If nothing was saved then, with the nearest times that were.
+
+        Examples
+        --------
+        >>> import meanfield as mf
+        >>> sol = mf.evolve(mf.FlowMap(mf.Uniform(2)), mf.SA(beta=1.0), t_end=1.0, save_at=4)
+        >>> sol.at(0.25) is sol[1]
+        True
+        >>> sol.at(0.3)
+        Traceback (most recent call last):
+            ...
+        ValueError: t must be a saved time, the nearest are 0.25 and 0.5, got 0.3
+        """
+        t = number("t", t)
+        gaps = np.abs(self.t - t)
+        nearest = int(gaps.argmin())
+        if gaps[nearest] > _LAST_BITS * np.abs(self.t[-1]):
+            around = sorted({float(self.t[i]) for i in gaps.argsort(kind="stable")[:2]})
+            told = " and ".join(f"{one:g}" for one in around)
+            raise ValueError(f"t must be a saved time, the nearest are {told}, got {t:g}")
+        return self.measures[nearest]
+
     @property
-    def source(self) -> str:
+    def _source(self) -> str:
         """SHA-256 of what the run was made from: its case, or its start, dynamics and `t_end`.
 
         It is the same for the whole of a run and for a part of it.
@@ -146,24 +187,24 @@ class Solution(ShownRun):
         about = arrays.measure_attributes(first) | arrays.dynamics_attributes(self.dynamics)
         return checksum(xr.Dataset(own | {"t_end": end}, attrs=about))
 
-    def density(self, points: ArrayLike, t: float) -> Array:
-        """f_t at unit rows (n, d), shape (n,), at any time of a run of a flow map.
+    def pdf(self, points: ArrayLike, t: float) -> Array:
+        """f_t at unit rows (n, d), shape (n,): at a saved time, or any time of a run of a flow map.
 
-        Each point is followed back to t = 0 along its characteristic: the value has an error of
-        about 1e-12 times the stretching on the way, however concentrated the measure is. After
+        There each point is followed back to t = 0 along its characteristic: the value has an error
+        of about 1e-12 times the stretching on the way, however concentrated the measure is. After
         feed-forward layers with relu the density has kinks, and the error is the flow map's `tol`.
 
         Parameters
         ----------
         points : array_like, shape (n, d)
         t : float
-            Between 0 and the last saved time.
+            Between the first and the last saved time; one of them in a run of densities.
 
         Raises
         ------
         ValueError
-            If the run has no history of moments, an argument is out of range, or the law has no
-            density or is not known any more.
+            If the run has no densities and no history of moments, an argument is out of range, or
+            the law has no density or is not known any more.
         ArithmeticError
             If a characteristic can't be followed.
 
@@ -171,23 +212,25 @@ class Solution(ShownRun):
         --------
         >>> import meanfield as mf
         >>> sol = mf.evolve(mf.FlowMap(mf.Uniform(2)), mf.SA(beta=1.0), t_end=1.0)
-        >>> sol.density([[1.0, 0.0]], t=0.5).round(9)
+        >>> sol.pdf([[1.0, 0.0]], t=0.5).round(9)
         array([1.])
         """
         flow: Any = self.final
-        if self.history is None:
+        if isinstance(flow, Density):
+            saved: Any = self.at(t)
+            return np.asarray(saved.pdf(points))
+        if self._history is None:
             raise ValueError(
-                f"density needs the moments of a flow map from its law on, at beta (the reach of "
-                f"its kernel) <= 100, got a run of {flow} under {self.dynamics}: a Density has "
-                f"`at(points)`"
+                f"pdf needs densities, or the moments of a flow map from its law on, at beta (the "
+                f"reach of its kernel) <= 100, got a run of {flow} under {self.dynamics}"
             )
         points = unit_rows("points", points, flow.dim)
         t, dynamics = number("t", t, low=0, high=float(self.t[-1])), adapt(self.dynamics)
-        if isinstance(self.history, History):
-            return transported(field_on_sphere(dynamics), self.history, flow.law.pdf, points, t)
+        if isinstance(self._history, History):
+            return transported(field_on_sphere(dynamics), self._history, flow.law.pdf, points, t)
         if t == 0.0:
             return np.asarray(flow.line.scale * flow.line.law.pdf(points))
-        return density_on_line(flow.line, dynamics, self.history, points, t, flow.tol)
+        return density_on_line(flow.line, dynamics, self._history, points, t, flow.tol)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a NetCDF-4 file, which `load` reads back to the bit and any NetCDF tool opens.
@@ -213,10 +256,10 @@ class Solution(ShownRun):
         netcdf.write(self._to_file(), place)
 
     def _to_file(self) -> xr.Dataset:
-        own = arrays.measure_variables(self.measures, self.history)
+        own = arrays.measure_variables(self.measures, self._history)
         own |= arrays.dynamics_variables(self.dynamics)
-        if self.resumption is not None:
-            own |= self.resumption.variables()
+        if self._resumption is not None:
+            own |= self._resumption.variables()
         clash = sorted(own.keys() & {str(name) for name in self.dataset.variables} - {"size"})
         if clash:
             raise ValueError(f"dataset must not have variables {clash}: rename them before saving")
@@ -238,11 +281,11 @@ class Solution(ShownRun):
             "format_version": FORMAT_VERSION,
             "status": self.status,
             "message": self.message,
-            "case": self.case,
+            "case": self._case,
             **arrays.dynamics_attributes(self.dynamics),
             **arrays.measure_attributes(self.measures),
-            **(self.resumption.attributes() if self.resumption else {}),
-            **{f"{name}{_VERSION}": text for name, text in self.versions.items()},
+            **(self._resumption.attributes() if self._resumption else {}),
+            **{f"{name}{_VERSION}": text for name, text in self._versions.items()},
         }
 
 
@@ -322,13 +365,13 @@ def _from_file(stored: xr.Dataset) -> Solution:
         t=arrays.TIMES.read(stored),
         measures=arrays.read_measures(stored),
         dynamics=dynamics,
-        ending=Ending(one_of("attribute status", about.get("status"), [*map(str, Ending)])),
+        status=one_of("attribute status", about.get("status"), get_args(Status)),
         message=attribute(stored, "message", str),
         dataset=stored.drop_vars(arrays.own_names(stored)),
-        case=attribute(stored, "case", str),
-        history=arrays.read_history(stored),
-        resumption=arrays.read_resumption(stored),
-        versions=versions_of(about),
+        _case=attribute(stored, "case", str),
+        _history=arrays.read_history(stored),
+        _resumption=arrays.read_resumption(stored),
+        _versions=versions_of(about),
     )
     found = checksum(stored)
     if about.get("checksum") != found:

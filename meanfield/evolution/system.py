@@ -14,7 +14,7 @@ from meanfield.equations.tendency import tendency
 from meanfield.evolution.arrays import Resumption
 from meanfield.evolution.options import Options
 from meanfield.evolution.recorder import Stop
-from meanfield.evolution.solution import Ending, Solution
+from meanfield.evolution.solution import Solution, Status
 from meanfield.evolution.steppers import ExplicitSteps, Stepper
 from meanfield.functionals.energies import energy_in_unit, order_parameter
 from meanfield.measures import AnyMeasure
@@ -189,8 +189,8 @@ class System(Generic[M]):
             # files of earlier versions lack some
             if name in numbers:
                 setattr(self, name, read(numbers[name]))
-        if saved.history is not None:
-            self.recall(saved.history, int(numbers["remembered"]))
+        if saved._history is not None:
+            self.recall(saved._history, int(numbers["remembered"]))
         final: Any = saved.final
         self.adopt(self._equation(final), work=self.work)
         self._base = final
@@ -255,7 +255,7 @@ class System(Generic[M]):
         """What ends the run where there is no next step."""
         what = (reason or "the state is no longer finite").rstrip(".")
         return Stop(
-            Ending.FAILED,
+            "failed",
             f"failed at t = {self.t:.6g} (step size {self.step_size:.1e}): {what}; "
             f"try larger tolerances rtol and atol",
         )
@@ -263,7 +263,7 @@ class System(Generic[M]):
     def out_of_room(self, what: str, tolerance: str, remedy: str = "") -> Stop:
         """What ends the run where a larger space, mesh or tolerance may not."""
         return Stop(
-            Ending.UNDER_RESOLVED,
+            "under-resolved",
             f"under-resolved at t = {self.t:.6g}: {what}; try {remedy}a larger `largest`, a larger "
             f"{tolerance} or a smaller `t_end`",
         )
@@ -275,7 +275,7 @@ class System(Generic[M]):
             rate = np.exp(-acting.kernel.log_unit)
             of_usa = f"; USA runs in times of order exp(-beta) = {rate:.1e}"
         return Stop(
-            Ending.FAILED,
+            "failed",
             f"failed at t = {self.t:.6g}: at step sizes of {self.step_size:.1e}, which do not grow "
             f"any more, the next save is {left:.1e} steps away{of_usa}; try a smaller t_end, or "
             f"more saves to go on all the same",
@@ -327,9 +327,9 @@ class System(Generic[M]):
         self.state, self.steps = stepper.y, self.steps + 1
         self._base = self._known = None
 
-    def finished(self) -> tuple[Ending, str]:
-        """How a run that came to its end ended, and the sentence that says so."""
-        return Ending.FINISHED, f"finished at t = {self.t:g} after {self.steps} steps"
+    def finished(self) -> tuple[Status, str]:
+        """The status of a run that came to its end, and the sentence that says so."""
+        return "finished", f"finished at t = {self.t:g} after {self.steps} steps"
 
     def row(self, measure: M) -> dict[str, float]:
         """The numbers of a save, energies and works in units of e^{log_unit}.

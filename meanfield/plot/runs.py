@@ -106,7 +106,7 @@ def solution(sol: Solution, times: int = 4) -> Figure:
             curve(sol, ax)
             if curve is curves.energy:
                 _mark(ax, chosen)
-    colour = "black" if sol.ending.is_good else frames.ORANGE
+    colour = "black" if sol.success else frames.ORANGE
     return frames.finish(figure, run_title(sol), colour=colour)
 
 

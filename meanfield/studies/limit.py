@@ -312,6 +312,6 @@ def _limit(law: Law, dynamics: Isotropic, t_end: float, save_at: int | ArrayLike
             f"law must be symmetric about an axis in dim = {law.dim}, got {shown(law)}"
         )
     found = solve(start, dynamics, t_end, save_at, rtol=_RTOL, atol=_ATOL, tail_tol=_TAIL_TOL)
-    if not found.ending.is_good:
+    if not found.success:
         raise ValueError(f"t_end must be smaller for the limit of {shown(law)}: {found.message}")
     return found

@@ -111,7 +111,7 @@ def reference(problem: Problem) -> Callable[[Array], Array]:
     if problem.on_circle:
         flow = mf.FlowMap(problem.law, tol=1e-13)
         sol = mf.evolve(flow, problem.dynamics, problem.t_end, 1)
-        return lambda points: np.asarray(sol.density(points, problem.t_end))
+        return lambda points: np.asarray(sol.pdf(points, problem.t_end))
     finer = mf.Density(mf.Sphere(problem.size)._doubled(), problem.law)
     final: mf.Density = evolved(problem, finer, 1e-11).final
     return final.pdf

@@ -90,7 +90,7 @@ def own(n: int, rtol: float) -> mf.Density:
 def reference() -> Callable[[Array], Array]:
     """f at t = 0.5 at angles, by another representation."""
     sol = mf.evolve(mf.FlowMap(LAW, tol=1e-13), mf.SA(BETA), T_END, 1, rtol=1e-12, atol=1e-14)
-    return lambda angles: np.asarray(sol.density(circle_points(angles), T_END))
+    return lambda angles: np.asarray(sol.pdf(circle_points(angles), T_END))
 
 
 def own_rows(

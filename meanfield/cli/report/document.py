@@ -99,7 +99,7 @@ def page(solution: Solution) -> str:
         notes.insert(0, f"{slider}; the curves have more.")
     return Template(_part("page.html")).substitute(
         title=escape(run_title(solution)),
-        source=solution.source,
+        source=solution._source,
         style=_part("page.css"),
         plotly=script,
         message=escape(solution.message),
@@ -111,8 +111,8 @@ def page(solution: Solution) -> str:
         curves="".join(f'<div class="curve" id="{view.name}"></div>' for view in curves),
         checks=_rows(found),
         facts=_table(_facts(solution)),
-        case=escape(solution.case) or "This run was started without a case file.",
-        versions=_table(solution.versions),
+        case=escape(solution._case) or "This run was started without a case file.",
+        versions=_table(solution._versions),
         # it may stand inside a script element
         data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
         program=_part("page.js"),
@@ -245,7 +245,7 @@ def checks(sol: Solution) -> list[Check]:
 
 def _ending(sol: Solution) -> Check:
     why = "A run that could not go on says so, and keeps what it had."
-    return Check("ending", sol.status, " or ".join(GOOD), why, sol.ending.is_good)
+    return Check("ending", sol.status, " or ".join(GOOD), why, sol.success)
 
 
 def _tolerance(sol: Solution) -> float:
