@@ -35,7 +35,7 @@ def solution(measures, dynamics=None, **changes):
     numbers = {"energy": np.sqrt(1 + t), "dissipation": np.exp(-t), "mass": np.ones(len(t))}
     columns = {name: ("t", column, ABOUT[name]) for name, column in numbers.items()}
     if all(isinstance(measure, mf.Density) for measure in measures):
-        about = {"long_name": "size of the space in use (n, lmax or kmax), or number of nodes"}
+        about = {"long_name": "size"}
         columns["size"] = "t", [measure.space.size for measure in measures], about
     attributes = {"rtol": 1e-9, "tail_tol": 0.1}
     given = {

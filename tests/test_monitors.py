@@ -234,7 +234,10 @@ def test_clouds_have_brackets():
     assert data.w.long_name == "Wasserstein distance W_1 to start"
     assert data.w_lower.long_name == "lower bound of Wasserstein distance W_1 to start"
     assert np.array_equal(data.w_proved, [expected.proved, np.nan, expected.proved], equal_nan=True)
-    assert data.w_proved.long_name.startswith("1 where the bounds of Wasserstein distance W_1 to")
+    assert data.w_proved.long_name == "bounds of Wasserstein distance W_1 to start are proved"
+    assert [data[n].attrs.get("units") for n in ("w", "w_lower", "w_proved")] == [
+        *("radian", "radian", None)
+    ]
 
 
 def test_a_loaded_run_has_them_too(tmp_path):

@@ -229,12 +229,12 @@ def test_distances_say_what_they_are_to():
     sol = with_distances(w=4 * [1.0], w_c=4 * [2.0], w_law=4 * [3.0])
     for name, monitor in zip(["w", "w_c", "w_law", "w_m"], told.values(), strict=True):
         if name in sol.dataset:
-            sol.dataset[name].attrs["long_name"] = monitor.long_name
+            sol.dataset[name].attrs |= {"long_name": monitor.long_name, "units": monitor.units}
     ax = mf.plot.distances(sol)
     assert ax.get_title(loc="left") == "distances in radians"
     labels = [line.get_label() for line in ax.lines]
     assert labels == ["$W_{1}$ to σ", "$W_{1.5}$ to δ(mean)", "w_law"]
-    sol.dataset["w_m"] = "t", np.ones(4), {"long_name": told["w_m"].long_name}
+    sol.dataset["w_m"] = "t", np.ones(4), {"long_name": told["w_m"].long_name, "units": "1"}
     ax = mf.plot.distances(sol)
     assert ax.get_title(loc="left") == "distances"
     assert ax.lines[-1].get_label() == "w_m"

@@ -37,7 +37,9 @@ _MATRIX, _RESUME = "dynamics_matrix_", "resume_"
 PREFIXES = (_MATRIX, _RESUME)
 _RESUMPTION = "resumption"
 _DYNAMICS = (*KNOWN, ForgottenDynamics)
-SIZE_NAME = "size of the space in use (n, lmax or kmax), or number of nodes"
+SIZE_NAME = "size"
+SIZE_COMMENT = "n, lmax or kmax of the space in use, or number of nodes"
+TIME = {"long_name": "time t", "units": "1"}
 # in place of the record of a law
 _SERIES = "series of the first density"
 # what numbers of a file may be, so that a damaged one takes no memory

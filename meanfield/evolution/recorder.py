@@ -11,7 +11,7 @@ import xarray as xr
 
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Energy, multiplied_out
-from meanfield.evolution.arrays import PREFIXES, RESERVED, SIZE_NAME
+from meanfield.evolution.arrays import PREFIXES, RESERVED, SIZE_COMMENT, SIZE_NAME, TIME
 from meanfield.evolution.solution import Solution, Status
 from meanfield.measures import AnyMeasure
 from meanfield.typing import Array
@@ -19,39 +19,53 @@ from meanfield.typing import Array
 # a monitor gives a number, a number with bounds `lower` and `upper`, or None
 Monitors = Mapping[str, Callable[[AnyMeasure], Any]]
 
-# of each variable its role, and what it is; {E} is the symbol of the dynamics' own energy
+# of each variable its role, its name on an axis, and how it is computed; {E} is the symbol of the
+# dynamics' own energy
 VARIABLES = {
-    "energy": ("energy", "{formula}"),
-    "energy_share": ("share", "{E} over that of a Dirac mass, of which it is 1"),
-    "dissipation": ("rate", "{rate}, what X alone adds to {E} per time, or takes from it"),
-    "work": ("work", "what {E} gained since t = 0: ± ∫ dissipation dt, and the `noise_work`"),
-    "balance_error": ("error", "({E}(t) - {E}(0) - work)/|{E}(δ)|, 0 but for errors of the run"),
-    "order_parameter": ("order", "r of r e^{iψ} = ∫ e^{iθ} dmu"),
-    "mean_phase": ("phase", "ψ of r e^{iψ} = ∫ e^{iθ} dmu, in [0, 2π)"),
-    "mass": ("mass", "∫ dmu"),
-    "metric_speed": ("speed", "(∫|X|² dmu)^{1/2}, the speed in W_2; with noise of X - τ ∇ log f"),
-    "min_density": ("density", "minimum of the density on the grid or at the nodes"),
-    "max_density": ("density", "maximum of the density at the nodes"),
-    "tail": ("resolution", "relative L² size of the last tenth of a spectrum, or of a panel's"),
-    "size": ("resolution", SIZE_NAME),
-    "steps": ("count", "accepted time steps since t = 0"),
-    "evaluations": ("count", "evaluations of the right-hand side since t = 0"),
-    "entropy": ("entropy", "∫ log f dmu"),
-    "noise_work": ("work", "what the noise did to {E} since t = 0: τ ∫∫ u Δf dσ dt, u = δ{E}/δmu"),
-    "free_energy": ("energy", "{free}, which X and noise τ lower as fast as W_2 allows"),
-    "free_dissipation": ("rate", "∫|X - τ ∇ log f|² dmu, the rate at which {free} falls"),
-    "free_work": ("work", "-∫ free_dissipation dt since t = 0, equal to the gain of {free}"),
-    "n_atoms": ("count", "atoms that hold clusters"),
-    "smooth_mass": ("mass", "mass that the nodes carry, outside atoms"),
-    "n_clusters": ("count", "clusters of the measure"),
-    "adaptation": ("work", "what {E} gained by splitting panels and by atoms since t = 0"),
-    "collapse_time": ("time", "when nodes were last held by atoms, or atoms merged"),
-    "collapse_n_atoms": ("count", "atoms from then on"),
-    "collapse_energy": ("work", "what {E} gained by it, as of adaptation"),
+    "energy": ("energy", "energy {E}", "{formula}"),
+    "energy_share": ("share", "energy {E}/{E}(δ)", "energy over that of a Dirac mass"),
+    "dissipation": ("rate", "dissipation", "{rate}, what X adds to {E} per time, or takes from it"),
+    "work": ("work", "work", "what {E} gained: ± ∫ dissipation dt from the start, and noise_work"),
+    "balance_error": (
+        *("error", "error of the energy balance"),
+        "({E}(t) - {E}(0) - work)/|{E}(δ)|, 0 but for errors of the run",
+    ),
+    "order_parameter": ("order", "order parameter r", "r e^{iψ} = ∫ e^{iθ} dmu"),
+    "mean_phase": ("phase", "mean phase ψ", "r e^{iψ} = ∫ e^{iθ} dmu, in [0, 2π)"),
+    "mass": ("mass", "mass", "∫ dmu"),
+    "metric_speed": (
+        *("speed", "speed in W_2"),
+        "(∫|X|² dmu)^{1/2}, with noise of X - τ ∇ log f where there is a density",
+    ),
+    "min_density": ("density", "least density", "on the grid, or at the nodes"),
+    "max_density": ("density", "largest density", "at the nodes"),
+    "tail": ("resolution", "tail", "relative L² size of the last tenth of a spectrum, or panel's"),
+    "size": ("resolution", SIZE_NAME, SIZE_COMMENT),
+    "steps": ("count", "time steps", "those accepted since the start"),
+    "evaluations": ("count", "evaluations", "of the right-hand side since the start"),
+    "entropy": ("entropy", "entropy S", "∫ log f dmu"),
+    "noise_work": ("work", "work of the noise", "on {E}: τ ∫∫ u Δf dσ dt, u = δ{E}/δmu"),
+    "free_energy": (
+        *("energy", "free energy {free}"),
+        "{free}, which X and noise τ lower as fast as W_2 allows",
+    ),
+    "free_dissipation": (
+        *("rate", "free dissipation"),
+        "∫|X - τ ∇ log f|² dmu, the rate at which {free} falls",
+    ),
+    "free_work": ("work", "free work", "-∫ free_dissipation dt, equal to the gain of {free}"),
+    "n_atoms": ("count", "number of atoms", "atoms that hold clusters"),
+    "smooth_mass": ("mass", "mass outside atoms", "that which the nodes carry"),
+    "n_clusters": ("count", "number of clusters", "those of the measure"),
+    "adaptation": ("work", "work of the mesh", "what {E} gained by splitting panels and by atoms"),
+    "collapse_time": ("time", "time of a collapse", "when nodes were last held, or atoms merged"),
+    "collapse_n_atoms": ("count", "number of atoms", "those from then on"),
+    "collapse_energy": ("work", "energy of a collapse", "what {E} gained by it"),
 }
+_UNITS = {"mean_phase": "radian"}
 # of what a row has in the unit of the run
 _IN_UNIT_ROLES = "energy", "rate", "work"
-_IN_UNIT = {name for name, (role, _) in VARIABLES.items() if role in _IN_UNIT_ROLES}
+_IN_UNIT = {name for name, (role, *_) in VARIABLES.items() if role in _IN_UNIT_ROLES}
 
 _TAKEN = frozenset({*VARIABLES, *RESERVED})
 # of a bracket, the variables beside its value, and what they are
@@ -59,8 +73,9 @@ LOWER, UPPER, PROVED = "_lower", "_upper", "_proved"
 _OF_BRACKET = {
     LOWER: "lower bound of {}",
     UPPER: "upper bound of {}",
-    PROVED: "1 where the bounds of {} are proven, 0 for estimates",
+    PROVED: "bounds of {} are proved",
 }
+_PROVED_COMMENT = "1 where they are, 0 for estimates"
 
 
 class Stop(Exception):
@@ -216,23 +231,28 @@ class Recorder:
         times = np.array([row["t"] for row in rows])
         return xr.Dataset(
             {name: (over, column, about[name]) for name, (over, column) in columns.items()},
-            coords={"t": ("t", times, {"long_name": "time", "role": "time"})},
+            coords={"t": ("t", times, {**TIME, "role": "time"})},
             attrs=attrs,
         )
 
     def _about(self) -> dict[str, dict[str, str]]:
         """The attributes of every variable that there may be, in the order of a dataset."""
         about: dict[str, dict[str, str]] = {}
-        for name, (role, text) in VARIABLES.items():
-            about[name] = {"long_name": self._worded(text), "role": role}
+        for name, (role, *texts) in VARIABLES.items():
+            long_name, comment = map(self._worded, texts)
+            about[name] = {"long_name": long_name, "comment": comment, "role": role}
+            if name in _UNITS:
+                about[name]["units"] = _UNITS[name]
             if role in (*_IN_UNIT_ROLES, "share", "error"):
                 symbol = "{free}" if name.startswith("free_") else "{E}"
                 about[name]["symbol"] = self._worded("{E}/{E}(δ)" if role == "share" else symbol)
         for name, monitor in self._monitors.items():
             what = str(getattr(monitor, "long_name", name))
-            about[name] = {"long_name": what, "role": "monitor"}
+            units = {"units": str(monitor.units)} if hasattr(monitor, "units") else {}
+            about[name] = {"long_name": what, "role": "monitor"} | units
             for end, text in _OF_BRACKET.items():
-                about[f"{name}{end}"] = {"long_name": text.format(what), "role": "bound"}
+                told = {"comment": _PROVED_COMMENT} if end == PROVED else units
+                about[f"{name}{end}"] = {"long_name": text.format(what), "role": "bound"} | told
         return about
 
     def _worded(self, text: str) -> str:

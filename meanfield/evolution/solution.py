@@ -263,7 +263,7 @@ class Solution(ShownRun, Generic[M_co]):
         clash = sorted(own.keys() & {str(name) for name in self.dataset.variables} - {"size"})
         if clash:
             raise ValueError(f"dataset must not have variables {clash}: rename them before saving")
-        about = self.dataset["t"].attrs if "t" in self.dataset.coords else {"long_name": "time"}
+        about = self.dataset["t"].attrs if "t" in self.dataset.coords else arrays.TIME
         stored = self.dataset.assign_coords(t=("t", self.t, about)).assign(own)
         if "size" in self.dataset:
             stored["size"].attrs |= self.dataset["size"].attrs

@@ -418,7 +418,7 @@ def distance_to(sol: Solution, name: str) -> tuple[str, str]:
 
 def distances_title(sol: Solution, names: list[str]) -> str:
     """Whether all are angles: Wasserstein distances are."""
-    are_angles = all(distance_to(sol, name)[0] for name in names)
+    are_angles = all(sol.dataset[name].attrs.get("units") == "radian" for name in names)
     return "distances in radians" if are_angles else "distances"
 
 

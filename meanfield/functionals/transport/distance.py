@@ -433,6 +433,7 @@ class DistanceTo:
     ----------
     long_name : str
         What it measures, in words.
+    units : str
 
     Raises
     ------
@@ -485,6 +486,11 @@ class DistanceTo:
         if self.distance is not None:
             name = getattr(getattr(self.distance, "func", self.distance), "__name__", "distance")
         return f"{name} to {self.to if self.to in TO else repr(self.to)}"
+
+    @property
+    def units(self) -> str:
+        """Radian of a Wasserstein distance, which goes along the sphere; 1 of another."""
+        return "radian" if self.distance is None else "1"
 
     def take_up(self, start: AnyMeasure | None, calls: int) -> None:
         """Stand where a run begins or goes on: what the first call was about, and how many came."""
