@@ -106,8 +106,8 @@ COMMANDS = [
         "--scheduler must be the address of a dask scheduler that answers",
     ),
     (
-        f"{SWEEP}1 --workers 2",
-        "--workers must be left out unless executor is 'processes' or 'dask'",
+        f"{SWEEP}1 --workers 2 --executor mpi",
+        "--workers must be left out with a scheduler or 'mpi', which have their own, got 2",
     ),
     (f"{SWEEP}1 -o a.txt", "--output must be a file name that ends in .nc"),
     (f"{SWEEP}1 --set x", "--set x: setting must be KEY=VALUE"),

@@ -135,8 +135,32 @@ def test_results_come_in_order():
 )
 def test_a_task_that_fails_is_named(executor):
     with pytest.raises(ArithmeticError, match="no such number") as caught:
-        list(mapped_by(executor, failing, [1, 2, 3, 4], workers=1))
+        list(mapped_by(executor, failing, [1, 2, 3, 4]))
     assert "in task 2 of the study: 3" in caught.value.__notes__
+
+
+def test_workers_are_processes():
+    """By themselves they ask for some, and executors that have their own are told none."""
+    found = set(mapped_by(None, process_of, [1, 2, 3], workers=1))
+    assert len(found) == 1
+    assert found != {os.getpid()}
+    for executor, workers, message in [
+        (ThreadPoolExecutor(1), 1, "workers must be left out with an executor that has its own"),
+        (None, 0, "workers must be an integer >= 1, got 0"),
+        ("threads", None, "executor must be a concurrent.futures.Executor or 'processes', got 't"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            mapped_by(executor, squared, [1], workers=workers)
+
+
+def process_of(_):
+    return os.getpid()
+
+
+def test_what_can_not_travel_is_refused():
+    for run, tasks in [(lambda task: task, [1]), (squared, [lambda task: task])]:
+        with pytest.raises(ValueError, match="must be sent functions of a module and values that"):
+            mapped_by("processes", run, tasks)
 
 
 def test_executors_give_the_same_bits(here, cluster):
@@ -177,8 +201,8 @@ def test_a_cluster_beside_another():
         with suppress(OSError):
             other.bind(("", 8787))
             other.listen()
-        with opened("dask", workers=1) as executor:
-            assert executor.submit(squared, 3).result() == 9
+        with opened("dask", workers=1) as where:
+            assert where["executor"].submit(squared, 3).result() == 9
 
 
 def test_a_solution_is_saved_beside_a_client(cluster, tmp_path):
@@ -204,7 +228,7 @@ def threads(_):
 def own_pool():
     """Of the user, from a process whose library has its threads already."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield pool
+        yield {"executor": pool}
 
 
 EXECUTORS = {
@@ -223,8 +247,8 @@ def test_a_worker_has_one_thread(monkeypatch, name, wanted):
         monkeypatch.delenv(variable, raising=False)
     if wanted:
         monkeypatch.setenv(wanted, "2")
-    with EXECUTORS[name]() as executor:
-        ((process, found),) = mapped_by(executor, threads, [0])
+    with EXECUTORS[name]() as where:
+        ((process, found),) = mapped_by(run=threads, tasks=[0], **where)
     assert process != os.getpid()
     assert found
     assert set(found) == {2 if wanted else 1}

@@ -599,8 +599,8 @@ def sweep_command(
     # all studies come with it
     from meanfield.studies.executors import opened
 
-    with _swept(folder), opened(executor, scheduler, workers) as pool:
-        found = sweep(chosen, axes, cells=folder, executor=pool, workers=workers, progress=progress)
+    with _swept(folder), opened(executor, scheduler, workers) as where:
+        found = sweep(chosen, axes, cells=folder, progress=progress, **where)
     try:
         netcdf.write(found.assign_attrs({SOURCE: source}), output)
     except OSError as error:

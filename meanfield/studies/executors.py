@@ -6,6 +6,7 @@ import importlib
 import logging
 import multiprocessing
 import os
+import pickle
 import platform
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from meanfield._checks import boolean, shown
+from meanfield._checks import boolean, integer, shown
 from meanfield.exceptions import Interrupted
 from meanfield.typing import Array
 
@@ -56,7 +57,7 @@ def mapped_by(
         Of one task; both travel between processes.
     tasks : list
     workers : int, optional
-        Of 'processes'; one for each core if omitted.
+        How many processes, which is to ask for 'processes'; one for each core if omitted.
     lost : callable, optional
         From a task that loses its worker twice, and a sentence, to what stands for its result.
 
@@ -68,7 +69,8 @@ def mapped_by(
     Raises
     ------
     ValueError
-        If the executor is none.
+        If the executor is none, `workers` is told to one that has its own, or what is to be run
+        can't travel to a process.
     RuntimeError
         If a task loses its worker twice, an executor that is not ours breaks, its
         scheduler is gone, or a script has no main guard for 'processes'.
@@ -78,12 +80,20 @@ def mapped_by(
     >>> list(mapped_by(None, abs, [-1, 2]))
     [1, 2]
     """
+    if workers is not None:
+        integer("workers", workers, low=1)
+        if executor not in (None, PROCESSES):
+            raise ValueError(
+                f"workers must be left out with an executor that has its own, got {shown(workers)}"
+            )
+        executor = PROCESSES
     if executor is None:
         return (_named(run, number, task) for number, task in enumerate(tasks))
     if isinstance(executor, str) and executor == PROCESSES:
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             # this is a worker, which imports the script that started it
             sys.exit(_NO_GUARD)
+        _check_travel(run, tasks[:1])
         return _by_processes(run, tasks, workers, lost)
     if not callable(getattr(executor, "submit", None)):
         raise ValueError(
@@ -91,6 +101,23 @@ def mapped_by(
             f"{shown(executor)}"
         )
     return _Submitted(executor, run, tasks, lost=lost).results()
+
+
+def _check_travel(*given: Any) -> None:
+    """Check that what a process is sent can be pickled.
+
+    Raises
+    ------
+    ValueError
+        If it can't.
+    """
+    try:
+        pickle.dumps(given)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ValueError(
+            f"executor {PROCESSES!r} must be sent functions of a module and values that can be "
+            f"pickled, got: {error}"
+        ) from None
 
 
 def _named(run: Callable[[Any], Any], number: int, task: Any) -> Any:
@@ -278,7 +305,7 @@ def opened(
     scheduler : str, optional
         Address of dask's scheduler, such as tcp://host:8786.
     workers : int, optional
-        Of 'processes', or of dask on this machine; one for each core if omitted.
+        How many processes of this machine, of dask if it is named; one for each core if omitted.
 
     Raises
     ------
@@ -287,9 +314,9 @@ def opened(
 
     Examples
     --------
-    >>> with opened("processes") as executor:
-    ...     print(executor)
-    processes
+    >>> with opened("processes", workers=2) as where:
+    ...     print(where)
+    {'executor': 'processes', 'workers': 2}
     """
     if name not in (None, *NAMES):
         raise ValueError(f"executor must be one of {', '.join(NAMES)}, got {name!r}")
@@ -297,18 +324,19 @@ def opened(
         raise ValueError(
             f"scheduler must be left out unless executor is 'dask', got {shown(scheduler)}"
         )
-    if workers is not None and (name not in (PROCESSES, "dask") or scheduler is not None):
+    if workers is not None and (name == "mpi" or scheduler is not None):
         raise ValueError(
-            f"workers must be left out unless executor is 'processes' or 'dask' on this machine, "
-            f"got {shown(workers)}"
+            f"workers must be left out with a scheduler or 'mpi', which have their own, got "
+            f"{shown(workers)}"
         )
     with ExitStack() as stack:
         if name == "dask":
-            yield stack.enter_context(_dask(scheduler, workers)).get_executor()
+            client = stack.enter_context(_dask(scheduler, workers))
+            yield {"executor": client.get_executor()}
         elif name == "mpi":
-            yield stack.enter_context(_mpi())
+            yield {"executor": stack.enter_context(_mpi())}
         else:
-            yield name
+            yield {"executor": name, "workers": workers}
 
 
 @contextmanager
@@ -378,16 +406,17 @@ def run_tasks(
     tasks: list[Any],
     name: str,
     progress: bool,
+    workers: int | None = None,
 ) -> list[Any]:
     """Results of the tasks in their order, see `mapped_by`, with a bar of this name.
 
     Raises
     ------
     ValueError
-        If the executor or `progress` is none.
+        If the executor, `workers` or `progress` is none.
     """
     is_hidden = not boolean("progress", progress)
-    mapped = mapped_by(executor, run, tasks)
+    mapped = mapped_by(executor, run, tasks, workers=workers)
     return list(tqdm(mapped, total=len(tasks), disable=is_hidden, desc=name))
 
 
