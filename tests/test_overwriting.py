@@ -213,7 +213,7 @@ NO_SWEEPS = [
 
 @pytest.mark.parametrize("variables", NO_SWEEPS)
 def test_a_file_that_is_called_a_sweep_and_is_none(variables, folder, capsys):
-    about = {"format": "meanfield-sweep", "format_version": 1}
+    about = {"format": "meanfield-sweep", "format_version": 2}
     netcdf.write(xr.Dataset(variables, attrs=about), Path("sweep.nc"))
     with pytest.raises(ValueError, match=r"can't read sweep\.nc: \w+ must be there, "):
         load_sweep("sweep.nc")

@@ -25,10 +25,9 @@ from children import (
 from handmade import CASE, previous, stopped_by_checkpoint, unfinished
 
 import meanfield as mf
-from meanfield.cli import sweeps
 from meanfield.cli.case import case_from_text, read_case
 from meanfield.cli.commands import main
-from meanfield.cli.sweeps import axis, cells_beside, checked_grid, dimension_names
+from meanfield.cli.sweeps import CaseCell, axis, cells_beside, checked_grid, dimension_names
 from meanfield.cli.tables import CaseError
 from meanfield.studies.executors import mapped_by
 
@@ -77,22 +76,24 @@ def test_no_grid():
         ({"a": "SA"}, "at least one value, got 'SA'"),
         ({"a": [1, 1]}, "each value of a once, got 1 twice"),
         ({"a": range(1001), "b": range(1001)}, "at most 1000000 cells, got 1002001"),
-        ({"a-": [1], "": [1]}, "key must be names"),
     ]:
         with pytest.raises(ValueError, match=message):
             checked_grid(grid)
+    for key in "a b", "", 1:
+        with pytest.raises(ValueError, match="key must be names"):
+            mf.sweep(case_from_text(CASE, "mine"), {key: [1]})
 
 
 def test_dimensions_are_last_parts_where_these_differ():
     assert dimension_names(["a.b", "c.d"]) == {"a.b": "b", "c.d": "d"}
     assert dimension_names(["a.b", "c.b"]) == {"a.b": "a_b", "c.b": "c_b"}
-    assert dimension_names(["run.t"], {"t"}) == {"run.t": "run_t"}
+    assert dimension_names(["run.t", "x"], {"t", "x"}) == {"run.t": "run_t", "x": "grid_x"}
 
 
 def test_cells_are_the_runs_of_their_cases(folder):
     grid = {"dynamics.beta": [0.5, 2.0], "dynamics.type": ["SA", "USA"]}
-    ds = mf.sweep("case.toml", grid, settings={"run.t_end": 0.3})
-    assert ds.energy.dims == ("beta", "type", "save")
+    ds = mf.sweep("case.toml", grid, overrides={"run.t_end": 0.3})
+    assert ds.energy.dims == ("beta", "type", "t")
     assert ds.attrs["case_file"] == str(folder / "case.toml")
     for beta in 0.5, 2.0:
         for kind in mf.SA, mf.USA:
@@ -104,17 +105,20 @@ def test_cells_are_the_runs_of_their_cases(folder):
             for name in ("t", *sol.dataset.data_vars):
                 assert np.array_equal(one[name].values, sol.dataset[name].values), name
                 assert one[f"final_{name}"].item() == sol.dataset[name].values[-1]
+                assert ds[name].attrs.items() <= sol.dataset[name].attrs.items()
     assert len(np.unique(ds.final_energy)) == 4
 
 
 def test_series_are_filled_up(folder):
     ds = mf.sweep("case.toml", {"run.save_at": [1, 3], "space.n": [32, 64]})
-    assert ds.sizes == {"save_at": 2, "n": 2, "save": 4}
-    np.testing.assert_allclose(ds.t[0, 0], [0.0, 0.2, np.nan, np.nan])
-    assert np.isnan(ds.energy[0, :, 2:]).all()
+    assert ds.sizes == {"save_at": 2, "n": 2, "t": 4}
+    np.testing.assert_allclose(ds.t, [0.0, 0.2 / 3, 0.4 / 3, 0.2])
+    assert np.isnan(ds.energy[0, :, 1:3]).all()
+    assert np.isfinite(ds.energy[0, :, [0, 3]]).all()
     assert np.isfinite(ds.energy[1]).all()
     np.testing.assert_array_equal(ds.final_t, 0.2)
-    np.testing.assert_array_equal(ds.final_energy[0], ds.energy[0, :, 1])
+    np.testing.assert_array_equal(ds.final_energy[0], ds.energy[0, :, 3])
+    assert ds.energy.to_dataframe().index.names == ["save_at", "n", "t"]
 
 
 def test_a_cell_that_fails_is_recorded(folder, capsys):
@@ -144,27 +148,27 @@ def test_a_second_call_runs_what_is_missing(folder):
     def written():
         return {file.name: file.stat().st_mtime_ns for file in Path("kept").iterdir()}
 
-    first = mf.sweep("case.toml", {"dynamics.beta": [1, 2]}, cells="kept")
+    first = mf.sweep("case.toml", {"dynamics.beta": [1, 2]}, folder="kept")
     before = written()
-    again = mf.sweep("case.toml", {"dynamics.beta": [1, 2]}, cells="kept")
+    again = mf.sweep("case.toml", {"dynamics.beta": [1, 2]}, folder="kept")
     assert again.identical(first)
     assert written() == before
-    more = mf.sweep("case.toml", {"dynamics.beta": [2, 3]}, cells="kept")
+    more = mf.sweep("case.toml", {"dynamics.beta": [2, 3]}, folder="kept")
     after = written()
     assert before.items() < after.items()
     assert (len(before), len(after)) == (2, 3)
     assert more.final_energy[0].item() == first.final_energy[1].item()
     # neither comments nor outputs change a cell, values do
     (folder / "case.toml").write_text(f'# mine\n{CASE}[output]\nfile = "b.nc"\n')
-    mf.sweep("case.toml", {"dynamics.beta": [1, 2]}, cells="kept")
+    mf.sweep("case.toml", {"dynamics.beta": [1, 2]}, folder="kept")
     assert written() == after
     (folder / "case.toml").write_text(CASE.replace("0.5", "0.25"))
-    mf.sweep("case.toml", {"dynamics.beta": [1, 2]}, cells="kept")
+    mf.sweep("case.toml", {"dynamics.beta": [1, 2]}, folder="kept")
     assert len(written()) == 5
 
 
 def test_a_cell_is_a_result(folder):
-    ds = mf.sweep("tokens.toml", {"dynamics.beta": [1, 2]}, cells="kept")
+    ds = mf.sweep("tokens.toml", {"dynamics.beta": [1, 2]}, folder="kept")
     file = Path("kept", ds.cell.sel(beta=2).item())
     sol = mf.load(file)
     assert sol.dynamics == mf.SA(2.0)
@@ -183,7 +187,7 @@ def test_tokens_of_another_content_are_other_cells(folder):
     found = []
     for seed in 1, 2:
         written(seed)
-        ds = mf.sweep("case.toml", {"dynamics.beta": [1]}, settings=law, cells="kept")
+        ds = mf.sweep("case.toml", {"dynamics.beta": [1]}, overrides=law, folder="kept")
         found.append(ds.final_energy.item())
     assert found[0] != found[1]
 
@@ -199,7 +203,7 @@ GRID = ["sweep", "tokens.toml", "--grid", "space.seed=1,2", "--grid", "dynamics.
 
 
 def numbers(ds):
-    return ds.drop_vars(["message", "cell"]).drop_attrs()
+    return ds.drop_vars(["message", "cell"], errors="ignore").drop_attrs()
 
 
 @pytest.mark.parametrize(("name", "workers"), [("processes", "2"), ("dask", "1")])
@@ -235,7 +239,7 @@ SPOILT = {
 def test_a_cell_without_its_file_is_not_finished(folder, capsys, monkeypatch, spoil, reason):
     """As where the folder that a worker writes to is not the one that is seen here."""
 
-    right = sweeps.run_cell
+    right = CaseCell.run
 
     def run(cell):
         found = right(cell)
@@ -245,7 +249,7 @@ def test_a_cell_without_its_file_is_not_finished(folder, capsys, monkeypatch, sp
 
     argv = ["sweep", "case.toml", "--grid", "dynamics.beta=1,2"]
     with monkeypatch.context() as patch:
-        patch.setattr("meanfield.cli.sweeps.run_cell", run)
+        patch.setattr(CaseCell, "run", run)
         assert main(argv) == 1
     said = capsys.readouterr()
     assert said.out.startswith("2 cells: 1 finished, 1 error\n")
@@ -264,10 +268,10 @@ def test_a_cell_that_can_not_be_written_is_not_finished(folder, capsys, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(mf.Solution, "save", full)
         with pytest.warns(UserWarning, match="No space left"):
-            ds = mf.sweep("case.toml", {"dynamics.beta": [1]}, cells="kept")
+            ds = mf.sweep("case.toml", {"dynamics.beta": [1]}, folder="kept")
     assert ds.status.item() == "error"
     assert ds.message.item().endswith("No space left on device")
-    again = mf.sweep("case.toml", {"dynamics.beta": [1]}, cells="kept")
+    again = mf.sweep("case.toml", {"dynamics.beta": [1]}, folder="kept")
     assert again.status.item() == "finished"
 
 
@@ -292,7 +296,7 @@ def test_a_scheduler_that_is_killed(scheduler, capsys, monkeypatch):
     import distributed
 
     process, worker, address = scheduler
-    read = sweeps.outcome_in_file
+    read = CaseCell.seen
 
     def killed(cell, found):
         process.kill()
@@ -301,7 +305,7 @@ def test_a_scheduler_that_is_killed(scheduler, capsys, monkeypatch):
         distributed.default_client()._timeout = 0.1
         return read(cell, found)
 
-    monkeypatch.setattr("meanfield.cli.sweeps.outcome_in_file", killed)
+    monkeypatch.setattr(CaseCell, "seen", killed)
     argv = ["sweep", "tokens.toml", "--grid", "run={t_end = 0.1}," + ENDLESS]
     assert main([*argv, "--executor", "dask", "--scheduler", address]) == 1
     said = capsys.readouterr()
@@ -390,7 +394,7 @@ def test_an_interrupted_cell_goes_on(spoil, folder, monkeypatch):
     """The next call takes it up where it was, to the same bits: by the checkpoint before, too."""
     whole = mf.sweep("tokens.toml", {"space.seed": [1, 2]})
     with stopped_by_checkpoint(0.05), pytest.raises(KeyboardInterrupt):
-        mf.sweep("tokens.toml", {"space.seed": [1, 2]}, cells="kept")
+        mf.sweep("tokens.toml", {"space.seed": [1, 2]}, folder="kept")
     (file,) = Path("kept").glob(_FILES)
     assert mf.load(file).status == "interrupted"
     if spoil is not None:
@@ -398,7 +402,7 @@ def test_an_interrupted_cell_goes_on(spoil, folder, monkeypatch):
         spoil(file)
     save, saved = mf.Solution.save, []
     monkeypatch.setattr(mf.Solution, "save", lambda sol, path: (saved.append(sol), save(sol, path)))
-    found = mf.sweep("tokens.toml", {"space.seed": [1, 2]}, cells="kept")
+    found = mf.sweep("tokens.toml", {"space.seed": [1, 2]}, folder="kept")
     assert numbers(found).identical(numbers(whole))
     # one that begins again has a checkpoint at t = 0
     assert [sol.t[-1] for sol in saved if sol.dataset.attrs["seed"] == 1] == [0.2]
@@ -410,8 +414,8 @@ def test_an_interrupted_cell_goes_on(spoil, folder, monkeypatch):
 @pytest.mark.parametrize("executor", [None, "processes"])
 def test_one_warning_tells_of_all_cells_that_ended_early(executor, folder, capfd):
     grid = {"dynamics.beta": [1.0, 2.0], "run.on_unresolved": ["stop", "flow-map"]}
-    settings = {"run.t_end": 20.0, "space.n": 16, "run.largest": 32}
-    asked = {"settings": settings, "executor": executor, "workers": 1 if executor else None}
+    overrides = {"run.t_end": 20.0, "space.n": 16, "run.largest": 32}
+    asked = {"overrides": overrides, "executor": executor, "workers": 1 if executor else None}
     ds = unfinished(mf.sweep, "case.toml", grid, **asked)
     assert ds.status.sel(on_unresolved="stop").values.tolist() == ["under-resolved"] * 2
     assert ds.status.sel(on_unresolved="flow-map").values.tolist() == ["finished"] * 2
@@ -443,13 +447,90 @@ def test_mpi_without_others(folder, capsys, monkeypatch):
 
 def test_cells_that_can_not_be_kept(folder):
     (folder / "kept").write_text("")
-    with pytest.raises(ValueError, match="cells must be a folder, or one that can be made, got"):
-        mf.sweep("case.toml", {"dynamics.beta": [1]}, cells="kept")
+    with pytest.raises(ValueError, match="folder must be one that is there or can be made, got"):
+        mf.sweep("case.toml", {"dynamics.beta": [1]}, folder="kept")
 
 
 def test_no_case(folder):
     with pytest.raises(CaseError, match=r"no\.toml: can't be read"):
         mf.sweep("no.toml", {"dynamics.beta": [1]})
     case = case_from_text(CASE, "mine")
-    ds = mf.sweep(case, {"dynamics.beta": [1]}, settings={"run.save_at": 1})
-    assert ds.sizes["save"] == 2
+    ds = mf.sweep(case, {"dynamics.beta": [1]}, overrides={"run.save_at": 1})
+    assert ds.sizes["t"] == 2
+
+
+def product(x, y, z=1.0):
+    if x == 3:
+        raise ArithmeticError("no such number")
+    return {"xy": x * y, "z": z}
+
+
+@pytest.mark.parametrize("workers", [None, 1])
+def test_a_function_over_a_grid(workers):
+    grid = {"x": [1, 2, 3], "y": np.array([0.5, 4.0])}
+    ds = unfinished(mf.sweep, product, grid, overrides={"z": 2}, workers=workers)
+    assert ds.xy.dims == ("x", "y")
+    np.testing.assert_array_equal(ds.xy, [[0.5, 4.0], [1.0, 8.0], [np.nan] * 2])
+    assert ds.status.values[:, 0].tolist() == ["finished", "finished", "error"]
+    assert ds.message.values[2, 0] == "with z=2, x=3, y=0.5: ArithmeticError: no such number"
+    assert ds.to_dataframe().loc[(2, 4.0)].xy == 8.0
+    assert "cell" not in ds
+
+
+def test_what_a_function_may_return():
+    mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
+    dynamics = [mf.SA(1.0), mf.USA(2.0)]
+
+    def run(dynamics):
+        return mf.evolve(mu, dynamics, 0.2, 2)
+
+    def data(dynamics):
+        return run(dynamics).dataset.assign(status="theirs").assign_coords(place=3.0)
+
+    found = mf.sweep(lambda dynamics: dynamics.beta, {"dynamics": dynamics})
+    assert found.dynamics.values.tolist() == [repr(one) for one in dynamics]
+    np.testing.assert_array_equal(found.value, [1.0, 2.0])
+    runs, datasets = (mf.sweep(one, {"dynamics": dynamics}) for one in (run, data))
+    for row, one in enumerate(dynamics):
+        sol = run(one)
+        np.testing.assert_array_equal(runs.energy[row], sol.dataset.energy)
+        np.testing.assert_array_equal(datasets.energy[row], sol.dataset.energy)
+        assert runs.final_energy[row] == sol.dataset.energy[-1]
+        assert runs.message[row] == sol.message
+    assert datasets.value_status.values.tolist() == ["theirs"] * 2
+    np.testing.assert_array_equal(datasets.place, 3.0)
+    told = unfinished(mf.sweep, lambda x: [x], {"x": [1]}).message.item()
+    assert told == (
+        "with x=1: ValueError: the function must return a number, a mapping of numbers, a Solution "
+        "or a Dataset, got [1]"
+    )
+
+
+def test_results_of_several_sizes_are_put_together():
+    def data(t, size):
+        parts = {"part": ["c", "b", "a"][:size]}
+        return xr.Dataset({"a": (("part", "k"), np.full((size, size), t))}, coords=parts)
+
+    ds = mf.sweep(data, {"t": [1.0, 2.0], "size": [1, 2]})
+    assert ds.a.dims == ("t", "size", "part", "k")
+    one = ds.sel(t=2.0, size=1).a
+    assert one.sel(part="c", k=0) == 2.0
+    assert np.isfinite(one).sum() == 1
+    assert np.isfinite(ds.a.sel(size=2)).all()
+    # a grid may be over what a result calls a dimension, too
+    assert mf.sweep(lambda t: data(t, 1).rename(k="t"), {"t": [1.0]}).a.dims == (
+        "grid_t",
+        "part",
+        "t",
+    )
+
+
+def test_no_function():
+    for given, keywords, message in [
+        ((product, {"x": [1]}), {}, "keywords of product, but missing a required argument: 'y'"),
+        ((product, {"x": [1], "beta": [1]}), {}, "the keywords of product, but "),
+        ((product, {"x": [1], "y": [1]}), {"folder": "kept"}, "left out with a function, got "),
+        ((3, {"x": [1]}), {}, "must be the name of a case file, a Case or a function, got 3"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            mf.sweep(*given, **keywords)

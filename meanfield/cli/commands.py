@@ -600,7 +600,7 @@ def sweep_command(
     from meanfield.studies.executors import opened
 
     with _swept(folder), opened(executor, scheduler, workers) as where:
-        found = sweep(chosen, axes, cells=folder, progress=progress, **where)
+        found = sweep(chosen, axes, folder=folder, progress=progress, **where)
     try:
         netcdf.write(found.assign_attrs({SOURCE: source}), output)
     except OSError as error:

@@ -1,14 +1,15 @@
-"""sweep: one case over a grid of values, each cell a run of its own, as one dataset."""
+"""sweep: a case or a function over a grid of values, each cell by itself, as one dataset."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass
+from inspect import signature
 from itertools import product
 from pathlib import Path
 from types import NoneType
@@ -18,7 +19,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from meanfield._checks import boolean, integer, shown
+from meanfield._checks import boolean, shown
 from meanfield.cli import case as cases
 from meanfield.cli.case import Case, case_from_text
 from meanfield.cli.tables import CaseError, one_line
@@ -51,12 +52,20 @@ def axis(text: str) -> tuple[str, list[Any]]:
             f"grid must be KEY=START:STOP:COUNT or KEY=VALUE,VALUE,…, as dynamics.beta=1:10:19, "
             f"got {shown(text)}"
         )
-    return cases.checked_key(key), _interval(values) if _is_interval(values) else _listed(values)
+    return cases.checked_key(key), values_of(values)
 
 
-def _is_interval(values: str) -> bool:
+def values_of(text: str) -> list[Any]:
+    """The values of START:STOP:COUNT, both ends included, or VALUE,VALUE,….
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
     # a quoted word or a list may hold colons, too
-    return ":" in values and not set("\"'[{,") & set(values)
+    is_interval = ":" in text and not set("\"'[{,") & set(text)
+    return _interval(text) if is_interval else _listed(text)
 
 
 def _interval(text: str) -> list[Any]:
@@ -97,11 +106,11 @@ def checked_grid(grid: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         listed = values.tolist() if hasattr(values, "tolist") else values
         if not isinstance(listed, (list, tuple, range)) or len(listed) == 0:
             raise ValueError(f"grid must map {key} to at least one value, got {shown(values)}")
-        plain = [one.item() if hasattr(one, "item") else one for one in listed]
+        plain = [one.item() if getattr(one, "ndim", None) == 0 else one for one in listed]
         again, times = Counter(map(repr, plain)).most_common(1)[0]
         if times > 1:
             raise ValueError(f"grid must have each value of {key} once, got {again:.80} twice")
-        axes[cases.checked_key(key)] = plain
+        axes[key] = plain
     count = int(np.prod([len(values) for values in axes.values()], dtype=object))
     if count > _MOST_CELLS:
         raise ValueError(f"grid must have at most {_MOST_CELLS} cells, got {count}")
@@ -117,10 +126,11 @@ def dimension_names(keys: Sequence[str], taken: Container[str] = ()) -> dict[str
     {'dynamics.beta': 'beta', 'law.laws[0].kappa': 'law_laws_0_kappa', ...}
     """
     last = [key.rpartition(".")[2] for key in keys]
-    return {
-        key: _variable(one if last.count(one) == 1 and one not in taken else key)
-        for key, one in zip(keys, last, strict=True)
-    }
+    names = {}
+    for key, one in zip(keys, last, strict=True):
+        whole = key if key != one else f"grid_{key}"
+        names[key] = _variable(one if last.count(one) == 1 and one not in taken else whole)
+    return names
 
 
 def _variable(key: str) -> str:
@@ -128,19 +138,12 @@ def _variable(key: str) -> str:
 
 
 ERROR = "error"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """What a worker needs to run a cell: its case, and the file where the run is kept."""
-
-    case: Case
-    file: Path | None = None
+FINAL = "final_"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a cell ended, and its numbers over t, None if it had an error.
+    """How a cell ended, and its numbers, None if it had an error.
 
     Attributes
     ----------
@@ -154,119 +157,228 @@ class Outcome:
 
 
 def outcome(solution: Solution) -> Outcome:
-    """The outcome of a run."""
+    """The outcome of a run: its numbers over t, and those at the last save."""
     over_t = [name for name, one in solution.dataset.data_vars.items() if one.dims == ("t",)]
-    return Outcome(solution.status, solution.message, solution.dataset[over_t])
+    numbers = solution.dataset[over_t]
+    for name, one in numbers.isel(t=-1).reset_coords("t").items():
+        what = f"final {one.attrs.get('long_name', name)}"
+        numbers[f"{FINAL}{name}"] = one.assign_attrs(long_name=what)
+    return Outcome(solution.status, solution.message, numbers)
 
 
-def kept(cell: Cell) -> Outcome | None:
-    """The outcome of a cell that came to its end in an earlier call, None if there is none."""
-    try:
-        solution = None if cell.file is None else loaded(cell.file)
-    except ValueError:
-        return None
-    return None if solution is None or solution.status == "interrupted" else outcome(solution)
+@dataclass(frozen=True)
+class CaseCell:
+    """A case, and the file where its run is kept, if it is."""
+
+    case: Case
+    file: Path | None
+
+    def kept(self) -> Outcome | None:
+        """The outcome if the run came to its end in an earlier call, else None."""
+        try:
+            solution = None if self.file is None else loaded(self.file)
+        except ValueError:
+            return None
+        is_there = solution is not None and solution.status != "interrupted"
+        return outcome(solution) if is_there else None
+
+    def run(self) -> Outcome:
+        """Run the cell, or go on with it; what it raises is its outcome.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If it is interrupted; then its file holds what it had.
+        """
+        try:
+            solution = self._solution()
+        except CaseError as error:
+            return Outcome(ERROR, str(error))
+        except Exception as error:
+            return self.failed(f"{type(error).__name__}: {error}")
+        if self.file is not None and self.kept() is None:
+            # a run only warns where its file can't be written
+            try:
+                solution.save(self.file)
+            except OSError as error:
+                return self.failed(str(error))
+        return outcome(solution)
+
+    def seen(self, found: Outcome) -> Outcome:
+        """The outcome as its file has it: what is not there to be read is not finished."""
+        if self.file is None or found.status == ERROR:
+            return found
+        try:
+            solution = load(self.file)
+        except ValueError as error:
+            return self.failed(f"the run is done, but {error}")
+        if solution.status == "interrupted":
+            return self.failed(f"the run is done, but {self.file} is not")
+        return outcome(solution)
+
+    def failed(self, why: str) -> Outcome:
+        """The outcome of a cell that has none."""
+        return Outcome(ERROR, one_line(f"{self.case.name}: {why}"))
+
+    def _solution(self) -> Solution:
+        case = self.case
+        if self.file is not None:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                saved = loaded(self.file)
+                monitors = case.build_monitors(saved.measures[0]) if saved._resumption else {}
+                return resume_from(saved, self.file, monitors=monitors)
+            except FileInUseError:
+                raise
+            except ValueError:
+                # there is none, or it can't be gone on with: it is run anew
+                self.file.unlink(missing_ok=True)
+        measure, dynamics, keywords = case.build()
+        with case.errors("run"):
+            return solve(measure, dynamics, **keywords, checkpoint=self.file)
 
 
-def outcome_in_file(cell: Cell, found: Outcome) -> Outcome:
-    """The outcome of a cell as its file has it: what is not there to be read is not finished."""
-    if cell.file is None or found.status == ERROR:
+@dataclass(frozen=True)
+class CallCell:
+    """A function with its keyword arguments, whose result is kept nowhere."""
+
+    function: Callable[..., Any]
+    keywords: Mapping[str, Any]
+    file: None = None
+
+    def kept(self) -> None:
+        """None: there is no file."""
+
+    def run(self) -> Outcome:
+        """Call the function; what it raises is its outcome."""
+        try:
+            return _outcome_of(self.function(**self.keywords))
+        except Exception as error:
+            return self.failed(f"{type(error).__name__}: {error}")
+
+    def seen(self, found: Outcome) -> Outcome:
+        """The outcome as it is."""
         return found
-    try:
-        solution = load(cell.file)
-    except ValueError as error:
-        return _failed(cell, f"the run is done, but {error}")
-    if solution.status == "interrupted":
-        return _failed(cell, f"the run is done, but {cell.file} is not")
-    return outcome(solution)
+
+    def failed(self, why: str) -> Outcome:
+        """The outcome of a cell that has none."""
+        given = ", ".join(f"{key}={value!r:.80}" for key, value in self.keywords.items())
+        return Outcome(ERROR, one_line(f"with {given}: {why}"))
 
 
-def _failed(cell: Cell, why: str) -> Outcome:
-    return Outcome(ERROR, one_line(f"{cell.case.name}: {why}"))
+Cell = CaseCell | CallCell
 
 
 def run_cell(cell: Cell) -> Outcome:
-    """Run a cell, or go on with it; what it raises is its outcome.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If it is interrupted; then its file holds what it had.
-    """
-    try:
-        solution = _solution(cell)
-    except CaseError as error:
-        return Outcome(ERROR, str(error))
-    except Exception as error:
-        return _failed(cell, f"{type(error).__name__}: {error}")
-    if cell.file is not None and kept(cell) is None:
-        # a run only warns where its file can't be written
-        try:
-            solution.save(cell.file)
-        except OSError as error:
-            return _failed(cell, str(error))
-    return outcome(solution)
+    """The outcome of a cell that is run."""
+    return cell.run()
 
 
 def lost(cell: Cell, what: str) -> Outcome:
     """The outcome of a cell whose workers were killed."""
-    return _failed(cell, f"{what}; was there enough memory?")
+    return cell.failed(f"{what}; was there enough memory?")
 
 
-def _solution(cell: Cell) -> Solution:
-    case = cell.case
-    if cell.file is not None:
-        cell.file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            saved = loaded(cell.file)
-            monitors = case.build_monitors(saved.measures[0]) if saved._resumption else {}
-            return resume_from(saved, cell.file, monitors=monitors)
-        except FileInUseError:
-            raise
-        except ValueError:
-            # there is none, or it can't be gone on with: it is run anew
-            cell.file.unlink(missing_ok=True)
-    measure, dynamics, keywords = case.build()
-    with case.errors("run"):
-        return solve(measure, dynamics, **keywords, checkpoint=cell.file)
+def _outcome_of(found: Any) -> Outcome:
+    """The outcome of a call by what it returned.
+
+    Raises
+    ------
+    ValueError
+        If that is nothing of which a dataset can be made.
+    """
+    if isinstance(found, Solution):
+        return outcome(found)
+    if isinstance(found, xr.Dataset):
+        # coordinates that are no index are numbers as others
+        theirs = found.reset_coords()
+        renamed = {name: f"value_{name}" for name in _WORDS if name in theirs}
+        return Outcome("finished", "", theirs.rename(renamed))
+    numbers = found if isinstance(found, Mapping) else {"value": found}
+    plain = {name: np.asarray(one) for name, one in numbers.items()}
+    if any(one.ndim > 0 or one.dtype.kind not in "biufc" for one in plain.values()):
+        raise ValueError(
+            f"the function must return a number, a mapping of numbers, a Solution or a Dataset, "
+            f"got {shown(found)}"
+        )
+    return Outcome("finished", "", xr.Dataset({name: ((), one) for name, one in plain.items()}))
 
 
-SWEEP, SWEEP_VERSION = "meanfield-sweep", 1
-SAVE = "save"
-FINAL = "final_"
+SWEEP, SWEEP_VERSION = "meanfield-sweep", 2
+# of a cell, beside its numbers
+_WORDS = ("status", "message", "cell")
 
 
 def assembled(
-    outcomes: Sequence[Outcome],
-    files: Sequence[str],
-    axes: Mapping[str, Sequence[Any]],
-    names: Mapping[str, str],
+    outcomes: Sequence[Outcome], files: Sequence[str], axes: Mapping[str, Any], taken: set[str]
 ) -> xr.Dataset:
-    """The cells, the last axis fastest, over the dimensions `names` of the axes."""
-    shape, over = tuple(len(values) for values in axes.values()), tuple(names.values())
-    series = _series(outcomes)
+    """The cells over the grid of these coordinates, the last axis fastest.
+
+    Its dimensions are called as nothing else is, nor as what is `taken`.
+    """
     words = {
-        "status": ("how the run ended; 'error' where there was none", [o.status for o in outcomes]),
-        "message": ("what happened", [o.message for o in outcomes]),
-        "cell": ("name of the result file among the cells", list(files)),
+        "status": ("how it ended, 'error' where it did not", [one.status for one in outcomes]),
+        "message": ("what happened", [one.message for one in outcomes]),
+        "cell": ("result file", files),
     }
-    variables: dict[str, Any] = {
-        name: (over, np.array(column, dtype=object).reshape(shape), {"long_name": about})
+    columns: Columns = {
+        name: ((), np.array(column, dtype=object), {"long_name": about})
         for name, (about, column) in words.items()
+        if name != "cell" or any(files)
     }
-    for name, (rows, about) in series.items():
-        variables[name] = ((*over, SAVE), rows.reshape(*shape, -1), about)
-    for name, (rows, about) in series.items():
-        last = _last(rows, series["t"][0]).reshape(shape)
-        what = {"long_name": f"at the last save: {about.get('long_name', name)}"}
-        variables[f"{FINAL}{name}"] = (over, last, about | what)
-    coords = {
-        names[key]: (names[key], _coordinate(values), {"long_name": key})
-        for key, values in axes.items()
+    numbers, coords = _columns(outcomes)
+    columns |= numbers
+    names = dimension_names(list(axes), taken | {*_WORDS} | columns.keys() | coords.keys())
+    over, shape = tuple(names.values()), tuple(map(len, axes.values()))
+    variables = {
+        name: ((*over, *dims), rows.reshape(*shape, *rows.shape[1:]), about)
+        for name, (dims, rows, about) in columns.items()
     }
-    attrs: dict[str, Any] = {"Conventions": "CF-1.11", "title": "Sweep of a case", "format": SWEEP}
+    coords |= {names[key]: (names[key], one, {"long_name": key}) for key, one in axes.items()}
+    attrs: dict[str, Any] = {"Conventions": "CF-1.11", "title": "Sweep", "format": SWEEP}
     attrs |= {"format_version": SWEEP_VERSION, **versions()}
     return xr.Dataset(variables, coords=coords, attrs=attrs)
+
+
+Columns = dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]]
+
+
+def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, Any]]:
+    """Each variable as its dimensions, a row for each cell, and attributes; and coordinates.
+
+    Coordinates are those of all cells. Numbers that a cell does not have are nan, words are "".
+    """
+    found = [(row, one.dataset) for row, one in enumerate(outcomes) if one.dataset is not None]
+    indexes: dict[str, Any] = {}
+    about_index: dict[str, Any] = {}
+    for _, ds in found:
+        for name in map(str, ds.dims):
+            index = ds.get_index(name)
+            about_index.setdefault(name, ds[name].attrs)
+            if not indexes.setdefault(name, index).equals(index):
+                indexes[name] = indexes[name].union(index)
+    columns: Columns = {}
+    for row, ds in found:
+        places = {str(name): indexes[str(name)].get_indexer(ds.get_index(name)) for name in ds.dims}
+        for name, one in ds.data_vars.items():
+            if name not in columns:
+                dims = tuple(map(str, one.dims))
+                shape = len(outcomes), *(len(indexes[dim]) for dim in dims)
+                columns[str(name)] = dims, _missing(shape, one.dtype), dict(one.attrs)
+            dims, rows, about = columns[str(name)]
+            rows[row, *np.ix_(*(places[dim] for dim in dims))] = one.transpose(*dims).values.astype(
+                rows.dtype
+            )
+            # cells may have energies of several kinds: what they are called differs then
+            for key in [key for key, told in about.items() if one.attrs.get(key) != told]:
+                del about[key]
+    return columns, {name: (name, indexes[name], about_index[name]) for name in indexes}
+
+
+def _missing(shape: tuple[int, ...], dtype: Any) -> Any:
+    if dtype.kind in "biuf":
+        return np.full(shape, np.nan)
+    return np.full(shape, np.nan, dtype=dtype) if dtype.kind == "c" else np.full(shape, "", object)
 
 
 def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
@@ -275,7 +387,7 @@ def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
     Raises
     ------
     ValueError
-        If the file is missing, no sweep, of a later version, cut short or damaged.
+        If the file is missing, no sweep, of another version, cut short or damaged.
     """
     source = netcdf.file_path(path)
     with netcdf.refusals(source):
@@ -291,34 +403,10 @@ def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
         return found
 
 
-def _series(outcomes: Sequence[Outcome]) -> dict[str, tuple[Any, dict[str, str]]]:
-    """Each variable as (cells, saves), nan where a cell has no such save, and its attributes."""
-    found = [(row, one.dataset) for row, one in enumerate(outcomes) if one.dataset is not None]
-    saves = max((ds.sizes["t"] for _, ds in found), default=0)
-    columns: dict[str, tuple[Any, dict[str, str]]] = {}
-    for row, ds in found:
-        for name in map(str, ("t", *ds.data_vars)):
-            if name not in columns:
-                columns[name] = (np.full((len(outcomes), saves), np.nan), dict(ds[name].attrs))
-            rows, about = columns[name]
-            rows[row, : ds.sizes["t"]] = ds[name].values
-            # cells may have energies of several kinds: what they are called differs then
-            for key in [key for key, text in about.items() if ds[name].attrs.get(key) != text]:
-                del about[key]
-    return columns
-
-
-def _last(rows: Any, times: Any) -> Any:
-    """The entry of each row at its last time, nan where it has none."""
-    counts = np.isfinite(times).sum(axis=1)
-    last = rows[np.arange(len(rows)), np.maximum(counts - 1, 0)]
-    return np.where(counts > 0, last, np.nan)
-
-
-def _coordinate(values: Sequence[Any]) -> Any:
+def _coordinate(values: Sequence[Any], as_word: Callable[[Any], str]) -> Any:
     if all(type(one) in (int, float) for one in values):
         return np.array(values)
-    words = [one if isinstance(one, str) else cases.as_toml(one) for one in values]
+    words = [one if isinstance(one, str) else as_word(one) for one in values]
     return np.array(words, dtype=object)
 
 
@@ -338,54 +426,59 @@ def cells_beside(file: Path) -> Path:
 
 
 def sweep(
-    case: Case | str | os.PathLike[str],
+    case_or_function: Case | str | os.PathLike[str] | Callable[..., Any],
     grid: Mapping[str, Sequence[Any]],
     *,
-    settings: Mapping[str, Any] | None = None,
-    cells: str | os.PathLike[str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    folder: str | os.PathLike[str] | None = None,
     executor: Executor | str | None = None,
     workers: int | None = None,
     progress: bool = False,
 ) -> xr.Dataset:
-    """Run a case at every combination of values of some of its keys.
+    """Run a case, or call a function, at every combination of some values.
 
     A cell that fails is recorded with its error, and costs no other. Cells with random tokens
     share the seed of the case; for repetitions let the grid have "space.seed".
 
     Parameters
     ----------
-    case : str, path-like or Case
-        A case file.
+    case_or_function : str, path-like, Case or callable
+        A case file, or a function of keyword arguments that returns a number, a mapping of names
+        to numbers, a Solution or a Dataset.
     grid : mapping of str to sequence
-        Values of each key, such as {"dynamics.beta": [1, 2, 4], "dynamics.type": ["SA", "USA"]}.
-        A table is a dictionary.
-    settings : mapping of str to value, optional
-        Keys that are set in all cells.
-    cells : str or path-like, optional
-        Folder in which each cell is kept as a result file, as soon as it is there; cells that are
-        found there are not run again, and those that were killed go on. Workers have to see it.
+        Values of each key of the case, such as {"dynamics.beta": [1, 2, 4], "dynamics.type":
+        ["SA", "USA"]}, where a table is a dictionary; or of each keyword of the function, where a
+        value may be any object, and has its repr as coordinate.
+    overrides : mapping of str to value, optional
+        Keys of the case, or keywords of the function, that have one value in all cells.
+    folder : str or path-like, optional
+        Of a case alone: where each cell is kept as a result file, as soon as it is there. Cells
+        that are found there are not run again, and those that were killed go on. Workers have to
+        see it.
     executor : concurrent.futures.Executor or 'processes', optional
-        Where the cells are run; here, one after the other, without one.
+        Where the cells are run; here, one after the other, without it and `workers`. A function
+        travels there as the executor lets it: to 'processes' if a module has it.
     workers : int, optional
-        Of 'processes'; one for each core if omitted.
+        How many processes, which is to ask for 'processes'; one for each core if omitted.
     progress : bool
         Whether to show a bar that counts cells.
 
     Returns
     -------
     xarray.Dataset
-        Over a dimension for each key, named by its last part: `status` ('error' where a cell
-        could not be run, or its file can't be read afterwards), `message`, `cell` (the name of its
-        file), and final_energy, final_mass, …; over these and `save`, a common index that is filled
-        up with nan: `t`, energy, mass, …. An energy is nan where a cell's dynamics has none, or
-        where it overflows; there `energy_share` tells it.
+        Over a dimension for each key, named by its last part: `status` ('error' where a cell has
+        no result, or its file can't be read afterwards), `message`, and of cells that are kept
+        `cell`, the name of the file. Of runs final_t, final_energy, final_mass, …, and over t, too,
+        energy, mass, …; `t` has the times of all cells, at which others are nan. An energy is nan
+        where a cell's dynamics has none, or where it overflows; there `energy_share` tells it. A
+        number that a function returns is called `value`; a Dataset keeps its variables.
 
     Raises
     ------
     ValueError
         If an argument is none of these, or a cell is no case, before any run starts.
     KeyboardInterrupt
-        On Ctrl-C; what is in `cells` stays.
+        On Ctrl-C; what is in `folder` stays.
 
     Warns
     -----
@@ -404,54 +497,91 @@ def sweep(
     >>> ds = sweep(case_from_text(text, "my.toml"), {"dynamics.beta": [0.5, 1.0, 2.0]})
     >>> ds.final_energy.dims, ds.final_energy.sel(beta=1.0).round(6).item()
     (('beta',), 0.687653)
+    >>> sweep(lambda x, y: x * y, {"x": [1, 2], "y": [3, 4]}).value.values.tolist()
+    [[3.0, 4.0], [6.0, 8.0]]
     """
-    from meanfield.studies.executors import mapped_by  # all studies come with it
+    # all studies come with it
+    from meanfield.studies.executors import mapped_by
 
     boolean("progress", progress)
-    if not isinstance(settings, (Mapping, NoneType)):
-        raise ValueError(f"settings must map keys to values, got {shown(settings)}")
-    if not isinstance(cells, (str, os.PathLike, NoneType)):
-        raise ValueError(f"cells must be the name of a folder, got {shown(cells)}")
-    if workers is not None:
-        integer("workers", workers, low=1)
-    base = _base(case, settings)
+    if not isinstance(overrides, (Mapping, NoneType)):
+        raise ValueError(f"overrides must map keys to values, got {shown(overrides)}")
+    if not isinstance(folder, (str, os.PathLike, NoneType)):
+        raise ValueError(f"folder must be the name of a folder, got {shown(folder)}")
     axes = checked_grid(grid)
-    folder = None if cells is None else Path(cells).resolve()
-    tasks = [
-        _cell(base, dict(zip(axes, values, strict=True)), folder)
-        for values in product(*axes.values())
-    ]
-    _make(folder)
+    kept_in = None if folder is None else Path(folder).resolve()
+    combinations = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+    tasks: Sequence[Cell]
+    as_word: Callable[[Any], str] = repr
+    taken: set[str] = set()
+    about: dict[str, Any] = {}
+    if callable(case_or_function):
+        tasks = _calls(case_or_function, combinations, overrides or {}, kept_in)
+    else:
+        base = _base(case_or_function, overrides)
+        tasks = [_cell(base, settings, kept_in) for settings in combinations]
+        about = {"case": base.text, "grid": json.dumps(axes, ensure_ascii=False)}
+        about |= base.provenance()
+        taken = {*taken_names(base.monitors), *base.monitors}
+        as_word = cases.as_toml
+    _make(kept_in)
     # folders of a network remember for a while that a file which was asked for is not there
-    there = set() if folder is None else set(folder.iterdir())
-    outcomes = [kept(task) if task.file in there else None for task in tasks]
+    there = set() if kept_in is None else set(kept_in.iterdir())
+    outcomes = [task.kept() if task.file in there else None for task in tasks]
     missing = [number for number, one in enumerate(outcomes) if one is None]
     # two cells may be one, as beta = 1 and beta = 1.0 are not
-    mapped = mapped_by(
+    results = mapped_by(
         executor, run_cell, [tasks[number] for number in missing], workers=workers, lost=lost
     )
     bar = tqdm(total=len(tasks), initial=len(tasks) - len(missing), disable=not progress)
     # what ends the loop ends the tasks
-    with bar, closing(mapped):
-        for number, one in zip(missing, mapped, strict=True):
-            outcomes[number] = outcome_in_file(tasks[number], one)
+    with bar, closing(results):
+        for number, one in zip(missing, results, strict=True):
+            outcomes[number] = tasks[number].seen(one)
             bar.update()
     found = [one for one in outcomes if one is not None]
-    names = dimension_names(list(axes), taken_names(base.monitors) | {*base.monitors})
     files = [task.file.name if task.file else "" for task in tasks]
-    ds = assembled(found, files, axes, names)
+    coords = {key: _coordinate(values, as_word) for key, values in axes.items()}
+    ds = assembled(found, files, coords, taken)
     warn_unfinished([one.status for one in found], [one.message for one in found])
-    about = {"case": base.text, "grid": json.dumps(axes, ensure_ascii=False)}
-    return ds.assign_attrs(about | base.provenance())
+    return ds.assign_attrs(about)
 
 
-def _base(case: Case | str | os.PathLike[str], settings: Mapping[str, Any] | None) -> Case:
+def _calls(
+    function: Callable[..., Any],
+    combinations: Sequence[Mapping[str, Any]],
+    overrides: Mapping[str, Any],
+    folder: Path | None,
+) -> list[CallCell]:
+    """A cell for each combination.
+
+    Raises
+    ------
+    ValueError
+        If the function takes no such keywords, or its results are to be kept.
+    """
+    if folder is not None:
+        raise ValueError(f"folder must be left out with a function, got {str(folder)!r}")
+    calls = [CallCell(function, {**overrides, **one}) for one in combinations]
+    try:
+        signature(function).bind(**calls[0].keywords)
+    except TypeError as error:
+        name = getattr(function, "__name__", function)
+        message = f"grid and overrides must have the keywords of {name}, but {error}"
+        raise ValueError(message) from None
+    return calls
+
+
+def _base(case: Any, overrides: Mapping[str, Any] | None) -> Case:
     if isinstance(case, Case):
-        again = case_from_text(case.text, case.name, case.folder, settings)
+        again = case_from_text(case.text, case.name, case.folder, overrides)
         return again.placed(case.folder, case.origin)
     if not isinstance(case, (str, os.PathLike)):
-        raise ValueError(f"case must be the name of a case file or a Case, got {shown(case)}")
-    return cases.read_case(Path(case), settings)
+        raise ValueError(
+            f"case_or_function must be the name of a case file, a Case or a function, got "
+            f"{shown(case)}"
+        )
+    return cases.read_case(Path(case), overrides)
 
 
 def _make(folder: Path | None) -> None:
@@ -460,12 +590,14 @@ def _make(folder: Path | None) -> None:
             folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(
-            f"cells must be a folder, or one that can be made, got {str(folder)!r}: "
+            f"folder must be one that is there or can be made, got {str(folder)!r}: "
             f"{error.strerror}"
         ) from None
 
 
-def _cell(base: Case, settings: dict[str, Any], folder: Path | None) -> Cell:
+def _cell(base: Case, settings: dict[str, Any], folder: Path | None) -> CaseCell:
+    for key in settings:
+        cases.checked_key(key)
     case = case_from_text(base.text, base.name, base.folder, settings, "--grid")
     case = case.placed(base.folder.resolve(), base.origin)
-    return Cell(case, folder and folder / f"{case.digest()[:_DIGITS]}.nc")
+    return CaseCell(case, folder and folder / f"{case.digest()[:_DIGITS]}.nc")
