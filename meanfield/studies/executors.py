@@ -294,7 +294,7 @@ _INSTALLED = "must be installed (pip install 'meanfield-attention[{}]')"
 @contextmanager
 def opened(
     name: str | None, scheduler: str | None = None, workers: int | None = None
-) -> Iterator[Executor | str | None]:
+) -> Iterator[dict[str, Any]]:
     """An executor by its name, for `mapped_by`, as long as the context lasts.
 
     Parameters
