@@ -13,8 +13,8 @@ from scipy.optimize import brentq
 from scipy.special import erfcx
 
 from meanfield._checks import integer, number, real_array, shown
-from meanfield.dynamics import SA, USA, Isotropic, MeanField, adapt_any
-from meanfield.dynamics.attention import check_dim
+from meanfield.dynamics import SA, USA, Isotropic, LayerMap, MeanField, adapt_any
+from meanfield.dynamics.facts import check_dim
 from meanfield.kernels import multipliers
 from meanfield.kernels.multipliers import eigenvalues, log_eigenvalues
 from meanfield.typing import Array, ArrayLike
@@ -78,7 +78,7 @@ def growth_rates(dynamics: MeanField, dim: int, kmax: int) -> Array:
     3
     """
     known = adapt_any(dynamics)
-    if known is None or known.kernel is None:
+    if known is None or known._kernel is None or isinstance(dynamics, LayerMap):
         raise ValueError(
             f"dynamics must have a kernel, as SA, USA, DoublyStochastic or a CircleInteraction, "
             f"got {shown(dynamics)}"
@@ -89,7 +89,7 @@ def growth_rates(dynamics: MeanField, dim: int, kmax: int) -> Array:
     if isinstance(known, Isotropic):
         slopes = _slopes(known, dim, kmax)
     else:
-        series = known.kernel.series(dim, kmax)
+        series = known._kernel.series(dim, kmax)
         slopes = series.primitive.real / (series.potential[0] if known.normalised else 1.0)
     rates = laplacian * slopes
     return np.asarray(known.sign * rates - known.noise * laplacian)

@@ -56,7 +56,7 @@ def started(case: Case, way: Representation, t_end: float) -> Any:
         fields = case.fields * 2 if len(case.fields) == 1 else case.fields
         if way.form:
             fields = [f for f in fields for _ in range(2)]
-        return mf.Layers(list(fields), t_end / len(fields))
+        return mf.Layers(list(fields), step=t_end / len(fields))
     return same_field(way.form, case, way.name) if way.form else case.fields[0]
 
 

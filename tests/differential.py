@@ -135,7 +135,9 @@ def a_law(kind: str, dim: int, rng: np.random.Generator) -> tuple[Any, Any]:
         return mf.ZonalSeries(dim, shares, axis=axis), axis
     points = mf.Uniform(dim).sample(6, rng)
     weights = rng.uniform(0.2, 1.0, size=6)
-    return mf.PointCloud(points, weights, None if kind == TOKENS else rng.uniform(0.15, 0.4)), None
+    return mf.PointCloud(
+        points, weights, bandwidth=None if kind == TOKENS else rng.uniform(0.15, 0.4)
+    ), None
 
 
 def some_heads(dim: int, axis: Any, rng: np.random.Generator, beta: float) -> mf.Attention:
@@ -157,7 +159,7 @@ def some_fields(kind: str, beta: float, dim: int, axis: Any, rng: np.random.Gene
     noise = rng.uniform(0.02, 0.3) if kind.endswith("noise") else 0.0
     if kind == "FeedForward":
         outer, inner = 0.5 * rng.normal(size=(2, dim, dim))
-        return (mf.FeedForward(outer, inner, 0.3 * rng.normal(size=dim), "tanh"),)
+        return (mf.FeedForward(outer, inner, 0.3 * rng.normal(size=dim), activation="tanh"),)
     if kind == "heads":
         return (some_heads(dim, axis, rng, beta),)
     if kind == "Layers":
@@ -273,7 +275,7 @@ def same_field(form: str, case: Case, name: str) -> Any:
     if form == "heads" and isotropic and name != "gram":
         # one head of a form is given its energy at every save, which on S² is a double sum
         heads = [mf.Head(V=field.sign)] if name != "sphere" else [mf.Head(V=field.sign / 2)] * 2
-        return mf.Attention(field.beta, heads, field.normalised, field.noise)
+        return mf.Attention(field.beta, heads, normalised=field.normalised, noise=field.noise)
     if form == "heads" and isinstance(field, mf.Attention):
         halves = [replace(h, V=0.5 * np.asarray(h.V)) for h in field.heads for _ in range(2)]
         return replace(field, heads=halves)

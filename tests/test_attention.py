@@ -65,7 +65,7 @@ def gap(one, other):
 def test_potential_that_vanishes_where_no_mass_is(normalised):
     """The largest <Mx,y> is met nowhere: G is e^{-s} of what its harmonics are made of."""
     mu = from_series(mf.Density(mf.Circle(256), mf.VonMisesFisher([0.0, 1.0], 200.0)))
-    dynamics = mf.Attention(40.0, [mf.Head(Q=[[1.0, 0.0]], K=[[1.0, 0.0]])], normalised)
+    dynamics = mf.Attention(40.0, [mf.Head(Q=[[1.0, 0.0]], K=[[1.0, 0.0]])], normalised=normalised)
     expected = dynamics.velocity(mu, at=mu.space.points)
     found = velocity(mu, dynamics)
     off = np.abs(found - expected).max()
@@ -247,7 +247,7 @@ def test_heads_that_look_at_rounding_end_the_run(normalised):
     law = mf.VonMisesFisher([1.0, 0.0], 20.0)
     start = mf.Density(mf.Circle(256), law)
     for beta, ending in (5.0, "finished"), (15.0, "under-resolved"):
-        head = mf.Attention(beta, [mf.Head(Q=-1.0)], normalised)
+        head = mf.Attention(beta, [mf.Head(Q=-1.0)], normalised=normalised)
         t_end = 0.02 if normalised else 1e-3 * np.exp(-beta)
         is_good = ending == "finished"
         told = nullcontext() if is_good else pytest.warns(UnfinishedWarning)
@@ -269,7 +269,10 @@ def test_heads_that_look_at_rounding_end_the_run(normalised):
 
 NUMBERS = [
     (mf.Attention(2.0, [mf.Head()]), mf.SA(2.0)),
-    (mf.Attention(2.0, [mf.Head(Q=-1.0, K=-1.5, V=-1.0)], noise=0.1), mf.SA(3.0, -1, 0.1)),
+    (
+        mf.Attention(2.0, [mf.Head(Q=-1.0, K=-1.5, V=-1.0)], noise=0.1),
+        mf.SA(3.0, sign=-1, noise=0.1),
+    ),
     (mf.Attention(0.5, [mf.Head(K=4.0)], normalised=False), mf.USA(2.0)),
 ]
 

@@ -19,17 +19,17 @@ STARTS = {
 
 
 def form(sign, normalised):
-    return mf.Attention(1.5, [mf.Head(Q=BENT, V=sign * BENT)], normalised)
+    return mf.Attention(1.5, [mf.Head(Q=BENT, V=sign * BENT)], normalised=normalised)
 
 
 # a dynamics of each kind, its energy by itself, and a point where a Dirac's is largest
 KINDS = {
     "SA": (mf.SA(2.0), lambda mu: mf.energy(mu, 2.0), TOP),
-    "SA, repulsive": (mf.SA(2.0, -1), lambda mu: mf.energy(mu, 2.0), TOP),
+    "SA, repulsive": (mf.SA(2.0, sign=-1), lambda mu: mf.energy(mu, 2.0), TOP),
     "USA": (mf.USA(1.5), lambda mu: mf.energy(mu, 1.5), TOP),
     "DoublyStochastic": (mf.DoublyStochastic(2.0), lambda mu: mf.sinkhorn_energy(mu, 2.0), TOP),
     "DoublyStochastic, repulsive": (
-        mf.DoublyStochastic(2.0, -1),
+        mf.DoublyStochastic(2.0, sign=-1),
         lambda mu: mf.sinkhorn_energy(mu, 2.0),
         TOP,
     ),
@@ -164,7 +164,7 @@ def test_what_has_overflown_once_stays_left_out(tmp_path):
     """A run that is gone on with leaves out the same, also where its last energies would fit."""
     angles = np.linspace(0.0, 0.02, 12)
     near = mf.Particles(np.column_stack([np.cos(angles), np.sin(angles)]))
-    dynamics, times = mf.SA(718.0, -1), [0.01, 6.0, 7.0]
+    dynamics, times = mf.SA(718.0, sign=-1), [0.01, 6.0, 7.0]
     whole = mf.evolve(near, dynamics, 7.0, times)
     logs = np.log(whole.dataset.energy_share.values) + 718.0 - np.log(2.0 * 718.0)
     assert logs[2] < 709.7 < 709.8 < logs[1]
@@ -230,13 +230,13 @@ def test_every_variable_tells_its_role(tmp_path):
 @pytest.mark.parametrize(
     "dynamics",
     [
-        mf.SA(2.0, -1),
+        mf.SA(2.0, sign=-1),
         mf.USA(2.0),
         mf.DoublyStochastic(2.0),
         mf.Interaction([1.0, 1.0, 0.25], normalised=True),
         mf.Kuramoto(1.5),
         mf.Attention(1.0, [mf.Head()]),
-        mf.Attention(1.0, [mf.Head(np.diag([1.0, 2.0]), V=np.diag([1.0, 2.0]))], False),
+        mf.Attention(1.0, [mf.Head(np.diag([1.0, 2.0]), V=np.diag([1.0, 2.0]))], normalised=False),
     ],
     ids=str,
 )

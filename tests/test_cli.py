@@ -310,7 +310,7 @@ def test_noisy_tokens_from_a_case(folder, capsys):
 @pytest.mark.usefixtures("undrawn")
 def test_layers_from_a_case(folder, capsys):
     layers = 'type = "LayerMap"\nstep = 0.05\ndynamics = { beta = 1.0 }'
-    text = PARTICLES.replace('type = "SA"\nbeta = 1.0', layers)
+    text = PARTICLES.replace('type = "USA"\nbeta = 1.0', layers)
     (folder / "layers.toml").write_text(text.replace('"particles"', '"particles"\nsums = "direct"'))
     assert main(["run", "layers.toml"]) == 0
     assert "finished at t = 0.2 after 4 steps" in capsys.readouterr().out

@@ -28,7 +28,7 @@ def heads(seed, dim=2, count=2, size=1.0):
 def perceptron(seed, activation="tanh", dim=2, width=5):
     rng = np.random.default_rng(seed)
     outer, inner = rng.normal(size=(dim, width)), rng.normal(size=(width, dim))
-    return mf.FeedForward(outer, inner, rng.normal(size=width), activation)
+    return mf.FeedForward(outer, inner, rng.normal(size=width), activation=activation)
 
 
 def axial_heads(seed, dim, axis):
@@ -73,7 +73,7 @@ DYNAMICS = {
     "unnormalised": mf.Attention(0.5, heads(2), normalised=False),
     "tanh": TANH,
     "gelu": perceptron(7, "gelu"),
-    "layers": mf.Layers([ATTENTION, TANH, mf.SA(1.0), mf.USA(0.5, -1)], step=0.125),
+    "layers": mf.Layers([ATTENTION, TANH, mf.SA(1.0), mf.USA(0.5, sign=-1)], step=0.125),
 }
 
 
@@ -91,7 +91,7 @@ def test_given_tokens_move_one_by_one():
 def test_a_feed_forward_layer_of_one_direction_has_a_closed_form(activation, dim):
     """X = P_x e c: tan(θ/2) falls like e^{-ct}."""
     axis = np.eye(dim)[0]
-    drift = mf.FeedForward(axis[:, None], np.zeros((1, dim)), [0.7], activation)
+    drift = mf.FeedForward(axis[:, None], np.zeros((1, dim)), [0.7], activation=activation)
     c = np.tanh(0.7) if activation == "tanh" else 0.7
     law = mf.FourierSeries(cos=[0.3], sin=[0.4]) if dim == 2 else mf.ZonalSeries(dim, [0.5], axis)
     sol = mf.evolve(mf.FlowMap(law), drift, 1.0, 1)
@@ -127,7 +127,7 @@ def test_layers_are_one_run_after_another(law):
         parts = [ATTENTION, TANH, mf.SA(2.0)]
     else:
         ahead = mf.FeedForward(AXIS[:, None], AXIS[None], activation="gelu")
-        parts = [mf.Attention(1.0, axial_heads(1, 3, AXIS)), ahead, mf.USA(1.0, -1)]
+        parts = [mf.Attention(1.0, axial_heads(1, 3, AXIS)), ahead, mf.USA(1.0, sign=-1)]
     whole = mf.evolve(mf.FlowMap(law), mf.Layers(parts, step=0.2), 0.5, 1)
     flow = mf.FlowMap(law)
     for part, span in zip(parts, (0.2, 0.2, 0.1), strict=True):
@@ -224,7 +224,9 @@ def test_a_flow_map_keeps_the_balance_of_a_form(normalised, sign, axis):
         law = mf.ZonalSeries(4, [0.5], axis)
         form = 0.5 * np.eye(4) + 0.7 * np.outer(axis, axis)
     head = mf.Head(Q=form, V=sign * form)
-    sol = mf.evolve(mf.FlowMap(law, axis=axis), mf.Attention(1.5, [head], normalised), 0.5, 4)
+    sol = mf.evolve(
+        mf.FlowMap(law, axis=axis), mf.Attention(1.5, [head], normalised=normalised), 0.5, 4
+    )
     energy, work = sol.dataset.energy.values, sol.dataset.work.values
     assert sign * (energy[-1] - energy[0]) > 1e-3
     np.testing.assert_allclose(energy - energy[0], work, atol=1e-11)

@@ -21,7 +21,7 @@ def heads(seed, count=2, size=0.7):
 def perceptron(seed, activation="tanh", width=3):
     rng = np.random.default_rng(seed)
     outer, inner = 0.7 * rng.normal(size=(3, width)), 0.7 * rng.normal(size=(width, 3))
-    return mf.FeedForward(outer, inner, rng.normal(size=width), activation)
+    return mf.FeedForward(outer, inner, rng.normal(size=width), activation=activation)
 
 
 ATTENTION = mf.Attention(1.0, heads(0))
@@ -30,7 +30,7 @@ DYNAMICS = {
     "attention": ATTENTION,
     "unnormalised": mf.Attention(0.7, heads(2), normalised=False),
     "tanh": TANH,
-    "layers": mf.Layers([ATTENTION, TANH, mf.SA(1.0), mf.USA(0.5, -1)], step=0.125),
+    "layers": mf.Layers([ATTENTION, TANH, mf.SA(1.0), mf.USA(0.5, sign=-1)], step=0.125),
 }
 
 
@@ -149,7 +149,7 @@ def test_layers_meet_at_their_borders():
 
 
 def negative(layer):
-    return mf.FeedForward(-np.asarray(layer.W), layer.A, layer.b, layer.activation)
+    return mf.FeedForward(-np.asarray(layer.W), layer.A, layer.b, activation=layer.activation)
 
 
 def test_relu_has_a_closed_form():

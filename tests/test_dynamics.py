@@ -76,7 +76,7 @@ def test_feed_forward(activation):
             return W @ (hidden * (1 + erf(hidden / 2**0.5)) / 2)
         return W @ ((np.exp(2 * hidden) - 1) / (np.exp(2 * hidden) + 1))
 
-    layer = mf.FeedForward(W, A, b, activation)
+    layer = mf.FeedForward(W, A, b, activation=activation)
     velocity = layer.velocity(particles, particles.points)
     divergence = layer._divergence(particles.points)
     for i, x in enumerate(particles.points):
@@ -110,7 +110,7 @@ def test_heads_of_earlier_files_have_no_type():
 
 
 THINGS = [
-    (mf.SA(2.0, -1, 0.1), {"noise": 0.2}),
+    (mf.SA(2.0, sign=-1, noise=0.1), {"noise": 0.2}),
     (mf.Head(V=np.eye(3)), {"V": 2.0 * np.eye(3)}),
     (mf.Attention(1.0, heads(3, 2, 2), noise=0.2), {"heads": heads(3, 2, 2, seed=2)}),
     (mf.Attention(0.3, [mf.Head(V=-1.0)], normalised=False), {"normalised": True}),

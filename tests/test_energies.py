@@ -75,7 +75,7 @@ def test_run_where_the_uniform_energy_is_far_below_a_diracs():
 def test_pictures_and_tables_of_such_a_run(sign):
     """Also of a state at rest, with E(δ) beyond double precision."""
     for law in MANY, mf.Uniform(1024):
-        run = mf.evolve(mf.Density(SPACE, law), mf.SA(1400.0, sign), 0.1, 2)
+        run = mf.evolve(mf.Density(SPACE, law), mf.SA(1400.0, sign=sign), 0.1, 2)
         assert table(run).split()[:3] == ["t", "energy", "dissipation"]
         ax = mf.plot.energy(run)
         assert ax.get_title(loc="left") == "energy E_β"

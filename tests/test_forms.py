@@ -137,7 +137,7 @@ class TestEnergy:
 
 
 def attention(matrix, sign, normalised, beta=2.0):
-    return mf.Attention(beta, [mf.Head(matrix, 1.0, sign * matrix)], normalised)
+    return mf.Attention(beta, [mf.Head(matrix, 1.0, sign * matrix)], normalised=normalised)
 
 
 class TestGradientFlow:
@@ -193,7 +193,7 @@ class TestGradientFlow:
 
     @pytest.mark.parametrize(("dynamics", "normalised"), [(mf.SA, True), (mf.USA, False)])
     def test_identity_is_sa_and_usa(self, dynamics, normalised):
-        field = mf.Attention(2.0, [mf.Head(np.eye(3), V=-1.0)], normalised)
+        field = mf.Attention(2.0, [mf.Head(np.eye(3), V=-1.0)], normalised=normalised)
         given = tokens(3)
         assert mf.dissipation(given, field) == pytest.approx(
             mf.dissipation(given, dynamics(2.0)), rel=1e2 * EPS

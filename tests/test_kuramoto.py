@@ -32,7 +32,7 @@ def order(sol):
 def test_series_of_usa(beta):
     """Σ b_k sin kx = e^{β cos x} sin x; the sum of all |b_k| is a few sqrt(β) times its maximum."""
     usa, x = mf.CircleInteraction._of_usa(beta), np.linspace(0.0, 2 * np.pi, 97)
-    k = np.arange(1, usa.kmax + 1)
+    k = np.arange(1, usa._kmax + 1)
     series = np.sin(np.outer(x, k)) @ np.array(usa.sin)
     exact = np.exp(beta * (np.cos(x) - 1.0)) * np.sin(x)
     assert np.max(np.abs(series * np.exp(-beta) - exact)) < 3e-15 * np.sqrt(1.0 + beta)
@@ -144,7 +144,10 @@ BAD = [
     (lambda: mf.Kuramoto(np.inf), "coupling must be a finite number, got inf"),
     (lambda: mf.Kuramoto(1.0, noise=-1.0), "noise must be a finite number >= 0, got -1"),
     (lambda: mf.CircleInteraction._of_usa(151.0), "beta must be a finite number >= 0 and"),
-    (lambda: ODD.velocity(SPHERE, [[0, 0, 1.0]]), "measure must have dim = 2"),
+    (
+        lambda: ODD.velocity(SPHERE, [[0, 0, 1.0]]),
+        "must meet a measure of its own dim, got one of dim 3",
+    ),
     (lambda: mf.evolve(SPHERE, ODD, 1.0), "must meet a measure of its own dim"),
     (lambda: mf.evolve(mf.FlowMap(mf.Uniform(3)), ODD, 1.0), "its own dim"),
     (lambda: mf.evolve(mf.Particles(np.eye(3)), ODD, 1.0), "own dim, got one of"),

@@ -118,7 +118,7 @@ def test_rate_with_gaussian_frequencies(factor):
     nodes = mf.gaussian_frequencies(0.5, 100)
     density = mf.OscillatorDensity(mf.Circle(8), mf.FourierSeries(cos=[1e-6]), *nodes)
     options = {"atol": 1e-11, "rtol": 1e-7}
-    sol = mf.evolve(density, mf.Kuramoto(coupling, 0.1), 14.0, [10.0], **options)
+    sol = mf.evolve(density, mf.Kuramoto(coupling, noise=0.1), 14.0, [10.0], **options)
     assert abs(np.log(order(sol)[2] / order(sol)[1]) / 4.0 - rate) < 1e-4
 
 
@@ -289,7 +289,7 @@ BAD = [
         lambda: mf.evolve(TOKENS, mf.LayerMap(SINE, step=0.1), 1.0),
         "measure must be Particles under LayerMap",
     ),
-    (lambda: mf.evolve(TOKENS, mf.Kuramoto(1, 0.1), 1.0), "rng, which noise"),
+    (lambda: mf.evolve(TOKENS, mf.Kuramoto(1, noise=0.1), 1.0), "rng, which noise"),
     (lambda: mf.OscillatorDensity(mf.Sphere(7), POISSON, [0.0]), "space must be a Circle"),
     (
         lambda: mf.OscillatorDensity(CIRCLE, [POISSON], [0.0, 1.0]),

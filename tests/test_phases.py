@@ -124,7 +124,7 @@ def test_ctrl_c_raises_with_the_realisations_so_far():
         (mf.Attention(2.0, HEADS["numbers"]), 3),
         (mf.Attention(2.0, HEADS["low rank"]), 3),
         (mf.Attention(2.0, HEADS["two"]), 3),
-        (mf.Attention(1.0, HEADS["one"], False), 3),
+        (mf.Attention(1.0, HEADS["one"], normalised=False), 3),
     ],
     ids=str,
 )

@@ -111,7 +111,7 @@ BENT = np.array([[1.0, 0.3], [0.3, -0.5]])
         (mf.Attention(1.5, [mf.Head(Q=BENT, V=-BENT)]), 0.5, "E_D"),
         (mf.Kuramoto(-1.3), 0.5, "F"),
         (mf.CircleInteraction([1.0, -0.5]), 0.5, "F"),
-        (mf.SA(0.0, -1), 0.5, "E_β"),
+        (mf.SA(0.0, sign=-1), 0.5, "E_β"),
         (mf.SA(800.0), 1e-3, "E_β/E_β(δ)"),
     ],
     ids=str,

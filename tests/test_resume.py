@@ -83,7 +83,9 @@ KINDS = {
     "layers on a flow map": lambda: (mf.FlowMap(BUMPS), DEPTH, {"t_end": 1.1}),
     "layers on S^2": lambda: (
         two_bumps(),
-        mf.Layers([mf.SA(1.0), mf.Attention(1.0, [mf.Head(V=np.diag([1.0, -1.0, 0.5]))])], 0.5),
+        mf.Layers(
+            [mf.SA(1.0), mf.Attention(1.0, [mf.Head(V=np.diag([1.0, -1.0, 0.5]))])], step=0.5
+        ),
         {"t_end": 0.8},
     ),
     "kuramoto density": lambda: (COARSE, SINES, {"t_end": 2.0}),
@@ -106,10 +108,10 @@ KINDS = {
         mf.Kuramoto(1.0, noise=0.2),
         {"t_end": 1.0, "rng": np.random.default_rng(7)},
     ),
-    "tied layers": lambda: (tokens(4, 20), mf.Layers([ATTENTION] * 4, 0.5), {"t_end": 2.0}),
+    "tied layers": lambda: (tokens(4, 20), mf.Layers([ATTENTION] * 4, step=0.5), {"t_end": 2.0}),
     "equal layers": lambda: (
         tokens(2, 20),
-        mf.Layers([mf.SA(1.0), mf.SA(1.0), attention(), attention()], 0.5),
+        mf.Layers([mf.SA(1.0), mf.SA(1.0), attention(), attention()], step=0.5),
         {"t_end": 2.0},
     ),
     "USA at large beta": lambda: (START, mf.USA(300.0), {"t_end": 1e-131}),

@@ -198,7 +198,7 @@ def test_speed_is_the_limit_of_distances(kind, dynamics):
     assert 2.0 * errors[2] - errors[1] == pytest.approx(0.0, abs=1e-4 * speed)
 
 
-@pytest.mark.parametrize("dynamics", [mf.SA(2.0), mf.SA(2.0, -1), mf.USA(1.0)])
+@pytest.mark.parametrize("dynamics", [mf.SA(2.0), mf.SA(2.0, sign=-1), mf.USA(1.0)])
 @pytest.mark.parametrize("kind", ["circle", "flow map", "tokens on S^2"])
 def test_energy_dissipation_equality(kind, dynamics):
     """E(t) - E(0) = ± ∫ (|mu'|²/2 + slope²/2) dt, by Gauss nodes in time."""

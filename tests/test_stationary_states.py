@@ -309,7 +309,7 @@ def test_axis():
             lambda: stationary_density(mf.USA(4.0, noise=0.6), 4, 2, direction=-1),
             "noise must be < 0.4.* got 0.6",
         ),
-        (lambda: stationary_density(mf.SA(1.0, -1, 1.0), 3), "attractive .* got SA"),
+        (lambda: stationary_density(mf.SA(1.0, sign=-1, noise=1.0), 3), "attractive .* got SA"),
         (lambda: stationary_density(mf.USA(1.0, noise=0.1), 3, 99), "degree must be .* got 99"),
         (
             lambda: stationary_density(mf.USA(1.0, noise=0.1), 3, direction=2),

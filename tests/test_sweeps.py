@@ -99,7 +99,7 @@ def test_cells_are_the_runs_of_their_cases(folder):
         for kind in mf.SA, mf.USA:
             mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
             sol = mf.evolve(mu, kind(beta), 0.3, 2, on_unresolved="flow-map")
-            one = ds.sel(beta=beta, type=kind.name)
+            one = ds.sel(beta=beta, type=kind.__name__)
             assert one.status.item() == "finished"
             assert one.message.item() == sol.message
             for name in ("t", *sol.dataset.data_vars):

@@ -274,12 +274,12 @@ def quotients(dynamics):
 def test_dobrushin_constant_is_reached_but_for_its_estimate(beta):
     """Both parts for USA, the first for SA; its second lies between e^{2β} and (1 + 2β) e^{2β}."""
     for sign in 1, -1:
-        in_x, in_mu = quotients(mf.USA(beta, sign))
-        assert theory.dobrushin_constant(mf.USA(beta, sign)) == pytest.approx(
+        in_x, in_mu = quotients(mf.USA(beta, sign=sign))
+        assert theory.dobrushin_constant(mf.USA(beta, sign=sign)) == pytest.approx(
             in_x + in_mu, rel=1e-6
         )
-        in_x, in_mu = quotients(mf.SA(beta, sign))
-        constant = theory.dobrushin_constant(mf.SA(beta, sign))
+        in_x, in_mu = quotients(mf.SA(beta, sign=sign))
+        constant = theory.dobrushin_constant(mf.SA(beta, sign=sign))
         # the mass itself takes 1e-3 of the quotient, the step 1e-8 (1 + β)²
         assert in_mu == pytest.approx(np.exp(2 * beta), rel=2e-3)
         assert in_x + in_mu <= constant * (1 + 1e-6)

@@ -18,7 +18,9 @@ def some(n, dim, seed=0, **kind):
 
 
 @pytest.mark.parametrize(
-    "dynamics", [mf.SA(3.0), mf.USA(2.0), mf.SA(3.0, -1), mf.USA(2.0, -1), mf.SA(0.0)], ids=str
+    "dynamics",
+    [mf.SA(3.0), mf.USA(2.0), mf.SA(3.0, sign=-1), mf.USA(2.0, sign=-1), mf.SA(0.0)],
+    ids=str,
 )
 def test_gram_matrix_moves_points(dynamics):
     """Also where tokens coincide, are dependent, or have unequal weights."""
@@ -44,7 +46,10 @@ def attention(dim, seed=0):
     shapes = (3, dim), (3, dim), (dim, dim)
     heads = [mf.Head(*(rng.normal(size=s) for s in shapes)) for _ in range(2)]
     return mf.Attention(0.5, heads), mf.FeedForward(
-        rng.normal(size=(dim, 6)) / 2, rng.normal(size=(6, dim)), rng.normal(size=6), "gelu"
+        rng.normal(size=(dim, 6)) / 2,
+        rng.normal(size=(6, dim)),
+        rng.normal(size=6),
+        activation="gelu",
     )
 
 

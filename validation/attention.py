@@ -40,7 +40,7 @@ def identities(dims: tuple[int, ...]) -> list[Claim]:
         worst_rate, worst_run = 0.0, 0.0
         for kind in mf.SA, mf.USA:
             for beta in 1.0, 9.0:
-                plain, head = kind(beta), mf.Attention(beta, [mf.Head()], kind is mf.SA)
+                plain, head = kind(beta), mf.Attention(beta, [mf.Head()], normalised=kind is mf.SA)
                 rates = []
                 for dynamics in plain, head:
                     rate = tendency(mu, dynamics)
@@ -53,7 +53,7 @@ def identities(dims: tuple[int, ...]) -> list[Claim]:
                 # a matrix, which runs by its own sums, where a number runs as SA
                 for dynamics in (
                     kind(2.0),
-                    mf.Attention(2.0, [mf.Head(np.eye(mu.dim))], kind is mf.SA),
+                    mf.Attention(2.0, [mf.Head(np.eye(mu.dim))], normalised=kind is mf.SA),
                 )
             )
             worst_run = max(worst_run, float(np.abs(one.coefficients - other.coefficients).max()))

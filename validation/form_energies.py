@@ -123,7 +123,7 @@ def flows(quick: bool) -> list[Claim]:
     claims = []
     for sign in (1, -1):
         for normalised in (True, False):
-            field = mf.Attention(1.0, [mf.Head(form, 1.0, sign * form)], normalised)
+            field = mf.Attention(1.0, [mf.Head(form, 1.0, sign * form)], normalised=normalised)
             data = mf.evolve(mf.Particles.quantise(start, 64), field, 10.0, 20).dataset
             energy = data.energy.values
             gap = float(np.abs(energy - energy[0] - data.work.values).max())

@@ -54,10 +54,10 @@ def fields(dim: int, axis: np.ndarray | None) -> dict[str, Any]:
     heads = [mf.Head(*first), mf.Head(*second)]
     w, a, _ = first
     turned = 0.3 * axis if axis is not None else 0.3 * np.ones(dim)
-    neurons = mf.FeedForward(w, a, turned, "tanh")
+    neurons = mf.FeedForward(w, a, turned, activation="tanh")
     found = {
         "SA": mf.SA(4.0),
-        "SA, repulsive": mf.SA(4.0, -1),
+        "SA, repulsive": mf.SA(4.0, sign=-1),
         "USA": mf.USA(2.0),
         "DoublyStochastic": mf.DoublyStochastic(3.0),
         "Attention": mf.Attention(1.0, heads),
@@ -141,7 +141,7 @@ def runs() -> dict[str, Callable[[Path], Any]]:
             )
         found[f"SA, resumed: {place}"] = resumed(start, mf.SA(4.0), 0.6)
     for place in "Density on the circle", "Density about an axis", "Density on S²":
-        for dynamics in mf.SA(4.0, 1, 0.1), mf.USA(2.0, 1, 0.1):
+        for dynamics in mf.SA(4.0, sign=1, noise=0.1), mf.USA(2.0, sign=1, noise=0.1):
             found[f"{dynamics.name} with noise: {place}"] = evolve(starts[place][0], dynamics, 0.3)
     for place in starts:
         found[f"SA at β = 0: {place}"] = evolve(starts[place][0], mf.SA(0.0), 1.0)
@@ -153,11 +153,11 @@ def runs() -> dict[str, Callable[[Path], Any]]:
     found["SA, laid anew: FlowMap on S²"] = evolve(starts["FlowMap on S²"][0], mf.SA(4.0), 3.0)
     for place in "Particles on the circle", "Particles, d = 5":
         found[f"SA with noise: {place}"] = lambda folder, start=starts[place][0]: mf.evolve(
-            start(), mf.SA(2.0, 1, 0.1), 0.1, 2, rng=np.random.default_rng(5)
+            start(), mf.SA(2.0, sign=1, noise=0.1), 0.1, 2, rng=np.random.default_rng(5)
         )
     found["DoublyStochastic with noise: Particles, d = 5"] = lambda folder: mf.evolve(
         starts["Particles, d = 5"][0](),
-        mf.DoublyStochastic(2.0, 1, 0.05),
+        mf.DoublyStochastic(2.0, sign=1, noise=0.05),
         *(0.1, 2),
         step=0.02,
         rng=np.random.default_rng(5),

@@ -79,7 +79,7 @@ def rates() -> list[Claim]:
         critical = mf.theory.lorentzian_critical_coupling(WIDTH, noise)
         for side in (0.8, 1.2):
             start = _lorentzian(mf.FourierSeries(cos=[2e-4]))
-            sol = mf.evolve(start, mf.Kuramoto(side * critical, noise), 1.0, 1)
+            sol = mf.evolve(start, mf.Kuramoto(side * critical, noise=noise), 1.0, 1)
             found = float(np.log(_order(sol)[1] / _order(sol)[0]))
             rate = 0.5 * side * critical - WIDTH - noise
             claims.append(
@@ -96,7 +96,7 @@ def rates() -> list[Claim]:
 
 def stationary() -> list[Claim]:
     """Identical oscillators with noise come to r = I_1(Kr/τ)/I_0(Kr/τ)."""
-    sol = mf.evolve(mf.Density(mf.Circle(64), LAW), mf.Kuramoto(1.0, 0.2), 150.0, 1)
+    sol = mf.evolve(mf.Density(mf.Circle(64), LAW), mf.Kuramoto(1.0, noise=0.2), 150.0, 1)
     exact = brentq(lambda r: iv(1, r / 0.2) / iv(0, r / 0.2) - r, 0.05, 1.0, xtol=1e-14)
     gap = abs(float(_order(sol)[-1]) - exact)
     return [Claim("K = 1, τ = 0.2: r at t = 150", "self-consistent", gap, 1e-9, "steps of 1e-9")]

@@ -120,7 +120,7 @@ def gram(quick: bool) -> list[Claim]:
     rng = np.random.default_rng(3)
     points = unit(rng.normal(size=(32, 128 if quick else 1024)))
     worst = 0.0
-    for dynamics in mf.SA(3.0), mf.USA(2.0), mf.SA(3.0, -1):
+    for dynamics in mf.SA(3.0), mf.USA(2.0), mf.SA(3.0, sign=-1):
         ends = [
             mf.evolve(mf.Particles(points, sums=sums), dynamics, 3.0, 1, rtol=1e-12, atol=1e-14)
             for sums in ("direct", "gram")

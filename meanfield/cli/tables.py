@@ -413,13 +413,13 @@ def _type(data: Any) -> str:
 
 
 def _dynamics(tables: Iterable[Any]) -> Any:
-    tagged = [Annotated[table, pydantic.Tag(table.made.name)] for table in tables]
+    tagged = [Annotated[table, pydantic.Tag(table.made.__name__)] for table in tables]
     return _one_of(tagged, pydantic.Discriminator(_type))
 
 
 def _dynamics_table(made: Any, parts: Any = None) -> Any:
-    default = made.name if made is SA else ...
-    return _table(made, made.name, default=default, parts=_HEAD if made is Attention else parts)
+    default = made.__name__ if made is SA else ...
+    return _table(made, made.__name__, default=default, parts=_HEAD if made is Attention else parts)
 
 
 _HEAD = _table(Head)

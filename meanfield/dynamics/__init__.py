@@ -38,5 +38,5 @@ AnyDynamics = Field | Layers | LayerMap
 # all of the package, in the order of the case tables
 KNOWN = (
     *(SA, USA, DoublyStochastic, Interaction, Attention, FeedForward, CircleInteraction),
-    *(Layers, LayerMap),
+    *(Kuramoto, Layers, LayerMap),
 )

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from meanfield._checks import boolean, is_single, number, real_array, shown, tell_apart, unit_rows
-from meanfield.dynamics.facts import Energy, Steady, parts_of
+from meanfield._checks import boolean, is_single, number, real_array, shown, tell_apart
+from meanfield.dynamics.facts import Energy, Measure, Steady, parts_of
 from meanfield.dynamics.isotropic import (
     BETA,
     NOISE,
     SA,
     USA,
     Isotropic,
-    Measure,
-    check_moments,
 )
 from meanfield.laws.record import Record, key
-from meanfield.spaces.geometry import project
 from meanfield.typing import Array, ArrayLike
 
 # of a product of matrices
@@ -87,7 +84,7 @@ class Head(Record):
     ----------
     dim : int or None
         d; None if all three are numbers, which fit any d.
-    bilinear : ndarray (d, d) or float
+    matrix : ndarray (d, d) or float
         KᵀQ, of which the attention scores <Qx, Ky> = <KᵀQx, y> are made.
 
     Raises
@@ -147,27 +144,9 @@ class HeadsDynamics(Steady):
     """X[mu](x) = P_x Σ_h V_h ∇G(M_h x) [/ G(M_h x)] of its `scores` M and `values` V."""
 
     @property
-    def dim(self) -> int | None:
-        """Ambient dimension that the matrices ask for, None if any fits."""
-        return None
-
-    @property
     def _reach(self) -> float:
         """The largest |β KᵀQ|."""
         return max(float(np.linalg.norm(np.atleast_2d(m), 2)) for m in self._scores)
-
-    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
-        """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
-
-        Raises
-        ------
-        ValueError
-            If the points are not unit rows of the measure's dimension, or it is not the heads'.
-        """
-        check_moments(measure)
-        points = unit_rows("at", at, measure.dim)
-        check_dim(self, measure.dim)
-        return project(points, self.output(measure, points))
 
     def output(self, measure: Measure, points: Array) -> Array:
         """Σ_h V_h ∇G [/ G], shape (n, d): what attention adds to tokens at unit rows (n, d)."""
@@ -211,8 +190,6 @@ class Attention(HeadsDynamics):
     ----------
     dim : int or None
         Ambient dimension that the matrices ask for; None if any fits.
-    form : Form or None
-        The symmetric matrix D of an energy E_{β,D}, where the dynamics is its gradient flow.
 
     Raises
     ------
@@ -232,10 +209,8 @@ class Attention(HeadsDynamics):
     heads: Sequence[Head] = field(
         metadata=key("a list of tables with Q, K or V", list, minItems=1, maxItems=MOST_PARTS)
     )
-    normalised: bool = field(default=True, metadata=key("with softmax", bool))
-    noise: float = field(default=0.0, metadata=NOISE)
-
-    name: ClassVar[str] = "Attention"
+    normalised: bool = field(default=True, kw_only=True, metadata=key("with softmax", bool))
+    noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "beta", number("beta", self.beta, low=0))
@@ -347,17 +322,3 @@ def matrix_or_number(name: str, value: ArrayLike) -> Any:
     matrix = real_array(name, value, 2)
     matrix.flags.writeable = False
     return matrix
-
-
-def check_dim(dynamics: Any, dim: int) -> None:
-    """Refuse a measure of another dimension than the matrices of a dynamics ask for.
-
-    Raises
-    ------
-    ValueError
-        Naming both.
-    """
-    if dynamics.dim not in (None, dim):
-        raise ValueError(
-            f"{shown(dynamics)} must meet a measure of its own dim, got one of dim {dim}"
-        )

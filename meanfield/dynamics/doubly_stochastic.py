@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from meanfield.dynamics.facts import Energy
-from meanfield.dynamics.isotropic import Isotropic, Measure
+from meanfield.dynamics.facts import Energy, Measure
+from meanfield.dynamics.isotropic import Isotropic
 from meanfield.typing import Array
 
 
@@ -42,7 +42,6 @@ class DoublyStochastic(Isotropic):
     array([[1., 0.]])
     """
 
-    name: ClassVar[str] = "DoublyStochastic"
     normalised: ClassVar[bool] = True
     _balanced: ClassVar[bool] = True
 

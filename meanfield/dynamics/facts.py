@@ -8,7 +8,10 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from meanfield.typing import Array, NDArray
+from meanfield._checks import number, shown, suggest_measure, unit_rows
+from meanfield.kernels import kernel
+from meanfield.spaces.geometry import project
+from meanfield.typing import Array, ArrayLike, NDArray
 
 # beyond it e^x leaves double precision
 LARGEST_LOG = 709.0
@@ -78,41 +81,68 @@ def multiplied_out(value: float, log_unit: float) -> float:
         return float(value * half * half)
 
 
+class Moments(Protocol):
+    """What answers the moments G(z) = ∫ e^{<z,y>} dmu(y)."""
+
+    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """log G (n,) and ∇ log G (n, d) at rows z (n, d) of any length."""
+
+
+class Measure(kernel.Measure, Protocol):
+    """What a velocity field asks of a measure: the sums of a kernel, of itself or rescaled."""
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension d."""
+
+    def _balanced(self, beta: float) -> Moments:
+        """The measure u mu, with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1: for `DoublyStochastic`."""
+
+    def _trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
+        """∫ e^{-ikθ} dmu, k = 0 … kmax, on the circle: for `CircleInteraction`."""
+
+
 class Facts(Protocol):
     """What holds of a dynamics unless it says otherwise.
 
     Attributes
     ----------
-    isotropic : bool
+    name : str
+        A word for figures and files.
+    dim : int or None
+        Ambient dimension d, None if any fits.
+    noise : float
+        τ >= 0 of dx = X dt + sqrt(2τ) dB.
+    _isotropic : bool
         Whether X commutes with every rotation.
-    fast : bool
+    _fast : bool
         Whether X is of the size of its kernel: at large β runs count time in units of e^{-β}.
-    balanced : bool
+    _balanced : bool
         Whether the sources are rescaled such that the attention matrix is doubly stochastic.
     sign : int
         -1 of what repels with V = -I.
     normalised : bool
         Whether heads are divided by G.
-    smooth : bool
+    _smooth : bool
         Whether X has derivatives of all orders.
-    keeps_clusters : bool
+    _keeps_clusters : bool
         Whether neighbours attract each other, so that what has gathered at a point stays.
-    energy : Energy or None
+    _energy : Energy or None
         None where X is no gradient.
-    reach : float
+    _reach : float
         The largest |z| of the e^{<z,y>} that X asks a measure for, or k of e^{ikθ}.
-    kernel : Kernel or None
+    _kernel : Kernel or None
         s, where X is ± P_x ∫ s(<x,y>) y dmu(y) [/ ∫ s(<x,y>) dmu(y)], or that of an interaction on
         the circle.
-    gram : bool
+    _gram : bool
         Whether a Gram matrix can move tokens: X of each is a combination of tokens by their
         inner products, as of SA and USA.
-    scores, values : list of ndarray (d, d) or float
+    _scores, _values : list of ndarray (d, d) or float
         β KᵀQ and V of each head; none where there are no heads.
-    multipliers : ndarray, shape (kmax + 1,), or None
+    _multipliers : ndarray, shape (kmax + 1,), or None
         c_k of X(θ) = 2 Re Σ_k c_k m_k e^{ikθ} on the circle, m_k = ∫ e^{-ikθ} dmu; None where X is
         made of e^{<z,y>}.
-    sums : str
+    _sums : str
         How a sum over tokens is done where there are no heads: 'own' as it likes, 'transforms', or
         'none' where the measure does not count.
     """
@@ -121,6 +151,18 @@ class Facts(Protocol):
     _balanced: ClassVar[bool] = False
     _gram: ClassVar[bool] = False
     _sums: ClassVar[str] = "own"
+
+    @property
+    def name(self) -> str:  # noqa: D102
+        return type(self).__name__
+
+    @property
+    def dim(self) -> int | None:  # noqa: D102
+        return None
+
+    @property
+    def noise(self) -> float:  # noqa: D102
+        return 0.0
 
     @property
     def _fast(self) -> bool:
@@ -151,6 +193,10 @@ class Facts(Protocol):
         return 0.0
 
     @property
+    def _kernel(self) -> Any:
+        return None
+
+    @property
     def _scores(self) -> list[Any]:
         return []
 
@@ -167,11 +213,46 @@ class Facts(Protocol):
         heads = zip(self._scores, self._values, strict=True)
         return [(_matrix(m, dim), _matrix(v, dim)) for m, v in heads]
 
+    def velocity(self, measure: Measure, at: ArrayLike, *, t: float = 0.0) -> Array:
+        """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
+
+        Parameters
+        ----------
+        measure : Density, FlowMap or Particles
+        at : array_like, shape (n, d)
+        t : float
+            Of `Layers`, the time that tells which one acts.
+
+        Raises
+        ------
+        ValueError
+            If `measure` is none, its dimension is not that of the dynamics, the points are not unit
+            rows of it, or t < 0.
+        """
+        if isinstance(measure, type) or not callable(getattr(measure, "_balanced", None)):
+            raise ValueError(
+                f"measure must be a Density, FlowMap or Particles, got "
+                f"{shown(measure)}{suggest_measure(measure)}"
+            )
+        check_dim(self, measure.dim)
+        points = unit_rows("at", at, measure.dim)
+        return self._at(number("t", t, low=0))._tangents(measure, points)
+
+    def output(self, measure: Any, points: Array) -> Array:
+        """What is added to tokens at unit rows (n, d), shape (n, d); only P_x of it counts."""
+        raise NotImplementedError
+
+    def _tangents(self, measure: Measure, points: Array) -> Array:
+        """X, shape (n, d), at unit rows (n, d)."""
+        return project(points, self.output(measure, points))
+
+    def _at(self, t: float) -> Facts:  # noqa: ARG002
+        """The layer that acts at a time: this one."""
+        return self
+
 
 class Steady(Facts):
     """The facts of a dynamics that is the same at all times."""
-
-    kernel: Any = None
 
     @property
     def _layers(self) -> Sequence[Self]:
@@ -196,25 +277,6 @@ class Dynamics(Facts, Protocol):
     """A dynamics with its facts; what acts at a time is one of its layers."""
 
     @property
-    def name(self) -> str:
-        """A word for figures and files."""
-
-    @property
-    def dim(self) -> int | None:
-        """Ambient dimension d, None if any fits."""
-
-    @property
-    def noise(self) -> float:
-        """τ >= 0 of dx = X dt + sqrt(2τ) dB."""
-
-    def output(self, measure: Any, points: Array) -> Array:
-        """What is added to tokens at unit rows (n, d), shape (n, d); only P_x of it counts."""
-
-    @property
-    def kernel(self) -> Any:
-        """See `Facts`."""
-
-    @property
     def _layers(self) -> Sequence[Dynamics]:
         """What acts, one after the other."""
 
@@ -227,6 +289,20 @@ class Dynamics(Facts, Protocol):
 
     def _at(self, t: float) -> Dynamics:
         """The layer that acts at a time, of two the later."""
+
+
+def check_dim(dynamics: Any, dim: int) -> None:
+    """Refuse a measure of another dimension than a dynamics asks for.
+
+    Raises
+    ------
+    ValueError
+        Naming both.
+    """
+    if dynamics.dim not in (None, dim):
+        raise ValueError(
+            f"{shown(dynamics)} must meet a measure of its own dim, got one of dim {dim}"
+        )
 
 
 def parts_of(given: Any) -> tuple[Any, ...]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from meanfield._checks import boolean, number, plus_or_minus, shown
 from meanfield.dynamics.facts import Energy
 from meanfield.dynamics.isotropic import NOISE, SIGN, KernelDynamics
-from meanfield.kernels.kernel import kernel_of
+from meanfield.kernels.kernel import PotentialKernel, kernel_of
 from meanfield.laws.record import key
 
 _KERNEL = key("the Taylor coefficients of s, a list of numbers", list[float], minItems=1)
@@ -58,8 +58,6 @@ class Interaction(KernelDynamics):
     sign: int = field(default=1, kw_only=True, metadata=SIGN)
     noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
 
-    name: ClassVar[str] = "Interaction"
-
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernel", kernel_of(self.kernel))
         object.__setattr__(self, "normalised", boolean("normalised", self.normalised))
@@ -72,6 +70,12 @@ class Interaction(KernelDynamics):
                 f"s({t:.6g}) = {value:.3g}, or rounding, of {shown(self.kernel)}: give a steep "
                 f"kernel as functions"
             )
+
+    @property
+    def _kernel(self) -> PotentialKernel:  # type: ignore[override]
+        """s."""
+        found: PotentialKernel = self.kernel
+        return found
 
     @cached_property
     def _energy(self) -> Energy:

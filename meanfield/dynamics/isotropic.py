@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
-from meanfield._checks import number, plus_or_minus, shown, suggest_measure, unit_rows
-from meanfield.dynamics.facts import Energy, Steady
-from meanfield.kernels import kernel
+from meanfield._checks import number, plus_or_minus
+from meanfield.dynamics.facts import Energy, Measure, Steady
 from meanfield.kernels.kernel import Exponential, PotentialKernel
 from meanfield.laws.record import key
-from meanfield.spaces.geometry import project
-from meanfield.typing import Array, ArrayLike
+from meanfield.typing import Array
 
 # beyond it differences of e^{β<x,y>} between tokens are lost in rounding
 LARGEST_BETA = 1e8
@@ -28,43 +26,16 @@ SIGN = key("1 attractive (V = I), -1 repulsive (V = -I)", int, enum=[1, -1])
 NOISE = key("tau >= 0 of dx = X dt + sqrt(2 tau) dB", float, minimum=0)
 
 
-class Moments(Protocol):
-    """What answers the moments G(z) = ∫ e^{<z,y>} dmu(y)."""
-
-    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
-        """log G (n,) and ∇ log G (n, d) at rows z (n, d) of any length."""
-
-
-class Measure(kernel.Measure, Protocol):
-    """What a velocity field asks of a measure: the sums of a kernel, of itself or rescaled."""
-
-    @property
-    def dim(self) -> int:
-        """Ambient dimension d."""
-
-    def _balanced(self, beta: float) -> Moments:
-        """The measure u mu, with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1: for `DoublyStochastic`."""
-
-
 class KernelDynamics(Steady):
     """X = ± P_x ∫ s(<x,y>) y dmu(y) [/ ∫ s(<x,y>) dmu(y)], whose values are ± the tokens.
 
     Without the division X is the gradient in W_2 of ± E, E = ½ ∬ S(<x,y>) dmu dmu, S' = s; with it
     in the metric of (3.12), whose weight is ∫ s(<x,y>) dmu(y).
-
-    Attributes
-    ----------
-    sign : int
-        +1 or -1.
-    kernel : PotentialKernel
-        s.
     """
 
     _isotropic: ClassVar[bool] = True
-    dim: ClassVar[None] = None
     _sums: ClassVar[str] = "direct"
-    kernel: PotentialKernel
-    sign: int
+    _kernel: PotentialKernel
 
     @property
     def _fast(self) -> bool:
@@ -74,28 +45,16 @@ class KernelDynamics(Steady):
     @property
     def _keeps_clusters(self) -> bool:
         """Whether neighbours attract each other."""
-        return self.sign * self.kernel.at_one > 0.0
+        return self.sign * self._kernel.at_one > 0.0
 
     @property
     def _reach(self) -> float:
         """That of the kernel."""
-        return self.kernel.reach
-
-    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
-        """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
-
-        Raises
-        ------
-        ValueError
-            If `measure` is none, or the points are not unit rows of its dimension.
-        """
-        check_moments(measure)
-        points = unit_rows("at", at, measure.dim)
-        return project(points, self.output(measure, points))
+        return self._kernel.reach
 
     def output(self, measure: Measure, points: Array) -> Array:
         """± ∫ s y dmu [/ ∫ s dmu], shape (n, d): what is added to tokens at unit rows (n, d)."""
-        log_unit, potential, pull = self.kernel.attention(measure, points)
+        log_unit, potential, pull = self._kernel.attention(measure, points)
         unit = 1.0 / potential if self.normalised else np.exp(log_unit) * np.ones(len(points))
         return np.asarray(self.sign * unit[:, None] * pull)
 
@@ -120,10 +79,8 @@ class Isotropic(KernelDynamics):
     """
 
     beta: float = field(metadata=BETA)
-    sign: int = field(default=1, metadata=SIGN)
-    noise: float = field(default=0.0, metadata=NOISE)
-
-    name: ClassVar[str]
+    sign: int = field(default=1, kw_only=True, metadata=SIGN)
+    noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
 
     def __post_init__(self) -> None:
         beta = number("beta", self.beta, low=0)
@@ -133,7 +90,7 @@ class Isotropic(KernelDynamics):
         object.__setattr__(self, "sign", plus_or_minus("sign", self.sign))
 
     @cached_property
-    def kernel(self) -> PotentialKernel:  # type: ignore[override]
+    def _kernel(self) -> PotentialKernel:  # type: ignore[override]
         """e^{βt}."""
         return Exponential(self.beta)
 
@@ -145,7 +102,7 @@ class Isotropic(KernelDynamics):
             "E_β(mu) = 1/(2β) ∬ e^{β<x,y>} dmu dmu, (3.5)",
             self.sign,
             in_w2=not self.normalised,
-            kernel=self.kernel,
+            kernel=self._kernel,
             dirac=0.5 / (self.beta or 1.0),
             log_dirac=self.beta,
             log_unit=self.beta,
@@ -187,7 +144,6 @@ class SA(Isotropic):
     array([[1., 0.]])
     """
 
-    name: ClassVar[str] = "SA"
     normalised: ClassVar[bool] = True
     _gram: ClassVar[bool] = True
 
@@ -217,25 +173,8 @@ class USA(Isotropic):
     array([[1., 0.]])
     """
 
-    name: ClassVar[str] = "USA"
-    normalised: ClassVar[bool] = False
     _gram: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         number("beta of USA, whose velocities are of order exp(beta),", self.beta, low=0, high=700)
-
-
-def check_moments(measure: Any) -> None:
-    """Refuse what has no moments.
-
-    Raises
-    ------
-    ValueError
-        If it is no measure.
-    """
-    if isinstance(measure, type) or not callable(getattr(measure, "_balanced", None)):
-        raise ValueError(
-            f"measure must be a Density, FlowMap or Particles, got "
-            f"{shown(measure)}{suggest_measure(measure)}"
-        )

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ive
 
-from meanfield._checks import number, real_array, shown, unit_rows
-from meanfield.dynamics.facts import Energy, Steady
-from meanfield.dynamics.isotropic import check_moments
+from meanfield._checks import number, real_array, shown
+from meanfield.dynamics.facts import Energy, Measure, Steady
+from meanfield.dynamics.isotropic import NOISE
 from meanfield.kernels.kernel import Phases
+from meanfield.laws.record import key
 from meanfield.spaces.geometry import circle_angles
-from meanfield.typing import Array, ArrayLike, NDArray
+from meanfield.typing import Array, NDArray
 
 Moments = NDArray[np.complex128]
 
 # share of the largest coefficient of USA's series below which the rest is rounding
 _ROUNDING = 1e-18
+_COUPLING = key("the coupling K, of either sign", float)
 # up to which a run can square its work, of order e^{2β}, over its tolerances
 _LARGEST_USA_BETA = 150.0
-
-
-class CircleMeasure(Protocol):
-    """What an interaction asks of a measure on the circle: m_k = ∫ e^{-ikθ} dmu."""
-
-    @property
-    def dim(self) -> int:
-        """Ambient dimension d."""
-
-    def _trigonometric_moments(self, kmax: int) -> Moments:
-        """m_k, k = 0 … kmax."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +48,6 @@ class CircleInteraction(Steady):
     noise : float
         τ >= 0 of the diffusion τ ∂_θ² f.
 
-    Attributes
-    ----------
-    kmax : int
-        The largest k of the series.
-    is_odd : bool
-        Whether h is odd, so that there is an energy.
-
     Raises
     ------
     ValueError
@@ -76,16 +60,15 @@ class CircleInteraction(Steady):
     array([[1., 0.]])
     """
 
-    sin: Sequence[float]
-    cos: Sequence[float] = ()
-    coupling: float = 1.0
-    noise: float = 0.0
+    sin: Sequence[float] = field(
+        metadata=key("b_1, b_2, … of the sines, a list of numbers", list[float])
+    )
+    cos: Sequence[float] = field(
+        default=(), metadata=key("a_1, a_2, … of the cosines, a list of numbers", list[float])
+    )
+    coupling: float = field(default=1.0, kw_only=True, metadata=_COUPLING)
+    noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
 
-    name: ClassVar[str] = "CircleInteraction"
-    dim: ClassVar[int] = 2
-    beta: ClassVar[float] = 0.0
-    sign: ClassVar[int] = 1
-    normalised: ClassVar[bool] = False
     _isotropic: ClassVar[bool] = True
     _sums: ClassVar[str] = "transforms"
 
@@ -130,7 +113,12 @@ class CircleInteraction(Steady):
         return cls(tuple((scaled[:kept] * np.exp(beta)).tolist()), noise=noise)
 
     @property
-    def kmax(self) -> int:
+    def dim(self) -> int:
+        """Ambient dimension, 2."""
+        return 2
+
+    @property
+    def _kmax(self) -> int:
         """Largest k of the series."""
         return max(len(self.sin), len(self.cos))
 
@@ -145,62 +133,50 @@ class CircleInteraction(Steady):
         if not self._is_odd:
             return None
         formula = "F = K/2 ∬ H(θ - φ) dmu dmu, H' = -h, as (7.3)"
-        dirac = 0.5 * float(self.potential.sum())
-        return Energy("F", formula, 1, dirac=dirac, kernel=self.kernel)
+        dirac = 0.5 * float(self._potential.sum())
+        return Energy("F", formula, 1, dirac=dirac, kernel=self._kernel)
 
     @property
     def _reach(self) -> float:
-        """`kmax`."""
-        return float(self.kmax)
+        """The largest k."""
+        return float(self._kmax)
 
     @property
     def _keeps_clusters(self) -> bool:
         """Whether neighbours draw each other together: K h'(0) > 0."""
-        return float(self.potential @ np.arange(self.kmax + 1) ** 2) > 0.0
+        return float(self._potential @ np.arange(self._kmax + 1) ** 2) > 0.0
 
     @property
     def _multipliers(self) -> Moments:
         """K (a_k + i b_k)/2, k = 0 … kmax: X(θ) = 2 Re Σ_k multiplier_k m_k e^{ikθ}."""
-        factors = np.zeros(self.kmax + 1, dtype=np.complex128)
+        factors = np.zeros(self._kmax + 1, dtype=np.complex128)
         factors[1 : len(self.cos) + 1] += np.array(self.cos)
         factors[1 : len(self.sin) + 1] += 1j * np.array(self.sin)
         return 0.5 * self.coupling * factors
 
     @cached_property
-    def kernel(self) -> Phases:
+    def _kernel(self) -> Phases:
         """h, by its multipliers."""
         return Phases(tuple(self._multipliers.tolist()))
 
     @property
-    def potential(self) -> Array:
+    def _potential(self) -> Array:
         """K b_k/k, 0 for k = 0, up to kmax: F = ½ Σ_k potential_k |m_k|² where h is odd."""
-        k = np.maximum(np.arange(self.kmax + 1), 1)
+        k = np.maximum(np.arange(self._kmax + 1), 1)
         return np.asarray(2.0 * self._multipliers.imag / k)
 
     @property
     def _lipschitz(self) -> float:
         """|K| Σ_k k |h_k|, which |∂X/∂θ| does not exceed."""
-        return float(2.0 * np.abs(self._multipliers) @ np.arange(self.kmax + 1))
+        return float(2.0 * np.abs(self._multipliers) @ np.arange(self._kmax + 1))
 
-    def velocity(self, measure: CircleMeasure, at: ArrayLike) -> Array:
-        """Tangent vectors X[mu](x), shape (n, 2), at unit rows `at`.
+    def _tangents(self, measure: Measure, points: Array) -> Array:
+        # they are tangent
+        return self.output(measure, points)
 
-        Raises
-        ------
-        ValueError
-            If the measure's dim is not 2, or the points are not unit rows.
-        """
-        check_moments(measure)
-        if measure.dim != 2:
-            raise ValueError(
-                f"measure must have dim = 2, that of the circle, for {self!r}, got "
-                f"{shown(measure)} of dim = {measure.dim}"
-            )
-        return self.output(measure, unit_rows("at", at, 2))
-
-    def output(self, measure: CircleMeasure, points: Array) -> Array:
+    def output(self, measure: Measure, points: Array) -> Array:
         """X as vectors of the plane, shape (n, 2), at unit rows (n, 2)."""
-        moments = measure._trigonometric_moments(self.kmax)
+        moments = measure._trigonometric_moments(self._kmax)
         speed = phase_velocity(self._multipliers, moments, circle_angles(points))
         return np.column_stack([-speed * points[:, 1], speed * points[:, 0]])
 
@@ -215,8 +191,9 @@ def phase_velocity(multipliers: Moments, moments: Moments, angles: Array) -> Arr
     return np.asarray(2.0 * total.real)
 
 
-def Kuramoto(coupling: float, noise: float = 0.0) -> CircleInteraction:
-    """θ_i' = ω_i + (K/n) Σ_j sin(θ_j - θ_i), (7.2): the interaction h = sin.
+@dataclass(frozen=True)
+class Kuramoto(CircleInteraction):
+    """θ_i' = ω_i + (K/n) Σ_j sin(θ_j - θ_i), (7.2): the `CircleInteraction` h = sin.
 
     Parameters
     ----------
@@ -233,9 +210,12 @@ def Kuramoto(coupling: float, noise: float = 0.0) -> CircleInteraction:
     Examples
     --------
     >>> Kuramoto(2.0)
-    CircleInteraction(sin=(1.0,), cos=(), coupling=2.0, noise=0.0)
+    Kuramoto(coupling=2.0, noise=0.0)
     """
-    return CircleInteraction(sin=(1.0,), coupling=coupling, noise=noise)
+
+    sin: Sequence[float] = field(default=(1.0,), init=False, repr=False)
+    cos: Sequence[float] = field(default=(), init=False, repr=False)
+    coupling: float = field(metadata=_COUPLING)
 
 
 def _coefficients(name: str, values: Any) -> tuple[float, ...]:

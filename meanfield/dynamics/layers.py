@@ -11,13 +11,12 @@ import numpy as np
 from scipy.special import erf
 
 from meanfield._checks import number, one_of, real_array, shown, unit_rows
-from meanfield.dynamics.attention import MOST_PARTS, Attention, check_dim
+from meanfield.dynamics.attention import MOST_PARTS, Attention
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
-from meanfield.dynamics.facts import Dynamics, Facts, Steady, parts_of
-from meanfield.dynamics.isotropic import SA, USA, Measure, check_moments
+from meanfield.dynamics.facts import Dynamics, Facts, Measure, Steady, parts_of
+from meanfield.dynamics.isotropic import SA, USA
 from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any
 from meanfield.laws.record import Record, key
-from meanfield.spaces.geometry import project
 from meanfield.typing import Array, ArrayLike
 
 _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -74,12 +73,11 @@ class FeedForward(Record, Steady):
         default=None, metadata=key("the shift, m numbers; zero if left out", list[float])
     )
     activation: str = field(
-        default="relu", metadata=key("σ, entry by entry", Literal["relu", "gelu", "tanh"])
+        default="relu",
+        kw_only=True,
+        metadata=key("σ, entry by entry", Literal["relu", "gelu", "tanh"]),
     )
 
-    name: ClassVar[str] = "FeedForward"
-    beta: ClassVar[float] = 0.0
-    noise: ClassVar[float] = 0.0
     _sums: ClassVar[str] = "none"
 
     def __post_init__(self) -> None:
@@ -107,18 +105,6 @@ class FeedForward(Record, Steady):
     def _smooth(self) -> bool:
         """Whether σ has derivatives of all orders: all but 'relu'."""
         return self.activation != "relu"
-
-    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
-        """Tangent vectors X(x), shape (n, d), at unit rows `at`; the measure does not count.
-
-        Raises
-        ------
-        ValueError
-            If the points are not unit rows of the layer's dimension.
-        """
-        check_moments(measure)
-        points = unit_rows("at", at, self.dim)
-        return project(points, self.output(measure, points))
 
     def output(self, measure: Measure, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
         """W σ(Ax + b), shape (n, d), at rows (n, d)."""
@@ -171,10 +157,6 @@ class Layers(Facts):
     Attributes
     ----------
     dim : int or None
-    beta : float
-        Of the first attention layer; 0 if there is none.
-    depth : float
-        len(layers)·step.
 
     Raises
     ------
@@ -197,12 +179,9 @@ class Layers(Facts):
     )
     step: float = field(
         default=1.0,
+        kw_only=True,
         metadata=key("the time that each layer acts, > 0", float, exclusiveMinimum=0),
     )
-
-    name: ClassVar[str] = "Layers"
-    kernel: ClassVar[None] = None
-    noise: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         layers = parts_of(self.layers)
@@ -210,7 +189,7 @@ class Layers(Facts):
             raise ValueError(f"layers must hold at least one layer, got {shown(self.layers)}")
         for layer in layers:
             if not isinstance(layer, LAYERS) or layer.noise > 0.0:
-                names = ", ".join(kind.name for kind in LAYERS)
+                names = ", ".join(kind.__name__ for kind in LAYERS)
                 raise ValueError(f"layers must be {names} without noise, got {shown(layer)}")
         # equal layers are one object, as it is hard to tell once they come from a file
         each: dict[Layer, Layer] = {}
@@ -228,11 +207,6 @@ class Layers(Facts):
     def dim(self) -> int | None:
         """Ambient dimension d, None if any fits."""
         return next((layer.dim for layer in self.layers if layer.dim is not None), None)
-
-    @property
-    def beta(self) -> float:
-        """β of the first attention layer, 0 if there is none."""
-        return next((layer.beta for layer in self.layers if layer._scores), 0.0)
 
     @property
     def _layers(self) -> Sequence[Layer]:
@@ -272,18 +246,6 @@ class Layers(Facts):
         """The layer that acts at a time, of two the later; the last from its end on."""
         return self.layers[min(int(t / self.step), len(self.layers) - 1)]
 
-    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
-        """Tangent vectors of the first layer, shape (n, d): the field at t = 0.
-
-        Raises
-        ------
-        ValueError
-            If the points are not unit rows of the measure's dimension, or it is not the layers'.
-        """
-        check_moments(measure)
-        check_dim(self, measure.dim)
-        return self.layers[0].velocity(measure, at)
-
 
 @dataclass(frozen=True)
 class LayerMap(Facts):
@@ -322,10 +284,6 @@ class LayerMap(Facts):
         metadata=key("the time that a layer counts for, > 0", float, exclusiveMinimum=0),
     )
 
-    name: ClassVar[str] = "LayerMap"
-    kernel: ClassVar[None] = None
-    noise: ClassVar[float] = 0.0
-
     def __post_init__(self) -> None:
         known = None if isinstance(self.dynamics, LayerMap) else adapt_any(self.dynamics)
         if known is None or known.noise > 0.0:
@@ -351,15 +309,6 @@ class LayerMap(Facts):
         """That of the first layer, shape (n, d), at unit rows (n, d)."""
         return self._plain.output(measure, points)
 
-    def velocity(self, measure: Measure, at: ArrayLike) -> Array:
-        """P_x of the first layer's output, shape (n, d), at unit rows `at`: the field at t = 0.
-
-        Raises
-        ------
-        ValueError
-            If the points are not unit rows of the measure's dimension, or it is not the layers'.
-        """
-        check_moments(measure)
-        check_dim(self, measure.dim)
-        points = unit_rows("at", at, measure.dim)
-        return project(points, self.output(measure, points))
+    def _at(self, t: float) -> Dynamics:
+        """The layer that acts at a time, of two the later."""
+        return self._plain._at(t)

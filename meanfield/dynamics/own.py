@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
 
+import numpy as np
+
 from meanfield._checks import boolean, number, shown
 from meanfield.dynamics.attention import Attention
 from meanfield.dynamics.facts import Dynamics, Facts, Steady
@@ -77,21 +79,21 @@ class Adapted(Steady):
     own : OwnDynamics
     """
 
-    dim: ClassVar[None] = None
+    name = ""
+    noise = 0.0
+    dim: int | None = None
 
     def __init__(self, own: Any) -> None:
-        self._own = own
+        self._own, self.name, self.noise = own, own.name, own.noise
         # a dynamics that tells none fits any
-        object.__setattr__(self, "dim", getattr(own, "dim", None))
+        self.dim = getattr(own, "dim", None)
+
+    def output(self, measure: Any, points: Array) -> Array:
+        """What the user's own adds to tokens."""
+        return np.asarray(self._own.output(measure, points))
 
     def __repr__(self) -> str:
         return repr(self._own)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            # a copy asks before it has anything
-            raise AttributeError(f"a dynamics of a user's own is asked for no {name!r}")
-        return getattr(self._own, name)
 
 
 def tells_facts(dynamics: object) -> TypeGuard[Dynamics]:

@@ -28,7 +28,7 @@ class TangentAttention:
 
     def __init__(self, dynamics: Dynamics, shape: tuple[int, int, int]) -> None:
         self._dynamics, self._n = dynamics, shape[1]
-        self._shifted = dynamics.kernel.beta > LARGEST_BETA
+        self._shifted = dynamics._kernel.beta > LARGEST_BETA
         self._matrix = np.empty(shape)
         self._diagonal = self._matrix.reshape(shape[0], -1)[:, :: self._n + 1]
         self._factor = np.full(shape[:2], dynamics.sign / self._n)
@@ -40,9 +40,9 @@ class TangentAttention:
         matrix, factor, along, n = self._matrix, self._factor, self._along, self._n
         if self._shifted:
             np.subtract(gram, 1.0, out=matrix)
-            matrix *= self._dynamics.kernel.beta
+            matrix *= self._dynamics._kernel.beta
         else:
-            np.multiply(gram, self._dynamics.kernel.beta, out=matrix)
+            np.multiply(gram, self._dynamics._kernel.beta, out=matrix)
         np.exp(matrix, out=matrix)
         # symmetric up to here, so that rows may be scaled as columns: the shorter way in memory
         if self._dynamics.normalised:
@@ -216,8 +216,8 @@ def batch_tendency(points: Array, dynamics: OwnDynamics, form: str = "auto") -> 
         return HeadsBatch(points, facts)
     if not facts._gram:
         raise ValueError(f"dynamics must be SA, USA or Attention, got {shown(dynamics)}")
-    if facts._fast and facts.kernel.beta > LARGEST_BETA:
-        got, largest = tell_apart(facts.kernel.beta, LARGEST_BETA)
+    if facts._fast and facts._kernel.beta > LARGEST_BETA:
+        got, largest = tell_apart(facts._kernel.beta, LARGEST_BETA)
         raise ValueError(f"beta must be <= {largest} for USA, got {got}")
     _, n, dim = points.shape
     if form == "gram" or (form == "auto" and n <= dim):

@@ -67,7 +67,7 @@ class Factors:
     @classmethod
     def of(cls, dynamics: Dynamics, dim: int, kmax: int) -> Factors:
         """Those of a dynamics with a kernel."""
-        kernel = dynamics.kernel
+        kernel = dynamics._kernel
         potential, primitive, size, log_unit = kernel.series(dim, kmax)
         slope, energies = dynamics.sign * primitive, 0.5 * size * primitive.real
         is_normalised = dynamics.normalised and is_divided(potential)
@@ -219,7 +219,7 @@ class DensityTendency(SpectralTendency):
         coefficients, noise, flux = self._coefficients(state), self._noise, self._transforms.flux
         self._evaluate(coefficients)
         noise.evaluate(self._on_grid(coefficients))
-        scale = 1.0 if self._normalised else float(np.exp(-0.5 * self.dynamics.kernel.log_unit))
+        scale = 1.0 if self._normalised else float(np.exp(-0.5 * self.dynamics._kernel.log_unit))
         total = scale * self.factors.speed_unit * flux + scale * noise.gradient
         # where f is rounding, f ∇ log f is not known, and small
         counted = noise.values > _EMPTY * noise.values.max()
@@ -241,7 +241,7 @@ class DensityTendency(SpectralTendency):
         small = LOST.places(transforms.potential, float(transforms.potential.max()))
         density = Density.from_coefficients(self.space, coefficients)
         points = self.space.points[small]
-        log_unit, potential, pull = self.dynamics.kernel.attention(density, points)
+        log_unit, potential, pull = self.dynamics._kernel.attention(density, points)
         mean = np.einsum("aid,id->ai", self.space._frame(small), pull) / potential
         transforms.gradient[:, small] = self.dynamics.sign * mean
         transforms.potential[small] = 1.0
@@ -314,8 +314,8 @@ class BalancedDensityTendency(DensityTendency):
 
     def __init__(self, density: Density, dynamics: Dynamics) -> None:
         super().__init__(density, dynamics)
-        self._grid = working_grid(density.space, dynamics.kernel.beta)
-        self._sums = grid_sums(self._grid, dynamics.kernel.beta)
+        self._grid = working_grid(density.space, dynamics._kernel.beta)
+        self._sums = grid_sums(self._grid, dynamics._kernel.beta)
         self._transforms = self._grid._transforms(np.zeros(self._grid.kmax + 1))
         self._log_u = np.zeros(len(self._grid.weights))
 
@@ -350,12 +350,12 @@ class BalancedDensityTendency(DensityTendency):
     def heating(self, state: Array) -> float:
         """-(1/β) ∫ log u Δf dσ, what heat does to E_DS, with u of the last state, which this is."""
         grid = self._grid
-        if self.dynamics.kernel.beta == 0.0:
+        if self.dynamics._kernel.beta == 0.0:
             mean = self.space._mean(self._coefficients(state))
             return -(self.space.dim - 1.0) * float(mean @ mean)
         coefficients = self._on_grid(self._coefficients(state))
         spread = grid.synthesis(-grid.laplacian * coefficients)
-        return -float((grid.weights * self._log_u) @ spread / self.dynamics.kernel.beta)
+        return -float((grid.weights * self._log_u) @ spread / self.dynamics._kernel.beta)
 
     def forget(self) -> None:
         """Begin the next scaling from 1, not from the last."""

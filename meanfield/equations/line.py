@@ -73,7 +73,7 @@ class LineField(AngularField):
     """
 
     def __init__(self, dynamics: Dynamics, dim: int) -> None:
-        self.dynamics, self._kernel = dynamics, dynamics.kernel
+        self.dynamics, self._kernel = dynamics, dynamics._kernel
         self.line = self._kernel.line(dim)
         self.tables = 4 if dynamics.normalised and self._kernel.growth is None else 3
         unit = 1.0 if dynamics.normalised else float(np.exp(self._kernel.log_unit))
@@ -198,7 +198,7 @@ class FlowTendency:
     def _far_away(self, angles: Array, masses: Array, index: Indices) -> tuple[Array, Array]:
         """X and div X of what is normalised on the circle where G is small, by positive sums."""
         points, sign = circle_points(angles), self.dynamics.sign
-        velocity, spread = self.dynamics.kernel.spread(points[index], (points, masses))
+        velocity, spread = self.dynamics._kernel.spread(points[index], (points, masses))
         tangents = circle_points(angles[index] + 0.5 * np.pi)
         return sign * np.einsum("ij,ij->i", velocity, tangents), sign * spread
 
@@ -216,7 +216,7 @@ class FlowTendency:
 
     def scaled_energy(self, state: Array) -> float:
         """E in units of e^{log_unit} of the kernel."""
-        row, factor = self.dynamics.kernel.primitive_row
+        row, factor = self.dynamics._kernel.primitive_row
         potential = self._sums_at(state)(self._masses, row + 1)[row]
         return 0.5 * float(factor) * float(self._masses @ potential)
 

@@ -98,7 +98,7 @@ class SphereField(ActingField):
     """
 
     def __init__(self, dynamics: Dynamics) -> None:
-        self.dynamics, self._kernel = dynamics, dynamics.kernel
+        self.dynamics, self._kernel = dynamics, dynamics._kernel
         self.at = SphereAt(self._kernel.degree(3))
         degrees = self.at.degrees
         series = self._kernel.series(3, self.at.lmax)
@@ -141,7 +141,7 @@ class SphereField(ActingField):
             return masses, None
         units = points / np.linalg.norm(points, axis=1, keepdims=True)
         # G at a node is no less than sqrt(m), so series keep what counts for mass
-        sums = SphereNodes(units, self.dynamics.kernel.beta, most_pairs=0)
+        sums = SphereNodes(units, self.dynamics._kernel.beta, most_pairs=0)
         log_u = scaling(sums.potential, masses / masses.sum(), log_u)
         return masses * np.exp(log_u), log_u
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import singledispatch
 
 from meanfield._checks import shown
-from meanfield.dynamics.attention import check_dim
-from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.facts import Dynamics, check_dim
 from meanfield.dynamics.own import OwnDynamics, adapt
 from meanfield.equations import density as densities
 from meanfield.equations import line, sphere, tokens
@@ -49,13 +48,13 @@ def token_tendency(
         return tokens.BalancedParticleTendency(particles, dynamics)
     if (multipliers := dynamics._multipliers) is not None:
         return tokens.OscillatorTendency(particles, dynamics, multipliers)
-    if dynamics.kernel is None:
+    if dynamics._kernel is None:
         return tokens.OutputTendency(particles, dynamics)
     n, d = particles.points.shape
     gram = particles.sums == "gram" or (particles.sums == "auto" and 4 * n <= d)
     if gram and may_span and dynamics._gram:
         return tokens.GramTendency(particles, dynamics)
-    fast = particles._kernel_sums(dynamics.kernel)
+    fast = particles._kernel_sums(dynamics._kernel)
     if isinstance(fast, CellSums):
         return tokens.CircleTendency(particles, dynamics, fast.potential_and_slope)
     return tokens.ParticleTendency(particles, dynamics, fast)

@@ -45,7 +45,7 @@ class TokenOutput:
             ways = [dynamics._sums]
         elif dynamics._isotropic:
             ways = [
-                "direct" if particles._fast_sums(dynamics.kernel.beta) is None else "transforms"
+                "direct" if particles._fast_sums(dynamics._kernel.beta) is None else "transforms"
             ]
         else:
             ways = [self._choose(particles, scores) for scores in dynamics._scores]
@@ -166,7 +166,7 @@ class ParticleTendency(TokenTendency):
 
     def __init__(self, particles: Particles, dynamics: Dynamics, fast: Any = None) -> None:
         super().__init__(particles, dynamics)
-        self._sums = fast or dynamics.kernel
+        self._sums = fast or dynamics._kernel
         self.sums = "direct" if fast is None else "transforms"
 
     def __call__(self, state: Array, out: Array) -> None:
@@ -177,7 +177,7 @@ class ParticleTendency(TokenTendency):
         np.multiply(self._velocity(points), radii[:, None], out=out.reshape(self._shape))
 
     def _velocity(self, points: Array) -> Array:
-        dynamics, kernel = self.dynamics, self.dynamics.kernel
+        dynamics, kernel = self.dynamics, self.dynamics._kernel
         pull, log_unit, log_g = self._sums.pull_of_others(points, self._weights)
         pull *= dynamics.sign
         # |X|² G for SA, |X|² for USA; X itself may be too large to be squared
@@ -274,9 +274,9 @@ class CircleTendency(TokenTendency):
             out *= dynamics.sign
         else:
             self._dissipation = float(
-                np.dot(masses * slope, slope) * np.exp(dynamics.kernel.log_unit)
+                np.dot(masses * slope, slope) * np.exp(dynamics._kernel.log_unit)
             )
-            np.multiply(slope, dynamics.sign * np.exp(dynamics.kernel.log_unit), out=out)
+            np.multiply(slope, dynamics.sign * np.exp(dynamics._kernel.log_unit), out=out)
 
 
 class GramTendency(TokenTendency):
@@ -356,7 +356,7 @@ class GramTendency(TokenTendency):
 
         Returns u and e^{-β/2} e^{u} for USA, e^{-β/2} sqrt(G(βx)) for SA: with what |X| counts.
         """
-        beta = self.dynamics.kernel.beta
+        beta = self.dynamics._kernel.beta
         np.multiply(gram, beta, out=attention)
         attention += self._log_weights
         np.fill_diagonal(attention, -np.inf)
@@ -387,7 +387,7 @@ class BalancedParticleTendency(OutputTendency):
     def _velocity(self, points: Array) -> Array:
         here, dynamics = self._at(points), self.dynamics
         if self._weights.all():
-            sums = here._node_sums(dynamics.kernel.beta)
+            sums = here._node_sums(dynamics._kernel.beta)
             self._log_u = scaling(sums.potential, self._weights, self._log_u)
             potential, velocity = sums.pull(self._weights * np.exp(self._log_u))
             velocity *= (dynamics.sign / potential)[:, None]

@@ -711,7 +711,7 @@ def read_dynamics(stored: xr.Dataset) -> AnyDynamics:
         record = _json("dynamics_record", stored.attrs["dynamics_record"])
     else:
         # of attention without matrices, whose numbers are attributes
-        one_of("dynamics", name, [kind.name for kind in KNOWN])
+        one_of("dynamics", name, [kind.__name__ for kind in KNOWN])
         record = {key: attribute(stored, key, Real) for key in ("beta", "sign", "noise")}
         record["type"] = name
     if "text" in record:

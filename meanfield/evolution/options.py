@@ -11,8 +11,7 @@ import numpy as np
 
 from meanfield._checks import generator, number, one_of, shown, tell_apart
 from meanfield.dynamics import KNOWN, LayerMap, OwnDynamics, adapt
-from meanfield.dynamics.attention import check_dim
-from meanfield.dynamics.facts import Dynamics
+from meanfield.dynamics.facts import Dynamics, check_dim
 from meanfield.dynamics.own import tells_facts
 from meanfield.equations.density import check_on_space
 from meanfield.equations.tendency import check_moved, check_sums
@@ -196,19 +195,20 @@ def _check_step(dynamics: Dynamics, step: float | None, rng: Any) -> None:
 def _check_kind(dynamics: Any) -> None:
     told = [name for name in ("kernel", "heads", "output") if hasattr(dynamics, name)]
     if isinstance(dynamics, type) or not isinstance(dynamics, OwnDynamics) or not told:
+        names = ", ".join(kind.__name__ for kind in KNOWN)
         raise ValueError(
-            f"dynamics must be {', '.join(kind.name for kind in KNOWN)}, or an object with name, "
+            f"dynamics must be {names}, or an object with name, "
             f"noise and a kernel, heads() or output(measure, points), got {shown(dynamics)}"
         )
 
 
 def _check_own(measure: AnyMeasure, dynamics: Any, known: Dynamics) -> None:
-    taken = [kind.name for kind in KNOWN]
+    taken = [kind.__name__ for kind in KNOWN]
     if not isinstance(dynamics.name, str) or dynamics.name in ("", *taken):
         raise ValueError(
             f"name of {shown(dynamics)} must be a word but {taken}, got {shown(dynamics.name)}"
         )
-    if known.kernel is not None or known._scores:
+    if known._kernel is not None or known._scores:
         return
     if not isinstance(measure, Particles) or measure.frequencies is not None:
         raise ValueError(

@@ -31,7 +31,7 @@ def time_unit(dynamics: Dynamics) -> float:
 
     Noise has a time of its own.
     """
-    log_unit = dynamics.kernel.log_unit if dynamics._fast else 0.0
+    log_unit = dynamics._kernel.log_unit if dynamics._fast else 0.0
     is_fast = log_unit > _LARGEST_RATE and dynamics.noise == 0.0
     return float(np.exp(-log_unit)) if is_fast else 1.0
 
@@ -271,8 +271,8 @@ class System(Generic[M]):
     def too_far(self, left: float) -> Stop:
         """What ends the run where the next save is more steps away than anybody waits for."""
         acting, of_usa = self.acting, ""
-        if acting._fast and acting.kernel.log_unit > 0.0:
-            rate = np.exp(-acting.kernel.log_unit)
+        if acting._fast and acting._kernel.log_unit > 0.0:
+            rate = np.exp(-acting._kernel.log_unit)
             of_usa = f"; USA runs in times of order exp(-beta) = {rate:.1e}"
         return Stop(
             "failed",

@@ -80,7 +80,7 @@ def default_step(particles: Particles, dynamics: Dynamics) -> float:
             # a rotation is exact, the field on the way an average over it
             rate = max(rate, _TURNED * float(np.abs(particles.frequencies).max()))
         return _SHARE / float(rate)
-    if (kernel := dynamics.kernel) is None:
+    if (kernel := dynamics._kernel) is None:
         raise ValueError(f"step must be given for {shown(dynamics)}, got None")
     rate = 1.0 + kernel.reach
     if not dynamics.normalised:

@@ -559,7 +559,7 @@ def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, scaled: bool = Fa
             "dissipation", form_dissipation(measure, dynamics), 0.0, dynamics.beta, scaled
         )
     known = _with_energy(measure, dynamics)
-    unit = known.kernel.log_unit
+    unit = known._kernel.log_unit
     return unscaled("dissipation", *dissipation_in_unit(measure, known), unit, scaled)
 
 

@@ -141,7 +141,7 @@ def _checked(measure: AnyMeasure, dynamics: Any, allowed: tuple[type[Isotropic],
     check_measure("measure", measure)
     known = adapt_any(dynamics)
     if not isinstance(known, allowed) or known.noise > 0.0:
-        *names, last = (kind.name for kind in allowed)
+        *names, last = (kind.__name__ for kind in allowed)
         raise ValueError(
             f"dynamics must be {', '.join(names)} or {last} without noise, a gradient flow of an "
             f"energy, got {shown(dynamics)}"

@@ -35,10 +35,8 @@ def dynamics_title(dynamics: AnyDynamics) -> str:
     'Kuramoto, K = 2, τ = 0.5'
     """
     if isinstance(dynamics, CircleInteraction):
-        is_sine = dynamics.sin == (1.0,) and not any(dynamics.cos)
-        name = "Kuramoto" if is_sine else dynamics.name
         noise = f", τ = {dynamics.noise:g}" if dynamics.noise > 0.0 else ""
-        return f"{name}, K = {dynamics.coupling:g}{noise}"
+        return f"{dynamics.name}, K = {dynamics.coupling:g}{noise}"
     if isinstance(dynamics, LayerMap):
         return f"{dynamics_title(dynamics.dynamics)}, layers of {dynamics.step:g}"
     known = adapt(dynamics)

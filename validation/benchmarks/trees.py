@@ -132,11 +132,14 @@ def tasks() -> dict[str, Callable[[], Callable[[], Any]]]:
             mf.Particles.sample(mf.Uniform(3), 300, rng(2)), mf.DoublyStochastic(3.0), 0.5
         ),
         "run: SA with noise, density": lambda: run(
-            mf.Density(mf.Circle(256), CIRCLE), mf.SA(4.0, 1, 0.05), 5.0
+            mf.Density(mf.Circle(256), CIRCLE), mf.SA(4.0, sign=1, noise=0.05), 5.0
         ),
         "run: SA with noise, tokens": lambda: (
             lambda: mf.evolve(
-                mf.Particles.sample(mf.Uniform(3), 500, rng(2)), mf.SA(2.0, 1, 0.1), 0.5, rng=rng(3)
+                mf.Particles.sample(mf.Uniform(3), 500, rng(2)),
+                mf.SA(2.0, sign=1, noise=0.1),
+                0.5,
+                rng=rng(3),
             )
         ),
         "run: Kuramoto, density": lambda: run(
