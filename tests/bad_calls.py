@@ -128,13 +128,14 @@ OWN: dict[str, dict[str, Any]] = {
     "Head": {"Q": np.eye(2)},
     "Interaction": {"kernel": [1.0, 1.0]},
     "Kuramoto": {"coupling": 1.0},
-    "LayerMap": {"dynamics": mf.SA(1.0)},
+    "LayerMap": {"dynamics": mf.SA(1.0), "step": 0.1},
     "Layers": {"layers": [mf.SA(1.0)]},
     "Mixture": {"laws": [LAW, LAW]},
     "OscillatorDensity": {"laws_or_values": [LAW], "frequencies": [0.0]},
     "Oscillators": {"angles": [0.0, 1.0], "frequencies": [0.0, 1.0]},
     "PointCloud": {"bandwidth": 0.5},
-    "Solution.density": {"t": 0.05},
+    "Solution.at": {"t": 0.0},
+    "Solution.pdf": {"t": 0.05},
     "Solution.save": {"path": "no/such/folder.nc"},
     "VonMisesFisher": {"mean": [1.0, 0.0], "kappa": 1.0},
     "Zonal": {"kmax": 7},
@@ -195,7 +196,7 @@ NAMES = [*OWN, *PLAIN.split()]
 def called(name: str) -> Callable[..., Any]:
     """The function, class or method of a name."""
     owner, _, last = name.rpartition(".")
-    own = FLOW if name == "Solution.density" else OBJECTS.get(owner)
+    own = FLOW if name == "Solution.pdf" else OBJECTS.get(owner)
     return cast(Callable[..., Any], attrgetter(name)(mf) if own is None else getattr(own, last))
 
 
@@ -265,6 +266,7 @@ RIGHT: dict[str, tuple[str, ...]] = {
     "law_or_values": ("a law",),
     "laws_or_values": ("a law",),
     "space": ("a space",),
+    "rng": ("a large number",),
     "progress": ("a truth",),
     "scaled": ("a truth",),
     "weighted": ("a truth",),

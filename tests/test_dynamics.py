@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import json
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -99,6 +100,18 @@ def test_layers_follow_one_another():
     tenths = mf.Layers([one, two] * 50, step=0.1)
     seen = [layer for k in range(100) for layer, _ in tenths._between(0.1 * k, 0.1 * (k + 1))]
     assert seen == [one, two] * 50
+
+
+@pytest.mark.parametrize("passed", [lambda layers: layers, partial(mf.LayerMap, step=0.5)])
+def test_the_velocity_of_layers_is_that_of_the_layer_at_t(passed):
+    mu, (one, two) = tokens(4, 3), (mf.SA(1.0), mf.USA(2.0))
+    layers = passed(mf.Layers([one, two], step=0.5))
+    for t, layer in (0.0, one), (0.4, one), (0.5, two), (0.9, two), (3.0, two):
+        expected = layer.velocity(mu, mu.points)
+        assert np.array_equal(layers.velocity(mu, mu.points, t=t), expected)
+    assert not np.array_equal(one.velocity(mu, mu.points), two.velocity(mu, mu.points))
+    with pytest.raises(ValueError, match="t must be a finite number >= 0, got -1"):
+        layers.velocity(mu, mu.points, t=-1.0)
 
 
 def test_heads_of_earlier_files_have_no_type():

@@ -190,5 +190,5 @@ def test_a_field_that_is_not_finite_ends_the_run():
     with np.errstate(all="ignore"):
         solution = unfinished(mf.evolve, TOKENS, huge, 1.0)
     assert solution.status == "failed"
-    assert "failed at t = 0: speed is nan" in solution.message
+    assert "failed at t = 0: metric_speed is nan" in solution.message
     assert len(solution.measures) == 1
