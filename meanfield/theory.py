@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import erfcx
 
-from meanfield._checks import integer, number, real_array, shown
-from meanfield.dynamics import SA, USA, Isotropic, LayerMap, MeanField, adapt_any
-from meanfield.dynamics.facts import check_dim
+from meanfield._checks import integer, is_single, number, real_array, shown
+from meanfield.dynamics import SA, USA, AnyDynamics, Isotropic, LayerMap, adapt, adapt_any
+from meanfield.dynamics.facts import check_dim, multiplied_out
 from meanfield.kernels import multipliers
-from meanfield.kernels.multipliers import eigenvalues, log_eigenvalues
-from meanfield.typing import Array, ArrayLike
+from meanfield.typing import Array
 
 __all__ = [
     "critical_noise",
@@ -33,8 +33,6 @@ __all__ = [
     "orthogonal_arrival",
     "orthogonal_tokens",
     "ott_antonsen",
-    "sinkhorn_energy_dirac",
-    "sinkhorn_energy_uniform",
     "transition_beta",
     "wendel",
 ]
@@ -43,7 +41,55 @@ __all__ = [
 _MOST_DEGREES = 1 << 20
 
 
-def growth_rates(dynamics: MeanField, dim: int, kmax: int) -> Array:
+def eigenvalues(beta: float | Array | Sequence[float], dim: int, kmax: int) -> Array:
+    """Λ_k(β, d) = Γ(d/2) (2/β)^{d/2-1} I_{k+d/2-1}(β) > 0, for k = 0 … kmax.
+
+    The Funk-Hecke multipliers of the kernel e^{β<x,y>} with respect to σ (proof of
+    Proposition 3.4). Relative accuracy 1e-13 for β up to 1e4, d up to 1024 and k up to 2000.
+
+    Parameters
+    ----------
+    beta : float or array_like
+        Inverse temperature 0 <= β <= 1e9.
+    dim : int
+        Ambient dimension d >= 2.
+    kmax : int
+        Largest degree.
+
+    Returns
+    -------
+    ndarray, shape (..., kmax + 1)
+        After the shape of β. Values above 1.8e308 are inf, values below 1e-308 lose digits and then
+        underflow to 0: see `log_eigenvalues`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> eigenvalues(0.0, 5, 2)
+    array([1., 0., 0.])
+    """
+    return np.asarray(_each("beta", lambda b: multipliers.eigenvalues(b, dim, kmax), beta))
+
+
+def log_eigenvalues(beta: float | Array | Sequence[float], dim: int, kmax: int) -> Array:
+    """log Λ_k(β, d) for k = 0 … kmax, finite where Λ_k itself over- or underflows.
+
+    Parameters, shape and errors as in `eigenvalues`; at β = 0 the entries k >= 1 are -inf.
+    The error is 1e-13, relative or absolute, whichever is larger; that of log Λ_0 is relative.
+
+    Examples
+    --------
+    >>> bool(log_eigenvalues(1e-8, 3, 200)[200] < -4000)
+    True
+    """
+    return np.asarray(_each("beta", lambda b: multipliers.log_eigenvalues(b, dim, kmax), beta))
+
+
+def growth_rates(dynamics: AnyDynamics, dim: int, kmax: int) -> Array:
     """γ_k = ± k(k+d-2) Λ_k/β [/ Λ_0 for SA] - τ k(k+d-2): linear growth at the uniform measure.
 
     ± (k(k+d-2)/β) λ_k/(1 + λ_k), λ_k = Λ_k/Λ_0, for DoublyStochastic, ours: log u changes by
@@ -77,12 +123,7 @@ def growth_rates(dynamics: MeanField, dim: int, kmax: int) -> Array:
     >>> int(np.argmax(growth_rates(SA(beta=5.0), dim=2, kmax=10)))
     3
     """
-    known = adapt_any(dynamics)
-    if known is None or known._kernel is None or isinstance(dynamics, LayerMap):
-        raise ValueError(
-            f"dynamics must have a kernel, as SA, USA, DoublyStochastic or a CircleInteraction, "
-            f"got {shown(dynamics)}"
-        )
+    known = _with_kernel(dynamics)
     k = np.arange(integer("kmax", kmax, low=0, high=_MOST_DEGREES) + 1)
     laplacian = k * (k + integer("dim", dim, low=2) - 2.0)
     check_dim(known, dim)
@@ -95,6 +136,18 @@ def growth_rates(dynamics: MeanField, dim: int, kmax: int) -> Array:
     return np.asarray(known.sign * rates - known.noise * laplacian)
 
 
+def _with_kernel(dynamics: Any) -> Any:
+    """The dynamics as equations know it; refused without a kernel."""
+    known = adapt_any(dynamics)
+    if known is None or known._kernel is None or isinstance(dynamics, LayerMap):
+        raise ValueError(
+            f"dynamics must have a kernel, as SA, USA, DoublyStochastic, Interaction or "
+            f"CircleInteraction, since under others the uniform measure need not stay, got "
+            f"{shown(dynamics)}"
+        )
+    return known
+
+
 def _slopes(dynamics: Isotropic, dim: int, kmax: int) -> Array:
     """Λ_k/β [/ Λ_0, / (Λ_0 + Λ_k)] for k = 0 … kmax, 0 for k = 0.
 
@@ -104,7 +157,7 @@ def _slopes(dynamics: Isotropic, dim: int, kmax: int) -> Array:
     if kmax == 0:
         return slopes
     if not dynamics.normalised:
-        slopes[1:] = eigenvalues(beta, dim + 2, kmax - 1) / dim
+        slopes[1:] = multipliers.eigenvalues(beta, dim + 2, kmax - 1) / dim
         return slopes
     ratios = multipliers.relative_eigenvalues(beta, dim, kmax)
     # of degree 1 in the limit, where it may be denormal
@@ -113,7 +166,7 @@ def _slopes(dynamics: Isotropic, dim: int, kmax: int) -> Array:
     return slopes / (1.0 + ratios) if dynamics._balanced else slopes
 
 
-def critical_noise(dynamics: Isotropic, dim: int, degree: int = 1) -> float:
+def critical_noise(dynamics: AnyDynamics, dim: int, *, degree: int = 1) -> float:
     """τ_k = Λ_k/β (USA), Λ_k/(β Λ_0) (SA): above it degree k of the uniform state is damped.
 
     Λ_k/(β (Λ_0 + Λ_k)) for DoublyStochastic.
@@ -143,8 +196,8 @@ def critical_noise(dynamics: Isotropic, dim: int, degree: int = 1) -> float:
     0.3333333333333333
     """
     degree = integer("degree", degree, low=1)
-    check_attention(dynamics, attracts=True)
-    rates = growth_rates(type(dynamics)(dynamics.beta), dim, degree)
+    known = _plain(dynamics, attracts=True)
+    rates = growth_rates(type(known)(known.beta), dim, degree)
     return float(rates[degree] / (degree * (degree + dim - 2)))
 
 
@@ -184,8 +237,27 @@ def transition_beta(dim: int) -> float:
     return float(brentq(excess, 0.5, 4.0, xtol=1e-15, rtol=1e-15))
 
 
-def energy_uniform(beta: float, dim: int) -> float:
-    """E_β(σ) = Λ_0(β, d)/(2β), the minimum (Proposition 3.4); 0 at β = 0.
+@overload
+def energy_uniform(dynamics: float | AnyDynamics, dim: int) -> float: ...
+@overload
+def energy_uniform(dynamics: Array | Sequence[float], dim: int) -> Array: ...
+def energy_uniform(dynamics: Any, dim: int) -> Any:
+    """E(σ), of a number β that of SA and USA, Λ_0(β, d)/(2β), the minimum (Proposition 3.4).
+
+    0 at β = 0. DoublyStochastic has log Λ_0(β, d)/(2β), a kernel s half the mean of its primitive,
+    and sines on the circle have 0.
+
+    Parameters
+    ----------
+    dynamics : float, array_like or Dynamics
+        β >= 0, one or many, or a dynamics with a kernel and an `energy`.
+    dim : int
+        Ambient dimension d >= 2.
+
+    Returns
+    -------
+    float or ndarray
+        Of the shape of the β.
 
     Raises
     ------
@@ -194,67 +266,91 @@ def energy_uniform(beta: float, dim: int) -> float:
 
     Examples
     --------
+    >>> from meanfield.dynamics import DoublyStochastic
     >>> round(energy_uniform(2.0, 2), 12)
     0.569896325584
+    >>> round(energy_uniform(DoublyStochastic(2.0), 2), 12)  # log I_0(2)/4
+    0.205998385371
     """
-    beta = number("beta", beta, low=0)
-    if beta == 0.0:
-        integer("dim", dim, low=2)
-        return 0.0
-    return _finite(float(eigenvalues(beta, dim, 0)[0]) / (2.0 * beta), beta)
+    dim = integer("dim", dim, low=2)
+    if not hasattr(dynamics, "noise"):
+        return _each("beta", lambda beta: _uniform(beta, dim), dynamics)
+    known = _with_kernel(dynamics)
+    check_dim(known, dim)
+    if (energy := known._energy) is None:
+        raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known._no_energy}")
+    if energy.entropic:
+        return 0.5 * multipliers.log_first_over_beta(known.beta, dim)
+    if isinstance(known, Isotropic):
+        return _uniform(known.beta, dim)
+    series = known._kernel.series(dim, 0)
+    return 0.5 * series.size * float(series.primitive[0].real) * math.exp(series.log_unit)
 
 
-def energy_dirac(beta: float) -> float:
-    """E_β(δ) = e^β/(2β), the maximum (Proposition 3.4); 1/2 at β = 0.
+@overload
+def energy_dirac(dynamics: float | AnyDynamics) -> float: ...
+@overload
+def energy_dirac(dynamics: Array | Sequence[float]) -> Array: ...
+def energy_dirac(dynamics: Any) -> Any:
+    """E(δ), of a number β that of SA and USA, e^β/(2β), the maximum (Proposition 3.4).
+
+    1/2 at β = 0, and under DoublyStochastic at every β, where u² e^β = 1. A kernel s has half its
+    primitive at 1, heads with a form D the Dirac mass where its energy is largest.
+
+    Parameters
+    ----------
+    dynamics : float, array_like or Dynamics
+        β >= 0, one or many, or a dynamics that has an `energy`.
+
+    Returns
+    -------
+    float or ndarray
+        Of the shape of the β.
 
     Raises
     ------
     ValueError
-        If β is out of range, or the energy overflows.
+        If β is out of range, there is no energy, or it overflows.
 
     Examples
     --------
     >>> energy_dirac(0.0)
     0.5
+    >>> energy_dirac([0.0, 1.0]).round(12)
+    array([0.5       , 1.35914091])
     """
+    if not hasattr(dynamics, "noise"):
+        return _each("beta", _dirac, dynamics)
+    known: Any = adapt(dynamics)
+    if isinstance(known, Isotropic) and not known._balanced:
+        return _dirac(known.beta)
+    energy = getattr(known, "_form_energy", known._energy)
+    if energy is None:
+        raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known._no_energy}")
+    return _finite(multiplied_out(energy.dirac, energy.log_dirac), known.beta)
+
+
+def _uniform(beta: float, dim: int) -> float:
     beta = number("beta", beta, low=0)
-    if beta == 0.0:
-        return 0.5
+    return (
+        _finite(float(multipliers.eigenvalues(beta, dim, 0)[0]) / (2.0 * beta), beta)
+        if beta
+        else 0.0
+    )
+
+
+def _dirac(beta: float) -> float:
+    beta = number("beta", beta, low=0)
     with np.errstate(over="ignore"):
-        return _finite(float(np.exp(beta)) / (2.0 * beta), beta)
+        return _finite(float(np.exp(beta)) / (2.0 * beta), beta) if beta else 0.5
 
 
-def sinkhorn_energy_uniform(beta: float, dim: int) -> float:
-    """E_DS(σ) = log Λ_0(β, d)/(2β), the energy of `DoublyStochastic`; 0 at β = 0.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> round(sinkhorn_energy_uniform(2.0, 2), 12)  # log I_0(2)/4
-    0.205998385371
-    """
-    return 0.5 * multipliers.log_first_over_beta(beta, dim)
-
-
-def sinkhorn_energy_dirac(beta: float) -> float:
-    """E_DS(δ) = 1/2 at every β, where u² e^β = 1.
-
-    Raises
-    ------
-    ValueError
-        If β is out of range.
-
-    Examples
-    --------
-    >>> sinkhorn_energy_dirac(4.0)
-    0.5
-    """
-    number("beta", beta, low=0)
-    return 0.5
+def _each(name: str, function: Callable[[float], Any], given: Any) -> Any:
+    """A function of one number, or of each of an array, along its first axes."""
+    if is_single(given):
+        return function(given)
+    found = np.array([function(value) for value in real_array(name, np.ravel(given), 1).tolist()])
+    return found.reshape(np.shape(given) + found.shape[1:])
 
 
 def _finite(value: float, beta: float) -> float:
@@ -263,6 +359,14 @@ def _finite(value: float, beta: float) -> float:
             f"beta must be 0 or from 1e-307 to 709 for an energy in float64, got {beta:g}"
         )
     return value
+
+
+def _plain(dynamics: Any, **asked: Any) -> Isotropic:
+    """The attention without matrices that a dynamics is; see `check_attention`."""
+    known: Any = adapt_any(dynamics) or dynamics
+    check_attention(known, **asked)
+    plain: Isotropic = known
+    return plain
 
 
 def check_attention(
@@ -301,7 +405,7 @@ def check_attention(
         raise ValueError(f"dynamics must be {what}{noise}, got {shown(dynamics)}")
 
 
-def dobrushin_constant(dynamics: Isotropic) -> float:
+def dobrushin_constant(dynamics: AnyDynamics) -> float:
     """C in W_1(mu_t, nu_t) <= e^{Ct} W_1(mu_0, nu_0), Remark 3.3, in geodesic distance; ours.
 
     C bounds how fast the field varies with x and, in units of W_1, with the measure. USA: both
@@ -330,9 +434,9 @@ def dobrushin_constant(dynamics: Isotropic) -> float:
     >>> dobrushin_constant(USA(0.0))
     2.0
     """
-    check_attention(dynamics, is_balanced=False, has_noise=False)
-    beta = dynamics.beta
-    if not dynamics.normalised:
+    known = _plain(dynamics, is_balanced=False, has_noise=False)
+    beta = known.beta
+    if not known.normalised:
         return 2.0 * math.exp(beta)
     in_x = beta + 0.25 / beta if beta > 0.5 else 1.0
     return in_x + (1.0 + 2.0 * beta) * (math.exp(2.0 * beta) if beta < 350.0 else math.inf)
@@ -347,7 +451,11 @@ _LARGEST_UNSCALED = 600.0
 _LARGEST_LOG = math.log(1.7e308)
 
 
-def orthogonal_tokens(dynamics: Isotropic, n: int, t: float) -> float:
+@overload
+def orthogonal_tokens(dynamics: AnyDynamics, n: int, t: float) -> float: ...
+@overload
+def orthogonal_tokens(dynamics: AnyDynamics, n: int, t: Array | Sequence[float]) -> Array: ...
+def orthogonal_tokens(dynamics: AnyDynamics, n: int, t: Any) -> Any:
     """γ(t) = <x_i, x_j> of n tokens that start orthogonal: (6.9) for SA, (6.10) for USA.
 
     For DoublyStochastic (6.9), too: tokens of equal inner products have equal rows of attention.
@@ -360,13 +468,13 @@ def orthogonal_tokens(dynamics: Isotropic, n: int, t: float) -> float:
         Attractive and without noise.
     n : int
         Number of tokens, n >= 2.
-    t : float
-        Time t >= 0.
+    t : float or array_like
+        Times t >= 0.
 
     Returns
     -------
-    float
-        In [0, 1].
+    float or ndarray
+        In [0, 1], of the shape of t.
 
     Raises
     ------
@@ -380,8 +488,12 @@ def orthogonal_tokens(dynamics: Isotropic, n: int, t: float) -> float:
     0.46211715726001
     """
     n = integer("n", n, low=2)
+    known = _plain(dynamics, attracts=True, has_noise=False)
+    return _each("t", lambda one: _orthogonal_tokens(known, n, one), t)
+
+
+def _orthogonal_tokens(dynamics: Isotropic, n: int, t: float) -> float:
     t = number("t", t, low=0)
-    check_attention(dynamics, attracts=True, has_noise=False)
     if t == 0.0:
         return 0.0
     # with s = -log(1 - γ): dt/ds = slowness(γ(s))
@@ -402,7 +514,7 @@ def orthogonal_tokens(dynamics: Isotropic, n: int, t: float) -> float:
     return -math.expm1(-brentq(late, 0.0, longest, xtol=1e-300, rtol=1e-14, maxiter=500))
 
 
-def orthogonal_arrival(dynamics: Isotropic, n: int, delta: float) -> float:
+def orthogonal_arrival(dynamics: AnyDynamics, n: int, delta: float) -> float:
     """t* at which n tokens that start orthogonal have inner products 1 - δ: Γ_{∞,δ} of (6.12).
 
     t* = ∫_0^{1-δ} (e^{β(1-γ)} + n - 1) / (2(1-γ)((n-1)γ + 1)) dγ for SA, and with n e^{-βγ} for
@@ -435,12 +547,12 @@ def orthogonal_arrival(dynamics: Isotropic, n: int, delta: float) -> float:
     n = integer("n", n, low=2)
     if not 1e-15 <= number("delta", delta) < 1.0:
         raise ValueError(f"delta must be in [1e-15, 1), got {shown(delta)}")
-    check_attention(dynamics, attracts=True, has_noise=False)
-    time, log_unit = _arrival(dynamics, n, -math.log(delta))
+    known = _plain(dynamics, attracts=True, has_noise=False)
+    time, log_unit = _arrival(known, n, -math.log(delta))
     if math.log(time) + log_unit > _LARGEST_LOG:
         raise ValueError(
             f"beta must be such that t*, of order exp(beta)/beta, fits float64, got "
-            f"{dynamics.beta:g} with n = {n} and delta = {delta:g}"
+            f"{known.beta:g} with n = {n} and delta = {delta:g}"
         )
     # in two factors, since the exponential may overflow where the product does not
     half = math.exp(0.5 * log_unit)
@@ -516,7 +628,7 @@ def kuramoto_critical_coupling(density_at_centre: float) -> float:
     return 2.0 / (math.pi * number("density_at_centre", density_at_centre, above=0))
 
 
-def lorentzian_critical_coupling(width: float, noise: float = 0.0) -> float:
+def lorentzian_critical_coupling(width: float, *, noise: float = 0.0) -> float:
     """K_c = 2(γ + τ) of Lorentzian frequencies of width γ under noise τ.
 
     Above it r grows from the uniform state at the rate K/2 - γ - τ.
@@ -539,7 +651,7 @@ def lorentzian_critical_coupling(width: float, noise: float = 0.0) -> float:
     return 2.0 * (number("width", width, low=0) + number("noise", noise, low=0))
 
 
-def gaussian_critical_coupling(deviation: float, noise: float = 0.0) -> float:
+def gaussian_critical_coupling(deviation: float, *, noise: float = 0.0) -> float:
     """K_c of Gaussian frequencies of deviation s under noise τ (Sakaguchi 1988).
 
     2/K_c = ∫ τ/(τ² + ω²) g(ω) dω = sqrt(π/2)/s · e^{x²} erfc(x), x = τ/(s sqrt 2).
@@ -569,7 +681,13 @@ def gaussian_critical_coupling(deviation: float, noise: float = 0.0) -> float:
     return 2.0 * deviation / (math.sqrt(math.pi / 2.0) * share)
 
 
-def ott_antonsen(coupling: float, start: float, t: ArrayLike, width: float = 0.0) -> Array:
+@overload
+def ott_antonsen(coupling: float, start: float, t: float, *, width: float = 0.0) -> float: ...
+@overload
+def ott_antonsen(
+    coupling: float, start: float, t: Array | Sequence[float], *, width: float = 0.0
+) -> Array: ...
+def ott_antonsen(coupling: float, start: float, t: Any, *, width: float = 0.0) -> float | Array:
     """r(t) of Kuramoto's dynamics on the Ott–Antonsen manifold, r' = (K/2 - γ) r - (K/2) r³.
 
     There the density at t = 0 is the Poisson kernel (1 - r²)/(1 - 2r cos θ + r²), at every
@@ -583,14 +701,15 @@ def ott_antonsen(coupling: float, start: float, t: ArrayLike, width: float = 0.0
         K.
     start : float
         r_0 = r(0), 0 to 1.
-    t : array_like, shape (n,)
+    t : float or array_like
         Times >= 0.
     width : float
         γ >= 0 of the Lorentzian frequencies; 0 for identical ones.
 
     Returns
     -------
-    ndarray, shape (n,)
+    float or ndarray
+        Of the shape of t.
 
     Raises
     ------
@@ -609,9 +728,14 @@ def ott_antonsen(coupling: float, start: float, t: ArrayLike, width: float = 0.0
     """
     coupling, width = number("coupling", coupling), number("width", width, low=0)
     first = number("start", start, low=0, high=1)
-    times = real_array("t", t, 1)
+    times = real_array("t", np.ravel(t), 1)
     if times.min() < 0.0:
         raise ValueError(f"t must be >= 0, got {times.min():g}")
+    found = _ott_antonsen(coupling, first, times, width)
+    return float(found[0]) if is_single(t) else found.reshape(np.shape(t))
+
+
+def _ott_antonsen(coupling: float, first: float, times: Array, width: float) -> Array:
     rate, half = 0.5 * coupling - width, 0.5 * coupling
     # 0 stays, and 1 where nothing pulls phases apart but repulsion
     if first == 0.0 or (first == 1.0 and width == 0.0):

@@ -144,7 +144,6 @@ OWN: dict[str, dict[str, Any]] = {
     "evolve": {"rtol": 1e-6, "atol": 1e-9, "tail_tol": 1e-6, "on_unresolved": "stop"},
     "evolve_free": {"points": FREE, "rtol": 1e-6, "atol": 1e-9},
     "gaussian_frequencies": {"deviation": 1.0},
-    "interaction_energy": {"dynamics": mf.Kuramoto(1.0)},
     "lorentzian_frequencies": {"width": 1.0},
     "plot.distances": {"sol": FLOW},
     "plot.inner_products": {"rows": {"a": [TOKENS]}},
@@ -184,10 +183,10 @@ VonMisesFisher.pdf VonMisesFisher.sample ZonalSeries.pdf ZonalSeries.sample diss
 resume load metric_speed mmd order_parameter plot.animation plot.density plot.dissipation
 plot.energy plot.form_extremisers plot.limits_without_normalisation plot.mean_field_limit
 plot.metastability plot.phase_diagram plot.proposition_3_4 plot.resolution plot.stationary_states
-plot.two_token_correlation sinkhorn_energy sinkhorn_scaling slope sobolev
+plot.two_token_correlation energy_share sinkhorn_scaling slope sobolev
 studies.limits_without_normalisation theory.critical_noise theory.dobrushin_constant
-kernels.multipliers.eigenvalues theory.energy_dirac theory.energy_uniform theory.growth_rates
-kernels.multipliers.log_eigenvalues theory.sinkhorn_energy_dirac theory.sinkhorn_energy_uniform
+theory.eigenvalues theory.energy_dirac theory.energy_uniform theory.growth_rates
+theory.log_eigenvalues
 theory.transition_beta theory.wendel transport_map wasserstein
 """
 NAMES = [*OWN, *PLAIN.split()]

@@ -7,7 +7,9 @@ import pytest
 import xarray as xr
 
 import meanfield as mf
+from meanfield.dynamics.facts import multiplied_out
 from meanfield.exceptions import Interrupted, UnfinishedWarning
+from meanfield.functionals.energies import dissipation_in_unit
 from meanfield.spaces.geometry import sphere_points
 
 AXIS = np.array([0.48, -0.6, 0.64])
@@ -119,16 +121,28 @@ def tokens(dim, n):
     return mf.Particles.sample(mf.Uniform(dim), n, np.random.default_rng(0))
 
 
+def scaled_dissipation(measure, dynamics):
+    """e^{-β} times the dissipation."""
+    value, log_unit = dissipation_in_unit(measure, dynamics)
+    return multiplied_out(value, log_unit - dynamics.beta)
+
+
+def heads_of(form, beta=1.0):
+    """Attention of one head with KᵀQ = V = D, whose energy is E_{β,D}."""
+    return mf.Attention(beta, [mf.Head(Q=form, V=form)])
+
+
 def run(measures, dynamics=None, **changes):
     """A run through these measures, with its numbers."""
     dynamics = dynamics or mf.SA(4.0)
     t = np.arange(len(measures)) / 4
     beta = dynamics.beta
-    energies = np.array([mf.energy(measure, beta, scaled=True) for measure in measures])
-    rates = np.array([mf.dissipation(m, dynamics, scaled=True) for m in measures])
-    rows = {"energy_share": 2.0 * (beta or 1.0) * energies}
+    shares = np.array([mf.energy_share(measure, beta) for measure in measures])
+    rates = np.array([scaled_dissipation(m, dynamics) for m in measures])
+    rows = {"energy_share": shares}
     if beta <= 700:
-        rows |= {"energy": np.exp(beta) * energies, "dissipation": np.exp(beta) * rates}
+        energies = 0.5 * np.exp(beta) / (beta or 1.0) * shares
+        rows |= {"energy": energies, "dissipation": np.exp(beta) * rates}
     columns = {name: ("t", row, ABOUT[name]) for name, row in rows.items()}
     if isinstance(measures[0], mf.Density):
         columns["tail"] = "t", [measure.tail for measure in measures]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from handmade import heads_of
 
 import meanfield as mf
 from meanfield.cli.text import summary_of_sweep
@@ -27,16 +28,20 @@ KINDS = {
     "SA": (mf.SA(2.0), lambda mu: mf.energy(mu, 2.0), TOP),
     "SA, repulsive": (mf.SA(2.0, sign=-1), lambda mu: mf.energy(mu, 2.0), TOP),
     "USA": (mf.USA(1.5), lambda mu: mf.energy(mu, 1.5), TOP),
-    "DoublyStochastic": (mf.DoublyStochastic(2.0), lambda mu: mf.sinkhorn_energy(mu, 2.0), TOP),
+    "DoublyStochastic": (
+        mf.DoublyStochastic(2.0),
+        lambda mu: mf.energy(mu, mf.DoublyStochastic(2.0)),
+        TOP,
+    ),
     "DoublyStochastic, repulsive": (
         mf.DoublyStochastic(2.0, sign=-1),
-        lambda mu: mf.sinkhorn_energy(mu, 2.0),
+        lambda mu: mf.energy(mu, mf.DoublyStochastic(2.0)),
         TOP,
     ),
     **{
         f"form, {sign:+d}, {'softmax' if normalised else 'no softmax'}": (
             form(sign, normalised),
-            lambda mu: mf.energy(mu, 1.5, form=BENT),
+            lambda mu: mf.energy(mu, heads_of(BENT, 1.5)),
             TOP,
         )
         for sign in (1, -1)
@@ -44,12 +49,12 @@ KINDS = {
     },
     "Kuramoto": (
         mf.Kuramoto(1.3),
-        lambda mu: mf.interaction_energy(mu, mf.Kuramoto(1.3)),
+        lambda mu: mf.energy(mu, mf.Kuramoto(1.3)),
         TOP,
     ),
     "Kuramoto, repulsive": (
         mf.Kuramoto(-1.3),
-        lambda mu: mf.interaction_energy(mu, mf.Kuramoto(-1.3)),
+        lambda mu: mf.energy(mu, mf.Kuramoto(-1.3)),
         TOP,
     ),
 }

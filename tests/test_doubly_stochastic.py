@@ -59,7 +59,7 @@ def test_two_tokens(beta, angle):
     mu = mf.Particles([[1.0, 0.0], [np.cos(angle), np.sin(angle)]])
     exact = -0.5 * (np.logaddexp(beta, beta * np.cos(angle)) - np.log(2.0))
     np.testing.assert_allclose(mf.sinkhorn_scaling(mu, beta), exact, rtol=1e-14, atol=1e-14)
-    assert mf.sinkhorn_energy(mu, beta) == pytest.approx(-exact / beta, rel=1e-14)
+    assert mf.energy(mu, mf.DoublyStochastic(beta)) == pytest.approx(-exact / beta, rel=1e-14)
     field = mf.DoublyStochastic(beta).velocity(mu, mu.points)
     np.testing.assert_allclose(field, mf.SA(beta).velocity(mu, mu.points), rtol=0, atol=1e-14)
 
@@ -156,7 +156,7 @@ def test_measures_agree_on_field_and_energy(beta):
     if beta < 100.0:
         mus.append(mf.FlowMap(law))
     fields = [dynamics.velocity(mu, points) for mu in mus]
-    energies = [mf.sinkhorn_energy(mu, beta) for mu in mus]
+    energies = [mf.energy(mu, mf.DoublyStochastic(beta)) for mu in mus]
     losses = [mf.dissipation(mu, dynamics) for mu in mus]
     assert losses[0] > 1e-5
     # transforms on S^2 have errors of 1e-13 in G, of which β divides the log
@@ -174,15 +174,15 @@ def test_a_coarse_space_takes_a_finer_grid(beta):
     law, dynamics = mf.FourierSeries(cos=[0.5]), mf.DoublyStochastic(beta)
     coarse, flow = mf.Density(mf.Circle(16), law), mf.FlowMap(law)
     assert len(coarse.space.weights) < len(coarse._balanced(beta).points)
-    assert mf.sinkhorn_energy(coarse, beta) == pytest.approx(
-        mf.sinkhorn_energy(flow, beta), abs=1e-13
+    assert mf.energy(coarse, mf.DoublyStochastic(beta)) == pytest.approx(
+        mf.energy(flow, mf.DoublyStochastic(beta)), abs=1e-13
     )
     exact = mf.dissipation(flow, dynamics)
     assert exact > 1e-7
     assert mf.dissipation(coarse, dynamics) == pytest.approx(exact, rel=1e-10)
     series = mf.Density.from_coefficients(coarse.space, coarse.coefficients)
-    assert mf.sinkhorn_energy(series, beta) == pytest.approx(
-        mf.sinkhorn_energy(flow, beta), abs=1e-13
+    assert mf.energy(series, mf.DoublyStochastic(beta)) == pytest.approx(
+        mf.energy(flow, mf.DoublyStochastic(beta)), abs=1e-13
     )
     assert len(mf.sinkhorn_scaling(coarse, beta)) == len(coarse.space.points)
 
@@ -195,9 +195,9 @@ def test_beta_zero_is_the_limit(name):
     assert np.abs(exact).max() > 0.01
     np.testing.assert_allclose(limit.velocity(mu, points), exact, rtol=0, atol=1e-14)
     np.testing.assert_allclose(near.velocity(mu, points), exact, rtol=0, atol=1e-6)
-    assert mf.sinkhorn_energy(mu, 0.0) == mf.energy(mu, 0.0)
+    assert mf.energy(mu, mf.DoublyStochastic(0.0)) == mf.energy(mu, 0.0)
     # the next term is β times the squared covariance over 4
-    assert mf.sinkhorn_energy(mu, 1e-7) == pytest.approx(mf.energy(mu, 0.0), abs=2.5e-8)
+    assert mf.energy(mu, mf.DoublyStochastic(1e-7)) == pytest.approx(mf.energy(mu, 0.0), abs=2.5e-8)
 
 
 def sinkhorn_energy_by_mpmath(mu, beta):
@@ -223,7 +223,7 @@ def test_energy_at_small_beta(dim):
         with mpmath.workdps(45):
             exact = float(sinkhorn_energy_by_mpmath(mu, mpmath.mpf(beta)))
         assert exact > 0.01
-        assert mf.sinkhorn_energy(mu, beta) == pytest.approx(exact, abs=1e-10, rel=0)
+        assert mf.energy(mu, mf.DoublyStochastic(beta)) == pytest.approx(exact, abs=1e-10, rel=0)
 
 
 @pytest.mark.parametrize("name", ["zonal 2", "zonal 3", "zonal 10", "flow 3"])
@@ -236,7 +236,7 @@ def test_energy_of_a_bump_at_small_beta(name):
     variance = 1.0 - along**2 - (dim - 1) * across
     exact = along**2 / 2 + beta / 4 * (variance**2 + (dim - 1) * across**2)
     # the second term is 1e-8 or more of the first
-    assert mf.sinkhorn_energy(mu, beta) == pytest.approx(exact, rel=1e-12)
+    assert mf.energy(mu, mf.DoublyStochastic(beta)) == pytest.approx(exact, rel=1e-12)
 
 
 # ---------------------------------------------------------------- closed forms
@@ -264,7 +264,7 @@ def test_repulsion_leads_to_the_uniform_measure():
     dynamics = mf.DoublyStochastic(2.0, sign=-1)
     slowest = -mf.theory.growth_rates(dynamics, 2, 2)[1:].max()
     sol = mf.evolve(mf.Density(mf.Circle(64), WAVES), dynamics, 12.0 / slowest, 4)
-    uniform = mf.theory.sinkhorn_energy_uniform(2.0, 2)
+    uniform = mf.theory.energy_uniform(mf.DoublyStochastic(2.0), 2)
     assert float(sol.dataset.energy[0]) > uniform + 1e-2
     # e^{-24} of degrees 1 and 2; higher ones are slow, and count by λ_k only
     assert sol.final._power[1:3].max() < 1e-9
@@ -362,7 +362,7 @@ def test_a_case_and_its_figure():
 def test_what_is_refused():
     zonal = MEASURES["zonal 3"]()
     with pytest.raises(ValueError, match=r"beta must be <= 150 .* got 200"):
-        mf.sinkhorn_energy(zonal, 200.0)
+        mf.energy(zonal, mf.DoublyStochastic(200.0))
     with pytest.raises(ValueError, match=r"beta must be <= 150 .* got 200"):
         tendency(zonal, mf.DoublyStochastic(200.0))
     with pytest.raises(ValueError, match=r"beta must be a finite number >= 0"):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from handmade import unfinished
+from handmade import scaled_dissipation, unfinished
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,11 +108,11 @@ def agree(flow, dense, beta, at, tol):
     assert flow.weights.size < 3000
     # the square of USA's velocities overflows beyond
     for dynamics in (mf.SA(beta), mf.USA(min(beta, 300.0))):
-        pair = [mf.dissipation(m, dynamics, scaled=True) for m in (flow, dense)]
+        pair = [scaled_dissipation(m, dynamics) for m in (flow, dense)]
         assert pair[0] == pytest.approx(pair[1], rel=tol, abs=0)
         velocities = [dynamics.velocity(m, at=at) for m in (flow, dense)]
         assert np.allclose(*velocities, rtol=0, atol=tol * np.abs(velocities[1]).max())
-    pair = [mf.energy(m, beta, scaled=True) for m in (flow, dense)]
+    pair = [mf.energy_share(m, beta) for m in (flow, dense)]
     assert pair[0] == pytest.approx(pair[1], rel=tol, abs=0)
 
 
@@ -153,7 +153,7 @@ def test_a_kernel_that_no_nodes_resolve_is_refused():
     with pytest.raises(
         ValueError, match=r"beta, .* must be smaller for .* got 1e\+08, which takes"
     ):
-        mf.energy(mf.FlowMap(LAW), 1e8, scaled=True)
+        mf.energy_share(mf.FlowMap(LAW), 1e8)
     with pytest.raises(
         ValueError, match=r"beta, .* must be smaller for .* got 400: limit = 1000000"
     ):
@@ -238,7 +238,7 @@ def test_forces_between_far_clusters_keep_their_digits():
     """Of relative size e^{-40}: hidden beside the force within a cluster, but not here."""
     mu = atoms([0.0, np.pi / 2], [0.25, 0.75])
     sol = mf.evolve(mu, mf.SA(40.0), 1.0, 1)
-    rate = mf.dissipation(mu, mf.SA(40.0), scaled=True)
+    rate = scaled_dissipation(mu, mf.SA(40.0))
     # Σ a X² G with X = -(1-a)/a e^{-β} and G ~ a e^β
     a = np.array([0.25, 0.75])
     expected = np.sum(a * ((1 - a) / a * np.exp(-40.0)) ** 2 * a)

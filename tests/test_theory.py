@@ -90,14 +90,14 @@ def test_sign_and_noise(kind, beta, dim, noise):
 
 @pytest.mark.parametrize("row", REFERENCE["kappa_lin"], ids=name)
 def test_published_critical_noise(row):
-    noise = theory.critical_noise(mf.USA(row["beta"]), row["d"], row["k"])
+    noise = theory.critical_noise(mf.USA(row["beta"]), row["d"], degree=row["k"])
     assert 1 / noise == pytest.approx(float(row["kappa"]), rel=PUBLISHED)
 
 
 @pytest.mark.parametrize("kind", KINDS.values())
 @pytest.mark.parametrize("degree", [1, 2, 5])
 def test_critical_noise_stops_the_growth(kind, degree):
-    noise = theory.critical_noise(kind(3.0, noise=7.0), 4, degree)
+    noise = theory.critical_noise(kind(3.0, noise=7.0), 4, degree=degree)
     rates = theory.growth_rates(kind(3.0), 4, degree)
     assert rates[degree] > 0
     stopped = theory.growth_rates(kind(3.0, noise=noise), 4, degree)
@@ -152,12 +152,12 @@ def test_sinkhorn_energy_at_any_beta(dim):
         # enough digits for the logarithm of 1 + 1e-600
         with mpmath.workdps(640 if beta < 1e-100 else 60):
             exact = exact_log_first(beta, dim)
-            energy = theory.sinkhorn_energy_uniform(beta, dim)
+            energy = theory.energy_uniform(mf.DoublyStochastic(beta), dim)
             assert abs(energy / (exact / (2 * mpmath.mpf(beta))) - 1) < 1e-13
             # which is below the least double at β < 1e-154
             if beta > 1e-150:
                 assert abs(theory.log_eigenvalues(beta, dim, 0)[0] / exact - 1) < 1e-13
-    assert theory.sinkhorn_energy_uniform(0.0, dim) == 0.0
+    assert theory.energy_uniform(mf.DoublyStochastic(0.0), dim) == 0.0
 
 
 @pytest.mark.parametrize("dim", [2, 3, 50, 1024])
@@ -314,7 +314,10 @@ def test_wendel_in_closed_form():
         (lambda: theory.growth_rates(mf.SA(1.0), 1, 4), "dim must be an integer >= 2, got 1"),
         (lambda: theory.growth_rates(mf.SA(0.0), 1, 4), "dim must be an integer >= 2, got 1"),
         (lambda: theory.growth_rates(mf.SA(1.0), 3, -1), "kmax must be an integer >= 0 .* got -1"),
-        (lambda: theory.critical_noise(mf.USA(1.0), 3, 0), "degree must be an integer >= 1, got 0"),
+        (
+            lambda: theory.critical_noise(mf.USA(1.0), 3, degree=0),
+            "degree must be an integer >= 1, got 0",
+        ),
         (lambda: theory.critical_noise(mf.USA(1.0, sign=-1), 3), "attractive .*sign=-1"),
         (lambda: theory.energy_uniform(0.0, 1), "dim must be an integer >= 2, got 1"),
         (

@@ -52,18 +52,21 @@ def energies(quick: bool) -> list[Claim]:
     """E_DS of σ and δ, and as minus half the entropic cost of transport to itself."""
     worst = cost = 0.0
     for beta in [1.0, 25.0] if quick else [0.1, 1.0, 4.0, 25.0, 100.0]:
+        dynamics = mf.DoublyStochastic(beta)
         for space in mf.Circle(16), mf.Sphere(7), mf.Zonal(5, 15):
-            uniform = mf.sinkhorn_energy(mf.Density(space, mf.Uniform(space.dim)), beta)
-            exact = mf.theory.sinkhorn_energy_uniform(beta, space.dim)
-            dirac = mf.sinkhorn_energy(mf.Particles(np.eye(space.dim)[:1]), beta)
-            errors = abs(uniform - exact), abs(dirac - mf.theory.sinkhorn_energy_dirac(beta))
+            uniform = mf.energy(mf.Density(space, mf.Uniform(space.dim)), dynamics)
+            exact = mf.theory.energy_uniform(dynamics, space.dim)
+            dirac = mf.energy(mf.Particles(np.eye(space.dim)[:1]), dynamics)
+            errors = abs(uniform - exact), abs(dirac - mf.theory.energy_dirac(dynamics))
             worst = max(worst, *errors)
         if beta > 9.0:
             # there the plain iteration of two potentials needs more steps than anybody waits for
             continue
         points = np.random.default_rng(1).normal(size=(40, 3))
         points /= np.linalg.norm(points, axis=1, keepdims=True)
-        gap = mf.sinkhorn_energy(mf.Particles(points), beta) + 0.5 * _entropic_cost(points, beta)
+        gap = mf.energy(mf.Particles(points), mf.DoublyStochastic(beta)) + 0.5 * _entropic_cost(
+            points, beta
+        )
         cost = max(cost, abs(gap))
     return [
         Claim("E_DS(σ) - log Λ_0/(2β), E_DS(δ) - 1/2", "ours", worst, 2e-12, "1e-13 over β"),
@@ -199,7 +202,7 @@ def draw(beta: float = 25.0) -> Figure:
         rates = mf.theory.growth_rates(dynamics, 2, 20)
         left.plot(k, rates, "o-", color=colour, markersize=3, linewidth=1, label=dynamics.name)
         sol = mf.evolve(mf.FlowMap(law, tol=1e-9), dynamics, 30.0, 60)
-        low, high = _bounds(dynamics)
+        low, high = mf.theory.energy_uniform(dynamics, 2), mf.theory.energy_dirac(dynamics)
         right.plot(sol.t, (sol.dataset.energy - low) / (high - low), color=colour, linewidth=1.2)
     left.axhline(2.0 * lambertw(np.exp(-1.0)).real, color="0.6", linestyle="--", linewidth=0.8)
     left.annotate("2 W(1/e)", (20.4, 0.565), ha="right", fontsize=8, color="0.4")
@@ -212,13 +215,6 @@ def draw(beta: float = 25.0) -> Figure:
         ax.tick_params(labelsize=8)
         ax.spines[["top", "right"]].set_visible(False)
     return figure
-
-
-def _bounds(dynamics: mf.SA | mf.DoublyStochastic) -> tuple[float, float]:
-    theory, beta = mf.theory, dynamics.beta
-    if isinstance(dynamics, mf.SA):
-        return theory.energy_uniform(beta, 2), theory.energy_dirac(beta)
-    return theory.sinkhorn_energy_uniform(beta, 2), theory.sinkhorn_energy_dirac(beta)
 
 
 if __name__ == "__main__":

@@ -113,7 +113,8 @@ def largest(quick: bool) -> list[Claim]:
 def _gap(last: float) -> float:
     form = np.diag([-1.0, last])
     dirac, pair = mf.Particles([[0.0, 1.0]]), mf.Particles([[1.0, 0.0], [-1.0, 0.0]])
-    return mf.energy(dirac, 1.0, form=form) - mf.energy(pair, 1.0, form=form)
+    heads = mf.Attention(1.0, [mf.Head(Q=form, V=form)])
+    return mf.energy(dirac, heads) - mf.energy(pair, heads)
 
 
 def flows(quick: bool) -> list[Claim]:

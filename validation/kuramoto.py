@@ -50,7 +50,7 @@ def closed_solution() -> list[Claim]:
         claims.append(Claim(f"identical, {name}: error of r(t)", "Ott–Antonsen", gap, 1e-8, STEPS))
     for coupling in (0.6, 1.0, 3.0):
         sol = mf.evolve(_lorentzian(POISSON), mf.Kuramoto(coupling), 8.0, 8, atol=1e-11)
-        exact = mf.theory.ott_antonsen(coupling, START, sol.t, WIDTH)
+        exact = mf.theory.ott_antonsen(coupling, START, sol.t, width=WIDTH)
         gap = float(np.max(np.abs(_order(sol) - exact)))
         name = f"Lorentzian, K = {coupling:g} K_c: error of r(t)"
         claims.append(Claim(name, "Ott–Antonsen", gap, 1e-8, "steps of 1e-9"))
@@ -76,7 +76,7 @@ def rates() -> list[Claim]:
     """Growth and decay of r = 1e-4 on both sides of K_c, with and without noise."""
     claims = []
     for noise in (0.0, 0.2):
-        critical = mf.theory.lorentzian_critical_coupling(WIDTH, noise)
+        critical = mf.theory.lorentzian_critical_coupling(WIDTH, noise=noise)
         for side in (0.8, 1.2):
             start = _lorentzian(mf.FourierSeries(cos=[2e-4]))
             sol = mf.evolve(start, mf.Kuramoto(side * critical, noise=noise), 1.0, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -212,6 +212,8 @@ class Attention(HeadsDynamics):
     normalised: bool = field(default=True, kw_only=True, metadata=key("with softmax", bool))
     noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
 
+    _no_energy: ClassVar[str] = "only attention of one head with KᵀQ = D = Dᵀ and V = ±D has one"
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "beta", number("beta", self.beta, low=0))
         object.__setattr__(self, "noise", number("noise", self.noise, low=0))
@@ -285,14 +287,22 @@ class Attention(HeadsDynamics):
 
     @cached_property
     def _energy(self) -> Energy | None:
-        """E_{β,D} of `form` where a run can keep it in balance: without noise, β|D| <= 350.
+        """E_{β,D} where a run can keep it in balance: without noise, β|D| <= 350.
 
         That of SA and USA where it is one of them.
         """
         if (plain := self._plain) is not None:
             return plain._energy
-        form, beta = self._form, self.beta
+        form = self._form
         if form is None or self.noise > 0.0 or form.exponent > LARGEST_EXPONENT:
+            return None
+        return self._form_energy
+
+    @cached_property
+    def _form_energy(self) -> Energy | None:
+        """E_{β,D} of `_form`, if there is one."""
+        form, beta = self._form, self.beta
+        if form is None:
             return None
         largest = float(np.linalg.eigvalsh(np.atleast_2d(form.matrix))[-1])
         return Energy(

@@ -129,6 +129,8 @@ class Facts(Protocol):
         Whether neighbours attract each other, so that what has gathered at a point stays.
     _energy : Energy or None
         None where X is no gradient.
+    _no_energy : str
+        Why there is none.
     _reach : float
         The largest |z| of the e^{<z,y>} that X asks a measure for, or k of e^{ikθ}.
     _kernel : Kernel or None
@@ -151,6 +153,7 @@ class Facts(Protocol):
     _balanced: ClassVar[bool] = False
     _gram: ClassVar[bool] = False
     _sums: ClassVar[str] = "own"
+    _no_energy: ClassVar[str] = "nothing is known of it but its output"
 
     @property
     def name(self) -> str:  # noqa: D102

@@ -71,6 +71,7 @@ class CircleInteraction(Steady):
 
     _isotropic: ClassVar[bool] = True
     _sums: ClassVar[str] = "transforms"
+    _no_energy: ClassVar[str] = "with cosines its field is no gradient, of sines alone it is"
 
     def __post_init__(self) -> None:
         for name in ("sin", "cos"):

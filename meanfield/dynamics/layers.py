@@ -79,6 +79,7 @@ class FeedForward(Record, Steady):
     )
 
     _sums: ClassVar[str] = "none"
+    _no_energy: ClassVar[str] = "W σ(Ax + b) is no gradient in general"
 
     def __post_init__(self) -> None:
         outer, inner = real_array("W", self.W, 2), real_array("A", self.A, 2)

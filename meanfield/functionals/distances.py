@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import gammaln
 
 from meanfield._checks import boolean, number, tell_apart
-from meanfield.functionals.energies import unscaled
+from meanfield.dynamics.facts import LARGEST_LOG, multiplied_out
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit, scaled_eigenvalues
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, check_pair
 from meanfield.spaces import CircleAt, Harmonics, SphereAt, ZonalAt, panels
@@ -277,7 +277,10 @@ def mmd(mu: AnyMeasure, nu: AnyMeasure, beta: float, *, scaled: bool = False) ->
         offset = float(multipliers[0]) - 1.0
         kernel = attention_kernel(beta)
         squared = _by_pairs(mu, nu, multipliers, kernel, offset, 0.0)
-    return unscaled("mmd", float(np.sqrt(squared)), log_unit, beta, scaled, power=0.5)
+    value, exponent = float(np.sqrt(squared)), 0.5 * (log_unit - beta if scaled else log_unit)
+    if value > 0.0 and np.log(value) + exponent > LARGEST_LOG:
+        raise ValueError(f"beta = {beta:g} makes the mmd overflow: ask for it with scaled=True")
+    return multiplied_out(value, exponent)
 
 
 def sobolev(mu: AnyMeasure, nu: AnyMeasure, s: float = -1.0) -> float:

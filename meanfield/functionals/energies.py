@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
-from meanfield._checks import boolean, number, shown, symmetric
+from meanfield._checks import number, shown, symmetric
 from meanfield.dynamics import (
     SA,
     USA,
     AnyDynamics,
     Attention,
-    CircleInteraction,
     DoublyStochastic,
+    adapt,
     adapt_any,
 )
 from meanfield.dynamics.attention import LARGEST_EXPONENT
-from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, multiplied_out
+from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, check_dim, multiplied_out
 from meanfield.equations.density import ROUNDING
 from meanfield.equations.tendency import check_moved, density_tendency, tendency
 from meanfield.kernels.direct import grid_log_moment
@@ -144,7 +144,7 @@ def form_dissipation(measure: AnyMeasure, dynamics: Attention) -> float:
     form = dynamics._form
     if form is None or form.exponent > LARGEST_EXPONENT:
         raise ValueError(
-            f"dynamics must be SA, USA, or Attention of one head with KᵀQ = D = Dᵀ, V = ±D and "
+            f"dynamics must have one head with KᵀQ = D = Dᵀ, V = ±D and, lest |X|² overflow, "
             f"beta |D| <= {LARGEST_EXPONENT:g}, got {shown(dynamics)}"
         )
     matrix = _checked(measure, form.matrix)
@@ -171,10 +171,10 @@ def _summed(
 
 def _checked(measure: AnyMeasure, form: ArrayLike) -> Array:
     """D as a matrix, refused where the measure's latitudes do not stay latitudes under it."""
-    matrix = symmetric("form", form, measure.dim)
+    matrix = symmetric("KᵀQ", form, measure.dim)
     if measure.axis is not None and asymmetry(matrix, measure.axis):
         raise ValueError(
-            f"form must commute with rotations about the axis {measure.axis} of {shown(measure)}, "
+            f"KᵀQ must commute with rotations about the axis {measure.axis} of {shown(measure)}, "
             f"got {matrix}"
         )
     return matrix
@@ -210,39 +210,6 @@ def order_parameter(measure: AnyMeasure) -> tuple[float, float]:
     _check_circle(measure)
     x, y = (float(part) for part in measure.mean())
     return float(np.hypot(x, y)), float(np.arctan2(y, x) % (2.0 * np.pi))
-
-
-def interaction_energy(measure: AnyMeasure, dynamics: CircleInteraction) -> float:
-    """F = K/2 ∬ H(θ - φ) dmu dmu, H' = -h odd, which h's flow climbs; (7.3) is h = sin.
-
-    F = K/2 Σ_k (b_k/k) |m_k|² with m_k = ∫ e^{-ikθ} dmu: H is without its mean.
-
-    Parameters
-    ----------
-    measure : Density, FlowMap or Particles
-        On the circle.
-    dynamics : CircleInteraction
-        With sines alone.
-
-    Raises
-    ------
-    ValueError
-        If the dynamics has cosines, or is of another kind, or the measure's dim is not 2.
-
-    Examples
-    --------
-    >>> from meanfield.dynamics import Kuramoto
-    >>> from meanfield.measures import Particles
-    >>> interaction_energy(Particles([[0.0, 1.0]]), Kuramoto(3.0))
-    1.5
-    """
-    energy = dynamics._energy if isinstance(dynamics, CircleInteraction) else None
-    if energy is None:
-        raise ValueError(
-            f"dynamics must be a CircleInteraction of sines alone, got {shown(dynamics)}"
-        )
-    _check_circle(measure)
-    return energy_in_unit(measure, energy)[0]
 
 
 def _check_circle(measure: AnyMeasure) -> None:
@@ -288,38 +255,6 @@ def sinkhorn_scaling(measure: AnyMeasure, beta: float) -> Array:
     return -balanced.log_moment(beta * points)[0]
 
 
-def sinkhorn_energy(measure: AnyMeasure, beta: float) -> float:
-    """E_DS(mu) = -(1/β) ∫ log u dmu, whose gradient flow in W_2 `DoublyStochastic` is, Remark 3.5.
-
-    Minus half the entropic transport cost of mu to itself, for the cost -<x,y> and temperature
-    1/β. At β = 0 its limit |∫ x dmu|²/2. The error is about 1e-15/β at β > 3e-5, 1e-10 at most
-    below.
-
-    Parameters
-    ----------
-    measure : Density, FlowMap or Particles
-    beta : float
-        As in `sinkhorn_scaling`.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If β is out of range, or the measure can't resolve the kernel.
-
-    Examples
-    --------
-    >>> from meanfield.measures import Particles
-    >>> sinkhorn_energy(Particles([[1.0, 0.0]]), 2.0)
-    0.5
-    """
-    check_measure("measure", measure)
-    return energy_in_unit(measure, DoublyStochastic(number("beta", beta, low=0))._energy)[0]
-
-
 # those whose field is the gradient of an energy in W_2
 GradientFlow = USA | DoublyStochastic
 
@@ -353,18 +288,16 @@ def entropy(density: Density) -> float:
     return float(density.space.weights @ xlogy(positive, positive))
 
 
-def free_energy(density: Density, dynamics: GradientFlow, *, scaled: bool = False) -> float:
+def free_energy(density: Density, dynamics: GradientFlow) -> float:
     """F = τ ∫ f log f dσ ∓ E_β, which USA with noise τ lowers as fast as W_2 allows; ± its sign.
 
-    For DoublyStochastic E_DS, `sinkhorn_energy`, stands for E_β.
+    For DoublyStochastic E_DS stands for E_β.
 
     Parameters
     ----------
     density : Density
     dynamics : USA or DoublyStochastic
         SA with noise is no gradient flow.
-    scaled : bool
-        Whether to return e^{-β} F, which overflows for no β.
 
     Returns
     -------
@@ -383,13 +316,10 @@ def free_energy(density: Density, dynamics: GradientFlow, *, scaled: bool = Fals
     0.0
     """
     _check(density, dynamics)
-    factor = float(np.exp(-dynamics.beta)) if scaled else 1.0
-    value, log_unit = energy_in_unit(density, dynamics._energy)
-    value = unscaled("energy", value, log_unit, dynamics.beta, scaled)
-    return dynamics.noise * entropy(density) * factor - dynamics.sign * value
+    return dynamics.noise * entropy(density) - dynamics.sign * energy(density, dynamics)
 
 
-def free_dissipation(density: Density, dynamics: GradientFlow, *, scaled: bool = False) -> float:
+def free_dissipation(density: Density, dynamics: GradientFlow) -> float:
     """-dF/dt = ∫ |X - τ ∇ log f|² dmu under USA with noise τ, F the `free_energy`.
 
     Since X = ± ∇ δE/δmu (3.9), for DoublyStochastic with E_DS for E, X - τ ∇ log f = -∇ δF/δmu is
@@ -400,8 +330,6 @@ def free_dissipation(density: Density, dynamics: GradientFlow, *, scaled: bool =
     density : Density
     dynamics : USA or DoublyStochastic
         SA with noise is no gradient flow.
-    scaled : bool
-        Whether to return e^{-β} times it.
 
     Returns
     -------
@@ -424,7 +352,7 @@ def free_dissipation(density: Density, dynamics: GradientFlow, *, scaled: bool =
     _check(density, dynamics)
     rate, beta = density_tendency(density, dynamics), dynamics.beta
     root = rate.noisy_speed(rate.initial_state) * float(np.exp(-0.5 * beta))
-    return unscaled("free dissipation", root * root, beta, beta, scaled)
+    return whole("free dissipation", dynamics, root * root, beta)
 
 
 def _check(density: Density, dynamics: GradientFlow) -> None:
@@ -441,33 +369,27 @@ def _check_density(density: Density) -> None:
         raise ValueError(f"density must be a Density, got {shown(density)}")
 
 
-def energy(
-    measure: AnyMeasure,
-    dynamics: float | AnyDynamics,
-    *,
-    form: ArrayLike | None = None,
-    scaled: bool = False,
-) -> float:
+def energy(measure: AnyMeasure, dynamics: float | AnyDynamics, *, t: float = 0.0) -> float:
     """The energy that a dynamics climbs or falls along; of a number β that of SA and USA, (3.5).
 
-    E_β(mu) = 1/(2β) ∬ e^{β<x,y>} dmu dmu, at β = 0 its limit |∫ x dmu|²/2 without 1/(2β). For
-    densities E = 1/(2β) Σ_k Λ_k |mu_k|², for flow maps and particles the double sum. With a
-    form D, E_{β,D}(mu) = 1/(2β) ∬ e^{β<x,Dy>} dmu dmu, of which `Attention` with KᵀQ = D and
-    V = ±D is a gradient flow (Burger et al., arXiv 2501.03096, whose E_D is 2 E_{1,D}); at β = 0
-    <m, Dm>/2, m = ∫ x dmu.
+    - SA and USA: E_β(mu) = 1/(2β) ∬ e^{β<x,y>} dmu dmu, at β = 0 its limit |∫ x dmu|²/2 without
+      1/(2β). For densities 1/(2β) Σ_k Λ_k |mu_k|², for flow maps and particles the double sum.
+    - DoublyStochastic: E_DS(mu) = -(1/β) ∫ log u dmu, Remark 3.5: minus half the entropic transport
+      cost of mu to itself, for the cost -<x,y> and temperature 1/β; at β = 0 |∫ x dmu|²/2. The
+      error is about 1e-15/β at β > 3e-5, 1e-10 at most below.
+    - Attention of one head with KᵀQ = D = Dᵀ and V = ±D: E_{β,D}(mu) = 1/(2β) ∬ e^{β<x,Dy>} dmu dmu
+      (Burger et al., arXiv 2501.03096, whose E_D is 2 E_{1,D}); at β = 0 <m, Dm>/2, m = ∫ x dmu.
+    - Interaction: ½ ∬ S(<x,y>) dmu dmu, S' = s, S(0) = 0.
+    - CircleInteraction of sines: F = K/2 ∬ H(θ - φ) dmu dmu = K/2 Σ_k (b_k/k) |m_k|² with
+      m_k = ∫ e^{-ikθ} dmu, H' = -h without its mean; (7.3) is h = sin.
 
     Parameters
     ----------
     measure : Density, FlowMap or Particles
     dynamics : float or Dynamics
-        β >= 0, or a dynamics that has an energy, as a run records it.
-    form : array_like, shape (d, d), or float, optional
-        Beside a number β: D, symmetric; a number is that multiple of the identity, which it is if
-        omitted. A measure that is stored by latitudes takes a D that commutes with rotations about
-        its axis.
-    scaled : bool
-        Whether to return E in units of e^β, which overflows for no β without a form; e^u of a
-        dynamics, u the log of the largest value of its kernel.
+        β >= 0, or a dynamics that has an energy.
+    t : float, optional
+        Of `Layers`, the time at which the layer acts.
 
     Returns
     -------
@@ -476,62 +398,90 @@ def energy(
     Raises
     ------
     ValueError
-        If β is negative or not finite, the dynamics has no energy, D is not symmetric, E is too
-        large for float64, or the nodes of a flow map can't resolve the kernel: see
-        `FlowMap.resolving`.
+        If β is negative or not finite, the dynamics has no energy, or it is too large for float64,
+        or the measure is of another dimension, or does not resolve the kernel.
 
     Examples
     --------
     >>> from meanfield.measures import Particles
     >>> round(energy(Particles([[1.0, 0.0]]), 2.0), 12)  # e^2/4
     1.847264024733
-    >>> from meanfield.dynamics import Interaction
+    >>> from meanfield.dynamics import Interaction, Kuramoto
     >>> energy(Particles([[1.0, 0.0]]), Interaction([0.0, 1.0]))  # S(t) = t²/2
     0.25
+    >>> energy(Particles([[0.0, 1.0]]), Kuramoto(3.0))
+    1.5
+    """
+    known, own = with_energy(measure, dynamics, t)
+    value, log_unit = energy_in_unit(measure, own)
+    return whole("energy", known, value, log_unit, ": energy_share does not")
+
+
+def energy_share(measure: AnyMeasure, dynamics: float | AnyDynamics, *, t: float = 0.0) -> float:
+    """E(mu)/E(δ), the energy as a share of that of a Dirac mass: it overflows for no β.
+
+    Parameters and errors as in `energy`. Of a form D the Dirac mass is at an eigenvector with the
+    largest eigenvalue.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        As `energy`, or if E(δ) = 0.
+
+    Examples
+    --------
+    >>> from meanfield.measures import Particles
+    >>> energy_share(Particles([[1.0, 0.0], [-1.0, 0.0]]), 1e4)
+    0.5
+    """
+    known, own = with_energy(measure, dynamics, t)
+    if not own.dirac:
+        raise ValueError(
+            f"dynamics must have an energy whose value at a Dirac mass is not 0, got {shown(known)}"
+        )
+    sign = float(np.copysign(1.0, own.dirac))
+    return sign * own.relative(*energy_in_unit(measure, own))
+
+
+def with_energy(
+    measure: AnyMeasure, given: float | AnyDynamics, t: float
+) -> tuple[Dynamics, Energy]:
+    """The dynamics that acts at t as equations know it, and its energy.
+
+    Raises
+    ------
+    ValueError
+        If it has none, or does not fit the measure.
     """
     check_measure("measure", measure)
-    scaled = boolean("scaled", scaled)
-    if not hasattr(dynamics, "noise"):
-        beta = number("beta", dynamics, low=0)
-        if form is not None:
-            return unscaled("energy", *_form_energy(measure, beta, form), beta, scaled)
-        return unscaled("energy", *energy_in_unit(measure, SA(beta)._energy), beta, scaled)
-    known = _with_energy(measure, dynamics)
-    if form is not None:
-        raise ValueError(f"form must be None beside {shown(dynamics)}, got {shown(form)}")
-    value, log_unit = energy_in_unit(measure, known._energy)
-    return unscaled("energy", value, log_unit, known._energy.log_unit, scaled)
+    known = adapt_any(given)
+    if known is None:
+        known = SA(number("beta, or a dynamics,", given, low=0))
+    known = adapt(known._at(number("t", t, low=0)))
+    own = getattr(known, "_form_energy", known._energy)
+    if own is None:
+        raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known._no_energy}")
+    check_dim(known, measure.dim)
+    return known, own
 
 
-def _with_energy(measure: AnyMeasure, dynamics: Any) -> Any:
-    """The dynamics as equations know it; refused without an energy, or beside such a measure."""
-    known = adapt_any(dynamics)
-    if known is None or known._energy is None:
-        raise ValueError(
-            f"dynamics must have an energy, as SA, USA, DoublyStochastic, "
-            f"Interaction, Kuramoto or Attention with a form and without noise, got "
-            f"{shown(dynamics)}"
-        )
-    check_moved(measure, known)
-    return known
+def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> float:
+    """What dE/dt is but for its sign, of the `energy` of a dynamics, by X alone.
 
-
-def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, scaled: bool = False) -> float:
-    """∫ |X|² G(βx) dmu for SA (3.6), ∫ |X|² dmu for USA (Lemma 3.7); dE/dt is sign times it.
-
-    For an `Interaction` like them, with its own kernel for e^{βt}.
-
-    ∫ |X|² dmu for DoublyStochastic, too, under which it is the rate of E_DS, `sinkhorn_energy`.
-    For attention with a `form` D, dE_{β,D}/dt is ± ∫ |X|² dmu, with `normalised` ± ∫ |X|² G(βDx)
-    dmu.
+    ∫ |X|² dmu (Lemma 3.7); of what is normalised, SA too, ∫ |X|² G dmu (3.6), G(βx) = ∫ e^{β<x,y>}
+    dmu(y) or with its own kernel. Under DoublyStochastic ∫ |X|² dmu.
 
     Parameters
     ----------
     measure : Density, FlowMap or Particles
     dynamics : Dynamics
-        With an energy; attention that has a `form`.
-    scaled : bool
-        Whether to return e^{-β} times it, which overflows for no β.
+        With an energy.
+    t : float, optional
+        Of `Layers`, the time at which the layer acts.
 
     Returns
     -------
@@ -541,8 +491,8 @@ def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, scaled: bool = Fa
     Raises
     ------
     ValueError
-        If the dynamics is no such gradient flow, the value is too large for float64, or a flow
-        map can't resolve the kernel.
+        If the dynamics has no energy, the value is too large for float64, phases have frequencies
+        of their own, or a flow map can't resolve the kernel.
 
     Examples
     --------
@@ -551,16 +501,29 @@ def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, scaled: bool = Fa
     >>> dissipation(Particles([[1.0, 0.0]]), SA(2.0))
     0.0
     """
+    known, _ = with_flow(measure, dynamics, t)
+    return whole("dissipation", known, *dissipation_in_unit(measure, known))
+
+
+def with_flow(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tuple[Dynamics, Energy]:
+    """What `with_energy` has, where the energy's gradient is all that moves the measure.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    """
     check_measure("measure", measure)
-    scaled = boolean("scaled", scaled)
-    if isinstance(dynamics, Attention) and dynamics._plain is None:
-        # also with more than a run can keep in balance
-        return unscaled(
-            "dissipation", form_dissipation(measure, dynamics), 0.0, dynamics.beta, scaled
+    if adapt_any(dynamics) is None:
+        raise ValueError(f"dynamics must be a dynamics with an energy, got {shown(dynamics)}")
+    if measure.frequencies is not None:
+        raise ValueError(
+            f"measure must have no frequencies, since with them no energy drives its phases, got "
+            f"{shown(measure)}"
         )
-    known = _with_energy(measure, dynamics)
-    unit = known._kernel.log_unit
-    return unscaled("dissipation", *dissipation_in_unit(measure, known), unit, scaled)
+    known, own = with_energy(measure, dynamics, t)
+    check_moved(measure, known)
+    return known, own
 
 
 def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float, float]:
@@ -575,11 +538,22 @@ def dissipation_in_unit(measure: AnyMeasure, dynamics: Dynamics) -> tuple[float,
     return float(rate.scaled_dissipation()), log_unit
 
 
-def unscaled(
-    name: str, value: float, log_unit: float, beta: float, scaled: bool, *, power: float = 1.0
+def whole(
+    name: str,
+    dynamics: Dynamics,
+    value: float,
+    log_unit: float,
+    instead: str = "",
 ) -> float:
-    """A value that was computed in units of e^{power u}, as it is or in those of e^{power β}."""
-    exponent = power * (log_unit - beta if scaled else log_unit)
-    if value > 0.0 and np.log(value) + exponent > LARGEST_LOG:
-        raise ValueError(f"beta = {beta:g} makes the {name} overflow: ask for it with scaled=True")
-    return multiplied_out(value, exponent)
+    """A value in units of e^{log_unit} as it is.
+
+    Raises
+    ------
+    ValueError
+        If it overflows.
+    """
+    if value > 0.0 and np.log(value) + log_unit > LARGEST_LOG:
+        raise ValueError(
+            f"dynamics must be one whose {name} fits float64, got {shown(dynamics)}{instead}"
+        )
+    return multiplied_out(value, log_unit)

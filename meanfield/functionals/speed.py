@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from meanfield._checks import boolean, shown
-from meanfield.dynamics import SA, USA, DoublyStochastic, Isotropic, adapt_any
+from meanfield._checks import shown
+from meanfield.dynamics import SA, USA, AnyDynamics, Attention
+from meanfield.dynamics.facts import Dynamics, Energy, multiplied_out
 from meanfield.equations.tendency import tendency
-from meanfield.functionals.energies import dissipation, unscaled
-from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
-from meanfield.measures import AnyMeasure, Density, Particles, check_measure
+from meanfield.functionals.energies import dissipation_in_unit, whole, with_flow
+from meanfield.kernels.multipliers import bandwidth
+from meanfield.measures import AnyMeasure, Density, Particles
 from meanfield.measures.flow_map import REACH
 from meanfield.spaces.geometry import project
 
@@ -20,43 +21,38 @@ from meanfield.spaces.geometry import project
 _CONVERGED, _ROUNDING = 1e-13, 1e-15
 
 
-def metric_speed(
-    measure: AnyMeasure, dynamics: Isotropic, weighted: bool = False, *, scaled: bool = False
-) -> float:
+def metric_speed(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> float:
     """|mu'| = (∫ |X|² dmu)^{1/2}, the speed in W_2: lim W_2(mu_t, mu_{t+h})/h, as X is a gradient.
 
-    Weighted, for SA: (∫ |X|² G(βx) dmu)^{1/2}, the speed in the metric of section 3.4, whose
-    gradient flow of E_β is (SA), (3.15). Its square is the dissipation (3.6).
+    Under SA, and all that is normalised, it is not the speed in the metric of section 3.4, whose
+    gradient flow of E_β is (SA), (3.15): that is the square root of the `dissipation` (3.6).
 
     Parameters
     ----------
     measure : Density, FlowMap or Particles
-    dynamics : SA, USA or DoublyStochastic
-        Without noise.
-    weighted : bool
-        For SA only; the metric of USA is W_2 itself.
-    scaled : bool
-        Whether to return e^{-β/2} times it where it may overflow: under USA, and weighted.
+    dynamics : Dynamics
+        With an `energy`, without noise.
+    t : float, optional
+        Of `Layers`, the time at which the layer acts.
 
     Returns
     -------
     float
         >= 0. Densities are integrated on a grid fine enough for rounding, flow maps on panels
-        that resolve e^{β<x,y>}, meshes on S^2 as they are.
+        that resolve the kernel, meshes on S^2 as they are.
 
     Raises
     ------
     ValueError
-        If an argument is not of that kind, no grid resolves |X|², or the value is too large for
-        float64.
+        If the dynamics has no energy or noise, no grid resolves |X|², or the value is too large
+        for float64.
 
     Notes
     -----
     In the metric in which the dynamics is a gradient flow the speed equals the slope of the energy,
     and E(t) - E(0) = ± ∫ (|mu'|²/2 + slope²/2) dt. Both squares are then the dissipation, so
     `balance_error` in a run's dataset is the gap of that equality, over |E(δ)|. A run keeps the
-    speed in W_2 at each save: as `metric_speed` for densities and flow maps, as `speed` for tokens;
-    the weighted one is ``sqrt(dissipation)``. As a monitor of a run, `slope` is the other side:
+    speed in W_2 at each save. As a monitor of a run, `slope` is the other side:
     ``evolve(..., monitors={"slope": lambda mu: slope(mu, dynamics)})``.
 
     Examples
@@ -68,34 +64,26 @@ def metric_speed(
     >>> round(metric_speed(mu, SA(0.0)), 12)
     0.176776695297
     """
-    dynamics = _checked(measure, dynamics, (SA, USA, DoublyStochastic))
-    weighted, scaled = boolean("weighted", weighted), boolean("scaled", scaled)
-    if weighted and not isinstance(dynamics, SA):
-        raise ValueError(
-            f"weighted must be False for {shown(dynamics)}, whose metric is W_2, got True"
-        )
-    by_energy, beta = weighted or not dynamics.normalised, dynamics.beta
-    number = _root_of_dissipation if by_energy else _speed
-    value = _resolved(measure, dynamics, number, _unit(measure, dynamics) if by_energy else 1.0)
-    if by_energy:
-        return unscaled("metric speed", value, beta, beta, scaled, power=0.5)
-    return value
+    known, energy = _without_noise(measure, dynamics, t)
+    return whole("metric speed", known, *_metric_speed(measure, known, energy))
 
 
-def slope(measure: AnyMeasure, dynamics: Isotropic, *, scaled: bool = False) -> float:
-    """The slope of E_β in the metric in which the dynamics is its gradient flow.
+def slope(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> float:
+    """The slope of the energy in the metric in which the dynamics is its gradient flow.
 
     USA: (∫ |∇ δE/δmu|² dmu)^{1/2}, in W_2; SA: (∫ |∇ δE/δmu|²/G(βx) dmu)^{1/2}, in the metric of
-    section 3.4; δE/δmu = (1/β) ∫ e^{β<·,y>} dmu(y) (3.9), at β = 0 <x, ∫ y dmu>. From sums of
-    positive terms over the measure, not from the velocity that runs use.
+    section 3.4; δE/δmu = (1/β) ∫ e^{β<·,y>} dmu(y) (3.9), at β = 0 <x, ∫ y dmu>. These two are made
+    of sums of positive terms over the measure, not of the velocity that runs use. Of any other
+    energy it is the `metric_speed`, or where the dynamics is normalised the square root of the
+    `dissipation`.
 
     Parameters
     ----------
     measure : Density, FlowMap or Particles
-    dynamics : SA or USA
-        Without noise; its sign does not matter.
-    scaled : bool
-        Whether to return e^{-β/2} times it, which overflows for no β.
+    dynamics : Dynamics
+        With an `energy`, without noise; its sign does not matter.
+    t : float, optional
+        Of `Layers`, the time at which the layer acts.
 
     Returns
     -------
@@ -105,68 +93,93 @@ def slope(measure: AnyMeasure, dynamics: Isotropic, *, scaled: bool = False) -> 
     Raises
     ------
     ValueError
-        If an argument is not of that kind, no grid resolves the integrand, or the value is too
+        If the dynamics has no energy or noise, no grid resolves the integrand, or the value is too
         large for float64.
 
     Examples
     --------
     >>> from meanfield.dynamics import SA
+    >>> from meanfield.functionals.energies import dissipation
     >>> mu = Particles([[1.0, 0.0], [0.0, 1.0]])
-    >>> bool(np.isclose(slope(mu, SA(3.0)), metric_speed(mu, SA(3.0), weighted=True)))
+    >>> bool(np.isclose(slope(mu, SA(3.0)) ** 2, dissipation(mu, SA(3.0))))
     True
     """
-    dynamics = _checked(measure, dynamics, (SA, USA))
-    scaled = boolean("scaled", scaled)
-    potential, log_mass = _potential(measure, dynamics.beta)
+    known, energy = _without_noise(measure, dynamics, t)
+    return whole("slope", known, *slope_in_unit(measure, known, energy))
 
-    def steepness(part: AnyMeasure, dynamics: Isotropic) -> float:
+
+def slope_in_unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> tuple[float, float]:
+    """e^{-u} times the slope, and u."""
+    if not isinstance(dynamics, (SA, USA)):
+        if energy.in_w2:
+            return _metric_speed(measure, dynamics, energy)
+        return _root_of_dissipation(measure, dynamics, energy)
+    beta = dynamics.beta
+    potential, log_mass = _potential(measure, beta)
+
+    def steepness(part: AnyMeasure) -> float:
         points, masses = part._quadrature
-        log_g, mean = potential.log_moment(dynamics.beta * points)
+        log_g, mean = potential.log_moment(beta * points)
         across = project(points, mean)
         squares = np.einsum("ij,ij->i", across, across)
         log_g = log_g + log_mass
-        exponents = (log_g if dynamics.normalised else 2.0 * log_g) - dynamics.beta
+        exponents = (log_g if dynamics.normalised else 2.0 * log_g) - beta
         with np.errstate(under="ignore"):
             total = float(masses @ (squares * np.exp(exponents)))
         # a signed density may leave a sum of rounding below 0
         return float(np.sqrt(max(total, 0.0)))
 
-    value = _resolved(measure, dynamics, steepness, _unit(measure, dynamics))
-    beta = dynamics.beta
-    return unscaled("slope", value, beta, beta, scaled, power=0.5)
+    return _resolved(measure, dynamics, steepness, _unit(measure, dynamics, energy)), 0.5 * beta
 
 
-def _checked(measure: AnyMeasure, dynamics: Any, allowed: tuple[type[Isotropic], ...]) -> Isotropic:
-    """The dynamics as equations know it, one of these without noise."""
-    check_measure("measure", measure)
-    known = adapt_any(dynamics)
-    if not isinstance(known, allowed) or known.noise > 0.0:
-        *names, last = (kind.__name__ for kind in allowed)
+def _without_noise(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tuple[Dynamics, Energy]:
+    known, energy = with_flow(measure, dynamics, t)
+    if known.noise > 0.0:
         raise ValueError(
-            f"dynamics must be {', '.join(names)} or {last} without noise, a gradient flow of an "
-            f"energy, got {shown(dynamics)}"
+            f"dynamics must be without noise, since with it the energy alone drives no measure, "
+            f"got {shown(known)}"
         )
-    return known
+    return known, energy
 
 
-def _unit(measure: AnyMeasure, dynamics: Isotropic) -> float:
-    """The size of e^{-β/2} G^{1/2}, of what is weighted with G (SA), or of e^{-β/2} G (USA)."""
-    beta = dynamics.beta
-    scaled_g = float(scaled_eigenvalues(beta, measure.dim, 0)[0])
-    if dynamics.normalised:
-        return float(np.sqrt(scaled_g))
-    return scaled_g * float(np.exp(0.5 * beta))
+def _metric_speed(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> tuple[float, float]:
+    """e^{-u} (∫ |X|² dmu)^{1/2}, and u: where X is not normalised by what the energy loses."""
+    if not dynamics.normalised:
+        return _root_of_dissipation(measure, dynamics, energy)
+    return _resolved(measure, dynamics, lambda part: _speed(part, dynamics), 1.0), 0.0
 
 
-def _root_of_dissipation(measure: AnyMeasure, dynamics: Isotropic) -> float:
-    return float(np.sqrt(max(dissipation(measure, dynamics, scaled=True), 0.0)))
+def _root_of_dissipation(
+    measure: AnyMeasure, dynamics: Dynamics, energy: Energy
+) -> tuple[float, float]:
+    """e^{-u} times the square root of the dissipation, and u."""
+
+    def root(part: AnyMeasure) -> float:
+        value, log_unit = dissipation_in_unit(part, dynamics)
+        return float(np.sqrt(max(multiplied_out(value, log_unit - energy.log_unit), 0.0)))
+
+    if isinstance(dynamics, Attention):
+        # on nodes of its own
+        return root(measure), 0.5 * energy.log_unit
+    unit = _unit(measure, dynamics, energy)
+    return _resolved(measure, dynamics, root, unit), 0.5 * energy.log_unit
 
 
-def _speed(measure: AnyMeasure, dynamics: Isotropic) -> float:
+def _unit(measure: AnyMeasure, dynamics: Dynamics, energy: Energy) -> float:
+    """The size of e^{-u/2} G^{1/2}, of what is weighted with G."""
+    series = dynamics._kernel.series(measure.dim, 0)
+    size = series.size * abs(series.potential[0])
+    return float(np.sqrt(multiplied_out(size, series.log_unit - energy.log_unit)))
+
+
+def _speed(measure: AnyMeasure, dynamics: Any) -> float:
     """(∫ |X|² dmu)^{1/2} by the velocity that runs use."""
-    if isinstance(measure, Particles):
-        velocity = dynamics.velocity(measure, measure.points)
-        return float(np.sqrt(measure.weights @ np.einsum("ij,ij->i", velocity, velocity)))
+    is_moved_by_itself = isinstance(measure, Density) or dynamics._isotropic
+    if isinstance(measure, Particles) or not is_moved_by_itself:
+        measure = measure._resolving(dynamics._reach)
+        points, masses = measure._quadrature
+        velocity = dynamics.velocity(measure, points)
+        return float(np.sqrt(masses @ np.einsum("ij,ij->i", velocity, velocity)))
     # what moves densities and flow maps knows its speed
     rate: Any = tendency(measure, dynamics)
     rate(rate.initial_state, np.empty_like(rate.initial_state))
@@ -174,24 +187,23 @@ def _speed(measure: AnyMeasure, dynamics: Isotropic) -> float:
 
 
 def _resolved(
-    measure: AnyMeasure,
-    dynamics: Isotropic,
-    number: Callable[[AnyMeasure, Isotropic], float],
-    unit: float,
+    measure: AnyMeasure, dynamics: Dynamics, number: Callable[[AnyMeasure], float], unit: float
 ) -> float:
     """A number of the measure, on nodes that resolve what it integrates.
 
-    Under USA |X|² f is band-limited; SA divides by G, so there a density's grid is doubled until
-    the number changes by rounding only.
+    Without division by G |X|² f is band-limited; with it a density's grid is doubled until the
+    number changes by rounding only.
     """
-    if dynamics.beta > 0.0:
-        measure = measure._refined(REACH / dynamics.beta)
+    reach = dynamics._reach
+    if reach > 0.0:
+        measure = measure._refined(REACH / reach)
     if not isinstance(measure, Density):
-        return number(measure, dynamics)
-    degree = measure.space.kmax + 2 * bandwidth(dynamics.beta, measure.dim)
-    finer = _embedded(measure, degree)
-    value, change = number(finer, dynamics), np.inf
-    while dynamics.normalised and dynamics.beta > 0.0:
+        return number(measure)
+    kernel, dim = dynamics._kernel, measure.dim
+    width = kernel.degree(dim) if kernel is not None else bandwidth(reach, dim)
+    finer = _embedded(measure, measure.space.kmax + 2 * width)
+    value, change = number(finer), np.inf
+    while dynamics.normalised and reach > 0.0:
         space = finer.space
         if 2 * space.size + 1 > space._largest:
             raise ValueError(
@@ -200,7 +212,7 @@ def _resolved(
             )
         finer = finer._embedded(space._doubled())
         before, last = change, value
-        value = number(finer, dynamics)
+        value = number(finer)
         change = abs(value - last)
         # changes fall geometrically, until they are rounding
         if change <= max(_CONVERGED * value, _ROUNDING * unit) or change >= before:

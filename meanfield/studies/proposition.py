@@ -12,9 +12,10 @@ import xarray as xr
 from scipy.optimize import minimize
 
 from meanfield._checks import EPS, generator, integer, is_single, number, shown, some_of
+from meanfield.dynamics.facts import multiplied_out
 from meanfield.dynamics.isotropic import SA
 from meanfield.evolution.loop import solve
-from meanfield.functionals.energies import energy as energy_of
+from meanfield.functionals.energies import energy_in_unit
 from meanfield.kernels.multipliers import bandwidth, log_eigenvalues, relative_eigenvalues
 from meanfield.laws import FourierSeries, Law, Mixture, Uniform, VonMisesFisher, ZonalSeries
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
@@ -601,5 +602,6 @@ def _up(energy: proof.KernelEnergy, rng: np.random.Generator) -> tuple[Array, Ar
     small = beta <= _RUN_BETA and dim <= _RUN_DIM
     start: AnyMeasure = FlowMap(law) if small else Particles.sample(law, TOKENS, rng)
     found = solve(start, SA(beta), _UPWARDS, np.geomspace(1e-2, 1.0, _SAVES) * _UPWARDS)
-    scaled = [2.0 * beta * energy_of(measure, beta, scaled=True) for measure in found.measures]
-    return found.t, (1.0 - np.array(scaled)) / energy.spread
+    found_energies = [energy_in_unit(measure, SA(beta)._energy) for measure in found.measures]
+    shares = [2.0 * beta * multiplied_out(value, unit - beta) for value, unit in found_energies]
+    return found.t, (1.0 - np.array(shares)) / energy.spread
