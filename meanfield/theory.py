@@ -327,7 +327,10 @@ def energy_dirac(dynamics: Any) -> Any:
     energy = getattr(known, "_form_energy", known._energy)
     if energy is None:
         raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known._no_energy}")
-    return _finite(multiplied_out(energy.dirac, energy.log_dirac), known.beta)
+    value = multiplied_out(energy.dirac, energy.log_dirac)
+    if not math.isfinite(value):
+        raise ValueError(f"dynamics must be one whose energy fits float64, got {shown(known)}")
+    return value
 
 
 def _uniform(beta: float, dim: int) -> float:

@@ -142,7 +142,7 @@ def test_arrays_of_beta_and_t():
         (theory.energy_dirac(beta), theory.energy_dirac),
         (theory.energy_uniform(beta, 3), lambda b: theory.energy_uniform(b, 3)),
         (theory.eigenvalues(beta, 3, 4), lambda b: theory.eigenvalues(b, 3, 4)),
-        (theory.orthogonal_tokens(mf.SA(1.0), 4, beta), lambda t: orthogonal(t)),
+        (theory.orthogonal_tokens(mf.SA(1.0), 4, beta), orthogonal),
         (theory.ott_antonsen(2.0, 0.5, beta), lambda t: theory.ott_antonsen(2.0, 0.5, t)),
     ):
         assert np.array_equal(whole, [[one(float(b)) for b in row] for row in beta])
