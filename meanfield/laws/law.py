@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -200,19 +200,45 @@ def brief(array: Array) -> str:
     return np.array2string(array, precision=3, separator=", ", threshold=6, edgeitems=2)
 
 
-def checked_draw(n: int, rng: Rng) -> tuple[int, np.random.Generator]:
-    """Return n >= 1, the number of draws, and their generator.
+class KnownLaw(Record):
+    """A law of the package, which a case and a file can tell."""
 
-    Raises
-    ------
-    ValueError
-        If n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
-    """
-    return integer("n", n, low=1), generator("rng", rng)
+    if TYPE_CHECKING:
+
+        @property
+        def dim(self) -> int:
+            """Ambient dimension d."""
+
+    def pdf(self, points: ArrayLike) -> Array:
+        """f >= 0 at unit rows (n, d), shape (n,), with respect to σ.
+
+        Raises
+        ------
+        ValueError
+            If the points are not unit rows of length d, or the law has no density that a float
+            holds.
+        """
+        return self._pdf(unit_rows("points", points, self.dim))
+
+    def sample(self, n: int, rng: Rng) -> Array:
+        """n independent draws, unit rows (n, d).
+
+        Raises
+        ------
+        ValueError
+            If n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
+        """
+        return self._draw(integer("n", n, low=1), generator("rng", rng))
+
+    def _pdf(self, points: Array) -> Array:
+        raise NotImplementedError
+
+    def _draw(self, n: int, rng: np.random.Generator) -> Array:
+        raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class Uniform:
+@dataclass(frozen=True, eq=False)
+class Uniform(KnownLaw):
     """f = 1: the uniform law σ on S^{d-1}, the only minimiser of the energy (Proposition 3.4).
 
     Parameters
@@ -241,30 +267,17 @@ class Uniform:
         """The last unit vector, shape (d,): any will do."""
         return np.asarray(np.eye(self.dim)[-1])
 
-    def pdf(self, points: ArrayLike) -> Array:
-        """f = 1 at unit rows (n, d), shape (n,).
+    def _pdf(self, points: Array) -> Array:
+        """f = 1 at unit rows (n, d), shape (n,)."""
+        return np.ones(len(points))
 
-        Raises
-        ------
-        ValueError
-            If the points are not unit rows of length d.
-        """
-        return np.ones(len(unit_rows("points", points, self.dim)))
-
-    def sample(self, n: int, rng: Rng) -> Array:
-        """n independent draws, unit rows (n, d): g/|g| with g standard normal in R^d.
-
-        Raises
-        ------
-        ValueError
-            If n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
-        """
-        n, rng = checked_draw(n, rng)
+    def _draw(self, n: int, rng: np.random.Generator) -> Array:
+        """n independent draws, unit rows (n, d): g/|g| with g standard normal in R^d."""
         return _normalised(rng.standard_normal((n, self.dim)))
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class Mixture(Record):
+class Mixture(KnownLaw):
     """f = Σ_i w_i f_i: the law of a draw from law i, taken with probability w_i.
 
     Parameters
@@ -298,7 +311,6 @@ class Mixture(Record):
             items={"type": "number", "minimum": 0},
         )
     )
-    dim: int = field(init=False)
 
     def __init__(self, laws: Sequence[Law], weights: ArrayLike | None = None) -> None:
         if not isinstance(laws, Sequence) or isinstance(laws, str) or not laws:
@@ -311,10 +323,15 @@ class Mixture(Record):
                     f"and dim = {law.dim} at index {i}"
                 )
         weights = checked_weights("weights", weights, len(laws))
-        freeze(self, laws=tuple(laws), weights=weights, dim=laws[0].dim)
+        freeze(self, laws=tuple(laws), weights=weights)
 
     def __repr__(self) -> str:
         return f"Mixture({len(self.laws)} laws, dim={self.dim})"
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension d."""
+        return self.laws[0].dim
 
     @property
     def symmetry_axis(self) -> Array | None:
@@ -326,30 +343,16 @@ class Mixture(Record):
         axes = [symmetry_axis(law) for law in parts]
         return axes[0] if all(are_parallel(axis, axes[0]) for axis in axes) else None
 
-    def pdf(self, points: ArrayLike) -> Array:
-        """Σ_i w_i f_i at unit rows (n, d), shape (n,).
-
-        Raises
-        ------
-        ValueError
-            If the points are not unit rows of length d, or a law has no density.
-        """
-        points = unit_rows("points", points, self.dim)
+    def _pdf(self, points: Array) -> Array:
+        """Σ_i w_i f_i at unit rows (n, d), shape (n,)."""
         total = np.zeros(len(points))
         for law, weight in zip(self.laws, self.weights, strict=True):
             if weight > 0.0:
                 total += weight * law.pdf(points)
         return total
 
-    def sample(self, n: int, rng: Rng) -> Array:
-        """n independent draws, unit rows (n, d).
-
-        Raises
-        ------
-        ValueError
-            If n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
-        """
-        n, rng = checked_draw(n, rng)
+    def _draw(self, n: int, rng: np.random.Generator) -> Array:
+        """n independent draws, unit rows (n, d)."""
         chosen = rng.choice(len(self.laws), size=n, p=self.weights)
         points = np.empty((n, self.dim))
         for i, law in enumerate(self.laws):

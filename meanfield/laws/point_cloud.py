@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import brentq
@@ -11,11 +12,10 @@ from scipy.special import logsumexp
 
 from meanfield import _checks
 from meanfield._checks import number, shown, unit_rows
-from meanfield.laws.law import checked_draw, freeze, points_around
-from meanfield.laws.record import Record
+from meanfield.laws.law import KnownLaw, freeze, points_around
 from meanfield.laws.series import Pieces
 from meanfield.spaces.gegenbauer import multiplicity_growth, zonal_sum
-from meanfield.typing import Array, ArrayLike, Rng
+from meanfield.typing import Array, ArrayLike
 
 _HIGHEST_DEGREE = 2000
 _LOG_NEGLIGIBLE = math.log(1e-18)
@@ -78,7 +78,7 @@ def heat_kernel(bandwidth: float, dim: int) -> Pieces:
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class PointCloud(Record):
+class PointCloud(KnownLaw):
     """f(x) = Σ_i w_i Σ_k e^{-bandwidth k(k+d-2)} N_k P_k(<x, x_i>): tokens x_i, smoothed.
 
     The inner sum is the heat kernel at time `bandwidth` (heat flow ∂_t f = Δf): positive, of mass
@@ -112,40 +112,42 @@ class PointCloud(Record):
     points: Array
     weights: Array
     bandwidth: float | None
-    dim: int = field(init=False)
-    _kernel: Pieces | None = field(init=False)
 
     def __init__(
-        self, points: ArrayLike, weights: ArrayLike | None = None, bandwidth: float | None = None
+        self, points: ArrayLike, weights: ArrayLike | None = None, *, bandwidth: float | None = None
     ) -> None:
         points = unit_rows("points", points)
         weights = _checks.weights("weights", weights, len(points))
-        kernel = None if bandwidth is None else heat_kernel(bandwidth, points.shape[1])
-        bandwidth = None if bandwidth is None else float(bandwidth)
+        bandwidth = None if bandwidth is None else number("bandwidth", bandwidth, above=0)
         freeze(self, points=points, weights=weights, bandwidth=bandwidth)
-        freeze(self, dim=points.shape[1], _kernel=kernel)
+        # a bandwidth that is too small for the series is refused here
+        _ = self._kernel
 
     def __repr__(self) -> str:
         smoothed = "" if self.bandwidth is None else f", bandwidth={self.bandwidth:g}"
         return f"PointCloud(n={len(self.points)}, dim={self.dim}{smoothed})"
 
     @property
+    def dim(self) -> int:
+        """Ambient dimension d."""
+        return int(self.points.shape[1])
+
+    @cached_property
+    def _kernel(self) -> Pieces | None:
+        """What smooths a token, None where they are as they are."""
+        return None if self.bandwidth is None else heat_kernel(self.bandwidth, self.dim)
+
+    @property
     def has_density(self) -> bool:
         """Whether there is a bandwidth."""
         return self.bandwidth is not None
 
-    def pdf(self, points: ArrayLike) -> Array:
+    def _pdf(self, points: Array) -> Array:
         """f at unit rows (m, d), shape (m,), in blocks: O(n m) time, O(n + m) memory.
 
         The error is about 1e-14 of the peak h(0) of a single token, plus 1e-16/bandwidth of f;
         values below that are rounding, cut at 0.
-
-        Raises
-        ------
-        ValueError
-            If the points are not unit rows of length d, or there is no bandwidth.
         """
-        points = unit_rows("points", points, self.dim)
         if self._kernel is None:
             raise ValueError(
                 f"bandwidth must be a number > 0 for a density, got {self.bandwidth}: "
@@ -164,17 +166,11 @@ class PointCloud(Record):
                 density[row : row + rows_at_once] += self._kernel(block) @ weights
         return np.maximum(density, 0.0)
 
-    def sample(self, n: int, rng: Rng) -> Array:
+    def _draw(self, n: int, rng: np.random.Generator) -> Array:
         """n independent draws, unit rows (n, d): a token, and a step of heat from there.
 
         The polar angle about the token is drawn by rejection from a proved bound.
-
-        Raises
-        ------
-        ValueError
-            If n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
         """
-        n, rng = checked_draw(n, rng)
         tokens = self.points[rng.choice(len(self.points), size=n, p=self.weights)]
         if self._kernel is None:
             return tokens

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,10 @@ class Record:
 
     def __hash__(self) -> int:
         return hash(_content(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It travels as the call that makes it: tables are made anew, arrays are read-only."""
+        return partial(type(self), **arguments_of(self)), ()
 
 
 def arguments_of(thing: Any) -> dict[str, Any]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.special import comb
 
-from meanfield._checks import EPS, integer, real_array, tell_apart, unit_rows, unit_vector
+from meanfield._checks import EPS, integer, real_array, tell_apart, unit_vector
 from meanfield.laws import law
-from meanfield.laws.record import Record, key
+from meanfield.laws.record import key
 from meanfield.spaces.gegenbauer import gegenbauer, zonal_sum
 from meanfield.spaces.geometry import circle_points
-from meanfield.typing import Array, ArrayLike, NDArray, Rng
+from meanfield.typing import Array, ArrayLike, NDArray
 
 _DEGREE = 9
 _PHASE = 0.5
@@ -198,7 +199,7 @@ def fourier_rows(coefficients: NDArray[np.complex128], angles: Array) -> Array:
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class FourierSeries(Record):
+class FourierSeries(law.KnownLaw):
     """f(θ) = 1 + Σ_{k>=1} a_k cos kθ + b_k sin kθ on the circle, d = 2.
 
     Parameters
@@ -219,53 +220,51 @@ class FourierSeries(Record):
 
     cos: Array = field(metadata=key("cos_1, cos_2, …", list[float], maxItems=law.LONGEST_LIST))
     sin: Array = field(metadata=key("sin_1, sin_2, …", list[float], maxItems=law.LONGEST_LIST))
-    dim: int = field(init=False)
-    _complex: NDArray[np.complex128] = field(init=False)
-    _pieces: Pieces = field(init=False)
 
     def __init__(self, cos: ArrayLike = (), sin: ArrayLike = ()) -> None:
-        cos, sin = _coefficients("cos", cos), _coefficients("sin", sin)
-        series = np.zeros(max(cos.size, sin.size), dtype=np.complex128)
-        series[: cos.size] += cos
-        series[: sin.size] -= 1j * sin
-        pieces = Pieces(lambda rows: fourier_rows(series, rows), series.size, 2.0 * np.pi)
-        lowest, where = pieces.minimum()
-        if lowest < -_rounding(series):
+        law.freeze(self, cos=_coefficients("cos", cos), sin=_coefficients("sin", sin))
+        lowest, where = self._pieces.minimum()
+        if lowest < -_rounding(self._complex):
             raise ValueError(
                 f"cos and sin must give a density >= 0, but 1 + Σ a_k cos kθ + b_k sin kθ "
                 f"has the minimum {lowest:.6g} at θ = {where:.6g}"
             )
-        law.freeze(self, cos=cos, sin=sin, dim=2, _complex=series, _pieces=pieces)
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension, 2."""
+        return 2
+
+    @cached_property
+    def _complex(self) -> NDArray[np.complex128]:
+        """The coefficients a_k - i b_k from k = 1 on."""
+        series = np.zeros(max(self.cos.size, self.sin.size), dtype=np.complex128)
+        series[: self.cos.size] += self.cos
+        series[: self.sin.size] -= 1j * self.sin
+        series.flags.writeable = False
+        return series
+
+    @cached_property
+    def _pieces(self) -> Pieces:
+        """f over θ."""
+        series = self._complex
+        return Pieces(lambda rows: fourier_rows(series, rows), series.size, 2.0 * np.pi)
 
     def __repr__(self) -> str:
         return f"FourierSeries(cos={law.brief(self.cos)}, sin={law.brief(self.sin)})"
 
-    def pdf(self, points: ArrayLike) -> Array:
-        """f at unit rows (n, 2), shape (n,).
-
-        Raises
-        ------
-        ValueError
-            If the points are not unit rows of length 2.
-        """
-        points = unit_rows("points", points, 2)
+    def _pdf(self, points: Array) -> Array:
+        """f at unit rows (n, 2), shape (n,)."""
         # a zero of f may come out as -1e-17
         return np.maximum(fourier_sum(self._complex, points[:, 0] + 1j * points[:, 1]), 0.0)
 
-    def sample(self, n: int, rng: Rng) -> Array:
-        """n independent draws, unit rows (n, 2), by rejection from a proved bound.
-
-        Raises
-        ------
-        ValueError
-            If n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
-        """
-        n, rng = law.checked_draw(n, rng)
+    def _draw(self, n: int, rng: np.random.Generator) -> Array:
+        """n independent draws, unit rows (n, 2), by rejection from a proved bound."""
         return circle_points(self._pieces.sample(n, 0, rng))
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class ZonalSeries(Record):
+class ZonalSeries(law.KnownLaw):
     """f(x) = 1 + Σ_{k>=1} a_k P_k(<x, axis>), P_k the Gegenbauer polynomial with P_k(1) = 1.
 
     Parameters
@@ -296,25 +295,32 @@ class ZonalSeries(Record):
     axis: Array = field(
         metadata=law.vector("a unit vector, dim numbers; the last unit vector if left out")
     )
-    _series: Array = field(init=False)
-    _pieces: Pieces = field(init=False)
 
     def __init__(self, dim: int, coefficients: ArrayLike, axis: ArrayLike | None = None) -> None:
         dim = integer("dim", dim, low=2)
         axis = np.eye(dim)[-1] if axis is None else unit_vector("axis", axis, dim)
         coefficients = _coefficients("coefficients", coefficients)
-        series = np.concatenate([[1.0], coefficients])
-        pieces = Pieces(lambda a: zonal_sum(dim, series, np.cos(a)), coefficients.size, np.pi)
-        lowest, where = pieces.minimum()
+        law.freeze(self, dim=dim, coefficients=coefficients, axis=axis)
+        lowest, where = self._pieces.minimum()
         least = np.array([np.cos(where)])
-        if lowest < -_rounding(series[1:] * gegenbauer(dim, coefficients.size, least)[1:, 0]):
+        if lowest < -_rounding(coefficients * gegenbauer(dim, coefficients.size, least)[1:, 0]):
             raise ValueError(
                 f"coefficients must give a density >= 0, but 1 + Σ a_k P_k(t) in dim = {dim} "
                 f"has the minimum {lowest:.6g} at t = <x, axis> = {least[0]:.6g}"
             )
-        law.freeze(
-            self, dim=dim, coefficients=coefficients, axis=axis, _series=series, _pieces=pieces
-        )
+
+    @cached_property
+    def _series(self) -> Array:
+        """The coefficients from k = 0 on."""
+        series = np.concatenate([[1.0], self.coefficients])
+        series.flags.writeable = False
+        return series
+
+    @cached_property
+    def _pieces(self) -> Pieces:
+        """f over the angle to the axis."""
+        dim, series = self.dim, self._series
+        return Pieces(lambda a: zonal_sum(dim, series, np.cos(a)), series.size - 1, np.pi)
 
     def __repr__(self) -> str:
         return (
@@ -326,25 +332,12 @@ class ZonalSeries(Record):
         """The axis, shape (d,)."""
         return self.axis
 
-    def pdf(self, points: ArrayLike) -> Array:
-        """f at unit rows (n, d), shape (n,).
-
-        Raises
-        ------
-        ValueError
-            If the points are not unit rows of length d.
-        """
-        t = np.clip(unit_rows("points", points, self.dim) @ self.axis, -1.0, 1.0)
+    def _pdf(self, points: Array) -> Array:
+        """f at unit rows (n, d), shape (n,)."""
+        t = np.clip(points @ self.axis, -1.0, 1.0)
         return np.maximum(zonal_sum(self.dim, self._series, t), 0.0)
 
-    def sample(self, n: int, rng: Rng) -> Array:
-        """n independent draws, unit rows (n, d), by rejection from a proved bound.
-
-        Raises
-        ------
-        ValueError
-            If n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
-        """
-        n, rng = law.checked_draw(n, rng)
+    def _draw(self, n: int, rng: np.random.Generator) -> Array:
+        """n independent draws, unit rows (n, d), by rejection from a proved bound."""
         angles = self._pieces.sample(n, self.dim - 2, rng)
         return law.points_around(np.broadcast_to(self.axis, (n, self.dim)), angles, rng)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from meanfield._checks import number, unit_rows, unit_vector
+from meanfield._checks import number, unit_vector
 from meanfield.kernels.multipliers import log_eigenvalues, scaled_eigenvalues
-from meanfield.laws.law import brief, checked_draw, freeze, points_around, vector
-from meanfield.laws.record import Record, key
-from meanfield.typing import Array, ArrayLike, Rng
+from meanfield.laws.law import KnownLaw, brief, freeze, points_around, vector
+from meanfield.laws.record import key
+from meanfield.typing import Array, ArrayLike
 
 _LARGEST_KAPPA = 1e6
 _LARGEST_EXPONENT = 709.0
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class VonMisesFisher(Record):
+class VonMisesFisher(KnownLaw):
     """f(x) = e^{κ<x,m>} / Λ_0(κ, d), Λ_0 = Γ(d/2) (2/κ)^{d/2-1} I_{d/2-1}(κ).
 
     Its coefficient of degree k is Λ_k(κ)/Λ_0(κ), by Funk-Hecke; so ∫ x dμ = (Λ_1/Λ_0) m.
@@ -43,41 +44,39 @@ class VonMisesFisher(Record):
 
     mean: Array = field(metadata=vector("a unit vector, one number for each dimension"))
     kappa: float = field(metadata=key("the concentration, a number >= 0", float, minimum=0))
-    dim: int = field(init=False)
-    _log_scaled_normaliser: float = field(init=False)
 
     def __init__(self, mean: ArrayLike, kappa: float) -> None:
         mean = unit_vector("mean", mean)
-        kappa = number("kappa", kappa, low=0, high=_LARGEST_KAPPA)
-        with np.errstate(under="ignore"):
-            scaled = scaled_eigenvalues(kappa, mean.size, 0)[0]
-            # in high dimension e^{-κ} Λ_0 may underflow; its logarithm then has an error of κ·1e-16
-            log = (
-                np.log(scaled)
-                if scaled > 1e-290
-                else log_eigenvalues(kappa, mean.size, 0)[0] - kappa
-            )
-        freeze(self, mean=mean, kappa=kappa, dim=mean.size, _log_scaled_normaliser=float(log))
+        freeze(self, mean=mean, kappa=number("kappa", kappa, low=0, high=_LARGEST_KAPPA))
 
     def __repr__(self) -> str:
         return f"VonMisesFisher({brief(self.mean)}, kappa={self.kappa:g})"
+
+    @cached_property
+    def _log_scaled_normaliser(self) -> float:
+        """log(e^{-κ} Λ_0)."""
+        with np.errstate(under="ignore"):
+            scaled = scaled_eigenvalues(self.kappa, self.dim, 0)[0]
+            if scaled > 1e-290:
+                return float(np.log(scaled))
+            # in high dimension e^{-κ} Λ_0 may underflow; its logarithm then has an error of κ·1e-16
+            return float(log_eigenvalues(self.kappa, self.dim, 0)[0] - self.kappa)
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension d."""
+        return self.mean.size
 
     @property
     def symmetry_axis(self) -> Array:
         """The mean direction, shape (d,)."""
         return self.mean
 
-    def pdf(self, points: ArrayLike) -> Array:
+    def _pdf(self, points: Array) -> Array:
         """f at unit rows (n, d), shape (n,), with a relative error of about 1e-16 (10 + κ).
 
         Values below 1e-308 lose digits and then underflow to 0.
-
-        Raises
-        ------
-        ValueError
-            If the points are not unit rows of length d, or f overflows (high d and κ only).
         """
-        points = unit_rows("points", points, self.dim)
         # κ(<x,m> - 1) = -κ|x-m|²/2 keeps its digits near the mean
         apart = points - self.mean
         log_pdf = -0.5 * self.kappa * np.einsum("ij,ij->i", apart, apart)
@@ -91,15 +90,8 @@ class VonMisesFisher(Record):
         with np.errstate(under="ignore"):
             return np.asarray(np.exp(log_pdf))
 
-    def sample(self, n: int, rng: Rng) -> Array:
-        """n independent draws, unit rows (n, d), by the exact rejection method of Wood (1994).
-
-        Raises
-        ------
-        ValueError
-            If n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
-        """
-        n, rng = checked_draw(n, rng)
+    def _draw(self, n: int, rng: np.random.Generator) -> Array:
+        """n independent draws, unit rows (n, d), by the exact rejection method of Wood (1994)."""
         angles = np.empty(n)
         done = 0
         while done < n:
