@@ -25,9 +25,9 @@ def moving_measure(path: Path) -> None:
     tokens = np.loadtxt(
         str(files("meanfield") / "data" / "tokens_s2.csv"), delimiter=",", skiprows=1
     )
-    start = mf.Density(mf.Sphere(63), mf.PointCloud(tokens, bandwidth=0.03))
+    start = mf.Density(mf.Sphere(63), mf.PointCloud(tokens, bandwidth=0.03), tail_tol=1e-5)
     # for the eye: pixels tell percents of the density, not 1e-8
-    sol = mf.evolve(start, mf.SA(4.0), 1.9, FRAMES - 1, rtol=1e-5, tail_tol=1e-5)
+    sol = mf.evolve(start, mf.SA(4.0), 1.9, FRAMES - 1, rtol=1e-5)
     turns = np.linspace(*TURNS, FRAMES)
     densities = [mu for mu in sol.measures if isinstance(mu, mf.Density)]
     pictures = [frame(globe(mu, turn)) for mu, turn in zip(densities, turns, strict=True)]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from differential import (
     FLOW_TOL,
+    LARGEST,
     MESH_TOL,
     NOISY_RTOL,
     RTOL,
@@ -30,8 +31,6 @@ from differential import (
 import meanfield as mf
 from validation._inside import gegenbauer, multiplicities, spectral_tail
 
-# what a run may need, after doubling twice or thrice
-LARGEST = {"circle": 512, "sphere": 95, "zonal": 255}
 SPECTRAL = tuple(LARGEST)
 # tolerances of the run whose difference tells the error, and restarts of the one that counts
 LOOSE, PARTS = 100.0, 3
@@ -73,15 +72,15 @@ def run(case: Case, way: Representation, t_end: float, loose: float = 1.0) -> mf
     if way.form == "oscillators":
         still = [0.0]
         if way.name == "circle":
-            start = mf.OscillatorDensity(start.space, start.law, still)
+            limits = {"tail_tol": start.tail_tol, "max_size": start.max_size}
+            start = mf.OscillatorDensity(start.space, start.law, still, **limits)
         else:
             angles = np.arctan2(start.points[:, 1], start.points[:, 0])
             start = mf.Oscillators(angles, still * len(angles), start.weights)
     tol = tolerance(way, dynamics) * loose
-    # the tail counts like the tolerance, and clusters stay nodes
-    how = {"rtol": max(tol, 3e-14), "atol": 1e-3 * tol, "tail_tol": RTOL, "cluster_radius": 0.0}
+    how = {"rtol": max(tol, 3e-14), "atol": 1e-3 * tol}
     if way.name in SPECTRAL:
-        how |= {"largest": LARGEST[way.name], "on_unresolved": "stop"}
+        how["on_unresolved"] = "stop"
     # a run of two steps takes the same ones at any tolerance: restarts make them shorter
     sol = mf.evolve(start, dynamics, t_end, 1 if loose > 1.0 else PARTS, **how)
     assert sol.status == "finished", f"{way}: {sol.message}"

@@ -141,7 +141,7 @@ OWN: dict[str, dict[str, Any]] = {
     "Zonal": {"kmax": 7},
     "ZonalSeries": {"coefficients": [0.1]},
     "clusters": {"min_mass": 0.01},
-    "evolve": {"rtol": 1e-6, "atol": 1e-9, "tail_tol": 1e-6, "on_unresolved": "stop"},
+    "evolve": {"rtol": 1e-6, "atol": 1e-9, "on_unresolved": "stop"},
     "evolve_free": {"points": FREE, "rtol": 1e-6, "atol": 1e-9},
     "gaussian_frequencies": {"deviation": 1.0},
     "lorentzian_frequencies": {"width": 1.0},
@@ -248,7 +248,6 @@ OTHER_NAMES = {
     "dynamics": ("dynamics", "beta"),
     "law_or_values": ("law", "values"),
     "laws_or_values": ("laws", "law", "values"),
-    "size": ("largest",),
 }
 
 NUMBERS = ("an integer", "a number")

@@ -42,8 +42,8 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
         "run.save_at must be an integer >= 1 and <= 10000000, got 10000001",
     ),
     "nodes huge": (
-        {"run": "t_end = 1.0\nlargest = 10000001", "space": 'type = "flow-map"'},
-        "run.largest must be an integer >= 1 and <= 10000000, got 10000001",
+        {"run": "t_end = 1.0\nmax_nodes = 10000001", "space": 'type = "flow-map"'},
+        "run.max_nodes must be an integer >= 1 and <= 10000000, got 10000001",
     ),
     "series huge": (
         {"law": f'type = "fourier-series"\nsin = [{"0.0, " * 4097}]'},
@@ -213,7 +213,7 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
     "rtol a string": ({"run": 't_end = 1\nrtol = "1e-9"'}, "run.rtol must be a valid number"),
     "atol 0": ({"run": "t_end = 1\natol = 0"}, "run.atol must be a finite number > 0, got 0"),
     "tail_tol 1": ({"run": "t_end = 1\ntail_tol = 1"}, "run.tail_tol must be a finite number"),
-    "largest below n": ({"run": "t_end = 1\nlargest = 16"}, "run.largest must be an integer >= 32"),
+    "max_size below n": ({"run": "t_end = 1\nmax_size = 16"}, "max_size must be an integer >= 32"),
     "key of run unknown": (
         {"run": "t_end = 1\nstride = 0.1"},
         "run.stride is an unknown key: the keys",

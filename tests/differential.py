@@ -14,6 +14,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,8 @@ MATRICES = "heads", "FeedForward", "Layers"
 FORMS = "heads", "layers", "tiny noise", "interaction", "oscillators"
 # of the spaces that runs start on; they double where a tail asks for it
 SIZES = {"circle": 64, "zonal": 31, "sphere": 15}
+# what a run may need, after doubling twice or thrice
+LARGEST = {"circle": 512, "zonal": 255, "sphere": 95}
 
 
 @dataclass(frozen=True)
@@ -232,24 +235,33 @@ def plain(case: Case) -> list[Representation]:
         sums += ["gram"] * all(isinstance(f, (mf.SA, mf.USA)) for f in case.fields)
         found |= {s: lambda _=1, s=s: mf.Particles(law.points, law.weights, sums=s) for s in sums}
         if dim == 2:
-            found["flow"] = lambda loose=1: mf.FlowMap(law, FLOW_TOL * loose)
+            found["flow"] = lambda loose=1: flow_map(law, loose)
         return [Representation(name, made) for name, made in found.items()]
     if dim == 2:
-        found["circle"] = lambda _=1: mf.Density(mf.Circle(SIZES["circle"]), law)
+        found["circle"] = lambda _=1: density("circle", mf.Circle, law)
     elif dim == 3 and (case.axis is None or case.choice % 2 == 1):
         # about an axis there are others, and this is the dearest
-        found["sphere"] = lambda _=1: mf.Density(mf.Sphere(SIZES["sphere"]), law)
+        found["sphere"] = lambda _=1: density("sphere", mf.Sphere, law)
     if case.axis is not None and case.kind != "Kuramoto":
-        space = mf.Zonal(dim, SIZES["zonal"], axis=case.axis)
-        found["zonal"] = lambda _=1: mf.Density(space, law)
+        found["zonal"] = lambda _=1: density("zonal", partial(mf.Zonal, dim, axis=case.axis), law)
     if not noisy and (dim == 2 or case.axis is not None):
-        found["flow"] = lambda loose=1: mf.FlowMap(law, FLOW_TOL * loose)
+        found["flow"] = lambda loose=1: flow_map(law, loose)
     # on S² both are dear, and a few are enough
     if not noisy and dim == 3 and case.choice % 12 == 3:
-        found["mesh"] = lambda loose=1: SphereFlowMap(law, MESH_TOL * loose)
+        found["mesh"] = lambda loose=1: SphereFlowMap(law, tol=MESH_TOL * loose, atom_radius=0.0)
     if not noisy and (dim == 2 or (dim == 3 and case.choice % 3 == 0)):
         found["nodes"] = lambda _=1: nodes(law)
     return [Representation(name, made) for name, made in found.items()]
+
+
+def density(name: str, space: Callable[[int], Any], law: Any) -> mf.Density:
+    """On the space of this name; its tail counts like the tolerance."""
+    return mf.Density(space(SIZES[name]), law, tail_tol=RTOL, max_size=LARGEST[name])
+
+
+def flow_map(law: Any, loose: float) -> mf.FlowMap:
+    """One whose clusters stay nodes."""
+    return mf.FlowMap(law, tol=FLOW_TOL * loose, atom_radius=0.0)
 
 
 def label_grid(dim: int) -> Any:

@@ -168,8 +168,8 @@ def test_a_flow_map_takes_over_from_a_density_under_heads():
         (opposite, 256, 0.02),
         (mf.Attention(4.0, [mf.Head(np.eye(2))]), 64, 1.5),
     ):
-        start = mf.Density(mf.Circle(size), law)
-        sol = mf.evolve(start, dynamics, t_end, 2, largest=size, on_unresolved="flow-map")
+        start = mf.Density(mf.Circle(size), law, max_size=size)
+        sol = mf.evolve(start, dynamics, t_end, 2, on_unresolved="flow-map")
         moved = mf.evolve(mf.FlowMap(law), dynamics, t_end, 2)
         assert sol.status == "finished"
         assert "a flow map took over" in sol.message

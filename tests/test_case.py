@@ -142,12 +142,14 @@ def test_a_case_of_windows_is_read(tmp_path):
 
 
 def test_run_keywords_are_those_of_evolve():
-    keys = {"rtol": 1e-7, "atol": 1e-10, "tail_tol": 1e-6, "largest": 31, "save_at": [0.5, 1.0]}
-    keys |= {"cluster_radius": 1e-7, "on_unresolved": "stop"}
-    text = "\n".join(f"{key} = {value!r}" for key, value in keys.items())
+    keys = {"rtol": 1e-7, "atol": 1e-10, "save_at": [0.5, 1.0]}
+    keys |= {"on_unresolved": "stop"}
+    limits = {"tail_tol": 1e-6, "max_size": 31}
+    text = "\n".join(f"{key} = {value!r}" for key, value in (keys | limits).items())
     case = case_from_text(f'[law]\ntype = "uniform"\n{REST}\n{text}', "a.toml")
     measure, dynamics, keywords = case.build()
     about = {"source_sha256": case.digest()}
+    assert measure._limits == limits
     assert keywords == keys | {"t_end": 1.0, "case": case.text, "about": about}
     solution = mf.evolve(measure, dynamics, **keywords)
     assert solution.t.tolist() == [0.0, 0.5, 1.0]

@@ -165,8 +165,8 @@ LIMITS = [
     ("uniform", "run.atol", 0, 1e-30),
     ("uniform", "run.tail_tol", 0.9e-15, 1e-15),
     ("uniform", "run.tail_tol", 1.1e-2, 1e-2),
-    ("uniform", "run.cluster_radius", 1.1e-2, 1e-2),
-    ("uniform", "run.cluster_radius", -1e-9, 0),
+    ("uniform", "run.atom_radius", 1.1e-2, 1e-2),
+    ("uniform", "run.atom_radius", -1e-9, 0),
     ("uniform", "run.save_at", 0, 1),
 ]
 

@@ -249,7 +249,7 @@ def test_checked_suffixes_are_those_of_plot():
 def test_unresolved_start_is_told(folder, capsys):
     """The law fits its space, with a tail above the tolerance, and nothing larger is allowed."""
     text = SPHERE.replace("kappa = 1.0", "kappa = 8.0").replace(
-        "t_end", f"largest = 15\n{STOP}\nt_end"
+        "t_end", f"max_size = 15\n{STOP}\nt_end"
     )
     (folder / "case.toml").write_text(text.replace("t_end", "tail_tol = 1e-12\nt_end"))
     assert main(["run", "case.toml"]) == 1

@@ -307,7 +307,7 @@ def test_noise_keeps_both_balances(name, beta):
     law = {"circle": WAVES, "zonal 3": bump(LAST[3], 1.0), "sphere": bump(SLANTED, 1.0)}[name]
     space = {"circle": mf.Circle(48), "zonal 3": mf.Zonal(3, 15), "sphere": mf.Sphere(9)}[name]
     dynamics = mf.DoublyStochastic(beta, noise=0.1)
-    sol = mf.evolve(mf.Density(space, law), dynamics, 0.3, 2, tail_tol=1e-4)
+    sol = mf.evolve(mf.Density(space, law, tail_tol=1e-4), dynamics, 0.3, 2)
     data = sol.dataset
     assert gap(sol) < 1e-9
     lost = data.free_energy - data.free_energy[0]

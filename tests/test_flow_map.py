@@ -64,7 +64,7 @@ def test_a_law_whose_own_mass_is_off_is_taken():
 
 def test_a_law_with_a_jump_is_refused():
     with pytest.raises(ValueError, match=r"law must be .* that 1600 nodes resolve"):
-        mf.FlowMap(Own(lambda x: np.where(x[:, 0] > 0.1234, 2.0, 0.0) * 1.0857), largest=1600)
+        mf.FlowMap(Own(lambda x: np.where(x[:, 0] > 0.1234, 2.0, 0.0) * 1.0857), max_nodes=1600)
 
 
 @pytest.mark.parametrize("tilt", [1e-8, 1e-7, 1e-5])
@@ -172,7 +172,7 @@ def test_a_beta_beyond_memory_is_refused_before_work_starts():
         with pytest.raises(ValueError, match=r"beta, .* got 1e\+06, which takes .* > 200000"):
             mf.evolve(flow, dynamics, 1.0)
     with pytest.raises(ValueError, match=r"beta, .* must be <= 20000 .* got 100000: take"):
-        mf.evolve(flow, mf.SA(1e5), 1.0, largest=1 << 22)
+        mf.evolve(mf.FlowMap(LAW, max_nodes=1 << 22), mf.SA(1e5), 1.0)
 
 
 def test_far_nodes_come_in_blocks(monkeypatch):
@@ -264,7 +264,7 @@ def test_repelling_nodes_are_no_cluster():
 
 def test_a_tight_law_is_an_atom_after_a_step():
     law = mf.VonMisesFisher(circle([1.0])[0], 1e6)
-    sol = mf.evolve(mf.FlowMap(law), mf.SA(1.0), 20.0, 1, cluster_radius=1e-2)
+    sol = mf.evolve(mf.FlowMap(law, atom_radius=1e-2), mf.SA(1.0), 20.0, 1)
     assert sol.status == "clustered"
     assert sol.final.atoms == pytest.approx([1.0], abs=1e-12)
     # held after a step, a cluster of variance v = 1e-6 e^{-2t} gains β v e^β/2, which is recorded
@@ -290,7 +290,7 @@ def test_a_label_nears_the_limit_at_the_rate_of_the_linearisation(dynamics, rate
 
 
 def test_a_limit_on_nodes_ends_the_run():
-    sol = unfinished(mf.evolve, mf.FlowMap(LAW), mf.SA(4.0), 20.0, 4, largest=600)
+    sol = unfinished(mf.evolve, mf.FlowMap(LAW, max_nodes=600), mf.SA(4.0), 20.0, 4)
     assert sol.status == "under-resolved"
     assert "more than the 600 allowed" in sol.message
     assert 0 < sol.t[-1] < 10
@@ -299,8 +299,8 @@ def test_a_limit_on_nodes_ends_the_run():
 
 
 def test_hand_over_goes_on():
-    mu = mf.Density(mf.Circle(64), LAW)
-    sol = mf.evolve(mu, mf.SA(4.0), 8.0, 8, largest=256, on_unresolved="flow-map")
+    mu = mf.Density(mf.Circle(64), LAW, max_size=256)
+    sol = mf.evolve(mu, mf.SA(4.0), 8.0, 8, on_unresolved="flow-map")
     assert sol.status == "finished"
     assert sol.t[-1] == 8.0
     assert isinstance(sol.measures[0], mf.Density)
@@ -311,16 +311,15 @@ def test_hand_over_goes_on():
     assert 2 < sol.dataset.attrs["hand_over_t"] < 4
     assert balance(sol) < 1e-9
     assert "a flow map took over at t = " in sol.message
-    asked = {"largest": 256, "on_unresolved": "stop"}
-    stopped = unfinished(mf.evolve, mu, mf.SA(4.0), 8.0, 8, **asked)
+    stopped = unfinished(mf.evolve, mu, mf.SA(4.0), 8.0, 8, on_unresolved="stop")
     assert stopped.status == "under-resolved"
 
 
 def test_hand_over_at_the_start():
     """The law is sharper than any space allowed: the flow map has the whole run."""
     law = mf.VonMisesFisher([1.0, 0.0], 20.0)
-    mu = mf.Density(mf.Circle(32), law)
-    sol = mf.evolve(mu, mf.SA(2.0), 1.0, 2, largest=32, on_unresolved="flow-map")
+    mu = mf.Density(mf.Circle(32), law, max_size=32)
+    sol = mf.evolve(mu, mf.SA(2.0), 1.0, 2, on_unresolved="flow-map")
     assert sol.dataset.attrs["hand_over_t"] == 0.0
     assert np.all(np.diff(sol._history.times) > 0)
     alone = mf.evolve(mf.FlowMap(law), mf.SA(2.0), 1.0, 2)
@@ -330,9 +329,9 @@ def test_hand_over_at_the_start():
 
 def test_a_monitor_that_fails_keeps_the_run():
     """One made for densities does not know what follows a hand-over."""
-    mu = mf.Density(mf.Circle(32), LAW)
+    mu = mf.Density(mf.Circle(32), LAW, max_size=64)
     monitors = {"first": lambda measure: abs(measure.coefficients[1])}
-    asked = {"largest": 64, "on_unresolved": "flow-map", "monitors": monitors}
+    asked = {"on_unresolved": "flow-map", "monitors": monitors}
     sol = unfinished(mf.evolve, mu, mf.SA(4.0), 8.0, 8, **asked)
     assert sol.status == "failed"
     assert "the monitor first raised AttributeError" in sol.message
@@ -367,8 +366,8 @@ def test_a_law_that_is_no_density_is_refused(pdf):
 
 def test_a_handed_over_law_of_ones_own_is_not_replaced(tmp_path):
     """The series of the first density is right to its tail only: a file does not pass it off."""
-    mu = mf.Density(mf.Circle(32), Own(LAW.pdf))
-    sol = mf.evolve(mu, mf.SA(4.0), 5.0, 5, largest=64, on_unresolved="flow-map")
+    mu = mf.Density(mf.Circle(32), Own(LAW.pdf), max_size=64)
+    sol = mf.evolve(mu, mf.SA(4.0), 5.0, 5, on_unresolved="flow-map")
     assert isinstance(sol.final, mf.FlowMap)
     sol.save(tmp_path / "own.nc")
     again = mf.load(tmp_path / "own.nc")
@@ -379,8 +378,9 @@ def test_a_handed_over_law_of_ones_own_is_not_replaced(tmp_path):
 def test_hand_over_of_a_given_series():
     law = mf.ZonalSeries(10, [0.8])
     space = mf.Zonal(10, 31)
-    mu = mf.Density.from_coefficients(space, mf.Density(space, law).coefficients)
-    sol = mf.evolve(mu, mf.SA(4.0), 8.0, 4, largest=63, on_unresolved="flow-map")
+    given = mf.Density(space, law).coefficients
+    mu = mf.Density.from_coefficients(space, given, max_size=63)
+    sol = mf.evolve(mu, mf.SA(4.0), 8.0, 4, on_unresolved="flow-map")
     assert isinstance(sol.final, mf.FlowMap)
     flow = mf.evolve(mf.FlowMap(law), mf.SA(4.0), 8.0, 4)
     assert np.allclose(sol.dataset.energy, flow.dataset.energy, rtol=0, atol=1e-9)
@@ -389,8 +389,8 @@ def test_hand_over_of_a_given_series():
 @pytest.mark.parametrize("handed", [False, True])
 def test_a_file_keeps_flow_map_and_history(tmp_path, handed):
     if handed:
-        start = mf.Density(mf.Circle(64), LAW)
-        sol = mf.evolve(start, mf.SA(4.0), 40.0, 9, largest=128, on_unresolved="flow-map")
+        start = mf.Density(mf.Circle(64), LAW, max_size=128)
+        sol = mf.evolve(start, mf.SA(4.0), 40.0, 9, on_unresolved="flow-map")
     else:
         sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 40.0, 9)
     sol.save(tmp_path / "flow.nc")

@@ -15,8 +15,8 @@ from meanfield.evolution.run import MOST_STEPS, StallDetector
 from meanfield.exceptions import Interrupted
 
 
-def mu(n=64):
-    return mf.Density(mf.Circle(n), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]))
+def mu(n=64, **limits):
+    return mf.Density(mf.Circle(n), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]), **limits)
 
 
 def test_saves_where_asked():
@@ -38,7 +38,7 @@ def test_convergence_order_in_time(kind):
     t_end = 1.0 if kind is mf.SA else 0.1
 
     def final(rtol, atol):
-        return mf.evolve(mu(256), kind(4.0), t_end, 1, rtol=rtol, atol=atol, tail_tol=1e-4).final
+        return mf.evolve(mu(256, tail_tol=1e-4), kind(4.0), t_end, 1, rtol=rtol, atol=atol).final
 
     exact = final(1e-13, 1e-16).coefficients
     errors = [np.abs(final(r, 1e-3 * r).coefficients - exact).max() for r in (1e-4, 1e-7, 1e-10)]
@@ -53,7 +53,7 @@ TURNED = mf.Head(Q=[[1.0, 0.5], [0.0, 0.7]], V=0.4)
 )
 def test_refinement_keeps_the_state(dynamics):
     """The run that has to grow ends where the run that started large does."""
-    grown = mf.evolve(mu(16), dynamics, 2.0, 5, rtol=1e-11, atol=1e-13, tail_tol=1e-12)
+    grown = mf.evolve(mu(16, tail_tol=1e-12), dynamics, 2.0, 5, rtol=1e-11, atol=1e-13)
     large = mf.evolve(mu(256), dynamics, 2.0, 5, rtol=1e-11, atol=1e-13)
     sizes = grown.dataset["size"].values
     assert sizes[0] == 16
@@ -84,8 +84,8 @@ def test_law_beyond_the_grid_starts_on_a_larger_one(degree):
     grown = other.dataset.energy - mf.theory.energy_uniform(100.0, 2)
     assert grown[-1] > 1.5 * grown[0] > 0
     assert np.allclose(sol.dataset.energy, other.dataset.energy, rtol=0, atol=1e-6 * grown[-1])
-    asked = {"largest": 16, "on_unresolved": "stop"}
-    stopped = unfinished(mf.evolve, small, mf.SA(100.0), 3.0, 3, **asked)
+    small = mf.Density(mf.Circle(16), law, max_size=16)
+    stopped = unfinished(mf.evolve, small, mf.SA(100.0), 3.0, 3, on_unresolved="stop")
     assert stopped.status == "under-resolved"
     assert "the misfit of the law reached" in stopped.message
     assert np.array_equal(stopped.t, [0.0])
@@ -93,8 +93,8 @@ def test_law_beyond_the_grid_starts_on_a_larger_one(degree):
 
 @pytest.mark.parametrize("field", [mf.SA(4.0), mf.Attention(4.0, [mf.Head(np.eye(2))])], ids=str)
 def test_under_resolved_keeps_what_it_had(field):
-    asked = {"largest": 128, "on_unresolved": "stop"}
-    sol = unfinished(mf.evolve, mu(64), field, 50.0, 100, **asked)
+    start = mu(64, max_size=128)
+    sol = unfinished(mf.evolve, start, field, 50.0, 100, on_unresolved="stop")
     assert sol.status == "under-resolved"
     assert sol.status == "under-resolved"
     told = re.search(
@@ -136,15 +136,15 @@ def test_the_first_run_that_one_tries_comes_to_its_end():
 
 
 def test_a_limit_of_the_users_own_is_kept():
-    sol = mf.evolve(mu(), mf.SA(4.0), 100.0, TIMES, largest=1024)
+    sol = mf.evolve(mu(max_size=1024), mf.SA(4.0), 100.0, TIMES)
     assert max(sizes(sol)) == 1024
     assert isinstance(sol.final, mf.FlowMap)
 
 
 def test_the_limit_counts_from_the_space_that_is_given():
     """A law that takes a larger one at t = 0 has it."""
-    start = mf.Density(mf.Circle(16), mf.VonMisesFisher([1.0, 0.0], 3.0))
-    sol = mf.evolve(start, mf.SA(4.0), 10.0, 40, tail_tol=1e-12)
+    start = mf.Density(mf.Circle(16), mf.VonMisesFisher([1.0, 0.0], 3.0), tail_tol=1e-12)
+    sol = mf.evolve(start, mf.SA(4.0), 10.0, 40)
     assert sizes(sol)[0] > 16
     assert max(sizes(sol)) == 128
     assert isinstance(sol.final, mf.FlowMap)
@@ -169,14 +169,14 @@ def test_where_no_flow_map_can_follow_the_space_grows_to_its_limit(monkeypatch):
     assert len(refusals) == 1
     assert sizes(sol) == sizes(stopped)
     assert np.allclose(sol.dataset.energy, stopped.dataset.energy, rtol=0, atol=1e-8)
-    none = unfinished(mf.evolve, mu(64), mf.SA(4.0), 50.0, 4, largest=64)
+    none = unfinished(mf.evolve, mu(64, max_size=64), mf.SA(4.0), 50.0, 4)
     assert none.status == "under-resolved"
     assert none.message.endswith("; a flow map can't take over: no flow map holds it")
     assert "on_unresolved" not in none.message
 
 
 def test_a_run_with_noise_that_stops_has_no_flow_map_to_try():
-    noisy = unfinished(mf.evolve, mu(16), mf.SA(4.0, noise=1e-3), 50.0, 400, largest=32)
+    noisy = unfinished(mf.evolve, mu(16, max_size=32), mf.SA(4.0, noise=1e-3), 50.0, 400)
     assert noisy.status == "under-resolved"
     assert 0 < noisy.t[-1] < 50
     assert noisy.final.tail <= 1e-8
@@ -186,9 +186,8 @@ def test_a_run_with_noise_that_stops_has_no_flow_map_to_try():
 def test_density_without_a_larger_space_ends_under_resolved():
     """In d = 1024 degrees end at 303, since N_k leaves double precision."""
     axis = np.eye(1024)[-1]
-    start = mf.Density(mf.Zonal(1024, 200), mf.VonMisesFisher(axis, 500.0))
-    asked = {"tail_tol": 1e-12, "on_unresolved": "stop"}
-    sol = unfinished(mf.evolve, start, mf.SA(30.0), 1.0, 1, **asked)
+    start = mf.Density(mf.Zonal(1024, 200), mf.VonMisesFisher(axis, 500.0), tail_tol=1e-12)
+    sol = unfinished(mf.evolve, start, mf.SA(30.0), 1.0, 1, on_unresolved="stop")
     assert sol.status == "under-resolved"
     assert "t = 0" in sol.message
     assert len(sol.measures) == 1

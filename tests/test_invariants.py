@@ -11,7 +11,7 @@ import meanfield as mf
 coefficient = st.floats(-1.0, 1.0)
 
 
-def random_density(space, numbers):
+def random_density(space, numbers, **limits):
     """A positive density made of bumps whose places and widths are drawn."""
     rng = np.random.default_rng([round(1e6 * (1 + x)) for x in numbers])
     if isinstance(space, mf.Zonal):
@@ -23,7 +23,7 @@ def random_density(space, numbers):
         mf.VonMisesFisher(mean, kappa)
         for mean, kappa in zip(means, rng.uniform(0, 6, 3), strict=True)
     ]
-    return mf.Density(space, mf.Mixture(laws, rng.uniform(0.1, 1, 3)))
+    return mf.Density(space, mf.Mixture(laws, rng.uniform(0.1, 1, 3)), **limits)
 
 
 SPACES = [mf.Circle(128), mf.Sphere(47), mf.Zonal(10, 47)]
@@ -55,10 +55,9 @@ def test_turning_moment_vanishes(space, kind, numbers, beta):
 @pytest.mark.parametrize("kind", [mf.SA, mf.USA])
 @given(numbers=st.lists(coefficient, min_size=2, max_size=2), beta=st.sampled_from([0.0, 1.0, 3.0]))
 def test_balance_on_every_run(space, kind, sign, numbers, beta):
-    mu = random_density(space, numbers)
+    mu = random_density(space, numbers, tail_tol=1e-6)
     t_end = 0.3 * np.exp(-beta if kind is mf.USA else 0)
-    asked = {"tail_tol": 1e-6, "on_unresolved": "stop"}
-    sol = mf.evolve(mu, kind(beta, sign=sign), t_end, 5, **asked)
+    sol = mf.evolve(mu, kind(beta, sign=sign), t_end, 5, on_unresolved="stop")
     assert sol.status == "finished"
     data = sol.dataset
     assert np.max(np.abs(data.mass.values - 1)) < 1e-13
@@ -109,9 +108,8 @@ def test_repulsion_ends_at_the_uniform_measure():
 
 
 def test_attraction_ends_under_resolved_near_a_dirac():
-    mu = mf.Density(mf.Circle(64), mf.FourierSeries(cos=[0.5]))
-    asked = {"largest": 2048, "on_unresolved": "stop"}
-    sol = unfinished(mf.evolve, mu, mf.SA(1.0), 50.0, 50, **asked)
+    mu = mf.Density(mf.Circle(64), mf.FourierSeries(cos=[0.5]), max_size=2048)
+    sol = unfinished(mf.evolve, mu, mf.SA(1.0), 50.0, 50, on_unresolved="stop")
     assert sol.status == "under-resolved"
     # the last resolved state is kept, and close to the bound
     assert sol.final.tail <= 1e-8

@@ -199,11 +199,10 @@ def test_a_density_that_hands_over_is_monitored_on():
     law = mf.FourierSeries(cos=[0.5])
     monitors = {"w": DistanceTo("uniform"), "s": DistanceTo("start"), "c": DistanceTo("centre")}
     sol = mf.evolve(
-        mf.Density(mf.Circle(64), law),
+        mf.Density(mf.Circle(64), law, max_size=64),
         mf.SA(4.0),
         8.0,
         8,
-        largest=64,
         on_unresolved="flow-map",
         monitors=monitors,
     )
@@ -366,9 +365,10 @@ def test_a_distance_that_cannot_be_had_is_refused():
 
 
 def test_without_symmetry_two_densities_on_the_sphere_have_brackets():
-    measure = mf.Density(mf.Sphere(15), mf.Mixture([BUMP3, mf.Uniform(3)], [0.5, 0.5]))
+    law = mf.Mixture([BUMP3, mf.Uniform(3)], [0.5, 0.5])
+    measure = mf.Density(mf.Sphere(15), law, tail_tol=1e-2)
     own = {"u": DistanceTo("uniform"), "b": DistanceTo(BUMP3, p=2, every=2, gap=0.05)}
-    sol = mf.evolve(measure, mf.SA(1.0), 0.1, 2, tail_tol=1e-2, monitors=own)
+    sol = mf.evolve(measure, mf.SA(1.0), 0.1, 2, monitors=own)
     assert sol.status == "finished"
     uniform = mf.Density(mf.Sphere(15), mf.Uniform(3))
     for state, low, high in zip(

@@ -68,13 +68,13 @@ def test_a_width_is_a_quadrature_over_its_frequencies():
 
     That power is of the aliases, coefficients L_n of a Laguerre series; they oscillate with n.
     """
-    dynamics, options = mf.Kuramoto(1.5), {"atol": 1e-9, "rtol": 1e-7, "tail_tol": 1e-6}
+    dynamics, options = mf.Kuramoto(1.5), {"atol": 1e-9, "rtol": 1e-7}
     exact = order(mf.evolve(lorentzian(LAW, 0.5), dynamics, 1.0, 10))
     assert abs(exact[-1] - exact[0]) > 0.02
     errors = []
     for n in (12, 48):
         nodes = mf.lorentzian_frequencies(0.5, n)
-        density = mf.OscillatorDensity(mf.Circle(32), LAW, *nodes)
+        density = mf.OscillatorDensity(mf.Circle(32), LAW, *nodes, tail_tol=1e-6)
         found = order(mf.evolve(density, dynamics, 1.0, 10, **options))
         errors.append(np.sqrt(np.mean((found - exact) ** 2)))
     assert errors[0] < 0.2 * 12**-0.75
@@ -237,8 +237,8 @@ def test_refinement_goes_on_in_the_same_frames():
 
 
 def test_locked_densities_end_as_under_resolved():
-    mu = mf.OscillatorDensity(mf.Circle(32), POISSON, [0.0, 0.1])
-    asked = {"largest": 128, "atol": 1e-9, "rtol": 1e-7}
+    mu = mf.OscillatorDensity(mf.Circle(32), POISSON, [0.0, 0.1], max_size=128)
+    asked = {"atol": 1e-9, "rtol": 1e-7}
     sol = unfinished(mf.evolve, mu, mf.Kuramoto(4.0), 20.0, 4, **asked)
     assert sol.status == "under-resolved"
     assert sol.final.space.size == 128

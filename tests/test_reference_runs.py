@@ -57,8 +57,8 @@ def test_sphere_sa(lmax):
 
 def test_sphere_usa():
     # a tail of 1e-4 costs the energy nothing: high degrees reach it through the kernel alone
-    mu = mf.Density(mf.Sphere(63), sphere_law())
-    sol = mf.evolve(mu, mf.USA(4.0), 0.1, 1, tail_tol=1e-4, **STOP)
+    mu = mf.Density(mf.Sphere(63), sphere_law(), tail_tol=1e-4)
+    sol = mf.evolve(mu, mf.USA(4.0), 0.1, 1, **STOP)
     assert final_energy(sol) == pytest.approx(2.518173070008, abs=1e-10)
 
 

@@ -24,7 +24,8 @@ SLANTED = mf.VonMisesFisher([0.0, 0.6, 0.8], 3.0)
 
 
 START = mf.Density(mf.Circle(32), LAW)
-OUTGROWN = {"t_end": 6.0, "largest": 64}
+SMALL = mf.Density(mf.Circle(32), LAW, max_size=64)
+OUTGROWN = {"t_end": 6.0}
 RUNS = {
     "circle": (mf.Density(mf.Circle(64), LAW), mf.SA(4.0), {"t_end": 1.0}),
     "S^2": (mf.Density(mf.Sphere(15), SLANTED), mf.USA(1.0), {"t_end": 0.3}),
@@ -39,8 +40,8 @@ RUNS = {
         mf.Attention(1.0, [mf.Head(V=np.diag([1.0, -1.0, 0.5]))]),
         {"t_end": 0.3},
     ),
-    "hand-over": (START, mf.SA(4.0), OUTGROWN | {"on_unresolved": "flow-map"}),
-    "under-resolved": (START, mf.SA(4.0), OUTGROWN | {"on_unresolved": "stop"}),
+    "hand-over": (SMALL, mf.SA(4.0), OUTGROWN | {"on_unresolved": "flow-map"}),
+    "under-resolved": (SMALL, mf.SA(4.0), OUTGROWN | {"on_unresolved": "stop"}),
     "tokens on S^2": (tokens(3, 60), mf.SA(4.0), {"t_end": 1.0}),
     "Kuramoto": (mf.Density(mf.Circle(64), LAW), mf.Kuramoto(2.0, noise=0.1), {"t_end": 0.5}),
     "tokens in d = 8": (tokens(8, 30), mf.DoublyStochastic(2.0), {"t_end": 1.0}),

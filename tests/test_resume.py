@@ -65,9 +65,9 @@ KINDS = {
     ),
     "on S^2": lambda: (two_bumps(), mf.SA(2.0), {"t_end": 1.5}),
     "hand-over": lambda: (
-        START,
+        mf.Density(START.space, START.law, max_size=256),
         mf.SA(4.0),
-        {"t_end": 6.0, "largest": 256, "on_unresolved": "flow-map"},
+        {"t_end": 6.0, "on_unresolved": "flow-map"},
     ),
     "tokens": lambda: (tokens(3, 40), mf.SA(4.0), {"t_end": 3.0}),
     "tokens on the circle": lambda: (tokens(2, 3000), mf.SA(4.0), {"t_end": 3.0}),
@@ -334,19 +334,6 @@ def test_monitors_must_be_those_of_the_run(tmp_path):
             mf.resume(tmp_path / "run.nc", monitors=monitors)
 
 
-def test_a_checkpoint_of_the_first_version_goes_on(tmp_path):
-    """Such a file knows no size from which a flow map takes over."""
-    path = tmp_path / "run.nc"
-    asked = {"save_at": 6, "largest": 64}
-    whole = mf.evolve(START, mf.SA(4.0), 4.0, monitors={"m": mass}, **asked)
-    asked |= {"monitors": {"m": Interruption(3)}, "checkpoint": path}
-    interrupted(mf.evolve, START, mf.SA(4.0), 4.0, **asked)
-    saved = mf.load(path)
-    del saved._resumption.numbers["hand_over_size"], saved._resumption.numbers["run"]["limit"]
-    saved.save(path)
-    assert_same(mf.resume(path, monitors={"m": mass}), whole)
-
-
 @pytest.mark.parametrize("damage", ["cut short", "a flipped byte", "missing"])
 def test_where_the_last_checkpoint_is_damaged_the_one_before_is_used(damage, tmp_path):
     path = tmp_path / "run.nc"
@@ -442,8 +429,8 @@ def test_a_law_that_no_file_can_keep_is_asked_for(kind, tmp_path):
     path = tmp_path / "run.nc"
     start, asked = mf.FlowMap(Bump()), {}
     if kind == "hand-over":
-        start = mf.Density(mf.Circle(32), Bump())
-        asked = {"largest": 64, "on_unresolved": "flow-map"}
+        start = mf.Density(mf.Circle(32), Bump(), max_size=64)
+        asked = {"on_unresolved": "flow-map"}
     whole = mf.evolve(start, mf.SA(4.0), 4.0, 6, monitors={"m": mass}, **asked)
     asked |= {"monitors": {"m": Interruption(4)}, "checkpoint": path}
     with pytest.warns(UserWarning, match="no file can keep .*Bump.* give it to `resume` as law="):
@@ -569,7 +556,6 @@ REFUSED = {
     "rtol": {"rtol": 2.0},
     "save_at": {"save_at": [2.0]},
     "monitors": {"monitors": {"energy": mass}},
-    "largest": {"largest": 8},
     "step": {"step": 0.1},
     "dynamics of tokens": {"dynamics": mf.Attention(1.0, [HEAD])},
     "dynamics of the sphere": {"dynamics": mf.Layers([mf.Attention(1.0, [mf.Head(np.eye(3))])])},
@@ -595,8 +581,8 @@ def test_a_refused_run_leaves_the_file_as_it_was(name, tmp_path):
 KILLED = """
 import meanfield as mf
 mf.evolve(
-    mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])),
-    mf.SA(4.0), 2.2, save_at=800, largest=2048, checkpoint="run.nc",
+    mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]), max_size=2048),
+    mf.SA(4.0), 2.2, save_at=800, checkpoint="run.nc",
 )
 """
 
@@ -607,7 +593,8 @@ def test_a_killed_process_leaves_what_can_be_resumed(tmp_path):
         until(previous(path).exists, process)
         process.kill()
         assert process.wait() == -signal.SIGKILL
-    whole = mf.evolve(START, mf.SA(4.0), 2.2, save_at=800, largest=2048)
+    start = mf.Density(START.space, START.law, max_size=2048)
+    whole = mf.evolve(start, mf.SA(4.0), 2.2, save_at=800)
     assert_same(mf.resume(path), whole)
     assert [file.name for file in tmp_path.iterdir()] == ["run.nc"]
 

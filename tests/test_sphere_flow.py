@@ -87,7 +87,8 @@ def test_clusters_become_particles():
 
 def test_particles_stand_for_what_they_replaced():
     alone, both = (
-        mf.evolve(BUMP, mf.SA(4.0), 2.2, 1, cluster_radius=radius) for radius in (0.0, 1e-8)
+        mf.evolve(mf.FlowMap(BUMP.law, tol=BUMP.tol, atom_radius=radius), mf.SA(4.0), 2.2, 1)
+        for radius in (0.0, 1e-8)
     )
     assert both.dataset.n_atoms[-1] > 0
     assert both.dataset.smooth_mass[-1] < 0.1

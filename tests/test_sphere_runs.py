@@ -69,7 +69,8 @@ def test_dissipation_and_entropy(sol):
 def test_no_particles_where_none_are_wanted():
     mu = mf.FlowMap(BUMPS, tol=1e-5)
     assert mf.evolve(mu, mf.SA(4.0), 3.5, 1).dataset.n_atoms[-1] > 0
-    assert mf.evolve(mu, mf.SA(4.0), 3.5, 1, cluster_radius=0).dataset.n_atoms[-1] == 0
+    mu = mf.FlowMap(BUMPS, tol=1e-5, atom_radius=0)
+    assert mf.evolve(mu, mf.SA(4.0), 3.5, 1).dataset.n_atoms[-1] == 0
 
 
 def test_density_at_nodes(sol):
@@ -95,10 +96,10 @@ def flow_from_the_start():
 
 @pytest.mark.parametrize("known", [True, False])
 def test_hand_over(known, flow_from_the_start, tmp_path):
-    mu = mf.Density(mf.Sphere(31), BUMPS)
+    mu = mf.Density(mf.Sphere(31), BUMPS, max_size=31)
     if not known:
-        mu = mf.Density.from_coefficients(mu.space, mu.coefficients)
-    sol = mf.evolve(mu, mf.SA(4.0), 1.5, 3, largest=31, on_unresolved="flow-map")
+        mu = mf.Density.from_coefficients(mu.space, mu.coefficients, max_size=31)
+    sol = mf.evolve(mu, mf.SA(4.0), 1.5, 3, on_unresolved="flow-map")
     assert sol.status == "finished"
     assert isinstance(sol.measures[0], mf.Density)
     assert isinstance(sol.final, SphereFlowMap)
@@ -111,8 +112,8 @@ def test_hand_over(known, flow_from_the_start, tmp_path):
 
 
 def test_a_limit_on_nodes_ends_the_run():
-    mu = mf.FlowMap(BUMPS, tol=1e-8)
-    sol = unfinished(mf.evolve, mu, mf.SA(4.0), 6.0, 6, largest=len(mu.weights))
+    mu = mf.FlowMap(BUMPS, tol=1e-8, max_nodes=len(mf.FlowMap(BUMPS, tol=1e-8).weights))
+    sol = unfinished(mf.evolve, mu, mf.SA(4.0), 6.0, 6)
     assert sol.status == "under-resolved"
     assert "nodes" in sol.message
     assert 0 < sol.t[-1] < 6
@@ -124,6 +125,6 @@ def test_what_can_not_be_run_is_refused(sol):
     with pytest.raises(ValueError, match=r"beta must be <= 40 .* got 41"):
         mf.evolve(sol.measures[0], mf.SA(41.0), 1.0)
     with pytest.raises(ValueError, match=r"law .* is not resolved"):
-        mf.FlowMap(BUMPS, tol=1e-10, largest=600)
+        mf.FlowMap(BUMPS, tol=1e-10, max_nodes=600)
     with pytest.raises(ValueError, match=r"law must be on the circle or S\^2"):
         mf.FlowMap(mf.PointCloud(np.eye(3)))

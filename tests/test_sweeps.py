@@ -123,7 +123,7 @@ def test_series_are_filled_up(folder):
 
 def test_a_cell_that_fails_is_recorded(folder, capsys):
     """One is refused when it is built, one can't be resolved, and the others are as ever."""
-    grid = ["--grid", "dynamics.noise=-1,0", "--grid", "space.n=32,8", "--set", "run.largest=32"]
+    grid = ["--grid", "dynamics.noise=-1,0", "--grid", "space.n=32,8", "--set", "run.max_size=32"]
     law = ["--set", "law.cos=[0.4, 0.2, 0.1, 0.0, 0.0, 0.1]"]
     assert main(["sweep", "case.toml", *grid, *law]) == 1
     said = capsys.readouterr()
@@ -138,7 +138,7 @@ def test_a_cell_that_fails_is_recorded(folder, capsys):
         assert "law" in ds.message.sel(noise=0, n=8).item()
         assert np.isnan(ds.final_energy[0]).all()
         assert np.isfinite(ds.final_energy.sel(noise=0, n=32))
-        same = {"law.cos": [0.4, 0.2, 0.1, 0.0, 0.0, 0.1], "run.largest": 32}
+        same = {"law.cos": [0.4, 0.2, 0.1, 0.0, 0.0, 0.1], "run.max_size": 32}
         measure, dynamics, keywords = read_case("case.toml", same).build()
         sol = mf.evolve(measure, dynamics, **keywords)
         assert ds.final_energy.sel(noise=0, n=32).item() == sol.dataset.energy.values[-1]
@@ -414,7 +414,7 @@ def test_an_interrupted_cell_goes_on(spoil, folder, monkeypatch):
 @pytest.mark.parametrize("executor", [None, "processes"])
 def test_one_warning_tells_of_all_cells_that_ended_early(executor, folder, capfd):
     grid = {"dynamics.beta": [1.0, 2.0], "run.on_unresolved": ["stop", "flow-map"]}
-    overrides = {"run.t_end": 20.0, "space.n": 16, "run.largest": 32}
+    overrides = {"run.t_end": 20.0, "space.n": 16, "run.max_size": 32}
     asked = {"overrides": overrides, "executor": executor, "workers": 1 if executor else None}
     ds = unfinished(mf.sweep, "case.toml", grid, **asked)
     assert ds.status.sel(on_unresolved="stop").values.tolist() == ["under-resolved"] * 2

@@ -129,7 +129,7 @@ def tokens(quick: bool) -> list[Claim]:
         n = 2000 if quick else 10**5
         law = mf.VonMisesFisher(PLACES[space.dim], 1.5)
         dynamics = mf.Attention(1.0, heads(space.dim, score))
-        smooth = mf.evolve(mf.Density(space, law), dynamics, 0.5, 1, tail_tol=1e-9)
+        smooth = mf.evolve(mf.Density(space, law, tail_tol=1e-9), dynamics, 0.5, 1)
         cloud = mf.evolve(mf.Particles.quantise(law, n), dynamics, 0.5, 1, rtol=1e-8)
         points = mf.Uniform(space.dim).sample(50, np.random.default_rng(0))
         gaps = (
@@ -159,8 +159,8 @@ def flow_maps() -> list[Claim]:
         )
         layers = mf.Layers([attention, smooth_layer, mf.SA(2.0), mf.USA(0.5)], step=0.125)
         for dynamics in (attention, layers):
-            start = mf.Density(space, law)
-            series = mf.evolve(start, dynamics, 0.5, 1, tail_tol=1e-10, on_unresolved="stop").final
+            start = mf.Density(space, law, tail_tol=1e-10)
+            series = mf.evolve(start, dynamics, 0.5, 1, on_unresolved="stop").final
             moved = mf.evolve(mf.FlowMap(law, tol=tol), dynamics, 0.5, 1)
             points = mf.Uniform(dim).sample(50, np.random.default_rng(0))
             gaps = (

@@ -105,14 +105,12 @@ def runs(quick: bool) -> list[Run]:
     found = []
     for space, r0 in cases:
         sol = mf.evolve(
-            mf.Density(space, Orbit(space.dim, r0)),
+            mf.Density(space, Orbit(space.dim, r0), tail_tol=1e-11, max_size=2047),
             mf.SA(0.0),
             END,
             SAVES,
             rtol=1e-12,
             atol=1e-14,
-            tail_tol=1e-11,
-            largest=2047,
             on_unresolved="stop",
         )
         densities = [one for one in sol.measures[1:] if isinstance(one, mf.Density)]

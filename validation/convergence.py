@@ -13,7 +13,7 @@ import meanfield as mf
 from validation.claims import Claim, main
 
 FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "convergence.png"
-OPTIONS: dict[str, Any] = {"rtol": 1e-13, "atol": 1e-15, "tail_tol": 1e-2}
+OPTIONS: dict[str, Any] = {"rtol": 1e-13, "atol": 1e-15, "on_unresolved": "stop"}
 BUMPS = mf.Mixture(
     [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.6, 0.0, -0.8], 3.0)], [0.6, 0.4]
 )
@@ -50,12 +50,12 @@ def errors(name: str, quick: bool) -> tuple[list[int], np.ndarray]:
 
 def _final(space: Any, law: Any) -> mf.Density:
     values = law.pdf(space.points)
-    start = mf.Density.from_coefficients(space, space.analysis(values))
-    fixed = {"largest": space.size, "on_unresolved": "stop"}
+    limits: dict[str, Any] = {"tail_tol": 1e-2, "max_size": space.size}
+    start = mf.Density.from_coefficients(space, space.analysis(values), **limits)
     with warnings.catch_warnings():
         # the coarsest spaces are meant to lose it
         warnings.simplefilter("ignore", mf.exceptions.UnfinishedWarning)
-        final = mf.evolve(start, mf.SA(4.0), 1.0, 1, **fixed, **OPTIONS).final
+        final = mf.evolve(start, mf.SA(4.0), 1.0, 1, **OPTIONS).final
     assert isinstance(final, mf.Density)
     return final
 

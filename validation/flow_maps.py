@@ -48,13 +48,12 @@ def agreement(dims: list[int]) -> list[Claim]:
         for dynamics, t_end in [(mf.SA(4.0), 2.0), (mf.USA(4.0), 0.1 if dim < 10 else 0.3)]:
             flow = mf.evolve(mf.FlowMap(law), dynamics, t_end, 2)
             dense = mf.evolve(
-                mf.Density(space, law),
+                mf.Density(space, law, tail_tol=1e-12),
                 dynamics,
                 t_end,
                 2,
                 rtol=1e-11,
                 atol=1e-14,
-                tail_tol=1e-12,
                 on_unresolved="stop",
             )
             energies.append(np.max(np.abs(flow.dataset.energy - dense.dataset.energy)))

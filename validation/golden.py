@@ -163,8 +163,10 @@ def runs() -> dict[str, Callable[[Path], Any]]:
         rng=np.random.default_rng(5),
     )
     for place in "Density on the circle", "Density about an axis":
+        density = starts[place][0]()
+        small = mf.Density(density.space, density.law, max_size=128)
         found[f"SA, goes on as a flow map: {place}"] = evolve(
-            starts[place][0], mf.SA(4.0), 8.0, largest=128, on_unresolved="flow-map"
+            lambda start=small: start, mf.SA(4.0), 8.0, on_unresolved="flow-map"
         )
     frequencies = mf.gaussian_frequencies(0.5, 6)
     phases = mf.OscillatorDensity(mf.Circle(64), mf.FourierSeries(cos=[0.4]), *frequencies)

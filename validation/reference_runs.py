@@ -43,9 +43,10 @@ def _sphere(sizes: list[int]) -> list[Claim]:
     claims = []
     for lmax in sizes:
         mu = mf.Density(mf.Sphere(lmax), law)
+        loose = mf.Density(mf.Sphere(lmax), law, tail_tol=1e-4)
         found = [
             ("E(0)", mf.energy(mu, 4.0), 1.454973125679),
-            ("USA, E(0.1)", _energy(mu, mf.USA(4.0), 0.1, tail_tol=1e-4), 2.518173070008),
+            ("USA, E(0.1)", _energy(loose, mf.USA(4.0), 0.1), 2.518173070008),
             ("SA, E(1.5)", _energy(mu, mf.SA(4.0), 1.5), 2.639776082951),
         ]
         claims += [

@@ -46,9 +46,8 @@ def reference(lmax: int, times: list[float]) -> list[Claim]:
             Claim(f"{name}: energy balance", "(3.6)", float(abs(gained).max()), 1e-9, "tol 1e-9"),
         ]
     x = mf.Uniform(3).sample(1000, np.random.default_rng(0))
-    tight = {"rtol": 1e-11, "tail_tol": 1e-12}
-    start = mf.Density(mf.Sphere(95), TWO)
-    dense = mf.evolve(start, mf.SA(4.0), 1.0, 1, on_unresolved="stop", **tight)
+    start = mf.Density(mf.Sphere(95), TWO, tail_tol=1e-12)
+    dense = mf.evolve(start, mf.SA(4.0), 1.0, 1, rtol=1e-11, on_unresolved="stop")
     f = cast(mf.Density, dense.final).pdf(x)
     gap = np.abs(sol.pdf(x, 1.0) - f).max() / f.max()
     claims.append(Claim("f(1) at 1000 points, SA", "density", float(gap), 1e-10, "tol 1e-9"))

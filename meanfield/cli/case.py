@@ -19,7 +19,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from meanfield._checks import shown
 from meanfield.cli import tables
-from meanfield.cli.tables import CaseError, Fault, Table, located, tables_in
+from meanfield.cli.tables import LIMITS, CaseError, Fault, Table, located, tables_in
 from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.evolution.arrays import PREFIXES
 from meanfield.evolution.files import SOURCE
@@ -376,9 +376,11 @@ class Case(Table):
         """
         with self.errors("law"):
             dynamics = self.dynamics.build("dynamics")
-            measure = self.space.measure(self.law, self._folder)
+            keywords = self.run.model_dump(exclude_none=True) | {"case": self._text}
+            given = {name: keywords.pop(name, None) for name in LIMITS}
+            limits = {name: given[name] for name in self.space.limits if given[name] is not None}
+            measure = self.space.measure(self.law, self._folder, limits)
             check_saves(measure, self.run.save_at)
-        keywords = self.run.model_dump(exclude_none=True) | {"case": self._text}
         keywords["about"] = {SOURCE: self.digest(), **self.provenance()}
         if dynamics.noise > 0.0:
             keywords |= self.space.rng()

@@ -145,6 +145,8 @@ def _numbers(row: list[str]) -> list[float]:
 
 _AXIS = "a unit vector, dim numbers; the last unit vector if left out"
 _DIM = "the ambient dimension d, 2 to 1024; that of the other table if left out"
+# keys of a run that are the measure's
+LIMITS = ("tail_tol", "max_size", "max_nodes", "atom_radius")
 MOST_MONITORS, MOST_SAVES, MOST_NODES = 256, 10**7, 10**7
 # coordinates of tokens, and numbers in matrices of heads: 2 GB
 MOST_NUMBERS = 1 << 28
@@ -435,13 +437,15 @@ class SpaceTable(Table):
     """What a measure is stored on, be it nodes or tokens."""
 
     largest_beta: ClassVar[float] = LARGEST_BETA_OF_TABLES
+    # what a run of its measure may do
+    limits: ClassVar[tuple[str, ...]] = ()
 
     def dim_with(self, law: MadeTable) -> int | None:  # noqa: ARG002
         """The dimension that it has beside this law; None where only the law settles it."""
         return None
 
     @abstractmethod
-    def measure(self, law: MadeTable, folder: Path) -> AnyMeasure:
+    def measure(self, law: MadeTable, folder: Path, limits: dict[str, Any]) -> AnyMeasure:
         """The measure at t = 0; where one table leaves the dimension open, the other settles it.
 
         Raises
@@ -458,14 +462,17 @@ class SpaceTable(Table):
 class GridTable(MadeTable, SpaceTable):
     """A space of spectral coefficients."""
 
+    limits: ClassVar[tuple[str, ...]] = ("tail_tol", "max_size")
+
     def dim_with(self, law: MadeTable) -> int | None:
         """That of the grid."""
         return int(self.build("space", law.told_dim()).dim)
 
-    def measure(self, law: MadeTable, folder: Path) -> AnyMeasure:
+    def measure(self, law: MadeTable, folder: Path, limits: dict[str, Any]) -> AnyMeasure:
         """A density."""
         grid = self.build("space", law.told_dim())
-        return Density(grid, law.build("law", grid.dim, folder))
+        given = law.build("law", grid.dim, folder)
+        return Density(grid, given, **limits)
 
 
 class CircleTable(GridTable):
@@ -508,7 +515,7 @@ class ParticlesTable(SpaceTable):
     start: Literal["iid", "quantised"] = told("how they are drawn", "iid")
     sums: Literal["auto", "direct", "transforms", "gram"] = told("how they are summed", "auto")
 
-    def measure(self, law: MadeTable, folder: Path) -> AnyMeasure:
+    def measure(self, law: MadeTable, folder: Path, limits: dict[str, Any]) -> AnyMeasure:  # noqa: ARG002
         """Tokens."""
         if self.n is not None:
             drawn_from, rng = law.build("law", None, folder), np.random.default_rng(self.seed)
@@ -539,17 +546,18 @@ class ParticlesTable(SpaceTable):
 class FlowMapTable(SpaceTable):
     """Nodes that move with the flow: the circle, or a law that is symmetric about an axis."""
 
+    limits: ClassVar[tuple[str, ...]] = ("max_nodes", "atom_radius")
     type: Literal["flow-map"] = Field(description="nodes that move with the flow")
     tol: float | None = told("the error in units of mass, > 0", exclusiveMinimum=0)
     axis: list[float] | None = told(
         "of the symmetry, where the law does not tell it: a unit vector", minItems=2
     )
 
-    def measure(self, law: MadeTable, folder: Path) -> AnyMeasure:
+    def measure(self, law: MadeTable, folder: Path, limits: dict[str, Any]) -> AnyMeasure:
         """A flow map."""
         moving = law.build("law", None, folder)
         with located("space", ("tol", "axis")):
-            return FlowMap(moving, self.tol, axis=self.axis)
+            return FlowMap(moving, tol=self.tol, axis=self.axis, **limits)
 
     def check(self, case: Any) -> None:
         """Check the largest number of nodes.
@@ -559,9 +567,9 @@ class FlowMapTable(SpaceTable):
         ValueError
             Naming key, value and what is allowed.
         """
-        if case.run.largest is not None:
-            with located("run", ("largest",)):
-                integer("largest", case.run.largest, low=1, high=MOST_NODES)
+        if case.run.max_nodes is not None:
+            with located("run", ("max_nodes",)):
+                integer("max_nodes", case.run.max_nodes, low=1, high=MOST_NODES)
 
 
 _SPACES = [CircleTable, SphereTable, ZonalTable, FlowMapTable, ParticlesTable]
@@ -602,8 +610,9 @@ class RunTable(Table):
         minimum=1e-15,
         maximum=1e-2,
     )
-    largest: int | None = told("the largest n, lmax, kmax or number of nodes", minimum=1)
-    cluster_radius: float | None = told(
+    max_size: int | None = told("the largest n, lmax or kmax of a density", minimum=1)
+    max_nodes: int | None = told("the largest number of nodes of a flow map", minimum=1)
+    atom_radius: float | None = told(
         "the radius in radians at which a flow map's cluster becomes an atom, 0 to 1e-2",
         minimum=0,
         maximum=1e-2,

@@ -112,12 +112,13 @@ class SpectralTendency:
     """
 
     def __init__(self, density: Density) -> None:
-        self.space = density.space
+        self.space, self._limits = density.space, density._limits
         self.initial_state = np.array(density.coefficients).view(np.float64)
 
     def measure(self, state: Array) -> Density:
         """The density of a real vector."""
-        return Density.from_coefficients(self.space, self._coefficients(state))
+        coefficients = self._coefficients(state)
+        return Density.from_coefficients(self.space, coefficients, **self._limits)
 
     def tail(self, state: Array) -> float:
         """The spectral tail of a real vector."""
@@ -877,7 +878,7 @@ class OscillatorDensityTendency:
         """The density of a real vector."""
         given, parts = self.density, self._parts(self.at_rest(state))
         nodes = given.frequencies, given.weights, given.widths
-        return OscillatorDensity.from_parts(self.space, parts, *nodes)
+        return OscillatorDensity.from_parts(self.space, parts, *nodes, **given._limits)
 
     def tail(self, state: Array) -> float:
         """The largest spectral tail of the parts of a real vector."""

@@ -9,7 +9,6 @@ import numpy as np
 from meanfield.equations.atoms import absorbed_particles, gathered, stretch_error
 from meanfield.equations.history import Absorption, History, transported
 from meanfield.equations.sphere import SphereDepthField, SphereField, split_mass
-from meanfield.laws.law import Law
 from meanfield.measures.flow_map import SphereFlowMap
 from meanfield.spaces.cubed_sphere import Mesh, lay
 from meanfield.typing import Array
@@ -31,34 +30,32 @@ class Meshes:
 
     Parameters
     ----------
-    law : Law
+    flow : SphereFlowMap
+        At t = 0: its law, and the most nodes of a mesh.
     field : SphereField or SphereDepthField
     scale : float
         The kernel's width is 1/scale: a patch must be small against it.
     tol : float
         Error of the moments, in units of mass.
-    limit : int
-        Most nodes of a mesh.
     radius : float
         0 for no particles.
     """
 
     def __init__(
         self,
-        law: Law,
+        flow: SphereFlowMap,
         field: SphereField | SphereDepthField,
         *,
         scale: float,
         tol: float,
-        limit: int,
         radius: float,
     ) -> None:
-        self.law, self.field, self.radius = law, field, radius
-        self.scale, self.tol, self.limit = scale, tol, limit
+        self.law, self.field, self.radius = flow.law, field, radius
+        self.scale, self.tol, self.limit = scale, tol, flow.max_nodes
         self._coarsest = int(np.clip(np.ceil(np.log2(0.5 * np.pi * scale / 4.0)), 1, 6))
 
-    def first(self, tol: float) -> SphereFlowMap:
-        """The flow map of the law, which counts as one of this `tol`.
+    def first(self, flow: SphereFlowMap) -> SphereFlowMap:
+        """The flow map of the law on the first mesh.
 
         Raises
         ------
@@ -66,21 +63,7 @@ class Meshes:
             If `limit` nodes do not resolve the law.
         """
         mesh = lay(self.law.pdf, _LEAF_SHARE * self.tol, coarsest=self._coarsest, limit=self.limit)
-        return self._flow_map(mesh, tol, 0.0, (np.zeros((0, 3)), np.zeros(0)))
-
-    def _flow_map(
-        self, mesh: Mesh, tol: float, t: float, particles: tuple[Array, Array]
-    ) -> SphereFlowMap:
-        points, masses = particles
-        density = np.maximum(mesh.values[0], _LEAST_DENSITY)
-        return SphereFlowMap.from_arrays(
-            self.law,
-            tol,
-            t,
-            points=np.concatenate([mesh.points, points]),
-            weights=np.concatenate([mesh.weights * mesh.values[0], masses]),
-            log_density=np.concatenate([np.log(density), np.full(len(masses), np.inf)]),
-        )
+        return _on_mesh(flow, mesh, (np.zeros((0, 3)), np.zeros(0)))
 
     def _mesh_tol(self, smooth_mass: float) -> float:
         """Error of mass allowed to a mesh; what is left outside clusters is wanted to 2 digits."""
@@ -157,4 +140,16 @@ class Meshes:
             raise ArithmeticError(f"no new mesh at t = {flow.t:g}: {reason}") from reason
         atoms = particles, particle_masses
         atoms = absorbed_particles(mesh, absorption, atoms, self.scale, 1e-3 * self.tol)
-        return self._flow_map(mesh, flow.tol, flow.t, atoms)
+        return _on_mesh(flow, mesh, atoms)
+
+
+def _on_mesh(flow: SphereFlowMap, mesh: Mesh, particles: tuple[Array, Array]) -> SphereFlowMap:
+    """The flow map on another mesh, with other particles."""
+    points, masses = particles
+    density = np.maximum(mesh.values[0], _LEAST_DENSITY)
+    return flow._moved(
+        flow.t,
+        points=np.concatenate([mesh.points, points]),
+        weights=np.concatenate([mesh.weights * mesh.values[0], masses]),
+        log_density=np.concatenate([np.log(density), np.full(len(masses), np.inf)]),
+    )

@@ -459,14 +459,8 @@ class SphereTendency:
         flow = self.flow
         logs = np.full(len(flow.weights), np.inf)
         logs[: self._n_nodes] = state[flow.points.size :]
-        return SphereFlowMap.from_arrays(
-            flow.law,
-            flow.tol,
-            flow.t,
-            points=self.points(state).copy(),
-            weights=flow.weights,
-            log_density=logs,
-        )
+        points = self.points(state).copy()
+        return flow._moved(flow.t, points=points, weights=flow.weights, log_density=logs)
 
     def errors(self, tol: float) -> Array:
         """What a step may miss each entry by, where it may miss a unit of mass by `tol`."""

@@ -288,13 +288,19 @@ def _series(
 
 def _density_attributes(density: Density) -> dict[str, Any]:
     space = density.space
-    given = {name: getattr(space, name, None) for name in ("library", "axis")}
+    given = {name: getattr(space, name, None) for name in ("library", "axis")} | density._limits
     return {"space": space.name} | {k: v for k, v in given.items() if v is not None}
+
+
+def _density_limits(stored: xr.Dataset) -> dict[str, Any]:
+    """What a run of a file's densities may do; each of them checks it."""
+    return {name: stored.attrs[name] for name in ("tail_tol", "max_size") if name in stored.attrs}
 
 
 def _densities(stored: xr.Dataset, saves: list[dict[str, Any]]) -> list[Density]:
     series = _series(stored, saves, "coefficients", stored.attrs["space"])
-    return [Density.from_coefficients(*pair) for pair in series]
+    limits = _density_limits(stored)
+    return [Density.from_coefficients(*pair, **limits) for pair in series]
 
 
 def _particles(stored: xr.Dataset, saves: list[dict[str, Any]]) -> list[Particles]:
@@ -323,9 +329,10 @@ def _oscillator_densities(
     stored: xr.Dataset, saves: list[dict[str, Any]]
 ) -> list[OscillatorDensity]:
     weights, first, found = _shares(saves[0]), saves[0], []
+    limits = _density_limits(stored)
     for pair in _series(stored, saves, "parts", Circle.name):
         density = OscillatorDensity.from_parts(
-            *pair, first["frequencies"], weights, first["widths"]
+            *pair, first["frequencies"], weights, first["widths"], **limits
         )
         _undo_rounding(density, weights=weights)
         density.coefficients = density.weights @ density.parts
@@ -382,7 +389,24 @@ def law_record(law: Law) -> dict[str, Any] | None:
 def _flow_attributes(flow: LineFlowMap | SphereFlowMap) -> dict[str, Any]:
     record = law_record(flow.law)
     text = _SERIES if type(flow.law) is SeriesLaw else ""
-    return {"flow_law": json.dumps(record) if record else text, "flow_tol": flow.tol}
+    told = {"flow_law": json.dumps(record) if record else text, "flow_tol": flow.tol}
+    return told | flow._limits
+
+
+def _flow_limits(stored: xr.Dataset) -> dict[str, Any]:
+    """Tolerance and limits of a file's flow maps.
+
+    Raises
+    ------
+    ValueError
+        If one is missing or out of range.
+    """
+    given = stored.attrs
+    return {
+        "tol": number("flow_tol", given.get("flow_tol"), above=0),
+        "max_nodes": integer("max_nodes", given.get("max_nodes"), low=1),
+        "atom_radius": number("atom_radius", given.get("atom_radius"), low=0, high=1e-2),
+    }
 
 
 def _read_law(stored: xr.Dataset, dim: int, first: SeriesLaw | None) -> Law:
@@ -405,14 +429,14 @@ def _line_flow_maps(
     law = _read_law(stored, integer("flow_dim", given.get("flow_dim"), low=2), first)
     axis = real_array("flow_axis", given["flow_axis"], 1) if "flow_axis" in given else None
     line = LabelLine(law, axis, number("flow_scale", given.get("flow_scale"), above=0))
-    tol = number("flow_tol", given.get("flow_tol"), above=0)
+    limits = _flow_limits(stored)
     for save in saves:
         owners, atoms = save["owners"], len(save["atoms"])
         if owners.min() < -1 or owners.max() >= atoms:
             told = f"got {owners.min()} to {owners.max()}"
             raise ValueError(f"node_owner must be -1 or the number of one of {atoms} atoms, {told}")
         log_density, save["owners"] = save.pop("log_density"), owners.astype(np.int64)
-        found.append(LineFlowMap.from_arrays(line, tol, **save))
+        found.append(LineFlowMap.from_arrays(line, **limits, **save))
         found[-1].log_density = log_density
     return found
 
@@ -420,11 +444,10 @@ def _line_flow_maps(
 def _sphere_flow_maps(
     stored: xr.Dataset, saves: list[dict[str, Any]], first: SeriesLaw | None
 ) -> list[SphereFlowMap]:
-    law, found = _read_law(stored, 3, first), []
-    tol = number("flow_tol", stored.attrs.get("flow_tol"), above=0)
+    law, found, limits = _read_law(stored, 3, first), [], _flow_limits(stored)
     for t, save in zip(TIMES.read(stored)[-len(saves) :], saves, strict=True):
         unit_rows("flow_points", save["points"], 3)
-        found.append(SphereFlowMap.from_arrays(law, tol, float(t), **save))
+        found.append(SphereFlowMap.from_arrays(law, t=float(t), **limits, **save))
     return found
 
 
@@ -460,6 +483,7 @@ _OSCILLATOR_DENSITY = Form(
     ("oscillator-density",),
     (*_OF_FREQUENCIES, _PARTS, _SIZE),
     _oscillator_densities,
+    lambda density: {k: v for k, v in density._limits.items() if v is not None},
 )
 _PARTICLES = Form(
     Particles,

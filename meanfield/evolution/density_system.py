@@ -18,6 +18,7 @@ from meanfield.functionals.energies import entropy
 from meanfield.kernels.multipliers import eigenvalues_in_unit
 from meanfield.measures.density import FIT_TOLERANCE, Density
 from meanfield.measures.oscillators import OscillatorDensity
+from meanfield.spaces.sphere import Sphere
 from meanfield.typing import Array
 
 
@@ -26,6 +27,8 @@ class DensitySystem(System[Density]):
 
     Attributes
     ----------
+    tail_tol, max_size : float, int
+        The density's own; of the largest space that its kind has where it tells none.
     limit : int
         The largest size for now: from t = 0 on that at which a flow map is to take over.
     """
@@ -36,7 +39,9 @@ class DensitySystem(System[Density]):
 
     def __init__(self, density: Density, dynamics: Dynamics, options: Options) -> None:
         super().__init__(density, dynamics, options)
-        self.limit = options.largest
+        self.tail_tol = density.tail_tol
+        self.max_size = density.max_size or max(density.space.size, density.space._size_limit)
+        self.limit = self.max_size
         self.log_unit = eigenvalues_in_unit(self.log_unit, density.dim, 0)[1]
 
     def begin(self) -> None:
@@ -47,10 +52,14 @@ class DensitySystem(System[Density]):
         Stop
             If the largest space does not resolve it.
         """
-        while (missed := self._missed()) > self.options.tail_tol:
+        given = self.measure()
+        while (missed := self._missed()) > self.tail_tol:
             self._refine(missed)
-        if self.options.hand_over_size is not None:
-            self.limit = max(self.options.hand_over_size, self.measure().space.size)
+        grows = given.max_size is None and not isinstance(given.space, Sphere)
+        if grows and self.options.on_unresolved == FLOW_MAP:
+            # after three doublings, where nodes cost less than the next; on S^2 they cost more
+            hand_over = min(self.max_size, 8 * given.space.size + 7)
+            self.limit = max(hand_over, self.measure().space.size)
 
     def _missed(self) -> float:
         """The tail of the initial density, or its misfit where that is more than rounding."""
@@ -79,7 +88,7 @@ class DensitySystem(System[Density]):
 
     def after(self, stepper: Stepper) -> Verdict:
         """Take a step back that the space does not resolve."""
-        if (tail := self._tail(stepper.y)) > self.options.tail_tol:
+        if (tail := self._tail(stepper.y)) > self.tail_tol:
             self._refine(tail)
             return Verdict.REDO
         return super().after(stepper)
@@ -100,10 +109,10 @@ class DensitySystem(System[Density]):
 
     def _unresolved(self, density: Density, tail: float) -> Stop:
         what = "misfit of the law" if self.t == 0.0 and tail == density.misfit else "spectral tail"
-        reached, allowed = tell_apart(tail, self.options.tail_tol)
+        reached, allowed = tell_apart(tail, self.tail_tol)
         told = f"the {what} reached {reached} > {allowed} on {density.space}"
-        remedy = self._remedy("{}, ")
-        return self.out_of_room(f"{told}, the largest space allowed", "`tail_tol`", remedy)
+        limits, remedy = "`max_size` or `tail_tol` of the density", self._remedy("{}, ")
+        return self.out_of_room(f"{told}, the largest space allowed", limits, remedy)
 
     def _remedy(self, text: str) -> str:
         """The text with what a user may choose who has chosen to stop, "" where that is all."""

@@ -65,7 +65,7 @@ class LineSystem(System[LineFlowMap]):
         if not dynamics._smooth:
             flow = flow._moved(tol=max(flow.tol, _LEAST_TOL_AT_KINKS))
         self._reach = REACH / max(1.0, dynamics._reach)
-        self._radius = options.cluster_radius if dynamics._keeps_clusters else 0.0
+        self._radius = flow.atom_radius if dynamics._keeps_clusters else 0.0
         self.adaptation = 0.0
         self._times: list[float] = [0.0]
         self._moments: list[Array] = []
@@ -97,9 +97,10 @@ class LineSystem(System[LineFlowMap]):
             self.collapses.append((self.t, len(held.atoms), gap))
         finer = held._refined(self._reach)
         if finer is not held:
-            if (count := len(finer.angles)) > (most := self.options.most_nodes):
-                told = f"the flow map would take {count} nodes, more than the {most} allowed"
-                raise self.out_of_room(told, "`tol` of the flow map")
+            if (count := len(finer.angles)) > flow.max_nodes:
+                allowed = f"more than the {flow.max_nodes} allowed"
+                told = f"the flow map would take {count} nodes, {allowed}"
+                raise self.out_of_room(told, "`max_nodes` or `tol` of the flow map")
             self._change_to(finer)
         return Verdict.GO_ON if finer is flow else Verdict.RESTART
 

@@ -24,15 +24,12 @@ from meanfield.evolution.run import Plan, Run, advance
 from meanfield.evolution.solution import Solution
 from meanfield.evolution.system import System
 from meanfield.exceptions import Interrupted, UnfinishedWarning
-from meanfield.measures import AnyMeasure, Density, FlowMap
-from meanfield.spaces.sphere import Sphere
+from meanfield.measures import AnyMeasure
 from meanfield.typing import Array, ArrayLike, Rng
 
 P = ParamSpec("P")
-_MOST_NODES = 200_000
 # of t_end, by which a time may miss 0 or t_end
 _LAST_BITS = 16.0 * float(np.finfo(np.float64).eps)
-_MOST_NODES_ON_S2 = 400_000
 
 
 def complete(run: Run, checkpoint: Checkpoint, progress: bool | str) -> Solution:
@@ -98,9 +95,6 @@ def solve(
     rng: Rng | None = None,
     rtol: float = 1e-9,
     atol: float = 1e-12,
-    tail_tol: float = 1e-8,
-    largest: int | None = None,
-    cluster_radius: float = 1e-8,
     on_unresolved: str | None = None,
     monitors: Monitors | None = None,
     progress: bool | str = False,
@@ -138,7 +132,7 @@ def solve(
     dynamics : SA, USA, DoublyStochastic, Interaction, Attention, FeedForward, Layers or Kuramoto
         Noise is for densities and Particles. Measures about an axis need matrices that commute
         with rotations about it. Flow maps take SA, USA and DoublyStochastic with β <= 150 about an
-        axis, 40 on S^2, and on the circle as far as `largest` nodes resolve e^{β cos}, some 10000
+        axis, 40 on S^2, and on the circle as far as `max_nodes` nodes resolve e^{β cos}, some 10000
         by default, 20000 at most. Under matrices densities have β |KᵀQ| <= 10000 on the circle,
         128 on S^2; flow maps <= 100 on the circle, 150 about an axis, 40 on S^2. There a flow map
         of a law about an axis becomes one without where the matrices have another (tol 1e-9).
@@ -162,24 +156,12 @@ def solve(
         Relative and absolute tolerance of a time step, for each coefficient or coordinate. For
         densities `atol` is relative to the L² norm of f up to the coefficient's degree, and
         shared by the coefficients. Flow maps have a tolerance of their own instead, their `tol`.
-    tail_tol : float
-        A density whose spectral tail exceeds this is refined: the step is taken back and the
-        space doubled. Values below about 1e-14 are lost in rounding.
-    largest : int, optional
-        Largest size (n, lmax or kmax) of the space; default 16384 on the circle, 511 on S^2,
-        1023 for zonal densities. What is done beyond it is said by `on_unresolved`: where that is
-        a flow map, a density on the circle or about an axis grows 8-fold at most by default, for
-        from there on nodes are faster. For flow maps the largest number of nodes, default 200000.
-    cluster_radius : float
-        Radius in radians at which a cluster of a flow map is held as an atom; 0 for never. On
-        S^2 without symmetry particles of the same moments carry a cluster, unless it is 0. For SA
-        and USA: under other dynamics a cluster may part again, and its nodes stay nodes.
     on_unresolved : {'flow-map', 'stop'}, optional
-        What to do with a density that its largest space does not resolve. 'flow-map', the default,
-        goes on with a `FlowMap` of the same law to `t_end`, in the same solution. 'stop' ends the
-        run as 'under-resolved', with its last resolved state; it is the default where no flow map
-        can go on: with noise, under which densities stay smooth, for an OscillatorDensity, and for
-        `Layers` of doubly stochastic attention.
+        What to do with a density that a space of its `max_size` does not resolve. 'flow-map', the
+        default, goes on with a `FlowMap` of the same law to `t_end`, in the same solution. 'stop'
+        ends the run as 'under-resolved', with its last resolved state; it is the default where no
+        flow map can go on: with noise, under which densities stay smooth, for an
+        OscillatorDensity, and for `Layers` of doubly stochastic attention.
     monitors : mapping of str to callable, optional
         Further numbers of a measure, asked for at every save, like `DistanceTo`. A monitor may
         give None where there is no such number, which is nan in the dataset, or a number with
@@ -230,14 +212,12 @@ def solve(
     if isinstance(dynamics, LayerMap):
         times = options.layer_times(times, dynamics.step)
     on_unresolved = options.choose_on_unresolved(measure, dynamics, on_unresolved)
-    tolerances = {"rtol": rtol, "atol": atol, "tail_tol": tail_tol}
     chosen = options.Options(
-        **options.checked_numbers(tolerances | {"cluster_radius": cluster_radius}),
+        **options.checked_numbers({"rtol": rtol, "atol": atol}),
         monitors=checked_monitors(monitors),
         on_unresolved=on_unresolved,
-        **_sizes(measure, largest, on_unresolved),
     )
-    options.check_nodes(measure, dynamics, chosen.most_nodes)
+    options.check_nodes(measure, dynamics)
     if not isinstance(case, str):
         raise ValueError(f"case must be the text of a case file, got {shown(case)}")
     plan = Plan(dynamics, times, chosen, step, case, options.checked_about(about))
@@ -301,19 +281,3 @@ def save_times(t_end: float, save_at: int | ArrayLike | None) -> Array:
         told = f"got {pair[0]} and then {pair[1]}"
         raise ValueError(f"save_at must be {allowed}, {told}")
     return np.unique(np.concatenate([[0.0], times, [t_end]]))
-
-
-def _sizes(measure: AnyMeasure, largest: int | None, on_unresolved: str) -> dict[str, Any]:
-    """The largest size of a space, the most nodes, and the size at which nodes take over."""
-    sizes = {"largest": 0, "most_nodes": _MOST_NODES_ON_S2 if measure.dim == 3 else _MOST_NODES}
-    if isinstance(measure, FlowMap) and largest is not None:
-        sizes["most_nodes"] = integer("largest", largest, low=len(measure.weights))
-    if isinstance(measure, Density):
-        size, limit = measure.space.size, measure.space._size_limit
-        sizes["largest"] = max(size, limit)
-        if largest is not None:
-            sizes["largest"] = integer("largest", largest, low=size)
-        elif on_unresolved == options.FLOW_MAP and not isinstance(measure.space, Sphere):
-            # after three doublings, where nodes cost less than the next; on S^2 they cost more
-            sizes["hand_over_size"] = min(limit, 8 * size + 7)
-    return sizes

@@ -32,7 +32,8 @@ _READ = (
     *("dynamics", "beta", "sign", "noise", "space", "axis", "status", "message", "case"),
     *("flow_law", "flow_scale", "flow_tol", "flow_dim", "flow_axis"),
 )
-_READ_WHERE_PRESENT = ("dynamics_record", "particle_sums", "resumption")
+_LIMITS = ("tail_tol", "max_size", "max_nodes", "atom_radius")
+_READ_WHERE_PRESENT = ("dynamics_record", "particle_sums", "resumption", *_LIMITS)
 # what ends a file: a mark and a digest
 _MARK = b"meanfield seal: "
 _DIGEST = 32

@@ -26,25 +26,17 @@ STOP, FLOW_MAP = "stop", "flow-map"
 _LIMITS: dict[str, dict[str, float]] = {
     "rtol": {"low": 3e-14, "high": 1e-2},
     "atol": {"above": 0},
-    "tail_tol": {"low": 1e-15, "high": 1e-2},
-    "cluster_radius": {"low": 0, "high": 1e-2},
 }
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a run may do: tolerances, limits, monitors; see the arguments of `evolve`."""
+    """What a run may do: tolerances, monitors; see the arguments of `evolve`."""
 
     rtol: float
     atol: float
-    tail_tol: float
-    largest: int
-    most_nodes: int
-    cluster_radius: float
     monitors: Monitors
     on_unresolved: str = STOP
-    # the size beyond which a flow map is asked to take over, `largest` if None
-    hand_over_size: int | None = None
 
 
 def checked_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,7 +113,7 @@ def _check_flow_layers(dynamics: Dynamics) -> None:
             )
 
 
-def check_nodes(measure: AnyMeasure, dynamics: OwnDynamics, most: int) -> None:
+def check_nodes(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
     """Refuse a β that a flow map on a line can't resolve with the nodes that it may have.
 
     Raises
@@ -130,7 +122,7 @@ def check_nodes(measure: AnyMeasure, dynamics: OwnDynamics, most: int) -> None:
         Naming β, the nodes that it takes and how many there may be.
     """
     if isinstance(measure, LineFlowMap) and (known := adapt(dynamics))._isotropic:
-        measure._resolving(known._reach, most)
+        measure._resolving(known._reach, measure.max_nodes)
 
 
 def choose_on_unresolved(measure: AnyMeasure, dynamics: OwnDynamics, choice: str | None) -> str:

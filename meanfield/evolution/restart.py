@@ -6,7 +6,6 @@ import os
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,6 @@ from meanfield.laws import LAWS, Law
 from meanfield.laws.record import from_record
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap
 
-_MOST = 1 << 40
 # what a file that is not what it was may make of the code below
 _FAULTS = (
     *(ValueError, KeyError, TypeError, IndexError, AttributeError),
@@ -224,14 +222,8 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
     if (np.diff(times) <= 0.0).any() or not set(saved.t[: numbers["saves"]]) <= set(times):
         raise ValueError(f"times must ascend and hold those that were saved, got {times[:8]}")
     step = numbers["step"]
-    sizes: dict[str, Any] = {
-        name: integer(name, size, low=0, high=_MOST)
-        for name in ("largest", "most_nodes", "hand_over_size")
-        if (size := numbers.get(name)) is not None
-    }
     options = Options(
         **checked_numbers(numbers),
-        **sizes,
         monitors=monitors,
         on_unresolved=one_of("on_unresolved", numbers["on_unresolved"], ON_UNRESOLVED),
     )
@@ -255,7 +247,7 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
         law = from_record(numbers["law"], LAWS)
     if law is not None and type(first) is Density:
         # the law's own values, as the run had them
-        first = Density(first.space, law)
+        first = Density(first.space, law, **first._limits)
         saved.measures = [first, *saved.measures[1:]]
     state = numbers["run"]
     rng = generator_from(state["rng"]) if "rng" in state else None
@@ -299,6 +291,6 @@ def _beginning(final: AnyMeasure, law: Law | None) -> AnyMeasure:
     elif law is None:
         raise ValueError(f"law must be given, that of the start, which no file can keep, got {law}")
     if isinstance(final, SphereFlowMap):
-        return SphereFlowMap(law, tol=final.tol)
+        return SphereFlowMap(law, tol=final.tol, **final._limits)
     final.line = replace(final.line, law=law)
     return final

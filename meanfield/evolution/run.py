@@ -29,9 +29,8 @@ from meanfield.evolution.solution import Solution, Status
 from meanfield.evolution.sphere_system import SphereSystem
 from meanfield.evolution.steppers import Stepper
 from meanfield.evolution.system import MOST_STEPS, System, Verdict
-from meanfield.laws.law import Law
 from meanfield.measures import AnyMeasure
-from meanfield.measures.density import Density, SeriesLaw
+from meanfield.measures.density import Density
 from meanfield.measures.flow_map import FlowMap, LineFlowMap, SphereFlowMap
 from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Particles
@@ -130,20 +129,8 @@ def flow_system(flow: FlowMap, dynamics: Dynamics, options: Options) -> System[A
         if line.dim != 3 or not line._is_at_labels:
             raise
     # the law is symmetric, but the measure will not stay so
-    whole = SphereFlowMap(line.law, max(line.tol, _TOL_ON_S2))
+    whole = SphereFlowMap(line.law, tol=max(line.tol, _TOL_ON_S2), **line._limits)
     return SphereSystem(whole, dynamics, options)
-
-
-def flow_map(density: Density) -> FlowMap:
-    """The flow map of a density at t = 0, from its law or else from its series.
-
-    Raises
-    ------
-    ValueError
-        If no flow map holds the law.
-    """
-    law: Law = density.law if density.law is not None else SeriesLaw(density)
-    return FlowMap(law, axis=density.axis)
 
 
 def advance(system: System[Any], t_end: float, report: Callable[[System[Any]], None]) -> None:
@@ -257,13 +244,13 @@ class Run:
         if not is_lost or not isinstance(density, DensitySystem):
             raise stop
         try:
-            flow = flow_system(flow_map(first), density.dynamics, options)
+            flow = flow_system(FlowMap(first), density.dynamics, options)
             advance(flow, density.t, report)
         except (ValueError, Stop) as error:
-            if density.limit == options.largest:
+            if density.limit == density.max_size:
                 text = f"{stop}; a flow map can't take over: {error}"
                 raise Stop(stop.status, text) from error
-            density.limit = options.largest
+            density.limit = density.max_size
             return
         self.recorder.take_over(density.t, flow.scaled_energy() - density.scaled_energy())
         flow.log_unit, self.system = density.log_unit, flow
@@ -274,12 +261,13 @@ class Run:
         dataset = self.recorder.dataset(system.collapses)
         options = plan.options
         dataset.attrs |= {**plan.about, "t_end": float(plan.times[-1])}
+        first = self.recorder.measures[0]
         # a flow map's own tolerance is all that its run has
-        if (tol := getattr(self.recorder.measures[0], "tol", None)) is not None:
+        if (tol := getattr(first, "tol", None)) is not None:
             dataset.attrs["tol"] = tol
         else:
             dataset.attrs |= {"rtol": options.rtol, "atol": options.atol}
-            dataset.attrs["tail_tol"] = options.tail_tol
+        dataset.attrs |= {name: limit for name, limit in first._limits.items() if limit is not None}
         if isinstance(system, token_system.TokenSystem):
             dataset.attrs["sums"] = joined(system.sums)
             if system.step > 0.0:

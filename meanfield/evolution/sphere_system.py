@@ -50,7 +50,7 @@ class SphereSystem(System[SphereFlowMap]):
     dynamics : Dynamics
         Without noise.
     options : Options
-        `most_nodes` counts; tolerances in time are the flow map's own.
+        Its tolerances in time do not count: they are the flow map's own.
 
     Attributes
     ----------
@@ -82,21 +82,21 @@ class SphereSystem(System[SphereFlowMap]):
         scale = max(1.0, dynamics._reach)
         # a cluster is carried by particles of the same moments long before it is a point; where
         # the dynamics is not isotropic, what contracts may be pulled apart later
-        absorbs = dynamics._isotropic and options.cluster_radius > 0.0
+        absorbs = dynamics._isotropic and flow.atom_radius > 0.0
         self._field = field_on_sphere(dynamics)
         self._meshes = Meshes(
-            flow.law,
+            flow,
             self._field,
             scale=scale,
             tol=tol * _USA_SHARE if dynamics._fast else tol,
-            limit=options.most_nodes,
             radius=1.0 / max(4.0, scale) if absorbs else 0.0,
         )
         self.since, self._history = 0.0, History(0.0)
         try:
-            first = self._meshes.first(tol)
+            first = self._meshes.first(flow)
         except ArithmeticError as error:
             raise ValueError(f"measure {shown(flow)} can't be run: {error}") from error
+        first.tol = tol
         super().__init__(first, dynamics, options)
 
     def _equation(self, measure: SphereFlowMap) -> SphereTendency:
@@ -124,7 +124,7 @@ class SphereSystem(System[SphereFlowMap]):
 
     def fault(self, error: Exception) -> Stop:
         """What ends the run where there is no rate or no mesh."""
-        return self.out_of_room(str(error), "`tol` of the flow map")
+        return self.out_of_room(str(error), "`max_nodes` or `tol` of the flow map")
 
     def after(self, stepper: Stepper) -> Verdict:
         """Put the points back on the sphere, and lay a new mesh where that is due."""

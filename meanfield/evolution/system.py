@@ -260,12 +260,12 @@ class System(Generic[M]):
             f"try larger tolerances rtol and atol",
         )
 
-    def out_of_room(self, what: str, tolerance: str, remedy: str = "") -> Stop:
+    def out_of_room(self, what: str, limits: str, remedy: str = "") -> Stop:
         """What ends the run where a larger space, mesh or tolerance may not."""
         return Stop(
             "under-resolved",
-            f"under-resolved at t = {self.t:.6g}: {what}; try {remedy}a larger `largest`, a larger "
-            f"{tolerance} or a smaller `t_end`",
+            f"under-resolved at t = {self.t:.6g}: {what}; try {remedy}a larger {limits} "
+            f"or a smaller `t_end`",
         )
 
     def too_far(self, left: float) -> Stop:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -181,10 +182,19 @@ class Density(Measure):
     Parameters
     ----------
     space : Circle, Sphere or Zonal
-    law_or_values : Law or array_like, shape (N,)
-        A law, whose pdf is taken at ``space.points``, or the values of f there. Values must be
-        >= 0, have mass 1 within 1e-8 (made exact), and be met by their series to 1e-8 of their L²
-        norm. A law's series may miss 1e-2 of it: a run then starts on a larger space.
+    law_or_values : Law, array_like, shape (N,), or callable
+        A law, whose pdf is taken at ``space.points``; the values of f there; or a function that
+        gives them, (N,), from points (N, d). Values must be >= 0, have mass 1 within 1e-8 (made
+        exact), and be met by their series to 1e-8 of their L² norm. A law's series may miss 1e-2
+        of it: a run then starts on a larger space.
+    tail_tol : float
+        A run refines the density where its spectral tail exceeds this: the step is taken back and
+        the space doubled. 1e-15 to 1e-2; values below about 1e-14 are lost in rounding.
+    max_size : int, optional
+        Largest size (n, lmax or kmax) of the space in a run; if omitted 16384 on the circle, 511 on
+        S^2, 1023 for zonal densities. What is done beyond it is said by `evolve`'s `on_unresolved`:
+        where that is a flow map, a density on the circle or about an axis grows 8-fold at most if
+        this is omitted, for from there on nodes are faster.
 
     Attributes
     ----------
@@ -198,12 +208,14 @@ class Density(Measure):
     misfit : float
         What the series misses of f, relative to its L² norm, on the grid and, for a law, between
         its points too: harmonics show there that the grid takes for others. 0 for coefficients.
+    tail_tol : float
+    max_size : int or None
 
     Raises
     ------
     ValueError
-        If dimensions differ, f is negative, its mass is not 1, the space does not resolve it, or
-        a law is not axisymmetric about the axis of a `Zonal` space.
+        If dimensions differ, f is negative, its mass is not 1, the space does not resolve it, a
+        law is not axisymmetric about the axis of a `Zonal` space, or a limit is out of range.
 
     Examples
     --------
@@ -213,15 +225,27 @@ class Density(Measure):
     array([0.25, 0.  ])
     """
 
-    def __init__(self, space: Space, law_or_values: Law | ArrayLike) -> None:
+    def __init__(
+        self,
+        space: Space,
+        law_or_values: Law | ArrayLike | Callable[[Array], ArrayLike],
+        /,
+        *,
+        tail_tol: float = 1e-8,
+        max_size: int | None = None,
+    ) -> None:
         self.space = checked_space(space)
         self.dim = space.dim
+        self._limit(tail_tol, max_size)
         self.law: Law | None = None
         if isinstance(law_or_values, Law):
             self.law = law_or_values
             values = law_values(space, law_or_values)
         else:
-            values = checked_values(space, law_or_values)
+            given: Any = law_or_values
+            if callable(given) and not isinstance(given, type):
+                given = given(space.points)
+            values = checked_values(space, given)
         coefficients = space.analysis(values)
         mass = checked_mass(space, float(coefficients[0].real), self.law)
         self.misfit = checked_fit(space, coefficients, values, self.law)
@@ -231,15 +255,33 @@ class Density(Measure):
         self.values = values / mass
         self.values.flags.writeable = False
 
+    def _limit(self, tail_tol: float, max_size: int | None) -> None:
+        """Take what a run of it may do."""
+        self.tail_tol = number("tail_tol", tail_tol, low=1e-15, high=1e-2)
+        self.max_size = max_size
+        if max_size is not None:
+            self.max_size = integer("max_size", max_size, low=self.space.size)
+
+    @property
+    def _limits(self) -> dict[str, Any]:
+        return {"tail_tol": self.tail_tol, "max_size": self.max_size}
+
     @classmethod
-    def from_coefficients(cls, space: Space, coefficients: NDArray[Any]) -> Density:
+    def from_coefficients(
+        cls,
+        space: Space,
+        coefficients: NDArray[Any],
+        *,
+        tail_tol: float = 1e-8,
+        max_size: int | None = None,
+    ) -> Density:
         """The density with these coefficients, in the layout of the space; nothing is normalised.
 
         Raises
         ------
         ValueError
-            If the shape or type is not the space's, a coefficient is not finite, or one of order 0
-            is not real.
+            If the shape or type is not the space's, a coefficient is not finite, one of order 0
+            is not real, or a limit is out of range.
         """
         checked_space(space)
         try:
@@ -268,6 +310,7 @@ class Density(Measure):
         # coefficients alone make no other kind of density
         density = Density.__new__(Density)
         density.space, density.dim, density.law = space, space.dim, None
+        density._limit(tail_tol, max_size)
         density.coefficients, density.misfit = given, 0.0
         density.coefficients.flags.writeable = False
         return density
@@ -433,11 +476,14 @@ class Density(Measure):
         Raises
         ------
         ValueError
-            If the size is out of the space's range or smaller than the present one.
+            If the size is out of the space's range, smaller than the present one or larger than
+            `max_size`.
         """
-        size = integer("size", size, low=self.space.size)
-        space = self.space._resized(size)
-        return self._embedded(space) if self.law is None else Density(space, self.law)
+        space = self.space._resized(integer("size", size, low=self.space.size, high=self.max_size))
+        if self.law is not None:
+            return Density(space, self.law, **self._limits)
+        coefficients = self._coefficients_on(space)
+        return Density.from_coefficients(space, coefficients, **self._limits)
 
     def _embedded(self, space: Any) -> Density:
         """The series on another space of its kind, cut where that ends."""

@@ -13,6 +13,7 @@ from meanfield.kernels.direct import latitude_log_moment, log_moment
 from meanfield.kernels.sinkhorn import Balanced, latitude_sums, point_sums
 from meanfield.laws.law import Law, brief, check_law, checked_pdf, has_density, symmetry_axis
 from meanfield.laws.point_cloud import PointCloud
+from meanfield.measures.density import Density, SeriesLaw
 from meanfield.measures.measure import WeightedPoints, turned
 from meanfield.spaces import CircleAt, Harmonics, ZonalAt, panels
 from meanfield.spaces.cubed_sphere import ORDER, PER_LEAF, lay
@@ -102,6 +103,21 @@ def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
     return found
 
 
+def _law_and_axis(law_or_density: Any, axis: ArrayLike | None) -> tuple[Law, ArrayLike | None]:
+    """The law and the axis of a flow map; of a density those that it has, or else its series.
+
+    Raises
+    ------
+    ValueError
+        If it is neither a law nor a density.
+    """
+    if isinstance(law_or_density, Density):
+        law = law_or_density.law or SeriesLaw(law_or_density)
+        return law, law_or_density.axis if axis is None else axis
+    remedy = "" if is_single(law_or_density) else _REMEDY
+    return check_law("law", law_or_density, remedy), axis
+
+
 _REMEDY = ": for tokens take mf.Particles(X), for their law mf.PointCloud(X)"
 
 
@@ -114,14 +130,19 @@ class FlowMap(WeightedPoints):
 
     Parameters
     ----------
-    law : Law
-        On the circle, on S^2, or symmetric about an axis in d >= 3.
+    law_or_density : Law or Density
+        On the circle, on S^2, or symmetric about an axis in d >= 3. Of a density it is the law
+        that it was made from, or else its series.
     tol : float, optional
         Error of the nodes' positions, weighted by mass; 1e-12 if omitted, 1e-9 in the second form.
     axis : array_like, shape (d,), optional
         The axis of symmetry, where the law does not tell it (d >= 3).
-    largest : int, optional
-        The most nodes that the law may take.
+    max_nodes : int
+        The most nodes that the law, and later a run, may take.
+    atom_radius : float
+        Radius in radians, 0 to 1e-2, at which a run holds a cluster as an atom; 0 for never. On
+        S^2 without symmetry particles of the same moments carry a cluster, unless it is 0. For SA
+        and USA: under other dynamics a cluster may part again, and its nodes stay nodes.
 
     Attributes
     ----------
@@ -130,6 +151,7 @@ class FlowMap(WeightedPoints):
         Φ_t(label) of every node.
     weights : ndarray, shape (n,)
         Masses of the nodes.
+    max_nodes, atom_radius : int, float
     density_at_nodes : ndarray, shape (n,)
         f_t at the points; inf where it overflows.
 
@@ -147,20 +169,22 @@ class FlowMap(WeightedPoints):
     """
 
     tol: float
+    max_nodes: int
+    atom_radius: float
     log_density: Array
 
     def __new__(
         cls,
-        law: Law | None = None,
-        tol: float | None = None,  # noqa: ARG004 (of __init__)
+        law_or_density: Law | Density | None = None,
+        /,
         *,
         axis: ArrayLike | None = None,
-        largest: int | None = None,  # noqa: ARG004 (of __init__)
+        **_: Any,
     ) -> FlowMap:
         """Make the form that holds the law; its own __init__ follows."""
         if cls is not FlowMap:
             return super().__new__(cls)
-        law = check_law("law", law, "" if is_single(law) else _REMEDY)
+        law, axis = _law_and_axis(law_or_density, axis)
         if law.dim == 2 or axis is not None or symmetry_axis(law) is not None:
             return super().__new__(LineFlowMap)
         if law.dim == 3 and has_density(law):
@@ -169,6 +193,15 @@ class FlowMap(WeightedPoints):
             f"law must be on the circle or S^2, or symmetric about an axis that its class tells "
             f"or that is given, and have a density beyond the circle, got {shown(law)}"
         )
+
+    def _limit(self, max_nodes: int, atom_radius: float, least: int) -> None:
+        """Take what a run of it may do."""
+        self.max_nodes = integer("max_nodes", max_nodes, low=least)
+        self.atom_radius = number("atom_radius", atom_radius, low=0, high=1e-2)
+
+    @property
+    def _limits(self) -> dict[str, Any]:
+        return {"max_nodes": self.max_nodes, "atom_radius": self.atom_radius}
 
     @property
     def density_at_nodes(self) -> Array:
@@ -233,7 +266,6 @@ class FlowMap(WeightedPoints):
 
 # a panel may extend over this angle / β: 16 Gauss nodes integrate e^{β cos} across it to rounding
 REACH = 8.0
-_LARGEST = 200_000
 _MOST = 4_000_000
 _TOL = 1e-12
 # what rounding allows in the mass of a law on a line
@@ -265,15 +297,15 @@ class LineFlowMap(FlowMap):
 
     Parameters
     ----------
-    law : Law
+    law_or_density : Law or Density
         On the circle, or axisymmetric in d >= 3.
     tol : float, optional
         Default 1e-12. A panel is split when the tail of its positions' expansion, in radians, times
         its mass exceeds this. It is also the tolerance of time steps, for the mean position error.
     axis : array_like, shape (d,), optional
         The axis of symmetry, where the law does not tell it (d >= 3).
-    largest : int, optional
-        The most nodes that the law may take.
+    max_nodes, atom_radius : int, float
+        As of a `FlowMap`.
 
     Attributes
     ----------
@@ -316,19 +348,23 @@ class LineFlowMap(FlowMap):
 
     def __init__(
         self,
-        law: Law,
-        tol: float | None = None,
+        law_or_density: Law | Density,
+        /,
         *,
+        tol: float | None = None,
         axis: ArrayLike | None = None,
-        largest: int | None = None,
+        max_nodes: int = 200_000,
+        atom_radius: float = 1e-8,
     ) -> None:
+        law, axis = _law_and_axis(law_or_density, axis)
         self.tol = number("tol", _TOL if tol is None else tol, low=1e-14, high=1e-2)
-        largest = integer("largest", _LARGEST if largest is None else largest, low=panels.NODES)
+        self._limit(max_nodes, atom_radius, panels.NODES)
         line = LabelLine(law, axis_of_labels(law, axis))
         if isinstance(law, PointCloud) and not law.has_density:
             self._set_atoms(line, law)
             return
-        edges = panels.lay(line.label_density, line.length, min(_LAW_TOLERANCE, self.tol), largest)
+        tol = min(_LAW_TOLERANCE, self.tol)
+        edges = panels.lay(line.label_density, line.length, tol, max_nodes)
         labels = panels.nodes(edges).ravel()
         widths = panels.weights(edges).ravel()
         line = replace(line, scale=1.0 / float((line.label_density(labels) * widths).sum()))
@@ -368,10 +404,18 @@ class LineFlowMap(FlowMap):
             setattr(self, name, array)
 
     @classmethod
-    def from_arrays(cls, line: LabelLine, tol: float, **arrays: NDArray[Any]) -> LineFlowMap:
+    def from_arrays(
+        cls,
+        line: LabelLine,
+        tol: float,
+        *,
+        max_nodes: int,
+        atom_radius: float,
+        **arrays: NDArray[Any],
+    ) -> LineFlowMap:
         """The flow map with these edges, angles, expansion, weights, owners and atoms."""
         flow = object.__new__(cls)
-        flow.tol = tol
+        flow.tol, flow.max_nodes, flow.atom_radius = tol, max_nodes, atom_radius
         flow._set(line, **arrays)
         return flow
 
@@ -379,7 +423,8 @@ class LineFlowMap(FlowMap):
         """The same law's flow map with some of its arrays, or its tolerance, replaced."""
         kept = ("edges", "angles", "expansion", "weights", "owners", "atoms")
         own = {name: getattr(self, name) for name in kept}
-        return LineFlowMap.from_arrays(self.line, tol or self.tol, **(own | arrays))
+        given = own | arrays
+        return LineFlowMap.from_arrays(self.line, tol or self.tol, **self._limits, **given)
 
     def __repr__(self) -> str:
         return f"FlowMap(dim={self.dim}, nodes={len(self.angles)}, atoms={len(self.atoms)})"
@@ -516,23 +561,23 @@ class LineFlowMap(FlowMap):
         split = (self._tails() > self.tol) | (self._extents() > reach)
         return self._split(split)._refined(reach) if split.any() else self
 
-    def _resolving(self, beta: float, most: int = _MOST) -> LineFlowMap:
+    def _resolving(self, beta: float, max_nodes: int = _MOST) -> LineFlowMap:
         """The flow map with panels split until e^{β cos} is integrated across each to rounding.
 
         Raises
         ------
         ValueError
-            If that takes more than `most` nodes.
+            If that takes more than `max_nodes` nodes.
         """
-        beta, most = number("beta", beta, low=0), integer("most", most, low=1)
+        beta = number("beta", beta, low=0)
         reach = REACH / max(1.0, beta)
         halvings = np.ceil(np.log2(np.maximum(self._extents() / reach, 1.0)))
         count = panels.NODES * float(np.exp2(halvings).sum())
-        if count > most:
-            nodes, _ = tell_apart(count, most)
+        if count > max_nodes:
+            nodes, _ = tell_apart(count, max_nodes)
             raise ValueError(
                 f"beta, or the length of z, must be smaller for {self}, got {beta:g}, which takes "
-                f"some {nodes} nodes > {most}"
+                f"some {nodes} nodes > {max_nodes}"
             )
         return self._refined(reach)
 
@@ -566,7 +611,6 @@ class LineFlowMap(FlowMap):
 
 
 _TOL_ON_SPHERE = 1e-9
-_LARGEST_ON_SPHERE = 400_000
 # a patch may extend over this angle / β: 10 Gauss nodes each way integrate e^{β<x,y>} across it
 # with a relative error of 2 I_20(5) = 1e-10
 _REACH = 10.0
@@ -588,15 +632,15 @@ class SphereFlowMap(FlowMap):
 
     Parameters
     ----------
-    law : Law
+    law_or_density : Law or Density
         On S^2, with a density.
     tol : float, optional
         Error of the moments, in units of mass, that meshes and time steps are chosen for;
         default 1e-9.
     axis : None
         An axis makes the form a `LineFlowMap`.
-    largest : int, optional
-        The most nodes of a mesh; default 400000.
+    max_nodes, atom_radius : int, float
+        As of a `FlowMap`.
 
     Attributes
     ----------
@@ -626,24 +670,25 @@ class SphereFlowMap(FlowMap):
 
     def __init__(
         self,
-        law: Law,
-        tol: float | None = None,
+        law_or_density: Law | Density,
+        /,
         *,
-        axis: ArrayLike | None = None,  # noqa: ARG002 (of the other form)
-        largest: int | None = None,
+        tol: float | None = None,
+        axis: ArrayLike | None = None,
+        max_nodes: int = 200_000,
+        atom_radius: float = 1e-8,
     ) -> None:
+        law, _ = _law_and_axis(law_or_density, axis)
         tol = number("tol", _TOL_ON_SPHERE if tol is None else tol, low=1e-13, high=1e-2)
-        largest = integer(
-            "largest", _LARGEST_ON_SPHERE if largest is None else largest, low=6 * PER_LEAF
-        )
+        self._limit(max_nodes, atom_radius, 6 * PER_LEAF)
         try:
-            self._lay(law, tol, 1, largest)
+            self._lay(law, tol, 1, max_nodes)
         except ArithmeticError as error:
             raise ValueError(f"law {shown(law)} is not resolved: {error}") from error
 
-    def _lay(self, law: Law, tol: float, coarsest: int, largest: int) -> None:
+    def _lay(self, law: Law, tol: float, coarsest: int, max_nodes: int) -> None:
         mesh = lay(
-            lambda x: checked_pdf(law, x), _LEAF_SHARE * tol, coarsest=coarsest, limit=largest
+            lambda x: checked_pdf(law, x), _LEAF_SHARE * tol, coarsest=coarsest, limit=max_nodes
         )
         logs = np.log(np.maximum(mesh.values[0], _LEAST_DENSITY))
         masses = mesh.weights * mesh.values[0]
@@ -658,11 +703,25 @@ class SphereFlowMap(FlowMap):
         self._finest: SphereFlowMap = self
 
     @classmethod
-    def from_arrays(cls, law: Law, tol: float, t: float, **arrays: NDArray[Any]) -> SphereFlowMap:
+    def from_arrays(
+        cls,
+        law: Law,
+        tol: float,
+        t: float,
+        *,
+        max_nodes: int,
+        atom_radius: float,
+        **arrays: NDArray[Any],
+    ) -> SphereFlowMap:
         """The flow map with these points, weights and log_density, inf at particles."""
         flow = object.__new__(cls)
+        flow.max_nodes, flow.atom_radius = max_nodes, atom_radius
         flow._set(law, tol, t, **arrays)
         return flow
+
+    def _moved(self, t: float, **arrays: Any) -> SphereFlowMap:
+        """The same law's flow map at t, with these arrays."""
+        return SphereFlowMap.from_arrays(self.law, self.tol, t, **self._limits, **arrays)
 
     def _resolving(self, beta: float) -> SphereFlowMap:
         """The same measure on patches that resolve e^{β<x,y>}; itself if they do.
@@ -686,6 +745,7 @@ class SphereFlowMap(FlowMap):
             )
         coarsest = int(np.ceil(np.log2(0.5 * np.pi * beta / _REACH)))
         finer = object.__new__(SphereFlowMap)
+        finer.max_nodes, finer.atom_radius = self.max_nodes, self.atom_radius
         try:
             finer._lay(self.law, self.tol, min(coarsest, _DEEPEST), _MOST_ON_SPHERE)
         except ArithmeticError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -43,6 +43,11 @@ class Measure(ShownMeasure, ABC):
     def axis(self) -> Array | None:
         """The axis, shape (d,), if points stand for latitudes about one."""
         return None
+
+    @property
+    def _limits(self) -> dict[str, Any]:
+        """What a run of it may do: arguments that its measures hand on."""
+        return {}
 
     @property
     @abstractmethod

@@ -34,6 +34,8 @@ class OscillatorDensity(Density):
         γ_j >= 0: node j stands for all frequencies of a Lorentzian about ω_j, with f(θ|ω_j) their
         mean. Its mode e^{ikθ} then decays at the rate |k| γ_j, exactly, if at t = 0 phases don't
         depend on the frequency within the node, and h has one harmonic only (Kuramoto).
+    tail_tol, max_size : float, int, optional
+        As of a `Density`, for the largest tail of the parts.
 
     Attributes
     ----------
@@ -68,11 +70,15 @@ class OscillatorDensity(Density):
         frequencies: ArrayLike,
         weights: ArrayLike | None = None,
         widths: ArrayLike | None = None,
+        *,
+        tail_tol: float = 1e-8,
+        max_size: int | None = None,
     ) -> None:
         if getattr(space, "name", None) != Circle.name:
             raise ValueError(f"space must be a Circle, got {shown(space)}")
         self.space: Circle = space
         self.dim, self.law = 2, None
+        self._limit(tail_tol, max_size)
         self._set_nodes(frequencies, weights, widths)
         given = _one_each(laws_or_values, len(self.frequencies))
         # one law for all is expanded once
@@ -89,6 +95,9 @@ class OscillatorDensity(Density):
         frequencies: ArrayLike,
         weights: ArrayLike | None = None,
         widths: ArrayLike | None = None,
+        *,
+        tail_tol: float = 1e-8,
+        max_size: int | None = None,
     ) -> OscillatorDensity:
         """The density with these coefficients (J, n/2) at the frequencies; nothing is normalised.
 
@@ -99,6 +108,7 @@ class OscillatorDensity(Density):
         """
         density = cls.__new__(cls)
         density.space, density.dim, density.law, density.misfit = space, 2, None, 0.0
+        density._limit(tail_tol, max_size)
         density._set_nodes(frequencies, weights, widths)
         count = len(density.frequencies)
         density._laws = [None] * count
@@ -150,14 +160,14 @@ class OscillatorDensity(Density):
         Raises
         ------
         ValueError
-            If the size is out of range or smaller than the present one.
+            If the size is out of range, smaller than the present one or larger than `max_size`.
         """
-        space = self.space._resized(integer("size", size, low=self.space.size))
+        space = self.space._resized(integer("size", size, low=self.space.size, high=self.max_size))
         nodes = self.frequencies, self.weights, self.widths
         if None not in self._laws:
-            return OscillatorDensity(space, self._laws, *nodes)
+            return OscillatorDensity(space, self._laws, *nodes, **self._limits)
         parts = [self.space._embed(part, space) for part in self.parts]
-        return OscillatorDensity.from_parts(space, np.array(parts), *nodes)
+        return OscillatorDensity.from_parts(space, np.array(parts), *nodes, **self._limits)
 
 
 def _one_each(given: Any, count: int) -> list[Any]:

@@ -302,16 +302,16 @@ def _limit(law: Law, dynamics: Isotropic, t_end: float, save_at: int | ArrayLike
     """The run of the law's density, or of its flow map from where no space holds it."""
     axis = symmetry_axis(law)
     if law.dim == 2:
-        start: Density = Density(Circle(_CIRCLE), law)
+        start: Density = Density(Circle(_CIRCLE), law, tail_tol=_TAIL_TOL)
     elif law.dim == 3:
-        start = Density(Sphere(_SPHERE), law)
+        start = Density(Sphere(_SPHERE), law, tail_tol=_TAIL_TOL)
     elif axis is not None:
-        start = Density(Zonal(law.dim, _ZONAL, axis=axis), law)
+        start = Density(Zonal(law.dim, _ZONAL, axis=axis), law, tail_tol=_TAIL_TOL)
     else:
         raise ValueError(
             f"law must be symmetric about an axis in dim = {law.dim}, got {shown(law)}"
         )
-    found = solve(start, dynamics, t_end, save_at, rtol=_RTOL, atol=_ATOL, tail_tol=_TAIL_TOL)
+    found = solve(start, dynamics, t_end, save_at, rtol=_RTOL, atol=_ATOL)
     if not found.success:
         raise ValueError(f"t_end must be smaller for the limit of {shown(law)}: {found.message}")
     return found

@@ -557,20 +557,19 @@ def _down(energy: proof.KernelEnergy, rng: np.random.Generator) -> tuple[Array, 
     """Times and gaps, on and on until these are small or the longest time is over."""
     beta, dim, unit = energy.beta, energy.dim, max(1.0, energy.centre / energy.spread)
     space = Circle(64) if dim == 2 else Zonal(dim, 12)
-    measure: AnyMeasure = Density(space, random_law(dim, rng))
+    # high degrees linger, unseen in E; and what doesn't spread is not followed far
+    limits: dict[str, Any] = {"tail_tol": 1e-4, "max_size": 4 * (space.size + 1)}
+    measure: AnyMeasure = Density(space, random_law(dim, rng), **limits)
     # the start's own degrees; higher ones come from products
     slowest = float(growth_rates(SA(beta), dim, _LAW)[1:].min())
     t, stage = 0.0, min(_LONGEST, _LIFETIMES / slowest)
     times, gaps = [np.zeros(1)], [np.array([_above_uniform(measure, beta)])]
     while unit * gaps[-1][-1] > 0.3 * ARRIVED and t < _LONGEST:
-        # high degrees linger, unseen in E; and what doesn't spread is not followed far
         found = solve(
             measure,
             SA(beta, sign=-1),
             stage,
             np.geomspace(1e-2, 1.0, _SAVES) * stage,
-            tail_tol=1e-4,
-            largest=4 * (space.size + 1),
             on_unresolved="stop",
         )
         measure = found.final

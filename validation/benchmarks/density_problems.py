@@ -100,7 +100,7 @@ def problems(quick: bool) -> list[Problem]:
 
 def evolved(problem: Problem, start: mf.Density, rtol: float) -> mf.Solution:
     """A run that stays in its space."""
-    options = {"rtol": rtol, "atol": 1e-3 * rtol, "tail_tol": 1e-2, "largest": start.space.size}
+    options = {"rtol": rtol, "atol": 1e-3 * rtol}
     sol = mf.evolve(start, problem.dynamics, problem.t_end, 1, on_unresolved="stop", **options)
     assert sol.status == "finished", sol.message
     return sol
@@ -112,6 +112,7 @@ def reference(problem: Problem) -> Callable[[Array], Array]:
         flow = mf.FlowMap(problem.law, tol=1e-13)
         sol = mf.evolve(flow, problem.dynamics, problem.t_end, 1)
         return lambda points: np.asarray(sol.pdf(points, problem.t_end))
-    finer = mf.Density(mf.Sphere(problem.size)._doubled(), problem.law)
+    space = mf.Sphere(problem.size)._doubled()
+    finer = mf.Density(space, problem.law, tail_tol=1e-2, max_size=space.size)
     final: mf.Density = evolved(problem, finer, 1e-11).final
     return final.pdf

@@ -69,7 +69,7 @@ class Setting:
 def ours(problem: Problem, library: str, size: int, quick: bool) -> Iterator[Setting]:
     """`evolve` from coarse to fine."""
     space = problem.space(library, size)
-    start = mf.Density(space, problem.law)
+    start = mf.Density(space, problem.law, tail_tol=1e-2, max_size=space.size)
     evolved(problem, start, TOLERANCES[0])
     for rtol in TOLERANCES[6:16:5] if quick else TOLERANCES:
 

@@ -61,8 +61,9 @@ def flow(problem: Problem, t: float, tolerance: float) -> mf.Solution:
 
 def fourier(problem: Problem, t: float, tolerance: float) -> mf.Solution:
     """A density's run in spaces that double."""
-    mu, rtol = mf.Density(mf.Circle(64), LAW), max(tolerance, 1e-12)
-    options = {"rtol": rtol, "atol": 1e-3 * rtol, "tail_tol": tolerance, "largest": LARGEST}
+    mu = mf.Density(mf.Circle(64), LAW, tail_tol=tolerance, max_size=LARGEST)
+    rtol = max(tolerance, 1e-12)
+    options = {"rtol": rtol, "atol": 1e-3 * rtol}
     with warnings.catch_warnings():
         # where it ends is a figure of the table
         warnings.simplefilter("ignore", mf.exceptions.UnfinishedWarning)

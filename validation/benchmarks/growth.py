@@ -196,9 +196,9 @@ def by_threads(lmax: int, rounds: int) -> dict[str, Any]:
 
 def run_of(beta: float) -> float:
     """A run, and the energy at its end."""
-    start = mf.Density(mf.Circle(512), LAWS[2])
-    fixed = {"largest": 512, "on_unresolved": "stop"}
-    sol = mf.evolve(start, mf.SA(beta), 0.5, 4, rtol=1e-12, atol=1e-14, **fixed)
+    start = mf.Density(mf.Circle(512), LAWS[2], max_size=512)
+    tight = {"rtol": 1e-12, "atol": 1e-14}
+    sol = mf.evolve(start, mf.SA(beta), 0.5, 4, on_unresolved="stop", **tight)
     return float(sol.dataset.energy[-1])
 
 

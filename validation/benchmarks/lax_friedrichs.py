@@ -78,10 +78,9 @@ def lax_friedrichs(cells: int, convolution: Callable[[Array], Convolution] = den
 
 def own(n: int, rtol: float) -> mf.Density:
     """The density at t = 0.5 in a space that is not refined."""
-    start, fixed = mf.Density(mf.Circle(n), LAW), {"largest": n, "on_unresolved": "stop"}
-    sol = mf.evolve(
-        start, mf.SA(BETA), T_END, 1, rtol=rtol, atol=1e-2 * rtol, tail_tol=1e-2, **fixed
-    )
+    start = mf.Density(mf.Circle(n), LAW, tail_tol=1e-2, max_size=n)
+    tolerances = {"rtol": rtol, "atol": 1e-2 * rtol}
+    sol = mf.evolve(start, mf.SA(BETA), T_END, 1, on_unresolved="stop", **tolerances)
     assert isinstance(sol.final, mf.Density)
     assert sol.t[-1] == T_END
     return sol.final
