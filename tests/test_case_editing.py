@@ -86,7 +86,7 @@ noise on a flow map; noise and a flow map to come; d no integer; d nowhere; d no
 axis not of norm 1; axis too short; tokens not counted; dims don't fit; axes don't fit; series
 negative; zonal series negative; mean not of norm 1; not resolved; weights too many; weights
 zero; mixture of dims; bandwidth tiny; no bandwidth; save_at late; save_at late, no double;
-save_at unordered; largest below n; beta too large; beta of tables; tokens huge; nodes huge;
+save_at unordered; max_size below n; beta too large; beta of tables; tokens huge; nodes huge;
 beta nan; noise nan; series nan; t_end nan; save_at nan; monitor without to; monitor of two;
 monitor's p, another distance; monitor's law, dim; monitor's law, a cloud; monitor's name;
 monitor's name, blank; monitor's name, a bound; monitor that can't be had; output a folder;
@@ -165,8 +165,6 @@ LIMITS = [
     ("uniform", "run.atol", 0, 1e-30),
     ("uniform", "run.tail_tol", 0.9e-15, 1e-15),
     ("uniform", "run.tail_tol", 1.1e-2, 1e-2),
-    ("uniform", "run.atom_radius", 1.1e-2, 1e-2),
-    ("uniform", "run.atom_radius", -1e-9, 0),
     ("uniform", "run.save_at", 0, 1),
 ]
 
