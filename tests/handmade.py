@@ -39,7 +39,7 @@ def solution(measures, dynamics=None, **changes):
     if all(isinstance(measure, mf.Density) for measure in measures):
         about = {"long_name": "size"}
         columns["size"] = "t", [measure.space.size for measure in measures], about
-    attributes = {"rtol": 1e-9, "tail_tol": 0.1}
+    attributes = {"rtol": 1e-9, "tail_tol": 1e-8}
     given = {
         "t": t,
         "measures": measures,

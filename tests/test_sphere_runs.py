@@ -75,14 +75,14 @@ def test_no_particles_where_none_are_wanted():
 
 def test_density_at_nodes(sol):
     flow = sol.measures[2]
-    f = sol.density(flow.points[: flow.n_nodes][::40], sol.t[2])
+    f = sol.pdf(flow.points[: flow.n_nodes][::40], sol.t[2])
     assert np.max(np.abs(flow.density_at_nodes[: flow.n_nodes][::40] / f - 1)) < 1e-5
 
 
 def test_a_file_keeps_it(sol, tmp_path):
     sol.save(tmp_path / "run.nc")
     again = mf.load(tmp_path / "run.nc")
-    assert np.array_equal(again.pdf(POINTS, 1.7), sol.density(POINTS, 1.7))
+    assert np.array_equal(again.pdf(POINTS, 1.7), sol.pdf(POINTS, 1.7))
     assert again.dataset.equals(sol.dataset)
     for mu, other in zip(sol.measures, again.measures, strict=True):
         for name in ("points", "weights", "log_density"):
