@@ -84,20 +84,23 @@ def test_axes_that_nearly_are_one(tilt):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((mf.SA(1.0),), r"law must have dim, pdf and sample, got SA"),
-        ((LAW, 1.0), r"tol must be .* got 1.0"),
-        ((LAW, None, [1.0, 0.0]), r"axis must be None on the circle, got \[1"),
+        ((mf.SA(1.0), {}), r"law must have dim, pdf and sample, got SA"),
+        ((LAW, {"tol": 1.0}), r"tol must be .* got 1.0"),
+        ((LAW, {"axis": [1.0, 0.0]}), r"axis must be None on the circle, got \[1"),
         (
-            (mf.Mixture([mf.VonMisesFisher([1, 0, 0, 0], 1), mf.VonMisesFisher([0, 1, 0, 0], 1)]),),
+            (mf.Mixture([mf.VonMisesFisher(m, 1) for m in np.eye(4)[:2]]), {}),
             r"law must be on the circle or S\^2, or symmetric .* got Mixture",
         ),
-        ((mf.VonMisesFisher(np.eye(5)[0], 1.0), None, np.eye(5)[1]), r"axis must be .* got \[0"),
-        ((mf.PointCloud(np.eye(3)),), r"law must .* got PointCloud"),
+        (
+            (mf.VonMisesFisher(np.eye(5)[0], 1.0), {"axis": np.eye(5)[1]}),
+            r"axis must be .* got \[0",
+        ),
+        ((mf.PointCloud(np.eye(3)), {}), r"law must .* got PointCloud"),
     ],
 )
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
-        mf.FlowMap(*arguments[:2], **({"axis": arguments[2]} if len(arguments) > 2 else {}))
+        mf.FlowMap(arguments[0], **arguments[1])
 
 
 # ---------------------------------------------------------------- against densities
@@ -425,7 +428,7 @@ def test_a_run_may_be_gone_on_with():
         float(once.dataset.energy[-1]), abs=1e-11
     )
     assert whole.final.entropy() == pytest.approx(once.final.entropy(), abs=1e-10)
-    with pytest.raises(ValueError, match="density needs the moments of a flow map from its law"):
+    with pytest.raises(ValueError, match="pdf needs densities, or the moments of a flow map"):
         whole.pdf([[1.0, 0.0]], 1.0)
 
 
@@ -438,7 +441,9 @@ def test_density_outside_the_run_is_refused(t):
 
 def test_density_of_other_runs_is_refused():
     sol = mf.evolve(mf.Density(mf.Circle(32), LAW), mf.SA(1.0), 1.0, 1)
-    with pytest.raises(ValueError, match=r"density needs the moments of a flow map .* got a run"):
+    with pytest.raises(
+        ValueError, match="t must be a saved time, the nearest are 0 and 1, got 0.5"
+    ):
         sol.pdf([[1.0, 0.0]], 0.5)
 
 

@@ -78,9 +78,9 @@ def test_a_density_of_a_function():
     assert mu.mean() == pytest.approx(0.1 * axis, abs=1e-14)
     with pytest.raises(ValueError, match="the density must have mass 1"):
         mf.Density(space, lambda x: np.full(len(x), 2.0))
-    with pytest.raises(ValueError, match=r"values must have shape \(\d+,\)"):
+    with pytest.raises(ValueError, match="values must be a non-empty array with 1 axes"):
         mf.Density(space, lambda x: x)
-    with pytest.raises(ValueError, match="values must be an array of real numbers"):
+    with pytest.raises(ValueError, match="values must be"):
         mf.Density(space, mf.Uniform)
 
 
