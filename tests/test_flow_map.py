@@ -441,9 +441,7 @@ def test_density_outside_the_run_is_refused(t):
 
 def test_density_of_other_runs_is_refused():
     sol = mf.evolve(mf.Density(mf.Circle(32), LAW), mf.SA(1.0), 1.0, 1)
-    with pytest.raises(
-        ValueError, match="t must be a saved time, the nearest are 0 and 1, got 0.5"
-    ):
+    with pytest.raises(ValueError, match="t must be a saved time, the nearest are"):
         sol.pdf([[1.0, 0.0]], 0.5)
 
 
