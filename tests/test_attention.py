@@ -11,6 +11,7 @@ from meanfield.cli.case import case_from_text
 from meanfield.cli.commands import main
 from meanfield.cli.tables import CaseError
 from meanfield.equations.density import AttentionTendency
+from meanfield.evolution import solve
 from meanfield.exceptions import UnfinishedWarning
 from meanfield.kernels import token_sums
 from meanfield.kernels.token_sums import score_sums
@@ -208,7 +209,7 @@ def test_case_with_heads(capsys, tmp_path, undrawn):
     assert "on_unresolved" not in keywords
     given = [mf.Head(Q=np.diag([1.0, 2.0]), V=-1.0), mf.Head(K=0.5)]
     expected = mf.evolve(measure, mf.Attention(2.0, given, normalised=False), 0.1, 1)
-    assert gap(mf.evolve(measure, dynamics, **keywords).final, expected.final) == 0.0
+    assert gap(solve(measure, dynamics, **keywords).final, expected.final) == 0.0
     (tmp_path / "a.toml").write_text(CASE + f'[output]\nfile = "{tmp_path / "a.nc"}"\n')
     assert main(["run", str(tmp_path / "a.toml")]) == 0
     assert "metric_speed" in capsys.readouterr().out

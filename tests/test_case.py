@@ -9,6 +9,7 @@ import pytest
 import meanfield as mf
 from meanfield.cli.case import case_from_text, default_case_text, read_case
 from meanfield.cli.tables import CaseError, MonitorTable, one_line
+from meanfield.evolution import solve
 
 REST = '[space]\ntype = "sphere"\nlmax = 15\n[dynamics]\nbeta = 2\n[run]\nt_end = 1\n'
 
@@ -151,7 +152,7 @@ def test_run_keywords_are_those_of_evolve():
     about = {"source_sha256": case.digest()}
     assert measure._limits == limits
     assert keywords == keys | {"t_end": 1.0, "case": case.text, "about": about}
-    solution = mf.evolve(measure, dynamics, **keywords)
+    solution = solve(measure, dynamics, **keywords)
     assert solution.t.tolist() == [0.0, 0.5, 1.0]
     assert solution._case == case.text
 
@@ -187,7 +188,7 @@ def test_monitors():
     circle = REST.replace('"sphere"\nlmax = 15', '"circle"\nn = 64')
     law = '[law]\ntype = "fourier-series"\ncos = [0.5]\n'
     measure, dynamics, keywords = case_from_text(f"{law}{circle}{MONITORS}", "a.toml").build()
-    sol = mf.evolve(measure, dynamics, **keywords | {"save_at": 3})
+    sol = solve(measure, dynamics, **keywords | {"save_at": 3})
     start, final = sol.measures[0], sol.final
     uniform = mf.Density(mf.Circle(64), mf.Uniform(2))
     bump = mf.Density(mf.Circle(64), mf.VonMisesFisher([0, 1], 3))

@@ -27,6 +27,7 @@ from meanfield.cli.case import (
 )
 from meanfield.cli.commands import main
 from meanfield.cli.tables import CaseError
+from meanfield.evolution import solve
 
 HEADS = """
 [law]
@@ -177,7 +178,7 @@ def test_ranges_of_the_schema_are_those_of_the_code(validator, name, key, bad, g
         case = case_from_text(text, "a.toml", settings={key: value})
         measure, dynamics, keywords = case.build()
         with case.errors("run"):
-            mf.evolve(measure, dynamics, **keywords | {"t_end": min(1e-9, case.run.t_end)})
+            solve(measure, dynamics, **keywords | {"t_end": min(1e-9, case.run.t_end)})
         return tomllib.loads(case.text)
 
     validator.validate(run(good))
@@ -196,7 +197,7 @@ def test_layers_of_a_case():
     assert (dynamics.step, dynamics._plain._depth, layers[3].sign) == (0.25, 1.0, -1)
     feed = layers[1]
     assert (feed.activation, np.asarray(feed.W).tolist()) == ("tanh", [[0.0], [1.0]])
-    sol = mf.evolve(measure, dynamics, **keywords)
+    sol = solve(measure, dynamics, **keywords)
     assert sol.status == "finished"
     same = mf.Layers(
         [
@@ -626,8 +627,8 @@ def test_a_resumed_run_keeps_where_it_comes_from(folder):
 def test_about_is_words_and_numbers():
     mu = mf.Density(mf.Circle(32), mf.Uniform(2))
     with pytest.raises(ValueError, match="about must map names to words and numbers, got 'a': "):
-        mf.evolve(mu, mf.SA(1.0), 0.1, about={"a": [1]})
-    sol = mf.evolve(mu, mf.SA(1.0), 0.1, 1, about={"note": "mine", "t_end": 3})
+        solve(mu, mf.SA(1.0), 0.1, about={"a": [1]})
+    sol = solve(mu, mf.SA(1.0), 0.1, 1, about={"note": "mine", "t_end": 3})
     assert (sol.dataset.attrs["note"], sol.dataset.attrs["t_end"]) == ("mine", 0.1)
 
 

@@ -7,19 +7,18 @@ import signal
 import subprocess
 import termios
 import threading
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from children import ENVIRONMENT, MEANFIELD, handled
-from handmade import unfinished
 
 import meanfield as mf
 from meanfield.cli.case import case_from_text, default_case_text
 from meanfield.cli.commands import main
 from meanfield.cli.runs import FIGURE_SUFFIXES
 from meanfield.cli.text import table
+from meanfield.evolution import solve
 from meanfield.plot.runs import SUFFIXES
 
 DYNAMICS = '[dynamics]\ntype = "USA"\nbeta = 1.0\n[run]\nt_end = 0.2\nsave_at = 4\n'
@@ -168,7 +167,7 @@ def run_file(tmp_path_factory):
     case = case_from_text(SPHERE, "sphere")
     measure, dynamics, keywords = case.build()
     path = tmp_path_factory.mktemp("run") / "run.nc"
-    mf.evolve(measure, dynamics, **keywords).save(path)
+    solve(measure, dynamics, **keywords).save(path)
     return path
 
 
@@ -389,8 +388,7 @@ def test_a_run_that_has_ended_is_left_as_it_is(ending, folder, capsys):
     is_good = ending == "finished"
     end = "t_end = 0.2" if is_good else f"t_end = 20.0\nlargest = 32\n{STOP}"
     measure, dynamics, keywords = case_from_text(CIRCLE.replace("t_end = 0.2", end), "c").build()
-    run = mf.evolve if is_good else partial(unfinished, mf.evolve)
-    run(measure, dynamics, **keywords).save("run.nc")
+    solve(measure, dynamics, **keywords).save("run.nc")
     # a run that is killed between its last save and its figure leaves this, or the half of one
     (folder / ".run.png.writing-abc").mkdir()
     (folder / ".run.png.writing-abc" / "run.png").touch()

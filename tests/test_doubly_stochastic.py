@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 import meanfield as mf
 from meanfield.cli.case import case_from_text
 from meanfield.equations.tendency import tendency
+from meanfield.evolution import solve
 from meanfield.functionals.energies import free_dissipation, free_energy
 from meanfield.kernels.sinkhorn import DenseSums, scaling
 from meanfield.spaces.geometry import project
@@ -323,7 +324,7 @@ def test_noisy_tokens_follow_the_density():
     dynamics, rng = mf.DoublyStochastic(2.0, noise=0.2), np.random.default_rng(1)
     density = mf.evolve(mf.Density(mf.Circle(64), WAVES), dynamics, 0.5, 1)
     start = mf.Particles.quantise(WAVES, 4000)
-    tokens = mf.evolve(start, dynamics, 0.5, 1, step=0.1, rng=rng)
+    tokens = mf.evolve(start, dynamics, 0.5, 1, max_step=0.1, rng=rng)
     # a mean over n tokens has a deviation of at most 1/sqrt(2n) = 0.011 here
     np.testing.assert_allclose(tokens.final.mean(), density.final.mean(), rtol=0, atol=0.04)
     assert "work" not in tokens.dataset
@@ -351,7 +352,7 @@ def test_a_case_and_its_figure():
     """
     measure, dynamics, keywords = case_from_text(text, "case.toml").build()
     assert dynamics == mf.DoublyStochastic(2.0, sign=-1)
-    sol = mf.evolve(measure, dynamics, **keywords)
+    sol = solve(measure, dynamics, **keywords)
     axes = mf.plot.energy(sol)
     assert axes.get_title(loc="left") == "energy E_DS"
     np.testing.assert_array_equal(axes.lines[0].get_ydata(), sol.dataset.energy)

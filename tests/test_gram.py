@@ -147,6 +147,6 @@ def test_speed_of_usa_with_noise_squares_no_large_velocity():
     points = np.array([[1.0, 0.0], [np.cos(0.01), np.sin(0.01)]])
     rng = np.random.default_rng(0)
     noisy = mf.USA(700.0, noise=1e-9)
-    run = mf.evolve(mf.Particles(points), noisy, 1e-310, 1, step=1e-310, rng=rng)
+    run = mf.evolve(mf.Particles(points), noisy, 1e-310, 1, max_step=1e-310, rng=rng)
     fast = 0.5 * np.sin(0.01) * np.exp(700.0 * np.cos(0.01))
     assert run.dataset.metric_speed.values[0] == pytest.approx(fast, rel=1e-11)

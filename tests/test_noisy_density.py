@@ -291,7 +291,7 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"noise must be 0 to evolve .*got 0.1: take a Density"):
         mf.evolve(flow, dynamics, 1.0)
     mu = STARTS["circle"]()
-    for name, value in ("step", 0.1), ("rng", np.random.default_rng(0)):
+    for name, value in ("max_step", 0.1), ("rng", np.random.default_rng(0)):
         with pytest.raises(ValueError, match=rf"{name} must be .* but for Particles"):
             mf.evolve(mu, dynamics, 1.0, **{name: value})
     with pytest.raises(

@@ -17,7 +17,7 @@ import meanfield as mf
 from meanfield.cli.case import case_from_text, read_case
 from meanfield.cli.commands import main
 from meanfield.cli.sweeps import load_sweep
-from meanfield.evolution import netcdf
+from meanfield.evolution import netcdf, solve
 from meanfield.evolution.files import is_made_from
 
 OTHER = CASE.replace("t_end = 0.2", "t_end = 0.1")
@@ -33,7 +33,7 @@ def folder(folder):
 
 def evolved(case="case.toml"):
     measure, dynamics, keywords = read_case(case).build()
-    return mf.evolve(measure, dynamics, **keywords)
+    return solve(measure, dynamics, **keywords)
 
 
 @pytest.fixture

@@ -95,11 +95,11 @@ def test_a_part_of_ones_own_class_is_kept_by_its_name(tokens, tmp_path):
 
 def test_noise_takes_its_generator_and_step(tokens):
     own, known = (
-        mf.evolve(tokens, each, 0.5, 2, rng=np.random.default_rng(0), step=0.05)
+        mf.evolve(tokens, each, 0.5, 2, rng=np.random.default_rng(0), max_step=0.05)
         for each in (Copied(3.0, 0.1), mf.SA(3.0, noise=0.1))
     )
     np.testing.assert_allclose(own.final.points, known.final.points, atol=1e-12)
-    with pytest.raises(ValueError, match=r"step must be given for Copied"):
+    with pytest.raises(ValueError, match=r"max_step must be given for Copied"):
         mf.evolve(tokens, Copied(3.0, 0.1), 0.5, rng=np.random.default_rng(0))
 
 
@@ -183,7 +183,7 @@ def test_other_measures_are_refused(measure):
     [
         (0.0, False, {}),
         (0.0, True, {}),
-        (1e-6, False, {"step": 0.5, "rng": np.random.default_rng(2)}),
+        (1e-6, False, {"max_step": 0.5, "rng": np.random.default_rng(2)}),
     ],
 )
 def test_an_output_that_stops_being_finite_ends_the_run(tokens, noise, is_discrete, how):

@@ -123,7 +123,7 @@ KINDS = {
     "balanced noisy tokens": lambda: (
         tokens(3, 12),
         mf.DoublyStochastic(2.0, noise=0.05),
-        {"t_end": 0.3, "step": 0.02, "rng": np.random.default_rng(7)},
+        {"t_end": 0.3, "max_step": 0.02, "rng": np.random.default_rng(7)},
     ),
 }
 
@@ -287,7 +287,7 @@ def noisy(kind):
     for monitor in Interruption(3), mass:
         rng = np.random.Generator(getattr(np.random, kind)(3))
         rng.integers(2, size=3, dtype=np.int32)
-        asked = {"save_at": 4, "rng": rng, "step": 0.1, "monitors": {"m": monitor}}
+        asked = {"save_at": 4, "rng": rng, "max_step": 0.1, "monitors": {"m": monitor}}
         run = mf.evolve if monitor is mass else partial(interrupted, mf.evolve)
         yield run(tokens(3, 5), mf.SA(1.0, noise=0.1), 1.0, **asked)
 
@@ -556,7 +556,7 @@ REFUSED = {
     "rtol": {"rtol": 2.0},
     "save_at": {"save_at": [2.0]},
     "monitors": {"monitors": {"energy": mass}},
-    "step": {"step": 0.1},
+    "max_step": {"max_step": 0.1},
     "dynamics of tokens": {"dynamics": mf.Attention(1.0, [HEAD])},
     "dynamics of the sphere": {"dynamics": mf.Layers([mf.Attention(1.0, [mf.Head(np.eye(3))])])},
     "dynamics of the circle": {"measure": tokens(3, 5), "dynamics": SINES},

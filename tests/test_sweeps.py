@@ -29,6 +29,7 @@ from meanfield.cli.case import case_from_text, read_case
 from meanfield.cli.commands import main
 from meanfield.cli.sweeps import CaseCell, axis, cells_beside, checked_grid, dimension_names
 from meanfield.cli.tables import CaseError
+from meanfield.evolution import solve
 from meanfield.studies.executors import mapped_by
 
 TOKENS = CASE.replace('"circle", n = 32', '"particles", n = 10, seed = 1')
@@ -140,7 +141,7 @@ def test_a_cell_that_fails_is_recorded(folder, capsys):
         assert np.isfinite(ds.final_energy.sel(noise=0, n=32))
         same = {"law.cos": [0.4, 0.2, 0.1, 0.0, 0.0, 0.1], "run.max_size": 32}
         measure, dynamics, keywords = read_case("case.toml", same).build()
-        sol = mf.evolve(measure, dynamics, **keywords)
+        sol = solve(measure, dynamics, **keywords)
         assert ds.final_energy.sel(noise=0, n=32).item() == sol.dataset.energy.values[-1]
 
 

@@ -129,7 +129,7 @@ def test_noise_alone_is_brownian_motion(dim):
     still = mf.Attention(0.0, [mf.Head(V=0.0)], noise=noise)
     t_end = 1.0 / ((dim - 1) * noise)
     rng = np.random.default_rng(4)
-    final = mf.evolve(start, still, t_end, 1, step=t_end / 8, rng=rng).final.points[:, 0]
+    final = mf.evolve(start, still, t_end, 1, max_step=t_end / 8, rng=rng).final.points[:, 0]
     for values, rate in ((final, dim - 1), ((dim * final**2 - 1) / (dim - 1), 2 * dim)):
         error = values.std() / np.sqrt(n)
         assert abs(values.mean() - np.exp(-rate * noise * t_end)) < 4 * error
@@ -150,19 +150,23 @@ BAD = [
     ),
     ((FLOW, mf.SA(1.0, noise=0.1)), {}, "noise must be 0 to evolve"),
     ((DENSITY, mf.LayerMap(mf.SA(1.0), step=0.1)), {}, "measure must be Particles under LayerMap"),
-    ((DENSITY, mf.SA(1.0)), {"step": 0.1}, "step must be None but for"),
+    ((DENSITY, mf.SA(1.0)), {"max_step": 0.1}, "max_step must be None but for"),
     ((DENSITY, mf.SA(1.0)), {"rng": RNG}, "rng must be None but for"),
-    ((TOKENS, mf.SA(1.0)), {"step": -1.0}, "step must be a finite number > 0"),
-    ((TOKENS, mf.SA(1.0)), {"step": 0.1}, "step must be None for the flow"),
+    ((TOKENS, mf.SA(1.0)), {"max_step": -1.0}, "max_step must be a finite number > 0"),
+    ((TOKENS, mf.SA(1.0)), {"max_step": 0.1}, "max_step must be None for the flow"),
     ((TOKENS, mf.SA(1.0, noise=0.1)), {}, "rng, which noise needs, must be"),
     ((TOKENS, mf.SA(1.0, noise=0.1)), {"rng": "3"}, "rng, which noise needs, must be"),
     ((TOKENS, mf.SA(1.0)), {"rng": RNG}, "rng must be None without noise"),
-    ((TOKENS, mf.LayerMap(FIELD, step=0.1)), {"step": 0.1}, "step must be None for the flow"),
+    (
+        (TOKENS, mf.LayerMap(FIELD, step=0.1)),
+        {"max_step": 0.1},
+        "max_step must be None for the flow",
+    ),
     ((TOKENS, mf.LayerMap(FIELD, step=0.1)), {"rng": RNG}, "rng must be None without noise"),
     (
         (TOKENS, mf.Attention(1.0, [mf.Head(np.eye(3))], noise=0.1)),
         {"rng": RNG},
-        "step must be given for Attention",
+        "max_step must be given for Attention",
     ),
     (
         (TOKENS, mf.LayerMap(FIELD, step=0.3)),

@@ -159,7 +159,7 @@ def runs() -> dict[str, Callable[[Path], Any]]:
         starts["Particles, d = 5"][0](),
         mf.DoublyStochastic(2.0, sign=1, noise=0.05),
         *(0.1, 2),
-        step=0.02,
+        max_step=0.02,
         rng=np.random.default_rng(5),
     )
     for place in "Density on the circle", "Density about an axis":

@@ -127,7 +127,7 @@ def tokens(quick: bool) -> list[Claim]:
     n, dynamics = 10**4 if quick else 10**5, mf.SA(2.0, noise=0.2)
     rng = np.random.default_rng(7)
     cloud = mf.Particles.sample(CIRCLE, n, rng)
-    final = mf.evolve(cloud, dynamics, 0.5, 1, step=0.025, rng=rng).final
+    final = mf.evolve(cloud, dynamics, 0.5, 1, max_step=0.025, rng=rng).final
     density = mf.evolve(starts()["circle"], dynamics, 0.5, 1).final
     worst = 0.0
     for k in (1, 2):

@@ -182,7 +182,12 @@ def noise(quick: bool) -> list[Claim]:
     for step in (1.0, 0.5):
         ends = [
             mf.evolve(
-                tokens, mf.SA(0.0, noise=0.1), 2.0, 1, step=step, rng=np.random.default_rng(seed)
+                tokens,
+                mf.SA(0.0, noise=0.1),
+                2.0,
+                1,
+                max_step=step,
+                rng=np.random.default_rng(seed),
             ).final.mean()
             for seed in seeds
         ]

@@ -24,7 +24,7 @@ from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, INTERRUPTED, Refusal, chec
 from meanfield.cli.sweeps import SWEEP, axis, cells_beside, load_sweep, sweep
 from meanfield.cli.tables import CaseError, one_line
 from meanfield.dynamics import Isotropic
-from meanfield.evolution import Solution, evolve, netcdf
+from meanfield.evolution import Solution, netcdf, solve
 from meanfield.evolution.checkpoint import UnsavedWarning
 from meanfield.evolution.files import SOURCE, is_being_written, remove_leftovers
 from meanfield.evolution.solution import version_of
@@ -167,7 +167,7 @@ def run(
     with runs.killed_like_ctrl_c():
         with chosen.errors("run"):
             keywords |= {"checkpoint": file, "progress": runs.shown_progress(quiet)}
-            solution = runs.ended(evolve, measure, dynamics, **keywords)
+            solution = runs.ended(solve, measure, dynamics, **keywords)
         if earlier is not None and earlier.status == solution.status and not (settings or quiet):
             typer.echo(text.agreement(earlier, solution))
         _write(solution, file, picture, quiet)

@@ -596,7 +596,7 @@ class RunTable(Table):
         maximum=MOST_SAVES,
         minItems=1,
     )
-    step: float | None = told(
+    max_step: float | None = told(
         "of tokens: the largest time step under noise, > 0", exclusiveMinimum=0
     )
     rtol: float | None = told(

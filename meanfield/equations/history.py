@@ -369,8 +369,8 @@ def density_on_line(
     tol = _TOLERANCE if dynamics._smooth else tol
     angles = circle_angles(points) if line.axis is None else polar_angles(points, line.axis)
     feet, expansions = angles, np.zeros(len(angles))
-    passed = list(dynamics._between(0.0, t))
-    starts = [0.0, *(end for _, end in passed[:-1])]
+    passed = list(dynamics._between(float(history.times[0]), t))
+    starts = [float(history.times[0]), *(end for _, end in passed[:-1])]
     for start, (layer, end) in reversed(list(zip(starts, passed, strict=True))):
         field = line_field(dynamics, line.dim, line.axis, layer)
         feet, expansion = feet_of(field, history, feet, (end, start), tol)

@@ -104,11 +104,15 @@ class DensitySystem(System[Density]):
             raise self._unresolved(density, tail)
         finer = density.resize(size)
         self.adopt(self._equation(finer), work=self.work)
-        if self.t == 0.0:
+        if self.t == self.options.t_start:
             self._base = finer
 
     def _unresolved(self, density: Density, tail: float) -> Stop:
-        what = "misfit of the law" if self.t == 0.0 and tail == density.misfit else "spectral tail"
+        what = (
+            "misfit of the law"
+            if self.t == self.options.t_start and tail == density.misfit
+            else "spectral tail"
+        )
         reached, allowed = tell_apart(tail, self.tail_tol)
         told = f"the {what} reached {reached} > {allowed} on {density.space}"
         limits, remedy = "`max_size` or `tail_tol` of the density", self._remedy("{}, ")
@@ -164,7 +168,7 @@ class NoisyDensitySystem(DensitySystem):
 
     def rebase(self, measure: Density) -> None:
         """Go on from a density as it is saved; at t = 0 Simpson's rule begins with its rates."""
-        if self.t == 0.0:
+        if self.t == self.options.t_start:
             self.losing, self.heating = self._rates(self.state)
         super().rebase(measure)
 

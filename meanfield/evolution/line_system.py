@@ -67,7 +67,7 @@ class LineSystem(System[LineFlowMap]):
         self._reach = REACH / max(1.0, dynamics._reach)
         self._radius = flow.atom_radius if dynamics._keeps_clusters else 0.0
         self.adaptation = 0.0
-        self._times: list[float] = [0.0]
+        self._times: list[float] = [options.t_start]
         self._moments: list[Array] = []
         first = self._fields[id(dynamics._layers[0])]
         self.keeps_history = first.line.relative and flow._is_at_labels

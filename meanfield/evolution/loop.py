@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
-from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -24,10 +23,10 @@ from meanfield.evolution.run import Plan, Run, advance
 from meanfield.evolution.solution import Solution
 from meanfield.evolution.system import System
 from meanfield.exceptions import Interrupted, UnfinishedWarning
-from meanfield.measures import AnyMeasure
+from meanfield.measures import AnyMeasure, Density, FlowMap, OscillatorDensity, Particles
 from meanfield.typing import Array, ArrayLike, Rng
 
-P = ParamSpec("P")
+M = TypeVar("M", bound=FlowMap | Particles)
 # of t_end, by which a time may miss 0 or t_end
 _LAST_BITS = 16.0 * float(np.finfo(np.float64).eps)
 
@@ -45,7 +44,10 @@ def complete(run: Run, checkpoint: Checkpoint, progress: bool | str) -> Solution
     times, recorder = run.plan.times, run.recorder
     t_end = float(times[-1])
     try:
-        with DeferredInterrupt() as interrupt, closing(ProgressBar(t_end, progress)) as bar:
+        with (
+            DeferredInterrupt() as interrupt,
+            closing(ProgressBar(run.system.t, t_end, progress)) as bar,
+        ):
 
             def report(system: System[Any]) -> None:
                 bar.report(system)
@@ -85,24 +87,61 @@ def complete(run: Run, checkpoint: Checkpoint, progress: bool | str) -> Solution
     return solution
 
 
-def solve(
+class Asked(TypedDict, total=False):
+    """What may be asked of `evolve` besides."""
+
+    t_start: float
+    rtol: float
+    atol: float
+    max_step: float | None
+    on_unresolved: str | None
+    rng: Rng | None
+    monitors: Monitors | None
+    progress: bool | str
+    checkpoint: str | os.PathLike[str] | None
+
+
+@overload
+def evolve(
+    measure: OscillatorDensity,
+    dynamics: AnyDynamics,
+    t_end: float,
+    save_at: int | ArrayLike | None = None,
+    **asked: Unpack[Asked],
+) -> Solution[OscillatorDensity]: ...
+@overload
+def evolve(
+    measure: Density,
+    dynamics: AnyDynamics,
+    t_end: float,
+    save_at: int | ArrayLike | None = None,
+    **asked: Unpack[Asked],
+) -> Solution[Density | FlowMap]: ...
+@overload
+def evolve(
+    measure: M,
+    dynamics: AnyDynamics,
+    t_end: float,
+    save_at: int | ArrayLike | None = None,
+    **asked: Unpack[Asked],
+) -> Solution[M]: ...
+def evolve(
     measure: AnyMeasure,
     dynamics: AnyDynamics,
     t_end: float,
     save_at: int | ArrayLike | None = None,
     *,
-    step: float | None = None,
-    rng: Rng | None = None,
+    t_start: float = 0.0,
     rtol: float = 1e-9,
     atol: float = 1e-12,
+    max_step: float | None = None,
     on_unresolved: str | None = None,
+    rng: Rng | None = None,
     monitors: Monitors | None = None,
     progress: bool | str = False,
     checkpoint: str | os.PathLike[str] | None = None,
-    case: str = "",
-    about: Mapping[str, str | int | float] | None = None,
-) -> Solution:
-    """Solve ∂_t mu + div(X[mu] mu) = 0, (3.4) for SA and (3.8) for USA, from t = 0 to `t_end`.
+) -> Solution[Any]:
+    """Solve ∂_t mu + div(X[mu] mu) = 0, (3.4) for SA and (3.8) for USA, from `t_start` to `t_end`.
 
     Time steps are those of DOP853 (Hairer, Nørsett & Wanner 1993), an explicit Runge-Kutta pair
     of order 8. Stepping starts anew at every save.
@@ -128,7 +167,7 @@ def solve(
     Parameters
     ----------
     measure : Density, FlowMap or Particles; OscillatorDensity or Oscillators
-        The measure at t = 0; the latter two under a CircleInteraction.
+        The measure at `t_start`; the latter two under a CircleInteraction.
     dynamics : SA, USA, DoublyStochastic, Interaction, Attention, FeedForward, Layers or Kuramoto
         Noise is for densities and Particles. Measures about an axis need matrices that commute
         with rotations about it. Flow maps take SA, USA and DoublyStochastic with β <= 150 about an
@@ -142,32 +181,35 @@ def solve(
         `LayerMap` takes Particles through discrete layers: `t_end` must be a whole number of its
         steps, and saves are at the steps nearest to `save_at`.
     t_end : float
-        > 0. Times scale like e^{-β} under USA.
+        > `t_start`. Times scale like e^{-β} under USA.
     save_at : int or array_like, optional
         That many equal intervals (default 20), or the times themselves, ascending in
-        [0, t_end]; t = 0 and t_end are always saved.
-    step : float, optional
-        The largest time step under noise, default 0.02 over the largest rate of SA, USA,
-        DoublyStochastic or an interaction.
-    rng : int or numpy Generator, optional
-        Needed for Particles with noise, dx = X dt + sqrt(2τ) dB: see `evolution.token_system` for
-        the scheme, of weak order 2. The same seed gives the same bits.
+        [t_start, t_end]; t_start and t_end are always saved.
+    t_start : float
+        >= 0, the time on the clock of `Layers`, of the solution and of messages at which the run
+        begins; a whole number of the steps of a `LayerMap`.
     rtol, atol : float
         Relative and absolute tolerance of a time step, for each coefficient or coordinate. For
         densities `atol` is relative to the L² norm of f up to the coefficient's degree, and
         shared by the coefficients. Flow maps have a tolerance of their own instead, their `tol`.
+    max_step : float, optional
+        The largest time step of Particles under noise, default 0.02 over the largest rate of SA,
+        USA, DoublyStochastic or an interaction.
     on_unresolved : {'flow-map', 'stop'}, optional
         What to do with a density that a space of its `max_size` does not resolve. 'flow-map', the
         default, goes on with a `FlowMap` of the same law to `t_end`, in the same solution. 'stop'
         ends the run as 'under-resolved', with its last resolved state; it is the default where no
         flow map can go on: with noise, under which densities stay smooth, for an
         OscillatorDensity, and for `Layers` of doubly stochastic attention.
+    rng : int or numpy Generator, optional
+        Needed for Particles with noise, dx = X dt + sqrt(2τ) dB: see `evolution.token_system` for
+        the scheme, of weak order 2. The same seed gives the same bits.
     monitors : mapping of str to callable, optional
         Further numbers of a measure, asked for at every save, like `DistanceTo`. A monitor may
         give None where there is no such number, which is nan in the dataset, or a number with
         `lower` and `upper`, like a `Bracket`: then there are variables name_lower, name_upper too,
-        and name_proved (1 or 0) where it says so. What one raises at t = 0 is raised here, before
-        any step; later it ends the run as 'failed'.
+        and name_proved (1 or 0) where it says so. What one raises at `t_start` is raised here,
+        before any step; later it ends the run as 'failed'.
     progress : bool or 'lines'
         Whether to show a bar with t, energy and size on standard error; 'lines' for a line of them
         a minute, as a log file wants it.
@@ -176,15 +218,12 @@ def solve(
         twentieth of its time, and the whole solution at its end. `resume` goes on from it after
         the process was killed. What is there goes before the first step. Where it can't be written
         there is a warning, and the run goes on. One run a file.
-    case : str
-        The case file's text, kept with the solution.
-    about : mapping of str to str, int or float, optional
-        Further attributes of the dataset, such as where the case comes from.
 
     Returns
     -------
     Solution
-        Also when the run could not go on: see its `status` and `message`.
+        Of the kind of `measure`; a run of a Density may end as a FlowMap. Also when the run could
+        not go on: see its `status` and `message`.
 
     Raises
     ------
@@ -206,21 +245,71 @@ def solve(
     >>> sol.status, round(float(sol.dataset.energy[-1]), 10)
     ('finished', 0.716683516)
     """
-    times = save_times(t_end, save_at)
+    solution = solve(
+        measure,
+        dynamics,
+        t_end,
+        save_at,
+        t_start=t_start,
+        rtol=rtol,
+        atol=atol,
+        max_step=max_step,
+        on_unresolved=on_unresolved,
+        rng=rng,
+        monitors=monitors,
+        progress=progress,
+        checkpoint=checkpoint,
+    )
+    if not solution.success:
+        warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
+    return solution
+
+
+def solve(
+    measure: AnyMeasure,
+    dynamics: AnyDynamics,
+    t_end: float,
+    save_at: int | ArrayLike | None = None,
+    *,
+    t_start: float = 0.0,
+    rtol: float = 1e-9,
+    atol: float = 1e-12,
+    max_step: float | None = None,
+    on_unresolved: str | None = None,
+    rng: Rng | None = None,
+    monitors: Monitors | None = None,
+    progress: bool | str = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    case: str = "",
+    about: Mapping[str, str | int | float] | None = None,
+) -> Solution:
+    """`evolve` without its warning: commands and studies tell by themselves how a run ended.
+
+    The text of a `case` file is kept with the solution, and what there is to say `about` where it
+    comes from becomes attributes of the dataset.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or another run writes `checkpoint`, before any work starts.
+    Interrupted
+        On Ctrl-C, with what the run has so far.
+    """
+    times = save_times(t_start, t_end, save_at)
     progress = checked_progress(progress)
-    options.check_start(measure, dynamics, times[-1], step=step, rng=rng)
+    options.check_start(measure, dynamics, times[-1], max_step=max_step, rng=rng)
     if isinstance(dynamics, LayerMap):
         times = options.layer_times(times, dynamics.step)
     on_unresolved = options.choose_on_unresolved(measure, dynamics, on_unresolved)
     chosen = options.Options(
-        **options.checked_numbers({"rtol": rtol, "atol": atol}),
+        **options.checked_numbers({"t_start": t_start, "rtol": rtol, "atol": atol}),
         monitors=checked_monitors(monitors),
         on_unresolved=on_unresolved,
     )
     options.check_nodes(measure, dynamics)
     if not isinstance(case, str):
         raise ValueError(f"case must be the text of a case file, got {shown(case)}")
-    plan = Plan(dynamics, times, chosen, step, case, options.checked_about(about))
+    plan = Plan(dynamics, times, chosen, max_step, case, options.checked_about(about))
     path = None if checkpoint is None else _checkpoint_path(checkpoint)
     with file_lock(path), ExitStack() as earlier:
         if path is not None:
@@ -228,24 +317,6 @@ def solve(
             earlier.enter_context(set_aside(path, previous(path)))
         run = Run(plan, plan.system(measure, rng))
         return complete(run, Checkpoint(path, earlier=earlier), progress)
-
-
-def warn_if_unfinished(run: Callable[P, Solution]) -> Callable[P, Solution]:
-    """The function that does the same, and warns where the run ends before its `t_end`."""
-
-    @wraps(run)
-    def warned(*args: P.args, **asked: P.kwargs) -> Solution:
-        solution = run(*args, **asked)
-        if not solution.success:
-            warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
-        return solution
-
-    return warned
-
-
-# commands and studies take `solve`, and tell by themselves how a run ended
-evolve = warn_if_unfinished(solve)
-evolve.__name__ = evolve.__qualname__ = solve.__qualname__ = "evolve"
 
 
 def _checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:
@@ -260,19 +331,20 @@ def _checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:
     return Path(checkpoint).absolute()
 
 
-def save_times(t_end: float, save_at: int | ArrayLike | None) -> Array:
-    """0, the times that `save_at` asks for, and t_end."""
-    t_end = number("t_end", t_end, above=0)
+def save_times(t_start: float, t_end: float, save_at: int | ArrayLike | None) -> Array:
+    """t_start, the times that `save_at` asks for, and t_end."""
+    t_start = number("t_start", t_start, low=0)
+    t_end = number("t_end", t_end, above=t_start)
     if save_at is None:
         save_at = 20
     if is_single(save_at):
-        return np.linspace(0.0, t_end, integer("save_at", save_at, low=1) + 1)
+        return np.linspace(t_start, t_end, integer("save_at", save_at, low=1) + 1)
     times = real_array("save_at", save_at, 1)
     # the last bits of 0.1 + 0.2 and the like
-    for end in (0.0, t_end):
+    for end in (t_start, t_end):
         times[np.abs(times - end) <= _LAST_BITS * t_end] = end
-    allowed = f"an integer >= 1 or strictly ascending times in [0, t_end = {t_end:g}]"
-    outside = np.flatnonzero((times < 0.0) | (times > t_end))
+    allowed = f"an integer >= 1 or strictly ascending times in [{t_start:g}, t_end = {t_end:g}]"
+    outside = np.flatnonzero((times < t_start) | (times > t_end))
     if outside.size:
         raise ValueError(f"save_at must be {allowed}, got {times[outside[0]]}")
     falls = np.flatnonzero(np.diff(times) <= 0.0)
@@ -280,4 +352,4 @@ def save_times(t_end: float, save_at: int | ArrayLike | None) -> Array:
         pair = times[falls[0] : falls[0] + 2]
         told = f"got {pair[0]} and then {pair[1]}"
         raise ValueError(f"save_at must be {allowed}, {told}")
-    return np.unique(np.concatenate([[0.0], times, [t_end]]))
+    return np.unique(np.concatenate([[t_start], times, [t_end]]))

@@ -24,6 +24,7 @@ STOP, FLOW_MAP = "stop", "flow-map"
 
 # what the numbers of a run may be
 _LIMITS: dict[str, dict[str, float]] = {
+    "t_start": {"low": 0},
     "rtol": {"low": 3e-14, "high": 1e-2},
     "atol": {"above": 0},
 }
@@ -33,6 +34,7 @@ _LIMITS: dict[str, dict[str, float]] = {
 class Options:
     """What a run may do: tolerances, monitors; see the arguments of `evolve`."""
 
+    t_start: float
     rtol: float
     atol: float
     monitors: Monitors
@@ -60,7 +62,7 @@ def check_start(
     dynamics: OwnDynamics,
     t_end: float,
     *,
-    step: float | None,
+    max_step: float | None,
     rng: Any,
 ) -> None:
     """Refuse what can't be run, before any work starts.
@@ -71,8 +73,8 @@ def check_start(
         Naming the argument.
     """
     check_measure("measure", measure)
-    if step is not None:
-        number("step", step, above=0)
+    if max_step is not None:
+        number("max_step", max_step, above=0)
     _check_kind(dynamics)
     known = adapt(dynamics)
     if isinstance(dynamics, LayerMap):
@@ -86,7 +88,7 @@ def check_start(
     if isinstance(measure, Particles):
         if not isinstance(dynamics, LayerMap):
             _check_token_sums(measure, known)
-        _check_step(known, step, rng)
+        _check_max_step(known, max_step, rng)
         return
     if isinstance(measure, FlowMap):
         _check_flow_layers(known)
@@ -99,7 +101,7 @@ def check_start(
             f"noise must be 0 to evolve {shown(measure)}, got {known.noise:g}: take a Density or "
             f"Particles"
         )
-    for name, value in ("step", step), ("rng", rng):
+    for name, value in ("max_step", max_step), ("rng", rng):
         if value is not None:
             raise ValueError(f"{name} must be None but for Particles, got {shown(value)}")
 
@@ -172,15 +174,15 @@ def _check_token_sums(particles: Particles, dynamics: Dynamics) -> None:
         check_sums(particles, layer, may_span=layer.noise == 0.0)
 
 
-def _check_step(dynamics: Dynamics, step: float | None, rng: Any) -> None:
+def _check_max_step(dynamics: Dynamics, max_step: float | None, rng: Any) -> None:
     if dynamics.noise > 0.0:
         generator("rng, which noise needs,", rng)
     elif rng is not None:
         raise ValueError(f"rng must be None without noise, got {shown(rng)}")
-    elif step is not None:
+    elif max_step is not None:
         raise ValueError(
-            f"step must be None for the flow without noise, whose steps follow rtol, got "
-            f"{shown(step)}"
+            f"max_step must be None for the flow without noise, whose steps follow rtol, got "
+            f"{shown(max_step)}"
         )
 
 
@@ -222,11 +224,12 @@ def layer_times(times: Array, step: float) -> Array:
     Raises
     ------
     ValueError
-        If the last time is none.
+        If the first or the last time is none.
     """
-    count = times[-1] / step
-    if round(count) < 1 or abs(count - round(count)) > _ROUNDING * count:
-        raise ValueError(f"t_end must be a whole number of steps of {step:g}, got {times[-1]:g}")
+    for name, time in ("t_start", times[0]), ("t_end", times[-1]):
+        count = time / step
+        if (round(count) < 1 and time) or abs(count - round(count)) > _ROUNDING * count:
+            raise ValueError(f"{name} must be a whole number of steps of {step:g}, got {time:g}")
     return np.asarray(np.unique(np.round(times / step)) * step)
 
 

@@ -36,14 +36,15 @@ class ProgressBar:
 
     Parameters
     ----------
-    t_end : float
+    t, t_end : float
+        Where it begins and ends.
     shown : bool or 'lines'
     """
 
-    def __init__(self, t_end: float, shown: bool | str) -> None:
+    def __init__(self, t: float, t_end: float, shown: bool | str) -> None:
         self._t_end, self._shown = t_end, shown
         # a bar that is not shown would still bring a lock between processes
-        self._bar = tqdm(total=t_end, bar_format=_FORMAT) if shown is True else None
+        self._bar = tqdm(total=t_end, initial=t, bar_format=_FORMAT) if shown is True else None
         self._start = time.monotonic()
         self._due = self._start + (_SECONDS_BETWEEN_LINES if shown == LINES else 0.0)
 

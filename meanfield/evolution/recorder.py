@@ -125,7 +125,7 @@ class Recorder:
         Stop
             If one of the numbers is not finite, or a monitor fails; what there is is kept.
         Exception
-            What a monitor raises at t = 0, where there is nothing to keep.
+            What a monitor raises at the start, where there is nothing to keep.
         """
         row = self._multiplied_out(row)
         self.measures.append(measure)
@@ -134,8 +134,8 @@ class Recorder:
             try:
                 row |= _read(name, monitor(measure))
             except Exception as error:
-                if row["t"] == 0.0:
-                    error.add_note(f"in the monitor {name} at t = 0, for {measure}")
+                if len(self._rows) == 1:
+                    error.add_note(f"in the monitor {name} at t = {row['t']:g}, for {measure}")
                     raise
                 reason = f"the monitor {name} raised {error!r} for {measure}"
                 raise Stop("failed", f"failed at t = {row['t']:.6g}: {reason}") from error

@@ -221,7 +221,7 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
     times = real_array("times", resumption.arrays["times"], 1)
     if (np.diff(times) <= 0.0).any() or not set(saved.t[: numbers["saves"]]) <= set(times):
         raise ValueError(f"times must ascend and hold those that were saved, got {times[:8]}")
-    step = numbers["step"]
+    max_step = numbers["max_step"]
     options = Options(
         **checked_numbers(numbers),
         monitors=monitors,
@@ -231,7 +231,7 @@ def _plan(saved: Solution, resumption: Resumption, monitors: Monitors) -> Plan:
         dynamics=saved.dynamics,
         times=times,
         options=options,
-        step=None if step is None else number("step", step, above=0),
+        max_step=None if max_step is None else number("max_step", max_step, above=0),
         case=saved._case,
         about=checked_about(numbers.get("about")),
     )

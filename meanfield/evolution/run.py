@@ -82,7 +82,7 @@ class Plan:
     dynamics: AnyDynamics
     times: Array
     options: Options
-    step: float | None
+    max_step: float | None
     case: str
     about: Mapping[str, str | int | float] = field(default_factory=dict)
 
@@ -107,8 +107,8 @@ class Plan:
         if isinstance(measure, FlowMap):
             return flow_system(measure, dynamics, options)
         if dynamics.noise > 0.0:
-            step = self.step or token_system.default_step(measure, dynamics)
-            return token_system.NoisyTokenSystem(measure, dynamics, options, step, rng)
+            max_step = self.max_step or token_system.default_max_step(measure, dynamics)
+            return token_system.NoisyTokenSystem(measure, dynamics, options, max_step, rng)
         return token_system.TokenSystem(measure, dynamics, options)
 
 
@@ -260,7 +260,8 @@ class Run:
         plan, system = self.plan, self.system
         dataset = self.recorder.dataset(system.collapses)
         options = plan.options
-        dataset.attrs |= {**plan.about, "t_end": float(plan.times[-1])}
+        t_start, t_end = map(float, plan.times[[0, -1]])
+        dataset.attrs |= {**plan.about, "t_start": t_start, "t_end": t_end}
         first = self.recorder.measures[0]
         # a flow map's own tolerance is all that its run has
         if (tol := getattr(first, "tol", None)) is not None:
@@ -270,8 +271,8 @@ class Run:
         dataset.attrs |= {name: limit for name, limit in first._limits.items() if limit is not None}
         if isinstance(system, token_system.TokenSystem):
             dataset.attrs["sums"] = joined(system.sums)
-            if system.step > 0.0:
-                dataset.attrs["step"] = system.step
+            if system.max_step is not None:
+                dataset.attrs["max_step"] = system.max_step
         return Solution(
             t=dataset.t.values,
             measures=list(self.recorder.measures),
@@ -291,7 +292,7 @@ class Run:
         numbers = options | {
             "saves": len(self.recorder.measures),
             "records": self.recorder.kept() | {"collapses": list(system.collapses)},
-            "step": plan.step,
+            "max_step": plan.max_step,
             "about": dict(plan.about),
             "run": {name: _plain(getattr(system, name)) for name in system.kept},
         }

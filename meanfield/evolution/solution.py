@@ -225,10 +225,13 @@ class Solution(ShownRun, Generic[M_co]):
                 f"reach of its kernel) <= 100, got a run of {flow} under {self.dynamics}"
             )
         points = unit_rows("points", points, flow.dim)
-        t, dynamics = number("t", t, low=0, high=float(self.t[-1])), adapt(self.dynamics)
+        t, dynamics = (
+            number("t", t, low=float(self.t[0]), high=float(self.t[-1])),
+            adapt(self.dynamics),
+        )
         if isinstance(self._history, History):
             return transported(field_on_sphere(dynamics), self._history, flow.law.pdf, points, t)
-        if t == 0.0:
+        if t == self.t[0]:
             return np.asarray(flow.line.scale * flow.line.law.pdf(points))
         return density_on_line(flow.line, dynamics, self._history, points, t, flow.tol)
 

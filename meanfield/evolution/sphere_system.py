@@ -91,7 +91,7 @@ class SphereSystem(System[SphereFlowMap]):
             tol=tol * _USA_SHARE if dynamics._fast else tol,
             radius=1.0 / max(4.0, scale) if absorbs else 0.0,
         )
-        self.since, self._history = 0.0, History(0.0)
+        self.since, self._history = options.t_start, History(options.t_start)
         try:
             first = self._meshes.first(flow)
         except ArithmeticError as error:

@@ -103,8 +103,8 @@ class System(Generic[M]):
 
     def __init__(self, measure: M, dynamics: Dynamics, options: Options) -> None:
         self.dynamics, self.options = dynamics, options
-        self.layer = 0
-        self.t = self.step_size = 0.0
+        self.t, self.step_size = options.t_start, 0.0
+        self.layer = self._number_of(next(dynamics._between(self.t, np.inf))[0])
         self.steps = self.evaluations = 0
         self.collapses: list[tuple[float, int, float]] = []
         self.log_unit = self.energy.log_unit if self.energy else 0.0
@@ -135,19 +135,22 @@ class System(Generic[M]):
 
     @property
     def work(self) -> float:
-        """∫ dissipation dt since t = 0."""
+        """∫ dissipation dt since the start."""
         return float(self.state[-1])
 
     @work.setter
     def work(self, value: float) -> None:
         self.state[-1] = value
 
+    def _number_of(self, layer: Dynamics) -> int:
+        return next(i for i, one in enumerate(self.dynamics._layers) if one is layer)
+
     def act(self, layer: Dynamics) -> None:
         """Let a layer act from now on."""
         if layer is not self.acting:
             self._base = None
             measure = self.measure()
-            self.layer = next(i for i, one in enumerate(self.dynamics._layers) if one is layer)
+            self.layer = self._number_of(layer)
             self.adopt(self._equation(measure), work=0.0)
 
     def begin(self) -> None:

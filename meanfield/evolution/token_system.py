@@ -66,8 +66,8 @@ def generator_from(state: dict[str, Any]) -> np.random.Generator:
     return found
 
 
-def default_step(particles: Particles, dynamics: Dynamics) -> float:
-    """A time step with weak errors of about 1e-4: short against the flow and the noise.
+def default_max_step(particles: Particles, dynamics: Dynamics) -> float:
+    """The largest time step, with weak errors of about 1e-4: short against the flow and the noise.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def default_step(particles: Particles, dynamics: Dynamics) -> float:
             rate = max(rate, _TURNED * float(np.abs(particles.frequencies).max()))
         return _SHARE / float(rate)
     if (kernel := dynamics._kernel) is None:
-        raise ValueError(f"step must be given for {shown(dynamics)}, got None")
+        raise ValueError(f"max_step must be given for {shown(dynamics)}, got None")
     rate = 1.0 + kernel.reach
     if not dynamics.normalised:
         rate *= kernel.largest * float(np.exp(kernel.log_unit))
@@ -99,14 +99,14 @@ class TokenSystem(System[Particles]):
 
     Attributes
     ----------
-    step : float
-        Of methods whose steps are fixed; 0 where they follow the tolerance.
+    max_step : float, optional
+        Under noise; elsewhere steps follow the tolerance.
     sums : set of str
         How sums over tokens were done: 'direct', 'transforms', 'gram', several, or 'none'.
     """
 
     kept: ClassVar[Kept] = {**System.kept, "sums": set}
-    step: float = 0.0
+    max_step: float | None = None
 
     def __init__(self, particles: Particles, dynamics: Dynamics, options: Options) -> None:
         self.sums: set[str] = set()
@@ -206,8 +206,8 @@ class LayerSystem(TokenSystem):
         return output
 
     def _stepper(self, start: float, end: float) -> Stepper:  # noqa: ARG002 (layers are counted)
-        last = round(end / self.step)
-        return LayerMap(self._pass, self.state, self.step, self.steps, last)
+        done = round(self.options.t_start / self.step) + self.steps
+        return LayerMap(self._pass, self.state, self.step, done, round(end / self.step))
 
     def count(self, stepper: Stepper) -> None:
         """Be where a layer has come to, which is a whole number of steps."""
@@ -240,7 +240,7 @@ class NoisyTokenSystem(TokenSystem):
     dynamics : SA, USA, DoublyStochastic, Attention or CircleInteraction
         With noise τ > 0.
     options : Options
-    step : float
+    max_step : float
         Largest time step > 0; between saves steps are equal.
     rng : int or numpy Generator
     """
@@ -252,15 +252,16 @@ class NoisyTokenSystem(TokenSystem):
         particles: Particles,
         dynamics: Dynamics,
         options: Options,
-        step: float,
+        max_step: float,
         rng: Rng,
     ) -> None:
-        self.step, self.rng = step, np.random.default_rng(rng)
+        self.max_step: float = max_step
+        self.rng = np.random.default_rng(rng)
         self._shape = particles.points.shape
         super().__init__(particles, dynamics, options)
 
     def _stepper(self, start: float, end: float) -> Stepper:
-        steps = StrangSteps(self.rate, self._diffuse, start, self.state, end, self.step)
+        steps = StrangSteps(self.rate, self._diffuse, start, self.state, end, self.max_step)
         self.step_size = steps.h_abs
         if steps.count > MOST_STEPS:
             raise self.too_far(float(steps.count))
