@@ -34,11 +34,11 @@ _LIMITS: dict[str, dict[str, float]] = {
 class Options:
     """What a run may do: tolerances, monitors; see the arguments of `evolve`."""
 
-    t_start: float
     rtol: float
     atol: float
     monitors: Monitors
     on_unresolved: str = STOP
+    t_start: float = 0.0
 
 
 def checked_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
