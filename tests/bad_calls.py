@@ -150,7 +150,7 @@ OWN: dict[str, dict[str, Any]] = {
     "plot.movie": {"path": "no/such/folder.gif"},
     "plot.nodes": {"sol": FLOW},
     "plot.save": {"path": "a.png"},
-    "plot.solution": {"times": 1},
+    "plot.solution": {"panels": 1},
     "sliced_wasserstein": {"mu": TOKENS, "nu": TOKENS, "planes": 4},
     "studies.form_extremisers": {"forms": [np.diag([1.0, 2.0])], "starts": 1, "rng": rng()},
     "studies.form_maximiser": {"form": np.eye(2)},

@@ -25,6 +25,55 @@ def test_saves_where_asked():
     assert len(mf.evolve(mu(), mf.SA(1.0), 1.0).t) == 21
 
 
+STARTS = {
+    "density": mu(),
+    "flow map": mf.FlowMap(mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])),
+    "tokens": mf.Particles.sample(mf.FourierSeries(cos=[0.5]), 7, np.random.default_rng(0)),
+}
+
+
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+def test_a_run_begins_at_t_start(start):
+    """A field without a clock does not know; layers act by theirs."""
+    early, late = (mf.evolve(start, mf.SA(2.0), t + 1.0, 2, t_start=t) for t in (0.0, 3.0))
+    assert np.array_equal(late.t, [3.0, 3.5, 4.0])
+    assert late.message.startswith("finished at t = 4 after")
+    assert np.abs(early.final.mean() - start.mean()).max() > 1e-3
+    assert np.abs(early.final.mean() - late.final.mean()).max() < 1e-12
+    layers = mf.Layers([mf.SA(2.0), mf.SA(3.0, sign=-1), mf.USA(1.0)], step=0.5)
+    whole = mf.evolve(start, layers, 1.5, [0.7])
+    rest = mf.evolve(whole.at(0.7), layers, 1.5, 1, t_start=0.7)
+    assert np.abs(whole.at(0.7).mean() - rest.final.mean()).max() > 1e-3
+    assert np.abs(whole.final.mean() - rest.final.mean()).max() < 1e-8
+
+
+def test_the_density_of_a_run_from_t_start_on():
+    flow, points = STARTS["flow map"], np.eye(2)
+    early, late = (mf.evolve(flow, mf.SA(2.0), t + 1.0, 1, t_start=t) for t in (0.0, 3.0))
+    assert np.array_equal(late.pdf(points, 3.0), early.pdf(points, 0.0))
+    assert late.pdf(points, 3.4) == pytest.approx(early.pdf(points, 0.4), rel=1e-11)
+    with pytest.raises(ValueError, match=r"t must be a finite number >= 3 and <= 4, got 0\.4"):
+        late.pdf(points, 0.4)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"t_start": -0.5}, "t_start must be a finite number >= 0, got -0.5"),
+        ({"t_start": 1.0}, "t_end must be a finite number > 1, got 1"),
+        ({"t_start": 0.5, "save_at": [0.2]}, r"ascending times in \[0.5, t_end = 1\], got 0.2"),
+        (
+            {"t_start": 0.3, "dynamics": mf.LayerMap(mf.SA(1.0), step=0.2)},
+            "t_start must be a whole",
+        ),
+    ],
+)
+def test_a_start_out_of_range_is_refused(asked, message):
+    given = {"measure": STARTS["tokens"], "dynamics": mf.SA(1.0), "t_end": 1.0} | asked
+    with pytest.raises(ValueError, match=message):
+        mf.evolve(**given)
+
+
 def test_saves_do_not_change_the_answer():
     few = mf.evolve(mu(), mf.SA(4.0), 2.0, 1, rtol=1e-11, atol=1e-13)
     many = mf.evolve(mu(), mf.SA(4.0), 2.0, 37, rtol=1e-11, atol=1e-13)

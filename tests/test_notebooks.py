@@ -96,7 +96,7 @@ def test_scripts_open_no_window_and_keep_no_figure(tmp_path):
 import gc, sys, weakref
 kept = []
 for _ in range(3):
-    figure, ax = mf.plot.solution(sol, times=1), mu.plot()
+    figure, ax = mf.plot.solution(sol, panels=1), mu.plot()
     kept += [weakref.ref(figure), weakref.ref(ax.figure)]
 ax.plot([0.0, 1.0], [1.0, 1.0])
 ax.figure.savefig("mine.png")

@@ -119,8 +119,10 @@ def test_arguments_are_checked(tmp_path):
     sol = run([SERIES["circle"](1.0)])
     tokens = run([SERIES["tokens d=2"](1.0)])
     for message, call in {
-        "times must be an integer >= 1 and <= 12, got 0": lambda: mf.plot.solution(sol, 0),
-        "times must be an integer >= 1 and <= 12, got 2.5": lambda: mf.plot.solution(sol, 2.5),
+        "panels must be an integer >= 1 and <= 12, got 0": lambda: mf.plot.solution(sol, panels=0),
+        "panels must be an integer >= 1 and <= 12, got 2.5": lambda: mf.plot.solution(
+            sol, panels=2.5
+        ),
         "sol must hold densities and their tail": lambda: mf.plot.resolution(tokens),
         "path must end in .png, .pdf, .svg, got 'run.bmp'": lambda: mf.plot.save(
             Figure(), "run.bmp"

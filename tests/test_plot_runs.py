@@ -17,7 +17,7 @@ KAPPAS = 0.5, 2.0, 5.0, 30.0
 @pytest.fixture(scope="module", params=SERIES)
 def drawn(request):
     sol = run([SERIES[request.param](kappa) for kappa in KAPPAS])
-    figure = mf.plot.solution(sol, times=3)
+    figure = mf.plot.solution(sol, panels=3)
     figure.canvas.draw()
     return request.param, sol, figure
 
@@ -101,7 +101,9 @@ def test_marks_on_the_energy_are_the_panels(drawn):
 def test_times_are_at_equal_steps_of_energy(energies, times, expected):
     sol = run(7 * [SERIES["circle"](1.0)])
     sol.dataset["energy"][:] = np.array(energies, float)
-    shown = [float(ax.get_title().split("=")[1]) for ax in panels(mf.plot.solution(sol, times))]
+    shown = [
+        float(ax.get_title().split("=")[1]) for ax in panels(mf.plot.solution(sol, panels=times))
+    ]
     assert shown == list(sol.t[expected])
 
 

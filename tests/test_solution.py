@@ -260,3 +260,30 @@ def test_attributes_of_the_dataset_are_kept_apart(tmp_path):
     assert list(again.dataset.attrs["steps"]) == [1, 2]
     assert again.dynamics.beta == 1 / 3
     assert "beta" not in again.dataset.attrs
+
+
+def test_a_solution_is_a_sequence_of_measures():
+    sol = solution(densities("circle"), status="clustered")
+    assert len(sol) == len(sol.measures) == 4
+    assert sol[1] is sol.measures[1]
+    assert sol[-1] is sol.final
+    assert list(sol[1:3]) == list(sol.measures[1:3])
+    assert [t for t, _ in sol] == list(sol.t)
+    assert all(mu is sol.at(t) for t, mu in sol)
+    assert sol.success
+    assert not solution(densities("circle")).success
+
+
+def test_a_density_is_told_at_saved_times():
+    sol, points = solution(densities("circle")), np.eye(2)
+    assert np.ptp(sol.pdf(points, sol.t[1])) > 0.0
+    assert same_bits(sol.pdf(points, sol.t[1]), sol[1].pdf(points))
+    near = f"the nearest are {sol.t[1]:g} and {sol.t[2]:g}, got"
+    for ask in (sol.at, lambda t: sol.pdf(points, t)):
+        with pytest.raises(ValueError, match=f"t must be a saved time, {near}"):
+            ask(0.45 * sol.t[1] + 0.55 * sol.t[2])
+    with pytest.raises(ValueError, match="t must be a finite number, got nan"):
+        sol.at(np.nan)
+    tokens = solution(particles())
+    with pytest.raises(ValueError, match="pdf needs densities, or the moments of a flow map"):
+        tokens.pdf(np.eye(tokens.final.dim), 1.0)

@@ -106,7 +106,8 @@ def movie(
 ) -> None:
     """Write the movie of a run as MP4 (by ffmpeg) or GIF, see `animation`.
 
-    It is written beside `path` and renamed. `Solution.source` is its comment.
+    It is written beside `path` and renamed. The SHA-256 of what the run was made from is its
+    comment.
 
     Parameters
     ----------

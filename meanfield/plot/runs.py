@@ -56,7 +56,7 @@ _MOST_PANELS = 12
 _LETTERS = "abcdefghijkl"
 
 
-def solution(sol: Solution, times: int = 4) -> Figure:
+def solution(sol: Solution, *, panels: int = 4) -> Figure:
     """mu_t at several times, and over t the energy between its bounds, dissipation, tail.
 
     There is no panel of an energy where the dynamics has none.
@@ -67,8 +67,8 @@ def solution(sol: Solution, times: int = 4) -> Figure:
     Parameters
     ----------
     sol : Solution
-    times : int
-        Number of panels, 1 to 12, at saved times from the first to the last at about equal steps
+    panels : int
+        How many, 1 to 12, at saved times from the first to the last at about equal steps
         of energy; all saved times if there are fewer.
 
     Returns
@@ -78,17 +78,17 @@ def solution(sol: Solution, times: int = 4) -> Figure:
     Raises
     ------
     ValueError
-        If `sol` is no solution or `times` is out of range.
+        If `sol` is no solution or `panels` is out of range.
 
     Examples
     --------
     >>> import meanfield as mf
     >>> mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
-    >>> len(solution(mf.evolve(mu, mf.SA(1.0), 1.0), times=3).axes)
+    >>> len(solution(mf.evolve(mu, mf.SA(1.0), 1.0), panels=3).axes)
     6
     """
     curves.check(sol)
-    chosen = _instants(sol, integer("times", times, low=1, high=_MOST_PANELS))
+    chosen = _instants(sol, integer("panels", panels, low=1, high=_MOST_PANELS))
     kind = projection(sol.final)
     columns = _columns(len(chosen), kind)
     rows = -(-len(chosen) // columns)
@@ -155,23 +155,23 @@ def _mark(ax: Axes, chosen: list[int]) -> None:
         frames.write(ax, _LETTERS[number], place, ha=ha, va=va, shift=shift, color=frames.ORANGE)
 
 
-def _instants(sol: Solution, times: int) -> list[int]:
+def _instants(sol: Solution, panels: int) -> list[int]:
     """Saves at about equal steps of the energy's way, first and last among them, all different."""
     count = len(sol.t)
-    times = min(times, count)
+    panels = min(panels, count)
     name = curves.energy_name(sol)
     steps = np.zeros(count - 1) if name is None else np.abs(np.diff(sol.dataset[name].values))
     way = np.append(0.0, np.cumsum(np.where(np.isfinite(steps), steps, 0.0)))
     if not way[-1] > 0.0:
         way = sol.t - sol.t[0]
-    if times == 1:
+    if panels == 1:
         return [count - 1]
-    levels = np.linspace(0.0, way[-1], times)[:-1]
+    levels = np.linspace(0.0, way[-1], panels)[:-1]
     chosen = [int(np.argmin(np.abs(way - level))) for level in levels] + [count - 1]
-    for number in range(times):
+    for number in range(panels):
         # as many saves must be left over as there are panels to come
         least = chosen[number - 1] + 1 if number else 0
-        chosen[number] = min(max(chosen[number], least), count - times + number)
+        chosen[number] = min(max(chosen[number], least), count - panels + number)
     return chosen
 
 
@@ -184,7 +184,7 @@ def save(figure: Figure, path: str | os.PathLike[str], *, source: str = "") -> N
     path : str or path-like
         Ending in .png, .pdf or .svg.
     source : str, optional
-        What it was made from, such as `Solution.source`: the file keeps it among its keywords.
+        What it was made from; the file keeps it among its keywords.
 
     Raises
     ------
