@@ -11,9 +11,9 @@ import pytest
 from scipy.special import erf
 
 import meanfield as mf
+from meanfield._record import from_record, to_record
 from meanfield.dynamics import KNOWN
 from meanfield.laws import LAWS
-from meanfield.laws.record import from_record, to_record
 
 KINDS = (*KNOWN, mf.Head)
 ALL = (*KINDS, *LAWS)

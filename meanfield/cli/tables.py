@@ -314,7 +314,7 @@ def _table(
     Parameters
     ----------
     made : type
-        A dataclass whose fields have metadata by `meanfield.laws.record.key`.
+        A dataclass whose fields have metadata by `meanfield._record.key`.
     name : str
         That of its type, if there are tables of several.
     default : str, optional

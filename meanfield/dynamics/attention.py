@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from meanfield._checks import boolean, is_single, number, real_array, shown, tell_apart
+from meanfield._record import Record, key
 from meanfield.dynamics.facts import Energy, Measure, Steady, parts_of
 from meanfield.dynamics.isotropic import (
     BETA,
@@ -18,7 +19,6 @@ from meanfield.dynamics.isotropic import (
     USA,
     Isotropic,
 )
-from meanfield.laws.record import Record, key
 from meanfield.typing import Array, ArrayLike
 
 # of a product of matrices

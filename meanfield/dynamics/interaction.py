@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import boolean, number, plus_or_minus, shown
+from meanfield._record import key
 from meanfield.dynamics.facts import Energy
 from meanfield.dynamics.isotropic import NOISE, SIGN, KernelDynamics
 from meanfield.kernels.kernel import PotentialKernel, kernel_of
-from meanfield.laws.record import key
 
 _KERNEL = key("the Taylor coefficients of s, a list of numbers", list[float], minItems=1)
 

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from meanfield._checks import number, plus_or_minus
+from meanfield._record import key
 from meanfield.dynamics.facts import Energy, Measure, Steady
 from meanfield.kernels.kernel import Exponential, PotentialKernel
-from meanfield.laws.record import key
 from meanfield.typing import Array
 
 # beyond it differences of e^{β<x,y>} between tokens are lost in rounding

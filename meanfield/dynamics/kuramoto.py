@@ -11,10 +11,10 @@ import numpy as np
 from scipy.special import ive
 
 from meanfield._checks import number, real_array, shown
+from meanfield._record import key
 from meanfield.dynamics.facts import Energy, Measure, Steady
 from meanfield.dynamics.isotropic import NOISE
 from meanfield.kernels.kernel import Phases
-from meanfield.laws.record import key
 from meanfield.spaces.geometry import circle_angles
 from meanfield.typing import Array, NDArray
 

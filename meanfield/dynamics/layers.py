@@ -11,12 +11,12 @@ import numpy as np
 from scipy.special import erf
 
 from meanfield._checks import number, one_of, real_array, shown, unit_rows
+from meanfield._record import Record, key
 from meanfield.dynamics.attention import MOST_PARTS, Attention
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.facts import Dynamics, Facts, Measure, Steady, parts_of
 from meanfield.dynamics.isotropic import SA, USA
 from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any
-from meanfield.laws.record import Record, key
 from meanfield.typing import Array, ArrayLike
 
 _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {

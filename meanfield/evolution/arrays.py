@@ -17,12 +17,12 @@ import numpy as np
 import xarray as xr
 
 from meanfield._checks import integer, number, one_of, real_array, rows, shown, unit_rows
+from meanfield._record import from_record, to_record
 from meanfield.dynamics import KNOWN, AnyDynamics
 from meanfield.dynamics.attention import Head
 from meanfield.dynamics.own import ForgottenDynamics, describe
 from meanfield.equations.history import NODES, History, MomentHistory
 from meanfield.laws import LAWS, Law
-from meanfield.laws.record import from_record, to_record
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, OscillatorDensity, SphereFlowMap
 from meanfield.measures.density import SeriesLaw
 from meanfield.measures.flow_map import LabelLine

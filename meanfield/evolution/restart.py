@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from meanfield._checks import integer, number, one_of, real_array, shown
+from meanfield._record import from_record
 from meanfield.dynamics import AnyDynamics
 from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics, describe
 from meanfield.evolution.arrays import ForgottenLaw, Resumption
@@ -30,7 +31,6 @@ from meanfield.evolution.solution import Solution, load, other_versions
 from meanfield.evolution.token_system import generator_from
 from meanfield.exceptions import UnfinishedWarning
 from meanfield.laws import LAWS, Law
-from meanfield.laws.record import from_record
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap
 
 # what a file that is not what it was may make of the code below

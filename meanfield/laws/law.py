@@ -10,7 +10,7 @@ import numpy as np
 
 from meanfield._checks import generator, integer, shown, unit_rows, unit_vector
 from meanfield._checks import weights as checked_weights
-from meanfield.laws.record import Record, key
+from meanfield._record import Record, key
 from meanfield.spaces.geometry import are_parallel, project
 from meanfield.typing import Array, ArrayLike, Rng
 

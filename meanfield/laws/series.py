@@ -13,8 +13,8 @@ from numpy.polynomial import chebyshev
 from scipy.special import comb
 
 from meanfield._checks import EPS, integer, real_array, tell_apart, unit_vector
+from meanfield._record import key
 from meanfield.laws import law
-from meanfield.laws.record import key
 from meanfield.spaces.gegenbauer import gegenbauer, zonal_sum
 from meanfield.spaces.geometry import circle_points
 from meanfield.typing import Array, ArrayLike, NDArray

@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from meanfield._checks import number, unit_vector
+from meanfield._record import key
 from meanfield.kernels.multipliers import log_eigenvalues, scaled_eigenvalues
 from meanfield.laws.law import KnownLaw, brief, freeze, points_around, vector
-from meanfield.laws.record import key
 from meanfield.typing import Array, ArrayLike
 
 _LARGEST_KAPPA = 1e6

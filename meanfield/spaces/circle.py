@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import ducc0
 import numpy as np
 
 from meanfield._checks import integer
 from meanfield.spaces.geometry import GOLDEN, circle_angles, circle_points
+from meanfield.spaces.grid import Grid
 from meanfield.typing import Array, Coefficients, Indices
 
 # estimated plans are the same in every process, so results repeat bit for bit
@@ -23,7 +25,8 @@ def _fftw() -> Any:
     return pyfftw
 
 
-class Circle:
+@dataclass(frozen=True, repr=False, eq=False)
+class Circle(Grid):
     """f(θ) = Σ_{|k| < n/2} c_k e^{ikθ}, c_k = ∫ f e^{-ikθ} dσ, on 3n/2 equispaced angles.
 
     The grid is the one on which the product of two such series has no aliasing error in the
@@ -36,10 +39,8 @@ class Circle:
 
     Attributes
     ----------
-    dim : int
-        2.
-    axis : None
-        Grids of all of the circle have none.
+    dim, axis : 2, None
+        Grids of all of the circle have no axis.
     size : int
         n.
     kmax : int
@@ -66,41 +67,44 @@ class Circle:
     array([1. , 0.5, 0. , 0. ])
     """
 
+    n: int
+
     dim = 2
+    axis: ClassVar[None] = None
     name = "circle"
     _size_name = "n"
-    axis: None = None
     _coefficient_type = np.complex128
     _largest = 1 << 20
     _size_limit = 1 << 14
 
-    def __init__(self, n: int) -> None:
-        self.size = integer("n", n, low=8, high=self._largest)
-        if self.size % 2:
-            raise ValueError(f"n must be even, got {n}")
-        self.kmax = self.size // 2 - 1
-        count = 3 * self.size // 2
-        self.exactness = count - 1
-        self.angles = 2.0 * np.pi / count * np.arange(count)
-        self.weights = np.full(count, 1.0 / count)
-        self.n_real = 1
-        self.degrees = np.arange(self.kmax + 1)
-        self.laplacian = self.degrees**2.0
-        self.n_coefficients = self.kmax + 1
-        pyfftw = _fftw()
-        self._values = pyfftw.empty_aligned(count, dtype=np.float64)
-        self._modes = pyfftw.empty_aligned(count // 2 + 1, dtype=np.complex128)
-        self._forward = pyfftw.FFTW(self._values, self._modes, flags=_PLAN)
-        self._backward = pyfftw.FFTW(
-            self._modes, self._values, direction="FFTW_BACKWARD", flags=_PLAN
-        )
+    def __post_init__(self) -> None:
+        size = integer("n", self.n, low=8, high=self._largest)
+        if size % 2:
+            raise ValueError(f"n must be even, got {self.n}")
+        kmax, count = size // 2 - 1, 3 * size // 2
+        degrees = np.arange(kmax + 1)
+        self._keep(n=size, size=size, kmax=kmax, degrees=degrees, laplacian=degrees**2.0)
+        self._keep(n_real=1, n_coefficients=kmax + 1, exactness=count - 1)
+        self._keep(weights=np.full(count, 1.0 / count))
 
     def __repr__(self) -> str:
-        return f"Circle({self.size})"
+        return f"Circle({self.n})"
 
-    def __reduce__(self) -> tuple[type[Circle], tuple[int]]:
-        """The plans of transforms do not travel between processes."""
-        return Circle, (self.size,)
+    @cached_property
+    def angles(self) -> Array:
+        """θ_j = 2πj/N, shape (N,)."""
+        count = len(self.weights)
+        return np.asarray(2.0 * np.pi / count * np.arange(count))
+
+    @cached_property
+    def _plans(self) -> tuple[Array, Coefficients, Any, Any]:
+        """Values, modes, and the transforms from one to the other."""
+        pyfftw, count = _fftw(), len(self.weights)
+        values = pyfftw.empty_aligned(count, dtype=np.float64)
+        modes = pyfftw.empty_aligned(count // 2 + 1, dtype=np.complex128)
+        forward = pyfftw.FFTW(values, modes, flags=_PLAN)
+        backward = pyfftw.FFTW(modes, values, direction="FFTW_BACKWARD", flags=_PLAN)
+        return values, modes, forward, backward
 
     @cached_property
     def points(self) -> Array:
@@ -114,16 +118,18 @@ class Circle:
 
     def analysis(self, values: Array) -> Coefficients:
         """Coefficients (n/2,) of the values (N,) on the grid."""
-        self._values[:] = values
-        self._forward.execute()
-        return np.asarray(self._modes[: self.kmax + 1] / len(self.angles))
+        field, modes, forward, _ = self._plans
+        field[:] = values
+        forward.execute()
+        return np.asarray(modes[: self.kmax + 1] / len(field))
 
     def synthesis(self, coefficients: Coefficients) -> Array:
         """Values (N,) on the grid of the coefficients (n/2,)."""
-        self._modes[: self.kmax + 1] = coefficients
-        self._modes[self.kmax + 1 :] = 0.0
-        self._backward.execute()
-        return np.array(self._values)
+        field, modes, _, backward = self._plans
+        modes[: self.kmax + 1] = coefficients
+        modes[self.kmax + 1 :] = 0.0
+        backward.execute()
+        return np.array(field)
 
     def _at(self, coefficients: Coefficients, points: Array) -> Array:
         """Values (n,) at arbitrary points (n, 2), by Horner's rule in e^{iθ}."""

@@ -6,14 +6,16 @@ import contextlib
 import ctypes
 import io
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import ducc0
 import numpy as np
 
 from meanfield._checks import integer, shown
 from meanfield.spaces.geometry import GOLDEN, sphere_angles, sphere_points
+from meanfield.spaces.grid import Grid
 from meanfield.typing import Array, Coefficients, Indices, Integers, NDArray
 
 SQRT_4PI = float(np.sqrt(4.0 * np.pi))
@@ -353,7 +355,8 @@ Library = Literal["ducc0", "shtns"]
 _TWO_THREADS_FROM = 127
 
 
-class Sphere:
+@dataclass(frozen=True, repr=False, eq=False)
+class Sphere(Grid):
     """f = Σ_{l <= lmax} Σ_m c_lm Y_lm on a Gauss-Legendre grid of S^2.
 
     The Y_lm are orthonormal with respect to σ (c_00 = 1 for the uniform density) with the
@@ -372,10 +375,8 @@ class Sphere:
 
     Attributes
     ----------
-    dim : int
-        3.
-    axis : None
-        Grids of all of S^2 have none.
+    dim, axis : 3, None
+        Grids of all of S^2 have no axis.
     library : str
         "shtns" or "ducc0".
     size, kmax : int
@@ -407,34 +408,44 @@ class Sphere:
     array([1., 0.])
     """
 
+    lmax: int
+    library: Library | None = None
+
     dim = 3
+    axis: ClassVar[None] = None
     name = "sphere"
     _size_name = "lmax"
-    axis: None = None
     _coefficient_type = np.complex128
     _largest = 2047
     _size_limit = 511
 
-    def __init__(self, lmax: int, library: Library | None = None) -> None:
-        self.size = self.kmax = integer("lmax", lmax, low=3, high=self._largest)
-        self.library = _checked_library(library)
-        n_lat = (3 * (self.size + 1) + 1) // 2
-        self.n_lon = 2 * int(ducc0.fft.good_size(3 * (self.size + 1) // 2, True))
-        self.exactness = min(2 * n_lat - 1, self.n_lon - 1)
-        self.colatitudes = ducc0.misc.GL_thetas(n_lat)
-        ring_weights = ducc0.misc.GL_weights(n_lat, self.n_lon) / (4.0 * np.pi)
-        self.weights = np.repeat(ring_weights, self.n_lon)
-        self.degrees, self.orders = layout(self.size)
-        self.laplacian = self.degrees * (self.degrees + 1.0)
-        self.n_real = self.size + 1
-        self.n_coefficients = len(self.degrees)
-        self._ring_weights = ring_weights
-        self.grid = rings(self.colatitudes, self.n_lon)
-        self.grid["nthreads"] = 2 if self.size >= _TWO_THREADS_FROM else 1
-        self._plan = self._make_plan(self.size)
+    if TYPE_CHECKING:
+        # tables, no fields
+        n_lon: ClassVar[int]
+        colatitudes: ClassVar[Array]
+        orders: ClassVar[Integers]
+        grid: ClassVar[dict[str, Any]]
+        _ring_weights: ClassVar[Array]
+        _plan: ClassVar[Plan]
+
+    def __post_init__(self) -> None:
+        size = integer("lmax", self.lmax, low=3, high=self._largest)
+        self._keep(lmax=size, size=size, kmax=size, library=_checked_library(self.library))
+        n_lat = (3 * (size + 1) + 1) // 2
+        n_lon = 2 * int(ducc0.fft.good_size(3 * (size + 1) // 2, True))
+        colatitudes = ducc0.misc.GL_thetas(n_lat)
+        ring_weights = ducc0.misc.GL_weights(n_lat, n_lon) / (4.0 * np.pi)
+        self._keep(n_lon=n_lon, exactness=min(2 * n_lat - 1, n_lon - 1), colatitudes=colatitudes)
+        self._keep(weights=np.repeat(ring_weights, n_lon), _ring_weights=ring_weights)
+        degrees, orders = layout(size)
+        self._keep(degrees=degrees, orders=orders, laplacian=degrees * (degrees + 1.0))
+        self._keep(n_real=size + 1, n_coefficients=len(degrees))
+        threads = 2 if size >= _TWO_THREADS_FROM else 1
+        self._keep(grid=rings(colatitudes, n_lon) | {"nthreads": threads})
+        self._keep(_plan=self._make_plan(size))
 
     def __repr__(self) -> str:
-        return f"Sphere({self.size})"
+        return f"Sphere({self.lmax})"
 
     def _make_plan(self, lmax: int) -> Plan:
         """Transforms of coefficients of this degree on the grid; beyond its own by ducc0."""

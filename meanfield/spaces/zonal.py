@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from meanfield._checks import integer, unit_vector
 from meanfield.spaces import gegenbauer
 from meanfield.spaces.geometry import GOLDEN, line_points, perpendicular
+from meanfield.spaces.grid import Grid
 from meanfield.typing import Array, ArrayLike, Coefficients, Indices
 
 
-class Zonal:
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Zonal(Grid):
     """f(x) = Σ_{k <= kmax} c_k p_k(<x, axis>), p_k = sqrt(N_k) P_k orthonormal under σ.
 
     The grid is Gauss-Gegenbauer with 3(kmax + 1)/2 nodes in t = <x, axis>. Rounding of a series
@@ -56,31 +60,43 @@ class Zonal:
     np.float64(1.0...)
     """
 
+    dim: int
+    kmax: int
+    axis: Array
+
     name = "zonal"
     _size_name = "kmax"
     _coefficient_type = np.float64
     _largest = 4095
     _size_limit = 1023
 
+    if TYPE_CHECKING:
+        # tables, no fields
+        nodes: ClassVar[Array]
+        sines: ClassVar[Array]
+        basis: ClassVar[Array]
+        derivative: ClassVar[Array]
+        _norms: ClassVar[Array]
+
     def __init__(self, dim: int, kmax: int, axis: ArrayLike | None = None) -> None:
-        self.dim = integer("dim", dim, low=2, high=1024)
-        self.size = self.kmax = integer("kmax", kmax, low=3, high=self._largest)
-        self.axis = np.eye(self.dim)[-1] if axis is None else unit_vector("axis", axis, self.dim)
-        count = (3 * (self.kmax + 1) + 1) // 2
-        self.exactness = 2 * count - 1
-        self.n_real = self.kmax + 1
-        self.degrees = np.arange(self.kmax + 1)
-        self.laplacian = self.degrees * (self.degrees + self.dim - 2.0)
-        self.n_coefficients = self.kmax + 1
-        self._norms = np.sqrt(gegenbauer.multiplicities(self.dim, self.kmax))
-        self.nodes, self.weights = gegenbauer.gauss_gegenbauer(self.dim, count)
-        self.sines = np.sqrt((1.0 - self.nodes) * (1.0 + self.nodes))
+        dim = integer("dim", dim, low=2, high=1024)
+        kmax = integer("kmax", kmax, low=3, high=self._largest)
+        axis = np.eye(dim)[-1] if axis is None else unit_vector("axis", axis, dim)
+        axis.flags.writeable = False
+        self._keep(dim=dim, kmax=kmax, axis=axis, size=kmax, n_real=kmax + 1)
+        degrees, count = np.arange(kmax + 1), (3 * (kmax + 1) + 1) // 2
+        self._keep(degrees=degrees, laplacian=degrees * (degrees + dim - 2.0))
+        self._keep(n_coefficients=kmax + 1, exactness=2 * count - 1)
+        norms = np.sqrt(gegenbauer.multiplicities(dim, kmax))
+        nodes, weights = gegenbauer.gauss_gegenbauer(dim, count)
+        sines = np.sqrt((1.0 - nodes) * (1.0 + nodes))
+        self._keep(nodes=nodes, weights=weights, sines=sines, _norms=norms)
         # rows are grid points; the derivative along the meridian is sqrt(1-t²) d/dt
-        self.basis = np.ascontiguousarray(self._polynomials(self.nodes).T)
-        slopes = (
-            gegenbauer.gegenbauer_derivative(self.dim, self.kmax, self.nodes) * self._norms[:, None]
+        slopes = gegenbauer.gegenbauer_derivative(dim, kmax, nodes) * norms[:, None]
+        self._keep(
+            basis=np.ascontiguousarray(self._polynomials(nodes).T),
+            derivative=np.ascontiguousarray((slopes * sines).T),
         )
-        self.derivative = np.ascontiguousarray((slopes * self.sines).T)
 
     def _polynomials(self, t: Array) -> Array:
         values: Array = gegenbauer.gegenbauer(self.dim, self.kmax, t)
