@@ -264,9 +264,7 @@ def _space(stored: xr.Dataset, word: str, size: int) -> Space:
     if word == Sphere.name:
         return Sphere(size, available(stored.attrs.get("library", "ducc0")))
     axis = real_array("axis", stored.attrs.get("axis", 0.0), 1)
-    space = Zonal(len(axis), size, axis)
-    _undo_rounding(space, axis=axis)
-    return space
+    return Zonal(len(axis), size, axis)
 
 
 def _series(
