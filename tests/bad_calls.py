@@ -238,7 +238,7 @@ def arguments_of(name: str) -> Iterator[str]:
 _INNER = """
 Clusters FreeTokens SlicedDistance Solution analysis between coefficients_on combined embed
 embedded fast_score_sums fast_sums field frame from_parts is_about kernel_sums log_moment matrices
-mean moments node_sums output plan power queries refined score_moment sums_at synthesis take_up
+mean moments node_sums output plan power queries refined score_moment sums_at synthesis
 transforms
 """
 INNER = set(_INNER.split())
@@ -290,7 +290,6 @@ RIGHT_IN: dict[tuple[str, str], tuple[str, ...]] = {
     ("CircleInteraction", "sin"): (*LISTS, "an empty array"),
     ("CircleInteraction", "cos"): (*LISTS, "an empty array"),
     ("DistanceTo", "to"): ("a law", "a measure"),
-    ("DistanceTo", "distance"): ("a callable", "a class"),
     ("Solution.save", "path"): ("a word",),
     ("ZonalSeries", "coefficients"): ("an empty array", "a long array"),
     ("energy", "form"): NUMBERS,

@@ -194,9 +194,9 @@ def test_monitors():
     bump = mf.Density(mf.Circle(64), mf.VonMisesFisher([0, 1], 3))
     east = mf.Particles([[1, 0]])
     expected = {
-        "w1": mf.wasserstein(final, uniform),
-        "w2": mf.wasserstein(sol.measures[2], east, 2),
-        "wl": mf.wasserstein(final, bump),
+        "w1": float(mf.wasserstein(final, uniform)),
+        "w2": float(mf.wasserstein(sol.measures[2], east, 2)),
+        "wl": float(mf.wasserstein(final, bump)),
         "m": mf.mmd(final, start, dynamics.beta),
         "m9": mf.mmd(final, start, 9.0),
         "h": mf.sobolev(final, uniform),

@@ -253,7 +253,7 @@ def test_marginals_are_measures_of_angles():
     mu = mf.OscillatorDensity(CIRCLE, [LAW, POISSON], [0.0, 1.0], [1.0, 3.0])
     plain = mf.Density(CIRCLE, mf.Mixture([LAW, POISSON], [0.25, 0.75]))
     assert np.allclose(mu.coefficients, plain.coefficients, rtol=0, atol=1e-15)
-    assert mf.wasserstein(mu, plain, p=1) < 1e-14
+    assert float(mf.wasserstein(mu, plain, p=1)) < 1e-14
     assert np.isclose(mf.energy(mu, 2.0), mf.energy(plain, 2.0), rtol=1e-14)
     values = np.array([each.values for each in (mf.Density(CIRCLE, LAW), plain)])
     given = mf.OscillatorDensity(CIRCLE, values, [0.0, 1.0])

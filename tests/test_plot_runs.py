@@ -227,7 +227,7 @@ def test_the_scale_of_distances(values, scale):
 
 def test_distances_say_what_they_are_to():
     told = {"w": mf.DistanceTo("uniform"), "wc": mf.DistanceTo("centre", p=1.5)}
-    told |= {"w_law": mf.DistanceTo(mf.Uniform(2)), "w_m": mf.DistanceTo("start", distance=mf.mmd)}
+    told |= {"w_law": mf.DistanceTo(mf.Uniform(2)), "w_m": mf.DistanceTo("start", "mmd", beta=2.0)}
     sol = with_distances(w=4 * [1.0], w_c=4 * [2.0], w_law=4 * [3.0])
     for name, monitor in zip(["w", "w_c", "w_law", "w_m"], told.values(), strict=True):
         if name in sol.dataset:

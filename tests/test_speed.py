@@ -13,7 +13,6 @@ from meanfield.functionals.speed import (
     slope,
     slope_in_unit,
 )
-from meanfield.functionals.transport.distance import wasserstein
 
 SERIES = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
 BUMPS = mf.Mixture(
@@ -207,7 +206,7 @@ def test_speed_is_the_limit_of_distances(kind, dynamics):
     steps = [0.02, 0.01, 0.005]
     for h in steps:
         moved = mf.evolve(measure, dynamics, h, 1, rtol=1e-12, atol=1e-14).final
-        errors.append(wasserstein(measure, moved, 2) / h - speed)
+        errors.append(float(mf.wasserstein(measure, moved, 2)) / h - speed)
     assert abs(errors[0]) > 1e-5
     orders = np.log2(np.abs(errors[:-1]) / np.abs(errors[1:]))
     # W_2/h is right to 1e-9, and the next term of the error is of second order

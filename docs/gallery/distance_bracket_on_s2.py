@@ -28,7 +28,7 @@ known = mf.wasserstein(
     mf.Density(space, mf.VonMisesFisher([0.6, 0.0, 0.8], 5.0)), mf.Density(space, mf.Uniform(3))
 )
 print(known, exact)
-assert known.lower <= exact <= known.upper
+assert known.lower <= float(exact) <= known.upper
 assert known.proved
 assert all(bracket.proved for bracket in brackets)
 

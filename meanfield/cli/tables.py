@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from difflib import get_close_matches
-from functools import partial
 from importlib.resources import files
 from inspect import Parameter, signature
 from pathlib import Path
@@ -23,7 +22,6 @@ from meanfield._checks import integer, number, shown, unit_rows
 from meanfield.dynamics import KNOWN, SA, Attention, Head, LayerMap
 from meanfield.dynamics.isotropic import LARGEST_BETA
 from meanfield.dynamics.layers import LAYERS
-from meanfield.functionals.distances import mmd, sobolev
 from meanfield.functionals.transport.distance import DistanceTo
 from meanfield.laws import FourierSeries, Mixture, PointCloud, Uniform, VonMisesFisher, ZonalSeries
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
@@ -673,9 +671,10 @@ class MonitorTable(Table):
                         f"law must have dim = {measure.dim} beside {measure}, got {law!r} with "
                         f"dim = {law.dim}"
                     )
-            # what can't be computed is refused now; a monitor remembers its calls, so it is another
-            DistanceTo(**arguments)(measure)
-            return DistanceTo(**arguments)
+            monitor = DistanceTo(**arguments)
+            # what can't be computed is refused now
+            monitor.begin(None, 0)(measure)
+            return monitor
 
     def _arguments(self, beta: float) -> dict[str, Any]:
         """The keys of its distance, and of no other."""
@@ -687,12 +686,8 @@ class MonitorTable(Table):
                     f"{key} must be left out for distance = {self.distance!r}, as it is one of "
                     f"{owners[key]!r}, got {value!r}"
                 )
-        match self.distance:
-            case "mmd":
-                return {"distance": partial(mmd, **{"beta": beta} | given)}
-            case "sobolev":
-                return {"distance": partial(sobolev, **{"s": -1.0} | given)}
-        return {"p": 1.0} | given
+        own = {"beta": beta} if self.distance == "mmd" else {}
+        return {"distance": self.distance} | own | given
 
 
 class OutputTable(Table):

@@ -109,8 +109,19 @@ class Recorder:
         self._rows: list[dict[str, float]] = []
         self.hand_over: tuple[float, float | None] | None = None
         self._energy, self._monitors, self._log_unit = energy, monitors, log_unit
+        self._asked = dict(monitors)
         # names of what has left double precision
         self._overflowed: set[str] = set()
+
+    def begin(self, start: AnyMeasure | None, calls: int) -> None:
+        """Let monitors that remember the start, or how often they were called, stand where it is.
+
+        What they remember is the run's: one monitor may be in many.
+        """
+        self._asked = {
+            name: monitor.begin(start, calls) if hasattr(monitor, "begin") else monitor
+            for name, monitor in self._monitors.items()
+        }
 
     @property
     def last_time(self) -> float:
@@ -130,7 +141,7 @@ class Recorder:
         row = self._multiplied_out(row)
         self.measures.append(measure)
         self._rows.append(row)
-        for name, monitor in self._monitors.items():
+        for name, monitor in self._asked.items():
             try:
                 row |= _read(name, monitor(measure))
             except Exception as error:

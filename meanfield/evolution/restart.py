@@ -64,8 +64,9 @@ def resume(
     dynamics : object of a user's own class, or `Interaction` by functions, optional
         That of the run, if no file can keep it.
     monitors : mapping of str to callable, optional
-        Those of the run, which a file can't keep. One that remembers its calls has a method
-        `take_up(start, calls)`, as `DistanceTo` has; None and 0 where a run begins.
+        Those of the run, which a file can't keep. One that remembers has a method
+        `begin(start, calls)`, as `DistanceTo` has, which returns what the run calls; None and 0
+        where a run begins.
     progress : bool or 'lines'
         As for `evolve`.
 
@@ -275,10 +276,7 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
     collapses = numbers["records"]["collapses"]
     run.system.collapses = [(t, int(atoms), gap) for t, atoms, gap in collapses]
     run.system.restore(kept, Resumption(state, resumption.arrays))
-    for monitor in plan.options.monitors.values():
-        # some remember the first measure, and how often they were called
-        if hasattr(monitor, "take_up"):
-            monitor.take_up(kept.measures[0], len(kept.measures))
+    run.recorder.begin(kept.measures[0], len(kept.measures))
     return run
 
 

@@ -193,10 +193,7 @@ class Run:
         Stop
             If the run can't even begin; the measure is saved all the same.
         """
-        for monitor in self.plan.options.monitors.values():
-            # what it remembers of an earlier run is no part of this one
-            if hasattr(monitor, "take_up"):
-                monitor.take_up(None, 0)
+        self.recorder.begin(None, 0)
         try:
             self.system.begin()
         finally:

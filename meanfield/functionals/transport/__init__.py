@@ -5,7 +5,11 @@ Where it is not known to rounding it lies in a `Bracket`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+from tqdm import tqdm
 
 from meanfield._checks import boolean, is_number, shown
 from meanfield._shown import Shown
@@ -21,9 +25,11 @@ class Bracket(Shown):
     Attributes
     ----------
     value, lower, upper : float
-        lower <= value <= upper; the value is the best estimate, on S^2 often one of the ends.
+        lower <= value <= upper; the value is the best estimate, on S^2 often one of the ends. Three
+        that are equal are exact but for rounding, about 1e-12, an absolute error.
     proved : bool
-        True where both ends are proven, with quadrature and rounding. Else they are estimates.
+        True where both ends are proven, with quadrature and rounding, or are equal. Else they are
+        estimates.
 
     Raises
     ------
@@ -57,6 +63,19 @@ class Bracket(Shown):
 
     def __float__(self) -> float:
         return self.value
+
+
+def exact(value: float) -> Bracket:
+    """A distance that is known to rounding."""
+    return Bracket(value, value, value, proved=True)
+
+
+Attempt = TypeVar("Attempt")
+
+
+def attempts(given: Sequence[Attempt], budget: int | None, progress: bool) -> Iterable[Attempt]:
+    """Those of a solver's attempts, each larger than the last, that a budget lets it make."""
+    return tqdm(given[:budget], desc="wasserstein", unit="attempt", disable=not progress)
 
 
 def check_order(lower: float, upper: float) -> None:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from scipy.sparse import coo_array
 
-from meanfield._checks import generator, integer, number, shown, tell_apart, unit_rows
-from meanfield.functionals.transport import Bracket
+from meanfield._checks import (
+    boolean,
+    generator,
+    integer,
+    number,
+    one_of,
+    shown,
+    tell_apart,
+    unit_rows,
+)
+from meanfield.functionals.distances import mmd, sobolev
+from meanfield.functionals.transport import Bracket, exact
 from meanfield.functionals.transport.circle import best_shift, circle_distance, cost, sliver
 from meanfield.functionals.transport.clouds import cloud_distance, cloud_plan
 from meanfield.functionals.transport.quantiles import Atoms, Curve, Quantiles, quantiles
@@ -38,18 +48,24 @@ _POSSIBLE = (
 
 
 def wasserstein(
-    mu: AnyMeasure, nu: AnyMeasure, p: float = 1, *, gap: float | None = None
-) -> float | Bracket:
+    mu: AnyMeasure,
+    nu: AnyMeasure,
+    p: float = 1,
+    *,
+    gap: float | None = None,
+    budget: int | None = None,
+    progress: bool = False,
+) -> Bracket:
     """W_p(mu, nu) = (inf ∫ dist(x, y)^p dπ)^{1/p} over plans π, dist the geodesic distance.
 
-    A float, exact to about 1e-12 (an absolute error: angles are doubles), for
+    With equal ends, exact to about 1e-12 (an absolute error: angles are doubles), for
 
     - any two measures on the circle (Delon, Salomon and Sobolevski 2010);
     - two measures that are symmetric about one axis (densities on `Zonal` spaces, flow maps,
       tokens on the axis): the distance of their polar angles;
     - tokens in one point against tokens or a density.
 
-    A `Bracket` with a lower and an upper end, for
+    With a lower and an upper end apart, for
 
     - tokens in any dimension, n m <= 2^26 of them (2^24 on S^2 if p is 1 or 2): the network
       simplex method of POT, refined until the bounds agree to 1e-12, however small the distances
@@ -80,16 +96,23 @@ def wasserstein(
         (upper - lower)/upper that a bracket on S^2 shall have, in [1e-6, 1]; default 0.002 for W_1
         and 0.01 for W_2. Work ends when it is reached, or when more would not help: ask the
         bracket what it has.
+    budget : int, optional
+        The most attempts, each with more degrees or cells than the one before, that a bracket on
+        S^2 may take: up to 4 for W_1 of densities, 3 else, which is the default. The same budget
+        gives the same bracket on every machine.
+    progress : bool, optional
+        Whether to show a bar of these attempts.
 
     Returns
     -------
-    float or Bracket
+    Bracket
+        `float` takes its value.
 
     Raises
     ------
     ValueError
-        If p or gap is out of range, the dimensions differ, a density's mass is not 1, or there is
-        no way to compute this pair.
+        If an argument is out of range, the dimensions differ, a density's mass is not 1, there is
+        no way to compute this pair, or there is a budget for a pair that takes no attempts.
     ArithmeticError
         If a lower bound on S^2 is found to exceed an upper one, which is a fault of ours.
 
@@ -98,32 +121,48 @@ def wasserstein(
     >>> from meanfield.laws import Uniform
     >>> from meanfield.spaces import Circle
     >>> uniform = Density(Circle(16), Uniform(2))
-    >>> round(float(wasserstein(uniform, Particles([[1.0, 0.0]]), p=2) ** 2 / np.pi**2), 12)  # 1/3
-    0.333333333333
+    >>> found = wasserstein(uniform, Particles([[1.0, 0.0]]), p=2)
+    >>> round(float(found) ** 2 / np.pi**2, 12), found.lower == found.upper  # 1/3
+    (0.333333333333, True)
     """
     p = number("p", p, low=1, high=LARGEST_P)
     gap = None if gap is None else number("gap", gap, low=LEAST_GAP, high=1)
+    budget = None if budget is None else integer("budget", budget, low=1)
+    progress = boolean("progress", progress)
     check_pair(mu, nu)
     # a mesh on S^2 by its nodes
     mu, nu = _as_tokens(mu), _as_tokens(nu)
+    known = _without_attempts(mu, nu, p)
+    if known is None:
+        return sphere_distance(mu, nu, p, gap, budget, progress)
+    if budget is not None:
+        raise ValueError(
+            f"budget must be None but for measures on S^2 without a shared axis, got {budget} for "
+            f"{shown(mu)} and {shown(nu)}"
+        )
+    return known
+
+
+def _without_attempts(mu: AnyMeasure, nu: AnyMeasure, p: float) -> Bracket | None:
+    """W_p by one computation, None where only the bounds on S^2 are left."""
     for one, other in (mu, nu), (nu, mu):
         point = _single_point(one)
         if point is not None and isinstance(other, Particles):
-            return _distance_to(point, other, p)
+            return exact(_distance_to(point, other, p))
         if point is not None and isinstance(other, Density) and mu.dim > 2:
-            return _line_distance(one, _average_about(other, point), point, p)
+            return exact(_line_distance(one, _average_about(other, point), point, p))
     if mu.dim == 2:
-        return circle_distance(quantiles(mu, None), quantiles(nu, None), p)
+        return exact(circle_distance(quantiles(mu, None), quantiles(nu, None), p))
     if isinstance(mu, Particles) and isinstance(nu, Particles):
         pairs = len(mu.points) * len(nu.points)
         if mu.dim > 3 or pairs <= _SIMPLEX_ON_SPHERE or p not in ON_SPHERE:
             return cloud_distance(mu, nu, p)
-        return sphere_distance(mu, nu, p, gap)
+        return None
     axis = shared_axis(mu, nu)
     if axis is not None:
-        return _line_distance(mu, nu, axis, p)
+        return exact(_line_distance(mu, nu, axis, p))
     if mu.dim == 3:
-        return sphere_distance(mu, nu, p, gap)
+        return None
     raise ValueError(f"mu and nu must {_POSSIBLE}; got {shown(mu)} and {shown(nu)}")
 
 
@@ -397,9 +436,10 @@ def _shadow(measure: Particles, plane: Array) -> Atoms:
     return Atoms.on_circle(measure.points @ plane, measure.weights)
 
 
-Distance = Callable[[Any, Any], float | Bracket]
+Distance = float | Bracket
 
 TO = ("uniform", "centre", "start")
+DISTANCES = ("wasserstein", "mmd", "sobolev")
 # a mean shorter than this has no direction that is more than rounding
 _SHORTEST_MEAN = 1e-8
 # spaces that hold the uniform law, and what makes another law resolved
@@ -407,27 +447,29 @@ _MODES, _DEGREE = 64, 31
 _TAIL, _MASS = 1e-12, 1e-10
 
 
+@dataclass(frozen=True)
 class DistanceTo:
-    """W_p(mu_t, ν) at the saves of a run, for `evolve(monitors={"w1": DistanceTo("uniform")})`.
-
-    It remembers how often it was called, and the start, from the beginning of a run on. Two runs at
-    a time need two of them.
+    """A distance of mu_t to ν at saves of a run: `evolve(monitors={"w1": DistanceTo("start")})`.
 
     Parameters
     ----------
     to : {'uniform', 'centre', 'start'}, Law, Density, FlowMap or Particles
         What ν is. 'uniform' is σ; 'centre' the Dirac at the direction of the present mean
-        ∫ x dmu_t, there is none where that is shorter than 1e-8; 'start' the measure of the first
-        call. A law becomes a flow map on the circle and about the axis of mu_t, or for tokens in
+        ∫ x dmu_t, there is none where that is shorter than 1e-8; 'start' the first measure of the
+        run. A law becomes a flow map on the circle and about the axis of mu_t, or for tokens in
         d >= 4 about its own; else a density on S^2.
-    p : float, optional
-        1 <= p <= 20.
+    distance : {'wasserstein', 'mmd', 'sobolev'}, optional
+        Which one.
     every : int, optional
-        Computed at the first and at every so many-th call after it.
+        Computed at the first and at every so many-th save after it.
+    p : float, optional
+        Of 'wasserstein', 1 <= p <= 20.
     gap : float, optional
-        Of brackets on S^2, see `wasserstein`.
-    distance : callable, optional
-        Another distance (mu, nu) -> float or Bracket, such as `functools.partial(mmd, beta=4.0)`.
+        Of 'wasserstein', of brackets on S^2.
+    beta : float, optional
+        Of 'mmd', which needs it.
+    s : float, optional
+        Of 'sobolev', -1 if left out.
 
     Attributes
     ----------
@@ -438,91 +480,130 @@ class DistanceTo:
     Raises
     ------
     ValueError
-        If an argument is out of range. When called, if the dimensions differ, no space resolves
-        the law, or the distance can't be computed.
+        If an argument is out of range, or is one of another distance. When called, if the
+        dimensions differ, no space resolves the law, or the distance can't be computed.
 
     Examples
     --------
     >>> from meanfield.laws import VonMisesFisher
     >>> w1, bump = DistanceTo("uniform"), VonMisesFisher([0.0, 0.0, 1.0], 500.0)
-    >>> round(w1(Density(Zonal(3, 127), bump)), 4)  # a Dirac has π/2
+    >>> round(float(w1(Density(Zonal(3, 127), bump))), 4)  # a Dirac has π/2
     1.5147
     """
 
-    def __init__(
-        self,
-        to: str | Law | AnyMeasure,
-        p: float = 1,
-        every: int = 1,
-        *,
-        gap: float | None = None,
-        distance: Distance | None = None,
-    ) -> None:
-        is_word = isinstance(to, str) and to in TO
-        if not is_word and not isinstance(to, Density | FlowMap | Particles | Law):
-            raise ValueError(f"to must be one of {TO}, a law or a measure, got {shown(to)}")
-        self.to = to
-        self.p = number("p", p, low=1, high=LARGEST_P)
-        self.every = integer("every", every, low=1)
-        self.gap = None if gap is None else number("gap", gap, low=LEAST_GAP, high=1)
-        if distance is not None and (not callable(distance) or self.p != 1.0 or gap is not None):
-            raise ValueError(
-                "distance must be a callable, and p and gap then be left out, got "
-                f"{shown(distance)} with p = {self.p:g} and gap = {gap}"
-            )
-        self.distance = distance
-        self._calls = 0
-        self._start: AnyMeasure | None = None
-        self._resolved: dict[bytes, AnyMeasure] = {}
+    to: str | Law | AnyMeasure
+    distance: Literal["wasserstein", "mmd", "sobolev"] = "wasserstein"
+    every: int = field(default=1, kw_only=True)
+    p: float = field(default=1.0, kw_only=True)
+    gap: float | None = field(default=None, kw_only=True)
+    beta: float | None = field(default=None, kw_only=True)
+    s: float | None = field(default=None, kw_only=True)
 
-    def __repr__(self) -> str:
-        own = f"p={self.p:g}" if self.distance is None else f"distance={self.distance!r}"
-        return f"DistanceTo({self.to!r}, every={self.every}, {own})"
+    def __post_init__(self) -> None:
+        is_word = isinstance(self.to, str) and self.to in TO
+        if not is_word and not isinstance(self.to, Density | FlowMap | Particles | Law):
+            raise ValueError(f"to must be one of {TO}, a law or a measure, got {shown(self.to)}")
+        one_of("distance", self.distance, list(DISTANCES))
+        checked = {
+            "every": integer("every", self.every, low=1),
+            "p": number("p", self.p, low=1, high=LARGEST_P),
+            "gap": None if self.gap is None else number("gap", self.gap, low=LEAST_GAP, high=1),
+            "beta": None if self.beta is None else number("beta", self.beta, low=0),
+            "s": None if self.s is None else number("s", self.s),
+        }
+        owners = {"p": "wasserstein", "gap": "wasserstein", "beta": "mmd", "s": "sobolev"}
+        for name, owner in owners.items():
+            if self.distance != owner and checked[name] != (1.0 if name == "p" else None):
+                raise ValueError(
+                    f"{name} must be left out for distance = {self.distance!r}, as it is one of "
+                    f"{owner!r}, got {checked[name]}"
+                )
+        if self.distance == "mmd" and self.beta is None:
+            raise ValueError("beta must be a finite number >= 0 for distance = 'mmd', got None")
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @property
     def long_name(self) -> str:
         """What it measures, in words."""
-        name = f"Wasserstein distance W_{self.p:g}"
-        if self.distance is not None:
-            name = getattr(getattr(self.distance, "func", self.distance), "__name__", "distance")
-        return f"{name} to {self.to if self.to in TO else repr(self.to)}"
+        is_wasserstein = self.distance == "wasserstein"
+        name = f"Wasserstein distance W_{self.p:g}" if is_wasserstein else self.distance
+        return f"{name} to {self.to if isinstance(self.to, str) else repr(self.to)}"
 
     @property
     def units(self) -> str:
         """Radian of a Wasserstein distance, which goes along the sphere; 1 of another."""
-        return "radian" if self.distance is None else "1"
+        return "radian" if self.distance == "wasserstein" else "1"
 
-    def take_up(self, start: AnyMeasure | None, calls: int) -> None:
-        """Stand where a run begins or goes on: what the first call was about, and how many came."""
-        self._calls = calls
+    def begin(
+        self, start: AnyMeasure | None, calls: int
+    ) -> Callable[[AnyMeasure], Distance | None]:
+        """What a run calls at its saves, from the beginning, or from where it goes on.
+
+        Parameters
+        ----------
+        start : Density, FlowMap, Particles or None
+            The first measure of the run; None if it is the next.
+        calls : int
+            How many saves there were.
+        """
+        return _Watch(self, start, calls)
+
+    def __call__(self, measure: AnyMeasure) -> Distance | None:
+        """The distance of one measure, None where there is no centre.
+
+        Raises
+        ------
+        ValueError
+            If `to` is 'start', which is known in a run alone.
+        """
         if self.to == "start":
-            self._start = start
+            raise ValueError("to must be no 'start' where no run began, got 'start'")
+        return _Watch(self, None, 0)(measure)
 
-    def __call__(self, measure: AnyMeasure) -> float | Bracket | None:
+
+class _Watch:
+    """A `DistanceTo` in a run: it has the start, the number of calls, and laws as measures.
+
+    Parameters
+    ----------
+    monitor : DistanceTo
+    start : Density, FlowMap, Particles or None
+    calls : int
+    """
+
+    def __init__(self, monitor: DistanceTo, start: AnyMeasure | None, calls: int) -> None:
+        self._monitor, self._start, self._calls = monitor, start, calls
+        self._resolved: dict[bytes, AnyMeasure] = {}
+
+    def __call__(self, measure: AnyMeasure) -> Distance | None:
         """The distance; None where there is no centre, and at calls that are not due."""
-        is_due = self._calls % self.every == 0
+        monitor, is_due = self._monitor, self._calls % self._monitor.every == 0
         self._calls += 1
-        if self.to == "start" and self._start is None:
+        if self._start is None:
             self._start = measure
         other = self._other(measure) if is_due else None
         if other is None:
             return None
-        if self.distance is not None:
-            return self.distance(measure, other)
-        if self.to == "centre" and isinstance(measure, SphereFlowMap):
+        if monitor.distance == "mmd":
+            return mmd(measure, other, monitor.beta or 0.0)
+        if monitor.distance == "sobolev":
+            return sobolev(measure, other, -1.0 if monitor.s is None else monitor.s)
+        if monitor.to == "centre" and isinstance(measure, SphereFlowMap):
             # nothing but the distances of its nodes to a point
             measure = Particles(measure.points, measure.weights)
-        return wasserstein(measure, other, self.p, gap=self.gap)
+        return wasserstein(measure, other, monitor.p, gap=monitor.gap)
 
     def _other(self, measure: AnyMeasure) -> AnyMeasure | None:
         """What the measure is compared with, if there is one."""
-        if self.to == "start":
+        to = self._monitor.to
+        if to == "start":
             return self._start
-        if self.to == "centre":
+        if to == "centre":
             return _centre(measure)
-        if isinstance(self.to, Density | FlowMap | Particles):
-            return self.to
-        law = Uniform(measure.dim) if isinstance(self.to, str) else self.to
+        if isinstance(to, Density | FlowMap | Particles):
+            return to
+        law = Uniform(measure.dim) if isinstance(to, str) else to
         if law.dim != measure.dim:
             raise ValueError(f"to must have dim = {measure.dim} as {measure} has, got {shown(law)}")
         axis = measure.axis

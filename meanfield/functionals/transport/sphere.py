@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 from scipy import fft
 
 from meanfield._checks import shown
-from meanfield.functionals.transport import ROUNDING, Bracket, check_order
+from meanfield.functionals.transport import ROUNDING, Bracket, attempts, check_order
 from meanfield.functionals.transport.clouds import best_plan, pair_distances
 from meanfield.functionals.transport.quantiles import check_mass
 from meanfield.functionals.transport.sphere_dual import DualAscent, Minima, Potential, dual
@@ -48,7 +49,14 @@ class BeckmannFlow(NamedTuple):
     potential: Coefficients
 
 
-def beckmann_flow(difference: Coefficients, lmax: int, gap: float, largest: int) -> BeckmannFlow:
+def beckmann_flow(
+    difference: Coefficients,
+    lmax: int,
+    gap: float,
+    largest: int,
+    budget: int | None = None,
+    progress: bool = False,
+) -> BeckmannFlow:
     """Bounds of sup ∫ φ ρ dσ = min ∫|m| dσ, φ 1-Lipschitz and div m + ρ = 0, |ρ| with total > 0.
 
     Douglas-Rachford splitting: the shrinkage of m at each point of the grid, and the projection
@@ -73,15 +81,24 @@ def beckmann_flow(difference: Coefficients, lmax: int, gap: float, largest: int)
         (upper - lower)/upper that is asked for; the best bounds are returned if it is not reached.
     largest : int
         Largest degree of the flow.
+    budget : int, optional
+        The most times that degrees are tried.
+    progress : bool
+        Whether to show these.
     """
-    space = Sphere(lmax)
-    best = _Splitting(space, difference).solve(gap)
-    while best.upper - best.lower > gap * best.upper and 2 * space.size < largest:
-        finer = space._doubled()
-        difference, space = space._embed(difference, finer), finer
+    space, sizes = Sphere(lmax), [lmax]
+    while 2 * sizes[-1] < largest:
+        sizes.append(2 * sizes[-1] + 1)
+    best = BeckmannFlow(-np.inf, np.inf, difference)
+    for size in attempts(sizes, budget, progress):
+        if size > space.size:
+            finer = space._doubled()
+            difference, space = space._embed(difference, finer), finer
         found = _Splitting(space, difference).solve(gap)
         upper = min(best.upper, found.upper)
         best = max(best, found, key=lambda flow: flow.lower)._replace(upper=upper)
+        if best.upper - best.lower <= gap * best.upper:
+            break
     return best
 
 
@@ -316,6 +333,7 @@ ON_SPHERE = {1.0: 2e-3, 2.0: 1e-2}
 _FIRST_LMAX, _LARGEST_LMAX = 63, 511
 # tokens have moments of all degrees: those of the potential that bounds their W_1
 _LMAX_OF_TOKENS = 127
+Attempt = tuple[int, float, int, int]
 # degree of the potential, least weight, most steps and cells of each attempt at W_2
 _ATTEMPTS = ((31, 0.03, 80, 700), (31, 0.01, 120, 2500), (63, 0.01, 150, 4000))
 # rows of the lattice on which c-transforms are bounded, the next where one does not do
@@ -327,7 +345,14 @@ _LARGEST_DENSITY = 1023
 _ROUNDING = 1e-13
 
 
-def sphere_distance(mu: AnyMeasure, nu: AnyMeasure, p: float, gap: float | None) -> Bracket:
+def sphere_distance(
+    mu: AnyMeasure,
+    nu: AnyMeasure,
+    p: float,
+    gap: float | None,
+    budget: int | None = None,
+    progress: bool = False,
+) -> Bracket:
     """Bounds of W_1 or W_2 between measures with dim = 3, at best (upper - lower)/upper <= gap.
 
     W_1 of densities comes from Beckmann's flow. Otherwise the upper bound is a plan between cells
@@ -358,10 +383,11 @@ def sphere_distance(mu: AnyMeasure, nu: AnyMeasure, p: float, gap: float | None)
             upper = near if p == 1.0 else float(np.sqrt(np.pi * near))
             return Bracket(0.0, 0.0, upper, proved=True)
         if p == 1.0:
-            flow = beckmann_flow(*_difference(mu, nu), gap, _LARGEST_LMAX)
+            flow = beckmann_flow(*_difference(mu, nu), gap, _LARGEST_LMAX, budget, progress)
             # flows come nearer than potentials, whose error is first order in the kinks they smooth
             return Bracket(flow.upper, flow.lower, flow.upper, proved=True)
-    return (_first_power if p == 1.0 else _second_power)(spread_of(mu), spread_of(nu), gap)
+    tries = attempts(_ATTEMPTS, budget, progress)
+    return (_first_power if p == 1.0 else _second_power)(spread_of(mu), spread_of(nu), gap, tries)
 
 
 def _difference(mu: Density, nu: Density) -> tuple[Coefficients, int]:
@@ -380,7 +406,7 @@ def _flow_of_rounding(mu: Density, nu: Density) -> float | None:
     return length if length <= _ROUNDING else None
 
 
-def _first_power(first: Spread, second: Spread, gap: float) -> Bracket:
+def _first_power(first: Spread, second: Spread, gap: float, tries: Iterable[Attempt]) -> Bracket:
     space = Sphere(_LMAX_OF_TOKENS)
     difference = first.moments(space.size) - second.moments(space.size)
     difference[0] = 0.0
@@ -390,7 +416,7 @@ def _first_power(first: Spread, second: Spread, gap: float) -> Bracket:
     lower = SphereFields(space).inner(flow.potential, difference)
     lower = max(lower - _ROUNDING - 2.0 * np.pi * (first.negative + second.negative), 0.0)
     upper = np.inf
-    for _, _, _, cells in _ATTEMPTS:
+    for _, _, _, cells in tries:
         upper = min(upper, _between_cells(first, second, cells, 1.0))
         if lower >= (1.0 - gap) * upper:
             break
@@ -398,7 +424,7 @@ def _first_power(first: Spread, second: Spread, gap: float) -> Bracket:
     return Bracket(0.5 * (lower + upper), lower, upper, proved=True)
 
 
-def _second_power(first: Spread, second: Spread, gap: float) -> Bracket:
+def _second_power(first: Spread, second: Spread, gap: float, tries: Iterable[Attempt]) -> Bracket:
     # the potential of the more concentrated measure has fewer kinks
     if first.concentration < second.concentration:
         first, second = second, first
@@ -408,7 +434,7 @@ def _second_power(first: Spread, second: Spread, gap: float) -> Bracket:
     targets, masses = second.gathered(_MOST_TARGETS)
     ascent = DualAscent(first, targets, masses, _ATTEMPTS[0][0])
     coefficients = np.zeros(len(Sphere(ascent.lmax).degrees), dtype=np.complex128)
-    for degree, floor, steps, cells in _ATTEMPTS:
+    for degree, floor, steps, cells in tries:
         if degree != ascent.lmax:
             coefficients = Sphere(ascent.lmax)._embed(coefficients, Sphere(degree))
             ascent = DualAscent(first, targets, masses, degree)
