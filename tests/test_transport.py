@@ -471,7 +471,7 @@ def test_small_distances_at_large_powers(dim, p):
 @pytest.mark.parametrize("p", [5, 20])
 def test_bounds_of_clouds_agree_at_large_powers(p):
     rng = np.random.default_rng(5)
-    found = wasserstein(cloud(rng, 20, 5), cloud(rng, 25, 5), p)
+    found = mf.wasserstein(cloud(rng, 20, 5), cloud(rng, 25, 5), p)
     assert found.upper - found.lower < 1e-6 * found.upper
 
 

@@ -5,11 +5,7 @@ Where it is not known to rounding it lies in a `Bracket`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
-
-from tqdm import tqdm
 
 from meanfield._checks import boolean, is_number, shown
 from meanfield._shown import Shown
@@ -68,14 +64,6 @@ class Bracket(Shown):
 def exact(value: float) -> Bracket:
     """A distance that is known to rounding."""
     return Bracket(value, value, value, proved=True)
-
-
-Attempt = TypeVar("Attempt")
-
-
-def attempts(given: Sequence[Attempt], budget: int | None, progress: bool) -> Iterable[Attempt]:
-    """Those of a solver's attempts, each larger than the last, that a budget lets it make."""
-    return tqdm(given[:budget], desc="wasserstein", unit="attempt", disable=not progress)
 
 
 def check_order(lower: float, upper: float) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy import fft
+from tqdm import tqdm
 
 from meanfield._checks import shown
-from meanfield.functionals.transport import ROUNDING, Bracket, attempts, check_order
+from meanfield.functionals.transport import ROUNDING, Bracket, check_order
 from meanfield.functionals.transport.clouds import best_plan, pair_distances
 from meanfield.functionals.transport.quantiles import check_mass
 from meanfield.functionals.transport.sphere_dual import DualAscent, Minima, Potential, dual
@@ -343,6 +344,14 @@ _SHARE = 0.02
 _MOST_TARGETS = 8_000
 _LARGEST_DENSITY = 1023
 _ROUNDING = 1e-13
+
+
+T = TypeVar("T")
+
+
+def attempts(given: Sequence[T], budget: int | None, progress: bool) -> Iterable[T]:
+    """Those of a solver's attempts, each larger than the last, that a budget lets it make."""
+    return tqdm(given[:budget], desc="wasserstein", unit="attempt", disable=not progress)
 
 
 def sphere_distance(
