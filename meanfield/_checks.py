@@ -182,10 +182,10 @@ def one_of(name: str, value: Any, allowed: Collection[Word]) -> Word:
 
     Examples
     --------
-    >>> one_of("start", "wild", ("iid", "quantised"))
+    >>> one_of("start", "wild", ("sample", "quantise"))
     Traceback (most recent call last):
         ...
-    ValueError: start must be one of ('iid', 'quantised'), got 'wild'
+    ValueError: start must be one of ('sample', 'quantise'), got 'wild'
     """
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {allowed}, got {shown(value)}")
@@ -212,6 +212,25 @@ def is_single(value: Any) -> bool:
         return np.ndim(value) == 0
     except (TypeError, ValueError):
         return False
+
+
+def several(name: str, values: Any) -> list[Any]:
+    """Return one value as a list of it, and at least one in a sequence as a list of them.
+
+    Raises
+    ------
+    ValueError
+        If the sequence is empty.
+
+    Examples
+    --------
+    >>> several("n", 4), several("n", (4, 8))
+    ([4], [4, 8])
+    """
+    given = [values] if is_single(values) else list(values)
+    if not given:
+        raise ValueError(f"{name} must be one or a sequence of at least one, got {shown(values)}")
+    return given
 
 
 def real_array(name: str, values: ArrayLike, ndim: int) -> Array:

@@ -152,17 +152,17 @@ OWN: dict[str, dict[str, Any]] = {
     "plot.save": {"path": "a.png"},
     "plot.solution": {"panels": 1},
     "sliced_wasserstein": {"mu": TOKENS, "nu": TOKENS, "planes": 4},
-    "studies.form_extremisers": {"forms": [np.diag([1.0, 2.0])], "starts": 1, "rng": rng()},
-    "studies.form_maximiser": {"form": np.eye(2)},
-    "studies.form_minimiser": {"form": np.eye(2)},
-    "studies.mean_field_limit": {"ns": [4], "repeats": 2, "rtol": 1e-6},
-    "studies.metastability": {"dynamics": mf.USA(1.0), "rng": rng(), "t_start": 0.01, "saves": 10},
-    "studies.phase_diagram": {"betas": [1.0], "realisations": 1, "times": 2},
-    "studies.proposition_3_4": {"samples": 2, "starts": 1, "parts": ("coefficients",)},
+    "studies.energy_extremisers": {"matrices": [np.diag([1.0, 2.0])], "repeats": 1},
+    "studies.energy_maximiser": {"matrix": np.eye(2)},
+    "studies.energy_minimiser": {"matrix": np.eye(2)},
+    "studies.mean_field_limit": {"n": [4], "repeats": 2, "rtol": 1e-6},
+    "studies.metastability": {"dynamics": mf.USA(1.0), "t_start": 0.01, "save_at": 10},
+    "studies.phase_diagram": {"repeats": 1, "save_at": 2},
+    "studies.proposition_3_4": {"n_measures": 2, "repeats": 1, "parts": ("coefficients",)},
     "studies.random_heads": {"kind": "ginibre"},
     "studies.stationary_density": {"dynamics": mf.USA(4.0, noise=0.5), "dim": 2},
-    "studies.stationary_states": {"betas": [1.0], "dim": 2},
-    "studies.two_token_correlation": {"realisations": 64, "kmax": 2},
+    "studies.stationary_states": {"dim": 2},
+    "studies.two_token_correlation": {"repeats": 64, "kmax": 2},
     "sweep": {"case": case_from_text(CASE, "my.toml"), "grid": {"dynamics.beta": [1.0]}},
     "theory.gaussian_critical_coupling": {"deviation": 1.0},
     "theory.kuramoto_critical_coupling": {"density_at_centre": 1.0},
@@ -181,7 +181,7 @@ Particles.moment Particles.quantise Particles.sample PointCloud.pdf PointCloud.s
 Solution.animate Solution.plot Sphere USA USA.velocity Uniform Uniform.pdf Uniform.sample
 VonMisesFisher.pdf VonMisesFisher.sample ZonalSeries.pdf ZonalSeries.sample dissipation energy
 resume load metric_speed mmd order_parameter plot.animation plot.density plot.dissipation
-plot.energy plot.form_extremisers plot.limits_without_normalisation plot.mean_field_limit
+plot.energy plot.energy_extremisers plot.limits_without_normalisation plot.mean_field_limit
 plot.metastability plot.phase_diagram plot.proposition_3_4 plot.resolution plot.stationary_states
 plot.two_token_correlation energy_share sinkhorn_scaling slope sobolev
 studies.limits_without_normalisation theory.critical_noise theory.dobrushin_constant
@@ -272,15 +272,11 @@ RIGHT: dict[str, tuple[str, ...]] = {
     "normalised": ("a truth",),
     "coupling": NUMBERS,
     "centre": NUMBERS,
-    "query": NUMBERS,
-    "key": NUMBERS,
-    "value": NUMBERS,
     "Q": (*NUMBERS, "a large array"),
     "K": NUMBERS,
     "V": NUMBERS,
     "cos": ("an empty array",),
     "sin": ("an empty array",),
-    "betas": LISTS,
 }
 # and in some calls only
 RIGHT_IN: dict[tuple[str, str], tuple[str, ...]] = {
@@ -301,9 +297,6 @@ RIGHT_IN: dict[tuple[str, str], tuple[str, ...]] = {
     ("load", "path"): ("a word",),
     ("plot.save", "source"): ("a word",),
     ("sobolev", "s"): NUMBERS,
-    # called with β, which is the caller's own affair
-    ("studies.phase_diagram", "dynamics"): ("a class", "a callable"),
-    ("studies.stationary_states", "dynamics"): ("a class", "a callable"),
     ("studies.mean_field_limit", "save_at"): ("nothing",),
     ("sweep", "case"): ("a word",),
     ("sweep", "cells"): ("a word",),

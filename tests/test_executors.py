@@ -86,7 +86,13 @@ def test_what_one_task_has_on_ctrl_c_stays_where_it_is():
 def study(executor):
     """A small study whose tasks draw random starts."""
     return mf.studies.mean_field_limit(
-        mf.FourierSeries(cos=[0.5]), mf.SA(2.0), 0.5, [20, 50], 3, save_at=2, executor=executor
+        mf.FourierSeries(cos=[0.5]),
+        mf.SA(2.0),
+        0.5,
+        [20, 50],
+        repeats=3,
+        save_at=2,
+        executor=executor,
     )
 
 
@@ -264,7 +270,7 @@ def test_threads_of_this_process_stay():
 UNGUARDED = """
 import meanfield as mf
 law = mf.FourierSeries(cos=[0.5])
-mf.studies.mean_field_limit(law, mf.SA(2.0), 0.1, [20], 2, executor="processes")
+mf.studies.mean_field_limit(law, mf.SA(2.0), 0.1, [20], repeats=2, executor="processes")
 print("done")
 """
 

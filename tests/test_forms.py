@@ -10,7 +10,7 @@ from scipy.stats import special_ortho_group
 import meanfield as mf
 from meanfield.cli.text import closing
 from meanfield.studies.eigenfunctions import SphereBasis, ZonalBasis, eigenfunctions
-from meanfield.studies.forms import _basis, _certified, four_points
+from meanfield.studies.extremisers import _basis, _certified, four_points
 
 EPS = np.finfo(float).eps
 BENT = np.array([[1.0, 0.4], [0.4, -0.3]])
@@ -257,7 +257,7 @@ class TestMinimiser:
         """What makes it the least, each time by sums over the measure in a turned frame."""
         by = rotation(len(values), 4)
         matrix = by @ np.diag(values) @ by.T
-        least = mf.studies.form_minimiser(matrix, beta)
+        least = mf.studies.energy_minimiser(matrix, beta)
         assert least.kind == "density"
         # rounding of f, times what e^{β<x,Dy>} varies by
         tolerance = 1e3 * EPS * np.exp(beta * np.ptp(values))
@@ -273,7 +273,7 @@ class TestMinimiser:
 
     @pytest.mark.parametrize("dim", [2, 3, 5])
     def test_multiple_of_the_identity(self, dim):
-        least = mf.studies.form_minimiser(1.7 * np.eye(dim), 2.0)
+        least = mf.studies.energy_minimiser(1.7 * np.eye(dim), 2.0)
         assert least.kind == "uniform"
         # a coefficient, the harmonic of degree 0 and their product are rounded
         assert np.all(least.measure.values == pytest.approx(1, abs=4 * EPS))
@@ -285,7 +285,7 @@ class TestMinimiser:
         """One eigenvalue off by little more than rounding: near uniform, and no division by 0."""
         matrix = np.eye(dim)
         matrix[0, 0] += 1e-9
-        least = mf.studies.form_minimiser(matrix)
+        least = mf.studies.energy_minimiser(matrix)
         assert least.kind == "density"
         assert least.measure.values == pytest.approx(np.ones(len(least.measure.values)), abs=1e-7)
 
@@ -295,7 +295,7 @@ class TestMinimiser:
         for dim in 2, 4:
             matrix = rng.normal(size=(dim, dim))
             matrix += matrix.T
-            least = mf.studies.form_minimiser(matrix, 1.3)
+            least = mf.studies.energy_minimiser(matrix, 1.3)
             lowest = np.linalg.eigvalsh(matrix)[0]
             assert lowest < 0
             assert least.kind == "dirac"
@@ -314,7 +314,7 @@ class TestMinimiser:
             points = corner * np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])
             value = mf.energy(mf.Particles(points), heads_of(np.diag([1.0, last]), 1.0))
             assert value == pytest.approx(energy, rel=10 * EPS)
-            assert energy > mf.studies.form_minimiser(np.diag([1.0, last])).energy
+            assert energy > mf.studies.energy_minimiser(np.diag([1.0, last])).energy
 
 
 def turned_form(dim, values, seed):
@@ -326,7 +326,7 @@ class TestBounds:
     """A bound is below every energy: of the measure that comes with it, and of any other."""
 
     def test_where_rounding_of_the_potential_was_above(self):
-        least = mf.studies.form_minimiser(np.diag([0.2, 5.0]), 1.0)
+        least = mf.studies.energy_minimiser(np.diag([0.2, 5.0]), 1.0)
         assert least.energy * (1 - 1e-11) < least.bound < least.energy
 
     @settings(max_examples=60)
@@ -342,7 +342,7 @@ class TestBounds:
         matrix = turned_form(dim, [one] * (dim - 1) + [other], seed)
         matrix = (matrix + matrix.T) / 2
         beta = float(np.exp(beta))
-        most = mf.studies.form_maximiser(matrix, beta)
+        most = mf.studies.energy_maximiser(matrix, beta)
         assert most.bound > most.energy
         rng = np.random.default_rng(seed)
         others = [
@@ -351,7 +351,7 @@ class TestBounds:
         ]
         assert max(others) < most.bound
         try:
-            least = mf.studies.form_minimiser(matrix, beta)
+            least = mf.studies.energy_minimiser(matrix, beta)
         except ValueError:
             # no density resolves every form
             return
@@ -362,7 +362,7 @@ class TestBounds:
     def test_of_another_measure(self, values):
         """Whatever measure it is made from it holds; and from a wrong one it says so."""
         matrix = np.diag(values)
-        exact = mf.studies.form_minimiser(matrix, 1.0)
+        exact = mf.studies.energy_minimiser(matrix, 1.0)
         vectors = np.linalg.eigh(matrix)[1]
         basis = _basis(np.sort(values), vectors, 40)
         right, _ = eigenfunctions(basis, matrix, 1.0).constant_preimage()
@@ -381,7 +381,7 @@ class TestBounds:
     def test_eigenvalues_that_nearly_agree(self, others):
         """Of forms that are one but for a rotation no bound is above an energy of the other."""
         found = [
-            mf.studies.form_minimiser(np.diag([*order, 20.0])) for order in (others, others[::-1])
+            mf.studies.energy_minimiser(np.diag([*order, 20.0])) for order in (others, others[::-1])
         ]
         assert max(one.bound for one in found) < min(one.energy for one in found)
         assert all(one.bound > one.energy * (1 - 1e-9) for one in found)
@@ -407,28 +407,28 @@ class TestMaximiser:
         rng = np.random.default_rng(dim)
         forms = rng.normal(size=(8, dim, dim))
         forms = forms + forms.transpose(0, 2, 1) - 0.5 * np.eye(dim)
-        ds = mf.studies.form_extremisers(list(forms), 0.8, starts=8, rng=rng)
+        ds = mf.studies.energy_extremisers(list(forms), 0.8, repeats=8, rng=rng)
         # of a stationary point, with |gradient| < 1e-10
         assert ds.searched_energy.values == pytest.approx(ds.largest_energy.values, rel=1e-9)
         assert np.all(ds.searched_energy <= ds.largest_energy * (1 + 1e2 * EPS))
         for form, kind, energy in zip(
             forms, ds.largest_kind.values, ds.largest_energy.values, strict=True
         ):
-            most = mf.studies.form_maximiser(form, 0.8)
+            most = mf.studies.energy_maximiser(form, 0.8)
             assert most.kind == kind
             own = mf.energy(most.measure, heads_of(form, 0.8))
             assert own == pytest.approx(float(energy), rel=1e2 * EPS)
         assert set(ds.largest_kind.values) == {"dirac", "pair"}
 
     def test_positive_definite(self):
-        most = mf.studies.form_maximiser(np.diag([1.0, 1.5]))
+        most = mf.studies.energy_maximiser(np.diag([1.0, 1.5]))
         assert 2 * most.energy == pytest.approx(np.exp(1.5), rel=2 * EPS)
 
 
 @pytest.fixture(scope="module")
 def ds():
     forms = [np.diag([1.0, 1.1]), BENT, np.diag([-1.0, 0.2]), np.array([[1.2, 0.1], [0.1, 1]])]
-    return mf.studies.form_extremisers(forms, 1.0, starts=4, rng=np.random.default_rng(0))
+    return mf.studies.energy_extremisers(forms, 1.0, repeats=4, rng=np.random.default_rng(0))
 
 
 class TestDataset:
@@ -436,12 +436,12 @@ class TestDataset:
         assert ds.least_kind.values.tolist() == ["density", "dirac", "dirac", "density"]
         assert ds.largest_kind.values.tolist() == ["dirac", "dirac", "pair", "dirac"]
         assert np.allclose(ds.searched_energy, ds.largest_energy, rtol=1e-9, atol=0)
-        assert np.all(ds.least_bound < ds.least_energy)
+        assert np.all(ds.least_energy_lower < ds.least_energy)
         assert np.all(ds.least_energy < ds.largest_energy)
         # in multiple precision, from validation/form_energies.py
         assert float(ds["cos"].sel(degree=2)[0]) == pytest.approx(0.198481812055411, abs=2e-15)
         for i in (0, 3):
-            one = ds.isel(form=i)
+            one = ds.isel(index=i)
             k, angle = one.degree.values[:, None], one.angle.values
             series = 1 + np.nansum(
                 one["cos"].values[:, None] * np.cos(k * angle)
@@ -454,7 +454,7 @@ class TestDataset:
         assert np.isnan(ds.density.values[[1, 2]]).all()
 
     def test_figure(self, ds):
-        figure = mf.plot.form_extremisers(ds)
+        figure = mf.plot.energy_extremisers(ds)
         upper, lower = figure.axes
         assert len(upper.lines) == 2
         assert np.array_equal(upper.lines[1].get_ydata(), ds.density.values[3])
@@ -463,11 +463,11 @@ class TestDataset:
         assert texts[0] == "D = diag(1, 1.1)"
 
     def test_three_dimensions(self):
-        ds = mf.studies.form_extremisers(np.diag([1.0, 1.0, 1.1]))
-        assert ds.sizes["form"] == 1
+        ds = mf.studies.energy_extremisers(np.diag([1.0, 1.0, 1.1]))
+        assert ds.sizes["index"] == 1
         assert "density" not in ds
         with pytest.raises(ValueError, match=r"on the circle with \['density'"):
-            mf.plot.form_extremisers(ds)
+            mf.plot.energy_extremisers(ds)
 
 
 NAN = np.array([[1.0, np.nan], [np.nan, 1.0]])
@@ -483,49 +483,53 @@ class TestBadInput:
                 mf.energy(measure, heads_of(np.eye(3)))
 
     @pytest.mark.parametrize(
-        ("form", "message"),
+        ("matrix", "message"),
         [
-            (SKEW, "form must be symmetric, got 0.5"),
-            (NAN, "form must be finite, got nan"),
-            (np.ones((2, 3)), r"form must have shape \(d, d\) with d >= 2, got \(2, 3\)"),
-            ([[1.0]], r"form must have shape \(d, d\) with d >= 2, got \(1, 1\)"),
-            (2.0, "form must be a non-empty array with 2 axes"),
-            (400.0 * np.eye(2), r"beta \|form\| must be >= 1e-12 and <= 350, got 400"),
+            (SKEW, "matrix must be symmetric, got 0.5"),
+            (NAN, "matrix must be finite, got nan"),
+            (np.ones((2, 3)), r"matrix must have shape \(d, d\) with d >= 2, got \(2, 3\)"),
+            ([[1.0]], r"matrix must have shape \(d, d\) with d >= 2, got \(1, 1\)"),
+            (2.0, "matrix must be a non-empty array with 2 axes"),
+            (400.0 * np.eye(2), r"beta \|matrix\| must be >= 1e-12 and <= 350, got 400"),
         ],
     )
-    def test_form_of_an_extremiser(self, form, message):
-        for function in mf.studies.form_minimiser, mf.studies.form_maximiser:
+    def test_matrix_of_an_extremiser(self, matrix, message):
+        for function in mf.studies.energy_minimiser, mf.studies.energy_maximiser:
             with pytest.raises(ValueError, match=message):
-                function(form)
+                function(matrix)
 
     def test_beta(self):
         for beta in (0.0, -1.0, np.nan, "1"):
             with pytest.raises(ValueError, match="beta must be a finite number > 0"):
-                mf.studies.form_minimiser(np.eye(2), beta)
+                mf.studies.energy_minimiser(np.eye(2), beta)
 
-    def test_forms_that_no_density_resolves(self):
-        with pytest.raises(ValueError, match="form must have eigenvalues in a smaller ratio"):
-            mf.studies.form_minimiser(np.diag([1.0, 300.0]))
-        with pytest.raises(ValueError, match="beta or the ratio of form's eigenvalues must be"):
-            mf.studies.form_minimiser(np.diag([1.0, 12.0]), 4.0)
-        with pytest.raises(ValueError, match="form must have d <= 3, or two distinct eigenvalues"):
-            mf.studies.form_minimiser(np.diag([1.0, 2.0, 3.0, 4.0]))
+    def test_matrices_that_no_density_resolves(self):
+        with pytest.raises(ValueError, match="matrix must have eigenvalues in a smaller ratio"):
+            mf.studies.energy_minimiser(np.diag([1.0, 300.0]))
+        with pytest.raises(ValueError, match="beta or the ratio of matrix's eigenvalues must be"):
+            mf.studies.energy_minimiser(np.diag([1.0, 12.0]), 4.0)
+        with pytest.raises(
+            ValueError, match="matrix must have d <= 3, or two distinct eigenvalues"
+        ):
+            mf.studies.energy_minimiser(np.diag([1.0, 2.0, 3.0, 4.0]))
 
     def test_dataset(self):
-        extremisers = mf.studies.form_extremisers
-        with pytest.raises(ValueError, match=r"forms\[1\] must be symmetric"):
+        extremisers = mf.studies.energy_extremisers
+        with pytest.raises(ValueError, match=r"matrices\[1\] must be symmetric"):
             extremisers([np.eye(2), SKEW])
-        for forms in (2.0, [], [np.eye(2), np.eye(3)]):
-            with pytest.raises(ValueError, match="forms must be"):
-                extremisers(forms)
+        for matrices in (2.0, [], [np.eye(2), np.eye(3)]):
+            with pytest.raises(ValueError, match="matrices must be"):
+                extremisers(matrices)
         with pytest.raises(ValueError, match=r"rng must be .* got None"):
-            extremisers(np.eye(2), starts=1)
-        with pytest.raises(ValueError, match="starts must be an integer >= 0, got -1"):
-            extremisers(np.eye(2), starts=-1)
-        with pytest.raises(ValueError, match=r"ds must be a Dataset of studies\.form_extremisers"):
-            mf.plot.form_extremisers(3)
+            extremisers(np.eye(2), repeats=1, rng=None)
+        with pytest.raises(ValueError, match="repeats must be an integer >= 0, got -1"):
+            extremisers(np.eye(2), repeats=-1)
+        with pytest.raises(
+            ValueError, match=r"ds must be a Dataset of studies\.energy_extremisers"
+        ):
+            mf.plot.energy_extremisers(3)
         with pytest.raises(ValueError, match="ds must have a matrix with a density"):
-            mf.plot.form_extremisers(extremisers(-np.eye(2)))
+            mf.plot.energy_extremisers(extremisers(-np.eye(2)))
 
     def test_axis(self):
         law = mf.VonMisesFisher([0.0, 0.0, 1.0], 2.0)

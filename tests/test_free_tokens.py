@@ -29,9 +29,7 @@ def test_equation_9_1_by_loops():
     """The velocity at t = 0 from a step so short that nothing else is left."""
     start, (query, key, value) = box(5, 3), matrices(3)
     h = 1e-6
-    run = evolve_free(
-        start, h, 1, beta=0.7, query=query, key=key, value=value, kernel="softmax", **TIGHT
-    )
+    run = evolve_free(start, h, 1, beta=0.7, Q=query, K=key, V=value, attention="softmax", **TIGHT)
     found = (run.points[1] - start) / h
     for x, velocity in zip(start, found, strict=True):
         shares = np.exp([0.7 * (query @ x) @ (key @ y) for y in start])
@@ -68,11 +66,11 @@ def test_a_switch_is_found_where_it_is():
     """
     start = box(12, 2, seed=5)
     turn = np.array([[0.0, -1.0], [1.0, 0.0]])
-    hard = evolve_free(start, 4.0, 8, query=turn, kernel="hardmax", rtol=1e-11)
+    hard = evolve_free(start, 4.0, 8, Q=turn, attention="hardmax", rtol=1e-11)
     assert len(hard.switches) > 0
     gaps = []
     for beta in (1e3, 1e4, 1e5):
-        soft = evolve_free(start, 4.0, 8, beta=beta, query=turn, kernel="frozen", rtol=1e-9)
+        soft = evolve_free(start, 4.0, 8, beta=beta, Q=turn, attention="frozen", rtol=1e-9)
         gaps.append(np.abs(soft.points - hard.points).max())
     # switches come a time of order 1/β apart
     assert gaps[2] < 1e-3
@@ -89,14 +87,14 @@ def test_hull_never_grows():
 
 
 def test_table_1():
-    ds = mf.studies.limits_without_normalisation(np.random.default_rng(0))
+    ds = mf.studies.limits_without_normalisation()
     off = {str(case): float(ds.off.sel(case=case)) for case in ds.case.values}
     assert off["polytope"] < 1e-4
     assert off["polytope × line"] < 1e-4
     assert off["hyperplanes"] < 1e-4
     assert off["origin"] < 0.2
-    assert 2 <= int(ds.distinct.sel(case="hyperplanes")) <= 3
-    assert 3 <= int(ds.distinct.sel(case="polytope")) < 20
+    assert 2 <= int(ds.n_distinct.sel(case="hyperplanes")) <= 3
+    assert 3 <= int(ds.n_distinct.sel(case="polytope")) < 20
     assert np.all(ds.moved.values[:3] < 1e-3)
     figure = mf.plot.limits_without_normalisation(ds)
     assert len(figure.axes) == 4
@@ -107,28 +105,28 @@ def test_table_1():
 def test_evidence_of_table_1_is_measured():
     """At the start nothing has come true: tokens are where they were drawn."""
     n = 40
-    ds = mf.studies.limits_without_normalisation(np.random.default_rng(0), n=n, t_end=1e-6)
-    assert np.all(ds.distinct > 0.8 * n)
+    ds = mf.studies.limits_without_normalisation(n=n, t_end=1e-6)
+    assert np.all(ds.n_distinct > 0.8 * n)
     ends = np.sort(ds.trajectory.sel(case="hyperplanes").values[-1], axis=0)
     # three values have room for the widest of three gaps, of coordinates in a box of width 2
     assert 0.1 < float(ds.off.sel(case="hyperplanes")) < np.ptp(ends, axis=0).max()
     assert float(ds.off.sel(case="origin")) > 1
     flat = {"n": 4, "beta": 1e-300, "t_end": 400.0}
     with pytest.raises(ValueError, match="t_end must be smaller for 'polytope', got 400"):
-        mf.studies.limits_without_normalisation(np.random.default_rng(0), **flat)
+        mf.studies.limits_without_normalisation(**flat)
 
 
 def test_overflow_is_an_ending():
-    run = unfinished(evolve_free, box(3, 2), 1000.0, 10, kernel="softmax")
+    run = unfinished(evolve_free, box(3, 2), 1000.0, 10, attention="softmax")
     assert run.status == "overflow"
     assert len(run.t) == len(run.points) < 11
     assert np.isfinite(run.points).all()
-    assert evolve_free(box(3, 2), 1.0, 2, kernel="softmax").status == "finished"
+    assert evolve_free(box(3, 2), 1.0, 2, attention="softmax").status == "finished"
 
 
 def test_overflow_of_the_scores_is_an_ending():
     """z_i stay in their hull while e^{tV} z_i, in the scores, leave double precision."""
-    tight = {"value": 1.0, "rtol": 1e-11, "atol": 1e-13}
+    tight = {"V": 1.0, "rtol": 1e-11, "atol": 1e-13}
     run = unfinished(evolve_free, box(3, 2), 1000.0, 10, **tight)
     assert run.status == "overflow"
     # e^t = 1e150 at t = 345
@@ -140,10 +138,10 @@ def test_overflow_of_the_scores_is_an_ending():
     assert np.abs(plain.points - run.points).max() < 1e-8
 
 
-@pytest.mark.parametrize("kernel", ["rescaled", "hardmax"])
-def test_ctrl_c_raises_with_the_tokens_so_far(kernel, monkeypatch):
+@pytest.mark.parametrize("attention", ["rescaled", "hardmax"])
+def test_ctrl_c_raises_with_the_tokens_so_far(attention, monkeypatch):
     start, calls = box(20, 3), []
-    whole = evolve_free(start, 8.0, 16, kernel=kernel)
+    whole = evolve_free(start, 8.0, 16, attention=attention)
     check = DeferredInterrupt.check
 
     def strike(self):
@@ -154,15 +152,15 @@ def test_ctrl_c_raises_with_the_tokens_so_far(kernel, monkeypatch):
 
     monkeypatch.setattr(DeferredInterrupt, "check", strike)
     with hearing_ctrl_c():
-        run = interrupted(evolve_free, start, 8.0, 16, kernel=kernel)
+        run = interrupted(evolve_free, start, 8.0, 16, attention=attention)
     assert run.status == "interrupted"
     assert 1 <= len(run.t) < 17
     assert np.array_equal(run.points, whole.points[: len(run.t)])
     assert np.array_equal(run.t, whole.t[: len(run.t)])
 
 
-@pytest.mark.parametrize("kernel", ["rescaled", "hardmax"])
-def test_ctrl_c_in_the_last_step_is_heard(kernel, monkeypatch):
+@pytest.mark.parametrize("attention", ["rescaled", "hardmax"])
+def test_ctrl_c_in_the_last_step_is_heard(attention, monkeypatch):
     from meanfield.studies import free_tokens
 
     step = free_tokens._step
@@ -174,7 +172,7 @@ def test_ctrl_c_in_the_last_step_is_heard(kernel, monkeypatch):
 
     monkeypatch.setattr(free_tokens, "_step", strike)
     with hearing_ctrl_c():
-        run = interrupted(evolve_free, box(20, 3), 1.0, 2, kernel=kernel)
+        run = interrupted(evolve_free, box(20, 3), 1.0, 2, attention=attention)
     assert run.t[-1] == 1.0
 
 
@@ -184,7 +182,7 @@ def sliding():
     rng.normal(size=(5, 2)), rng.normal(size=(6, 2)), rng.normal(size=(2, 2))
     start = rng.normal(size=(5, 2))
     query, key = rng.normal(size=(2, 3, 2))
-    return start, {"query": query, "key": key, "value": 0.5 * rng.normal(size=(2, 2))}
+    return start, {"Q": query, "K": key, "V": 0.5 * rng.normal(size=(2, 2))}
 
 
 @pytest.mark.parametrize("twice", [False, True])
@@ -192,18 +190,18 @@ def test_sliding_along_a_tie_is_an_ending(twice):
     start, given = sliding()
     if twice:
         start[1] = start[0]
-    run = unfinished(evolve_free, start, 1.0, 10, kernel="hardmax", **given)
+    run = unfinished(evolve_free, start, 1.0, 10, attention="hardmax", **given)
     assert run.status == "stalled"
     assert len(run.switches) < 250
     assert 0.5 < run.t[-1] < 0.7
     assert run.t[-1] == run.switches[-1]
     assert np.array_equal(run.t[:-1], np.linspace(0.0, 1.0, 11)[: len(run.t) - 1])
     # scores of one token are tied there
-    ranked = (run.points[-1] @ given["query"].T) @ (run.points[-1] @ given["key"].T).T
+    ranked = (run.points[-1] @ given["Q"].T) @ (run.points[-1] @ given["K"].T).T
     highest = np.sort(ranked, axis=1)
     distinct = highest[:, -1] - highest[:, -3 if twice else -2]
     assert distinct.min() < 1e-9
-    before = evolve_free(start, 0.5, 5, kernel="hardmax", **given)
+    before = evolve_free(start, 0.5, 5, attention="hardmax", **given)
     assert before.status == "finished"
     assert np.array_equal(before.t, run.t[:6])
     assert np.abs(before.points - run.points[:6]).max() < 1e-8
@@ -214,12 +212,12 @@ BAD = [
     ({"points": [[1.0, np.nan], [0.0, 1.0]]}, "points must be finite"),
     ({"beta": -1.0}, "beta must be a finite number >= 0"),
     ({"t_end": 0.0}, "t_end must be a finite number > 0"),
-    ({"kernel": "linear"}, "kernel must be one of"),
+    ({"attention": "linear"}, "attention must be one of"),
     ({"tie": "both"}, "tie must be one of"),
-    ({"query": np.ones((2, 3))}, "query must have d = 2 columns"),
-    ({"query": np.ones((3, 2))}, r"query and key must be \(m, 2\)"),
-    ({"value": np.ones((3, 2))}, r"value \(2, 2\)"),
-    ({"value": np.nan}, "value must be a finite number"),
+    ({"Q": np.ones((2, 3))}, "Q must have d = 2 columns"),
+    ({"Q": np.ones((3, 2))}, r"Q and K must be \(m, 2\)"),
+    ({"V": np.ones((3, 2))}, r"V \(2, 2\)"),
+    ({"V": np.nan}, "V must be a finite number"),
 ]
 
 
@@ -240,4 +238,4 @@ def test_bad_input(changed, message):
 )
 def test_bad_study(options, message):
     with pytest.raises(ValueError, match=message):
-        mf.studies.limits_without_normalisation(**({"rng": np.random.default_rng(0)} | options))
+        mf.studies.limits_without_normalisation(**options)

@@ -76,7 +76,9 @@ def test_normality_tells_what_is_not_normal():
 )
 def test_errors_fall_like_the_root_of_n(law, dynamics, t_end):
     """Of all quantities; the full claim, n to 10⁶ and ± 0.03, is in validation."""
-    ds = mf.studies.mean_field_limit(law, dynamics, t_end, [100, 1000, 10_000], 10, save_at=1)
+    ds = mf.studies.mean_field_limit(
+        law, dynamics, t_end, [100, 1000, 10_000], repeats=10, save_at=1
+    )
     assert np.all(np.abs(ds.rate + 0.5) < 0.2)
     first = ds.rate.sel(quantity="mmd")
     assert np.all(np.abs(first + 0.5) < 0.1)
@@ -90,7 +92,7 @@ def test_errors_fall_like_the_root_of_n(law, dynamics, t_end):
 
 
 def test_dobrushin_bound_and_fluctuations():
-    ds = mf.studies.mean_field_limit(LAW, mf.USA(0.3), 0.4, [30, 300], 40, save_at=1)
+    ds = mf.studies.mean_field_limit(LAW, mf.USA(0.3), 0.4, [30, 300], repeats=40, save_at=1)
     assert ds.attrs["dobrushin_constant"] == pytest.approx(2 * np.exp(0.3))
     assert np.all(ds.w1.mean("repeat") <= ds.dobrushin * (1 + 1e-12))
     # √n (mean of n draws) has the law's covariance: diag E x² - (E x)²
@@ -103,7 +105,7 @@ def test_dobrushin_bound_and_fluctuations():
 def test_beta_beyond_the_range_of_dobrushin_and_of_squares():
     """C is inf from β = 350 on, energies are of order e^β/(2β)."""
     law = mf.FourierSeries(cos=[0.5])
-    ds = mf.studies.mean_field_limit(law, mf.SA(400.0), 5e-4, [4, 16], 2, save_at=1)
+    ds = mf.studies.mean_field_limit(law, mf.SA(400.0), 5e-4, [4, 16], repeats=2, save_at=1)
     assert ds.attrs["dobrushin_constant"] == np.inf
     assert np.array_equal(ds.dobrushin[:, 0], ds.w1[:, :, 0].mean("repeat"))
     assert np.all(ds.dobrushin[:, 1] > 1e300)
@@ -123,14 +125,14 @@ def test_rates_see_no_factor():
 
 
 def test_a_flow_map_takes_over_the_limit():
-    ds = mf.studies.mean_field_limit(LAW, mf.USA(4.0), 0.6, [50], 1, save_at=1)
+    ds = mf.studies.mean_field_limit(LAW, mf.USA(4.0), 0.6, [50], repeats=1, save_at=1)
     assert "a flow map took over" in ds.attrs["limit"]
     assert np.isfinite(ds.w1).all()
 
 
 def test_axis_in_many_dimensions():
     law = mf.VonMisesFisher([0.0, 0.6, 0.0, 0.8], 2.0)
-    ds = mf.studies.mean_field_limit(law, mf.SA(1.0), 0.5, [50, 400], 4, save_at=1)
+    ds = mf.studies.mean_field_limit(law, mf.SA(1.0), 0.5, [50, 400], repeats=4, save_at=1)
     assert ds.attrs["sobolev_order"] == -2.0
     assert np.all(ds.mmd[1].mean("repeat") < ds.mmd[0].mean("repeat"))
     assert "w1" not in ds
@@ -215,9 +217,11 @@ BAD = [
     ),
     ({"dynamics": mf.Attention(1.0, [mf.Head()])}, "dynamics must be SA or USA"),
     ({"dynamics": mf.SA(1.0, noise=0.1)}, "dynamics must be .* without noise"),
-    ({"ns": [1, 2]}, "ns must be an integer >= 2, got 1"),
-    ({"ns": []}, "ns must be a sequence of at least one integer"),
-    ({"ns": [20, 10]}, "ns must ascend"),
+    ({"n": [1, 2]}, "n must be an integer >= 2, got 1"),
+    ({"n": []}, r"n must be one or a sequence of at least one, got \[\]"),
+    ({"n": [20, 10]}, "n must ascend"),
+    ({"rng": -1}, "rng must be an integer >= 0 or a numpy.random.Generator"),
+    ({"workers": 0}, "workers must be an integer >= 1, got 0"),
     ({"repeats": 0}, "repeats must be an integer >= 1"),
     ({"distances": ["w3"]}, "distances must be among"),
     ({"distances": "w1"}, "distances must be among"),
@@ -230,7 +234,7 @@ BAD = [
 
 @pytest.mark.parametrize(("changed", "message"), BAD)
 def test_bad_input(changed, message):
-    given = {"law": LAW, "dynamics": mf.SA(1.0), "t_end": 0.5, "ns": [10], "repeats": 1} | changed
+    given = {"law": LAW, "dynamics": mf.SA(1.0), "t_end": 0.5, "n": 10, "repeats": 1} | changed
     with pytest.raises(ValueError, match=message):
         mf.studies.mean_field_limit(**given)
 
@@ -256,7 +260,7 @@ def test_bad_quantised_starts(call, message):
 
 
 def test_figure():
-    ds = mf.studies.mean_field_limit(LAW, mf.SA(0.5), 0.5, [10, 100], 4, save_at=2)
+    ds = mf.studies.mean_field_limit(LAW, mf.SA(0.5), 0.5, [10, 100], repeats=4, save_at=2)
     figure = mf.plot.mean_field_limit(ds)
     assert len(figure.axes) == 3
     assert len(figure.axes[0].lines) == ds.sizes["quantity"]
@@ -272,7 +276,7 @@ def test_figure():
 @pytest.mark.parametrize("beta", [0.5, 2.0])
 def test_legends_and_bounds_leave_the_figure_to_the_errors(beta):
     """C is 6.4 at β = 1/2, and 275 at β = 2: a bound of e^{275 t} says nothing beside 0.1."""
-    ds = mf.studies.mean_field_limit(LAW, mf.SA(beta), 0.5, [10, 100], 4, save_at=2)
+    ds = mf.studies.mean_field_limit(LAW, mf.SA(beta), 0.5, [10, 100], repeats=4, save_at=2)
     figure = mf.plot.mean_field_limit(ds)
     figure.canvas.draw()
     for ax in figure.axes[:2]:

@@ -1,4 +1,4 @@
-"""Batches of realisations, and the phase diagram that they draw."""
+"""Batches of repeats, and the phase diagram that they draw."""
 
 import json
 import re
@@ -22,6 +22,10 @@ EPS = np.finfo(float).eps
 def starts(count, n, dim, seed=0):
     points = np.random.default_rng(seed).normal(size=(count, n, dim))
     return points / np.linalg.norm(points, axis=2, keepdims=True)
+
+
+def sa(*betas):
+    return [mf.SA(beta) for beta in betas]
 
 
 def gram_of(points):
@@ -53,7 +57,7 @@ def test_steep_usa(dynamics):
 
 
 def test_symmetries():
-    """Rotations leave inner products as they are; permutations and realisations move along."""
+    """Rotations leave inner products as they are; permutations and repeats move along."""
     points = starts(3, 5, 4)
     turn, _ = np.linalg.qr(np.random.default_rng(1).normal(size=(4, 4)))
     order = np.array([3, 0, 4, 1, 2])
@@ -81,7 +85,7 @@ def test_what_is_observed_is_nobody_elses():
     assert np.abs(np.diff(whole, axis=0)).max() > 1e-3
 
 
-def test_ctrl_c_raises_with_the_realisations_so_far():
+def test_ctrl_c_raises_with_the_repeats_so_far():
     """Chunks of four of 64 tokens; the second is struck."""
     points, times, chunks = starts(9, 64, 3), [0.0, 0.5], []
 
@@ -97,12 +101,12 @@ def test_ctrl_c_raises_with_the_realisations_so_far():
     assert 1 < first < 9
     chunks.clear()
     at = 4
-    with pytest.raises(Interrupted, match=f"{first} of 9 realisations") as stopped:
+    with pytest.raises(Interrupted, match=f"{first} of 9 repeats") as stopped:
         evolve_batch(points, mf.SA(2.0), times, observe=observe)
     np.testing.assert_array_equal(stopped.value.solution, whole[:, :first])
     chunks.clear()
     at = 1
-    with pytest.raises(Interrupted, match="0 of 9 realisations") as stopped:
+    with pytest.raises(Interrupted, match="0 of 9 repeats") as stopped:
         evolve_batch(points, mf.SA(2.0), times, observe=observe)
     assert stopped.value.solution is None
 
@@ -140,7 +144,7 @@ def test_batch_is_single_runs(dynamics, dim):
 
 
 def _single(x, dynamics, times):
-    """The points of one realisation at the times, by evolve or, for heads, by a plain solver."""
+    """The points of one repeat at the times, by evolve or, for heads, by a plain solver."""
     if isinstance(dynamics, (mf.SA, mf.USA)):
         sol = mf.evolve(mf.Particles(x), dynamics, times[-1], times, rtol=1e-10, atol=1e-12)
         return np.array([mu.points for mu in sol.measures[1:]])
@@ -253,7 +257,7 @@ def test_published_arrival(row):
 def high():
     """d = 512: all pairs arrive together."""
     times = np.linspace(4.0, 8.0, 161)
-    return mf.studies.phase_diagram(512, 32, [0.0, 1.0, 2.0, 3.0], 8.0, 64, times=times)
+    return mf.studies.phase_diagram(sa(0.0, 1.0, 2.0, 3.0), 512, 32, 8.0, repeats=64, save_at=times)
 
 
 def test_the_diagram_is_that_of_single_runs():
@@ -268,7 +272,7 @@ def test_the_diagram_is_that_of_single_runs():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("meanfield.studies.phases.evolve_batch", keeping)
         patch.setattr("meanfield.studies.phases._BLOCK", 2)
-        ds = mf.studies.phase_diagram(3, 8, betas, 9.0, 5, 1e-2, times=times)
+        ds = mf.studies.phase_diagram(sa(*betas), 3, 8, 9.0, repeats=5, delta=1e-2, save_at=times)
     assert [len(block) for block in found] == [2, 2, 2, 2, 1, 1]
     points = np.concatenate(found[::2])
     assert np.array_equal(points, np.concatenate(found[1::2]))
@@ -286,9 +290,9 @@ def test_the_diagram_is_that_of_single_runs():
 
 def test_tolerance_of_the_study():
     """A coarse one shows in what is counted; the default counts what a fine one does."""
-    given = (64, 8, [1.0], 6.0, 4, 0.3)
+    given = {"dynamics": mf.SA(1.0), "dim": 64, "n": 8, "t_end": 6.0, "repeats": 4, "delta": 0.3}
     counts = {
-        rtol: mf.studies.phase_diagram(*given, times=400, rtol=rtol).probability
+        rtol: mf.studies.phase_diagram(**given, save_at=400, rtol=rtol).probability
         for rtol in (1e-2, 1e-9, None)
     }
     coarse, fine, default = counts.values()
@@ -298,14 +302,14 @@ def test_tolerance_of_the_study():
 
 
 def test_executors_and_seeds():
-    given = (2, 6, [0.0, 3.0], 4.0, 70)
-    here = mf.studies.phase_diagram(*given, times=8)
+    given = {"dynamics": sa(0.0, 3.0), "dim": 2, "n": 6, "t_end": 4.0, "repeats": 70}
+    here = mf.studies.phase_diagram(**given, save_at=8)
     with ProcessPoolExecutor(2) as pool:
-        there = mf.studies.phase_diagram(*given, times=8, executor=pool)
+        there = mf.studies.phase_diagram(**given, save_at=8, executor=pool)
     assert here.identical(there)
-    again = mf.studies.phase_diagram(*given, times=8, rng=np.random.default_rng(0))
+    again = mf.studies.phase_diagram(**given, save_at=8, rng=np.random.default_rng(0))
     assert here.identical(again)
-    other = mf.studies.phase_diagram(*given, times=8, rng=np.random.default_rng(1))
+    other = mf.studies.phase_diagram(**given, save_at=8, rng=1)
     gap = np.abs(other.probability - here.probability)
     assert gap.max() > 0
     # two independent samples
@@ -333,7 +337,7 @@ def test_random_heads(kind):
     # 40 · 240 entries of variance 1/d, pairs of which may be one: within 5 deviations
     assert off.var() == pytest.approx(1 / dim, rel=5 * 3 * (2 / off.size) ** 0.5)
     ds = mf.studies.phase_diagram(
-        dim, 8, [1.0, 4.0], 10.0, 8, dynamics=lambda beta: mf.Attention(beta, [one]), times=4
+        [mf.Attention(beta, [one]) for beta in (1.0, 4.0)], dim, 8, 10.0, repeats=8, save_at=4
     )
     values = ds.probability.values
     assert np.isfinite(values).all()
@@ -344,7 +348,7 @@ def test_random_heads(kind):
 
 
 def test_usa():
-    ds = mf.studies.phase_diagram(64, 8, [1.0, 4.0], 4.0, 16, dynamics=mf.USA, times=80)
+    ds = mf.studies.phase_diagram([mf.USA(1.0), mf.USA(4.0)], 64, 8, 4.0, repeats=16, save_at=80)
     for beta in ds.beta.values:
         one = ds.sel(beta=beta)
         half = float(np.interp(0.5, one.probability.values, one.t.values))
@@ -357,7 +361,7 @@ def test_usa():
 
 
 def test_picture(high):
-    low = mf.studies.phase_diagram(2, 4, [0.0, 2.0], 8.0, 4, times=5)
+    low = mf.studies.phase_diagram(sa(0.0, 2.0), 2, 4, 8.0, repeats=4, save_at=5)
     figure = mf.plot.phase_diagram([low, high])
     figure.canvas.draw()
     panels = [ax for ax in figure.axes if ax.get_title().startswith("d = ")]
@@ -372,7 +376,7 @@ def test_picture(high):
     # the two differ in n
     assert figure.get_suptitle() == "SA"
     alone = mf.plot.phase_diagram(high.assign(arrival=np.nan * high.arrival))
-    assert alone.get_suptitle() == "SA, n = 32 uniform tokens, 64 realisations"
+    assert alone.get_suptitle() == "SA, n = 32 uniform tokens, 64 repeats"
     assert not alone.legends
     for bad in ([], "diagram", high.drop_vars("arrival"), high.isel(beta=[0])):
         with pytest.raises(ValueError, match="ds must"):
@@ -382,7 +386,7 @@ def test_picture(high):
 # ---------------------------------------------------------------- bad input
 
 POINTS = starts(1, 3, 3)
-GOOD = {"dim": 3, "n": 4, "betas": [1.0], "t_end": 1.0, "realisations": 2}
+GOOD = {"dynamics": mf.SA(1.0), "dim": 3, "n": 4, "t_end": 1.0, "repeats": 2}
 
 
 @pytest.mark.parametrize(
@@ -390,24 +394,25 @@ GOOD = {"dim": 3, "n": 4, "betas": [1.0], "t_end": 1.0, "realisations": 2}
     [
         ({"dim": 1}, "dim must be an integer >= 2, got 1"),
         ({"n": 1}, "n must be an integer >= 2, got 1"),
-        ({"betas": []}, "betas must be a non-empty array"),
-        ({"betas": [-1.0, 2.0]}, r"betas must be strictly ascending and >= 0, got \[-1"),
-        ({"betas": [2.0, 1.0]}, "betas must be strictly ascending"),
+        ({"dynamics": []}, r"dynamics must be one or a sequence of at least one, got \[\]"),
+        ({"dynamics": sa(2.0, 1.0)}, "dynamics' beta must be strictly ascending"),
+        ({"dynamics": sa(1.0, 1.0)}, "dynamics' beta must be strictly ascending"),
         ({"t_end": 0.0}, "t_end must be a finite number > 0, got 0"),
-        ({"realisations": 0}, "realisations must be an integer >= 1, got 0"),
+        ({"repeats": 0}, "repeats must be an integer >= 1, got 0"),
         ({"delta": 0.0}, r"delta must be in \[1e-9, 1\), got 0"),
         ({"delta": 1.0}, r"delta must be in .* got 1"),
         ({"rtol": 0.0}, "rtol must be .* got 0"),
         ({"rtol": 1.0}, "rtol must be .* got 1"),
-        ({"dynamics": lambda beta: mf.SA(beta, noise=1.0)}, "without noise, got SA"),
-        ({"dynamics": lambda beta: beta}, "dynamics must be SA, USA or Attention .* got 1.0"),
+        ({"dynamics": mf.SA(1.0, noise=1.0)}, "without noise, got SA"),
+        ({"dynamics": [1.0]}, "dynamics must be SA, USA or Attention .* got 1.0"),
+        ({"dynamics": mf.SA}, "dynamics must be SA, USA or Attention .* got <class"),
         (
-            {"dynamics": lambda beta: mf.Attention(beta, [head(4, 0)])},
+            {"dynamics": mf.Attention(1.0, [head(4, 0)])},
             "dim must be that of Attention.*, got 3",
         ),
-        ({"betas": [1.0, 301.0], "dynamics": mf.USA}, "betas must be <= 300 for USA, got 301"),
-        ({"times": 0}, "times must be an integer >= 1, got 0"),
-        ({"times": [0.5, 2.0]}, r"times must be strictly ascending and in \[0, 1\], got"),
+        ({"dynamics": mf.USA(301.0)}, "dynamics must have beta <= 300 for USA, got 301"),
+        ({"save_at": 0}, "save_at must be an integer >= 1, got 0"),
+        ({"save_at": [0.5, 2.0]}, r"save_at must be strictly ascending and in \[0, 1\], got"),
     ],
 )
 def test_bad_diagram(given, message):
@@ -471,6 +476,6 @@ def test_bad_arguments(call, message):
 
 def test_arrival_beyond_double_precision_is_inf():
     """The runs themselves go on: at β = 800 nothing moves."""
-    diagram = mf.studies.phase_diagram(3, 2, [1.0, 800.0], 1.0, 4, times=2)
+    diagram = mf.studies.phase_diagram(sa(1.0, 800.0), 3, 2, 1.0, repeats=4, save_at=2)
     assert np.isfinite(diagram.arrival.values[0])
     assert np.isposinf(diagram.arrival.values[1])

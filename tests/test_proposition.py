@@ -25,7 +25,7 @@ from meanfield.studies.proposition import FAULT, PARTS, verdict
 from meanfield.studies.proposition_proof import Evidence, enclose
 
 CUBIC = [0.0, -1.0, 0.0, 1.0]
-QUICK = {"samples": 50, "starts": 1}
+QUICK = {"n_measures": 50, "repeats": 1}
 EXTREMES = [(1e-3, 2), (1e-3, 1024), (1e3, 2), (1e3, 3), (1e3, 1024), (40.0, 64)]
 
 
@@ -190,9 +190,9 @@ def test_gradients_come_near_and_not_beyond():
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
-@pytest.mark.parametrize("kernel", [None, CUBIC])
-def test_gradients_are_derivatives(sign, kernel):
-    energy = energy_of(4.0, 3) if kernel is None else proof.kernel_energy(kernel, 3, None)
+@pytest.mark.parametrize("potential", [None, CUBIC])
+def test_gradients_are_derivatives(sign, potential):
+    energy = energy_of(4.0, 3) if potential is None else proof.energy_of(potential, 3, None)
     draws = rng()
     start, direction = draws.normal(size=(2, 64))
     _, gradient = room.margin(start, energy, sign)
@@ -271,7 +271,7 @@ def test_verdicts_without_a_proof(statuses, expected):
 
 @pytest.mark.parametrize("dim", [2, 3, 6])
 def test_a_negative_coefficient_is_refuted(dim):
-    ds = study(None, dim, kernel=CUBIC)
+    ds = study(None, dim, potential=CUBIC)
     assert ds.attrs["verdict"] == "refuted"
     assert ds.status.values.tolist() == [["fails", "fails"]]
     # t³ = (3/(d+2)) t + …, so that Λ_1 = (3/(d+2) - 1)/d
@@ -286,9 +286,9 @@ def test_a_negative_coefficient_is_refuted(dim):
 
 
 def test_a_callable_is_as_good_as_its_polynomial():
-    one = study(None, kernel=lambda t: t**3 - t, kmax=8)
+    one = study(None, potential=lambda t: t**3 - t, kmax=8)
     assert one.attrs["verdict"] == "refuted"
-    smooth = study(None, kernel=np.exp)
+    smooth = study(None, potential=np.exp)
     # what is below rounding may be 0
     assert smooth.attrs["verdict"] == "undecided"
     assert smooth.status.values[0].tolist() == ["open", "holds"]
@@ -310,12 +310,12 @@ def test_a_callable_is_as_good_as_its_polynomial():
 def test_powers_of_t(power, dim, witnesses):
     """Exact zeros refute; of the same numbers from a function nothing is decided."""
     given = [0.0] * power + [1.0]
-    ds = study(None, dim, kernel=given)
+    ds = study(None, dim, potential=given)
     assert ds.attrs["verdict"] == "refuted"
     assert ds.attrs["witness"].split("; ")[0].startswith("the density " + witnesses[0])
     for one in witnesses:
         assert one in ds.attrs["witness"]
-    ds = study(None, dim, kernel=lambda t: t**power)
+    ds = study(None, dim, potential=lambda t: t**power)
     assert ds.attrs["verdict"] == "undecided"
     assert "is below rounding for" in ds.attrs["reason"]
 
@@ -325,15 +325,15 @@ def test_witnesses_have_the_energies_that_they_claim():
     space = mf.Sphere(15)
     cosines = np.clip(space.points @ space.points.T, -1.0, 1.0)
     masses = space.weights * (1.0 + space.points[:, 2])
-    even = proof.kernel_energy([0.0, 0.0, 1.0], 3, None)
+    even = proof.energy_of([0.0, 0.0, 1.0], 3, None)
     assert masses @ even.excess(cosines) @ masses == pytest.approx(0.0, abs=1e-14)
     pair = np.array([[[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]]])
     share, _, _ = room.share_of_atoms(even, pair, np.array([[0.5, 0.5]]))
     assert share[0] == pytest.approx(even.dirac, abs=1e-14)
     # (E - E(σ))/U = p_1/N_1² of t³ - t
-    ds = study(None, kernel=CUBIC, parts=["coefficients"])
+    ds = study(None, potential=CUBIC, parts=["coefficients"])
     share = float(ds.attrs["witness"].split("(E - E(σ))/U = ")[1].split(",")[0])
-    cubic = proof.kernel_energy(CUBIC, 3, None)
+    cubic = proof.energy_of(CUBIC, 3, None)
     assert share == pytest.approx(masses @ cubic.excess(cosines) @ masses, rel=1e-5)
 
 
@@ -353,7 +353,7 @@ def test_coefficients_of_polynomials_are_exact(dim):
 def test_a_degree_too_small_for_double_integrals_refutes_still():
     """Λ_6 < 0 in d = 100: 1 + P_6 is below E(σ) by less than a rounding, and is so exactly."""
     top = [0.0] * 6 + [-1.0]
-    ds = study(None, 100, kernel=[0.0, 100.0, 100.0, 100.0, 100.0, 100.0, *top[6:]])
+    ds = study(None, 100, potential=[0.0, 100.0, 100.0, 100.0, 100.0, 100.0, *top[6:]])
     assert ds.attrs["verdict"] == "refuted"
     assert "1 + P_6(<x, e>) has E < E(σ)" in ds.attrs["witness"]
     share = float(ds.attrs["witness"].split("(E - E(σ))/U = ")[1].split(",")[0])
@@ -362,12 +362,12 @@ def test_a_degree_too_small_for_double_integrals_refutes_still():
 
 @pytest.mark.parametrize("kmax", [8, 48])
 def test_functions_that_go_on_beyond_kmax_are_refused(kmax):
-    def kernel(t):
+    def potential(t):
         return np.exp(t) - 0.1 * eval_legendre(60, t)
 
-    with pytest.raises(ValueError, match=rf"kernel must have no degrees beyond kmax = {kmax}"):
-        study(None, kernel=kernel, kmax=kmax)
-    ds = study(None, kernel=kernel, kmax=80)
+    with pytest.raises(ValueError, match=rf"potential must have no degrees beyond kmax = {kmax}"):
+        study(None, potential=potential, kmax=kmax)
+    ds = study(None, potential=potential, kmax=80)
     assert ds.attrs["verdict"] == "refuted"
     assert "1 + P_60(<x, e>) has E < E(σ)" in ds.attrs["witness"]
 
@@ -375,26 +375,28 @@ def test_functions_that_go_on_beyond_kmax_are_refused(kmax):
 @pytest.mark.parametrize("dim", [2, 64, 1024])
 def test_smooth_functions_are_not_refuted(dim):
     """Coefficients below rounding, and the error bars of shares, in any dimension."""
-    for kernel in (np.exp, lambda t: 1.0 + 1e-10 * np.exp(t), lambda t: 1e99 * np.exp(t - 1.0)):
-        ds = study(None, dim, kernel=kernel)
+    for potential in (np.exp, lambda t: 1.0 + 1e-10 * np.exp(t), lambda t: 1e99 * np.exp(t - 1.0)):
+        ds = study(None, dim, potential=potential)
         assert ds.attrs["verdict"] == "undecided", ds.attrs
         assert ds.status.values[0].tolist() == ["open", "holds"]
 
 
 @pytest.mark.parametrize("scale", [1e99, 1e-99])
-def test_kernels_of_any_size(scale):
+def test_potentials_of_any_size(scale):
     given = np.array([1.0, -1.0, 1.0])
-    ds, one = study(None, kernel=given * scale), study(None, kernel=given)
+    ds, one = study(None, potential=given * scale), study(None, potential=given)
     assert ds.attrs["verdict"] == "refuted"
     assert ds.share.values == pytest.approx(one.share.values, rel=1e-12, abs=1e-13)
     assert ds.eigenvalue.values == pytest.approx(one.eigenvalue.values * scale, rel=1e-12)
 
 
-@pytest.mark.parametrize("kernel", [[0.0, 1e90, 1e98], [1e300, 1e-98], [0.0, 0.0, 1e-98, 5e-324]])
-def test_kernels_of_uneven_coefficients(kernel):
-    ds = study(None, kernel=kernel)
+@pytest.mark.parametrize(
+    "potential", [[0.0, 1e90, 1e98], [1e300, 1e-98], [0.0, 0.0, 1e-98, 5e-324]]
+)
+def test_potentials_of_uneven_coefficients(potential):
+    ds = study(None, potential=potential)
     assert ds.attrs["verdict"] == "refuted"
-    assert f"1 + P_{len(kernel)}(<x, e>) has E = E(σ)" in ds.attrs["witness"]
+    assert f"1 + P_{len(potential)}(<x, e>) has E = E(σ)" in ds.attrs["witness"]
     assert np.isfinite(ds.share.values).all()
     mf.plot.proposition_3_4(ds)
 
@@ -402,7 +404,7 @@ def test_kernels_of_uneven_coefficients(kernel):
 def test_polynomials_that_cancel():
     """T_40, whose coefficients are of order 1e15, is refuted by what is exact."""
     cheb = np.polynomial.chebyshev.cheb2poly(np.eye(41)[40])
-    ds = study(None, 2, kernel=cheb, parts=["coefficients"])
+    ds = study(None, 2, potential=cheb, parts=["coefficients"])
     assert ds.attrs["verdict"] == "refuted"
     # cos 40θ has no other degree
     assert ds.eigenvalue.values[0] == pytest.approx(0.5 * np.eye(41)[40], abs=1e-15)
@@ -443,7 +445,7 @@ def test_neighbours_as_an_interval():
 
 @pytest.mark.parametrize(("beta", "dim"), EXTREMES)
 def test_extremes(beta, dim):
-    ds = study(beta, dim, parts=["coefficients", "identity", "search"], samples=30)
+    ds = study(beta, dim, parts=["coefficients", "identity", "search"], n_measures=30)
     assert ds.attrs["verdict"] == "proved", ds.finding.values
     assert (ds.share.values > 0.0).all()
     assert (ds.defect.values > 0.0).all()
@@ -505,33 +507,42 @@ def test_an_interval_that_begins_below_what_flows_can_see():
         ({"dim": 1}, r"dim must be an integer >= 2 and <= 1024, got 1"),
         ({"dim": 2000}, r"dim must be .* got 2000"),
         ({"kmax": 0}, r"kmax must be .* got 0"),
-        ({"samples": 0}, r"samples must be .* got 0"),
-        ({"starts": 0}, r"starts must be .* got 0"),
+        ({"n_measures": 0}, r"n_measures must be .* got 0"),
+        ({"repeats": 0}, r"repeats must be .* got 0"),
         ({"parts": ["proof"]}, r"parts must be among .* got \['proof'\]"),
         ({"parts": []}, r"parts must be among .* got \[\]"),
         (
-            {"beta": None, "kernel": [1.0], "parts": ["flows"]},
-            r"kernel must not be constant .* got 1",
+            {"beta": None, "potential": [1.0], "parts": ["flows"]},
+            r"potential must not be constant .* got 1",
         ),
         (
-            {"beta": None, "kernel": [0.0, 1.0], "parts": ["flows"]},
+            {"beta": None, "potential": [0.0, 1.0], "parts": ["flows"]},
             r"parts must have one of .* got \['flows'\]",
         ),
-        ({"beta": None, "kernel": [1.0, np.inf]}, r"kernel must be finite, got inf"),
-        ({"beta": None, "kernel": lambda t: 1 / t}, r"kernel\(t\), t in \[-1, 1\], must be finite"),
-        ({"beta": None, "kernel": np.abs}, r"kernel must have no degrees beyond kmax = 48"),
+        ({"beta": None, "potential": [1.0, np.inf]}, r"potential must be finite, got inf"),
         (
-            {"beta": None, "kernel": [0.0, 1e101]},
-            r"kernel must have its largest value in .* 1e\+101",
+            {"beta": None, "potential": lambda t: 1 / t},
+            r"potential\(t\), t in \[-1, 1\], must be finite",
         ),
-        ({"beta": None, "kernel": lambda t: t[:3]}, r"kernel must give an array, a number"),
-        ({"beta": None, "kernel": lambda t: t.tolist()}, r"kernel must give an array, a number"),
-        ({"kernel": [0.0, 1.0]}, r"beta must be None with a kernel, .* got 1.0"),
-        ({"beta": None, "kernel": [0.0] * 257 + [1.0]}, r"kernel must have at most 257 .* got 258"),
-        ({"beta": None, "kernel": lambda t: 1.0 + 1e-14 * t}, r"kernel must not be constant"),
+        ({"beta": None, "potential": np.abs}, r"potential must have no degrees beyond kmax = 48"),
         (
-            {"beta": None, "kernel": lambda t: t + 1j},
-            r"kernel\(t\), t in .* must be an array of real",
+            {"beta": None, "potential": [0.0, 1e101]},
+            r"potential must have its largest value in .* 1e\+101",
+        ),
+        ({"beta": None, "potential": lambda t: t[:3]}, r"potential must give an array, a number"),
+        (
+            {"beta": None, "potential": lambda t: t.tolist()},
+            r"potential must give an array, a number",
+        ),
+        ({"potential": [0.0, 1.0]}, r"beta must be None with a potential, .* got 1.0"),
+        (
+            {"beta": None, "potential": [0.0] * 257 + [1.0]},
+            r"potential must have at most 257 .* got 258",
+        ),
+        ({"beta": None, "potential": lambda t: 1.0 + 1e-14 * t}, r"potential must not be constant"),
+        (
+            {"beta": None, "potential": lambda t: t + 1j},
+            r"potential\(t\), t in .* must be an array of real",
         ),
     ],
 )

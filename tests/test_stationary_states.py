@@ -19,7 +19,7 @@ REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_values.json"
 
 @pytest.fixture(scope="module")
 def first_order():
-    return stationary_states(2, 3.0)
+    return stationary_states(mf.USA(3.0), 2)
 
 
 # ------------------------------------------------------------------------- published numbers
@@ -50,7 +50,7 @@ STATES = [
 @pytest.mark.parametrize(("dynamics", "dim", "degree", "direction"), STATES)
 def test_state_is_at_rest(dynamics, dim, degree, direction):
     """The noisy equation's own right-hand side vanishes, of which each term is large."""
-    mu = stationary_density(dynamics, dim, degree, direction=direction)
+    mu = stationary_density(dynamics, dim, degree=degree, direction=direction)
     space = mf.Zonal(dim, 2 * mu.space.kmax)
     mu = mf.Density.from_coefficients(space, np.pad(mu.coefficients, (0, mu.space.kmax)))
     rhs = np.empty(space.n_coefficients)
@@ -75,11 +75,11 @@ def free_energy(dim, beta, tau):
 
 def test_dataset_agrees_with_densities(first_order):
     one = first_order.isel(beta=0, branch=0)
-    last = int(np.isfinite(one.tau).sum()) - 1
-    mu = stationary_density(mf.USA(3.0, noise=one.tau.item(last)), 2)
-    value, entropy = free_energy(2, 3.0, one.tau.item(last))
+    last = int(np.isfinite(one.noise).sum()) - 1
+    mu = stationary_density(mf.USA(3.0, noise=one.noise.item(last)), 2)
+    value, entropy = free_energy(2, 3.0, one.noise.item(last))
     for name, expected in {
-        "order": mu.mean()[-1],
+        "order_parameter": mu.mean()[-1],
         "moment": mu.mean()[-1],
         "energy": mf.energy(mu, 3.0),
         "energy_share": mf.energy(mu, 3.0) / mf.theory.energy_dirac(3.0),
@@ -93,13 +93,13 @@ def test_dataset_agrees_with_densities(first_order):
 def test_lowest_free_energy(first_order):
     """Beyond τ_c the uniform state, below it the outer part of the branch, and nothing else."""
     one = first_order.isel(beta=0, branch=0)
-    known = np.isfinite(one.tau.values)
+    known = np.isfinite(one.noise.values)
     place = np.flatnonzero(one.event.values == "equal free energy")[0]
     assert np.all(one.lowest.values[known][1 : place - 1] == 0)
     assert np.all(one.lowest.values[known][place + 1 :] == 1)
-    assert one.tau.values[place] == first_order.tau_c.item()
+    assert one.noise.values[place] == first_order.transition_noise.item()
     # several branches: degree 1 stays the lowest
-    ds = stationary_states(3, 5.0, degrees=3).isel(beta=0)
+    ds = stationary_states(mf.USA(5.0), 3, kmax=3).isel(beta=0)
     lowest = ds.lowest.values == 1
     assert lowest[0].sum() > 10
     for branch in (1, 2, 3):
@@ -110,7 +110,7 @@ def test_antisymmetric_work_along_a_loop(first_order):
     """τ_c by Maxwell's rule: ∫ S dτ from the uniform state through the fold to τ_c vanishes."""
     one = first_order.isel(beta=0, branch=0)
     place = int(np.flatnonzero(one.event.values == "equal free energy")[0])
-    tau, entropy = one.tau.values[: place + 1], one.entropy.values[: place + 1]
+    tau, entropy = one.noise.values[: place + 1], one.entropy.values[: place + 1]
     steps = np.diff(tau) * 0.5 * (entropy[1:] + entropy[:-1])
     assert np.abs(steps).sum() > 1e-4
     # trapezoidal rule on some twenty points
@@ -135,7 +135,7 @@ SPREAD = [
 @pytest.mark.parametrize(("dynamics", "dim", "degree", "direction"), SPREAD)
 def test_growth_is_that_of_the_equation(dynamics, dim, degree, direction):
     """Eigenvalues against differences of the right-hand side that runs use."""
-    mu = stationary_density(dynamics, dim, degree, direction=direction)
+    mu = stationary_density(dynamics, dim, degree=degree, direction=direction)
     space, tau = mu.space, dynamics.noise
     rate = mf.equations.tendency.tendency(mu, dynamics)
     c, step = mu.coefficients.copy(), 1e-6
@@ -203,30 +203,30 @@ def test_growth_near_a_gaussian(power):
 
 def test_two_clusters_exchange_mass():
     """USA, two opposite caps at small noise: F falls if one takes all, though over a barrier."""
-    ds = stationary_states(3, 5.0, degrees=2).isel(beta=0, branch=1)
-    place = int(np.isfinite(ds.tau).sum()) - 1
+    ds = stationary_states(mf.USA(5.0), 3, kmax=2).isel(beta=0, branch=1)
+    place = int(np.isfinite(ds.noise).sum()) - 1
     assert ds.moment.item(place) > 0.9
-    assert ds.unstable.item(place) == 1
+    assert ds.n_unstable.item(place) == 1
     assert abs(ds.growth_rate.item(place)) < 1e-6
 
 
 def test_stability_on_other_branches():
     """Degree k bifurcates with the modes below it unstable: k - 1 of them."""
-    ds = stationary_states(2, 5.0, degrees=3).isel(beta=0)
+    ds = stationary_states(mf.USA(5.0), 2, kmax=3).isel(beta=0)
     for k in (1, 2, 3):
         one = ds.isel(branch=k - 1)
-        assert one.unstable.values[0] == k - 1
-        rates = mf.theory.growth_rates(mf.USA(5.0, noise=one.tau.item(0)), 2, 8)
+        assert one.n_unstable.values[0] == k - 1
+        rates = mf.theory.growth_rates(mf.USA(5.0, noise=one.noise.item(0)), 2, 8)
         assert one.growth_rate.item(0) == pytest.approx(rates[1:].max(), abs=1e-8)
-        assert one.tau.item(0) == pytest.approx(
+        assert one.noise.item(0) == pytest.approx(
             mf.theory.critical_noise(mf.USA(5.0), 2, degree=k), rel=1e-14
         )
 
 
 def test_supercritical_branches_are_stable():
     for kind in (mf.USA, mf.SA):
-        ds = stationary_states(3, 1.0, kind).isel(beta=0, branch=0)
-        unstable = ds.unstable.values[np.isfinite(ds.tau.values)]
+        ds = stationary_states(kind(1.0), 3).isel(beta=0, branch=0)
+        unstable = ds.n_unstable.values[np.isfinite(ds.noise.values)]
         assert len(unstable) > 20
         assert np.all(unstable == 0)
 
@@ -241,32 +241,32 @@ def test_residual_is_that_of_finer_nodes(first_order):
 
 
 def test_large_beta_overflows_nothing():
-    ds = stationary_states(2, 1000.0, mf.SA, until=0.9).isel(beta=0, branch=0)
+    ds = stationary_states(mf.SA(1000.0), 2, until=0.9).isel(beta=0, branch=0)
     assert ds.status.item() == "complete"
-    known = np.isfinite(ds.tau.values)
-    assert np.isinf(ds.energy.values[known]).all()
+    known = np.isfinite(ds.noise.values)
+    assert np.isnan(ds.energy.values[known]).all()
     assert np.all(np.diff(ds.energy_share.values[known]) > 0)
-    assert np.all(ds.unstable.values[known] == 0)
+    assert np.all(ds.n_unstable.values[known] == 0)
     # near the pole f is Gaussian of variance τ/(1 - βτ), up to its fourth moment
-    variance = ds.tau.values[known][-1] / (1 - 1000 * ds.tau.values[known][-1])
-    assert -2 * np.log(ds.order.values[known][-1]) == pytest.approx(variance, rel=0.02)
-    ds = stationary_states(3, 100.0, until=0.9).isel(beta=0)
-    assert np.isfinite(ds.free_energy_excess.values[np.isfinite(ds.tau.values)]).all()
-    assert ds.tau_1 < ds.tau_c < ds.tau_fold[0]
+    variance = ds.noise.values[known][-1] / (1 - 1000 * ds.noise.values[known][-1])
+    assert -2 * np.log(ds.order_parameter.values[known][-1]) == pytest.approx(variance, rel=0.02)
+    ds = stationary_states(mf.USA(100.0), 3, until=0.9).isel(beta=0)
+    assert np.isfinite(ds.free_energy_excess.values[np.isfinite(ds.noise.values)]).all()
+    assert ds.critical_noise < ds.transition_noise < ds.fold_noise[0]
 
 
 def test_high_dimension_says_where_it_ends():
     """d = 50, β = 5 needs nodes near the pole; where there are too few the branch ends."""
-    ds = stationary_states(50, 1.0, until=0.5).isel(beta=0, branch=0)
+    ds = stationary_states(mf.USA(1.0), 50, until=0.5).isel(beta=0, branch=0)
     assert ds.status.item() in {"complete", "under-resolved"}
     assert np.nanmax(ds.residual.values) < 1e-11
 
 
 def test_executor_changes_nothing(first_order):
     with ThreadPoolExecutor(2) as pool:
-        ds = stationary_states(2, [3.0, 1.0], executor=pool)
+        ds = stationary_states([mf.USA(3.0), mf.USA(1.0)], 2, executor=pool)
     one = ds.isel(beta=0, point=slice(first_order.sizes["point"]))
-    assert np.array_equal(one.tau, first_order.isel(beta=0).tau, equal_nan=True)
+    assert np.array_equal(one.noise, first_order.isel(beta=0).noise, equal_nan=True)
     assert ds.sizes == {"beta": 2, "branch": 1, "point": ds.sizes["point"]}
 
 
@@ -276,7 +276,7 @@ def test_states_just_below_the_bifurcation(degree, direction):
     found = []
     for share in (1e-4, 1e-6):
         tau = mf.theory.critical_noise(mf.USA(1.5), 3, degree=degree) * (1 - share)
-        mu = stationary_density(mf.USA(1.5, noise=tau), 3, degree, direction=direction)
+        mu = stationary_density(mf.USA(1.5, noise=tau), 3, degree=degree, direction=direction)
         found.append(mu.coefficients[degree])
     order = np.log(found[0] / found[1]) / np.log(100)
     # the next term is of relative order 1e-2, the moment, at most
@@ -293,24 +293,28 @@ def test_axis():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: stationary_states(1, 1.0), "dim must be .* got 1"),
-        (lambda: stationary_states(3, -1.0), "betas must be >= 0, got -1"),
-        (lambda: stationary_states(3, [1.0, np.nan]), "betas must be finite, got nan"),
-        (lambda: stationary_states(3, 1.0, lambda b: mf.USA(b, sign=-1)), "attractive .* got USA"),
-        (lambda: stationary_states(3, 1.0, lambda b: mf.SA(b, noise=1.0)), "without noise, got SA"),
-        (lambda: stationary_states(3, 701.0), "beta of USA.* got 701"),
-        (lambda: stationary_states(3, 1.0, degrees=0), "degrees must be .* got 0"),
-        (lambda: stationary_states(3, 0.0, degrees=2), "degrees must be <= 1, .* got 2"),
-        (lambda: stationary_states(3, 1.0, until=1.0), "until must be in .* got 1.0"),
+        (lambda: stationary_states(mf.USA(1.0), 1), "dim must be .* got 1"),
+        (lambda: stationary_states([], 3), r"dynamics must be one or a sequence .* got \[\]"),
+        (lambda: stationary_states(1.0, 3), "dynamics must be .*SA or USA .*, got 1.0"),
+        (lambda: stationary_states([mf.SA(1.0), mf.USA(1.0)], 3), "all SA or all USA, got .SA"),
+        (lambda: stationary_states(mf.USA(1.0, sign=-1), 3), "attractive .* got USA"),
+        (lambda: stationary_states(mf.SA(1.0, noise=1.0), 3), "without noise, got SA"),
+        (lambda: stationary_states(mf.USA(701.0), 3), "beta of USA.* got 701"),
+        (lambda: stationary_states(mf.USA(1.0), 3, kmax=0), "kmax must be .* got 0"),
+        (lambda: stationary_states(mf.USA(0.0), 3, kmax=2), "kmax must be <= 1, .* got 2"),
+        (lambda: stationary_states(mf.USA(1.0), 3, until=1.0), "until must be in .* got 1.0"),
         (lambda: stationary_density(mf.USA(1.0), 3), "noise > 0, got USA"),
         (lambda: stationary_density(mf.USA(1.0, noise=9.0), 3), "noise must be < 0.3678.* got 9"),
         (lambda: stationary_density(mf.USA(3.0, noise=1.34), 2), "noise must be < 1.3328.* 1.34"),
         (
-            lambda: stationary_density(mf.USA(4.0, noise=0.6), 4, 2, direction=-1),
+            lambda: stationary_density(mf.USA(4.0, noise=0.6), 4, degree=2, direction=-1),
             "noise must be < 0.4.* got 0.6",
         ),
         (lambda: stationary_density(mf.SA(1.0, sign=-1, noise=1.0), 3), "attractive .* got SA"),
-        (lambda: stationary_density(mf.USA(1.0, noise=0.1), 3, 99), "degree must be .* got 99"),
+        (
+            lambda: stationary_density(mf.USA(1.0, noise=0.1), 3, degree=99),
+            "degree must be .* got 99",
+        ),
         (
             lambda: stationary_density(mf.USA(1.0, noise=0.1), 3, direction=2),
             r"direction must be \+1 or -1, got 2",
@@ -333,7 +337,7 @@ def test_figure_shows_the_branch(first_order):
     one = first_order.isel(beta=0, branch=0)
     folds = one.event.values == "fold"
     (fold,) = [line for line in upper.lines if line.get_marker() == "s"]
-    assert fold.get_xdata() == one.tau.values[folds]
+    assert fold.get_xdata() == one.noise.values[folds]
     assert fold.get_ydata() == one.moment.values[folds]
     dashed, solid = (line for line in upper.lines if line.get_color() == "#0072b2"), None
     curves = {line.get_linestyle(): line for line in dashed if line.get_marker() == "None"}
@@ -346,11 +350,11 @@ def test_figure_shows_the_branch(first_order):
 
 
 def test_figure_of_sa_has_no_free_energy():
-    ds = stationary_states(3, [4.0, 1.0], mf.SA, degrees=2)
+    ds = stationary_states([mf.SA(4.0), mf.SA(1.0)], 3, kmax=2)
     assert "free_energy" not in ds
-    assert "tau_c" not in ds
+    assert "transition_noise" not in ds
     assert len(mf.plot.stationary_states(ds, 1).axes) == 1
     with pytest.raises(ValueError, match=r"index must be .* got 2"):
         mf.plot.stationary_states(ds, 2)
-    with pytest.raises(ValueError, match=r"ds must be .* with \['tau'\]"):
-        mf.plot.stationary_states(ds.drop_vars("tau"))
+    with pytest.raises(ValueError, match=r"ds must be .* with \['noise'\]"):
+        mf.plot.stationary_states(ds.drop_vars("noise"))

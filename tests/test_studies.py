@@ -11,10 +11,9 @@ from validation.metastability import surviving_atom
 
 @pytest.fixture(scope="module")
 def plateaus():
-    rng = np.random.default_rng(0)
     with ThreadPoolExecutor(2) as pool:
         return mf.studies.metastability(
-            [mf.SA(5.0), mf.USA(3.0)], rng=rng, saves=60, t_end=300.0, executor=pool
+            [mf.SA(5.0), mf.USA(3.0)], save_at=60, t_end=300.0, executor=pool
         )
 
 
@@ -52,7 +51,7 @@ def test_metastability_tells_plateaus_and_mergers(plateaus):
 def test_equal_clusters_from_one_mode():
     """Only degree 3 in the start: three equal clusters that stand still by symmetry."""
     ds = mf.studies.metastability(
-        mf.SA(5.0), law=mf.FourierSeries(cos=[0, 0, 1e-3]), saves=40, t_end=60.0
+        mf.SA(5.0), law=mf.FourierSeries(cos=[0, 0, 1e-3]), save_at=40, t_end=60.0
     )
     assert int(ds.grown_degree[0]) == 3
     assert ds.n_clusters.values[0, -1] == 3
@@ -64,7 +63,7 @@ def test_equal_clusters_from_one_mode():
 
 
 def test_nothing_grows_in_time():
-    ds = mf.studies.metastability(mf.SA(5.0), law=mf.Uniform(2), saves=12, t_end=2.0)
+    ds = mf.studies.metastability(mf.SA(5.0), law=mf.Uniform(2), save_at=12, t_end=2.0)
     assert np.all(ds.n_clusters.values == 0)
     assert ds.sizes["plateau"] == ds.sizes["merger"] == ds.sizes["cluster"] == 0
     assert np.allclose(ds.energy_share, ds.energy_share[0, 0])
@@ -87,7 +86,7 @@ def test_spread_at_the_antipode_keeps_its_digits():
     ("call", "message"),
     [
         (
-            lambda: mf.studies.metastability(mf.SA(0.0), rng=np.random.default_rng(0)),
+            lambda: mf.studies.metastability(mf.SA(0.0)),
             "dynamics must have",
         ),
         (lambda: mf.studies.metastability(mf.SA(1.0, sign=-1)), r"dynamics must be attractive"),
@@ -97,9 +96,7 @@ def test_spread_at_the_antipode_keeps_its_digits():
             r"law must be one on the",
         ),
         (
-            lambda: mf.studies.metastability(
-                mf.SA(50.0), amplitude=0.1, rng=np.random.default_rng(0)
-            ),
+            lambda: mf.studies.metastability(mf.SA(50.0), amplitude=0.1),
             r"amplitude must be smaller .* got 0.1",
         ),
         (
@@ -110,8 +107,8 @@ def test_spread_at_the_antipode_keeps_its_digits():
             lambda: mf.studies.metastability(mf.SA(1.0), law=mf.Uniform(2), executor="x"),
             r"executor must be .* got 'x'",
         ),
-        (lambda: mf.studies.metastability(mf.SA(1.0)), r"rng must be .* got None"),
-        (lambda: mf.studies.metastability(mf.SA(1.0), saves=2), r"saves must be .* got 2"),
+        (lambda: mf.studies.metastability(mf.SA(1.0), rng=None), r"rng must be .* got None"),
+        (lambda: mf.studies.metastability(mf.SA(1.0), save_at=2), r"save_at must be .* got 2"),
         (lambda: mf.studies.metastability(mf.SA(1.0), t_end=0.01), r"t_end must be .* got 0.01"),
     ],
 )

@@ -4,10 +4,10 @@ Figure 5 draws the share of pairs with <x_i, x_j> >= 0.999 under (2.3), for (a) 
 (b) QᵀK from the GOE and V >= 0, (c) Q and K Ginibre with V = QᵀK, (d) QᵀK from the GOE and
 V = QᵀK. Normalised as by the authors: QᵀK has entries of variance 1 in all four; V is G in (a),
 GGᵀ/√d in (b), with N(0, 1) in G, QᵀK/√d in (c) and QᵀK/√(d+1) in (d). What Figure 5 shows is that
-tokens cluster for most (Q, K, V); no theorem says so. Measured, each realisation with matrices and
+tokens cluster for most (Q, K, V); no theorem says so. Measured, each repeat with matrices and
 tokens of its own: at β = 0.1, the lower end of the figure, all tokens become one cluster; at β = 1
 and 9 they become at most n/4 clusters, often two at opposite points. "Most" is more than half of
-all realisations, by the exact binomial lower bound that errs once in a thousand. Clusters are
+all repeats, by the exact binomial lower bound that errs once in a thousand. Clusters are
 looked for at t = 15 (β = 0.1) and at 30, the end of the figure, or as soon, 15/√d and 30/√d, where
 V is √d times as large; in (c) and (d) with β >= 1 at t = 300. The share of pairs is given with its
 standard error. So that nothing hangs on other ensembles, means of squares of what was drawn are
@@ -63,7 +63,7 @@ class Runs:
 
     @property
     def share(self) -> tuple[Array, Array]:
-        """The mean share of near pairs over realisations, and its standard error."""
+        """The mean share of near pairs over repeats, and its standard error."""
         count = self.pairs.shape[1]
         return self.pairs.mean(axis=1), self.pairs.std(axis=1, ddof=1) / np.sqrt(count)
 
@@ -76,12 +76,12 @@ def attention(panel: str, beta: float, rng: np.random.Generator) -> mf.Attention
 
 
 def tokens(rng: np.random.Generator) -> Array:
-    """One realisation of uniform tokens, shape (1, n, d)."""
+    """One repeat of uniform tokens, shape (1, n, d)."""
     return mf.Uniform(DIM).sample(N, rng)[None]
 
 
 def near_pairs(gram: Array) -> Array:
-    """The share of near pairs and the number of clusters of each realisation."""
+    """The share of near pairs and the number of clusters of each repeat."""
     near = gram >= 1.0 - DELTA
     pairs = (np.count_nonzero(near, axis=(1, 2)) - N) / (N * (N - 1))
     return np.column_stack([pairs, [connected_components(one, False)[0] for one in near]])
@@ -103,7 +103,7 @@ def runs(panel: str, beta: float, t_end: float, count: int) -> Runs:
 
 
 def cases(quick: bool) -> list[tuple[str, float, float, int]]:
-    """Panel, β, last time and realisations."""
+    """Panel, β, last time and repeats."""
     found = []
     for panel in PANELS:
         for beta in BETAS[:1] if quick else BETAS:
@@ -114,7 +114,7 @@ def cases(quick: bool) -> list[tuple[str, float, float, int]]:
 
 
 def clustering(quick: bool) -> list[Claim]:
-    """Most realisations end in one cluster at β = 0.1, in a few elsewhere."""
+    """Most repeats end in one cluster at β = 0.1, in a few elsewhere."""
     found = []
     for panel, beta, t_end, count in cases(quick):
         one = runs(panel, beta, t_end, count)
@@ -178,8 +178,11 @@ def identity(quick: bool) -> list[Claim]:
     times = np.linspace(4.0, 9.0, 101)
     count = 12 if quick else 64
     one, other = (
-        mf.studies.phase_diagram(DIM, N, betas, 9.0, count, DELTA, kind, times=times)
-        for kind in (mf.SA, lambda beta: mf.Attention(beta, [mf.Head(np.eye(DIM))]))
+        mf.studies.phase_diagram(several, DIM, N, 9.0, repeats=count, delta=DELTA, save_at=times)
+        for several in (
+            [mf.SA(beta) for beta in betas],
+            [mf.Attention(beta, [mf.Head(np.eye(DIM))]) for beta in betas],
+        )
     )
     gap = float(np.abs(one.probability.values - other.probability.values).max())
     why = "pairs within 1e-6 of 0.999, which they pass at 2e-3 per unit of t"

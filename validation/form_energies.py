@@ -30,10 +30,10 @@ PUBLISHED |= {0.15: 0.2904504, 0.2: 0.3776415}
 
 def least(quick: bool) -> list[Claim]:
     """Densities of least energy on the circle."""
-    ds = mf.studies.form_extremisers([np.diag([1.0, 1.0 + eps]) for eps in KNOWN])
+    ds = mf.studies.energy_extremisers([np.diag([1.0, 1.0 + eps]) for eps in KNOWN])
     claims = []
     for i, (eps, (*exact, energy)) in enumerate(KNOWN.items()):
-        one = ds.isel(form=i)
+        one = ds.isel(index=i)
         found = one["cos"].sel(degree=[2, 4, 6]).values
         name = f"ε = {eps:+.2f}, a_2 = {found[0]:.13f}: "
         claims += [
@@ -61,7 +61,7 @@ def least(quick: bool) -> list[Claim]:
         ]
     cases = [(1.0, [1.0, 6.0]), (4.0, [1.0, 3.0]), (1.0, [1.0, 1.0, 4.0]), (1.0, [1.0, 1.2, 1.4])]
     for beta, values in cases[: 3 if quick else None]:
-        found = mf.studies.form_minimiser(np.diag(values), beta)
+        found = mf.studies.energy_minimiser(np.diag(values), beta)
         claims.append(
             Claim(
                 f"β = {beta:g}, λ = {values}: variation of the potential",
@@ -77,7 +77,7 @@ def least(quick: bool) -> list[Claim]:
 def slope() -> list[Claim]:
     """a_2/ε as ε → 0."""
     h = 1e-4
-    pair = [mf.studies.form_minimiser(np.diag([1.0, 1.0 + s * h])) for s in (1, -1)]
+    pair = [mf.studies.energy_minimiser(np.diag([1.0, 1.0 + s * h])) for s in (1, -1)]
     modes = [2 * np.asarray(one.measure.coefficients)[2].real / h for one in pair]  # type: ignore[union-attr]
     found = 0.5 * (modes[0] - modes[1])
     error = abs(found / 2.08165305880526707 - 1)
@@ -88,13 +88,13 @@ def slope() -> list[Claim]:
 def largest(quick: bool) -> list[Claim]:
     """Diracs and pairs, and no better measure of four atoms."""
     rng = np.random.default_rng(0)
-    forms = [m + m.T for m in rng.normal(size=(4 if quick else 20, 2, 2))]
-    ds = mf.studies.form_extremisers(forms, starts=8, rng=rng)
+    matrices = [m + m.T for m in rng.normal(size=(4 if quick else 20, 2, 2))]
+    ds = mf.studies.energy_extremisers(matrices, repeats=8, rng=rng)
     excess = ds.searched_energy / ds.largest_energy - 1
     switch = brentq(_gap, 0.0, 1.0, xtol=1e-15)
     return [
         Claim(
-            f"{len(forms)} random D: what a search over four atoms finds, relative",
+            f"{len(matrices)} random D: what a search over four atoms finds, relative",
             "max(e^λ_max, cosh λ_min)/2",
             float(np.abs(excess).max()),
             1e-9,
@@ -167,9 +167,11 @@ def check(quick: bool) -> list[Claim]:
     """Least, largest, flows; the figure in the full form only."""
     claims = [*least(quick), *slope(), *largest(quick), *flows(quick)]
     if not quick:
-        forms = [np.diag([1.0, 1.0 + eps]) for eps in (-0.5, -0.2, -0.1, 0.1, 0.2, 0.5, 1.0, 2.0)]
-        ds = mf.studies.form_extremisers(forms)
-        mf.plot.save(mf.plot.form_extremisers(ds), FIGURES / "form_energies.png")
+        matrices = [
+            np.diag([1.0, 1.0 + eps]) for eps in (-0.5, -0.2, -0.1, 0.1, 0.2, 0.5, 1.0, 2.0)
+        ]
+        ds = mf.studies.energy_extremisers(matrices)
+        mf.plot.save(mf.plot.energy_extremisers(ds), FIGURES / "form_energies.png")
     return claims
 
 

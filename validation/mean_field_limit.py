@@ -72,7 +72,7 @@ def joint_rates(name: str, parts: list[xr.Dataset], quick: bool) -> list[Claim]:
 
 def draw() -> None:
     """USA at β = 1, whose bound is not off the figure at once."""
-    ds = mf.studies.mean_field_limit(CIRCLE, mf.USA(1.0), 0.5, [100, 1000, 10_000], 32)
+    ds = mf.studies.mean_field_limit(CIRCLE, mf.USA(1.0), 0.5, [100, 1000, 10_000], repeats=32)
     mf.plot.save(mf.plot.mean_field_limit(ds), FIGURE)
 
 
@@ -90,14 +90,14 @@ def check(quick: bool) -> list[Claim]:
                 law,
                 dynamics,
                 t_end,
-                ns,
-                repeats,
+                n,
+                repeats=repeats,
                 distances=["mmd", "sobolev"],
                 save_at=1,
                 rtol=1e-7,
-                seed=seed,
+                rng=rng,
             )
-            for seed, (ns, repeats) in enumerate(groups)
+            for rng, (n, repeats) in enumerate(groups)
         ]
         found += joint_rates(name, parts, quick)
         if law.dim == 2:
@@ -107,7 +107,7 @@ def check(quick: bool) -> list[Claim]:
                 dynamics,
                 t_end,
                 groups[0][0],
-                12 if quick else 16,
+                repeats=12 if quick else 16,
                 distances=["w1"],
                 save_at=1 if quick else 4,
             )
@@ -126,7 +126,7 @@ def check(quick: bool) -> list[Claim]:
     if not quick:
         draw()
     ds = mf.studies.mean_field_limit(
-        CIRCLE, mf.SA(2.0), 1.0, [8, 16, 32], 3, save_at=1, start="quantised"
+        CIRCLE, mf.SA(2.0), 1.0, [8, 16, 32], repeats=3, save_at=1, start="quantise"
     )
     slope = float(ds.rate.sel(quantity="energy_error").max())
     found.append(

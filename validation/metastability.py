@@ -141,7 +141,7 @@ def check(quick: bool) -> list[Claim]:
     claims = nodes(quick)
     if not quick:
         claims += antipode()
-        ds = mf.studies.metastability(mf.SA(20.0), rng=np.random.default_rng(1))
+        ds = mf.studies.metastability(mf.SA(20.0), rng=1)
         mf.plot.save(mf.plot.metastability(ds), FIGURES / "metastability.png")
     return claims
 

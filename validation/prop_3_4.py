@@ -63,9 +63,8 @@ def whole(beta: float, dim: int, quick: bool) -> xr.Dataset:
     return mf.studies.proposition_3_4(
         beta,
         dim,
-        samples=200 if quick else 4000,
-        starts=1 if quick else 4,
-        rng=np.random.default_rng(0),
+        n_measures=200 if quick else 4000,
+        repeats=1 if quick else 4,
     )
 
 
@@ -78,7 +77,7 @@ def bounds(quick: bool) -> list[Claim]:
         beyond = float((ds.share.values <= 0.0).sum() + (ds.defect.values <= 0.0).sum())
         last = ds.flow_gap.values[0]
         ends = [abs(row[np.isfinite(row)][-1]) for row in last]
-        count = ds.sizes["sample"]
+        count = ds.sizes["random_measure"]
         claims += [
             Claim(f"{text}: of {count} measures beyond a bound", SOURCE, beyond, 0.0, "strict"),
             Claim(
@@ -100,14 +99,14 @@ def bounds(quick: bool) -> list[Claim]:
 
 
 def refuted() -> list[Claim]:
-    """Kernels with a negative coefficient, or none in odd degrees, and β = 0: not unique."""
+    """Potentials with a negative coefficient, or none in odd degrees, and β = 0: not unique."""
     claims = []
-    for name, kernel, beta in (
+    for name, potential, beta in (
         ("t³ - t", [0, -1, 0, 1], None),
         ("t²", [0, 0, 1], None),
         ("β = 0", None, 0.0),
     ):
-        ds = mf.studies.proposition_3_4(beta, 3, kernel=kernel, samples=100)
+        ds = mf.studies.proposition_3_4(beta, 3, potential=potential, n_measures=100)
         missed = float(ds.attrs["verdict"] != "refuted")
         claims.append(Claim(f"{name}: not refuted", SOURCE, missed, 0.0, ds.attrs["witness"]))
     return claims

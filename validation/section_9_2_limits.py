@@ -18,20 +18,20 @@ def forms() -> list[Claim]:
     rng = np.random.default_rng(0)
     start = rng.uniform(-1, 1, size=(8, 3))
     value = np.array([[1.0, 0.2, 0.0], [0.0, 0.7, -0.3], [0.1, 0.3, 0.7]])
-    one = evolve_free(start, 2.0, 4, value=value, kernel="softmax", rtol=1e-12, atol=1e-14)
-    other = evolve_free(start, 2.0, 4, value=value, kernel="rescaled", rtol=1e-12, atol=1e-14)
+    one = evolve_free(start, 2.0, 4, V=value, attention="softmax", rtol=1e-12, atol=1e-14)
+    other = evolve_free(start, 2.0, 4, V=value, attention="rescaled", rtol=1e-12, atol=1e-14)
     from scipy.linalg import expm
 
     grown = np.array([z @ expm(t * value).T for t, z in zip(other.t, other.points, strict=True)])
     apart = float(np.abs(grown - one.points).max() / np.abs(one.points).max())
     flat = start[:, :2]
-    soft = evolve_free(flat, 3.0, 3, kernel="frozen", beta=1e6)
-    hard = evolve_free(flat, 3.0, 3, kernel="hardmax")
+    soft = evolve_free(flat, 3.0, 3, attention="frozen", beta=1e6)
+    hard = evolve_free(flat, 3.0, 3, attention="hardmax")
     limit = float(np.abs(soft.points - hard.points).max())
     three, example = [[1.0, 1.0], [-1.0, 1.0], [0.0, 0.0]], 0.0
     ends = {"average": (0.0, 1.0), "first": (1.0, 1.0), "last": (-1.0, 1.0)}
     for tie, end in ends.items():
-        run = evolve_free(three, 2.0, 4, kernel="hardmax", tie=tie)
+        run = evolve_free(three, 2.0, 4, attention="hardmax", tie=tie)
         exact = (1.0 - np.exp(-run.t))[:, None] * np.array(end)
         example = max(example, float(np.abs(run.points[:, 2] - exact).max()))
         example = max(example, float(np.abs(run.points[:, :2] - np.array(three[:2])).max()))
@@ -48,9 +48,9 @@ def limits(quick: bool) -> list[Claim]:
     off = {"polytope": 0.0, "hyperplanes": 0.0, "polytope × line": 0.0, "origin": 0.0}
     most = 0
     for seed in seeds:
-        ds = mf.studies.limits_without_normalisation(np.random.default_rng(seed))
+        ds = mf.studies.limits_without_normalisation(rng=seed)
         off = {case: max(value, float(ds.off.sel(case=case))) for case, value in off.items()}
-        most = max(most, int(ds.distinct.sel(case="hyperplanes")))
+        most = max(most, int(ds.n_distinct.sel(case="hyperplanes")))
     bounds = {
         "polytope": (1e-4, "e^{-t} to go at t = 12"),
         "hyperplanes": (1e-4, "e^{-t} to go at t = 12"),
@@ -67,7 +67,7 @@ def limits(quick: bool) -> list[Claim]:
 def decay() -> list[Claim]:
     """V = -I: the covariance tends to I/(2βt)."""
     start = np.random.default_rng(1).uniform(-1, 1, size=(40, 2))
-    run = evolve_free(start, 4000.0, 2, beta=2.0, value=-1.0, kernel="softmax")
+    run = evolve_free(start, 4000.0, 2, beta=2.0, V=-1.0, attention="softmax")
     eigenvalues = np.linalg.eigvalsh(np.cov(run.points[-1].T, bias=True))
     off = float(np.abs(eigenvalues * 2 * 2.0 * 4000.0 - 1.0).max())
     return [
@@ -78,7 +78,7 @@ def decay() -> list[Claim]:
 def check(quick: bool) -> list[Claim]:
     """All of the above."""
     if not quick:
-        ds = mf.studies.limits_without_normalisation(np.random.default_rng(3))
+        ds = mf.studies.limits_without_normalisation(rng=3)
         mf.plot.save(mf.plot.limits_without_normalisation(ds), FIGURE)
     return [*forms(), *limits(quick), *decay()]
 

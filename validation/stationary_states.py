@@ -21,8 +21,8 @@ def transitions() -> list[Claim]:
     """τ_c, the jump and the fold, in d = 2, 3, 4."""
     claims = []
     for row in REFERENCE["first_order_noise"]:
-        ds = mf.studies.stationary_states(row["d"], row["beta"], until=0.6)
-        found = [1 / ds.tau_c.item(), ds.jump.item(), 1 / ds.tau_fold.item()]
+        ds = mf.studies.stationary_states(mf.USA(row["beta"]), row["d"], until=0.6)
+        found = [1 / ds.transition_noise.item(), ds.jump.item(), 1 / ds.fold_noise.item()]
         known = [float(row[name]) for name in ("kappa_c", "m1", "fold")]
         name = (
             f"USA, d = {row['d']}, β = {row['beta']}: 1/τ_c {found[0]:.12g}, jump {found[1]:.12g}"
@@ -37,7 +37,8 @@ def limits() -> list[Claim]:
     claims = []
     for dim in (2, 3, 4, 8):
         limit = mf.theory.transition_beta(dim)
-        ds = mf.studies.stationary_states(dim, [limit - 1e-3, limit + 1e-3], until=0.9)
+        pair = [mf.USA(limit - 1e-3), mf.USA(limit + 1e-3)]
+        ds = mf.studies.stationary_states(pair, dim, until=0.9)
         wrong = ds.nature.values.tolist() != ["continuous", "first order"]
         claims.append(
             Claim(
@@ -87,7 +88,7 @@ def equation(cases: list[tuple[mf.SA | mf.USA, int, int]]) -> list[Claim]:
     """The equation by sums of positive terms, at places that are no nodes."""
     claims = []
     for dynamics, dim, degree in cases:
-        mu = mf.studies.stationary_density(dynamics, dim, degree)
+        mu = mf.studies.stationary_density(dynamics, dim, degree=degree)
         angles = np.linspace(0.0, np.pi, 201)
         pole, across = np.eye(dim)[-1], np.eye(dim)[0]
         points = np.outer(np.cos(angles), pole) + np.outer(np.sin(angles), across)
@@ -123,9 +124,9 @@ def thermodynamics(cases: list[tuple[int, float, float]]) -> list[Claim]:
 
 def stability(dim: int, beta: float) -> list[Claim]:
     """One unstable mode up to the fold, none beyond, and growth 0 at it."""
-    ds = mf.studies.stationary_states(dim, beta).isel(beta=0, branch=0)
-    known = np.isfinite(ds.tau.values)
-    unstable, growth = ds.unstable.values[known], ds.growth_rate.values[known]
+    ds = mf.studies.stationary_states(mf.USA(beta), dim).isel(beta=0, branch=0)
+    known = np.isfinite(ds.noise.values)
+    unstable, growth = ds.n_unstable.values[known], ds.growth_rate.values[known]
     fold = int(np.argmax(ds.event.values == "fold"))
     wrong = np.count_nonzero(unstable[1:fold] != 1) + np.count_nonzero(unstable[fold:] != 0)
     name = f"USA, d = {dim}, β = {beta:g}"
@@ -152,7 +153,7 @@ def check(quick: bool) -> list[Claim]:
             (mf.SA(100.0, noise=0.009), 3, 1),
         ]
         slopes += [(3, 5.0, 3.0), (8, 2.0, 0.1)]
-        ds = mf.studies.stationary_states(3, 5.0, degrees=3)
+        ds = mf.studies.stationary_states(mf.USA(5.0), 3, kmax=3)
         mf.plot.save(mf.plot.stationary_states(ds), FIGURES / "stationary_states.png")
     return [
         *transitions(),

@@ -16,15 +16,15 @@ FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 CLOSURES = "independent", "cumulant", "kirkwood"
 
 
-def study(beta: float, n: int, t_end: float, realisations: int, save_at: int | list[float] = 48):
+def study(beta: float, n: int, t_end: float, repeats: int, save_at: int | list[float] = 48):
     """The study at a fixed seed."""
     return mf.studies.two_token_correlation(
         beta,
         n,
         t_end,
-        realisations=realisations,
+        repeats=repeats,
         save_at=save_at,
-        rng=np.random.default_rng(8),
+        rng=8,
     )
 
 
@@ -34,7 +34,7 @@ def starts(cases: list[tuple[float, int]]) -> list[Claim]:
     for beta, n in cases:
         step = 1e-4 * np.exp(-beta)
         ds = study(beta, n, 2 * step, 2, [0.0, step, 2 * step])
-        k = ds.k.values
+        k = ds.degree.values
         expected = 2 / n * k**2 * iv(k, beta) / beta
         # the second difference takes the term of step² away
         found = (4 * ds.closed[:, 1] - ds.closed[:, 2]).values / (2 * step)
@@ -76,7 +76,7 @@ def pairs(cases: list[tuple[float, float]]) -> list[Claim]:
                 for a in np.pi / 400 * (np.arange(400) + 0.5)
             ]
         )
-        expected = np.cos(ds.k.values[:, None] * ends).mean(axis=1)
+        expected = np.cos(ds.degree.values[:, None] * ends).mean(axis=1)
         error = float(np.abs(ds.closed.values[:, -1] - expected).max())
         name = f"n = 2, β = {beta:g}, t = {t:g}: E cos kx up to {expected.max():.3f}, k <= 6"
         claims.append(Claim(name, "characteristics, Ei and E₁", error, 1e-11, "steps of 1e-11"))
@@ -121,9 +121,9 @@ def mass(beta: float, n: int, t_end: float) -> list[Claim]:
 def breaks(cases: list[tuple[float, int, int]]) -> list[Claim]:
     """Where closures part from tokens, in units of the time at which linear growth would end."""
     claims = []
-    for beta, n, realisations in cases:
+    for beta, n, repeats in cases:
         end = np.log(n) / (2 * mf.theory.growth_rates(mf.USA(beta), 2, 16).max())
-        ds = study(beta, n, 1.2 * end, realisations)
+        ds = study(beta, n, 1.2 * end, repeats)
         words = []
         for closure in CLOSURES:
             one = ds.sel(closure=closure)
@@ -139,7 +139,7 @@ def breaks(cases: list[tuple[float, int, int]]) -> list[Claim]:
             Claim(
                 f"β = {beta:g}, n = {n}: breaks over ln n/(2 max γ_k) = {end:.3f}: "
                 f"{'; '.join(words)}; closures before independent",
-                f"{realisations} realisations",
+                f"{repeats} repeats",
                 early,
                 0.0,
                 "off by 0.02, and more than chance in one study of 10⁴",

@@ -10,7 +10,7 @@ import numpy as np
 
 import meanfield as mf
 
-ds = mf.studies.metastability(mf.SA(9.0), t_end=1e3, saves=100, rng=np.random.default_rng(0))
+ds = mf.studies.metastability(mf.SA(9.0), t_end=1e3, save_at=100)
 print("plateaus with", ds.plateau_n_clusters.values[0], "clusters")
 print("mergers at t =", ds.merging_time.values[0])
 

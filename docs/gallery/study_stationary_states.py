@@ -8,15 +8,15 @@ transition jumps, and has hysteresis.
 
 import meanfield as mf
 
-ds = mf.studies.stationary_states(2, [5.0])
-print(ds.nature.item(), "at a noise of", ds.tau_c.item())
+ds = mf.studies.stationary_states(mf.USA(5.0), 2)
+print(ds.nature.item(), "at a noise of", ds.transition_noise.item())
 
 # %%
 # As the noise falls a cluster wins before the uniform state has lost its stability:
 
 critical = mf.theory.critical_noise(mf.USA(5.0), dim=2)
-print(ds.tau_fold.max().item(), ">", ds.tau_c.item(), ">", critical)
+print(ds.fold_noise.max().item(), ">", ds.transition_noise.item(), ">", critical)
 assert ds.nature.item() == "first order"
-assert ds.tau_fold.max() > ds.tau_c > critical
+assert ds.fold_noise.max() > ds.transition_noise > critical
 
 figure = mf.plot.stationary_states(ds)

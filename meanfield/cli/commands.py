@@ -14,7 +14,6 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any, cast
 
-import numpy as np
 import typer
 from typer import Argument, Option
 
@@ -308,9 +307,9 @@ _WIDTH = 110
 _BESIDE = ("witness", "reason", "note")
 # exit statuses beside 0 and that of bad input
 _STATUSES = {"refuted": 1, "undecided": 3}
-_WHOLE: dict[str, Any] = {"samples": 4000}
+_WHOLE: dict[str, Any] = {"n_measures": 4000}
 # what a quick check is content with
-_QUICK: dict[str, Any] = {"samples": 100, "starts": 1}
+_QUICK: dict[str, Any] = {"n_measures": 100, "repeats": 1}
 
 
 @check.callback()
@@ -348,7 +347,7 @@ def proposition_3_4(
     it is undecided.
     """
     betas, coefficients = _problem(beta, kernel)
-    effort = (_QUICK if quick else _WHOLE) | ({} if samples is None else {"samples": samples})
+    effort = (_QUICK if quick else _WHOLE) | ({} if samples is None else {"n_measures": samples})
     source = runs.source_of("prop-3.4", betas, dim, coefficients, effort, seed)
     check_output(output, "--output", runs.FIGURE_SUFFIXES, source, force)
     # matplotlib is slow to import
@@ -358,8 +357,8 @@ def proposition_3_4(
         found = studies.proposition_3_4(
             betas,
             dim,
-            kernel=coefficients,
-            rng=np.random.default_rng(seed),
+            potential=coefficients,
+            rng=seed,
             progress=sys.stderr.isatty() and not quiet,
             **effort,
         )
@@ -454,9 +453,9 @@ def limit(
             cast(Isotropic, dynamics),  # of others the study says itself that it has none
             chosen.run.t_end,
             counts,
-            repeats,
+            repeats=repeats,
             save_at=chosen.run.save_at,
-            seed=seed,
+            rng=seed,
             progress=sys.stderr.isatty() and not quiet,
         )
     with refusals(f"{output} or {picture}"):

@@ -15,7 +15,7 @@ LARGEST_BETA = 300.0
 
 
 class TangentAttention:
-    """M = ± (A - diag(AG)/diag(G)) of each realisation: velocities are X_i = Σ_j M_ij x_j.
+    """M = ± (A - diag(AG)/diag(G)) of each repeat: velocities are X_i = Σ_j M_ij x_j.
 
     A is the attention matrix e^{β G_ij}, over its row sums for SA and over n for USA.
 
@@ -201,7 +201,7 @@ BatchTendency = GramBatch | PointsBatch | HeadsBatch
 
 
 def batch_tendency(points: Array, dynamics: OwnDynamics, form: str = "auto") -> BatchTendency:
-    """The right-hand side for r realisations of n tokens in R^d, by `form`; auto: gram if n <= d.
+    """The right-hand side for r repeats of n tokens in R^d, by `form`; auto: gram if n <= d.
 
     Raises
     ------

@@ -34,7 +34,7 @@ def evolve_batch(
     observe: Callable[[Array], Any] | None = None,
     settled: Callable[[Any], bool] | None = None,
 ) -> NDArray[Any]:
-    """Follow r independent realisations of n tokens of equal weight, (3.1), and observe them.
+    """Follow r independent repeats of n tokens of equal weight, (3.1), and observe them.
 
     Steps are those of DOP853, values between them those of its dense output of order 7; from
     rtol = 1e-6 on they are those of the pair of Dormand & Prince of order 5, with one of order 4. A
@@ -54,7 +54,7 @@ def evolve_batch(
         What is moved: points, or for SA and USA their inner products, which is less work where
         n <= d.
     observe : callable, optional
-        From the inner products (k, n, n) of some of the realisations to an array whose first axis
+        From the inner products (k, n, n) of some of the repeats to an array whose first axis
         is theirs; the inner products themselves if omitted.
     settled : callable, optional
         From such an array at one of the times to whether it will never change again.
@@ -71,7 +71,7 @@ def evolve_batch(
     ArithmeticError
         If a chunk can't be stepped on.
     meanfield.exceptions.Interrupted
-        On Ctrl-C, a KeyboardInterrupt whose `solution` has the realisations that had ended, None
+        On Ctrl-C, a KeyboardInterrupt whose `solution` has the repeats that had ended, None
         before the first of them.
 
     Examples
@@ -106,7 +106,7 @@ def evolve_batch(
     except KeyboardInterrupt:
         done = sum(row.shape[1] for row in rows)
         raise Interrupted(
-            f"interrupted: {done} of {count} realisations had ended",
+            f"interrupted: {done} of {count} repeats had ended",
             np.concatenate(rows, axis=1) if rows else None,
         ) from None
     return np.concatenate(rows, axis=1)

@@ -10,7 +10,7 @@ from meanfield.plot.panels import density
 from meanfield.plot.runs import card as card
 from meanfield.plot.runs import save, solution
 from meanfield.plot.states import (
-    form_extremisers,
+    energy_extremisers,
     metastability,
     proposition_3_4,
     stationary_states,
@@ -29,7 +29,7 @@ __all__ = [
     "dissipation",
     "distances",
     "energy",
-    "form_extremisers",
+    "energy_extremisers",
     "inner_products",
     "limits_without_normalisation",
     "mean_field_limit",

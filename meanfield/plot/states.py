@@ -19,7 +19,7 @@ from meanfield.typing import Array
 _DARK, _LIGHT = 0.05, 0.85
 
 
-def form_extremisers(ds: Any) -> Figure:
+def energy_extremisers(ds: Any) -> Figure:
     """Densities of least E_{β,D} over the angle, and below them ∫ e^{β<x,Dy>} dmu(y).
 
     The potential of the least energy is constant; that of the uniform density, dashed, is not.
@@ -28,7 +28,7 @@ def form_extremisers(ds: Any) -> Figure:
     Parameters
     ----------
     ds : xarray.Dataset
-        Of `studies.form_extremisers`, for matrices on the circle.
+        Of `studies.energy_extremisers`, for matrices on the circle.
 
     Returns
     -------
@@ -40,7 +40,7 @@ def form_extremisers(ds: Any) -> Figure:
         If `ds` is no such dataset, or none of its matrices has a density.
     """
     needed = "density", "potential", "uniform_potential", "matrix", "angle"
-    frames.check_dataset(ds, "form_extremisers on the circle", needed, (), ("beta",))
+    frames.check_dataset(ds, "energy_extremisers on the circle", needed, (), ("beta",))
     drawn = np.flatnonzero(np.isfinite(ds["density"].values).all(axis=1))
     if len(drawn) == 0:
         raise ValueError(
@@ -52,7 +52,7 @@ def form_extremisers(ds: Any) -> Figure:
     colours = colormaps["viridis"](np.linspace(_DARK, _LIGHT, len(drawn)))
     angles = ds["angle"].values
     for i, colour in zip(drawn.tolist(), colours, strict=True):
-        one = ds.isel(form=i)
+        one = ds.isel(index=i)
         name = _name_of(one["matrix"].values)
         upper.plot(angles, one["density"].values, color=colour, linewidth=1.4, label=name)
         lower.plot(angles, one["potential"].values, color=colour, linewidth=1.4)
@@ -107,7 +107,16 @@ def stationary_states(ds: Any, index: int = 0) -> Figure:
     ValueError
         If `ds` is no such dataset, or `index` is out of range.
     """
-    needed = "tau", "moment", "unstable", "event", "tau_1", "nature", "degree", "direction"
+    needed = (
+        "noise",
+        "moment",
+        "n_unstable",
+        "event",
+        "critical_noise",
+        "nature",
+        "degree",
+        "direction",
+    )
     frames.check_dataset(ds, "stationary_states", needed, ("beta",))
     one = ds.isel(beta=integer("index", index, low=0, high=ds.sizes["beta"] - 1))
     with_energy = "free_energy_excess" in ds
@@ -130,16 +139,20 @@ def stationary_states(ds: Any, index: int = 0) -> Figure:
 
 def _window(axes: list[Axes], one: Any) -> None:
     """The uniform state, the window of two stable states, and τ_c."""
-    first, largest = float(one["tau_1"]), float(np.nanmax(one["tau"].values))
-    fold = float(np.nan_to_num(one["tau_fold"].values[0]))
+    first, largest = float(one["critical_noise"]), float(np.nanmax(one["noise"].values))
+    fold = float(np.nan_to_num(one["fold_noise"].values[0]))
     right = 1.06 * largest
-    left = float(np.nanmin(one["tau"].values))
+    left = float(np.nanmin(one["noise"].values))
     for ax in axes:
         if one["nature"].item() == "first order":
             ax.axvspan(first, fold, color="0.93", linewidth=0.0, zorder=0)
-            if "tau_c" in one:
+            if "transition_noise" in one:
                 ax.axvline(
-                    float(one["tau_c"]), color=frames.GREY, linewidth=0.6, linestyle=":", zorder=1
+                    float(one["transition_noise"]),
+                    color=frames.GREY,
+                    linewidth=0.6,
+                    linestyle=":",
+                    zorder=1,
                 )
         ax.plot([left, first], [0.0, 0.0], "--", color="black", linewidth=1.0)
         ax.plot([first, right], [0.0, 0.0], color="black", linewidth=1.0)
@@ -147,7 +160,7 @@ def _window(axes: list[Axes], one: Any) -> None:
 
 
 def _branches(ax: Axes, one: Any, values: Array) -> None:
-    tau, unstable, events = (one[name].values for name in ("tau", "unstable", "event"))
+    tau, unstable, events = (one[name].values for name in ("noise", "n_unstable", "event"))
     for branch, degree in enumerate(one["degree"].values.tolist()):
         colour = _COLOURS[(degree - 1) % len(_COLOURS)]
         known = np.isfinite(tau[branch])
@@ -324,7 +337,7 @@ def proposition_3_4(ds: Any, index: int = 0) -> Figure:
         draw(ax, one)
         ax.tick_params(which="minor", labelsize=frames.SMALL)
     beta, verdict = float(one["beta"]), ds.attrs["verdict"]
-    where = f"d = {ds.attrs['dim']}" + (f", β = {beta:g}" if np.isfinite(beta) else ", a kernel")
+    where = f"d = {ds.attrs['dim']}" + (f", β = {beta:g}" if np.isfinite(beta) else ", a potential")
     title = f"Proposition 3.4, {where}: {verdict}"
     return frames.finish(figure, title, axes, _VERDICTS.get(verdict, "black"))
 

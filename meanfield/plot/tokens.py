@@ -113,7 +113,7 @@ def limits_without_normalisation(ds: Any) -> Figure:
     ValueError
         If it is no such dataset.
     """
-    needed = "trajectory", "distinct", "off", "t", "case"
+    needed = "trajectory", "n_distinct", "off", "t", "case"
     frames.check_dataset(ds, "limits_without_normalisation", needed, ("case",), ("beta",))
     figure = frames.new_figure(10.0, 2.9)
     axes = figure.subplots(1, ds.sizes["case"])
@@ -213,7 +213,7 @@ def _common(given: list[Any]) -> str:
     for name, text in (
         ("dynamics", "{}"),
         ("n", "n = {} uniform tokens"),
-        ("realisations", "{} realisations"),
+        ("repeats", "{} repeats"),
     ):
         values = {one.attrs.get(name) for one in given}
         if len(values) == 1 and None not in values:
@@ -367,12 +367,12 @@ def two_token_correlation(ds: Any) -> Figure:
         If it is no such dataset.
     """
     needed = _OF_TOKENS + _OF_CLOSURES
-    frames.check_dataset(ds, "two_token_correlation", needed, (), ("beta", "n", "realisations"))
+    frames.check_dataset(ds, "two_token_correlation", needed, (), ("beta", "n", "repeats"))
     figure = frames.new_figure(8.4, 5.0)
     axes = figure.subplots(2, _PANELS)
-    for ax, k in zip(axes[0], ds["k"].values[:_PANELS], strict=False):
-        _draw_mode(ax, ds.sel(k=k))
-    for ax in axes[0, ds.sizes["k"] :]:
+    for ax, degree in zip(axes[0], ds["degree"].values[:_PANELS], strict=False):
+        _draw_mode(ax, ds.sel(degree=degree))
+    for ax in axes[0, ds.sizes["degree"] :]:
         ax.set_axis_off()
     axes[0, 0].set_ylabel("E cos k(θ₁ − θ₂)", fontsize=frames.NORMAL)
     for ax, index in zip(axes[1], _instants(ds), strict=True):
@@ -380,7 +380,7 @@ def two_token_correlation(ds: Any) -> Figure:
     axes[1, 0].set_ylabel("ψ(t, x)", fontsize=frames.NORMAL)
     handles, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=6, **frames.LEGEND)
-    title = "USA, β = {beta:g}: two of n = {n} tokens, {realisations} realisations"
+    title = "USA, β = {beta:g}: two of n = {n} tokens, {repeats} repeats"
     return frames.finish(figure, title.format(**ds.attrs), axes.ravel())
 
 
@@ -402,7 +402,7 @@ def _draw_mode(ax: Axes, one: Any) -> None:
     ax.plot(
         [], [], "o", color=frames.GREY, markersize=4.5, mfc="white", label="is off from here on"
     )
-    frames.label_axes(ax, "time t", title=f"k = {int(one['k'])}")
+    frames.label_axes(ax, "time t", title=f"k = {int(one['degree'])}")
 
 
 def _instants(ds: Any) -> list[int]:

@@ -22,7 +22,7 @@ from meanfield.spaces.circle import Circle
 from meanfield.spaces.geometry import circle_points
 from meanfield.studies.executors import run_tasks, spawn_seeds
 from meanfield.theory import growth_rates
-from meanfield.typing import Array, ArrayLike
+from meanfield.typing import Array, ArrayLike, Rng
 
 CLOSURES = ("independent", "cumulant", "kirkwood")
 # equal parts of [0, π] of a histogram
@@ -79,16 +79,16 @@ class PairEquation:
         return np.asarray(-self._degrees * space.analysis(flux).imag)
 
 
-# realisations of a task: a few chunks of the integrator
+# repeats of a task: a few chunks of the integrator
 BLOCK = 64
-# far below what realisations leave open
+# far below what repeats leave open
 _RTOL, _ATOL = 1e-8, 1e-10
 
 
 def followed(
     seeds: list[np.random.SeedSequence], beta: float, n: int, times: Array, kmax: int
 ) -> Array:
-    """`pairs_of` of a realisation for each seed, shape (times, realisations, kmax + bins)."""
+    """`pairs_of` of a repeat for each seed, shape (times, repeats, kmax + bins)."""
     law = Uniform(2)
     starts = np.array([law.sample(n, np.random.default_rng(seed)) for seed in seeds])
     observe = partial(pairs_of, kmax=kmax, bins=_BINS)
@@ -97,7 +97,7 @@ def followed(
 
 
 def pairs_of(gram: Array, kmax: int, bins: int) -> Array:
-    """Means over the pairs i < j of each realisation: cos kx, k = 1 … kmax, and shares of |x|.
+    """Means over the pairs i < j of each repeat: cos kx, k = 1 … kmax, and shares of |x|.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ CHANCE, AMOUNT = 1e-4, 0.02
 def correlations(
     beta: float, n: int, times: Array, found: Array, closed: list[Closed], places: Array
 ) -> xr.Dataset:
-    """What `two_token_correlation` returns, from `found` (times, realisations, kmax + bins)."""
+    """What `two_token_correlation` returns, from `found` (times, repeats, kmax + bins)."""
     count, kmax = found.shape[1], found.shape[2] - _BINS
     means, errors = found.mean(axis=1), found.std(axis=1, ddof=1) / np.sqrt(count)
     most = break_errors(count, kmax * len(times))
@@ -251,12 +251,12 @@ def correlations(
     mean, over = "mean of cos k(θ_i - θ_j)", ("closure", "t")
     return xr.Dataset(
         {
-            "correlation": (("t", "k"), means[:, :kmax], {"long_name": mean}),
-            "standard_error": (("t", "k"), errors[:, :kmax]),
+            "correlation": (("t", "degree"), means[:, :kmax], {"long_name": mean}),
+            "standard_error": (("t", "degree"), errors[:, :kmax]),
             "histogram": (("t", "bin"), density * means[:, kmax:], {"long_name": "ψ of tokens"}),
             "histogram_error": (("t", "bin"), density * errors[:, kmax:]),
-            "linear": (("t", "k"), linear, {"long_name": "(e^{2γ_k t} - 1)/(n - 1)"}),
-            "closed": ((*over, "k"), np.array([one.modes for one in closed])),
+            "linear": (("t", "degree"), linear, {"long_name": "(e^{2γ_k t} - 1)/(n - 1)"}),
+            "closed": ((*over, "degree"), np.array([one.modes for one in closed])),
             "psi": ((*over, "x"), np.array([one.psi for one in closed])),
             "least_density": (over, np.array([one.least for one in closed])),
             "tail": (over, np.array([one.tail for one in closed])),
@@ -266,7 +266,7 @@ def correlations(
         },
         coords={
             "t": times,
-            "k": np.arange(1, kmax + 1),
+            "degree": np.arange(1, kmax + 1),
             "closure": list(CLOSURES),
             "x": places,
             "bin": np.pi / _BINS * (np.arange(_BINS) + 0.5),
@@ -275,7 +275,7 @@ def correlations(
             "dynamics": repr(USA(beta)),
             "beta": beta,
             "n": n,
-            "realisations": count,
+            "repeats": count,
             "break_errors": most,
             "break_amount": AMOUNT,
         },
@@ -291,12 +291,12 @@ def _linear(beta: float, n: int, times: Array, kmax: int) -> Array:
     return np.where(values <= 1.0, values, np.nan)
 
 
-def break_errors(realisations: int, numbers: int) -> float:
+def break_errors(repeats: int, numbers: int) -> float:
     """How many standard errors one of so many means is off by chance, once in 10⁴ studies.
 
     By Student's t of R - 1 degrees of freedom, and Bonferroni's bound over times and modes.
     """
-    return float(-stdtrit(realisations - 1, 0.5 * CHANCE / numbers))
+    return float(-stdtrit(repeats - 1, 0.5 * CHANCE / numbers))
 
 
 def _breaks(
@@ -316,7 +316,7 @@ def _breaks(
     modes = np.array([first(one.modes, one.status == "impossible") for one in closed])
     return {
         "breaks": ("closure", np.fmin.reduce(modes, axis=-1)),
-        "mode_breaks": (("closure", "k"), modes),
+        "mode_breaks": (("closure", "degree"), modes),
         "linear_break": ((), np.fmin.reduce(first(linear, True))),
     }
 
@@ -330,11 +330,12 @@ def two_token_correlation(
     n: int,
     t_end: float,
     *,
-    realisations: int = 1024,
+    repeats: int = 1024,
     kmax: int = 6,
     save_at: int | ArrayLike = 40,
-    rng: np.random.Generator,
+    rng: Rng = 0,
     executor: Executor | str | None = None,
+    workers: int | None = None,
     progress: bool = False,
 ) -> xr.Dataset:
     """E cos k(θ_1 - θ_2) of n tokens under USA on the circle, by tokens and by closures of (8.1).
@@ -360,34 +361,36 @@ def two_token_correlation(
         Number of tokens, n >= 2.
     t_end : float
         > 0. Pairs correlate within some ln(n)/(2 max_k γ_k), γ_k = k² I_k(β)/β.
-    realisations : int
+    repeats : int
         Independent starts, >= 2; some hundred to tell a closure that breaks from chance.
     kmax : int
         Largest k, 1 <= kmax <= 256.
     save_at : int or array_like
         That many equal intervals of [0, t_end], or the times themselves, ascending.
-    rng : numpy Generator
+    rng : int or numpy Generator
         For the starts; they do not depend on the executor.
     executor : concurrent.futures.Executor or 'processes', optional
         Where the tokens' runs are done; here, one after the other, without one.
+    workers : int, optional
+        Of 'processes'; one for each core if omitted.
     progress : bool
         Whether to show a bar that counts blocks of runs.
 
     Returns
     -------
     xarray.Dataset
-        Over (t, k): `correlation`, the mean of cos k(θ_i - θ_j) over pairs and realisations, its
-        `standard_error` over realisations, and `linear`, (e^{2γ_k t} - 1)/(n - 1), for large n
-        while small (nan where above 1). Over (closure, t, k): `closed`, right to 1e-11, nan beyond
-        what was reached. Over (closure, t, x): `psi`, with respect to dx, even in x, right
+        Over (t, degree): `correlation`, the mean of cos k(θ_i - θ_j) over pairs and repeats, its
+        `standard_error` over repeats, and `linear`, (e^{2γ_k t} - 1)/(n - 1), for large n
+        while small (nan where above 1). Over (closure, t, degree): `closed`, right to 1e-11, nan
+        beyond what was reached. Over (closure, t, x): `psi`, with respect to dx, even in x, right
         to 1e-9 of its largest value. Over (t, bin): `histogram` of |x| in 36 bins as values of ψ,
         and `histogram_error`. Over (closure, t): `least_density`, the least ψ, and `tail` of the
         spectrum. Over closure: `status`, one of
         'finished', 'under-resolved' on 8192 modes, 'impossible' where some |E cos kx| > 1, and
         'failed'; `reached`, the last time; and `breaks`, the first time at which some mode is off
         by more than 0.02, and than chance alone makes in one study of 10⁴ (`break_errors`
-        standard errors), nan if it was followed to no such time; `mode_breaks` over (closure, k).
-        `linear_break` is that of `linear`.
+        standard errors), nan if it was followed to no such time; `mode_breaks` over
+        (closure, degree). `linear_break` is that of `linear`.
 
     Raises
     ------
@@ -405,20 +408,18 @@ def two_token_correlation(
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> ds = two_token_correlation(0.0, 2, 2.0, realisations=64, save_at=2, rng=rng)
-    >>> ds.closed.sel(closure="kirkwood", k=2).values.round(6)  # tanh^k(t/2), exact for n = 2
+    >>> ds = two_token_correlation(0.0, 2, 2.0, repeats=64, save_at=2)
+    >>> ds.closed.sel(closure="kirkwood", degree=2).values.round(6)  # tanh^k(t/2), exact for n = 2
     array([0.      , 0.213552, 0.580026])
     """
     beta = number("beta", beta, low=0, high=LARGEST_BETA)
-    n, count = integer("n", n, low=2), integer("realisations", realisations, low=2)
+    n, count = integer("n", n, low=2), integer("repeats", repeats, low=2)
     kmax = integer("kmax", kmax, low=1, high=_MOST_MODES)
     times = times_until("save_at", save_at, number("t_end", t_end, above=0))
-    rng = generator("rng", rng)
-    seeds = spawn_seeds(rng, count)
+    seeds = spawn_seeds(generator("rng", rng), count)
     tasks = [seeds[first : first + BLOCK] for first in range(0, count, BLOCK)]
     run = partial(followed, beta=beta, n=n, times=times, kmax=kmax)
-    blocks = run_tasks(executor, run, tasks, "two_token_correlation", progress)
+    blocks = run_tasks(executor, run, tasks, "two_token_correlation", progress, workers)
     found = np.concatenate(blocks, axis=1)
     places = np.linspace(0.0, np.pi, _PLACES)
     closed = [solved(closure, beta, n, times, kmax, places) for closure in CLOSURES]

@@ -53,11 +53,11 @@ class ZonalBasis:
         norms = np.sqrt(multiplicities(self.dim, self.kmax)[::2])
         return np.ascontiguousarray((values * norms[:, None]).T)
 
-    def asymmetry(self, form: Array) -> float:
-        """The norm of what a form has beyond the symmetry about the axis."""
-        along, across = axial_part(form, self.axis)
+    def asymmetry(self, matrix: Array) -> float:
+        """The norm of what a matrix has beyond the symmetry about the axis."""
+        along, across = axial_part(matrix, self.axis)
         symmetric = axial_matrix(along, across.real, self.axis)
-        return float(np.linalg.norm(form - symmetric, 2))
+        return float(np.linalg.norm(matrix - symmetric, 2))
 
     def _meridian(self, cosines: Array) -> Array:
         sines = np.sqrt((1.0 - cosines) * (1.0 + cosines))
@@ -133,9 +133,9 @@ class SphereBasis:
         values = sph_harm_y(self.degrees, self._orders, polar[:, None], azimuth[:, None]).real
         return np.asarray(values * np.sqrt(4.0 * np.pi * np.where(self._orders > 0, 2.0, 1.0)))
 
-    def asymmetry(self, form: Array) -> float:
-        """The norm of what a form has beyond reflections of the axes."""
-        turned = self.axes @ form @ self.axes.T
+    def asymmetry(self, matrix: Array) -> float:
+        """The norm of what a matrix has beyond reflections of the axes."""
+        turned = self.axes @ matrix @ self.axes.T
         return float(np.linalg.norm(turned - np.diag(np.diag(turned)), 2))
 
     def _octant(self, cosines: Array, azimuths: Array) -> Array:
@@ -224,13 +224,13 @@ class Eigenfunctions:
         return total / total[0], 1.0 / float(total[0])
 
 
-def eigenfunctions(basis: Basis, form: Array, beta: float) -> Eigenfunctions:
+def eigenfunctions(basis: Basis, matrix: Array, beta: float) -> Eigenfunctions:
     """All eigenfunctions up to the basis' degree, each coefficient right relative to its own size.
 
     Parameters
     ----------
     basis : Basis
-    form : ndarray, shape (d, d)
+    matrix : ndarray, shape (d, d)
         Positive definite, of the basis' symmetry.
     beta : float
         > 0.
@@ -238,14 +238,14 @@ def eigenfunctions(basis: Basis, form: Array, beta: float) -> Eigenfunctions:
     degrees, dim = basis.degrees.astype(np.float64), basis.dim
     points, weights = basis.nodes()
     values = basis.at(points)
-    squares = np.einsum("ij,ij->i", points @ form, points @ form)
-    matrix = -(beta**2) * (values * (weights * squares)[:, None]).T @ values
-    matrix[np.diag_indices_from(matrix)] += degrees * (degrees + dim - 2.0)
+    squares = np.einsum("ij,ij->i", points @ matrix, points @ matrix)
+    operator = -(beta**2) * (values * (weights * squares)[:, None]).T @ values
+    operator[np.diag_indices_from(operator)] += degrees * (degrees + dim - 2.0)
     # a product with x_i x_j reaches the next even degree at most
-    matrix[np.abs(degrees[:, None] - degrees) > 2.0] = 0.0
+    operator[np.abs(degrees[:, None] - degrees) > 2.0] = 0.0
     starts = np.flatnonzero(np.diff(degrees, prepend=-1.0))
-    vectors, logs = _chains(0.5 * (matrix + matrix.T), starts)
-    return Eigenfunctions(vectors, logs, _log_values(basis, form, beta, vectors, logs), starts)
+    vectors, logs = _chains(0.5 * (operator + operator.T), starts)
+    return Eigenfunctions(vectors, logs, _log_values(basis, matrix, beta, vectors, logs), starts)
 
 
 def _chains(matrix: Array, starts: Indices) -> tuple[Array, Array]:
@@ -289,14 +289,14 @@ def _chains(matrix: Array, starts: Indices) -> tuple[Array, Array]:
     return vectors, logs
 
 
-def _log_values(basis: Basis, form: Array, beta: float, vectors: Array, logs: Array) -> Array:
+def _log_values(basis: Basis, matrix: Array, beta: float, vectors: Array, logs: Array) -> Array:
     """log λ_n = log (Kψ_n)(x)/ψ_n(x), at the point x where both sums cancel least.
 
     (Kψ)(x) = Σ_k Λ_k(β|Dx|) ψ_k(Dx/|Dx|) by Funk-Hecke. Where |Dx| is small, its terms have one
     sign; where it is large, they cancel.
     """
     points = basis.probes(_PROBES)
-    images = points @ form
+    images = points @ matrix
     lengths = np.linalg.norm(images, axis=1)
     here, there = basis.at(points), basis.at(images / lengths[:, None])
     starts = np.flatnonzero(np.diff(basis.degrees, prepend=-1))
@@ -317,8 +317,8 @@ def _log_values(basis: Basis, form: Array, beta: float, vectors: Array, logs: Ar
         best = int(np.argmin(np.where(np.isfinite(loss), loss, np.inf)))
         if not np.isfinite(loss[best]):
             raise ValueError(
-                f"beta or the ratio of form's eigenvalues must be smaller, got {beta:g} and "
-                f"{form}: an eigenvalue of e^(beta <x, form y>) has no digits left"
+                f"beta or the ratio of matrix's eigenvalues must be smaller, got {beta:g} and "
+                f"{matrix}: an eigenvalue of e^(beta <x, matrix y>) has no digits left"
             )
         # apart, since the quotient may underflow
         found[n] = unit + np.log(abs(image[best])) - np.log(abs(value[best]))

@@ -395,9 +395,14 @@ def _mpi() -> Any:
     return MPIPoolExecutor()
 
 
+def drawn_entropy(rng: np.random.Generator) -> list[int]:
+    """What seeds are made of, drawn from a generator."""
+    return [int(word) for word in rng.integers(1 << 32, size=8)]
+
+
 def spawn_seeds(rng: np.random.Generator, count: int) -> list[np.random.SeedSequence]:
     """Seeds of independent generators, which are the same wherever a task is done."""
-    return np.random.SeedSequence(rng.integers(1 << 32, size=8).tolist()).spawn(count)
+    return np.random.SeedSequence(drawn_entropy(rng)).spawn(count)
 
 
 def run_tasks(

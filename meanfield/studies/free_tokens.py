@@ -14,12 +14,22 @@ from scipy.optimize import brentq
 from scipy.spatial import ConvexHull
 from scipy.special import softmax
 
-from meanfield._checks import generator, integer, is_single, number, one_of, real_array, rows, shown
+from meanfield._checks import (
+    generator,
+    integer,
+    is_single,
+    number,
+    one_of,
+    real_array,
+    rows,
+    shown,
+    times_until,
+)
 from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.exceptions import Interrupted, UnfinishedWarning
-from meanfield.typing import Array, ArrayLike, NDArray
+from meanfield.typing import Array, ArrayLike, NDArray, Rng
 
-KERNELS = ("softmax", "rescaled", "frozen", "hardmax")
+ATTENTIONS = ("softmax", "rescaled", "frozen", "hardmax")
 TIES = ("average", "first", "last")
 # scores that differ by this share of the largest are tied
 _TIED = 1e-12
@@ -40,7 +50,7 @@ class FreeTokens:
     t : ndarray, shape (m,)
         The saves that were reached, and where a run stalled.
     points : ndarray, shape (m, n, d)
-        x_i(t), or z_i(t) = e^{-tV} x_i(t) but for the kernel 'softmax'.
+        x_i(t), or z_i(t) = e^{-tV} x_i(t) but for 'softmax'.
     status : str
         'finished'; 'interrupted'; 'overflow' where tokens, or e^{tV} z in their scores, left double
         precision first; 'stalled' where 'hardmax' switched 200 times within 1e-6 of `t_end`, to and
@@ -63,13 +73,13 @@ class FreeTokens:
 def evolve_free(
     points: ArrayLike,
     t_end: float,
-    save_at: int = 20,
+    save_at: int | ArrayLike = 20,
     *,
     beta: float = 1.0,
-    query: ArrayLike | float = 1.0,
-    key: ArrayLike | float = 1.0,
-    value: ArrayLike | float = 1.0,
-    kernel: str = "rescaled",
+    Q: ArrayLike | float = 1.0,
+    K: ArrayLike | float = 1.0,
+    V: ArrayLike | float = 1.0,
+    attention: str = "rescaled",
     tie: str = "average",
     rtol: float = _RTOL,
     atol: float = _ATOL,
@@ -86,15 +96,15 @@ def evolve_free(
     points : array_like, shape (n, d)
         n >= 2 rows of any length, at t = 0.
     t_end : float
-    save_at : int
-        Number of equal intervals.
+    save_at : int or array_like
+        That many equal intervals of [0, t_end], or the times themselves, ascending; the start and
+        the end are kept, too.
     beta : float
         β >= 0; does not count for 'hardmax'.
-    query, key : array_like, shape (m, d), or float
-        Q and K; a number stands for that multiple of the identity.
-    value : array_like, shape (d, d), or float
-        V.
-    kernel : {'softmax', 'rescaled', 'frozen', 'hardmax'}
+    Q, K : array_like, shape (m, d), or float
+        A number stands for that multiple of the identity.
+    V : array_like, shape (d, d), or float
+    attention : {'softmax', 'rescaled', 'frozen', 'hardmax'}
     tie : {'average', 'first', 'last'}
         What a token does whose largest score is tied, where Filippov's theory allows any average:
         go to the mean of C_i, or to its first or last token.
@@ -121,20 +131,20 @@ def evolve_free(
 
     Examples
     --------
-    >>> run = evolve_free([[1.0, 1.0], [-1.0, 1.0], [0.0, 0.0]], 1.0, 1, kernel="hardmax")
+    >>> run = evolve_free([[1.0, 1.0], [-1.0, 1.0], [0.0, 0.0]], 1.0, 1, attention="hardmax")
     >>> run.points[-1, 2].round(6) + 0.0  # (1 - 1/e) (z_1 + z_2)/2
     array([0.      , 0.632121])
     """
     start = rows("points", points)
     if len(start) < 2:
         raise ValueError(f"points must be at least 2 tokens, got shape {start.shape}")
-    one_of("kernel", kernel, KERNELS)
+    one_of("attention", attention, ATTENTIONS)
     one_of("tie", tie, TIES)
-    t_end, count = number("t_end", t_end, above=0), integer("save_at", save_at, low=1)
-    scores = _Scores(start.shape[1], number("beta", beta, low=0), query, key, value)
+    t_end = number("t_end", t_end, above=0)
+    times = np.union1d([0.0, t_end], times_until("save_at", save_at, t_end))
+    scores = _Scores(start.shape[1], number("beta", beta, low=0), Q, K, V)
     rtol, atol = number("rtol", rtol, low=3e-14, high=1e-2), number("atol", atol, above=0)
-    times = np.linspace(0.0, t_end, count + 1)
-    run = _Run(start, times, scores, rtol, atol).solve(kernel, tie)
+    run = _Run(start, times, scores, rtol, atol).solve(attention, tie)
     if run.status != "finished":
         warnings.warn(
             f"the tokens came to t = {run.t[-1]:.6g} of {t_end:g}: {run.status}",
@@ -153,13 +163,13 @@ class _Run:
         self._saved, self._points, self._switches = [0.0], [start], list[float]()
         self._times, self._scores, self._rtol, self._atol = times, scores, rtol, atol
 
-    def solve(self, kernel: str, tie: str = "average") -> FreeTokens:
+    def solve(self, attention: str, tie: str = "average") -> FreeTokens:
         """Go to the last time; the caller says how the run ended."""
         try:
             with DeferredInterrupt() as interrupt:
-                if kernel == "hardmax":
+                if attention == "hardmax":
                     return self._so_far(self._to_targets(tie, interrupt))
-                return self._so_far(self._softly(kernel, interrupt))
+                return self._so_far(self._softly(attention, interrupt))
         except KeyboardInterrupt:
             text = f"interrupted: saves to t = {self._saved[-1]:g} are kept"
             raise Interrupted(text, self._so_far("interrupted")) from None
@@ -180,18 +190,18 @@ class _Run:
             self._saved.append(t)
             self._points.append(dense(t).reshape(self._points[0].shape))
 
-    def _softly(self, kernel: str, interrupt: DeferredInterrupt) -> str:
+    def _softly(self, attention: str, interrupt: DeferredInterrupt) -> str:
         """(9.1), (9.3) or (9.4)."""
         start, scores = self._points[0], self._scores
 
         def rate(t: float, state: Array) -> Array:
             z = state.reshape(start.shape)
-            grown = z @ scores.growth(t).T if kernel == "rescaled" else z
+            grown = z @ scores.growth(t).T if attention == "rescaled" else z
             if not np.abs(grown).max() < _LARGEST:
                 raise OverflowError(f"e^(tV) z is no longer finite at t = {t:g}")
             shares = softmax(scores(grown), axis=1)
             mean = shares @ z
-            if kernel != "softmax":
+            if attention != "softmax":
                 mean -= z
             return np.asarray((mean @ scores.value.T).ravel())
 
@@ -246,11 +256,11 @@ class _Scores:
     """β<Qx_i, Kx_j> less each row's largest, and e^{tV}."""
 
     def __init__(self, dim: int, beta: float, query: Any, key: Any, value: Any) -> None:
-        self._beta, self._query = beta, _matrix("query", query, dim)
-        self._key, self.value = _matrix("key", key, dim), _matrix("value", value, dim)
+        self._beta, self._query = beta, _matrix("Q", query, dim)
+        self._key, self.value = _matrix("K", key, dim), _matrix("V", value, dim)
         if len(self._query) != len(self._key) or len(self.value) != dim:
             raise ValueError(
-                f"query and key must be (m, {dim}) and value ({dim}, {dim}), got shapes "
+                f"Q and K must be (m, {dim}) and V ({dim}, {dim}), got shapes "
                 f"{self._query.shape}, {self._key.shape} and {self.value.shape}"
             )
 
@@ -340,7 +350,7 @@ _SAME = 1e-2
 
 
 def limits_without_normalisation(
-    rng: np.random.Generator, *, n: int = 40, beta: float = 20.0, t_end: float = 12.0
+    *, n: int = 40, beta: float = 20.0, t_end: float = 12.0, rng: Rng = 0
 ) -> xr.Dataset:
     """The four rows of Table 1, run from random tokens in a box, Q = K = I.
 
@@ -352,19 +362,19 @@ def limits_without_normalisation(
 
     Parameters
     ----------
-    rng : numpy Generator
-        For the starts, uniform in [-1, 1]^d.
     n : int
         Number of tokens, n >= 4.
     beta : float
         > 0.
     t_end : float
+    rng : int or numpy Generator
+        For the starts, uniform in [-1, 1]^d.
 
     Returns
     -------
     xarray.Dataset
         Over (case, t, token, axis): `trajectory`, the first two coordinates of z_i (of x_i for
-        'origin'). Over case: `distinct`, how many of the last tokens (of their coordinates along
+        'origin'). Over case: `n_distinct`, how many of the last tokens (of their coordinates along
         the eigenvector for 'hyperplanes') are 1e-2 apart; `off`, how far they are from the claim:
         the distance from the boundary of their convex hull; half of the widest group when
         coordinates are cut into three at their two largest gaps; the largest |x_i|; and `moved`,
@@ -375,7 +385,7 @@ def limits_without_normalisation(
     ValueError
         If an argument is out of range, or tokens overflow before t_end.
     """
-    generator("rng", rng)
+    rng = generator("rng", rng)
     n, beta = integer("n", n, low=4), number("beta", beta, above=0)
     times = np.linspace(0.0, number("t_end", t_end, above=0), 201)
     runs = []
@@ -387,7 +397,7 @@ def limits_without_normalisation(
             raise ValueError(f"t_end must be smaller for {shown(case)}, got {t_end:g}: {run}")
         runs.append(run)
     found = [_evidence(case, run) for case, run in zip(_VALUES, runs, strict=True)]
-    names, over = ("distinct", "off", "moved"), ("case", "t", "token", "axis")
+    names, over = ("n_distinct", "off", "moved"), ("case", "t", "token", "axis")
     return xr.Dataset(
         {
             "trajectory": (over, np.array([run.points[:, :, :2] for run in runs])),

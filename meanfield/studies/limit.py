@@ -11,7 +11,16 @@ import numpy as np
 import xarray as xr
 from scipy.special import stdtrit
 
-from meanfield._checks import boolean, integer, is_single, number, one_of, shown, some_of
+from meanfield._checks import (
+    boolean,
+    generator,
+    integer,
+    number,
+    one_of,
+    several,
+    shown,
+    some_of,
+)
 from meanfield.dynamics.isotropic import Isotropic
 from meanfield.evolution import Solution, solve
 from meanfield.functionals.distances import mmd, sobolev
@@ -20,9 +29,9 @@ from meanfield.functionals.transport.distance import wasserstein
 from meanfield.laws.law import Law, symmetry_axis
 from meanfield.measures import AnyMeasure, Density, Particles
 from meanfield.spaces import Circle, Sphere, Zonal
-from meanfield.studies.executors import run_tasks
+from meanfield.studies.executors import drawn_entropy, run_tasks
 from meanfield.theory import check_attention, dobrushin_constant
-from meanfield.typing import Array, ArrayLike, Integers
+from meanfield.typing import Array, ArrayLike, Integers, Rng
 
 _CONFIDENCE = 0.95
 _FEWEST_FOR_A_TEST = 3
@@ -106,7 +115,7 @@ def normality(fluctuations: Array) -> Array:
 
 
 DISTANCES = ("mmd", "sobolev", "w1", "w2")
-STARTS = ("iid", "quantised")
+STARTS = ("sample", "quantise")
 
 
 def sobolev_order(dim: int) -> float:
@@ -115,7 +124,7 @@ def sobolev_order(dim: int) -> float:
 
 
 def errors(
-    task: tuple[int, tuple[int, int, int]],
+    task: tuple[int, tuple[int | list[int], int, int]],
     law: Law,
     dynamics: Isotropic,
     limit: tuple[Array, list[AnyMeasure], Array],
@@ -134,10 +143,10 @@ def errors(
     """
     (n, (entropy, *key)), (t, measures, limit_energies) = task, limit
     rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
-    draw = Particles.sample if start == "iid" else Particles.quantise
+    draw = Particles.sample if start == "sample" else Particles.quantise
     run = solve(draw(law, n, rng), dynamics, t[-1], t[1:], rtol=rtol)
     if run.status != "finished":
-        raise ArithmeticError(f"the run of {n} tokens, seed {(entropy, *key)}: {run.message}")
+        raise ArithmeticError(f"the run of {n} tokens, repeat {key[1]}: {run.message}")
     pairs = [(run.measures[i], mu) for i, mu in enumerate(measures)]
     beta, order = dynamics.beta, sobolev_order(law.dim)
     measured: dict[str, Callable[[AnyMeasure, AnyMeasure], float]] = {
@@ -167,15 +176,16 @@ def mean_field_limit(
     law: Law,
     dynamics: Isotropic,
     t_end: float,
-    ns: Sequence[int],
-    repeats: int,
+    n: int | Sequence[int],
     *,
+    repeats: int = 8,
     distances: Sequence[str] | None = None,
     save_at: int | ArrayLike = 4,
-    start: str = "iid",
-    seed: int = 0,
+    start: str = "sample",
+    rng: Rng = 0,
     rtol: float = 1e-8,
     executor: Executor | str | None = None,
+    workers: int | None = None,
     progress: bool = False,
 ) -> xr.Dataset:
     """Runs of n tokens drawn from a law, held against the run of the law's density.
@@ -187,7 +197,7 @@ def mean_field_limit(
     dynamics : SA or USA
         Without noise.
     t_end : float
-    ns : sequence of int
+    n : int or sequence of int
         Numbers of tokens, ascending, each >= 2.
     repeats : int
         Independent starts for each n.
@@ -196,14 +206,16 @@ def mean_field_limit(
         'w1' and 'w2' on the circle. Default mmd and sobolev, and w1 on the circle.
     save_at : int or array_like
         As in `evolve`.
-    start : {'iid', 'quantised'}
+    start : {'sample', 'quantise'}
         Independent draws, or equal shares of the law's mass with a random shift (circle and S^2).
-    seed : int
-        The same seed gives the same result, however many workers there are.
+    rng : int or numpy Generator
+        The same one gives the same result, however many workers there are.
     rtol : float
         Of the tokens' runs.
     executor : concurrent.futures.Executor or 'processes', optional
         Where the runs of tokens are done; here, one after the other, without one.
+    workers : int, optional
+        Of 'processes'; one for each core if omitted.
     progress : bool
         Whether to show a bar that counts the runs.
 
@@ -225,9 +237,9 @@ def mean_field_limit(
     ValueError
         If an argument is out of range, before any run starts, or the limit's run can't go on.
     """
-    counts = _counts(ns)
+    counts = _counts(n)
     repeats = integer("repeats", repeats, low=1)
-    seed = integer("seed", seed, low=0, high=(1 << 128) - 1)
+    generator("rng", rng)
     names = _distances(distances, law)
     one_of("start", start, STARTS)
     boolean("progress", progress)
@@ -237,8 +249,9 @@ def mean_field_limit(
     energies = np.array([energy(measure, dynamics.beta) for measure in limit.measures])
     run = partial(errors, law=law, dynamics=dynamics, start=start, distances=names, rtol=rtol)
     run = partial(run, limit=(limit.t, limit.measures, energies))
-    tasks = [(n, (seed, i, r)) for i, n in enumerate(counts) for r in range(repeats)]
-    found = run_tasks(executor, run, tasks, "mean_field_limit", progress)
+    entropy = drawn_entropy(rng) if isinstance(rng, np.random.Generator) else int(rng)
+    tasks = [(size, (entropy, i, r)) for i, size in enumerate(counts) for r in range(repeats)]
+    found = run_tasks(executor, run, tasks, "mean_field_limit", progress, workers)
     shape = (len(counts), repeats)
     over = ("n", "repeat", "t")
     tables = {
@@ -280,12 +293,10 @@ def mean_field_limit(
     )
 
 
-def _counts(ns: Sequence[int]) -> list[int]:
-    if is_single(ns) or len(ns) == 0:
-        raise ValueError(f"ns must be a sequence of at least one integer >= 2, got {shown(ns)}")
-    counts = [integer("ns", n, low=2) for n in ns]
+def _counts(n: int | Sequence[int]) -> list[int]:
+    counts = [integer("n", one, low=2) for one in several("n", n)]
     if sorted(set(counts)) != counts:
-        raise ValueError(f"ns must ascend, got {counts}")
+        raise ValueError(f"n must ascend, got {counts}")
     return counts
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any, TypeGuard
@@ -17,29 +17,29 @@ from meanfield.evolution.batch import evolve_batch
 from meanfield.laws.law import Uniform, uniform_frame, uniform_in_span
 from meanfield.studies.executors import run_tasks, spawn_seeds
 from meanfield.theory import orthogonal_arrival
-from meanfield.typing import Array, ArrayLike, Integers
+from meanfield.typing import Array, ArrayLike, Integers, Rng
 
 AnyAttention = SA | USA | Attention
 
-# realisations of a task, a few chunks of the integrator; dynamics of a task, for the same starts
+# repeats of a task, a few chunks of the integrator; dynamics of a task, for the same starts
 _BLOCK, _DYNAMICS = 64, 4
 # error of a step in an inner product as a share of δ, and at most
 _SHARE, _MOST = 1e-3, 1e-6
 
 
 def phase_diagram(
+    dynamics: AnyAttention | Sequence[AnyAttention],
     dim: int,
     n: int,
-    betas: ArrayLike,
     t_end: float,
-    realisations: int,
-    delta: float = 1e-3,
-    dynamics: Callable[[float], AnyAttention] = SA,
     *,
-    times: int | ArrayLike = 100,
+    repeats: int = 32,
+    delta: float = 1e-3,
+    save_at: int | ArrayLike = 100,
     rtol: float | None = None,
-    rng: np.random.Generator | None = None,
+    rng: Rng = 0,
     executor: Executor | str | None = None,
+    workers: int | None = None,
     progress: bool = False,
 ) -> xr.Dataset:
     """P(<x_i(t), x_j(t)> >= 1 - δ) of n uniform tokens over t and β, and when it is to become 1.
@@ -50,40 +50,40 @@ def phase_diagram(
 
     Parameters
     ----------
+    dynamics : SA, USA or Attention, or a sequence of them
+        Without noise, in ascending order of β; β <= 300 for USA. `Attention(beta, heads)` with
+        `random_heads` is Figure 5, with β in other units: see there.
     dim : int
         Ambient dimension d >= 2.
     n : int
         Number of tokens, n >= 2.
-    betas : array_like
-        Ascending, >= 0; <= 300 for USA.
     t_end : float
         > 0.
-    realisations : int
+    repeats : int
         Independent starts, the same ones for every β.
     delta : float
         1e-9 <= δ < 1.
-    dynamics : callable
-        From β to SA, USA or `Attention` without noise; `lambda beta: Attention(beta, heads)` with
-        `random_heads` is Figure 5, with β in other units: see there.
-    times : int or array_like
+    save_at : int or array_like
         That many equal intervals of [0, t_end], or the times themselves, ascending.
     rtol : float, optional
         Error of a step in an inner product; δ/1000, at most 1e-6, if omitted.
-    rng : numpy Generator, optional
-        For the starts; `default_rng(0)` if omitted. They do not depend on the executor.
+    rng : int or numpy Generator
+        For the starts. They do not depend on the executor.
     executor : concurrent.futures.Executor or 'processes', optional
         Where the runs are done; here, one after the other, without one.
+    workers : int, optional
+        Of 'processes'; one for each core if omitted.
     progress : bool
         Whether to show a bar that counts blocks of runs.
 
     Returns
     -------
     xarray.Dataset
-        Over (t, beta): `probability`, the mean over realisations and pairs i != j, and
-        `standard_error`, of that mean over realisations (nan for one). Over beta: `arrival`, t* of
+        Over (t, beta): `probability`, the mean over repeats and pairs i != j, and
+        `standard_error`, of that mean over repeats (nan for one). Over beta: `arrival`, t* of
         tokens that start orthogonal; inf where it leaves double precision, nan where the dynamics
         is not attractive SA or USA.
-        Coordinate `dim`; attributes n, delta, realisations and dynamics.
+        Coordinate `dim`; attributes n, delta, repeats and dynamics.
 
     Raises
     ------
@@ -93,22 +93,21 @@ def phase_diagram(
         If a run can't go on.
     """
     dim, n = _checks.integer("dim", dim, low=2), _checks.integer("n", n, low=2)
-    count = _checks.integer("realisations", realisations, low=1)
+    count = _checks.integer("repeats", repeats, low=1)
     if not 1e-9 <= _checks.number("delta", delta) < 1.0:
         raise ValueError(f"delta must be in [1e-9, 1), got {_checks.shown(delta)}")
-    axis = _checks.ascending("betas", betas)
-    moments = _checks.times_until("times", times, _checks.number("t_end", t_end, above=0))
-    runs = _dynamics_at(dynamics, axis, dim)
-    rng = np.random.default_rng(0) if rng is None else _checks.generator("rng", rng)
-    seeds = spawn_seeds(rng, count)
+    times = _checks.times_until("save_at", save_at, _checks.number("t_end", t_end, above=0))
+    runs = _checked(dynamics, dim)
+    axis = _checks.ascending("dynamics' beta", [one.beta for one in runs])
+    seeds = spawn_seeds(_checks.generator("rng", rng), count)
     groups = [tuple(runs[first : first + _DYNAMICS]) for first in range(0, len(runs), _DYNAMICS)]
     blocks = [seeds[first : first + _BLOCK] for first in range(0, count, _BLOCK)]
     if rtol is None:
         rtol = min(_SHARE * delta, _MOST)
     tolerance = _checks.number("rtol", rtol, low=3e-14, high=1e-2)
-    count_pairs = partial(_count_pairs, dim=dim, n=n, times=moments, delta=delta, rtol=tolerance)
+    count_pairs = partial(_count_pairs, dim=dim, n=n, times=times, delta=delta, rtol=tolerance)
     tasks = [(some, block) for some in groups for block in blocks]
-    sums = run_tasks(executor, count_pairs, tasks, "phase diagram", progress)
+    sums = run_tasks(executor, count_pairs, tasks, "phase diagram", progress, workers)
     # sums of whole numbers: the same in whatever order
     rows = [sum(sums[first : first + len(blocks)]) for first in range(0, len(sums), len(blocks))]
     found, pairs = np.concatenate(rows), n * (n - 1)
@@ -125,17 +124,13 @@ def phase_diagram(
             "standard_error": (over, error.T / pairs),
             "arrival": ("beta", arrival, {"long_name": "t* of (6.12)"}),
         },
-        coords={"t": ("t", moments), "beta": ("beta", axis), "dim": dim},
-        attrs={"n": n, "delta": delta, "realisations": count, "dynamics": runs[0].name},
+        coords={"t": ("t", times), "beta": ("beta", axis), "dim": dim},
+        attrs={"n": n, "delta": delta, "repeats": count, "dynamics": runs[0].name},
     )
 
 
-def _dynamics_at(dynamics: Any, betas: Array, dim: int) -> list[AnyAttention]:
-    if not callable(dynamics):
-        raise ValueError(
-            f"dynamics must be a callable from β to a dynamics, got {_checks.shown(dynamics)}"
-        )
-    runs = [dynamics(float(beta)) for beta in betas]
+def _checked(dynamics: Any, dim: int) -> list[AnyAttention]:
+    runs = _checks.several("dynamics", dynamics)
     for one in runs:
         if not (_is_plain(one) or isinstance(one, Attention)) or one.noise > 0.0:
             raise ValueError(
@@ -143,7 +138,7 @@ def _dynamics_at(dynamics: Any, betas: Array, dim: int) -> list[AnyAttention]:
             )
         if _is_plain(one) and not one.normalised and one.beta > LARGEST_BETA:
             got, largest = _checks.tell_apart(one.beta, LARGEST_BETA)
-            raise ValueError(f"betas must be <= {largest} for USA, got {got}")
+            raise ValueError(f"dynamics must have beta <= {largest} for USA, got {got}")
         if one.dim not in (None, dim):
             raise ValueError(f"dim must be that of {_checks.shown(one)}, got {dim}")
     return runs
@@ -157,9 +152,9 @@ def _count_pairs(
     delta: float,
     rtol: float,
 ) -> Integers:
-    """Sums over realisations of the number of near pairs and of its square.
+    """Sums over repeats of the number of near pairs and of its square.
 
-    Of each dynamics, shape (dynamics, 2, times); a realisation starts from a seed of its own.
+    Of each dynamics, shape (dynamics, 2, times); a repeat starts from a seed of its own.
     """
     several, seeds = task
     in_span = all(map(_is_plain, several))
@@ -199,7 +194,7 @@ def _is_attractive(dynamics: AnyAttention) -> TypeGuard[SA | USA]:
 
 
 def _near_pairs(gram: Array, delta: float) -> Integers:
-    """The number of pairs i != j with <x_i, x_j> >= 1 - δ of each realisation."""
+    """The number of pairs i != j with <x_i, x_j> >= 1 - δ of each repeat."""
     near = gram >= 1.0 - delta
     (count, n, _), total = near.shape, np.count_nonzero(near)
     # mostly none or all are: <x_i, x_i> = 1
@@ -210,7 +205,7 @@ def _near_pairs(gram: Array, delta: float) -> Integers:
 
 
 def _all_near(near: Integers, pairs: int) -> bool:
-    """Whether all pairs are near in all realisations, and so will be ever after.
+    """Whether all pairs are near in all repeats, and so will be ever after.
 
     Under attraction the smallest inner product m = <x_i, x_j> >= 0 can't fall: its rate is a sum of
     positive multiples of <x_k, x_j> - m <x_k, x_i> >= m (1 - <x_k, x_i>) >= 0, and of the same

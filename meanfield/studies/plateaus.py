@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import xarray as xr
 
-from meanfield._checks import generator, integer, is_single, number, shown
+from meanfield._checks import generator, integer, number, several, shown
 from meanfield.dynamics.isotropic import Isotropic
 from meanfield.evolution.loop import solve
 from meanfield.exceptions import warn_unfinished
@@ -19,7 +19,7 @@ from meanfield.measures.flow_map import FlowMap, LineFlowMap
 from meanfield.spaces.geometry import circle_angles
 from meanfield.studies.executors import pad, run_tasks
 from meanfield.theory import check_attention, growth_rates
-from meanfield.typing import Array, NDArray
+from meanfield.typing import Array, NDArray, Rng
 
 # a mode of this size has left the linear regime
 _GROWN = 0.1
@@ -33,12 +33,13 @@ def metastability(
     *,
     law: Law | None = None,
     amplitude: float = 1e-3,
-    rng: np.random.Generator | None = None,
-    t_start: float | None = None,
-    t_end: float | None = None,
-    saves: int = 300,
+    t_start: float = 0.1,
+    t_end: float = 1e4,
+    save_at: int = 300,
     radius: float = 0.1,
+    rng: Rng = 0,
     executor: Executor | str | None = None,
+    workers: int | None = None,
     progress: bool = False,
 ) -> xr.Dataset:
     """From near uniform on the circle through clusters and their mergers, for one or more dynamics.
@@ -51,17 +52,18 @@ def metastability(
         The start, on the circle. Without one it is 1 + Σ a_k cos kθ + b_k sin kθ for k up to three
         times the degree that grows fastest, a_k and b_k normal with deviation `amplitude`.
     amplitude : float
-    rng : numpy Generator, optional
-        Needed where no law is given.
-    t_start, t_end : float, optional
-        First time saved and last one, in units of the fastest growth, 1/max γ_k; default 0.1
-        and 1e4.
-    saves : int
-        Number of times, in equal steps of log t.
+    t_start, t_end : float
+        First time saved and last one, in units of the fastest growth, 1/max γ_k.
+    save_at : int
+        That many times from `t_start` to `t_end`, in equal steps of log t.
     radius : float
         Of `clusters`, in radians.
+    rng : int or numpy Generator
+        For the start, where no law is given.
     executor : concurrent.futures.Executor or 'processes', optional
         Where the runs are done; here, one after the other, without one.
+    workers : int, optional
+        Of 'processes'; one for each core if omitted.
     progress : bool
         Whether to show a bar that counts the runs.
 
@@ -81,12 +83,7 @@ def metastability(
     ValueError
         If an argument is out of range, before any run starts.
     """
-    several: Any = [dynamics] if is_single(dynamics) else dynamics
-    runs: list[Isotropic] = list(several)
-    if not runs:
-        raise ValueError(
-            f"dynamics must be SA or USA, or a sequence of at least one, got {shown(dynamics)}"
-        )
+    runs: list[Isotropic] = several("dynamics", dynamics)
     for one in runs:
         check_attention(one, is_balanced=False, attracts=True, has_noise=False)
         if one.beta <= 0.0:
@@ -94,21 +91,19 @@ def metastability(
     if law is not None and (not isinstance(law, Law) or law.dim != 2):
         raise ValueError(f"law must be one on the circle, got {shown(law)}")
     amplitude = number("amplitude", amplitude, above=0, high=0.1)
-    saves, radius = integer("saves", saves, low=10), number("radius", radius, above=0, high=1)
-    first = number("t_start", 0.1 if t_start is None else t_start, above=0)
-    last = number("t_end", 1e4 if t_end is None else t_end, above=first)
-    ticks = np.geomspace(first, last, saves)
+    count, radius = integer("save_at", save_at, low=10), number("radius", radius, above=0, high=1)
+    t_start = number("t_start", t_start, above=0)
+    ticks = np.geomspace(t_start, number("t_end", t_end, above=t_start), count)
+    rng = generator("rng", rng)
     tasks = [(one, law or _near_uniform(one, amplitude, rng), ticks, radius) for one in runs]
-    found = run_tasks(executor, _run, tasks, "metastability", progress)
+    found = run_tasks(executor, _run, tasks, "metastability", progress, workers)
     warn_unfinished([one["status"] for one in found], [one["message"] for one in found])
     return _joined(runs, ticks, found)
 
 
-def _near_uniform(one: Isotropic, amplitude: float, rng: np.random.Generator | None) -> Law:
-    if rng is None:
-        raise ValueError(f"rng must be a numpy Generator where no law is given, got {shown(rng)}")
+def _near_uniform(one: Isotropic, amplitude: float, rng: np.random.Generator) -> Law:
     degrees = 3 * int(np.argmax(growth_rates(one, 2, _most(one)))) + 2
-    cos, sin = amplitude * generator("rng", rng).normal(size=(2, degrees))
+    cos, sin = amplitude * rng.normal(size=(2, degrees))
     try:
         return FourierSeries(cos=cos, sin=sin)
     except ValueError as error:
@@ -199,7 +194,7 @@ def _joined(runs: list[Isotropic], ticks: Array, found: list[dict[str, Any]]) ->
         {
             **{n: (("run", "t"), over_t(n)) for n in ("time", "energy_share", "n_clusters")},
             **over_run,
-            "cluster_angle": (("run", "t", "cluster"), over_t("angles")),
+            "cluster_angle": (("run", "t", "cluster"), over_t("angles"), {"units": "radian"}),
             "cluster_mass": (("run", "t", "cluster"), over_t("masses")),
             "plateau_start": (("run", "plateau"), plateaus[:, :, 0]),
             "plateau_end": (("run", "plateau"), plateaus[:, :, 1]),

@@ -25,12 +25,12 @@ from meanfield.spaces.geometry import circle_points
 from meanfield.studies import proposition_proof as proof
 from meanfield.studies.executors import pad, run_tasks, spawn_seeds
 from meanfield.theory import growth_rates
-from meanfield.typing import Array
+from meanfield.typing import Array, Rng
 
 PARTS = ("coefficients", "identity", "search", "flows")
 FAULT = "a fault of this package or its libraries, not of the proposition"
-# those that ask the kernel only, neither measures nor runs of the package
-_OF_KERNELS = ("coefficients", "search")
+# those that ask the potential only, neither measures nor runs of the package
+_OF_POTENTIALS = ("coefficients", "search")
 _LARGEST_BETA, _LARGEST_DIM = 1e3, 1024
 # below it E(mu)/E(σ) has few digits, and degrees k >= 2 linger for times of order β^(1-k)
 _LEAST_BETA = 1e-3
@@ -40,13 +40,14 @@ def proposition_3_4(
     beta: float | tuple[float, float] | None,
     dim: int,
     *,
-    kernel: Any = None,
+    potential: Any = None,
     kmax: int | None = None,
-    samples: int = 1000,
-    starts: int = 3,
-    rng: np.random.Generator | None = None,
+    n_measures: int = 1000,
+    repeats: int = 3,
     parts: Sequence[str] = PARTS,
+    rng: Rng = 0,
     executor: Executor | str | None = None,
+    workers: int | None = None,
     progress: bool = False,
 ) -> xr.Dataset:
     """Whether σ is the only minimiser of E_β, and Diracs its only maximisers (Proposition 3.4).
@@ -65,8 +66,8 @@ def proposition_3_4(
     Λ_k > 0 is, whatever floating point says: what differs there is the `note`, a fault of this
     package or its libraries. 'refuted' needs a `witness`: Λ_k <= 0 for a degree, exactly or beyond
     its rounding, or a measure beyond a bound by more than its error. All else is 'undecided', with
-    the `reason`: parts without the coefficients, which can't but fail to refute; and kernels that
-    are given as functions, since what is below rounding, or beyond kmax, may be 0.
+    the `reason`: parts without the coefficients, which can't but fail to refute; and potentials
+    that are given as functions, since what is below rounding, or beyond kmax, may be 0.
 
     Polynomials have Λ_k = 0 beyond their degree, so 1 + P_k has the energy of σ: never unique.
     Below β = 1e-3 identity and flows are not looked at, below 1e-290 only the coefficients are.
@@ -75,11 +76,12 @@ def proposition_3_4(
     ----------
     beta : float or (float, float)
         β >= 0, up to 1000; or an interval 0 < low < high over which Λ_k > 0 is proved, while the
-        other parts look at its ends and at their geometric mean. None with a kernel.
+        other parts look at its ends and at their geometric mean. None with a potential.
     dim : int
         Ambient dimension, 2 <= d <= 1024.
-    kernel : callable or array_like, optional
-        W in E(mu) = ½ ∬ W(<x,y>) dmu dmu in place of e^{βt}/β: a function of an array t in [-1, 1],
+    potential : callable or array_like, optional
+        W in E(mu) = ½ ∬ W(<x,y>) dmu dmu in place of e^{βt}/β, the primitive of a kernel s as
+        `Interaction` has it, of e^{βt} there: a function of an array t in [-1, 1],
         right to 1e-13 of its size, or coefficients a_0, a_1, … of Σ a_m t^m, at most 257, which
         are taken as exact. For coefficients and search. Its largest value, without a_0, is between
         1e-100 and 1e100.
@@ -87,16 +89,18 @@ def proposition_3_4(
         Largest degree of the coefficients that is looked at one by one; the bandwidth of e^{βt} if
         omitted, to which other parts sum at least. Of a function, 48 if omitted: it must have no
         degrees beyond. Not used for a polynomial, which has its own.
-    samples : int
+    n_measures : int
         Random measures of the search.
-    starts : int
-        Of gradients and flows.
-    rng : numpy Generator, optional
-        `default_rng(0)` if omitted. What is found does not depend on the executor.
+    repeats : int
+        Random starts of gradients and of flows.
     parts : sequence of str
         Which parts.
+    rng : int or numpy Generator
+        What is found does not depend on the executor.
     executor : concurrent.futures.Executor or 'processes', optional
         Where the parts are done; here, one after the other, without one.
+    workers : int, optional
+        Of 'processes'; one for each core if omitted.
     progress : bool
         Whether to show a bar that counts the parts.
 
@@ -107,36 +111,36 @@ def proposition_3_4(
         about, and `witness`, `reason` or `note`, where there is one. Over (beta, part): `status`
         ('proved', 'holds', 'open' where it is not decided, 'differs' where numbers that must agree
         do not, 'fails') and `finding`. Over beta and an axis of its own what each part found;
-        energies as shares of U = E(δ) - E(σ), of a kernel max |W - Λ_0|/2 (`share`, `defect`,
+        energies as shares of U = E(δ) - E(σ), of a potential max |W - Λ_0|/2 (`share`, `defect`,
         `margin`), or as E/E(σ) (`energy_ratio`).
 
     Raises
     ------
     ValueError
-        If an argument is out of range, or a kernel is constant or goes on beyond kmax.
+        If an argument is out of range, or a potential is constant or goes on beyond kmax.
 
     Examples
     --------
-    >>> ds = proposition_3_4(None, 3, kernel=[0, -1, 0, 1], samples=20, parts=["search"])
+    >>> ds = proposition_3_4(None, 3, potential=[0, -1, 0, 1], n_measures=20, parts=["search"])
     >>> ds.attrs["verdict"]
     'refuted'
     """
     dim = integer("dim", dim, low=2, high=_LARGEST_DIM)
-    samples, starts = integer("samples", samples, low=1), integer("starts", starts, low=1)
+    n_measures = integer("n_measures", n_measures, low=1)
+    repeats = integer("repeats", repeats, low=1)
     kmax = None if kmax is None else integer("kmax", kmax, low=1, high=4096)
-    rng = np.random.default_rng(0) if rng is None else generator("rng", rng)
     given = some_of("parts", [parts] if is_single(parts) else parts, PARTS)
     chosen = [part for part in PARTS if part in given]
-    if kernel is not None and beta is not None:
+    if potential is not None and beta is not None:
         raise ValueError(
-            f"beta must be None with a kernel, which is in its place, got {shown(beta)}"
+            f"beta must be None with a potential, which is in its place, got {shown(beta)}"
         )
-    low, high = (np.nan, np.nan) if kernel is not None else _interval(beta)
+    low, high = (np.nan, np.nan) if potential is not None else _interval(beta)
     betas = [low]
-    if kernel is not None or high == 0.0:
+    if potential is not None or high == 0.0:
         # at β = 0 the energy is that of t
-        energies = [proof.kernel_energy([0.0, 1.0] if kernel is None else kernel, dim, kmax)]
-        chosen = [part for part in chosen if part in _OF_KERNELS]
+        energies = [proof.energy_of([0.0, 1.0] if potential is None else potential, dim, kmax)]
+        chosen = [part for part in chosen if part in _OF_POTENTIALS]
     else:
         size = bandwidth(high, dim)
         kmax = kmax or size
@@ -144,13 +148,15 @@ def proposition_3_4(
         betas = sorted({low, float(np.clip(np.sqrt(low) * np.sqrt(high), low, high)), high})
         energies = [proof.attention_energy(one, dim, max(size, kmax)) for one in betas]
     if not chosen:
-        raise ValueError(f"parts must have one of {_OF_KERNELS} for a kernel, got {shown(parts)}")
-    seeds = iter(spawn_seeds(rng, 16))
+        raise ValueError(
+            f"parts must have one of {_OF_POTENTIALS} for a potential, got {shown(parts)}"
+        )
+    seeds = iter(spawn_seeds(generator("rng", rng), 16))
     tasks = [(part, energy, next(seeds)) for energy in energies for part in chosen]
     examine = partial(
-        _examine, interval=(low, high), kmax=kmax or 0, samples=samples, starts=starts
+        _examine, interval=(low, high), kmax=kmax or 0, n_measures=n_measures, repeats=repeats
     )
-    found = run_tasks(executor, examine, tasks, "proposition 3.4", progress)
+    found = run_tasks(executor, examine, tasks, "proposition 3.4", progress, workers)
     rows = [found[i : i + len(chosen)] for i in range(0, len(found), len(chosen))]
     ds: xr.Dataset = xr.concat(
         [xr.merge([one.data for one in row], join="outer", compat="no_conflicts") for row in rows],
@@ -163,7 +169,7 @@ def proposition_3_4(
     ds["status"] = ("beta", "part"), [[one.status for one in row] for row in rows]
     ds["finding"] = ("beta", "part"), [[one.finding for one in row] for row in rows]
     ds.attrs |= {
-        "statement": _statement((low, high), dim, kernel is not None),
+        "statement": _statement((low, high), dim, potential is not None),
         "dim": dim,
         "beta_lower": low,
         "beta_upper": high,
@@ -173,25 +179,29 @@ def proposition_3_4(
 
 
 def _examine(
-    task: tuple[str, proof.KernelEnergy, np.random.SeedSequence],
+    task: tuple[str, proof.PairEnergy, np.random.SeedSequence],
     interval: tuple[float, float],
     kmax: int,
-    samples: int,
-    starts: int,
+    n_measures: int,
+    repeats: int,
 ) -> proof.Evidence:
-    """One part for one β, or for the kernel."""
+    """One part for one β, or for the potential."""
     part, energy, seed = task
     beta, rng = energy.beta, np.random.default_rng(seed)
     if part == "coefficients":
-        return proof.refute(energy) if energy.kernel else proof.prove(energy, interval, kmax)
-    least = proof.LEAST_BETA if part in _OF_KERNELS else _LEAST_BETA
+        return proof.refute(energy) if energy.potential else proof.prove(energy, interval, kmax)
+    least = proof.LEAST_BETA if part in _OF_POTENTIALS else _LEAST_BETA
     if beta < least:
         return proof.Evidence(
             proof.OPEN, f"not looked at for β = {beta:g} < {least:g}", xr.Dataset()
         )
     if part == "identity":
         return identity(energy, rng)
-    return search(energy, samples, starts, rng) if part == "search" else flows(energy, starts, rng)
+    return (
+        search(energy, n_measures, repeats, rng)
+        if part == "search"
+        else flows(energy, repeats, rng)
+    )
 
 
 def _interval(beta: Any) -> tuple[float, float]:
@@ -230,14 +240,14 @@ def verdict(found: Sequence[tuple[str, proof.Evidence]]) -> dict[str, str]:
     return {"verdict": outcome} | ({name: "; ".join(told)} if told else {})
 
 
-def _statement(interval: tuple[float, float], dim: int, is_kernel: bool) -> str:
+def _statement(interval: tuple[float, float], dim: int, is_potential: bool) -> str:
     """What the verdict is about."""
     text = (
         f"σ is the only minimiser and Diracs are the only maximisers of the energy on S^{dim - 1}"
     )
     low, high = interval
-    if is_kernel:
-        return f"{text}, E(mu) = 1/2 ∬ W(<x,y>) dmu dmu with the kernel W that was given"
+    if is_potential:
+        return f"{text}, E(mu) = 1/2 ∬ W(<x,y>) dmu dmu with the potential W that was given"
     if high == 0.0:
         return (
             f"{text} at β = 0, where E_0 = |∫ x dmu|²/2: every measure of mean 0 is a minimiser, "
@@ -296,7 +306,7 @@ def powers(cosines: Array, masses: Array, dim: int, kmax: int) -> Array:
     return np.where((found < 0.0) & (found >= -allowed), 0.0, found)
 
 
-def identity(energy: proof.KernelEnergy, rng: np.random.Generator) -> proof.Evidence:
+def identity(energy: proof.PairEnergy, rng: np.random.Generator) -> proof.Evidence:
     """E(mu) - E(σ) = 1/(2β) Σ_{k>=1} Λ_k |mu_k|² for a random measure of each kind, as E(mu)/E(σ).
 
     Left: ∬ e^{β<x,y>} dmu dmu/Λ_0 by positive terms. Right: 1 + Σ_{k>=1} (Λ_k/Λ_0) |mu_k|². A
@@ -337,7 +347,7 @@ def identity(energy: proof.KernelEnergy, rng: np.random.Generator) -> proof.Evid
 
 
 def _measures(
-    energy: proof.KernelEnergy, rng: np.random.Generator
+    energy: proof.PairEnergy, rng: np.random.Generator
 ) -> dict[str, tuple[AnyMeasure, Array, Array]]:
     """A measure of each kind, and the points and masses that integrate over it."""
     dim, law = energy.dim, random_law(energy.dim, rng)
@@ -364,35 +374,36 @@ def random_law(dim: int, rng: np.random.Generator) -> Law:
 
 
 def search(
-    energy: proof.KernelEnergy, samples: int, starts: int, rng: np.random.Generator
+    energy: proof.PairEnergy, n_measures: int, repeats: int, rng: np.random.Generator
 ) -> proof.Evidence:
     """Random measures, the five kinds in turn, and gradients, in search of one beyond a bound.
 
-    Atoms are summed over pairs, with the kernel itself; a defect as a sum of W(1) - W(t) >= 0, so
-    that it keeps its digits next to a Dirac. All else by degrees: mixtures of von Mises-Fisher
+    Atoms are summed over pairs, with the potential itself; a defect as a sum of W(1) - W(t) >= 0,
+    so that it keeps its digits next to a Dirac. All else by degrees: mixtures of von Mises-Fisher
     bumps, of 1 + a P_j about several axes, and both mixed with much of σ. These can be below E(σ)
-    for kernels with p_k < 0 only. Gradients move 16 tokens and their masses towards either bound.
+    for potentials with p_k < 0 only. Gradients move 16 tokens and their masses towards either
+    bound.
     """
     # Λ_k(κ)/Λ_0(κ) of bumps e^{κ<x,c>}, κ from a tenth to thousands of β
     kappas = np.fmax(1.0, energy.beta) * 10.0 ** rng.uniform(-1.0, 3.5, _BUMPS)
     bumps = np.array([relative_eigenvalues(k, energy.dim, energy.kmax) for k in kappas])
-    kinds = np.arange(samples) % len(KINDS)
-    share, defect, error = np.empty((3, samples))
-    for first in range(0, samples, _BLOCK):
+    kinds = np.arange(n_measures) % len(KINDS)
+    share, defect, error = np.empty((3, n_measures))
+    for first in range(0, n_measures, _BLOCK):
         block = slice(first, first + _BLOCK)
         for kind in np.unique(kinds[block]):
             where = first + np.flatnonzero(kinds[block] == kind)
             drawn = _drawn(energy, KINDS[kind], len(where), bumps, rng)
             share[where], defect[where], error[where] = drawn
-    ends = [[_moved(energy, sign, rng) for _ in range(starts)] for sign in (-1.0, 1.0)]
+    ends = [[_moved(energy, sign, rng) for _ in range(repeats)] for sign in (-1.0, 1.0)]
     margins = np.array([min(of_sign) for of_sign in ends])
     finding = (
-        f"{samples} random measures, atoms by pairs and others by degrees: "
+        f"{n_measures} random measures, atoms by pairs and others by degrees: "
         f"least (E - E(σ))/U {share.min():.2e}, least (E(δ) - E)/U {defect.min():.2e}; "
         f"gradients end {margins[0]:.1e} above E(σ) and {margins[1]:.1e} below E(δ)"
     )
     witnesses = []
-    # a Dirac's share has the error of the kernel's values
+    # a Dirac's share has the error of the potential's values
     bounds = ("below E(σ)", share, error), ("above E(δ)", defect, error + energy.error)
     for name, left, allowed in bounds:
         if (left < -allowed).any():
@@ -413,12 +424,12 @@ def search(
         status, finding = proof.DIFFERS, f"{finding}; energies are not finite"
     data = xr.Dataset(
         {
-            "share": ("sample", share, {"long_name": "(E(mu) - E(σ))/U"}),
-            "defect": ("sample", defect, {"long_name": "(E(δ) - E(mu))/U"}),
+            "share": ("random_measure", share, {"long_name": "(E(mu) - E(σ))/U"}),
+            "defect": ("random_measure", defect, {"long_name": "(E(δ) - E(mu))/U"}),
             "margin": ("attempt", margins, {"long_name": "distance from the bound, over U"}),
         },
         coords={
-            "kind": ("sample", np.array(KINDS)[kinds]),
+            "kind": ("random_measure", np.array(KINDS)[kinds]),
             "attempt": ["tokens, down", "tokens, up"],
         },
     )
@@ -426,7 +437,7 @@ def search(
 
 
 def _drawn(
-    energy: proof.KernelEnergy, kind: str, count: int, bumps: Array, rng: np.random.Generator
+    energy: proof.PairEnergy, kind: str, count: int, bumps: Array, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
     """Shares of measures Σ_i w_i b_i(<., c_i>), what they lack of a Dirac's, and the errors."""
     dim = energy.dim
@@ -456,7 +467,7 @@ def _drawn(
 
 
 def share_of_atoms(
-    energy: proof.KernelEnergy, centres: Array, masses: Array
+    energy: proof.PairEnergy, centres: Array, masses: Array
 ) -> tuple[Array, Array, Array]:
     """The same of atoms at centres (..., n, d) with masses (..., n)."""
     apart = centres[:, :, None] - centres[:, None]
@@ -468,7 +479,7 @@ def share_of_atoms(
     return share, lacking, np.full(len(share), energy.error)
 
 
-def _series(energy: proof.KernelEnergy, count: int, rng: np.random.Generator) -> Array:
+def _series(energy: proof.PairEnergy, count: int, rng: np.random.Generator) -> Array:
     """a_j/N_j of 1 + a_j P_j, |a_j| <= 1, one degree j for each centre, and 1 at degree 0."""
     most = max(1, min(energy.kmax, 6))
     sizes = multiplicities(energy.dim, most)
@@ -480,7 +491,7 @@ def _series(energy: proof.KernelEnergy, count: int, rng: np.random.Generator) ->
     return profiles
 
 
-def _moved(energy: proof.KernelEnergy, sign: float, rng: np.random.Generator) -> float:
+def _moved(energy: proof.PairEnergy, sign: float, rng: np.random.Generator) -> float:
     """The least distance from the bound below (sign -1) or above (+1) that L-BFGS reaches."""
     points = Uniform(energy.dim).sample(_MOVED, rng)
     start = np.append(points, rng.normal(size=_MOVED))
@@ -488,7 +499,7 @@ def _moved(energy: proof.KernelEnergy, sign: float, rng: np.random.Generator) ->
     return float(best.fun)
 
 
-def margin(x: Array, energy: proof.KernelEnergy, sign: float) -> tuple[float, Array]:
+def margin(x: Array, energy: proof.PairEnergy, sign: float) -> tuple[float, Array]:
     """Distance from a bound, and its gradient by 16 points of any length and 16 logits."""
     y, logits = x[:-_MOVED].reshape(_MOVED, energy.dim), x[-_MOVED:]
     lengths = np.linalg.norm(y, axis=1)[:, None]
@@ -500,14 +511,14 @@ def margin(x: Array, energy: proof.KernelEnergy, sign: float) -> tuple[float, Ar
     cosines = 1.0 - 0.5 * squared
     potential = 2.0 * (energy.defect(squared) if sign > 0.0 else energy.excess(cosines)) @ masses
     value = 0.5 * float(masses @ potential)
-    # both margins change with the cosines by the kernel's slope, of opposite signs
+    # both margins change with the cosines by the potential's slope, of opposite signs
     pull = -2.0 * sign * (masses[:, None] * energy.slope(cosines) * masses) @ points
     pull -= np.einsum("id,id->i", pull, points)[:, None] * points
     own = masses * (potential - 2.0 * value)
     return value, np.concatenate([(pull / lengths).ravel(), own])
 
 
-def flows(energy: proof.KernelEnergy, starts: int, rng: np.random.Generator) -> proof.Evidence:
+def flows(energy: proof.PairEnergy, repeats: int, rng: np.random.Generator) -> proof.Evidence:
     """SA from random starts: repulsive to E(σ), attractive to E(δ).
 
     Repulsive: a random series of degree 3 as a density; the gap is E - E(σ) over the smaller of U
@@ -520,7 +531,7 @@ def flows(energy: proof.KernelEnergy, starts: int, rng: np.random.Generator) -> 
     that has not arrived within 1e-10, or began there, is open.
     """
     runs = {}
-    for start in range(starts):
+    for start in range(repeats):
         runs[f"down {start}"] = _down(energy, rng)
         runs[f"up {start}"] = _up(energy, rng)
     times, gaps = (pad([run[i] for run in runs.values()]) for i in range(2))
@@ -553,7 +564,7 @@ def flows(energy: proof.KernelEnergy, starts: int, rng: np.random.Generator) -> 
     return proof.Evidence(status, finding, data)
 
 
-def _down(energy: proof.KernelEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
+def _down(energy: proof.PairEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
     """Times and gaps, on and on until these are small or the longest time is over."""
     beta, dim, unit = energy.beta, energy.dim, max(1.0, energy.centre / energy.spread)
     space = Circle(64) if dim == 2 else Zonal(dim, 12)
@@ -587,7 +598,7 @@ def _above_uniform(density: Any, beta: float) -> float:
     return float(multipliers[1:] @ density._power[1:])
 
 
-def _up(energy: proof.KernelEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
+def _up(energy: proof.PairEnergy, rng: np.random.Generator) -> tuple[Array, Array]:
     """Times and (E(δ) - E)/U, from two bumps within reach of each other."""
     beta, dim = energy.beta, energy.dim
     kappas = rng.uniform(0.5, 1.5, 2) * min(_NARROWEST, dim * max(1.0, beta))

@@ -26,11 +26,11 @@ ROUNDING = 1e-13
 LEAST_BETA = 1e-290
 # digits of a bound of Λ_k
 _DIGITS = 50
-# of a kernel: its coefficients, or its degrees if it is a function
+# of a potential: its coefficients, or its degrees if it is a function
 _MOST, _DEGREES = 257, 48
-# cosines at which kernels are compared
+# cosines at which potentials are compared
 _POINTS = 4001
-# half the step of the difference that stands for the slope of a kernel
+# half the step of the difference that stands for the slope of a potential
 _STEP = 1e-6
 
 
@@ -61,7 +61,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class KernelEnergy:
+class PairEnergy:
     """E(mu) = ½ ∬ W(<x,y>) dmu dmu; numbers are (E(mu) - E(σ))/U, U = max |W - Λ_0|/2.
 
     For W = e^{βt}/β, U = E(δ) - E(σ), so the *share* of a measure is 0 for σ, 1 for a Dirac, and
@@ -75,15 +75,15 @@ class KernelEnergy:
     dirac : float
         The share of a Dirac.
     centre, spread : float
-        Λ_0 and max |W - Λ_0| of a kernel; e^{-β} Λ_0 and 1 - e^{-β} Λ_0 of e^{βt}.
+        Λ_0 and max |W - Λ_0| of a potential; e^{-β} Λ_0 and 1 - e^{-β} Λ_0 of e^{βt}.
     error : float
         Of `excess` and `defect`, and so of the share of any measure that is summed in pairs.
     beta : float
-        nan for another kernel.
-    kernel : callable or None
+        nan for another potential.
+    potential : callable or None
         W, where it is not e^{βt}/β.
     values, errors : ndarray, shape (kmax + 1,)
-        Λ_k of a kernel, and their errors.
+        Λ_k of a potential, and their errors.
     exact : list of Fraction
         Λ_k of a polynomial, k = 0 … degree; empty for others.
     """
@@ -96,7 +96,7 @@ class KernelEnergy:
     spread: float
     error: float
     beta: float = np.nan
-    kernel: Callable[[Array], Array] | None = None
+    potential: Callable[[Array], Array] | None = None
     values: Array = field(default_factory=lambda: np.zeros(0))
     errors: Array = field(default_factory=lambda: np.zeros(0))
     exact: Sequence[Fraction] = ()
@@ -108,26 +108,26 @@ class KernelEnergy:
 
     def excess(self, t: Array) -> Array:
         """(W(t) - Λ_0)/max |W - Λ_0|: its double integral over a measure is the share."""
-        if self.kernel is None:
+        if self.potential is None:
             return np.asarray(1.0 + np.expm1(self.beta * (t - 1.0)) / self.spread)
-        return np.asarray((self.kernel(t) - self.centre) / self.spread)
+        return np.asarray((self.potential(t) - self.centre) / self.spread)
 
     def defect(self, squared: Array) -> Array:
         """(W(1) - W(t))/max |W - Λ_0|, t = 1 - |x-y|²/2, of the squares of distances."""
-        if self.kernel is None:
+        if self.potential is None:
             return np.asarray(-np.expm1(-0.5 * self.beta * squared) / self.spread)
         t = np.maximum(1.0 - 0.5 * squared, -1.0)
-        return np.asarray((self.kernel(np.ones(1)) - self.kernel(t)) / self.spread)
+        return np.asarray((self.potential(np.ones(1)) - self.potential(t)) / self.spread)
 
     def slope(self, t: Array) -> Array:
         """The derivative of `excess`."""
-        if self.kernel is None:
+        if self.potential is None:
             return np.asarray(self.beta * np.exp(self.beta * (t - 1.0)) / self.spread)
         high, low = np.minimum(t + _STEP, 1.0), np.maximum(t - _STEP, -1.0)
-        return np.asarray((self.kernel(high) - self.kernel(low)) / (high - low) / self.spread)
+        return np.asarray((self.potential(high) - self.potential(low)) / (high - low) / self.spread)
 
 
-def attention_energy(beta: float, dim: int, kmax: int) -> KernelEnergy:
+def attention_energy(beta: float, dim: int, kmax: int) -> PairEnergy:
     """E_β, W = e^{βt}/β, β > 0; below 1e-290 with the weights of β = 1e-290, to rounding."""
     least = max(beta, LEAST_BETA)
     # all degrees count in the gap, whatever kmax is
@@ -137,7 +137,7 @@ def attention_energy(beta: float, dim: int, kmax: int) -> KernelEnergy:
     weights = np.append(0.0, shares[1 : kmax + 1] / gap)
     # an exponential rounds its argument, which is of order β where neither it nor 1 is alone
     error = ROUNDING + 8.0 * EPS * beta
-    return KernelEnergy(dim, weights, ROUNDING * weights, 1.0, float(shares[0]), gap, error, beta)
+    return PairEnergy(dim, weights, ROUNDING * weights, 1.0, float(shares[0]), gap, error, beta)
 
 
 def enclose(beta: float, dim: int, kmax: int, rounding: str) -> list[Decimal]:
@@ -172,7 +172,7 @@ def _series(square: Decimal, order: int, rounding: str) -> Decimal:
     return total + term if rounding == ROUND_CEILING else total
 
 
-def prove(energy: KernelEnergy, interval: tuple[float, float], kmax: int) -> Evidence:
+def prove(energy: PairEnergy, interval: tuple[float, float], kmax: int) -> Evidence:
     """Λ_k(β, d) > 0, k <= kmax, for all β of an interval; and the package's Λ_k at one of them.
 
     Λ_k grows with β >= 0, as each term of its series does, so a lower bound at the lower end that
@@ -217,7 +217,7 @@ def prove(energy: KernelEnergy, interval: tuple[float, float], kmax: int) -> Evi
     return Evidence(PROVED, finding, data, note=note)
 
 
-def kernel_energy(kernel: Any, dim: int, kmax: int | None) -> KernelEnergy:
+def energy_of(potential: Any, dim: int, kmax: int | None) -> PairEnergy:
     """The energy of a callable of t, or of the polynomial of coefficients a_0, a_1, ….
 
     Λ_k of a polynomial are exact, those of a callable are right to 1e-13 ∫ |W P_k| dσ.
@@ -229,20 +229,22 @@ def kernel_energy(kernel: Any, dim: int, kmax: int | None) -> KernelEnergy:
         beyond kmax.
     """
     exact: list[Fraction] = []
-    if not callable(kernel):
-        given = _coefficients(kernel)
+    if not callable(potential):
+        given = _coefficients(potential)
         exact = exact_coefficients([Fraction(a) for a in given], dim)
         # a constant adds to all energies alike, and would drown the rest
-        kernel, kmax = Polynomial([0.0, *given[1:]]), len(given) - 1
+        potential, kmax = Polynomial([0.0, *given[1:]]), len(given) - 1
     kmax = kmax or _DEGREES
     grid = np.concatenate([np.linspace(-1.0, 1.0, _POINTS), gauss_gegenbauer(dim, 64)[0]])
-    on_grid = kernel(grid)
+    on_grid = potential(grid)
     if getattr(on_grid, "shape", None) != grid.shape:
-        raise ValueError(f"kernel must give an array, a number for each t, got {shown(on_grid)}")
-    on_grid = real_array("kernel(t), t in [-1, 1],", on_grid, 1)
+        raise ValueError(f"potential must give an array, a number for each t, got {shown(on_grid)}")
+    on_grid = real_array("potential(t), t in [-1, 1],", on_grid, 1)
     largest = float(np.abs(on_grid).max())
     if largest and not 1e-100 <= largest <= 1e100:
-        raise ValueError(f"kernel must have its largest value in [1e-100, 1e100], got {largest:g}")
+        raise ValueError(
+            f"potential must have its largest value in [1e-100, 1e100], got {largest:g}"
+        )
     if exact:
         values = np.array([float(one) for one in exact])
         errors, centre = np.spacing(np.abs(values)), float(exact[0] - Fraction(given[0]))
@@ -253,7 +255,7 @@ def kernel_energy(kernel: Any, dim: int, kmax: int | None) -> KernelEnergy:
     else:
         nodes, weights = gauss_gegenbauer(dim, 2 * kmax + 64)
         # Λ_k = ∫ W(t) P_k(t) dσ, and the rounding of each
-        parts = gegenbauer(dim, kmax, nodes) * (weights * kernel(nodes))
+        parts = gegenbauer(dim, kmax, nodes) * (weights * potential(nodes))
         values, errors = parts.sum(axis=1), ROUNDING * np.abs(parts).sum(axis=1)
         counts = multiplicities(dim, kmax)
         sizes, rounding = np.where(np.abs(values) > errors, values, 0.0) * counts, errors * counts
@@ -264,23 +266,23 @@ def kernel_energy(kernel: Any, dim: int, kmax: int | None) -> KernelEnergy:
     spread = float(np.abs(on_grid - centre).max())
     if not spread > ROUNDING * largest or not sizes.any():
         raise ValueError(
-            f"kernel must not be constant on [-1, 1] to {ROUNDING:g}, got {values[0]:g}"
+            f"potential must not be constant on [-1, 1] to {ROUNDING:g}, got {values[0]:g}"
         )
     # W(1) is the last value before those at Gauss nodes
     dirac, error = (float(on_grid[_POINTS - 1]) - centre) / spread, ROUNDING * terms / spread
-    own = (dirac, centre, spread, error, np.nan, kernel, values, errors, exact)
-    return KernelEnergy(dim, sizes / spread, rounding / spread, *own)
+    own = (dirac, centre, spread, error, np.nan, potential, values, errors, exact)
+    return PairEnergy(dim, sizes / spread, rounding / spread, *own)
 
 
-def _coefficients(kernel: Any) -> Array:
+def _coefficients(potential: Any) -> Array:
     """a_0, a_1, … without the zeros at the end."""
-    if is_single(kernel):
+    if is_single(potential):
         raise ValueError(
-            f"kernel must be a callable of t or coefficients a_0, a_1, …, got {shown(kernel)}"
+            f"potential must be a callable of t or coefficients a_0, a_1, …, got {shown(potential)}"
         )
-    given = real_array("kernel", kernel, 1)
+    given = real_array("potential", potential, 1)
     if len(given) > _MOST:
-        raise ValueError(f"kernel must have at most {_MOST} coefficients, got {len(given)}")
+        raise ValueError(f"potential must have at most {_MOST} coefficients, got {len(given)}")
     return np.append(given[:1], np.trim_zeros(given[1:], "b"))
 
 
@@ -293,7 +295,7 @@ def _check_end(dim: int, grid: Array, values: Array, terms: Array, errors: Array
     if not (apart <= allowed).all():
         at = int(np.argmax(apart - allowed))
         raise ValueError(
-            f"kernel must have no degrees beyond kmax = {kmax}, but W differs from "
+            f"potential must have no degrees beyond kmax = {kmax}, but W differs from "
             f"Σ_(k <= kmax) N_k Λ_k P_k by {apart[at] / largest:.2g} of its largest value at "
             f"t = {grid[at]:g}"
         )
@@ -322,7 +324,7 @@ def exact_coefficients(given: Sequence[Fraction], dim: int) -> list[Fraction]:
     return found
 
 
-def refute(energy: KernelEnergy) -> Evidence:
+def refute(energy: PairEnergy) -> Evidence:
     """Λ_k <= 0 for some k >= 1 refutes: a polynomial has Λ_k = 0 beyond its degree.
 
     Of a polynomial exactly. Of a function beyond 1e-13 ∫ |W P_k| dσ; what is below it, and beyond
@@ -365,7 +367,7 @@ def refute(energy: KernelEnergy) -> Evidence:
         )
     data = xr.Dataset(
         {
-            "eigenvalue": ("degree", energy.values, {"long_name": "Λ_k of the kernel"}),
+            "eigenvalue": ("degree", energy.values, {"long_name": "Λ_k of the potential"}),
             "eigenvalue_rounding": ("degree", energy.errors),
             "share_of_degree": ("degree", energy.weights),
         },

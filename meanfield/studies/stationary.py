@@ -14,7 +14,7 @@ import xarray as xr
 from scipy.special import gammaln, hyp0f1, ive
 
 from meanfield import _checks
-from meanfield.dynamics.isotropic import USA, Isotropic
+from meanfield.dynamics.isotropic import Isotropic
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
 from meanfield.measures.density import Density
 from meanfield.spaces.zonal import Zonal
@@ -162,8 +162,8 @@ _RESOLVED = 1e-14
 def stationary_density(
     dynamics: Isotropic,
     dim: int,
-    degree: int = 1,
     *,
+    degree: int = 1,
     direction: int = 1,
     axis: ArrayLike | None = None,
 ) -> Density:
@@ -199,6 +199,7 @@ def stationary_density(
 
     Examples
     --------
+    >>> from meanfield import USA
     >>> mu = stationary_density(USA(1.0, noise=0.5), 2)
     >>> round(float(mu.mean()[-1]), 11)
     0.54382120316
@@ -244,23 +245,23 @@ EQUAL = "equal free energy"
 _ENOUGH = 512
 # free energies, in units of τ, that count as equal where branches are interpolated
 _SAME = 1e-6
-# variables over the points of a branch, and what they are
+# variables over the points of a branch: what they are, and their formulas
 _OVER_POINTS = {
-    "tau": "noise τ",
-    "arclength": "arclength along the branch",
-    "order": "|∫ x dmu|",
-    "moment": "∫ P_k dmu of the branch's degree k",
-    "energy": "E",
-    "energy_share": "E/E(δ)",
-    "entropy": "∫ f log f dσ",
-    "growth_rate": "growth of the fastest axisymmetric perturbation",
-    "unstable": "number of axisymmetric perturbations that grow",
-    "residual": "residual on twice the nodes",
+    "noise": ("noise", "τ"),
+    "arclength": ("arclength along the branch", ""),
+    "order_parameter": ("order parameter", "|∫ x dmu|"),
+    "moment": ("moment of the branch's degree", "∫ P_k dmu"),
+    "energy": ("energy", "E; nan beyond float64"),
+    "energy_share": ("energy as a share of a Dirac's", "E/E(δ)"),
+    "entropy": ("entropy", "∫ f log f dσ"),
+    "growth_rate": ("growth rate", "of the fastest axisymmetric perturbation"),
+    "n_unstable": ("number of unstable directions", "axisymmetric perturbations that grow"),
+    "residual": ("residual", "on twice the nodes"),
 }
 _OF_USA = {
-    "free_energy": "F = τ ∫ f log f dσ - E",
-    "free_energy_excess": "F - F(σ)",
-    "lowest": "1 where F is lowest of all states at this noise",
+    "free_energy": ("free energy", "F = τ ∫ f log f dσ - E"),
+    "free_energy_excess": ("excess of free energy", "F - F(σ)"),
+    "lowest": ("state of lowest free energy", "1 where F is lowest of all at this noise"),
 }
 
 
@@ -294,15 +295,15 @@ def table(
         tau = tau_1 / point.rho
         rows.append(
             {
-                "tau": tau,
+                "noise": tau,
                 "arclength": point.arclength,
-                "order": abs(float(b[0])) / np.sqrt(dim),
+                "order_parameter": abs(float(b[0])) / np.sqrt(dim),
                 "moment": float(point.b[index]) / unit,
                 "energy": _of_dirac(share, beta),
                 "energy_share": share,
                 "entropy": numbers["entropy"],
                 "growth_rate": rates[0].real * tau,
-                "unstable": linearisation.unstable(b, point.rho, point.nodes, rates),
+                "n_unstable": linearisation.unstable(b, point.rho, point.nodes, rates),
                 "residual": point.residual,
                 "excess": numbers["excess"],
             }
@@ -317,12 +318,13 @@ def _nodes(point: Point) -> int:
 
 
 def _of_dirac(share: float, beta: float) -> float:
-    """A share of E(δ) = e^β/(2β), or 1/2 at β = 0; inf beyond float64."""
+    """A share of E(δ) = e^β/(2β), or 1/2 at β = 0; nan beyond float64."""
     if beta == 0.0:
         return 0.5 * share
     with np.errstate(over="ignore"):
         half = np.exp(0.5 * np.float64(beta))
-        return float(share * half * half / (2.0 * beta))
+        energy = float(share * half * half / (2.0 * beta))
+    return energy if np.isfinite(energy) else np.nan
 
 
 def dataset(
@@ -337,16 +339,16 @@ def dataset(
     names = _OVER_POINTS | ({} if normalised else _OF_USA)
     over, longest = ("beta", "branch", "point"), max(len(one.events) for one in tables)
     data = {}
-    for name, text in names.items():
+    for name, (text, formula) in names.items():
         column = pad([one.columns[name] for one in tables]).reshape(*shape, longest)
-        data[name] = over, column, {"long_name": text}
+        data[name] = over, column, {"long_name": text} | ({"comment": formula} if formula else {})
     events = [one.events + [""] * (longest - len(one.events)) for one in tables]
     return xr.Dataset(
         {
             **data,
             "event": (over, np.array(events).reshape(*shape, longest)),
-            "tau_bifurcation": (over[:2], data["tau"][1][:, :, 0]),
-            "tau_fold": (over[:2], np.reshape([_fold(one) for one in tables], shape)),
+            "bifurcation_noise": (over[:2], data["noise"][1][:, :, 0]),
+            "fold_noise": (over[:2], np.reshape([_fold(one) for one in tables], shape)),
             "status": (over[:2], np.array([one.status for one in tables]).reshape(shape)),
             **_transition(tables[:: len(ways)], runs, dim),
         },
@@ -366,21 +368,21 @@ def _compare(tables: list[Table], uniform: float) -> None:
     That of the uniform state is -E(σ). nan where the branch of degree 1, which comes first, has
     not been followed to.
     """
-    end = tables[0].columns["tau"].min()
+    end = tables[0].columns["noise"].min()
     for one in tables:
-        logs, excess = -np.log(one.columns["tau"]), one.columns["excess"]
+        logs, excess = -np.log(one.columns["noise"]), one.columns["excess"]
         best = np.zeros_like(excess)
         for other in tables:
             best = np.minimum(best, _lowest_at(other, logs))
         lowest = np.where(excess <= best + _SAME * np.abs(best), 1.0, 0.0)
-        one.columns["lowest"] = np.where(one.columns["tau"] < end, np.nan, lowest)
-        one.columns["free_energy_excess"] = one.columns["tau"] * excess
+        one.columns["lowest"] = np.where(one.columns["noise"] < end, np.nan, lowest)
+        one.columns["free_energy_excess"] = one.columns["noise"] * excess
         one.columns["free_energy"] = one.columns["free_energy_excess"] - uniform
 
 
 def _lowest_at(one: Table, logs: Array) -> Array:
     """(F - F(σ))/τ of the lowest state of a branch at each log 1/τ; inf where it has none."""
-    along, excess = -np.log(one.columns["tau"]), one.columns["excess"]
+    along, excess = -np.log(one.columns["noise"]), one.columns["excess"]
     turns = [0, *np.flatnonzero(np.array(one.events) == "fold").tolist(), len(along) - 1]
     best = np.full_like(logs, np.inf)
     for first, last in pairwise(turns):
@@ -393,7 +395,7 @@ def _lowest_at(one: Table, logs: Array) -> Array:
 
 def _fold(one: Table) -> float:
     """The largest noise of a fold, or nan."""
-    folds = one.columns["tau"][np.array(one.events) == "fold"]
+    folds = one.columns["noise"][np.array(one.events) == "fold"]
     return float(folds.max()) if len(folds) > 0 else np.nan
 
 
@@ -409,21 +411,21 @@ def _transition(
     for row, one in enumerate(tables):
         if first_order[row] and EQUAL in one.events:
             at = one.events.index(EQUAL)
-            tau_c[row], jump[row] = one.columns["tau"][at], one.columns["order"][at]
-    found = {"tau_1": tau_1, "nature": np.where(first_order, "first order", "continuous")}
+            tau_c[row], jump[row] = one.columns["noise"][at], one.columns["order_parameter"][at]
+    found = {"critical_noise": tau_1, "nature": np.where(first_order, "first order", "continuous")}
     if not runs[0].normalised:
-        found |= {"tau_c": tau_c, "jump": jump}
+        found |= {"transition_noise": tau_c, "jump": jump}
     return {name: ("beta", column) for name, column in found.items()}
 
 
 def stationary_states(
+    dynamics: Isotropic | Sequence[Isotropic],
     dim: int,
-    betas: ArrayLike,
-    dynamics: Callable[[float], Isotropic] = USA,
     *,
-    degrees: int = 1,
+    kmax: int = 1,
     until: float = 0.25,
     executor: Executor | str | None = None,
+    workers: int | None = None,
     progress: bool = False,
 ) -> xr.Dataset:
     """Axisymmetric stationary states over the noise τ, on branches from the uniform state.
@@ -438,38 +440,39 @@ def stationary_states(
 
     Parameters
     ----------
+    dynamics : SA or USA, or a sequence of one of them
+        Attractive and without noise, β in any order; β <= 700 for USA.
     dim : int
         Ambient dimension d >= 2. On the circle states are even about their peak.
-    betas : array_like
-        β >= 0 in any order, one or several; <= 700 for USA.
-    dynamics : callable
-        From β to SA or USA, attractive and without noise.
-    degrees : int
-        Branches of degrees 1 … `degrees`; of even degrees where d >= 3 both directions, of others
+    kmax : int
+        Branches of degrees 1 … `kmax`; of even degrees where d >= 3 both directions, of others
         one, since the other is its mirror image.
     until : float
         Where to end a branch: at τ = `until` τ_k, on the way down. 0.01 <= until < 1.
     executor : concurrent.futures.Executor or 'processes', optional
         Where the branches are computed; here, one after the other, without one.
+    workers : int, optional
+        Of 'processes'; one for each core if omitted.
     progress : bool
         Whether to show a bar that counts branches.
 
     Returns
     -------
     xarray.Dataset
-        Over (beta, branch, point), filled with nan: `tau`, `arclength` (from the uniform state),
-        `order` |∫ x dmu|, `moment` ∫ P_k dmu, `energy` E (inf beyond float64) and `energy_share`
-        E/E(δ), `entropy` ∫ f log f dσ, `growth_rate` and `unstable`, of axisymmetric perturbations
-        only (on S^{d-1} others may grow too; rotations are neutral; growth like e^{-1/τ} counts,
-        though its rate is lost in rounding), `residual` in moments on twice the nodes, `event`, '',
-        'bifurcation', 'fold', 'equal free energy' or 'end'. Under USA also `free_energy`,
-        `free_energy_excess` F - F(σ), and `lowest`, 1 where F is lowest of all states found, nan
-        at noises that the branch of degree 1 was not followed to.
-        Over (beta, branch): `tau_bifurcation`; `tau_fold`, the largest, nan without; `status`,
-        'complete', 'under-resolved' or 'cut short'.
-        Over beta: `tau_1`; `nature`, 'continuous' or 'first order' (a fold at τ > τ_1, to
-        rounding); under USA `tau_c`, and `jump` of the order parameter there. Where the transition
-        is first order, [tau_1, tau_fold] is the window in which both states are stable.
+        Over (beta, branch, point), filled with nan: `noise` τ, `arclength` (from the uniform
+        state), `order_parameter` |∫ x dmu|, `moment` ∫ P_k dmu, `energy` E (nan beyond float64) and
+        `energy_share` E/E(δ), `entropy` ∫ f log f dσ, `growth_rate` and `n_unstable`, of
+        axisymmetric perturbations only (on S^{d-1} others may grow too; rotations are neutral;
+        growth like e^{-1/τ} counts, though its rate is lost in rounding), `residual` in moments on
+        twice the nodes, `event`, '', 'bifurcation', 'fold', 'equal free energy' or 'end'. Under USA
+        also `free_energy`, `free_energy_excess` F - F(σ), and `lowest`, 1 where F is lowest of all
+        states found, nan at noises that the branch of degree 1 was not followed to.
+        Over (beta, branch): `bifurcation_noise` τ_k; `fold_noise`, the largest, nan without;
+        `status`, 'complete', 'under-resolved' or 'cut short'.
+        Over beta: `critical_noise` τ_1; `nature`, 'continuous' or 'first order' (a fold at τ > τ_1,
+        to rounding); under USA `transition_noise` τ_c, and `jump` of the order parameter there.
+        Where the transition is first order, both states are stable from `critical_noise` to
+        `fold_noise`.
 
     Raises
     ------
@@ -478,41 +481,35 @@ def stationary_states(
 
     Examples
     --------
-    >>> ds = stationary_states(2, 3.0)
-    >>> str(ds.nature.item()), round(1 / ds.tau_c.item(), 10), round(ds.jump.item(), 10)
+    >>> from meanfield import USA
+    >>> ds = stationary_states(USA(3.0), 2)
+    >>> str(ds.nature.item()), round(1 / ds.transition_noise.item(), 10), round(ds.jump.item(), 10)
     ('first order', 0.7521877664, 0.4815438131)
     """
     dim = _checks.integer("dim", dim, low=2, high=1024)
-    several: Any = [betas] if _checks.is_single(betas) else betas
-    axis = _checks.real_array("betas", several, 1)
-    degrees = _checks.integer("degrees", degrees, low=1)
+    kmax = _checks.integer("kmax", kmax, low=1)
     if not 0.01 <= _checks.number("until", until) < 1.0:
         raise ValueError(f"until must be in [0.01, 1), got {_checks.shown(until)}")
-    runs = [_attractive(dynamics, float(beta), dim, degrees) for beta in axis]
+    runs = [_checked(one, dim, kmax) for one in _checks.several("dynamics", dynamics)]
+    if len({one.normalised for one in runs}) > 1:
+        raise ValueError(f"dynamics must be all SA or all USA, got {_checks.shown(runs)}")
     ways = [
         (degree, direction)
-        for degree in range(1, degrees + 1)
+        for degree in range(1, kmax + 1)
         for direction in ((1, -1) if degree % 2 == 0 and dim > 2 else (1,))
     ]
     tasks = [(one, *way) for one in runs for way in ways]
     branch = partial(_branch, dim=dim, until=float(until))
-    tables = run_tasks(executor, branch, tasks, "stationary states", progress)
+    tables = run_tasks(executor, branch, tasks, "stationary states", progress, workers)
     return dataset(tables, runs, ways, dim)
 
 
-def _attractive(dynamics: Any, beta: float, dim: int, degrees: int) -> Isotropic:
-    if not callable(dynamics):
-        raise ValueError(
-            f"dynamics must be a callable from β to SA or USA, got {_checks.shown(dynamics)}"
-        )
-    if beta < 0.0:
-        raise ValueError(f"betas must be >= 0, got {beta:g}")
-    one: Isotropic = dynamics(beta)
+def _checked(one: Isotropic, dim: int, kmax: int) -> Isotropic:
     check_attention(one, is_balanced=False, attracts=True, has_noise=False)
     most = bandwidth(one.beta, dim)
-    if degrees > most:
+    if kmax > most:
         raise ValueError(
-            f"degrees must be <= {most}, the kernel's bandwidth at beta = {beta:g}, got {degrees}"
+            f"kmax must be <= {most}, the kernel's bandwidth at beta = {one.beta:g}, got {kmax}"
         )
     return one
 

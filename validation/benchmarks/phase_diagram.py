@@ -2,12 +2,12 @@
 
 `python -m validation.benchmarks.phase_diagram`: SA, n = 32 tokens, β from 0.1 to 9, t to 30 with an
 eye on the inner products 150 times; float64, one thread on either side. Seconds are those of one
-realisation at one β, of whole panels by `studies.phase_diagram`.
+repeat at one β, of whole panels by `studies.phase_diagram`.
 
 The loop moves points: x ← (x + h A x)/|x + h A x| with the attention matrix A and h = 0.1, as the
-published scripts do. They keep all realisations in one array, 2048 of them; on a CPU such arrays
-leave every cache. So three forms are measured: with 1024 realisations, from a few of its steps, all
-of which cost the same; with 8, which stay in a cache and share the overhead; and one realisation
+published scripts do. They keep all repeats in one array, 2048 of them; on a CPU such arrays
+leave every cache. So three forms are measured: with 1024 repeats, from a few of its steps, all
+of which cost the same; with 8, which stay in a cache and share the overhead; and one repeat
 after the other. The goal is for the published form.
 
 `ratio` is over our run at rtol = 1e-4: its inner products and its mean P are much nearer to the
@@ -87,7 +87,7 @@ def loop(
 
 
 def errors(found: Array, exact: Array) -> dict[str, float]:
-    """Of inner products (times, realisations, n, n), and of P."""
+    """Of inner products (times, repeats, n, n), and of P."""
     met = [(one >= 1.0 - DELTA).mean(axis=(1, 2, 3)) for one in (found, exact)]
     off = np.abs(met[0] - met[1])
     return {
@@ -128,7 +128,7 @@ def panel(dim: int, betas: Array, count: int, repeats: int, peers: bool) -> list
     found: dict[str, Way] = {name: partial(ours, rtol=rtol) for name, rtol in TOLERANCES.items()}
     if peers:
         for name, batch in BATCH.items():
-            # the whole run of one realisation, or a few steps of all of them
+            # the whole run of one repeat, or a few steps of all of them
             steps = max(4, round(T_END / STEP / batch))
             ways[name] = partial(loop, starts(batch, dim), 3.0, steps, near)
             units[name] = batch * steps * STEP / T_END
@@ -187,7 +187,7 @@ def measure(quick: bool) -> Tables:
     dims, closely = (DIMS[:1], DIMS[0]) if quick else (DIMS, CLOSELY)
     panels = {dim: panel(dim, betas, count, repeats, peers) for dim in dims}
     return {
-        "a realisation at one β": [row for rows in panels.values() for row in rows],
+        "a repeat at one β": [row for rows in panels.values() for row in rows],
         f"error against time, d = {closely}": precision(closely, betas, panels[closely]),
     }
 
@@ -215,7 +215,7 @@ def figure(tables: Tables) -> Figure:
             line = "-" if ax is left else ""
             ax.loglog(across, up, marker + line, color=colour, label=way, markersize=4)
     left.set_ylim(top=2.0)
-    label(left, "d", "seconds of a realisation at one β")
+    label(left, "d", "seconds of a repeat at one β")
     label(right, "seconds", "largest error of an inner product", name.split(", ")[1])
     return drawn
 

@@ -153,7 +153,7 @@ def tasks() -> dict[str, Callable[[], Callable[[], Any]]]:
         ),
         "many saves: flow map": lambda: run(mf.FlowMap(CIRCLE), mf.SA(4.0), 4.0, 50),
         "phase diagram": lambda: (
-            lambda: mf.studies.phase_diagram(3, 32, [1.0, 4.0], 5.0, 8, rng=rng(0))
+            lambda: mf.studies.phase_diagram([mf.SA(1.0), mf.SA(4.0)], 3, 32, 5.0, repeats=8)
         ),
         "W_2: tokens on the circle": lambda: partial(
             mf.wasserstein,

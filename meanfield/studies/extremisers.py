@@ -17,7 +17,7 @@ from meanfield.spaces import Circle, Space, Sphere, Zonal
 from meanfield.spaces.gegenbauer import multiplicity_growth
 from meanfield.spaces.geometry import circle_points
 from meanfield.studies.eigenfunctions import Basis, SphereBasis, ZonalBasis, eigenfunctions
-from meanfield.typing import Array, ArrayLike
+from meanfield.typing import Array, ArrayLike, Rng
 
 # eigenvalues that differ by rounding only are one
 _EQUAL = 1e-12
@@ -60,7 +60,7 @@ class Extremiser:
     kind: str
 
 
-def form_minimiser(form: ArrayLike, beta: float = 1.0) -> Extremiser:
+def energy_minimiser(matrix: ArrayLike, beta: float = 1.0) -> Extremiser:
     """The measure of least E_{β,D}, Burger et al., arXiv 2501.03096.
 
     D positive definite: E is strictly convex, and the least one has ∫ e^{β<x,Dy>} f(y) dσ(y) the
@@ -75,7 +75,7 @@ def form_minimiser(form: ArrayLike, beta: float = 1.0) -> Extremiser:
 
     Parameters
     ----------
-    form : array_like, shape (d, d)
+    matrix : array_like, shape (d, d)
         D, symmetric. Positive definite ones on the circle, S^2, or, in more dimensions, with two
         distinct eigenvalues of which one is simple.
     beta : float
@@ -98,11 +98,11 @@ def form_minimiser(form: ArrayLike, beta: float = 1.0) -> Extremiser:
 
     Examples
     --------
-    >>> least = form_minimiser([[1.0, 0.0], [0.0, 1.1]])
+    >>> least = energy_minimiser([[1.0, 0.0], [0.0, 1.1]])
     >>> round(2 * least.energy, 12), round(2 * float(least.measure.coefficients[2].real), 12)
     (1.293037275191, 0.198481812055)
     """
-    matrix, beta, values, vectors = _checked(form, beta)
+    matrix, beta, values, vectors = _checked(matrix, beta)
     size = float(np.abs(values).max())
     margin = 1.0 - _rounding(len(values), beta * size)
     if values[0] <= _EQUAL * size:
@@ -124,7 +124,7 @@ def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array
     if beta * values[-1] < basis.least_exponent:
         product, bound = tell_apart(beta * values[-1], basis.least_exponent)
         raise ValueError(
-            f"beta |form| must be >= {bound} for three different eigenvalues, got {product}: "
+            f"beta |matrix| must be >= {bound} for three different eigenvalues, got {product}: "
             f"below, functions of one degree can't be told apart"
         )
     most = basis.most_degrees
@@ -143,7 +143,7 @@ def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array
         kmax = min(2 * kmax, most)
     if not tail <= _COMPLETE:
         raise ValueError(
-            f"form must have eigenvalues in a smaller ratio for a density of up to {most} "
+            f"matrix must have eigenvalues in a smaller ratio for a density of up to {most} "
             f"degrees, got {values}"
         )
     least = _certified(basis, coefficients, matrix, beta)
@@ -151,8 +151,8 @@ def _positive_definite(matrix: Array, beta: float, values: Array, vectors: Array
     lowest = float(found.min())
     if -_NEGATIVE * float(found.max()) < lowest < -_ROUNDING * float(found.max()):
         raise ValueError(
-            f"beta or the ratio of form's eigenvalues must be smaller, got {beta:g} and {matrix}: "
-            f"rounding of the density makes its least value {lowest:.3g}"
+            f"beta or the ratio of matrix's eigenvalues must be smaller, got {beta:g} and "
+            f"{matrix}: rounding of the density makes its least value {lowest:.3g}"
         )
     if lowest <= -_NEGATIVE * float(found.max()):
         raise ArithmeticError(
@@ -170,7 +170,7 @@ def _basis(values: Array, vectors: Array, kmax: int) -> Basis:
     if len(values) == 3:
         return SphereBasis(np.ascontiguousarray(vectors.T), kmax)
     raise ValueError(
-        f"form must have d <= 3, or two distinct eigenvalues of which one is simple, got {values}"
+        f"matrix must have d <= 3, or two distinct eigenvalues of which one is simple, got {values}"
     )
 
 
@@ -200,8 +200,8 @@ def _certified(basis: Basis, coefficients: Array, matrix: Array, beta: float) ->
     residual = (high - low) / energy
     if not residual <= _LARGEST_RESIDUAL:
         raise ValueError(
-            f"beta or the ratio of form's eigenvalues must be smaller, got {beta:g} and {matrix}: "
-            f"rounding of the density lets its potential vary by {residual:.1e}"
+            f"beta or the ratio of matrix's eigenvalues must be smaller, got {beta:g} and "
+            f"{matrix}: rounding of the density lets its potential vary by {residual:.1e}"
         )
     rounding = EPS * (_OF_A_TERM + 8 * len(masses) + 8.0 * (basis.dim + 2) * largest)
     # between two points that are alike for the basis, exponents differ by that at most
@@ -218,7 +218,7 @@ def _rounding(dim: int, exponent: float) -> float:
     return EPS * (_OF_A_TERM + 8.0 * dim * exponent)
 
 
-def form_maximiser(form: ArrayLike, beta: float = 1.0) -> Extremiser:
+def energy_maximiser(matrix: ArrayLike, beta: float = 1.0) -> Extremiser:
     """The measure of largest E_{β,D}: a Dirac at an eigenvector, or two opposite ones.
 
     Let N be the span of the eigenvectors of negative λ, R the reflection of N. Averaging mu with
@@ -229,7 +229,7 @@ def form_maximiser(form: ArrayLike, beta: float = 1.0) -> Extremiser:
 
     Parameters
     ----------
-    form : array_like, shape (d, d)
+    matrix : array_like, shape (d, d)
         D, symmetric, any d >= 2.
     beta : float
         β > 0.
@@ -246,10 +246,10 @@ def form_maximiser(form: ArrayLike, beta: float = 1.0) -> Extremiser:
 
     Examples
     --------
-    >>> [form_maximiser([[-1.0, 0.0], [0.0, last]]).kind for last in (0.4, 0.5)]
+    >>> [energy_maximiser([[-1.0, 0.0], [0.0, last]]).kind for last in (0.4, 0.5)]
     ['pair', 'dirac']
     """
-    _, beta, values, vectors = _checked(form, beta)
+    _, beta, values, vectors = _checked(matrix, beta)
     dirac = float(np.exp(beta * values[-1])) / (2.0 * beta)
     pair = float(np.cosh(beta * values[0])) / (2.0 * beta) if values[0] < 0.0 else 0.0
     margin = 1.0 + _rounding(len(values), beta * float(np.abs(values).max()))
@@ -259,16 +259,16 @@ def form_maximiser(form: ArrayLike, beta: float = 1.0) -> Extremiser:
     return Extremiser(ends, pair, margin * pair, 0.0, "pair")
 
 
-def _checked(form: ArrayLike, beta: float) -> tuple[Array, float, Array, Array]:
+def _checked(matrix: ArrayLike, beta: float) -> tuple[Array, float, Array, Array]:
     """D, β, and D's eigenvalues, ascending, with eigenvectors in columns."""
-    matrix, beta = symmetric("form", form), number("beta", beta, above=0)
+    matrix, beta = symmetric("matrix", matrix), number("beta", beta, above=0)
     values, vectors = np.linalg.eigh(matrix)
     largest = beta * float(np.abs(values).max())
     # below, all energies are 1/(2β) to rounding
     if not _LEAST_EXPONENT <= largest <= _LARGEST_EXPONENT:
         bound = _LARGEST_EXPONENT if largest > 1.0 else _LEAST_EXPONENT
         raise ValueError(
-            f"beta |form| must be >= {_LEAST_EXPONENT:g} and <= {_LARGEST_EXPONENT:g}, got "
+            f"beta |matrix| must be >= {_LEAST_EXPONENT:g} and <= {_LARGEST_EXPONENT:g}, got "
             f"{tell_apart(largest, bound)[0]}"
         )
     return matrix, beta, values, vectors
@@ -280,7 +280,7 @@ _NEGLIGIBLE = 1e-12
 
 
 def search_largest(
-    matrix: Array, beta: float, starts: int, rng: np.random.Generator
+    matrix: Array, beta: float, repeats: int, rng: np.random.Generator
 ) -> tuple[Particles, float]:
     """The largest E_{β,D} among measures of four atoms, by ascent from random ones.
 
@@ -290,7 +290,7 @@ def search_largest(
     ----------
     matrix : ndarray, shape (d, d)
     beta : float
-    starts : int
+    repeats : int
     rng : numpy Generator
 
     Returns
@@ -318,7 +318,7 @@ def search_largest(
         return -float(np.log(energy) + unit), -np.append(pulls / lengths, shares)
 
     best = np.inf, np.zeros(_ATOMS * (dim + 1))
-    for _ in range(starts):
+    for _ in range(repeats):
         start = rng.normal(size=_ATOMS * (dim + 1))
         found = minimize(descent, start, jac=True, method="BFGS", options={"gtol": 1e-10})
         best = min(best, (float(found.fun), found.x), key=lambda pair: pair[0])
@@ -362,30 +362,31 @@ def four_points(values: Array, beta: float) -> tuple[float, float]:
 _ANGLES = 361
 
 
-def form_extremisers(
-    forms: ArrayLike, beta: float = 1.0, *, starts: int = 0, rng: np.random.Generator | None = None
+def energy_extremisers(
+    matrices: ArrayLike, beta: float = 1.0, *, repeats: int = 0, rng: Rng = 0
 ) -> xr.Dataset:
     """The measures of least and of largest E_{β,D}, for one matrix D or several.
 
     Parameters
     ----------
-    forms : array_like, shape (d, d) or (m, d, d)
-        Symmetric, see `form_minimiser`.
+    matrices : array_like, shape (d, d) or (m, d, d)
+        Symmetric, see `energy_minimiser`.
     beta : float
         β > 0.
-    starts : int
+    repeats : int
         Random starts of a search for the largest energy among measures of four atoms.
-    rng : numpy Generator, optional
-        For `starts` > 0.
+    rng : int or numpy Generator
+        For `repeats` > 0.
 
     Returns
     -------
     xarray.Dataset
-        Over form: `matrix` and `eigenvalue`; `least_energy`, `least_bound`, `residual` and
-        `least_kind` of `form_minimiser`; `largest_energy` and `largest_kind` of `form_maximiser`,
-        with the two candidates, `dirac_energy` (of an eigenvector of λ_max) and `pair_energy` (of
-        ± one of λ_min), and with starts `searched_energy`. On the circle also `density`,
-        `potential` and `uniform_potential` over angle, the coefficients `cos` and `sin` over degree
+        Over index: `matrix` and `eigenvalue`; `least_energy`, `least_energy_lower`, what no
+        measure's energy can be below, `residual` and `least_kind` of `energy_minimiser`;
+        `largest_energy` and `largest_kind` of `energy_maximiser`, with the two candidates,
+        `dirac_energy` (of an eigenvector of λ_max) and `pair_energy` (of ± one of λ_min), and with
+        repeats `searched_energy`. On the circle also `density`, `potential` and
+        `uniform_potential` over angle, the coefficients `cos` and `sin` over degree
         of the density 1 + Σ a_k cos kθ + b_k sin kθ (nan for a Dirac), and `four_point_share` and
         `four_point_energy`, x_1² and the least energy of points (±x_1, ±x_2) in the frame of the
         eigenvectors.
@@ -395,17 +396,16 @@ def form_extremisers(
     ValueError
         If an argument is not of that kind, before any work starts.
     ArithmeticError
-        See `form_minimiser`.
+        See `energy_minimiser`.
     """
-    matrices = _matrices(forms)
-    starts = integer("starts", starts, low=0)
-    rng = generator("rng", rng) if starts else None
-    largest = [form_maximiser(matrix, beta) for matrix in matrices]
-    least = [form_minimiser(matrix, beta) for matrix in matrices]
-    values = np.array([np.linalg.eigvalsh(matrix) for matrix in matrices])
-    over_form = {
+    given = _symmetric(matrices)
+    repeats, rng = integer("repeats", repeats, low=0), generator("rng", rng)
+    largest = [energy_maximiser(matrix, beta) for matrix in given]
+    least = [energy_minimiser(matrix, beta) for matrix in given]
+    values = np.array([np.linalg.eigvalsh(matrix) for matrix in given])
+    columns = {
         "least_energy": [one.energy for one in least],
-        "least_bound": [one.bound for one in least],
+        "least_energy_lower": [one.bound for one in least],
         "residual": [one.residual for one in least],
         "least_kind": [one.kind for one in least],
         "largest_energy": [one.energy for one in largest],
@@ -413,19 +413,18 @@ def form_extremisers(
         "dirac_energy": np.exp(beta * values[:, -1]) / (2.0 * beta),
         "pair_energy": np.cosh(beta * values[:, 0]) / (2.0 * beta),
     }
-    if rng is not None:
-        found = [search_largest(matrix, beta, starts, rng)[1] for matrix in matrices]
-        over_form["searched_energy"] = found
+    if repeats:
+        columns["searched_energy"] = [search_largest(one, beta, repeats, rng)[1] for one in given]
     curves, coords = dict[str, Any](), dict[str, Any]()
-    if matrices.shape[1] == 2:
+    if given.shape[1] == 2:
         shares = np.array([four_points(pair, beta) for pair in values])
-        over_form |= {"four_point_share": shares[:, 0], "four_point_energy": shares[:, 1]}
-        curves, coords = _curves(least, matrices, beta)
+        columns |= {"four_point_share": shares[:, 0], "four_point_energy": shares[:, 1]}
+        curves, coords = _curves(least, given, beta)
     return xr.Dataset(
         {
-            "matrix": (("form", "row", "column"), matrices, {"long_name": "D"}),
-            "eigenvalue": (("form", "row"), values, {"long_name": "eigenvalue of D"}),
-            **{name: ("form", np.asarray(column)) for name, column in over_form.items()},
+            "matrix": (("index", "row", "column"), given, {"comment": "D"}),
+            "eigenvalue": (("index", "row"), values, {"long_name": "eigenvalue of D"}),
+            **{name: ("index", np.asarray(column)) for name, column in columns.items()},
             **curves,
         },
         coords=coords,
@@ -453,21 +452,28 @@ def _curves(
             modes[i] = 0.0
             modes[i, : mu.space.kmax + 1] = mu.coefficients
     columns = {
-        "density": (("form", "angle"), values, {"long_name": "density of least energy"}),
-        "potential": (("form", "angle"), potentials, {"long_name": "∫ e^{β<x,Dy>} dmu(y)"}),
-        "uniform_potential": (("form", "angle"), flat, {"long_name": "that of the uniform mu"}),
-        "cos": (("form", "degree"), 2.0 * modes.real[:, 1:], {"long_name": "a_k"}),
-        "sin": (("form", "degree"), -2.0 * modes.imag[:, 1:], {"long_name": "b_k"}),
+        "density": (("index", "angle"), values, {"long_name": "density of least energy"}),
+        "potential": (("index", "angle"), potentials, {"comment": "∫ e^{β<x,Dy>} dmu(y)"}),
+        "uniform_potential": (
+            ("index", "angle"),
+            flat,
+            {"long_name": "potential of the uniform measure"},
+        ),
+        "cos": (("index", "degree"), 2.0 * modes.real[:, 1:], {"comment": "a_k"}),
+        "sin": (("index", "degree"), -2.0 * modes.imag[:, 1:], {"comment": "b_k"}),
     }
-    return columns, {"angle": angles, "degree": np.arange(1, last + 1)}
+    return columns, {
+        "angle": ("angle", angles, {"units": "radian"}),
+        "degree": np.arange(1, last + 1),
+    }
 
 
-def _matrices(forms: Any) -> Array:
+def _symmetric(matrices: Any) -> Array:
     """Symmetric matrices of one dimension, shape (m, d, d)."""
     try:
-        several = [forms] if np.ndim(forms) == 2 else forms
+        several = [matrices] if np.ndim(matrices) == 2 else matrices
     except (TypeError, ValueError):
         # what is ragged, or no array, is refused below
-        several = forms
-    given = real_array("forms", several, 3)
-    return np.array([symmetric(f"forms[{i}]", one) for i, one in enumerate(given)])
+        several = matrices
+    given = real_array("matrices", several, 3)
+    return np.array([symmetric(f"matrices[{i}]", one) for i, one in enumerate(given)])
