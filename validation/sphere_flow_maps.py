@@ -31,7 +31,7 @@ THREE = mf.Mixture(
 
 
 def reference(lmax: int, times: list[float]) -> list[Claim]:
-    """Energies computed elsewhere, f beside `Density`, and the mass of `sol.density`."""
+    """Energies computed elsewhere, f beside `Density`, and the mass of `sol.pdf`."""
     claims = []
     for dynamics, t_end, energy in [
         (mf.USA(4.0), 0.1, 2.518173070008),
