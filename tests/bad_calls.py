@@ -51,7 +51,7 @@ WRONG: dict[str, Any] = {
 
 
 FLOW = mf.evolve(
-    mf.FlowMap(LAW, 1e-4), mf.SA(1.0), 0.1, 1, monitors={"w1": mf.DistanceTo("uniform")}
+    mf.FlowMap(LAW, tol=1e-4), mf.SA(1.0), 0.1, 1, monitors={"w1": mf.DistanceTo("uniform")}
 )
 
 
@@ -97,7 +97,7 @@ OBJECTS: dict[str, Any] = {
     "Density": DENSITY,
     "DoublyStochastic": mf.DoublyStochastic(1.0),
     "FeedForward": mf.FeedForward(np.eye(2), np.eye(2)),
-    "FlowMap": mf.FlowMap(LAW, 1e-4),
+    "FlowMap": mf.FlowMap(LAW, tol=1e-4),
     "FourierSeries": LAW,
     "Interaction": mf.Interaction([1.0, 1.0]),
     "Layers": mf.Layers([mf.SA(1.0)]),

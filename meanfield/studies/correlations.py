@@ -248,14 +248,26 @@ def correlations(
     reached = [times[np.isfinite(one.tail)].max(initial=0.0) for one in closed]
     # from shares of |x| in [0, π] to the even density on a whole turn
     density = 0.5 * _BINS / np.pi
-    mean, over = "mean of cos k(θ_i - θ_j)", ("closure", "t")
+    over = "closure", "t"
     return xr.Dataset(
         {
-            "correlation": (("t", "degree"), means[:, :kmax], {"long_name": mean}),
+            "correlation": (
+                ("t", "degree"),
+                means[:, :kmax],
+                {"long_name": "correlation", "comment": "mean of cos k(θ_i - θ_j)"},
+            ),
             "standard_error": (("t", "degree"), errors[:, :kmax]),
-            "histogram": (("t", "bin"), density * means[:, kmax:], {"long_name": "ψ of tokens"}),
+            "histogram": (
+                ("t", "bin"),
+                density * means[:, kmax:],
+                {"long_name": "histogram of tokens", "comment": "as values of ψ"},
+            ),
             "histogram_error": (("t", "bin"), density * errors[:, kmax:]),
-            "linear": (("t", "degree"), linear, {"long_name": "(e^{2γ_k t} - 1)/(n - 1)"}),
+            "linear": (
+                ("t", "degree"),
+                linear,
+                {"long_name": "linear stage", "comment": "(e^{2γ_k t} - 1)/(n - 1)"},
+            ),
             "closed": ((*over, "degree"), np.array([one.modes for one in closed])),
             "psi": ((*over, "x"), np.array([one.psi for one in closed])),
             "least_density": (over, np.array([one.least for one in closed])),

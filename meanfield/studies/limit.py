@@ -264,7 +264,11 @@ def mean_field_limit(
     constant = dobrushin_constant(dynamics)
     data: dict[str, Any] = {
         **{name: (over, table) for name, table in tables.items()},
-        "fluctuation": ((*over, "axis"), fluctuation, {"long_name": "√n ∫ x d(mu_n - mu)"}),
+        "fluctuation": (
+            (*over, "axis"),
+            fluctuation,
+            {"long_name": "fluctuation of the mean", "comment": "√n ∫ x d(mu_n - mu)"},
+        ),
         "rate": (("quantity", "t"), rates[:, 0]),
         "rate_lower": (("quantity", "t"), rates[:, 1]),
         "rate_upper": (("quantity", "t"), rates[:, 2]),

@@ -120,9 +120,17 @@ def phase_diagram(
     over = ("t", "beta")
     return xr.Dataset(
         {
-            "probability": (over, mean.T / pairs, {"long_name": "P(<x_i, x_j> >= 1 - δ)"}),
+            "probability": (
+                over,
+                mean.T / pairs,
+                {"long_name": "share of near pairs", "comment": "P(<x_i, x_j> >= 1 - δ)"},
+            ),
             "standard_error": (over, error.T / pairs),
-            "arrival": ("beta", arrival, {"long_name": "t* of (6.12)"}),
+            "arrival": (
+                "beta",
+                arrival,
+                {"long_name": "arrival of orthogonal tokens", "comment": "t* of (6.12)"},
+            ),
         },
         coords={"t": ("t", times), "beta": ("beta", axis), "dim": dim},
         attrs={"n": n, "delta": delta, "repeats": count, "dynamics": runs[0].name},

@@ -202,7 +202,11 @@ def _joined(runs: list[Isotropic], ticks: Array, found: list[dict[str, Any]]) ->
             "merging_time": (("run", "merger"), pad([one["mergers"] for one in found])),
         },
         coords={
-            "t": ("t", ticks, {"long_name": "time in units of the fastest growth 1/max γ_k"}),
+            "t": (
+                "t",
+                ticks,
+                {"long_name": "time over that of growth", "comment": "t in units of 1/max γ_k"},
+            ),
             "beta": ("run", np.array([one.beta for one in runs])),
             "dynamics": ("run", np.array([one.name for one in runs])),
         },

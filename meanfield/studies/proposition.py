@@ -337,7 +337,14 @@ def identity(energy: proof.PairEnergy, rng: np.random.Generator) -> proof.Eviden
     finding = f"E - E(σ) = Σ Λ_k |mu_k|²/2β against the double integral, relative to E: {told}"
     data = xr.Dataset(
         {
-            "energy_ratio": ("measure", left, {"long_name": "E(mu)/E(σ), double integral"}),
+            "energy_ratio": (
+                "measure",
+                left,
+                {
+                    "long_name": "energy over the uniform one",
+                    "comment": "E(mu)/E(σ), double integral",
+                },
+            ),
             "energy_ratio_by_degrees": ("measure", right),
             "identity_error": ("measure", errors),
         },
@@ -424,9 +431,21 @@ def search(
         status, finding = proof.DIFFERS, f"{finding}; energies are not finite"
     data = xr.Dataset(
         {
-            "share": ("random_measure", share, {"long_name": "(E(mu) - E(σ))/U"}),
-            "defect": ("random_measure", defect, {"long_name": "(E(δ) - E(mu))/U"}),
-            "margin": ("attempt", margins, {"long_name": "distance from the bound, over U"}),
+            "share": (
+                "random_measure",
+                share,
+                {"long_name": "energy above the uniform one", "comment": "(E(mu) - E(σ))/U"},
+            ),
+            "defect": (
+                "random_measure",
+                defect,
+                {"long_name": "energy below a Dirac's", "comment": "(E(δ) - E(mu))/U"},
+            ),
+            "margin": (
+                "attempt",
+                margins,
+                {"long_name": "distance from the bound", "comment": "over U"},
+            ),
         },
         coords={
             "kind": ("random_measure", np.array(KINDS)[kinds]),

@@ -206,11 +206,27 @@ def prove(energy: PairEnergy, interval: tuple[float, float], kmax: int) -> Evide
     )
     data = xr.Dataset(
         {
-            "log_eigenvalue": ("degree", logs, {"long_name": "log Λ_k"}),
-            "log_eigenvalue_lower": ("degree", lower, {"long_name": "proved lower bound"}),
-            "log_eigenvalue_upper": ("degree", upper, {"long_name": "proved upper bound"}),
+            "log_eigenvalue": (
+                "degree",
+                logs,
+                {"long_name": "logarithm of the multiplier", "comment": "log Λ_k"},
+            ),
+            "log_eigenvalue_lower": (
+                "degree",
+                lower,
+                {"long_name": "proved lower bound", "comment": "of log Λ_k"},
+            ),
+            "log_eigenvalue_upper": (
+                "degree",
+                upper,
+                {"long_name": "proved upper bound", "comment": "of log Λ_k"},
+            ),
             "share_of_degree": ("degree", energy.weights[: kmax + 1]),
-            "evaluation_error": ("degree", errors, {"long_name": "error of Λ_k, relative"}),
+            "evaluation_error": (
+                "degree",
+                errors,
+                {"long_name": "relative error", "comment": "of Λ_k in floating point"},
+            ),
         },
         coords={"degree": np.arange(kmax + 1)},
     )
@@ -367,7 +383,11 @@ def refute(energy: PairEnergy) -> Evidence:
         )
     data = xr.Dataset(
         {
-            "eigenvalue": ("degree", energy.values, {"long_name": "Λ_k of the potential"}),
+            "eigenvalue": (
+                "degree",
+                energy.values,
+                {"long_name": "multiplier of the potential", "comment": "Λ_k"},
+            ),
             "eigenvalue_rounding": ("degree", energy.errors),
             "share_of_degree": ("degree", energy.weights),
         },
