@@ -412,7 +412,7 @@ def sliced_wasserstein(
     Examples
     --------
     >>> mu = Particles([[1.0, 0.0, 0.0]])
-    >>> float(sliced_wasserstein(mu, mu, rng=np.random.default_rng(0)))
+    >>> float(sliced_wasserstein(mu, mu, rng=0))
     0.0
     """
     p = number("p", p, low=1, high=LARGEST_P)
