@@ -236,8 +236,8 @@ def test_a_result_that_is_repeated_stays(folder):
 # a run that tells when it comes to its first save, and waits there to be killed
 HELD = """
 import sys
-import meanfield as mf
 from meanfield.cli.commands import main
+from meanfield.functionals.transport.distance import _Watch
 
 calls = []
 
@@ -248,7 +248,7 @@ def hold(*_, **__):
         print("there", flush=True)
         sys.stdin.read()
 
-mf.DistanceTo.__call__ = hold
+_Watch.__call__ = hold
 main(["run", "held.toml", "-q", "-o", "run.nc", "--force"])
 """
 
