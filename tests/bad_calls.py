@@ -163,7 +163,10 @@ OWN: dict[str, dict[str, Any]] = {
     "studies.stationary_density": {"dynamics": mf.USA(4.0, noise=0.5), "dim": 2},
     "studies.stationary_states": {"dim": 2},
     "studies.two_token_correlation": {"repeats": 64, "kmax": 2},
-    "sweep": {"case": case_from_text(CASE, "my.toml"), "grid": {"dynamics.beta": [1.0]}},
+    "sweep": {
+        "case_or_function": case_from_text(CASE, "my.toml"),
+        "grid": {"dynamics.beta": [1.0]},
+    },
     "theory.gaussian_critical_coupling": {"deviation": 1.0},
     "theory.kuramoto_critical_coupling": {"density_at_centre": 1.0},
     "theory.lorentzian_critical_coupling": {"width": 1.0},
@@ -298,9 +301,9 @@ RIGHT_IN: dict[tuple[str, str], tuple[str, ...]] = {
     ("plot.save", "source"): ("a word",),
     ("sobolev", "s"): NUMBERS,
     ("studies.mean_field_limit", "save_at"): ("nothing",),
-    ("sweep", "case"): ("a word",),
-    ("sweep", "cells"): ("a word",),
-    ("sweep", "settings"): ("a dict", "a dataset"),
+    ("sweep", "case_or_function"): ("a word", "a callable", "a class"),
+    ("sweep", "folder"): ("a word",),
+    ("sweep", "overrides"): ("a dict", "a dataset"),
     ("theory.ott_antonsen", "t"): LISTS,
 }
 

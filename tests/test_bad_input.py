@@ -12,6 +12,7 @@ import meanfield as mf
 from meanfield.cli.commands import main
 
 FUTURE = "can't read future.nc: this file has version 99; this meanfield reads up to 1"
+LIMIT = "study mean-field-limit good.toml"
 SWEEP = "sweep good.toml --grid dynamics.beta="
 # the command line in a folder with good.toml, good.nc and other things, and the line
 COMMANDS = [
@@ -50,8 +51,8 @@ COMMANDS = [
     ("plot foreign.nc", "can't read foreign.nc: its format must be"),
     ("plot damaged.nc", "can't read damaged.nc: coefficients must be"),
     ("plot short.nc", "can't read short.nc: it is cut short or damaged"),
-    ("plot good.nc -o no/a.png", "--output must be a file name that"),
-    ("plot good.nc -o good.nc", "--output must be a file name that"),
+    ("plot good.nc --figure no/a.png", "--figure must be a file name that"),
+    ("plot good.nc --figure good.nc", "--figure must be a file name that"),
     ("info future.nc", FUTURE),
     ("info none.nc", "there is no file none.nc"),
     ("info damaged.nc", "can't read damaged.nc: coefficients must be"),
@@ -59,22 +60,40 @@ COMMANDS = [
     ("resume no/run.nc", "there is no file no/run.nc"),
     ("resume good.toml", "meanfield run good.toml makes a result of it"),
     ("report none.nc", "there is no file none.nc"),
-    ("report good.nc -o run.txt", "--output must be a file name that ends in .html"),
-    ("validate --jobs 0", "Invalid value for '--jobs'"),
+    ("report good.nc --page run.txt", "--page must be a file name that ends in .html"),
+    ("validate --workers 0", "Invalid value for '--workers'"),
     ("validate --quick", "validate must be run in a checkout"),
     (
-        "movie good.nc -o a.avi",
-        "--output must be a file name that ends in .mp4 or .gif, got",
+        "movie good.nc --figure a.avi",
+        "--figure must be a file name that ends in .mp4 or .gif, got",
     ),
-    ("movie good.nc -o a.gif --frames 9", "frames must be an integer >= 1 and <= 2, got 9"),
-    ("movie good.nc -o a.gif --fps 60", "fps must be a finite number > 0 and <= 50, got 60"),
-    ("limit good.toml --repeats 0", "Invalid value for '--repeats'"),
-    ("limit good.toml --seed -1", "Invalid value for '--seed'"),
-    ("limit good.toml -o l.txt", "--output must be a file name that ends in .nc"),
+    ("movie good.nc --figure a.gif --frames 9", "frames must be an integer >= 1 and <= 2, got 9"),
+    ("movie good.nc --figure a.gif --fps 60", "fps must be a finite number > 0 and <= 50, got 60"),
+    (f"{LIMIT} --repeats 0", "Invalid value for '--repeats'"),
+    (f"{LIMIT} --rng -1", "Invalid value for '--rng'"),
+    (f"{LIMIT} -o l.txt", "--output must be a file name that ends in .nc"),
+    (f"{LIMIT} --figure l.txt", "--figure must be a file name that ends in .png or .pdf or .svg"),
+    (f"{LIMIT} --ns 20", "No such option: --ns"),
+    (f"{LIMIT} --workers 0", "Invalid value for '--workers'"),
+    (f"{LIMIT} --executor dusk", "--executor must be one of processes, dask, mpi, got 'dusk'"),
+    ("study phase-diagram --beta 1 --dim 3 --n 4", "Missing option '--t-end'"),
+    (
+        "study metastability --beta 1 --dynamics Kuramoto",
+        "--dynamics must be one of SA, USA, got 'Kuramoto'",
+    ),
+    ("study stationary-states --beta=-1 --dim 3", "beta must be a finite number >= 0"),
+    (
+        "study two-token-correlation --beta 1 --n 1 --t-end 1",
+        "n must be an integer >= 2",
+    ),
+    ("study prop-3.4", "No such command 'prop-3.4'"),
     *(
-        (f"limit good.toml --ns '{ns}'", f"--ns must be ascending integers >= 2 with commas {got}")
-        for ns in ("a,b", "1,2", "20,20", "200,20", "2.5", "20,inf", "20,nan", "")
-        for got in [f"between them, got {ns!r}"]
+        (f"{LIMIT} --n '{n}'", f"--n must be {rule} with commas between them{also}, got {n!r}")
+        for rule, also, wrong in [
+            ("numbers", ", or START:STOP:COUNT", ("a,b", "")),
+            ("ascending integers >= 2", "", ("1,2", "20,20", "200,20", "2.5", "20,inf", "20,nan")),
+        ]
+        for n in wrong
     ),
     ("sweep good.toml", "Missing option '--grid'"),
     (

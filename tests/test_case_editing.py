@@ -390,10 +390,10 @@ BAD_SETTINGS = [
 
 
 @pytest.mark.parametrize(("text", "message"), BAD_SETTINGS)
-@pytest.mark.parametrize("command", ["run", "limit"])
+@pytest.mark.parametrize("command", [["run"], ["study", "mean-field-limit"]])
 def test_bad_settings(folder, capsys, command, text, message):
     (folder / "case.toml").write_text(test_cli.CIRCLE)
-    assert main([command, "case.toml", "--set", text]) == 2
+    assert main([*command, "case.toml", "--set", text]) == 2
     said = capsys.readouterr().err
     assert len(said.splitlines()) == 1
     assert " ".join(message.split()) in said
@@ -432,7 +432,7 @@ def test_limit_with_settings(folder, capsys, case):
 
     (folder / "case.toml").write_text(test_cli.CIRCLE)
     assert main(["run", "case.toml", "-q"]) == 0
-    argv = ["limit", case, "--ns", "20,40", "--repeats", "2", "-q"]
+    argv = ["study", "mean-field-limit", case, "--n", "20,40", "--repeats", "2", "-q"]
     assert main([*argv, "--set", "run.save_at=2"]) == 0
     with xr.open_dataset("limit.nc", engine="h5netcdf") as found:
         assert found.sizes["t"] == 3

@@ -15,7 +15,7 @@ from children import ENVIRONMENT, MEANFIELD, handled
 
 import meanfield as mf
 from meanfield.cli.case import case_from_text, default_case_text
-from meanfield.cli.commands import main
+from meanfield.cli.commands import STATUSES, app, main
 from meanfield.cli.runs import FIGURE_SUFFIXES
 from meanfield.cli.text import table
 from meanfield.evolution import solve
@@ -173,7 +173,7 @@ def run_file(tmp_path_factory):
 
 
 def test_plot(run_file, folder, capsys):
-    assert main(["plot", str(run_file), "-o", "a.svg"]) == 0
+    assert main(["plot", str(run_file), "--figure", "a.svg"]) == 0
     assert capsys.readouterr().out == "wrote a.svg\n"
     assert (folder / "a.svg").read_text().startswith("<?xml")
     assert main(["plot", str(run_file)]) == 0
@@ -200,7 +200,7 @@ def test_info_of_the_machine(capsys):
 
 
 def test_help(capsys):
-    for argv in ["--help"], ["run", "--help"], ["plot", "-h"], ["info", "-h"], []:
+    for argv in ["--help"], ["run", "--help"], ["plot", "-h"], ["study", "-h"], []:
         assert main(argv) == 0
         said = capsys.readouterr()
         assert said.out.startswith("Usage: meanfield")
@@ -316,9 +316,12 @@ def test_layers_from_a_case(folder, capsys):
     assert "finished at t = 0.2 after 4 steps" in capsys.readouterr().out
 
 
-def test_limit(folder, capsys):
+LIMIT = ["study", "mean-field-limit", "case.toml"]
+
+
+def test_mean_field_limit(folder, capsys):
     (folder / "case.toml").write_text(CIRCLE)
-    assert main(["limit", "case.toml", "--ns", "20,200", "--repeats", "3", "-o", "l.nc"]) == 0
+    assert main([*LIMIT, "--n", "20,200", "--repeats", "3", "-o", "l.nc"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:4] == ["quantity", "error,", "n", "="]
     assert [line.split()[0] for line in lines[1:4]] == ["mmd", "sobolev", "w1"]
@@ -332,10 +335,10 @@ def test_limit(folder, capsys):
     assert float(lines[3].split()[2]) == pytest.approx(rate, abs=1e-3)
 
 
-@pytest.mark.parametrize("options", [["--ns", "20"], ["--ns", "20,40", "--repeats", "1"]])
+@pytest.mark.parametrize("options", [["--n", "20"], ["--n", "20,40", "--repeats", "1"]])
 def test_a_limit_without_a_rate_or_an_interval_prints_no_nan(folder, capsys, options):
     (folder / "case.toml").write_text(CIRCLE)
-    assert main(["limit", "case.toml", *options, "-o", "l.nc"]) == 0
+    assert main([*LIMIT, *options, "-o", "l.nc"]) == 0
     out = capsys.readouterr().out
     assert "nan" not in out
     row = out.splitlines()[1].split()
@@ -344,13 +347,88 @@ def test_a_limit_without_a_rate_or_an_interval_prints_no_nan(folder, capsys, opt
     assert (row[2] == "-") == (len(options) == 2)
 
 
+STUDIES = {
+    "phase-diagram": (["--beta", "1:4:2", "--dim", "3", "--n", "4", "--t-end", "2"], "arrival"),
+    "metastability": (["--beta", "3", "--t-end", "10"], "grown_degree"),
+    "stationary-states": (["--beta", "3,1", "--dim", "2", "--kmax", "1"], "critical_noise"),
+    "two-token-correlation": (["--beta", "1", "--n", "2", "--t-end", "0.5"], "breaks"),
+}
+FEW = {"phase-diagram": ["--repeats", "4"], "two-token-correlation": ["--repeats", "8"]}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_studies(folder, capsys, name):
+    """A table, the dataset and its figure; the same again replaces them, another does not."""
+    import xarray as xr
+
+    options, variable = STUDIES[name]
+    argv = ["study", name, *options, *FEW.get(name, [])]
+    assert main([*argv, "-o", "a.nc"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    head, *rows, last = said.out.splitlines()
+    assert variable in head.split()
+    assert last == "wrote a.nc, a.png"
+    assert (folder / "a.png").read_bytes().startswith(PNG)
+    with xr.open_dataset("a.nc", engine="h5netcdf") as found:
+        table = found[variable].values.ravel()
+    assert len(rows) == len(table)
+    rng = [] if name == "stationary-states" else ["--rng", "1"]
+    assert main([*argv, "-o", "a.nc", "--figure", "a.png", "-q", "--workers", "1"]) == 0
+    assert capsys.readouterr().out == ""
+    with xr.open_dataset("a.nc", engine="h5netcdf") as found:
+        np.testing.assert_array_equal(found[variable].values.ravel(), table)
+    assert main([*argv, "-o", "a.nc", *rng, "--beta", "2"]) == 2
+    assert "--output must be a new file or one of the same case" in capsys.readouterr().err
+
+
+def test_one_table_of_statuses(capsys):
+    """In the help, and in the page that is read first."""
+    assert main(["--help"]) == 0
+    told, page = capsys.readouterr().out, Path(__file__).parents[1] / "README.md"
+    for status in STATUSES:
+        assert re.search(rf"^ +{status}  \S", told, re.MULTILINE)
+        assert re.search(rf"^\| {status} \| \S", page.read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["run", "resume", "plot", "info", "movie", "report", "schema"])
+def test_no_such_option(name, capsys):
+    assert main([name, "--no-such"]) == 2
+    assert re.fullmatch(r"meanfield: No such option: --no-such.*\n", capsys.readouterr().err)
+
+
+def test_options_are_the_same_everywhere():
+    """Whatever has them: one spelling, one meaning."""
+    from typer.main import get_command
+
+    def options(command):
+        for one in getattr(command, "commands", {}).values():
+            yield from options(one)
+        yield from ((command.name, one) for one in command.params)
+
+    found = {}
+    for name, one in options(get_command(app)):
+        for spelled in one.opts:
+            found.setdefault(spelled, {})[name] = one
+    assert found["--output"].keys() == found["-o"].keys() == {*DATASETS, *STUDIES}
+    assert {"plot", "movie", "run", "resume", *STUDIES} <= found["--figure"].keys()
+    for spelled in "--quiet", "--workers", "--executor", "--scheduler", "--force", "--rng":
+        told = {one.help for name, one in found[spelled].items() if name != "validate"}
+        assert len(told) == 1, spelled
+    for gone in "--seed", "--jobs", "--ns", "--kernel", "--samples":
+        assert gone not in found
+
+
+DATASETS = ["run", "sweep", "mean-field-limit", "proposition-3.4"]
+
+
 def test_a_command_that_is_interrupted_says_so(folder, capsys, monkeypatch):
     def strike(*_, **__):
         raise KeyboardInterrupt
 
     (folder / "case.toml").write_text(CIRCLE)
     monkeypatch.setattr(mf.studies, "mean_field_limit", strike)
-    assert main(["limit", "case.toml", "--ns", "20,40", "-o", "l.nc"]) == 130
+    assert main([*LIMIT, "--n", "20,40", "-o", "l.nc"]) == 130
     assert capsys.readouterr().err == "meanfield: interrupted\n"
     assert not Path("l.nc").exists()
 

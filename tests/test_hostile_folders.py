@@ -32,7 +32,7 @@ def test_matplotlib_takes_no_settings_from_the_folder(folder):
     Path("planted").chmod(0o755)
     Path("matplotlibrc").write_text("animation.ffmpeg_path: ./planted\n")
     done = subprocess.run(
-        [*MEANFIELD, "movie", "run.nc", "--frames", "1", "-o", "run.mp4"],
+        [*MEANFIELD, "movie", "run.nc", "--frames", "1", "--figure", "run.mp4"],
         env=ENVIRONMENT | {"PATH": ""},
         stderr=subprocess.PIPE,
         text=True,

@@ -196,7 +196,7 @@ def test_command(sol, tmp_path, capsys):
     sol.save(file)
     # what a movie that was killed has left
     (tmp_path / ".a.gif.writing-abc").mkdir()
-    command = ["movie", str(file), "-o", str(path), "--frames", "1"]
+    command = ["movie", str(file), "--figure", str(path), "--frames", "1"]
     assert main(command) == 0
     assert capsys.readouterr().out == f"wrote {path}\n"
     first = path.read_bytes()

@@ -51,10 +51,10 @@ def contents(folder):
 # what writes, what it is repeated as, and what it is another of
 COMMANDS = {
     "run": (["run", "{case}.toml", "-o", "out.nc", "-q"], ["out.nc", "out.png"]),
-    "plot": (["plot", "{case}.nc", "-o", "out.svg"], ["out.svg"]),
-    "plot pdf": (["plot", "{case}.nc", "-o", "out.pdf"], ["out.pdf"]),
-    "report": (["report", "{case}.nc", "-o", "out.html"], ["out.html"]),
-    "movie": (["movie", "{case}.nc", "-o", "out.gif", "--frames", "1"], ["out.gif"]),
+    "plot": (["plot", "{case}.nc", "--figure", "out.svg"], ["out.svg"]),
+    "plot pdf": (["plot", "{case}.nc", "--figure", "out.pdf"], ["out.pdf"]),
+    "report": (["report", "{case}.nc", "--page", "out.html"], ["out.html"]),
+    "movie": (["movie", "{case}.nc", "--figure", "out.gif", "--frames", "1"], ["out.gif"]),
     "sweep": (["sweep", "{case}.toml", "--grid", "dynamics.beta=1,2", "-o", "out.nc"], ["out.nc"]),
 }
 
@@ -79,7 +79,7 @@ def test_the_same_is_replaced_and_another_is_not(name, folder, capsys):
     capsys.readouterr()
     before = contents(folder)
     assert call("other") == 2
-    key = "--output"
+    key = next(key for key in ("--figure", "--page", "--output") if key in [*command, "--output"])
     assert re.fullmatch(REFUSED.format(key, re.escape(written[0])), capsys.readouterr().err)
     assert contents(folder) == before
     assert call("other", "--force") == 0
@@ -94,7 +94,7 @@ def test_the_same_is_replaced_and_another_is_not(name, folder, capsys):
     assert Path(written[-1]).read_text() == "mine"
 
 
-def test_limit_and_check_keep_the_rule(folder, capsys, monkeypatch):
+def test_studies_keep_the_rule(folder, capsys, monkeypatch):
     from matplotlib.figure import Figure
 
     found = xr.Dataset({"a": ("x", np.ones(2))}, attrs={"verdict": "proved", "statement": "it"})
@@ -102,14 +102,16 @@ def test_limit_and_check_keep_the_rule(folder, capsys, monkeypatch):
     monkeypatch.setattr("meanfield.studies.proposition_3_4", lambda *_, **__: found)
     for name in "mean_field_limit", "proposition_3_4":
         monkeypatch.setattr(f"meanfield.plot.{name}", lambda _: Figure((1, 1)))
-    limit = ["limit", "case.toml", "-q", "--ns"]
+    limit = ["study", "mean-field-limit", "case.toml", "-q", "--n"]
     assert [main([*limit, ns]) for ns in ("10,20", "10,20", "10,30")] == [0, 0, 2]
-    assert re.fullmatch(REFUSED.format("--output", r"limit\.nc"), capsys.readouterr().err)
+    assert re.fullmatch(
+        REFUSED.format("--output", r"mean-field-limit\.nc"), capsys.readouterr().err
+    )
     assert main([*limit, "10,30", "--force"]) == 0
-    Path("limit.nc").unlink()
+    Path("mean-field-limit.nc").unlink()
     assert main([*limit, "10,20"]) == 2
     assert "the figure beside --output must be a new file" in capsys.readouterr().err
-    proposition = ["check", "prop-3.4", "-q", "--beta"]
+    proposition = ["study", "proposition-3.4", "-q", "--beta"]
     assert [main([*proposition, beta]) for beta in ("1", "1", "2")] == [0, 0, 2]
     assert "--output must be a new file or one of the same case" in capsys.readouterr().err
     assert main([*proposition, "2", "--force"]) == 0

@@ -8,6 +8,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+import xarray as xr
 from scipy.special import eval_legendre
 
 import meanfield as mf
@@ -563,15 +564,21 @@ def test_figure(whole, tmp_path):
         mf.plot.proposition_3_4(whole, 1)
 
 
+STUDY = ["study", "proposition-3.4", "--quick"]
+
+
 def test_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["check", "prop-3.4", "--beta", "3,5", "--dim", "3", "--quick", "-o", "a.png"]) == 0
+    assert main([*STUDY, "--beta", "3,5", "--dim", "3", "--figure", "a.png"]) == 0
     said = capsys.readouterr()
     assert said.out.startswith("proved: σ is the only minimiser and Diracs are the only max")
     for part in PARTS:
         assert f"\n{part} " in said.out
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    given = ["check", "prop-3.4", "--kernel", "0,-1,0,1", "--quick", "-q"]
+    found = xr.load_dataset("proposition-3.4.nc", engine="h5netcdf")
+    assert found.attrs["verdict"] == "proved"
+    assert found.status.sel(part="coefficients").values.tolist() == ["proved"] * 3
+    given = [*STUDY, "--potential", "0,-1,0,1", "--force"]
     assert main(given) == 1
     said = capsys.readouterr()
     assert said.out.startswith("refuted: ")
@@ -583,7 +590,7 @@ def test_command_undecided(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     found = study(4.0, parts=["search"])
     monkeypatch.setattr("meanfield.studies.proposition_3_4", lambda *_, **__: found)
-    assert main(["check", "prop-3.4", "--quick", "-q"]) == 3
+    assert main(STUDY) == 3
     told = capsys.readouterr().out
     assert told.startswith("undecided: ")
     assert "\nreason: coefficients: not among the parts" in told
@@ -596,15 +603,15 @@ def test_command_says_its_verdict_before_its_figure_fails(tmp_path, monkeypatch,
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr("meanfield.plot.save", full)
-    assert main(["check", "prop-3.4", "--quick", "-q", "--kernel", "0,1"]) == 2
+    assert main([*STUDY, "--potential", "0,1"]) == 2
     told = capsys.readouterr()
     assert told.out.startswith("refuted: ")
     assert told.err.count("\n") == 1
-    assert "can't write prop-3.4.png" in told.err
+    assert "can't write proposition-3.4.nc or proposition-3.4.png" in told.err
 
 
 def test_help_tells_the_statuses(capsys):
-    assert main(["check", "prop-3.4", "--help"]) == 0
+    assert main([*STUDY, "--help"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     for words in ("1 if it is refuted", "2 for bad input", "3 if it is undecided"):
         assert words in told
@@ -614,17 +621,26 @@ def test_help_tells_the_statuses(capsys):
     ("given", "message"),
     [
         (["--beta", "-1"], "beta must be a finite number"),
-        (["--beta", "x"], "--beta must be numbers with commas between them, got 'x'"),
+        (
+            ["--beta", "x"],
+            "--beta must be numbers with commas between them, or START:STOP:COUNT, got 'x'",
+        ),
         (["--beta", "1,2,3"], "--beta must be one number or LOW,HIGH, got [1.0, 2.0, 3.0]"),
-        (["--kernel", "0,1", "--beta", "7"], "--beta must be left out with --kernel, got '7'"),
-        (["--beta", ""], "--beta must be numbers with commas between them, got ''"),
+        (
+            ["--potential", "0,1", "--beta", "7"],
+            "--beta must be left out with --potential, got '7'",
+        ),
+        (
+            ["--beta", ""],
+            "--beta must be numbers with commas between them, or START:STOP:COUNT, got ''",
+        ),
         (["-o", "a.txt"], "--output must be a file name that ends in"),
-        (["--seed", "-1"], "--seed"),
+        (["--rng", "-1"], "--rng"),
     ],
 )
 def test_command_bad_input(given, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["check", "prop-3.4", *given]) == 2
+    assert main([*STUDY, *given]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("meanfield: ")

@@ -83,7 +83,7 @@ def test_page_of_every_kind_of_run(name, solutions):
 def test_checks_hold_where_the_run_is_good(name, solutions):
     found = checks(solutions[name])
     failed = [check.name for check in found if not check.passed]
-    expected = ["ending"] if name == "under-resolved" else []
+    expected = ["status"] if name == "under-resolved" else []
     assert [each for each in failed if not each.startswith("resolution")] == expected
 
 
@@ -131,7 +131,7 @@ def test_a_run_without_an_energy_is_checked_for_the_rest():
     turned = mf.Attention(1.0, [mf.Head(V=[[0.0, -1.0], [1.0, 0.0]])])
     sol = mf.evolve(mf.Density(mf.Circle(64), LAW), turned, 0.5, 4)
     assert [check.name for check in checks(sol)] == [
-        *("ending", "mass |1 − ∫ dμ|", "resolution: tail")
+        *("status", "mass |1 − ∫ dμ|", "resolution: tail")
     ]
     assert "metric speed" in report.page(sol)
     assert "dissipation" not in table(sol)
@@ -153,7 +153,7 @@ def test_a_flow_map_is_held_against_its_own_tolerance():
 
 def test_a_case_can_not_write_into_the_page(solutions):
     texts = {"message": "</script><script>alert(1)</script>"}
-    texts["case"] = "</pre><img src=x onerror=alert(1)>"
+    texts["_case"] = "</pre><img src=x onerror=alert(1)>"
     page = report.page(replace(solutions["circle"], **texts))
     assert "<script>alert(1)" not in page
     assert "<img src=x" not in page

@@ -51,7 +51,7 @@ def planted(monkeypatch, tmp_path):
 
 def run(*arguments):
     """In this process, which alone knows what is planted."""
-    return main(["validate", "--jobs", "1", *arguments])
+    return main(["validate", "--workers", "1", *arguments])
 
 
 def test_all_is_well(planted, capsys):
@@ -62,7 +62,7 @@ def test_all_is_well(planted, capsys):
     assert heading.split("  ")[0] == "script"
     assert row.split() == ["sound", "1/1", "0.67", "0"]
     assert total.split() == ["all", "1/1", "0"]
-    assert elapsed == "0 s by 1 job"
+    assert elapsed == "0 s by 1 worker"
 
 
 def test_what_is_not_met_is_told_and_the_others_still_run(planted, capsys):

@@ -1,4 +1,4 @@
-"""python -m validation [--quick] [--list] [--write] [--figures DIR] [--jobs N] [name …].
+"""python -m validation [--quick] [--list] [--write] [--figures DIR] [--workers N] [name …].
 
 All claims, or those of the scripts named; `meanfield validate` is the same.
 """
@@ -87,7 +87,7 @@ def validate(
     quick: bool = False,
     write: bool = False,
     figures: Path | None = None,
-    jobs: int | None = None,
+    workers: int | None = None,
 ) -> tuple[str, int]:
     """Run scripts, all if none is named.
 
@@ -109,11 +109,10 @@ def validate(
         figures.mkdir(parents=True, exist_ok=True)
     kept = record.recorded() if write and len(chosen) < len(SCRIPTS) else {}
     start = time.perf_counter()
-    jobs = min(jobs or os.cpu_count() or 1, len(chosen)) if jobs != 1 else 1
-    outcomes = run_scripts(chosen, quick, figures, jobs=jobs, seconds=record.last_seconds())
-    text = (
-        f"{summary(outcomes)}\n{time.perf_counter() - start:.0f} s by {jobs} job{'s' * (jobs > 1)}"
-    )
+    workers = min(workers or os.cpu_count() or 1, len(chosen)) if workers != 1 else 1
+    outcomes = run_scripts(chosen, quick, figures, workers=workers, seconds=record.last_seconds())
+    by = f"{workers} worker{'s' * (workers > 1)}"
+    text = f"{summary(outcomes)}\n{time.perf_counter() - start:.0f} s by {by}"
     if len(outcomes) < len(chosen):
         return f"{text}\ninterrupted: {len(outcomes)} of {len(chosen)} scripts were finished", 130
     if write:

@@ -46,15 +46,15 @@ class Tick:
 
 
 def side_by_side(
-    run: Callable[[str], Any], names: Sequence[str], jobs: int
+    run: Callable[[str], Any], names: Sequence[str], workers: int
 ) -> Generator[Tick, None, None]:
-    """Run names on `jobs` workers, begun in the order given; both travel between processes.
+    """Run names on `workers` workers, begun in the order given; both travel between processes.
 
     Each worker keeps to one thread unless the environment says otherwise. Where the iterator is
     closed or raises, workers are killed with all that they have started.
     """
     waiting = list(reversed(names))
-    crew = [_Worker(run) for _ in range(min(jobs, len(names)))]
+    crew = [_Worker(run) for _ in range(min(workers, len(names)))]
     try:
         for worker in crew:
             worker.begin(waiting.pop())

@@ -90,7 +90,7 @@ def run_scripts(
     quick: bool,
     figures: Path | None = None,
     *,
-    jobs: int = 1,
+    workers: int = 1,
     seconds: Mapping[str, float] = MappingProxyType({}),
 ) -> list[Outcome]:
     """All of them under a progress bar on standard error, where that is a terminal.
@@ -104,11 +104,11 @@ def run_scripts(
         In the order of the names; fewer than these after Ctrl-C.
     """
     run = partial(run_script, quick=quick, figures=figures)
-    if jobs == 1:
+    if workers == 1:
         ticks = _one_by_one(run, names)
     else:
         longest_first = sorted(names, key=lambda name: -seconds.get(name, float("inf")))
-        ticks = side_by_side(run, longest_first, jobs)
+        ticks = side_by_side(run, longest_first, workers)
     bar = tqdm(total=len(names), unit="script", disable=not sys.stderr.isatty(), leave=False)
     found: dict[str, Outcome] = {}
     with bar, closing(ticks), suppress(KeyboardInterrupt):

@@ -9,45 +9,23 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from math import isfinite
 from pathlib import Path
-from textwrap import wrap
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
 
-from meanfield.cli import runs, text
+from meanfield.cli import options, runs, text
 from meanfield.cli.case import json_schema_text
 from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, INTERRUPTED, Refusal, check_output, refusals
+from meanfield.cli.study import UNDECIDED, study
 from meanfield.cli.sweeps import SWEEP, axis, cells_beside, load_sweep, sweep
 from meanfield.cli.tables import CaseError, one_line
-from meanfield.dynamics import Isotropic
 from meanfield.evolution import Solution, netcdf, solve
 from meanfield.evolution.checkpoint import UnsavedWarning
 from meanfield.evolution.files import SOURCE, is_being_written, remove_leftovers
 from meanfield.evolution.solution import version_of
 from meanfield.exceptions import GOOD, UnfinishedWarning
-
-
-def _output(metavar: str, about: str) -> Any:
-    return Option("--output", "-o", metavar=metavar, help=about)
-
-
-CaseFile = Annotated[Path, Argument(metavar="CASE", help="Case file (TOML) or result file.")]
-RunFile = Annotated[Path, Argument(metavar="RUN.nc", help="Result file of a run.")]
-Settings = Annotated[
-    list[str] | None,
-    Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Set a key of the case, as dynamics.beta=5; a TOML value or a bare word. Repeatable.",
-    ),
-]
-Force = Annotated[
-    bool, Option("--force", help="Replace files that are there and not of the same case.")
-]
-Quiet = Annotated[bool, Option("--quiet", "-q", help="Print errors only.")]
 
 app = typer.Typer(
     name="meanfield",
@@ -57,6 +35,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+# of which the top help has a table
+STATUSES = {
+    0: "done; a proposition is proved",
+    FAILED_RUN: "a run could not go on, cells failed or claims are not met; it is refuted",
+    BAD_INPUT: "bad input, of which nothing was run",
+    UNDECIDED: "it is undecided",
+    INTERRUPTED: "interrupted, by Ctrl-C or a polite kill",
+}
+_TABLE = "\n".join(f"{status:>5}  {meaning}" for status, meaning in STATUSES.items())
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; without arguments, that of the process.
@@ -64,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status: 0, 1 for a run that failed, 2 for bad input, 130 on Ctrl-C.
+        The exit status, one of `STATUSES`.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -108,12 +96,15 @@ def _complain(message: str, status: int) -> int:
     return status
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(
+    invoke_without_command=True,
+    help="Mean-field dynamics of self-attention on circle and spheres.\n\n"
+    f"\b\nExit status:\n{_TABLE}",
+)
 def _top(
     context: typer.Context,
     show_version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """Mean-field dynamics of self-attention on circle and spheres."""
     if show_version:
         typer.echo(f"meanfield {version_of('meanfield')}")
         raise typer.Exit
@@ -132,24 +123,24 @@ def run(
         ),
     ] = None,
     output: Annotated[
-        Path | None, _output("RUN.nc", "Result file, else as the case says (run.nc).")
+        Path | None, options.output("RUN.nc", "Result file, else as the case says (run.nc).")
     ] = None,
     figure: Annotated[
         Path | None,
-        Option(metavar="RUN.png", help="Figure, else as the case says, else beside RUN.nc."),
+        options.figure("RUN.png", "Figure, else as the case says, else beside RUN.nc."),
     ] = None,
     print_case: Annotated[
         bool, Option("--print-case", help="Print the case, a template to edit, and exit.")
     ] = False,
-    settings: Settings = None,
-    force: Force = False,
-    quiet: Quiet = False,
+    settings: options.Settings = None,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Evolve a measure from a case file: table, NetCDF file and figure.
 
     Without CASE a bundled one is run: 470 tokens of a trained Transformer on the sphere S^2.
     Print it with --print-case, edit it, and run yours. With RUN.nc as CASE that run is repeated,
-    with the same case and seed, into RUN-again.nc, whatever files its case names, and compared.
+    with the same case, into RUN-again.nc, whatever files its case names, and compared.
     Files of the same case are replaced, others only with --force. Exit status: 0 finished, 1 the
     run could not go on (what it had is written), 2 bad input, 130 interrupted.
     """
@@ -174,12 +165,12 @@ def run(
 
 @app.command()
 def resume(
-    file: RunFile,
+    file: options.RunFile,
     figure: Annotated[
-        Path | None, Option(metavar="RUN.png", help="Figure, else RUN.png beside the result file.")
+        Path | None, options.figure("RUN.png", "Figure, else RUN.png beside the result file.")
     ] = None,
-    force: Force = False,
-    quiet: Quiet = False,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Go on with a run that was killed or interrupted, from its last checkpoint.
 
@@ -232,33 +223,36 @@ def _exit(solution: Solution, file: Path) -> None:
 
 @app.command()
 def plot(
-    file: RunFile,
-    output: Annotated[
-        Path | None, _output("RUN.png", "Figure, else RUN.png beside the result file.")
+    file: options.RunFile,
+    figure: Annotated[
+        Path | None, options.figure("RUN.png", "Figure, else RUN.png beside the result file.")
     ] = None,
-    force: Force = False,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Draw a run: the measure at several times and the energy.
 
     A figure of the same case is replaced, another file only with --force.
     """
-    with _made(file, output, ".png", runs.FIGURE_SUFFIXES, force) as (solution, place):
+    told = file, figure, "--figure", ".png", runs.FIGURE_SUFFIXES
+    with _made(*told, force, quiet) as (solution, place):
         _draw(solution, place)
 
 
 @contextmanager
 def _made(
     file: Path,
-    output: Path | None,
+    given: Path | None,
+    option: str,
     suffix: str,
     suffixes: Sequence[str],
     force: bool,
-    quiet: bool = False,
+    quiet: bool,
 ) -> Iterator[tuple[Solution, Path]]:
     """Inside, what is drawn from a run is made at its place, beside the run if it is not told."""
     solution = runs.loaded_run(file)
-    place = output or file.with_suffix(suffix)
-    check_output(place, "--output", suffixes, solution._source, force)
+    place = given or file.with_suffix(suffix)
+    check_output(place, option, suffixes, solution._source, force)
     with refusals(place), runs.killed_like_ctrl_c():
         yield solution, place
     if not quiet:
@@ -298,197 +292,15 @@ def _draw(solution: Solution, picture: Path) -> None:
         plot.save(plot.solution(solution), picture, source=solution._source)
 
 
-check = typer.Typer(rich_markup_mode=None)
-app.add_typer(check, name="check")
-
-# of a line
-_WIDTH = 110
-# attributes that go with a verdict
-_BESIDE = ("witness", "reason", "note")
-# exit statuses beside 0 and that of bad input
-_STATUSES = {"refuted": 1, "undecided": 3}
-_WHOLE: dict[str, Any] = {"n_measures": 4000}
-# what a quick check is content with
-_QUICK: dict[str, Any] = {"n_measures": 100, "repeats": 1}
-
-
-@check.callback()
-def _group() -> None:
-    """Check a proposition: a verdict, its evidence and a figure."""
-
-
-@check.command("prop-3.4")
-def proposition_3_4(
-    beta: Annotated[
-        str | None, Option(metavar="B or LOW,HIGH", help="β, or an interval of β; 4 if omitted.")
-    ] = None,
-    dim: Annotated[int, Option(help="Dimension d of R^d.")] = 3,
-    kernel: Annotated[
-        str | None,
-        Option(
-            metavar="A0,A1,…",
-            help="Coefficients of Σ a_m t^m in place of e^{βt}/β; without --beta.",
-        ),
-    ] = None,
-    samples: Annotated[
-        int | None, Option(help="Random measures of the search; 4000, or 100 if quick, if omitted.")
-    ] = None,
-    quick: Annotated[bool, Option("--quick", help="Fewer samples and starts.")] = False,
-    seed: Annotated[int, Option(min=0, help="Of all that is random.")] = 0,
-    output: Annotated[Path, _output("FIGURE.png", "Figure.")] = Path("prop-3.4.png"),
-    force: Force = False,
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Print the verdict only.")] = False,
-) -> None:
-    """Proposition 3.4: uniform is the only minimiser of the energy, Diracs are its only maximisers.
-
-    Prints a verdict (proved, undecided, refuted) with its evidence, and writes a figure. One of the
-    same options is replaced, another file only with --force. Exit status: 0 if the proposition is
-    proved, 1 if it is refuted by a witness, 2 for bad input or a figure that can't be written, 3 if
-    it is undecided.
-    """
-    betas, coefficients = _problem(beta, kernel)
-    effort = (_QUICK if quick else _WHOLE) | ({} if samples is None else {"n_measures": samples})
-    source = runs.source_of("prop-3.4", betas, dim, coefficients, effort, seed)
-    check_output(output, "--output", runs.FIGURE_SUFFIXES, source, force)
-    # matplotlib is slow to import
-    from meanfield import plot, studies
-
-    with refusals():
-        found = studies.proposition_3_4(
-            betas,
-            dim,
-            potential=coefficients,
-            rng=seed,
-            progress=sys.stderr.isatty() and not quiet,
-            **effort,
-        )
-    # before the figure, which may fail
-    typer.echo(verdict(found) if quiet else proposition_report(found))
-    with refusals(output, BAD_INPUT):
-        plot.save(plot.proposition_3_4(found), output, source=source)
-    if not quiet:
-        typer.echo(f"wrote {output}")
-    raise typer.Exit(_STATUSES.get(found.attrs["verdict"], 0))
-
-
-def _problem(
-    beta: str | None, kernel: str | None
-) -> tuple[float | tuple[float, float] | None, list[float] | None]:
-    """β or an interval of it, or the coefficients that take its place."""
-    if kernel is None:
-        betas = _numbers("--beta", "4" if beta is None else beta)
-        if len(betas) > 2:
-            raise Refusal(f"--beta must be one number or LOW,HIGH, got {betas}")
-        return betas[0] if len(betas) == 1 else (betas[0], betas[1]), None
-    if beta is not None:
-        raise Refusal(f"--beta must be left out with --kernel, got {beta!r}")
-    return None, _numbers("--kernel", kernel)
-
-
-def _numbers(option: str, text: str, what: str = "numbers") -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        message = f"{option} must be {what} with commas between them, got {text!r}"
-        raise Refusal(message) from None
-
-
-def verdict(found: Any) -> str:
-    """The verdict and what it is about, with its witness, reason or note."""
-    lines = [f"{found.attrs['verdict']}: {found.attrs['statement']}"]
-    lines += [f"{name}: {found.attrs[name]}" for name in _BESIDE if name in found.attrs]
-    return "\n".join(lines)
-
-
-def proposition_report(found: Any) -> str:
-    """The verdict, and a line for each part and β."""
-    lines = [verdict(found), ""]
-    names = found["part"].values.tolist()
-    width = max(len(name) for name in names)
-    for number, beta in enumerate(found["beta"].values.tolist()):
-        if found.sizes["beta"] > 1:
-            lines.append(f"β = {beta:g}")
-        one = found.isel(beta=number)
-        rows = zip(names, one["status"].values, one["finding"].values, strict=True)
-        for name, status, finding in rows:
-            heading = f"{name:<{width}}  {status!s:<7}  "
-            lines += wrap(
-                str(finding), _WIDTH, initial_indent=heading, subsequent_indent=" " * len(heading)
-            )
-    return "\n".join(lines)
-
-
-_NS, _COUNTS = "100,1000,10000", "ascending integers >= 2"
-
-
-@app.command()
-def limit(
-    case: CaseFile,
-    ns: Annotated[str, Option(metavar="N,N,…", help="Numbers of tokens.")] = _NS,
-    repeats: Annotated[int, Option(min=1, help="Starts for each number of tokens.")] = 8,
-    seed: Annotated[int, Option(min=0, help="Of the starts.")] = 0,
-    output: Annotated[Path, _output("LIMIT.nc", "Result file.")] = Path("limit.nc"),
-    settings: Settings = None,
-    force: Force = False,
-    quiet: Quiet = False,
-) -> None:
-    """Hold runs of n tokens against the run of their density: errors over n and t, and rates.
-
-    Law, dynamics and times are the case's; tokens are drawn from its law. Writes LIMIT.nc and a
-    figure beside it. Files of the same case and options are replaced, others only with --force.
-    """
-    counts = _counts(ns)
-    (chosen, _), picture = runs.chosen_case(case, settings), output.with_suffix(".png")
-    source = runs.source_of("limit", chosen.digest(), counts, repeats, seed)
-    check_output(output, "--output", (".nc",), source, force)
-    check_output(picture, "the figure beside --output", (".png",), source, force)
-    # matplotlib is slow to import
-    from meanfield import plot, studies
-    from meanfield.plot.tokens import rms
-
-    law, dynamics = chosen.build_law()
-    with chosen.errors("run"):
-        found = studies.mean_field_limit(
-            law,
-            cast(Isotropic, dynamics),  # of others the study says itself that it has none
-            chosen.run.t_end,
-            counts,
-            repeats=repeats,
-            save_at=chosen.run.save_at,
-            rng=seed,
-            progress=sys.stderr.isatty() and not quiet,
-        )
-    with refusals(f"{output} or {picture}"):
-        netcdf.write(found.assign_attrs({"case": chosen.text, SOURCE: source}), output)
-        plot.save(plot.mean_field_limit(found), picture, source=source)
-    if quiet:
-        return
-    typer.echo(f"{'quantity':<14}{'error, n = ' + str(counts[-1]):>20}{'rate in n':>12}  95 %")
-    for name in found["quantity"].values:
-        last, size = found.sel(quantity=name).isel(t=-1), rms(found[name].isel(n=-1, t=-1))
-        rate, low, high = (float(last[key]) for key in ("rate", "rate_lower", "rate_upper"))
-        # one number of tokens has no rate, one start no interval
-        slope = f"{rate:.3f}" if isfinite(rate) else "-"
-        interval = f"{low:.3f} … {high:.3f}" if isfinite(low) else "-"
-        typer.echo(f"{name!s:<14}{size:>20.3e}{slope:>12}  {interval}")
-    typer.echo(f"wrote {output}, {picture}")
-
-
-def _counts(ns: str) -> list[int]:
-    # 1e4, too
-    given = _numbers("--ns", ns, _COUNTS)
-    counts = [int(n) for n in given if n.is_integer() and n >= 2]
-    if counts != given or counts != sorted(set(counts)):
-        raise Refusal(f"--ns must be {_COUNTS} with commas between them, got {ns!r}")
-    return counts
+app.add_typer(study, name="study")
 
 
 @app.command()
 def movie(
-    file: RunFile,
-    output: Annotated[
+    file: options.RunFile,
+    figure: Annotated[
         Path | None,
-        _output(
+        options.figure(
             "RUN.mp4|RUN.gif",
             "Movie, else RUN.mp4 beside the result file, or RUN.gif where there is no ffmpeg.",
         ),
@@ -502,8 +314,8 @@ def movie(
     fps: Annotated[
         float | None, Option(help="Frames a second, 10 if neither this nor seconds is given.")
     ] = None,
-    force: Force = False,
-    quiet: Quiet = False,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Make a movie of a run: the measure at its saved times, the energy below.
 
@@ -516,17 +328,20 @@ def movie(
 
     suffix = movies.default_movie_suffix()
     shown = not quiet and sys.stderr.isatty()
-    with _made(file, output, suffix, (".mp4", ".gif"), force, quiet) as (solution, place):
+    told = file, figure, "--figure", suffix, (".mp4", ".gif")
+    with _made(*told, force, quiet) as (solution, place):
         movies.movie(solution, place, frames=frames, seconds=seconds, fps=fps, progress=shown)
 
 
 @app.command()
 def report(
-    file: RunFile,
-    output: Annotated[
-        Path | None, _output("RUN.html", "Page, else RUN.html beside the result file.")
+    file: options.RunFile,
+    page: Annotated[
+        Path | None,
+        Option(metavar="RUN.html", help="Page, else RUN.html beside the result file."),
     ] = None,
-    force: Force = False,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Make one HTML page of a run that needs no network: measure over time, numbers, checks, case.
 
@@ -536,8 +351,8 @@ def report(
     # slow to import, as what it draws with is
     from meanfield.cli import report as reports
 
-    with _made(file, output, ".html", (".html",), force) as (solution, page):
-        reports.save(solution, page)
+    with _made(file, page, "--page", ".html", (".html",), force, quiet) as (solution, place):
+        reports.save(solution, place)
 
 
 @app.command()
@@ -550,13 +365,9 @@ def schema() -> None:
     typer.echo(json_schema_text(), nl=False)
 
 
-# with which words an error about an option begins
-_OPTIONS = ("executor ", "scheduler ", "workers ")
-
-
 @app.command("sweep")
 def sweep_command(
-    case: CaseFile,
+    case: options.CaseFile,
     grid: Annotated[
         list[str],
         Option(
@@ -565,22 +376,13 @@ def sweep_command(
             "dynamics.type=SA,USA. Repeatable: all combinations are run.",
         ),
     ],
-    settings: Settings = None,
-    executor: Annotated[
-        str | None,
-        Option(
-            metavar="processes|dask|mpi", help="Where cells are run; here, one by one, without one."
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None, Option(min=1, help="Processes on this machine, else one for each core.")
-    ] = None,
-    scheduler: Annotated[
-        str | None, Option(metavar="ADDRESS", help="Of a dask scheduler, as tcp://host:8786.")
-    ] = None,
-    output: Annotated[Path, _output("SWEEP.nc", "Result file.")] = Path("sweep.nc"),
-    force: Force = False,
-    quiet: Quiet = False,
+    settings: options.Settings = None,
+    executor: options.ExecutorName = None,
+    workers: options.Workers = None,
+    scheduler: options.Scheduler = None,
+    output: Annotated[Path, options.output("SWEEP.nc")] = Path("sweep.nc"),
+    force: options.Force = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Run a case at every combination of values, and write one dataset over the grid.
 
@@ -595,10 +397,7 @@ def sweep_command(
     source = runs.source_of("sweep", chosen.digest())
     check_output(output, "--output", (".nc",), source, force)
     progress = sys.stderr.isatty() and not quiet
-    # all studies come with it
-    from meanfield.studies.executors import opened
-
-    with _swept(folder), opened(executor, scheduler, workers) as where:
+    with runs.executor_of(executor, workers, scheduler) as where, _swept(folder):
         found = sweep(chosen, axes, folder=folder, progress=progress, **where)
     try:
         netcdf.write(found.assign_attrs({SOURCE: source}), output)
@@ -620,11 +419,8 @@ def _swept(folder: Path) -> Iterator[None]:
     """Inside, what ends a sweep is told, and that its cells are kept."""
     kept = f"finished cells are kept in {folder}, and the same command goes on"
     try:
-        with runs.killed_like_ctrl_c(), runs.only_installed_code():
+        with refusals(), runs.killed_like_ctrl_c():
             yield
-    except ValueError as error:
-        option = "--" if str(error).startswith(_OPTIONS) else ""
-        raise Refusal(f"{option}{error}") from None
     except RuntimeError as error:
         raise Refusal(f"{error}; {kept}", FAILED_RUN) from None
     except KeyboardInterrupt:
@@ -647,9 +443,9 @@ def validate(
     figures: Annotated[
         Path | None, Option(metavar="DIR", help="Draw the scripts' figures into this folder.")
     ] = None,
-    jobs: Annotated[
+    workers: Annotated[
         int | None,
-        Option(min=1, metavar="N", help="Processes, else one for each core; 1 runs scripts here."),
+        Option(min=1, help="Processes, else one for each core; 1 runs scripts here."),
     ] = None,
 ) -> None:
     """Run the validation scripts of a checkout: claims held, the nearest to its tolerance, seconds.
@@ -668,7 +464,7 @@ def validate(
         raise Refusal(f"--figures must be a folder, got {str(figures)!r}")
     with refusals():
         told, status = scripts.validate(
-            names or [], quick=quick, write=write, figures=figures, jobs=jobs
+            names or [], quick=quick, write=write, figures=figures, workers=workers
         )
     typer.echo(told)
     if status:

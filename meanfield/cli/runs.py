@@ -10,7 +10,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +194,32 @@ def only_installed_code() -> Iterator[None]:
     finally:
         if before is None:
             del os.environ[name]
+
+
+@contextmanager
+def executor_of(
+    name: str | None, workers: int | None, scheduler: str | None
+) -> Iterator[dict[str, Any]]:
+    """Inside, the keywords `executor` and `workers` of what runs elsewhere, as options tell.
+
+    Raises
+    ------
+    Refusal
+        If there is no such executor, or it is lost.
+    """
+    # all studies come with it
+    from meanfield.studies.executors import opened
+
+    with ExitStack() as stack:
+        try:
+            where = stack.enter_context(opened(name, scheduler, workers))
+        except ValueError as error:
+            raise Refusal(f"--{error}") from None
+        stack.enter_context(only_installed_code())
+        try:
+            yield where
+        except RuntimeError as error:
+            raise Refusal(str(error), FAILED_RUN) from None
 
 
 def ended(run: Callable[..., Solution], *given: Any, **keywords: Any) -> Solution:

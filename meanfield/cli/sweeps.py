@@ -103,10 +103,11 @@ def checked_grid(grid: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         raise ValueError(f"grid must map at least one key to its values, got {shown(grid)}")
     axes = {}
     for key, values in grid.items():
-        listed = values.tolist() if hasattr(values, "tolist") else values
+        listed: Any = values.tolist() if hasattr(values, "tolist") else values
         if not isinstance(listed, (list, tuple, range)) or len(listed) == 0:
             raise ValueError(f"grid must map {key} to at least one value, got {shown(values)}")
-        plain = [one.item() if getattr(one, "ndim", None) == 0 else one for one in listed]
+        given: list[Any] = list(listed)
+        plain = [one.item() if getattr(one, "ndim", None) == 0 else one for one in given]
         again, times = Counter(map(repr, plain)).most_common(1)[0]
         if times > 1:
             raise ValueError(f"grid must have each value of {key} once, got {again:.80} twice")
@@ -179,8 +180,7 @@ class CaseCell:
             solution = None if self.file is None else loaded(self.file)
         except ValueError:
             return None
-        is_there = solution is not None and solution.status != "interrupted"
-        return outcome(solution) if is_there else None
+        return None if solution is None or solution.status == "interrupted" else outcome(solution)
 
     def run(self) -> Outcome:
         """Run the cell, or go on with it; what it raises is its outcome.
@@ -360,12 +360,12 @@ def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, Any]]:
     columns: Columns = {}
     for row, ds in found:
         places = {str(name): indexes[str(name)].get_indexer(ds.get_index(name)) for name in ds.dims}
-        for name, one in ds.data_vars.items():
+        for name, one in ((str(name), one) for name, one in ds.data_vars.items()):
             if name not in columns:
                 dims = tuple(map(str, one.dims))
                 shape = len(outcomes), *(len(indexes[dim]) for dim in dims)
-                columns[str(name)] = dims, _missing(shape, one.dtype), dict(one.attrs)
-            dims, rows, about = columns[str(name)]
+                columns[name] = dims, _missing(shape, one.dtype), dict(one.attrs)
+            dims, rows, about = columns[name]
             rows[row, *np.ix_(*(places[dim] for dim in dims))] = one.transpose(*dims).values.astype(
                 rows.dtype
             )

@@ -228,7 +228,7 @@ class Check:
 
 def checks(sol: Solution) -> list[Check]:
     """The verdict of a run: how it ended, its balance, mass, energies and resolution."""
-    found = [_ending(sol), _mass(sol)]
+    found = [_status(sol), _mass(sol)]
     if (error := text.defect(sol)) is not None:
         found.insert(1, _balance(sol, error))
     if monotone := curves.monotone_energy(sol):
@@ -243,9 +243,9 @@ def checks(sol: Solution) -> list[Check]:
     return found
 
 
-def _ending(sol: Solution) -> Check:
+def _status(sol: Solution) -> Check:
     why = "A run that could not go on says so, and keeps what it had."
-    return Check("ending", sol.status, " or ".join(GOOD), why, sol.success)
+    return Check("status", sol.status, " or ".join(GOOD), why, sol.success)
 
 
 def _tolerance(sol: Solution) -> float:

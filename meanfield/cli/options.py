@@ -1,0 +1,51 @@
+"""What commands ask in the same words: their options, each declared once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Option
+
+
+def output(metavar: str = "RESULT.nc", about: str = "Result file.") -> Any:
+    """The option of the dataset that a command writes."""
+    return Option("--output", "-o", metavar=metavar, help=about)
+
+
+def figure(metavar: str = "FIGURE.png", about: str = "Figure, else beside the result file.") -> Any:
+    """The option of what a command draws."""
+    return Option("--figure", metavar=metavar, help=about)
+
+
+CaseFile = Annotated[Path, Argument(metavar="CASE", help="Case file (TOML) or result file.")]
+RunFile = Annotated[Path, Argument(metavar="RUN.nc", help="Result file of a run.")]
+Settings = Annotated[
+    list[str] | None,
+    Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set a key of the case, as dynamics.beta=5; a TOML value or a bare word. Repeatable.",
+    ),
+]
+Force = Annotated[
+    bool, Option("--force", help="Replace files that are there and not of the same case.")
+]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print errors only.")]
+Rng = Annotated[int, Option("--rng", metavar="INTEGER", min=0, help="Of all that is random.")]
+ExecutorName = Annotated[
+    str | None,
+    Option(
+        "--executor",
+        metavar="processes|dask|mpi",
+        help="Where runs are done; here, one by one, without it and --workers.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    Option("--workers", min=1, help="Processes on this machine; one for each core if omitted."),
+]
+Scheduler = Annotated[
+    str | None,
+    Option("--scheduler", metavar="ADDRESS", help="Of a dask scheduler, as tcp://host:8786."),
+]
