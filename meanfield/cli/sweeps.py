@@ -459,7 +459,7 @@ def sweep(
         Where the cells are run; here, one after the other, without it and `workers`. A function
         travels there as the executor lets it: to 'processes' if a module has it.
     workers : int, optional
-        How many processes, which is to ask for 'processes'; one for each core if omitted.
+        How many processes of this machine; one for each core if omitted.
     progress : bool
         Whether to show a bar that counts cells.
 

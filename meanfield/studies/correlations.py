@@ -382,9 +382,9 @@ def two_token_correlation(
     rng : int or numpy Generator
         For the starts; they do not depend on the executor.
     executor : concurrent.futures.Executor or 'processes', optional
-        Where the tokens' runs are done; here, one after the other, without one.
+        Where the tokens' runs are done; here, one after the other, without it and `workers`.
     workers : int, optional
-        Of 'processes'; one for each core if omitted.
+        How many processes of this machine; one for each core if omitted.
     progress : bool
         Whether to show a bar that counts blocks of runs.
 

@@ -57,7 +57,7 @@ def mapped_by(
         Of one task; both travel between processes.
     tasks : list
     workers : int, optional
-        How many processes, which is to ask for 'processes'; one for each core if omitted.
+        How many processes of this machine; one for each core if omitted.
     lost : callable, optional
         From a task that loses its worker twice, and a sentence, to what stands for its result.
 

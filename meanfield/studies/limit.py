@@ -213,9 +213,9 @@ def mean_field_limit(
     rtol : float
         Of the tokens' runs.
     executor : concurrent.futures.Executor or 'processes', optional
-        Where the runs of tokens are done; here, one after the other, without one.
+        Where the runs of tokens are done; here, one after the other, without it and `workers`.
     workers : int, optional
-        Of 'processes'; one for each core if omitted.
+        How many processes of this machine; one for each core if omitted.
     progress : bool
         Whether to show a bar that counts the runs.
 

@@ -70,9 +70,9 @@ def phase_diagram(
     rng : int or numpy Generator
         For the starts. They do not depend on the executor.
     executor : concurrent.futures.Executor or 'processes', optional
-        Where the runs are done; here, one after the other, without one.
+        Where the runs are done; here, one after the other, without it and `workers`.
     workers : int, optional
-        Of 'processes'; one for each core if omitted.
+        How many processes of this machine; one for each core if omitted.
     progress : bool
         Whether to show a bar that counts blocks of runs.
 

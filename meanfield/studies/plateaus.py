@@ -61,9 +61,9 @@ def metastability(
     rng : int or numpy Generator
         For the start, where no law is given.
     executor : concurrent.futures.Executor or 'processes', optional
-        Where the runs are done; here, one after the other, without one.
+        Where the runs are done; here, one after the other, without it and `workers`.
     workers : int, optional
-        Of 'processes'; one for each core if omitted.
+        How many processes of this machine; one for each core if omitted.
     progress : bool
         Whether to show a bar that counts the runs.
 

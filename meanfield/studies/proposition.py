@@ -98,9 +98,9 @@ def proposition_3_4(
     rng : int or numpy Generator
         What is found does not depend on the executor.
     executor : concurrent.futures.Executor or 'processes', optional
-        Where the parts are done; here, one after the other, without one.
+        Where the parts are done; here, one after the other, without it and `workers`.
     workers : int, optional
-        Of 'processes'; one for each core if omitted.
+        How many processes of this machine; one for each core if omitted.
     progress : bool
         Whether to show a bar that counts the parts.
 

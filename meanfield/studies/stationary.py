@@ -450,9 +450,9 @@ def stationary_states(
     until : float
         Where to end a branch: at τ = `until` τ_k, on the way down. 0.01 <= until < 1.
     executor : concurrent.futures.Executor or 'processes', optional
-        Where the branches are computed; here, one after the other, without one.
+        Where the branches are computed; here, one after the other, without it and `workers`.
     workers : int, optional
-        Of 'processes'; one for each core if omitted.
+        How many processes of this machine; one for each core if omitted.
     progress : bool
         Whether to show a bar that counts branches.
 
