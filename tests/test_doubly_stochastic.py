@@ -278,10 +278,10 @@ def test_attraction_leads_to_clusters_held_as_atoms():
     sol = mf.evolve(mf.FlowMap(bump([1.0, 0.0], 1.0)), mf.DoublyStochastic(2.0), 60.0, 2)
     flow = sol.final
     assert len(flow.atoms) == 2
-    assert flow._atom_masses.sum() == pytest.approx(1.0, abs=1e-14)
-    assert flow._atom_masses.min() == pytest.approx(0.0488, abs=1e-3)
+    assert flow.atoms.masses.sum() == pytest.approx(1.0, abs=1e-14)
+    assert flow.atoms.masses.min() == pytest.approx(0.0488, abs=1e-3)
     # with p and q of the two masses: u (e^β p u + e^{-β} q v) = 1 = v (e^β q v + e^{-β} p u)
-    p, q = flow._atom_masses
+    p, q = flow.atoms.masses
     ratio = brentq(lambda r: E2 * p + q * r / E2 - r * (E2 * q * r + p / E2), 1e-9, 1e9)
     u = (E2 * p + q * ratio / E2) ** -0.5
     exact = -0.5 * (p * np.log(u) + q * np.log(ratio * u))

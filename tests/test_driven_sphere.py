@@ -116,7 +116,9 @@ def test_density_has_mass_one_and_is_that_of_the_nodes(dynamics):
     flow = sol.final
     assert flow.mass() == pytest.approx(1.0, abs=1e-6)
     some = np.arange(0, len(flow.weights), 97)
-    assert sol.pdf(flow.points[some], 0.5) == pytest.approx(flow.density_at_nodes[some], rel=1e-6)
+    assert sol.pdf(flow.points[some], 0.5) == pytest.approx(
+        np.exp(flow.log_density[some]), rel=1e-6
+    )
 
 
 def test_a_new_mesh_is_laid_through_the_layers_passed():

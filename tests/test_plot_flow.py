@@ -39,7 +39,8 @@ def stems(ax):
 def test_curve_around_the_circle_passes_the_nodes():
     mu = flow()
     angles, heights = curve(mf.plot.density(mu)).get_data()
-    expected = mu.density_at_nodes / max(mu.density_at_nodes.max(), 2.0)
+    expected = np.exp(mu.log_density)
+    expected /= max(expected.max(), 2.0)
     assert np.ptp(expected) > 0.4
     assert np.interp(mu.angles, angles, heights) == pytest.approx(expected, abs=1e-13)
 
@@ -243,6 +244,6 @@ def test_nodes_on_the_sphere_have_the_colour_of_their_density():
     flow = sol.final
     assert 0 < flow.n_nodes < len(flow.points)
     nodes, particles = mf.plot.density(flow).collections[-2:]
-    assert np.allclose(nodes.get_array(), np.sort(flow.density_at_nodes[: flow.n_nodes]))
+    assert np.allclose(nodes.get_array(), np.sort(np.exp(flow.log_density[: flow.n_nodes])))
     assert len(particles.get_offsets()) == len(flow.points) - flow.n_nodes
     assert len(mf.plot.solution(sol).axes) >= 5

@@ -34,6 +34,9 @@ def test_records(sol):
     assert float(data.energy[-1]) > 1.2 * float(data.energy[0])
     assert np.all(np.diff(data["size"]) >= 0)
     assert data.n_atoms.values[0] == 0
+    assert data.n_atoms.values[-1] == len(sol.final.atoms) <= 2
+    held = sol.final.weights[np.isposinf(sol.final.log_density)]
+    assert sol.final.atoms.masses.sum() == pytest.approx(held.sum(), rel=1e-12)
     assert data.n_clusters.values[-1] == len(mf.clusters(sol.final, 0.3)) == 2
     assert data.max_density[2] > 10
     for t, flow in zip(sol.t, sol.measures, strict=True):
@@ -76,7 +79,7 @@ def test_no_particles_where_none_are_wanted():
 def test_density_at_nodes(sol):
     flow = sol.measures[2]
     f = sol.pdf(flow.points[: flow.n_nodes][::40], sol.t[2])
-    assert np.max(np.abs(flow.density_at_nodes[: flow.n_nodes][::40] / f - 1)) < 1e-5
+    assert np.max(np.abs(np.exp(flow.log_density)[: flow.n_nodes][::40] / f - 1)) < 1e-5
 
 
 def test_a_file_keeps_it(sol, tmp_path):

@@ -58,7 +58,7 @@ def _offsets(flow: LineFlowMap, angles: Array, places: Array) -> tuple[Array, Ar
 
 def _merged(flow: LineFlowMap, radius: float) -> tuple[Integers, Array]:
     """Owners and atoms, where atoms closer than the radius have become one."""
-    owners, atoms = flow.owners, flow.atoms
+    owners, atoms = flow.owners, flow._atom_angles
     for first in range(len(atoms) - 1, 0, -1):
         offsets, _ = _offsets(flow, atoms[:first], np.full(first, atoms[first]))
         near = int(np.argmin(np.abs(offsets)))

@@ -877,7 +877,7 @@ class OscillatorDensityTendency:
     def measure(self, state: Array) -> OscillatorDensity:
         """The density of a real vector."""
         given, parts = self.density, self._parts(self.at_rest(state))
-        nodes = given.frequencies, given.weights, given.widths
+        nodes = given.frequencies, given.frequency_weights, given.widths
         return OscillatorDensity.from_parts(self.space, parts, *nodes, **given._limits)
 
     def tail(self, state: Array) -> float:
@@ -895,7 +895,7 @@ class OscillatorDensityTendency:
         turn, turned = np.exp(self.elapsed * self._rates), self._parts(state)
         parts, reach, wide = turned * np.conj(turn), self._reach, self._wide
         count = len(self._divergence)
-        field = self._multipliers * (self.density.weights @ parts[:, : reach + 1])
+        field = self._multipliers * (self.density.frequency_weights @ parts[:, : reach + 1])
         wide[:, :reach] = np.conj(parts[:, reach:0:-1])
         wide[:, reach : reach + count] = parts
         total = self._parts(out)

@@ -137,9 +137,9 @@ class FlowTendency:
         self.initial_state = np.concatenate(
             [
                 flow.angles[self._free],
-                flow.atoms,
+                flow._atom_angles,
                 flow.expansion[self._free],
-                np.zeros(len(flow.atoms)),
+                np.zeros(len(flow._atom_angles)),
             ]
         )
         self._sums = np.zeros((0, self._count))
@@ -153,7 +153,7 @@ class FlowTendency:
         atoms = positions[len(free) :].copy()
         owners = flow.owners[held]
         angles[free], expansion[free] = positions[: len(free)], expansions[: len(free)]
-        angles[held] += (atoms - flow.atoms)[owners]
+        angles[held] += (atoms - flow._atom_angles)[owners]
         expansion[held] += expansions[len(free) :][owners]
         return flow._moved(angles=angles, expansion=expansion, atoms=atoms)
 

@@ -309,15 +309,15 @@ def _particles(stored: xr.Dataset, saves: list[dict[str, Any]]) -> list[Particle
     return found
 
 
-def _shares(save: dict[str, Any]) -> Array:
-    weights: Array = save["weights"]
+def _shares(weights: Array) -> Array:
+    """The masses of frequencies, if they are that."""
     if weights.min() < 0.0 or not np.isclose(weights.sum(), 1.0, rtol=0.0, atol=1e-14):
         raise ValueError(f"frequency_weights must be >= 0 of sum 1, got {weights.sum()!r}")
     return weights
 
 
 def _oscillators(_: xr.Dataset, saves: list[dict[str, Any]]) -> list[Oscillators]:
-    weights, found = _shares(saves[0]), [Oscillators(**save) for save in saves]
+    weights, found = _shares(saves[0]["weights"]), [Oscillators(**save) for save in saves]
     for oscillators in found:
         _undo_rounding(oscillators, weights=weights)
     return found
@@ -326,14 +326,15 @@ def _oscillators(_: xr.Dataset, saves: list[dict[str, Any]]) -> list[Oscillators
 def _oscillator_densities(
     stored: xr.Dataset, saves: list[dict[str, Any]]
 ) -> list[OscillatorDensity]:
-    weights, first, found = _shares(saves[0]), saves[0], []
+    first, found = saves[0], []
+    weights = _shares(first["frequency_weights"])
     limits = _density_limits(stored)
     for pair in _series(stored, saves, "parts", Circle.name):
         density = OscillatorDensity.from_parts(
             *pair, first["frequencies"], weights, first["widths"], **limits
         )
-        _undo_rounding(density, weights=weights)
-        density.coefficients = density.weights @ density.parts
+        _undo_rounding(density, frequency_weights=weights)
+        density.coefficients = density.frequency_weights @ density.parts
         density.coefficients.flags.writeable = False
         found.append(density)
     return found
@@ -429,6 +430,7 @@ def _line_flow_maps(
     line = LabelLine(law, axis, number("flow_scale", given.get("flow_scale"), above=0))
     limits = _flow_limits(stored)
     for save in saves:
+        save["atoms"] = save.pop("_atom_angles")
         owners, atoms = save["owners"], len(save["atoms"])
         if owners.min() < -1 or owners.max() >= atoms:
             told = f"got {owners.min()} to {owners.max()}"
@@ -459,7 +461,7 @@ def _sphere_history(arrays: dict[str, NDArray[Any]]) -> History:
 
 _OF_FREQUENCIES = (
     Column("frequencies", "frequency", "frequencies", "natural frequencies"),
-    Column("frequency_weights", "frequency", "weights", "their masses"),
+    Column("frequency_weights", "frequency", "frequency_weights", "their masses"),
     Column("frequency_widths", "frequency", "widths", "widths of Lorentzians about them"),
 )
 _SIZE = Column("size", "t", "space.size", SIZE_NAME, _SIZES)
@@ -470,7 +472,11 @@ _MOMENTS = "history_step history_node history_moment"
 _OSCILLATORS = Form(
     Oscillators,
     ("oscillators",),
-    (*_OF_FREQUENCIES[:2], Column("phases", "t frequency", "angles", "angles")),
+    (
+        _OF_FREQUENCIES[0],
+        Column("frequency_weights", "frequency", "weights", "their masses"),
+        Column("phases", "t frequency", "angles", "angles"),
+    ),
     _oscillators,
 )
 _PARTS = Column(
@@ -502,14 +508,14 @@ _LINE_FLOW_MAP = Form(
     ("flow-map",),
     (
         Column("node_count", "t", "weights.size", "nodes of the flow map at each time", _COUNTS),
-        Column("atom_count", "t", "atoms.size", "atoms of the flow map at each time", _COUNTS),
+        Column("atom_count", "t", "_atom_angles.size", "atoms at each time", _COUNTS),
         Column("panel_edges", "panel side", "edges", "panels of labels"),
         Column("node_angle", "node", "angles", "angle of each node, in radians"),
         Column("node_expansion", "node", "expansion", "∫ div X dt of each node"),
         Column("node_weight", "node", "weights", "mass of each node"),
         Column("node_owner", "node", "owners", "atom that holds the node, or -1"),
         Column("node_log_density", "node", "log_density", "log f_t at each node"),
-        Column("atom_angle", "atom", "atoms", "angle of each atom, in radians"),
+        Column("atom_angle", "atom", "_atom_angles", "angle of each atom, in radians"),
     ),
     _line_flow_maps,
     _line_attributes,

@@ -14,7 +14,6 @@ from meanfield.evolution.options import FLOW_MAP, Options, choose_on_unresolved
 from meanfield.evolution.recorder import Stop
 from meanfield.evolution.steppers import ExponentialSteps, Stepper
 from meanfield.evolution.system import Kept, System, Verdict
-from meanfield.functionals.energies import entropy
 from meanfield.kernels.multipliers import eigenvalues_in_unit
 from meanfield.measures.density import FIT_TOLERANCE, Density
 from meanfield.measures.oscillators import OscillatorDensity
@@ -237,7 +236,7 @@ class NoisyDensitySystem(DensitySystem):
     def _numbers(self, measure: Density) -> dict[str, float]:
         """The entropy, and the free energy of what is the gradient flow of it and an energy."""
         dynamics, numbers = self.dynamics, super()._numbers(measure)
-        numbers["entropy"] = entropy(measure)
+        numbers["entropy"] = measure.entropy()
         if self.has_balance:
             numbers["noise_work"] = self.noise_work
         if self._has_free_energy:
@@ -295,5 +294,5 @@ class OscillatorDensitySystem(DensitySystem):
         return {}
 
     def _numbers(self, measure: Density) -> dict[str, float]:
-        lowest = cast(OscillatorDensity, measure).lowest
+        lowest = cast(OscillatorDensity, measure)._lowest
         return super()._numbers(measure) | {"min_density": lowest}

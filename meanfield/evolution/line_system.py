@@ -94,7 +94,7 @@ class LineSystem(System[LineFlowMap]):
         held = collapsed(flow, spread, self._radius)
         if held is not flow:
             gap = self._change_to(held)
-            self.collapses.append((self.t, len(held.atoms), gap))
+            self.collapses.append((self.t, len(held._atom_angles), gap))
         finer = held._refined(self._reach)
         if finer is not held:
             if (count := len(finer.angles)) > flow.max_nodes:
@@ -137,7 +137,7 @@ class LineSystem(System[LineFlowMap]):
     def finished(self) -> tuple[Status, str]:
         """How the run ended: clustered if all mass is one atom at rest."""
         flow = self.equation.flow
-        if self.dynamics._isotropic and len(flow.atoms) == 1 and (flow.owners != FREE).all():
+        if self.dynamics._isotropic and len(flow._atom_angles) == 1 and (flow.owners != FREE).all():
             return (
                 "clustered",
                 f"clustered at t = {self.t:g} after {self.steps} steps: all mass is one atom",
@@ -149,13 +149,13 @@ class LineSystem(System[LineFlowMap]):
             "tail": flow.tail,
             "size": len(flow.angles),
             **super()._numbers(flow),
-            "n_atoms": len(flow.atoms),
+            "n_atoms": len(flow._atom_angles),
             "n_clusters": len(clusters(flow)),
         }
         if self._is_adapted:
             numbers["adaptation"] = self.adaptation
         if flow._has_density:
-            density = flow.density_at_nodes
+            density = flow._density_at_nodes
             numbers["min_density"] = float(density.min())
             numbers["max_density"] = float(density.max())
             numbers["entropy"] = flow.entropy()

@@ -169,11 +169,11 @@ class SphereSystem(System[SphereFlowMap]):
         particles = len(measure.points) - measure.n_nodes
         numbers = {"size": measure.n_nodes, **super()._numbers(measure)}
         if self.dynamics._isotropic:
-            numbers["n_atoms"] = particles
+            numbers["n_atoms"] = len(measure.atoms)
             numbers["smooth_mass"] = float(split_mass(measure)[0].sum())
         numbers["n_clusters"] = len(clusters(measure, CLUSTER_SIZE))
         if not particles:
-            density = measure.density_at_nodes
+            density = measure._density_at_nodes
             numbers["min_density"] = float(density.min())
             numbers["max_density"] = float(density.max())
             numbers["entropy"] = measure.entropy()

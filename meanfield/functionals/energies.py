@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import xlogy
 
 from meanfield._checks import number, shown, symmetric
 from meanfield.dynamics import (
@@ -259,35 +258,6 @@ def sinkhorn_scaling(measure: AnyMeasure, beta: float) -> Array:
 GradientFlow = USA | DoublyStochastic
 
 
-def entropy(density: Density) -> float:
-    """∫ f log f dσ, 0 for the uniform measure and else positive, by the quadrature of the space.
-
-    Parameters
-    ----------
-    density : Density
-        Where its series is negative, f counts as 0.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If it is no `Density`.
-
-    Examples
-    --------
-    >>> from meanfield.laws import FourierSeries
-    >>> from meanfield.spaces import Circle
-    >>> round(entropy(Density(Circle(64), FourierSeries(cos=[0.5]))), 12)
-    0.06463813202
-    """
-    _check_density(density)
-    positive = np.maximum(density.values, 0.0)
-    return float(density.space.weights @ xlogy(positive, positive))
-
-
 def free_energy(density: Density, dynamics: GradientFlow) -> float:
     """F = τ ∫ f log f dσ ∓ E_β, which USA with noise τ lowers as fast as W_2 allows; ± its sign.
 
@@ -316,7 +286,7 @@ def free_energy(density: Density, dynamics: GradientFlow) -> float:
     0.0
     """
     _check(density, dynamics)
-    return dynamics.noise * entropy(density) - dynamics.sign * energy(density, dynamics)
+    return dynamics.noise * density.entropy() - dynamics.sign * energy(density, dynamics)
 
 
 def free_dissipation(density: Density, dynamics: GradientFlow) -> float:

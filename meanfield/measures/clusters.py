@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import betainc
 
 from meanfield._checks import number
-from meanfield.measures import AnyMeasure, check_measure
+from meanfield.measures.measure import Measure, check_measure
 from meanfield.spaces.geometry import geodesic_distance
 from meanfield.typing import Array, Indices, NDArray
 
@@ -60,7 +60,7 @@ class Clusters:
         return f"Clusters(masses={masses}, outside={self.outside:.3g}, radii={radii})"
 
 
-def clusters(measure: AnyMeasure, radius: float = 0.1, *, min_mass: float = 1e-3) -> Clusters:
+def clusters(measure: Measure, radius: float = 0.1, *, min_mass: float = 1e-3) -> Clusters:
     """Where the mass of a measure is concentrated on the scale of `radius`.
 
     A point is dense if the ball of `radius` around it holds at least twice what the uniform
@@ -122,6 +122,11 @@ def clusters(measure: AnyMeasure, radius: float = 0.1, *, min_mass: float = 1e-3
     return _measured(points, masses, labels, min_mass, measure.axis, radius)
 
 
+def grouped(points: Array, masses: Array, within: float) -> Clusters:
+    """The clusters of points (n, d) that are nearer to one another than this distance."""
+    return _measured(points, masses, _components(points, within), 0.0, None, within)
+
+
 def _coarsened(points: Array, masses: Array, radius: float) -> tuple[Array, Array, Indices]:
     """Places and masses of groups of points much closer than the radius; the group of each."""
     member = np.arange(len(points))
@@ -140,7 +145,7 @@ def _coarsened(points: Array, masses: Array, radius: float) -> tuple[Array, Arra
     return places, shares, member
 
 
-def _uniform_share(measure: AnyMeasure, places: Array, radius: float) -> Array:
+def _uniform_share(measure: Measure, places: Array, radius: float) -> Array:
     """σ of the ball of the radius around each place, or of the belt of an axisymmetric measure."""
     dim, axis = measure.dim, measure.axis
     if axis is None:

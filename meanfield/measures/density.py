@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 
-from meanfield._checks import integer, number, real_array, rows, shown, unit_rows
+from meanfield._checks import integer, number, real_array, shown, unit_rows
 from meanfield.kernels.direct import grid_log_moment
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.kernels.sinkhorn import Balanced, grid_sums, working_grid
@@ -341,9 +342,16 @@ class Density(Measure):
         return bool(np.abs(self.coefficients[1:]).max() < _SAME)
 
     @property
-    def _quadrature(self) -> tuple[Array, Array]:
-        """Points (N, d) of the grid, and their masses (N,); some may be < 0 where the series is."""
-        return self.space.points, self.space.weights * self.values
+    def points(self) -> Array:  # type: ignore[override]
+        """The points of the grid, shape (N, d)."""
+        return self.space.points
+
+    @cached_property
+    def weights(self) -> Array:  # type: ignore[override]
+        """The masses of the points, shape (N,); some may be < 0 where the series is."""
+        weights: Array = self.space.weights * self.values
+        weights.flags.writeable = False
+        return weights
 
     @property
     def _uniform_masses(self) -> Array:
@@ -410,17 +418,13 @@ class Density(Measure):
             found[1::2] *= -1.0
         return found, 0.0
 
-    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
-        """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} f(y) dσ(y), at rows z (n, d) of any length.
+    def entropy(self) -> float:
+        """∫ f log f dσ, 0 for the uniform measure and else positive; where f < 0 it counts as 0."""
+        positive = np.maximum(self.values, 0.0)
+        return float(self.space.weights @ xlogy(positive, positive))
 
-        A quadrature of positive terms, right to rounding where G is small: O(n N).
-
-        Raises
-        ------
-        ValueError
-            If z is not finite, has the wrong length, or is too long for any grid of the space.
-        """
-        z = rows("z", z, self.dim)
+    def _log_moment(self, z: Array) -> tuple[Array, Array]:
+        """A quadrature of positive terms: O(m N)."""
         length = float(np.linalg.norm(z, axis=1).max())
         try:
             grid, values = self._on_grid(bandwidth(length, self.dim))

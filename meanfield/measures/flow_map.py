@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from meanfield._checks import integer, is_single, number, rows, shown, tell_apart, unit_vector
+from meanfield._checks import integer, is_single, number, shown, tell_apart, unit_vector
 from meanfield.kernels.direct import latitude_log_moment, log_moment
 from meanfield.kernels.sinkhorn import Balanced, latitude_sums, point_sums
 from meanfield.laws.law import Law, brief, check_law, checked_pdf, has_density, symmetry_axis
 from meanfield.laws.point_cloud import PointCloud
+from meanfield.measures.clusters import Clusters, grouped
 from meanfield.measures.density import Density, SeriesLaw
 from meanfield.measures.measure import WeightedPoints, turned
 from meanfield.spaces import CircleAt, Harmonics, ZonalAt, panels
@@ -151,9 +152,12 @@ class FlowMap(WeightedPoints):
         Φ_t(label) of every node.
     weights : ndarray, shape (n,)
         Masses of the nodes.
+    atoms : Clusters
+        Those that are held as points, the heaviest first. On S^2 without symmetry particles nearer
+        than 0.3 to one another are one.
     max_nodes, atom_radius : int, float
-    density_at_nodes : ndarray, shape (n,)
-        f_t at the points; inf where it overflows.
+    log_density : ndarray, shape (n,)
+        log f_t at the points; inf where what they stand for has none.
 
     Raises
     ------
@@ -171,6 +175,7 @@ class FlowMap(WeightedPoints):
     tol: float
     max_nodes: int
     atom_radius: float
+    atoms: Clusters
     log_density: Array
 
     def __new__(
@@ -204,7 +209,7 @@ class FlowMap(WeightedPoints):
         return {"max_nodes": self.max_nodes, "atom_radius": self.atom_radius}
 
     @property
-    def density_at_nodes(self) -> Array:
+    def _density_at_nodes(self) -> Array:
         """f_t at the points, shape (n,); inf where it overflows."""
         with np.errstate(over="ignore", under="ignore"):
             return np.asarray(np.exp(self.log_density))
@@ -212,7 +217,7 @@ class FlowMap(WeightedPoints):
     @property
     def _uniform_masses(self) -> Array:
         """What the nodes hold of σ, shape (n,); 0 where f_t is not known."""
-        density = self.density_at_nodes
+        density = self._density_at_nodes
         known = (density > 0.0) & np.isfinite(density)
         return np.where(known, self.weights / np.where(known, density, 1.0), 0.0)
 
@@ -232,18 +237,8 @@ class FlowMap(WeightedPoints):
         """Those of what is no atom, and Σ multipliers · power of their last degrees."""
         return basis.point_moments(self.points, self.weights), 0.0
 
-    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
-        """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d).
-
-        A sum of positive terms over nodes that resolve the exponential, right to `tol` relative to
-        G itself where G is small.
-
-        Raises
-        ------
-        ValueError
-            If z is not finite, has the wrong length, or is too long for the nodes to resolve.
-        """
-        z = rows("z", z, self.dim)
+    def _log_moment(self, z: Array) -> tuple[Array, Array]:
+        """A sum of positive terms over nodes that resolve the exponential."""
         flow = self._resolving(float(np.linalg.norm(z, axis=1).max()))
         return log_moment(flow.points, flow.weights, z)
 
@@ -318,12 +313,10 @@ class LineFlowMap(FlowMap):
         Masses of the nodes.
     angles : ndarray, shape (n,)
         Angle on the circle (not reduced to one turn) or polar angle.
-    labels : ndarray, shape (n,)
-        The angle at t = 0.
-    density_at_nodes : ndarray, shape (n,)
-        f_t at the points; inf where it overflows.
-    atoms, atom_masses : ndarray, shape (m,)
-        Angles and masses of the clusters held as atoms. Their nodes stand at the atom.
+    log_density : ndarray, shape (n,)
+        log f_t at the points; inf where what they stand for has none.
+    atoms : Clusters
+        Those held as atoms, where their nodes stand.
 
     Raises
     ------
@@ -344,7 +337,7 @@ class LineFlowMap(FlowMap):
     angles: Array
     expansion: Array
     owners: Integers
-    atoms: Array
+    _atom_angles: Array
 
     def __init__(
         self,
@@ -397,8 +390,9 @@ class LineFlowMap(FlowMap):
             atoms=atoms,
         )
 
-    def _set(self, line: LabelLine, **arrays: NDArray[Any]) -> None:
-        self.line, self.dim = line, line.dim
+    def _set(self, line: LabelLine, *, atoms: Array, **arrays: NDArray[Any]) -> None:
+        self.line, self.dim, self._atom_angles = line, line.dim, atoms
+        atoms.flags.writeable = False
         for name, array in arrays.items():
             array.flags.writeable = False
             setattr(self, name, array)
@@ -421,13 +415,13 @@ class LineFlowMap(FlowMap):
 
     def _moved(self, tol: float | None = None, **arrays: NDArray[Any]) -> LineFlowMap:
         """The same law's flow map with some of its arrays, or its tolerance, replaced."""
-        kept = ("edges", "angles", "expansion", "weights", "owners", "atoms")
-        own = {name: getattr(self, name) for name in kept}
+        kept = ("edges", "angles", "expansion", "weights", "owners")
+        own = {name: getattr(self, name) for name in kept} | {"atoms": self._atom_angles}
         given = own | arrays
         return LineFlowMap.from_arrays(self.line, tol or self.tol, **self._limits, **given)
 
     def __repr__(self) -> str:
-        return f"FlowMap(dim={self.dim}, nodes={len(self.angles)}, atoms={len(self.atoms)})"
+        return f"FlowMap(dim={self.dim}, nodes={len(self.angles)}, atoms={len(self._atom_angles)})"
 
     @property
     def law(self) -> Law:
@@ -474,11 +468,19 @@ class LineFlowMap(FlowMap):
             return np.asarray(np.log(self.line.pdf(self._labels)) - self.expansion)
 
     @property
+    def atoms(self) -> Clusters:  # type: ignore[override]
+        """Clusters that are held as points, the heaviest first."""
+        masses = self._atom_masses
+        heaviest = np.argsort(-masses, kind="stable")
+        centres = self.line.points(self._atom_angles[heaviest])
+        return Clusters(masses[heaviest], centres, np.zeros(len(heaviest)))
+
+    @property
     def _atom_masses(self) -> Array:
         """Masses (m,) of the clusters held as atoms."""
         held = self.owners >= 0
         return np.asarray(
-            np.bincount(self.owners[held], self.weights[held], minlength=len(self.atoms)),
+            np.bincount(self.owners[held], self.weights[held], minlength=len(self._atom_angles)),
             dtype=np.float64,
         )
 
@@ -486,9 +488,9 @@ class LineFlowMap(FlowMap):
     def _point_masses(self) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) of atoms; none off the poles, which stand for latitudes."""
         if self.axis is None:
-            return circle_points(self.atoms), self._atom_masses
-        polar = _at_pole(self.atoms)
-        ends = np.sign(np.cos(self.atoms[polar]))
+            return circle_points(self._atom_angles), self._atom_masses
+        polar = _at_pole(self._atom_angles)
+        ends = np.sign(np.cos(self._atom_angles[polar]))
         return np.outer(ends, self.axis), self._atom_masses[polar]
 
     def _smooth_moments(self, basis: Harmonics, multipliers: Array) -> tuple[Coefficients, float]:
@@ -514,7 +516,7 @@ class LineFlowMap(FlowMap):
         free = finer.owners == FREE
         if self.axis is None:
             return CircleAt(basis.kmax).moments(finer.angles[free], finer.weights[free])
-        free |= np.isin(finer.owners, np.flatnonzero(~_at_pole(finer.atoms)))
+        free |= np.isin(finer.owners, np.flatnonzero(~_at_pole(finer._atom_angles)))
         cosines, masses = np.cos(finer.angles[free]), finer.weights[free]
         if basis.axis is None:
             own = ZonalAt(self.axis, basis.kmax).moments(cosines, masses)
@@ -529,11 +531,9 @@ class LineFlowMap(FlowMap):
             return super().mean()
         return np.asarray(float(self.weights @ np.cos(self.angles)) * self.axis)
 
-    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
-        """log G(z) and ∇ log G(z) at rows z (m, d), see `FlowMap.log_moment`."""
+    def _log_moment(self, z: Array) -> tuple[Array, Array]:
         if self.axis is None:
-            return super().log_moment(z)
-        z = rows("z", z, self.dim)
+            return super()._log_moment(z)
         flow = self._resolving(float(np.linalg.norm(z, axis=1).max()))
         cosines, sines = np.cos(flow.angles), np.sin(flow.angles)
         return latitude_log_moment(self.axis, cosines, sines, flow.weights, z)
@@ -619,6 +619,8 @@ _MOST_ON_SPHERE = 1_000_000
 _DEEPEST = 6
 _LEAF_SHARE = 0.1
 _LEAST_DENSITY = 1e-300
+# particles of one cluster are nearer to one another
+_APART = 0.3
 # half the waves on a side of a patch at which its error may take over: 1e-12 to 1e-4
 _MESH_WAVES = 3.8, 10.0
 
@@ -650,8 +652,8 @@ class SphereFlowMap(FlowMap):
     weights : ndarray, shape (n,)
     n_nodes : int
         How many of them are nodes of the mesh.
-    density_at_nodes : ndarray, shape (n,)
-        f_t at the nodes, of what they carry; inf for the particles.
+    log_density : ndarray, shape (n,)
+        log f_t at the nodes, of what they carry; inf for the particles.
     t : float
         Time since the law.
 
@@ -764,6 +766,11 @@ class SphereFlowMap(FlowMap):
         across = np.linalg.norm(grid[:, :, -1] - grid[:, :, 0], axis=-1).max(axis=1)
         counted = self.weights[: self.n_nodes].reshape(-1, PER_LEAF).sum(axis=1) > self.tol
         return float(np.max(np.maximum(along, across), where=counted, initial=1e-300))
+
+    @cached_property
+    def atoms(self) -> Clusters:  # type: ignore[override]
+        """Clusters that are held as points, the heaviest first."""
+        return grouped(*self._point_masses, _APART)
 
     @property
     def _point_masses(self) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from meanfield._checks import integer
+from meanfield._checks import integer, rows, shown, suggest_measure
 from meanfield._shown import ShownMeasure
 from meanfield.kernels.direct import moment
 from meanfield.spaces import Harmonics
@@ -23,6 +23,13 @@ class Measure(ShownMeasure, ABC):
     Attributes
     ----------
     dim : int
+    points : ndarray, shape (n, d)
+        Places that integrate over the measure: tokens, nodes, or a grid. About an axis they lie on
+        one meridian and stand for their latitudes.
+    weights : ndarray, shape (n,)
+        Their masses; those of a grid may be < 0 where a series is.
+    axis : ndarray, shape (d,), or None
+        The axis, if points stand for latitudes about one.
     frequencies : ndarray or None
         Natural ones, of oscillators alone.
     degree : int or None
@@ -34,6 +41,8 @@ class Measure(ShownMeasure, ABC):
     """
 
     dim: int
+    points: Array
+    weights: Array
     frequencies: Array | None = None
     _degree: int | None = None
     _is_uniform: bool = False
@@ -49,10 +58,22 @@ class Measure(ShownMeasure, ABC):
         """What a run of it may do: arguments that its measures hand on."""
         return {}
 
+    def __len__(self) -> int:
+        """Number of points."""
+        return len(self.points)
+
+    def mass(self) -> float:
+        """∫ dmu."""
+        return float(self.weights.sum())
+
+    def mean(self) -> Array:
+        """∫ x dmu, shape (d,)."""
+        return np.asarray(self.weights @ self.points)
+
     @property
-    @abstractmethod
     def _quadrature(self) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) that integrate over the measure."""
+        return self.points, self.weights
 
     @property
     def _uniform_masses(self) -> Array | None:
@@ -86,9 +107,24 @@ class Measure(ShownMeasure, ABC):
             What the power of each degree will be multiplied with.
         """
 
-    @abstractmethod
     def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
-        """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d)."""
+        """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d) of any length.
+
+        Sums of positive terms, right to rounding, or to `tol` of a flow map, relative to G itself
+        where G is small. Those of tokens take O(n + m) on the circle and S^2 where all z are of one
+        length, as βx are, else O(n m).
+
+        Raises
+        ------
+        ValueError
+            If z is not finite, has the wrong length, or is too long for any grid of the space or
+            for the nodes to resolve.
+        """
+        return self._log_moment(rows("z", z, self.dim))
+
+    @abstractmethod
+    def _log_moment(self, z: Array) -> tuple[Array, Array]:
+        """As `log_moment`, at rows that are checked."""
 
     def _score_moment(self, points: Array, scores: Array) -> tuple[Array, Array]:
         """log G and ∇ log G at Mx for points x (m, d), M = `scores` symmetric."""
@@ -136,30 +172,45 @@ class Measure(ShownMeasure, ABC):
         return self
 
 
-class WeightedPoints(Measure):
-    """Σ_i w_i δ_{x_i}, be it a measure of tokens or the quadrature of one.
+def check_measure(name: str, value: Any) -> None:
+    """Refuse what is no measure, a law above all.
 
-    Attributes
+    Parameters
     ----------
-    points : ndarray, shape (n, d)
-    weights : ndarray, shape (n,)
+    name : str
+        Of the argument.
+    value : object
+
+    Raises
+    ------
+    ValueError
+        Naming the argument and its value, and for a law the measures that it makes.
     """
+    if not isinstance(value, Measure):
+        raise ValueError(
+            f"{name} must be a Density, FlowMap or Particles, got "
+            f"{shown(value)}{suggest_measure(value)}"
+        )
 
-    points: Array
-    weights: Array
 
-    @property
-    def _quadrature(self) -> tuple[Array, Array]:
-        """Points (n, d) and masses (n,) that integrate over the measure."""
-        return self.points, self.weights
+def check_pair(mu: Any, nu: Any) -> None:
+    """Refuse two that are no measures of one dimension.
 
-    def mass(self) -> float:
-        """∫ dmu."""
-        return float(self.weights.sum())
+    Raises
+    ------
+    ValueError
+        If they are not.
+    """
+    check_measure("mu", mu)
+    check_measure("nu", nu)
+    if mu.dim != nu.dim:
+        raise ValueError(
+            f"nu must have dim = {mu.dim} as mu has, got {shown(nu)} with dim = {nu.dim}"
+        )
 
-    def mean(self) -> Array:
-        """∫ x dmu, shape (d,)."""
-        return np.asarray(self.weights @ self.points)
+
+class WeightedPoints(Measure):
+    """Σ_i w_i δ_{x_i}, be it a measure of tokens or the quadrature of one."""
 
     def _trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
         """m_k = ∫ e^{-ikθ} dmu, k = 0 … kmax, on the circle; on nodes that resolve them.

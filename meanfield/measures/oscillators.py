@@ -28,7 +28,7 @@ class OscillatorDensity(Density):
         The density of θ at each frequency, as `Density` takes it; one for all, or J.
     frequencies : array_like, shape (J,)
         ω_j, nodes of a quadrature of the law of frequencies.
-    weights : array_like, shape (J,), optional
+    frequency_weights : array_like, shape (J,), optional
         Non-negative, normalised to sum 1; equal if omitted.
     widths : array_like, shape (J,), optional
         γ_j >= 0: node j stands for all frequencies of a Lorentzian about ω_j, with f(θ|ω_j) their
@@ -41,7 +41,7 @@ class OscillatorDensity(Density):
     ----------
     parts : ndarray, shape (J, n/2)
         Coefficients of f(·|ω_j).
-    frequencies, weights, widths : ndarray, shape (J,)
+    frequencies, frequency_weights, widths : ndarray, shape (J,)
 
     Raises
     ------
@@ -68,7 +68,7 @@ class OscillatorDensity(Density):
         space: Circle,
         laws_or_values: Any,
         frequencies: ArrayLike,
-        weights: ArrayLike | None = None,
+        frequency_weights: ArrayLike | None = None,
         widths: ArrayLike | None = None,
         *,
         tail_tol: float = 1e-8,
@@ -79,7 +79,7 @@ class OscillatorDensity(Density):
         self.space: Circle = space
         self.dim, self.law = 2, None
         self._limit(tail_tol, max_size)
-        self._set_nodes(frequencies, weights, widths)
+        self._set_nodes(frequencies, frequency_weights, widths)
         given = _one_each(laws_or_values, len(self.frequencies))
         # one law for all is expanded once
         found = {id(each): Density(space, each) for each in given}
@@ -93,7 +93,7 @@ class OscillatorDensity(Density):
         space: Circle,
         parts: NDArray[Any],
         frequencies: ArrayLike,
-        weights: ArrayLike | None = None,
+        frequency_weights: ArrayLike | None = None,
         widths: ArrayLike | None = None,
         *,
         tail_tol: float = 1e-8,
@@ -109,7 +109,7 @@ class OscillatorDensity(Density):
         density = cls.__new__(cls)
         density.space, density.dim, density.law, density.misfit = space, 2, None, 0.0
         density._limit(tail_tol, max_size)
-        density._set_nodes(frequencies, weights, widths)
+        density._set_nodes(frequencies, frequency_weights, widths)
         count = len(density.frequencies)
         density._laws = [None] * count
         parts = np.array(parts, dtype=np.complex128)
@@ -126,19 +126,19 @@ class OscillatorDensity(Density):
     ) -> None:
         self.frequencies = real_array("frequencies", frequencies, 1)
         count = len(self.frequencies)
-        self.weights = _checks.weights("weights", weights, count)
+        self.frequency_weights = _checks.weights("frequency_weights", weights, count)
         self.widths = np.zeros(count) if widths is None else real_array("widths", widths, 1)
         if self.widths.shape != (count,) or self.widths.min() < 0.0:
             raise ValueError(
                 f"widths must be {count} numbers >= 0, one for each frequency, got "
                 f"{shown(self.widths)}"
             )
-        for array in (self.frequencies, self.weights, self.widths):
+        for array in (self.frequencies, self.frequency_weights, self.widths):
             array.flags.writeable = False
 
     def _set_parts(self, parts: NDArray[np.complex128]) -> None:
         self.parts = parts
-        self.coefficients = self.weights @ parts
+        self.coefficients = self.frequency_weights @ parts
         self.parts.flags.writeable = self.coefficients.flags.writeable = False
 
     def __repr__(self) -> str:
@@ -150,7 +150,7 @@ class OscillatorDensity(Density):
         return max(spectral_tail(self.space._power(part)) for part in self.parts)
 
     @property
-    def lowest(self) -> float:
+    def _lowest(self) -> float:
         """The least value of f(·|ω_j) on the grid, over all j."""
         return min(float(self.space.synthesis(part).min()) for part in self.parts)
 
@@ -163,7 +163,7 @@ class OscillatorDensity(Density):
             If the size is out of range, smaller than the present one or larger than `max_size`.
         """
         space = self.space._resized(integer("size", size, low=self.space.size, high=self.max_size))
-        nodes = self.frequencies, self.weights, self.widths
+        nodes = self.frequencies, self.frequency_weights, self.widths
         if None not in self._laws:
             return OscillatorDensity(space, self._laws, *nodes, **self._limits)
         parts = [self.space._embed(part, space) for part in self.parts]

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from meanfield import _checks
-from meanfield._checks import generator, integer, number, one_of, real_array, rows, unit_rows
+from meanfield._checks import generator, integer, number, one_of, real_array, unit_rows
 from meanfield.kernels import token_sums
 from meanfield.kernels.direct import log_moment
 from meanfield.kernels.kernel import Exponential, SmoothKernel
@@ -76,6 +76,24 @@ class Particles(WeightedPoints):
         self.weights.flags.writeable = False
 
     @classmethod
+    def from_angles(
+        cls, angles: ArrayLike, weights: ArrayLike | None = None, *, sums: str = "auto"
+    ) -> Particles:
+        """Tokens on the circle at angles (n,) in radians.
+
+        Raises
+        ------
+        ValueError
+            If angles or weights are not of that kind, or there is no such way to sum.
+
+        Examples
+        --------
+        >>> Particles.from_angles([0.0, np.pi / 2]).mean().round(15)
+        array([0.5, 0.5])
+        """
+        return cls(circle_points(real_array("angles", angles, 1)), weights, sums=sums)
+
+    @classmethod
     def sample(cls, law: Law, n: int, rng: Rng, *, sums: str = "auto") -> Particles:
         """n tokens drawn independently from a law.
 
@@ -126,17 +144,7 @@ class Particles(WeightedPoints):
         """Σ_i w_i conj(Y(x_i)) for all Y of the basis: see `Measure.moments`."""
         return basis.point_moments(self.points, self.weights), 0.0
 
-    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
-        """log G(z) and ∇ log G(z), G(z) = Σ_i w_i e^{<z,x_i>}, at rows z (m, d).
-
-        O(n + m) on the circle and S^2 where all z are of one length, as βx are, else O(n m).
-
-        Raises
-        ------
-        ValueError
-            If z is not finite or has the wrong length.
-        """
-        z = rows("z", z, self.dim)
+    def _log_moment(self, z: Array) -> tuple[Array, Array]:
         if not z.any():
             return np.zeros(len(z)), np.tile(self.mean(), (len(z), 1))
         fast = self._sums_at(z)
@@ -275,4 +283,4 @@ class Oscillators(Particles):
         """
         raise ValueError(f"law must be drawn from by Particles, whose angles to take, got {given}")
 
-    quantise = sample
+    quantise = from_angles = sample

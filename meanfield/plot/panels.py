@@ -261,7 +261,7 @@ def _profile(measure: Density, ax: Axes, shared: Look) -> None:
 
 @_extremes.register
 def _(measure: SphereFlowMap) -> tuple[float, float]:
-    density = measure.density_at_nodes[: measure.n_nodes]
+    density = measure._density_at_nodes[: measure.n_nodes]
     return float(density.min()), max(1.0, float(density.max()))
 
 
@@ -270,7 +270,7 @@ def _(measure: SphereFlowMap, ax: Any, shared: Look) -> None:
     """Nodes in the colour of the density there, the densest on top; particles by their mass."""
     (x, y), n = _on_map(measure.points), measure.n_nodes
     ax.set_facecolor(frames.COLOURS(0.0))
-    density = measure.density_at_nodes[:n]
+    density = measure._density_at_nodes[:n]
     order = np.argsort(density)
     kind: dict[str, Any] = {"linewidths": 0.0, "rasterized": True}
     colour = {"c": density[order], "cmap": frames.COLOURS, "norm": shared.scale}
@@ -373,7 +373,7 @@ def _stems(ax: Any, atoms: Array, masses: Array, bottom: float, top: float) -> N
 
 def gathered(flow: LineFlowMap) -> tuple[Array, Array]:
     """Atoms that look alike joined: the mean angle and the whole mass of each group."""
-    atoms, masses = _drawn_angles(flow, flow.atoms), flow._atom_masses
+    atoms, masses = _drawn_angles(flow, flow._atom_angles), flow._atom_masses
     groups: list[list[int]] = []
     for index in np.argsort(atoms):
         if groups and atoms[index] - atoms[groups[-1][0]] < _ALIKE:

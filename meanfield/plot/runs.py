@@ -295,10 +295,10 @@ def _(measure: Density) -> dict[str, str]:
 
 @_rows.register
 def _(measure: FlowMap) -> dict[str, str]:
-    values, found = measure.density_at_nodes, {"dim": str(measure.dim)}
+    values, found = measure._density_at_nodes, {"dim": str(measure.dim)}
     found["nodes"] = str(len(measure.weights))
     if isinstance(measure, LineFlowMap):
-        found["atoms"] = f"{len(measure.atoms)}, mass {measure._atom_masses.sum():.4g}"
+        found["atoms"] = f"{len(measure._atom_angles)}, mass {measure._atom_masses.sum():.4g}"
     found |= _of_all(measure)
     return found | {"density": f"{values.min():.4g} to {values.max():.4g} at the nodes"}
 

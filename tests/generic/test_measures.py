@@ -3,6 +3,8 @@
 Floating-point errors of any kind are raised: nothing here may divide by zero, over- or underflow.
 """
 
+import copy
+import pickle
 import re
 
 import numpy as np
@@ -124,6 +126,59 @@ def series_rounding(mu):
 @every_measure
 def test_mass(mu):
     assert mu.mass() == pytest.approx(1, abs=8 * EPS)
+
+
+@every_measure
+def test_points_and_weights_integrate(mu):
+    """∫ <x, a> dmu for a along the axis, if there is one, for which all points count alike."""
+    assert len(mu) == len(mu.points) == len(mu.weights)
+    assert mu.points.shape == (len(mu), mu.dim)
+    assert mu.weights.sum() == pytest.approx(1, abs=1e-12)
+    along = np.eye(mu.dim) if mu.axis is None else mu.axis[None]
+    tolerance = 1e-7 if np.ndim(getattr(mu, "log_density", None)) else 1e-12
+    assert along @ (mu.weights @ mu.points) == pytest.approx(along @ mu.mean(), abs=tolerance)
+
+
+@every_measure
+@pytest.mark.parametrize(
+    "copied",
+    [copy.copy, copy.deepcopy, lambda mu: pickle.loads(pickle.dumps(mu))],
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_copies_answer_alike(mu, copied):
+    again, z = copied(mu), unit_points(mu.dim, 5, 3)
+    assert type(again) is type(mu)
+    assert repr(again) == repr(mu)
+    assert again._limits == mu._limits
+    for one, other in zip(again.log_moment(z), mu.log_moment(z), strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", [name for name in BUILT if name.startswith(("flow", "circle"))])
+def test_entropy_is_that_of_the_law(name):
+    mu = BUILT[name]
+    law = bumps(mu.dim) if mu.axis is None else bumps(mu.dim, axis=mu.axis)
+    grid = mf.Density(mf.Circle(256), law) if mu.dim == 2 else mu
+    assert mu.entropy() == pytest.approx(grid.entropy(), abs=1e-8)
+    assert mu.entropy() > 0.01
+
+
+def test_atoms_are_clusters():
+    cloud = mf.PointCloud([[0.0, 1.0], [1.0, 0.0]], weights=[0.25, 0.75])
+    found = mf.FlowMap(cloud).atoms
+    assert found.masses == pytest.approx([0.75, 0.25])
+    assert found.centres == pytest.approx(np.eye(2), abs=1e-15)
+    assert found.radii.tolist() == [0.0, 0.0]
+    assert len(BUILT["flow 10"].atoms) == len(BUILT["flow on S2"].atoms) == 0
+
+
+def test_tokens_at_angles():
+    angles = np.array([0.3, -2.0, 9.0])
+    mu = mf.Particles.from_angles(angles, [1.0, 2.0, 1.0], sums="direct")
+    assert mu.points == pytest.approx(np.column_stack([np.cos(angles), np.sin(angles)]))
+    assert (mu.weights.tolist(), mu.sums) == ([0.25, 0.5, 0.25], "direct")
+    with pytest.raises(ValueError, match="angles must be finite"):
+        mf.Particles.from_angles([np.nan])
 
 
 @every_measure

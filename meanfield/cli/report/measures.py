@@ -242,7 +242,7 @@ def _(measure: LineFlowMap, scale: Normalize) -> Frame:
 @_sphere_frame.register
 def _(measure: SphereFlowMap, scale: Normalize) -> Frame:
     kept = frames.thinned(measure.n_nodes, MOST_NODES)
-    shades = packed(frames.height(measure.density_at_nodes[kept], scale))
+    shades = packed(frames.height(measure._density_at_nodes[kept], scale))
     rest = slice(measure.n_nodes, None)
     return {
         _NODES: {**places(_NODE_RADIUS * measure.points[kept]), "marker.color": shades},
