@@ -18,7 +18,7 @@ from meanfield.evolution import netcdf
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
     path = tmp_path_factory.mktemp("good") / "good.nc"
-    solution(densities("sphere"), case="[run]").save(path)
+    solution(densities("sphere"), _case="[run]").save(path)
     return path
 
 
@@ -183,7 +183,7 @@ FAULTS = [
 BUMPS = mf.Mixture([mf.VonMisesFisher(v, 2.0) for v in np.eye(3)[:2]])
 NODES = [-1.0, 0.0, 2.0]
 RUNS = {
-    "circle": lambda: solution(densities("circle"), case="[run]"),
+    "circle": lambda: solution(densities("circle"), _case="[run]"),
     "particles": lambda: solution(particles()),
     "line": lambda: mf.evolve(mf.FlowMap(mf.FourierSeries(cos=[0.5])), mf.SA(1.0), 0.2, 2),
     "sphere": lambda: mf.evolve(mf.FlowMap(BUMPS, tol=1e-4), mf.SA(1.0), 0.1, 1),
