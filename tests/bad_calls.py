@@ -293,8 +293,6 @@ RIGHT_IN: dict[tuple[str, str], tuple[str, ...]] = {
     ("ZonalSeries", "coefficients"): ("an empty array", "a long array"),
     ("energy", "form"): NUMBERS,
     ("evolve", "checkpoint"): ("a word",),
-    ("evolve", "case"): ("a word",),
-    ("evolve", "about"): ("a dict",),
     ("evolve_free", "points"): ("a large array",),
     ("resume", "path"): ("a word",),
     ("load", "path"): ("a word",),
