@@ -135,8 +135,7 @@ def from_record(
                 return arrays[number]
             case dict():
                 about = {name: made(one) for name, one in value.items()}
-                # earlier files tell a head by its place alone
-                return classes[about.pop("type", "Head")](**about)
+                return classes[about.pop("type")](**about)
             case list():
                 return [made(one) for one in value]
         return value

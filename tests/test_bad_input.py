@@ -11,7 +11,7 @@ from bad_cases import BASE, CASES, CLOUDS, CSV, SPHERE
 import meanfield as mf
 from meanfield.cli.commands import main
 
-FUTURE = "can't read future.nc: this file has version 99; this meanfield reads up to 1"
+FUTURE = "can't read future.nc: this file has version 99; this meanfield reads 2"
 LIMIT = "study mean-field-limit good.toml"
 SWEEP = "sweep good.toml --grid dynamics.beta="
 # the command line in a folder with good.toml, good.nc and other things, and the line

@@ -179,16 +179,6 @@ def test_what_has_overflown_once_stays_left_out(tmp_path):
     assert again.identical(whole.dataset.assign_attrs(again.attrs))
 
 
-def test_a_run_of_an_earlier_version_is_not_gone_on_with(tmp_path):
-    """Its rows have other energies; nothing else tells that."""
-    stopped(tmp_path / "a.nc", STARTS["tokens"](), mf.SA(1.0), [0.1, 0.2, 0.3])
-    saved = mf.load(tmp_path / "a.nc")
-    del saved._resumption.numbers["records"]["overflowed"]
-    saved.save(tmp_path / "a.nc")
-    with pytest.raises(ValueError, match="runs of earlier versions have other energies"):
-        mf.resume(tmp_path / "a.nc", monitors={"m": lambda mu: 1.0})
-
-
 def test_one_sweep_holds_numbers_that_can_be_compared(tmp_path):
     text = """
     law = {type = "fourier-series", cos = [0.5]}

@@ -1,5 +1,6 @@
 """Solutions: round trips to the bit, and files that are written whole or not at all."""
 
+import json
 import os
 import re
 import stat
@@ -114,20 +115,50 @@ def test_the_file_tells_what_it_is(tmp_path):
     sol.save(tmp_path / "run.nc")
     file = xr.load_dataset(tmp_path / "run.nc", engine="h5netcdf")
     assert file.attrs["format"] == "meanfield-solution"
-    assert file.attrs["format_version"] == 1
+    assert file.attrs["format_version"] == 2
     assert file.attrs["status"] == "under-resolved"
     assert file.attrs["case"] == sol._case
-    assert (file.attrs["dynamics"], file.attrs["beta"], file.attrs["sign"]) == ("USA", 1 / 3, -1)
-    assert (file.attrs["space"], file.attrs["dim"]) == ("zonal", 3)
-    assert np.array_equal(file.attrs["axis"], AXIS)
+    told = {"type": "USA", "beta": 1 / 3, "sign": -1, "noise": 0.0}
+    assert json.loads(file.attrs["dynamics"]) == told
+    (measure,) = json.loads(file.attrs["measures"])
+    assert (measure["type"], measure["space"]["type"], file.attrs["dim"]) == ("Density", "Zonal", 3)
+    assert np.array_equal(measure["space"]["axis"], AXIS)
     assert file.attrs["numpy_version"] == np.__version__
     assert file.attrs["ducc0_version"]
-    assert file.coefficients.dims == ("t", "coefficient", "part")
-    assert file.coefficients.shape == (4, 64, 1)
+    assert file.coefficients.dims == ("t", "degree")
+    assert file.coefficients.shape == (4, 64)
     assert file.coefficients.dtype == np.float64
     assert list(file["size"]) == [15, 15, 31, 63]
     for variable in file.data_vars.values():
         assert variable.attrs["long_name"]
+
+
+def test_coefficients_are_found_by_degree_and_order(tmp_path):
+    sol = solution(densities("sphere"))
+    sol.save(tmp_path / "run.nc")
+    file = xr.load_dataset(tmp_path / "run.nc", engine="h5netcdf")
+    assert file.coefficients.dims == ("t", "degree", "order", "part")
+    assert file.part.attrs["flag_meanings"] == "real imaginary"
+    last = sol.final
+    for degree, order in (2, 0), (7, 3), (63, 63):
+        index = np.flatnonzero((last.space.degrees == degree) & (last.space.orders == order))
+        found = file.coefficients.sel(degree=degree, order=order)[-1]
+        (kept,) = last.coefficients[index]
+        assert found.values.tolist() == [kept.real, kept.imag]
+        assert kept.real != 0.0
+    assert (file.coefficients.sel(degree=2, order=slice(3, None)) == 0.0).all()
+
+
+def test_tokens_are_a_contiguous_ragged_array(tmp_path):
+    """As the CF conventions have it; there may be another number of tokens at each time."""
+    first, second, _ = particles()
+    sol = solution([first, mf.Particles(second.points[:7], second.weights[:7])])
+    sol.save(tmp_path / "run.nc")
+    file = xr.load_dataset(tmp_path / "run.nc", engine="h5netcdf")
+    assert file["count"].values.tolist() == [50, 7]
+    assert file.points.dims == (file["count"].attrs["sample_dimension"], "axis")
+    assert same_bits(file.points[50:], sol.final.points)
+    assert same_bits(mf.load(tmp_path / "run.nc").final.weights, sol.final.weights)
 
 
 def test_what_is_printed_is_short():
@@ -156,7 +187,7 @@ def test_inconsistent_solution_is_refused(changes, message):
 def test_measures_of_two_kinds_are_not_saved(tmp_path):
     circle, zonal = densities("circle")[:1], densities("zonal")[:1]
     turned = mf.Density.from_coefficients(mf.Zonal(3, 15), zonal[0].coefficients)
-    few = mf.Particles(np.eye(7)[:3])
+    few = mf.Particles(np.eye(6)[:3])
     for mixed in (circle + zonal, [*zonal, turned], [*particles(1), few], zonal + particles(1)):
         with pytest.raises(ValueError, match=r"measures must .*, got "):
             solution(mixed).save(tmp_path / "run.nc")
@@ -253,13 +284,13 @@ def test_no_path(path):
 
 def test_attributes_of_the_dataset_are_kept_apart(tmp_path):
     sol = solution(particles())
-    sol.dataset.attrs = {"remark": "β is sharp", "steps": [1, 2], "beta": 9.0}
+    sol.dataset.attrs = {"remark": "β is sharp", "steps": [1, 2], "dynamics": 9.0}
     sol.save(tmp_path / "run.nc")
     again = mf.load(tmp_path / "run.nc")
     assert again.dataset.attrs["remark"] == "β is sharp"
     assert list(again.dataset.attrs["steps"]) == [1, 2]
-    assert again.dynamics.beta == 1 / 3
-    assert "beta" not in again.dataset.attrs
+    assert again.dynamics == sol.dynamics
+    assert "dynamics" not in again.dataset.attrs
 
 
 def test_a_solution_is_a_sequence_of_measures():

@@ -124,37 +124,55 @@ def put(name, index, value, kind=None):
 FUTURE = xr.Dataset(attrs={"format": "meanfield-solution", "format_version": 7})
 
 
+def told(**changes):
+    """A change of the record of the dynamics."""
+    return lambda file: file.assign_attrs(dynamics=changed(file.attrs["dynamics"], changes))
+
+
+def measure(**changes):
+    """A change of the record of the measures."""
+    return lambda file: file.assign_attrs(
+        measures=f"[{changed(file.attrs['measures'][1:-1], changes)}]"
+    )
+
+
+def changed(text, changes):
+    return json.dumps(json.loads(text) | changes)
+
+
 FAULTS = [
-    (lambda _: FUTURE, "this file has version 7; this meanfield reads up to 1"),
+    (lambda _: FUTURE, "this file has version 7; this meanfield reads 2$"),
+    (attribute(format_version=1), "this file has version 1; .* reads 2, in which names are other"),
     (attribute(format_version=0), "format_version must be an integer >= 1, got"),
     (attribute(format_version=1.5), "format_version must be an integer >= 1, got"),
     (without("format_version"), "format_version must be .*, got None"),
     (attribute(format="dedalus"), "its format must be .*, got 'dedalus'"),
     (attribute(format=[1, 2]), "its format must be 'meanfield-solution', got"),
-    (
-        attribute(dynamics="__import__('os')"),
-        r"dynamics must be one of \['SA', 'USA', 'DoublyStochastic', ",
-    ),
+    (attribute(dynamics="__import__('os')"), r"dynamics must be JSON, got \"__import__\('os'\)\""),
+    (told(type="Head"), "record must be of SA, USA, DoublyStochastic"),
     (without("dynamics"), "attribute dynamics must be of type str, got None"),
-    (attribute(beta=-1.0), "beta must be a finite number >= 0, got .*-1.0"),
-    (attribute(beta=0.25), "it was damaged or changed: its checksum must be"),
+    (told(beta=-1.0), "beta must be a finite number >= 0, got .*-1.0"),
+    (told(beta=0.25), "it was damaged or changed: its checksum must be"),
     # what HDF5 makes of a chunk that a damaged index does not list
     (put("coefficients", slice(None), 0.0), "it was damaged or changed: its checksum"),
     (put("energy", 1, 0.0), "it was damaged or changed: its checksum must be"),
     (without("checksum"), "its checksum must be .*, got None"),
-    (attribute(beta=np.nan), "beta must be a finite number >= 0, got .*nan"),
-    (attribute(beta="four"), "attribute beta must be of type Real, got 'four'"),
-    (attribute(beta=[1.0, 2.0]), "attribute beta must be of type Real"),
-    (attribute(sign=2), "sign must be .1 or -1, got .*2"),
-    (attribute(noise=-2.0), "noise must be a finite number >= 0"),
-    (attribute(beta="[" * 5000), r"attribute beta .*\["),
-    (attribute(status="bored"), r"status must be one of \['finished', .*\], got 'bored'"),
+    (told(beta=np.nan), "beta must be a finite number >= 0, got .*nan"),
+    (told(beta="four"), "beta must be a finite number >= 0, got 'four'"),
+    (told(beta=[1.0, 2.0]), "beta must be a finite number >= 0"),
+    (told(sign=2), "sign must be .1 or -1, got .*2"),
+    (told(noise=-2.0), "noise must be a finite number >= 0"),
+    (attribute(dynamics="[" * 5000), r"damaged: .*recursion|dynamics must be JSON"),
+    (attribute(status="bored"), r"status must be one of \('finished', .*\), got 'bored'"),
     (without("message"), "attribute message must be of type str, got None"),
     (attribute(case=5), "attribute case must be of type str, got .*5"),
-    (attribute(space="torus"), "space must be one of .*'particles'.*, got 'torus'"),
-    (attribute(space=3), "space must be one of .*, got .*3"),
-    (attribute(space="sphere"), r"coefficients must have shape \(8385, 2\) .*\(64, 2\)"),
-    (attribute(space="particles"), "points must be a variable over"),
+    (measure(type="Torus"), r"must be records of .*, Particles, .*got \('Torus', 'Circle'\)"),
+    (measure(space={"type": "Torus"}), "measures must be records of .*, got"),
+    (measure(space={"type": "Sphere"}), "coefficients must be a variable over t, degree, order"),
+    (measure(type="Particles", space=""), "count must be a variable over"),
+    (attribute(measures="[]"), "measures must be one record, or two where flow maps follow, got"),
+    (attribute(measures="3"), r"measures must be records of .*, got 3"),
+    (without("measures"), "attribute measures must be of type str, got None"),
     (without("coefficients"), "coefficients must be a variable over"),
     (without("size"), "size must be a variable over t"),
     (without("t"), "t must be a variable over"),
@@ -171,6 +189,7 @@ FAULTS = [
     (put("size", 0, -5), "size must be an integer >= 3 .*, got .*-5"),
     (put("size", 0, 15.5, float), "size must be an integer >= 3 .*, got .*15.5"),
     (lambda file: file.isel(part=[0]), "coefficients must have shape .*, got"),
+    (lambda file: file.isel(degree=slice(-1)), "coefficients must have shape .*, got"),
     (lambda file: file.assign(x=("t", list("abcd"))), "x must hold numbers, got"),
     (lambda file: file.transpose("part", ...), "coefficients must be a variable over"),
     (
@@ -207,56 +226,52 @@ def cut(name, dim):
     return lambda file: file.assign({name: file[name].isel({dim: slice(-1)}).rename({dim: "cut"})})
 
 
-def told(**changes):
-    """A change of the record of the dynamics."""
-
-    def change(file):
-        record = json.loads(file.attrs["dynamics_record"])
-        return file.assign_attrs(dynamics_record=json.dumps(record | changes))
-
-    return change
-
-
 FAULTS_OF_RUNS = [
     *(("circle", change, message) for change, message in FAULTS),
-    ("particles", put("points", (0, 3, 0), 5.0), "points must have rows of norm 1"),
-    ("particles", put("weights", (1, 2), -1.0), "weights must be >= 0, got -1"),
-    ("particles", put("weights", 0, 0.0), "weights must have a positive sum"),
-    ("particles", lambda file: file.isel(token=[]), "points must be a non-empty array"),
-    ("line", put("node_count", 0, 100), "node_count must be multiples of 16"),
-    ("line", put("node_count", 1, -16), "node_count must be an integer >= 0"),
-    ("line", put("node_count", 0, 0), "there must be one measure at each t, got node_count"),
-    ("line", put("node_count", 0, 16), r"panel_edges must have \d+ rows, got \d+"),
+    ("particles", put("points", (3, 0), 5.0), "points must have rows of norm 1"),
+    ("particles", put("weights", 52, -1.0), "weights must be >= 0, got -1"),
+    ("particles", put("weights", slice(50), 0.0), "weights must have a positive sum"),
+    ("particles", put("count", 1, 49), r"points must have 149 rows, got 150"),
+    ("particles", lambda file: file.isel(point=[]), "points must have 150 rows, got 0"),
+    ("particles", put("count", 0, -1), "count must be an integer >= 0"),
+    ("line", put("count", slice(2), [100, 156]), "count must be multiples of 16"),
+    ("line", put("count", 1, -16), "count must be an integer >= 0"),
+    ("line", put("count", 0, 0), "there must be one measure at each t, got count"),
+    ("line", put("count", 0, 16), r"(points|panel_edges) must have \d+ rows, got \d+"),
     ("line", put("atom_count", 0, 3), "atom_angle must have 3 rows, got 0"),
-    ("line", put("node_owner", 5, 0), "node_owner must be -1 or the number of one of 0 atoms"),
-    ("line", put("node_owner", 5, -2), "node_owner must be -1 or the number of one of 0 atoms"),
-    ("line", put("node_angle", 5, np.nan), "node_angle must hold no NaN, got one at"),
-    ("line", without("node_weight"), "node_weight must be a variable over node, got"),
+    ("line", put("atom", 5, 0), "atom must be -1 or the number of one of 0 atoms"),
+    ("line", put("atom", 5, -2), "atom must be -1 or the number of one of 0 atoms"),
+    ("line", put("angle", 5, np.nan), "angle must hold no NaN, got one at"),
+    ("line", without("weights"), "weights must be a variable over point, got"),
     ("line", turned("panel_edges"), "panel_edges must be a variable over panel, side"),
     ("line", put("history_moments", (0, 0, 0), np.nan), "history_moments must hold no NaN"),
     ("line", cut("history_time", "history_end"), "history_time must be a variable over history_e"),
     ("line", lambda file: file.isel(history_node=slice(7)), "history_moments must have shape"),
-    ("line", attribute(flow_tol=0.0), "flow_tol must be a finite number > 0"),
-    ("line", attribute(flow_dim=1), "flow_dim must be an integer >= 2"),
-    ("line", attribute(flow_scale="a"), "flow_scale must be a finite number > 0"),
-    ("line", attribute(flow_law="{"), "Expecting property name"),
-    ("line", attribute(flow_law='{"type": "Head"}'), "record must be of Uniform, "),
-    ("line", attribute(space="circle"), "there must be one measure at each t|coefficients must be"),
-    ("sphere", put("flow_points", (3, 0), 5.0), "flow_points must have rows of norm 1"),
-    ("sphere", put("flow_count", 1, 7), r"flow_points must have \d+ rows, got \d+"),
-    ("sphere", attribute(flow_tol=np.inf), "flow_tol must be a finite number > 0"),
+    ("line", measure(tol=0.0), "tol of a flow map must be a finite number > 0"),
+    ("line", measure(max_nodes=0), "max_nodes must be an integer >= 1"),
+    ("line", measure(atom_radius=2.0), "atom_radius must be a finite number >= 0 and <= 0.01"),
+    ("circle", measure(tail_tol=2.0), "tail_tol must be a finite number >= 1e-15 and <= 0.01"),
+    ("line", measure(dim=1), "dim of a flow map must be an integer >= 2"),
+    ("line", measure(scale="a"), "scale of a flow map must be a finite number > 0"),
+    ("line", measure(law={"type": "Head"}), "record must be of Uniform, "),
+    ("line", measure(law="{"), "record must be of Uniform, "),
+    ("line", measure(type="Density", space={"type": "Circle"}), "coefficients must be a variable"),
+    ("line", attribute(measures="[{"), "measures must be JSON, got"),
+    ("sphere", put("points", (3, 0), 5.0), "points must have rows of norm 1"),
+    ("sphere", put("count", 1, 7), r"points must have \d+ rows, got \d+"),
+    ("sphere", measure(tol=np.inf), "tol of a flow map must be a finite number > 0"),
     ("sphere", lambda file: file.isel(part=[0]), "history_moments must have 2 parts"),
     ("sphere", lambda file: file.isel(history_step=[]), "history_moments must have shape"),
-    ("oscillators", put("frequency_weights", 0, 0.5), "frequency_weights must be >= 0 of sum 1"),
-    ("oscillators", put("phases", (1, 2), np.inf), "phases must be finite, got inf"),
-    ("oscillators", without("frequencies"), "frequencies must be a variable over frequency"),
-    ("oscillator densities", put("frequency_weights", 0, -1.0), "frequency_weights must be >= 0"),
-    ("oscillator densities", put("frequency_widths", 0, -1.0), "widths must be 3 numbers >= 0"),
-    ("oscillator densities", put("size", 1, 64), r"parts must have shape \(32, 2\)"),
+    ("oscillators", put("weights", 0, 0.5), "weights must be >= 0 of sum 1"),
+    ("oscillators", put("angle", 5, np.inf), "angles must be finite, got inf"),
+    ("oscillators", without("frequencies"), "frequencies must be a variable over point"),
+    ("oscillator densities", put("frequency_weights", 0, -1.0), "weights must be >= 0"),
+    ("oscillator densities", put("widths", 0, -1.0), "widths must be 3 numbers >= 0"),
+    ("oscillator densities", put("size", 1, 64), r"coefficients must have shape \(32, 2\)"),
     ("oscillator densities", without("size"), "size must be a variable over t"),
     ("heads", told(heads=[{"type": "Head", "V": {"matrix": -1}}]), "record must be of SA, USA"),
     ("heads", told(heads=[{"type": "Head", "V": {"matrix": True}}]), "record must be of SA, USA"),
-    ("heads", attribute(dynamics_record='{"type": "Head", "V": 2.0}'), "record must be of SA, USA"),
+    ("heads", told(type="Head", V=2.0), "record must be of SA, USA"),
     ("heads", without("dynamics_matrix_0"), "record must be of SA, USA"),
 ]
 
@@ -269,16 +284,17 @@ def test_a_file_with_a_fault(kind, change, message, tmp_path):
 
 @pytest.mark.parametrize("axis", [None, "up", [1.0], [1.0, 1.0, 0.0], [np.nan, 0.0, 1.0], 10**9])
 def test_axis_with_a_fault(axis, tmp_path):
-    change = without("axis") if axis is None else attribute(axis=axis)
+    space = {"type": "Zonal", "dim": 3, "kmax": 15} | ({} if axis is None else {"axis": axis})
+    change = measure(space=space)
     path = written(tmp_path / "run.nc", solution(densities("zonal")), change)
-    assert "axis must" in refusal(path)
+    assert re.search("axis must|axis, shape|its checksum must", refusal(path))
 
 
 def test_numbers_that_are_not_there_take_no_memory(tmp_path):
     """An array of 10^15 numbers that was never written takes no room on disk."""
     path = tmp_path / "run.nc"
     with h5netcdf.File(path, "w") as file:
-        file.attrs["format"], file.attrs["format_version"] = "meanfield-solution", 1
+        file.attrs["format"], file.attrs["format_version"] = "meanfield-solution", 2
         file.dimensions = {"t": 10**9, "coefficient": 10**6}
         file.create_variable("t", ("t",), float, chunks=(1000,))
         file.create_variable("coefficients", ("t", "coefficient"), float, chunks=(1, 1000))

@@ -1,6 +1,8 @@
 """What a file keeps of a run as variables and attributes: measures, history, dynamics, resumption.
 
 Each class of measures has a `Form`: a table of columns, and how a measure is made of them again.
+Arrays whose length changes from time to time are contiguous ragged arrays of the CF conventions:
+those of all times follow one another, and `count` has the length at each time.
 """
 
 from __future__ import annotations
@@ -9,14 +11,13 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from numbers import Real
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from meanfield._checks import integer, number, one_of, real_array, rows, shown, unit_rows
+from meanfield._checks import integer, number, real_array, rows, shown, unit_rows
 from meanfield._record import from_record, to_record
 from meanfield.dynamics import KNOWN, AnyDynamics
 from meanfield.dynamics.attention import Head
@@ -46,11 +47,24 @@ _SERIES = "series of the first density"
 _SIZES, _COUNTS = (3, 1 << 20), (0, 1 << 26)
 # what normalising may change in what is normalised
 _LAST_BITS = 1e-15
-# coefficients and parts of each, told by the size of a space without making it
-_SHAPES: dict[str, Callable[[int], tuple[int, int]]] = {
-    Circle.name: lambda n: (n // 2, 2),
-    Sphere.name: lambda lmax: ((lmax + 1) * (lmax + 2) // 2, 2),
-    Zonal.name: lambda kmax: (kmax + 1, 1),
+_SPACES: tuple[Any, ...] = (Circle, Sphere, Zonal)
+# the shape of a table of coefficients, told by the size of a space without making it
+_SHAPES: dict[str, Callable[[int], tuple[int, ...]]] = {
+    "Circle": lambda n: (n // 2, 2),
+    "Sphere": lambda lmax: (lmax + 1, lmax + 1, 2),
+    "Zonal": lambda kmax: (kmax + 1,),
+}
+_ANGLE = {"units": "radian"}
+# dimensions that have coordinates of their own
+_COORDINATES: dict[str, dict[str, Any]] = {
+    "degree": {"long_name": "degree"},
+    "order": {"long_name": "order", "comment": "0 to degree"},
+    "part": {
+        "long_name": "part of a complex number",
+        "flag_values": [0, 1],
+        "flag_meanings": "real imaginary",
+    },
+    "axis": {"long_name": "axis of R^d"},
 }
 
 
@@ -68,6 +82,8 @@ class Column(NamedTuple):
     key : str
         The attribute, as `attrgetter` has it.
     long_name : str
+    about : mapping, optional
+        Further attributes of the variable.
     limits : pair of int, optional
         Of integers.
     """
@@ -76,6 +92,7 @@ class Column(NamedTuple):
     dims: str
     key: str
     long_name: str
+    about: Mapping[str, str] = {}
     limits: tuple[int, int] | None = None
 
     @property
@@ -87,18 +104,17 @@ class Column(NamedTuple):
         """The values as a variable of a dataset."""
         if self.dims.endswith("part"):
             values = np.ascontiguousarray(values).view(np.float64).reshape(*values.shape, -1)
-        # the dataset of a run has it without a unit
-        units = {} if self.name == "size" else {"units": "1"}
-        return self.dims.split(), values, {"long_name": self.long_name} | units
+        return self.dims.split(), values, {"long_name": self.long_name, **self.about}
 
     def arrays(self, measures: Sequence[Any]) -> list[NDArray[Any]]:
         """The arrays of the measures."""
         found = [np.asarray(attrgetter(self.key)(measure)) for measure in measures]
-        if self.dims.endswith("part"):
-            spaces = [measure.space for measure in measures]
-            largest = max(spaces, key=lambda space: int(space.size))
-            return [_embedded(*pair, largest) for pair in zip(spaces, found, strict=True)]
-        return found
+        if "degree" not in self.dims:
+            return found
+        spaces = [measure.space for measure in measures]
+        largest = max(spaces, key=lambda space: int(space.size))
+        pairs = zip(spaces, found, strict=True)
+        return [_as_table(_embedded(*pair, largest), largest) for pair in pairs]
 
     def read(self, stored: xr.Dataset, times: slice = slice(None)) -> NDArray[Any]:
         """The values in a file, of these times where there is a row for each.
@@ -121,7 +137,7 @@ class Column(NamedTuple):
         return _without_nan(self.name, values)
 
 
-TIMES = Column("t", "t", "t", "time")
+TIMES = Column("t", "t", "t", TIME["long_name"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,14 +147,15 @@ class Form:
     Attributes
     ----------
     measure : type
-    words : tuple of str
-        The attribute `space` of such files.
     columns : tuple of Column
     make : callable
-        Makes measures again of a file and the arrays of each time, by the keys of the columns. Of
-        flow maps it is given the law of the density that they follow, too, or None.
-    attributes : callable
-        What a measure has in common with all others of its run.
+        Makes measures again of a file, their record in it and the arrays of each time, by the keys
+        of the columns. Of flow maps it is given the law of the density that they follow, too, or
+        None.
+    record : callable
+        What a measure is made from, apart from its arrays.
+    space : str
+        The class of its space, "" where there is none.
     counts : mapping of str to (str, int)
         Of dimensions of different length at each time: the column that holds the lengths, as
         multiples of that number.
@@ -148,10 +165,10 @@ class Form:
     """
 
     measure: type
-    words: tuple[str, ...]
     columns: tuple[Column, ...]
     make: Callable[..., list[Any]]
-    attributes: Callable[[Any], dict[str, Any]] = lambda _: {}
+    record: Callable[[Any], dict[str, Any]] = lambda _: {}
+    space: str = ""
     counts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     history: tuple[Column, ...] = ()
     to_arrays: Callable[[Any], Mapping[str, Any]] = vars
@@ -161,6 +178,11 @@ class Form:
     def names(self) -> list[str]:
         """Those of all its variables."""
         return [column.name for column in (*self.columns, *self.history)]
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """What a record of such a measure says of its class, and of that of its space."""
+        return "FlowMap" if self in _FLOWS else self.measure.__name__, self.space
 
     def variables(
         self, measures: Sequence[AnyMeasure | None], history: AnyHistory | None
@@ -254,56 +276,76 @@ def _undo_rounding(measure: Any, **given: Array) -> None:
     """Give a measure or a space what was in the file if normalising it only turned last bits."""
     for name, array in given.items():
         if np.allclose(array, getattr(measure, name), rtol=_LAST_BITS, atol=_LAST_BITS):
-            setattr(measure, name, array.copy())
-            getattr(measure, name).flags.writeable = False
+            array = array.copy()
+            array.flags.writeable = False
+            object.__setattr__(measure, name, array)
 
 
-def _space(stored: xr.Dataset, word: str, size: int) -> Space:
-    if word == Circle.name:
-        return Circle(size)
-    if word == Sphere.name:
-        return Sphere(size, available(stored.attrs.get("library", "ducc0")))
-    axis = real_array("axis", stored.attrs.get("axis", 0.0), 1)
-    return Zonal(len(axis), size, axis)
+def _as_table(coefficients: NDArray[Any], space: Any) -> NDArray[Any]:
+    """Coefficients along the last axis by degree, and by order on S^2."""
+    if (orders := getattr(space, "orders", None)) is None:
+        return coefficients
+    count = space.size + 1
+    found = np.zeros((*coefficients.shape[:-1], count, count), dtype=coefficients.dtype)
+    found[..., space.degrees, orders] = coefficients
+    return found
+
+
+def _from_table(table: NDArray[Any], space: Any) -> NDArray[Any]:
+    """What `_as_table` was given."""
+    orders = getattr(space, "orders", None)
+    return table if orders is None else np.asarray(table[..., space.degrees, orders])
+
+
+def _space(record: Mapping[str, Any], size: int) -> Any:
+    """The space of a record in another size."""
+    (kind,) = (kind for kind in _SPACES if kind.__name__ == record["type"])
+    given = {**record, kind._size_name: size}
+    if "library" in record:
+        given["library"] = available(record["library"])
+    return from_record(given, _SPACES)
 
 
 def _series(
-    stored: xr.Dataset, saves: list[dict[str, Any]], key: str, word: str
+    record: Mapping[str, Any], saves: list[dict[str, Any]], key: str
 ) -> Iterator[tuple[Any, NDArray[Any]]]:
     """The space of each time and its coefficients, which the file has in the largest space."""
     sizes = [int(save["space.size"]) for save in saves]
-    shape, expected = saves[0][key].shape[-2:], _SHAPES[word](max(sizes))
+    expected = _SHAPES[record["type"]](max(sizes))
+    shape = saves[0][key].shape[-len(expected) :]
     if shape != expected:
         raise ValueError(
-            f"{key} must have shape {expected} at each t for size {max(sizes)}, got {shape}"
+            f"coefficients must have shape {expected} at each t for size {max(sizes)}, got {shape}"
         )
-    spaces: dict[int, Any] = {size: _space(stored, word, size) for size in sorted(set(sizes))}
+    spaces: dict[int, Any] = {size: _space(record, size) for size in sorted(set(sizes))}
     largest = spaces[max(sizes)]
     for size, save in zip(sizes, saves, strict=True):
-        found = save[key].view(largest._coefficient_type)[..., 0]
-        yield spaces[size], _embedded(largest, found, spaces[size])
+        table = save[key]
+        if expected[-1] == 2:
+            table = table.view(np.complex128)[..., 0]
+        yield spaces[size], _embedded(largest, _from_table(table, largest), spaces[size])
 
 
-def _density_attributes(density: Density) -> dict[str, Any]:
-    space = density.space
-    given = {name: getattr(space, name, None) for name in ("library", "axis")} | density._limits
-    return {"space": space.name} | {k: v for k, v in given.items() if v is not None}
+def _density_record(density: Density) -> dict[str, Any]:
+    return {"space": to_record(density.space, _SPACES), **density._limits}
 
 
-def _density_limits(stored: xr.Dataset) -> dict[str, Any]:
+def _density_limits(record: Mapping[str, Any]) -> dict[str, Any]:
     """What a run of a file's densities may do; each of them checks it."""
-    return {name: stored.attrs[name] for name in ("tail_tol", "max_size") if name in stored.attrs}
+    return {name: record[name] for name in ("tail_tol", "max_size")}
 
 
-def _densities(stored: xr.Dataset, saves: list[dict[str, Any]]) -> list[Density]:
-    series = _series(stored, saves, "coefficients", stored.attrs["space"])
-    limits = _density_limits(stored)
+def _densities(
+    _: xr.Dataset, record: Mapping[str, Any], saves: list[dict[str, Any]]
+) -> list[Density]:
+    series, limits = _series(record["space"], saves, "coefficients"), _density_limits(record)
     return [Density.from_coefficients(*pair, **limits) for pair in series]
 
 
-def _particles(stored: xr.Dataset, saves: list[dict[str, Any]]) -> list[Particles]:
-    sums = stored.attrs.get("particle_sums", "auto")
-    found = [Particles(**save, sums=sums) for save in saves]
+def _particles(
+    _: xr.Dataset, record: Mapping[str, Any], saves: list[dict[str, Any]]
+) -> list[Particles]:
+    found = [Particles(**save, sums=record["sums"]) for save in saves]
     for particles, save in zip(found, saves, strict=True):
         _undo_rounding(particles, **save)
     return found
@@ -312,24 +354,27 @@ def _particles(stored: xr.Dataset, saves: list[dict[str, Any]]) -> list[Particle
 def _shares(weights: Array) -> Array:
     """The masses of frequencies, if they are that."""
     if weights.min() < 0.0 or not np.isclose(weights.sum(), 1.0, rtol=0.0, atol=1e-14):
-        raise ValueError(f"frequency_weights must be >= 0 of sum 1, got {weights.sum()!r}")
+        raise ValueError(f"weights must be >= 0 of sum 1, got {weights.sum()!r}")
     return weights
 
 
-def _oscillators(_: xr.Dataset, saves: list[dict[str, Any]]) -> list[Oscillators]:
-    weights, found = _shares(saves[0]["weights"]), [Oscillators(**save) for save in saves]
-    for oscillators in found:
-        _undo_rounding(oscillators, weights=weights)
+def _oscillators(
+    _: xr.Dataset, __: Mapping[str, Any], saves: list[dict[str, Any]]
+) -> list[Oscillators]:
+    found = []
+    for save in saves:
+        del save["points"]
+        found.append(Oscillators(**save))
+        _undo_rounding(found[-1], weights=_shares(save["weights"]))
     return found
 
 
 def _oscillator_densities(
-    stored: xr.Dataset, saves: list[dict[str, Any]]
+    _: xr.Dataset, record: Mapping[str, Any], saves: list[dict[str, Any]]
 ) -> list[OscillatorDensity]:
-    first, found = saves[0], []
+    first, limits, found = saves[0], _density_limits(record), []
     weights = _shares(first["frequency_weights"])
-    limits = _density_limits(stored)
-    for pair in _series(stored, saves, "parts", Circle.name):
+    for pair in _series(record["space"], saves, "parts"):
         density = OscillatorDensity.from_parts(
             *pair, first["frequencies"], weights, first["widths"], **limits
         )
@@ -385,68 +430,71 @@ def law_record(law: Law) -> dict[str, Any] | None:
         return None
 
 
-def _flow_attributes(flow: LineFlowMap | SphereFlowMap) -> dict[str, Any]:
-    record = law_record(flow.law)
-    text = _SERIES if type(flow.law) is SeriesLaw else ""
-    told = {"flow_law": json.dumps(record) if record else text, "flow_tol": flow.tol}
-    return told | flow._limits
+def _flow_record(flow: LineFlowMap | SphereFlowMap) -> dict[str, Any]:
+    law = _SERIES if type(flow.law) is SeriesLaw else law_record(flow.law)
+    return {"law": law, "dim": flow.dim, "axis": flow.axis, "tol": flow.tol, **flow._limits}
 
 
-def _flow_limits(stored: xr.Dataset) -> dict[str, Any]:
+def _line_record(flow: LineFlowMap) -> dict[str, Any]:
+    return _flow_record(flow) | {"scale": flow.line.scale}
+
+
+def _flow_law(record: Mapping[str, Any], first: SeriesLaw | None) -> Law:
+    dim = integer("dim of a flow map", record["dim"], low=2)
+    if record["law"] == _SERIES:
+        return first or ForgottenLaw(dim)
+    found: Law = from_record(record["law"], LAWS) if record["law"] else ForgottenLaw(dim)
+    return found
+
+
+def _flow_limits(record: Mapping[str, Any]) -> dict[str, Any]:
     """Tolerance and limits of a file's flow maps.
 
     Raises
     ------
     ValueError
-        If one is missing or out of range.
+        If one is out of range.
     """
-    given = stored.attrs
     return {
-        "tol": number("flow_tol", given.get("flow_tol"), above=0),
-        "max_nodes": integer("max_nodes", given.get("max_nodes"), low=1),
-        "atom_radius": number("atom_radius", given.get("atom_radius"), low=0, high=1e-2),
+        "tol": number("tol of a flow map", record["tol"], above=0),
+        "max_nodes": integer("max_nodes", record["max_nodes"], low=1),
+        "atom_radius": number("atom_radius", record["atom_radius"], low=0, high=1e-2),
     }
 
 
-def _read_law(stored: xr.Dataset, dim: int, first: SeriesLaw | None) -> Law:
-    text = str(stored.attrs.get("flow_law") or "")
-    if text == _SERIES:
-        return first or ForgottenLaw(dim)
-    return from_record(json.loads(text), LAWS) if text else ForgottenLaw(dim)
-
-
-def _line_attributes(flow: LineFlowMap) -> dict[str, Any]:
-    line = flow.line
-    axis = {} if line.axis is None else {"flow_axis": line.axis}
-    return _flow_attributes(flow) | {"flow_scale": line.scale, "flow_dim": flow.dim} | axis
-
-
 def _line_flow_maps(
-    stored: xr.Dataset, saves: list[dict[str, Any]], first: SeriesLaw | None
+    _: xr.Dataset,
+    record: Mapping[str, Any],
+    saves: list[dict[str, Any]],
+    first: SeriesLaw | None,
 ) -> list[LineFlowMap]:
-    given, found = stored.attrs, []
-    law = _read_law(stored, integer("flow_dim", given.get("flow_dim"), low=2), first)
-    axis = real_array("flow_axis", given["flow_axis"], 1) if "flow_axis" in given else None
-    line = LabelLine(law, axis, number("flow_scale", given.get("flow_scale"), above=0))
-    limits = _flow_limits(stored)
+    law, limits = _flow_law(record, first), _flow_limits(record)
+    axis = None if record["axis"] is None else real_array("axis", record["axis"], 1)
+    line = LabelLine(law, axis, number("scale of a flow map", record["scale"], above=0))
+    found = []
     for save in saves:
         save["atoms"] = save.pop("_atom_angles")
         owners, atoms = save["owners"], len(save["atoms"])
         if owners.min() < -1 or owners.max() >= atoms:
             told = f"got {owners.min()} to {owners.max()}"
-            raise ValueError(f"node_owner must be -1 or the number of one of {atoms} atoms, {told}")
+            raise ValueError(f"atom must be -1 or the number of one of {atoms} atoms, {told}")
         log_density, save["owners"] = save.pop("log_density"), owners.astype(np.int64)
+        # those of the angles
+        del save["points"]
         found.append(LineFlowMap.from_arrays(line, **limits, **save))
         found[-1].log_density = log_density
     return found
 
 
 def _sphere_flow_maps(
-    stored: xr.Dataset, saves: list[dict[str, Any]], first: SeriesLaw | None
+    stored: xr.Dataset,
+    record: Mapping[str, Any],
+    saves: list[dict[str, Any]],
+    first: SeriesLaw | None,
 ) -> list[SphereFlowMap]:
-    law, found, limits = _read_law(stored, 3, first), [], _flow_limits(stored)
+    law, limits, found = _flow_law(record, first), _flow_limits(record), []
     for t, save in zip(TIMES.read(stored)[-len(saves) :], saves, strict=True):
-        unit_rows("flow_points", save["points"], 3)
+        unit_rows("points", save["points"], 3)
         found.append(SphereFlowMap.from_arrays(law, t=float(t), **limits, **save))
     return found
 
@@ -459,115 +507,133 @@ def _sphere_history(arrays: dict[str, NDArray[Any]]) -> History:
     return History.from_arrays(arrays | {"moments": moments[..., 0] + 1j * moments[..., 1]})
 
 
-_OF_FREQUENCIES = (
-    Column("frequencies", "frequency", "frequencies", "natural frequencies"),
-    Column("frequency_weights", "frequency", "frequency_weights", "their masses"),
-    Column("frequency_widths", "frequency", "widths", "widths of Lorentzians about them"),
+_SIZE = Column("size", "t", "space.size", SIZE_NAME, {"comment": SIZE_COMMENT}, _SIZES)
+_COUNT = Column(
+    *("count", "t", "weights.size", "number of points"), {"sample_dimension": "point"}, _COUNTS
 )
-_SIZE = Column("size", "t", "space.size", SIZE_NAME, _SIZES)
-_TEXT = "spectral coefficients (real and imaginary part)"
+_POINTS = Column("points", "point axis", "points", "points on the unit sphere")
+_WEIGHTS = Column("weights", "point", "weights", "masses of the points")
+_LOG_DENSITY = Column(
+    *("log_density", "point", "log_density", "log f at the points"),
+    {"comment": "inf where mass is held at a point"},
+)
 _MOMENTS = "history_step history_node history_moment"
+_EDGES = "ends of time steps"
 
+
+def _coefficients(dims: str, key: str, series: str) -> Column:
+    comment = {"comment": f"f = {series}, of the largest space of the run"}
+    return Column("coefficients", f"t {dims}", key, "coefficients of the density", comment)
+
+
+_FOURIER = "Σ c_k e^{ikθ}, c_{-k} = conj(c_k)"
 # a class stands before its base
 _OSCILLATORS = Form(
     Oscillators,
-    ("oscillators",),
     (
-        _OF_FREQUENCIES[0],
-        Column("frequency_weights", "frequency", "weights", "their masses"),
-        Column("phases", "t frequency", "angles", "angles"),
+        *(_COUNT, _POINTS, _WEIGHTS),
+        Column("frequencies", "point", "frequencies", "natural frequencies"),
+        Column("angle", "point", "angles", "phases", _ANGLE),
     ),
     _oscillators,
-)
-_PARTS = Column(
-    "parts", "t frequency coefficient part", "parts", f"{_TEXT} of the density at each frequency"
+    counts={"point": ("count", 1)},
 )
 _OSCILLATOR_DENSITY = Form(
     OscillatorDensity,
-    ("oscillator-density",),
-    (*_OF_FREQUENCIES, _PARTS, _SIZE),
+    (
+        Column("frequencies", "frequency", "frequencies", "natural frequencies"),
+        Column("frequency_weights", "frequency", "frequency_weights", "masses of frequencies"),
+        Column("widths", "frequency", "widths", "widths of Lorentzians"),
+        *(_coefficients("frequency degree part", "parts", _FOURIER), _SIZE),
+    ),
     _oscillator_densities,
-    lambda density: {k: v for k, v in density._limits.items() if v is not None},
+    _density_record,
+    "Circle",
 )
 _PARTICLES = Form(
     Particles,
-    ("particles",),
-    (
-        Column("points", "t token axis", "points", "tokens on the unit sphere"),
-        Column("weights", "t token", "weights", "masses of the tokens"),
-    ),
+    (_COUNT, _POINTS, _WEIGHTS),
     _particles,
-    lambda particles: {} if particles.sums == "auto" else {"particle_sums": particles.sums},
+    lambda particles: {"sums": particles.sums},
+    counts={"point": ("count", 1)},
 )
-_COEFFICIENTS = Column(
-    "coefficients", "t coefficient part", "coefficients", f"{_TEXT} in the largest space"
+_SERIES_OF = {
+    "Circle": ("degree part", _FOURIER),
+    "Sphere": ("degree order part", "Σ c_lm Y_lm, orthonormal for σ, c_{l,-m} = (-1)^m conj(c_lm)"),
+    "Zonal": ("degree", "Σ c_k p_k(<x, axis>), orthonormal for σ"),
+}
+_DENSITIES = tuple(
+    Form(
+        Density,
+        (_coefficients(dims, "coefficients", series), _SIZE),
+        _densities,
+        _density_record,
+        space,
+    )
+    for space, (dims, series) in _SERIES_OF.items()
 )
-_DENSITY = Form(Density, tuple(_SHAPES), (_COEFFICIENTS, _SIZE), _densities, _density_attributes)
 _LINE_FLOW_MAP = Form(
     LineFlowMap,
-    ("flow-map",),
     (
-        Column("node_count", "t", "weights.size", "nodes of the flow map at each time", _COUNTS),
-        Column("atom_count", "t", "_atom_angles.size", "atoms at each time", _COUNTS),
-        Column("panel_edges", "panel side", "edges", "panels of labels"),
-        Column("node_angle", "node", "angles", "angle of each node, in radians"),
-        Column("node_expansion", "node", "expansion", "∫ div X dt of each node"),
-        Column("node_weight", "node", "weights", "mass of each node"),
-        Column("node_owner", "node", "owners", "atom that holds the node, or -1"),
-        Column("node_log_density", "node", "log_density", "log f_t at each node"),
-        Column("atom_angle", "atom", "_atom_angles", "angle of each atom, in radians"),
+        *(_COUNT, _POINTS, _WEIGHTS, _LOG_DENSITY),
+        Column("atom", "point", "owners", "atom of each point", {"comment": "-1 of none"}),
+        Column("angle", "point", "angles", "angle of each point", _ANGLE),
+        Column("expansion", "point", "expansion", "∫ div X dt of each point"),
+        Column("panel_edges", "panel side", "edges", "panels of labels", _ANGLE),
+        Column(
+            *("atom_count", "t", "_atom_angles.size", "number of atoms"),
+            *({"sample_dimension": "held"}, _COUNTS),
+        ),
+        Column("atom_angle", "held", "_atom_angles", "angle of each atom", _ANGLE),
     ),
     _line_flow_maps,
-    _line_attributes,
-    {"node": ("node_count", 1), "panel": ("node_count", panels.NODES), "atom": ("atom_count", 1)},
-    (
-        Column("history_time", "history_end", "times", "ends of the time steps"),
+    _line_record,
+    counts={"point": ("count", 1), "panel": ("count", panels.NODES), "held": ("atom_count", 1)},
+    history=(
+        Column("history_time", "history_end", "times", _EDGES),
         Column("history_moments", _MOMENTS, "moments", "the measure at cell nodes"),
     ),
 )
 _SPHERE_FLOW_MAP = Form(
     SphereFlowMap,
-    ("flow-map-sphere",),
-    (
-        Column("flow_count", "t", "weights.size", "nodes and particles at each time", _COUNTS),
-        Column("flow_points", "node axis", "points", "nodes and particles"),
-        Column("flow_weights", "node", "weights", "their masses"),
-        Column("flow_log_density", "node", "log_density", "log f_t at nodes, inf at particles"),
-    ),
+    (_COUNT, _POINTS, _WEIGHTS, _LOG_DENSITY),
     _sphere_flow_maps,
-    _flow_attributes,
-    {"node": ("flow_count", 1)},
-    (
-        Column("history_edges", "history_end", "edges", "edges"),
+    _flow_record,
+    counts={"point": ("count", 1)},
+    history=(
+        Column("history_time", "history_end", "edges", _EDGES),
         Column("history_moments", f"{_MOMENTS} part", "moments", "moments"),
         Column("absorption_times", "absorption", "absorption_times", "absorption times"),
-        Column("absorption_radii", "absorption", "absorption_radii", "absorption radii"),
+        Column("absorption_radii", "absorption", "absorption_radii", "absorption radii", _ANGLE),
         Column("absorption_centres", "absorption axis", "absorption_centres", "absorption centres"),
     ),
-    History.arrays,
-    _sphere_history,
+    to_arrays=History.arrays,
+    from_arrays=_sphere_history,
 )
 _FLOWS = (_LINE_FLOW_MAP, _SPHERE_FLOW_MAP)
-_FORMS = (_OSCILLATORS, _OSCILLATOR_DENSITY, _PARTICLES, _DENSITY, *_FLOWS)
+_FORMS = (_OSCILLATORS, _OSCILLATOR_DENSITY, _PARTICLES, *_DENSITIES, *_FLOWS)
 # names that a file needs for itself
-RESERVED = frozenset({"t", *(name for form in _FORMS for name in form.names)})
+RESERVED = frozenset({"t", *_COORDINATES, *(name for form in _FORMS for name in form.names)})
 
 
 def _form(measure: AnyMeasure) -> Form:
+    space = type(getattr(measure, "space", None)).__name__
     for form in _FORMS:
-        if isinstance(measure, form.measure):
+        if isinstance(measure, form.measure) and form.space in ("", space):
             return form
     raise ValueError(f"measures must be of a kind that a file can keep, got {shown(measure)}")
 
 
-def _attributes(measure: AnyMeasure) -> dict[str, Any]:
+def _record(measure: AnyMeasure) -> dict[str, Any]:
     form = _form(measure)
-    return {"space": form.words[0], "dim": measure.dim} | form.attributes(measure)
+    return {"type": form.kind[0]} | form.record(measure)
 
 
 def measure_attributes(measures: Sequence[AnyMeasure]) -> dict[str, Any]:
-    """What the measures of a run have in common, of both kinds where flow maps follow densities."""
-    return _attributes(measures[-1]) | _attributes(measures[0])
+    """What the measures of a run are made from: one record, or two where flow maps follow."""
+    records = {_form(measure): _record(measure) for measure in (measures[-1], measures[0])}
+    told = json.dumps([*reversed(records.values())], default=np.ndarray.tolist)
+    return {"measures": told, "dim": measures[0].dim}
 
 
 def measure_variables(
@@ -583,37 +649,67 @@ def measure_variables(
         If the measures are not of one kind.
     """
     forms = [_form(measure) for measure in measures]
-    kinds = zip(forms, map(_attributes, measures), strict=True)
-    for (form, one), (other_form, other) in pairwise(kinds):
-        if form is not _DENSITY or other_form not in _FLOWS:
+    for (form, one), (other_form, other) in pairwise(zip(forms, measures, strict=True)):
+        if form not in _DENSITIES or other_form not in _FLOWS:
             _check_kinds(one, other)
     found: dict[str, Any] = {}
     for form in dict.fromkeys(reversed(forms)):
         own = [m if own is form else None for m, own in zip(measures, forms, strict=True)]
         found |= form.variables(own, history)
     if forms[-1] is not forms[0]:
-        found["size"][1][:] += found[forms[-1].columns[0].name][1]
+        found["size"][1][:] += found["count"][1]
+    sizes = {
+        dim: size
+        for dims, values, _ in found.values()
+        for dim, size in zip(dims, values.shape, strict=True)
+    }
+    for name in (name for name in _COORDINATES if name in sizes):
+        found[name] = (name,), np.arange(sizes[name]), _COORDINATES[name]
     return found
 
 
-def _check_kinds(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
-    first, second = one.get("axis", 0.0), other.get("axis", 0.0)
-    same = all(one.get(word) == other.get(word) for word in ("space", "dim", "particle_sums"))
+def _check_kinds(one: AnyMeasure, other: AnyMeasure) -> None:
+    (first, axis), (second, other_axis) = map(_kind_and_axis, (one, other))
     # an axis normalised again may differ in a last bit
-    if not same or not np.allclose(first, second, rtol=0.0, atol=_LAST_BITS):
-        raise ValueError(f"measures must be of one kind, got {one} and {other}")
+    if first != second or not np.allclose(axis, other_axis, rtol=0.0, atol=_LAST_BITS):
+        raise ValueError(f"measures must be of one kind, got {shown(one)} and {shown(other)}")
 
 
-def _stored_forms(stored: xr.Dataset) -> list[Form]:
-    """The form of a file's measures, and that of the flow maps which follow densities, if any."""
-    word = stored.attrs.get("space")
-    found = [form for form in _FORMS if str(word) in form.words]
-    if not found:
-        allowed = [word for form in _FORMS for word in form.words]
-        raise ValueError(f"space must be one of {allowed}, got {shown(word)}")
-    if found == [_DENSITY]:
-        found += [form for form in _FLOWS if form.columns[0].name in stored.variables]
-    return found[:2]
+def _kind_and_axis(measure: AnyMeasure) -> tuple[tuple[Any, ...], Any]:
+    """What measures of one run have in common."""
+    space = getattr(measure, "space", None)
+    told = getattr(measure, "sums", None), getattr(space, "library", None)
+    axis = getattr(space, "axis", None)
+    return (*_form(measure).kind, measure.dim, *told), 0.0 if axis is None else axis
+
+
+def _stored_forms(stored: xr.Dataset) -> list[tuple[Form, dict[str, Any]]]:
+    """Form and record of a file's measures, and of the flow maps which follow densities, if any.
+
+    Raises
+    ------
+    ValueError
+        If its records are those of none.
+    """
+    records = _json("measures", attribute(stored, "measures", str))
+    kinds = {form.kind: form for form in _FORMS if form is not _SPHERE_FLOW_MAP}
+    found = []
+    for record in records if isinstance(records, list) else [records]:
+        told = _kind(record) if isinstance(record, dict) else (record,)
+        if told not in kinds:
+            allowed = ", ".join(" on ".join(filter(None, kind)) for kind in kinds)
+            raise ValueError(f"measures must be records of {allowed}, got {shown(told)}")
+        form = kinds[told]
+        is_mesh = form is _LINE_FLOW_MAP and record.get("dim") == 3 and not record.get("axis")
+        found.append((_SPHERE_FLOW_MAP if is_mesh else form, record))
+    if len(found) not in (1, 2) or (len(found) == 2 and found[1][0] not in _FLOWS):
+        raise ValueError(f"measures must be one record, or two where flow maps follow, got {found}")
+    return found
+
+
+def _kind(record: Mapping[str, Any]) -> tuple[Any, Any]:
+    space = record.get("space")
+    return record.get("type"), space.get("type") if isinstance(space, dict) else ""
 
 
 def read_measures(stored: xr.Dataset) -> list[AnyMeasure]:
@@ -624,19 +720,18 @@ def read_measures(stored: xr.Dataset) -> list[AnyMeasure]:
     ValueError
         If an array is missing, has another shape than the sizes tell, or holds a NaN.
     """
-    *earlier, last = _stored_forms(stored)
+    *earlier, (last, record) = _stored_forms(stored)
     if last not in _FLOWS:
-        return last.make(stored, last.saves(stored, slice(None)))
-    counts = last.columns[0].read(stored)
+        return last.make(stored, record, last.saves(stored, slice(None)))
+    counts = _COUNT.read(stored)
     start = int((counts == 0).sum())
     if counts[:start].any() or (start > 0) != bool(earlier):
-        told = f"{last.columns[0].name} {shown(counts)}"
-        raise ValueError(f"there must be one measure at each t, got {told}")
+        raise ValueError(f"there must be one measure at each t, got count {shown(counts)}")
     found: list[Any] = []
-    for form in earlier:
-        found += form.make(stored, form.saves(stored, slice(start)))
+    for form, its in earlier:
+        found += form.make(stored, its, form.saves(stored, slice(start)))
     first = SeriesLaw(found[0]) if found else None
-    return found + last.make(stored, last.saves(stored, slice(start, None)), first)
+    return found + last.make(stored, record, last.saves(stored, slice(start, None)), first)
 
 
 def read_history(stored: xr.Dataset) -> AnyHistory | None:
@@ -647,7 +742,7 @@ def read_history(stored: xr.Dataset) -> AnyHistory | None:
     ValueError
         If they don't fit.
     """
-    form = _stored_forms(stored)[-1]
+    form = _stored_forms(stored)[-1][0]
     if not form.history or not {column.name for column in form.history} <= set(stored.variables):
         return None
     arrays = {column.key: column.read(stored) for column in form.history}
@@ -701,13 +796,7 @@ def _variables(
 
 def dynamics_attributes(dynamics: AnyDynamics) -> dict[str, Any]:
     """What a file says of the dynamics."""
-    record, _ = _dynamics_record(dynamics)
-    told = {"dynamics": dynamics.name, "noise": dynamics.noise}
-    if hasattr(dynamics, "beta"):
-        told["beta"] = dynamics.beta
-    # numbers are attributes
-    plain = record.keys() == {"type", "beta", "sign", "noise"}
-    return told | ({"sign": record["sign"]} if plain else {"dynamics_record": json.dumps(record)})
+    return {"dynamics": json.dumps(_dynamics_record(dynamics)[0])}
 
 
 def dynamics_variables(dynamics: AnyDynamics) -> dict[str, Any]:
@@ -734,17 +823,7 @@ def read_dynamics(stored: xr.Dataset) -> AnyDynamics:
     ValueError
         If an attribute is missing, of another type or inconsistent with the matrices.
     """
-    name = attribute(stored, "dynamics", str)
-    if "dynamics_record" in stored.attrs:
-        record = _json("dynamics_record", stored.attrs["dynamics_record"])
-    else:
-        # of attention without matrices, whose numbers are attributes
-        one_of("dynamics", name, [kind.__name__ for kind in KNOWN])
-        record = {key: attribute(stored, key, Real) for key in ("beta", "sign", "noise")}
-        record["type"] = name
-    if "text" in record:
-        # of a user's own class
-        record |= {"type": ForgottenDynamics.__name__, "name": name}
+    record = _json("dynamics", attribute(stored, "dynamics", str))
     matrices = _arrays_of(stored, _MATRIX)
     expected = [str(i) for i in range(len(matrices))]
     if set(expected) != set(matrices):
@@ -800,5 +879,6 @@ def read_resumption(stored: xr.Dataset) -> Resumption | None:
 
 def own_names(stored: xr.Dataset) -> list[str]:
     """The variables of a file that are not those of the solution's dataset."""
-    own = {name for form in _stored_forms(stored) for name in form.names} - {"size"}
+    forms = [form for form, _ in _stored_forms(stored)]
+    own = {*_COORDINATES, *(name for form in forms for name in form.names)} - {"size"}
     return [str(name) for name in stored.variables if name in own or str(name).startswith(PREFIXES)]

@@ -28,12 +28,7 @@ _SHARE_OF_MEMORY = 0.25
 # characters of a reason
 _LONGEST_REASON = 1000
 # attributes of a solution in its checksum
-_READ = (
-    *("dynamics", "beta", "sign", "noise", "space", "axis", "status", "message", "case"),
-    *("flow_law", "flow_scale", "flow_tol", "flow_dim", "flow_axis"),
-)
-_LIMITS = ("tail_tol", "max_size", "max_nodes", "atom_radius")
-_READ_WHERE_PRESENT = ("dynamics_record", "particle_sums", "resumption", *_LIMITS)
+_READ = ("dynamics", "measures", "status", "message", "case", "resumption")
 # what ends a file: a mark and a digest
 _MARK = b"meanfield seal: "
 _DIGEST = 32
@@ -121,7 +116,7 @@ def check_numbers(stored: xr.Dataset) -> None:
 def checksum(stored: xr.Dataset) -> str:
     """SHA-256 of all that is read: a damaged index of a file can turn numbers into zeros."""
     digest = hashlib.sha256()
-    for name in (*_READ, *(name for name in _READ_WHERE_PRESENT if name in stored.attrs)):
+    for name in _READ:
         digest.update(f"{name}: {np.ravel(stored.attrs.get(name, '')).tolist()}\n".encode())
     for name in sorted(map(str, stored.variables)):
         values = np.ascontiguousarray(stored[name].values)
@@ -225,7 +220,7 @@ def _encode(dataset: xr.Dataset) -> memoryview:
 
 
 def read(path: Path, kind: str, version: int) -> xr.Dataset:
-    """All variables and attributes of a file with these `format` and `format_version` or an older.
+    """All variables and attributes of a file with these `format` and `format_version`.
 
     A damaged file is told by its seal. HDF5 and xarray trust the bytes that they are given: a file
     whose seal was forged, or left out, is read as it is.
@@ -261,8 +256,9 @@ def _check_format(about: Any, kind: str, version: int) -> None:
         raise ValueError(f"its format must be {kind!r}, got {shown(found)}")
     given = np.ravel(about.get("format_version"))
     its = integer("format_version", given[0] if given.size == 1 else given, low=1)
-    if its > version:
-        raise ValueError(f"this file has version {its}; this meanfield reads up to {version}")
+    if its != version:
+        remedy = "" if its > version else ", in which names are other ones: run its case again"
+        raise ValueError(f"this file has version {its}; this meanfield reads {version}{remedy}")
 
 
 def memory_of_machine() -> float:

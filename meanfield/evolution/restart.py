@@ -262,11 +262,6 @@ def _run(plan: Plan, saved: Solution, resumption: Resumption, law: Law | None) -
         measures=saved.measures[:saves],
         dataset=saved.dataset.isel(t=slice(saves)),
     )
-    if kept._history is not None and "remembered" not in state:
-        raise ValueError(
-            f"the numbers of its run must tell `remembered` steps, got {sorted(state)}: flow maps "
-            f"on S^2 of earlier versions have to be run again"
-        )
     for name in ("t", "step_size", "work"):
         number(name, state.get(name) or 0.0)
     if state["t"] != kept.t[-1] or (state.get("step_size") or 0.0) < 0.0:

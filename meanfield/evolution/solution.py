@@ -29,7 +29,7 @@ from meanfield.spaces.sphere import Sphere
 from meanfield.typing import Array, ArrayLike
 
 FORMAT = "meanfield-solution"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _VERSION = "_version"
 # packages that numbers depend on
 _PACKAGES = ("meanfield", "numpy", "scipy", "pyfftw", "ducc0", "shtns")
@@ -269,7 +269,7 @@ class Solution(ShownRun, Generic[M_co]):
         about = self.dataset["t"].attrs if "t" in self.dataset.coords else arrays.TIME
         stored = self.dataset.assign_coords(t=("t", self.t, about)).assign(own)
         if "size" in self.dataset:
-            stored["size"].attrs |= self.dataset["size"].attrs
+            stored["size"].attrs = self.dataset["size"].attrs
         check_numbers(stored)
         stored.attrs = self.dataset.attrs | self._attributes()
         return stored.assign_attrs(checksum=checksum(stored))
@@ -346,7 +346,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
     ------
     ValueError
         If the file is missing (then it is a FileNotFoundError too), not NetCDF-4, no solution, of
-        a later version, cut short, damaged or inconsistent.
+        another version, cut short, damaged or inconsistent.
 
     Examples
     --------
@@ -382,7 +382,7 @@ def _from_file(stored: xr.Dataset) -> Solution:
             f"it was damaged or changed: its checksum must be {found:.8}…, got "
             f"{about.get('checksum')!s:.8}…"
         )
-    ours = {*solution._attributes(), "checksum"} - {*solution.measures[0]._limits}
+    ours = {*solution._attributes(), "checksum"}
     solution.dataset.attrs = {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in about.items()

@@ -189,9 +189,7 @@ class System(Generic[M]):
         """
         numbers = resumption.numbers
         for name, read in self.kept.items():
-            # files of earlier versions lack some
-            if name in numbers:
-                setattr(self, name, read(numbers[name]))
+            setattr(self, name, read(numbers[name]))
         if saved._history is not None:
             self.recall(saved._history, int(numbers["remembered"]))
         final: Any = saved.final
