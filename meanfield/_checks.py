@@ -50,8 +50,24 @@ def shown(value: Any) -> str:
     except Exception:
         # whose own repr fails
         text = f"an object of {type(value).__name__}"
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 2]} …"
+    return cut(" ".join(text.split()))
+
+
+def one_line(text: str) -> str:
+    r"""Return `text` on one line, with what can't be printed escaped.
+
+    Examples
+    --------
+    >>> one_line("two\nlines, one\x1b[1m bell")
+    'two lines, one\\x1b[1m bell'
+    """
+    joined = " ".join(text.split())
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in joined)
+
+
+def cut(text: str, longest: int = _LONGEST) -> str:
+    """A text that is not longer than a message allows."""
+    return text if len(text) <= longest else f"{text[: longest - 2]} …"
 
 
 def _first(where: NDArray[np.bool_]) -> tuple[int, ...]:

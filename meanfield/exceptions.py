@@ -1,4 +1,4 @@
-"""What a run raises or warns of where it has not come to its end."""
+"""What a user may catch: errors and warnings with a name of their own."""
 
 from __future__ import annotations
 
@@ -6,8 +6,19 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["Interrupted", "UnfinishedWarning"]
+from meanfield._checks import cut, one_line
 
+__all__ = [
+    "CaseError",
+    "FileInUseError",
+    "Interrupted",
+    "MissingFileError",
+    "UnfinishedWarning",
+    "UnsavedWarning",
+]
+
+# a key of a case may be as long as its file
+_LONGEST_LINE = 1000
 
 # how runs end that came to the time that they were asked for
 GOOD = ("finished", "clustered")
@@ -48,6 +59,25 @@ class Interrupted(KeyboardInterrupt):
 
 class UnfinishedWarning(UserWarning):
     """A run has ended before the time that it was asked for; its `message` says why."""
+
+
+class UnsavedWarning(UserWarning):
+    """The solution of a run is not in the file that was asked for."""
+
+
+class CaseError(ValueError):
+    """A case that can't be run: one line with the file, the key, the value and what is allowed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(cut(one_line(message), _LONGEST_LINE))
+
+
+class FileInUseError(ValueError):
+    """Another run is writing the result file, or no run can be told from others there."""
+
+
+class MissingFileError(FileNotFoundError, ValueError):
+    """There is no such file: bad input, like any file that can't be read."""
 
 
 def warn_unfinished(statuses: Sequence[str], messages: Sequence[str], stacklevel: int = 3) -> None:

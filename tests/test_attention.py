@@ -9,10 +9,9 @@ import pytest
 import meanfield as mf
 from meanfield.cli.case import case_from_text
 from meanfield.cli.commands import main
-from meanfield.cli.tables import CaseError
 from meanfield.equations.density import AttentionTendency
 from meanfield.evolution import solve
-from meanfield.exceptions import UnfinishedWarning
+from meanfield.exceptions import CaseError, UnfinishedWarning
 from meanfield.kernels import token_sums
 from meanfield.kernels.token_sums import score_sums
 

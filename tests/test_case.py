@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import meanfield as mf
+from meanfield._checks import one_line
 from meanfield.cli.case import case_from_text, default_case_text, read_case
-from meanfield.cli.tables import CaseError, MonitorTable, one_line
+from meanfield.cli.tables import MonitorTable
 from meanfield.evolution import solve
+from meanfield.exceptions import CaseError
 
 REST = '[space]\ntype = "sphere"\nlmax = 15\n[dynamics]\nbeta = 2\n[run]\nt_end = 1\n'
 

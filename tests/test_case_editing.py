@@ -26,8 +26,8 @@ from meanfield.cli.case import (
     setting,
 )
 from meanfield.cli.commands import main
-from meanfield.cli.tables import CaseError
 from meanfield.evolution import solve
+from meanfield.exceptions import CaseError
 
 HEADS = """
 [law]

@@ -15,8 +15,8 @@ from handmade import CASE, interrupted
 import meanfield as mf
 from meanfield.cli.case import read_case
 from meanfield.cli.commands import main
-from meanfield.evolution import FileInUseError
 from meanfield.evolution.files import file_lock, is_being_written
+from meanfield.exceptions import FileInUseError
 
 # as a run of another process holds it; to import the package there takes seconds
 HOLDING = """

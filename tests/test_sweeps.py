@@ -28,8 +28,8 @@ import meanfield as mf
 from meanfield.cli.case import case_from_text, read_case
 from meanfield.cli.commands import main
 from meanfield.cli.sweeps import CaseCell, axis, cells_beside, checked_grid, dimension_names
-from meanfield.cli.tables import CaseError
 from meanfield.evolution import solve
+from meanfield.exceptions import CaseError
 from meanfield.studies.executors import mapped_by
 
 TOKENS = CASE.replace('"circle", n = 32', '"particles", n = 10, seed = 1')

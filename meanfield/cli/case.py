@@ -17,15 +17,16 @@ import tomli_w
 from pydantic import Field, PrivateAttr
 from pydantic.json_schema import GenerateJsonSchema
 
-from meanfield._checks import shown
+from meanfield._checks import cut, shown
 from meanfield.cli import tables
-from meanfield.cli.tables import LIMITS, CaseError, Fault, Table, located, tables_in
+from meanfield.cli.tables import LIMITS, Fault, Table, located, tables_in
 from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.evolution.arrays import PREFIXES
 from meanfield.evolution.files import SOURCE
 from meanfield.evolution.netcdf import memory_of_machine
 from meanfield.evolution.recorder import taken_names
 from meanfield.evolution.solution import Solution
+from meanfield.exceptions import CaseError
 from meanfield.functionals.transport.distance import DistanceTo
 from meanfield.laws import Law
 from meanfield.measures import AnyMeasure
@@ -161,7 +162,7 @@ def as_toml(value: Any) -> str:
             text = f"{{{', '.join(f'{key} = {as_toml(one)}' for key, one in value.items())}}}"
         case _:
             text = tomli_w.dumps({"value": value}).removeprefix("value = ").strip()
-    return tables.cut(text)
+    return cut(text)
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -517,7 +518,7 @@ def case_from_text(
     >>> case_from_text("[law]\nkind = 'uniform'", "my.toml")
     Traceback (most recent call last):
         ...
-    meanfield.cli.tables.CaseError: my.toml: space is missing: it must be a table...
+    meanfield.exceptions.CaseError: my.toml: space is missing: it must be a table...
     """
     if settings:
         text = overridden(text, settings, name)

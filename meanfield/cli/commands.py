@@ -15,17 +15,16 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
+from meanfield._checks import one_line
 from meanfield.cli import options, runs, text
 from meanfield.cli.case import json_schema_text
 from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, INTERRUPTED, Refusal, check_output, refusals
 from meanfield.cli.study import UNDECIDED, study
 from meanfield.cli.sweeps import SWEEP, axis, cells_beside, load_sweep, sweep
-from meanfield.cli.tables import CaseError, one_line
 from meanfield.evolution import Solution, netcdf, solve
-from meanfield.evolution.checkpoint import UnsavedWarning
 from meanfield.evolution.files import SOURCE, is_being_written, remove_leftovers
 from meanfield.evolution.solution import version_of
-from meanfield.exceptions import GOOD, UnfinishedWarning
+from meanfield.exceptions import GOOD, CaseError, UnfinishedWarning, UnsavedWarning
 
 app = typer.Typer(
     name="meanfield",

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from meanfield.cli.case import Case, case_from_text, case_of, default_case_text, read_case, setting
-from meanfield.evolution import FileInUseError, Solution, load, loaded, resume_from
+from meanfield.evolution import Solution, load, loaded, resume_from
 from meanfield.evolution.files import is_made_from
-from meanfield.evolution.netcdf import MissingFileError
-from meanfield.exceptions import Interrupted
+from meanfield.exceptions import FileInUseError, Interrupted, MissingFileError
 
 BAD_INPUT, FAILED_RUN, INTERRUPTED = 2, 1, 130
 FIGURE_SUFFIXES = (".png", ".pdf", ".svg")

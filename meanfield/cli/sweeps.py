@@ -19,14 +19,13 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from meanfield._checks import boolean, shown
+from meanfield._checks import boolean, one_line, shown
 from meanfield.cli import case as cases
 from meanfield.cli.case import Case, case_from_text
-from meanfield.cli.tables import CaseError, one_line
-from meanfield.evolution import FileInUseError, Solution, load, loaded, netcdf, resume_from, solve
+from meanfield.evolution import Solution, load, loaded, netcdf, resume_from, solve
 from meanfield.evolution.recorder import taken_names
 from meanfield.evolution.solution import versions
-from meanfield.exceptions import warn_unfinished
+from meanfield.exceptions import CaseError, FileInUseError, warn_unfinished
 
 _MOST_CELLS = 10**6
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from meanfield._checks import one_line
 from meanfield.cli.sweeps import FINAL, cells_beside
-from meanfield.cli.tables import one_line
 from meanfield.evolution import Solution
 from meanfield.evolution.recorder import with_role
 from meanfield.evolution.solution import version_of

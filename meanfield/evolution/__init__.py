@@ -1,13 +1,11 @@
 """From a measure, a dynamics and a time to a solution, its file, and back."""
 
 from meanfield.evolution.batch import evolve_batch
-from meanfield.evolution.files import FileInUseError
 from meanfield.evolution.loop import evolve, solve
 from meanfield.evolution.restart import loaded, resume, resume_from
 from meanfield.evolution.solution import Solution, load
 
 __all__ = [
-    "FileInUseError",
     "Solution",
     "evolve",
     "evolve_batch",

@@ -12,6 +12,7 @@ from meanfield.evolution.arrays import Resumption, law_record
 from meanfield.evolution.options import FLOW_MAP
 from meanfield.evolution.run import Run
 from meanfield.evolution.solution import Solution
+from meanfield.exceptions import UnsavedWarning
 from meanfield.laws import Law
 from meanfield.measures import AnyMeasure, Density, FlowMap
 from meanfield.measures.density import SeriesLaw
@@ -19,10 +20,6 @@ from meanfield.measures.density import SeriesLaw
 # share of a run's time that writing checkpoints may take, of files that grow
 _SHARE = 0.05
 _GROWTH = 2.0
-
-
-class UnsavedWarning(UserWarning):
-    """The solution of a run is not in the file that was asked for."""
 
 
 class Checkpoint:

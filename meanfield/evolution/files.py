@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from meanfield.exceptions import FileInUseError
+
 try:
     import fcntl
 except ImportError:  # elsewhere than on Unix runs do not tell one another
@@ -108,10 +110,6 @@ def is_made_from(path: Path, source: str) -> bool:
             return words.find(source.encode()) >= 0
     except OSError:
         return False
-
-
-class FileInUseError(ValueError):
-    """Another run is writing the result file, or no run can be told from others there."""
 
 
 def is_being_written(path: Path) -> bool:

@@ -18,6 +18,7 @@ import xarray as xr
 
 from meanfield._checks import integer, shown
 from meanfield.evolution.files import whole_file
+from meanfield.exceptions import MissingFileError
 
 SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5")
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -123,10 +124,6 @@ def checksum(stored: xr.Dataset) -> str:
         digest.update(f"{name}: {values.dtype} {values.shape}\n".encode())
         digest.update(values.tobytes())
     return digest.hexdigest()
-
-
-class MissingFileError(FileNotFoundError, ValueError):
-    """There is no such file: bad input, like any file that can't be read."""
 
 
 def file_path(path: str | os.PathLike[str]) -> Path:

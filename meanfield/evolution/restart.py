@@ -17,7 +17,7 @@ from meanfield.evolution.arrays import ForgottenLaw, Resumption
 from meanfield.evolution.checkpoint import Checkpoint, previous
 from meanfield.evolution.files import file_lock, remove_leftovers
 from meanfield.evolution.loop import complete
-from meanfield.evolution.netcdf import MissingFileError, check_suffix, file_path, first_line
+from meanfield.evolution.netcdf import check_suffix, file_path, first_line
 from meanfield.evolution.options import (
     ON_UNRESOLVED,
     Options,
@@ -29,7 +29,7 @@ from meanfield.evolution.recorder import Monitors, checked_monitors
 from meanfield.evolution.run import Plan, Run, check_library
 from meanfield.evolution.solution import Solution, load, other_versions
 from meanfield.evolution.token_system import generator_from
-from meanfield.exceptions import UnfinishedWarning
+from meanfield.exceptions import MissingFileError, UnfinishedWarning
 from meanfield.laws import LAWS, Law
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap
 
@@ -94,7 +94,7 @@ def resume(
     >>> resume("no-such-run.nc")
     Traceback (most recent call last):
         ...
-    meanfield.evolution.netcdf.MissingFileError: there is no file no-such-run.nc
+    meanfield.exceptions.MissingFileError: there is no file no-such-run.nc
     """
     saved = loaded(path)
     solution = resume_from(

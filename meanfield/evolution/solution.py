@@ -353,7 +353,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
     >>> load("no-such-run.nc")
     Traceback (most recent call last):
         ...
-    meanfield.evolution.netcdf.MissingFileError: there is no file no-such-run.nc
+    meanfield.exceptions.MissingFileError: there is no file no-such-run.nc
     """
     source = netcdf.file_path(path)
     with netcdf.refusals(source):
