@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from meanfield import exceptions, theory
+from meanfield import exceptions, theory, typing
 from meanfield._shown import Shown
 from meanfield.dynamics.attention import Attention, Head
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
@@ -105,6 +105,7 @@ __all__ = [
     "theory",
     "transport_map",
     "transport_plan",
+    "typing",
     "wasserstein",
 ]
 
@@ -113,6 +114,16 @@ try:
     __version__ = version("meanfield-attention")
 except PackageNotFoundError:
     __version__ = "unknown"
+
+
+def _at_home(*public: Any) -> Any:
+    """What is public, whose home is this module: pickles and tracebacks survive a move."""
+    for one in public:
+        one.__module__ = __name__
+    return public[0]
+
+
+_at_home(*(globals()[name] for name in __all__ if hasattr(globals().get(name), "__module__")))
 
 
 def _load_plot() -> ModuleType:
@@ -129,9 +140,11 @@ def __getattr__(name: str) -> Any:
     if name == "studies":
         return importlib.import_module("meanfield.studies")
     if name in ("FreeTokens", "evolve_free"):
-        return getattr(importlib.import_module("meanfield.studies.free_tokens"), name)
+        tokens = importlib.import_module("meanfield.studies.free_tokens")
+        _at_home(tokens.FreeTokens, tokens.evolve_free)
+        return getattr(tokens, name)
     if name == "sweep":
-        return importlib.import_module("meanfield.cli.sweeps").sweep
+        return _at_home(importlib.import_module("meanfield.cli.sweeps").sweep)
     raise AttributeError(f"module 'meanfield' has no attribute {name!r}")
 
 

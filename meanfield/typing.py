@@ -1,11 +1,24 @@
-"""Types of signatures."""
+"""Types of signatures: arrays, and what a law, a space, a measure and a dynamics answer."""
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Array", "ArrayLike", "Coefficients", "Indices", "Integers", "NDArray", "Rng"]
+__all__ = [
+    "Array",
+    "ArrayLike",
+    "Coefficients",
+    "Dynamics",
+    "Indices",
+    "Integers",
+    "Law",
+    "Measure",
+    "NDArray",
+    "OwnDynamics",
+    "Rng",
+    "Space",
+]
 
 Array = NDArray[np.float64]
 # real or complex, as the space has them
@@ -14,3 +27,104 @@ Indices = NDArray[np.intp]
 Integers = NDArray[np.int64]
 # what is random: a seed, or a generator that goes on
 Rng = int | np.random.Generator
+
+
+@runtime_checkable
+class Law(Protocol):
+    """A probability law f dσ on S^{d-1}, σ the uniform probability measure.
+
+    Whatever has these three is a law; `meanfield` needs no common base class.
+    """
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension d."""
+
+    def pdf(self, points: ArrayLike) -> Array:
+        """f >= 0 at unit rows (n, d), shape (n,), with respect to σ."""
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """n independent draws, unit rows (n, d)."""
+
+
+class Space(Protocol):
+    """A grid on S^{d-1} and its series: `Circle`, `Sphere` and `Zonal`."""
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension d."""
+
+    @property
+    def axis(self) -> Array | None:
+        """The unit vector (d,) about which all is symmetric; None on the whole sphere."""
+
+    @property
+    def points(self) -> Array:
+        """The grid, unit rows (N, d)."""
+
+    @property
+    def weights(self) -> Array:
+        """Quadrature weights of σ, shape (N,)."""
+
+    def analysis(self, values: Array) -> Coefficients:
+        """Coefficients of the values (N,) on the grid."""
+
+    def synthesis(self, coefficients: Coefficients) -> Array:
+        """Values (N,) on the grid of the coefficients."""
+
+
+class Measure(Protocol):
+    """A probability measure on S^{d-1}: `Density`, `FlowMap`, `Particles` and oscillators."""
+
+    @property
+    def dim(self) -> int:
+        """Ambient dimension d."""
+
+    def mean(self) -> Array:
+        """∫ x dmu, shape (d,)."""
+
+    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
+        """log G (n,) and ∇ log G (n, d) at rows z (n, d), G(z) = ∫ e^{<z,y>} dmu(y)."""
+
+
+class Dynamics(Protocol):
+    """A velocity field of the package: what `evolve` takes, beside an `OwnDynamics`."""
+
+    @property
+    def name(self) -> str:
+        """A word for figures and files."""
+
+    @property
+    def dim(self) -> int | None:
+        """Ambient dimension d, None if any fits."""
+
+    @property
+    def noise(self) -> float:
+        """τ >= 0 of dx = X dt + sqrt(2τ) dB."""
+
+    def velocity(self, measure: Any, at: ArrayLike, *, t: float = 0.0) -> Array:
+        """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`."""
+
+    def output(self, measure: Any, points: Array) -> Array:
+        """What is added to tokens at unit rows (n, d), shape (n, d)."""
+
+
+@runtime_checkable
+class OwnDynamics(Protocol):
+    """An object of any class with a name, a noise, and one of `kernel`, `heads()` and `output`.
+
+    With a `kernel`, Taylor coefficients or a pair of functions, it is an `Interaction`, with
+    `heads()`, a list of `Head`, an `Attention` of β = 1: both move every measure. It may tell
+    `normalised` (else True for heads only) and, beside a kernel, `sign`. With `output(measure,
+    points)`, what is added to tokens at unit rows, shape (n, d) both, it moves `Particles`: a
+    density needs the field's divergence, and to know how many modes resolve it. What has an
+    output is moved by that alone.
+    """
+
+    @property
+    def name(self) -> str:
+        """A word for figures and files; none of the package's."""
+
+    @property
+    def noise(self) -> float:
+        """τ >= 0 of dx = X dt + sqrt(2τ) dB."""

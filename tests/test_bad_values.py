@@ -147,6 +147,8 @@ def public_names():
     """All that a user may call, but for the inner methods."""
     for name in mf.__all__:
         thing = getattr(mf, name)
+        if thing is mf.typing:
+            continue
         if inspect.ismodule(thing):
             yield from (f"{name}.{each}" for each in thing.__all__ if callable_here(thing, each))
         elif callable(thing):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
+from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
 
@@ -12,27 +12,7 @@ from meanfield.dynamics.attention import Attention
 from meanfield.dynamics.facts import Dynamics, Facts, Steady
 from meanfield.dynamics.interaction import Interaction
 from meanfield.typing import Array
-
-
-@runtime_checkable
-class OwnDynamics(Protocol):
-    """An object of any class with a name, a noise, and one of `kernel`, `heads()` and `output`.
-
-    With a `kernel`, Taylor coefficients or a pair of functions, it is an `Interaction`, with
-    `heads()`, a list of `Head`, an `Attention` of β = 1: both move every measure. It may tell
-    `normalised` (else True for heads only) and, beside a kernel, `sign`. With `output(measure,
-    points)`, what is added to tokens at unit rows, shape (n, d) both, it moves `Particles`: a
-    density needs the field's divergence, and to know how many modes resolve it. What has an
-    output is moved by that alone.
-    """
-
-    @property
-    def name(self) -> str:
-        """A word for figures and files; none of the package's."""
-
-    @property
-    def noise(self) -> float:
-        """τ >= 0 of dx = X dt + sqrt(2τ) dB."""
+from meanfield.typing import OwnDynamics as OwnDynamics  # noqa: PLC0414 (for others)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from meanfield._checks import weights as checked_weights
 from meanfield._record import Record, key
 from meanfield.spaces.geometry import are_parallel, project
 from meanfield.typing import Array, ArrayLike, Rng
+from meanfield.typing import Law as Law  # noqa: PLC0414 (for others)
 
 
 def _normalised(rows: Array) -> Array:
@@ -96,24 +97,6 @@ def vector(about: str) -> dict[str, Any]:
 
 # a pdf may fall below 0 by this share of its maximum
 _ROUNDING = 1e-10
-
-
-@runtime_checkable
-class Law(Protocol):
-    """A probability law f dσ on S^{d-1}, σ the uniform probability measure.
-
-    Whatever has these three is a law; `meanfield` needs no common base class.
-    """
-
-    @property
-    def dim(self) -> int:
-        """Ambient dimension d."""
-
-    def pdf(self, points: ArrayLike) -> Array:
-        """f >= 0 at unit rows (n, d), shape (n,), with respect to σ."""
-
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """n independent draws, unit rows (n, d)."""
 
 
 def check_law(name: str, law: Any, remedy: str = "") -> Law:
