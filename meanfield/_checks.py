@@ -249,8 +249,8 @@ def several(name: str, values: Any) -> list[Any]:
     return given
 
 
-def real_array(name: str, values: ArrayLike, ndim: int) -> Array:
-    """Return `values` as a finite, non-empty float64 array with `ndim` axes.
+def real_array(name: str, values: ArrayLike, ndim: int | None) -> Array:
+    """Return `values` as a finite, non-empty float64 array with `ndim` axes, None for any.
 
     Raises
     ------
@@ -264,10 +264,10 @@ def real_array(name: str, values: ArrayLike, ndim: int) -> Array:
         array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be an array of real numbers, got {error}") from None
-    if array.ndim != ndim or array.size == 0:
+    if ndim not in (None, array.ndim) or array.size == 0:
+        axes = "" if ndim is None else f" with {ndim} axes"
         raise ValueError(
-            f"{name} must be a non-empty array with {ndim} axes, got shape {array.shape}"
-            f"{_alone(array)}"
+            f"{name} must be a non-empty array{axes}, got shape {array.shape}{_alone(array)}"
         )
     if not np.isfinite(array).all():
         where = _first(~np.isfinite(array))

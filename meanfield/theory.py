@@ -352,8 +352,9 @@ def _each(name: str, function: Callable[[float], Any], given: Any) -> Any:
     """A function of one number, or of each of an array, along its first axes."""
     if is_single(given):
         return function(given)
-    found = np.array([function(value) for value in real_array(name, np.ravel(given), 1).tolist()])
-    return found.reshape(np.shape(given) + found.shape[1:])
+    values = real_array(name, given, None)
+    found = np.array([function(value) for value in values.ravel().tolist()])
+    return found.reshape(values.shape + found.shape[1:])
 
 
 def _finite(value: float, beta: float) -> float:
@@ -731,11 +732,11 @@ def ott_antonsen(coupling: float, start: float, t: Any, *, width: float = 0.0) -
     """
     coupling, width = number("coupling", coupling), number("width", width, low=0)
     first = number("start", start, low=0, high=1)
-    times = real_array("t", np.ravel(t), 1)
+    times = real_array("t", t, None)
     if times.min() < 0.0:
         raise ValueError(f"t must be >= 0, got {times.min():g}")
     found = _ott_antonsen(coupling, first, times, width)
-    return float(found[0]) if is_single(t) else found.reshape(np.shape(t))
+    return found if times.ndim else float(found)
 
 
 def _ott_antonsen(coupling: float, first: float, times: Array, width: float) -> Array:

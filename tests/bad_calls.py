@@ -270,7 +270,6 @@ RIGHT: dict[str, tuple[str, ...]] = {
     "rng": ("a large number",),
     "progress": ("a truth",),
     "scaled": ("a truth",),
-    "weighted": ("a truth",),
     "proved": ("a truth",),
     "normalised": ("a truth",),
     "coupling": NUMBERS,
@@ -291,7 +290,6 @@ RIGHT_IN: dict[tuple[str, str], tuple[str, ...]] = {
     ("DistanceTo", "to"): ("a law", "a measure"),
     ("Solution.save", "path"): ("a word",),
     ("ZonalSeries", "coefficients"): ("an empty array", "a long array"),
-    ("energy", "form"): NUMBERS,
     ("evolve", "checkpoint"): ("a word",),
     ("evolve_free", "points"): ("a large array",),
     ("resume", "path"): ("a word",),
@@ -302,7 +300,12 @@ RIGHT_IN: dict[tuple[str, str], tuple[str, ...]] = {
     ("sweep", "case_or_function"): ("a word", "a callable", "a class"),
     ("sweep", "folder"): ("a word",),
     ("sweep", "overrides"): ("a dict", "a dataset"),
-    ("theory.ott_antonsen", "t"): LISTS,
+    ("theory.eigenvalues", "beta"): ("a large array", *LISTS),
+    ("theory.energy_dirac", "dynamics"): ("a dynamics", "a large array", *LISTS),
+    ("theory.energy_uniform", "dynamics"): ("a dynamics", "a large array", *LISTS),
+    ("theory.log_eigenvalues", "beta"): ("a large array", *LISTS),
+    ("theory.orthogonal_tokens", "t"): ("a large array", *LISTS),
+    ("theory.ott_antonsen", "t"): ("a large array", *LISTS),
 }
 
 
