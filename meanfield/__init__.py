@@ -46,12 +46,14 @@ from meanfield.spaces import Circle, Sphere, Zonal
 
 if TYPE_CHECKING:
     from meanfield import plot, studies
+    from meanfield.cli.case import Case
     from meanfield.cli.sweeps import sweep
     from meanfield.studies.free_tokens import FreeTokens, evolve_free
 
 __all__ = [
     "Attention",
     "Bracket",
+    "Case",
     "Circle",
     "CircleInteraction",
     "Clusters",
@@ -143,6 +145,8 @@ def __getattr__(name: str) -> Any:
         tokens = importlib.import_module("meanfield.studies.free_tokens")
         _at_home(tokens.FreeTokens, tokens.evolve_free)
         return getattr(tokens, name)
+    if name == "Case":
+        return _at_home(importlib.import_module("meanfield.cli.case").Case)
     if name == "sweep":
         return _at_home(importlib.import_module("meanfield.cli.sweeps").sweep)
     raise AttributeError(f"module 'meanfield' has no attribute {name!r}")

@@ -82,8 +82,8 @@ def same_bits(a, b):
 
 # of a case file, a run of a density on the circle
 CASE = """
-law = {type = "fourier-series", cos = [0.5]}
-space = {type = "circle", n = 32}
+law = {type = "FourierSeries", cos = [0.5]}
+measure = {type = "Density", space = {type = "Circle", n = 32}}
 dynamics = {beta = 1.0}
 run = {t_end = 0.2, save_at = 2}
 """

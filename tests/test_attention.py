@@ -184,12 +184,12 @@ def test_a_flow_map_takes_over_from_a_density_under_heads():
 
 CASE = """
 [law]
-type = "von-mises-fisher"
+type = "VonMisesFisher"
 mean = [0.6, 0.8]
 kappa = 1
-[space]
-type = "circle"
-n = 64
+[measure]
+type = "Density"
+space = { type = "Circle", n = 64 }
 [dynamics]
 type = "Attention"
 beta = 2
@@ -202,7 +202,7 @@ save_at = 1
 
 
 def test_case_with_heads(capsys, tmp_path, undrawn):
-    measure, dynamics, keywords = case_from_text(CASE, "a.toml").build()
+    measure, dynamics, keywords = case_from_text(CASE, "a.toml")._build()
     assert np.array_equal(dynamics.heads[0].Q, [[1.0, 0.0], [0.0, 2.0]])
     assert (dynamics.heads[0].V, dynamics.heads[1].K, dynamics.normalised) == (-1.0, 0.5, False)
     assert "on_unresolved" not in keywords
@@ -238,7 +238,7 @@ def test_case_with_heads(capsys, tmp_path, undrawn):
 )
 def test_bad_heads_in_a_case(old, new, message):
     with pytest.raises(CaseError, match=f"^a.toml: {message}"):
-        case_from_text(CASE.replace(old, new, 1), "a.toml").build()
+        case_from_text(CASE.replace(old, new, 1), "a.toml")._build()
 
 
 @pytest.mark.parametrize("normalised", [True, False])

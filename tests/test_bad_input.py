@@ -180,12 +180,14 @@ def commands():
     for name, (changes, expected) in CASES.items():
         yield pytest.param(toml(changes), None, "run bad.toml", expected, id=f"case, {name}")
     for name, (rows, expected) in CLOUDS.items():
-        space = {"space": SPHERE} if "sphere" in name else {}
+        space = {"measure": SPHERE} if "sphere" in name else {}
         smooth = {"law": f"{CSV['law']}\nbandwidth = 0.5"} if "sphere" in name else {}
         text, file = toml(CSV | space | smooth), rows
-        told = expected if "sphere" in name else f"law.file = 'tokens.csv': {expected}"
+        told = expected if "sphere" in name else f"law.points = 'tokens.csv': {expected}"
         yield pytest.param(text, file, "run bad.toml", told, id=f"points, {name}")
-    told = "law.file = 'tokens.csv': must be a CSV file or 'tokens-s2', but tokens.csv does not ex"
+    told = (
+        "law.points = 'tokens.csv': must be a CSV file or 'tokens-s2', but tokens.csv does not ex"
+    )
     yield pytest.param(toml(CSV), None, "run bad.toml", told, id="points, no file")
     for command, expected in COMMANDS:
         yield pytest.param(None, None, command, expected, id=command[:60])

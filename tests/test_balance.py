@@ -181,10 +181,10 @@ def test_what_has_overflown_once_stays_left_out(tmp_path):
 
 def test_one_sweep_holds_numbers_that_can_be_compared(tmp_path):
     text = """
-    law = {type = "fourier-series", cos = [0.5]}
-    space = {type = "particles", n = 20, seed = 1}
+    law = {type = "FourierSeries", cos = [0.5]}
+    measure = {type = "Particles", n = 20}
     dynamics = {type = "SA", beta = 1.0}
-    run = {t_end = 0.01, save_at = 2}
+    run = {t_end = 0.01, save_at = 2, rng = 1}
     """
     (tmp_path / "case.toml").write_text(text)
     ds = mf.sweep(tmp_path / "case.toml", {"dynamics.beta": [1, 800]})

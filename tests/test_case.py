@@ -1,5 +1,7 @@
 """Case files: what they say is what is built, and the bundled one is a case."""
 
+import copy
+import pickle
 import re
 import tomllib
 
@@ -13,29 +15,36 @@ from meanfield.cli.tables import MonitorTable
 from meanfield.evolution import solve
 from meanfield.exceptions import CaseError
 
-REST = '[space]\ntype = "sphere"\nlmax = 15\n[dynamics]\nbeta = 2\n[run]\nt_end = 1\n'
+ON_SPHERE = 'type = "Density"\nspace = {type = "Sphere", lmax = 15}'
+ON_CIRCLE = 'type = "Density"\nspace = {type = "Circle", n = 64}'
+REST = f"[measure]\n{ON_SPHERE}\n[dynamics]\nbeta = 2\n[run]\nt_end = 1\n"
 
 
 def measure_of(law, rest=REST):
-    return case_from_text(f"[law]\n{law}\n{rest}", "a.toml").build()[0]
+    return case_from_text(f"[law]\n{law}\n{rest}", "a.toml")._build()[0]
 
 
 def test_bundled_case():
     case = case_from_text(default_case_text(), "bundled")
-    measure, dynamics, keywords = case.build()
+    measure, dynamics, keywords = case._build()
     assert measure.space.name == "sphere"
     assert measure.law.points.shape == (470, 3)
-    assert measure.law.bandwidth == case.law.bandwidth
+    assert measure.law.bandwidth == case._tables.law.bandwidth
     assert dynamics == mf.SA(4.0)
     monitors = keywords.pop("monitors")
     assert {name: monitor.to for name, monitor in monitors.items()} == {
         "w1_uniform": "uniform",
         "w1_centre": "centre",
     }
-    about = {"source_sha256": case.digest()}
-    own = {"t_end": case.run.t_end, "save_at": 20, "case": default_case_text(), "about": about}
+    about = {"source_sha256": case._digest()}
+    own = {
+        "t_end": case._tables.run.t_end,
+        "save_at": 20,
+        "case": default_case_text(),
+        "about": about,
+    }
     assert keywords == own
-    assert case.output.file == "run.nc"
+    assert case._tables.output.file == "run.nc"
 
 
 def test_bundled_case_shows_every_key():
@@ -54,7 +63,7 @@ def test_bundled_case_shows_every_key():
 def _keys(kind):
     spaces = {"circle", "sphere", "zonal", "flow-map", "particles"}
     section = "space" if kind in spaces else "law"
-    tables = {"law": 'type = "uniform"', "space": 'type = "circle"'}
+    tables = {"law": 'type = "Uniform"', "space": 'type = "Circle"'}
     tables |= {section: f'type = "{kind}"\nnone = 1', "dynamics": "beta = 1", "run": "t_end = 1"}
     with pytest.raises(CaseError) as caught:
         case_from_text("".join(f"[{name}]\n{body}\n" for name, body in tables.items()), "a")
@@ -62,29 +71,29 @@ def _keys(kind):
 
 
 def test_whole_numbers_are_numbers():
-    _, dynamics, keywords = case_from_text(f'[law]\ntype = "uniform"\n{REST}', "a").build()
+    _, dynamics, keywords = case_from_text(f'[law]\ntype = "Uniform"\n{REST}', "a")._build()
     assert dynamics.beta == 2.0
     assert isinstance(dynamics.beta, float)
     assert isinstance(keywords["t_end"], float)
 
 
-BUMP = '{type = "von-mises-fisher", mean = [1, 0, 0], kappa = 2.0}'
+BUMP = '{type = "VonMisesFisher", mean = [1, 0, 0], kappa = 2.0}'
 LAWS = {
-    "uniform": ('type = "uniform"', mf.Uniform(3)),
+    "uniform": ('type = "Uniform"', mf.Uniform(3)),
     "von-mises-fisher": (
-        'type = "von-mises-fisher"\nmean = [0, 1, 0]\nkappa = 3',
+        'type = "VonMisesFisher"\nmean = [0, 1, 0]\nkappa = 3',
         mf.VonMisesFisher([0.0, 1.0, 0.0], 3.0),
     ),
     "zonal-series": (
-        'type = "zonal-series"\ncoefficients = [0.5, 0.1]\naxis = [1, 0, 0]',
+        'type = "ZonalSeries"\ncoefficients = [0.5, 0.1]\naxis = [1, 0, 0]',
         mf.ZonalSeries(3, [0.5, 0.1], axis=[1.0, 0.0, 0.0]),
     ),
     "mixture": (
-        f'type = "mixture"\nweights = [1, 3]\nlaws = [{{type = "uniform"}}, {BUMP}]',
+        f'type = "Mixture"\nweights = [1, 3]\nlaws = [{{type = "Uniform"}}, {BUMP}]',
         mf.Mixture([mf.Uniform(3), mf.VonMisesFisher([1.0, 0.0, 0.0], 2.0)], [1, 3]),
     ),
     "mixture, equal": (
-        f'type = "mixture"\nlaws = [{{type = "uniform"}}, {BUMP}]',
+        f'type = "Mixture"\nlaws = [{{type = "Uniform"}}, {BUMP}]',
         mf.Mixture([mf.Uniform(3), mf.VonMisesFisher([1.0, 0.0, 0.0], 2.0)], [1, 1]),
     ),
 }
@@ -97,8 +106,8 @@ def test_laws(text, law):
 
 
 def test_fourier_series_on_the_circle():
-    rest = REST.replace('"sphere"\nlmax = 15', '"circle"\nn = 64')
-    measure = measure_of('type = "fourier-series"\ncos = [0.5]\nsin = [0.0, 0.3]', rest)
+    rest = REST.replace(ON_SPHERE, ON_CIRCLE)
+    measure = measure_of('type = "FourierSeries"\ncos = [0.5]\nsin = [0.0, 0.3]', rest)
     assert measure.space.size == 64
     assert measure.coefficients[1] == pytest.approx(0.25, abs=1e-15)
     assert measure.coefficients[2] == pytest.approx(-0.15j, abs=1e-15)
@@ -107,12 +116,12 @@ def test_fourier_series_on_the_circle():
 @pytest.mark.parametrize(
     ("law", "space"),
     [
-        ('type = "zonal-series"\ndim = 7\ncoefficients = [0.5]', 'type = "zonal"\nkmax = 15'),
-        ('type = "zonal-series"\ncoefficients = [0.5]', 'type = "zonal"\nkmax = 15\ndim = 7'),
+        ('type = "ZonalSeries"\ndim = 7\ncoefficients = [0.5]', 'type = "Zonal", kmax = 15'),
+        ('type = "ZonalSeries"\ncoefficients = [0.5]', 'type = "Zonal", kmax = 15, dim = 7'),
     ],
 )
 def test_one_table_settles_the_dimension(law, space):
-    measure = measure_of(law, f"[space]\n{space}\n[dynamics]\nbeta = 2\n[run]\nt_end = 1\n")
+    measure = measure_of(law, REST.replace('type = "Sphere", lmax = 15', space))
     assert (measure.dim, measure.space.kmax) == (7, 15)
     assert measure.mean()[-1] == pytest.approx(0.5 / 7, abs=1e-14)
 
@@ -122,41 +131,40 @@ def test_points_are_found_beside_the_case(folder):
     points = mf.Uniform(4).sample(5, np.random.default_rng(1))
     header = "a,b,c,d"
     np.savetxt(folder / "sub" / "my.csv", points, delimiter=",", header=header, comments="")
-    rest = REST.replace('"sphere"\nlmax = 15', '"particles"')
-    (folder / "sub" / "c.toml").write_text(f'[law]\ntype = "point-cloud"\nfile = "my.csv"\n{rest}')
-    measure, _, _ = read_case("sub/c.toml").build()
+    rest = REST.replace(ON_SPHERE, 'type = "Particles"')
+    (folder / "sub" / "c.toml").write_text(f'[law]\ntype = "PointCloud"\npoints = "my.csv"\n{rest}')
+    measure, _, _ = read_case("sub/c.toml")._build()
     assert isinstance(measure, mf.Particles)
     assert np.abs(measure.points - points).max() < 1e-15
 
 
-def test_tokens_are_drawn_by_seed():
-    def drawn(seed):
-        space = f'"particles"\nn = 4\nseed = {seed}'
-        return measure_of(LAWS["mixture"][0], REST.replace('"sphere"\nlmax = 15', space)).points
+def test_tokens_are_drawn_by_rng():
+    def drawn(rng):
+        rest = REST.replace(ON_SPHERE, 'type = "Particles"\nn = 4')
+        return measure_of(LAWS["mixture"][0], f"{rest}rng = {rng}").points
 
     assert np.array_equal(drawn(3), drawn(3))
     assert not np.array_equal(drawn(3), drawn(4))
 
 
 def test_a_case_of_windows_is_read(tmp_path):
-    text = f'[law]\r\ntype = "uniform"\r\n{REST}'
+    text = f'[law]\r\ntype = "Uniform"\r\n{REST}'
     (tmp_path / "c.toml").write_bytes(b"\xef\xbb\xbf" + text.encode())
-    assert read_case(tmp_path / "c.toml").run.t_end == 1.0
+    assert read_case(tmp_path / "c.toml")._tables.run.t_end == 1.0
 
 
 def test_run_keywords_are_those_of_evolve():
-    keys = {"rtol": 1e-7, "atol": 1e-10, "save_at": [0.5, 1.0]}
-    keys |= {"on_unresolved": "stop"}
-    limits = {"tail_tol": 1e-6, "max_size": 31}
-    text = "\n".join(f"{key} = {value!r}" for key, value in (keys | limits).items())
-    case = case_from_text(f'[law]\ntype = "uniform"\n{REST}\n{text}', "a.toml")
-    measure, dynamics, keywords = case.build()
-    about = {"source_sha256": case.digest()}
-    assert measure._limits == limits
-    assert keywords == keys | {"t_end": 1.0, "case": case.text, "about": about}
+    keys = {"rtol": 1e-7, "atol": 1e-10, "save_at": [0.5, 1.0], "on_unresolved": "stop"}
+    text = "\n".join(f"{key} = {value!r}" for key, value in keys.items())
+    limited = REST.replace(ON_SPHERE, f"{ON_SPHERE}\ntail_tol = 1e-6\nmax_size = 31")
+    case = case_from_text(f'[law]\ntype = "Uniform"\n{limited}\n{text}', "a.toml")
+    measure, dynamics, keywords = case._build()
+    assert measure._limits == {"tail_tol": 1e-6, "max_size": 31}
+    about = {"source_sha256": case._digest()}
+    assert keywords == keys | {"t_end": 1.0, "case": case.to_toml(), "about": about}
     solution = solve(measure, dynamics, **keywords)
     assert solution.t.tolist() == [0.0, 0.5, 1.0]
-    assert solution._case == case.text
+    assert solution._case == case.to_toml()
 
 
 MONITORS = """
@@ -167,7 +175,7 @@ to = "centre"
 p = 2
 every = 2
 [monitors.wl]
-law = { type = "von-mises-fisher", mean = [0, 1], kappa = 3 }
+to = { type = "VonMisesFisher", mean = [0, 1], kappa = 3 }
 [monitors.m]
 distance = "mmd"
 to = "start"
@@ -181,15 +189,15 @@ to = "uniform"
 [monitors.h2]
 distance = "sobolev"
 s = -2
-[monitors.h2.law]
-type = "uniform"
+[monitors.h2.to]
+type = "Uniform"
 """
 
 
 def test_monitors():
-    circle = REST.replace('"sphere"\nlmax = 15', '"circle"\nn = 64')
-    law = '[law]\ntype = "fourier-series"\ncos = [0.5]\n'
-    measure, dynamics, keywords = case_from_text(f"{law}{circle}{MONITORS}", "a.toml").build()
+    circle = REST.replace(ON_SPHERE, ON_CIRCLE)
+    law = '[law]\ntype = "FourierSeries"\ncos = [0.5]\n'
+    measure, dynamics, keywords = case_from_text(f"{law}{circle}{MONITORS}", "a.toml")._build()
     sol = solve(measure, dynamics, **keywords | {"save_at": 3})
     start, final = sol.measures[0], sol.final
     uniform = mf.Density(mf.Circle(64), mf.Uniform(2))
@@ -220,21 +228,21 @@ def test_the_template_shows_monitors():
     shown = [line.removeprefix("# ") for line in lines[first : first + 11]]
     keys = [line for line in shown if re.match(r"[a-z]+ = ", line)]
     table = tomllib.loads("\n".join(keys))
-    assert set(table) == set(MonitorTable.model_fields) - {"law"}
+    assert set(table) == set(MonitorTable.model_fields)
     text = "\n".join(key for key in keys if not re.match("beta|s ", key))
-    circle = REST.replace('"sphere"\nlmax = 15', '"circle"')
-    case = case_from_text(f'[law]\ntype = "uniform"\n{circle}[monitors.w]\n{text}', "a.toml")
-    assert case.monitors["w"].model_fields_set == set(table) - {"beta", "s"}
-    assert "monitors" in case.build()[2]
+    circle = REST.replace(ON_SPHERE, ON_CIRCLE)
+    case = case_from_text(f'[law]\ntype = "Uniform"\n{circle}[monitors.w]\n{text}', "a.toml")
+    assert case._tables.monitors["w"].model_fields_set == set(table) - {"beta", "s"}
+    assert "monitors" in case._build()[2]
 
 
 def test_errors_of_a_section():
-    case = case_from_text(f'[law]\ntype = "uniform"\n{REST}', "a.toml")
-    with pytest.raises(CaseError, match=r"^a.toml: run: something is 3$"), case.errors("run"):
+    case = case_from_text(f'[law]\ntype = "Uniform"\n{REST}', "a.toml")
+    with pytest.raises(CaseError, match=r"^a.toml: run: something is 3$"), case._errors("run"):
         raise ValueError(f"something is {3}")
-    with pytest.raises(CaseError, match=r"^a.toml: dynamics.beta is 3$"), case.errors("run"):
+    with pytest.raises(CaseError, match=r"^a.toml: dynamics.beta is 3$"), case._errors("run"):
         raise ValueError(f"beta is {3}")
-    with pytest.raises(CaseError, match=r"^as it was$"), case.errors("run"):
+    with pytest.raises(CaseError, match=r"^as it was$"), case._errors("run"):
         raise CaseError("as it was")
 
 
@@ -247,26 +255,84 @@ def test_one_line(text):
 
 def test_saves_must_fit_into_memory(monkeypatch):
     """20 saves of a space of 32 modes are 16 complex numbers each."""
-    text = f"[law]\ntype = 'uniform'\n{REST}".replace('"sphere"\nlmax = 15', '"circle"\nn = 32')
+    text = f"[law]\ntype = 'Uniform'\n{REST}".replace(ON_SPHERE, ON_CIRCLE.replace("64", "32"))
     case = case_from_text(text, "a.toml")
     size = 16 * 16
     monkeypatch.setattr("meanfield.cli.case.memory_of_machine", lambda: 2.0 * 20 * size)
-    case.build()
+    case._build()
     monkeypatch.setattr("meanfield.cli.case.memory_of_machine", lambda: 2.0 * 19 * size)
     with pytest.raises(CaseError, match=rf"a.toml: run.save_at must be at most 19 .* {size} bytes"):
-        case.build()
+        case._build()
 
 
 def test_a_file_of_tokens_has_a_limit(tmp_path, monkeypatch):
     (tmp_path / "tokens.csv").write_text("x,y\n1.0,0.0\n")
-    text = f"[law]\ntype = 'point-cloud'\nfile = 'tokens.csv'\n{REST}"
+    text = f"[law]\ntype = 'PointCloud'\npoints = 'tokens.csv'\n{REST}"
     case = case_from_text(text, "a.toml", tmp_path)
     monkeypatch.setattr("meanfield.cli.tables._LARGEST_CLOUD", 11)
     with pytest.raises(CaseError, match=r"must be a CSV file of at most 11 bytes, but .* has 12"):
-        case.build()
+        case._build()
 
 
 def test_a_message_is_no_longer_than_a_line():
     with pytest.raises(CaseError, match=r"aaa …$") as caught:
         case_from_text(f"{'a' * 5000} = 1", "a.toml")
     assert len(str(caught.value)) == 1000
+
+
+PUBLIC = f'[law]\ntype = "FourierSeries"\ncos = [0.5]\n{REST}'.replace(ON_SPHERE, ON_CIRCLE)
+
+
+def test_a_case_is_read_changed_and_run(folder):
+    (folder / "my.toml").write_text(f"# mine\n{PUBLIC}")
+    case = mf.Case.from_file("my.toml")
+    assert case.to_toml() == f"# mine\n{PUBLIC}"
+    sol = case.replace({"dynamics.beta": np.float64(3.0), "run.save_at": np.array([0.5])}).run()
+    start = mf.Density(mf.Circle(64), mf.FourierSeries(cos=[0.5]))
+    same = mf.evolve(start, mf.SA(3.0), 1.0, [0.5])
+    assert sol.t.tolist() == [0.0, 0.5, 1.0]
+    assert np.array_equal(sol.final.coefficients, same.final.coefficients)
+    assert sol.final.coefficients[1].real > 0.26
+    assert [path.name for path in folder.iterdir()] == ["my.toml"]
+    case.run(checkpoint="my.nc")
+    assert mf.load("my.nc").dynamics == mf.SA(2.0)
+
+
+def test_a_case_is_a_value():
+    case = mf.Case(PUBLIC)
+    again = [pickle.loads(pickle.dumps(case)), copy.copy(case), copy.deepcopy(case)]
+    assert all(one == case and hash(one) == hash(case) for one in again)
+    assert [one.to_toml() for one in again] == [PUBLIC] * 3
+    # what is left out is as good as its default
+    assert case == mf.Case(PUBLIC.replace("beta", 'type = "SA"\nbeta'))
+    assert case.replace({"run.rng": 0}) == case
+    assert case.replace({"run.rng": 1}) != case
+    assert case.replace({"output.file": "other.nc"}) != case
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dynamics.beta": -1.0}, "my.toml with dynamics.beta=-1.0: dynamics.beta must be a fini"),
+        ({"dynamics.bta": 1.0}, "dynamics.bta is an unknown key: the keys here are type, beta, "),
+        ({"space.n": 8}, "run, output, monitors; did you mean measure.space?"),
+        ({"law.type": "Unifrm"}, "PointCloud, Mixture, got 'Unifrm'; did you mean Uniform?"),
+        ({"law.cos": None}, "law.cos must be a number, a word, a truth, or a list or mapping of"),
+        ({3: 1.0}, "key must be names with dots between, as dynamics.beta or law.laws"),
+        ("dynamics.beta", "changes must map keys to values, got 'dynamics.beta'"),
+    ],
+)
+def test_changes_that_make_no_case(changes, message):
+    case = mf.Case(PUBLIC, name="my.toml")
+    with pytest.raises(ValueError, match=re.escape(message)):
+        case.replace(changes)._build()
+
+
+def test_points_of_a_case_may_be_in_it():
+    law = 'type = "PointCloud"\npoints = [[1, 0], [0.6, 0.8]]\nweights = [1, 3]'
+    measure = measure_of(law, REST.replace(ON_SPHERE, 'type = "Particles"'))
+    assert measure.points.tolist() == [[1.0, 0.0], [0.6, 0.8]]
+    assert measure.weights.tolist() == [0.25, 0.75]
+    smooth = measure_of(f"{law}\nbandwidth = 0.5", REST.replace(ON_SPHERE, ON_CIRCLE))
+    same = mf.PointCloud([[1, 0], [0.6, 0.8]], [1, 3], bandwidth=0.5)
+    assert np.array_equal(smooth.values, mf.Density(mf.Circle(64), same).values)

@@ -25,39 +25,39 @@ from meanfield.plot.runs import SUFFIXES
 DYNAMICS = '[dynamics]\ntype = "USA"\nbeta = 1.0\n[run]\nt_end = 0.2\nsave_at = 4\n'
 CIRCLE = f"""
 [law]
-type = "fourier-series"
+type = "FourierSeries"
 cos = [0.5]
-[space]
-type = "circle"
-n = 32
+[measure]
+type = "Density"
+space = {{ type = "Circle", n = 32 }}
 {DYNAMICS}"""
+SMALL = CIRCLE.replace("[measure]", "[measure]\nmax_size = 32")
 SPHERE = f"""
 [law]
-type = "von-mises-fisher"
+type = "VonMisesFisher"
 mean = [0.0, 0.6, 0.8]
 kappa = 1.0
-[space]
-type = "sphere"
-lmax = 15
+[measure]
+type = "Density"
+space = {{ type = "Sphere", lmax = 15 }}
 {DYNAMICS}"""
 ZONAL = f"""
 [law]
-type = "zonal-series"
+type = "ZonalSeries"
 coefficients = [0.8]
-[space]
-type = "zonal"
-dim = 10
-kmax = 15
+[measure]
+type = "Density"
+space = {{ type = "Zonal", dim = 10, kmax = 15 }}
 {DYNAMICS}"""
 PARTICLES = f"""
 [law]
-type = "uniform"
+type = "Uniform"
 dim = 4
-[space]
-type = "particles"
+[measure]
+type = "Particles"
 n = 20
-seed = 1
-{DYNAMICS}"""
+{DYNAMICS}rng = 1
+"""
 CASES = {"circle": CIRCLE, "sphere": SPHERE, "zonal": ZONAL, "particles": PARTICLES}
 SIZES = {"circle": ("n", 32), "sphere": ("lmax", 15), "zonal": ("kmax", 15)}
 PNG = b"\x89PNG"
@@ -114,7 +114,7 @@ STOP = 'on_unresolved = "stop"'
 
 
 def test_a_run_that_outgrows_its_space_goes_on(folder, capsys):
-    text = CIRCLE.replace("t_end = 0.2", "t_end = 20.0\nlargest = 32")
+    text = SMALL.replace("t_end = 0.2", "t_end = 20.0")
     (folder / "case.toml").write_text(text)
     assert main(["run", "case.toml"]) == 0
     assert "wrote run.nc, run.png" in capsys.readouterr().out
@@ -127,7 +127,9 @@ def test_a_run_that_outgrows_its_space_goes_on(folder, capsys):
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_sphere_whose_law_has_an_axis_goes_on_along_it(folder):
-    text = SPHERE.replace("kappa = 1.0", "kappa = 8.0").replace("t_end", "largest = 15\nt_end")
+    text = SPHERE.replace("kappa = 1.0", "kappa = 8.0").replace(
+        "[measure]", "[measure]\nmax_size = 15"
+    )
     (folder / "case.toml").write_text(text)
     assert main(["run", "case.toml", "-q"]) == 0
     solution = mf.load("run.nc")
@@ -136,7 +138,7 @@ def test_a_sphere_whose_law_has_an_axis_goes_on_along_it(folder):
 
 
 def test_under_resolved_run_keeps_what_it_has(folder, capsys):
-    text = CIRCLE.replace("t_end = 0.2", "t_end = 20.0\nlargest = 32\n" + STOP)
+    text = SMALL.replace("t_end = 0.2", "t_end = 20.0\n" + STOP)
     (folder / "case.toml").write_text(text)
     assert main(["run", "case.toml"]) == 1
     said = capsys.readouterr()
@@ -156,7 +158,7 @@ def test_print_case_is_the_bundled_case(folder, capsys):
     assert main(["run", "--print-case"]) == 0
     printed = capsys.readouterr().out
     assert printed == default_case_text()
-    assert case_from_text(printed, "printed").run.t_end > 0.0
+    assert case_from_text(printed, "printed")._tables.run.t_end > 0.0
     (folder / "case.toml").write_text(printed)
     assert main(["run", "case.toml", "--print-case"]) == 0
     assert capsys.readouterr().out == printed
@@ -166,7 +168,7 @@ def test_print_case_is_the_bundled_case(folder, capsys):
 @pytest.fixture(scope="session")
 def run_file(tmp_path_factory):
     case = case_from_text(SPHERE, "sphere")
-    measure, dynamics, keywords = case.build()
+    measure, dynamics, keywords = case._build()
     path = tmp_path_factory.mktemp("run") / "run.nc"
     solve(measure, dynamics, **keywords).save(path)
     return path
@@ -248,10 +250,9 @@ def test_checked_suffixes_are_those_of_plot():
 
 def test_unresolved_start_is_told(folder, capsys):
     """The law fits its space, with a tail above the tolerance, and nothing larger is allowed."""
-    text = SPHERE.replace("kappa = 1.0", "kappa = 8.0").replace(
-        "t_end", f"max_size = 15\n{STOP}\nt_end"
-    )
-    (folder / "case.toml").write_text(text.replace("t_end", "tail_tol = 1e-12\nt_end"))
+    text = SPHERE.replace("kappa = 1.0", "kappa = 8.0").replace("t_end", f"{STOP}\nt_end")
+    limits = "[measure]\nmax_size = 15\ntail_tol = 1e-12"
+    (folder / "case.toml").write_text(text.replace("[measure]", limits))
     assert main(["run", "case.toml"]) == 1
     said = capsys.readouterr()
     assert re.fullmatch(r"meanfield: under-resolved at t = 0: .*\n", said.err)
@@ -277,11 +278,11 @@ def test_a_disk_that_fills_up_is_told(folder, capsys, monkeypatch):
 def test_a_flow_map_on_the_sphere_is_run_and_told(folder, capsys):
     law = """
 [law]
-type = "mixture"
-laws = [{ type = "von-mises-fisher", mean = [0.0, 0.0, 1.0], kappa = 3.0 }, { type = "uniform" },
-        { type = "von-mises-fisher", mean = [0.0, 1.0, 0.0], kappa = 3.0 }]
-[space]
-type = "flow-map"
+type = "Mixture"
+laws = [{ type = "VonMisesFisher", mean = [0.0, 0.0, 1.0], kappa = 3.0 }, { type = "Uniform" },
+        { type = "VonMisesFisher", mean = [0.0, 1.0, 0.0], kappa = 3.0 }]
+[measure]
+type = "FlowMap"
 tol = 1e-5
 [dynamics]
 beta = 2.0
@@ -467,8 +468,8 @@ def test_a_run_that_is_interrupted_is_resumed(folder, capsys, monkeypatch):
 @pytest.mark.parametrize("ending", ["finished", "under-resolved"])
 def test_a_run_that_has_ended_is_left_as_it_is(ending, folder, capsys):
     is_good = ending == "finished"
-    end = "t_end = 0.2" if is_good else f"t_end = 20.0\nlargest = 32\n{STOP}"
-    measure, dynamics, keywords = case_from_text(CIRCLE.replace("t_end = 0.2", end), "c").build()
+    end = "t_end = 0.2" if is_good else f"t_end = 20.0\n{STOP}"
+    measure, dynamics, keywords = case_from_text(SMALL.replace("t_end = 0.2", end), "c")._build()
     solve(measure, dynamics, **keywords).save("run.nc")
     # a run that is killed between its last save and its figure leaves this, or the half of one
     (folder / ".run.png.writing-abc").mkdir()

@@ -337,11 +337,11 @@ def test_noisy_tokens_follow_the_density():
 def test_a_case_and_its_figure():
     text = """
     [law]
-    type = "fourier-series"
+    type = "FourierSeries"
     cos = [0.5]
-    [space]
-    type = "circle"
-    n = 32
+    [measure]
+    type = "Density"
+    space = { type = "Circle", n = 32 }
     [dynamics]
     type = "DoublyStochastic"
     beta = 2.0
@@ -350,7 +350,7 @@ def test_a_case_and_its_figure():
     t_end = 0.5
     save_at = 2
     """
-    measure, dynamics, keywords = case_from_text(text, "case.toml").build()
+    measure, dynamics, keywords = case_from_text(text, "case.toml")._build()
     assert dynamics == mf.DoublyStochastic(2.0, sign=-1)
     sol = solve(measure, dynamics, **keywords)
     axes = mf.plot.energy(sol)

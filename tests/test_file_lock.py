@@ -15,6 +15,7 @@ from handmade import CASE, interrupted
 import meanfield as mf
 from meanfield.cli.case import read_case
 from meanfield.cli.commands import main
+from meanfield.evolution import solve
 from meanfield.evolution.files import file_lock, is_being_written
 from meanfield.exceptions import FileInUseError
 
@@ -41,8 +42,8 @@ def holder(folder):
 @pytest.mark.usefixtures("holder")
 def test_a_second_run_is_refused_and_the_file_stays(capsys):
     Path("case.toml").write_text(CASE)
-    start, dynamics, keywords = read_case("case.toml").build()
-    mf.evolve(start, dynamics, **keywords).save("run.nc")
+    start, dynamics, keywords = read_case("case.toml")._build()
+    solve(start, dynamics, **keywords).save("run.nc")
     before = Path("run.nc").read_bytes()
     beside = Path(".run.nc.writing-x")
     beside.mkdir()

@@ -211,10 +211,10 @@ def test_coefficients_are_kept_and_functions_are_not(tmp_path):
 def test_case_file(tmp_path):
     text = """
     [law]
-    type = "uniform"
-    [space]
-    type = "circle"
-    n = 16
+    type = "Uniform"
+    [measure]
+    type = "Density"
+    space = { type = "Circle", n = 16 }
     [dynamics]
     type = "Interaction"
     kernel = [1.0, 1.0, 0.25]
@@ -224,7 +224,7 @@ def test_case_file(tmp_path):
     """
     path = tmp_path / "case.toml"
     path.write_text(text)
-    assert read_case(path).dynamics.build("dynamics") == SQUARE[2]
+    assert read_case(path)._tables.dynamics.build("dynamics") == SQUARE[2]
 
 
 def test_noise_adds_its_part_to_the_balance():

@@ -258,11 +258,11 @@ def test_figure_tells_no_slope_of_the_energy():
 
 CASE = """
 [law]
-type = "fourier-series"
+type = "FourierSeries"
 cos = [0.5]
-[space]
-type = "circle"
-n = 32
+[measure]
+type = "Density"
+space = { type = "Circle", n = 32 }
 [dynamics]
 type = "USA"
 beta = 1.0
@@ -276,7 +276,7 @@ save_at = 2
 @pytest.mark.usefixtures("undrawn")
 def test_a_case_with_noise_runs(tmp_path, monkeypatch, capsys):
     """Its density stops where no space holds it, since no flow map can take over."""
-    assert "on_unresolved" not in case_from_text(CASE, "my.toml").build()[2]
+    assert "on_unresolved" not in case_from_text(CASE, "my.toml")._build()[2]
     monkeypatch.chdir(tmp_path)
     Path("my.toml").write_text(CASE)
     assert main(["run", "my.toml"]) == 0

@@ -32,7 +32,9 @@ from meanfield.evolution import solve
 from meanfield.exceptions import CaseError
 from meanfield.studies.executors import mapped_by
 
-TOKENS = CASE.replace('"circle", n = 32', '"particles", n = 10, seed = 1')
+TOKENS = CASE.replace(
+    '"Density", space = {type = "Circle", n = 32}', '"Particles", n = 10'
+).replace("save_at = 2}", "save_at = 2, rng = 1}")
 # none of the checkpoints before the last
 _FILES = "?" * 20 + ".nc"
 # no such run is done within a test
@@ -58,7 +60,7 @@ def folder(folder):
         ("a.b=1,2.5,-3", [1, 2.5, -3]),
         ("a.b=true", [True]),
         ("a.b=[1, 2],[3]", [[1, 2], [3]]),
-        ('a.b={type = "circle", n = 8},{type = "sphere"}', [{"type": "circle", "n": 8}, ...]),
+        ('a.b={type = "Circle", n = 8},{type = "Sphere"}', [{"type": "Circle", "n": 8}, ...]),
         ('a.b="x:y",z:w', ["x:y", "z:w"]),
     ],
 )
@@ -111,7 +113,7 @@ def test_cells_are_the_runs_of_their_cases(folder):
 
 
 def test_series_are_filled_up(folder):
-    ds = mf.sweep("case.toml", {"run.save_at": [1, 3], "space.n": [32, 64]})
+    ds = mf.sweep("case.toml", {"run.save_at": [1, 3], "measure.space.n": [32, 64]})
     assert ds.sizes == {"save_at": 2, "n": 2, "t": 4}
     np.testing.assert_allclose(ds.t, [0.0, 0.2 / 3, 0.4 / 3, 0.2])
     assert np.isnan(ds.energy[0, :, 1:3]).all()
@@ -124,7 +126,14 @@ def test_series_are_filled_up(folder):
 
 def test_a_cell_that_fails_is_recorded(folder, capsys):
     """One is refused when it is built, one can't be resolved, and the others are as ever."""
-    grid = ["--grid", "dynamics.noise=-1,0", "--grid", "space.n=32,8", "--set", "run.max_size=32"]
+    grid = [
+        "--grid",
+        "dynamics.noise=-1,0",
+        "--grid",
+        "measure.space.n=32,8",
+        "--set",
+        "measure.max_size=32",
+    ]
     law = ["--set", "law.cos=[0.4, 0.2, 0.1, 0.0, 0.0, 0.1]"]
     assert main(["sweep", "case.toml", *grid, *law]) == 1
     said = capsys.readouterr()
@@ -135,12 +144,12 @@ def test_a_cell_that_fails_is_recorded(folder, capsys):
         assert ds.status.sel(noise=0, n=32).item() == "finished"
         assert ds.status.sel(noise=0, n=8).item() == "error"
         assert "dynamics.noise must be a finite number >= 0, got -1" in ds.message[0, 0].item()
-        assert "--grid dynamics.noise=-1 --grid space.n=32: dyn" in ds.message[0, 0].item()
+        assert "--grid dynamics.noise=-1 --grid measure.space.n=32: dyn" in ds.message[0, 0].item()
         assert "law" in ds.message.sel(noise=0, n=8).item()
         assert np.isnan(ds.final_energy[0]).all()
         assert np.isfinite(ds.final_energy.sel(noise=0, n=32))
-        same = {"law.cos": [0.4, 0.2, 0.1, 0.0, 0.0, 0.1], "run.max_size": 32}
-        measure, dynamics, keywords = read_case("case.toml", same).build()
+        same = {"law.cos": [0.4, 0.2, 0.1, 0.0, 0.0, 0.1], "measure.max_size": 32}
+        measure, dynamics, keywords = read_case("case.toml", same)._build()
         sol = solve(measure, dynamics, **keywords)
         assert ds.final_energy.sel(noise=0, n=32).item() == sol.dataset.energy.values[-1]
 
@@ -174,7 +183,7 @@ def test_a_cell_is_a_result(folder):
     sol = mf.load(file)
     assert sol.dynamics == mf.SA(2.0)
     assert sol.dataset.attrs["case_file"] == str(folder / "tokens.toml")
-    assert sol.dataset.attrs["seed"] == 1
+    assert sol.dataset.attrs["rng"] == 1
     assert main(["run", str(file), "-q", "-o", "again.nc"]) == 0
     assert np.array_equal(mf.load("again.nc").final.points, sol.final.points)
 
@@ -184,7 +193,10 @@ def test_tokens_of_another_content_are_other_cells(folder):
         points = mf.Uniform(3).sample(6, np.random.default_rng(seed))
         np.savetxt("my.csv", points, delimiter=",", header="x,y,z", comments="")
 
-    law = {"law": {"type": "point-cloud", "file": "my.csv"}, "space": {"type": "particles"}}
+    law = {
+        "law": {"type": "PointCloud", "points": "my.csv"},
+        "measure": {"type": "Particles"},
+    }
     found = []
     for seed in 1, 2:
         written(seed)
@@ -197,10 +209,10 @@ def test_tokens_of_another_content_are_other_cells(folder):
 def here(tmp_path_factory):
     file = tmp_path_factory.mktemp("here") / "tokens.toml"
     file.write_text(TOKENS)
-    return mf.sweep(file, {"space.seed": [1, 2], "dynamics.noise": [0.0, 0.1]})
+    return mf.sweep(file, {"run.rng": [1, 2], "dynamics.noise": [0.0, 0.1]})
 
 
-GRID = ["sweep", "tokens.toml", "--grid", "space.seed=1,2", "--grid", "dynamics.noise=0.0,0.1"]
+GRID = ["sweep", "tokens.toml", "--grid", "run.rng=1,2", "--grid", "dynamics.noise=0.0,0.1"]
 
 
 def numbers(ds):
@@ -244,7 +256,7 @@ def test_a_cell_without_its_file_is_not_finished(folder, capsys, monkeypatch, sp
 
     def run(cell):
         found = right(cell)
-        if "beta=2" in cell.case.name:
+        if "beta=2" in cell.case._name:
             spoil(cell.file)
         return found
 
@@ -393,9 +405,9 @@ def test_a_killed_sweep_goes_on(folder):
 @pytest.mark.parametrize("spoil", [None, Path.unlink, lambda file: os.truncate(file, 1000)])
 def test_an_interrupted_cell_goes_on(spoil, folder, monkeypatch):
     """The next call takes it up where it was, to the same bits: by the checkpoint before, too."""
-    whole = mf.sweep("tokens.toml", {"space.seed": [1, 2]})
+    whole = mf.sweep("tokens.toml", {"run.rng": [1, 2]})
     with stopped_by_checkpoint(0.05), pytest.raises(KeyboardInterrupt):
-        mf.sweep("tokens.toml", {"space.seed": [1, 2]}, folder="kept")
+        mf.sweep("tokens.toml", {"run.rng": [1, 2]}, folder="kept")
     (file,) = Path("kept").glob(_FILES)
     assert mf.load(file).status == "interrupted"
     if spoil is not None:
@@ -403,19 +415,19 @@ def test_an_interrupted_cell_goes_on(spoil, folder, monkeypatch):
         spoil(file)
     save, saved = mf.Solution.save, []
     monkeypatch.setattr(mf.Solution, "save", lambda sol, path: (saved.append(sol), save(sol, path)))
-    found = mf.sweep("tokens.toml", {"space.seed": [1, 2]}, folder="kept")
+    found = mf.sweep("tokens.toml", {"run.rng": [1, 2]}, folder="kept")
     assert numbers(found).identical(numbers(whole))
     # one that begins again has a checkpoint at t = 0
-    assert [sol.t[-1] for sol in saved if sol.dataset.attrs["seed"] == 1] == [0.2]
+    assert [sol.t[-1] for sol in saved if sol.dataset.attrs["rng"] == 1] == [0.2]
     assert mf.load(file).status == "finished"
-    assert mf.load(file).dataset.attrs["seed"] == 1
+    assert mf.load(file).dataset.attrs["rng"] == 1
     assert not previous(file).exists()
 
 
 @pytest.mark.parametrize("executor", [None, "processes"])
 def test_one_warning_tells_of_all_cells_that_ended_early(executor, folder, capfd):
     grid = {"dynamics.beta": [1.0, 2.0], "run.on_unresolved": ["stop", "flow-map"]}
-    overrides = {"run.t_end": 20.0, "space.n": 16, "run.max_size": 32}
+    overrides = {"run.t_end": 20.0, "measure.space.n": 16, "measure.max_size": 32}
     asked = {"overrides": overrides, "executor": executor, "workers": 1 if executor else None}
     ds = unfinished(mf.sweep, "case.toml", grid, **asked)
     assert ds.status.sel(on_unresolved="stop").values.tolist() == ["under-resolved"] * 2

@@ -57,7 +57,7 @@ def result_file(make: Callable[[int], bytes], number: int) -> Path:
 
 def build(text: str) -> None:
     """Read a case and build what it says."""
-    case_from_text(text, "a.toml").build()
+    case_from_text(text, "a.toml")._build()
 
 
 def take_up(path: Path) -> None:

@@ -20,30 +20,30 @@ from validation._inside import default_case_text, seal
 
 GOOD = (
     """\
-law = {type = "fourier-series", cos = [0.5]}
-space = {type = "circle", n = 32}
+law = {type = "FourierSeries", cos = [0.5]}
+measure = {type = "Density", space = {type = "Circle", n = 32}}
 dynamics = {beta = 1.0}
 run = {t_end = 0.5, save_at = 2}
 monitors = {m = {to = "uniform"}}
 """,
     """\
-law = {type = "mixture", laws = [{type = "uniform"},
-{type = "von-mises-fisher", mean = [0.0, 0.0, 1.0], kappa = 2.0}], weights = [0.4, 0.6]}
-space = {type = "sphere", lmax = 7}
+law = {type = "Mixture", laws = [{type = "Uniform"},
+{type = "VonMisesFisher", mean = [0.0, 0.0, 1.0], kappa = 2.0}], weights = [0.4, 0.6]}
+measure = {type = "Density", space = {type = "Sphere", lmax = 7}}
 run = {t_end = 1.0}
 dynamics = {type = "Attention", beta = 1.0, heads = [{Q = 1.0, V = -1.0}]}
 """,
     """\
-law = {type = "zonal-series", dim = 4, coefficients = [0.5]}
-space = {type = "zonal", kmax = 15}
+law = {type = "ZonalSeries", dim = 4, coefficients = [0.5]}
+measure = {type = "Density", space = {type = "Zonal", kmax = 15}}
 dynamics = {type = "USA", beta = 0.5, noise = 0.1}
 run = {t_end = 1.0, rtol = 1e-6}
 output = {file = "a.nc"}
 """,
     """\
-law = {type = "von-mises-fisher", mean = [0.6, 0.8], kappa = 3.0}
-space = {type = "particles", n = 20, seed = 3}
-run = {t_end = 1.0}
+law = {type = "VonMisesFisher", mean = [0.6, 0.8], kappa = 3.0}
+measure = {type = "Particles", n = 20}
+run = {t_end = 1.0, rng = 3}
 dynamics = {type = "LayerMap", step = 0.5, dynamics = {type = "Layers", layers = [{beta = 1.0},
 {type = "FeedForward", W = [[1.0], [0.0]], A = [[0.0, 2.0]]}]}}
 """,
@@ -53,7 +53,7 @@ _ODD: tuple[Any, ...] = (
     *(0, -1, 1, 2, 3, 7, 1 << 31, 10**18, 10**40, -(10**30), True, False),
     *(0.0, -0.0, 1e-320, 1e-30, 0.5, 1e308, -1e308, float("inf"), float("nan")),
     *("", "uniform", "SA", "../../etc/passwd", "/dev/zero", "a\x00b", "β" * 300, "x.nc"),
-    *([], {}, [[]], [1.0], [{}], [[1.0, 2.0], [3.0]], {"type": "uniform"}),
+    *([], {}, [[]], [1.0], [{}], [[1.0, 2.0], [3.0]], {"type": "Uniform"}),
 )
 
 
@@ -128,7 +128,7 @@ _TREES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_WORDS, inner, max_size=4),
     max_leaves=12,
 )
-_SECTIONS = st.sampled_from(["law", "space", "dynamics", "run", "monitors", "output"])
+_SECTIONS = st.sampled_from(["law", "measure", "dynamics", "run", "monitors", "output"])
 
 
 @cache

@@ -48,40 +48,40 @@ CASE, RESULT = "case.toml", "run.nc"
 KINDS = {
     "circle": (
         """\
-law = {type = "fourier-series", cos = [0.5], sin = [0.0, 0.3]}
-space = {type = "circle", n = 64}
+law = {type = "FourierSeries", cos = [0.5], sin = [0.0, 0.3]}
+measure = {type = "Density", space = {type = "Circle", n = 64}}
 dynamics = {beta = 4.0}
 """,
         2.2,
     ),
     "S²": (
         """\
-law = {type = "von-mises-fisher", mean = [0.0, 0.6, 0.8], kappa = 2.0}
-space = {type = "sphere", lmax = 15}
+law = {type = "VonMisesFisher", mean = [0.0, 0.6, 0.8], kappa = 2.0}
+measure = {type = "Density", space = {type = "Sphere", lmax = 15}}
 dynamics = {beta = 2.0}
 """,
         2.5,
     ),
     "zonal, d = 7": (
         """\
-law = {type = "zonal-series", dim = 7, coefficients = [0.5]}
-space = {type = "zonal", kmax = 15}
+law = {type = "ZonalSeries", dim = 7, coefficients = [0.5]}
+measure = {type = "Density", space = {type = "Zonal", kmax = 15}}
 dynamics = {beta = 4.0}
 """,
         2.0,
     ),
     "flow map": (
         """\
-law = {type = "fourier-series", cos = [0.5], sin = [0.0, 0.3]}
-space = {type = "flow-map"}
+law = {type = "FourierSeries", cos = [0.5], sin = [0.0, 0.3]}
+measure = {type = "FlowMap"}
 dynamics = {beta = 4.0}
 """,
         20.0,
     ),
     "400 tokens": (
         """\
-law = {type = "uniform", dim = 3}
-space = {type = "particles", n = 400}
+law = {type = "Uniform", dim = 3}
+measure = {type = "Particles", n = 400}
 dynamics = {beta = 4.0}
 """,
         4.0,

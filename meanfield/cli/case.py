@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import tomllib
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.resources import files
@@ -14,22 +16,22 @@ from typing import Any
 
 import pydantic
 import tomli_w
-from pydantic import Field, PrivateAttr
 from pydantic.json_schema import GenerateJsonSchema
 
 from meanfield._checks import cut, shown
 from meanfield.cli import tables
-from meanfield.cli.tables import LIMITS, Fault, Table, located, tables_in
+from meanfield.cli.tables import Fault, Table, located, tables_in
 from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.evolution.arrays import PREFIXES
 from meanfield.evolution.files import SOURCE
+from meanfield.evolution.loop import solve
 from meanfield.evolution.netcdf import memory_of_machine
 from meanfield.evolution.recorder import taken_names
 from meanfield.evolution.solution import Solution
-from meanfield.exceptions import CaseError
+from meanfield.exceptions import CaseError, UnfinishedWarning
 from meanfield.functionals.transport.distance import DistanceTo
 from meanfield.laws import Law
-from meanfield.measures import AnyMeasure
+from meanfield.measures import AnyMeasure, Particles
 
 About = dict[str, str | int | float]
 CLOUD_FILES = "token_files"
@@ -47,7 +49,7 @@ def clouds(case: Table) -> Iterator[tuple[str, str]]:
     """The keys and names of the token files that a case refers to, bundled ones left out."""
     for where, table in tables_in(case):
         if table.token_file:
-            yield f"{where}.file", table.token_file
+            yield f"{where}.points", table.token_file
 
 
 def token_digests(case: Table, folder: Path) -> dict[str, str]:
@@ -221,9 +223,9 @@ def overridden(text: str, settings: Mapping[str, Any], name: str) -> str:
     for key, value in settings.items():
         here, last = _place(raw, key, name)
         path = key.rpartition(".")[0]
-        if last == "type" and (kind := tables.kinds(path).get(str(value))):
+        if last == "type" and (kind := tables.TYPES.get(str(value))):
             for one in here.keys() - kind.model_fields.keys():
-                if f"{path}.{one}" not in settings:
+                if not any(other.startswith(f"{path}.{one}") for other in settings):
                     del here[one]
         here[last] = value
     return tomli_w.dumps(raw)
@@ -281,93 +283,169 @@ def check_saves(measure: AnyMeasure, save_at: int | list[float]) -> None:
 
 _LARGEST_FILE = 1 << 20
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_WITH = " with --"
+_WITH = " with "
 
 
-class Case(Table):
-    """The tables of a case file.
+class Case:
+    """A law, a measure, a dynamics and a run of them, as a case file tells them.
 
-    Attributes
+    Two cases are equal if their tables and the files of tokens that they name are.
+
+    Parameters
     ----------
-    law, space, dynamics, run, output
-        The tables.
-    monitors : dict of str to table
-    name : str
-        The file that they come from.
-    text : str
-        Its TOML.
+    toml : str
+        The text of a case file.
+    folder : str or path-like, optional
+        Where its files of tokens are looked for.
+    name : str, optional
+        What errors call it.
+
+    Raises
+    ------
+    meanfield.exceptions.CaseError
+        A ValueError of one line, if the text is not TOML or no case.
+
+    Examples
+    --------
+    >>> case = Case('''
+    ... law = { type = "FourierSeries", cos = [0.5] }
+    ... measure = { type = "Density", space = { type = "Circle", n = 32 } }
+    ... dynamics = { type = "SA", beta = 1.0 }
+    ... run = { t_end = 0.5, save_at = 2 }
+    ... ''')
+    >>> round(float(case.run().dataset.energy[-1]), 6)
+    0.687653
+    >>> case.replace({"dynamics.beta": 2.0}).run().dynamics
+    SA(beta=2.0, sign=1, noise=0.0)
     """
 
-    law: tables.AnyLawTable = Field(description="a table, the measure at t = 0")
-    space: tables.AnySpaceTable = Field(description="a table, what the measure is stored on")
-    dynamics: tables.AnyDynamicsTable = Field(description="a table with beta")
-    run: tables.RunTable = Field(description="a table with t_end")
-    output: tables.OutputTable = Field(
-        default=tables.OutputTable(), description="a table, where results go"
-    )
-    monitors: dict[str, tables.MonitorTable] = Field(
-        default_factory=dict,
-        description="tables of distances at the saves, each under its name",
-        json_schema_extra={"maxProperties": tables.MOST_MONITORS},
-    )
+    def __init__(
+        self, toml: str, *, folder: str | os.PathLike[str] = ".", name: str = "the case"
+    ) -> None:
+        raw = _parsed(toml, name)
+        try:
+            self._tables = tables.CaseTable.model_validate(raw)
+        except pydantic.ValidationError as error:
+            raise CaseError(f"{name}: {tables.schema_fault(error, raw)}") from None
+        self._name, self._text, self._folder = name, toml, Path(folder)
+        self._origin: About = {}
+        with self._errors("run"):
+            for where, table in tables_in(self._tables):
+                with located(where, type(table).model_fields):
+                    table.check(self._tables)
 
-    _name: str = PrivateAttr(default="")
-    _text: str = PrivateAttr(default="")
-    _folder: Path = PrivateAttr(default=Path())
-    _origin: About = PrivateAttr(default_factory=dict)
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Case:
+        """The case in a TOML file; files of tokens are looked for beside it.
+
+        Raises
+        ------
+        meanfield.exceptions.CaseError
+            If the file can't be read, is not TOML, or is no case.
+        """
+        return read_case(path)
+
+    def __repr__(self) -> str:
+        return f"<Case {self._name}>"
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Case)
+            and self._tables == other._tables
+            and self._content() == other._content()
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._digest())
 
     def __reduce__(self) -> Any:
         # classes that are made of dataclasses can't be pickled
         return _again, (self._text, self._name, self._folder, self._origin)
 
-    @property
-    def name(self) -> str:
-        """The file that the tables come from."""
-        return self._name
-
-    @property
-    def text(self) -> str:
-        """Its TOML."""
+    def to_toml(self) -> str:
+        """The text of a case file with the same tables."""
         return self._text
 
-    @property
-    def folder(self) -> Path:
-        """Where its token files are looked for."""
-        return self._folder
+    def replace(self, changes: Mapping[str, Any]) -> Case:
+        """The case with other values of some keys, such as {"dynamics.beta": 5.0}.
 
-    def placed(self, folder: Path, origin: About) -> Case:
+        A table that gets another type keeps the keys that the new type has.
+
+        Raises
+        ------
+        meanfield.exceptions.CaseError
+            If that is no case.
+        """
+        if not isinstance(changes, Mapping):
+            raise ValueError(f"changes must map keys to values, got {shown(changes)}")
+        settings = {checked_key(key): _plain(key, value) for key, value in changes.items()}
+        return self._with(settings)
+
+    def run(
+        self,
+        *,
+        progress: bool | str = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Solution:
+        """Evolve the measure; no file is written but a `checkpoint`, see `evolve`.
+
+        Raises
+        ------
+        meanfield.exceptions.CaseError
+            If the tables don't fit each other or a value is out of range.
+        meanfield.exceptions.Interrupted
+            On Ctrl-C, a KeyboardInterrupt whose `solution` is what the run has so far.
+
+        Warns
+        -----
+        meanfield.exceptions.UnfinishedWarning
+            If the run ends before `t_end`, with its `message`.
+        """
+        measure, dynamics, keywords = self._build()
+        keywords |= {"progress": progress, "checkpoint": checkpoint}
+        with self._errors("run"):
+            solution = solve(measure, dynamics, **keywords)
+        if not solution.success:
+            warnings.warn(solution.message, UnfinishedWarning, stacklevel=2)
+        return solution
+
+    def _with(self, settings: Mapping[str, Any] | None, option: str = "") -> Case:
+        """The case with these keys set, which errors name with the option that they came by."""
+        return case_from_text(self._text, self._name, self._folder, settings, option)._placed(
+            self._folder, self._origin
+        )
+
+    def _placed(self, folder: Path, origin: About) -> Case:
         """The case with its token files in `folder`, and what is known of where it comes from."""
-        case = self.model_copy()
-        case._folder, case._origin = folder, origin
+        case = object.__new__(Case)
+        case.__dict__ |= self.__dict__ | {"_folder": folder, "_origin": origin}
         return case
 
-    def digest(self) -> str:
-        """SHA-256 of what a run depends on: all tables but `output`, and the token files.
+    def _content(self) -> dict[str, Any]:
+        """What a run depends on: all tables but `output`, and the token files.
 
         A key that has its default is as good as left out.
         """
-        tables = self.model_dump(mode="json", exclude={"output"}, exclude_defaults=True)
-        parts = {"case": tables, "tokens": token_digests(self, self._folder)}
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        tables = self._tables.model_dump(mode="json", exclude={"output"}, exclude_defaults=True)
+        return {"case": tables, "tokens": token_digests(self._tables, self._folder)}
 
-    def provenance(self) -> About:
+    def _digest(self) -> str:
+        """SHA-256 of what a run depends on."""
+        return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()
+
+    def _provenance(self) -> About:
         """Attributes of a dataset that tell where the case comes from.
 
-        `seed` of tokens; `case_file`; `token_files`, JSON of names and SHA-256; `git_commit`
+        `rng` of tokens; `case_file`; `token_files`, JSON of names and SHA-256; `git_commit`
         where the case file lies in a work tree of git.
         """
-        # tokens alone have a seed
-        about: About = self.space.model_dump(include={"seed"})
-        if digests := token_digests(self, self._folder):
+        is_drawn = isinstance(self._tables.measure, tables.ParticlesTable)
+        about: About = {"rng": self._tables.run.rng} if is_drawn else {}
+        if digests := token_digests(self._tables, self._folder):
             about[CLOUD_FILES] = json.dumps(digests)
         return about | self._origin
 
-    @property
-    def origin(self) -> About:
-        """The part of that which is not of its tables."""
-        return self._origin
-
-    def build(self) -> tuple[AnyMeasure, AnyDynamics, dict[str, Any]]:
+    def _build(self) -> tuple[AnyMeasure, AnyDynamics, dict[str, Any]]:
         """The measure at t = 0, the dynamics, and the keyword arguments of `evolve`.
 
         Raises
@@ -375,21 +453,20 @@ class Case(Table):
         CaseError
             If a value is out of range or the tables don't fit each other.
         """
-        with self.errors("law"):
-            dynamics = self.dynamics.build("dynamics")
-            keywords = self.run.model_dump(exclude_none=True) | {"case": self._text}
-            given = {name: keywords.pop(name, None) for name in LIMITS}
-            limits = {name: given[name] for name in self.space.limits if given[name] is not None}
-            measure = self.space.measure(self.law, self._folder, limits)
-            check_saves(measure, self.run.save_at)
-        keywords["about"] = {SOURCE: self.digest(), **self.provenance()}
-        if dynamics.noise > 0.0:
-            keywords |= self.space.rng()
-        if self.monitors:
-            keywords["monitors"] = self.build_monitors(measure)
+        run = self._tables.run
+        with self._errors("law"):
+            dynamics = self._tables.dynamics.build("dynamics")
+            measure = self._tables.measure.build(self._tables.law, self._folder, run.rng)
+            check_saves(measure, run.save_at)
+        keywords = run.model_dump(exclude_none=True, exclude={"rng"}) | {"case": self._text}
+        keywords["about"] = {SOURCE: self._digest(), **self._provenance()}
+        if dynamics.noise > 0.0 and isinstance(measure, Particles):
+            keywords["rng"] = run.noise()
+        if self._tables.monitors:
+            keywords["monitors"] = self._build_monitors(measure)
         return measure, dynamics, keywords
 
-    def build_monitors(self, measure: AnyMeasure) -> dict[str, DistanceTo]:
+    def _build_monitors(self, measure: AnyMeasure) -> dict[str, DistanceTo]:
         """The monitors of a run that starts with the measure, each tried on it.
 
         Raises
@@ -397,11 +474,12 @@ class Case(Table):
         CaseError
             If one can't be computed.
         """
-        layers = adapt(self.dynamics.build("dynamics"))._layers
+        monitors = self._tables.monitors
+        layers = adapt(self._tables.dynamics.build("dynamics"))._layers
         beta = next((layer.beta for layer in layers if hasattr(layer, "beta")), 0.0)
-        taken = taken_names(self.monitors)
-        with self.errors("monitors"):
-            for name in self.monitors:
+        taken = taken_names(monitors)
+        with self._errors("monitors"):
+            for name in monitors:
                 if not name.isidentifier() or name in taken or name.startswith(PREFIXES):
                     raise Fault(
                         f"monitors must have names of letters, digits and _ that are no variables "
@@ -409,10 +487,10 @@ class Case(Table):
                     )
             return {
                 name: table.build(f"monitors.{name}", measure, beta, self._folder)
-                for name, table in self.monitors.items()
+                for name, table in monitors.items()
             }
 
-    def build_law(self) -> tuple[Law, AnyDynamics]:
+    def _build_law(self) -> tuple[Law, AnyDynamics]:
         """The law and the dynamics.
 
         Raises
@@ -420,25 +498,13 @@ class Case(Table):
         CaseError
             If a value is out of range.
         """
-        with self.errors("law"):
-            dim = self.space.dim_with(self.law)
-            law = self.law.build("law", dim, self._folder)
-            return law, self.dynamics.build("dynamics")
-
-    def check(self, case: Any) -> None:  # noqa: ARG002
-        """Check how many monitors there are.
-
-        Raises
-        ------
-        ValueError
-            If there are too many.
-        """
-        most = tables.MOST_MONITORS
-        if len(self.monitors) > most:
-            raise ValueError(f"monitors must be at most {most} tables, got {len(self.monitors)}")
+        with self._errors("law"):
+            dim = self._tables.measure.told_dim()
+            law = self._tables.law.build("law", dim, self._folder)
+            return law, self._tables.dynamics.build("dynamics")
 
     @contextmanager
-    def errors(self, section: str) -> Iterator[None]:
+    def _errors(self, section: str) -> Iterator[None]:
         """Turn a ValueError into a CaseError that names the file and the key.
 
         Raises
@@ -453,18 +519,31 @@ class Case(Table):
         except Fault as fault:
             raise CaseError(f"{self._name}: {fault}") from None
         except ValueError as error:
-            raise CaseError(f"{self._name}: {self._placed(section, str(error))}") from None
+            raise CaseError(f"{self._name}: {self._laid(section, str(error))}") from None
 
-    def _placed(self, section: str, message: str) -> str:
+    def _laid(self, section: str, message: str) -> str:
         word = message.partition(" ")[0]
-        sections = type(self).model_fields
+        sections = tables.CaseTable.model_fields
         for name in (section, *sections):
-            if word in getattr(type(getattr(self, name)), "model_fields", ()):
+            if word in getattr(type(getattr(self._tables, name)), "model_fields", ()):
                 return f"{name}.{message}"
         return message if word in sections else f"{section}: {message}"
 
 
-def read_case(path: str | Path, settings: Mapping[str, Any] | None = None) -> Case:
+def _plain(key: str, value: Any) -> Any:
+    """A value as TOML has it."""
+    plain = value.tolist() if hasattr(value, "tolist") else value
+    try:
+        tomli_w.dumps({"value": plain})
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{key} must be a number, a word, a truth, or a list or mapping of them, got "
+            f"{shown(value)}"
+        ) from None
+    return plain
+
+
+def read_case(path: str | os.PathLike[str], settings: Mapping[str, Any] | None = None) -> Case:
     """The case in a TOML file; point clouds in it are looked for beside it.
 
     Parameters
@@ -493,7 +572,7 @@ def read_case(path: str | Path, settings: Mapping[str, Any] | None = None) -> Ca
     origin: About = {CASE_FILE: str(path.resolve())}
     if commit := git_commit(path.resolve()):
         origin["git_commit"] = commit
-    return case.placed(path.parent, origin)
+    return case._placed(path.parent, origin)
 
 
 def case_from_text(
@@ -515,31 +594,20 @@ def case_from_text(
 
     Examples
     --------
-    >>> case_from_text("[law]\nkind = 'uniform'", "my.toml")
+    >>> case_from_text("[law]\ntype = 'Uniform'", "my.toml")
     Traceback (most recent call last):
         ...
-    meanfield.exceptions.CaseError: my.toml: space is missing: it must be a table...
+    meanfield.exceptions.CaseError: my.toml: measure is missing: it must be a table...
     """
     if settings:
         text = overridden(text, settings, name)
-        name += "" if _WITH in name else " with"
-        name += "".join(f" {option} {key}={as_toml(settings[key])}" for key in settings)
-    raw = _parsed(text, name)
-    try:
-        case = Case.model_validate(raw)
-    except pydantic.ValidationError as error:
-        fault = tables.schema_fault(error, raw, Case.model_fields)
-        raise CaseError(f"{name}: {fault}") from None
-    case._name, case._text, case._folder = name, text, Path(folder)
-    with case.errors("run"):
-        for where, table in tables_in(case):
-            with located(where, type(table).model_fields):
-                table.check(case)
-    return case
+        name += " " if _WITH in name else _WITH
+        name += " ".join(f"{option} {key}={as_toml(settings[key])}".lstrip() for key in settings)
+    return Case(text, folder=folder, name=name)
 
 
 def _again(text: str, name: str, folder: Path, about: About) -> Case:
-    return case_from_text(text, name, folder).placed(folder, about)
+    return Case(text, folder=folder, name=name)._placed(folder, about)
 
 
 def default_case_text() -> str:
@@ -566,23 +634,25 @@ def case_of(solution: Solution, path: Path, settings: Mapping[str, Any] | None =
     home = Path(str(about.get(CASE_FILE, path))).parent
     case = case_from_text(solution._case, name, path.parent, settings)
     folder = home if _has_all(case, home) or not _has_all(case, path.parent) else path.parent
-    with case.errors("law"):
-        check_tokens(case, folder, _recorded(about))
+    with case._errors("law"):
+        check_tokens(case._tables, folder, _recorded(about))
     origin = {key: about[key] for key in ORIGIN if key in about}
-    elsewhere = {"output": _outputs(case, settings or {})}
-    return case.placed(folder, origin).model_copy(update=elsewhere)
+    found = case._placed(folder, origin)
+    elsewhere = {"output": _outputs(case._tables.output, settings or {})}
+    found._tables = case._tables.model_copy(update=elsewhere)
+    return found
 
 
-def _outputs(case: Case, settings: Mapping[str, Any]) -> tables.OutputTable:
+def _outputs(given: tables.OutputTable, settings: Mapping[str, Any]) -> tables.OutputTable:
     """Where files go by the settings alone."""
     if "output" in settings:
-        return case.output
+        return given
     keys = [key.removeprefix("output.") for key in settings if key.startswith("output.")]
-    return tables.OutputTable(**{key: getattr(case.output, key) for key in keys})
+    return tables.OutputTable(**{key: getattr(given, key) for key in keys})
 
 
 def _has_all(case: Case, folder: Path) -> bool:
-    return all((folder / name).is_file() for _, name in clouds(case))
+    return all((folder / name).is_file() for _, name in clouds(case._tables))
 
 
 def _recorded(about: Mapping[str, Any]) -> dict[str, str]:
@@ -615,9 +685,9 @@ def json_schema() -> dict[str, Any]:
     --------
     >>> schema = json_schema()
     >>> schema["required"]
-    ['law', 'space', 'dynamics', 'run']
+    ['law', 'measure', 'dynamics', 'run']
     """
-    schema = Case.model_json_schema(schema_generator=_Schema)
+    schema = tables.CaseTable.model_json_schema(schema_generator=_Schema)
     about = {"title": "A case of meanfield", "description": "What `meanfield run` evolves."}
     return {"$schema": _DIALECT, **schema, **about}
 

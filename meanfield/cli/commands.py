@@ -145,16 +145,17 @@ def run(
     """
     chosen, earlier = runs.chosen_case(case, settings)
     if print_case:
-        typer.echo(chosen.text, nl=False)
+        typer.echo(chosen._text, nl=False)
         return
-    if earlier is not None and case is not None and "file" not in chosen.output.model_fields_set:
+    told = chosen._tables.output.model_fields_set
+    if earlier is not None and case is not None and "file" not in told:
         output = output or case.with_name(f"{case.stem}-again.nc")
-    measure, dynamics, keywords = chosen.build()
+    measure, dynamics, keywords = chosen._build()
     file, picture = runs.outputs(chosen, output, figure, force)
     if not quiet:
-        typer.echo(f"{chosen.name}: {dynamics} on {measure} to t = {chosen.run.t_end:g}")
+        typer.echo(f"{chosen._name}: {dynamics} on {measure} to t = {chosen._tables.run.t_end:g}")
     with runs.killed_like_ctrl_c():
-        with chosen.errors("run"):
+        with chosen._errors("run"):
             keywords |= {"checkpoint": file, "progress": runs.shown_progress(quiet)}
             solution = runs.ended(solve, measure, dynamics, **keywords)
         if earlier is not None and earlier.status == solution.status and not (settings or quiet):
@@ -393,7 +394,7 @@ def sweep_command(
     chosen, _ = runs.chosen_case(case, settings)
     axes, folder = runs.keys_from("--grid", grid, axis), cells_beside(output)
     # the cells of another grid stay where they are
-    source = runs.source_of("sweep", chosen.digest())
+    source = runs.source_of("sweep", chosen._digest())
     check_output(output, "--output", (".nc",), source, force)
     progress = sys.stderr.isatty() and not quiet
     with runs.executor_of(executor, workers, scheduler) as where, _swept(folder):

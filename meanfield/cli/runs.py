@@ -39,16 +39,16 @@ def outputs(case: Case, output: Path | None, figure: Path | None, force: bool) -
     Refusal
         If one of them can't be written, or is there and not of this case.
     """
-    source = case.digest()
-    in_case = f"{case.name}: output"
+    source = case._digest()
+    in_case = f"{case._name}: output"
     file, key = output, "--output"
     if file is None:
-        file, key = Path(case.output.file), f"{in_case}.file"
+        file, key = Path(case._tables.output.file), f"{in_case}.file"
     check_output(file, key, (".nc",), source, force)
     if figure is not None:
         picture, key = figure, "--figure"
-    elif case.output.figure is not None:
-        picture, key = Path(case.output.figure), f"{in_case}.figure"
+    elif case._tables.output.figure is not None:
+        picture, key = Path(case._tables.output.figure), f"{in_case}.figure"
     else:
         picture, key = file.with_suffix(".png"), f"the figure beside {key}"
     check_output(picture, key, FIGURE_SUFFIXES, source, force)
@@ -268,6 +268,6 @@ def resumed(saved: Solution, file: Path, progress: bool | str) -> Solution:
     """
     monitors = {}
     if saved._case and saved._resumption is not None:
-        monitors = case_of(saved, file).build_monitors(saved.measures[0])
+        monitors = case_of(saved, file)._build_monitors(saved.measures[0])
     with refusals():
         return ended(resume_from, saved, file, monitors=monitors, progress=progress)

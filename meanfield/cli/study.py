@@ -114,7 +114,7 @@ def _answer(
 
     progress = sys.stderr.isatty() and not quiet
     with ExitStack() as stack:
-        stack.enter_context(question.case.errors("run") if question.case else refusals())
+        stack.enter_context(question.case._errors("run") if question.case else refusals())
         keywords = stack.enter_context(runs.executor_of(**where))
         found = question.ask(progress=progress, **keywords)
     # before its files, which may fail
@@ -204,19 +204,19 @@ def mean_field_limit(
     from meanfield import studies
 
     counts, (chosen, _) = _integers(n), runs.chosen_case(case, settings)
-    law, dynamics = chosen.build_law()
+    law, dynamics = chosen._build_law()
     ask = partial(
         studies.mean_field_limit,
         law,
         cast(Isotropic, dynamics),  # of others the study says itself that it has none
-        chosen.run.t_end,
+        chosen._tables.run.t_end,
         counts,
         repeats=repeats,
-        save_at=chosen.run.save_at,
+        save_at=chosen._tables.run.save_at,
         rng=rng,
     )
-    source = chosen.digest(), counts, repeats, rng
-    return Question(ask, source, rates, chosen, {"case": chosen.text})
+    source = chosen._digest(), counts, repeats, rng
+    return Question(ask, source, rates, chosen, {"case": chosen._text})
 
 
 def rates(found: Any) -> str:

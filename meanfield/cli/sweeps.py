@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from meanfield._checks import boolean, one_line, shown
 from meanfield.cli import case as cases
-from meanfield.cli.case import Case, case_from_text
+from meanfield.cli.case import Case
 from meanfield.evolution import Solution, load, loaded, netcdf, resume_from, solve
 from meanfield.evolution.recorder import taken_names
 from meanfield.evolution.solution import versions
@@ -42,8 +42,8 @@ def axis(text: str) -> tuple[str, list[Any]]:
     --------
     >>> axis("dynamics.beta=1:3:5"), axis("dynamics.type=SA,USA")
     (('dynamics.beta', [1.0, 1.5, 2.0, 2.5, 3.0]), ('dynamics.type', ['SA', 'USA']))
-    >>> axis("space.n=64:256:4")
-    ('space.n', [64, 128, 192, 256])
+    >>> axis("measure.space.n=64:256:4")
+    ('measure.space.n', [64, 128, 192, 256])
     """
     key, equals, values = (part.strip() for part in text.partition("="))
     if not equals or not values:
@@ -217,7 +217,7 @@ class CaseCell:
 
     def failed(self, why: str) -> Outcome:
         """The outcome of a cell that has none."""
-        return Outcome(ERROR, one_line(f"{self.case.name}: {why}"))
+        return Outcome(ERROR, one_line(f"{self.case._name}: {why}"))
 
     def _solution(self) -> Solution:
         case = self.case
@@ -225,15 +225,15 @@ class CaseCell:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             try:
                 saved = loaded(self.file)
-                monitors = case.build_monitors(saved.measures[0]) if saved._resumption else {}
+                monitors = case._build_monitors(saved.measures[0]) if saved._resumption else {}
                 return resume_from(saved, self.file, monitors=monitors)
             except FileInUseError:
                 raise
             except ValueError:
                 # there is none, or it can't be gone on with: it is run anew
                 self.file.unlink(missing_ok=True)
-        measure, dynamics, keywords = case.build()
-        with case.errors("run"):
+        measure, dynamics, keywords = case._build()
+        with case._errors("run"):
             return solve(measure, dynamics, **keywords, checkpoint=self.file)
 
 
@@ -437,7 +437,7 @@ def sweep(
     """Run a case, or call a function, at every combination of some values.
 
     A cell that fails is recorded with its error, and costs no other. Cells with random tokens
-    share the seed of the case; for repetitions let the grid have "space.seed".
+    share the `rng` of the case; for repetitions let the grid have "run.rng".
 
     Parameters
     ----------
@@ -488,8 +488,8 @@ def sweep(
     --------
     >>> from meanfield.cli.case import case_from_text
     >>> text = '''
-    ... law = {type = "fourier-series", cos = [0.5]}
-    ... space = {type = "circle", n = 32}
+    ... law = {type = "FourierSeries", cos = [0.5]}
+    ... measure = {type = "Density", space = {type = "Circle", n = 32}}
     ... dynamics = {beta = 1.0}
     ... run = {t_end = 0.5, save_at = 2}
     ... '''
@@ -519,9 +519,10 @@ def sweep(
     else:
         base = _base(case_or_function, overrides)
         tasks = [_cell(base, settings, kept_in) for settings in combinations]
-        about = {"case": base.text, "grid": json.dumps(axes, ensure_ascii=False)}
-        about |= base.provenance()
-        taken = {*taken_names(base.monitors), *base.monitors}
+        about = {"case": base._text, "grid": json.dumps(axes, ensure_ascii=False)}
+        about |= base._provenance()
+        monitors = base._tables.monitors
+        taken = {*taken_names(monitors), *monitors}
         as_word = cases.as_toml
     _make(kept_in)
     # folders of a network remember for a while that a file which was asked for is not there
@@ -573,8 +574,7 @@ def _calls(
 
 def _base(case: Any, overrides: Mapping[str, Any] | None) -> Case:
     if isinstance(case, Case):
-        again = case_from_text(case.text, case.name, case.folder, overrides)
-        return again.placed(case.folder, case.origin)
+        return case._with(overrides, "--set")
     if not isinstance(case, (str, os.PathLike)):
         raise ValueError(
             f"case_or_function must be the name of a case file, a Case or a function, got "
@@ -597,6 +597,6 @@ def _make(folder: Path | None) -> None:
 def _cell(base: Case, settings: dict[str, Any], folder: Path | None) -> CaseCell:
     for key in settings:
         cases.checked_key(key)
-    case = case_from_text(base.text, base.name, base.folder, settings, "--grid")
-    case = case.placed(base.folder.resolve(), base.origin)
-    return CaseCell(case, folder and folder / f"{case.digest()[:_DIGITS]}.nc")
+    case = base._with(settings, "--grid")
+    case = case._placed(base._folder.resolve(), base._origin)
+    return CaseCell(case, folder and folder / f"{case._digest()[:_DIGITS]}.nc")

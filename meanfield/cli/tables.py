@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from importlib.resources import files
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Union, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
 import numpy as np
 import pydantic
@@ -113,10 +113,6 @@ def _numbers(row: list[str]) -> list[float]:
         return []
 
 
-_AXIS = "a unit vector, dim numbers; the last unit vector if left out"
-_DIM = "the ambient dimension d, 2 to 1024; that of the other table if left out"
-# keys of a run that are the measure's
-LIMITS = ("tail_tol", "max_size", "max_nodes", "atom_radius")
 MOST_MONITORS, MOST_SAVES, MOST_NODES = 256, 10**7, 10**7
 # coordinates of tokens, and numbers in matrices of heads: 2 GB
 MOST_NUMBERS = 1 << 28
@@ -171,25 +167,22 @@ class Table(pydantic.BaseModel):
             found, most = getattr(self, key), limits.get("maxItems")
             if most is not None and found is not None and len(found) > most:
                 raise ValueError(f"{key} must have at most {most} entries, got {len(found)}")
-            if key == "dim" and found is not None:
+            if key in ("dim", "max_nodes") and found is not None:
                 integer(key, found, low=limits["minimum"], high=limits["maximum"])
 
 
 class MadeTable(Table):
-    """A table of which an object is made by its keys.
+    """A table of which an object is made by its keys, the arguments of a constructor.
 
     Attributes
     ----------
     made : type
         Of the object.
-    lists : list of str
-        The keys that have lists of such tables.
     parts : list of str
-        The keys that have one such table.
+        The keys that have a table, or a list of tables, of another object.
     """
 
     made: ClassVar[Any]
-    lists: ClassVar[list[str]] = []
     parts: ClassVar[list[str]] = []
 
     def told_dim(self) -> int | None:
@@ -207,13 +200,8 @@ class MadeTable(Table):
         with located(where, type(self).model_fields):
             dim = self.told_dim() if dim is None else dim
             arguments = {name: value for name, value in self if name != "type"}
-            for name in self.lists:
-                parts = enumerate(arguments[name])
-                arguments[name] = [
-                    one.build(f"{where}.{name}[{i}]", dim, folder) for i, one in parts
-                ]
             for name in self.parts:
-                arguments[name] = arguments[name].build(f"{where}.{name}", dim, folder)
+                arguments[name] = _built(arguments[name], f"{where}.{name}", dim, folder)
             if "dim" in arguments and arguments["dim"] is None:
                 if dim is None:
                     raise KeyFault("dim", "missing: it must be an integer >= 2")
@@ -230,10 +218,16 @@ class MadeTable(Table):
         """
         super().check(case)
         if (beta := getattr(self, "beta", None)) is not None:
-            number("beta", beta, low=0, high=case.space.largest_beta)
+            number("beta", beta, low=0, high=case.measure.largest_beta)
         if heads := getattr(self, "heads", None):
             side = max(len(np.atleast_1d(m)) for head in heads for m in (head.Q, head.K, head.V))
             _check_product("heads", len(heads), side**2, "heads")
+
+
+def _built(table: Any, where: str, dim: int | None, folder: Path) -> Any:
+    if isinstance(table, list):
+        return [_built(one, f"{where}[{i}]", dim, folder) for i, one in enumerate(table)]
+    return table.build(where, dim, folder)
 
 
 def _check_product(key: str, count: int, numbers: int, what: str) -> None:
@@ -249,35 +243,43 @@ def told(description: str, default: Any = None, **limits: Any) -> Any:
     return Field(default=default, description=description, json_schema_extra=limits or None)
 
 
-def _number_or_matrix(value: Any) -> Any:
-    rows = value if type(value) is list else [[value]]
-    # a truth is no number
-    are_rows = [
-        type(row) is list and len(row) == len(rows[0]) and {*map(type, row)} <= {int, float}
-        for row in rows
-    ]
-    if not (are_rows and all(are_rows)):
-        raise ValueError(f"must be a number or a list of equal rows of numbers, got {shown(value)}")
-    return value
+def _or_rows(kind: type, word: str, schema: str) -> Any:
+    """One number or word, or a list of rows: with one message, and not one for each type."""
 
+    def checked(value: Any) -> Any:
+        rows = value if type(value) is list else [[value]]
+        allowed = {int, float} if type(value) is list or kind is float else {kind}
+        # a truth is no number
+        are_rows = [
+            type(row) is list and len(row) == len(rows[0]) and {*map(type, row)} <= allowed
+            for row in rows
+        ]
+        if not (are_rows and all(are_rows)):
+            raise ValueError(
+                f"must be {word} or a list of equal rows of numbers, got {shown(value)}"
+            )
+        return value
 
-# one message for a union of two types, and not one for each
-_AS_READ = {
-    float | list[list[float]]: Annotated[
+    return Annotated[
         Any,
-        pydantic.BeforeValidator(_number_or_matrix),
-        pydantic.WithJsonSchema({"anyOf": [{"type": "number"}, _ROWS]}),
+        pydantic.BeforeValidator(checked),
+        pydantic.WithJsonSchema({"anyOf": [{"type": schema}, _ROWS]}),
     ]
+
+
+_AS_READ = {
+    float | list[list[float]]: _or_rows(float, "a number", "number"),
+    str | list[list[float]]: _or_rows(str, "the name of a CSV file", "string"),
 }
 
 
 def _table(
     made: Any,
-    name: str = "",
     *,
     default: Any = ...,
     parts: Any = None,
-    told_dim: Callable[[Any], int | None] = MadeTable.told_dim,
+    base: Any = MadeTable,
+    told_dim: Callable[[Any], int | None] | None = None,
 ) -> Any:
     """The table whose keys are the arguments of a dataclass.
 
@@ -285,24 +287,24 @@ def _table(
     ----------
     made : type
         A dataclass whose fields have metadata by `meanfield._record.key`.
-    name : str
-        That of its type, if there are tables of several.
     default : str, optional
-        The type of a table that tells none.
+        The type of a table that tells none; None where there is but one type.
     parts : type, optional
-        Of the tables inside.
+        Of the tables in tables or lists of tables.
+    base : type
+        The class of the table.
     told_dim : callable, optional
         The dimension that a table settles by itself.
     """
-    about = (made.__doc__ or "").partition("\n")[0]
+    name, about = made.__name__, (made.__doc__ or "").partition("\n")[0]
     keys: dict[str, Any] = {}
-    if name:
+    if default is not None:
         keys["type"] = (Literal[name], Field(default=default, description=about))
     arguments = signature(made).parameters
     for field in (field for field in fields(made) if field.init):
         note, given = field.metadata, arguments[field.name].default
-        hint = note["hint"]
-        hint = {list: list[parts], dict: parts}.get(hint, _AS_READ.get(hint, hint))
+        hint = _AS_READ.get(note["hint"], note["hint"])
+        hint = {list: list[parts], dict: parts}.get(hint, hint) if parts else hint
         # the dimension may be told by another table
         given = None if field.name == "dim" else ... if given is Parameter.empty else given
         keys[field.name] = (
@@ -310,57 +312,62 @@ def _table(
             told(note["about"], list(given) if given == () else given, **note["limits"]),
         )
     model: Any = pydantic.create_model(
-        f"{made.__name__}Table", __base__=MadeTable, __module__=__name__, __doc__=about, **keys
+        f"{name}Table", __base__=base, __module__=__name__, __doc__=about, **keys
     )
-    model.made, model.told_dim = made, told_dim
-    hints = {field.name: field.metadata.get("hint") for field in fields(made)}
-    model.lists = [name for name, hint in hints.items() if hint is list]
-    model.parts = [name for name, hint in hints.items() if hint is dict]
+    model.made = made
+    model.told_dim = told_dim or base.told_dim
+    model.parts = [one.name for one in fields(made) if one.metadata.get("hint") in (list, dict)]
     return model
 
 
-def _one_of(tables: Iterable[Any], told_by: Any = "type") -> Any:
-    return Annotated[Union[tuple(tables)], Field(discriminator=told_by)]  # noqa: UP007
+def _one_of(tables: Iterable[Any], default: str = "") -> Any:
+    """The table that its type tells, else that of the default type."""
+
+    def told_type(data: Any) -> str:
+        table = data if isinstance(data, dict) else getattr(data, "__dict__", {})
+        return str(table.get("type", default))
+
+    tagged = [Annotated[table, pydantic.Tag(table.made.__name__)] for table in tables]
+    return Annotated[Union[tuple(tagged)], pydantic.Discriminator(told_type)]  # noqa: UP007
 
 
-class PointCloudTable(MadeTable):
-    """Tokens from a CSV file, smoothed by the heat kernel if there is a bandwidth."""
+class TokenFileTable(MadeTable):
+    """A law of points, which a CSV file may have."""
 
-    made: ClassVar[Any] = PointCloud
-    type: Literal["point-cloud"] = Field(description="tokens from a CSV file")
-    file: str = Field(description='the name of a CSV file, or "tokens-s2"')
-    bandwidth: float | None = told(
-        "the time of the heat kernel that smooths the tokens, > 0", exclusiveMinimum=0
-    )
+    if TYPE_CHECKING:
+        points: Any
+        weights: Any
 
     @property
     def token_file(self) -> str:
         """Its file, but for a bundled one."""
-        return "" if self.file in BUNDLED else self.file
+        return "" if isinstance(self.points, list) or self.points in BUNDLED else self.points
 
-    def points(self, where: str, folder: Path) -> Array:
-        """The tokens in its file.
+    def read(self, where: str, folder: Path) -> Any:
+        """The tokens, in the table or in its file.
 
         Raises
         ------
         ValueError
             Naming key, value and what is allowed.
         """
+        if isinstance(self.points, list):
+            return self.points
         try:
-            return read_points(self.file, folder)
+            return read_points(self.points, folder)
         except ValueError as error:
-            raise Fault(f"{where}.file = {shown(self.file)}: {error}") from None
+            raise Fault(f"{where}.points = {shown(self.points)}: {error}") from None
 
-    def build(self, where: str, dim: int | None = None, folder: Path = Path()) -> Any:  # noqa: ARG002
-        """The law of the tokens, whose dimension their file tells.
+    def build(self, where: str, dim: int | None = None, folder: Path = Path()) -> Any:
+        """The law of the tokens, which tell the dimension.
 
         Raises
         ------
         ValueError
             Naming key, value and what is allowed.
         """
-        with located(where, type(self).model_fields):
-            return PointCloud(self.points(where, folder), bandwidth=self.bandwidth)
+        read = self.model_copy(update={"points": self.read(where, folder)})
+        return MadeTable.build(read, where, dim, folder)
 
 
 def _first_told(table: Any) -> int | None:
@@ -368,54 +375,56 @@ def _first_told(table: Any) -> int | None:
 
 
 _LAWS: list[Any] = [
-    _table(Uniform, "uniform"),
-    _table(VonMisesFisher, "von-mises-fisher", told_dim=lambda table: len(table.mean)),
-    _table(FourierSeries, "fourier-series", told_dim=lambda _: 2),
-    _table(ZonalSeries, "zonal-series"),
-    PointCloudTable,
-    _table(Mixture, "mixture", parts="AnyLawTable", told_dim=_first_told),
+    _table(Uniform),
+    _table(VonMisesFisher, told_dim=lambda table: len(table.mean)),
+    _table(FourierSeries, told_dim=lambda _: 2),
+    _table(ZonalSeries),
+    _table(PointCloud, base=TokenFileTable),
+    _table(Mixture, parts="AnyLawTable", told_dim=_first_told),
 ]
 AnyLawTable: Any = _one_of(_LAWS)
 _LAWS[-1].model_rebuild()
 
 
-def _type(data: Any) -> str:
-    """Which dynamics a table is; SA has no type to give."""
-    return str(data.get("type", "SA") if isinstance(data, dict) else getattr(data, "type", "SA"))
+_SPACES: list[Any] = [
+    _table(Circle, told_dim=lambda _: 2),
+    _table(Sphere, told_dim=lambda _: 3),
+    _table(Zonal),
+]
+AnySpaceTable: Any = _one_of(_SPACES)
 
-
-def _dynamics(tables: Iterable[Any]) -> Any:
-    tagged = [Annotated[table, pydantic.Tag(table.made.__name__)] for table in tables]
-    return _one_of(tagged, pydantic.Discriminator(_type))
+_HEAD = _table(Head, default=None)
+# those whose arguments are told as keys; SA has no type to give
+_TOLD = [made for made in KNOWN if fields(made)[0].metadata]
+_DEFAULT = SA.__name__
 
 
 def _dynamics_table(made: Any, parts: Any = None) -> Any:
-    default = made.__name__ if made is SA else ...
-    return _table(made, made.__name__, default=default, parts=_HEAD if made is Attention else parts)
+    return _table(
+        made, default=_DEFAULT if made is SA else ..., parts=_HEAD if made is Attention else parts
+    )
 
 
-_HEAD = _table(Head)
-# those whose arguments are told as keys
-_TOLD = [made for made in KNOWN if fields(made)[0].metadata]
 _LAYERS = [_dynamics_table(made) for made in _TOLD if made in LAYERS]
-_DYNAMICS = [_dynamics_table(made, _dynamics(_LAYERS)) for made in _TOLD if made is not LayerMap]
-_DYNAMICS.append(_dynamics_table(LayerMap, _dynamics(_DYNAMICS)))
-AnyDynamicsTable: Any = _dynamics(_DYNAMICS)
+_DYNAMICS = [
+    _dynamics_table(made, _one_of(_LAYERS, _DEFAULT)) for made in _TOLD if made is not LayerMap
+]
+_DYNAMICS.append(_dynamics_table(LayerMap, _one_of(_DYNAMICS, _DEFAULT)))
+AnyDynamicsTable: Any = _one_of(_DYNAMICS, _DEFAULT)
 
 
-class SpaceTable(Table):
-    """What a measure is stored on, be it nodes or tokens."""
+class MeasureTable(Table):
+    """What the law is held as, be it a density, nodes or tokens."""
 
+    made: ClassVar[Any]
     largest_beta: ClassVar[float] = LARGEST_BETA_OF_TABLES
-    # what a run of its measure may do
-    limits: ClassVar[tuple[str, ...]] = ()
 
-    def dim_with(self, law: MadeTable) -> int | None:  # noqa: ARG002
-        """The dimension that it has beside this law; None where only the law settles it."""
+    def told_dim(self) -> int | None:
+        """The dimension that it settles by itself."""
         return None
 
     @abstractmethod
-    def measure(self, law: MadeTable, folder: Path, limits: dict[str, Any]) -> AnyMeasure:
+    def build(self, law: MadeTable, folder: Path, rng: int) -> AnyMeasure:
         """The measure at t = 0; where one table leaves the dimension open, the other settles it.
 
         Raises
@@ -424,82 +433,83 @@ class SpaceTable(Table):
             Naming key, value and what is allowed.
         """
 
-    def rng(self) -> dict[str, np.random.Generator]:
-        """The random numbers of a noisy run, as `evolve` takes them."""
-        return {}
+    def given(self, *keys: str) -> dict[str, Any]:
+        """Those of the keys that are not left out."""
+        return {key: getattr(self, key) for key in keys if getattr(self, key) is not None}
 
 
-class GridTable(MadeTable, SpaceTable):
-    """A space of spectral coefficients."""
+class DensityTable(MeasureTable):
+    """The coefficients of a density on a space, which doubles where it has to."""
 
-    limits: ClassVar[tuple[str, ...]] = ("tail_tol", "max_size")
+    made: ClassVar[Any] = Density
+    type: Literal["Density"] = Field(description="a density, as its coefficients on a space")
+    space: AnySpaceTable = Field(description="a table, the space at t = 0")
+    tail_tol: float | None = told(
+        "the spectral tail beyond which the space doubles, 1e-15 to 1e-2",
+        minimum=1e-15,
+        maximum=1e-2,
+    )
+    max_size: int | None = told("the largest n, lmax or kmax of the space", minimum=1)
 
-    def dim_with(self, law: MadeTable) -> int | None:
-        """That of the grid."""
-        return int(self.build("space", law.told_dim()).dim)
+    def told_dim(self) -> int | None:
+        """That of the space."""
+        dim: int | None = self.space.told_dim()
+        return dim
 
-    def measure(self, law: MadeTable, folder: Path, limits: dict[str, Any]) -> AnyMeasure:
+    def build(self, law: MadeTable, folder: Path, rng: int) -> AnyMeasure:  # noqa: ARG002
         """A density."""
-        grid = self.build("space", law.told_dim())
-        given = law.build("law", grid.dim, folder)
-        return Density(grid, given, **limits)
+        space = self.space.build("measure.space", law.told_dim())
+        start = law.build("law", space.dim, folder)
+        return Density(space, start, **self.given("tail_tol", "max_size"))
 
 
-class CircleTable(GridTable):
-    """Fourier series of n modes."""
+class FlowMapTable(MeasureTable):
+    """Nodes that move with the flow: the circle, S^2, or a law that is symmetric about an axis."""
 
-    made: ClassVar[Any] = Circle
-    type: Literal["circle"] = Field(description="S^1: Fourier series")
-    n: int = told(
-        "the number of modes, even, 8 to 2^20", 256, minimum=8, maximum=2**20, multipleOf=2
+    made: ClassVar[Any] = FlowMap
+    type: Literal["FlowMap"] = Field(description="nodes that move with the flow")
+    tol: float | None = told("the error in units of mass, > 0", exclusiveMinimum=0)
+    axis: list[float] | None = told(
+        "of the symmetry, where the law does not tell it: a unit vector", minItems=2
+    )
+    max_nodes: int | None = told("the largest number of nodes", minimum=1, maximum=MOST_NODES)
+    atom_radius: float | None = told(
+        "the radius in radians at which a cluster becomes an atom, 0 to 1e-2",
+        minimum=0,
+        maximum=1e-2,
     )
 
-
-class SphereTable(GridTable):
-    """Spherical harmonics of degree up to lmax."""
-
-    made: ClassVar[Any] = Sphere
-    type: Literal["sphere"] = Field(description="S^2: spherical harmonics")
-    lmax: int = told("the largest degree, 3 to 2047", 63, minimum=3, maximum=2047)
-
-
-class ZonalTable(GridTable):
-    """Gegenbauer series of degree up to kmax about an axis."""
-
-    made: ClassVar[Any] = Zonal
-    type: Literal["zonal"] = Field(description="S^{d-1}: functions of <x, axis> alone")
-    dim: int | None = told(_DIM, minimum=2, maximum=1024)
-    kmax: int = told("the largest degree, 3 to 4095", 63, minimum=3, maximum=4095)
-    axis: list[float] | None = told(_AXIS, minItems=2)
+    def build(self, law: MadeTable, folder: Path, rng: int) -> AnyMeasure:  # noqa: ARG002
+        """A flow map."""
+        moving = law.build("law", None, folder)
+        keys = "tol", "axis", "max_nodes", "atom_radius"
+        with located("measure", keys):
+            return FlowMap(moving, **self.given(*keys))
 
 
-class ParticlesTable(SpaceTable):
-    """n tokens of the law, by a seed for draws and noise; without n, those of a point cloud."""
+class ParticlesTable(MeasureTable):
+    """n tokens of the law; without n, those of a point cloud."""
 
+    made: ClassVar[Any] = Particles
     largest_beta: ClassVar[float] = LARGEST_BETA
-    type: Literal["particles"] = Field(description="tokens instead of a density")
+    type: Literal["Particles"] = Field(description="tokens instead of a density")
     n: int | None = Field(
         default=None, ge=1, le=10**7, description="how many are drawn; all of a cloud if left out"
     )
-    seed: int = Field(default=0, ge=0, description="of draws and noise, >= 0")
-    start: Literal["iid", "quantised"] = told("how they are drawn", "iid")
+    start: Literal["sample", "quantise"] = told("how they are drawn", "sample")
     sums: Literal["auto", "direct", "transforms", "gram"] = told("how they are summed", "auto")
 
-    def measure(self, law: MadeTable, folder: Path, limits: dict[str, Any]) -> AnyMeasure:  # noqa: ARG002
+    def build(self, law: MadeTable, folder: Path, rng: int) -> AnyMeasure:
         """Tokens."""
         if self.n is not None:
-            drawn_from, rng = law.build("law", None, folder), np.random.default_rng(self.seed)
-            start = Particles.sample if self.start == "iid" else Particles.quantise
-            return start(drawn_from, self.n, rng, sums=self.sums)
-        if isinstance(law, PointCloudTable) and law.bandwidth is None:
-            return Particles(law.points("law", folder), sums=self.sums)
+            drawn_from, draws = law.build("law", None, folder), np.random.default_rng(rng)
+            start = Particles.sample if self.start == "sample" else Particles.quantise
+            return start(drawn_from, self.n, draws, sums=self.sums)
+        if isinstance(law, TokenFileTable) and law.build("law", None, folder).bandwidth is None:
+            return Particles(law.read("law", folder), law.weights, sums=self.sums)
         raise Fault(
-            "space.n is missing: it must be the number of tokens to draw from the law, >= 1"
+            "measure.n is missing: it must be the number of tokens to draw from the law, >= 1"
         )
-
-    def rng(self) -> dict[str, np.random.Generator]:
-        """Those of the noise, apart from those of the start."""
-        return {"rng": np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(1,)))}
 
     def check(self, case: Any) -> None:
         """Check how many numbers they are.
@@ -513,37 +523,8 @@ class ParticlesTable(SpaceTable):
         _check_product("n", self.n or 0, max(dims), "tokens")
 
 
-class FlowMapTable(SpaceTable):
-    """Nodes that move with the flow: the circle, or a law that is symmetric about an axis."""
-
-    limits: ClassVar[tuple[str, ...]] = ("max_nodes", "atom_radius")
-    type: Literal["flow-map"] = Field(description="nodes that move with the flow")
-    tol: float | None = told("the error in units of mass, > 0", exclusiveMinimum=0)
-    axis: list[float] | None = told(
-        "of the symmetry, where the law does not tell it: a unit vector", minItems=2
-    )
-
-    def measure(self, law: MadeTable, folder: Path, limits: dict[str, Any]) -> AnyMeasure:
-        """A flow map."""
-        moving = law.build("law", None, folder)
-        with located("space", ("tol", "axis")):
-            return FlowMap(moving, tol=self.tol, axis=self.axis, **limits)
-
-    def check(self, case: Any) -> None:
-        """Check the largest number of nodes.
-
-        Raises
-        ------
-        ValueError
-            Naming key, value and what is allowed.
-        """
-        if case.run.max_nodes is not None:
-            with located("run", ("max_nodes",)):
-                integer("max_nodes", case.run.max_nodes, low=1, high=MOST_NODES)
-
-
-_SPACES = [CircleTable, SphereTable, ZonalTable, FlowMapTable, ParticlesTable]
-AnySpaceTable: Any = _one_of(_SPACES)
+_MEASURES = [DensityTable, FlowMapTable, ParticlesTable]
+AnyMeasureTable: Any = _one_of(_MEASURES)
 
 
 def _count_or_times(value: Any) -> Any:
@@ -566,30 +547,19 @@ class RunTable(Table):
         maximum=MOST_SAVES,
         minItems=1,
     )
-    max_step: float | None = told(
-        "of tokens: the largest time step under noise, > 0", exclusiveMinimum=0
-    )
     rtol: float | None = told(
         "the relative tolerance of a time step, 3e-14 to 1e-2; a flow map has a tol of its own",
         minimum=3e-14,
         maximum=1e-2,
     )
     atol: float | None = told("the absolute tolerance of a time step, > 0", exclusiveMinimum=0)
-    tail_tol: float | None = told(
-        "the spectral tail beyond which the space doubles, 1e-15 to 1e-2",
-        minimum=1e-15,
-        maximum=1e-2,
-    )
-    max_size: int | None = told("the largest n, lmax or kmax of a density", minimum=1)
-    max_nodes: int | None = told("the largest number of nodes of a flow map", minimum=1)
-    atom_radius: float | None = told(
-        "the radius in radians at which a flow map's cluster becomes an atom, 0 to 1e-2",
-        minimum=0,
-        maximum=1e-2,
+    max_step: float | None = told(
+        "of tokens with noise: the largest time step, > 0", exclusiveMinimum=0
     )
     on_unresolved: Literal["stop", "flow-map"] | None = told(
         'what a density does that outgrows its space: "flow-map" goes on with nodes'
     )
+    rng: int = Field(default=0, ge=0, description="the seed of tokens' draws and noise, >= 0")
 
     def check(self, case: Any) -> None:
         """Check the final time and the number of saves.
@@ -604,10 +574,36 @@ class RunTable(Table):
         if isinstance(self.save_at, int):
             integer("save_at", self.save_at, low=1, high=MOST_SAVES)
 
+    def noise(self) -> np.random.Generator:
+        """The random numbers of the noise, apart from those of the start."""
+        return np.random.default_rng(np.random.SeedSequence(self.rng, spawn_key=(1,)))
+
+
+_PLACES = "uniform", "centre", "start"
+
+
+def _place(value: Any) -> Any:
+    if value not in _PLACES:
+        raise ValueError(
+            f"must be {', '.join(map(repr, _PLACES))} or a law, a table, got {shown(value)}"
+        )
+    return value
+
+
+_Place = Annotated[Literal["uniform", "centre", "start"], pydantic.BeforeValidator(_place)]
+# tags that are no keys
+_Target = Annotated[
+    Annotated[_Place, pydantic.Tag("a word")] | Annotated[AnyLawTable, pydantic.Tag("a table")],
+    pydantic.Discriminator(lambda to: "a table" if isinstance(to, (dict, Table)) else "a word"),
+]
+
 
 class MonitorTable(Table):
     """A distance at the saves; p and gap, beta, and s are keys of one distance each."""
 
+    to: _Target = Field(
+        description="the uniform measure, a Dirac at the present mean, the start, or a law's table"
+    )
     distance: Literal["wasserstein", "mmd", "sobolev"] = told(
         "W_p, or in the attention kernel, or in the norm of H^s", "wasserstein"
     )
@@ -617,10 +613,6 @@ class MonitorTable(Table):
     )
     beta: float | None = told('of "mmd", >= 0; that of the dynamics if left out', minimum=0)
     s: float | None = told('of "sobolev", below -(d-1)/2; -1 if left out', exclusiveMaximum=0)
-    to: Literal["uniform", "centre", "start"] | None = told(
-        "the uniform measure, a Dirac at the present mean, or the start"
-    )
-    law: AnyLawTable | None = told("another law instead of `to`, a table")
     every: int = told("only every so many-th save, >= 1", 1, minimum=1)
 
     def build(self, where: str, measure: AnyMeasure, beta: float, folder: Path) -> DistanceTo:
@@ -631,35 +623,20 @@ class MonitorTable(Table):
         ValueError
             Naming key, value and what is allowed.
         """
-        if (self.to is None) == (self.law is None):
-            given = "neither" if self.law is None else f"both, to = {self.to!r}"
-            raise Fault(f"{where} must have either to or a table law, got {given}")
         with located(where, type(self).model_fields):
-            arguments = self._arguments(beta) | {"to": self.to, "every": self.every}
-            if self.law is not None:
-                law = arguments["to"] = self.law.build(f"{where}.law", measure.dim, folder)
+            arguments: dict[str, Any] = {"beta": beta} if self.distance == "mmd" else {}
+            arguments |= {name: value for name, value in self if value is not None}
+            if isinstance(self.to, MadeTable):
+                law = arguments["to"] = self.to.build(f"{where}.to", measure.dim, folder)
                 if law.dim != measure.dim:
                     raise ValueError(
-                        f"law must have dim = {measure.dim} beside {measure}, got {law!r} with "
+                        f"to must have dim = {measure.dim} beside {measure}, got {law!r} with "
                         f"dim = {law.dim}"
                     )
             monitor = DistanceTo(**arguments)
             # what can't be computed is refused now
             monitor.begin(None, 0)(measure)
             return monitor
-
-    def _arguments(self, beta: float) -> dict[str, Any]:
-        """The keys of its distance, and of no other."""
-        owners = {"p": "wasserstein", "gap": "wasserstein", "beta": "mmd", "s": "sobolev"}
-        given = {key: getattr(self, key) for key in owners if getattr(self, key) is not None}
-        for key, value in given.items():
-            if owners[key] != self.distance:
-                raise ValueError(
-                    f"{key} must be left out for distance = {self.distance!r}, as it is one of "
-                    f"{owners[key]!r}, got {value!r}"
-                )
-        own = {"beta": beta} if self.distance == "mmd" else {}
-        return {"distance": self.distance} | own | given
 
 
 class OutputTable(Table):
@@ -670,6 +647,34 @@ class OutputTable(Table):
         "a name that ends in .png, .pdf or .svg; beside the file if left out",
         pattern=r"\.(png|pdf|svg)$",
     )
+
+
+class CaseTable(Table):
+    """All of a case file."""
+
+    law: AnyLawTable = Field(description="a table, the measure at t = 0")
+    measure: AnyMeasureTable = Field(description="a table, what the law is held as")
+    dynamics: AnyDynamicsTable = Field(description="a table, what moves the measure")
+    run: RunTable = Field(description="a table with t_end")
+    output: OutputTable = Field(default=OutputTable(), description="a table, where results go")
+    monitors: dict[str, MonitorTable] = Field(
+        default_factory=dict,
+        description="tables of distances at the saves, each under its name",
+        json_schema_extra={"maxProperties": MOST_MONITORS},
+    )
+
+    def check(self, case: Any) -> None:  # noqa: ARG002
+        """Check how many monitors there are.
+
+        Raises
+        ------
+        ValueError
+            If there are too many.
+        """
+        if len(self.monitors) > MOST_MONITORS:
+            raise ValueError(
+                f"monitors must be at most {MOST_MONITORS} tables, got {len(self.monitors)}"
+            )
 
 
 def tables_in(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
@@ -687,29 +692,10 @@ def tables_in(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
         yield from tables_in(one, name)
 
 
-def _by_type(tables: Iterable[Any]) -> dict[str, type[Table]]:
-    return {get_args(one.model_fields["type"].annotation)[0]: one for one in tables}
-
-
-# the tables of each type, by the last name of the key that has one of them
-KINDS = {
-    "law": _by_type(_LAWS),
-    "laws": _by_type(_LAWS),
-    "space": _by_type(_SPACES),
-    "dynamics": _by_type(_DYNAMICS),
-    "layers": _by_type(_LAYERS),
+# those that tell their types, which are the names of classes
+TYPES: dict[str, type[Table]] = {
+    one.made.__name__: one for one in (*_LAWS, *_SPACES, *_MEASURES, *_DYNAMICS)
 }
-
-
-def kinds(key: str) -> dict[str, type[Table]]:
-    """The tables that the one at a dotted key may be, by their types.
-
-    Examples
-    --------
-    >>> list(kinds("dynamics.layers[0]"))
-    ['SA', 'USA', 'DoublyStochastic', 'Attention', 'FeedForward']
-    """
-    return KINDS.get(re.sub(r"\[\d+\]$", "", key).rpartition(".")[2], {})
 
 
 def dotted(parts: Iterable[int | str]) -> str:
@@ -724,6 +710,20 @@ def dotted(parts: Iterable[int | str]) -> str:
     return text.removeprefix(".")
 
 
+def _keys() -> list[str]:
+    """All keys of a case, with dots."""
+    tables: dict[str, Iterable[Any]] = {
+        "law": _LAWS,
+        "measure": _MEASURES,
+        "measure.space": _SPACES,
+        "dynamics": _DYNAMICS,
+        "run": [RunTable],
+        "output": [OutputTable],
+    }
+    found = [f"{name}.{key}" for name in tables for one in tables[name] for key in one.model_fields]
+    return list(dict.fromkeys([*CaseTable.model_fields, *found]))
+
+
 def nearest(fault: KeyFault, path: str, keys: Iterable[str]) -> str:
     """The dotted keys that an unknown one in the table `path` may have meant, for a message.
 
@@ -733,15 +733,39 @@ def nearest(fault: KeyFault, path: str, keys: Iterable[str]) -> str:
     >>> nearest(fault, "", ["dynamics.beta", "run.rtol"])
     '; did you mean dynamics.beta?'
     """
-    found = [f"{path}.{name}".lstrip(".") for name in get_close_matches(fault.key, fault.here, 1)]
-    if not found and not path and fault.here:
-        last = {one: one.rpartition(".")[2] for one in keys}
+    if not fault.here:
+        return ""
+    last = {one: one.rpartition(".")[2] for one in keys if "." in one}
+    # one of that very name, else one like it in this table, else anywhere
+    found = [one for one in last if last[one] == fault.key] or [
+        f"{path}.{name}".lstrip(".") for name in get_close_matches(fault.key, fault.here, 1)
+    ]
+    if not found and not path:
         near = get_close_matches(fault.key, last.values(), 1)
         found = [one for one in last if last[one] in near]
-    return f"; did you mean {' or '.join(found)}?" if found else ""
+    return _meant(found)
 
 
-def schema_fault(error: pydantic.ValidationError, raw: Any, sections: Iterable[str]) -> str:
+def _meant(words: Iterable[str]) -> str:
+    text = " or ".join(words)
+    return f"; did you mean {text}?" if text else ""
+
+
+def _type_fault(value: Any, types: str) -> str:
+    """What is wrong with the type of a table that must be one of `types`, as pydantic has them."""
+    known = types.replace("'", "")
+    if not isinstance(value, dict):
+        return f" must be a table, got {shown(value)}"
+    if "type" not in value:
+        return f".type is missing: it must be one of {known}"
+    # von-mises-fisher, say, or sa
+    plain = {one.lower(): one for one in known.split(", ")}
+    near = get_close_matches(re.sub(r"\W|_", "", str(value["type"])).lower(), plain, 1)
+    given = shown(value["type"])
+    return f".type must be one of {known}, got {given}{_meant(plain[one] for one in near)}"
+
+
+def schema_fault(error: pydantic.ValidationError, raw: Any) -> str:
     """The first thing that a schema finds wrong, as a sentence that opens with the dotted key.
 
     Parameters
@@ -749,29 +773,24 @@ def schema_fault(error: pydantic.ValidationError, raw: Any, sections: Iterable[s
     error : ValidationError
     raw : dict
         What was validated.
-    sections : iterable of str
-        The keys of a case.
     """
     fault: Any = error.errors(include_url=False)[0]
     path, value = _path(fault["loc"], raw), fault["input"]
     match fault["type"]:
-        case "union_tag_not_found":
-            return f"{path}.type is missing: it must be one of {', '.join(kinds(path))}"
         case "union_tag_invalid":
-            given = shown(value["type"])
-            return f"{path}.type must be one of {', '.join(kinds(path))}, got {given}"
+            return path + _type_fault(value, fault["ctx"]["expected_tags"])
         case "value_error":
             reason = fault["ctx"]["error"]
             if not isinstance(reason, KeyFault):
                 return f"{path} {reason}"
-            return f"{path}.{reason}".lstrip(".") + nearest(reason, path, _keys(sections))
+            return f"{path}.{reason}".lstrip(".") + nearest(reason, path, _keys())
         case "model_type" | "model_attributes_type" | "dict_type":
             return f"{path} must be a table, got {shown(value)}"
     return f"{path} {fault['msg'].replace('Input should be ', 'must be ')}, got {shown(value)}"
 
 
 def _path(loc: Iterable[int | str], raw: Any) -> str:
-    """law.laws[1].kappa of ('law', 'mixture', 'laws', 1, 'von-mises-fisher', 'kappa')."""
+    """law.laws[1].kappa of ('law', 'Mixture', 'laws', 1, 'VonMisesFisher', 'kappa')."""
     parts: list[int | str] = []
     here = raw
     for part in loc:
@@ -782,11 +801,3 @@ def _path(loc: Iterable[int | str], raw: Any) -> str:
             case list() if type(part) is int:
                 parts, here = [*parts, part], here[part]
     return dotted(parts)
-
-
-def _keys(sections: Iterable[str]) -> list[str]:
-    """All keys of a case, with dots."""
-    tables = {name: [*KINDS[name].values()] for name in ("law", "space", "dynamics")}
-    tables |= {"run": [RunTable], "output": [OutputTable]}
-    found = [f"{name}.{key}" for name in tables for one in tables[name] for key in one.model_fields]
-    return list(dict.fromkeys([*sections, *found]))

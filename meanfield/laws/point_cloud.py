@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from meanfield import _checks
 from meanfield._checks import number, shown, unit_rows
+from meanfield._record import key
 from meanfield.laws.law import KnownLaw, freeze, points_around
 from meanfield.laws.series import Pieces
 from meanfield.spaces.gegenbauer import multiplicity_growth, zonal_sum
@@ -109,9 +110,20 @@ class PointCloud(KnownLaw):
     array([0.875686])
     """
 
-    points: Array
-    weights: Array
-    bandwidth: float | None
+    points: Array = field(
+        metadata=key(
+            'the name of a CSV file, "tokens-s2", or a list of unit rows',
+            str | list[list[float]],
+        )
+    )
+    weights: Array = field(
+        metadata=key("a number >= 0 for each point; equal if left out", list[float])
+    )
+    bandwidth: float | None = field(
+        metadata=key(
+            "the time of the heat kernel that smooths the tokens, > 0", float, exclusiveMinimum=0
+        )
+    )
 
     def __init__(
         self, points: ArrayLike, weights: ArrayLike | None = None, *, bandwidth: float | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ import ducc0
 import numpy as np
 
 from meanfield._checks import integer
+from meanfield._record import key
 from meanfield.spaces.geometry import GOLDEN, circle_angles, circle_points
 from meanfield.spaces.grid import Grid
 from meanfield.typing import Array, Coefficients, Indices
@@ -67,7 +68,11 @@ class Circle(Grid):
     array([1. , 0.5, 0. , 0. ])
     """
 
-    n: int
+    n: int = field(
+        metadata=key(
+            "the number of modes, even, 8 to 2^20", int, minimum=8, maximum=2**20, multipleOf=2
+        )
+    )
 
     dim = 2
     axis: ClassVar[None] = None

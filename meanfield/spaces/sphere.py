@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -14,6 +14,7 @@ import ducc0
 import numpy as np
 
 from meanfield._checks import integer, shown
+from meanfield._record import key
 from meanfield.spaces.geometry import GOLDEN, sphere_angles, sphere_points
 from meanfield.spaces.grid import Grid
 from meanfield.typing import Array, Coefficients, Indices, Integers, NDArray
@@ -408,8 +409,11 @@ class Sphere(Grid):
     array([1., 0.])
     """
 
-    lmax: int
-    library: Library | None = None
+    lmax: int = field(metadata=key("the largest degree, 3 to 2047", int, minimum=3, maximum=2047))
+    library: Library | None = field(
+        default=None,
+        metadata=key("what transforms on the grid; SHTns where it is if left out", Library),
+    )
 
     dim = 3
     axis: ClassVar[None] = None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from meanfield._checks import integer, unit_vector
+from meanfield._record import key
 from meanfield.spaces import gegenbauer
 from meanfield.spaces.geometry import GOLDEN, line_points, perpendicular
 from meanfield.spaces.grid import Grid
@@ -60,9 +61,20 @@ class Zonal(Grid):
     np.float64(1.0...)
     """
 
-    dim: int
-    kmax: int
-    axis: Array
+    dim: int = field(
+        metadata=key(
+            "the ambient dimension d, 2 to 1024; that of the law if left out",
+            int,
+            minimum=2,
+            maximum=1024,
+        )
+    )
+    kmax: int = field(metadata=key("the largest degree, 3 to 4095", int, minimum=3, maximum=4095))
+    axis: Array = field(
+        metadata=key(
+            "a unit vector, dim numbers; the last unit vector if left out", list[float], minItems=2
+        )
+    )
 
     name = "zonal"
     _size_name = "kmax"
@@ -258,12 +270,12 @@ class ZonalBatch(ZonalTransforms):
         """Fill `values`, `gradient` and `potential`."""
         np.matmul(coefficients, self._basis.T, out=self.values)
         fields = (self._derivative, self.gradient[0]), (self._basis, self.potential)
-        for factors, reach, (matrix, field) in zip(
+        for factors, reach, (matrix, values) in zip(
             self._factors, self._reach, fields, strict=False
         ):
             products = self._products[:, :reach]
             np.multiply(factors[:, :reach], coefficients[:, :reach], out=products)
-            np.matmul(products, matrix[:, :reach].T, out=field)
+            np.matmul(products, matrix[:, :reach].T, out=values)
 
     def weak_divergence(self, out: Coefficients) -> None:
         """out_k = ∫ `flux` sqrt(1-t²) p_k'(t) dσ of each, that is minus the divergence."""
