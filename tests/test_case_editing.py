@@ -435,7 +435,7 @@ def test_limit_with_settings(folder, capsys, case):
     assert main(["run", "case.toml", "-q"]) == 0
     argv = ["study", "mean-field-limit", case, "--n", "20,40", "--repeats", "2", "-q"]
     assert main([*argv, "--set", "run.save_at=2"]) == 0
-    with xr.open_dataset("limit.nc", engine="h5netcdf") as found:
+    with xr.open_dataset("mean-field-limit.nc", engine="h5netcdf") as found:
         assert found.sizes["t"] == 3
 
 

@@ -271,7 +271,10 @@ def check_saves(measure: AnyMeasure, save_at: int | list[float]) -> None:
         Naming the number of saves and how many are allowed.
     """
     count = save_at if isinstance(save_at, int) else len(save_at)
-    names = ("coefficients", "points", "weights", "angles", "expansion", "log_density")
+    names: tuple[str, ...] = ("coefficients",)
+    # the points of a density are those of its space
+    if not hasattr(measure, "coefficients"):
+        names = "points", "weights", "angles", "expansion", "log_density"
     size = sum(getattr(getattr(measure, name, None), "nbytes", 0) for name in names)
     most = int(SHARE_OF_MEMORY * min(memory_of_machine(), 1e18) / max(size, 1))
     if count > most:
