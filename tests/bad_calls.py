@@ -159,7 +159,7 @@ OWN: dict[str, dict[str, Any]] = {
     "studies.metastability": {"dynamics": mf.USA(1.0), "t_start": 0.01, "save_at": 10},
     "studies.phase_diagram": {"repeats": 1, "save_at": 2},
     "studies.proposition_3_4": {"n_measures": 2, "repeats": 1, "parts": ("coefficients",)},
-    "studies.random_heads": {"kind": "ginibre"},
+    "Head.random": {"ensemble": "ginibre"},
     "studies.stationary_density": {"dynamics": mf.USA(4.0, noise=0.5), "dim": 2},
     "studies.stationary_states": {"dim": 2},
     "studies.two_token_correlation": {"repeats": 64, "kmax": 2},

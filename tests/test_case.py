@@ -27,7 +27,7 @@ def measure_of(law, rest=REST):
 def test_bundled_case():
     case = case_from_text(default_case_text(), "bundled")
     measure, dynamics, keywords = case._build()
-    assert measure.space.name == "sphere"
+    assert measure.space._name == "sphere"
     assert measure.law.points.shape == (470, 3)
     assert measure.law.bandwidth == case._tables.law.bandwidth
     assert dynamics == mf.SA(4.0)

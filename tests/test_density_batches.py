@@ -12,7 +12,7 @@ SPACES = {"circle": mf.Circle(128), "zonal": mf.Zonal(6, 63)}
 def some_law(space, rng):
     """Low degrees at random, positive since their sizes sum to less than 1."""
     sizes = rng.uniform(-0.16, 0.16, 6)
-    if space.name == "circle":
+    if space._name == "circle":
         return mf.FourierSeries(cos=sizes[:3], sin=sizes[3:])
     return mf.ZonalSeries(space.dim, sizes)
 
@@ -26,7 +26,7 @@ def test_a_row_has_the_field_of_its_density(space, kind):
     densities = [mf.Density(space, some_law(space, rng)) for _ in range(6)]
     densities.append(mf.Density(space, bump))
     betas = [0.0, 0.25, 0.5, 1.0, 3.0, 5.0, 12.0]
-    fields = [kind(beta, sign) for beta, sign in zip(betas, [-1, *[1, -1] * 3], strict=True)]
+    fields = [kind(beta, sign=sign) for beta, sign in zip(betas, [-1, *[1, -1] * 3], strict=True)]
     batch = DensityBatch(space, fields)
     states = np.zeros(
         (len(fields), len(DensityTendency(densities[0], fields[0]).initial_state) + 1)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import meanfield as mf
+from meanfield.dynamics.attention import ENSEMBLES
 from meanfield.equations.batch import PointsBatch
 from meanfield.evolution import batch, evolve_batch
 from meanfield.exceptions import Interrupted
-from meanfield.studies.phases import ENSEMBLES
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_values.json").read_text())
 KINDS = {"SA": mf.SA, "USA": mf.USA}
@@ -320,7 +320,7 @@ def test_executors_and_seeds():
 def test_random_heads(kind):
     """Figure 5 in small: d = 16; what the ensembles promise of their matrices."""
     dim = 16
-    one = mf.studies.random_heads(kind, dim, np.random.default_rng(0))
+    one = mf.Head.random(kind, dim, np.random.default_rng(0))
     bilinear = np.asarray(one.matrix)
     assert bilinear.shape == one.V.shape == (dim, dim)
     symmetric = kind.startswith("wigner")
@@ -330,9 +330,7 @@ def test_random_heads(kind):
     if kind.endswith("product"):
         # V = QᵀK, where the scores have KᵀQ
         assert np.allclose(one.V, bilinear.T, atol=1e-15)
-    draws = [
-        mf.studies.random_heads(kind, dim, np.random.default_rng(seed)).matrix for seed in range(40)
-    ]
+    draws = [mf.Head.random(kind, dim, np.random.default_rng(seed)).matrix for seed in range(40)]
     off = np.array(draws)[:, ~np.eye(dim, dtype=bool)]
     # 40 · 240 entries of variance 1/d, pairs of which may be one: within 5 deviations
     assert off.var() == pytest.approx(1 / dim, rel=5 * 3 * (2 / off.size) ** 0.5)
@@ -463,10 +461,10 @@ def test_bad_diagram(given, message):
             "must be attractive SA, USA or DoublyStochastic without noise",
         ),
         (
-            lambda: mf.studies.random_heads("x", 3, np.random.default_rng(0)),
-            "kind must be one of .* got 'x'",
+            lambda: mf.Head.random("x", 3, np.random.default_rng(0)),
+            "ensemble must be one of .* got 'x'",
         ),
-        (lambda: mf.studies.random_heads("ginibre", 1, np.random.default_rng(0)), "dim must be"),
+        (lambda: mf.Head.random("ginibre", 1, np.random.default_rng(0)), "dim must be"),
     ],
 )
 def test_bad_arguments(call, message):

@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 DIM, N, DELTA = 128, 32, 1e-3
 ROOT = float(np.sqrt(DIM))
 LOWEST, BETAS = 0.1, (0.1, 1.0, 9.0)
-# ensemble and V in units of `random_heads`, whose matrices have entries of variance 1/d
+# ensemble and V in units of `Head.random`, whose matrices have entries of variance 1/d
 PANELS = {
     "a": ("ginibre", ROOT),
     "b": ("wigner-positive", ROOT),
@@ -71,7 +71,7 @@ class Runs:
 def attention(panel: str, beta: float, rng: np.random.Generator) -> mf.Attention:
     """Random matrices of a panel, normalised as by the authors."""
     kind, scale = PANELS[panel]
-    head = mf.studies.random_heads(kind, DIM, rng)
+    head = mf.Head.random(kind, DIM, rng)
     return mf.Attention(beta * ROOT, [mf.Head(head.Q, head.K, scale * np.asarray(head.V))])
 
 

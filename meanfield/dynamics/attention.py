@@ -9,7 +9,17 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from meanfield._checks import boolean, is_single, number, real_array, shown, tell_apart
+from meanfield._checks import (
+    boolean,
+    generator,
+    integer,
+    is_single,
+    number,
+    one_of,
+    real_array,
+    shown,
+    tell_apart,
+)
 from meanfield._record import Record, key
 from meanfield.dynamics.facts import Energy, Measure, Steady, parts_of
 from meanfield.dynamics.isotropic import (
@@ -19,7 +29,7 @@ from meanfield.dynamics.isotropic import (
     USA,
     Isotropic,
 )
-from meanfield.typing import Array, ArrayLike
+from meanfield.typing import Array, ArrayLike, Rng
 
 # of a product of matrices
 _ROUNDING = 1e-13
@@ -58,6 +68,7 @@ def common_form(beta: float, bilinear: Any, value: Any) -> Form | None:
     return None
 
 
+ENSEMBLES = ("ginibre", "wigner-positive", "ginibre-product", "wigner-product")
 # heads of an attention, layers of a sequence, that a case file may ask for
 MOST_PARTS = 4096
 # beyond it e^{<z,y>} leaves double precision
@@ -82,8 +93,6 @@ class Head(Record):
 
     Attributes
     ----------
-    dim : int or None
-        d; None if all three are numbers, which fit any d.
     matrix : ndarray (d, d) or float
         KᵀQ, of which the attention scores <Qx, Ky> = <KᵀQx, y> are made.
 
@@ -125,8 +134,56 @@ class Head(Record):
         shapes = (np.shape(m) or m for m in (self.Q, self.K, self.V))
         return "Head(Q={}, K={}, V={})".format(*shapes)
 
+    @classmethod
+    def random(cls, ensemble: str, dim: int, rng: Rng) -> Head:
+        """Random Q, K and V, with singular values of order 1.
+
+        A Ginibre matrix has independent entries N(0, 1/d), and the Wigner matrix (GOE) is
+        (G + Gᵀ)/√2 of one: off its diagonal entries are N(0, 1/d), and its eigenvalues fill
+        [-2, 2]. In Figure 5 entries of QᵀK are √d times as large, so its β is that of these heads
+        over √d; V of (a) and (b) is √d times as large there too, and times are √d times as short.
+
+        Parameters
+        ----------
+        ensemble : str
+            'ginibre': Q, K, V Ginibre, (a); 'wigner-positive': QᵀK Wigner, V = GGᵀ with G Ginibre,
+            (b); 'ginibre-product': Q, K Ginibre, V = QᵀK, (c); 'wigner-product': QᵀK Wigner,
+            V = QᵀK, (d) of Figure 5.
+        dim : int
+            d >= 2.
+        rng : int or numpy Generator
+
+        Returns
+        -------
+        Head
+            For `Attention(beta, [head])`.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range.
+
+        Examples
+        --------
+        >>> Head.random("wigner-product", 16, rng=0)
+        Head(Q=(16, 16), K=1.0, V=(16, 16))
+        """
+        one_of("ensemble", ensemble, ENSEMBLES)
+        dim, rng = integer("dim", dim, low=2), generator("rng", rng)
+        if ensemble == "ginibre":
+            return cls(Q=_ginibre(dim, rng), K=_ginibre(dim, rng), V=_ginibre(dim, rng))
+        if ensemble == "ginibre-product":
+            queries, keys = _ginibre(dim, rng), _ginibre(dim, rng)
+            return cls(Q=queries, K=keys, V=queries.T @ keys)
+        square = _ginibre(dim, rng)
+        wigner = (square + square.T) / np.sqrt(2.0)
+        if ensemble == "wigner-product":
+            return cls(Q=wigner, V=wigner)
+        square = _ginibre(dim, rng)
+        return cls(Q=wigner, V=square @ square.T)
+
     @property
-    def dim(self) -> int | None:
+    def _dim(self) -> int | None:
         """Ambient dimension d, None if any fits."""
         widths = [np.shape(m)[1] for m in (self.Q, self.K, self.V) if np.ndim(m)]
         return widths[0] if widths else None
@@ -140,6 +197,10 @@ class Head(Record):
         return key * self.Q  # type: ignore[operator]
 
 
+def _ginibre(dim: int, rng: np.random.Generator) -> Array:
+    return rng.normal(scale=1.0 / np.sqrt(dim), size=(dim, dim))
+
+
 class HeadsDynamics(Steady):
     """X[mu](x) = P_x Σ_h V_h ∇G(M_h x) [/ G(M_h x)] of its `scores` M and `values` V."""
 
@@ -148,7 +209,7 @@ class HeadsDynamics(Steady):
         """The largest |β KᵀQ|."""
         return max(float(np.linalg.norm(np.atleast_2d(m), 2)) for m in self._scores)
 
-    def output(self, measure: Measure, points: Array) -> Array:
+    def _output(self, measure: Measure, points: Array) -> Array:
         """Σ_h V_h ∇G [/ G], shape (n, d): what attention adds to tokens at unit rows (n, d)."""
         return self._combined([measure.log_moment(z) for z in self._queries(points)])
 
@@ -224,7 +285,7 @@ class Attention(HeadsDynamics):
             )
         object.__setattr__(self, "heads", heads)
         object.__setattr__(self, "normalised", boolean("normalised", self.normalised))
-        dims = {head.dim for head in heads} - {None}
+        dims = {head._dim for head in heads} - {None}
         if len(dims) > 1:
             raise ValueError(f"heads must be of one dimension, got {sorted(dims, key=str)}")
         self._check_size()
@@ -262,9 +323,9 @@ class Attention(HeadsDynamics):
         return [head.V for head in self.heads]
 
     @property
-    def dim(self) -> int | None:
+    def _dim(self) -> int | None:
         """Ambient dimension d, None if any fits."""
-        return next((head.dim for head in self.heads if head.dim is not None), None)
+        return next((head._dim for head in self.heads if head._dim is not None), None)
 
     @property
     def _form(self) -> Form | None:

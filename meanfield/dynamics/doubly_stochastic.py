@@ -51,7 +51,7 @@ class DoublyStochastic(Isotropic):
         formula = "E_DS(mu) = -(1/β) ∫ log u dmu of doubly stochastic attention"
         return Energy("E_DS", formula, self.sign, beta=self.beta, entropic=True)
 
-    def output(self, measure: Measure, points: Array) -> Array:
+    def _output(self, measure: Measure, points: Array) -> Array:
         """± ∫ K(x,y) y dmu(y), shape (n, d): what attention adds to tokens at unit rows (n, d)."""
         _, mean = measure._balanced(self.beta).log_moment(self.beta * points)
         return self.sign * mean

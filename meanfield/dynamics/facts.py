@@ -161,6 +161,10 @@ class Facts(Protocol):
 
     @property
     def dim(self) -> int | None:  # noqa: D102
+        return self._dim
+
+    @property
+    def _dim(self) -> int | None:
         return None
 
     @property
@@ -243,6 +247,9 @@ class Facts(Protocol):
 
     def output(self, measure: Any, points: Array) -> Array:
         """What is added to tokens at unit rows (n, d), shape (n, d); only P_x of it counts."""
+        return self._output(measure, points)
+
+    def _output(self, measure: Any, points: Array) -> Array:
         raise NotImplementedError
 
     def _tangents(self, measure: Measure, points: Array) -> Array:

@@ -114,7 +114,7 @@ class CircleInteraction(Steady):
         return cls(tuple((scaled[:kept] * np.exp(beta)).tolist()), noise=noise)
 
     @property
-    def dim(self) -> int:
+    def _dim(self) -> int:
         """Ambient dimension, 2."""
         return 2
 
@@ -175,7 +175,7 @@ class CircleInteraction(Steady):
         # they are tangent
         return self.output(measure, points)
 
-    def output(self, measure: Measure, points: Array) -> Array:
+    def _output(self, measure: Measure, points: Array) -> Array:
         """X as vectors of the plane, shape (n, 2), at unit rows (n, 2)."""
         moments = measure._trigonometric_moments(self._kmax)
         speed = phase_velocity(self._multipliers, moments, circle_angles(points))

@@ -98,7 +98,7 @@ class FeedForward(Record, Steady):
         return f"FeedForward(dim={self.dim}, width={np.shape(self.A)[0]}, {self.activation})"
 
     @property
-    def dim(self) -> int:
+    def _dim(self) -> int:
         """Ambient dimension d."""
         return int(np.shape(self.A)[1])
 
@@ -107,7 +107,7 @@ class FeedForward(Record, Steady):
         """Whether σ has derivatives of all orders: all but 'relu'."""
         return self.activation != "relu"
 
-    def output(self, measure: Measure, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
+    def _output(self, measure: Measure, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
         """W σ(Ax + b), shape (n, d), at rows (n, d)."""
         hidden = _ACTIVATIONS[self.activation](points @ np.asarray(self.A).T + self.b)
         return np.asarray(hidden @ np.asarray(self.W).T)
@@ -133,8 +133,8 @@ class FeedForward(Record, Steady):
         with np.errstate(under="ignore"):
             slopes = _SLOPES[self.activation](points @ inner.T + self.b)
         across = np.einsum("ji,ij->j", inner, outer) - (points @ outer) * (points @ inner.T)
-        along = np.einsum("ij,ij->i", points, self.output(None, points))  # type: ignore[arg-type]
-        return np.asarray(np.einsum("ij,ij->i", slopes, across) - (self.dim - 1) * along)
+        along = np.einsum("ij,ij->i", points, self.output(None, points))
+        return np.asarray(np.einsum("ij,ij->i", slopes, across) - (inner.shape[1] - 1) * along)
 
 
 Layer = SA | USA | DoublyStochastic | Attention | FeedForward
@@ -205,7 +205,7 @@ class Layers(Facts):
         return f"Layers({len(self.layers)} layers, step={self.step}, dim={self.dim})"
 
     @property
-    def dim(self) -> int | None:
+    def _dim(self) -> int | None:
         """Ambient dimension d, None if any fits."""
         return next((layer.dim for layer in self.layers if layer.dim is not None), None)
 
@@ -229,7 +229,7 @@ class Layers(Facts):
         """Time at which the last layer ends."""
         return len(self.layers) * self.step
 
-    def output(self, measure: Measure, points: Array) -> Array:
+    def _output(self, measure: Measure, points: Array) -> Array:
         """That of the first layer, shape (n, d), at unit rows (n, d)."""
         return self.layers[0].output(measure, points)
 
@@ -302,11 +302,11 @@ class LayerMap(Facts):
         return known
 
     @property
-    def dim(self) -> int | None:
+    def _dim(self) -> int | None:
         """Ambient dimension d, None if any fits."""
         return self._plain.dim
 
-    def output(self, measure: Measure, points: Array) -> Array:
+    def _output(self, measure: Measure, points: Array) -> Array:
         """That of the first layer, shape (n, d), at unit rows (n, d)."""
         return self._plain.output(measure, points)
 

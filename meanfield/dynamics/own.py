@@ -61,14 +61,14 @@ class Adapted(Steady):
 
     name = ""
     noise = 0.0
-    dim: int | None = None
+    _dim: int | None = None
 
     def __init__(self, own: Any) -> None:
         self._own, self.name, self.noise = own, own.name, own.noise
         # a dynamics that tells none fits any
-        self.dim = getattr(own, "dim", None)
+        self._dim = getattr(own, "dim", None)
 
-    def output(self, measure: Any, points: Array) -> Array:
+    def _output(self, measure: Any, points: Array) -> Array:
         """What the user's own adds to tokens."""
         return np.asarray(self._own.output(measure, points))
 

@@ -755,7 +755,7 @@ class HeadsOnGrid:
             matrix = frame.matrix(f"KᵀQ of {name}", scores)
             # what V leaves of a vector along each tangent
             along = frame.tangents @ frame.matrix(f"V of {name}", values)
-            kernel = _SCORES[self._space.name](self._space, frame, matrix)
+            kernel = _SCORES[self._space._name](self._space, frame, matrix)
             self._heads.append((matrix, kernel, along))
             self._uniform.append(np.array(kernel(one)[0][0]))
 

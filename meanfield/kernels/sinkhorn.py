@@ -313,7 +313,7 @@ def working_grid(space: Space, beta: float) -> Space:
     degree = space.kmax + 2 * bandwidth(beta, space.dim)
     if space.exactness >= degree:
         return space
-    if degree > _HIGHEST_DEGREE and space.name != "circle":
+    if degree > _HIGHEST_DEGREE and space._name != "circle":
         raise ValueError(
             f"beta must be smaller for doubly stochastic attention on {space}, got {beta:g}, which "
             f"takes a grid for degree {degree} > {_HIGHEST_DEGREE}"
@@ -381,7 +381,7 @@ def grid_sums(space: Space, beta: float, most_pairs: int = 0) -> GridSums:
     ValueError
         If β > 150 for a `Zonal` space.
     """
-    return _KINDS[space.name](space, beta, most_pairs)
+    return _KINDS[space._name](space, beta, most_pairs)
 
 
 # E_DS by its expansion below it

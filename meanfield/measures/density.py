@@ -394,7 +394,7 @@ class Density(Measure):
         ValueError
             If the space is no `Circle`, or `kmax` no integer >= 0.
         """
-        if self.space.name != Circle.name:
+        if self.space._name != Circle._name:
             raise ValueError(f"space must be a Circle for moments in e^(ikθ), got {self.space}")
         kmax = integer("kmax", kmax, low=0, high=MOST_MODES)
         found = np.zeros(kmax + 1, dtype=np.complex128)

@@ -74,7 +74,7 @@ class OscillatorDensity(Density):
         tail_tol: float = 1e-8,
         max_size: int | None = None,
     ) -> None:
-        if getattr(space, "name", None) != Circle.name:
+        if getattr(space, "_name", None) != Circle._name:
             raise ValueError(f"space must be a Circle, got {shown(space)}")
         self.space: Circle = space
         self.dim, self.law = 2, None

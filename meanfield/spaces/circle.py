@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import ducc0
 import numpy as np
@@ -75,8 +75,7 @@ class Circle(Grid):
     )
 
     dim = 2
-    axis: ClassVar[None] = None
-    name = "circle"
+    _name = "circle"
     _size_name = "n"
     _coefficient_type = np.complex128
     _largest = 1 << 20

@@ -11,6 +11,8 @@ from meanfield.typing import Array, Integers
 class Grid(Record):
     """A space of spectral coefficients and its grid; the subclasses say what each table is."""
 
+    axis: Array | None = None
+
     if TYPE_CHECKING:
         size: int
         kmax: int

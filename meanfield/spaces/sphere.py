@@ -416,8 +416,7 @@ class Sphere(Grid):
     )
 
     dim = 3
-    axis: ClassVar[None] = None
-    name = "sphere"
+    _name = "sphere"
     _size_name = "lmax"
     _coefficient_type = np.complex128
     _largest = 2047

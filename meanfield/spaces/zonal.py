@@ -76,7 +76,7 @@ class Zonal(Grid):
         )
     )
 
-    name = "zonal"
+    _name = "zonal"
     _size_name = "kmax"
     _coefficient_type = np.float64
     _largest = 4095

@@ -8,7 +8,7 @@ from meanfield.studies.extremisers import (
 )
 from meanfield.studies.free_tokens import limits_without_normalisation
 from meanfield.studies.limit import mean_field_limit
-from meanfield.studies.phases import phase_diagram, random_heads
+from meanfield.studies.phases import phase_diagram
 from meanfield.studies.plateaus import metastability
 from meanfield.studies.proposition import proposition_3_4
 from meanfield.studies.stationary import stationary_density, stationary_states
@@ -22,7 +22,6 @@ __all__ = [
     "metastability",
     "phase_diagram",
     "proposition_3_4",
-    "random_heads",
     "stationary_density",
     "stationary_states",
     "two_token_correlation",

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from meanfield import _checks
-from meanfield.dynamics import SA, USA, Attention, Head
+from meanfield.dynamics import SA, USA, Attention
 from meanfield.equations.batch import LARGEST_BETA
 from meanfield.evolution.batch import evolve_batch
 from meanfield.laws.law import Uniform, uniform_frame, uniform_in_span
@@ -52,7 +52,7 @@ def phase_diagram(
     ----------
     dynamics : SA, USA or Attention, or a sequence of them
         Without noise, in ascending order of β; β <= 300 for USA. `Attention(beta, heads)` with
-        `random_heads` is Figure 5, with β in other units: see there.
+        `Head.random` is Figure 5, with β in other units: see there.
     dim : int
         Ambient dimension d >= 2.
     n : int
@@ -230,58 +230,3 @@ def _arrival(dynamics: AnyAttention, n: int, delta: float) -> float:
     except ValueError:
         # all arguments were checked: only t* itself can be beyond double precision
         return float("inf")
-
-
-ENSEMBLES = ("ginibre", "wigner-positive", "ginibre-product", "wigner-product")
-
-
-def random_heads(kind: str, dim: int, rng: np.random.Generator) -> Head:
-    """Random Q, K and V of one head, with singular values of order 1.
-
-    A Ginibre matrix has independent entries N(0, 1/d), and the Wigner matrix (GOE) is
-    (G + Gᵀ)/√2 of one: off its diagonal entries are N(0, 1/d), and its eigenvalues fill [-2, 2].
-    In Figure 5 entries of QᵀK are √d times as large, so its β is that of these heads over √d; V of
-    (a) and (b) is √d times as large there too, and times are √d times as short.
-
-    Parameters
-    ----------
-    kind : str
-        'ginibre': Q, K, V Ginibre, (a); 'wigner-positive': QᵀK Wigner, V = GGᵀ with G Ginibre,
-        (b); 'ginibre-product': Q, K Ginibre, V = QᵀK, (c); 'wigner-product': QᵀK Wigner,
-        V = QᵀK, (d) of Figure 5.
-    dim : int
-        d >= 2.
-    rng : numpy Generator
-
-    Returns
-    -------
-    Head
-        For `Attention(beta, [head])`.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> random_heads("wigner-product", 16, np.random.default_rng(0))
-    Head(Q=(16, 16), K=1.0, V=(16, 16))
-    """
-    _checks.one_of("kind", kind, ENSEMBLES)
-    dim, rng = _checks.integer("dim", dim, low=2), _checks.generator("rng", rng)
-    if kind == "ginibre":
-        return Head(Q=_ginibre(dim, rng), K=_ginibre(dim, rng), V=_ginibre(dim, rng))
-    if kind == "ginibre-product":
-        queries, keys = _ginibre(dim, rng), _ginibre(dim, rng)
-        return Head(Q=queries, K=keys, V=queries.T @ keys)
-    square = _ginibre(dim, rng)
-    wigner = (square + square.T) / np.sqrt(2.0)
-    if kind == "wigner-product":
-        return Head(Q=wigner, V=wigner)
-    square = _ginibre(dim, rng)
-    return Head(Q=wigner, V=square @ square.T)
-
-
-def _ginibre(dim: int, rng: np.random.Generator) -> Array:
-    return rng.normal(scale=1.0 / np.sqrt(dim), size=(dim, dim))
