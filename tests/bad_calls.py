@@ -92,6 +92,7 @@ GOOD: dict[str, Any] = {
 # of which methods are called
 OBJECTS: dict[str, Any] = {
     "Attention": mf.Attention(1.0, [mf.Head()]),
+    "Case": mf.Case(CASE),
     "Circle": CIRCLE,
     "CircleInteraction": mf.Kuramoto(1.0),
     "Density": DENSITY,
@@ -115,6 +116,11 @@ OBJECTS: dict[str, Any] = {
 }
 # good arguments that are a call's own
 OWN: dict[str, dict[str, Any]] = {
+    "Case": {"toml": CASE, "folder": ".", "name": "mine"},
+    "Case.from_file": {"path": "none.toml"},
+    "Case.replace": {"changes": {"dynamics.beta": 2.0}},
+    "Case.run": {"progress": False},
+    "Particles.from_angles": {"angles": [0.5, 1.0]},
     "Attention": {"heads": [mf.Head()]},
     "Bracket": {"value": 0.5, "lower": 0.4, "upper": 0.6},
     "Circle": {"n": 16},
@@ -285,9 +291,16 @@ RIGHT_IN: dict[tuple[str, str], tuple[str, ...]] = {
     ("Bracket", "value"): (),
     ("Bracket", "lower"): NUMBERS,
     ("Bracket", "upper"): ("inf", "a large number"),
+    ("Case", "toml"): ("a word",),
+    ("Case", "folder"): ("a word",),
+    ("Case", "name"): ("a word",),
+    ("Case.from_file", "path"): ("a word",),
+    ("Case.replace", "changes"): ("a dict", "a dataset"),
+    ("Case.run", "checkpoint"): ("a word",),
     ("CircleInteraction", "sin"): (*LISTS, "an empty array"),
     ("CircleInteraction", "cos"): (*LISTS, "an empty array"),
     ("DistanceTo", "to"): ("a law", "a measure"),
+    ("Particles.from_angles", "angles"): LISTS,
     ("Solution.save", "path"): ("a word",),
     ("ZonalSeries", "coefficients"): ("an empty array", "a long array"),
     ("evolve", "checkpoint"): ("a word",),

@@ -26,6 +26,7 @@ from meanfield.evolution.arrays import PREFIXES
 from meanfield.evolution.files import SOURCE
 from meanfield.evolution.loop import solve
 from meanfield.evolution.netcdf import memory_of_machine
+from meanfield.evolution.progress import checked_progress
 from meanfield.evolution.recorder import taken_names
 from meanfield.evolution.solution import Solution
 from meanfield.exceptions import CaseError, UnfinishedWarning
@@ -325,6 +326,12 @@ class Case:
     def __init__(
         self, toml: str, *, folder: str | os.PathLike[str] = ".", name: str = "the case"
     ) -> None:
+        if not isinstance(name, str):
+            raise ValueError(f"name must be a word, got {shown(name)}")
+        if not isinstance(toml, str):
+            raise ValueError(f"toml must be the text of a case file, got {shown(toml)}")
+        if not isinstance(folder, (str, os.PathLike)):
+            raise ValueError(f"folder must be the name of a folder, got {shown(folder)}")
         raw = _parsed(toml, name)
         try:
             self._tables = tables.CaseTable.model_validate(raw)
@@ -346,6 +353,8 @@ class Case:
         meanfield.exceptions.CaseError
             If the file can't be read, is not TOML, or is no case.
         """
+        if not isinstance(path, (str, os.PathLike)):
+            raise ValueError(f"path must be the name of a case file, got {shown(path)}")
         return read_case(path)
 
     def __repr__(self) -> str:
@@ -405,7 +414,7 @@ class Case:
             If the run ends before `t_end`, with its `message`.
         """
         measure, dynamics, keywords = self._build()
-        keywords |= {"progress": progress, "checkpoint": checkpoint}
+        keywords |= {"progress": checked_progress(progress), "checkpoint": checkpoint}
         with self._errors("run"):
             solution = solve(measure, dynamics, **keywords)
         if not solution.success:
