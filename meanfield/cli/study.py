@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -30,8 +30,8 @@ study = typer.Typer(rich_markup_mode=None)
 _WIDTH = 110
 # attributes that go with a verdict
 _BESIDE = ("witness", "reason", "note")
-REFUTED, UNDECIDED = 1, 3
-_STATUSES = {"refuted": REFUTED, "undecided": UNDECIDED}
+UNDECIDED = 3
+_STATUSES = {"refuted": FAILED_RUN, "undecided": UNDECIDED}
 
 
 @study.callback()
@@ -43,14 +43,13 @@ def _group() -> None:
 class Question:
     """A study with its arguments: `ask` takes where to run it, `tell` makes lines of its answer.
 
-    `source` is what the answer depends on, `attributes` what its file has to tell beside it.
+    `source` is what the answer depends on, and `case`, if there is one, is kept in its file.
     """
 
     ask: Callable[..., Any]
     source: Sequence[Any]
     tell: Callable[[Any], str]
     case: Case | None = None
-    attributes: dict[str, str] = field(default_factory=dict)
 
 
 def _asked(name: str) -> Callable[[Callable[..., Question]], Callable[..., Question]]:
@@ -122,7 +121,8 @@ def _answer(
         typer.echo(question.tell(found))
     verdict = found.attrs.get("verdict")
     with refusals(f"{output} or {drawn}", BAD_INPUT if verdict else FAILED_RUN):
-        netcdf.write(found.assign_attrs({**question.attributes, SOURCE: source}), output)
+        about = {"case": question.case._text} if question.case else {}
+        netcdf.write(found.assign_attrs({**about, SOURCE: source}), output)
         draw = getattr(plot, name.replace("-", "_").replace(".", "_"))
         plot.save(draw(found), drawn, source=source)
     if not quiet:
@@ -216,7 +216,7 @@ def mean_field_limit(
         rng=rng,
     )
     source = chosen._digest(), counts, repeats, rng
-    return Question(ask, source, rates, chosen, {"case": chosen._text})
+    return Question(ask, source, rates, chosen)
 
 
 def rates(found: Any) -> str:
