@@ -152,10 +152,10 @@ def run(kind, saves, monitor=mass, path=None):
 
 
 def arrays(measure):
-    names = (
-        *("coefficients", "points", "weights", "angles", "expansion", "log_density"),
-        *("frequencies", "widths", "parts"),
-    )
+    names = ["coefficients", "angles", "expansion", "log_density", "frequencies", "widths", "parts"]
+    if not isinstance(measure, mf.Density):
+        # those of a density are its values, and a file keeps its coefficients, not its law
+        names += ["points", "weights"]
     return [x for x in (getattr(measure, name, None) for name in names) if x is not None]
 
 
