@@ -41,6 +41,8 @@ DOORS = {
     "mpi4py": {"studies.executors"},
     "threadpoolctl": {"studies.executors"},
     "ot": {"functionals.transport.clouds"},
+    # the default of a type, for type checkers alone
+    "typing_extensions": {"evolution.solution"},
     # `_shown` names its types and imports nothing
     "matplotlib": {"plot", "cli.report", "_shown"},
     "plotly": {"cli.report.document"},
