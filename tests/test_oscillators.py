@@ -312,7 +312,7 @@ BAD = [
         "weights must have length 1, got 2",
     ),
     (
-        lambda: mf.OscillatorDensity.from_parts(CIRCLE, np.ones((1, 3)), [0.0]),
+        lambda: mf.OscillatorDensity._from_parts(CIRCLE, np.ones((1, 3)), [0.0]),
         r"parts must be finite with shape \(1, 32\)",
     ),
     (lambda: mf.Oscillators([0.0], [0.0, 1.0]), "frequencies must have length 1"),

@@ -878,7 +878,7 @@ class OscillatorDensityTendency:
         """The density of a real vector."""
         given, parts = self.density, self._parts(self.at_rest(state))
         nodes = given.frequencies, given.frequency_weights, given.widths
-        return OscillatorDensity.from_parts(self.space, parts, *nodes, **given._limits)
+        return OscillatorDensity._from_parts(self.space, parts, *nodes, **given._limits)
 
     def tail(self, state: Array) -> float:
         """The largest spectral tail of the parts of a real vector."""

@@ -87,7 +87,7 @@ def check_moved(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
     check_dim(dynamics, measure.dim)
     multipliers = adapt(dynamics)._multipliers
     if multipliers is None:
-        if measure.frequencies is not None:
+        if measure._frequencies is not None:
             raise ValueError(
                 f"dynamics must be a CircleInteraction for {shown(measure)}, got {shown(dynamics)}"
             )

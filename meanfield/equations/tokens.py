@@ -423,7 +423,7 @@ class OscillatorTendency(CircleTendency):
 
     def measure(self, state: Array) -> Particles:
         """The tokens at these angles."""
-        if (frequencies := self._particles.frequencies) is not None:
+        if (frequencies := self._particles._frequencies) is not None:
             return Oscillators(state, frequencies, self._weights)
         return super().measure(state)
 

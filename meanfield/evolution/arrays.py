@@ -375,7 +375,7 @@ def _oscillator_densities(
     first, limits, found = saves[0], _density_limits(record), []
     weights = _shares(first["frequency_weights"])
     for pair in _series(record["space"], saves, "parts"):
-        density = OscillatorDensity.from_parts(
+        density = OscillatorDensity._from_parts(
             *pair, first["frequencies"], weights, first["widths"], **limits
         )
         _undo_rounding(density, frequency_weights=weights)

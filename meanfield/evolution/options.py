@@ -150,7 +150,7 @@ def choose_on_unresolved(measure: AnyMeasure, dynamics: OwnDynamics, choice: str
 
 def _check_flow_map(density: Density, dynamics: Dynamics) -> None:
     _check_flow_layers(dynamics)
-    if density.frequencies is not None:
+    if density._frequencies is not None:
         raise ValueError(f"on_unresolved must be 'stop' for {shown(density)}, got {FLOW_MAP!r}")
     if dynamics.noise > 0.0:
         raise ValueError(
@@ -160,7 +160,7 @@ def _check_flow_map(density: Density, dynamics: Dynamics) -> None:
 
 
 def _check_layer_map(measure: AnyMeasure, dynamics: LayerMap) -> None:
-    if not isinstance(measure, Particles) or measure.frequencies is not None:
+    if not isinstance(measure, Particles) or measure._frequencies is not None:
         raise ValueError(
             f"measure must be Particles under {shown(dynamics)}, which has no flow, got "
             f"{shown(measure)}"
@@ -204,7 +204,7 @@ def _check_own(measure: AnyMeasure, dynamics: Any, known: Dynamics) -> None:
         )
     if known._kernel is not None or known._scores:
         return
-    if not isinstance(measure, Particles) or measure.frequencies is not None:
+    if not isinstance(measure, Particles) or measure._frequencies is not None:
         raise ValueError(
             f"measure must be Particles under {shown(dynamics)}, which tells its output alone: a "
             f"density or a flow map needs a kernel or heads(), got {shown(measure)}"

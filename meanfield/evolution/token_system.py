@@ -76,9 +76,9 @@ def default_max_step(particles: Particles, dynamics: Dynamics) -> float:
     """
     if isinstance(dynamics, CircleInteraction):
         rate = max(dynamics._lipschitz, dynamics.noise)
-        if particles.frequencies is not None:
+        if particles._frequencies is not None:
             # a rotation is exact, the field on the way an average over it
-            rate = max(rate, _TURNED * float(np.abs(particles.frequencies).max()))
+            rate = max(rate, _TURNED * float(np.abs(particles._frequencies).max()))
         return _SHARE / float(rate)
     if (kernel := dynamics._kernel) is None:
         raise ValueError(f"max_step must be given for {shown(dynamics)}, got None")
@@ -110,7 +110,7 @@ class TokenSystem(System[Particles]):
 
     def __init__(self, particles: Particles, dynamics: Dynamics, options: Options) -> None:
         self.sums: set[str] = set()
-        self._rotates = particles.frequencies is not None
+        self._rotates = particles._frequencies is not None
         super().__init__(particles, dynamics, options)
 
     def _equation(self, measure: Particles) -> Any:

@@ -486,7 +486,7 @@ def with_flow(measure: AnyMeasure, dynamics: AnyDynamics, t: float) -> tuple[Dyn
     check_measure("measure", measure)
     if adapt_any(dynamics) is None:
         raise ValueError(f"dynamics must be a dynamics with an energy, got {shown(dynamics)}")
-    if measure.frequencies is not None:
+    if measure._frequencies is not None:
         raise ValueError(
             f"measure must have no frequencies, since with them no energy drives its phases, got "
             f"{shown(measure)}"

@@ -235,9 +235,7 @@ class Density(Measure):
         tail_tol: float = 1e-8,
         max_size: int | None = None,
     ) -> None:
-        self.space = checked_space(space)
-        self.dim = space.dim
-        self._limit(tail_tol, max_size)
+        self._on(checked_space(space), tail_tol, max_size)
         self.law: Law | None = None
         if isinstance(law_or_values, Law):
             self.law = law_or_values
@@ -256,12 +254,13 @@ class Density(Measure):
         self.values = values / mass
         self.values.flags.writeable = False
 
-    def _limit(self, tail_tol: float, max_size: int | None) -> None:
-        """Take what a run of it may do."""
+    def _on(self, space: Space, tail_tol: float, max_size: int | None) -> None:
+        """Take a space, and what a run may do."""
+        self.space, self.dim, self.axis = space, space.dim, space.axis
         self.tail_tol = number("tail_tol", tail_tol, low=1e-15, high=1e-2)
         self.max_size = max_size
         if max_size is not None:
-            self.max_size = integer("max_size", max_size, low=self.space.size)
+            self.max_size = integer("max_size", max_size, low=space.size)
 
     @property
     def _limits(self) -> dict[str, Any]:
@@ -310,8 +309,8 @@ class Density(Measure):
             own[:] = 0.0
         # coefficients alone make no other kind of density
         density = Density.__new__(Density)
-        density.space, density.dim, density.law = space, space.dim, None
-        density._limit(tail_tol, max_size)
+        density._on(space, tail_tol, max_size)
+        density.law = None
         density.coefficients, density.misfit = given, 0.0
         density.coefficients.flags.writeable = False
         return density
@@ -325,11 +324,6 @@ class Density(Measure):
 
     def __repr__(self) -> str:
         return f"Density({self.space}, tail={self.tail:.1e})"
-
-    @property
-    def axis(self) -> Array | None:
-        """The axis of the space, shape (d,); None but for `Zonal`."""
-        return self.space.axis
 
     @property
     def _degree(self) -> int:  # type: ignore[override]
@@ -366,6 +360,9 @@ class Density(Measure):
     @property
     def tail(self) -> float:
         """Relative L² size of the last tenth of the spectrum, see `spectral_tail`."""
+        return self._tail()
+
+    def _tail(self) -> float:
         return spectral_tail(self._power)
 
     def mass(self) -> float:

@@ -429,7 +429,7 @@ class LineFlowMap(FlowMap):
         return self.line.law
 
     @property
-    def axis(self) -> Array | None:
+    def axis(self) -> Array | None:  # type: ignore[override]
         """Axis of symmetry, shape (d,); None on the circle."""
         return self.line.axis
 

@@ -30,8 +30,6 @@ class Measure(ShownMeasure, ABC):
         Their masses; those of a grid may be < 0 where a series is.
     axis : ndarray, shape (d,), or None
         The axis, if points stand for latitudes about one.
-    frequencies : ndarray or None
-        Natural ones, of oscillators alone.
     degree : int or None
         That at which a series ends; None where the measure is none.
     is_uniform : bool
@@ -43,15 +41,11 @@ class Measure(ShownMeasure, ABC):
     dim: int
     points: Array
     weights: Array
-    frequencies: Array | None = None
+    axis: Array | None = None
+    _frequencies: Array | None = None
     _degree: int | None = None
     _is_uniform: bool = False
     _has_density: bool = True
-
-    @property
-    def axis(self) -> Array | None:
-        """The axis, shape (d,), if points stand for latitudes about one."""
-        return None
 
     @property
     def _limits(self) -> dict[str, Any]:

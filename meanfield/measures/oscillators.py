@@ -11,7 +11,7 @@ from meanfield._checks import integer, is_single, real_array, shown
 from meanfield.laws.law import check_law
 from meanfield.measures.density import Density, spectral_tail
 from meanfield.spaces.circle import Circle
-from meanfield.typing import Array, ArrayLike, NDArray
+from meanfield.typing import ArrayLike, NDArray
 
 
 class OscillatorDensity(Density):
@@ -61,8 +61,6 @@ class OscillatorDensity(Density):
     OscillatorDensity(Circle(16), 2 frequencies)
     """
 
-    frequencies: Array
-
     def __init__(
         self,
         space: Circle,
@@ -77,8 +75,8 @@ class OscillatorDensity(Density):
         if getattr(space, "_name", None) != Circle._name:
             raise ValueError(f"space must be a Circle, got {shown(space)}")
         self.space: Circle = space
-        self.dim, self.law = 2, None
-        self._limit(tail_tol, max_size)
+        self._on(space, tail_tol, max_size)
+        self.law = None
         self._set_nodes(frequencies, frequency_weights, widths)
         given = _one_each(laws_or_values, len(self.frequencies))
         # one law for all is expanded once
@@ -88,7 +86,7 @@ class OscillatorDensity(Density):
         self._set_parts(np.array([found[id(each)].coefficients for each in given]))
 
     @classmethod
-    def from_parts(
+    def _from_parts(
         cls,
         space: Circle,
         parts: NDArray[Any],
@@ -107,8 +105,8 @@ class OscillatorDensity(Density):
             If the shape does not fit, or a value is not finite.
         """
         density = cls.__new__(cls)
-        density.space, density.dim, density.law, density.misfit = space, 2, None, 0.0
-        density._limit(tail_tol, max_size)
+        density._on(space, tail_tol, max_size)
+        density.law, density.misfit = None, 0.0
         density._set_nodes(frequencies, frequency_weights, widths)
         count = len(density.frequencies)
         density._laws = [None] * count
@@ -124,7 +122,7 @@ class OscillatorDensity(Density):
     def _set_nodes(
         self, frequencies: ArrayLike, weights: ArrayLike | None, widths: ArrayLike | None
     ) -> None:
-        self.frequencies = real_array("frequencies", frequencies, 1)
+        self.frequencies = self._frequencies = real_array("frequencies", frequencies, 1)
         count = len(self.frequencies)
         self.frequency_weights = _checks.weights("frequency_weights", weights, count)
         self.widths = np.zeros(count) if widths is None else real_array("widths", widths, 1)
@@ -144,8 +142,7 @@ class OscillatorDensity(Density):
     def __repr__(self) -> str:
         return f"OscillatorDensity({self.space}, {len(self.frequencies)} frequencies)"
 
-    @property
-    def tail(self) -> float:
+    def _tail(self) -> float:
         """The largest of the spectral tails of f(·|ω_j)."""
         return max(spectral_tail(self.space._power(part)) for part in self.parts)
 
@@ -167,7 +164,7 @@ class OscillatorDensity(Density):
         if None not in self._laws:
             return OscillatorDensity(space, self._laws, *nodes, **self._limits)
         parts = [self.space._embed(part, space) for part in self.parts]
-        return OscillatorDensity.from_parts(space, np.array(parts), *nodes, **self._limits)
+        return OscillatorDensity._from_parts(space, np.array(parts), *nodes, **self._limits)
 
 
 def _one_each(given: Any, count: int) -> list[Any]:

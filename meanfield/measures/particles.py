@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -91,7 +91,11 @@ class Particles(WeightedPoints):
         >>> Particles.from_angles([0.0, np.pi / 2]).mean().round(15)
         array([0.5, 0.5])
         """
-        return cls(circle_points(real_array("angles", angles, 1)), weights, sums=sums)
+        return cls._of_points(circle_points(real_array("angles", angles, 1)), weights, sums)
+
+    @classmethod
+    def _of_points(cls, points: Array, weights: ArrayLike | None, sums: str) -> Particles:
+        return cls(points, weights, sums=sums)
 
     @classmethod
     def sample(cls, law: Law, n: int, rng: Rng, *, sums: str = "auto") -> Particles:
@@ -103,7 +107,8 @@ class Particles(WeightedPoints):
             If law is none, n < 1 or rng is neither an integer >= 0 nor a numpy Generator.
         """
         check_law("law", law, ": take Particles.sample(law, n, rng)")
-        return cls(law.sample(integer("n", n, low=1), generator("rng", rng)), sums=sums)
+        points = law.sample(integer("n", n, low=1), generator("rng", rng))
+        return cls._of_points(points, None, sums)
 
     @classmethod
     def quantise(cls, law: Law, n: int, rng: Rng | None = None, *, sums: str = "auto") -> Particles:
@@ -125,7 +130,7 @@ class Particles(WeightedPoints):
             If the law lives elsewhere or has no density, n < 1, or rng is neither an integer >= 0
             nor a numpy Generator.
         """
-        return cls(quantised_points(law, n, rng), sums=sums)
+        return cls._of_points(quantised_points(law, n, rng), None, sums)
 
     def __repr__(self) -> str:
         return f"Particles(n={len(self.points)}, dim={self.dim})"
@@ -251,15 +256,13 @@ class Oscillators(Particles):
     Oscillators(n=2)
     """
 
-    frequencies: Array
-
     def __init__(
         self, angles: ArrayLike, frequencies: ArrayLike, weights: ArrayLike | None = None
     ) -> None:
         turns = np.mod(real_array("angles", angles, 1), 2.0 * np.pi)
         # of an angle just below 0 rounding makes a whole turn
         turns[turns >= 2.0 * np.pi] = 0.0
-        self.frequencies = real_array("frequencies", frequencies, 1)
+        self.frequencies = self._frequencies = real_array("frequencies", frequencies, 1)
         if self.frequencies.shape != turns.shape:
             raise ValueError(
                 f"frequencies must have length {len(turns)}, one for each of angles, got "
@@ -273,14 +276,8 @@ class Oscillators(Particles):
         return f"Oscillators(n={len(self.points)})"
 
     @classmethod
-    def sample(cls, *given: Any, **_: Any) -> NoReturn:
-        """Refused, like `quantised`: a law of angles tells no frequencies.
-
-        Raises
-        ------
-        ValueError
-            Always.
-        """
-        raise ValueError(f"law must be drawn from by Particles, whose angles to take, got {given}")
-
-    quantise = from_angles = sample
+    def _of_points(cls, points: Array, weights: ArrayLike | None, sums: str) -> NoReturn:  # noqa: ARG003
+        raise ValueError(
+            f"law must be drawn from by Particles, whose angles to take, since it tells no "
+            f"frequencies, got {len(points)} points"
+        )

@@ -305,8 +305,8 @@ def _(measure: FlowMap) -> dict[str, str]:
 
 def _of_all(measure: AnyMeasure) -> dict[str, str]:
     found = {}
-    if measure.frequencies is not None:
-        low, high = measure.frequencies.min(), measure.frequencies.max()
+    if measure._frequencies is not None:
+        low, high = measure._frequencies.min(), measure._frequencies.max()
         found["frequencies"] = f"{low:.4g} to {high:.4g}"
     found["mass"] = f"{measure.mass():.12g}"
     found["length of the mean"] = f"{float(np.linalg.norm(measure.mean())):.6g}"
