@@ -126,6 +126,7 @@ OWN: dict[str, dict[str, Any]] = {
     "Circle": {"n": 16},
     "CircleInteraction": {"sin": [1.0], "cos": [0.5]},
     "Density": {"law_or_values": LAW},
+    "Particles.from_angles": {"angles": [0.0, 1.0]},
     "Density.from_coefficients": {"coefficients": DENSITY.coefficients},
     "DistanceTo": {"to": "uniform"},
     "FeedForward": {"W": np.eye(2), "A": np.eye(2), "activation": "tanh"},
@@ -208,6 +209,14 @@ def called(name: str) -> Callable[..., Any]:
     return cast(Callable[..., Any], attrgetter(name)(mf) if own is None else getattr(own, last))
 
 
+def call(name: str, given: dict[str, Any]) -> Any:
+    """What a call gives."""
+    function, rest = called(name), dict(given)
+    taken = inspect.signature(function).parameters.values()
+    first = [rest.pop(one.name) for one in taken if one.kind is one.POSITIONAL_ONLY]
+    return function(*first, **rest)
+
+
 # checked after others of the call: a run's file, a study's dataset
 LATE = {
     ("resume", "monitors"),
@@ -256,6 +265,7 @@ OTHER_NAMES = {
     # of `energy`, which takes a number β for it
     "dynamics": ("dynamics", "beta"),
     "law_or_values": ("law", "values"),
+    "law_or_density": ("law",),
     "laws_or_values": ("laws", "law", "values"),
 }
 
@@ -271,6 +281,7 @@ RIGHT: dict[str, tuple[str, ...]] = {
     "layers": ("a dynamics",),
     "law": ("a law",),
     "law_or_values": ("a law",),
+    "law_or_density": ("a law", "a measure"),
     "laws_or_values": ("a law",),
     "space": ("a space",),
     "rng": ("a large number",),

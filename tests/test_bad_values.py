@@ -13,7 +13,7 @@ from bad_calls import (
     WRONG,
     accepted,
     arguments_of,
-    called,
+    call,
     good_arguments,
 )
 
@@ -196,7 +196,7 @@ def test_wrong_kinds_are_refused(name, argument):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with pytest.raises(ValueError, match=rf"\b({names})\b") as refused:
-                called(name)(**good | {argument: value})
+                call(name, good | {argument: value})
         message = str(refused.value)
         assert len(message) <= 300, (kind, message)
         assert len(message.splitlines()) == 1, (kind, message)

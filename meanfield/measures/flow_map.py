@@ -183,8 +183,10 @@ class FlowMap(WeightedPoints):
         law_or_density: Law | Density | None = None,
         /,
         *,
+        tol: float | None = None,  # noqa: ARG004 (of __init__)
         axis: ArrayLike | None = None,
-        **_: Any,
+        max_nodes: int = 200_000,  # noqa: ARG004 (of __init__)
+        atom_radius: float = 1e-8,  # noqa: ARG004 (of __init__)
     ) -> FlowMap:
         """Make the form that holds the law; its own __init__ follows."""
         if cls is not FlowMap:
