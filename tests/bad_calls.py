@@ -280,7 +280,7 @@ RIGHT: dict[str, tuple[str, ...]] = {
     "dynamics": ("a dynamics",),
     "layers": ("a dynamics",),
     "law": ("a law",),
-    "law_or_values": ("a law",),
+    "law_or_values": ("a law", "a callable"),
     "law_or_density": ("a law", "a measure"),
     "laws_or_values": ("a law",),
     "space": ("a space",),
