@@ -192,6 +192,15 @@ class KnownLaw(Record):
         def dim(self) -> int:
             """Ambient dimension d."""
 
+    @property
+    def symmetry_axis(self) -> Array | None:
+        """A unit vector (d,) about which the law is symmetric, None where there is none."""
+        return self._symmetry_axis
+
+    @property
+    def _symmetry_axis(self) -> Array | None:
+        return None
+
     def pdf(self, points: ArrayLike) -> Array:
         """f >= 0 at unit rows (n, d), shape (n,), with respect to σ.
 
@@ -246,7 +255,7 @@ class Uniform(KnownLaw):
         object.__setattr__(self, "dim", integer("dim", self.dim, low=2))
 
     @property
-    def symmetry_axis(self) -> Array:
+    def _symmetry_axis(self) -> Array:
         """The last unit vector, shape (d,): any will do."""
         return np.asarray(np.eye(self.dim)[-1])
 
@@ -317,7 +326,7 @@ class Mixture(KnownLaw):
         return self.laws[0].dim
 
     @property
-    def symmetry_axis(self) -> Array | None:
+    def _symmetry_axis(self) -> Array | None:
         """The axis of all parts that are not uniform, shape (d,); None if they have no common one.
 
         A mixture of uniform laws has theirs.

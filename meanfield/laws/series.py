@@ -328,7 +328,7 @@ class ZonalSeries(law.KnownLaw):
         )
 
     @property
-    def symmetry_axis(self) -> Array:
+    def _symmetry_axis(self) -> Array:
         """The axis, shape (d,)."""
         return self.axis
 

@@ -68,7 +68,7 @@ class VonMisesFisher(KnownLaw):
         return self.mean.size
 
     @property
-    def symmetry_axis(self) -> Array:
+    def _symmetry_axis(self) -> Array:
         """The mean direction, shape (d,)."""
         return self.mean
 
