@@ -59,7 +59,7 @@ class Runs:
 
     times: Array
     pairs: Array
-    clusters: Array
+    n_clusters: Array
 
     @property
     def share(self) -> tuple[Array, Array]:
