@@ -459,3 +459,23 @@ def test_a_monitor_is_its_arguments(monitor):
 def test_the_start_is_known_in_a_run_alone():
     with pytest.raises(ValueError, match="to must be no 'start' where no run began"):
         DistanceTo("start")(STARTS["circle"]())
+
+
+def test_a_run_that_goes_on_remembers_its_start(tmp_path):
+    """The start and the count of saves, so that the numbers are those of a run left alone."""
+    path, start, calls = tmp_path / "run.nc", tokens(2), []
+
+    def stop(measure):
+        calls.append(measure)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return 0.0
+
+    own = {"w": DistanceTo("start", every=2), "stop": lambda _: 0.0}
+    whole = mf.evolve(start, mf.SA(2.0), 1.0, 6, monitors=own)
+    with pytest.raises(mf.exceptions.Interrupted):
+        mf.evolve(start, mf.SA(2.0), 1.0, 6, monitors=own | {"stop": stop}, checkpoint=path)
+    resumed = mf.resume(path, monitors=own)
+    assert len(calls) == 4
+    assert np.isfinite(resumed.dataset.w).values.tolist() == [True, False] * 3 + [True]
+    assert np.array_equal(resumed.dataset.w, whole.dataset.w, equal_nan=True)
