@@ -120,7 +120,6 @@ OWN: dict[str, dict[str, Any]] = {
     "Case.from_file": {"path": "none.toml"},
     "Case.replace": {"changes": {"dynamics.beta": 2.0}},
     "Case.run": {"progress": False},
-    "Particles.from_angles": {"angles": [0.5, 1.0]},
     "Attention": {"heads": [mf.Head()]},
     "Bracket": {"value": 0.5, "lower": 0.4, "upper": 0.6},
     "Circle": {"n": 16},
