@@ -59,10 +59,6 @@ class Space(Protocol):
         """The unit vector (d,) about which all is symmetric; None on the whole sphere."""
 
     @property
-    def points(self) -> Array:
-        """The grid, unit rows (N, d)."""
-
-    @property
     def weights(self) -> Array:
         """Quadrature weights of σ, shape (N,)."""
 
