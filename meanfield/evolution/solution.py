@@ -84,7 +84,7 @@ class Solution(ShownRun, Generic[M_co]):
     >>> sol
     Solution(finished, SA(beta=1.0, sign=1, noise=0.0), 21 saves to t = 1, Density(...))
     >>> [round(float(mu.mean()[0]), 3) for t, mu in sol if t > 0.9]
-    [0.588, 0.606]
+    [0.376, 0.384]
     """
 
     t: Array
