@@ -101,7 +101,7 @@ def test_a_step_of_noise_has_the_generator_to_third_order(dim, degree):
         def normal(self, size):
             return lengths[:, None] * np.eye(1, dim, 1) * np.ones(size)
 
-    options = Options(1e-9, 1e-12, 1e-8, 64, 1000, 0.0, checked_monitors(None))
+    options = Options(1e-9, 1e-12, checked_monitors(None))
     rng = Kicks(np.random.PCG64(0))
     system = NoisyTokenSystem(mf.Particles(start), mf.SA(0.0, noise=0.5), options, 1.0, rng)
 
