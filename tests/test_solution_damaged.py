@@ -171,7 +171,7 @@ FAULTS = [
     (measure(space={"type": "Sphere"}), "coefficients must be a variable over t, degree, order"),
     (measure(type="Particles", space=""), "count must be a variable over"),
     (attribute(measures="[]"), "measures must be one record, or two where flow maps follow, got"),
-    (attribute(measures="3"), r"measures must be records of .*, got 3"),
+    (attribute(measures="3"), r"measures must be records of .*, got \(3,\)"),
     (without("measures"), "attribute measures must be of type str, got None"),
     (without("coefficients"), "coefficients must be a variable over"),
     (without("size"), "size must be a variable over t"),
