@@ -758,7 +758,7 @@ def _type_fault(value: Any, types: str) -> str:
         return f" must be a table, got {shown(value)}"
     if "type" not in value:
         return f".type is missing: it must be one of {known}"
-    # von-mises-fisher, say, or sa
+    # a name in lower case or with dashes has one near it
     plain = {one.lower(): one for one in known.split(", ")}
     near = get_close_matches(re.sub(r"\W|_", "", str(value["type"])).lower(), plain, 1)
     given = shown(value["type"])

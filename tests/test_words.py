@@ -1,0 +1,176 @@
+"""One thing, one word: docs/words.md against signatures, the schema, datasets and files."""
+
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import meanfield as mf
+from meanfield.cli.case import json_schema
+
+ROOT = Path(__file__).parent.parent
+BUMP = mf.FourierSeries(cos=[0.5])
+ROUND = mf.VonMisesFisher([0.0, 0.0, 1.0], 2.0)
+# names that are gone for good, and stand in the changelog only
+GONE = [
+    *("cluster_radius", "density_at_nodes", "energy_unit", "form_extremisers", "form_maximiser"),
+    *("form_minimiser", "fourier-series", "interaction_energy", "point-cloud", "random_heads"),
+    *("realisations", "sinkhorn_energy", "von-mises-fisher", "zonal-series"),
+]
+
+
+def table(*sections: str) -> list[str]:
+    """The words of some sections of the page."""
+    text = (ROOT / "docs" / "words.md").read_text(encoding="utf-8")
+    parts = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
+    rows = [row for name in sections or parts for row in parts[name].split("\n")]
+    cells = [row.split("|")[1] for row in rows if row.startswith("| `")]
+    return [word for cell in cells for word in re.findall("`([^`]+)`", cell)]
+
+
+ARGUMENTS = "Arguments and keys of case files"
+VARIABLES = "Numbers of a run, over `t`", "What a file keeps beside them", "Studies"
+
+
+def signatures():
+    """Each public function, class and method, with its name."""
+    for room in (mf, mf.studies, mf.theory, mf.plot):
+        for name in room.__all__:
+            thing = getattr(room, name)
+            if inspect.ismodule(thing):
+                continue
+            yield f"{room.__name__}.{name}", thing
+            for member in dir(thing) if inspect.isclass(thing) else ():
+                own = getattr(thing, member)
+                if not member.startswith("_") and (
+                    inspect.isfunction(own) or inspect.ismethod(own)
+                ):
+                    yield f"{room.__name__}.{name}.{member}", own
+
+
+def arguments() -> dict[str, str]:
+    """Each word of a signature, and where it stands."""
+    found = {}
+    for where, thing in signatures():
+        if inspect.isclass(thing) and issubclass(thing, (BaseException, tuple)):
+            continue
+        for word, parameter in inspect.signature(thing).parameters.items():
+            is_one = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            if is_one and word != "self" and not word.startswith("_"):
+                found[word] = where
+    return found
+
+
+def keys(schema: dict) -> set[str]:
+    """All keys of case files."""
+    found = set(schema.get("properties", {}))
+    for one in schema.get("$defs", {}).values():
+        found |= keys(one)
+    return found
+
+
+# sections of case files, and what a table alone has
+SECTIONS = {"law", "measure", "dynamics", "run", "monitors", "output", "type", "file"}
+
+
+def test_every_word_of_a_signature_or_a_case_is_in_the_table():
+    known, here = set(table(ARGUMENTS)), arguments()
+    assert len(here) > 100
+    assert {word: where for word, where in here.items() if word not in known} == {}
+    assert keys(json_schema()) - known - SECTIONS == set()
+
+
+def test_every_word_of_the_table_is_used():
+    assert set(table(ARGUMENTS)) - set(arguments()) - keys(json_schema()) == set()
+    listed = table(ARGUMENTS)
+    assert sorted(listed) == sorted(set(listed))
+
+
+RUNS = {
+    "density": lambda: mf.evolve(mf.Density(mf.Circle(32), BUMP), mf.SA(1.0), 0.1, 1),
+    "noise": lambda: mf.evolve(mf.Density(mf.Circle(32), BUMP), mf.SA(1.0, noise=0.1), 0.1, 1),
+    "S^2": lambda: mf.evolve(mf.Density(mf.Sphere(15), ROUND), mf.SA(1.0), 0.1, 1),
+    "line": lambda: mf.evolve(mf.FlowMap(BUMP), mf.SA(1.0), 0.1, 1),
+    "mesh": lambda: mf.evolve(
+        mf.FlowMap(mf.Mixture([ROUND, mf.VonMisesFisher([0.0, 0.6, 0.8], 1.0)]), tol=1e-6),
+        mf.SA(1.0),
+        0.05,
+        1,
+    ),
+    "tokens": lambda: mf.evolve(mf.Particles.sample(ROUND, 9, rng=0), mf.SA(1.0), 0.1, 1),
+    "oscillators": lambda: mf.evolve(
+        mf.Oscillators([0.0, 1.0, 2.0], [0.0, 0.1, 0.2]), mf.Kuramoto(1.0), 0.1, 1
+    ),
+    "phases": lambda: mf.evolve(
+        mf.OscillatorDensity(mf.Circle(16), BUMP, [0.0, 0.1]), mf.Kuramoto(1.0), 0.1, 1
+    ),
+}
+STUDIES = {
+    "mean_field_limit": lambda: mf.studies.mean_field_limit(
+        BUMP, mf.SA(1.0), 0.1, [4, 8], repeats=2, save_at=1
+    ),
+    "phase_diagram": lambda: mf.studies.phase_diagram(
+        [mf.SA(1.0), mf.SA(2.0)], 3, 4, 1.0, repeats=2, save_at=2
+    ),
+    "metastability": lambda: mf.studies.metastability(mf.SA(5.0), t_end=1.0, save_at=10),
+    "stationary_states": lambda: mf.studies.stationary_states([mf.USA(1.0)], 2),
+    "proposition_3_4": lambda: mf.studies.proposition_3_4(1.0, 3, n_measures=20, repeats=1),
+    "two_token_correlation": lambda: mf.studies.two_token_correlation(
+        1.0, 4, 0.2, repeats=4, save_at=2, rng=0
+    ),
+    "energy_extremisers": lambda: mf.studies.energy_extremisers([np.diag([1.0, 2.0])]),
+    "limits_without_normalisation": lambda: mf.studies.limits_without_normalisation(n=8, t_end=2.0),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_variables_of_runs_and_files_are_in_the_table(name, tmp_path):
+    sol, known = RUNS[name](), set(table(*VARIABLES[:2]))
+    assert {*map(str, sol.dataset.variables), *map(str, sol.dataset.dims)} <= known
+    assert {"t", "mass"} <= {*map(str, sol.dataset.variables)}
+    sol.save(tmp_path / "run.nc")
+    with xr.open_dataset(tmp_path / "run.nc", engine="h5netcdf") as stored:
+        assert {*map(str, stored.variables), *map(str, stored.dims)} <= known
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_variables_of_studies_are_in_the_table(name):
+    data = STUDIES[name]()
+    assert len(data.data_vars) > 1
+    assert {*map(str, data.variables), *map(str, data.dims)} <= set(table(*VARIABLES))
+
+
+def test_names_that_are_gone_stand_in_the_changelog_only():
+    log = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert [name for name in GONE if name not in log] == []
+    rooms = [ROOT / "README.md", *(ROOT / room for room in ("meanfield", "docs", "validation"))]
+    files = [path for room in rooms for path in ([room] if room.is_file() else room.rglob("*"))]
+    texts = [p for p in files if p.suffix in {".py", ".md", ".toml", ".json"} and p.is_file()]
+    assert len(texts) > 150
+    pattern = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in GONE))
+    found = {
+        str(path.relative_to(ROOT)): pattern.findall(path.read_text(encoding="utf-8"))
+        for path in texts
+        if "results" not in path.parts and "generated" not in path.parts
+    }
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_few_names_are_public():
+    assert len(mf.__all__) <= 62
+    members = set()
+    for cls in (getattr(mf, name) for name in mf.__all__):
+        bases = inspect.getmro(cls) if inspect.isclass(cls) else ()
+        own = {
+            base: {*vars(base), *vars(base).get("__annotations__", {})}
+            for base in bases
+            if base.__module__.startswith("meanfield")
+        }
+        for name in {name for names in own.values() for name in names if name[0] != "_"}:
+            # an override is the same member
+            definer = [base for base, names in own.items() if name in names][-1]
+            members.add((definer.__qualname__, name))
+    assert 100 < len(members) <= 160
