@@ -8,4 +8,4 @@ gained = sol.dataset["energy"] - sol.dataset["energy"][0]
 print(f"energy gained {gained.values[-1]:.6f}, work done {sol.dataset['work'].values[-1]:.6f}")
 print(f"largest balance error {abs(sol.dataset['balance_error']).values.max():.1e}")
 print(f"{mf.energy(sol.final, mf.SA(beta=4.0)):.6f} of {mf.theory.energy_dirac(4.0):.6f}")
-sol.plot("energy").figure.savefig("energy.png")
+mf.plot.save(mf.plot.solution(sol), "energy.png")

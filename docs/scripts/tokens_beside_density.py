@@ -4,7 +4,7 @@ import numpy as np
 
 import meanfield as mf
 
-x = np.random.default_rng(0).normal(size=(400, 3)) + [0.0, 0.0, 1.0]
+x = np.random.default_rng(0).normal([0.0, 0.0, 1.0], size=(400, 3))
 x /= np.linalg.norm(x, axis=1, keepdims=True)
 tokens = mf.evolve(mf.Particles(x), mf.SA(beta=4.0), t_end=1.0, save_at=4)
 density = mf.Density(mf.Sphere(31), mf.PointCloud(x, bandwidth=0.05))
