@@ -83,6 +83,24 @@ class Measure(Protocol):
         """log G (n,) and ∇ log G (n, d) at rows z (n, d), G(z) = ∫ e^{<z,y>} dmu(y)."""
 
 
+class Summable(Measure, Protocol):
+    """A measure over which a kernel can be summed."""
+
+    @property
+    def axis(self) -> Array | None:
+        """The axis, shape (d,), if points stand for latitudes about one."""
+
+    @property
+    def _quadrature(self) -> tuple[Array, Array]:
+        """Points (n, d) and masses (n,) that integrate over the measure."""
+
+    def _trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
+        """∫ e^{-ikθ} dmu on the circle, k = 0 … kmax."""
+
+    def _nodes(self, degree: int, reach: float) -> tuple[Array, Array]:
+        """Points (n, d) and masses (n,) that integrate polynomials of this degree over it."""
+
+
 class Dynamics(Protocol):
     """A velocity field of the package: what `evolve` takes, beside an `OwnDynamics`."""
 

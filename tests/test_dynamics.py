@@ -11,7 +11,7 @@ import pytest
 from scipy.special import erf
 
 import meanfield as mf
-from meanfield._record import from_record, to_record
+from meanfield._checks import from_record, to_record
 from meanfield.dynamics import KNOWN
 from meanfield.laws import LAWS
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield._record import from_record
+from meanfield._checks import from_record
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
 R0 = 0.4

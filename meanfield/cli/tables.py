@@ -286,7 +286,7 @@ def _table(
     Parameters
     ----------
     made : type
-        A dataclass whose fields have metadata by `meanfield._record.key`.
+        A dataclass whose fields have metadata by `meanfield._checks.key`.
     default : str, optional
         The type of a table that tells none; None where there is but one type.
     parts : type, optional

@@ -10,17 +10,18 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from meanfield._checks import (
+    Record,
     boolean,
     generator,
     integer,
     is_single,
+    key,
     number,
     one_of,
     real_array,
     shown,
     tell_apart,
 )
-from meanfield._record import Record, key
 from meanfield.dynamics.facts import Energy, Measure, Steady, parts_of
 from meanfield.dynamics.isotropic import (
     BETA,

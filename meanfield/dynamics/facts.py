@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 
 from meanfield._checks import number, shown, suggest_measure, unit_rows
-from meanfield.kernels import kernel
 from meanfield.spaces.geometry import project
-from meanfield.typing import Array, ArrayLike, NDArray
+from meanfield.typing import Array, ArrayLike, NDArray, Summable
 
 # beyond it e^x leaves double precision
 LARGEST_LOG = 709.0
@@ -88,18 +87,11 @@ class Moments(Protocol):
         """log G (n,) and ∇ log G (n, d) at rows z (n, d) of any length."""
 
 
-class Measure(kernel.Measure, Protocol):
+class Measure(Summable, Protocol):
     """What a velocity field asks of a measure: the sums of a kernel, of itself or rescaled."""
-
-    @property
-    def dim(self) -> int:
-        """Ambient dimension d."""
 
     def _balanced(self, beta: float) -> Moments:
         """The measure u mu, with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1: for `DoublyStochastic`."""
-
-    def _trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
-        """∫ e^{-ikθ} dmu, k = 0 … kmax, on the circle: for `CircleInteraction`."""
 
 
 class Facts(Protocol):

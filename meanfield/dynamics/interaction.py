@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from meanfield._checks import boolean, number, plus_or_minus, shown
-from meanfield._record import key
+from meanfield._checks import boolean, key, number, plus_or_minus, shown
 from meanfield.dynamics.facts import Energy
 from meanfield.dynamics.isotropic import NOISE, SIGN, KernelDynamics
 from meanfield.kernels.kernel import PotentialKernel, kernel_of

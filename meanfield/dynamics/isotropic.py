@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from meanfield._checks import number, plus_or_minus
-from meanfield._record import key
+from meanfield._checks import key, number, plus_or_minus
 from meanfield.dynamics.facts import Energy, Measure, Steady
 from meanfield.kernels.kernel import Exponential, PotentialKernel
 from meanfield.typing import Array

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ive
 
-from meanfield._checks import number, real_array, shown
-from meanfield._record import key
+from meanfield._checks import key, number, real_array, shown
 from meanfield.dynamics.facts import Energy, Measure, Steady
 from meanfield.dynamics.isotropic import NOISE
 from meanfield.kernels.kernel import Phases

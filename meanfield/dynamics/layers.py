@@ -10,8 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import erf
 
-from meanfield._checks import number, one_of, real_array, shown, unit_rows
-from meanfield._record import Record, key
+from meanfield._checks import Record, key, number, one_of, real_array, shown, unit_rows
 from meanfield.dynamics.attention import MOST_PARTS, Attention
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.facts import Dynamics, Facts, Measure, Steady, parts_of

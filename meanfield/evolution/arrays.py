@@ -17,8 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from meanfield._checks import integer, number, real_array, rows, shown, unit_rows
-from meanfield._record import from_record, to_record
+from meanfield._checks import (
+    from_record,
+    integer,
+    number,
+    real_array,
+    rows,
+    shown,
+    to_record,
+    unit_rows,
+)
 from meanfield.dynamics import KNOWN, AnyDynamics
 from meanfield.dynamics.attention import Head
 from meanfield.dynamics.own import ForgottenDynamics, describe

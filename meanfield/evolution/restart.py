@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from meanfield._checks import integer, number, one_of, real_array, shown
-from meanfield._record import from_record
+from meanfield._checks import from_record, integer, number, one_of, real_array, shown
 from meanfield.dynamics import AnyDynamics
 from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics, describe
 from meanfield.evolution.arrays import ForgottenLaw, Resumption

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.polynomial import chebyshev, polynomial
@@ -15,33 +15,9 @@ from scipy import fft, special
 from meanfield._checks import real_array, shown
 from meanfield.kernels import direct, line, multipliers
 from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicity_growth
-from meanfield.typing import Array, NDArray
+from meanfield.typing import Array, NDArray, Summable
 
 Function = Callable[[Array], Array]
-
-
-class Measure(Protocol):
-    """What the sums of a kernel ask of a measure."""
-
-    @property
-    def axis(self) -> Array | None:
-        """The axis, shape (d,), if points stand for latitudes about one."""
-
-    def log_moment(self, z: Array) -> tuple[Array, Array]:
-        """log G(z) and ∇ log G(z), G(z) = ∫ e^{<z,y>} dmu(y), at rows z (m, d)."""
-
-    @property
-    def _quadrature(self) -> tuple[Array, Array]:
-        """Points (n, d) and masses (n,) that integrate over the measure."""
-
-    def mean(self) -> Array:
-        """∫ x dmu, shape (d,)."""
-
-    def _trigonometric_moments(self, kmax: int) -> NDArray[np.complex128]:
-        """∫ e^{-ikθ} dmu on the circle, k = 0 … kmax."""
-
-    def _nodes(self, degree: int, reach: float) -> tuple[Array, Array]:
-        """Points (n, d) and masses (n,) that integrate polynomials of this degree over it."""
 
 
 class Series(NamedTuple):
@@ -106,7 +82,7 @@ class Kernel(ABC):
         """The multipliers up to a degree."""
 
     @abstractmethod
-    def energy(self, measure: Measure) -> float:
+    def energy(self, measure: Summable) -> float:
         """½ ∬ S(<x,y>) dmu dmu, in units of e^{log_unit}, of what moments and points tell."""
 
     @abstractmethod
@@ -122,7 +98,7 @@ class PotentialKernel(Kernel):
     """A kernel s(<x,y>) with a potential ∫ s(<x,y>) dmu(y), which a normalised field divides by."""
 
     @abstractmethod
-    def attention(self, measure: Measure, points: Array) -> tuple[Array | float, Array, Array]:
+    def attention(self, measure: Summable, points: Array) -> tuple[Array | float, Array, Array]:
         """∫ s dmu (n,) and ∫ s y dmu (n, d) at unit rows (n, d), in units of the e^{first}."""
 
     @abstractmethod
@@ -181,7 +157,7 @@ class Exponential(PotentialKernel):
         primitive = potential / beta if beta > 0.0 else np.where(degrees == 1, 1.0 / dim, 0.0)
         return Series(potential, primitive, float(size), log_unit)
 
-    def energy(self, measure: Measure) -> float:
+    def energy(self, measure: Summable) -> float:
         """E_β; at β = 0 |∫ x dmu|²/2."""
         if self.beta == 0.0:
             return 0.5 * float(np.sum(measure.mean() ** 2))
@@ -193,7 +169,7 @@ class Exponential(PotentialKernel):
         """Cells, and K, ∂K/β and ΔK/β between them."""
         return line.line(self.beta, dim)
 
-    def attention(self, measure: Measure, points: Array) -> tuple[Array, Array, Array]:
+    def attention(self, measure: Summable, points: Array) -> tuple[Array, Array, Array]:
         """1 (n,) and ∇ log G (n, d) at βx in units of G."""
         log_g, mean = measure.log_moment(self.beta * points)
         return log_g, np.ones(len(mean)), mean
@@ -252,7 +228,7 @@ class SmoothKernel(PotentialKernel):
         values = self.primitive(self._turns(self))
         return 0.5 * float(values.min()), 0.5 * float(values.max()), False
 
-    def energy(self, measure: Measure) -> float:
+    def energy(self, measure: Summable) -> float:
         """½ Σ m_i m_j S(<x_i,x_j>), in blocks."""
         points, masses = measure._quadrature
         total, step = 0.0, max(1, _BLOCK // len(points))
@@ -387,7 +363,7 @@ class SmoothKernel(PotentialKernel):
         """Nodes and shares that integrate over a latitude what is made of s, S and s'."""
         return gauss_gegenbauer(dim - 1, self.highest // 2 + 3)
 
-    def attention(self, measure: Measure, points: Array) -> tuple[float, Array, Array]:
+    def attention(self, measure: Summable, points: Array) -> tuple[float, Array, Array]:
         """∫ s dmu (n,) and ∫ s y dmu (n, d) at unit rows (n, d), in units of 1."""
         sources, masses = measure._nodes(self.highest + 1, self.reach)
         if (axis := measure.axis) is None:
@@ -726,7 +702,7 @@ class Phases(Kernel):
         lower, upper = np.minimum(each, 0.0).sum(), np.maximum(each, 0.0).sum()
         return float(lower), float(upper), bool((each >= 0.0).all())
 
-    def energy(self, measure: Measure) -> float:
+    def energy(self, measure: Summable) -> float:
         """½ Σ_k p_k |m_k|²."""
         factors = self._powers
         moments = measure._trigonometric_moments(len(factors))[1:]

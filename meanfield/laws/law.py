@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meanfield._checks import generator, integer, shown, unit_rows, unit_vector
+from meanfield._checks import Record, generator, integer, key, shown, unit_rows, unit_vector
 from meanfield._checks import weights as checked_weights
-from meanfield._record import Record, key
 from meanfield.spaces.geometry import are_parallel, project
 from meanfield.typing import Array, ArrayLike, Rng
 from meanfield.typing import Law as Law  # noqa: PLC0414 (for others)

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.special import comb
 
-from meanfield._checks import EPS, integer, real_array, tell_apart, unit_vector
-from meanfield._record import key
+from meanfield._checks import EPS, integer, key, real_array, tell_apart, unit_vector
 from meanfield.laws import law
 from meanfield.spaces.gegenbauer import gegenbauer, zonal_sum
 from meanfield.spaces.geometry import circle_points

@@ -7,8 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from meanfield._checks import number, unit_vector
-from meanfield._record import key
+from meanfield._checks import key, number, unit_vector
 from meanfield.kernels.multipliers import log_eigenvalues, scaled_eigenvalues
 from meanfield.laws.law import KnownLaw, brief, freeze, points_around, vector
 from meanfield.typing import Array, ArrayLike

@@ -9,8 +9,7 @@ from typing import Any
 import ducc0
 import numpy as np
 
-from meanfield._checks import integer
-from meanfield._record import key
+from meanfield._checks import integer, key
 from meanfield.spaces.geometry import GOLDEN, circle_angles, circle_points
 from meanfield.spaces.grid import Grid
 from meanfield.typing import Array, Coefficients, Indices

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from meanfield._record import Record
+from meanfield._checks import Record
 from meanfield.typing import Array, Integers
 
 

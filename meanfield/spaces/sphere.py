@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import ducc0
 import numpy as np
 
-from meanfield._checks import integer, shown
-from meanfield._record import key
+from meanfield._checks import integer, key, shown
 from meanfield.spaces.geometry import GOLDEN, sphere_angles, sphere_points
 from meanfield.spaces.grid import Grid
 from meanfield.typing import Array, Coefficients, Indices, Integers, NDArray

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from meanfield._checks import integer, unit_vector
-from meanfield._record import key
+from meanfield._checks import integer, key, unit_vector
 from meanfield.spaces import gegenbauer
 from meanfield.spaces.geometry import GOLDEN, line_points, perpendicular
 from meanfield.spaces.grid import Grid
