@@ -65,7 +65,7 @@ class Case:
 
     @property
     def beta(self) -> float:
-        return float(self.fields[0].beta)
+        return float(getattr(self.fields[0], "beta", 0.0))
 
     @property
     def probes(self) -> np.ndarray:
@@ -105,8 +105,9 @@ def bound(field: Any, dim: int) -> float:
             (np.linalg.norm(np.atleast_2d(h.V), 2), np.linalg.norm(np.atleast_2d(h.matrix), 2))
             for h in field.heads
         ]
-    plain = field.normalised
-    return float(sum(v * (1.0 if plain else kernel_norm(field.beta * m, dim)) for v, m in heads))
+    beta = getattr(field, "beta", 0.0)
+    norms = (1.0 if field.normalised else kernel_norm(beta * m, dim) for _, m in heads)
+    return float(sum(v * norm for (v, _), norm in zip(heads, norms, strict=True)))
 
 
 # ---------------------------------------------------------------- cases
@@ -170,9 +171,11 @@ def some_fields(kind: str, beta: float, dim: int, axis: Any, rng: np.random.Gene
     if kind == "Kuramoto":
         return (mf.Kuramoto(rng.choice([-1.5, 0.7, 2.0])),)
     if kind == "beta = 0":
-        return (rng.choice([mf.SA, mf.USA, mf.DoublyStochastic])(0.0, int(rng.choice([-1, 1]))),)
+        return (
+            rng.choice([mf.SA, mf.USA, mf.DoublyStochastic])(0.0, sign=int(rng.choice([-1, 1]))),
+        )
     name = kind.removeprefix("-").removesuffix(", noise")
-    return (getattr(mf, name)(beta, sign, noise),)
+    return (getattr(mf, name)(beta, sign=sign, noise=noise),)
 
 
 def numbered(kind: str, number: int, draw: int) -> Case:

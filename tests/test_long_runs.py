@@ -20,7 +20,8 @@ class Leaky:
 def leaky(kind, steps):
     measure, _, step, asked = long_runs.KINDS[kind]()
     dynamics = Leaky()
-    long_runs.KINDS[kind] = lambda: (measure, dynamics, step, asked)
+    layers = mf.LayerMap(dynamics, step=step)
+    long_runs.KINDS[kind] = lambda: (measure, layers, step, asked)
     claim = long_runs.left_behind(kind, steps)
     assert len(dynamics.left) >= steps
     return claim

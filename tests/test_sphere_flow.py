@@ -87,7 +87,7 @@ def test_clusters_become_particles():
 
 def test_particles_stand_for_what_they_replaced():
     alone, both = (
-        mf.evolve(mf.FlowMap(BUMP.law, tol=BUMP.tol, atom_radius=radius), mf.SA(4.0), 2.2, 1)
+        mf.evolve(SphereFlowMap(BUMP.law, tol=BUMP.tol, atom_radius=radius), mf.SA(4.0), 2.2, 1)
         for radius in (0.0, 1e-8)
     )
     assert both.dataset.n_atoms[-1] > 0

@@ -197,11 +197,3 @@ def test_a_run_without_its_library_is_looked_at_but_not_resumed(after, tmp_path,
     assert mf.load(path).final.space.library == "ducc0"
     with pytest.raises(ValueError, match=r"library of its transforms must be 'shtns'.* 'ducc0'"):
         mf.resume(path)
-
-
-def test_files_of_before_are_of_ducc0(tmp_path):
-    path = tmp_path / "run.nc"
-    solution = mf.evolve(mf.Density(mf.Sphere(23, "ducc0"), BUMP), mf.SA(1.0), 0.1, 1)
-    assert solution._attributes()["library"] == "ducc0"
-    solution.save(path)
-    assert mf.load(path).final.space.library == "ducc0"

@@ -91,8 +91,8 @@ FAULTS = (
     Fault(
         "no dealiasing on the circle",
         "meanfield/spaces/circle.py",
-        "count = 3 * self.size // 2",
-        "count = self.size",
+        "count = size // 2 - 1, 3 * size // 2",
+        "count = size // 2 - 1, size",
         (
             GRIDS + "test_grid",
             GRIDS + "test_exact_size_is_exact_and_no_larger_than_needed",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
@@ -138,13 +138,11 @@ def _numbers(option: str, text: str) -> list[float]:
     Refusal
         If it is neither.
     """
-    try:
+    with suppress(ValueError, TypeError):
         if values := [float(one) for one in values_of(text)]:
             return values
-        raise ValueError
-    except (ValueError, TypeError):
-        message = f"{option} must be numbers with commas between them, or START:STOP:COUNT"
-        raise Refusal(f"{message}, got {text!r}") from None
+    message = f"{option} must be numbers with commas between them, or START:STOP:COUNT"
+    raise Refusal(f"{message}, got {text!r}")
 
 
 _NS = "ascending integers >= 2 with commas between them"

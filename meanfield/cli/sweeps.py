@@ -567,8 +567,9 @@ def _calls(
         signature(function).bind(**calls[0].keywords)
     except TypeError as error:
         name = getattr(function, "__name__", function)
-        message = f"grid and overrides must have the keywords of {name}, but {error}"
-        raise ValueError(message) from None
+        raise ValueError(
+            f"grid and overrides must have the keywords of {name}, but {error}"
+        ) from None
     return calls
 
 

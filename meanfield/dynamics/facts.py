@@ -242,7 +242,7 @@ class Facts(Protocol):
         return self._output(measure, points)
 
     def _output(self, measure: Any, points: Array) -> Array:
-        raise NotImplementedError
+        """See `output`, at points that were checked."""
 
     def _tangents(self, measure: Measure, points: Array) -> Array:
         """X, shape (n, d), at unit rows (n, d)."""

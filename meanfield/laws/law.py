@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -182,7 +183,7 @@ def brief(array: Array) -> str:
     return np.array2string(array, precision=3, separator=", ", threshold=6, edgeitems=2)
 
 
-class KnownLaw(Record):
+class KnownLaw(Record, ABC):
     """A law of the package, which a case and a file can tell."""
 
     if TYPE_CHECKING:
@@ -221,11 +222,13 @@ class KnownLaw(Record):
         """
         return self._draw(integer("n", n, low=1), generator("rng", rng))
 
+    @abstractmethod
     def _pdf(self, points: Array) -> Array:
-        raise NotImplementedError
+        """f at points that were checked."""
 
+    @abstractmethod
     def _draw(self, n: int, rng: np.random.Generator) -> Array:
-        raise NotImplementedError
+        """Draws, by a generator."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,13 +6,13 @@ import importlib
 import logging
 import multiprocessing
 import os
-import pickle
 import platform
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
@@ -112,8 +112,9 @@ def _check_travel(*given: Any) -> None:
         If it can't.
     """
     try:
-        pickle.dumps(given)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        ForkingPickler.dumps(given)
+    # what can not travel may say so in any way
+    except Exception as error:
         raise ValueError(
             f"executor {PROCESSES!r} must be sent functions of a module and values that can be "
             f"pickled, got: {error}"

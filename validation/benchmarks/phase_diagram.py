@@ -120,7 +120,9 @@ def worst(dim: int, betas: Array, ways: Mapping[str, Way]) -> dict[str, dict[str
 
 def panel(dim: int, betas: Array, count: int, repeats: int, peers: bool) -> list[dict[str, Any]]:
     """Seconds of every way, over ours, and errors at the same starts."""
-    study = partial(mf.studies.phase_diagram, dim, N, betas, T_END, count, DELTA, times=TIMES)
+    asked = {"repeats": count, "delta": DELTA, "save_at": TIMES}
+    dynamics = [mf.SA(float(beta)) for beta in betas]
+    study = partial(mf.studies.phase_diagram, dynamics, dim, N, T_END, **asked)
     ways: dict[str, Callable[[], Any]] = {
         name: partial(study, rtol=rtol) for name, rtol in TOLERANCES.items()
     }

@@ -519,7 +519,9 @@ class DistanceTo:
                     f"{owner!r}, got {checked[name]}"
                 )
         if self.distance == "mmd" and self.beta is None:
-            raise ValueError("beta must be a finite number >= 0 for distance = 'mmd', got None")
+            raise ValueError(
+                f"beta must be a finite number >= 0 for distance = {self.distance!r}, got None"
+            )
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
@@ -558,7 +560,7 @@ class DistanceTo:
             If `to` is 'start', which is known in a run alone.
         """
         if self.to == "start":
-            raise ValueError("to must be no 'start' where no run began, got 'start'")
+            raise ValueError(f"to must be no 'start' where no run began, got {self.to!r}")
         return _Watch(self, None, 0)(measure)
 
 
