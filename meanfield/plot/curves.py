@@ -389,8 +389,8 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
         label = f"$W_{{{p}}}$ to {target}" if target else name
         ax.plot(t, values, line + alone, color=colour, linewidth=1.4, markersize=4, label=label)
         upper = values
-        if f"{name}{LOWER}" in sol.dataset:
-            low, upper = (sol.dataset[f"{name}{end}"].values[known] for end in (LOWER, UPPER))
+        if (ends := ends_apart(sol, name)) is not None:
+            low, upper = (end[known] for end in ends)
             ax.fill_between(t, low, upper, color=colour, alpha=0.25, linewidth=0.0)
             upper = np.where(np.isfinite(upper), upper, values)
         lowest = min(lowest, float(values.min(initial=np.inf)))
@@ -398,6 +398,14 @@ def distances(sol: Solution, ax: Axes | None = None) -> Axes:
     _scale(ax, lowest, highest, _ROUNDING)
     ax.legend(**frames.LEGEND, handlelength=1.4)
     return ax
+
+
+def ends_apart(sol: Solution, name: str) -> tuple[Array, Array] | None:
+    """Lower and upper ends of the brackets of a monitor, None where all are as good as equal."""
+    if f"{name}{LOWER}" not in sol.dataset:
+        return None
+    low, high = (sol.dataset[f"{name}{end}"].values for end in (LOWER, UPPER))
+    return (low, high) if (high > low).any() else None
 
 
 def monitored(sol: Solution) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from meanfield.cli.report.view import LINE, View, axis, base_layout, packed
 from meanfield.dynamics import adapt
 from meanfield.evolution import Solution
-from meanfield.evolution.recorder import LOWER, UPPER, with_role
+from meanfield.evolution.recorder import with_role
 from meanfield.plot import curves
 from meanfield.plot.frames import BLUE, ORANGE, thinned
 from meanfield.typing import Array, Integers
@@ -117,8 +117,7 @@ def _distances(sol: Solution) -> View:
         label = f"W<sub>{p}</sub> to {target}" if target else name
         values = sol.dataset[name].values
         known = np.flatnonzero(np.isfinite(values))
-        if f"{name}{LOWER}" in sol.dataset:
-            ends = [sol.dataset[f"{name}{end}"].values for end in (LOWER, UPPER)]
+        if (ends := curves.ends_apart(sol, name)) is not None:
             traces += _band(sol, ends, known, colour)
         curve = _line(sol, values, label, colour, known, dash=_DASHES[line])
         traces.append(curve | {"showlegend": True})
