@@ -126,7 +126,9 @@ def _distances(sol: Solution) -> View:
     return _view(sol, "distances", title, traces, scale)
 
 
-def _band(sol: Solution, ends: list[Array], known: Integers, colour: str) -> list[dict[str, Any]]:
+def _band(
+    sol: Solution, ends: tuple[Array, Array], known: Integers, colour: str
+) -> list[dict[str, Any]]:
     """From the lower to the upper bound of a bracket."""
     edges = (_line(sol, end, "bound", colour, known) for end in ends)
     lower, upper = (edge | {"line": {"width": 0}} for edge in edges)
