@@ -106,12 +106,24 @@ def test_layers_follow_one_another():
 def test_the_velocity_of_layers_is_that_of_the_layer_at_t(passed):
     mu, (one, two) = tokens(4, 3), (mf.SA(1.0), mf.USA(2.0))
     layers = passed(mf.Layers([one, two], step=0.5))
-    for t, layer in (0.0, one), (0.4, one), (0.5, two), (0.9, two), (3.0, two):
+    for t, layer in (0.0, one), (0.4, one), (0.5, two), (0.9, two), (1.0, two):
         expected = layer.velocity(mu, mu.points)
         assert np.array_equal(layers.velocity(mu, mu.points, t=t), expected)
     assert not np.array_equal(one.velocity(mu, mu.points), two.velocity(mu, mu.points))
     with pytest.raises(ValueError, match="t must be a finite number >= 0, got -1"):
         layers.velocity(mu, mu.points, t=-1.0)
+    with pytest.raises(ValueError, match=r"t must be <= 1\.?0?, the depth of .* got 3"):
+        layers.velocity(mu, mu.points, t=3.0)
+
+
+def test_a_layer_begins_at_its_time_but_for_rounding():
+    layers = mf.Layers([mf.SA(float(k)) for k in range(1, 9)], step=0.1)
+    # 0.3/0.1 is less than 3
+    for k, t in enumerate((0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)):
+        assert layers._at(t) == mf.SA(k + 1.0)
+        assert next(layers._between(t, 0.8))[0] is layers._at(t)
+    mu = tokens(4, 3)
+    assert mf.energy(mu, layers, t=0.3) == mf.energy(mu, 4.0)
 
 
 THINGS = [

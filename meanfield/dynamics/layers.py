@@ -10,7 +10,16 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import erf
 
-from meanfield._checks import Record, key, number, one_of, real_array, shown, unit_rows
+from meanfield._checks import (
+    Record,
+    key,
+    number,
+    one_of,
+    real_array,
+    shown,
+    tell_apart,
+    unit_rows,
+)
 from meanfield.dynamics.attention import MOST_PARTS, Attention
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.facts import Dynamics, Facts, Measure, Steady, parts_of
@@ -243,8 +252,17 @@ class Layers(Facts):
                 return
 
     def _at(self, t: float) -> Layer:
-        """The layer that acts at a time, of two the later; the last from its end on."""
-        return self.layers[min(int(t / self.step), len(self.layers) - 1)]
+        """The layer that acts at a time, of two the later; the last at its own end.
+
+        Raises
+        ------
+        ValueError
+            If t is beyond the last.
+        """
+        if t > self._depth * (1.0 + _ROUNDING):
+            got, depth = tell_apart(t, self._depth)
+            raise ValueError(f"t must be <= {depth}, the depth of {shown(self)}, got {got}")
+        return self.layers[min(int(t / self.step + _ROUNDING), len(self.layers) - 1)]
 
 
 @dataclass(frozen=True)
