@@ -511,6 +511,10 @@ def test_what_a_function_may_return():
         assert runs.final_energy[row] == sol.dataset.energy[-1]
         assert runs.message[row] == sol.message
     assert datasets.value_status.values.tolist() == ["theirs"] * 2
+    named = mf.sweep(lambda x: {"status": x, "cell": 2.0 * x}, {"x": [1, 2]})
+    assert named.status.values.tolist() == ["finished"] * 2
+    assert named.value_status.values.tolist() == [1.0, 2.0]
+    assert named.value_cell.values.tolist() == [2.0, 4.0]
     np.testing.assert_array_equal(datasets.place, 3.0)
     told = unfinished(mf.sweep, lambda x: [x], {"x": [1]}).message.item()
     assert told == (

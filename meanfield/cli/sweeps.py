@@ -290,9 +290,7 @@ def _outcome_of(found: Any) -> Outcome:
         return outcome(found)
     if isinstance(found, xr.Dataset):
         # coordinates that are no index are numbers as others
-        theirs = found.reset_coords()
-        renamed = {name: f"value_{name}" for name in _WORDS if name in theirs}
-        return Outcome("finished", "", theirs.rename(renamed))
+        return Outcome("finished", "", _renamed(found.reset_coords()))
     numbers = found if isinstance(found, Mapping) else {"value": found}
     plain = {name: np.asarray(one) for name, one in numbers.items()}
     if any(one.ndim > 0 or one.dtype.kind not in "biufc" for one in plain.values()):
@@ -300,7 +298,12 @@ def _outcome_of(found: Any) -> Outcome:
             f"the function must return a number, a mapping of numbers, a Solution or a Dataset, "
             f"got {shown(found)}"
         )
-    return Outcome("finished", "", xr.Dataset({name: ((), one) for name, one in plain.items()}))
+    return Outcome("finished", "", _renamed(xr.Dataset({n: ((), one) for n, one in plain.items()})))
+
+
+def _renamed(theirs: xr.Dataset) -> xr.Dataset:
+    """Numbers of a call, none of them called as what the sweep says of each cell."""
+    return theirs.rename({name: f"value_{name}" for name in _WORDS if name in theirs})
 
 
 SWEEP, SWEEP_VERSION = "meanfield-sweep", 2
