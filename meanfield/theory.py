@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import erfcx
 
 from meanfield._checks import integer, is_single, number, real_array, shown
-from meanfield.dynamics import SA, USA, AnyDynamics, Isotropic, LayerMap, adapt, adapt_any
+from meanfield.dynamics import SA, USA, AnyDynamics, Isotropic, LayerMap, adapt_any
 from meanfield.dynamics.facts import check_dim, multiplied_out
 from meanfield.kernels import multipliers
 from meanfield.typing import Array
@@ -321,7 +321,9 @@ def energy_dirac(dynamics: Any) -> Any:
     """
     if not hasattr(dynamics, "noise"):
         return _each("beta", _dirac, dynamics)
-    known: Any = adapt(dynamics)
+    known: Any = adapt_any(dynamics)
+    if known is None:
+        raise ValueError(f"dynamics must be a number or a dynamics, got {shown(dynamics)}")
     if isinstance(known, Isotropic) and not known._balanced:
         return _dirac(known.beta)
     energy = getattr(known, "_form_energy", known._energy)
@@ -367,7 +369,9 @@ def _finite(value: float, beta: float) -> float:
 
 def _plain(dynamics: Any, **asked: Any) -> Isotropic:
     """The attention without matrices that a dynamics is; see `check_attention`."""
-    known: Any = adapt_any(dynamics) or dynamics
+    # the discrete layers of a dynamics are not its flow
+    is_flow = not isinstance(dynamics, LayerMap)
+    known: Any = (is_flow and adapt_any(dynamics)) or dynamics
     check_attention(known, **asked)
     plain: Isotropic = known
     return plain

@@ -395,6 +395,7 @@ GOOD = {"dynamics": mf.SA(1.0), "dim": 3, "n": 4, "t_end": 1.0, "repeats": 2}
         ({"dynamics": []}, r"dynamics must be one or a sequence of at least one, got \[\]"),
         ({"dynamics": sa(2.0, 1.0)}, "dynamics' beta must be strictly ascending"),
         ({"dynamics": sa(1.0, 1.0)}, "dynamics' beta must be strictly ascending"),
+        ({"dynamics": [mf.SA(1.0), mf.USA(2.0)]}, r"dynamics must be of one class, got \[SA"),
         ({"t_end": 0.0}, "t_end must be a finite number > 0, got 0"),
         ({"repeats": 0}, "repeats must be an integer >= 1, got 0"),
         ({"delta": 0.0}, r"delta must be in \[1e-9, 1\), got 0"),

@@ -328,6 +328,15 @@ def test_wendel_in_closed_form():
         (lambda: theory.orthogonal_tokens(mf.SA(1.0), 1, 1.0), "n must be an integer >= 2, got 1"),
         (lambda: theory.orthogonal_tokens(mf.SA(1.0, sign=-1), 2, 1), "attractive .* without"),
         (lambda: theory.orthogonal_tokens(mf.SA(1.0, noise=1), 2, 1), "attractive .* without"),
+        (
+            lambda: theory.orthogonal_tokens(mf.LayerMap(mf.SA(1.0), step=0.1), 2, 1.0),
+            "attractive .* without noise, got LayerMap",
+        ),
+        (
+            lambda: theory.dobrushin_constant(mf.LayerMap(mf.SA(1.0), step=0.1)),
+            "must be SA or USA without noise, got LayerMap",
+        ),
+        (lambda: theory.energy_dirac(mf.SA), "must be a number or a dynamics, got <class"),
         (lambda: theory.wendel(0, 3), "n must be an integer >= 1, got 0"),
         (lambda: theory.wendel(3, 1), "dim must be an integer >= 2, got 1"),
     ],

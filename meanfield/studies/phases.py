@@ -139,6 +139,8 @@ def phase_diagram(
 
 def _checked(dynamics: Any, dim: int) -> list[AnyAttention]:
     runs = _checks.several("dynamics", dynamics)
+    if len({type(one) for one in runs}) > 1:
+        raise ValueError(f"dynamics must be of one class, got {_checks.shown(runs)}")
     for one in runs:
         if not (_is_plain(one) or isinstance(one, Attention)) or one.noise > 0.0:
             raise ValueError(
