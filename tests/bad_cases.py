@@ -338,8 +338,8 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
         "monitors.w.p must be a finite number >= 1 and <= 20, got 0.5",
     ),
     "monitor's p, another distance": (
-        {"monitors.m": 'to = "start"\ndistance = "mmd"\np = 2'},
-        "monitors.m.p must be left out for distance = 'mmd', as it is one of 'wasserstein', got 2",
+        {"monitors.m": 'to = "start"\ndistance = "mmd"\np = 1'},
+        "monitors.m.p must be left out for distance = 'mmd', as it is one of 'wasserstein', got 1",
     ),
     "monitor's beta": (
         {"monitors.m": 'to = "start"\ndistance = "mmd"\nbeta = -1'},

@@ -11,7 +11,8 @@ import pytest
 import meanfield as mf
 from meanfield._checks import one_line
 from meanfield.cli.case import case_from_text, default_case_text, read_case
-from meanfield.cli.tables import MonitorTable
+from meanfield.cli.tables import TYPES, MonitorTable
+from meanfield.dynamics import KNOWN
 from meanfield.evolution import solve
 from meanfield.exceptions import CaseError
 
@@ -48,26 +49,49 @@ def test_bundled_case():
 
 
 def test_bundled_case_shows_every_key():
-    """Each law and space of the template, uncommented, is one that is understood."""
-    lines = [line.removeprefix("# ") for line in default_case_text().splitlines()]
-    types = dict.fromkeys(re.findall(r'^type = "([a-z-]+)"', "\n".join(lines), re.MULTILINE))
-    blocks = re.split(r"\n(?=(?:# )?type = )", default_case_text())
-    for kind in types:
-        block = next(b for b in blocks if re.match(rf'(# )?type = "{kind}"', b))
-        keys = [line.removeprefix("# ") for line in block.splitlines()]
-        table = tomllib.loads("\n".join(k for k in keys if re.match(r"[a-z_]+ = ", k)))
-        allowed = _keys(kind)
-        assert set(table) == allowed, kind
+    """Each type of the template, uncommented, has the keys that are understood, and no others."""
+    lines = [re.sub("^# ?", "", line) for line in default_case_text().splitlines()]
+    inline = re.findall(r"^space = (\{.*?\})", "\n".join(lines), re.MULTILINE)
+    shown: dict[str, set[str]] = {}
+    for table in (tomllib.loads(f"space = {one}")["space"] for one in inline):
+        shown.setdefault(table["type"], set()).update(table)
+    kind = ""
+    for line in lines:
+        if found := re.match(r'type = "(\w+)"', line):
+            kind = found[1]
+            shown[kind] = set()
+        elif line.startswith("["):
+            kind = ""
+        if kind and (found := re.match(r"(\w+) = ", line)):
+            shown[kind].add(found[1])
+    # those that take the keys of the first are named beside it
+    assert TYPES.keys() - shown.keys() == {"USA", "DoublyStochastic"}
+    common = set(TYPES["SA"].model_fields)
+    for kind, keys in shown.items():
+        allowed = set(TYPES[kind].model_fields)
+        implied = common if kind in _DYNAMICS - {"SA"} else set()
+        assert keys <= allowed, kind
+        assert allowed - keys <= implied, kind
 
 
-def _keys(kind):
-    spaces = {"circle", "sphere", "zonal", "flow-map", "particles"}
-    section = "space" if kind in spaces else "law"
-    tables = {"law": 'type = "Uniform"', "space": 'type = "Circle"'}
-    tables |= {section: f'type = "{kind}"\nnone = 1', "dynamics": "beta = 1", "run": "t_end = 1"}
-    with pytest.raises(CaseError) as caught:
-        case_from_text("".join(f"[{name}]\n{body}\n" for name, body in tables.items()), "a")
-    return set(str(caught.value).partition("the keys here are ")[2].split(", "))
+_DYNAMICS = {kind.__name__ for kind in KNOWN}
+
+
+@pytest.mark.parametrize(
+    ("table", "dynamics"),
+    [
+        ('type = "Kuramoto"\ncoupling = 2', mf.Kuramoto(2.0)),
+        (
+            'type = "CircleInteraction"\nsin = [1, 2]\nnoise = 0.1',
+            mf.CircleInteraction([1.0, 2.0], noise=0.1),
+        ),
+    ],
+)
+def test_phases_of_a_case(table, dynamics):
+    case = mf.Case(
+        f'law.type = "Uniform"\n[measure]\n{ON_CIRCLE}\n[run]\nt_end = 1\n[dynamics]\n{table}\n'
+    )
+    assert case._build()[1] == dynamics
 
 
 def test_whole_numbers_are_numbers():
@@ -317,6 +341,7 @@ def test_a_case_is_a_value():
         ({"dynamics.bta": 1.0}, "dynamics.bta is an unknown key: the keys here are type, beta, "),
         ({"space.n": 8}, "run, output, monitors; did you mean measure.space?"),
         ({"law.type": "Unifrm"}, "PointCloud, Mixture, got 'Unifrm'; did you mean Uniform?"),
+        ({"measure.max_nodes": 100}, "the keys here are type, space, tail_tol, max_size"),
         ({"law.cos": None}, "law.cos must be a number, a word, a truth, or a list or mapping of"),
         ({3: 1.0}, "key must be names with dots between, as dynamics.beta or law.laws"),
         ("dynamics.beta", "changes must map keys to values, got 'dynamics.beta'"),

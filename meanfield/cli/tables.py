@@ -395,7 +395,7 @@ AnySpaceTable: Any = _one_of(_SPACES)
 
 _HEAD = _table(Head, default=None)
 # those whose arguments are told as keys; SA has no type to give
-_TOLD = [made for made in KNOWN if fields(made)[0].metadata]
+_TOLD = [made for made in KNOWN if any(one.init and one.metadata for one in fields(made))]
 _DEFAULT = SA.__name__
 
 
@@ -624,6 +624,11 @@ class MonitorTable(Table):
             Naming key, value and what is allowed.
         """
         with located(where, type(self).model_fields):
+            if self.p is not None and self.distance != "wasserstein":
+                raise ValueError(
+                    f"p must be left out for distance = {self.distance!r}, as it is one of "
+                    f"'wasserstein', got {self.p:g}"
+                )
             arguments: dict[str, Any] = {"beta": beta} if self.distance == "mmd" else {}
             arguments |= {name: value for name, value in self if value is not None}
             if isinstance(self.to, MadeTable):
@@ -736,8 +741,9 @@ def nearest(fault: KeyFault, path: str, keys: Iterable[str]) -> str:
     if not fault.here:
         return ""
     last = {one: one.rpartition(".")[2] for one in keys if "." in one}
-    # one of that very name, else one like it in this table, else anywhere
-    found = [one for one in last if last[one] == fault.key] or [
+    # one of that very name elsewhere, else one like it in this table, else anywhere
+    here = f"{path}.{fault.key}"
+    found = [one for one in last if last[one] == fault.key and one != here] or [
         f"{path}.{name}".lstrip(".") for name in get_close_matches(fault.key, fault.here, 1)
     ]
     if not found and not path:
