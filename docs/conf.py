@@ -1,6 +1,7 @@
 """How Sphinx builds these pages: `sphinx-build -W docs OUTPUT`, with the extra `docs` installed."""
 
 import contextlib
+import inspect
 import io
 import shutil
 import sys
@@ -74,6 +75,15 @@ sphinx_gallery_conf = {
 }
 
 
+def to_files() -> None:
+    """Let autodoc read the files that public classes and functions are written in."""
+    for thing in (getattr(mf, name) for name in mf.__all__):
+        parts = [*vars(thing).values()] if inspect.isclass(thing) else [thing]
+        functions = (inspect.unwrap(part) for part in parts if inspect.isfunction(part))
+        if found := next(functions, None):
+            thing.__module__ = found.__globals__["__name__"]
+
+
 def draw(page: str, folder: Path) -> None:
     """Run a page in a scratch folder and keep its figures."""
     folder.mkdir(exist_ok=True)
@@ -86,6 +96,7 @@ def draw(page: str, folder: Path) -> None:
 
 def generate(_: Sphinx) -> None:
     """Draw what pages show, and print the benchmarks' tables."""
+    to_files()
     GENERATED.mkdir(exist_ok=True)
     for page, folder in DRAWING.items():
         draw(page, GENERATED / folder)

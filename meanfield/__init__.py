@@ -118,14 +118,10 @@ except PackageNotFoundError:
     __version__ = "unknown"
 
 
-def _at_home(*public: Any) -> Any:
-    """What is public, whose home is this module: pickles and tracebacks survive a move."""
-    for one in public:
-        one.__module__ = __name__
-    return public[0]
-
-
-_at_home(*(globals()[name] for name in __all__ if hasattr(globals().get(name), "__module__")))
+# what is public is at home here: pickles and tracebacks survive a move
+for _name in __all__:
+    if hasattr(globals().get(_name), "__module__"):
+        globals()[_name].__module__ = __name__
 
 
 def _load_plot() -> ModuleType:
@@ -135,6 +131,13 @@ def _load_plot() -> ModuleType:
 Shown._plot = _load_plot
 
 
+def _at_home(name: str, module: ModuleType) -> Any:
+    """What a module has that no run needs, from now on at home here."""
+    found = getattr(module, name)
+    found.__module__ = __name__
+    return globals().setdefault(name, found)
+
+
 def __getattr__(name: str) -> Any:
     """Import what no run needs, and its libraries with it, when it is asked for."""
     if name == "plot":
@@ -142,13 +145,11 @@ def __getattr__(name: str) -> Any:
     if name == "studies":
         return importlib.import_module("meanfield.studies")
     if name in ("FreeTokens", "evolve_free"):
-        tokens = importlib.import_module("meanfield.studies.free_tokens")
-        _at_home(tokens.FreeTokens, tokens.evolve_free)
-        return getattr(tokens, name)
+        return _at_home(name, importlib.import_module("meanfield.studies.free_tokens"))
     if name == "Case":
-        return _at_home(importlib.import_module("meanfield.cli.case").Case)
+        return _at_home(name, importlib.import_module("meanfield.cli.case"))
     if name == "sweep":
-        return _at_home(importlib.import_module("meanfield.cli.sweeps").sweep)
+        return _at_home(name, importlib.import_module("meanfield.cli.sweeps"))
     raise AttributeError(f"module 'meanfield' has no attribute {name!r}")
 
 
