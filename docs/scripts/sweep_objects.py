@@ -3,13 +3,12 @@
 import meanfield as mf
 
 
-def final_energy(dynamics: mf.SA | mf.USA, kappa: float) -> dict[str, float]:
-    mu = mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], kappa))
-    sol = mf.evolve(mu, dynamics, t_end=0.5)
-    return {"energy": float(sol.dataset["energy"][-1]), "mean": float(sol.final.mean()[0])}
+def numbers(dynamics: mf.SA | mf.USA, kappa: float) -> dict[str, float]:
+    sol = mf.evolve(mf.FlowMap(mf.VonMisesFisher([1.0, 0.0], kappa)), dynamics, t_end=0.5)
+    return {"share": sol.dataset["energy_share"].values[-1], "mean": sol.final.mean()[0]}
 
 
 if __name__ == "__main__":
-    fields = [mf.SA(1.0), mf.SA(4.0), mf.USA(1.0)]
-    found = mf.sweep(final_energy, {"dynamics": fields, "kappa": [0.5, 2.0]}, workers=2)
-    print(found.to_dataframe())
+    dynamics = [mf.SA(1.0), mf.SA(4.0), mf.USA(1.0)]
+    ds = mf.sweep(numbers, {"dynamics": dynamics, "kappa": [0.5, 2.0]}, executor="processes")
+    print(ds.to_dataframe())
