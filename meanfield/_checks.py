@@ -346,6 +346,20 @@ def symmetric(name: str, matrix: ArrayLike, dim: int | None = None) -> Array:
     return 0.5 * (array + array.T)
 
 
+def read_only(array: Any) -> Any:
+    """An array that nobody can change from now on."""
+    array.flags.writeable = False
+    return array
+
+
+def freeze(thing: object, **attributes: Any) -> None:
+    """Set attributes of an object, be it a frozen dataclass: its arrays are read-only."""
+    for name, value in attributes.items():
+        if isinstance(value, np.ndarray):
+            read_only(value)
+        object.__setattr__(thing, name, value)
+
+
 def rows(name: str, points: ArrayLike, dim: int | None = None) -> Array:
     """Return `points` as a finite float64 array (n, d) with n >= 1 and d >= 2 (d = `dim` if given).
 

@@ -337,17 +337,13 @@ def energy_dirac(dynamics: Any) -> Any:
 
 def _uniform(beta: float, dim: int) -> float:
     beta = number("beta", beta, low=0)
-    return (
-        _finite(float(multipliers.eigenvalues(beta, dim, 0)[0]) / (2.0 * beta), beta)
-        if beta
-        else 0.0
-    )
+    return _over_2_beta(multipliers.eigenvalues(beta, dim, 0)[0], beta) if beta else 0.0
 
 
 def _dirac(beta: float) -> float:
     beta = number("beta", beta, low=0)
     with np.errstate(over="ignore"):
-        return _finite(float(np.exp(beta)) / (2.0 * beta), beta) if beta else 0.5
+        return _over_2_beta(np.exp(beta), beta) if beta else 0.5
 
 
 def _each(name: str, function: Callable[[float], Any], given: Any) -> Any:
@@ -359,12 +355,11 @@ def _each(name: str, function: Callable[[float], Any], given: Any) -> Any:
     return found.reshape(values.shape + found.shape[1:])
 
 
-def _finite(value: float, beta: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError(
-            f"beta must be 0 or from 1e-307 to 709 for an energy in float64, got {beta:g}"
-        )
-    return value
+def _over_2_beta(value: Any, beta: float) -> float:
+    found = float(value) / (2.0 * beta)
+    if math.isfinite(found):
+        return found
+    raise ValueError(f"beta must be 0 or from 1e-307 to 709 for an energy in float64, got {beta:g}")
 
 
 def _plain(dynamics: Any, **asked: Any) -> Isotropic:
@@ -454,6 +449,8 @@ def dobrushin_constant(dynamics: AnyDynamics) -> float:
 _EDGES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # γ (n + β) below it: γ grows in proportion to t but for rounding
 _LINEAR = 1e-17
+# s from which on γ is 1
+_LONGEST = 36.0
 # e^β beyond it is taken out of an integral
 _LARGEST_UNSCALED = 600.0
 _LARGEST_LOG = math.log(1.7e308)
@@ -505,8 +502,7 @@ def _orthogonal_tokens(dynamics: Isotropic, n: int, t: float) -> float:
     if t == 0.0:
         return 0.0
     # with s = -log(1 - γ): dt/ds = slowness(γ(s))
-    longest = 36.0
-    last, log_unit = _arrival(dynamics, n, longest)
+    last, log_unit = _arrival(dynamics, n, _LONGEST)
     # in two factors, since one may underflow where the product does not
     t = t * math.exp(-0.5 * log_unit) * math.exp(-0.5 * log_unit)
     if last <= t:
@@ -515,11 +511,9 @@ def _orthogonal_tokens(dynamics: Isotropic, n: int, t: float) -> float:
     first = t / _slowness(dynamics, n, 0.0, log_unit)
     if first * (n + dynamics.beta) < _LINEAR:
         return first
-
-    def late(s: float) -> float:
-        return _arrival(dynamics, n, s)[0] - t
-
-    return -math.expm1(-brentq(late, 0.0, longest, xtol=1e-300, rtol=1e-14, maxiter=500))
+    options = {"xtol": 1e-300, "rtol": 1e-14, "maxiter": 500}
+    late = brentq(lambda s: _arrival(dynamics, n, s)[0] - t, 0.0, _LONGEST, **options)
+    return -math.expm1(-late)
 
 
 def orthogonal_arrival(dynamics: AnyDynamics, n: int, delta: float) -> float:
@@ -739,27 +733,23 @@ def ott_antonsen(coupling: float, start: float, t: Any, *, width: float = 0.0) -
     times = real_array("t", t, None)
     if times.min() < 0.0:
         raise ValueError(f"t must be >= 0, got {times.min():g}")
-    found = _ott_antonsen(coupling, first, times, width)
-    return found if times.ndim else float(found)
-
-
-def _ott_antonsen(coupling: float, first: float, times: Array, width: float) -> Array:
     rate, half = 0.5 * coupling - width, 0.5 * coupling
-    # 0 stays, and 1 where nothing pulls phases apart but repulsion
-    if first == 0.0 or (first == 1.0 and width == 0.0):
-        return np.full(times.shape, first)
     # each sum is one of positive terms
     with np.errstate(under="ignore", over="ignore", divide="ignore"):
-        if rate == 0.0:
-            return np.asarray(first / np.sqrt(1.0 + 2.0 * half * first**2 * times))
-        if rate > 0.0:
+        left, found = np.exp(-abs(rate) * times), np.full(times.shape, first)
+        # 0 stays, and 1 where nothing pulls phases apart but repulsion
+        if first == 0.0 or (first == 1.0 and width == 0.0):
+            pass
+        elif rate == 0.0:
+            found = first / np.sqrt(1.0 + 2.0 * half * first**2 * times)
+        elif rate > 0.0:
             gained = -half * np.expm1(-2.0 * rate * times) / rate
-            return np.asarray(1.0 / np.hypot(np.exp(-rate * times) / first, np.sqrt(gained)))
-        left = np.exp(rate * times)
-        if half >= 0.0:
+            found = 1.0 / np.hypot(left / first, np.sqrt(gained))
+        elif half >= 0.0:
             grown = np.expm1(2.0 * rate * times) / rate
-            return np.asarray(first * left / np.sqrt(1.0 + half * first**2 * grown))
-        share = half / rate
-        lost = (1.0 - first) * (1.0 + first) - first**2 * width / rate
-        kept = share * first**2
-        return np.asarray(first * left / np.hypot(math.sqrt(lost), math.sqrt(kept) * left))
+            found = first * left / np.sqrt(1.0 + half * first**2 * grown)
+        else:
+            lost = (1.0 - first) * (1.0 + first) - first**2 * width / rate
+            kept = half / rate * first**2
+            found = first * left / np.hypot(math.sqrt(lost), math.sqrt(kept) * left)
+    return found if times.ndim else float(found)

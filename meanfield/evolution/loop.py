@@ -335,8 +335,7 @@ def save_times(t_start: float, t_end: float, save_at: int | ArrayLike | None) ->
     """t_start, the times that `save_at` asks for, and t_end."""
     t_start = number("t_start", t_start, low=0)
     t_end = number("t_end", t_end, above=t_start)
-    if save_at is None:
-        save_at = 20
+    save_at = 20 if save_at is None else save_at
     if is_single(save_at):
         return np.linspace(t_start, t_end, integer("save_at", save_at, low=1) + 1)
     times = real_array("save_at", save_at, 1)
@@ -349,7 +348,6 @@ def save_times(t_start: float, t_end: float, save_at: int | ArrayLike | None) ->
         raise ValueError(f"save_at must be {allowed}, got {times[outside[0]]}")
     falls = np.flatnonzero(np.diff(times) <= 0.0)
     if falls.size:
-        pair = times[falls[0] : falls[0] + 2]
-        told = f"got {pair[0]} and then {pair[1]}"
-        raise ValueError(f"save_at must be {allowed}, {told}")
+        one, other = times[falls[0] : falls[0] + 2]
+        raise ValueError(f"save_at must be {allowed}, got {one} and then {other}")
     return np.unique(np.concatenate([[t_start], times, [t_end]]))

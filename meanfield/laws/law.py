@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meanfield._checks import Record, generator, integer, key, shown, unit_rows, unit_vector
+from meanfield._checks import Record, freeze, generator, integer, key, shown, unit_rows, unit_vector
 from meanfield._checks import weights as checked_weights
 from meanfield.spaces.geometry import are_parallel, project
 from meanfield.typing import Array, ArrayLike, Rng
@@ -164,14 +164,6 @@ def checked_pdf(law: Law, points: Array) -> Array:
     return np.maximum(values, 0.0)
 
 
-def freeze(law: object, **attributes: Any) -> None:
-    """Set attributes of a frozen dataclass, its arrays read-only."""
-    for name, value in attributes.items():
-        if isinstance(value, np.ndarray):
-            value.flags.writeable = False
-        object.__setattr__(law, name, value)
-
-
 def brief(array: Array) -> str:
     """An array for a repr: at most six numbers of three digits.
 
@@ -254,7 +246,7 @@ class Uniform(KnownLaw):
     dim: int = field(metadata=DIM)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dim", integer("dim", self.dim, low=2))
+        freeze(self, dim=integer("dim", self.dim, low=2))
 
     @property
     def _symmetry_axis(self) -> Array:

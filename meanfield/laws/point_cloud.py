@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from meanfield import _checks
-from meanfield._checks import key, number, shown, unit_rows
-from meanfield.laws.law import KnownLaw, freeze, points_around
+from meanfield._checks import freeze, key, number, shown, unit_rows
+from meanfield.laws.law import KnownLaw, points_around
 from meanfield.laws.series import Pieces
 from meanfield.spaces.gegenbauer import multiplicity_growth, zonal_sum
 from meanfield.typing import Array, ArrayLike

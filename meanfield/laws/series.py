@@ -12,7 +12,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.special import comb
 
-from meanfield._checks import EPS, integer, key, real_array, tell_apart, unit_vector
+from meanfield._checks import EPS, freeze, integer, key, real_array, tell_apart, unit_vector
 from meanfield.laws import law
 from meanfield.spaces.gegenbauer import gegenbauer, zonal_sum
 from meanfield.spaces.geometry import circle_points
@@ -221,7 +221,7 @@ class FourierSeries(law.KnownLaw):
     sin: Array = field(metadata=key("sin_1, sin_2, …", list[float], maxItems=law.LONGEST_LIST))
 
     def __init__(self, cos: ArrayLike = (), sin: ArrayLike = ()) -> None:
-        law.freeze(self, cos=_coefficients("cos", cos), sin=_coefficients("sin", sin))
+        freeze(self, cos=_coefficients("cos", cos), sin=_coefficients("sin", sin))
         lowest, where = self._pieces.minimum()
         if lowest < -_rounding(self._complex):
             raise ValueError(
@@ -299,7 +299,7 @@ class ZonalSeries(law.KnownLaw):
         dim = integer("dim", dim, low=2)
         axis = np.eye(dim)[-1] if axis is None else unit_vector("axis", axis, dim)
         coefficients = _coefficients("coefficients", coefficients)
-        law.freeze(self, dim=dim, coefficients=coefficients, axis=axis)
+        freeze(self, dim=dim, coefficients=coefficients, axis=axis)
         lowest, where = self._pieces.minimum()
         least = np.array([np.cos(where)])
         if lowest < -_rounding(coefficients * gegenbauer(dim, coefficients.size, least)[1:, 0]):

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from meanfield._checks import key, number, unit_vector
+from meanfield._checks import freeze, key, number, unit_vector
 from meanfield.kernels.multipliers import log_eigenvalues, scaled_eigenvalues
-from meanfield.laws.law import KnownLaw, brief, freeze, points_around, vector
+from meanfield.laws.law import KnownLaw, brief, points_around, vector
 from meanfield.typing import Array, ArrayLike
 
 _LARGEST_KAPPA = 1e6

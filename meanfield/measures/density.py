@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
-from meanfield._checks import integer, number, real_array, shown, unit_rows
+from meanfield._checks import integer, number, read_only, real_array, shown, unit_rows
 from meanfield.kernels.direct import grid_log_moment
 from meanfield.kernels.multipliers import bandwidth
 from meanfield.kernels.sinkhorn import Balanced, grid_sums, working_grid
@@ -89,7 +89,7 @@ def law_values(space: Space, law: Law) -> Array:
     return values
 
 
-def checked_values(space: Space, values: ArrayLike) -> Array:
+def _checked_values(space: Space, values: ArrayLike) -> Array:
     """Values of a density on the grid.
 
     Raises
@@ -110,7 +110,7 @@ def checked_values(space: Space, values: ArrayLike) -> Array:
     return array
 
 
-def checked_mass(space: Space, mass: float, law: Law | None = None) -> float:
+def _checked_mass(space: Space, mass: float, law: Law | None) -> float:
     """The mass of a density, by which it is divided.
 
     Raises
@@ -118,19 +118,15 @@ def checked_mass(space: Space, mass: float, law: Law | None = None) -> float:
     ValueError
         If it is not 1.
     """
-    if not abs(mass - 1.0) <= _MASS_TOLERANCE:
-        # values are as many as the space has points, which a larger one does not take
-        remedy = "divide the values by it" if law is None else "take a larger space"
-        raise ValueError(
-            f"the density must have mass 1 within {_MASS_TOLERANCE:g} on {space}, got mass "
-            f"{mass:.9g}: {remedy}"
-        )
-    return mass
+    if abs(mass - 1.0) <= _MASS_TOLERANCE:
+        return mass
+    # values are as many as the space has points, which a larger one does not take
+    remedy = "divide the values by it" if law is None else "take a larger space"
+    allowed = f"mass 1 within {_MASS_TOLERANCE:g} on {space}"
+    raise ValueError(f"the density must have {allowed}, got mass {mass:.9g}: {remedy}")
 
 
-def checked_fit(
-    space: Space, coefficients: NDArray[Any], values: Array, law: Law | None = None
-) -> float:
+def _checked_fit(space: Space, coefficients: NDArray[Any], values: Array, law: Law | None) -> float:
     """What a series misses of the values on its grid and of the law between, relative in L².
 
     Raises
@@ -139,17 +135,17 @@ def checked_fit(
         If that is more than 1e-8 of values, 1e-2 of a law.
     """
     misfit = _misfit(space, coefficients, values, law)
-    if law is None and not misfit <= FIT_TOLERANCE:
+    if misfit <= (FIT_TOLERANCE if law is None else _COARSEST_FIT):
+        return misfit
+    if law is None:
         raise ValueError(
             f"values must be resolved by {space}, but its series misses {misfit:.2g} of "
             f"their L² norm: smooth them, or take values at more points, those of a larger space"
         )
-    if law is not None and not misfit <= _COARSEST_FIT:
-        raise ValueError(
-            f"law must be one that {space} resolves, but its series misses {misfit:.2g} of the "
-            f"L² norm of {shown(law)}: take {_larger(space, law)}"
-        )
-    return misfit
+    raise ValueError(
+        f"law must be one that {space} resolves, but its series misses {misfit:.2g} of the "
+        f"L² norm of {shown(law)}: take {_larger(space, law)}"
+    )
 
 
 def _misfit(space: Space, coefficients: NDArray[Any], values: Array, law: Law | None) -> float:
@@ -242,17 +238,14 @@ class Density(Measure):
             values = law_values(space, law_or_values)
         else:
             given: Any = law_or_values
-            if callable(given) and not isinstance(given, type):
-                given = given(space.points)
-            values = checked_values(space, given)
+            is_function = callable(given) and not isinstance(given, type)
+            values = _checked_values(space, given(space.points) if is_function else given)
         coefficients = space.analysis(values)
-        mass = checked_mass(space, float(coefficients[0].real), self.law)
-        self.misfit = checked_fit(space, coefficients, values, self.law)
-        self.coefficients: NDArray[Any] = coefficients / mass
-        self.coefficients.flags.writeable = False
+        mass = _checked_mass(space, float(coefficients[0].real), self.law)
+        self.misfit = _checked_fit(space, coefficients, values, self.law)
+        self.coefficients: NDArray[Any] = read_only(coefficients / mass)
         # a cached property: these are the law's values, more exact than those of the series
-        self.values = values / mass
-        self.values.flags.writeable = False
+        self.values: Array = read_only(values / mass)
 
     def _on(self, space: Space, tail_tol: float, max_size: int | None) -> None:
         """Take a space, and what a run may do."""
@@ -310,16 +303,13 @@ class Density(Measure):
         # coefficients alone make no other kind of density
         density = Density.__new__(Density)
         density._on(space, tail_tol, max_size)
-        density.law = None
-        density.coefficients, density.misfit = given, 0.0
-        density.coefficients.flags.writeable = False
+        density.law, density.coefficients, density.misfit = None, read_only(given), 0.0
         return density
 
     @cached_property
     def values(self) -> Array:
         """f on ``space.points``, shape (N,); a law's own values keep the digits of small ones."""
-        values = self.space.synthesis(self.coefficients)
-        values.flags.writeable = False
+        values: Array = read_only(self.space.synthesis(self.coefficients))
         return values
 
     def __repr__(self) -> str:
@@ -343,8 +333,7 @@ class Density(Measure):
     @cached_property
     def weights(self) -> Array:  # type: ignore[override]
         """The masses of the points, shape (N,); some may be < 0 where the series is."""
-        weights: Array = self.space.weights * self.values
-        weights.flags.writeable = False
+        weights: Array = read_only(self.space.weights * self.values)
         return weights
 
     @property
@@ -360,9 +349,6 @@ class Density(Measure):
     @property
     def tail(self) -> float:
         """Relative L² size of the last tenth of the spectrum, see `spectral_tail`."""
-        return self._tail()
-
-    def _tail(self) -> float:
         return spectral_tail(self._power)
 
     def mass(self) -> float:
@@ -459,14 +445,12 @@ class Density(Measure):
         """
         beta = number("beta", beta, low=0)
         grid = working_grid(self.space, beta)
-        if grid is self.space:
-            values = self.values
-        elif self.law is not None:
+        if self.law is not None and grid is not self.space:
             values = self.law.pdf(grid.points)
         else:
-            values = grid.synthesis(self._coefficients_on(grid))
-        masses = grid.weights * np.maximum(values, 0.0)
-        sums = grid_sums(grid, beta, _MOST_PAIRS)
+            own = grid is self.space
+            values = self.values if own else grid.synthesis(self._coefficients_on(grid))
+        masses, sums = grid.weights * np.maximum(values, 0.0), grid_sums(grid, beta, _MOST_PAIRS)
         return Balanced.of(grid.points, masses, beta, sums, grid.axis)
 
     def resize(self, size: int) -> Density:

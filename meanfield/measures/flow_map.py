@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from meanfield._checks import integer, is_single, number, shown, tell_apart, unit_vector
+from meanfield._checks import freeze, integer, is_single, number, shown, tell_apart, unit_vector
 from meanfield.kernels.direct import latitude_log_moment, log_moment
 from meanfield.kernels.sinkhorn import Balanced, latitude_sums, point_sums
 from meanfield.laws.law import Law, brief, check_law, checked_pdf, has_density, symmetry_axis
@@ -177,6 +177,9 @@ class FlowMap(WeightedPoints):
     atom_radius: float
     atoms: Clusters
     log_density: Array
+    # the default and the least tolerance, and the least number of nodes
+    _tols: ClassVar[tuple[float, float]]
+    _least_nodes: ClassVar[int]
 
     def __new__(
         cls,
@@ -201,10 +204,39 @@ class FlowMap(WeightedPoints):
             f"or that is given, and have a density beyond the circle, got {shown(law)}"
         )
 
-    def _limit(self, max_nodes: int, atom_radius: float, least: int) -> None:
-        """Take what a run of it may do."""
-        self.max_nodes = integer("max_nodes", max_nodes, low=least)
+    def __init__(
+        self,
+        law_or_density: Law | Density,
+        /,
+        *,
+        tol: float | None = None,
+        axis: ArrayLike | None = None,
+        max_nodes: int = 200_000,
+        atom_radius: float = 1e-8,
+    ) -> None:
+        law, axis = _law_and_axis(law_or_density, axis)
+        default, least = self._tols
+        self.tol = number("tol", default if tol is None else tol, low=least, high=1e-2)
+        self.max_nodes = integer("max_nodes", max_nodes, low=self._least_nodes)
         self.atom_radius = number("atom_radius", atom_radius, low=0, high=1e-2)
+        self._begin(law, axis)
+
+    def _begin(self, law: Law, axis: ArrayLike | None) -> None:
+        """Lay the nodes of a law."""
+
+    @classmethod
+    def from_arrays(
+        cls, law: Law | LabelLine, *, tol: float, max_nodes: int, atom_radius: float, **given: Any
+    ) -> Self:
+        """The flow map of a law, or its line, with the arrays of its form and nothing computed."""
+        flow = object.__new__(cls)
+        flow.tol, flow.max_nodes, flow.atom_radius = tol, max_nodes, atom_radius
+        flow._set(law, **given)
+        return flow
+
+    def _set(self, *_: Any, **arrays: Any) -> None:
+        """Take what it is made of; arrays are read-only from now on."""
+        freeze(self, **arrays)
 
     @property
     def _limits(self) -> dict[str, Any]:
@@ -264,7 +296,6 @@ class FlowMap(WeightedPoints):
 # a panel may extend over this angle / β: 16 Gauss nodes integrate e^{β cos} across it to rounding
 REACH = 8.0
 _MOST = 4_000_000
-_TOL = 1e-12
 # what rounding allows in the mass of a law on a line
 _LAW_TOLERANCE = 1e-14
 
@@ -340,87 +371,41 @@ class LineFlowMap(FlowMap):
     expansion: Array
     owners: Integers
     _atom_angles: Array
+    _tols = 1e-12, 1e-14
+    _least_nodes = panels.NODES
 
-    def __init__(
-        self,
-        law_or_density: Law | Density,
-        /,
-        *,
-        tol: float | None = None,
-        axis: ArrayLike | None = None,
-        max_nodes: int = 200_000,
-        atom_radius: float = 1e-8,
-    ) -> None:
-        law, axis = _law_and_axis(law_or_density, axis)
-        self.tol = number("tol", _TOL if tol is None else tol, low=1e-14, high=1e-2)
-        self._limit(max_nodes, atom_radius, panels.NODES)
+    def _begin(self, law: Law, axis: ArrayLike | None) -> None:
         line = LabelLine(law, axis_of_labels(law, axis))
         if isinstance(law, PointCloud) and not law.has_density:
-            self._set_atoms(line, law)
-            return
-        tol = min(_LAW_TOLERANCE, self.tol)
-        edges = panels.lay(line.label_density, line.length, tol, max_nodes)
-        labels = panels.nodes(edges).ravel()
-        widths = panels.weights(edges).ravel()
-        line = replace(line, scale=1.0 / float((line.label_density(labels) * widths).sum()))
-        self._set(
-            line,
-            edges=edges,
-            angles=labels,
-            expansion=np.zeros(len(labels)),
-            weights=line.label_density(labels) * widths,
-            owners=np.full(len(labels), FREE),
-            atoms=np.zeros(0),
-        )
-
-    def _set_atoms(self, line: LabelLine, cloud: PointCloud) -> None:
-        """Each token an atom, its nodes all in one place."""
-        if line.axis is not None:
-            raise ValueError(
-                f"law must have a density in dim = {cloud.dim} > 2, got {shown(cloud)} without "
-                f"bandwidth"
-            )
-        atoms = circle_angles(cloud.points)
-        labels = np.repeat(atoms, panels.NODES)
-        self._set(
-            line,
-            edges=np.stack([atoms, atoms], axis=1),
-            angles=labels,
-            expansion=np.zeros(len(labels)),
-            weights=np.repeat(cloud.weights / panels.NODES, panels.NODES),
-            owners=np.repeat(np.arange(len(atoms)), panels.NODES),
-            atoms=atoms,
-        )
+            if line.axis is not None:
+                raise ValueError(
+                    f"law must have a density in dim = {law.dim} > 2, got {shown(law)} without "
+                    f"bandwidth"
+                )
+            # each token an atom, its nodes all in one place
+            atoms = circle_angles(law.points)
+            edges, labels = np.stack([atoms, atoms], axis=1), np.repeat(atoms, panels.NODES)
+            masses = np.repeat(law.weights / panels.NODES, panels.NODES)
+            owners = np.repeat(np.arange(len(atoms)), panels.NODES)
+        else:
+            tol = min(_LAW_TOLERANCE, self.tol)
+            edges = panels.lay(line.label_density, line.length, tol, self.max_nodes)
+            labels, widths = panels.nodes(edges).ravel(), panels.weights(edges).ravel()
+            line = replace(line, scale=1.0 / float((line.label_density(labels) * widths).sum()))
+            masses = line.label_density(labels) * widths
+            atoms, owners = np.zeros(0), np.full(len(labels), FREE)
+        arrays = {"edges": edges, "angles": labels, "weights": masses, "owners": owners}
+        self._set(line, expansion=np.zeros(len(labels)), atoms=atoms, **arrays)
 
     def _set(self, line: LabelLine, *, atoms: Array, **arrays: NDArray[Any]) -> None:
-        self.line, self.dim, self._atom_angles = line, line.dim, atoms
-        atoms.flags.writeable = False
-        for name, array in arrays.items():
-            array.flags.writeable = False
-            setattr(self, name, array)
+        self.line, self.dim = line, line.dim
+        super()._set(_atom_angles=atoms, **arrays)
 
-    @classmethod
-    def from_arrays(
-        cls,
-        line: LabelLine,
-        tol: float,
-        *,
-        max_nodes: int,
-        atom_radius: float,
-        **arrays: NDArray[Any],
-    ) -> LineFlowMap:
-        """The flow map with these edges, angles, expansion, weights, owners and atoms."""
-        flow = object.__new__(cls)
-        flow.tol, flow.max_nodes, flow.atom_radius = tol, max_nodes, atom_radius
-        flow._set(line, **arrays)
-        return flow
-
-    def _moved(self, tol: float | None = None, **arrays: NDArray[Any]) -> LineFlowMap:
+    def _moved(self, **given: Any) -> LineFlowMap:
         """The same law's flow map with some of its arrays, or its tolerance, replaced."""
-        kept = ("edges", "angles", "expansion", "weights", "owners")
+        kept = ("tol", "edges", "angles", "expansion", "weights", "owners")
         own = {name: getattr(self, name) for name in kept} | {"atoms": self._atom_angles}
-        given = own | arrays
-        return LineFlowMap.from_arrays(self.line, tol or self.tol, **self._limits, **given)
+        return LineFlowMap.from_arrays(self.line, **self._limits, **own | given)
 
     def __repr__(self) -> str:
         return f"FlowMap(dim={self.dim}, nodes={len(self.angles)}, atoms={len(self._atom_angles)})"
@@ -612,7 +597,6 @@ class LineFlowMap(FlowMap):
         return self._moved(edges=joined(self.edges, halves), **arrays)
 
 
-_TOL_ON_SPHERE = 1e-9
 # a patch may extend over this angle / β: 10 Gauss nodes each way integrate e^{β<x,y>} across it
 # with a relative error of 2 I_20(5) = 1e-10
 _REACH = 10.0
@@ -625,6 +609,15 @@ _LEAST_DENSITY = 1e-300
 _APART = 0.3
 # half the waves on a side of a patch at which its error may take over: 1e-12 to 1e-4
 _MESH_WAVES = 3.8, 10.0
+
+
+def _mesh(law: Law, tol: float, coarsest: int, most: int) -> dict[str, Array]:
+    """Points, weights and log_density of a law's nodes on S^2."""
+    share = _LEAF_SHARE * tol
+    mesh = lay(lambda x: checked_pdf(law, x), share, coarsest=coarsest, limit=most)
+    values = mesh.values[0]
+    logs = np.log(np.maximum(values, _LEAST_DENSITY))
+    return {"points": mesh.points, "weights": mesh.weights * values, "log_density": logs}
 
 
 class SphereFlowMap(FlowMap):
@@ -672,60 +665,25 @@ class SphereFlowMap(FlowMap):
     FlowMap(dim=3, nodes=2400, particles=0)
     """
 
-    def __init__(
-        self,
-        law_or_density: Law | Density,
-        /,
-        *,
-        tol: float | None = None,
-        axis: ArrayLike | None = None,
-        max_nodes: int = 200_000,
-        atom_radius: float = 1e-8,
-    ) -> None:
-        law, _ = _law_and_axis(law_or_density, axis)
-        tol = number("tol", _TOL_ON_SPHERE if tol is None else tol, low=1e-13, high=1e-2)
-        self._limit(max_nodes, atom_radius, 6 * PER_LEAF)
+    law: Law
+    _tols = 1e-9, 1e-13
+    _least_nodes = 6 * PER_LEAF
+
+    def _begin(self, law: Law, axis: ArrayLike | None) -> None:  # noqa: ARG002 (of a line)
         try:
-            self._lay(law, tol, 1, max_nodes)
+            self._set(law, 0.0, **_mesh(law, self.tol, 1, self.max_nodes))
         except ArithmeticError as error:
             raise ValueError(f"law {shown(law)} is not resolved: {error}") from error
 
-    def _lay(self, law: Law, tol: float, coarsest: int, max_nodes: int) -> None:
-        mesh = lay(
-            lambda x: checked_pdf(law, x), _LEAF_SHARE * tol, coarsest=coarsest, limit=max_nodes
-        )
-        logs = np.log(np.maximum(mesh.values[0], _LEAST_DENSITY))
-        masses = mesh.weights * mesh.values[0]
-        self._set(law, tol, 0.0, points=mesh.points, weights=masses, log_density=logs)
-
-    def _set(self, law: Law, tol: float, t: float, **arrays: Array) -> None:
-        for name, array in arrays.items():
-            array.flags.writeable = False
-            setattr(self, name, array)
-        self.law, self.tol, self.t, self.dim = law, tol, t, 3
+    def _set(self, law: Law, t: float, **arrays: Array) -> None:
+        super()._set(**arrays)
+        self.law, self.t, self.dim = law, t, 3
         self.n_nodes = int(np.isfinite(self.log_density).sum())
         self._finest: SphereFlowMap = self
 
-    @classmethod
-    def from_arrays(
-        cls,
-        law: Law,
-        tol: float,
-        t: float,
-        *,
-        max_nodes: int,
-        atom_radius: float,
-        **arrays: NDArray[Any],
-    ) -> SphereFlowMap:
-        """The flow map with these points, weights and log_density, inf at particles."""
-        flow = object.__new__(cls)
-        flow.max_nodes, flow.atom_radius = max_nodes, atom_radius
-        flow._set(law, tol, t, **arrays)
-        return flow
-
     def _moved(self, t: float, **arrays: Any) -> SphereFlowMap:
         """The same law's flow map at t, with these arrays."""
-        return SphereFlowMap.from_arrays(self.law, self.tol, t, **self._limits, **arrays)
+        return SphereFlowMap.from_arrays(self.law, tol=self.tol, t=t, **self._limits, **arrays)
 
     def _resolving(self, beta: float) -> SphereFlowMap:
         """The same measure on patches that resolve e^{β<x,y>}; itself if they do.
@@ -748,17 +706,15 @@ class SphereFlowMap(FlowMap):
                 f"whose patches are no smaller, got {got}"
             )
         coarsest = int(np.ceil(np.log2(0.5 * np.pi * beta / _REACH)))
-        finer = object.__new__(SphereFlowMap)
-        finer.max_nodes, finer.atom_radius = self.max_nodes, self.atom_radius
         try:
-            finer._lay(self.law, self.tol, min(coarsest, _DEEPEST), _MOST_ON_SPHERE)
+            mesh = _mesh(self.law, self.tol, min(coarsest, _DEEPEST), _MOST_ON_SPHERE)
         except ArithmeticError as error:
             raise ValueError(
                 f"beta, or the length of z, must be smaller for {self}, got {beta:g}: {error}; "
                 f"try a Density on a Sphere"
             ) from error
-        self._finest = finer
-        return finer
+        self._finest = self._moved(0.0, **mesh)
+        return self._finest
 
     @cached_property
     def _extent(self) -> float:

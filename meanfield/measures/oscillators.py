@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from meanfield import _checks
-from meanfield._checks import integer, is_single, real_array, shown
+from meanfield._checks import integer, is_single, read_only, real_array, shown
 from meanfield.laws.law import check_law
 from meanfield.measures.density import Density, spectral_tail
 from meanfield.spaces.circle import Circle
@@ -132,17 +132,17 @@ class OscillatorDensity(Density):
                 f"{shown(self.widths)}"
             )
         for array in (self.frequencies, self.frequency_weights, self.widths):
-            array.flags.writeable = False
+            read_only(array)
 
     def _set_parts(self, parts: NDArray[np.complex128]) -> None:
-        self.parts = parts
-        self.coefficients = self.frequency_weights @ parts
-        self.parts.flags.writeable = self.coefficients.flags.writeable = False
+        self.parts: NDArray[np.complex128] = read_only(parts)
+        self.coefficients = read_only(self.frequency_weights @ parts)
 
     def __repr__(self) -> str:
         return f"OscillatorDensity({self.space}, {len(self.frequencies)} frequencies)"
 
-    def _tail(self) -> float:
+    @property
+    def tail(self) -> float:
         """The largest of the spectral tails of f(·|ω_j)."""
         return max(spectral_tail(self.space._power(part)) for part in self.parts)
 

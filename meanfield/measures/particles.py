@@ -7,7 +7,7 @@ from typing import NoReturn
 import numpy as np
 
 from meanfield import _checks
-from meanfield._checks import generator, integer, number, one_of, real_array, unit_rows
+from meanfield._checks import generator, integer, number, one_of, read_only, real_array, unit_rows
 from meanfield.kernels import token_sums
 from meanfield.kernels.direct import log_moment
 from meanfield.kernels.kernel import Exponential, SmoothKernel
@@ -69,11 +69,9 @@ class Particles(WeightedPoints):
     ) -> None:
         one_of("sums", sums, SUMS)
         self.sums = sums
-        self.points = unit_rows("points", points)
-        self.weights = _checks.weights("weights", weights, len(self.points))
+        self.points = read_only(unit_rows("points", points))
+        self.weights = read_only(_checks.weights("weights", weights, len(self.points)))
         self.dim = self.points.shape[1]
-        self.points.flags.writeable = False
-        self.weights.flags.writeable = False
 
     @classmethod
     def from_angles(
@@ -262,15 +260,15 @@ class Oscillators(Particles):
         turns = np.mod(real_array("angles", angles, 1), 2.0 * np.pi)
         # of an angle just below 0 rounding makes a whole turn
         turns[turns >= 2.0 * np.pi] = 0.0
-        self.frequencies = self._frequencies = real_array("frequencies", frequencies, 1)
+        self.frequencies: Array = read_only(real_array("frequencies", frequencies, 1))
+        self._frequencies = self.frequencies
         if self.frequencies.shape != turns.shape:
             raise ValueError(
                 f"frequencies must have length {len(turns)}, one for each of angles, got "
                 f"{len(self.frequencies)}"
             )
         super().__init__(circle_points(turns), weights)
-        self.angles = turns
-        self.angles.flags.writeable = self.frequencies.flags.writeable = False
+        self.angles: Array = read_only(turns)
 
     def __repr__(self) -> str:
         return f"Oscillators(n={len(self.points)})"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from meanfield._checks import integer, key, unit_vector
+from meanfield._checks import integer, key, read_only, unit_vector
 from meanfield.spaces import gegenbauer
 from meanfield.spaces.geometry import GOLDEN, line_points, perpendicular
 from meanfield.spaces.grid import Grid
@@ -93,7 +93,7 @@ class Zonal(Grid):
         dim = integer("dim", dim, low=2, high=1024)
         kmax = integer("kmax", kmax, low=3, high=self._largest)
         axis = np.eye(dim)[-1] if axis is None else unit_vector("axis", axis, dim)
-        axis.flags.writeable = False
+        read_only(axis)
         self._keep(dim=dim, kmax=kmax, axis=axis, size=kmax, n_real=kmax + 1)
         degrees, count = np.arange(kmax + 1), (3 * (kmax + 1) + 1) // 2
         self._keep(degrees=degrees, laplacian=degrees * (degrees + dim - 2.0))

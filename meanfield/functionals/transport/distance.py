@@ -12,6 +12,7 @@ from scipy.sparse import coo_array
 
 from meanfield._checks import (
     boolean,
+    freeze,
     generator,
     integer,
     number,
@@ -213,11 +214,8 @@ def _single_point(measure: AnyMeasure) -> Array | None:
     """The place of all tokens with mass, if it is one."""
     if not isinstance(measure, Particles):
         return None
-    heavy = np.flatnonzero(measure.weights)
-    first, last = measure.points[heavy[[0, -1]]]
-    if np.any(first != last) or np.any(measure.points[heavy] != first):
-        return None
-    return np.asarray(first)
+    heavy = measure.points[np.flatnonzero(measure.weights)]
+    return heavy[0] if (heavy == heavy[0]).all() else None
 
 
 # a plan is called optimal if its cost is known to be within this of the least, relative
@@ -522,8 +520,7 @@ class DistanceTo:
             raise ValueError(
                 f"beta must be a finite number >= 0 for distance = {self.distance!r}, got None"
             )
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        freeze(self, **checked)
 
     @property
     def long_name(self) -> str:
