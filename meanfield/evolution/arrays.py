@@ -18,6 +18,7 @@ import numpy as np
 import xarray as xr
 
 from meanfield._checks import (
+    freeze,
     from_record,
     integer,
     number,
@@ -40,6 +41,9 @@ from meanfield.spaces import Circle, Space, Sphere, Zonal, available, panels
 from meanfield.typing import Array, ArrayLike, NDArray
 
 AnyHistory = MomentHistory | History
+# the record of measures in a file, and the arrays of one time by the keys of the columns
+Stored = Mapping[str, Any]
+Save = dict[str, Any]
 
 # of variables: matrices of the dynamics, and arrays that `resume` needs
 _MATRIX, _RESUME = "dynamics_matrix_", "resume_"
@@ -157,7 +161,7 @@ class Form:
     measure : type
     columns : tuple of Column
     make : callable
-        Makes measures again of a file, their record in it and the arrays of each time, by the keys
+        Makes measures again of their record in a file, and each time with its arrays, by the keys
         of the columns. Of flow maps it is given the law of the density that they follow, too, or
         None.
     record : callable
@@ -223,8 +227,8 @@ class Form:
             found |= {column.name: column.variable(kept[column.key]) for column in self.history}
         return found
 
-    def saves(self, stored: xr.Dataset, times: slice) -> list[dict[str, Any]]:
-        """The arrays of each of these times, by the keys of the columns.
+    def saves(self, stored: xr.Dataset, times: slice) -> list[Save]:
+        """Each of these times `t` and its arrays, by the keys of the columns.
 
         Raises
         ------
@@ -233,7 +237,8 @@ class Form:
         """
         found = {column.name: column.read(stored, times) for column in self.columns}
         counts = dict(self.counts.values())
-        columns: dict[str, Any] = {}
+        saved = TIMES.read(stored, times).tolist()
+        columns: dict[str, Any] = {"t": saved}
         for column in [column for column in self.columns if column.name not in counts]:
             array = found[column.name]
             if column.first in self.counts:
@@ -242,7 +247,7 @@ class Form:
             elif column.first == "t":
                 columns[column.key] = array
             else:
-                columns[column.key] = [array] * len(TIMES.read(stored, times))
+                columns[column.key] = [array] * len(saved)
         return [dict(zip(columns, one, strict=True)) for one in zip(*columns.values(), strict=True)]
 
 
@@ -284,9 +289,7 @@ def _undo_rounding(measure: Any, **given: Array) -> None:
     """Give a measure or a space what was in the file if normalising it only turned last bits."""
     for name, array in given.items():
         if np.allclose(array, getattr(measure, name), rtol=_LAST_BITS, atol=_LAST_BITS):
-            array = array.copy()
-            array.flags.writeable = False
-            object.__setattr__(measure, name, array)
+            freeze(measure, **{name: array.copy()})
 
 
 def _as_table(coefficients: NDArray[Any], space: Any) -> NDArray[Any]:
@@ -305,7 +308,7 @@ def _from_table(table: NDArray[Any], space: Any) -> NDArray[Any]:
     return table if orders is None else np.asarray(table[..., space.degrees, orders])
 
 
-def _space(record: Mapping[str, Any], size: int) -> Any:
+def _space(record: Stored, size: int) -> Any:
     """The space of a record in another size."""
     (kind,) = (kind for kind in _SPACES if kind.__name__ == record["type"])
     given = {**record, kind._size_name: size}
@@ -314,9 +317,7 @@ def _space(record: Mapping[str, Any], size: int) -> Any:
     return from_record(given, _SPACES)
 
 
-def _series(
-    record: Mapping[str, Any], saves: list[dict[str, Any]], key: str
-) -> Iterator[tuple[Any, NDArray[Any]]]:
+def _series(record: Stored, saves: list[Save], key: str) -> Iterator[tuple[Any, NDArray[Any]]]:
     """The space of each time and its coefficients, which the file has in the largest space."""
     sizes = [int(save["space.size"]) for save in saves]
     expected = _SHAPES[record["type"]](max(sizes))
@@ -338,24 +339,22 @@ def _density_record(density: Density) -> dict[str, Any]:
     return {"space": to_record(density.space, _SPACES), **density._limits}
 
 
-def _density_limits(record: Mapping[str, Any]) -> dict[str, Any]:
+def _density_limits(record: Stored) -> dict[str, Any]:
     """What a run of a file's densities may do; each of them checks it."""
     return {name: record[name] for name in ("tail_tol", "max_size")}
 
 
-def _densities(
-    _: xr.Dataset, record: Mapping[str, Any], saves: list[dict[str, Any]]
-) -> list[Density]:
+def _densities(record: Stored, saves: list[Save]) -> list[Density]:
     series, limits = _series(record["space"], saves, "coefficients"), _density_limits(record)
     return [Density.from_coefficients(*pair, **limits) for pair in series]
 
 
-def _particles(
-    _: xr.Dataset, record: Mapping[str, Any], saves: list[dict[str, Any]]
-) -> list[Particles]:
-    found = [Particles(**save, sums=record["sums"]) for save in saves]
-    for particles, save in zip(found, saves, strict=True):
-        _undo_rounding(particles, **save)
+def _particles(record: Stored, saves: list[Save]) -> list[Particles]:
+    found = []
+    for save in saves:
+        del save["t"]
+        found.append(Particles(**save, sums=record["sums"]))
+        _undo_rounding(found[-1], **save)
     return found
 
 
@@ -366,20 +365,16 @@ def _shares(weights: Array) -> Array:
     return weights
 
 
-def _oscillators(
-    _: xr.Dataset, __: Mapping[str, Any], saves: list[dict[str, Any]]
-) -> list[Oscillators]:
+def _oscillators(_: Stored, saves: list[Save]) -> list[Oscillators]:
     found = []
     for save in saves:
-        del save["points"]
+        del save["points"], save["t"]
         found.append(Oscillators(**save))
         _undo_rounding(found[-1], weights=_shares(save["weights"]))
     return found
 
 
-def _oscillator_densities(
-    _: xr.Dataset, record: Mapping[str, Any], saves: list[dict[str, Any]]
-) -> list[OscillatorDensity]:
+def _oscillator_densities(record: Stored, saves: list[Save]) -> list[OscillatorDensity]:
     first, limits, found = saves[0], _density_limits(record), []
     weights = _shares(first["frequency_weights"])
     for pair in _series(record["space"], saves, "parts"):
@@ -387,8 +382,7 @@ def _oscillator_densities(
             *pair, first["frequencies"], weights, first["widths"], **limits
         )
         _undo_rounding(density, frequency_weights=weights)
-        density.coefficients = density.frequency_weights @ density.parts
-        density.coefficients.flags.writeable = False
+        freeze(density, coefficients=density.frequency_weights @ density.parts)
         found.append(density)
     return found
 
@@ -447,23 +441,20 @@ def _line_record(flow: LineFlowMap) -> dict[str, Any]:
     return _flow_record(flow) | {"scale": flow.line.scale}
 
 
-def _flow_law(record: Mapping[str, Any], first: SeriesLaw | None) -> Law:
-    dim = integer("dim of a flow map", record["dim"], low=2)
-    if record["law"] == _SERIES:
-        return first or ForgottenLaw(dim)
-    found: Law = from_record(record["law"], LAWS) if record["law"] else ForgottenLaw(dim)
-    return found
-
-
-def _flow_limits(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Tolerance and limits of a file's flow maps.
+def _law_and_limits(record: Stored, first: SeriesLaw | None) -> tuple[Law, dict[str, Any]]:
+    """What a file's flow maps follow, and their tolerance and limits.
 
     Raises
     ------
     ValueError
         If one is out of range.
     """
-    return {
+    law: Law = ForgottenLaw(integer("dim of a flow map", record["dim"], low=2))
+    if record["law"] == _SERIES:
+        law = first or law
+    elif record["law"]:
+        law = from_record(record["law"], LAWS)
+    return law, {
         "tol": number("tol of a flow map", record["tol"], above=0),
         "max_nodes": integer("max_nodes", record["max_nodes"], low=1),
         "atom_radius": number("atom_radius", record["atom_radius"], low=0, high=1e-2),
@@ -471,12 +462,9 @@ def _flow_limits(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _line_flow_maps(
-    _: xr.Dataset,
-    record: Mapping[str, Any],
-    saves: list[dict[str, Any]],
-    first: SeriesLaw | None,
+    record: Stored, saves: list[Save], first: SeriesLaw | None
 ) -> list[LineFlowMap]:
-    law, limits = _flow_law(record, first), _flow_limits(record)
+    law, limits = _law_and_limits(record, first)
     axis = None if record["axis"] is None else real_array("axis", record["axis"], 1)
     line = LabelLine(law, axis, number("scale of a flow map", record["scale"], above=0))
     found = []
@@ -488,23 +476,19 @@ def _line_flow_maps(
             raise ValueError(f"atom must be -1 or the number of one of {atoms} atoms, {told}")
         log_density, save["owners"] = save.pop("log_density"), owners.astype(np.int64)
         # those of the angles
-        del save["points"]
+        del save["points"], save["t"]
         found.append(LineFlowMap.from_arrays(line, **limits, **save))
         found[-1].log_density = log_density
     return found
 
 
 def _sphere_flow_maps(
-    stored: xr.Dataset,
-    record: Mapping[str, Any],
-    saves: list[dict[str, Any]],
-    first: SeriesLaw | None,
+    record: Stored, saves: list[Save], first: SeriesLaw | None
 ) -> list[SphereFlowMap]:
-    law, limits, found = _flow_law(record, first), _flow_limits(record), []
-    for t, save in zip(TIMES.read(stored)[-len(saves) :], saves, strict=True):
+    law, limits = _law_and_limits(record, first)
+    for save in saves:
         unit_rows("points", save["points"], 3)
-        found.append(SphereFlowMap.from_arrays(law, t=float(t), **limits, **save))
-    return found
+    return [SphereFlowMap.from_arrays(law, **limits, **save) for save in saves]
 
 
 def _sphere_history(arrays: dict[str, NDArray[Any]]) -> History:
@@ -632,14 +616,10 @@ def _form(measure: AnyMeasure) -> Form:
     raise ValueError(f"measures must be of a kind that a file can keep, got {shown(measure)}")
 
 
-def _record(measure: AnyMeasure) -> dict[str, Any]:
-    form = _form(measure)
-    return {"type": form.kind[0]} | form.record(measure)
-
-
 def measure_attributes(measures: Sequence[AnyMeasure]) -> dict[str, Any]:
     """What the measures of a run are made from: one record, or two where flow maps follow."""
-    records = {_form(measure): _record(measure) for measure in (measures[-1], measures[0])}
+    ends = [(_form(measure), measure) for measure in (measures[-1], measures[0])]
+    records = {form: {"type": form.kind[0]} | form.record(one) for form, one in ends}
     told = json.dumps([*reversed(records.values())], default=np.ndarray.tolist)
     return {"measures": told, "dim": measures[0].dim}
 
@@ -730,16 +710,16 @@ def read_measures(stored: xr.Dataset) -> list[AnyMeasure]:
     """
     *earlier, (last, record) = _stored_forms(stored)
     if last not in _FLOWS:
-        return last.make(stored, record, last.saves(stored, slice(None)))
+        return last.make(record, last.saves(stored, slice(None)))
     counts = _COUNT.read(stored)
     start = int((counts == 0).sum())
     if counts[:start].any() or (start > 0) != bool(earlier):
         raise ValueError(f"there must be one measure at each t, got count {shown(counts)}")
     found: list[Any] = []
     for form, its in earlier:
-        found += form.make(stored, its, form.saves(stored, slice(start)))
+        found += form.make(its, form.saves(stored, slice(start)))
     first = SeriesLaw(found[0]) if found else None
-    return found + last.make(stored, record, last.saves(stored, slice(start, None)), first)
+    return found + last.make(record, last.saves(stored, slice(start, None)), first)
 
 
 def read_history(stored: xr.Dataset) -> AnyHistory | None:
