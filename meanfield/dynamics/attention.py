@@ -12,17 +12,19 @@ import numpy as np
 from meanfield._checks import (
     Record,
     boolean,
+    freeze,
     generator,
     integer,
     is_single,
     key,
     number,
     one_of,
+    read_only,
     real_array,
     shown,
     tell_apart,
 )
-from meanfield.dynamics.facts import Energy, Measure, Steady, parts_of
+from meanfield.dynamics.facts import Dynamics, Energy, Measure, parts_of
 from meanfield.dynamics.isotropic import (
     BETA,
     NOISE,
@@ -115,7 +117,7 @@ class Head(Record):
 
     def __post_init__(self) -> None:
         for name in ("Q", "K", "V"):
-            object.__setattr__(self, name, matrix_or_number(name, getattr(self, name)))
+            freeze(self, **{name: matrix_or_number(name, getattr(self, name))})
         shapes = {name: np.shape(getattr(self, name)) for name in ("Q", "K", "V")}
         widths = {shape[1] for shape in shapes.values() if shape}
         heights = {shapes[name][0] for name in ("Q", "K") if shapes[name]}
@@ -202,7 +204,7 @@ def _ginibre(dim: int, rng: np.random.Generator) -> Array:
     return rng.normal(scale=1.0 / np.sqrt(dim), size=(dim, dim))
 
 
-class HeadsDynamics(Steady):
+class HeadsDynamics(Dynamics):
     """X[mu](x) = P_x Σ_h V_h ∇G(M_h x) [/ G(M_h x)] of its `scores` M and `values` V."""
 
     @property
@@ -277,15 +279,14 @@ class Attention(HeadsDynamics):
     _no_energy: ClassVar[str] = "only attention of one head with KᵀQ = D = Dᵀ and V = ±D has one"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "beta", number("beta", self.beta, low=0))
-        object.__setattr__(self, "noise", number("noise", self.noise, low=0))
+        beta, noise = number("beta", self.beta, low=0), number("noise", self.noise, low=0)
         heads = parts_of(self.heads)
         if not heads or not all(isinstance(head, Head) for head in heads):
             raise ValueError(
                 f"heads must be a sequence of at least one Head, got {shown(self.heads)}"
             )
-        object.__setattr__(self, "heads", heads)
-        object.__setattr__(self, "normalised", boolean("normalised", self.normalised))
+        normalised = boolean("normalised", self.normalised)
+        freeze(self, beta=beta, heads=heads, normalised=normalised, noise=noise)
         dims = {head._dim for head in heads} - {None}
         if len(dims) > 1:
             raise ValueError(f"heads must be of one dimension, got {sorted(dims, key=str)}")
@@ -389,8 +390,4 @@ def matrix_or_number(name: str, value: ArrayLike) -> Any:
     ValueError
         If it is neither.
     """
-    if is_single(value):
-        return number(name, value)
-    matrix = real_array(name, value, 2)
-    matrix.flags.writeable = False
-    return matrix
+    return number(name, value) if is_single(value) else read_only(real_array(name, value, 2))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -94,8 +95,10 @@ class Measure(Summable, Protocol):
         """The measure u mu, with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1: for `DoublyStochastic`."""
 
 
-class Facts(Protocol):
-    """What holds of a dynamics unless it says otherwise.
+class Dynamics(ABC):
+    """A dynamics with its facts: what holds of it unless it says otherwise.
+
+    It is the same at all times; what acts at a time is one of its layers.
 
     Attributes
     ----------
@@ -241,6 +244,7 @@ class Facts(Protocol):
         """What is added to tokens at unit rows (n, d), shape (n, d); only P_x of it counts."""
         return self._output(measure, points)
 
+    @abstractmethod
     def _output(self, measure: Any, points: Array) -> Array:
         """See `output`, at points that were checked."""
 
@@ -248,20 +252,12 @@ class Facts(Protocol):
         """X, shape (n, d), at unit rows (n, d)."""
         return project(points, self.output(measure, points))
 
-    def _at(self, t: float) -> Facts:  # noqa: ARG002
-        """The layer that acts at a time: this one."""
-        return self
-
-
-class Steady(Facts):
-    """The facts of a dynamics that is the same at all times."""
-
     @property
-    def _layers(self) -> Sequence[Self]:
+    def _layers(self) -> Sequence[Dynamics]:
         """What acts, one after the other: this alone."""
         return (self,)
 
-    def _between(self, start: float, end: float) -> Iterator[tuple[Self, float]]:  # noqa: ARG002
+    def _between(self, start: float, end: float) -> Iterator[tuple[Dynamics, float]]:  # noqa: ARG002
         """The layers that act from `start` to `end`, and when each ends: this one, at the end."""
         yield self, end
 
@@ -270,27 +266,9 @@ class Steady(Facts):
         """The time from which on it is not known: none."""
         return float("inf")
 
-    def _at(self, t: float) -> Self:  # noqa: ARG002
-        """The layer that acts at a time: this one."""
+    def _at(self, t: float) -> Dynamics:  # noqa: ARG002
+        """The layer that acts at a time, of two the later: this one."""
         return self
-
-
-class Dynamics(Facts, Protocol):
-    """A dynamics with its facts; what acts at a time is one of its layers."""
-
-    @property
-    def _layers(self) -> Sequence[Dynamics]:
-        """What acts, one after the other."""
-
-    def _between(self, start: float, end: float) -> Iterator[tuple[Dynamics, float]]:
-        """The layers that act from `start` to `end`, and when each ends."""
-
-    @property
-    def _depth(self) -> float:
-        """Time at which the last layer ends."""
-
-    def _at(self, t: float) -> Dynamics:
-        """The layer that acts at a time, of two the later."""
 
 
 def check_dim(dynamics: Any, dim: int) -> None:

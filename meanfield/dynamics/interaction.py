@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from meanfield._checks import boolean, key, number, plus_or_minus, shown
+from meanfield._checks import boolean, freeze, key, number, plus_or_minus, shown
 from meanfield.dynamics.facts import Energy
 from meanfield.dynamics.isotropic import NOISE, SIGN, KernelDynamics
 from meanfield.kernels.kernel import PotentialKernel, kernel_of
@@ -58,10 +58,9 @@ class Interaction(KernelDynamics):
     noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kernel", kernel_of(self.kernel))
-        object.__setattr__(self, "normalised", boolean("normalised", self.normalised))
-        object.__setattr__(self, "sign", plus_or_minus("sign", self.sign))
-        object.__setattr__(self, "noise", number("noise", self.noise, low=0))
+        kernel, normalised = kernel_of(self.kernel), boolean("normalised", self.normalised)
+        sign, noise = plus_or_minus("sign", self.sign), number("noise", self.noise, low=0)
+        freeze(self, kernel=kernel, normalised=normalised, sign=sign, noise=noise)
         if self.normalised and not self.kernel.least_share > 0.0:
             t, value = self.kernel.least
             raise ValueError(

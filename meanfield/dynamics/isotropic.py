@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from meanfield._checks import key, number, plus_or_minus
-from meanfield.dynamics.facts import Energy, Measure, Steady
+from meanfield._checks import freeze, key, number, plus_or_minus
+from meanfield.dynamics.facts import Dynamics, Energy, Measure
 from meanfield.kernels.kernel import Exponential, PotentialKernel
 from meanfield.typing import Array
 
@@ -25,7 +25,7 @@ SIGN = key("1 attractive (V = I), -1 repulsive (V = -I)", int, enum=[1, -1])
 NOISE = key("tau >= 0 of dx = X dt + sqrt(2 tau) dB", float, minimum=0)
 
 
-class KernelDynamics(Steady):
+class KernelDynamics(Dynamics):
     """X = ± P_x ∫ s(<x,y>) y dmu(y) [/ ∫ s(<x,y>) dmu(y)], whose values are ± the tokens.
 
     Without the division X is the gradient in W_2 of ± E, E = ½ ∬ S(<x,y>) dmu dmu, S' = s; with it
@@ -84,9 +84,8 @@ class Isotropic(KernelDynamics):
     def __post_init__(self) -> None:
         beta = number("beta", self.beta, low=0)
         # below 1e-300 the limit β = 0 is exact, and 1/β is not
-        object.__setattr__(self, "beta", beta if beta >= 1e-300 else 0.0)
-        object.__setattr__(self, "noise", number("noise", self.noise, low=0))
-        object.__setattr__(self, "sign", plus_or_minus("sign", self.sign))
+        noise, sign = number("noise", self.noise, low=0), plus_or_minus("sign", self.sign)
+        freeze(self, beta=beta if beta >= 1e-300 else 0.0, noise=noise, sign=sign)
 
     @cached_property
     def _kernel(self) -> PotentialKernel:  # type: ignore[override]

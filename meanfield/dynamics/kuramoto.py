@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ive
 
-from meanfield._checks import key, number, real_array, shown
-from meanfield.dynamics.facts import Energy, Measure, Steady
+from meanfield._checks import freeze, key, number, real_array, shown
+from meanfield.dynamics.facts import Dynamics, Energy, Measure
 from meanfield.dynamics.isotropic import NOISE
 from meanfield.kernels.kernel import Phases
 from meanfield.spaces.geometry import circle_angles
@@ -27,7 +27,7 @@ _LARGEST_USA_BETA = 150.0
 
 
 @dataclass(frozen=True)
-class CircleInteraction(Steady):
+class CircleInteraction(Dynamics):
     """X[mu](θ) = K ∫ h(φ - θ) dmu(φ), h(x) = Σ_k a_k cos kx + b_k sin kx on the circle, (7.5).
 
     If h is odd (sines alone) X is the gradient of K ∫ H(φ - θ) dmu(φ), H' = -h, and
@@ -74,13 +74,13 @@ class CircleInteraction(Steady):
 
     def __post_init__(self) -> None:
         for name in ("sin", "cos"):
-            object.__setattr__(self, name, _coefficients(name, getattr(self, name)))
+            freeze(self, **{name: _coefficients(name, getattr(self, name))})
         if not self.sin and not self.cos:
             raise ValueError(
                 f"sin and cos must hold at least one coefficient, got {shown(self.sin)}"
             )
-        object.__setattr__(self, "coupling", number("coupling", self.coupling))
-        object.__setattr__(self, "noise", number("noise", self.noise, low=0))
+        freeze(self, coupling=number("coupling", self.coupling))
+        freeze(self, noise=number("noise", self.noise, low=0))
 
     @classmethod
     def _of_usa(cls, beta: float, noise: float = 0.0) -> CircleInteraction:

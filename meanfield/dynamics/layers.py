@@ -12,6 +12,7 @@ from scipy.special import erf
 
 from meanfield._checks import (
     Record,
+    freeze,
     key,
     number,
     one_of,
@@ -22,7 +23,7 @@ from meanfield._checks import (
 )
 from meanfield.dynamics.attention import MOST_PARTS, Attention
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
-from meanfield.dynamics.facts import Dynamics, Facts, Measure, Steady, parts_of
+from meanfield.dynamics.facts import Dynamics, Measure, parts_of
 from meanfield.dynamics.isotropic import SA, USA
 from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any
 from meanfield.typing import Array, ArrayLike
@@ -45,7 +46,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class FeedForward(Record, Steady):
+class FeedForward(Record, Dynamics):
     """X(x) = P_x W σ(Ax + b): the perceptron of (2.8), which acts on each token by itself.
 
     Parameters
@@ -98,9 +99,7 @@ class FeedForward(Record, Steady):
                 f"{inner.shape} and {shift.shape}"
             )
         one_of("activation", self.activation, list(_ACTIVATIONS))
-        for name, array in (("W", outer), ("A", inner), ("b", shift)):
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+        freeze(self, W=outer, A=inner, b=shift)
 
     def __repr__(self) -> str:
         return f"FeedForward(dim={self.dim}, width={np.shape(self.A)[0]}, {self.activation})"
@@ -150,7 +149,7 @@ LAYERS = SA, USA, DoublyStochastic, Attention, FeedForward
 
 
 @dataclass(frozen=True)
-class Layers(Facts):
+class Layers(Dynamics):
     """One dynamics after another: layer i acts from t = i·step to (i + 1)·step.
 
     Attention layers give heads that change with depth, as trained models have them. Attention and
@@ -203,8 +202,7 @@ class Layers(Facts):
         # equal layers are one object, as it is hard to tell once they come from a file
         each: dict[Layer, Layer] = {}
         layers = tuple(each.setdefault(layer, layer) for layer in layers)
-        object.__setattr__(self, "layers", layers)
-        object.__setattr__(self, "step", number("step", self.step, above=0))
+        freeze(self, layers=layers, step=number("step", self.step, above=0))
         dims = {layer.dim for layer in layers} - {None}
         if len(dims) > 1:
             raise ValueError(f"layers must be of one dimension, got {sorted(dims, key=str)}")
@@ -266,7 +264,7 @@ class Layers(Facts):
 
 
 @dataclass(frozen=True)
-class LayerMap(Facts):
+class LayerMap(Dynamics):
     """x ← N(x + step · Σ A V x): the discrete layers of a Transformer, which move tokens.
 
     N puts each token back on the sphere. It tends to the flow with first order in the step.
@@ -308,7 +306,7 @@ class LayerMap(Facts):
             raise ValueError(
                 f"dynamics must be one without noise, and no LayerMap, got {shown(self.dynamics)}"
             )
-        object.__setattr__(self, "step", number("step", self.step, above=0))
+        freeze(self, step=number("step", self.step, above=0))
 
     @cached_property
     def _plain(self) -> Dynamics:

@@ -9,7 +9,7 @@ import numpy as np
 
 from meanfield._checks import boolean, number, shown
 from meanfield.dynamics.attention import Attention
-from meanfield.dynamics.facts import Dynamics, Facts, Steady
+from meanfield.dynamics.facts import Dynamics
 from meanfield.dynamics.interaction import Interaction
 from meanfield.typing import Array
 from meanfield.typing import OwnDynamics as OwnDynamics  # noqa: PLC0414 (for others)
@@ -51,7 +51,7 @@ class ForgottenDynamics:
         )
 
 
-class Adapted(Steady):
+class Adapted(Dynamics):
     """A user's own dynamics of which nothing is known but its output.
 
     Parameters
@@ -77,8 +77,8 @@ class Adapted(Steady):
 
 
 def tells_facts(dynamics: object) -> TypeGuard[Dynamics]:
-    """Whether its class is one of `Facts`: a wrapper that hands on all names has them, too."""
-    return Facts in type(dynamics).__mro__
+    """Whether its class is one of `Dynamics`: a wrapper that hands on all names has them, too."""
+    return Dynamics in type(dynamics).__mro__
 
 
 def describe(dynamics: Any) -> str:
