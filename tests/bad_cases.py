@@ -363,7 +363,7 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
     ),
     "monitor's law, dim": (
         {"monitors.w": 'to = {type = "Uniform", dim = 3}'},
-        "monitors.w.to must have dim = 2 beside Density(Circle(32)",
+        "monitors.w.to must have dim = 2 as Density(Circle(32)",
     ),
     "monitor's law, a cloud": (
         {"monitors.w": 'to = {type = "PointCloud", points = "none.csv"}'},

@@ -146,7 +146,7 @@ def test_the_schema_tells_everything():
     found = list(objects(json_schema()))
     titles = {one["title"] for one in found}
     assert {"LayersTable", "FeedForwardTable", "AttentionTable", "SATable", "USATable"} < titles
-    assert {"MixtureTable", "ParticlesTable", "RunTable", "MonitorTable", "OutputTable"} < titles
+    assert {"MixtureTable", "ParticlesTable", "RunTable", "DistanceToTable", "OutputTable"} < titles
     for one in found:
         assert one["additionalProperties"] is False, one["title"]
         assert one["description"]

@@ -498,7 +498,7 @@ class Case:
                         f"of a run or bounds of another monitor, got {shown(name)}"
                     )
             return {
-                name: table.build(f"monitors.{name}", measure, beta, self._folder)
+                name: table.tried(f"monitors.{name}", measure, beta, self._folder)
                 for name, table in monitors.items()
             }
 

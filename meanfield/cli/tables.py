@@ -227,7 +227,7 @@ class MadeTable(Table):
 def _built(table: Any, where: str, dim: int | None, folder: Path) -> Any:
     if isinstance(table, list):
         return [_built(one, f"{where}[{i}]", dim, folder) for i, one in enumerate(table)]
-    return table.build(where, dim, folder)
+    return table.build(where, dim, folder) if isinstance(table, MadeTable) else table
 
 
 def _check_product(key: str, count: int, numbers: int, what: str) -> None:
@@ -598,50 +598,42 @@ _Target = Annotated[
 ]
 
 
-class MonitorTable(Table):
-    """A distance at the saves; p and gap, beta, and s are keys of one distance each."""
+class WatchTable(MadeTable):
+    """A distance at the saves of a run."""
 
-    to: _Target = Field(
-        description="the uniform measure, a Dirac at the present mean, the start, or a law's table"
-    )
-    distance: Literal["wasserstein", "mmd", "sobolev"] = told(
-        "W_p, or in the attention kernel, or in the norm of H^s", "wasserstein"
-    )
-    p: float | None = told('of "wasserstein", 1 to 20', minimum=1, maximum=20)
-    gap: float | None = told(
-        'of "wasserstein": the relative width asked of a bracket, > 0', exclusiveMinimum=0
-    )
-    beta: float | None = told('of "mmd", >= 0; that of the dynamics if left out', minimum=0)
-    s: float | None = told('of "sobolev", below -(d-1)/2; -1 if left out', exclusiveMaximum=0)
-    every: int = told("only every so many-th save, >= 1", 1, minimum=1)
+    if TYPE_CHECKING:
+        distance: str
+        p: float
+        beta: float | None
 
-    def build(self, where: str, measure: AnyMeasure, beta: float, folder: Path) -> DistanceTo:
-        """The monitor of a run that starts with the measure, tried on it.
+    def check(self, case: Any) -> None:
+        """Check sizes alone: β is not one of a run."""
+        Table.check(self, case)
+
+    def tried(self, where: str, measure: AnyMeasure, beta: float, folder: Path) -> DistanceTo:
+        """The monitor of a run that starts with the measure, tried on it, with β where it has none.
 
         Raises
         ------
         ValueError
             Naming key, value and what is allowed.
         """
+        is_open = self.distance == "mmd" and self.beta is None
+        told = self.model_copy(update={"beta": beta}) if is_open else self
         with located(where, type(self).model_fields):
-            if self.p is not None and self.distance != "wasserstein":
+            # as DistanceTo has it, but for 1, which it can't tell from none
+            if "p" in self.model_fields_set and self.distance != "wasserstein":
                 raise ValueError(
                     f"p must be left out for distance = {self.distance!r}, as it is one of "
                     f"'wasserstein', got {self.p:g}"
                 )
-            arguments: dict[str, Any] = {"beta": beta} if self.distance == "mmd" else {}
-            arguments |= {name: value for name, value in self if value is not None}
-            if isinstance(self.to, MadeTable):
-                law = arguments["to"] = self.to.build(f"{where}.to", measure.dim, folder)
-                if law.dim != measure.dim:
-                    raise ValueError(
-                        f"to must have dim = {measure.dim} beside {measure}, got {law!r} with "
-                        f"dim = {law.dim}"
-                    )
-            monitor = DistanceTo(**arguments)
+            monitor: DistanceTo = told.build(where, measure.dim, folder)
             # what can't be computed is refused now
             monitor.begin(None, 0)(measure)
             return monitor
+
+
+MonitorTable: Any = _table(DistanceTo, default=None, parts=_Target, base=WatchTable)
 
 
 class OutputTable(Table):

@@ -15,12 +15,14 @@ from meanfield._checks import (
     freeze,
     generator,
     integer,
+    key,
     number,
     one_of,
     shown,
     tell_apart,
     unit_rows,
 )
+
 from meanfield.functionals.distances import mmd, sobolev
 from meanfield.functionals.transport import Bracket, exact
 from meanfield.functionals.transport.circle import best_shift, circle_distance, cost, sliver
@@ -458,8 +460,6 @@ class DistanceTo:
         d >= 4 about its own; else a density on S^2.
     distance : {'wasserstein', 'mmd', 'sobolev'}, optional
         Which one.
-    every : int, optional
-        Computed at the first and at every so many-th save after it.
     p : float, optional
         Of 'wasserstein', 1 <= p <= 20.
     gap : float, optional
@@ -468,6 +468,8 @@ class DistanceTo:
         Of 'mmd', which needs it.
     s : float, optional
         Of 'sobolev', -1 if left out.
+    every : int, optional
+        Computed at the first and at every so many-th save after it.
 
     Attributes
     ----------
@@ -489,13 +491,45 @@ class DistanceTo:
     1.5147
     """
 
-    to: str | Law | AnyMeasure
-    distance: Literal["wasserstein", "mmd", "sobolev"] = "wasserstein"
-    every: int = field(default=1, kw_only=True)
-    p: float = field(default=1.0, kw_only=True)
-    gap: float | None = field(default=None, kw_only=True)
-    beta: float | None = field(default=None, kw_only=True)
-    s: float | None = field(default=None, kw_only=True)
+    to: str | Law | AnyMeasure = field(
+        metadata=key(
+            "the uniform measure, a Dirac at the present mean, the start, or a law's table", dict
+        )
+    )
+    distance: Literal["wasserstein", "mmd", "sobolev"] = field(
+        default="wasserstein",
+        metadata=key(
+            "W_p, or in the attention kernel, or in the norm of H^s",
+            Literal["wasserstein", "mmd", "sobolev"],
+        ),
+    )
+    p: float = field(
+        default=1.0,
+        kw_only=True,
+        metadata=key('of "wasserstein", 1 to 20', float, minimum=1, maximum=20),
+    )
+    gap: float | None = field(
+        default=None,
+        kw_only=True,
+        metadata=key(
+            'of "wasserstein": the relative width asked of a bracket, > 0',
+            float,
+            exclusiveMinimum=0,
+        ),
+    )
+    beta: float | None = field(
+        default=None,
+        kw_only=True,
+        metadata=key('of "mmd", >= 0; that of the dynamics if left out', float, minimum=0),
+    )
+    s: float | None = field(
+        default=None,
+        kw_only=True,
+        metadata=key('of "sobolev", below -(d-1)/2; -1 if left out', float, exclusiveMaximum=0),
+    )
+    every: int = field(
+        default=1, kw_only=True, metadata=key("only every so many-th save, >= 1", int, minimum=1)
+    )
 
     def __post_init__(self) -> None:
         is_word = isinstance(self.to, str) and self.to in TO
@@ -606,10 +640,10 @@ class _Watch:
         if law.dim != measure.dim:
             raise ValueError(f"to must have dim = {measure.dim} as {measure} has, got {shown(law)}")
         axis = measure.axis
-        key = b"" if axis is None else axis.tobytes()
-        if key not in self._resolved:
-            self._resolved[key] = _measure_of(law, axis)
-        return self._resolved[key]
+        place = b"" if axis is None else axis.tobytes()
+        if place not in self._resolved:
+            self._resolved[place] = _measure_of(law, axis)
+        return self._resolved[place]
 
 
 def _centre(measure: AnyMeasure) -> Particles | None:
