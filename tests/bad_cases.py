@@ -58,7 +58,7 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
     ),
     "monitors huge": (
         {f"monitors.m{i}": 'to = "start"' for i in range(257)},
-        "monitors must be at most 256 tables, got 257",
+        "monitors must have at most 256 entries, got 257",
     ),
     "sign 0": ({"dynamics": "beta = 1\nsign = 0"}, "dynamics.sign must be +1 or -1, got 0"),
     "sign 0.5": ({"dynamics": "beta = 1\nsign = 0.5"}, "dynamics.sign must be a valid integer"),

@@ -239,13 +239,9 @@ def _parsed(text: str, name: str) -> dict[str, Any]:
         raise CaseError(f"{name}: must be TOML, but {error}") from None
 
 
-def _parts(key: str) -> list[int | str]:
-    return [word or int(index) for index, word in _PART.findall(key)]
-
-
 def _place(raw: Any, key: str, name: str) -> tuple[Any, int | str]:
     """The table or list that has a key, made where there is none, and its last part there."""
-    here, parts = raw, _parts(key)
+    here, parts = raw, [word or int(index) for index, word in _PART.findall(key)]
     for depth, part in enumerate(parts):
         allowed, fits = "a table", type(here) is dict
         if type(part) is int:
@@ -647,30 +643,19 @@ def case_of(solution: Solution, path: Path, settings: Mapping[str, Any] | None =
     case = case_from_text(solution._case, name, path.parent, settings)
     folder = home if _has_all(case, home) or not _has_all(case, path.parent) else path.parent
     with case._errors("law"):
-        check_tokens(case._tables, folder, _recorded(about))
-    origin = {key: about[key] for key in ORIGIN if key in about}
-    found = case._placed(folder, origin)
-    elsewhere = {"output": _outputs(case._tables.output, settings or {})}
-    found._tables = case._tables.model_copy(update=elsewhere)
+        recorded: dict[str, str] = {}
+        with suppress(ValueError, TypeError):
+            recorded = dict(json.loads(str(about.get(CLOUD_FILES, "{}"))))
+        check_tokens(case._tables, folder, recorded)
+    found = case._placed(folder, {key: about[key] for key in ORIGIN if key in about})
+    if "output" not in (settings := settings or {}):
+        given = {key: one for key, one in case._tables.output if f"output.{key}" in settings}
+        found._tables = case._tables.model_copy(update={"output": tables.OutputTable(**given)})
     return found
-
-
-def _outputs(given: tables.OutputTable, settings: Mapping[str, Any]) -> tables.OutputTable:
-    """Where files go by the settings alone."""
-    if "output" in settings:
-        return given
-    keys = [key.removeprefix("output.") for key in settings if key.startswith("output.")]
-    return tables.OutputTable(**{key: getattr(given, key) for key in keys})
 
 
 def _has_all(case: Case, folder: Path) -> bool:
     return all((folder / name).is_file() for _, name in clouds(case._tables))
-
-
-def _recorded(about: Mapping[str, Any]) -> dict[str, str]:
-    with suppress(ValueError, TypeError):
-        return dict(json.loads(str(about.get(CLOUD_FILES, "{}"))))
-    return {}
 
 
 class _Schema(GenerateJsonSchema):

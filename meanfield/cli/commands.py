@@ -18,7 +18,15 @@ from typer import Argument, Option
 from meanfield._checks import one_line
 from meanfield.cli import options, runs, text
 from meanfield.cli.case import json_schema_text
-from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, INTERRUPTED, Refusal, check_output, refusals
+from meanfield.cli.runs import (
+    BAD_INPUT,
+    FAILED_RUN,
+    INTERRUPTED,
+    Refusal,
+    check_output,
+    refusals,
+    refused,
+)
 from meanfield.cli.study import UNDECIDED, study
 from meanfield.cli.sweeps import SWEEP, axis, cells_beside, load_sweep, sweep
 from meanfield.evolution import Solution, netcdf, solve
@@ -147,11 +155,16 @@ def run(
     if print_case:
         typer.echo(chosen._text, nl=False)
         return
-    told = chosen._tables.output.model_fields_set
-    if earlier is not None and case is not None and "file" not in told:
+    told = chosen._tables.output
+    if earlier is not None and case is not None and "file" not in told.model_fields_set:
         output = output or case.with_name(f"{case.stem}-again.nc")
     measure, dynamics, keywords = chosen._build()
-    file, picture = runs.outputs(chosen, output, figure, force)
+    keys = (
+        "--output" if output else f"{chosen._name}: output.file",
+        "--figure" if figure else f"{chosen._name}: output.figure",
+    )
+    file, drawn = output or Path(told.file), figure or (Path(told.figure) if told.figure else None)
+    picture = runs.outputs(file, drawn, keys, chosen._digest(), force)
     if not quiet:
         typer.echo(f"{chosen._name}: {dynamics} on {measure} to t = {chosen._tables.run.t_end:g}")
     with runs.killed_like_ctrl_c():
@@ -166,9 +179,7 @@ def run(
 @app.command()
 def resume(
     file: options.RunFile,
-    figure: Annotated[
-        Path | None, options.figure("RUN.png", "Figure, else RUN.png beside the result file.")
-    ] = None,
+    figure: options.RunFigure = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -201,10 +212,8 @@ def resume(
 def _write(solution: Solution, file: Path, picture: Path, quiet: bool) -> None:
     """Figure, table, and exit status; the file, too, where the run could not write it."""
     if solution._file is None:
-        try:
+        with refused(OSError, ValueError, status=FAILED_RUN):
             solution.save(file)
-        except (OSError, ValueError) as error:
-            raise Refusal(str(error), FAILED_RUN) from None
     _draw(solution, picture)
     if not quiet:
         typer.echo(text.table(solution))
@@ -224,9 +233,7 @@ def _exit(solution: Solution, file: Path) -> None:
 @app.command()
 def plot(
     file: options.RunFile,
-    figure: Annotated[
-        Path | None, options.figure("RUN.png", "Figure, else RUN.png beside the result file.")
-    ] = None,
+    figure: options.RunFigure = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -234,24 +241,21 @@ def plot(
 
     A figure of the same case is replaced, another file only with --force.
     """
-    told = file, figure, "--figure", ".png", runs.FIGURE_SUFFIXES
-    with _made(*told, force, quiet) as (solution, place):
+    suffixes = runs.FIGURE_SUFFIXES
+    with _made(file, figure, "--figure", suffixes, force, quiet) as (solution, place):
         _draw(solution, place)
 
 
 @contextmanager
 def _made(
-    file: Path,
-    given: Path | None,
-    option: str,
-    suffix: str,
-    suffixes: Sequence[str],
-    force: bool,
-    quiet: bool,
+    file: Path, given: Path | None, option: str, suffixes: Sequence[str], force: bool, quiet: bool
 ) -> Iterator[tuple[Solution, Path]]:
-    """Inside, what is drawn from a run is made at its place, beside the run if it is not told."""
+    """Inside, what is drawn from a run is made at its place.
+
+    Where none is told it is beside the run, with the first of the suffixes.
+    """
     solution = runs.loaded_run(file)
-    place = given or file.with_suffix(suffix)
+    place = given or file.with_suffix(suffixes[0])
     check_output(place, option, suffixes, solution._source, force)
     with refusals(place), runs.killed_like_ctrl_c():
         yield solution, place
@@ -326,10 +330,9 @@ def movie(
     # slow to import
     from meanfield.plot import movies
 
-    suffix = movies.default_movie_suffix()
+    given = figure or file.with_suffix(movies.default_movie_suffix())
     shown = not quiet and sys.stderr.isatty()
-    told = file, figure, "--figure", suffix, (".mp4", ".gif")
-    with _made(*told, force, quiet) as (solution, place):
+    with _made(file, given, "--figure", (".mp4", ".gif"), force, quiet) as (solution, place):
         movies.movie(solution, place, frames=frames, seconds=seconds, fps=fps, progress=shown)
 
 
@@ -351,7 +354,7 @@ def report(
     # slow to import, as what it draws with is
     from meanfield.cli import report as reports
 
-    with _made(file, page, "--page", ".html", (".html",), force, quiet) as (solution, place):
+    with _made(file, page, "--page", (".html",), force, quiet) as (solution, place):
         reports.save(solution, place)
 
 
@@ -399,10 +402,8 @@ def sweep_command(
     progress = sys.stderr.isatty() and not quiet
     with runs.executor_of(executor, workers, scheduler) as where, _swept(folder):
         found = sweep(chosen, axes, folder=folder, progress=progress, **where)
-    try:
+    with refused(OSError, status=FAILED_RUN):
         netcdf.write(found.assign_attrs({SOURCE: source}), output)
-    except OSError as error:
-        raise Refusal(str(error), FAILED_RUN) from None
     states = found["status"].values.ravel().tolist()
     if not quiet:
         told = ", ".join(f"{count} {status}" for status, count in Counter(states).most_common())

@@ -20,6 +20,9 @@ def figure(metavar: str = "FIGURE.png", about: str = "Figure, else beside the re
 
 CaseFile = Annotated[Path, Argument(metavar="CASE", help="Case file (TOML) or result file.")]
 RunFile = Annotated[Path, Argument(metavar="RUN.nc", help="Result file of a run.")]
+RunFigure = Annotated[
+    Path | None, figure("RUN.png", "Figure, else RUN.png beside the result file.")
+]
 Settings = Annotated[
     list[str] | None,
     Option(

@@ -31,28 +31,24 @@ class Refusal(Exception):
         self.status = status
 
 
-def outputs(case: Case, output: Path | None, figure: Path | None, force: bool) -> tuple[Path, Path]:
-    """The result file and the figure: as given, else as the case says, else beside each other.
+def outputs(
+    file: Path, figure: Path | None, keys: tuple[str, str], source: str, force: bool
+) -> Path:
+    """Check where a result file and its figure go, by their options or keys; the figure's place.
+
+    Without one it is beside the file.
 
     Raises
     ------
     Refusal
-        If one of them can't be written, or is there and not of this case.
+        If one of them can't be written, or is there and not made from the same.
     """
-    source = case._digest()
-    in_case = f"{case._name}: output"
-    file, key = output, "--output"
-    if file is None:
-        file, key = Path(case._tables.output.file), f"{in_case}.file"
+    key, figure_key = keys
     check_output(file, key, (".nc",), source, force)
-    if figure is not None:
-        picture, key = figure, "--figure"
-    elif case._tables.output.figure is not None:
-        picture, key = Path(case._tables.output.figure), f"{in_case}.figure"
-    else:
-        picture, key = file.with_suffix(".png"), f"the figure beside {key}"
-    check_output(picture, key, FIGURE_SUFFIXES, source, force)
-    return file, picture
+    figure_key = f"the figure beside {key}" if figure is None else figure_key
+    picture = file.with_suffix(".png") if figure is None else figure
+    check_output(picture, figure_key, FIGURE_SUFFIXES, source, force)
+    return picture
 
 
 def check_output(path: Path, key: str, suffixes: Sequence[str], source: str, force: bool) -> None:
@@ -79,6 +75,21 @@ def check_output(path: Path, key: str, suffixes: Sequence[str], source: str, for
 
 
 @contextmanager
+def refused(*kinds: type[Exception], status: int = BAD_INPUT, before: str = "") -> Iterator[None]:
+    """Inside, an error of these kinds ends the command, with its message after another text.
+
+    Raises
+    ------
+    Refusal
+        For each of them.
+    """
+    try:
+        yield
+    except kinds as error:
+        raise Refusal(f"{before}{error}", status) from None
+
+
+@contextmanager
 def refusals(written: Path | str = "", status: int = FAILED_RUN) -> Iterator[None]:
     """Inside, a ValueError is bad input, and an OSError has the status of what can't be written.
 
@@ -87,12 +98,10 @@ def refusals(written: Path | str = "", status: int = FAILED_RUN) -> Iterator[Non
     Refusal
         For either.
     """
-    try:
+    unwritten = f"can't write{' ' * bool(written)}{written}: "
+    # of an error that is both, the inner one tells
+    with refused(OSError, status=status, before=unwritten), refused(ValueError):
         yield
-    except ValueError as error:
-        raise Refusal(str(error)) from None
-    except OSError as error:
-        raise Refusal(f"can't write{' ' * bool(written)}{written}: {error}", status) from None
 
 
 def source_of(*parts: Any) -> str:
@@ -127,10 +136,8 @@ def keys_from(
     """
     found: dict[str, Any] = {}
     for text in given or []:
-        try:
+        with refused(ValueError, before=f"{option} {text}: "):
             key, value = parse(text)
-        except ValueError as error:
-            raise Refusal(f"{option} {text}: {error}") from None
         if key in found:
             raise Refusal(f"{option} must have each key once, got {key} twice")
         found[key] = value
@@ -210,15 +217,10 @@ def executor_of(
     from meanfield.studies.executors import opened
 
     with ExitStack() as stack:
-        try:
+        with refused(ValueError, before="--"):
             where = stack.enter_context(opened(name, scheduler, workers))
-        except ValueError as error:
-            raise Refusal(f"--{error}") from None
-        stack.enter_context(only_installed_code())
-        try:
+        with only_installed_code(), refused(RuntimeError, status=FAILED_RUN):
             yield where
-        except RuntimeError as error:
-            raise Refusal(str(error), FAILED_RUN) from None
 
 
 def ended(run: Callable[..., Solution], *given: Any, **keywords: Any) -> Solution:

@@ -15,7 +15,7 @@ import typer
 from typer import Option
 
 from meanfield.cli import options, runs
-from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, Refusal, check_output, refusals
+from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, Refusal, refusals
 from meanfield.cli.sweeps import values_of
 from meanfield.dynamics import SA, USA
 from meanfield.evolution import netcdf
@@ -54,10 +54,7 @@ def _asked(name: str, tell: Callable[[Any], str]) -> Callable[[Callable[..., Any
             given = question(**own) or _with_dynamics(own)
             case = given.pop("case", None)
             source = runs.source_of(name, case and case._digest(), given)
-            drawn = figure or output.with_suffix(".png")
-            check_output(output, "--output", (".nc",), source, force)
-            key = "--figure" if figure else "the figure beside --output"
-            check_output(drawn, key, runs.FIGURE_SUFFIXES, source, force)
+            drawn = runs.outputs(output, figure, ("--output", "--figure"), source, force)
             # slow to import
             from meanfield import plot, studies
 

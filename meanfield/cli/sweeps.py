@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from inspect import signature
 from itertools import product
@@ -68,19 +68,17 @@ def values_of(text: str) -> list[Any]:
 
 
 def _interval(text: str) -> list[Any]:
-    try:
+    with suppress(ValueError, TypeError):
         start, stop, count = (cases.toml_value(part) for part in text.split(":"))
-        is_counted = type(count) is int and 1 <= count <= _MOST_CELLS
-        numbers = np.linspace(start, stop, count) if is_counted else np.array([np.nan])
-    except (ValueError, TypeError):
-        numbers = np.array([np.nan])
-    if isinstance(numbers[0], np.str_) or not np.isfinite(numbers).all():
-        raise ValueError(
-            f"grid must be START:STOP:COUNT of two finite numbers and an integer from 1 to "
-            f"{_MOST_CELLS}, got {shown(text)}"
-        )
-    is_whole = type(start) is int and type(stop) is int and (numbers == numbers.round()).all()
-    return [int(x) for x in numbers] if is_whole else numbers.tolist()
+        if type(count) is int and 1 <= count <= _MOST_CELLS:
+            numbers = np.linspace(start, stop, count)
+            if np.isfinite(numbers).all():
+                is_whole = type(start) is type(stop) is int and (numbers == numbers.round()).all()
+                return [int(x) for x in numbers] if is_whole else numbers.tolist()
+    raise ValueError(
+        f"grid must be START:STOP:COUNT of two finite numbers and an integer from 1 to "
+        f"{_MOST_CELLS}, got {shown(text)}"
+    )
 
 
 def _listed(text: str) -> list[Any]:
@@ -175,11 +173,10 @@ class CaseCell:
 
     def kept(self) -> Outcome | None:
         """The outcome if the run came to its end in an earlier call, else None."""
-        try:
-            solution = None if self.file is None else loaded(self.file)
-        except ValueError:
-            return None
-        return None if solution is None or solution.status == "interrupted" else outcome(solution)
+        with suppress(ValueError):
+            if self.file is not None and (kept := loaded(self.file)).status != "interrupted":
+                return outcome(kept)
+        return None
 
     def run(self) -> Outcome:
         """Run the cell, or go on with it; what it raises is its outcome.
@@ -366,7 +363,13 @@ def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, Any]]:
             if name not in columns:
                 dims = tuple(map(str, one.dims))
                 shape = len(outcomes), *(len(indexes[dim]) for dim in dims)
-                columns[name] = dims, _missing(shape, one.dtype), dict(one.attrs)
+                is_number = one.dtype.kind in "biufc"
+                kind = np.result_type(one.dtype, float) if is_number else object
+                columns[name] = (
+                    dims,
+                    np.full(shape, np.nan if is_number else "", kind),
+                    {**one.attrs},
+                )
             dims, rows, about = columns[name]
             rows[row, *np.ix_(*(places[dim] for dim in dims))] = one.transpose(*dims).values.astype(
                 rows.dtype
@@ -375,12 +378,6 @@ def _columns(outcomes: Sequence[Outcome]) -> tuple[Columns, dict[str, Any]]:
             for key in [key for key, told in about.items() if one.attrs.get(key) != told]:
                 del about[key]
     return columns, {name: (name, indexes[name], about_index[name]) for name in indexes}
-
-
-def _missing(shape: tuple[int, ...], dtype: Any) -> Any:
-    if dtype.kind in "biuf":
-        return np.full(shape, np.nan)
-    return np.full(shape, np.nan, dtype=dtype) if dtype.kind == "c" else np.full(shape, "", object)
 
 
 def load_sweep(path: str | os.PathLike[str]) -> xr.Dataset:
@@ -527,9 +524,8 @@ def sweep(
         monitors = base._tables.monitors
         taken = {*taken_names(monitors), *monitors}
         as_word = cases.as_toml
-    _make(kept_in)
     # folders of a network remember for a while that a file which was asked for is not there
-    there = set() if kept_in is None else set(kept_in.iterdir())
+    there = set() if kept_in is None else _made(kept_in)
     outcomes = [task.kept() if task.file in there else None for task in tasks]
     missing = [number for number, one in enumerate(outcomes) if one is None]
     # two cells may be one, as beta = 1 and beta = 1.0 are not
@@ -587,15 +583,16 @@ def _base(case: Any, overrides: Mapping[str, Any] | None) -> Case:
     return cases.read_case(Path(case), overrides)
 
 
-def _make(folder: Path | None) -> None:
+def _made(folder: Path) -> set[Path]:
+    """What is in the folder, which is made where there is none."""
     try:
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(
             f"folder must be one that is there or can be made, got {str(folder)!r}: "
             f"{error.strerror}"
         ) from None
+    return set(folder.iterdir())
 
 
 def _cell(base: Case, settings: dict[str, Any], folder: Path | None) -> CaseCell:

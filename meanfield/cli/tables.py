@@ -164,11 +164,13 @@ class Table(pydantic.BaseModel):
         """
         for key, field in type(self).model_fields.items():
             limits: Any = field.json_schema_extra or {}
-            found, most = getattr(self, key), limits.get("maxItems")
+            found, most = getattr(self, key), limits.get("maxItems", limits.get("maxProperties"))
             if most is not None and found is not None and len(found) > most:
                 raise ValueError(f"{key} must have at most {most} entries, got {len(found)}")
-            if key in ("dim", "max_nodes") and found is not None:
+            if key in ("dim", "max_nodes", "save_at") and isinstance(found, int):
                 integer(key, found, low=limits["minimum"], high=limits["maximum"])
+            if key == "t_end":
+                number(key, found, above=limits["exclusiveMinimum"])
 
 
 class MadeTable(Table):
@@ -433,9 +435,9 @@ class MeasureTable(Table):
             Naming key, value and what is allowed.
         """
 
-    def given(self, *keys: str) -> dict[str, Any]:
-        """Those of the keys that are not left out."""
-        return {key: getattr(self, key) for key in keys if getattr(self, key) is not None}
+    def given(self) -> dict[str, Any]:
+        """Its keys that are not left out and no tables."""
+        return {key: one for key, one in self if one is not None and key not in ("type", "space")}
 
 
 class DensityTable(MeasureTable):
@@ -460,7 +462,7 @@ class DensityTable(MeasureTable):
         """A density."""
         space = self.space.build("measure.space", law.told_dim())
         start = law.build("law", space.dim, folder)
-        return Density(space, start, **self.given("tail_tol", "max_size"))
+        return Density(space, start, **self.given())
 
 
 class FlowMapTable(MeasureTable):
@@ -482,9 +484,8 @@ class FlowMapTable(MeasureTable):
     def build(self, law: MadeTable, folder: Path, rng: int) -> AnyMeasure:  # noqa: ARG002
         """A flow map."""
         moving = law.build("law", None, folder)
-        keys = "tol", "axis", "max_nodes", "atom_radius"
-        with located("measure", keys):
-            return FlowMap(moving, **self.given(*keys))
+        with located("measure", type(self).model_fields):
+            return FlowMap(moving, **self.given())
 
 
 class ParticlesTable(MeasureTable):
@@ -560,19 +561,6 @@ class RunTable(Table):
         'what a density does that outgrows its space: "flow-map" goes on with nodes'
     )
     rng: int = Field(default=0, ge=0, description="the seed of tokens' draws and noise, >= 0")
-
-    def check(self, case: Any) -> None:
-        """Check the final time and the number of saves.
-
-        Raises
-        ------
-        ValueError
-            Naming key, value and what is allowed.
-        """
-        super().check(case)
-        number("t_end", self.t_end, above=0)
-        if isinstance(self.save_at, int):
-            integer("save_at", self.save_at, low=1, high=MOST_SAVES)
 
     def noise(self) -> np.random.Generator:
         """The random numbers of the noise, apart from those of the start."""
@@ -659,19 +647,6 @@ class CaseTable(Table):
         description="tables of distances at the saves, each under its name",
         json_schema_extra={"maxProperties": MOST_MONITORS},
     )
-
-    def check(self, case: Any) -> None:  # noqa: ARG002
-        """Check how many monitors there are.
-
-        Raises
-        ------
-        ValueError
-            If there are too many.
-        """
-        if len(self.monitors) > MOST_MONITORS:
-            raise ValueError(
-                f"monitors must be at most {MOST_MONITORS} tables, got {len(self.monitors)}"
-            )
 
 
 def tables_in(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:

@@ -449,7 +449,9 @@ _TAIL, _MASS = 1e-12, 1e-10
 
 @dataclass(frozen=True)
 class DistanceTo:
-    """A distance of mu_t to ν at saves of a run: `evolve(monitors={"w1": DistanceTo("start")})`.
+    """A distance of mu_t to ν at the saves of a run, as a monitor of `evolve`.
+
+    It is asked for as in `evolve(monitors={"w1": DistanceTo("start")})`.
 
     Parameters
     ----------
