@@ -22,7 +22,6 @@ from meanfield._checks import (
     tell_apart,
     unit_rows,
 )
-
 from meanfield.functionals.distances import mmd, sobolev
 from meanfield.functionals.transport import Bracket, exact
 from meanfield.functionals.transport.circle import best_shift, circle_distance, cost, sliver
