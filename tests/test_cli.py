@@ -190,7 +190,7 @@ def test_info_of_a_run(run_file, capsys):
     assert entries["status"] == "finished"
     assert entries["dynamics"] == "USA(beta=1.0, sign=1, noise=0.0)"
     assert entries["times"] == "5 from 0 to 0.2"
-    assert float(entries["energy defect"]) < 1e-9
+    assert float(entries["balance error"]) < 1e-9
 
 
 def test_info_of_the_machine(capsys):
@@ -305,7 +305,7 @@ def test_noisy_tokens_from_a_case(folder, capsys):
     assert "energy identity" not in capsys.readouterr().out
     assert mf.load("a.nc").dynamics.noise == 0.1
     assert main(["info", "a.nc"]) == 0
-    assert re.search(r"energy defect +none is claimed", capsys.readouterr().out)
+    assert re.search(r"balance error +none is claimed", capsys.readouterr().out)
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -175,12 +175,13 @@ def _instants(sol: Solution, panels: int) -> list[int]:
     return chosen
 
 
-def save(figure: Figure, path: str | os.PathLike[str], *, source: str = "") -> None:
+def save(figure: Figure | Axes, path: str | os.PathLike[str], *, source: str = "") -> None:
     """Write a figure as PNG, PDF or SVG, by the suffix of the path.
 
     Parameters
     ----------
-    figure : matplotlib Figure
+    figure : matplotlib Figure or Axes
+        Of axes the whole figure is written.
     path : str or path-like
         Ending in .png, .pdf or .svg.
     source : str, optional
@@ -189,19 +190,21 @@ def save(figure: Figure, path: str | os.PathLike[str], *, source: str = "") -> N
     Raises
     ------
     ValueError
-        If `figure` is no figure, the suffix is another, or `source` no text.
+        If `figure` is neither, the suffix is another, or `source` no text.
     OSError
         If it can't be written there.
     """
-    if not isinstance(figure, Figure):
-        raise ValueError(f"figure must be a matplotlib Figure, got {shown(figure)}")
+    # axes may have been taken off their figure
+    whole = figure.get_figure(root=True) if isinstance(figure, (Figure, Axes)) else None
+    if whole is None:
+        raise ValueError(f"figure must be a matplotlib Figure or Axes, got {shown(figure)}")
     path = frames.check_path(path, SUFFIXES, ", ".join(SUFFIXES))
     if not isinstance(source, str):
         raise ValueError(f"source must be a text, got {shown(source)}")
     # a disk that is full is told of by Python
     drawn = io.BytesIO()
     about = {"Keywords": source} if source else None
-    figure.savefig(drawn, dpi=200, format=path.suffix[1:].lower(), metadata=about)
+    whole.savefig(drawn, dpi=200, format=path.suffix[1:].lower(), metadata=about)
     remove_leftovers(path)
     with whole_file(path) as beside:
         beside.write_bytes(drawn.getbuffer())
