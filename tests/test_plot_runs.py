@@ -305,3 +305,13 @@ def test_a_link_with_a_foreseeable_name_is_not_written_through(tmp_path):
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
     assert not (tmp_path / "run.png").is_symlink()
     assert target.read_text() == "precious"
+
+
+def test_axes_are_saved_with_their_whole_figure(tmp_path):
+    sol = mf.evolve(mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5])), mf.SA(1.0), 0.1, 2)
+    ax = sol.plot("energy")
+    mf.plot.save(ax, tmp_path / "energy.png")
+    assert (tmp_path / "energy.png").stat().st_size > 1000
+    ax.remove()
+    with pytest.raises(ValueError, match="figure must be a matplotlib Figure or Axes, got"):
+        mf.plot.save(ax, tmp_path / "none.png")
