@@ -477,7 +477,7 @@ def _line_flow_maps(
         log_density, save["owners"] = save.pop("log_density"), owners.astype(np.int64)
         # those of the angles
         del save["points"], save["t"]
-        found.append(LineFlowMap.from_arrays(line, **limits, **save))
+        found.append(LineFlowMap._from_arrays(line, **limits, **save))
         found[-1].log_density = log_density
     return found
 
@@ -488,7 +488,7 @@ def _sphere_flow_maps(
     law, limits = _law_and_limits(record, first)
     for save in saves:
         unit_rows("points", save["points"], 3)
-    return [SphereFlowMap.from_arrays(law, **limits, **save) for save in saves]
+    return [SphereFlowMap._from_arrays(law, **limits, **save) for save in saves]
 
 
 def _sphere_history(arrays: dict[str, NDArray[Any]]) -> History:

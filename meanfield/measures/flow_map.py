@@ -225,7 +225,7 @@ class FlowMap(WeightedPoints):
         """Lay the nodes of a law."""
 
     @classmethod
-    def from_arrays(
+    def _from_arrays(
         cls, law: Law | LabelLine, *, tol: float, max_nodes: int, atom_radius: float, **given: Any
     ) -> Self:
         """The flow map of a law, or its line, with the arrays of its form and nothing computed."""
@@ -405,7 +405,7 @@ class LineFlowMap(FlowMap):
         """The same law's flow map with some of its arrays, or its tolerance, replaced."""
         kept = ("tol", "edges", "angles", "expansion", "weights", "owners")
         own = {name: getattr(self, name) for name in kept} | {"atoms": self._atom_angles}
-        return LineFlowMap.from_arrays(self.line, **self._limits, **own | given)
+        return LineFlowMap._from_arrays(self.line, **self._limits, **own | given)
 
     def __repr__(self) -> str:
         return f"FlowMap(dim={self.dim}, nodes={len(self.angles)}, atoms={len(self._atom_angles)})"
@@ -683,7 +683,7 @@ class SphereFlowMap(FlowMap):
 
     def _moved(self, t: float, **arrays: Any) -> SphereFlowMap:
         """The same law's flow map at t, with these arrays."""
-        return SphereFlowMap.from_arrays(self.law, tol=self.tol, t=t, **self._limits, **arrays)
+        return SphereFlowMap._from_arrays(self.law, tol=self.tol, t=t, **self._limits, **arrays)
 
     def _resolving(self, beta: float) -> SphereFlowMap:
         """The same measure on patches that resolve e^{β<x,y>}; itself if they do.
