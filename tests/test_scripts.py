@@ -12,9 +12,9 @@ SCRIPTS = sorted((ROOT / "docs" / "scripts").glob("*.py"))
 MOST_LINES = 12
 
 
-def test_there_are_ten_and_the_page_shows_them():
+def test_the_page_shows_them_all():
     page = (ROOT / "docs" / "howto" / "scripts.md").read_text(encoding="utf-8")
-    assert len(SCRIPTS) == 10
+    assert len(SCRIPTS) >= 10
     assert [path.name for path in SCRIPTS if path.name not in page] == []
 
 
