@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from browser import started
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -32,3 +33,10 @@ def undrawn(monkeypatch):
         Path(path).write_text(source)
 
     monkeypatch.setattr("meanfield.plot.save", save)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium; of one module, since its event loop would be in the way of others' loops."""
+    with started() as found:
+        yield found
