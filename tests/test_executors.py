@@ -7,14 +7,15 @@ import socket
 import subprocess
 import sys
 import threading
+import weakref
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
-from children import ENVIRONMENT, LAST_RESORT
+from children import ENVIRONMENT, LAST_RESORT, hearing_ctrl_c
 from threadpoolctl import threadpool_info
 
 import meanfield as mf
@@ -68,6 +69,32 @@ def test_ctrl_c_leaves_no_task_at_an_executor():
     with pytest.raises(KeyboardInterrupt):
         list(mapped_by(executor, squared, [1, 2, 3]))
     assert [future.cancelled() for future in executor.futures] == [False, True, True]
+
+
+@pytest.mark.parametrize("pool", ["processes", "threads"])
+def test_ctrl_c_in_a_callback_is_not_lost(pool):
+    """What Python calls by itself, as importlib to give back a lock, can raise nothing."""
+    with ExitStack() as stack:
+        stack.enter_context(hearing_ctrl_c())
+        executor = pool
+        if pool == "threads":
+            executor = stack.enter_context(ThreadPoolExecutor(1))
+        results = mapped_by(executor, squared, [1, 2, 3])
+        assert next(results) == 1
+        anything = threading.Event()
+        weakref.finalize(anything, os.kill, os.getpid(), signal.SIGINT)
+        del anything
+        with pytest.raises(KeyboardInterrupt):
+            next(results)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def deaf(task):
+    return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_workers_leave_ctrl_c_to_who_waits_for_them():
+    assert list(mapped_by("processes", deaf, [1])) == [True]
 
 
 def holding(task):

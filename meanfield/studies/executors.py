@@ -7,9 +7,17 @@ import logging
 import multiprocessing
 import os
 import platform
+import signal
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from multiprocessing.reduction import ForkingPickler
@@ -19,6 +27,7 @@ import numpy as np
 from tqdm import tqdm
 
 from meanfield._checks import boolean, integer, shown
+from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.exceptions import Interrupted
 from meanfield.typing import Array
 
@@ -27,6 +36,8 @@ PROCESSES = "processes"
 _LOST = {"KilledWorker", "CommClosedError"}
 # how many threads a user wants for products of matrices
 THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
+# how long Ctrl-C may wait
+_SECONDS_DEAF = 0.1
 # exit status of a worker that imports a script which starts workers
 _NO_GUARD = 99
 
@@ -153,8 +164,14 @@ def _keep_to_one_thread() -> None:
 
 
 def _pool(workers: int | None = None) -> ProcessPoolExecutor:
-    # threads of transforms do not survive a fork
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    return ProcessPoolExecutor(
+        workers,
+        # threads of transforms do not survive a fork
+        mp_context=multiprocessing.get_context("spawn"),
+        # a terminal sends Ctrl-C to all processes, and who waits for the workers ends them
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+    )
 
 
 def _by_processes(
@@ -215,27 +232,38 @@ class _Submitted:
         self._again, self._lost = again, lost
         self.spares: list[Executor] = []
         self._call = partial(_in_worker, _home(), run)
-        self._futures = {number: self._submit(number) for number in range(len(tasks))}
+        self._futures: dict[int, Future[Any]] = {}
 
     def results(self) -> Generator[Any, None, None]:
-        """In the order of the tasks; where they are not waited for, none is begun any more."""
-        try:
-            for number in range(len(self._tasks)):
-                yield self._result(number)
-        finally:
-            for future in self._futures.values():
-                future.cancel()
+        """In the order of the tasks; where they are not waited for, none is begun any more.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            On Ctrl-C, between results: in what is done with them it could be lost, as Python
+            drops what is raised in a destructor, or when an import gives back its lock.
+        """
+        numbers = range(len(self._tasks))
+        with DeferredInterrupt() as self._interrupt:
+            try:
+                for number in numbers:
+                    self._futures[number] = self._submit(number)
+                for number in numbers:
+                    yield self._result(number)
+            finally:
+                for future in self._futures.values():
+                    future.cancel()
 
     def _result(self, number: int) -> Any:
         try:
             # a future keeps its result
-            return _result_of(number, self._futures.pop(number))
+            return self._result_of(number, self._futures.pop(number))
         except Exception as error:
             if not _is_lost(error):
                 raise
             future = self._try_again(number, error)
         try:
-            return _result_of(number, future)
+            return self._result_of(number, future)
         except Exception as error:
             if not _is_lost(error):
                 raise
@@ -243,6 +271,18 @@ class _Submitted:
             if self._lost is None:
                 raise RuntimeError(f"{what}: {self._tasks[number]!r:.200}") from error
             return self._lost(self._tasks[number], what)
+
+    def _result_of(self, number: int, future: Future[Any]) -> Any:
+        self._interrupt.check()
+        while not wait([future], _SECONDS_DEAF).done:
+            self._interrupt.check()
+        try:
+            return future.result()
+        except CancelledError as error:
+            raise RuntimeError(
+                f"task {number} of the study was cancelled by its executor: its scheduler is gone, "
+                f"or has dropped it"
+            ) from error
 
     def _submit(self, number: int) -> Future[Any]:
         try:
@@ -270,16 +310,6 @@ class _Submitted:
         # in a pool of its own no other task takes its worker down
         self.spares.append(_pool(1))
         return self.spares[-1].submit(self._call, number, self._tasks[number])
-
-
-def _result_of(number: int, future: Future[Any]) -> Any:
-    try:
-        return future.result()
-    except CancelledError as error:
-        raise RuntimeError(
-            f"task {number} of the study was cancelled by its executor: its scheduler is gone, or "
-            f"has dropped it"
-        ) from error
 
 
 def _is_lost(error: BaseException | None) -> bool:
