@@ -33,6 +33,17 @@ OVERFLOWS = """() => {
   }).map((e) => `${e.tagName.toLowerCase()}#${e.id}.${e.className.baseVal ?? e.className}`);
 }"""
 
+# pictures in view and where on the page they are, without icons
+PICTURES = """() => [...document.querySelectorAll("canvas, img, svg")].filter((e) => {
+  const box = e.getBoundingClientRect();
+  return e.checkVisibility({ opacityProperty: true, visibilityProperty: true })
+    && Math.max(box.width, box.height) > 20;
+}).map((e) => {
+  const box = e.getBoundingClientRect();
+  const place = [box.x + scrollX, box.y + scrollY, box.width, box.height].map(Math.round);
+  return [e.outerHTML.slice(0, 120), place.map((length) => Math.max(length, 0))];
+})"""
+
 
 class View:
     """An open page; `tab` is the page of playwright, with everything that it can do.
@@ -70,13 +81,13 @@ class View:
         """The elements that reach beyond the right edge of the window."""
         return self.tab.evaluate(OVERFLOWS)
 
-    def blanks(self, selector="canvas, img, svg:not(svg svg)"):
-        """The pictures in view that are of one colour."""
-        shown = [e for e in self.tab.query_selector_all(selector) if e.is_visible()]
+    def blanks(self):
+        """The canvases, pictures and drawings in view that are of one colour."""
+        page = pixels(self.tab, full_page=True)
         return [
-            e.evaluate("e => e.outerHTML.slice(0, 120)")
-            for e in shown
-            if np.ptp(pixels(e), (0, 1)).max() == 0
+            name
+            for name, (x, y, width, height) in self.tab.evaluate(PICTURES)
+            if np.ptp(page[y : y + height, x : x + width], (0, 1)).max(initial=0) == 0
         ]
 
     def screenshot(self, path):
@@ -84,11 +95,12 @@ class View:
         self.tab.screenshot(path=path, full_page=True)
 
 
-def pixels(shown):
+def pixels(shown, **options):
     """The pixels (rows, columns, 3) of what can be photographed: an element, or a whole tab."""
     from PIL import Image
 
-    return np.asarray(Image.open(io.BytesIO(shown.screenshot())).convert("RGB")).astype(int)
+    drawn = Image.open(io.BytesIO(shown.screenshot(**options))).convert("RGB")
+    return np.asarray(drawn).astype(int)
 
 
 class Browser:
