@@ -308,10 +308,9 @@ def test_a_density_is_told_at_saved_times():
     sol, points = solution(densities("circle")), np.eye(2)
     assert np.ptp(sol.pdf(points, sol.t[1])) > 0.0
     assert same_bits(sol.pdf(points, sol.t[1]), sol[1].pdf(points))
-    near = f"the nearest are {sol.t[1]:g} and {sol.t[2]:g}, got"
     for ask in (sol.at, lambda t: sol.pdf(points, t)):
-        with pytest.raises(ValueError, match=f"t must be a saved time, {near}"):
-            ask(0.45 * sol.t[1] + 0.55 * sol.t[2])
+        with pytest.raises(ValueError, match="t must be a finite number >= "):
+            ask(1.1 * sol.t[-1])
     with pytest.raises(ValueError, match="t must be a finite number, got nan"):
         sol.at(np.nan)
     tokens = solution(particles())

@@ -2,7 +2,7 @@
 
 from meanfield.evolution.batch import evolve_batch
 from meanfield.evolution.loop import evolve, solve
-from meanfield.evolution.restart import loaded, resume, resume_from
+from meanfield.evolution.restart import loaded, resume, resume_from, state_between
 from meanfield.evolution.solution import Solution, load
 
 __all__ = [
@@ -15,3 +15,5 @@ __all__ = [
     "resume_from",
     "solve",
 ]
+
+Solution._state_between = state_between

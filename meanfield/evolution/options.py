@@ -218,15 +218,15 @@ def _check_own(measure: AnyMeasure, dynamics: Any, known: Dynamics) -> None:
         )
 
 
-def layer_times(times: Array, step: float) -> Array:
-    """The whole numbers of steps nearest to the times.
+def layer_times(times: Array, step: float, names: tuple[str, str] = ("t_start", "t_end")) -> Array:
+    """The whole numbers of steps nearest to the times, of which the first and last have names.
 
     Raises
     ------
     ValueError
         If the first or the last time is none.
     """
-    for name, time in ("t_start", times[0]), ("t_end", times[-1]):
+    for name, time in zip(names, times[[0, -1]], strict=True):
         count = time / step
         if (round(count) < 1 and time) or abs(count - round(count)) > _ROUNDING * count:
             raise ValueError(f"{name} must be a whole number of steps of {step:g}, got {time:g}")

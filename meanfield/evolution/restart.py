@@ -1,4 +1,4 @@
-"""resume: from a checkpoint, or an interrupted run, to its solution."""
+"""From a save of a run onwards: `resume` to its end, `state_between` to a time before the next."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import os
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
 from meanfield._checks import from_record, integer, number, one_of, real_array, shown
-from meanfield.dynamics import AnyDynamics
+from meanfield.dynamics import AnyDynamics, LayerMap, adapt
 from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics, describe
 from meanfield.evolution.arrays import ForgottenLaw, Resumption
 from meanfield.evolution.checkpoint import Checkpoint, previous
@@ -22,15 +23,16 @@ from meanfield.evolution.options import (
     Options,
     checked_about,
     checked_numbers,
+    layer_times,
 )
 from meanfield.evolution.progress import checked_progress
-from meanfield.evolution.recorder import Monitors, checked_monitors
-from meanfield.evolution.run import Plan, Run, check_library
+from meanfield.evolution.recorder import Monitors, Stop, checked_monitors
+from meanfield.evolution.run import Plan, Run, advance, check_library
 from meanfield.evolution.solution import Solution, load, other_versions
 from meanfield.evolution.token_system import generator_from
 from meanfield.exceptions import MissingFileError, UnfinishedWarning
 from meanfield.laws import LAWS, Law
-from meanfield.measures import AnyMeasure, Density, LineFlowMap, SphereFlowMap
+from meanfield.measures import AnyMeasure, Density, FlowMap, LineFlowMap, SphereFlowMap
 
 # what a file that is not what it was may make of the code below
 _FAULTS = (
@@ -286,3 +288,58 @@ def _beginning(final: AnyMeasure, law: Law | None) -> AnyMeasure:
         return SphereFlowMap(law, tol=final.tol, **final._limits)
     final.line = replace(final.line, law=law)
     return final
+
+
+def state_between(sol: Solution, t: float) -> AnyMeasure:
+    """The measure at a time between two saves: the run is done again from the save before.
+
+    Where a flow map took over in between, it is moved from the start of the run, as it was then.
+
+    Raises
+    ------
+    ValueError
+        If the run can't be done again: tokens under noise, or what no file can keep.
+    ArithmeticError
+        If it does not come to that time.
+    """
+    dynamics, attrs = adapt(sol.dynamics), sol.dataset.attrs
+    if isinstance(sol.dynamics, LayerMap):
+        t = float(layer_times(np.array([t, t]), sol.dynamics.step, ("t", "t"))[-1])
+    save = int(np.searchsorted(sol.t, t, side="right")) - 1
+    measure = sol.measures[save]
+    if dynamics.noise > 0.0 and not measure._has_density:
+        raise ValueError(
+            f"t must be a saved time of tokens under noise, which is drawn only once, got {t:g}: "
+            f"save more often"
+        )
+    if isinstance(measure, Density) and attrs.get("hand_over_t", np.inf) <= t:
+        measure, save = FlowMap(cast(Density, sol.measures[0])), 0
+    tolerances = {"rtol": attrs.get("rtol", 1e-9), "atol": attrs.get("atol", 1e-12)}
+    options = Options(**tolerances, monitors={}, t_start=float(sol.t[save]))
+    plan = Plan(sol.dynamics, sol.t, options, None, "")
+    is_mesh = isinstance(measure, SphereFlowMap) and save > 0
+    system = _on_mesh(plan, sol, save) if is_mesh else plan.system(measure, None)
+    try:
+        advance(system, t, lambda _: None)
+    except Stop as stop:
+        raise ArithmeticError(f"the run does not come to t = {t:g} again: {stop}") from stop
+    found: AnyMeasure = system.measure()
+    return found
+
+
+def _on_mesh(plan: Plan, sol: Solution, save: int) -> Any:
+    """A flow map on S^2 at a save, with the moments since t_start: new meshes ask for them."""
+    flow: Any = sol.measures[save]
+    start, now = float(sol.t[0]), float(sol.t[save])
+    plan = replace(plan, options=replace(plan.options, t_start=start))
+    system = plan.system(SphereFlowMap(flow.law, tol=flow.tol, **flow._limits), None)
+    history: Any = sol._history
+    layer = system._number_of(system.dynamics._at(now))
+    remembered = int(np.searchsorted(history.edges, now, side="right")) - 1
+    numbers = {name: getattr(system, name) for name in system.kept}
+    numbers |= {"t": now, "since": now, "layer": layer, "remembered": remembered}
+    past = slice(save + 1)
+    part = sol.dataset.isel(t=past)
+    kept = replace(sol, t=sol.t[past], measures=sol.measures[past], dataset=part)
+    system.restore(kept, Resumption(numbers))
+    return system

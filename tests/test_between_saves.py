@@ -1,0 +1,105 @@
+"""`Solution.at` between two saves: the run done again from the save before."""
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+
+LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+NORTH, SLANTED = mf.VonMisesFisher([0.0, 0.0, 1.0], 3.0), mf.VonMisesFisher([0.0, 0.8, -0.6], 2.0)
+BUMPS = mf.Mixture([NORTH, SLANTED], [0.6, 0.4])
+CIRCLE = mf.Density(mf.Circle(64), LAW)
+TOKENS = mf.Particles.sample(BUMPS, 50, rng=1)
+TWO = mf.Layers([mf.SA(1.0), mf.SA(3.0)], step=0.5)
+# each with its t_end, and with what the tolerance of its steps leaves of the mmd at β = 2
+RUNS = {
+    "circle": (CIRCLE, mf.SA(4.0), 1.0, 1e-8),
+    "noise": (CIRCLE, mf.SA(4.0, noise=0.1), 1.0, 1e-8),
+    "balanced": (CIRCLE, mf.DoublyStochastic(2.0), 0.5, 1e-8),
+    "layers": (CIRCLE, TWO, 1.0, 1e-8),
+    "S^2": (mf.Density(mf.Sphere(31), BUMPS), mf.SA(2.0), 0.5, 1e-8),
+    "axis": (mf.Density(mf.Zonal(3, 63), NORTH), mf.SA(2.0), 0.5, 1e-8),
+    "phases": (
+        *(mf.OscillatorDensity(mf.Circle(32), LAW, [0.0, 0.5]), mf.Kuramoto(1.0)),
+        *(1.0, 1e-8),
+    ),
+    "tokens": (TOKENS, mf.SA(4.0), 1.0, 1e-8),
+    "discrete": (TOKENS, mf.LayerMap(mf.SA(4.0), step=0.1), 1.0, 0.0),
+    "line": (mf.FlowMap(LAW), mf.SA(4.0), 3.0, 1e-11),
+    "mesh": (mf.FlowMap(BUMPS, tol=1e-5), mf.SA(3.0), 2.0, 1e-5),
+    # a flow map takes over at t = 3.8, between 0.6 t_end and the end
+    "hand-over": (mf.Density(mf.Circle(32), LAW), mf.SA(4.0), 6.0, 1e-8),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_time_between_saves_is_that_of_a_run_that_saved_there(name, tmp_path):
+    measure, dynamics, t_end, tolerance = RUNS[name]
+    sol = mf.evolve(measure, dynamics, t_end, [0.6 * t_end])
+    whole = mf.evolve(measure, dynamics, t_end, [share * t_end for share in (0.2, 0.6, 0.8)])
+    sol.save(tmp_path / "run.nc")
+    again = mf.load(tmp_path / "run.nc")
+    for share in (0.2, 0.8):
+        t = share * t_end
+        saved, found, read = whole.at(t), sol.at(t), again.at(t)
+        assert type(found) is type(saved)
+        assert mf.mmd(saved, sol.at(0.6 * t_end), beta=2.0) > 1e-3
+        assert mf.mmd(found, saved, beta=2.0) <= tolerance
+        # a larger space, and a flow map, ask for the law of the start, which a file has as a series
+        same = 1e-12 if name == "hand-over" else 0.0
+        assert mf.mmd(found, read, beta=2.0) <= same
+
+
+def test_a_saved_time_is_the_very_measure():
+    sol = mf.evolve(CIRCLE, mf.SA(4.0), 0.3, 3)
+    assert sol.at(0.1 + 0.2) is sol.final
+    assert [sol.at(t) is mu for t, mu in sol] == [True] * 4
+
+
+def test_the_error_follows_the_tolerance_of_the_run():
+    best = mf.evolve(TOKENS, mf.SA(4.0), 4.0, [3.3], rtol=1e-13, atol=1e-15).at(3.3)
+    errors = []
+    for rtol in (1e-4, 1e-6, 1e-8):
+        sol = mf.evolve(TOKENS, mf.SA(4.0), 4.0, 1, rtol=rtol, atol=1e-3 * rtol)
+        errors.append(np.abs(sol.at(3.3).points - best.points).max())
+    assert errors[0] > 1e-6
+    assert errors[0] > 10.0 * errors[1] > 100.0 * errors[2]
+
+
+def test_pdf_between_saves_is_that_of_the_measure():
+    sol, points = mf.evolve(CIRCLE, mf.SA(4.0), 1.0, 2), np.eye(2)
+    assert np.array_equal(sol.pdf(points, 0.7), sol.at(0.7).pdf(points))
+    flow = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 1.0, 2)
+    assert np.abs(sol.pdf(points, 0.7) - flow.pdf(points, 0.7)).max() < 1e-7
+
+
+def test_what_can_not_be_done_again_is_refused(tmp_path):
+    noisy = mf.evolve(TOKENS, mf.SA(4.0, noise=0.1), 0.2, 2, rng=0)
+    assert noisy.at(0.1) is noisy[1]
+    with pytest.raises(ValueError, match=r"t must be a saved time of tokens under noise.* 0\.15"):
+        noisy.at(0.15)
+    discrete = mf.evolve(TOKENS, mf.LayerMap(mf.SA(4.0), step=0.1), 1.0, 2)
+    with pytest.raises(ValueError, match=r"t must be a whole number of steps of 0\.1, got 0\.33"):
+        discrete.at(0.33)
+    for t in (-0.1, 0.21):
+        with pytest.raises(ValueError, match=r"t must be a finite number >= 0 and <= 0\.2"):
+            noisy.at(t)
+
+
+class Own:
+    """A dynamics that no file keeps."""
+
+    name, noise = "Own", 0.0
+
+    def output(self, measure, points):
+        return np.broadcast_to(measure.mean(), points.shape)
+
+
+def test_what_no_file_keeps_is_said(tmp_path):
+    sol = mf.evolve(TOKENS, Own(), 0.2, 2)
+    assert np.linalg.norm(sol.at(0.15).mean()) > np.linalg.norm(sol.at(0.1).mean())
+    sol.save(tmp_path / "own.nc")
+    again = mf.load(tmp_path / "own.nc")
+    assert again.at(0.1).mean().tolist() == sol.at(0.1).mean().tolist()
+    with pytest.raises(ValueError, match="dynamics 'Own' is not known any more"):
+        again.at(0.15)
