@@ -37,8 +37,8 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
+    "mathml",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["gallery", "generated/gallery/*.ipynb", "generated/benchmarks.md"]
@@ -46,7 +46,9 @@ default_role = "code"  # `name` in a docstring
 
 html_theme = "furo"
 html_title = "meanfield"
-html_static_path: list[str] = []
+html_math_renderer = "mathml"
+html_static_path = ["static"]
+html_css_files = ["pages.css"]
 html_show_sphinx = False
 
 myst_enable_extensions = ["amsmath", "dollarmath"]
@@ -94,14 +96,17 @@ def draw(page: str, folder: Path) -> None:
             shutil.copy(figure, folder)
 
 
-def generate(_: Sphinx) -> None:
+def generate(app: Sphinx) -> None:
     """Draw what pages show, and print the benchmarks' tables."""
     to_files()
     GENERATED.mkdir(exist_ok=True)
-    for page, folder in DRAWING.items():
-        draw(page, GENERATED / folder)
-    moving_measure(GENERATED / "moving_measure.gif")
-    rooms(GENERATED / "rooms.png")
+    if (
+        app.config.plot_gallery != "0"
+    ):  # sphinx-build -D plot_gallery=0 makes a draft without pictures
+        for page, folder in DRAWING.items():
+            draw(page, GENERATED / folder)
+        moving_measure(GENERATED / "moving_measure.gif")
+        rooms(GENERATED / "rooms.png")
     results = HERE.parent / "validation" / "benchmarks" / "results"
     (GENERATED / "benchmarks.md").write_text(benchmark_tables(results), encoding="utf-8")
     (GENERATED / "benchmarks").mkdir(exist_ok=True)
