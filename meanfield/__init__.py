@@ -7,6 +7,7 @@ Source of the model and of all equation numbers: Geshkovski, Letrouit, Polyanski
 from __future__ import annotations
 
 import importlib
+import logging
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -117,6 +118,9 @@ try:
 except PackageNotFoundError:
     __version__ = "unknown"
 
+
+# records are for programs that ask for them: what a user must see is a warning
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 # what is public is at home here: pickles and tracebacks survive a move
 for _name in __all__:

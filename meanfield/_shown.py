@@ -1,4 +1,4 @@
-"""The door through which measures and runs find their drawing.
+"""How notebooks show objects: tables, and the door to the drawing of measures and runs.
 
 No room that computes imports `plot`: the package's `__init__` sets `Shown._plot`, which imports it,
 and matplotlib with it, when a drawing is asked for.
@@ -6,12 +6,40 @@ and matplotlib with it, when a drawing is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from meanfield._checks import cut
 
 if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation
     from matplotlib.axes import Axes
+
+
+def table(title: str, rows: Mapping[str, str]) -> str:
+    """Names and texts as an HTML table, in which every text is escaped."""
+    lines = "".join(
+        f'<tr><th style="text-align:left">{escape(name)}</th>'
+        f'<td style="text-align:left">{escape(text)}</td></tr>'
+        for name, text in rows.items()
+    )
+    return (
+        '<table style="margin:0"><caption style="caption-side:top;text-align:left;'
+        f'font-weight:bold">{escape(title)}</caption>{lines}</table>'
+    )
+
+
+class ShownFields:
+    """A dataclass that notebooks show as a table of its fields."""
+
+    def _repr_html_(self) -> str:
+        names = getattr(self, "__dataclass_fields__", ())
+        with np.printoptions(precision=4, threshold=9, edgeitems=2):
+            texts = {name: " ".join(str(getattr(self, name)).split()) for name in names}
+        return table(type(self).__name__, {name: cut(text) for name, text in texts.items()})
 
 
 class Shown:

@@ -211,6 +211,19 @@ def test_help(capsys):
     assert re.fullmatch(r"meanfield \S+\n", capsys.readouterr().out)
 
 
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("stu", "study"), ("study phase", "phase-diagram"), ("run --out", "--output")],
+)
+def test_shells_complete(words, found, capsys, monkeypatch):
+    monkeypatch.setenv("_MEANFIELD_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"meanfield {words}")
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+    with pytest.raises(SystemExit, match="0"):
+        main([])
+    assert capsys.readouterr().out.split() == [found]
+
+
 def test_terminal_sees_a_progress_bar(folder):
     """Standard error is a terminal, standard output is not."""
     (folder / "case.toml").write_text(CIRCLE)

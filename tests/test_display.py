@@ -73,6 +73,23 @@ def test_a_card_tells_which_energy_it_shows(dynamics, name):
     assert re.fullmatch(r"[\d.e-]+ → [\d.e-]+", found)
 
 
+@pytest.mark.parametrize(
+    ("made", "fields"),
+    [
+        (mf.SA(4.0, noise=0.5), {"beta": "4.0", "sign": "1", "noise": "0.5"}),
+        (mf.VonMisesFisher([0.0, 1.0], 3.0), {"mean": "[0. 1.]", "kappa": "3.0"}),
+        (mf.Mixture([mf.Uniform(2)] * 99), {"weights": "[0.0101 0.0101 ... 0.0101 0.0101]"}),
+        (mf.clusters(mf.Particles([[0.0, 1.0]])), {"masses": "[1.]", "centres": "[[0. 1.]]"}),
+    ],
+)
+def test_dynamics_laws_and_clusters_are_tables(made, fields):
+    tree = parsed(made)
+    found = entries(tree)
+    assert fields.items() <= found.items()
+    assert max(map(len, found.values())) <= 200
+    assert tree.find("caption").text == type(made).__name__
+
+
 def test_texts_are_escaped():
     hostile = '</table><script>alert("σ & τ")</script>'
     sol = run([SERIES["circle"](1.0)], message=hostile)

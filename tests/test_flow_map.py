@@ -301,7 +301,7 @@ def test_a_limit_on_nodes_ends_the_run():
     assert balance(sol) < 1e-11
 
 
-def test_hand_over_goes_on():
+def test_hand_over_goes_on(caplog):
     mu = mf.Density(mf.Circle(64), LAW, max_size=256)
     sol = mf.evolve(mu, mf.SA(4.0), 8.0, 8, on_unresolved="flow-map")
     assert sol.status == "finished"
@@ -314,6 +314,11 @@ def test_hand_over_goes_on():
     assert 2 < sol.dataset.attrs["hand_over_t"] < 4
     assert balance(sol) < 1e-9
     assert "a flow map took over at t = " in sol.message
+    first, second, over, end, _ = (record.getMessage() for record in caplog.records)
+    assert "Circle(64) grows to Circle(128), tail " in first
+    assert "Circle(128) grows to Circle(256), tail " in second
+    assert "a flow map takes over: under-resolved" in over
+    assert end == sol.message
     stopped = unfinished(mf.evolve, mu, mf.SA(4.0), 8.0, 8, on_unresolved="stop")
     assert stopped.status == "under-resolved"
 

@@ -36,7 +36,6 @@ from meanfield.exceptions import GOOD, CaseError, UnfinishedWarning, UnsavedWarn
 
 app = typer.Typer(
     name="meanfield",
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from meanfield._checks import boolean, one_line, shown
 from meanfield.cli import case as cases

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from meanfield._checks import number, shown, suggest_measure, unit_rows
+from meanfield._shown import ShownFields
 from meanfield.spaces.geometry import project
 from meanfield.typing import Array, ArrayLike, NDArray, Summable
 
@@ -95,7 +96,7 @@ class Measure(Summable, Protocol):
         """The measure u mu, with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1: for `DoublyStochastic`."""
 
 
-class Dynamics(ABC):
+class Dynamics(ShownFields, ABC):
     """A dynamics with its facts: what holds of it unless it says otherwise.
 
     It is the same at all times; what acts at a time is one of its layers.

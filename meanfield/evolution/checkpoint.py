@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from contextlib import ExitStack
@@ -17,6 +18,7 @@ from meanfield.laws import Law
 from meanfield.measures import AnyMeasure, Density, FlowMap
 from meanfield.measures.density import SeriesLaw
 
+_log = logging.getLogger(__name__)
 # share of a run's time that writing checkpoints may take, of files that grow
 _SHARE = 0.05
 _GROWTH = 2.0
@@ -84,6 +86,7 @@ class Checkpoint:
                 warnings.warn(f"no checkpoint at t = {t:g}: {error}", stacklevel=2)
             self._is_failing = True
         else:
+            _log.debug("t = %g of %g: checkpoint %s", t, t_end, self.path)
             self._is_failing = False
         end = time.monotonic()
         # the first loads libraries, too, and tells nothing about the next

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -19,6 +20,8 @@ from meanfield.measures.density import FIT_TOLERANCE, Density
 from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.spaces.sphere import Sphere
 from meanfield.typing import Array
+
+_log = logging.getLogger(__name__)
 
 
 class DensitySystem(System[Density]):
@@ -102,6 +105,7 @@ class DensitySystem(System[Density]):
         if size > self.limit:
             raise self._unresolved(density, tail)
         finer = density.resize(size)
+        _log.info("t = %g: %r grows to %r, tail %.1e", self.t, density.space, finer.space, tail)
         self.adopt(self._equation(finer), work=self.work)
         if self.t == self.options.t_start:
             self._base = finer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ from meanfield.exceptions import Interrupted, UnfinishedWarning
 from meanfield.measures import AnyMeasure, Density, FlowMap, OscillatorDensity, Particles
 from meanfield.typing import Array, ArrayLike, Rng
 
+_log = logging.getLogger(__name__)
 M = TypeVar("M", bound=FlowMap | Particles)
 # of t_end, by which a time may miss 0 or t_end
 _LAST_BITS = 16.0 * float(np.finfo(np.float64).eps)
@@ -78,6 +80,7 @@ def complete(run: Run, checkpoint: Checkpoint, progress: bool | str) -> Solution
         message = f"interrupted at t = {run.system.t:g}: what was computed so far is kept"
     if recorder.hand_over is not None:
         message += f"; a flow map took over at t = {recorder.hand_over[0]:.6g}"
+    _log.info("%s", message)
     is_interrupted = status == "interrupted"
     resumption = checkpoint.resumption(run) if is_interrupted else None
     solution = run.solution(status, message, resumption)

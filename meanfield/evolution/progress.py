@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from meanfield._checks import shown
 

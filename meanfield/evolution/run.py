@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -35,6 +36,8 @@ from meanfield.measures.flow_map import FlowMap, LineFlowMap, SphereFlowMap
 from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Particles
 from meanfield.typing import Array
+
+_log = logging.getLogger(__name__)
 
 # of a flow map that was made for an axis, with less
 _TOL_ON_S2 = 1e-9
@@ -249,6 +252,7 @@ class Run:
                 raise Stop(stop.status, text) from error
             density.limit = density.max_size
             return
+        _log.info("t = %g: a flow map takes over: %s", density.t, stop)
         self.recorder.take_over(density.t, flow.scaled_energy() - density.scaled_energy())
         flow.log_unit, self.system = density.log_unit, flow
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from meanfield._checks import Record, freeze, generator, integer, key, shown, unit_rows, unit_vector
 from meanfield._checks import weights as checked_weights
+from meanfield._shown import ShownFields
 from meanfield.spaces.geometry import are_parallel, project
 from meanfield.typing import Array, ArrayLike, Rng
 from meanfield.typing import Law as Law  # noqa: PLC0414 (for others)
@@ -175,7 +176,7 @@ def brief(array: Array) -> str:
     return np.array2string(array, precision=3, separator=", ", threshold=6, edgeitems=2)
 
 
-class KnownLaw(Record, ABC):
+class KnownLaw(ShownFields, Record, ABC):
     """A law of the package, which a case and a file can tell."""
 
     if TYPE_CHECKING:

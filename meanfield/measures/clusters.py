@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import betainc
 
 from meanfield._checks import number
+from meanfield._shown import ShownFields
 from meanfield.measures.measure import Measure, check_measure
 from meanfield.spaces.geometry import geodesic_distance
 from meanfield.typing import Array, Indices, NDArray
@@ -28,7 +29,7 @@ _NO_DIRECTION = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Clusters:
+class Clusters(ShownFields):
     """Clusters of a measure, the heaviest first.
 
     Attributes

@@ -14,7 +14,7 @@ from matplotlib import rcParams
 from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from meanfield._checks import boolean, integer, number, shown
 from meanfield.evolution.files import remove_leftovers, whole_file

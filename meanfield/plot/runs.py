@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from meanfield._checks import integer, shown
+from meanfield._shown import table
 from meanfield.dynamics import AnyDynamics, CircleInteraction, FeedForward, LayerMap, adapt
 from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.recorder import with_role
@@ -216,11 +217,6 @@ _HEIGHT, _ORDINARY = 1.9, 2.5
 _ENERGY = 2.5
 # more look alike in so small a picture
 _MOST_TOKENS = 1000
-_FRAME = (
-    '<div style="display:flex;flex-wrap:wrap;align-items:center;gap:1em">{picture}'
-    '<table style="margin:0"><caption style="caption-side:top;text-align:left;'
-    'font-weight:bold">{title}</caption>{rows}</table></div>'
-)
 
 
 def card(shown: Any) -> str:
@@ -231,19 +227,15 @@ def card(shown: Any) -> str:
     >>> card(Bracket(0.5, 0.4, 0.6)).count("<svg")
     1
     """
-    rows = "".join(
-        f'<tr><th style="text-align:left">{escape(name)}</th>'
-        f'<td style="text-align:left">{escape(text)}</td></tr>'
-        for name, text in _rows(shown).items()
-    )
     try:
         is_bracket = isinstance(shown, Bracket)
         picture = _line(shown) if is_bracket else _embedded(_figure(shown), repr(shown))
     # numbers are worth showing where a picture can't be drawn, and a notebook goes on
     except Exception as error:
         picture = f"<p>no picture: {escape(str(error) or type(error).__name__)}</p>"
-    title = "FlowMap" if isinstance(shown, FlowMap) else escape(type(shown).__name__)
-    return _FRAME.format(picture=picture, title=title, rows=rows)
+    title = "FlowMap" if isinstance(shown, FlowMap) else type(shown).__name__
+    style = "display:flex;flex-wrap:wrap;align-items:center;gap:1em"
+    return f'<div style="{style}">{picture}{table(title, _rows(shown))}</div>'
 
 
 @singledispatch

@@ -24,13 +24,14 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from meanfield._checks import boolean, integer, shown
 from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.exceptions import Interrupted
 from meanfield.typing import Array
 
+_log = logging.getLogger(__name__)
 PROCESSES = "processes"
 # what a lost worker raises, by name, since no cluster's library is imported here
 _LOST = {"KilledWorker", "CommClosedError"}
@@ -261,6 +262,7 @@ class _Submitted:
         except Exception as error:
             if not _is_lost(error):
                 raise
+            _log.warning("task %d lost its worker and is tried again: %r", number, error)
             future = self._try_again(number, error)
         try:
             return self._result_of(number, future)

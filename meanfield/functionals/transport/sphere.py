@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy import fft
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from meanfield._checks import shown
 from meanfield.functionals.transport import ROUNDING, Bracket, check_order
