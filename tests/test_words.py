@@ -35,6 +35,9 @@ ARGUMENTS = "Arguments and keys of case files"
 VARIABLES = "Numbers of a run, over `t`", "What a file keeps beside them", "Studies"
 
 
+GRID = "A density on a grid"
+
+
 def signatures():
     """Each public function, class and method, with its name."""
     for room in (mf, mf.studies, mf.theory, mf.plot):
@@ -134,6 +137,9 @@ def test_variables_of_runs_and_files_are_in_the_table(name, tmp_path):
     sol.save(tmp_path / "run.nc")
     with xr.open_dataset(tmp_path / "run.nc", engine="h5netcdf") as stored:
         assert {*map(str, stored.variables), *map(str, stored.dims)} <= known
+    if sol.final._has_density:
+        ds = sol.to_dataset(4)
+        assert {*map(str, ds.variables), *map(str, ds.dims)} <= {*known, *table(GRID)}
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -19,18 +19,20 @@ from meanfield._shown import ShownRun
 from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.equations.history import History, density_on_line, transported
 from meanfield.equations.sphere import field_on_sphere
-from meanfield.evolution import arrays, netcdf
+from meanfield.evolution import arrays, gridded, netcdf
 from meanfield.evolution.arrays import AnyHistory, Resumption, attribute
 from meanfield.evolution.files import SOURCE
 from meanfield.evolution.netcdf import check_numbers, checksum
 from meanfield.exceptions import GOOD
-from meanfield.measures import AnyMeasure, Density
+from meanfield.measures import AnyMeasure, Density, FlowMap
 from meanfield.spaces.sphere import Sphere
 from meanfield.typing import Array, ArrayLike
 
 FORMAT = "meanfield-solution"
 FORMAT_VERSION = 2
 _VERSION = "_version"
+# attributes of a file that a density on a grid has, too
+_OF_GRID = "Conventions", "title", "references", "status", "message", "case"
 # packages that numbers depend on
 _PACKAGES = ("meanfield", "numpy", "scipy", "pyfftw", "ducc0", "shtns")
 # what may be missing, and what numbers on S^2 alone depend on
@@ -246,6 +248,58 @@ class Solution(ShownRun, Generic[M_co]):
         if t == self.t[0]:
             return np.asarray(flow.line.scale * flow.line.law.pdf(points))
         return density_on_line(flow.line, dynamics, self._history, points, t, flow.tol)
+
+    def to_dataset(self, grid: int | Mapping[str, int | ArrayLike] | None = None) -> xr.Dataset:
+        """The run as a dataset: with a grid its density there, else what its file holds.
+
+        The file of a density has its `coefficients` over t, degree and order. On a grid the dataset
+        has `density` over t and the angles of the circle (`angle`, in radians), latitude and
+        longitude on S^2 (`lat`, `lon`, in degrees, as the CF conventions have them), or ⟨x, axis⟩
+        about an axis (`cosine`), and all numbers over t. `to_netcdf` writes it; xarray, ncview
+        and Panoply show it.
+
+        Parameters
+        ----------
+        grid : int or mapping of str to int or array_like, optional
+            How many angles, latitudes (and twice as many longitudes) or cosines; or the names of
+            the coordinates with their numbers or values. On S^2 a measure about an axis takes lat
+            and lon, too.
+
+        Returns
+        -------
+        xarray.Dataset
+            Of flow maps with `smooth_mass`, the mass outside atoms: the peak of an atom is narrower
+            than any grid.
+
+        Raises
+        ------
+        ValueError
+            If the measures have no density, or `grid` is no grid for them.
+
+        Examples
+        --------
+        >>> import meanfield as mf
+        >>> mu = mf.Density(mf.Sphere(15), mf.VonMisesFisher([0.0, 0.6, 0.8], 2.0))
+        >>> ds = mf.evolve(mu, mf.SA(beta=1.0), 0.5, 2).to_dataset(grid=90)
+        >>> dict(ds.density.sizes)
+        {'t': 3, 'lat': 90, 'lon': 180}
+        >>> round(float(ds.density.sel(t=0.5).sel(lat=53, lon=90, method="nearest")), 3)
+        6.808
+        """
+        if grid is None:
+            return self._to_file()
+        coordinates = gridded.coordinates_of(self.final, grid)
+        points = gridded.points_of(coordinates, self.final.axis)
+        shape = len(self.t), *(one.size for one in coordinates.values())
+        values = np.reshape([self.pdf(points, t) for t in self.t], shape)
+        told = {name: self._attributes()[name] for name in _OF_GRID}
+        found = self.dataset.assign_attrs(told).assign_coords(coordinates)
+        found["density"] = ("t", *coordinates), values, gridded.DENSITY
+        if isinstance(self.final, FlowMap):
+            held: list[Any] = [getattr(measure, "atoms", None) for measure in self.measures]
+            free = [1.0 - (float(atoms.masses.sum()) if atoms else 0.0) for atoms in held]
+            found["smooth_mass"] = "t", free, gridded.SMOOTH_MASS
+        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a NetCDF-4 file, which `load` reads back to the bit and any NetCDF tool opens.

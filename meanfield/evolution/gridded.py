@@ -1,0 +1,98 @@
+"""Grids of angles, of latitude and longitude, or of ⟨x, axis⟩, with coordinates as CF has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from meanfield._checks import integer, is_single, real_array, shown
+from meanfield.measures import AnyMeasure
+from meanfield.spaces.geometry import circle_points, line_points, sphere_points
+from meanfield.typing import Array
+
+# of each coordinate its range, so many of its values, and what CF says of it
+_COORDINATES: dict[str, tuple[float, float, Callable[[int], Array], dict[str, str]]] = {
+    "angle": (
+        *(-2.0 * np.pi, 2.0 * np.pi, lambda n: 2.0 * np.pi / n * np.arange(n)),
+        {"long_name": "angle θ", "units": "radian"},
+    ),
+    "lat": (
+        *(-90.0, 90.0, lambda n: 180.0 / n * (np.arange(n) + 0.5) - 90.0),
+        {"standard_name": "latitude", "units": "degrees_north", "axis": "Y"},
+    ),
+    "lon": (
+        *(-360.0, 360.0, lambda n: 360.0 / n * np.arange(n)),
+        {"standard_name": "longitude", "units": "degrees_east", "axis": "X"},
+    ),
+    "cosine": (
+        *(-1.0, 1.0, lambda n: np.linspace(-1.0, 1.0, n)),
+        {"long_name": "⟨x, axis⟩", "units": "1"},
+    ),
+}
+_MAP = ("lat", "lon")
+DENSITY = {
+    "long_name": "density f",
+    "units": "1",
+    "comment": "with respect to the uniform probability measure: that of the uniform measure is 1",
+    "role": "density",
+}
+SMOOTH_MASS = {
+    "long_name": "mass outside atoms",
+    "units": "1",
+    "comment": "the peaks of clusters held as atoms are narrower than any grid",
+    "role": "mass",
+}
+_ALLOWED = "an integer >= 2, or map {} to integers or values,"
+
+
+def coordinates_of(measure: AnyMeasure, grid: Any) -> dict[str, xr.Variable]:
+    """The coordinates of a grid: by default angles, latitude × longitude or cosines, as one fits.
+
+    Raises
+    ------
+    ValueError
+        If the measure has no density, or `grid` none of its coordinates.
+    """
+    if not measure._has_density:
+        raise ValueError(
+            f"grid must be None for {shown(measure)}, which has no density, got {shown(grid)}: "
+            f"mf.PointCloud(X, bandwidth=...) smooths tokens"
+        )
+    whole: tuple[str, ...] = {2: ("angle",), 3: _MAP}.get(measure.dim, ())
+    fits = [one for one in (("cosine",) if measure.axis is not None else (), whole) if one]
+    if not isinstance(grid, Mapping):
+        n = integer("grid", grid, low=2)
+        grid = {name: 2 * n if name == "lon" else n for name in fits[0]}
+    if tuple(sorted(map(str, grid))) not in fits:
+        allowed = _ALLOWED.format(" or ".join(" and ".join(map(repr, names)) for names in fits))
+        raise ValueError(f"grid must be {allowed} of {shown(measure)}, got {shown(grid)}")
+    return {name: _coordinate(name, grid[name]) for name in sorted(grid)}
+
+
+def _coordinate(name: str, given: Any) -> xr.Variable:
+    """So many values of a coordinate, or those that are given."""
+    low, high, values_of, about = _COORDINATES[name]
+    if is_single(given):
+        values = values_of(integer(f"grid[{name!r}]", given, low=2))
+    else:
+        values = real_array(f"grid[{name!r}]", given, 1)
+    outside = values[(values < low) | (values > high)]
+    if outside.size:
+        raise ValueError(
+            f"grid[{name!r}] must hold values in [{low:g}, {high:g}], got {shown(outside[:1])}"
+        )
+    return xr.Variable((name,), values, about)
+
+
+def points_of(coordinates: Mapping[str, xr.Variable], axis: Array | None) -> Array:
+    """The points (n, d) of a grid, its last coordinate the fastest; on one meridian of an axis."""
+    values = [one.values for one in coordinates.values()]
+    if tuple(coordinates) == _MAP:
+        latitudes, longitudes = np.meshgrid(*map(np.radians, values), indexing="ij")
+        return sphere_points(0.5 * np.pi - latitudes.ravel(), longitudes.ravel())
+    if "cosine" in coordinates:
+        return line_points(np.arccos(values[0]), axis)
+    return circle_points(values[0])
