@@ -18,6 +18,10 @@ from PIL import Image
 import meanfield as mf
 
 ROOT = Path(mf.__file__).parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+
+from page_blocks import blocks  # noqa: E402 (beside the pages)
+
 START = """
 import meanfield as mf
 mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
@@ -53,6 +57,15 @@ mu.plot(ax)
 """
 
 
+# the cells of a page, and what each shows
+PAGE = [
+    block
+    for block in blocks((ROOT / "docs/howto/scripts.md").read_text(encoding="utf-8"))
+    if block.language == "py"
+]
+CELLS = dict(zip([block.text for block in PAGE], ["image/gif", "image/png"], strict=True))
+
+
 def pictures(cell):
     """The type and the content of every picture in the outputs of a cell."""
     found = []
@@ -71,7 +84,7 @@ def test_cells_show_one_picture(first, tmp_path, monkeypatch):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
-    sources = [first, START, *SHOWN, LAST, *([OWN_AXES] if first else [])]
+    sources = [first, START, *SHOWN, LAST, *([OWN_AXES] if first else CELLS)]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
     patience = {"timeout": None, "startup_timeout": int(LAST_RESORT)}
     NotebookClient(notebook, kernel_name="python3", **patience).execute(cwd=tmp_path)
@@ -87,6 +100,8 @@ def test_cells_show_one_picture(first, tmp_path, monkeypatch):
                 assert getattr(picture, "n_frames", 1) == (3 if kind == "image/gif" else 1)
     # pyplot knows none of them, so that nothing keeps them
     assert cells[LAST].outputs[0].data["text/plain"] == "[]"
+    for source, kind in {} if first else CELLS.items():
+        assert [each for each, _ in pictures(cells[source])] == [kind], source
     if first:
         assert len(pictures(cells[OWN_AXES])) == 1
 
