@@ -86,6 +86,9 @@ COMMANDS = [
         "study two-token-correlation --beta 1 --n 1 --t-end 1",
         "n must be an integer >= 2",
     ),
+    ("study energy-extremisers --eigenvalue a", "--eigenvalue must be numbers with commas"),
+    ("study energy-extremisers --eigenvalue=-1", "--eigenvalue must have a value > 0, got '-1'"),
+    ("study limits-without-normalisation --n 3", "n must be an integer >= 4"),
     ("study prop-3.4", "No such command 'prop-3.4'"),
     *(
         (f"{LIMIT} --n '{n}'", f"--n must be {rule} with commas between them{also}, got {n!r}")

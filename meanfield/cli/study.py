@@ -29,14 +29,18 @@ _WIDTH = 110
 _BESIDE = ("witness", "reason", "note")
 UNDECIDED = 3
 _STATUSES = {"refuted": FAILED_RUN, "undecided": UNDECIDED}
+# options that say where independent parts run
+_ELSEWHERE = {"executor", "workers", "scheduler"}
 
 
-def _asked(name: str, tell: Callable[[Any], str]) -> Callable[[Callable[..., Any]], Any]:
+def _asked(
+    name: str, tell: Callable[[Any], str], *, parts: bool = True
+) -> Callable[[Callable[..., Any]], Any]:
     """Make a command of the options of a study, with those that all studies have.
 
     The function below it takes its own options and returns the keywords of the study, and as `case`
     the case that goes into its file; a function without a body leaves the options as they are.
-    `tell` makes lines of the answer.
+    `tell` makes lines of the answer. A study without independent `parts` runs here, without a bar.
     """
 
     def add(question: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,9 +64,10 @@ def _asked(name: str, tell: Callable[[Any], str]) -> Callable[[Callable[..., Any
 
             with ExitStack() as stack:
                 stack.enter_context(case._errors("run") if case else refusals())
-                given |= stack.enter_context(runs.executor_of(executor, workers, scheduler))
-                progress = sys.stderr.isatty() and not quiet
-                found = getattr(studies, question.__name__)(**given, progress=progress)
+                if parts:
+                    given |= stack.enter_context(runs.executor_of(executor, workers, scheduler))
+                    given["progress"] = sys.stderr.isatty() and not quiet
+                found = getattr(studies, question.__name__)(**given)
             # before its files, which may fail
             if not quiet:
                 typer.echo(tell(found))
@@ -79,7 +84,7 @@ def _asked(name: str, tell: Callable[[Any], str]) -> Callable[[Callable[..., Any
             one.replace(kind=one.KEYWORD_ONLY)
             for asked in (question, command)
             for one in signature(asked, eval_str=True).parameters.values()
-            if one.kind is not one.VAR_KEYWORD
+            if one.kind is not one.VAR_KEYWORD and (parts or one.name not in _ELSEWHERE)
         ]
         command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -288,3 +293,29 @@ def two_token_correlation(
     rng: options.Rng = 0,
 ) -> Any:
     """How pairs of n tokens on the circle correlate, by runs of tokens and by three closures."""
+
+
+@_asked(
+    "energy-extremisers",
+    _table("least_energy", "least_kind", "largest_energy", "largest_kind"),
+    parts=False,
+)
+def energy_extremisers(
+    eigenvalue: Annotated[str, Option(metavar="L,L,…|START:STOP:COUNT", help="Values of λ.")],
+    beta: Annotated[float, Option(metavar="B", help="β of the energy.")] = 1.0,
+) -> dict[str, Any]:
+    """Measures of least and largest energy on the circle for D = diag(1, λ), at least one λ > 0."""
+    values = _numbers("--eigenvalue", eigenvalue)
+    if max(values) <= 0.0:
+        raise Refusal(f"--eigenvalue must have a value > 0, got {eigenvalue!r}")
+    return {"matrices": [[[1.0, 0.0], [0.0, value]] for value in values], "beta": beta}
+
+
+@_asked("limits-without-normalisation", _table("n_distinct", "off", "moved"), parts=False)
+def limits_without_normalisation(
+    n: Tokens = 40,
+    beta: Annotated[float, Option(metavar="B", help="β > 0.")] = 20.0,
+    t_end: EndTime = 12.0,
+    rng: options.Rng = 0,
+) -> Any:
+    """Where tokens without layer normalisation end: the four rows of Table 1 of the paper."""
