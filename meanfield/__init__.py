@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from meanfield import plot, studies
     from meanfield.cli.case import Case
     from meanfield.cli.sweeps import sweep
+    from meanfield.studies.comparison import compare
     from meanfield.studies.free_tokens import FreeTokens, evolve_free
 
 __all__ = [
@@ -85,6 +86,7 @@ __all__ = [
     "Zonal",
     "ZonalSeries",
     "clusters",
+    "compare",
     "dissipation",
     "energy",
     "energy_share",
@@ -148,6 +150,8 @@ def __getattr__(name: str) -> Any:
         return _load_plot()
     if name == "studies":
         return importlib.import_module("meanfield.studies")
+    if name == "compare":
+        return _at_home(name, importlib.import_module("meanfield.studies.comparison"))
     if name in ("FreeTokens", "evolve_free"):
         return _at_home(name, importlib.import_module("meanfield.studies.free_tokens"))
     if name == "Case":

@@ -112,6 +112,7 @@ RUNS = {
     ),
 }
 STUDIES = {
+    "compare": lambda: mf.compare(RUNS["density"](), RUNS["line"]()),
     "mean_field_limit": lambda: mf.studies.mean_field_limit(
         BUMP, mf.SA(1.0), 0.1, [4, 8], repeats=2, save_at=1
     ),

@@ -1,0 +1,239 @@
+"""Two runs side by side: their energies, means and distances at common times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from tqdm import tqdm
+
+from meanfield._checks import boolean, number, one_line, shown, some_of
+from meanfield.dynamics import adapt
+from meanfield.evolution import Solution
+from meanfield.evolution.loop import save_times
+from meanfield.functionals.distances import mmd
+from meanfield.functionals.energies import dissipation, energy, energy_share
+from meanfield.functionals.transport.distance import wasserstein
+from meanfield.measures import AnyMeasure
+from meanfield.typing import Array, ArrayLike
+
+DISTANCES = ("mmd", "w1")
+# below it, which no figure shows, two runs are said to be the same
+_SAME = 1e-3
+# of times that count as one, in units of the last
+_LAST_BITS = 16.0 * float(np.finfo(np.float64).eps)
+_NUMBERS = {
+    "energy": (energy, "energy", "of the dynamics of each run"),
+    "energy_share": (energy_share, "energy share", "energy over that of a Dirac mass"),
+    "dissipation": (dissipation, "dissipation", "rate at which the velocity changes the energy"),
+}
+_ENERGY_DIFFERENCE = {
+    "long_name": "difference of energy shares",
+    "comment": "E_a - E_b over that of a Dirac mass",
+}
+
+
+def compare(
+    a: Solution,
+    b: Solution,
+    *,
+    save_at: int | ArrayLike | None = None,
+    distances: Sequence[str] = DISTANCES,
+    beta: float | None = None,
+    gap: float | None = 0.1,
+    progress: bool = False,
+) -> xr.Dataset:
+    """How far two runs are apart at common times, whatever their measures and dynamics are.
+
+    Parameters
+    ----------
+    a, b : Solution
+        On the same sphere; each of densities, flow maps or tokens.
+    save_at : int or array_like, optional
+        The times, or how many equal intervals of the time that both cover: where a run has not
+        saved, `Solution.at` does a part of it again. By default those that both have saved.
+    distances : sequence of {'mmd', 'w1'}, optional
+        Which of them. W_1 takes milliseconds on the circle and about an axis, seconds a time on
+        S^2, and grows with the square of the number of tokens elsewhere.
+    beta : float, optional
+        β > 0 of the mmd; by default that of the dynamics of `a`, else 1.
+    gap : float, optional
+        Relative width that is asked of the brackets of W_1 on S^2.
+    progress : bool, optional
+        Whether to show a bar that counts times.
+
+    Returns
+    -------
+    xarray.Dataset
+        Over `t` and, of what each has by itself, `run` ("a" and "b"): `energy`, `energy_share`,
+        `dissipation`, where at least one run has them; `mean` and `mean_difference`;
+        `energy_difference`, of E/E(δ), where both have the same energy; `mmd` in the kernel
+        e^{β(<x,y> - 1)}; `w1` with `w1_lower`, `w1_upper` and `w1_proved`. A distance that can't be
+        had is left out, with the reason as attribute `mmd_missing` or `w1_missing`. The attribute
+        `verdict` has the largest of each in one line; two runs are called the same to the largest
+        of all distances where that is below 10⁻³, which no figure shows.
+
+    Raises
+    ------
+    ValueError
+        If the spheres differ, no time is common, or an argument is out of range.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> law, dynamics = mf.FourierSeries(cos=[0.5]), mf.SA(beta=2.0)
+    >>> a = mf.evolve(mf.Density(mf.Circle(64), law), dynamics, 1.0, 4)
+    >>> b = mf.evolve(mf.FlowMap(law), dynamics, 1.0, 2)
+    >>> ds = compare(a, b)
+    >>> ds.t.values, bool(ds.mmd.max() < 1e-9), ds.attrs["verdict"][:11]
+    (array([0. , 0.5, 1. ]), True, 'the same to')
+    """
+    for name, sol in ("a", a), ("b", b):
+        if not isinstance(sol, Solution):
+            raise ValueError(f"{name} must be a Solution, got {shown(sol)}")
+    if a.final.dim != b.final.dim:
+        raise ValueError(
+            f"b must be on the sphere of a, in dim = {a.final.dim}, got dim = {b.final.dim}"
+        )
+    names = some_of("distances", distances, DISTANCES)
+    known = (getattr(layer, "beta", 0.0) for layer in adapt(a.dynamics)._layers)
+    default = next((found for found in known if found), 1.0)
+    beta = default if beta is None else number("beta", beta, above=0)
+    boolean("progress", progress)
+    times = _common_times(a, b) if save_at is None else _asked_times(a, b, save_at)
+    rows: list[dict[str, Any]] = []
+    missing: dict[str, str] = {}
+    for t in tqdm(times.tolist(), disable=not progress):
+        mu, nu = a.at(t), b.at(t)
+        row: dict[str, Any] = {
+            name: [_number(name, a, mu, t), _number(name, b, nu, t)] for name in _NUMBERS
+        }
+        row["mean"] = [mu.mean(), nu.mean()]
+        for name in [name for name in names if name not in missing]:
+            try:
+                row |= _distance(name, mu, nu, beta, gap)
+            except ValueError as error:
+                missing[name] = one_line(str(error))
+        rows.append(row)
+    ds = _dataset(times, rows, beta)
+    ds = ds.drop_vars([one for one in ds.data_vars if str(one).split("_")[0] in missing])
+    if "energy_share" in ds and _energy_of(a) == _energy_of(b):
+        gap_of_energies = -ds["energy_share"].diff("run").values[0]
+        ds["energy_difference"] = "t", gap_of_energies, _ENERGY_DIFFERENCE
+    ds.attrs |= {
+        "title": f"{a.dynamics} on {a.final} (a) and {b.dynamics} on {b.final} (b)",
+        "verdict": _verdict(ds),
+        **{f"{name}_missing": why for name, why in missing.items()},
+    }
+    return ds
+
+
+def _common_times(a: Solution, b: Solution) -> Array:
+    """The times of `a` that `b` has saved, too, but for last bits."""
+    apart = np.abs(a.t[:, None] - b.t).min(axis=1)
+    times: Array = a.t[apart <= _LAST_BITS * max(a.t[-1], b.t[-1])]
+    if not times.size or times[-1] == a.t[0] < a.t[-1]:
+        raise ValueError(
+            f"a and b must have saved at common times after the start, got {len(a.t)} saves from "
+            f"t = {a.t[0]:g} to {a.t[-1]:g} and {len(b.t)} from t = {b.t[0]:g} to {b.t[-1]:g}: "
+            f"with save_at=10 both are brought to ten times"
+        )
+    return times
+
+
+def _asked_times(a: Solution, b: Solution, save_at: int | ArrayLike) -> Array:
+    """Times from the later start to the earlier end."""
+    start, end = max(a.t[0], b.t[0]), min(a.t[-1], b.t[-1])
+    if not start < end:
+        raise ValueError(
+            f"a and b must cover a common time, got a from t = {a.t[0]:g} to {a.t[-1]:g} and b "
+            f"from t = {b.t[0]:g} to {b.t[-1]:g}"
+        )
+    return save_times(start, end, save_at)
+
+
+def _energy_of(sol: Solution) -> tuple[Any, ...]:
+    """What tells the energy of a dynamics from others: its symbol, and that of a Dirac."""
+    own = adapt(sol.dynamics)._energy
+    return () if own is None else (own.symbol, own.dirac, own.log_dirac)
+
+
+def _number(name: str, sol: Solution, measure: AnyMeasure, t: float) -> float:
+    """What a run has recorded; between its saves the same of its measure; nan where it has none."""
+    if name not in sol.dataset:
+        return float("nan")
+    save = int(np.abs(sol.t - t).argmin())
+    if sol.measures[save] is measure:
+        return float(sol.dataset[name].values[save])
+    return float(_NUMBERS[name][0](measure, sol.dynamics, t=t))
+
+
+def _distance(
+    name: str, mu: AnyMeasure, nu: AnyMeasure, beta: float, gap: float | None
+) -> dict[str, float]:
+    """The variables of a distance.
+
+    Raises
+    ------
+    ValueError
+        If it can't be had for this pair.
+    """
+    if name == "mmd":
+        return {"mmd": mmd(mu, nu, beta, scaled=True)}
+    w1 = wasserstein(mu, nu, 1, gap=gap)
+    return {
+        "w1": w1.value,
+        "w1_lower": w1.lower,
+        "w1_upper": w1.upper,
+        "w1_proved": float(w1.proved),
+    }
+
+
+def _dataset(times: Array, rows: Sequence[dict[str, Any]], beta: float) -> xr.Dataset:
+    """The numbers of all times as variables."""
+    about = {
+        **{name: {"long_name": what, "comment": how} for name, (_, what, how) in _NUMBERS.items()},
+        "mean": {"long_name": "mean", "comment": "∫ x dmu"},
+        "mmd": {
+            "long_name": "mmd of a and b",
+            "beta": beta,
+            "comment": "(∬ e^{β(<x,y> - 1)} dΔ dΔ)^{1/2}, Δ = mu_a - mu_b",
+        },
+        "w1": {"long_name": "Wasserstein distance W_1 of a and b", "units": "radian"},
+        "w1_lower": {"long_name": "lower bound of W_1", "units": "radian"},
+        "w1_upper": {"long_name": "upper bound of W_1", "units": "radian"},
+        "w1_proved": {"long_name": "bounds of W_1 are proved", "comment": "1 where they are"},
+    }
+    dims = {"mean": ("run", "t", "axis"), **dict.fromkeys(_NUMBERS, ("run", "t"))}
+    found = xr.Dataset(
+        coords={"t": ("t", times, {"long_name": "time t", "units": "1"}), "run": ["a", "b"]}
+    )
+    for name in [name for name in about if name in rows[0]]:
+        values = np.array([row.get(name, np.nan) for row in rows])
+        if np.isnan(values).all():
+            continue
+        over = dims.get(name, ("t",))
+        found[name] = over, values if over == ("t",) else np.moveaxis(values, 1, 0), about[name]
+    found["mean_difference"] = (
+        *("t", np.linalg.norm(found["mean"].diff("run").values[0], axis=1)),
+        {"long_name": "distance of the means", "comment": "|∫ x dmu_a - ∫ x dmu_b|"},
+    )
+    return found
+
+
+def _verdict(ds: xr.Dataset) -> str:
+    """One line: the largest of each distance, and of them all."""
+    told = {
+        "mmd": "mmd",
+        "w1_upper": "W_1",
+        "mean_difference": "means",
+        "energy_difference": "E/E(δ)",
+    }
+    largest = {name: float(np.abs(ds[name]).max()) for name in told if name in ds}
+    size = max(value for name, value in largest.items() if name != "energy_difference")
+    what = f"the same to {size:.1e}" if size < _SAME else f"up to {size:.1e} apart"
+    parts = ", ".join(f"{told[name]} {value:.1e}" for name, value in largest.items())
+    first, last = ds["t"].values[[0, -1]]
+    return f"{what} at {ds.sizes['t']} times from t = {first:g} to {last:g}: {parts}"

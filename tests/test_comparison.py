@@ -1,0 +1,126 @@
+"""`compare`: two runs at common times."""
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+
+LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+BETA = 2.0
+
+
+def run(measure, dynamics=None, t_end=1.0, save_at=2, **asked):
+    return mf.evolve(measure, dynamics or mf.SA(BETA), t_end, save_at, **asked)
+
+
+DENSITY, FLOW = run(mf.Density(mf.Circle(64), LAW), save_at=4), run(mf.FlowMap(LAW))
+
+
+def alone(angle, **asked):
+    return run(mf.Particles.from_angles([angle]), **asked)
+
+
+def test_two_representations_are_the_same():
+    ds = mf.compare(DENSITY, FLOW)
+    assert ds.t.values.tolist() == [0.0, 0.5, 1.0]
+    assert ds.attrs["verdict"].startswith("the same to ")
+    assert "3 times from t = 0 to 1" in ds.attrs["verdict"]
+    assert float(ds.mmd.max()) < 1e-9
+    assert float(ds.w1_upper.max()) < 1e-8
+    assert np.abs(ds.energy_difference).max() < 1e-9
+    assert ds.energy.sel(run="a").values.tolist() == DENSITY.dataset.energy.values[::2].tolist()
+    assert ds.energy.sel(run="b").values.tolist() == FLOW.dataset.energy.values.tolist()
+    assert ds["mean"].sel(run="b").values.tolist() == [mu.mean().tolist() for _, mu in FLOW]
+
+
+def test_two_tokens_at_rest_are_as_far_apart_as_they_are():
+    """W_1 = α, |x - y| = 2 sin(α/2), mmd² = 2 (1 - e^{β(cos α - 1)})."""
+    alpha = 0.7
+    ds = mf.compare(alone(0.3), alone(0.3 + alpha))
+    assert np.allclose(ds.w1, alpha, rtol=1e-14)
+    assert ds.w1_lower.equals(ds.w1.drop_attrs())
+    assert ds.w1.units == "radian"
+    assert np.allclose(ds.mean_difference, 2.0 * np.sin(alpha / 2.0), rtol=1e-14)
+    squared = 2.0 * (1.0 - np.exp(BETA * (np.cos(alpha) - 1.0)))
+    assert np.allclose(ds.mmd, np.sqrt(squared), rtol=1e-12)
+    assert ds.mmd.attrs["beta"] == BETA
+    told = "up to 8.7e-01 apart at 3 times from t = 0 to 1: mmd 8.7e-01, W_1 7.0e-01, means 6.9e-01"
+    assert ds.attrs["verdict"].startswith(told)
+    other = mf.compare(alone(0.3), alone(0.3 + alpha), beta=1.0).mmd
+    assert np.allclose(other, np.sqrt(2.0 * (1.0 - np.exp(np.cos(alpha) - 1.0))), rtol=1e-12)
+
+
+def test_times_that_were_not_saved_are_done_again():
+    found = mf.compare(DENSITY, FLOW, save_at=5)
+    saved = mf.compare(run(DENSITY[0], save_at=5), run(FLOW[0], save_at=5))
+    assert np.allclose(found.t, saved.t)
+    for name in "energy", "energy_share", "dissipation", "mean":
+        assert np.abs(found[name].values - saved[name].values).max() < 1e-9
+        assert float(np.abs(saved[name]).max()) > 1e-3
+    assert mf.compare(DENSITY, FLOW, save_at=[0.3]).t.values.tolist() == [0.0, 0.3, 1.0]
+    # from the later start to the earlier end, and times that are one but for last bits
+    late = run(mf.FlowMap(LAW), t_start=0.1, t_end=0.5, save_at=[0.1 + 0.2])
+    early = run(mf.FlowMap(LAW), t_end=2.0, save_at=[0.1, 0.3])
+    assert mf.compare(early, late, distances=["mmd"]).t.values.tolist() == [0.1, 0.3]
+    assert np.allclose(mf.compare(early, late, save_at=2).t, [0.1, 0.3, 0.5])
+
+
+def test_energies_of_one_kind_alone_are_subtracted():
+    other = run(mf.FlowMap(LAW), mf.USA(BETA), t_end=1.0)
+    assert float(np.abs(mf.compare(FLOW, other).energy_difference[0])) < 1e-14
+    assert float(np.abs(mf.compare(FLOW, other).energy_difference[-1])) > 1e-2
+    hotter = mf.compare(FLOW, run(mf.FlowMap(LAW), mf.SA(1.0)))
+    assert "energy_difference" not in hotter
+    assert "E/E(δ)" not in hotter.attrs["verdict"]
+    none = mf.compare(FLOW, run(mf.FlowMap(LAW), mf.FeedForward(W=np.eye(2), A=np.eye(2))))
+    assert np.isnan(none.energy.sel(run="b")).all()
+    assert np.isfinite(none.energy.sel(run="a")).all()
+    assert none.mmd.attrs["beta"] == BETA
+
+
+@pytest.mark.parametrize("distances", [["mmd"], ("w1",)])
+def test_distances_that_are_asked_for(distances):
+    ds = mf.compare(DENSITY, FLOW, distances=distances)
+    assert [name for name in ("mmd", "w1") if name in ds] == list(distances)
+
+
+def test_a_distance_that_can_not_be_had_is_said():
+    axis = mf.VonMisesFisher(np.eye(4)[0], 2.0)
+    zonal = run(mf.Density(mf.Zonal(4, 31, np.eye(4)[0]), axis))
+    tokens = run(mf.Particles.sample(axis, 20, rng=0))
+    ds = mf.compare(zonal, tokens)
+    assert "mmd" in ds
+    assert not [name for name in ds if str(name).startswith("w1")]
+    assert ds.attrs["w1_missing"].startswith("mu and nu must both lie on the circle")
+    assert "W_1" not in ds.attrs["verdict"]
+
+
+def test_measures_on_s2_have_brackets():
+    law = mf.Mixture(
+        [mf.VonMisesFisher([0.0, 0.0, 1.0], 3.0), mf.VonMisesFisher([0.0, 1.0, 0.0], 2.0)]
+    )
+    density = run(mf.Density(mf.Sphere(15), law), t_end=0.1, save_at=1)
+    tokens = run(mf.Particles.sample(law, 30, rng=0), t_end=0.1, save_at=1)
+    ds = mf.compare(density, tokens, gap=0.5)
+    assert (ds.w1_lower < ds.w1_upper).all()
+    assert (ds.w1_lower > 0.05).all()
+    assert ds.w1_proved.values.tolist() == [1.0, 1.0]
+
+
+def test_what_can_not_be_compared_is_refused():
+    sphere = run(mf.FlowMap(mf.VonMisesFisher([0.0, 0.0, 1.0], 1.0)))
+    later = run(mf.FlowMap(LAW), t_start=2.0, t_end=3.0)
+    for a, b, asked, message in [
+        (FLOW, FLOW.final, {}, "b must be a Solution, got FlowMap"),
+        ("a.nc", FLOW, {}, r"a must be a Solution, got 'a\.nc'"),
+        (FLOW, sphere, {}, "b must be on the sphere of a, in dim = 2, got dim = 3"),
+        (FLOW, later, {}, "a and b must have saved at common times after the start"),
+        (FLOW, run(FLOW[0], t_end=1.5), {}, "with save_at=10 both are brought to ten times"),
+        (FLOW, later, {"save_at": 2}, "a and b must cover a common time"),
+        (FLOW, FLOW, {"save_at": [2.0]}, "save_at must be an integer >= 1 or strictly ascending"),
+        (FLOW, FLOW, {"distances": "mmd"}, "distances must be among"),
+        (FLOW, FLOW, {"beta": 0.0}, "beta must be a finite number > 0"),
+        (FLOW, FLOW, {"progress": 1}, "progress must be"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            mf.compare(a, b, **asked)
