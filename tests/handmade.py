@@ -8,6 +8,7 @@ import xarray as xr
 
 import meanfield as mf
 from meanfield.dynamics.facts import multiplied_out
+from meanfield.equations.tendency import tendency
 from meanfield.exceptions import Interrupted, UnfinishedWarning
 from meanfield.functionals.energies import dissipation_in_unit
 from meanfield.spaces.geometry import sphere_points
@@ -206,3 +207,15 @@ def unfinished(run, *given, **asked):
         found = run(*given, **asked)
     assert [warning.filename for warning in told] == [__file__]
     return found
+
+
+def free_energy(density, dynamics):
+    """τ ∫ f log f dσ ∓ E of a noisy dynamics whose field is the gradient of E in W_2."""
+    return dynamics.noise * density.entropy() - dynamics.sign * mf.energy(density, dynamics)
+
+
+def free_dissipation(density, dynamics):
+    """∫ |X - τ ∇ log f|² dmu, the rate at which the free energy falls."""
+    rate = tendency(density, dynamics)
+    root = rate.noisy_speed(rate.initial_state) * float(np.exp(-0.5 * dynamics.beta))
+    return multiplied_out(root * root, dynamics.beta)

@@ -3,6 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
+from handmade import free_dissipation, free_energy
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
@@ -10,7 +11,6 @@ import meanfield as mf
 from meanfield.cli.case import case_from_text
 from meanfield.equations.tendency import tendency
 from meanfield.evolution import solve
-from meanfield.functionals.energies import free_dissipation, free_energy
 from meanfield.kernels.sinkhorn import DenseSums, scaling
 from meanfield.spaces.geometry import project
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
+from handmade import free_dissipation, free_energy
 from scipy.integrate import quad
 
 import meanfield as mf
 from meanfield.cli.case import case_from_text
 from meanfield.cli.commands import main
 from meanfield.evolution.steppers import ExponentialSteps, phi_functions
-from meanfield.functionals.energies import free_dissipation, free_energy
 
 EPS = np.finfo(float).eps
 TIGHT = {"rtol": 1e-11, "atol": 1e-13}
@@ -298,12 +298,3 @@ def test_refusals():
         ValueError, match=r"on_unresolved must be 'stop' with noise, got 'flow-map'"
     ):
         mf.evolve(mu, dynamics, 1.0, on_unresolved="flow-map")
-    for number in free_energy, free_dissipation:
-        with pytest.raises(
-            ValueError, match=r"dynamics must be USA or DoublyStochastic, whose flow .* got SA"
-        ):
-            number(mu, dynamics)
-        with pytest.raises(ValueError, match=r"density must be a Density, got FlowMap|LineFlowMap"):
-            number(flow, mf.USA(1.0, noise=0.1))
-    with pytest.raises(ValueError, match=r"density must be a Density, got None"):
-        free_energy(None, mf.USA(1.0, noise=0.1))

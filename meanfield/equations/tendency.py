@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import singledispatch
+from typing import Any
 
 from meanfield._checks import shown
 from meanfield.dynamics.facts import Dynamics, check_dim
@@ -110,15 +111,12 @@ def tendency(measure: AnyMeasure, dynamics: Dynamics) -> Tendency:
     """
     check_measure("measure", measure)
     check_moved(measure, dynamics)
-    return _tendency(measure, dynamics)
+    found: Tendency = _tendency(measure, dynamics)
+    return found
 
 
-@singledispatch
-def _tendency(measure: object, dynamics: Dynamics) -> Tendency:  # noqa: ARG001
-    raise ValueError(f"measure must be a Density, FlowMap or Particles, got {shown(measure)}")
-
-
-_tendency.register(Particles)(token_tendency)
+# of tokens, unless the measure is another
+_tendency: Any = singledispatch(token_tendency)
 _tendency.register(OscillatorDensity)(densities.OscillatorDensityTendency)
 
 
@@ -136,8 +134,10 @@ def _(measure: SphereFlowMap, dynamics: Dynamics) -> Tendency:
 
 @_tendency.register
 def _(measure: Density, dynamics: Dynamics) -> Tendency:
+    if dynamics._balanced:
+        return densities.BalancedDensityTendency(measure, dynamics)
     if dynamics._isotropic:
-        return density_tendency(measure, dynamics)
+        return densities.DensityTendency(measure, dynamics)
     if not dynamics._scores and dynamics._sums != "none":
         raise _not_isotropic(measure, dynamics)
     return densities.AttentionTendency(measure, dynamics)
@@ -148,12 +148,6 @@ def _not_isotropic(measure: AnyMeasure, dynamics: Dynamics) -> ValueError:
         f"dynamics must be SA, USA, DoublyStochastic or CircleInteraction for {shown(measure)}, "
         f"got {shown(dynamics)}"
     )
-
-
-def density_tendency(density: Density, dynamics: Dynamics) -> densities.DensityTendency:
-    """The right-hand side for a density under a dynamics that is isotropic."""
-    kind = densities.BalancedDensityTendency if dynamics._balanced else densities.DensityTendency
-    return kind(density, dynamics)
 
 
 def flow_tendency(

@@ -180,7 +180,7 @@ def evolve(
         of a law about an axis becomes one without where the matrices have another (tol 1e-9).
         relu, which gives the density kinks, lets a flow map have a `tol` of 1e-7 on a line and 1e-6
         on S^2 at best. An object of a class of your own moves every measure with a kernel or
-        heads(), and Particles with output(measure, points), see `dynamics.OwnDynamics`. A
+        heads(), and Particles with output(measure, points), see `mf.typing.OwnDynamics`. A
         `LayerMap` takes Particles through discrete layers: `t_end` must be a whole number of its
         steps, and saves are at the steps nearest to `save_at`.
     t_end : float

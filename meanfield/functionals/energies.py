@@ -9,17 +9,15 @@ import numpy as np
 from meanfield._checks import number, shown, symmetric
 from meanfield.dynamics import (
     SA,
-    USA,
     AnyDynamics,
     Attention,
-    DoublyStochastic,
     adapt,
     adapt_any,
 )
 from meanfield.dynamics.attention import LARGEST_EXPONENT
 from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, check_dim, multiplied_out
 from meanfield.equations.density import ROUNDING
-from meanfield.equations.tendency import check_moved, density_tendency, tendency
+from meanfield.equations.tendency import check_moved, tendency
 from meanfield.kernels.direct import grid_log_moment
 from meanfield.kernels.line import LineSums
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit
@@ -252,91 +250,6 @@ def sinkhorn_scaling(measure: AnyMeasure, beta: float) -> Array:
     if balanced.points is points:
         return balanced.log_u
     return -balanced.log_moment(beta * points)[0]
-
-
-# those whose field is the gradient of an energy in W_2
-GradientFlow = USA | DoublyStochastic
-
-
-def free_energy(density: Density, dynamics: GradientFlow) -> float:
-    """F = τ ∫ f log f dσ ∓ E_β, which USA with noise τ lowers as fast as W_2 allows; ± its sign.
-
-    For DoublyStochastic E_DS stands for E_β.
-
-    Parameters
-    ----------
-    density : Density
-    dynamics : USA or DoublyStochastic
-        SA with noise is no gradient flow.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If an argument is of another kind.
-
-    Examples
-    --------
-    >>> from meanfield.laws import Uniform
-    >>> from meanfield.spaces import Circle
-    >>> free_energy(Density(Circle(8), Uniform(2)), USA(0.0, noise=1.0)) + 0.0
-    0.0
-    """
-    _check(density, dynamics)
-    return dynamics.noise * density.entropy() - dynamics.sign * energy(density, dynamics)
-
-
-def free_dissipation(density: Density, dynamics: GradientFlow) -> float:
-    """-dF/dt = ∫ |X - τ ∇ log f|² dmu under USA with noise τ, F the `free_energy`.
-
-    Since X = ± ∇ δE/δmu (3.9), for DoublyStochastic with E_DS for E, X - τ ∇ log f = -∇ δF/δmu is
-    the whole velocity of the density.
-
-    Parameters
-    ----------
-    density : Density
-    dynamics : USA or DoublyStochastic
-        SA with noise is no gradient flow.
-
-    Returns
-    -------
-    float
-        >= 0, and 0 where the density is stationary.
-
-    Raises
-    ------
-    ValueError
-        If an argument is of another kind, or the value is too large for float64.
-
-    Examples
-    --------
-    >>> from meanfield.laws import FourierSeries
-    >>> from meanfield.spaces import Circle
-    >>> mu = Density(Circle(16), FourierSeries(cos=[0.5]))
-    >>> round(free_dissipation(mu, USA(0.0)), 12)  # at β = 0 without noise 0.5²/8
-    0.03125
-    """
-    _check(density, dynamics)
-    rate, beta = density_tendency(density, dynamics), dynamics.beta
-    root = rate.noisy_speed(rate.initial_state) * float(np.exp(-0.5 * beta))
-    return whole("free dissipation", dynamics, root * root, beta)
-
-
-def _check(density: Density, dynamics: GradientFlow) -> None:
-    _check_density(density)
-    if not isinstance(dynamics, (USA, DoublyStochastic)):
-        raise ValueError(
-            f"dynamics must be USA or DoublyStochastic, whose flow has a free energy, got "
-            f"{shown(dynamics)}"
-        )
-
-
-def _check_density(density: Density) -> None:
-    if not isinstance(density, Density):
-        raise ValueError(f"density must be a Density, got {shown(density)}")
 
 
 def energy(measure: AnyMeasure, dynamics: float | AnyDynamics, *, t: float = 0.0) -> float:
