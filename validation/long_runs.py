@@ -91,8 +91,8 @@ def left_behind(kind: str, steps: int) -> Claim:
         tracemalloc.stop()
     left, moments = beyond_saves(solution.dataset.held), np.zeros(1)
     if solution._history is not None:
-        ends = np.searchsorted(solution._history.times, solution.t)
-        moments = beyond_saves(ends) * float(solution._history.moments[0].nbytes)
+        ends = np.searchsorted(solution._history.edges, solution.t)
+        moments = beyond_saves(ends) * float(solution._history.pieces[0].nbytes)
     counted = beyond_saves(solution.dataset.steps)
     is_flow = solution._history is not None
     return Claim(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ from typing import Any
 import numpy as np
 from scipy.integrate import DOP853
 
-from meanfield._checks import number
 from meanfield.dynamics.facts import Dynamics
 from meanfield.equations.line import AngularField, line_field
 from meanfield.equations.sphere import ActingField, SphereDepthField, SphereField
@@ -23,37 +23,6 @@ NODES = 8
 _LOBATTO = 0.5 * (1.0 - np.cos(np.pi * np.arange(NODES) / (NODES - 1)))
 _BARYCENTRIC = (-1.0) ** np.arange(NODES)
 _BARYCENTRIC[[0, -1]] *= 0.5
-
-
-class MomentHistory:
-    """Moments at eight times of each step, and the polynomial through them.
-
-    Parameters
-    ----------
-    times : ndarray, shape (S + 1,)
-        Ends of the S time steps, ascending.
-    moments : ndarray, shape (S, 8, q)
-        At the Chebyshev-Lobatto points of each step.
-
-    Examples
-    --------
-    >>> history = MomentHistory(np.array([0.0, 2.0]), step_times(0.0, 2.0)[None, :, None] ** 3)
-    >>> history.at(1.5).round(12)
-    array([3.375])
-    """
-
-    def __init__(self, times: Array, moments: Array) -> None:
-        self.times, self.moments = times, moments
-
-    def __len__(self) -> int:
-        return len(self.moments)
-
-    def at(self, t: float) -> Array:
-        """Moments (q,) at a time in the history's range."""
-        step = int(np.clip(np.searchsorted(self.times, t) - 1, 0, len(self.moments) - 1))
-        start, end = self.times[step], self.times[step + 1]
-        found: Array = between(self.moments[step], (t - start) / (end - start))
-        return found
 
 
 def between(values: NDArray[Any], share: float) -> NDArray[Any]:
@@ -126,15 +95,24 @@ class Absorption:
 
 
 class History:
-    """mu_lm(t) as a polynomial of degree 7 on each step of a run, and what was absorbed when.
+    """Moments as a polynomial of degree 7 on each step of a run, and what was absorbed when.
 
     Attributes
     ----------
     edges : list of float
         The times of the steps, ascending.
-    pieces : list of ndarray, shape (8, n_coefficients)
-        Moments at the Chebyshev-Lobatto points of each step.
+    pieces : list of ndarray, shape (8, q)
+        Moments at the Chebyshev-Lobatto points of each step: mu_lm on S^2, the measure at the
+        nodes of the cells on a line.
     absorptions : list of Absorption
+        On S^2; none on a line.
+
+    Examples
+    --------
+    >>> history = History(0.0)
+    >>> history.append(2.0, step_times(0.0, 2.0)[:, None] ** 3)
+    >>> history.at(1.5).round(12)
+    array([3.375])
     """
 
     def __init__(self, start: float) -> None:
@@ -146,22 +124,13 @@ class History:
         return len(self.pieces)
 
     def append(self, end: float, moments: Coefficients) -> None:
-        """A further step with moments (8, n_coefficients) at its `step_times`."""
+        """A further step with moments (8, q) at its `step_times`."""
         self.edges.append(end)
         self.pieces.append(np.array(moments))
 
     def piece(self, t: float) -> int:
-        """The step that holds a time; of two, the earlier.
-
-        Raises
-        ------
-        ValueError
-            If the time is outside the run.
-        """
-        low, high = self.edges[0], self.edges[-1]
-        t = number("t", t, low=low, high=high)
-        index = int(np.searchsorted(np.asarray(self.edges), t, side="left")) - 1
-        return max(0, min(index, len(self.pieces) - 1))
+        """The step that holds a time; of two the earlier, beyond the run its nearest."""
+        return max(0, min(bisect_left(self.edges, t) - 1, len(self.pieces) - 1))
 
     def at(self, t: float, piece: int | None = None) -> Coefficients:
         """The moments at a time, by barycentric interpolation."""
@@ -197,7 +166,7 @@ class History:
         history = cls(float(arrays["edges"][0]))
         history.edges = [float(t) for t in arrays["edges"]]
         history.pieces = list(arrays["moments"])
-        times = arrays["absorption_times"]
+        times = arrays.get("absorption_times", np.zeros(0))
         for time in np.unique(times):
             here = times == time
             history.absorptions.append(
@@ -341,7 +310,7 @@ _TOLERANCE = 1e-13
 def density_on_line(
     line: LabelLine,
     dynamics: Dynamics,
-    history: MomentHistory,
+    history: History,
     points: Array,
     t: float,
     tol: float,
@@ -369,8 +338,8 @@ def density_on_line(
     tol = _TOLERANCE if dynamics._smooth else tol
     angles = circle_angles(points) if line.axis is None else polar_angles(points, line.axis)
     feet, expansions = angles, np.zeros(len(angles))
-    passed = list(dynamics._between(float(history.times[0]), t))
-    starts = [float(history.times[0]), *(end for _, end in passed[:-1])]
+    passed = list(dynamics._between(history.edges[0], t))
+    starts = [history.edges[0], *(end for _, end in passed[:-1])]
     for start, (layer, end) in reversed(list(zip(starts, passed, strict=True))):
         field = line_field(dynamics, line.dim, line.axis, layer)
         feet, expansion = feet_of(field, history, feet, (end, start), tol)
@@ -384,7 +353,7 @@ def density_on_line(
 
 def feet_of(
     field: AngularField,
-    history: MomentHistory,
+    history: History,
     angles: Array,
     times: tuple[float, float],
     tol: float = _TOLERANCE,

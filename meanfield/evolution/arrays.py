@@ -31,7 +31,7 @@ from meanfield._checks import (
 from meanfield.dynamics import KNOWN, AnyDynamics
 from meanfield.dynamics.attention import Head
 from meanfield.dynamics.own import ForgottenDynamics, describe
-from meanfield.equations.history import NODES, History, MomentHistory
+from meanfield.equations.history import NODES, History
 from meanfield.laws import LAWS, Law
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, OscillatorDensity, SphereFlowMap
 from meanfield.measures.density import SeriesLaw
@@ -40,7 +40,6 @@ from meanfield.measures.particles import Oscillators, Particles
 from meanfield.spaces import Circle, Space, Sphere, Zonal, available, panels
 from meanfield.typing import Array, ArrayLike, NDArray
 
-AnyHistory = MomentHistory | History
 # the record of measures in a file, and the arrays of one time by the keys of the columns
 Stored = Mapping[str, Any]
 Save = dict[str, Any]
@@ -172,8 +171,8 @@ class Form:
         Of dimensions of different length at each time: the column that holds the lengths, as
         multiples of that number.
     history : tuple of Column
-    to_arrays, from_arrays : callable
-        Of the history.
+    to_history : callable
+        Makes the history again of its arrays.
     """
 
     measure: type
@@ -183,8 +182,7 @@ class Form:
     space: str = ""
     counts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     history: tuple[Column, ...] = ()
-    to_arrays: Callable[[Any], Mapping[str, Any]] = vars
-    from_arrays: Callable[[Any], AnyHistory] = lambda arrays: MomentHistory(**arrays)
+    to_history: Callable[[Any], History] = History.from_arrays
 
     @property
     def names(self) -> list[str]:
@@ -197,7 +195,7 @@ class Form:
         return "FlowMap" if self in _FLOWS else self.measure.__name__, self.space
 
     def variables(
-        self, measures: Sequence[AnyMeasure | None], history: AnyHistory | None
+        self, measures: Sequence[AnyMeasure | None], history: History | None
     ) -> dict[str, Any]:
         """Measures and history as variables; None at times that have a measure of another form.
 
@@ -223,7 +221,7 @@ class Form:
                 array = arrays[0]
             found[column.name] = column.variable(array)
         if history is not None and self.history:
-            kept = self.to_arrays(history)
+            kept = history.arrays()
             found |= {column.name: column.variable(kept[column.key]) for column in self.history}
         return found
 
@@ -582,7 +580,7 @@ _LINE_FLOW_MAP = Form(
     _line_record,
     counts={"point": ("count", 1), "panel": ("count", panels.NODES), "held": ("atom_count", 1)},
     history=(
-        Column("history_time", "history_end", "times", _EDGES),
+        Column("history_time", "history_end", "edges", _EDGES),
         Column("history_moments", _MOMENTS, "moments", "the measure at cell nodes"),
     ),
 )
@@ -599,8 +597,7 @@ _SPHERE_FLOW_MAP = Form(
         Column("absorption_radii", "absorption", "absorption_radii", "absorption radii", _ANGLE),
         Column("absorption_centres", "absorption axis", "absorption_centres", "absorption centres"),
     ),
-    to_arrays=History.arrays,
-    from_arrays=_sphere_history,
+    to_history=_sphere_history,
 )
 _FLOWS = (_LINE_FLOW_MAP, _SPHERE_FLOW_MAP)
 _FORMS = (_OSCILLATORS, _OSCILLATOR_DENSITY, _PARTICLES, *_DENSITIES, *_FLOWS)
@@ -625,7 +622,7 @@ def measure_attributes(measures: Sequence[AnyMeasure]) -> dict[str, Any]:
 
 
 def measure_variables(
-    measures: Sequence[AnyMeasure], history: AnyHistory | None = None
+    measures: Sequence[AnyMeasure], history: History | None = None
 ) -> dict[str, Any]:
     """The measures of a run and its history as variables of a dataset.
 
@@ -722,7 +719,7 @@ def read_measures(stored: xr.Dataset) -> list[AnyMeasure]:
     return found + last.make(record, last.saves(stored, slice(start, None)), first)
 
 
-def read_history(stored: xr.Dataset) -> AnyHistory | None:
+def read_history(stored: xr.Dataset) -> History | None:
     """The moments that a file keeps, if any.
 
     Raises
@@ -739,7 +736,7 @@ def read_history(stored: xr.Dataset) -> AnyHistory | None:
         raise ValueError(
             f"history_moments must have shape ({len(ends) - 1}, {NODES}, …), got {moments.shape}"
         )
-    return form.from_arrays(arrays)
+    return form.to_history(arrays)
 
 
 def attribute(stored: xr.Dataset, name: str, kind: type) -> Any:

@@ -8,7 +8,6 @@ import numpy as np
 
 from meanfield.dynamics.facts import Dynamics
 from meanfield.equations.atoms import collapsed
-from meanfield.equations.history import MomentHistory
 from meanfield.equations.line import AngularField, FlowTendency, line_field
 from meanfield.equations.tendency import flow_tendency
 from meanfield.evolution.options import Options
@@ -67,8 +66,6 @@ class LineSystem(System[LineFlowMap]):
         self._reach = REACH / max(1.0, dynamics._reach)
         self._radius = flow.atom_radius if dynamics._keeps_clusters else 0.0
         self.adaptation = 0.0
-        self._times: list[float] = [options.t_start]
-        self._moments: list[Array] = []
         first = self._fields[id(dynamics._layers[0])]
         self.keeps_history = first.line.relative and flow._is_at_labels
         super().__init__(flow._refined(self._reach), dynamics, options)
@@ -85,8 +82,7 @@ class LineSystem(System[LineFlowMap]):
         """Split panels and hold clusters as atoms where that is due."""
         if self.keeps_history:
             # without a unit of time: at the β where there is one no line keeps a history
-            self._times.append(float(stepper.t))
-            self._moments.append(moments_of_step(stepper, self.equation.charges))
+            self._history.append(float(stepper.t), moments_of_step(stepper, self.equation.charges))
         self.count(stepper)
         flow = self.equation.measure(self.state[:-1])
         spread = np.zeros(len(flow.angles))
@@ -122,17 +118,6 @@ class LineSystem(System[LineFlowMap]):
         Not where the dynamics has heads: no atoms are made.
         """
         return self.energy is not None and self.dynamics._isotropic
-
-    def history(self) -> MomentHistory | None:
-        """The moments of the run so far, where the line keeps their digits."""
-        if not self._moments:
-            return None
-        return MomentHistory(np.array(self._times), np.array(self._moments))
-
-    def recall(self, history: MomentHistory, count: int) -> None:
-        """Take up the moments of so many steps from a file."""
-        self._times = history.times[: count + 1].tolist()
-        self._moments = list(history.moments[:count])
 
     def finished(self) -> tuple[Status, str]:
         """How the run ended: clustered if all mass is one atom at rest."""

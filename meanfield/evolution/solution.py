@@ -20,7 +20,7 @@ from meanfield.dynamics import AnyDynamics, adapt
 from meanfield.equations.history import History, density_on_line, transported
 from meanfield.equations.sphere import field_on_sphere
 from meanfield.evolution import arrays, gridded, netcdf
-from meanfield.evolution.arrays import AnyHistory, Resumption, attribute
+from meanfield.evolution.arrays import Resumption, attribute
 from meanfield.evolution.files import SOURCE
 from meanfield.evolution.netcdf import check_numbers, checksum
 from meanfield.exceptions import GOOD
@@ -98,7 +98,7 @@ class Solution(ShownRun, Generic[M_co]):
     # the text of the case file, if any
     _case: str = ""
     # the moments of a flow map at all times: what `pdf` needs
-    _history: AnyHistory | None = None
+    _history: History | None = None
     # what `resume` needs
     _resumption: Resumption | None = None
     # of what made the run; its file keeps them
@@ -239,11 +239,9 @@ class Solution(ShownRun, Generic[M_co]):
                 f"reach of its kernel) <= 100, got a run of {flow} under {self.dynamics}"
             )
         points = unit_rows("points", points, flow.dim)
-        t, dynamics = (
-            number("t", t, low=float(self.t[0]), high=float(self.t[-1])),
-            adapt(self.dynamics),
-        )
-        if isinstance(self._history, History):
+        t = number("t", t, low=float(self.t[0]), high=float(self.t[-1]))
+        dynamics = adapt(self.dynamics)
+        if not hasattr(flow, "line"):
             return transported(field_on_sphere(dynamics), self._history, flow.law.pdf, points, t)
         if t == self.t[0]:
             return np.asarray(flow.line.scale * flow.line.law.pdf(points))

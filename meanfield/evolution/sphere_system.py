@@ -9,7 +9,6 @@ import numpy as np
 
 from meanfield._checks import shown, tell_apart
 from meanfield.dynamics.facts import Dynamics, Energy
-from meanfield.equations.history import History
 from meanfield.equations.meshes import Meshes
 from meanfield.equations.sphere import SphereTendency, field_on_sphere, split_mass
 from meanfield.evolution.options import Options
@@ -91,7 +90,7 @@ class SphereSystem(System[SphereFlowMap]):
             tol=tol * _USA_SHARE if dynamics._fast else tol,
             radius=1.0 / max(4.0, scale) if absorbs else 0.0,
         )
-        self.since, self._history = options.t_start, History(options.t_start)
+        self.since = options.t_start
         try:
             first = self._meshes.first(flow)
         except ArithmeticError as error:
@@ -156,14 +155,6 @@ class SphereSystem(System[SphereFlowMap]):
         smooth_mass = float(split_mass(flow)[0].sum())
         wait = _REGATHER_AFTER if smooth_mass > _MASS_OF_LATE else _REGATHER_LATE
         return self.t - self.since >= wait and smooth_mass >= self._meshes.tol
-
-    def history(self) -> History | None:
-        """The moments of the run so far, and what was absorbed."""
-        return self._history if self._history.pieces else None
-
-    def recall(self, history: History, count: int) -> None:
-        """Take up the moments of so many steps from a file."""
-        self._history = history.until(count)
 
     def _numbers(self, measure: SphereFlowMap) -> dict[str, float]:
         particles = len(measure.points) - measure.n_nodes

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from meanfield.dynamics.facts import Dynamics, Energy
-from meanfield.equations.history import step_times
+from meanfield.equations.history import History, step_times
 from meanfield.equations.tendency import tendency
 from meanfield.evolution.arrays import Resumption
 from meanfield.evolution.options import Options
@@ -107,6 +107,8 @@ class System(Generic[M]):
         self.layer = self._number_of(next(dynamics._between(self.t, np.inf))[0])
         self.steps = self.evaluations = 0
         self.collapses: list[tuple[float, int, float]] = []
+        # of what flow maps keep; others leave it empty
+        self._history = History(options.t_start)
         self.log_unit = self.energy.log_unit if self.energy else 0.0
         self.equation: Any
         self.state: Array
@@ -191,18 +193,15 @@ class System(Generic[M]):
         for name, read in self.kept.items():
             setattr(self, name, read(numbers[name]))
         if saved._history is not None:
-            self.recall(saved._history, int(numbers["remembered"]))
+            self._history = saved._history.until(int(numbers["remembered"]))
         final: Any = saved.final
         self.adopt(self._equation(final), work=self.work)
         self._base = final
         self.rebase(final)
 
-    def history(self) -> Any:
+    def history(self) -> History | None:
         """The moments of the run so far, where it keeps them."""
-        return None
-
-    def recall(self, history: Any, count: int) -> None:
-        """Take up the moments of so many steps from a file."""
+        return self._history if len(self._history) else None
 
     @property
     def energy(self) -> Energy | None:
