@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 import meanfield as mf
 from meanfield.measures import SphereFlowMap
+from validation.circle_clusters import usa_as_interaction
 
 RTOL = 1e-10
 # of the exponential method, of order 4
@@ -301,9 +302,7 @@ def same_field(form: str, case: Case, name: str) -> Any:
         if isinstance(field, mf.CircleInteraction):
             same = field
         elif isinstance(field, mf.USA) or (isotropic and field.beta == 0.0):
-            same = replace(
-                mf.CircleInteraction._of_usa(field.beta, field.noise), coupling=field.sign
-            )
+            same = replace(usa_as_interaction(field.beta, field.noise), coupling=field.sign)
         else:
             return None
         return same if form == "interaction" or name in ("circle", "direct") else None

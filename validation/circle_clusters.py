@@ -24,6 +24,20 @@ Kind = type[mf.SA] | type[mf.USA]
 
 TIGHT: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-14}
 SMALL = 1e-6
+# share of the largest coefficient of USA's series below which the rest is rounding
+ROUNDING = 1e-18
+
+
+def usa_as_interaction(beta: float, noise: float = 0.0) -> mf.CircleInteraction:
+    """USA on the circle, (7.1): h = e^{β cos x} sin x, b_k = (2/β) k I_k(β), to rounding."""
+    # I_k(β) falls super-exponentially from k of order sqrt(β) on, where it is below e^β
+    orders = np.arange(1, 40 + int(12.0 * np.sqrt(beta)) + int(beta / 4.0))
+    if beta < 1e-8:
+        # k I_k(β) 2/β = (β/2)^{k-1}/(k-1)!
+        return mf.CircleInteraction((1.0, 0.5 * beta)[: 1 + (beta > 0.0)], noise=noise)
+    scaled = 2.0 / beta * orders * ive(orders, beta)
+    kept = np.flatnonzero(scaled > ROUNDING * scaled.max())[-1] + 1
+    return mf.CircleInteraction(tuple((scaled[:kept] * np.exp(beta)).tolist()), noise=noise)
 
 
 def lifted(sol: mf.Solution) -> Array:

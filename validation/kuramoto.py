@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import iv
 
 import meanfield as mf
+from validation.circle_clusters import usa_as_interaction
 from validation.claims import Claim, main
 
 Array = NDArray[np.float64]
@@ -65,7 +66,7 @@ def attention() -> list[Claim]:
         one, other = (mf.evolve(start, d, 1.0, 2, **TIGHT) for d in (mf.Kuramoto(1.0), mf.SA(0.0)))
         gap = float(np.max(np.abs(one.final.mean() - other.final.mean())))
         claims.append(Claim(f"K = 1 is SA at β = 0, {name}: mean", "(7.2)", gap, 1e-12, "1e-12"))
-        pair = (mf.CircleInteraction._of_usa(4.0), mf.USA(4.0))
+        pair = (usa_as_interaction(4.0), mf.USA(4.0))
         one, other = (mf.evolve(start, d, 0.5 * np.exp(-4.0), 2, **TIGHT) for d in pair)
         gap = float(np.max(np.abs(one.final.log_moment(z)[0] - other.final.log_moment(z)[0])))
         claims.append(Claim(f"b_k = k I_k is USA, {name}: log G", "(7.5)", gap, 1e-12, "1e-12"))

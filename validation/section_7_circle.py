@@ -44,6 +44,7 @@ from validation.circle_clusters import (
     pair_time,
     rates,
     speeds,
+    usa_as_interaction,
 )
 from validation.claims import Claim, main
 from validation.drawing import CLAIMED, COLOURS, MARKERS, label, panels
@@ -58,7 +59,7 @@ LINEAR = 1e-5
 
 
 def series(quick: bool) -> list[Claim]:
-    """Fourier coefficients of h_β and of h, and those that `CircleInteraction._of_usa` uses."""
+    """Fourier coefficients of h_β and of h, and those that `usa_as_interaction` uses."""
     betas = [0.5, 4.0] if quick else [0.1, 0.5, 1.0, 4.0, 9.0, 25.0, 100.0]
     off = other = 0.0
     for beta in betas:
@@ -70,7 +71,7 @@ def series(quick: bool) -> list[Claim]:
         off = max(off, float(np.abs(np.fft.rfft(kernel).real[:80] / 512 - bessel).max()))
         sines = -2.0 * np.fft.rfft(kernel * np.sin(theta)).imag[:80] / 512
         usa = np.zeros(80)
-        given = mf.CircleInteraction._of_usa(beta).sin[:79]
+        given = usa_as_interaction(beta).sin[:79]
         usa[1 : len(given) + 1] = scale * np.array(given)
         claimed = 2.0 / beta * k * bessel
         other = max(other, float(max(np.abs(sines - claimed).max(), np.abs(usa - claimed).max())))
@@ -94,7 +95,7 @@ def fields(quick: bool) -> list[Claim]:
         gap = theta[:, None] - theta
         exact = -np.mean(np.exp(beta * np.cos(gap)) * np.sin(gap), axis=1)
         start = mf.Particles(circle_points(theta))
-        for one in (mf.USA(beta), mf.CircleInteraction._of_usa(beta)):
+        for one in (mf.USA(beta), usa_as_interaction(beta)):
             found = speeds(theta, one.velocity(start, at=start.points))
             tokens = max(tokens, float(np.abs(found - exact).max() * np.exp(-beta)))
         k = np.arange(3)

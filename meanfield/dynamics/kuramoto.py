@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import ive
 
 from meanfield._checks import freeze, key, number, real_array, shown
 from meanfield.dynamics.facts import Dynamics, Energy, Measure
@@ -19,11 +18,7 @@ from meanfield.typing import Array, NDArray
 
 Moments = NDArray[np.complex128]
 
-# share of the largest coefficient of USA's series below which the rest is rounding
-_ROUNDING = 1e-18
 _COUPLING = key("the coupling K, of either sign", float)
-# up to which a run can square its work, of order e^{2β}, over its tolerances
-_LARGEST_USA_BETA = 150.0
 
 
 @dataclass(frozen=True)
@@ -82,36 +77,6 @@ class CircleInteraction(Dynamics):
         freeze(self, coupling=number("coupling", self.coupling))
         freeze(self, noise=number("noise", self.noise, low=0))
 
-    @classmethod
-    def _of_usa(cls, beta: float, noise: float = 0.0) -> CircleInteraction:
-        """USA on the circle, (7.1): h = e^{β cos x} sin x, b_k = (2/β) k I_k(β), to rounding.
-
-        Parameters
-        ----------
-        beta : float
-            0 <= β <= 150.
-        noise : float
-
-        Raises
-        ------
-        ValueError
-            If an argument is out of range.
-
-        Examples
-        --------
-        >>> CircleInteraction._of_usa(0.0).sin
-        (1.0,)
-        """
-        beta = number("beta", beta, low=0, high=_LARGEST_USA_BETA)
-        # I_k(β) falls super-exponentially from k of order sqrt(β) on, where it is below e^β
-        orders = np.arange(1, 40 + int(12.0 * np.sqrt(beta)) + int(beta / 4.0))
-        if beta < 1e-8:
-            # k I_k(β) 2/β = (β/2)^{k-1}/(k-1)!
-            return cls((1.0, 0.5 * beta), noise=noise) if beta > 0.0 else cls((1.0,), noise=noise)
-        scaled = 2.0 / beta * orders * ive(orders, beta)
-        kept = np.flatnonzero(scaled > _ROUNDING * scaled.max())[-1] + 1
-        return cls(tuple((scaled[:kept] * np.exp(beta)).tolist()), noise=noise)
-
     @property
     def _dim(self) -> int:
         """Ambient dimension, 2."""
@@ -122,18 +87,14 @@ class CircleInteraction(Dynamics):
         """Largest k of the series."""
         return max(len(self.sin), len(self.cos))
 
-    @property
-    def _is_odd(self) -> bool:
-        """Whether h has sines alone."""
-        return not any(self.cos)
-
     @cached_property
     def _energy(self) -> Energy | None:
         """F where h is odd."""
-        if not self._is_odd:
+        if any(self.cos):
             return None
         formula = "F = K/2 ∬ H(θ - φ) dmu dmu, H' = -h, as (7.3)"
-        dirac = 0.5 * float(self._potential.sum())
+        degrees = np.maximum(np.arange(self._kmax + 1), 1)
+        dirac = float((self._multipliers.imag / degrees).sum())
         return Energy("F", formula, 1, dirac=dirac, kernel=self._kernel)
 
     @property
@@ -144,7 +105,7 @@ class CircleInteraction(Dynamics):
     @property
     def _keeps_clusters(self) -> bool:
         """Whether neighbours draw each other together: K h'(0) > 0."""
-        return float(self._potential @ np.arange(self._kmax + 1) ** 2) > 0.0
+        return self._kernel.at_one > 0.0
 
     @property
     def _multipliers(self) -> Moments:
@@ -158,12 +119,6 @@ class CircleInteraction(Dynamics):
     def _kernel(self) -> Phases:
         """h, by its multipliers."""
         return Phases(tuple(self._multipliers.tolist()))
-
-    @property
-    def _potential(self) -> Array:
-        """K b_k/k, 0 for k = 0, up to kmax: F = ½ Σ_k potential_k |m_k|² where h is odd."""
-        k = np.maximum(np.arange(self._kmax + 1), 1)
-        return np.asarray(2.0 * self._multipliers.imag / k)
 
     @property
     def _lipschitz(self) -> float:

@@ -111,12 +111,15 @@ def tendency(measure: AnyMeasure, dynamics: Dynamics) -> Tendency:
     """
     check_measure("measure", measure)
     check_moved(measure, dynamics)
-    found: Tendency = _tendency(measure, dynamics)
-    return found
+    return _tendency(measure, dynamics)
 
 
-# of tokens, unless the measure is another
-_tendency: Any = singledispatch(token_tendency)
+@singledispatch
+def _tendency(measure: Any, dynamics: Dynamics) -> Tendency:
+    """Of tokens, unless the measure is another."""
+    return token_tendency(measure, dynamics)
+
+
 _tendency.register(OscillatorDensity)(densities.OscillatorDensityTendency)
 
 

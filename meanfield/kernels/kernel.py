@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.polynomial import chebyshev, polynomial
 from scipy import fft, special
 
-from meanfield._checks import real_array, shown
+from meanfield._checks import freeze, real_array, shown
 from meanfield.kernels import direct, line, multipliers
 from meanfield.spaces.gegenbauer import gauss_gegenbauer, gegenbauer, multiplicity_growth
 from meanfield.typing import Array, NDArray, Summable
@@ -116,32 +117,14 @@ class Exponential(PotentialKernel):
 
     beta: float
 
-    @property
-    def log_unit(self) -> float:  # type: ignore[override]
-        """β."""
-        return self.beta
-
-    @property
-    def reach(self) -> float:  # type: ignore[override]
-        """β."""
-        return self.beta
-
-    @property
-    def growth(self) -> float:  # type: ignore[override]
-        """β."""
-        return self.beta
-
-    @property
-    def least_share(self) -> float:  # type: ignore[override]
-        """e^{-2β}."""
-        return float(np.exp(-2.0 * self.beta))
-
     at_one = largest = 1.0
 
-    @property
-    def primitive_row(self) -> tuple[int, float] | None:  # type: ignore[override]
-        """The first table, over β; none for t."""
-        return (0, 1.0 / self.beta) if self.beta > 0.0 else None
+    def __post_init__(self) -> None:
+        beta = self.beta
+        # the first table, over β; none for t
+        row = (0, 1.0 / beta) if beta > 0.0 else None
+        least = math.exp(-2.0 * beta)
+        freeze(self, log_unit=beta, reach=beta, growth=beta, least_share=least, primitive_row=row)
 
     def degree(self, dim: int) -> int:
         """The degree past which no multiplier counts."""
@@ -657,29 +640,14 @@ class Phases(Kernel):
 
     multipliers: tuple[complex, ...]
 
-    @property
-    def least_share(self) -> float:  # type: ignore[override]
-        """0: nothing is divided by it."""
-        return 0.0
+    # nothing is divided by it, and its tables are those of X alone
+    least_share, primitive_row = 0.0, None
 
-    @property
-    def primitive_row(self) -> None:  # type: ignore[override]
-        """None: the tables are those of X alone."""
-
-    @property
-    def reach(self) -> float:  # type: ignore[override]
-        """The largest k."""
-        return float(len(self.multipliers) - 1)
-
-    @property
-    def largest(self) -> float:  # type: ignore[override]
-        """A bound of |X|."""
-        return float(2.0 * np.abs(self.multipliers).sum())
-
-    @property
-    def at_one(self) -> float:  # type: ignore[override]
-        """The slope of -X where neighbours are."""
-        return float(2.0 * np.imag(self.multipliers) @ np.arange(len(self.multipliers)))
+    def __post_init__(self) -> None:
+        given = np.array(self.multipliers)
+        # a bound of |X|, and the slope of -X where neighbours are
+        largest, at_one = 2.0 * np.abs(given).sum(), 2.0 * given.imag @ np.arange(len(given))
+        freeze(self, reach=len(given) - 1.0, largest=float(largest), at_one=float(at_one))
 
     def degree(self, dim: int) -> int:  # noqa: ARG002 (of the circle)
         """The largest k."""
