@@ -20,7 +20,7 @@ from meanfield.kernels.multipliers import bandwidth
 from meanfield.laws.law import Uniform
 from meanfield.spaces.circle import Circle
 from meanfield.spaces.geometry import circle_points
-from meanfield.studies.executors import run_tasks, spawn_seeds
+from meanfield.studies.executors import labelled, run_tasks, spawn_seeds
 from meanfield.theory import growth_rates
 from meanfield.typing import Array, ArrayLike, Rng
 
@@ -235,6 +235,12 @@ class _Run:
 # a closure has broken where it is off by more than chance alone is in one study of ten thousand,
 # all its times and modes taken together, and by more than that
 CHANCE, AMOUNT = 1e-4, 0.02
+_ABOUT = {
+    "correlation": ("correlation", "mean of cos k(θ_i - θ_j)"),
+    "histogram": ("histogram of tokens", "as values of ψ"),
+    "linear": ("linear stage", "(e^{2γ_k t} - 1)/(n - 1)"),
+    "reached": ("last time that was resolved", ""),
+}
 
 
 def correlations(
@@ -249,31 +255,19 @@ def correlations(
     # from shares of |x| in [0, π] to the even density on a whole turn
     density = 0.5 * _BINS / np.pi
     over = "closure", "t"
-    return xr.Dataset(
+    ds = xr.Dataset(
         {
-            "correlation": (
-                ("t", "degree"),
-                means[:, :kmax],
-                {"long_name": "correlation", "comment": "mean of cos k(θ_i - θ_j)"},
-            ),
+            "correlation": (("t", "degree"), means[:, :kmax]),
             "standard_error": (("t", "degree"), errors[:, :kmax]),
-            "histogram": (
-                ("t", "bin"),
-                density * means[:, kmax:],
-                {"long_name": "histogram of tokens", "comment": "as values of ψ"},
-            ),
+            "histogram": (("t", "bin"), density * means[:, kmax:]),
             "histogram_error": (("t", "bin"), density * errors[:, kmax:]),
-            "linear": (
-                ("t", "degree"),
-                linear,
-                {"long_name": "linear stage", "comment": "(e^{2γ_k t} - 1)/(n - 1)"},
-            ),
+            "linear": (("t", "degree"), linear),
             "closed": ((*over, "degree"), np.array([one.modes for one in closed])),
             "psi": ((*over, "x"), np.array([one.psi for one in closed])),
             "least_density": (over, np.array([one.least for one in closed])),
             "tail": (over, np.array([one.tail for one in closed])),
             "status": ("closure", np.array([one.status for one in closed])),
-            "reached": ("closure", np.array(reached), {"long_name": "last time that was resolved"}),
+            "reached": ("closure", np.array(reached)),
             **_breaks(closed, linear, times, means[:, :kmax], most * errors[:, :kmax]),
         },
         coords={
@@ -292,6 +286,7 @@ def correlations(
             "break_amount": AMOUNT,
         },
     )
+    return labelled(ds, _ABOUT)
 
 
 def _linear(beta: float, n: int, times: Array, kmax: int) -> Array:

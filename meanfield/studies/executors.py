@@ -9,7 +9,7 @@ import os
 import platform
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import (
     BrokenExecutor,
     CancelledError,
@@ -24,6 +24,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from tqdm.auto import tqdm
 
 from meanfield._checks import boolean, integer, shown
@@ -456,6 +457,14 @@ def run_tasks(
     is_hidden = not boolean("progress", progress)
     mapped = mapped_by(executor, run, tasks, workers=workers)
     return list(tqdm(mapped, total=len(tasks), disable=is_hidden, desc=name))
+
+
+def labelled(ds: xr.Dataset, about: Mapping[str, tuple[str, str]]) -> xr.Dataset:
+    """The dataset, with a long name and a comment (or "") for those of its variables."""
+    for name, (text, comment) in about.items():
+        if name in ds:
+            ds[name].attrs |= {"long_name": text} | ({"comment": comment} if comment else {})
+    return ds
 
 
 def pad(rows: Sequence[Any], least: int = 0) -> Array:

@@ -15,7 +15,7 @@ from meanfield.dynamics import SA, USA, Attention
 from meanfield.equations.batch import LARGEST_BETA
 from meanfield.evolution.batch import evolve_batch
 from meanfield.laws.law import Uniform, uniform_frame, uniform_in_span
-from meanfield.studies.executors import run_tasks, spawn_seeds
+from meanfield.studies.executors import labelled, run_tasks, spawn_seeds
 from meanfield.theory import orthogonal_arrival
 from meanfield.typing import Array, ArrayLike, Integers, Rng
 
@@ -25,6 +25,10 @@ AnyAttention = SA | USA | Attention
 _BLOCK, _DYNAMICS = 64, 4
 # error of a step in an inner product as a share of δ, and at most
 _SHARE, _MOST = 1e-3, 1e-6
+_ABOUT = {
+    "probability": ("share of near pairs", "P(<x_i, x_j> >= 1 - δ)"),
+    "arrival": ("arrival of orthogonal tokens", "t* of (6.12)"),
+}
 
 
 def phase_diagram(
@@ -118,23 +122,16 @@ def phase_diagram(
     error = np.sqrt(np.maximum(squares, 0.0) / count)
     arrival = [_arrival(one, n, delta) for one in runs]
     over = ("t", "beta")
-    return xr.Dataset(
+    ds = xr.Dataset(
         {
-            "probability": (
-                over,
-                mean.T / pairs,
-                {"long_name": "share of near pairs", "comment": "P(<x_i, x_j> >= 1 - δ)"},
-            ),
+            "probability": (over, mean.T / pairs),
             "standard_error": (over, error.T / pairs),
-            "arrival": (
-                "beta",
-                arrival,
-                {"long_name": "arrival of orthogonal tokens", "comment": "t* of (6.12)"},
-            ),
+            "arrival": ("beta", arrival),
         },
         coords={"t": ("t", times), "beta": ("beta", axis), "dim": dim},
         attrs={"n": n, "delta": delta, "repeats": count, "dynamics": runs[0].name},
     )
+    return labelled(ds, _ABOUT)
 
 
 def _checked(dynamics: Any, dim: int) -> list[AnyAttention]:

@@ -23,7 +23,7 @@ from meanfield.spaces import Circle, Zonal
 from meanfield.spaces.gegenbauer import gegenbauer, multiplicities
 from meanfield.spaces.geometry import circle_points
 from meanfield.studies import proposition_proof as proof
-from meanfield.studies.executors import pad, run_tasks, spawn_seeds
+from meanfield.studies.executors import labelled, pad, run_tasks, spawn_seeds
 from meanfield.theory import growth_rates
 from meanfield.typing import Array, Rng
 
@@ -34,6 +34,18 @@ _OF_POTENTIALS = ("coefficients", "search")
 _LARGEST_BETA, _LARGEST_DIM = 1e3, 1024
 # below it E(mu)/E(σ) has few digits, and degrees k >= 2 linger for times of order β^(1-k)
 _LEAST_BETA = 1e-3
+_ABOUT = {
+    "log_eigenvalue": ("logarithm of the multiplier", "log Λ_k"),
+    "log_eigenvalue_lower": ("proved lower bound", "of log Λ_k"),
+    "log_eigenvalue_upper": ("proved upper bound", "of log Λ_k"),
+    "evaluation_error": ("relative error", "of Λ_k in floating point"),
+    "eigenvalue": ("multiplier of the potential", "Λ_k"),
+    "energy_ratio": ("energy over the uniform one", "E(mu)/E(σ), double integral"),
+    "share": ("energy above the uniform one", "(E(mu) - E(σ))/U"),
+    "defect": ("energy below a Dirac's", "(E(δ) - E(mu))/U"),
+    "margin": ("distance from the bound", "over U"),
+    "flow_gap": ("gap to the bound", ""),
+}
 
 
 def proposition_3_4(
@@ -175,7 +187,7 @@ def proposition_3_4(
         "beta_upper": high,
         **verdict([(task[0], one) for task, one in zip(tasks, found, strict=True)]),
     }
-    return ds.assign_coords(part=chosen)
+    return labelled(ds.assign_coords(part=chosen), _ABOUT)
 
 
 def _examine(
@@ -337,14 +349,7 @@ def identity(energy: proof.PairEnergy, rng: np.random.Generator) -> proof.Eviden
     finding = f"E - E(σ) = Σ Λ_k |mu_k|²/2β against the double integral, relative to E: {told}"
     data = xr.Dataset(
         {
-            "energy_ratio": (
-                "measure",
-                left,
-                {
-                    "long_name": "energy over the uniform one",
-                    "comment": "E(mu)/E(σ), double integral",
-                },
-            ),
+            "energy_ratio": ("measure", left),
             "energy_ratio_by_degrees": ("measure", right),
             "identity_error": ("measure", errors),
         },
@@ -431,21 +436,9 @@ def search(
         status, finding = proof.DIFFERS, f"{finding}; energies are not finite"
     data = xr.Dataset(
         {
-            "share": (
-                "random_measure",
-                share,
-                {"long_name": "energy above the uniform one", "comment": "(E(mu) - E(σ))/U"},
-            ),
-            "defect": (
-                "random_measure",
-                defect,
-                {"long_name": "energy below a Dirac's", "comment": "(E(δ) - E(mu))/U"},
-            ),
-            "margin": (
-                "attempt",
-                margins,
-                {"long_name": "distance from the bound", "comment": "over U"},
-            ),
+            "share": ("random_measure", share),
+            "defect": ("random_measure", defect),
+            "margin": ("attempt", margins),
         },
         coords={
             "kind": ("random_measure", np.array(KINDS)[kinds]),
@@ -576,7 +569,7 @@ def flows(energy: proof.PairEnergy, repeats: int, rng: np.random.Generator) -> p
     data = xr.Dataset(
         {
             "flow_time": (("flow", "save"), times),
-            "flow_gap": (("flow", "save"), gaps, {"long_name": "gap to the bound"}),
+            "flow_gap": (("flow", "save"), gaps),
         },
         coords={"flow": [*runs], "save": np.arange(times.shape[1])},
     )

@@ -206,27 +206,11 @@ def prove(energy: PairEnergy, interval: tuple[float, float], kmax: int) -> Evide
     )
     data = xr.Dataset(
         {
-            "log_eigenvalue": (
-                "degree",
-                logs,
-                {"long_name": "logarithm of the multiplier", "comment": "log Λ_k"},
-            ),
-            "log_eigenvalue_lower": (
-                "degree",
-                lower,
-                {"long_name": "proved lower bound", "comment": "of log Λ_k"},
-            ),
-            "log_eigenvalue_upper": (
-                "degree",
-                upper,
-                {"long_name": "proved upper bound", "comment": "of log Λ_k"},
-            ),
+            "log_eigenvalue": ("degree", logs),
+            "log_eigenvalue_lower": ("degree", lower),
+            "log_eigenvalue_upper": ("degree", upper),
             "share_of_degree": ("degree", energy.weights[: kmax + 1]),
-            "evaluation_error": (
-                "degree",
-                errors,
-                {"long_name": "relative error", "comment": "of Λ_k in floating point"},
-            ),
+            "evaluation_error": ("degree", errors),
         },
         coords={"degree": np.arange(kmax + 1)},
     )
@@ -383,11 +367,7 @@ def refute(energy: PairEnergy) -> Evidence:
         )
     data = xr.Dataset(
         {
-            "eigenvalue": (
-                "degree",
-                energy.values,
-                {"long_name": "multiplier of the potential", "comment": "Λ_k"},
-            ),
+            "eigenvalue": ("degree", energy.values),
             "eigenvalue_rounding": ("degree", energy.errors),
             "share_of_degree": ("degree", energy.weights),
         },

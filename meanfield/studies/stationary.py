@@ -19,7 +19,7 @@ from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
 from meanfield.measures.density import Density
 from meanfield.spaces.zonal import Zonal
 from meanfield.studies.continuation import COMPLETE, Branch, Equation, Point, at_noise, fold, follow
-from meanfield.studies.executors import pad, run_tasks
+from meanfield.studies.executors import labelled, pad, run_tasks
 from meanfield.theory import check_attention, critical_noise, energy_uniform
 from meanfield.typing import Array, ArrayLike, NDArray
 
@@ -338,12 +338,12 @@ def dataset(
         _compare(of_beta, energy_uniform(dynamics.beta, dim))
     names = _OVER_POINTS | ({} if normalised else _OF_USA)
     over, longest = ("beta", "branch", "point"), max(len(one.events) for one in tables)
-    data = {}
-    for name, (text, formula) in names.items():
-        column = pad([one.columns[name] for one in tables]).reshape(*shape, longest)
-        data[name] = over, column, {"long_name": text} | ({"comment": formula} if formula else {})
+    data = {
+        name: (over, pad([one.columns[name] for one in tables]).reshape(*shape, longest))
+        for name in names
+    }
     events = [one.events + [""] * (longest - len(one.events)) for one in tables]
-    return xr.Dataset(
+    ds = xr.Dataset(
         {
             **data,
             "event": (over, np.array(events).reshape(*shape, longest)),
@@ -360,6 +360,7 @@ def dataset(
         },
         attrs={"dynamics": runs[0].name},
     )
+    return labelled(ds, names)
 
 
 def _compare(tables: list[Table], uniform: float) -> None:
