@@ -325,12 +325,10 @@ class BalancedDensityTendency(DensityTendency):
         self._evaluate(self._coefficients(state))
         rate = np.empty(self._grid.n_coefficients, dtype=self.space._coefficient_type)
         self._transforms.weak_divergence(rate)
-        embed: Any = self._grid._embed
-        self._coefficients(out)[:] = embed(rate, self.space)
+        self._coefficients(out)[:] = self._grid._embed(rate, self.space)
 
     def _on_grid(self, coefficients: NDArray[Any]) -> NDArray[Any]:
-        embed: Any = self.space._embed
-        return np.asarray(embed(coefficients, self._grid))
+        return self.space._embed(coefficients, self._grid)
 
     def _evaluate(self, coefficients: NDArray[Any]) -> None:
         """Fill the transforms' values with f, and their flux with f X."""

@@ -37,7 +37,7 @@ from meanfield.measures import AnyMeasure, Density, LineFlowMap, OscillatorDensi
 from meanfield.measures.density import SeriesLaw
 from meanfield.measures.flow_map import LabelLine
 from meanfield.measures.particles import Oscillators, Particles
-from meanfield.spaces import Circle, Space, Sphere, Zonal, available, panels
+from meanfield.spaces import Circle, Sphere, Zonal, available, panels
 from meanfield.typing import Array, ArrayLike, NDArray
 
 # the record of measures in a file, and the arrays of one time by the keys of the columns
@@ -125,7 +125,7 @@ class Column(NamedTuple):
         spaces = [measure.space for measure in measures]
         largest = max(spaces, key=lambda space: int(space.size))
         pairs = zip(spaces, found, strict=True)
-        return [_as_table(_embedded(*pair, largest), largest) for pair in pairs]
+        return [_as_table(space._embed(one, largest), largest) for space, one in pairs]
 
     def read(self, stored: xr.Dataset, times: slice = slice(None)) -> NDArray[Any]:
         """The values in a file, of these times where there is a row for each.
@@ -277,12 +277,6 @@ def _without_nan(name: str, values: ArrayLike) -> NDArray[Any]:
     return array
 
 
-def _embedded(space: Any, coefficients: NDArray[Any], other: Space) -> NDArray[Any]:
-    """Coefficients along the last axis in a larger or smaller space of the same kind."""
-    found: NDArray[Any] = np.apply_along_axis(space._embed, -1, coefficients, other)
-    return found
-
-
 def _undo_rounding(measure: Any, **given: Array) -> None:
     """Give a measure or a space what was in the file if normalising it only turned last bits."""
     for name, array in given.items():
@@ -330,7 +324,7 @@ def _series(record: Stored, saves: list[Save], key: str) -> Iterator[tuple[Any, 
         table = save[key]
         if expected[-1] == 2:
             table = table.view(np.complex128)[..., 0]
-        yield spaces[size], _embedded(largest, _from_table(table, largest), spaces[size])
+        yield spaces[size], largest._embed(_from_table(table, largest), spaces[size])
 
 
 def _density_record(density: Density) -> dict[str, Any]:

@@ -467,17 +467,15 @@ class Density(Measure):
         space = self.space._resized(integer("size", size, low=self.space.size, high=self.max_size))
         if self.law is not None:
             return Density(space, self.law, **self._limits)
-        coefficients = self._coefficients_on(space)
-        return Density.from_coefficients(space, coefficients, **self._limits)
+        return Density.from_coefficients(space, self._coefficients_on(space), **self._limits)
 
     def _embedded(self, space: Any) -> Density:
         """The series on another space of its kind, cut where that ends."""
         return Density.from_coefficients(space, self._coefficients_on(space))
 
-    def _coefficients_on(self, space: Any) -> Coefficients:
+    def _coefficients_on(self, space: Space) -> Coefficients:
         """Those of the series in the layout of another space of its kind."""
-        found: Coefficients = self.space._embed(self.coefficients, space)
-        return found
+        return self.space._embed(self.coefficients, space)
 
 
 class SeriesLaw:

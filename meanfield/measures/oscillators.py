@@ -163,8 +163,8 @@ class OscillatorDensity(Density):
         nodes = self.frequencies, self.frequency_weights, self.widths
         if None not in self._laws:
             return OscillatorDensity(space, self._laws, *nodes, **self._limits)
-        parts = [self.space._embed(part, space) for part in self.parts]
-        return OscillatorDensity._from_parts(space, np.array(parts), *nodes, **self._limits)
+        parts = self.space._embed(self.parts, space)
+        return OscillatorDensity._from_parts(space, parts, *nodes, **self._limits)
 
 
 def _one_each(given: Any, count: int) -> list[Any]:

@@ -161,21 +161,6 @@ class Circle(Grid):
         """The least size whose quadrature integrates harmonics of this degree exactly."""
         return max(8, 2 * ((integer("degree", degree, low=0) + 3) // 3))
 
-    def _resized(self, size: int) -> Circle:
-        """The space of another size."""
-        return Circle(integer("size", size, low=8))
-
-    def _doubled(self) -> Circle:
-        """The space with twice as many modes."""
-        return Circle(2 * self.size)
-
-    def _embed(self, coefficients: Coefficients, space: Circle) -> Coefficients:
-        """The same function in a larger space, or its truncation in a smaller one."""
-        embedded = np.zeros(space.kmax + 1, dtype=np.complex128)
-        common = min(self.kmax, space.kmax) + 1
-        embedded[:common] = coefficients[:common]
-        return embedded
-
     def _transforms(self, slope: Array, potential: Array | None = None) -> CircleTransforms:
         """Planned transforms of one right-hand side, see `CircleTransforms`."""
         return CircleTransforms(self, slope, potential)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from meanfield._checks import Record
-from meanfield.typing import Array, Integers
+from meanfield.typing import Array, Coefficients, Integers
 
 
 class Grid(Record):
@@ -22,7 +25,27 @@ class Grid(Record):
         weights: Array
         degrees: Integers
         laplacian: Array
+        _size_name: str
+        _coefficient_type: type[np.generic]
 
     def _keep(self, **tables: Any) -> None:
         """Take up arguments as they were checked, and tables."""
         vars(self).update(tables)
+
+    def _resized(self, size: int) -> Self:
+        """The space of another size."""
+        own: Any = self
+        found: Self = replace(own, **{self._size_name: size})
+        return found
+
+    def _doubled(self) -> Self:
+        """The space with twice as many degrees: twice the modes, or the largest degree 2k + 1."""
+        return self._resized(2 * self.size + (self.size == self.kmax))
+
+    def _embed(self, coefficients: Coefficients, space: Grid) -> Coefficients:
+        """The same function on another space of its kind, cut where that ends; (..., count)."""
+        shape = *coefficients.shape[:-1], space.n_coefficients
+        found = np.zeros(shape, dtype=self._coefficient_type)
+        # both layouts have the same order once degrees are cut at the smaller
+        found[..., space.degrees <= self.kmax] = coefficients[..., self.degrees <= space.kmax]
+        return found

@@ -522,25 +522,6 @@ class Sphere(Grid):
         """The least size whose quadrature integrates harmonics of this degree exactly."""
         return max(3, (integer("degree", degree, low=0) + 1) // 3)
 
-    def _resized(self, size: int) -> Sphere:
-        """The space of another size."""
-        return Sphere(integer("size", size, low=3), self.library)
-
-    def _doubled(self) -> Sphere:
-        """The space with twice as many degrees, 2 lmax + 1."""
-        return Sphere(2 * self.size + 1, self.library)
-
-    def _embed(self, coefficients: Coefficients, space: Sphere) -> Coefficients:
-        """The same function in a larger space, or its truncation in a smaller one."""
-        embedded = np.zeros(len(space.degrees), dtype=np.complex128)
-        here, there = (self, space) if self.size < space.size else (space, self)
-        position = positions(here.degrees, here.orders, there.size)
-        if here is self:
-            embedded[position] = coefficients
-        else:
-            embedded[:] = coefficients[position]
-        return embedded
-
     def _transforms(self, slope: Array, potential: Array | None = None) -> SphereTransforms:
         """Transforms of one right-hand side with their buffers, see `SphereTransforms`."""
         return SphereTransforms(self._plan, self.weights, slope, potential)

@@ -161,21 +161,6 @@ class Zonal(Grid):
         """A size (the least, or one more) whose quadrature integrates this degree exactly."""
         return max(3, integer("degree", degree, low=0) // 3)
 
-    def _resized(self, size: int) -> Zonal:
-        """The space of another size about the same axis."""
-        return Zonal(self.dim, integer("size", size, low=3), self.axis)
-
-    def _doubled(self) -> Zonal:
-        """The space with twice as many degrees, 2 kmax + 1."""
-        return Zonal(self.dim, 2 * self.kmax + 1, self.axis)
-
-    def _embed(self, coefficients: Coefficients, space: Zonal) -> Coefficients:
-        """The same function in a larger space, or its truncation in a smaller one."""
-        embedded = np.zeros(space.kmax + 1)
-        common = min(self.kmax, space.kmax) + 1
-        embedded[:common] = coefficients[:common]
-        return embedded
-
     def _transforms(self, slope: Array, potential: Array | None = None) -> ZonalTransforms:
         """Transforms of one right-hand side, or of several at once, with their buffers.
 
