@@ -14,6 +14,7 @@ from scipy.integrate import DOP853
 from meanfield.dynamics.facts import Dynamics
 from meanfield.equations.line import AngularField, line_field
 from meanfield.equations.sphere import ActingField, SphereDepthField, SphereField
+from meanfield.kernels.direct import blocks
 from meanfield.measures.flow_map import LabelLine
 from meanfield.spaces.geometry import circle_angles, polar_angles
 from meanfield.typing import Array, Coefficients, NDArray
@@ -223,7 +224,7 @@ def follow(
     state = np.column_stack([points, np.zeros(len(points))])
     kept = np.ones(len(points))
     steps = _steps(history, start, end)
-    parts = [slice(first, first + _BLOCK) for first in range(0, len(points), _BLOCK)]
+    parts = list(blocks(len(points), 1, _BLOCK))
 
     def block(part: slice) -> tuple[Array, Array]:
         return _follow_block(field, history, state[part], steps, absorbed)

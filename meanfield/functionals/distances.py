@@ -12,6 +12,7 @@ from scipy.special import gammaln
 
 from meanfield._checks import boolean, number, tell_apart
 from meanfield.dynamics.facts import LARGEST_LOG, multiplied_out
+from meanfield.kernels.direct import blocks
 from meanfield.kernels.multipliers import bandwidth, eigenvalues_in_unit, scaled_eigenvalues
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, check_pair
 from meanfield.spaces import CircleAt, Harmonics, SphereAt, ZonalAt, panels
@@ -23,7 +24,6 @@ Kernel = Callable[[Array], Array]
 
 # points nearer than this are one
 _COINCIDING = 1e-12
-_BLOCK = 1 << 21
 # tokens and coefficients that differ by rounding only
 _ROUNDING = 1e-14
 # past this degree N_k (k(k+d-2))^s is as good as its leading terms
@@ -45,10 +45,8 @@ def merged(points: Array, masses: Array) -> tuple[Array, Array]:
 
 def pair_sum(points: Array, masses: Array, kernel: Kernel) -> float:
     """Σ_ij m_i m_j kernel(|x_i - x_j|²), in blocks of 2^21 pairs."""
-    step = max(1, _BLOCK // max(1, len(points)))
     total = 0.0
-    for start in range(0, len(points), step):
-        part = slice(start, start + step)
+    for part in blocks(len(points), len(points), 1 << 21):
         values = kernel(cdist(points[part], points, "sqeuclidean"))
         total += float(masses[part] @ (values @ masses))
     return total

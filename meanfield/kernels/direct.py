@@ -6,6 +6,7 @@ e^{-2β}, and SA divides by G. A sum of positive terms has no such loss.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,12 @@ _NOTHING = -600.0
 _OF_NOTHING = np.exp(np.full(1, _NOTHING))
 # a share of its scale below which a series of G has no digits at all
 _NO_DIGITS = 1e-14
+
+
+def blocks(rows: int, columns: int, most: int = 1 << 20) -> Iterator[slice]:
+    """Parts of the rows, one after the other, which have at most so many entries each."""
+    step = max(1, most // max(1, columns))
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
 
 
 class Lost(NamedTuple):
@@ -156,15 +163,14 @@ def _plain_sums(
     sums = np.empty((n, dim + 1))
     step = _rows_at_once(n, m, dim)
     buffer = np.empty((step, m))
-    for start in range(0, n, step):
-        part = slice(start, min(start + step, n))
-        terms = buffer[: part.stop - start]
+    for part in blocks(n, 1, step):
+        terms = buffer[: part.stop - part.start]
         np.matmul(queries[part], keys, out=terms)
         with np.errstate(under="ignore"):
             np.exp(terms, out=terms)
             if of_others:
                 own = np.arange(len(terms))
-                terms[own, start + own] = 0.0
+                terms[own, part.start + own] = 0.0
             np.matmul(terms, values, out=sums[part])
     return sums, unit
 
@@ -180,14 +186,13 @@ def _shifted_sums(
     sums, totals, log_unit = np.empty((n, dim)), np.empty(n), np.empty(n)
     step = _rows_at_once(n, m, dim)
     buffer = np.empty((step, m))
-    for start in range(0, n, step):
-        part = slice(start, min(start + step, n))
-        terms = buffer[: part.stop - start]
+    for part in blocks(n, 1, step):
+        terms = buffer[: part.stop - part.start]
         np.matmul(z[part], sources.T, out=terms)
         terms += log_masses
         if of_others:
             own = np.arange(len(terms))
-            terms[own, start + own] = -np.inf
+            terms[own, part.start + own] = -np.inf
         largest = terms.max(axis=1)
         # a token beside which no other has mass
         largest[np.isneginf(largest)] = 0.0
@@ -307,10 +312,6 @@ class Latitudes:
         return np.outer(reduced[:, 0], self._axis) + reduced[:, 1:] * self._direction
 
 
-# terms of a sum at a time
-_TERMS = 1 << 20
-
-
 def means(z: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
     """Means of y (n, d) and of y yᵀ (n, d, d) under p ∝ m e^{<z,y>} at rows z, by positive sums."""
     kept = sources[1] > 0.0
@@ -319,9 +320,7 @@ def means(z: Array, sources: tuple[Array, Array]) -> tuple[Array, Array]:
     pairs = np.einsum("ij,ik->ijk", y, y).reshape(-1, dim * dim)
     features = np.column_stack([np.ones(len(y)), y, pairs])
     sums = np.empty((len(z), features.shape[1]))
-    step = max(1, _TERMS // len(y))
-    for start in range(0, len(z), step):
-        part = slice(start, start + step)
+    for part in blocks(len(z), len(y)):
         terms = z[part] @ y.T + log_masses
         terms -= terms.max(axis=1)[:, None]
         with np.errstate(under="ignore"):

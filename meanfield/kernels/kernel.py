@@ -177,9 +177,7 @@ class Exponential(PotentialKernel):
         places, masses = sources
         pull, divergence = np.empty(len(points)), np.empty(len(points))
         tangents = points[:, ::-1] * [-1.0, 1.0]
-        step = max(1, _BLOCK // len(places))
-        for start in range(0, len(points), step):
-            part = slice(start, start + step)
+        for part in direct.blocks(len(points), len(places)):
             cosine, sine = points[part] @ places.T, tangents[part] @ places.T
             with np.errstate(divide="ignore", under="ignore"):
                 share = special.softmax(self.beta * cosine + np.log(masses), axis=1)
@@ -187,10 +185,6 @@ class Exponential(PotentialKernel):
             apart = sine - pull[part, None]
             divergence[part] = (share * (self.beta * apart * apart - cosine)).sum(axis=1)
         return pull[:, None] * tangents, divergence
-
-
-# terms of a sum at a time
-_BLOCK = 1 << 20
 
 
 class SmoothKernel(PotentialKernel):
@@ -214,9 +208,8 @@ class SmoothKernel(PotentialKernel):
     def energy(self, measure: Summable) -> float:
         """½ Σ m_i m_j S(<x_i,x_j>), in blocks."""
         points, masses = measure._quadrature
-        total, step = 0.0, max(1, _BLOCK // len(points))
-        for start in range(0, len(points), step):
-            part = slice(start, start + step)
+        total = 0.0
+        for part in direct.blocks(len(points), len(points)):
             t = np.clip(points[part] @ points.T, -1.0, 1.0)
             total += float(masses[part] @ (self.primitive(t) @ masses))
         return 0.5 * total
@@ -366,12 +359,10 @@ class SmoothKernel(PotentialKernel):
         A token's pull on itself is radial, but for rounding of s(1).
         """
         potential, pull = np.empty(len(points)), np.empty((len(points), sources.shape[1]))
-        step = max(1, _BLOCK // len(sources))
-        for start in range(0, len(points), step):
-            part = slice(start, start + step)
+        for part in direct.blocks(len(points), len(sources)):
             terms = masses * self(np.clip(points[part] @ sources.T, -1.0, 1.0))
             if of_others:
-                np.fill_diagonal(terms[:, start:], 0.0)
+                np.fill_diagonal(terms[:, part.start :], 0.0)
             potential[part], pull[part] = terms.sum(axis=1), terms @ sources
         return potential, pull
 
@@ -387,9 +378,7 @@ class SmoothKernel(PotentialKernel):
         (places, masses), dim = sources, points.shape[1]
         potential, pull = self.sums(places, masses, points)
         spread, turned = np.empty(len(points)), np.empty_like(pull)
-        step = max(1, _BLOCK // len(places))
-        for start in range(0, len(points), step):
-            part = slice(start, start + step)
+        for part in direct.blocks(len(points), len(places)):
             t = np.clip(points[part] @ places.T, -1.0, 1.0)
             slopes = masses * self.slope(t)
             turned[part] = slopes @ places

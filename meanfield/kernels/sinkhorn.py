@@ -11,7 +11,7 @@ import numpy as np
 
 from meanfield._checks import rows, tell_apart
 from meanfield.kernels.angles import LARGEST_CIRCLE_BETA, LARGEST_ZONAL_BETA, zonal_kernel
-from meanfield.kernels.direct import Lost, latitude_log_moment, log_moment
+from meanfield.kernels.direct import Lost, blocks, latitude_log_moment, log_moment
 from meanfield.kernels.line import LineSums, line
 from meanfield.kernels.multipliers import bandwidth, scaled_eigenvalues
 from meanfield.spaces import Circle, Places, Space, Sphere, SphereAt, Zonal
@@ -107,7 +107,6 @@ def _combined(path: list[tuple[Array, Array]]) -> Array:
 
 # a table of so many pairs is kept
 _MOST_KEPT = 1 << 24
-_BLOCK = 1 << 21
 _TINY = 1e-300
 
 
@@ -136,7 +135,6 @@ class DenseSums:
     def __init__(self, points: Array, beta: float) -> None:
         self._points, self._beta = points, beta
         n = len(points)
-        self._step = max(1, min(n, _BLOCK // n))
         self._table = self._rows(slice(0, n)) if n * n <= _MOST_KEPT else None
 
     def _rows(self, part: slice) -> Array:
@@ -149,8 +147,7 @@ class DenseSums:
         if self._table is not None:
             yield slice(0, n), self._table
             return
-        for start in range(0, n, self._step):
-            part = slice(start, min(start + self._step, n))
+        for part in blocks(n, n, 1 << 21):
             yield part, self._rows(part)
 
     def potential(self, masses: Array) -> Array:

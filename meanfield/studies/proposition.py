@@ -16,6 +16,7 @@ from meanfield.dynamics.facts import multiplied_out
 from meanfield.dynamics.isotropic import SA
 from meanfield.evolution.loop import solve
 from meanfield.functionals.energies import energy_in_unit
+from meanfield.kernels.direct import blocks
 from meanfield.kernels.multipliers import bandwidth, log_eigenvalues, relative_eigenvalues
 from meanfield.laws import FourierSeries, Law, Mixture, Uniform, VonMisesFisher, ZonalSeries
 from meanfield.measures import AnyMeasure, Density, FlowMap, Particles
@@ -401,10 +402,9 @@ def search(
     bumps = np.array([relative_eigenvalues(k, energy.dim, energy.kmax) for k in kappas])
     kinds = np.arange(n_measures) % len(KINDS)
     share, defect, error = np.empty((3, n_measures))
-    for first in range(0, n_measures, _BLOCK):
-        block = slice(first, first + _BLOCK)
+    for block in blocks(n_measures, 1, _BLOCK):
         for kind in np.unique(kinds[block]):
-            where = first + np.flatnonzero(kinds[block] == kind)
+            where = block.start + np.flatnonzero(kinds[block] == kind)
             drawn = _drawn(energy, KINDS[kind], len(where), bumps, rng)
             share[where], defect[where], error[where] = drawn
     ends = [[_moved(energy, sign, rng) for _ in range(repeats)] for sign in (-1.0, 1.0)]
