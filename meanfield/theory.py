@@ -14,8 +14,9 @@ from scipy.optimize import brentq
 from scipy.special import erfcx
 
 from meanfield._checks import integer, is_single, number, real_array, shown
-from meanfield.dynamics import SA, USA, AnyDynamics, Isotropic, LayerMap, adapt_any
+from meanfield.dynamics import SA, USA, AnyDynamics, Isotropic, adapt_any
 from meanfield.dynamics.facts import check_dim, multiplied_out
+from meanfield.dynamics.own import layer_step
 from meanfield.kernels import multipliers
 from meanfield.typing import Array
 
@@ -127,7 +128,7 @@ def growth_rates(dynamics: AnyDynamics, dim: int, kmax: int) -> Array:
     k = np.arange(integer("kmax", kmax, low=0, high=_MOST_DEGREES) + 1)
     laplacian = k * (k + integer("dim", dim, low=2) - 2.0)
     check_dim(known, dim)
-    if isinstance(known, Isotropic):
+    if known._kernel.growth is not None:
         slopes = _slopes(known, dim, kmax)
     else:
         series = known._kernel.series(dim, kmax)
@@ -139,7 +140,7 @@ def growth_rates(dynamics: AnyDynamics, dim: int, kmax: int) -> Array:
 def _with_kernel(dynamics: Any) -> Any:
     """The dynamics as equations know it; refused without a kernel."""
     known = adapt_any(dynamics)
-    if known is None or known._kernel is None or isinstance(dynamics, LayerMap):
+    if known is None or known._kernel is None or layer_step(dynamics) is not None:
         raise ValueError(
             f"dynamics must have a kernel, as SA, USA, DoublyStochastic, Interaction or "
             f"CircleInteraction, since under others the uniform measure need not stay, got "
@@ -281,7 +282,7 @@ def energy_uniform(dynamics: Any, dim: int) -> Any:
         raise ValueError(f"dynamics must have an energy, got {shown(known)}: {known._no_energy}")
     if energy.entropic:
         return 0.5 * multipliers.log_first_over_beta(known.beta, dim)
-    if isinstance(known, Isotropic):
+    if known._kernel.growth is not None:
         return _uniform(known.beta, dim)
     series = known._kernel.series(dim, 0)
     return 0.5 * series.size * float(series.primitive[0].real) * math.exp(series.log_unit)
@@ -365,8 +366,8 @@ def _over_2_beta(value: Any, beta: float) -> float:
 def _plain(dynamics: Any, **asked: Any) -> Isotropic:
     """The attention without matrices that a dynamics is; see `check_attention`."""
     # the discrete layers of a dynamics are not its flow
-    is_flow = not isinstance(dynamics, LayerMap)
-    known: Any = (is_flow and adapt_any(dynamics)) or dynamics
+    known: Any = adapt_any(dynamics) if layer_step(dynamics) is None else None
+    known = known or dynamics
     check_attention(known, **asked)
     plain: Isotropic = known
     return plain

@@ -140,6 +140,8 @@ class Dynamics(ShownFields, ABC):
     _multipliers : ndarray, shape (kmax + 1,), or None
         c_k of X(θ) = 2 Re Σ_k c_k m_k e^{ikθ} on the circle, m_k = ∫ e^{-ikθ} dmu; None where X is
         made of e^{<z,y>}.
+    _layer_step : float or None
+        Of discrete layers the time that each counts for; None of a flow.
     _sums : str
         How a sum over tokens is done where there are no heads: 'own' as it likes, 'transforms', or
         'none' where the measure does not count.
@@ -150,6 +152,7 @@ class Dynamics(ShownFields, ABC):
     _gram: ClassVar[bool] = False
     _sums: ClassVar[str] = "own"
     _no_energy: ClassVar[str] = "nothing is known of it but its output"
+    _layer_step: float | None = None
 
     @property
     def name(self) -> str:  # noqa: D102

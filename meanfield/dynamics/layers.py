@@ -306,7 +306,8 @@ class LayerMap(Dynamics):
             raise ValueError(
                 f"dynamics must be one without noise, and no LayerMap, got {shown(self.dynamics)}"
             )
-        freeze(self, step=number("step", self.step, above=0))
+        step = number("step", self.step, above=0)
+        freeze(self, step=step, _layer_step=step)
 
     @cached_property
     def _plain(self) -> Dynamics:

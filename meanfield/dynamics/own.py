@@ -81,6 +81,12 @@ def tells_facts(dynamics: object) -> TypeGuard[Dynamics]:
     return Dynamics in type(dynamics).__mro__
 
 
+def layer_step(dynamics: Any) -> float | None:
+    """What each of its discrete layers counts for in time; None of a flow."""
+    step: float | None = getattr(dynamics, "_layer_step", None)
+    return step
+
+
 def describe(dynamics: Any) -> str:
     """What a file keeps of a dynamics that it can't write down, which tells it from others."""
     text = repr(dynamics)

@@ -13,7 +13,8 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 import numpy as np
 
 from meanfield._checks import integer, is_single, number, real_array, shown
-from meanfield.dynamics import AnyDynamics, LayerMap
+from meanfield.dynamics import AnyDynamics
+from meanfield.dynamics.own import layer_step
 from meanfield.evolution import options
 from meanfield.evolution.checkpoint import Checkpoint, previous
 from meanfield.evolution.files import file_lock, remove_leftovers, set_aside
@@ -300,16 +301,16 @@ def solve(
     """
     times = save_times(t_start, t_end, save_at)
     progress = checked_progress(progress)
-    options.check_start(measure, dynamics, times[-1], max_step=max_step, rng=rng)
-    if isinstance(dynamics, LayerMap):
-        times = options.layer_times(times, dynamics.step)
-    on_unresolved = options.choose_on_unresolved(measure, dynamics, on_unresolved)
+    known = options.check_start(measure, dynamics, times[-1], max_step=max_step, rng=rng)
+    if (step := layer_step(dynamics)) is not None:
+        times = options.layer_times(times, step)
+    on_unresolved = options.choose_on_unresolved(measure, known, on_unresolved)
     chosen = options.Options(
         **options.checked_numbers({"t_start": t_start, "rtol": rtol, "atol": atol}),
         monitors=checked_monitors(monitors),
         on_unresolved=on_unresolved,
     )
-    options.check_nodes(measure, dynamics)
+    options.check_nodes(measure, known)
     if not isinstance(case, str):
         raise ValueError(f"case must be the text of a case file, got {shown(case)}")
     plan = Plan(dynamics, times, chosen, max_step, case, options.checked_about(about))

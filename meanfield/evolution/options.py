@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import generator, number, one_of, shown, tell_apart
-from meanfield.dynamics import KNOWN, LayerMap, OwnDynamics, adapt
+from meanfield.dynamics import KNOWN, OwnDynamics, adapt
 from meanfield.dynamics.facts import Dynamics, check_dim
-from meanfield.dynamics.own import tells_facts
+from meanfield.dynamics.own import layer_step, tells_facts
 from meanfield.equations.density import check_on_space
 from meanfield.equations.tendency import check_moved, check_sums
 from meanfield.evolution.recorder import Monitors
@@ -64,8 +64,8 @@ def check_start(
     *,
     max_step: float | None,
     rng: Any,
-) -> None:
-    """Refuse what can't be run, before any work starts.
+) -> Dynamics:
+    """Refuse what can't be run, before any work starts; the dynamics that equations know.
 
     Raises
     ------
@@ -76,8 +76,8 @@ def check_start(
     if max_step is not None:
         number("max_step", max_step, above=0)
     _check_kind(dynamics)
-    known = adapt(dynamics)
-    if isinstance(dynamics, LayerMap):
+    known, is_flow = adapt(dynamics), layer_step(dynamics) is None
+    if not is_flow:
         _check_layer_map(measure, dynamics)
     elif not tells_facts(dynamics):
         _check_own(measure, dynamics, known)
@@ -86,24 +86,25 @@ def check_start(
         got, depth = tell_apart(t_end, known._depth)
         raise ValueError(f"t_end must be <= {depth}, the depth of {shown(known)}, got {got}")
     if isinstance(measure, Particles):
-        if not isinstance(dynamics, LayerMap):
-            _check_token_sums(measure, known)
+        for layer in known._layers if is_flow else ():
+            check_sums(measure, layer, may_span=layer.noise == 0.0)
         _check_max_step(known, max_step, rng)
-        return
+        return known
     if isinstance(measure, FlowMap):
         _check_flow_layers(known)
-    if isinstance(measure, Density):
+        if known.noise > 0.0:
+            raise ValueError(
+                f"noise must be 0 to evolve {shown(measure)}, got {known.noise:g}: take a Density "
+                f"or Particles"
+            )
+    else:
         for layer in known._layers:
             if not layer._isotropic:
                 check_on_space(measure.space, layer)
-    if known.noise > 0.0 and isinstance(measure, FlowMap):
-        raise ValueError(
-            f"noise must be 0 to evolve {shown(measure)}, got {known.noise:g}: take a Density or "
-            f"Particles"
-        )
     for name, value in ("max_step", max_step), ("rng", rng):
         if value is not None:
             raise ValueError(f"{name} must be None but for Particles, got {shown(value)}")
+    return known
 
 
 def _check_flow_layers(dynamics: Dynamics) -> None:
@@ -115,7 +116,7 @@ def _check_flow_layers(dynamics: Dynamics) -> None:
             )
 
 
-def check_nodes(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
+def check_nodes(measure: AnyMeasure, dynamics: Dynamics) -> None:
     """Refuse a β that a flow map on a line can't resolve with the nodes that it may have.
 
     Raises
@@ -123,11 +124,11 @@ def check_nodes(measure: AnyMeasure, dynamics: OwnDynamics) -> None:
     ValueError
         Naming β, the nodes that it takes and how many there may be.
     """
-    if isinstance(measure, LineFlowMap) and (known := adapt(dynamics))._isotropic:
-        measure._resolving(known._reach, measure.max_nodes)
+    if isinstance(measure, LineFlowMap) and dynamics._isotropic:
+        measure._resolving(dynamics._reach, measure.max_nodes)
 
 
-def choose_on_unresolved(measure: AnyMeasure, dynamics: OwnDynamics, choice: str | None) -> str:
+def choose_on_unresolved(measure: AnyMeasure, dynamics: Dynamics, choice: str | None) -> str:
     """What a density does that its space does not resolve: as asked for, else as it can.
 
     Raises
@@ -140,7 +141,7 @@ def choose_on_unresolved(measure: AnyMeasure, dynamics: OwnDynamics, choice: str
     if choice == STOP or not isinstance(measure, Density):
         return STOP
     try:
-        _check_flow_map(measure, adapt(dynamics))
+        _check_flow_map(measure, dynamics)
     except ValueError:
         if choice is None:
             return STOP
@@ -159,7 +160,7 @@ def _check_flow_map(density: Density, dynamics: Dynamics) -> None:
         )
 
 
-def _check_layer_map(measure: AnyMeasure, dynamics: LayerMap) -> None:
+def _check_layer_map(measure: AnyMeasure, dynamics: Any) -> None:
     if not isinstance(measure, Particles) or measure._frequencies is not None:
         raise ValueError(
             f"measure must be Particles under {shown(dynamics)}, which has no flow, got "
@@ -167,11 +168,6 @@ def _check_layer_map(measure: AnyMeasure, dynamics: LayerMap) -> None:
         )
     if not tells_facts(dynamics.dynamics):
         _check_own(measure, dynamics.dynamics, dynamics._plain)
-
-
-def _check_token_sums(particles: Particles, dynamics: Dynamics) -> None:
-    for layer in dynamics._layers:
-        check_sums(particles, layer, may_span=layer.noise == 0.0)
 
 
 def _check_max_step(dynamics: Dynamics, max_step: float | None, rng: Any) -> None:

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from meanfield.dynamics import AnyDynamics, LayerMap
+from meanfield.dynamics import AnyDynamics
 from meanfield.dynamics.facts import Dynamics
-from meanfield.dynamics.own import adapt
+from meanfield.dynamics.own import adapt, layer_step
 from meanfield.equations.line import AsymmetryError
 from meanfield.equations.tokens import joined
 from meanfield.evolution import token_system
@@ -98,10 +98,8 @@ class Plan:
             If it can't be moved by this dynamics.
         """
         dynamics, options = adapt(self.dynamics), self.options
-        if isinstance(self.dynamics, LayerMap):
-            return token_system.LayerSystem(
-                cast(Particles, measure), dynamics, options, self.dynamics.step
-            )
+        if (step := layer_step(self.dynamics)) is not None:
+            return token_system.LayerSystem(cast(Particles, measure), dynamics, options, step)
         if isinstance(measure, OscillatorDensity):
             return OscillatorDensitySystem(measure, dynamics, options)
         if isinstance(measure, Density):
