@@ -323,7 +323,7 @@ def density_on_line(
     line : LabelLine
     dynamics : Dynamics
         Of the run: layers are passed one by one, from the last to the first.
-    history : MomentHistory
+    history : History
         Of charges at the nodes of the field's line.
     points : ndarray, shape (n, d)
     t : float

@@ -11,8 +11,8 @@ from typing import Any, cast
 import numpy as np
 
 from meanfield._checks import from_record, integer, number, one_of, real_array, shown
-from meanfield.dynamics import AnyDynamics, LayerMap, adapt
-from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics, describe
+from meanfield.dynamics import AnyDynamics, adapt
+from meanfield.dynamics.own import ForgottenDynamics, OwnDynamics, describe, layer_step
 from meanfield.evolution.arrays import ForgottenLaw, Resumption
 from meanfield.evolution.checkpoint import Checkpoint, previous
 from meanfield.evolution.files import file_lock, remove_leftovers
@@ -303,8 +303,8 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
         If it does not come to that time.
     """
     dynamics, attrs = adapt(sol.dynamics), sol.dataset.attrs
-    if isinstance(sol.dynamics, LayerMap):
-        t = float(layer_times(np.array([t, t]), sol.dynamics.step, ("t", "t"))[-1])
+    if (step := layer_step(sol.dynamics)) is not None:
+        t = float(layer_times(np.array([t, t]), step, ("t", "t"))[-1])
     save = int(np.searchsorted(sol.t, t, side="right")) - 1
     measure = sol.measures[save]
     if dynamics.noise > 0.0 and not measure._has_density:
