@@ -100,6 +100,9 @@ class Summable(Measure, Protocol):
     def _nodes(self, degree: int, reach: float) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) that integrate polynomials of this degree over it."""
 
+    def _balanced(self, beta: float) -> Any:
+        """The measure u mu, with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1: for `DoublyStochastic`."""
+
 
 class Dynamics(Protocol):
     """A velocity field of the package: what `evolve` takes, beside an `OwnDynamics`."""

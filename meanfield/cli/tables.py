@@ -372,17 +372,18 @@ class TokenFileTable(MadeTable):
         return MadeTable.build(read, where, dim, folder)
 
 
-def _first_told(table: Any) -> int | None:
-    return next((dim for dim in (law.told_dim() for law in table.laws) if dim is not None), None)
-
-
 _LAWS: list[Any] = [
     _table(Uniform),
     _table(VonMisesFisher, told_dim=lambda table: len(table.mean)),
     _table(FourierSeries, told_dim=lambda _: 2),
     _table(ZonalSeries),
     _table(PointCloud, base=TokenFileTable),
-    _table(Mixture, parts="AnyLawTable", told_dim=_first_told),
+    # of the first part that tells it
+    _table(
+        Mixture,
+        parts="AnyLawTable",
+        told_dim=lambda table: next(filter(None, (law.told_dim() for law in table.laws)), None),
+    ),
 ]
 AnyLawTable: Any = _one_of(_LAWS)
 _LAWS[-1].model_rebuild()

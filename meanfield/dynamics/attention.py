@@ -24,7 +24,7 @@ from meanfield._checks import (
     shown,
     tell_apart,
 )
-from meanfield.dynamics.facts import Dynamics, Energy, Measure, parts_of
+from meanfield.dynamics.facts import Dynamics, Energy, parts_of
 from meanfield.dynamics.isotropic import (
     BETA,
     NOISE,
@@ -32,7 +32,7 @@ from meanfield.dynamics.isotropic import (
     USA,
     Isotropic,
 )
-from meanfield.typing import Array, ArrayLike, Rng
+from meanfield.typing import Array, ArrayLike, Rng, Summable
 
 # of a product of matrices
 _ROUNDING = 1e-13
@@ -212,7 +212,7 @@ class HeadsDynamics(Dynamics):
         """The largest |β KᵀQ|."""
         return max(float(np.linalg.norm(np.atleast_2d(m), 2)) for m in self._scores)
 
-    def _output(self, measure: Measure, points: Array) -> Array:
+    def _output(self, measure: Summable, points: Array) -> Array:
         """Σ_h V_h ∇G [/ G], shape (n, d): what attention adds to tokens at unit rows (n, d)."""
         return self._combined([measure.log_moment(z) for z in self._queries(points)])
 

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from meanfield.dynamics.facts import Energy, Measure
+import numpy as np
+
+from meanfield.dynamics.facts import Energy
 from meanfield.dynamics.isotropic import Isotropic
-from meanfield.typing import Array
+from meanfield.typing import Array, Summable
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class DoublyStochastic(Isotropic):
         formula = "E_DS(mu) = -(1/β) ∫ log u dmu of doubly stochastic attention"
         return Energy("E_DS", formula, self.sign, beta=self.beta, entropic=True)
 
-    def _output(self, measure: Measure, points: Array) -> Array:
+    def _output(self, measure: Summable, points: Array) -> Array:
         """± ∫ K(x,y) y dmu(y), shape (n, d): what attention adds to tokens at unit rows (n, d)."""
         _, mean = measure._balanced(self.beta).log_moment(self.beta * points)
-        return self.sign * mean
+        return np.asarray(self.sign * mean)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -80,20 +80,6 @@ def multiplied_out(value: float, log_unit: float) -> float:
     with np.errstate(over="ignore"):
         half = np.exp(0.5 * log_unit)
         return float(value * half * half)
-
-
-class Moments(Protocol):
-    """What answers the moments G(z) = ∫ e^{<z,y>} dmu(y)."""
-
-    def log_moment(self, z: ArrayLike) -> tuple[Array, Array]:
-        """log G (n,) and ∇ log G (n, d) at rows z (n, d) of any length."""
-
-
-class Measure(Summable, Protocol):
-    """What a velocity field asks of a measure: the sums of a kernel, of itself or rescaled."""
-
-    def _balanced(self, beta: float) -> Moments:
-        """The measure u mu, with u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1: for `DoublyStochastic`."""
 
 
 class Dynamics(ShownFields, ABC):
@@ -219,7 +205,7 @@ class Dynamics(ShownFields, ABC):
         heads = zip(self._scores, self._values, strict=True)
         return [(_matrix(m, dim), _matrix(v, dim)) for m, v in heads]
 
-    def velocity(self, measure: Measure, at: ArrayLike, *, t: float = 0.0) -> Array:
+    def velocity(self, measure: Summable, at: ArrayLike, *, t: float = 0.0) -> Array:
         """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`.
 
         Parameters
@@ -252,7 +238,7 @@ class Dynamics(ShownFields, ABC):
     def _output(self, measure: Any, points: Array) -> Array:
         """See `output`, at points that were checked."""
 
-    def _tangents(self, measure: Measure, points: Array) -> Array:
+    def _tangents(self, measure: Summable, points: Array) -> Array:
         """X, shape (n, d), at unit rows (n, d)."""
         return project(points, self.output(measure, points))
 

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from meanfield._checks import freeze, key, number, plus_or_minus
-from meanfield.dynamics.facts import Dynamics, Energy, Measure
+from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.kernels.kernel import Exponential, PotentialKernel
-from meanfield.typing import Array
+from meanfield.typing import Array, Summable
 
 # beyond it differences of e^{β<x,y>} between tokens are lost in rounding
 LARGEST_BETA = 1e8
@@ -51,7 +51,7 @@ class KernelDynamics(Dynamics):
         """That of the kernel."""
         return self._kernel.reach
 
-    def _output(self, measure: Measure, points: Array) -> Array:
+    def _output(self, measure: Summable, points: Array) -> Array:
         """± ∫ s y dmu [/ ∫ s dmu], shape (n, d): what is added to tokens at unit rows (n, d)."""
         log_unit, potential, pull = self._kernel.attention(measure, points)
         unit = 1.0 / potential if self.normalised else np.exp(log_unit) * np.ones(len(points))

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from meanfield._checks import freeze, key, number, real_array, shown
-from meanfield.dynamics.facts import Dynamics, Energy, Measure
+from meanfield.dynamics.facts import Dynamics, Energy
 from meanfield.dynamics.isotropic import NOISE
 from meanfield.kernels.kernel import Phases
 from meanfield.spaces.geometry import circle_angles
-from meanfield.typing import Array, NDArray
+from meanfield.typing import Array, NDArray, Summable
 
 Moments = NDArray[np.complex128]
 
@@ -125,11 +125,11 @@ class CircleInteraction(Dynamics):
         """|K| Σ_k k |h_k|, which |∂X/∂θ| does not exceed."""
         return float(2.0 * np.abs(self._multipliers) @ np.arange(self._kmax + 1))
 
-    def _tangents(self, measure: Measure, points: Array) -> Array:
+    def _tangents(self, measure: Summable, points: Array) -> Array:
         # they are tangent
         return self.output(measure, points)
 
-    def _output(self, measure: Measure, points: Array) -> Array:
+    def _output(self, measure: Summable, points: Array) -> Array:
         """X as vectors of the plane, shape (n, 2), at unit rows (n, 2)."""
         moments = measure._trigonometric_moments(self._kmax)
         speed = phase_velocity(self._multipliers, moments, circle_angles(points))

@@ -23,10 +23,10 @@ from meanfield._checks import (
 )
 from meanfield.dynamics.attention import MOST_PARTS, Attention
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
-from meanfield.dynamics.facts import Dynamics, Measure, parts_of
+from meanfield.dynamics.facts import Dynamics, parts_of
 from meanfield.dynamics.isotropic import SA, USA
 from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any
-from meanfield.typing import Array, ArrayLike
+from meanfield.typing import Array, ArrayLike, Summable
 
 _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": lambda x: np.maximum(x, 0.0),
@@ -114,7 +114,7 @@ class FeedForward(Record, Dynamics):
         """Whether σ has derivatives of all orders: all but 'relu'."""
         return self.activation != "relu"
 
-    def _output(self, measure: Measure, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
+    def _output(self, measure: Summable, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
         """W σ(Ax + b), shape (n, d), at rows (n, d)."""
         hidden = _ACTIVATIONS[self.activation](points @ np.asarray(self.A).T + self.b)
         return np.asarray(hidden @ np.asarray(self.W).T)
@@ -235,7 +235,7 @@ class Layers(Dynamics):
         """Time at which the last layer ends."""
         return len(self.layers) * self.step
 
-    def _output(self, measure: Measure, points: Array) -> Array:
+    def _output(self, measure: Summable, points: Array) -> Array:
         """That of the first layer, shape (n, d), at unit rows (n, d)."""
         return self.layers[0].output(measure, points)
 
@@ -322,7 +322,7 @@ class LayerMap(Dynamics):
         """Ambient dimension d, None if any fits."""
         return self._plain.dim
 
-    def _output(self, measure: Measure, points: Array) -> Array:
+    def _output(self, measure: Summable, points: Array) -> Array:
         """That of the first layer, shape (n, d), at unit rows (n, d)."""
         return self._plain.output(measure, points)
 

@@ -204,15 +204,11 @@ def order_parameter(measure: AnyMeasure) -> tuple[float, float]:
     >>> r, psi / np.pi
     (1.0, 0.5)
     """
-    _check_circle(measure)
-    x, y = (float(part) for part in measure.mean())
-    return float(np.hypot(x, y)), float(np.arctan2(y, x) % (2.0 * np.pi))
-
-
-def _check_circle(measure: AnyMeasure) -> None:
     check_measure("measure", measure)
     if measure.dim != 2:
         raise ValueError(f"measure must have dim = 2, that of the circle, got {shown(measure)}")
+    x, y = (float(part) for part in measure.mean())
+    return float(np.hypot(x, y)), float(np.arctan2(y, x) % (2.0 * np.pi))
 
 
 def sinkhorn_scaling(measure: AnyMeasure, beta: float) -> Array:

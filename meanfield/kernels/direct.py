@@ -129,17 +129,14 @@ def log_moment(sources: Array, masses: Array, z: Array) -> tuple[Array, Array]:
     if not kept.all():
         sources, masses = sources[kept], masses[kept]
     log_masses = np.log(masses)
+    # a bound of |<z, y>|
+    largest = float(np.abs(z).max(initial=0.0)) * float(np.abs(sources).sum(axis=1).max())
     # one token alone is its own mean, to the last bit
-    if len(masses) > 1 and _largest_exponent(z, sources) <= _PLAIN:
+    if len(masses) > 1 and largest <= _PLAIN:
         sums, unit = _plain_sums(sources, log_masses, z)
         return unit + np.log(sums[:, -1]), sums[:, :-1] / sums[:, -1:]
     sums, totals, log_unit = _shifted_sums(sources, log_masses, z)
     return log_unit + np.log(totals), sums / totals[:, None]
-
-
-def _largest_exponent(z: Array, sources: Array) -> float:
-    """A bound of |<z, y>|."""
-    return float(np.abs(z).max(initial=0.0)) * float(np.abs(sources).sum(axis=1).max())
 
 
 def _rows_at_once(n: int, m: int, dim: int) -> int:

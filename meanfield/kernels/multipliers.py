@@ -106,13 +106,6 @@ def _binary_eigenvalues(beta: float, dim: int, kmax: int) -> tuple[Array, Intege
     return mantissas / total, exponents - sum_exponent
 
 
-def _binary_relative(beta: float, dim: int, kmax: int) -> tuple[Array, Integers]:
-    """Λ_k/Λ_0 = m · 2^e."""
-    if beta < _SMALL:
-        return _binary_small(beta, dim, kmax)
-    return _binary_ratios(_eigenvalue_ratios(beta, dim, kmax), kmax)
-
-
 def _unscaled(beta: float, mantissas: Array, exponents: Integers) -> Array:
     """e^β m · 2^e; inf where it overflows."""
     # e^β in factors below e^500, exponents apart, lest either overflow on its own
@@ -141,7 +134,9 @@ def relative_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
     array([1., 0., 0.])
     """
     beta, dim, kmax = _check(beta, dim, kmax)
-    return _joined(*_binary_relative(beta, dim, kmax))
+    if beta < _SMALL:
+        return _joined(*_binary_small(beta, dim, kmax))
+    return _joined(*_binary_ratios(_eigenvalue_ratios(beta, dim, kmax), kmax))
 
 
 def scaled_eigenvalues(beta: float, dim: int, kmax: int) -> Array:
