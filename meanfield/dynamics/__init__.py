@@ -10,28 +10,6 @@ from meanfield.dynamics.kuramoto import CircleInteraction, Kuramoto
 from meanfield.dynamics.layers import FeedForward, LayerMap, Layers
 from meanfield.dynamics.own import OwnDynamics, adapt, adapt_any
 
-__all__ = [
-    "KNOWN",
-    "SA",
-    "USA",
-    "AnyDynamics",
-    "Attention",
-    "CircleInteraction",
-    "DoublyStochastic",
-    "FeedForward",
-    "Field",
-    "Head",
-    "Interaction",
-    "Isotropic",
-    "Kuramoto",
-    "LayerMap",
-    "Layers",
-    "MeanField",
-    "OwnDynamics",
-    "adapt",
-    "adapt_any",
-]
-
 MeanField = Isotropic | Interaction | CircleInteraction
 Field = MeanField | Attention | FeedForward | OwnDynamics
 AnyDynamics = Field | Layers | LayerMap

@@ -5,15 +5,4 @@ from meanfield.evolution.loop import evolve, solve
 from meanfield.evolution.restart import loaded, resume, resume_from, state_between
 from meanfield.evolution.solution import Solution, load
 
-__all__ = [
-    "Solution",
-    "evolve",
-    "evolve_batch",
-    "load",
-    "loaded",
-    "resume",
-    "resume_from",
-    "solve",
-]
-
 Solution._state_between = state_between

@@ -8,17 +8,5 @@ from meanfield.laws.point_cloud import PointCloud
 from meanfield.laws.series import FourierSeries, ZonalSeries
 from meanfield.laws.von_mises_fisher import VonMisesFisher
 
-__all__ = [
-    "LAWS",
-    "FourierSeries",
-    "Law",
-    "Mixture",
-    "PointCloud",
-    "Uniform",
-    "VonMisesFisher",
-    "ZonalSeries",
-]
-
-
 # those that a case and a file can tell
 LAWS = (Uniform, VonMisesFisher, FourierSeries, ZonalSeries, PointCloud, Mixture)

@@ -8,18 +8,4 @@ from meanfield.measures.measure import check_measure, check_pair
 from meanfield.measures.oscillators import OscillatorDensity
 from meanfield.measures.particles import Oscillators, Particles
 
-__all__ = [
-    "AnyMeasure",
-    "Density",
-    "FlowMap",
-    "LineFlowMap",
-    "OscillatorDensity",
-    "Oscillators",
-    "Particles",
-    "SphereFlowMap",
-    "check_measure",
-    "check_pair",
-]
-
-
 AnyMeasure = Density | FlowMap | Particles

@@ -5,23 +5,6 @@ from meanfield.spaces.sphere import Library, Sphere, SphereTransforms, available
 from meanfield.spaces.sphere_fields import Places, SphereAt, SphereFields
 from meanfield.spaces.zonal import Zonal, ZonalAt, ZonalTransforms
 
-__all__ = [
-    "Circle",
-    "CircleAt",
-    "Harmonics",
-    "Library",
-    "Places",
-    "Space",
-    "Sphere",
-    "SphereAt",
-    "SphereFields",
-    "Transforms",
-    "Zonal",
-    "ZonalAt",
-    "available",
-]
-
-
 Space = Circle | Sphere | Zonal
 # of series at arbitrary points
 Harmonics = CircleAt | SphereAt | ZonalAt
