@@ -448,7 +448,7 @@ def test_a_run_is_repeated_from_its_result(folder, capsys, name):
     (folder / "case.toml").unlink()
     assert main(["run", "run.nc"]) == 0
     said = capsys.readouterr().out
-    assert "all numbers are those of the earlier run, bit for bit" in said
+    assert "all numbers agree with the earlier run, bit for bit" in said
     assert "wrote run-again.nc, run-again.png" in said
     one, other = mf.load("run.nc"), mf.load("run-again.nc")
     assert one.dataset.identical(other.dataset)

@@ -288,7 +288,7 @@ def test_an_output_counts_before_a_kernel_that_is_handed_on(tokens):
     np.testing.assert_allclose(
         half.points, mf.evolve(tokens, mf.SA(2.0), 0.5).final.points, atol=1e-8
     )
-    with pytest.raises(ValueError, match="which tells its output alone: a density or a flow map"):
+    with pytest.raises(ValueError, match="which has an output only: a density or a flow map"):
         mf.evolve(MEASURES[0], Half(mf.SA(2.0)), 1.0)
 
 
@@ -315,8 +315,8 @@ def test_sign_and_division_are_handed_on():
 @pytest.mark.parametrize(
     ("dynamics", "message"),
     [
-        (Misspelt(), "dynamics must tell normalised, got .* with normalise = True"),
-        (SignedHeads(), "dynamics must tell the sign of V in its heads, got .* with sign = -1"),
+        (Misspelt(), "dynamics must give normalised, got .* with normalise = True"),
+        (SignedHeads(), "dynamics must give the sign of V in its heads, got .* with sign = -1"),
     ],
 )
 def test_what_would_be_passed_over_is_refused(dynamics, message):

@@ -300,7 +300,7 @@ def test_a_state_of_no_generator_is_refused(case, tmp_path):
     state = part._resumption.numbers["run"]
     state["rng"] = spoil(state["rng"])
     part.save(tmp_path / "run.nc")
-    with pytest.raises(ValueError, match=r"run\.nc can't be gone on with: rng must "):
+    with pytest.raises(ValueError, match=r"run\.nc can't be resumed: rng must "):
         mf.resume(tmp_path / "run.nc", monitors={"m": mass})
 
 
@@ -398,7 +398,7 @@ def test_a_file_that_is_not_what_it_was_is_refused(damage, stopped, tmp_path):
         if value is LOST:
             del table[name]
     solution.save(path)
-    message = r"run\.nc can't be gone on with: |monitors must be those of the run"
+    message = r"run\.nc can't be resumed: |monitors must be those of the run"
     with pytest.raises(ValueError, match=message):
         mf.resume(path, monitors={"m": mass})
 
@@ -408,7 +408,7 @@ def test_times_that_are_not_the_runs_are_refused(times, stopped, tmp_path):
     path, solution = tmp_path / "run.nc", mf.load(stopped)
     solution._resumption.arrays["times"] = np.array(times)
     solution.save(path)
-    with pytest.raises(ValueError, match=r"run\.nc can't be gone on with: times must"):
+    with pytest.raises(ValueError, match=r"run\.nc can't be resumed: times must"):
         mf.resume(path, monitors={"m": mass})
 
 

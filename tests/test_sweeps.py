@@ -325,7 +325,8 @@ def test_a_scheduler_that_is_killed(scheduler, capsys, monkeypatch):
     assert said.out == ""
     assert said.err == (
         "meanfield: task 1 of the study was cancelled by its executor: its scheduler is gone, or "
-        "has dropped it; finished cells are kept in sweep.nc.cells, and the same command goes on\n"
+        "has dropped it; finished cells are kept in sweep.nc.cells, and the same command "
+        "continues\n"
     )
     # which goes on with the other cell
     worker.kill()

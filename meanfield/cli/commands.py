@@ -44,10 +44,10 @@ app = typer.Typer(
 # of which the top help has a table
 STATUSES = {
     0: "done; a proposition is proved",
-    FAILED_RUN: "a run could not go on, cells failed or claims are not met; it is refuted",
-    BAD_INPUT: "bad input, of which nothing was run",
-    UNDECIDED: "it is undecided",
-    INTERRUPTED: "interrupted, by Ctrl-C or a polite kill",
+    FAILED_RUN: "a run stopped early, cells failed or claims are not met; it is refuted",
+    BAD_INPUT: "bad input; nothing was run",
+    UNDECIDED: "the proposition is undecided",
+    INTERRUPTED: "interrupted, by Ctrl-C or SIGTERM",
 }
 _TABLE = "\n".join(f"{status:>5}  {meaning}" for status, meaning in STATUSES.items())
 
@@ -104,7 +104,7 @@ def _complain(message: str, status: int) -> int:
 
 @app.callback(
     invoke_without_command=True,
-    help="Mean-field dynamics of self-attention on circle and spheres.\n\n"
+    help="Mean-field dynamics of self-attention on the circle and on spheres.\n\n"
     f"\b\nExit status:\n{_TABLE}",
 )
 def _top(
@@ -125,30 +125,30 @@ def run(
         Argument(
             metavar="CASE",
             show_default=False,
-            help="Case file (TOML), or a result file to run again; a bundled one if omitted.",
+            help="Case file (TOML), or a result file to run again; the bundled case if omitted.",
         ),
     ] = None,
     output: Annotated[
-        Path | None, options.output("RUN.nc", "Result file, else as the case says (run.nc).")
+        Path | None, options.output("RUN.nc", "Result file; by default, as the case says.")
     ] = None,
     figure: Annotated[
         Path | None,
-        options.figure("RUN.png", "Figure, else as the case says, else beside RUN.nc."),
+        options.figure("RUN.png", "Figure; by default, as the case says, or beside RUN.nc."),
     ] = None,
     print_case: Annotated[
-        bool, Option("--print-case", help="Print the case, a template to edit, and exit.")
+        bool, Option("--print-case", help="Print the case as a template to edit, and exit.")
     ] = False,
     settings: options.Settings = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Evolve a measure from a case file: table, NetCDF file and figure.
+    """Run a case: print a table, write a NetCDF file and a figure.
 
-    Without CASE a bundled one is run: 470 tokens of a trained Transformer on the sphere S^2.
-    Print it with --print-case, edit it, and run yours. With RUN.nc as CASE that run is repeated,
-    with the same case, into RUN-again.nc, whatever files its case names, and compared.
-    Files of the same case are replaced, others only with --force. Exit status: 0 finished, 1 the
-    run could not go on (what it had is written), 2 bad input, 130 interrupted.
+    Without CASE the bundled case is run: 470 tokens of a trained Transformer on the sphere S^2.
+    Print it with --print-case, edit it, and run your own. With a result RUN.nc as CASE, its run is
+    repeated into RUN-again.nc, and compared with RUN.nc. Files of the same case are replaced, other
+    files only with --force. Exit status: 0 finished, 1 the run stopped early (its results so far
+    are written), 2 bad input, 130 interrupted.
     """
     chosen, earlier = runs.chosen_case(case, settings)
     if print_case:
@@ -182,11 +182,11 @@ def resume(
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Go on with a run that was killed or interrupted, from its last checkpoint.
+    """Continue a run that was killed or interrupted, from its last checkpoint.
 
-    The result is that of a run without interruption, bit for bit. Where the run has come to its
-    end, nothing is written but a figure that is missing. A figure of the same case is replaced,
-    another only with --force. Exit status as for `run`.
+    The result is the same, bit for bit, as without the interruption. If the run has already
+    finished, only a missing figure is drawn. A figure of the same case is replaced, another file
+    only with --force. Exit status as for `run`.
     """
     picture = file.with_suffix(".png") if figure is None else figure
     with runs.killed_like_ctrl_c():
@@ -224,7 +224,7 @@ def _write(solution: Solution, file: Path, picture: Path, quiet: bool) -> None:
 def _exit(solution: Solution, file: Path) -> None:
     """The exit status of how a run ended."""
     if solution.status == "interrupted":
-        raise Refusal(f"{solution.message}; meanfield resume {file} goes on", INTERRUPTED)
+        raise Refusal(f"{solution.message}; meanfield resume {file} continues it", INTERRUPTED)
     if not solution.success:
         raise Refusal(solution.message, FAILED_RUN)
 
@@ -271,7 +271,7 @@ def info(
         ),
     ] = None,
 ) -> None:
-    """Summarise a run or a sweep; without one, tell versions and threads."""
+    """Summarise a run or a sweep; without a file, report versions and threads."""
     lines = text.machine() if file is None else _summary(file)
     width = max(len(name) for name in lines)
     for name, told in lines.items():
@@ -305,24 +305,24 @@ def movie(
         Path | None,
         options.figure(
             "RUN.mp4|RUN.gif",
-            "Movie, else RUN.mp4 beside the result file, or RUN.gif where there is no ffmpeg.",
+            "Movie; by default RUN.mp4 beside the result file, RUN.gif without ffmpeg.",
         ),
     ] = None,
     frames: Annotated[
-        int | None, Option(help="Of so many saved times; all, up to 500, if omitted.")
+        int | None, Option(help="Number of saved times to show; all, up to 500, if omitted.")
     ] = None,
     seconds: Annotated[
-        float | None, Option(help="How long it takes; else as frames and fps make it.")
+        float | None, Option(help="Length of the movie; by default it follows from the frames.")
     ] = None,
     fps: Annotated[
-        float | None, Option(help="Frames a second, 10 if neither this nor seconds is given.")
+        float | None, Option(help="Frames per second; 10 if --seconds is omitted, too.")
     ] = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Make a movie of a run: the measure at its saved times, the energy below.
+    """Make a movie of a run: the measure at its saved times, with the energy below.
 
-    MP4 needs ffmpeg; GIF needs nothing more. Each frame is a saved state: for smoother motion save
+    MP4 needs ffmpeg. GIF needs nothing more. Each frame is a saved state; for smoother motion, save
     more often (run.save_at). Give at most two of --frames, --seconds and --fps. A movie of the same
     case is replaced, another file only with --force.
     """
@@ -359,9 +359,9 @@ def report(
 
 @app.command()
 def schema() -> None:
-    """Print the JSON schema of case files, for editors that complete and check them.
+    """Print the JSON schema of case files, with which editors complete and check them.
 
-    Write it beside a case (meanfield schema > case.schema.json) and open the case with the line
+    Write it beside a case: meanfield schema > case.schema.json. Begin the case with the line
     "#:schema case.schema.json", which Even Better TOML and taplo understand.
     """
     typer.echo(json_schema_text(), nl=False)
@@ -388,9 +388,9 @@ def sweep_command(
 ) -> None:
     """Run a case at every combination of values, and write one dataset over the grid.
 
-    Each finished cell is kept as a result file in the folder SWEEP.nc.cells; the same command
-    again runs what is missing and replaces SWEEP.nc, and so does one with another grid. A file of
-    another case is replaced only with --force. Exit status: 0, 1 if cells failed (the others are
+    Each run is a cell, with a result file of its own in the folder SWEEP.nc.cells. The same command
+    again, also with another grid, runs only the missing cells and replaces SWEEP.nc. A file of
+    another case is replaced only with --force. Exit status: 0 done, 1 cells failed (the others are
     written), 2 bad input, 130 interrupted.
     """
     chosen, _ = runs.chosen_case(case, settings)
@@ -417,7 +417,7 @@ def sweep_command(
 @contextmanager
 def _swept(folder: Path) -> Iterator[None]:
     """Inside, what ends a sweep is told, and that its cells are kept."""
-    kept = f"finished cells are kept in {folder}, and the same command goes on"
+    kept = f"finished cells are kept in {folder}, and the same command continues"
     try:
         with refusals(), runs.killed_like_ctrl_c():
             yield

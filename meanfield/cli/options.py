@@ -13,7 +13,9 @@ def output(metavar: str = "RESULT.nc", about: str = "Result file.") -> Any:
     return Option("--output", "-o", metavar=metavar, help=about)
 
 
-def figure(metavar: str = "FIGURE.png", about: str = "Figure, else beside the result file.") -> Any:
+def figure(
+    metavar: str = "FIGURE.png", about: str = "Figure; by default beside the result file."
+) -> Any:
     """The option of what a command draws."""
     return Option("--figure", metavar=metavar, help=about)
 
@@ -21,34 +23,42 @@ def figure(metavar: str = "FIGURE.png", about: str = "Figure, else beside the re
 CaseFile = Annotated[Path, Argument(metavar="CASE", help="Case file (TOML) or result file.")]
 RunFile = Annotated[Path, Argument(metavar="RUN.nc", help="Result file of a run.")]
 RunFigure = Annotated[
-    Path | None, figure("RUN.png", "Figure, else RUN.png beside the result file.")
+    Path | None, figure("RUN.png", "Figure; by default RUN.png beside the result file.")
 ]
 Settings = Annotated[
     list[str] | None,
     Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Set a key of the case, as dynamics.beta=5; a TOML value or a bare word. Repeatable.",
+        help="Set a key of the case, such as dynamics.beta=5 or dynamics.type=USA. Repeatable.",
     ),
 ]
 Force = Annotated[
-    bool, Option("--force", help="Replace files that are there and not of the same case.")
+    bool, Option("--force", help="Replace files of other cases, and files of your own, too.")
 ]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print errors only.")]
-Rng = Annotated[int, Option("--rng", metavar="INTEGER", min=0, help="Of all that is random.")]
+Rng = Annotated[int, Option("--rng", metavar="INTEGER", min=0, help="Seed of all random numbers.")]
 ExecutorName = Annotated[
     str | None,
     Option(
         "--executor",
         metavar="processes|dask|mpi",
-        help="Where runs are done; here, one by one, without it and --workers.",
+        help="Where runs are done; without it and --workers, here, one after another.",
     ),
 ]
 Workers = Annotated[
     int | None,
-    Option("--workers", min=1, help="Processes on this machine; one for each core if omitted."),
+    Option(
+        "--workers",
+        min=1,
+        help="Number of processes on this machine; one for each core if omitted.",
+    ),
 ]
 Scheduler = Annotated[
     str | None,
-    Option("--scheduler", metavar="ADDRESS", help="Of a dask scheduler, as tcp://host:8786."),
+    Option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Address of a dask scheduler, such as tcp://host:8786.",
+    ),
 ]

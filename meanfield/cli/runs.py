@@ -266,7 +266,7 @@ def resumed(saved: Solution, file: Path, progress: bool | str) -> Solution:
     Raises
     ------
     Refusal
-        If it can't be gone on with.
+        If it can't be resumed.
     """
     monitors = {}
     if saved._case and saved._resumption is not None:

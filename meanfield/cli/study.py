@@ -21,7 +21,9 @@ from meanfield.dynamics import SA, USA
 from meanfield.evolution import netcdf
 from meanfield.evolution.files import SOURCE
 
-study = typer.Typer(rich_markup_mode=None, help="Ask a study: a table, a dataset and a figure.")
+study = typer.Typer(
+    rich_markup_mode=None, help="Run a study: print a table, write a dataset and a figure."
+)
 
 # of a line
 _WIDTH = 110
@@ -193,15 +195,17 @@ Repeats = Annotated[int, Option(min=1, help="Independent starts.")]
 @_asked("mean-field-limit", rates)
 def mean_field_limit(
     case: options.CaseFile,
-    n: Annotated[str, Option(metavar="N,N,…", help="Numbers of tokens.")] = "100,1000,10000",
-    repeats: Annotated[int, Option(min=1, help="Starts for each number of tokens.")] = 8,
+    n: Annotated[
+        str, Option(metavar="N,N,…", help="Several numbers of tokens.")
+    ] = "100,1000,10000",
+    repeats: Annotated[int, Option(min=1, help="Random starts for each number of tokens.")] = 8,
     rng: options.Rng = 0,
     settings: options.Settings = None,
 ) -> dict[str, Any]:
-    """Hold runs of n tokens against the run of their density: errors over n and t, and rates.
+    """Compare runs of n tokens with the run of their density: errors over n and t, and rates.
 
-    Law, dynamics and times are the case's; tokens are drawn from its law. Writes a dataset and a
-    figure. Files of the same case and options are replaced, others only with --force.
+    Law, dynamics and times are those of the case; tokens are drawn from its law. Files of the same
+    case and options are replaced, others only with --force.
     """
     given: dict[str, Any] = {"n": _integers(n), "repeats": repeats, "rng": rng}
     given["case"], _ = runs.chosen_case(case, settings)
@@ -213,28 +217,27 @@ def mean_field_limit(
 @_asked("proposition-3.4", evidence)
 def proposition_3_4(
     beta: Annotated[
-        str | None, Option(metavar="B or LOW,HIGH", help="β, or an interval of β; 4 if omitted.")
+        str | None, Option(metavar="B or LOW,HIGH", help="β, or an interval of β; 4 by default.")
     ] = None,
     dim: Dim = 3,
     potential: Annotated[
         str | None,
         Option(
             metavar="A0,A1,…",
-            help="Coefficients of Σ a_m t^m in place of e^{βt}/β; without --beta.",
+            help="Coefficients of Σ a_m t^m in place of e^{βt}/β; in place of --beta.",
         ),
     ] = None,
     n_measures: Annotated[
-        int | None, Option(help="Random measures of the search; 4000, or 100 if quick, if omitted.")
+        int | None, Option(help="Random measures of the search; by default 4000, with --quick 100.")
     ] = None,
     quick: Annotated[bool, Option("--quick", help="Fewer measures and starts.")] = False,
     rng: options.Rng = 0,
 ) -> dict[str, Any]:
-    """Proposition 3.4: uniform is the only minimiser of the energy, Diracs are its only maximisers.
+    """Proposition 3.4: the uniform measure alone minimises the energy, Diracs alone maximise it.
 
-    Prints a verdict (proved, undecided, refuted) with its evidence, and writes a dataset and a
-    figure. Files of the same options are replaced, others only with --force. Exit status: 0 if the
-    proposition is proved, 1 if it is refuted by a witness, 2 for bad input or a file that can't be
-    written, 3 if it is undecided.
+    Prints a verdict (proved, undecided, refuted) with its evidence. Files of the same options are
+    replaced, others only with --force. Exit status: 0 if the proposition is proved, 1 if a witness
+    refutes it, 2 for bad input or a file that can't be written, 3 if it is undecided.
     """
     if beta is not None and potential is not None:
         raise Refusal(f"--beta must be left out with --potential, got {beta!r}")
@@ -260,7 +263,7 @@ def phase_diagram(
     repeats: Repeats = 32,
     rng: options.Rng = 0,
 ) -> Any:
-    """The probability that two of n tokens are together, over t and β."""
+    """The probability that two of n tokens have met, over t and β (Figure 3 of the paper)."""
 
 
 @_asked(
@@ -270,7 +273,7 @@ def phase_diagram(
 def metastability(
     beta: Betas, dynamics: Kind = "SA", t_end: EndTime = 1e4, rng: options.Rng = 0
 ) -> Any:
-    """From near uniform on the circle through clusters that merge; times are those of growth."""
+    """From near uniform on the circle to clusters that merge; t in units of the growth time."""
 
 
 @_asked("stationary-states", _table("nature", "critical_noise", "transition_noise", "jump"))
@@ -280,7 +283,7 @@ def stationary_states(
     dynamics: Kind = "USA",
     kmax: Annotated[int, Option(min=1, help="Largest degree of a branch.")] = 1,
 ) -> Any:
-    """Stationary states about an axis over the noise, on branches from the uniform state."""
+    """Axisymmetric stationary states over the noise, on branches from the uniform state."""
 
 
 @_asked("two-token-correlation", _table("status", "reached", "breaks"))
@@ -292,7 +295,7 @@ def two_token_correlation(
     kmax: Annotated[int, Option(min=1, help="Largest degree.")] = 6,
     rng: options.Rng = 0,
 ) -> Any:
-    """How pairs of n tokens on the circle correlate, by runs of tokens and by three closures."""
+    """How pairs of n tokens on the circle correlate: runs of tokens against three closures."""
 
 
 @_asked(

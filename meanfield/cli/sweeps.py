@@ -227,7 +227,7 @@ class CaseCell:
             except FileInUseError:
                 raise
             except ValueError:
-                # there is none, or it can't be gone on with: it is run anew
+                # there is none, or it can't be resumed: it is run anew
                 self.file.unlink(missing_ok=True)
         measure, dynamics, keywords = case._build()
         with case._errors("run"):

@@ -473,7 +473,7 @@ class FlowMapTable(MeasureTable):
     type: Literal["FlowMap"] = Field(description="nodes that move with the flow")
     tol: float | None = told("the error in units of mass, > 0", exclusiveMinimum=0)
     axis: list[float] | None = told(
-        "of the symmetry, where the law does not tell it: a unit vector", minItems=2
+        "of the symmetry, if the law does not give it: a unit vector", minItems=2
     )
     max_nodes: int | None = told("the largest number of nodes", minimum=1, maximum=MOST_NODES)
     atom_radius: float | None = told(
@@ -559,7 +559,7 @@ class RunTable(Table):
         "of tokens with noise: the largest time step, > 0", exclusiveMinimum=0
     )
     on_unresolved: Literal["stop", "flow-map"] | None = told(
-        'what a density does that outgrows its space: "flow-map" goes on with nodes'
+        'what a density does that outgrows its space: "flow-map" continues with nodes'
     )
     rng: int = Field(default=0, ge=0, description="the seed of tokens' draws and noise, >= 0")
 

@@ -82,7 +82,9 @@ def closing(solution: Solution) -> str:
     if (error := defect(solution)) is not None:
         what = "the dissipation" + (" and of the noise" if solution.dynamics.noise > 0.0 else "")
         of = "/|E(δ)|" if with_role(solution.dataset, "share") else ""
-        lines.append(f"|E(t) - E(0) - work|{of} <= {error:.1e}, work the integral of {what}")
+        lines.append(
+            f"|E(t) - E(0) - work|{of} <= {error:.1e}, where work is the integral of {what}"
+        )
     return "\n".join(lines)
 
 
@@ -95,7 +97,7 @@ def agreement(earlier: Solution, solution: Solution) -> str:
         if name not in new or name not in old or not old[name].equals(new[name])
     ]
     if not differing:
-        return "all numbers are those of the earlier run, bit for bit"
+        return "all numbers agree with the earlier run, bit for bit"
     return f"numbers differ from those of the earlier run: {', '.join(differing)}"
 
 
@@ -114,7 +116,7 @@ def summary(solution: Solution, file: Path, is_running: bool = False) -> dict[st
         "measure at the end": repr(solution.final),
         "times": f"{len(solution.t)} from {solution.t[0]:g} to {solution.t[-1]:g}",
         **{name.replace("_", " "): f"{a:.12g} to {b:.12g}" for name, (a, b) in ends.items()},
-        "balance error": "none is claimed" if error is None else f"{error:.1e}",
+        "balance error": "not available" if error is None else f"{error:.1e}",
         "mass error": f"{np.abs(1.0 - data['mass'].values).max():.1e}",
         "steps": f"{int(data['steps'].values[-1])}",
         "case": f"{lines} lines, see meanfield run {file} --print-case" if lines else "none",

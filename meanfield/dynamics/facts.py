@@ -271,7 +271,7 @@ def check_dim(dynamics: Any, dim: int) -> None:
     """
     if dynamics.dim not in (None, dim):
         raise ValueError(
-            f"{shown(dynamics)} must meet a measure of its own dim, got one of dim {dim}"
+            f"{shown(dynamics)} must have a measure of its own dim, got one of dim {dim}"
         )
 
 

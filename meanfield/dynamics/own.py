@@ -127,7 +127,7 @@ def adapt(dynamics: Any) -> Dynamics:
     for name, instead in ("normalise", "normalised"), ("sign", "the sign of V in its heads"):
         if hasattr(dynamics, name) and (name == "normalise" or kernel is None):
             raise ValueError(
-                f"dynamics must tell {instead}, got {shown(dynamics)} with {name} = "
+                f"dynamics must give {instead}, got {shown(dynamics)} with {name} = "
                 f"{shown(getattr(dynamics, name))}"
             )
     names = [name for name in ("normalised", "sign") if hasattr(dynamics, name)]

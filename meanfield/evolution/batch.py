@@ -106,7 +106,7 @@ def evolve_batch(
     except KeyboardInterrupt:
         done = sum(row.shape[1] for row in rows)
         raise Interrupted(
-            f"interrupted: {done} of {count} repeats had ended",
+            f"interrupted: {done} of {count} repeats were finished",
             np.concatenate(rows, axis=1) if rows else None,
         ) from None
     return np.concatenate(rows, axis=1)

@@ -76,7 +76,9 @@ class Checkpoint:
         if self.path is None or t >= t_end or time.monotonic() < self._wait_until:
             return
         start = time.monotonic()
-        message = f"not finished: a checkpoint at t = {t:g} of {t_end:g}; resume goes on from there"
+        message = (
+            f"not finished: a checkpoint at t = {t:g} of {t_end:g}; resume continues from there"
+        )
         solution = run.solution("interrupted", message, self.resumption(run))
         try:
             self._write(solution, self.path)

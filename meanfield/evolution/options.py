@@ -202,7 +202,7 @@ def _check_own(measure: AnyMeasure, dynamics: Any, known: Dynamics) -> None:
         return
     if not isinstance(measure, Particles) or measure._frequencies is not None:
         raise ValueError(
-            f"measure must be Particles under {shown(dynamics)}, which tells its output alone: a "
+            f"measure must be Particles under {shown(dynamics)}, which has an output only: a "
             f"density or a flow map needs a kernel or heads(), got {shown(measure)}"
         )
     check_dim(known, measure.dim)

@@ -79,7 +79,7 @@ def resume(
     Raises
     ------
     ValueError
-        If the file can't be read, its run can't be gone on with, another run is writing it, or
+        If the file can't be read, its run can't be resumed, another run is writing it, or
         monitors are not the run's.
     meanfield.exceptions.Interrupted
         On Ctrl-C, as `evolve` does.
@@ -120,7 +120,7 @@ def resume_from(
     Raises
     ------
     ValueError
-        If the run can't be gone on with, another run writes the file, or monitors are not the
+        If the run can't be resumed, another run writes the file, or monitors are not the
         run's.
     Interrupted
         On Ctrl-C.
@@ -157,10 +157,10 @@ def restart(
     Raises
     ------
     ValueError
-        If it can't be gone on with, or monitors are not the run's.
+        If it can't be resumed, or monitors are not the run's.
     """
     if saved._resumption is None:
-        raise ValueError(f"{path} can't be gone on with: its run was {saved.status}")
+        raise ValueError(f"{path} can't be resumed: its run was {saved.status}")
     known = _monitors(saved._resumption, checked_monitors(monitors))
     saved.dynamics = _dynamics(saved.dynamics, dynamics)
     try:
@@ -168,7 +168,7 @@ def restart(
         return _run(plan, saved, saved._resumption, law)
     except _FAULTS as error:
         reason = f"{type(error).__name__}: {error}".removeprefix("ValueError: ")
-        raise ValueError(f"{path} can't be gone on with: {first_line(reason)}") from error
+        raise ValueError(f"{path} can't be resumed: {first_line(reason)}") from error
 
 
 def loaded(path: str | os.PathLike[str]) -> Solution:
@@ -322,7 +322,7 @@ def state_between(sol: Solution, t: float) -> AnyMeasure:
     try:
         advance(system, t, lambda _: None)
     except Stop as stop:
-        raise ArithmeticError(f"the run does not come to t = {t:g} again: {stop}") from stop
+        raise ArithmeticError(f"the run does not reach t = {t:g} again: {stop}") from stop
     found: AnyMeasure = system.measure()
     return found
 

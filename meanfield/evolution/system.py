@@ -278,7 +278,7 @@ class System(Generic[M]):
             "failed",
             f"failed at t = {self.t:.6g}: at step sizes of {self.step_size:.1e}, which do not grow "
             f"any more, the next save is {left:.1e} steps away{of_usa}; try a smaller t_end, or "
-            f"more saves to go on all the same",
+            f"more saves to continue all the same",
         )
 
     def tolerances(self) -> tuple[float, Array]:

@@ -98,7 +98,7 @@ def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
     found = symmetry_axis(law)
     if found is None:
         raise ValueError(
-            f"law must be symmetric about an axis that its class tells, or axis be given, got "
+            f"law must be symmetric about an axis that its class knows, or axis be given, got "
             f"{shown(law)}"
         )
     return found
@@ -137,7 +137,7 @@ class FlowMap(WeightedPoints):
     tol : float, optional
         Error of the nodes' positions, weighted by mass; 1e-12 if omitted, 1e-9 in the second form.
     axis : array_like, shape (d,), optional
-        The axis of symmetry, where the law does not tell it (d >= 3).
+        The axis of symmetry, if the law does not give it (d >= 3).
     max_nodes : int
         The most nodes that the law, and later a run, may take.
     atom_radius : float
@@ -200,7 +200,7 @@ class FlowMap(WeightedPoints):
         if law.dim == 3 and has_density(law):
             return super().__new__(SphereFlowMap)
         raise ValueError(
-            f"law must be on the circle or S^2, or symmetric about an axis that its class tells "
+            f"law must be on the circle or S^2, or symmetric about an axis that its class knows "
             f"or that is given, and have a density beyond the circle, got {shown(law)}"
         )
 
@@ -331,7 +331,7 @@ class LineFlowMap(FlowMap):
         Default 1e-12. A panel is split when the tail of its positions' expansion, in radians, times
         its mass exceeds this. It is also the tolerance of time steps, for the mean position error.
     axis : array_like, shape (d,), optional
-        The axis of symmetry, where the law does not tell it (d >= 3).
+        The axis of symmetry, if the law does not give it (d >= 3).
     max_nodes, atom_radius : int, float
         As of a `FlowMap`.
 
