@@ -158,9 +158,8 @@ def test_distance_from_uniform_is_energy(dim, beta):
         assert mmd(mu, sigma, beta, scaled=True) ** 2 == pytest.approx(2 * beta * gap, rel=1e-9)
 
 
-@pytest.mark.parametrize("dim", [2, 3, 5])
-@settings(max_examples=8)
-@given(st.integers(0, 50))
+@settings(max_examples=12)
+@given(st.sampled_from([2, 3, 5]), st.integers(0, 50))
 def test_it_is_a_metric(dim, seed):
     """Zero for equal measures, however listed; symmetric; triangle; unchanged by rotations."""
     a, b, c = (cloud(dim, 3 + seed % 5 + i, 7 * seed + i) for i in range(3))
@@ -173,11 +172,12 @@ def test_it_is_a_metric(dim, seed):
     for distance in (lambda x, y: mmd(x, y, 4.0), lambda x, y: sobolev(x, y, s)):
         assert distance(a, a) == 0.0
         assert distance(a, listed) < 1e-13 * (10 if dim == 3 else 1)
-        assert distance(a, b) == pytest.approx(distance(b, a), rel=1e-13)
-        assert 1e-2 < distance(a, c) <= distance(a, b) + distance(b, c)
+        apart = distance(a, b)
+        assert apart == pytest.approx(distance(b, a), rel=1e-13)
+        assert 1e-2 < distance(a, c) <= apart + distance(b, c)
         turned = [mf.Particles(m.points @ turn.T, m.weights) for m in (a, b)]
         # off-diagonal tails of H^s, 1e-6 on S^2
-        assert distance(*turned) == pytest.approx(distance(a, b), rel=1e-5 if dim > 2 else 1e-9)
+        assert distance(*turned) == pytest.approx(apart, rel=1e-5 if dim > 2 else 1e-9)
 
 
 def test_equal_measures_of_other_kinds():

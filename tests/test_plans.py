@@ -163,7 +163,8 @@ def test_sliced_distance_against_pot(dim, p):
 def test_sliced_distance_has_the_error_it_says():
     rng = np.random.default_rng(4)
     mu, nu = cloud(rng, 50, 6), cloud(rng, 50, 6)
-    many = mf.sliced_wasserstein(mu, nu, planes=4000, rng=rng)
+    # it is as uncertain as the mean of the others
+    many = mf.sliced_wasserstein(mu, nu, planes=2000, rng=rng)
     few = [mf.sliced_wasserstein(mu, nu, planes=50, rng=rng) for _ in range(40)]
     values = np.array([float(one) for one in few])
     errors = np.array([one.standard_error for one in few])
