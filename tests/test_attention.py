@@ -84,6 +84,7 @@ def test_potential_far_below_its_largest_about_an_axis():
 # -------------------------------------------------------------------------------------- runs
 
 
+@pytest.mark.slow
 def test_what_a_run_records(tmp_path):
     mu, dynamics = density(mf.Circle(64)), mf.Attention(1.0, heads(2, 2.0))
     for noise, further in ((0.0, set()), (0.1, {"entropy"})):
@@ -103,6 +104,7 @@ def test_what_a_run_records(tmp_path):
 # ------------------------------------------------------------------------------ sums over tokens
 
 
+@pytest.mark.slow
 def test_tokens_that_have_lost_all_digits_are_summed_directly(monkeypatch):
     """On S^2 under a matrix that most tokens do not answer to, however many they are."""
     monkeypatch.setattr(token_sums, "_MOST_PAIRS", 1000)
@@ -160,6 +162,7 @@ def test_what_no_density_can_be_moved_by_is_refused(given, message):
         mf.evolve(*given, 0.5)
 
 
+@pytest.mark.slow
 def test_a_flow_map_takes_over_from_a_density_under_heads():
     """At once where rounding would move the density, else where its space ends."""
     law = mf.VonMisesFisher([1.0, 0.0], 20.0)
@@ -201,6 +204,7 @@ save_at = 1
 """
 
 
+@pytest.mark.slow
 def test_case_with_heads(capsys, tmp_path, undrawn):
     measure, dynamics, keywords = case_from_text(CASE, "a.toml")._build()
     assert np.array_equal(dynamics.heads[0].Q, [[1.0, 0.0], [0.0, 2.0]])

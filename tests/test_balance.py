@@ -64,6 +64,7 @@ def moved(start, dynamics):
     return mf.evolve(STARTS[start](), dynamics, 0.5, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_energy_of_a_run_is_its_dynamics_own(kind, start):
@@ -84,6 +85,7 @@ def test_the_energy_of_a_run_is_its_dynamics_own(kind, start):
     assert {data[name].attrs["symbol"] for name in ("energy", "work")} == {dynamics._energy.symbol}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_balance_sees_a_wrong_rate(kind, start, monkeypatch):
@@ -165,6 +167,7 @@ def stopped(path, start, dynamics, times):
         mf.evolve(start, dynamics, times[-1], times, checkpoint=path, monitors={"m": strike})
 
 
+@pytest.mark.slow
 def test_what_has_overflown_once_stays_left_out(tmp_path):
     """A run that is gone on with leaves out the same, also where its last energies would fit."""
     angles = np.linspace(0.0, 0.02, 12)
@@ -203,6 +206,7 @@ def test_one_sweep_holds_numbers_that_can_be_compared(tmp_path):
     assert kinds.energy.attrs == {"role": "energy"}
 
 
+@pytest.mark.slow
 def test_every_variable_tells_its_role(tmp_path):
     start = mf.Density(mf.Circle(32), LAW)
     own = {"first": lambda mu: float(mu.mean()[0])}

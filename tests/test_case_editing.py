@@ -114,12 +114,14 @@ def test_the_schema_beside_the_code_is_that_of_the_code(capsys):
     assert capsys.readouterr().out == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", GOOD.values(), ids=GOOD)
 def test_the_schema_takes_what_the_code_takes(validator, text):
     case_from_text(text, "good")._build()
     validator.validate(tomllib.loads(text))
 
 
+@pytest.mark.slow
 def test_the_schema_refuses_what_one_key_is_enough_to_refuse(validator):
     passed = set()
     for name, (changes, _) in bad_cases.CASES.items():
@@ -293,6 +295,7 @@ def shown(path):
     return text.removeprefix(".")
 
 
+@pytest.mark.slow
 def test_typos():
     """A letter lost in a key, or a value of another kind: file, key, value, what is allowed."""
     count = 0

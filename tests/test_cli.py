@@ -63,6 +63,7 @@ SIZES = {"circle": ("n", 32), "sphere": ("lmax", 15), "zonal": ("kmax", 15)}
 PNG = b"\x89PNG"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_run(name, folder, capsys):
     (folder / "case.toml").write_text(CASES[name])
@@ -94,6 +95,7 @@ def test_run(name, folder, capsys):
     assert np.all(np.diff(energies) > 0.0)
 
 
+@pytest.mark.slow
 def test_quiet_run(folder, capsys):
     (folder / "case.toml").write_text(f'{CIRCLE}[output]\nfile = "a.nc"\nfigure = "b.pdf"\n')
     assert main(["run", "case.toml", "--quiet"]) == 0
@@ -102,6 +104,7 @@ def test_quiet_run(folder, capsys):
     assert (folder / "b.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_options_win_over_the_case(folder, capsys):
     (folder / "case.toml").write_text(f'{CIRCLE}[output]\nfile = "a.nc"\nfigure = "b.pdf"\n')
@@ -113,6 +116,7 @@ def test_options_win_over_the_case(folder, capsys):
 STOP = 'on_unresolved = "stop"'
 
 
+@pytest.mark.slow
 def test_a_run_that_outgrows_its_space_goes_on(folder, capsys):
     text = SMALL.replace("t_end = 0.2", "t_end = 20.0")
     (folder / "case.toml").write_text(text)
@@ -125,6 +129,7 @@ def test_a_run_that_outgrows_its_space_goes_on(folder, capsys):
     assert (folder / "run.png").read_bytes().startswith(PNG)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_a_sphere_whose_law_has_an_axis_goes_on_along_it(folder):
     text = SPHERE.replace("kappa = 1.0", "kappa = 8.0").replace(
@@ -137,6 +142,7 @@ def test_a_sphere_whose_law_has_an_axis_goes_on_along_it(folder):
     assert solution.final.axis is not None
 
 
+@pytest.mark.slow
 def test_under_resolved_run_keeps_what_it_has(folder, capsys):
     text = SMALL.replace("t_end = 0.2", "t_end = 20.0\n" + STOP)
     (folder / "case.toml").write_text(text)
@@ -174,6 +180,7 @@ def run_file(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_plot(run_file, folder, capsys):
     assert main(["plot", str(run_file), "--figure", "a.svg"]) == 0
     assert capsys.readouterr().out == "wrote a.svg\n"
@@ -182,6 +189,7 @@ def test_plot(run_file, folder, capsys):
     assert run_file.with_suffix(".png").read_bytes().startswith(PNG)
 
 
+@pytest.mark.slow
 def test_info_of_a_run(run_file, capsys):
     assert main(["info", str(run_file)]) == 0
     said = capsys.readouterr()
@@ -224,6 +232,7 @@ def test_shells_complete(words, found, capsys, monkeypatch):
     assert capsys.readouterr().out.split() == [found]
 
 
+@pytest.mark.slow
 def test_terminal_sees_a_progress_bar(folder):
     """Standard error is a terminal, standard output is not."""
     (folder / "case.toml").write_text(CIRCLE)
@@ -261,6 +270,7 @@ def test_checked_suffixes_are_those_of_plot():
     assert FIGURE_SUFFIXES == SUFFIXES
 
 
+@pytest.mark.slow
 def test_unresolved_start_is_told(folder, capsys):
     """The law fits its space, with a tail above the tolerance, and nothing larger is allowed."""
     text = SPHERE.replace("kappa = 1.0", "kappa = 8.0").replace("t_end", f"{STOP}\nt_end")
@@ -287,6 +297,7 @@ def test_a_disk_that_fills_up_is_told(folder, capsys, monkeypatch):
     assert [path.name for path in folder.iterdir()] == ["case.toml"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_a_flow_map_on_the_sphere_is_run_and_told(folder, capsys):
     law = """
@@ -310,6 +321,7 @@ t_end = 2.0
     assert mf.load("run.nc").final.dim == 3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_noisy_tokens_from_a_case(folder, capsys):
     text = PARTICLES.replace("beta = 1.0", "beta = 1.0\nnoise = 0.1")
@@ -321,6 +333,7 @@ def test_noisy_tokens_from_a_case(folder, capsys):
     assert re.search(r"balance error +not available", capsys.readouterr().out)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_layers_from_a_case(folder, capsys):
     layers = 'type = "LayerMap"\nstep = 0.05\ndynamics = { beta = 1.0 }'
@@ -333,6 +346,7 @@ def test_layers_from_a_case(folder, capsys):
 LIMIT = ["study", "mean-field-limit", "case.toml"]
 
 
+@pytest.mark.slow
 def test_mean_field_limit(folder, capsys):
     (folder / "case.toml").write_text(CIRCLE)
     assert main([*LIMIT, "--n", "20,200", "--repeats", "3", "-o", "l.nc"]) == 0
@@ -349,6 +363,7 @@ def test_mean_field_limit(folder, capsys):
     assert float(lines[3].split()[2]) == pytest.approx(rate, abs=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [["--n", "20"], ["--n", "20,40", "--repeats", "1"]])
 def test_a_limit_without_a_rate_or_an_interval_prints_no_nan(folder, capsys, options):
     (folder / "case.toml").write_text(CIRCLE)
@@ -373,6 +388,7 @@ ALONE = {"energy-extremisers", "limits-without-normalisation"}
 FEW = {"phase-diagram": ["--repeats", "4"], "two-token-correlation": ["--repeats", "8"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_studies(folder, capsys, name):
     """A table, the dataset and its figure; the same again replaces them, another does not."""
@@ -451,6 +467,7 @@ def test_a_command_that_is_interrupted_says_so(folder, capsys, monkeypatch):
     assert not Path("l.nc").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_a_run_that_is_interrupted_is_resumed(folder, capsys, monkeypatch):
     """With the monitors of its case."""
@@ -482,6 +499,7 @@ def test_a_run_that_is_interrupted_is_resumed(folder, capsys, monkeypatch):
     np.testing.assert_array_equal(resumed.final.coefficients, whole.final.coefficients)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["finished", "under-resolved"])
 def test_a_run_that_has_ended_is_left_as_it_is(ending, folder, capsys):
     is_good = ending == "finished"
@@ -540,6 +558,7 @@ def test_what_can_not_be_computed_is_one_line(folder, capsys, monkeypatch):
         main(["run", "case.toml", "-q"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("number", "ctrl_c"),

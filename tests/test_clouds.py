@@ -116,6 +116,7 @@ def test_tight_clusters_far_apart(spread, p):
         assert cost == pytest.approx(float(exact), rel=1e-11)
 
 
+@pytest.mark.slow
 def test_a_large_power_without_clusters():
     """Costs of neighbours are 1e-20 of the largest; the assignment of scipy is a plan."""
     for seed in 0, 1:
@@ -160,6 +161,7 @@ def points(kind, n, rng, centres, spreads):
     return found[rng.integers(0, n, n)] if kind == "repeated" else found
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
@@ -193,6 +195,7 @@ def test_the_bracket_holds_the_exact_distance(seed, p, kind, masses, sizes, spre
     assert_holds(found, exact, 1e-11 if masses == "equal" else 1.0)
 
 
+@pytest.mark.slow
 def test_masses_of_many_decades_against_the_exact_programme():
     rng = np.random.default_rng(11)
     narrow = 0
@@ -273,6 +276,7 @@ def test_ties(p, seed):
     assert float(mf.wasserstein(mu, nu, p)) == pytest.approx(expected, abs=rounding)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", POWERS)
 def test_tokens_on_the_circle_against_the_same_in_three_dimensions(p):
     """Angles are doubles up to 2π, so distances are right to 1e-15, however small they are."""
@@ -296,6 +300,7 @@ def test_tokens_on_the_circle_against_the_same_in_three_dimensions(p):
         assert cost == pytest.approx(found, abs=4e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [2, 14])
 @pytest.mark.parametrize("apart", [1e-2, 1e-5, 1e-8, 1e-11])
 def test_nearly_equal_densities_on_the_circle(apart, p):

@@ -78,6 +78,7 @@ def test_beta_zero_is_a_poisson_kernel(n):
 # ---------------------------------------------------------------- the solver
 
 
+@pytest.mark.slow
 def test_what_is_not_resolved_is_told(monkeypatch):
     times = np.linspace(0.0, 3.0, 31)
     whole = solved("kirkwood", 1.0, 20, times, 6, PLACES)
@@ -129,6 +130,7 @@ def ds():
     return mf.studies.two_token_correlation(1.0, 8, 3.0, repeats=1024, kmax=4, save_at=30, rng=0)
 
 
+@pytest.mark.slow
 def test_closures_break_in_order(ds):
     first, second, third = ds.breaks.values
     assert 0 < first < second <= third < ds.reached.values[2]
@@ -137,6 +139,7 @@ def test_closures_break_in_order(ds):
     assert np.array_equal(ds.breaks, ds.mode_breaks.min("degree"))
 
 
+@pytest.mark.slow
 def test_breaks_are_first_times_off(ds):
     for closure in CLOSURES:
         off = np.abs(ds.closed.sel(closure=closure) - ds.correlation)
@@ -159,6 +162,7 @@ def test_break_errors_are_those_of_students_t():
     assert break_errors(2, 1) == pytest.approx(1.0 / np.tan(np.pi * 5e-5), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "repeats", "kmax"), [(2, 2, 3), (2, 32, 3), (2, 1024, 64)])
 def test_chance_is_no_break(n, repeats, kmax):
     """Two tokens have no closure to break, and at t = 0 all are exact for any number."""
@@ -171,6 +175,7 @@ def test_chance_is_no_break(n, repeats, kmax):
     assert np.isnan(ds.breaks.values).all()
 
 
+@pytest.mark.slow
 def test_a_closure_that_left_before_the_next_save_has_broken():
     """At β = 1 the cumulant closure passes 1 between two saves: that is its break."""
     ds = mf.studies.two_token_correlation(1.0, 20, 5.0, repeats=64, save_at=[0.0, 5.0], rng=0)
@@ -185,6 +190,7 @@ def test_a_closure_that_left_before_the_next_save_has_broken():
     assert alone.reached.values.tolist() == [5.0, 0.0, 0.0]
 
 
+@pytest.mark.slow
 def test_histogram_is_psi(ds):
     width = np.pi / 36
     assert (2 * width * ds.histogram.sum("bin")).values == pytest.approx(np.ones(31), abs=1e-13)
@@ -195,6 +201,7 @@ def test_histogram_is_psi(ds):
     assert (gaps < 5 * early.histogram_error + 1e-3).all()
 
 
+@pytest.mark.slow
 def test_two_tokens_need_no_closure():
     ds = mf.studies.two_token_correlation(2.0, 2, 0.5, repeats=4096, save_at=5, rng=4)
     assert np.isnan(ds.breaks.values).all()
@@ -203,6 +210,7 @@ def test_two_tokens_need_no_closure():
     assert (gaps < 5 * ds.standard_error).all()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bits():
     def study(seed, executor=None):
         return mf.studies.two_token_correlation(
@@ -267,6 +275,7 @@ def test_bad_input(given, message):
 # ---------------------------------------------------------------- the figure
 
 
+@pytest.mark.slow
 def test_figure(ds, tmp_path):
     figure = mf.plot.two_token_correlation(ds)
     upper, lower = figure.axes[:3], figure.axes[3:]
@@ -286,6 +295,7 @@ def test_figure(ds, tmp_path):
     assert (tmp_path / "two.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_figure_of_one_mode():
     ds = mf.studies.two_token_correlation(**GOOD | {"kmax": 1})
     figure = mf.plot.two_token_correlation(ds)
@@ -298,6 +308,7 @@ def test_figure_of_something_else(bad):
         mf.plot.two_token_correlation(bad)
 
 
+@pytest.mark.slow
 def test_figure_of_a_dataset_that_misses_something(ds):
     for bad in (ds.drop_vars("breaks"), ds.assign_attrs({}).drop_attrs()):
         with pytest.raises(ValueError, match=r"with \['(breaks|beta)'"):

@@ -19,6 +19,7 @@ FLOWS = {"flow", "mesh", "nodes"}
 SUMS = {"direct", "transforms", "gram"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_representations_agree(kind):
     seen = []
@@ -34,6 +35,7 @@ def test_representations_agree(kind):
     assert np.mean(seen) > 0.5
 
 
+@pytest.mark.slow
 def test_cases_cover_everything():
     """Each law, dynamics and dimension, and every pair of representations that a case can have."""
     drawn = []
@@ -68,6 +70,7 @@ CASE = Case(
 )
 
 
+@pytest.mark.slow
 def test_each_number_can_disagree():
     given = answers.answers(CASE)
     assert disagreements(given) == []
@@ -81,6 +84,7 @@ def test_each_number_can_disagree():
         assert disagreements([replace(given[0], numbers=wrong), given[1]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("choice", "form", "field"),
     [

@@ -115,6 +115,7 @@ def test_cosines_about_an_axis_of_the_circle():
     assert sobolev(tokens, zonal) == pytest.approx(sobolev(tokens, fourier), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_axisymmetric_representations_agree():
     """Zonal density, line flow map and density on S^2, in each pairing; also with sign of axis."""
     law = mf.ZonalSeries(3, [0.5, 0.2], TILT)
@@ -147,6 +148,7 @@ def test_tokens_and_a_density_by_quadrature(dim):
         assert mmd(tokens, nu, beta) ** 2 == pytest.approx(exact, rel=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", BETAS)
 @pytest.mark.parametrize("dim", [2, 3, 7])
 def test_distance_from_uniform_is_energy(dim, beta):
@@ -158,6 +160,7 @@ def test_distance_from_uniform_is_energy(dim, beta):
         assert mmd(mu, sigma, beta, scaled=True) ** 2 == pytest.approx(2 * beta * gap, rel=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(st.sampled_from([2, 3, 5]), st.integers(0, 50))
 def test_it_is_a_metric(dim, seed):
@@ -187,6 +190,7 @@ def test_equal_measures_of_other_kinds():
     assert mmd(cloud(3, 5, 1), cloud(3, 4, 2), 0.0) == 0.0
 
 
+@pytest.mark.slow
 def test_poles_and_coinciding_tokens():
     """Where coordinates of S^2 are singular nothing happens, and tokens of one place add up."""
     poles = mf.Particles([[0, 0, 1.0], [0, 0, -1.0], [1e-300, 0, 1.0]], [0.25, 0.5, 0.25])
@@ -220,6 +224,7 @@ def test_diracs_on_the_circle(s, angle):
     assert abs(found**2 - exact**2) < 4 * left + (1e-13 + 4e-15 / angle) * exact**2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("angle", [0.1, 1.0, 3.0])
 def test_diracs_on_the_sphere(angle):
     """Σ (2l+1)/(l(l+1))² P_l(t) = 1 - π²/6 + Li_2((1+t)/2): it solves Δκ = log((1-t)/2) + 1.
@@ -231,6 +236,7 @@ def test_diracs_on_the_sphere(angle):
     assert abs(sobolev(*pair(3, angle), -2.0) ** 2 - exact) < 2 * left + 1e-13
 
 
+@pytest.mark.slow
 def test_antipodal_diracs_on_the_sphere():
     """Σ_{l odd} 4 (2l+1)/(l(l+1))² = π²/3, and beyond K alternating terms leave 2 K^{-3}."""
     gap = sobolev(*pair(3, np.pi), -2.0) ** 2 - np.pi**2 / 3

@@ -32,6 +32,7 @@ def has_code(page):
     return any(block.language in RUN for block in blocks(read(page)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if has_code(p)])
 def test_page_runs(page, folder):
     names = run_page(read(page), page)

@@ -94,6 +94,7 @@ def by_plain_iteration(points, masses, beta):
     return log_u
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [25.0, 100.0])
 def test_concentrated_measures_keep_their_digits_far_away(beta):
     """G is e^{-2β} of its maximum at the antipode of a bump: only positive sums know it there."""
@@ -135,6 +136,7 @@ def differences(balanced, beta, points, h=1e-3):
     return gradient / beta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURES)
 @pytest.mark.parametrize("beta", [0.1, 4.0, 25.0])
 def test_the_field_is_the_gradient_of_log_u(name, beta):
@@ -148,6 +150,7 @@ def test_the_field_is_the_gradient_of_log_u(name, beta):
     np.testing.assert_allclose(field, exact, rtol=0, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [0.0, *BETAS])
 def test_measures_agree_on_field_and_energy(beta):
     """Densities on two spaces and a flow map of one law; each is resolved to 1e-13 or so."""
@@ -261,6 +264,7 @@ def gap(sol):
     return float(np.abs(found - data.get("adaptation", 0.0)).max())
 
 
+@pytest.mark.slow
 def test_repulsion_leads_to_the_uniform_measure():
     dynamics = mf.DoublyStochastic(2.0, sign=-1)
     slowest = -mf.theory.growth_rates(dynamics, 2, 2)[1:].max()
@@ -272,6 +276,7 @@ def test_repulsion_leads_to_the_uniform_measure():
     assert float(sol.dataset.energy[-1]) == pytest.approx(uniform, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_attraction_leads_to_clusters_held_as_atoms():
     """A symmetric bump leaves a twentieth of its mass at the antipode, as under SA at larger β."""
     # at t = 40 some 1e-11 of the mass is still on its way
@@ -290,6 +295,7 @@ def test_attraction_leads_to_clusters_held_as_atoms():
     assert gap(sol) < 1e-10
 
 
+@pytest.mark.slow
 def test_large_beta_in_units():
     """E_DS and its balance are of order 1 where e^β overflows."""
     law = bump([1.0, 0.0], 3.0)
@@ -302,6 +308,7 @@ def test_large_beta_in_units():
 # ---------------------------------------------------------------- noise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["circle", "zonal 3", "sphere"])
 @pytest.mark.parametrize("beta", [0.0, 3.0])
 def test_noise_keeps_both_balances(name, beta):
@@ -320,6 +327,7 @@ def test_noise_keeps_both_balances(name, beta):
     assert rate == pytest.approx(float(data.free_dissipation[-1]), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_noisy_tokens_follow_the_density():
     dynamics, rng = mf.DoublyStochastic(2.0, noise=0.2), np.random.default_rng(1)
     density = mf.evolve(mf.Density(mf.Circle(64), WAVES), dynamics, 0.5, 1)
@@ -334,6 +342,7 @@ def test_noisy_tokens_follow_the_density():
 # ---------------------------------------------------------------- what goes around it
 
 
+@pytest.mark.slow
 def test_a_case_and_its_figure():
     text = """
     [law]
@@ -393,6 +402,7 @@ def test_tokens_without_mass_are_moved_and_scale_nothing(beta, sums):
     np.testing.assert_allclose(sol.final.points[[0, 2]], alone.final.points, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_beta_beyond_tables_is_summed_by_pairs_or_refused():
     """At 10^8 moments on S^2 and tables of the circle would take tens of gigabytes."""
     for dim in 2, 3:

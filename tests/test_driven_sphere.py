@@ -108,6 +108,7 @@ def test_where_the_series_has_no_digits_the_sources_are_summed(dynamics, off):
 # ---------------------------------------------------------------- runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamics", [ATTENTION, DYNAMICS["layers"]], ids=["attention", "layers"])
 def test_density_has_mass_one_and_is_that_of_the_nodes(dynamics):
     sol = mf.evolve(mf.FlowMap(LAW, tol=1e-7), dynamics, 0.5, 1)
@@ -121,6 +122,7 @@ def test_density_has_mass_one_and_is_that_of_the_nodes(dynamics):
     )
 
 
+@pytest.mark.slow
 def test_a_new_mesh_is_laid_through_the_layers_passed():
     """The density on it comes from characteristics back through the layers before."""
     strong = mf.SA(4.0), ATTENTION, mf.SA(4.0), TANH
@@ -135,6 +137,7 @@ def test_a_new_mesh_is_laid_through_the_layers_passed():
     assert runs[0].pdf(points, 3.6) == pytest.approx(runs[1].pdf(points, 3.6), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_layers_meet_at_their_borders():
     """A density in a later layer is that of the shorter run, followed through both."""
     layers = mf.Layers([ATTENTION, TANH], step=0.2)
@@ -169,6 +172,7 @@ def test_relu_has_a_closed_form():
     assert sol.pdf(points, 0.5) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_saved_run_knows_its_density(tmp_path):
     sol = mf.evolve(mf.FlowMap(LAW, tol=1e-5), DYNAMICS["layers"], 0.3, 1)
     sol.save(tmp_path / "run.nc")
@@ -189,6 +193,7 @@ def test_what_can_not_be_run_is_refused():
         mf.evolve(moved, TANH, 0.1)
 
 
+@pytest.mark.slow
 def test_a_flow_map_about_an_axis_loses_it_where_the_heads_have_none():
     """Three representations of one law, which only matrices without its axis tell apart."""
     law = mf.VonMisesFisher([0.48, 0.6, 0.64], 1.5)

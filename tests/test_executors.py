@@ -71,6 +71,7 @@ def test_ctrl_c_leaves_no_task_at_an_executor():
     assert [future.cancelled() for future in executor.futures] == [False, True, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", ["processes", "threads"])
 def test_ctrl_c_in_a_callback_is_not_lost(pool):
     """What Python calls by itself, as importlib to give back a lock, can raise nothing."""
@@ -93,6 +94,7 @@ def deaf(task):
     return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
+@pytest.mark.slow
 def test_workers_leave_ctrl_c_to_who_waits_for_them():
     assert list(mapped_by("processes", deaf, [1])) == [True]
 
@@ -102,6 +104,7 @@ def holding(task):
     raise Interrupted("interrupted at t = 1", lambda: None)
 
 
+@pytest.mark.slow
 def test_what_one_task_has_on_ctrl_c_stays_where_it_is():
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         for executor in None, pool:
@@ -146,6 +149,7 @@ def cluster():
         yield client
 
 
+@pytest.mark.slow
 def test_results_come_in_order():
     ended = threading.Event()
 
@@ -163,6 +167,7 @@ def test_results_come_in_order():
     assert list(mapped_by(None, squared, [])) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "executor", [None, "processes", ThreadPoolExecutor(1)], ids=["here", "processes", "threads"]
 )

@@ -119,6 +119,7 @@ def agree(flow, dense, beta, at, tol):
     assert pair[0] == pytest.approx(pair[1], rel=tol, abs=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [30.0, 150.0, 700.0, 3000.0])
 def test_a_sharp_kernel_is_resolved_on_the_circle(beta):
     """The law's own nodes are 0.05 apart, the kernel is β^{-1/2} wide."""
@@ -126,6 +127,7 @@ def test_a_sharp_kernel_is_resolved_on_the_circle(beta):
     agree(mf.FlowMap(LAW), mf.Density(mf.Circle(64), LAW), beta, circle(np.arange(6.0)), 1e-10)
 
 
+@pytest.mark.slow
 def test_a_sharp_kernel_is_resolved_about_an_axis():
     law, at = mf.ZonalSeries(5, [0.5]), mf.Uniform(5).sample(5, np.random.default_rng(0))
     pair = [
@@ -134,6 +136,7 @@ def test_a_sharp_kernel_is_resolved_about_an_axis():
     assert np.allclose(*pair, rtol=0, atol=1e-9 * np.abs(pair[1]).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [30.0, 120.0])
 def test_a_sharp_kernel_is_resolved_on_the_sphere(beta):
     axes = [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
@@ -168,6 +171,7 @@ def test_a_kernel_that_no_nodes_resolve_is_refused():
             call(moved, 100.0)
 
 
+@pytest.mark.slow
 def test_a_beta_beyond_memory_is_refused_before_work_starts():
     """At 10^6 nodes and tables would take tens of gigabytes."""
     flow = mf.FlowMap(LAW)
@@ -221,6 +225,7 @@ def test_density_at_nodes_is_the_density_there():
 # ---------------------------------------------------------------- reference runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 3])
 def test_a_symmetric_start_stays_symmetric(dim):
     law = mf.FourierSeries(cos=[0.5]) if dim == 2 else mf.ZonalSeries(3, [0.0, 0.5])
@@ -249,6 +254,7 @@ def test_forces_between_far_clusters_keep_their_digits():
     assert float(sol.dataset.work[-1]) > 0
 
 
+@pytest.mark.slow
 def test_atoms_across_the_seam():
     """Clusters at angle 0 hold labels of both ends of the line."""
     sol = mf.evolve(mf.FlowMap(mf.FourierSeries(cos=[0.9])), mf.SA(1.0), 60.0, 2)
@@ -278,6 +284,7 @@ def test_a_tight_law_is_an_atom_after_a_step():
 # ---------------------------------------------------------------- rates near the end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dynamics", "rate"), [(mf.SA(1.0), 1.0), (mf.USA(1.0), np.e)])
 def test_a_label_nears_the_limit_at_the_rate_of_the_linearisation(dynamics, rate):
     law = mf.VonMisesFisher([1.0, 0.0], 5.0)
@@ -301,6 +308,7 @@ def test_a_limit_on_nodes_ends_the_run():
     assert balance(sol) < 1e-11
 
 
+@pytest.mark.slow
 def test_hand_over_goes_on(caplog):
     mu = mf.Density(mf.Circle(64), LAW, max_size=256)
     sol = mf.evolve(mu, mf.SA(4.0), 8.0, 8, on_unresolved="flow-map")
@@ -347,6 +355,7 @@ def test_a_monitor_that_fails_keeps_the_run():
     assert np.isfinite(sol.dataset["first"].values[:-1]).all()
 
 
+@pytest.mark.slow
 def test_what_repels_does_not_merge():
     mu = atoms([0.0, 5e-9])
     sol = mf.evolve(mu, mf.SA(1.0, sign=-1), 40.0, 2)
@@ -372,6 +381,7 @@ def test_a_law_that_is_no_density_is_refused(pdf):
         mf.FlowMap(Own(pdf))
 
 
+@pytest.mark.slow
 def test_a_handed_over_law_of_ones_own_is_not_replaced(tmp_path):
     """The series of the first density is right to its tail only: a file does not pass it off."""
     mu = mf.Density(mf.Circle(32), Own(LAW.pdf), max_size=64)
@@ -383,6 +393,7 @@ def test_a_handed_over_law_of_ones_own_is_not_replaced(tmp_path):
         again.pdf([[1.0, 0.0]], 1.0)
 
 
+@pytest.mark.slow
 def test_hand_over_of_a_given_series():
     law = mf.ZonalSeries(10, [0.8])
     space = mf.Zonal(10, 31)
@@ -394,6 +405,7 @@ def test_hand_over_of_a_given_series():
     assert np.allclose(sol.dataset.energy, flow.dataset.energy, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("handed", [False, True])
 def test_a_file_keeps_flow_map_and_history(tmp_path, handed):
     if handed:
@@ -415,6 +427,7 @@ def test_a_file_keeps_flow_map_and_history(tmp_path, handed):
     assert again.dataset.equals(sol.dataset)
 
 
+@pytest.mark.slow
 def test_a_file_without_its_law_says_so(tmp_path):
     sol = mf.evolve(mf.FlowMap(Own(LAW.pdf)), mf.SA(4.0), 1.0, 1)
     sol.save(tmp_path / "own.nc")
@@ -424,6 +437,7 @@ def test_a_file_without_its_law_says_so(tmp_path):
         again.pdf([[1.0, 0.0]], 0.5)
 
 
+@pytest.mark.slow
 def test_a_run_may_be_gone_on_with():
     """From a moved flow map, but then characteristics do not lead back to the law."""
     half = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 1.5, 1)
@@ -450,6 +464,7 @@ def test_density_of_other_runs_is_refused():
         sol.pdf([[1.0, 0.0]], 1.5)
 
 
+@pytest.mark.slow
 def test_density_has_mass_one_at_any_time():
     sol = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 3.5, 1)
     points = circle(2 * np.pi / 1024 * np.arange(1024))
@@ -465,6 +480,7 @@ def test_density_has_mass_one_at_any_time():
 coefficients = st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(coefficients, coefficients, st.sampled_from([2, 3, 10]), st.floats(0.0, 8.0), st.booleans())
 def test_any_law_runs_uphill_to_an_ending(cos, sin, dim, beta, normalised):
@@ -487,6 +503,7 @@ def unturned():
     return mf.evolve(mf.FlowMap(mf.FourierSeries([0.5], [0, -0.3])), mf.SA(4.0), 5.0, 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=3)
 @given(st.floats(0.0, 7.0))
 def test_turning_the_law_turns_the_run(unturned, turn):

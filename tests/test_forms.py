@@ -90,6 +90,7 @@ class TestEnergy:
         sharp = mf.Density(mf.Circle(512), law)
         assert mf.energy(sharp, heads_of(BENT, 3.0)) == pytest.approx(exact, rel=1e3 * EPS)
 
+    @pytest.mark.slow
     def test_sharp_kernel(self):
         """e^{β<x,Dy>} is sharper than the law: a flow map's panels are split for it."""
         law, angles = mf.VonMisesFisher([0.6, 0.8], 0.5), 2 * np.pi / 1024 * np.arange(1024)
@@ -148,6 +149,7 @@ def attention(matrix, sign, normalised, beta=2.0):
 
 
 class TestGradientFlow:
+    @pytest.mark.slow
     def test_balance_is_kept_in_files_and_told(self, tmp_path):
         sol = mf.evolve(tokens(2), attention(BENT, -1, True), 1.0, 2)
         sol.save(tmp_path / "run.nc")
@@ -209,6 +211,7 @@ class TestGradientFlow:
         assert np.allclose(own.dataset.work, plain.dataset.work, atol=1e-9, rtol=0)
         assert np.allclose(own.dataset.energy, plain.dataset.energy, atol=1e-9, rtol=0)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("normalised", [True, False])
     @pytest.mark.parametrize("sign", [1, -1])
     @pytest.mark.parametrize("space", [mf.Circle(64), mf.Sphere(23), mf.Zonal(4, 31)], ids=str)
@@ -249,6 +252,7 @@ class TestGradientFlow:
 
 
 class TestMinimiser:
+    @pytest.mark.slow
     @pytest.mark.parametrize("beta", [0.3, 1.0, 4.0])
     @pytest.mark.parametrize(
         "values", [[1.0, 3.0], [3.0, 1.0, 1.0], [1.0, 1.0, 3.0], [1.0, 1.4, 1.2], [2.0] * 4 + [1.0]]
@@ -325,10 +329,12 @@ def turned_form(dim, values, seed):
 class TestBounds:
     """A bound is below every energy: of the measure that comes with it, and of any other."""
 
+    @pytest.mark.slow
     def test_where_rounding_of_the_potential_was_above(self):
         least = mf.studies.energy_minimiser(np.diag([0.2, 5.0]), 1.0)
         assert least.energy * (1 - 1e-11) < least.bound < least.energy
 
+    @pytest.mark.slow
     @settings(max_examples=60)
     @given(
         dim=st.sampled_from([2, 2, 3, 5]),
@@ -358,6 +364,7 @@ class TestBounds:
         assert least.bound < min(least.energy, *others)
         assert least.bound > least.energy * (1 - 2e-6)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("values", [[1.0, 3.0], [0.5, 0.5, 2.0], [1.0, 1.4, 1.2]])
     def test_of_another_measure(self, values):
         """Whatever measure it is made from it holds; and from a wrong one it says so."""
@@ -402,6 +409,7 @@ class TestBounds:
 
 
 class TestMaximiser:
+    @pytest.mark.slow
     @pytest.mark.parametrize("dim", [2, 3])
     def test_search_finds_nothing_larger(self, dim):
         rng = np.random.default_rng(dim)
@@ -453,6 +461,7 @@ class TestDataset:
         assert abs(float(ds["sin"].sel(degree=2)[3])) > 0.1
         assert np.isnan(ds.density.values[[1, 2]]).all()
 
+    @pytest.mark.slow
     def test_figure(self, ds):
         figure = mf.plot.energy_extremisers(ds)
         upper, lower = figure.axes

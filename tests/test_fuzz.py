@@ -69,6 +69,7 @@ def die_or_hang(given):
         time.sleep(1000.0)
 
 
+@pytest.mark.slow
 def test_an_input_that_kills_or_stops_a_process_is_told(monkeypatch):
     monkeypatch.setattr(fuzz_children, "PATIENCE", 10.0)
     found = dict(outcomes(number, die_or_hang, 5))

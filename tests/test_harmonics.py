@@ -197,6 +197,7 @@ def test_too_many_gauss_nodes_are_refused():
 # ---------------------------------------------------------------- multipliers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", BETAS)
 @pytest.mark.parametrize("dim", DIMS)
 def test_eigenvalues_against_mpmath(dim, beta):

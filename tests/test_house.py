@@ -196,12 +196,14 @@ def face_faults(package: Path) -> list[str]:
 CHECKS = [import_faults, apart_faults, name_faults, face_faults]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKS)
 def test_house(check):
     assert (PACKAGE / "__init__.py").is_file()
     assert check(PACKAGE) == []
 
 
+@pytest.mark.slow
 def test_start_up_loads_neither_figures_nor_studies():
     """They are loaded when they, or what the package has of them, are asked for."""
     script = """if True:
@@ -261,6 +263,7 @@ def test_the_velocity_is_nine_frames_in_six_files_below_evolve(place, dynamics):
     assert max(len(set(way)) for way in ways) <= 6
 
 
+@pytest.mark.slow
 def test_data_and_physics_meet_only_where_they_may():
     graph = import_graph(PACKAGE)
     reached = {m.partition(".")[2] for m in reach(graph, "meanfield.dynamics")}
@@ -361,6 +364,7 @@ def test_planted_fault_is_seen(tmp_path, files, message):
     assert message in found[0]
 
 
+@pytest.mark.slow
 def test_the_table_of_fields_names_what_there_is():
     """Each cell of the table in docs/architecture.md is a method in the file of its column."""
     page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")

@@ -47,6 +47,7 @@ def upper(distance):
     return getattr(distance, "upper", distance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SPACES)
 def test_densities(kind):
     space, law = SPACES[kind]

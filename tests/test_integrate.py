@@ -97,6 +97,7 @@ def test_convergence_order_in_time(kind):
 TURNED = mf.Head(Q=[[1.0, 0.5], [0.0, 0.7]], V=0.4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dynamics", [mf.SA(4.0), mf.SA(4.0, noise=0.02), mf.Attention(4.0, [TURNED])], ids=str
 )
@@ -122,6 +123,7 @@ def test_initial_law_is_resolved_from_the_law_itself():
     assert np.max(np.abs(start.values - sharp.pdf(start.space.points))) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("degree", [10, 23])
 def test_law_beyond_the_grid_starts_on_a_larger_one(degree):
     """The tail is rounding: it is the misfit that says that degrees are missing."""
@@ -140,6 +142,7 @@ def test_law_beyond_the_grid_starts_on_a_larger_one(degree):
     assert np.array_equal(stopped.t, [0.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", [mf.SA(4.0), mf.Attention(4.0, [mf.Head(np.eye(2))])], ids=str)
 def test_under_resolved_keeps_what_it_had(field):
     start = mu(64, max_size=128)
@@ -167,6 +170,7 @@ def sizes(sol):
 TIMES = np.append(np.linspace(0.0, 6.0, 25), 100.0)
 
 
+@pytest.mark.slow
 def test_the_first_run_that_one_tries_comes_to_its_end():
     sol = mf.evolve(mu(), mf.SA(4.0), 100.0, TIMES)
     assert sol.status == "finished"
@@ -184,12 +188,14 @@ def test_the_first_run_that_one_tries_comes_to_its_end():
     assert max(sizes(about)) == 63
 
 
+@pytest.mark.slow
 def test_a_limit_of_the_users_own_is_kept():
     sol = mf.evolve(mu(max_size=1024), mf.SA(4.0), 100.0, TIMES)
     assert max(sizes(sol)) == 1024
     assert isinstance(sol.final, mf.FlowMap)
 
 
+@pytest.mark.slow
 def test_the_limit_counts_from_the_space_that_is_given():
     """A law that takes a larger one at t = 0 has it."""
     start = mf.Density(mf.Circle(16), mf.VonMisesFisher([1.0, 0.0], 3.0), tail_tol=1e-12)
@@ -199,6 +205,7 @@ def test_the_limit_counts_from_the_space_that_is_given():
     assert isinstance(sol.final, mf.FlowMap)
 
 
+@pytest.mark.slow
 def test_where_no_flow_map_can_follow_the_space_grows_to_its_limit(monkeypatch):
     """With noise there is none by its nature, else it may be that none holds the law."""
     noisy = mf.evolve(mu(8), mf.SA(4.0, noise=1e-2), 3.0, 4)
@@ -244,6 +251,7 @@ def test_density_without_a_larger_space_ends_under_resolved():
         mf.Density(mf.Zonal(1024, 200), mf.VonMisesFisher(axis, 600.0))
 
 
+@pytest.mark.slow
 def test_run_that_can_not_arrive_ends():
     """Repulsive USA rests at the uniform measure, and keeps explicit steps to e^{-β}."""
     start = mf.Density(mf.Circle(128), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3]))
@@ -339,6 +347,7 @@ def test_particles_stay_on_the_sphere():
     assert "tail" not in sol.dataset
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [190.0, 210.0, 500.0, 700.0])
 def test_usa_whose_rates_leave_double_precision(beta):
     """Its time runs like e^{-β}: a density and a flow map gain by the work, and alike."""
@@ -373,6 +382,7 @@ KEPT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KEPT)
 def test_what_runs_keep_of_their_energy(name):
     """What `evolve` says: of gradient flows all but a form's on S² as a flow map keep a balance."""

@@ -89,6 +89,7 @@ def measures(dim):
     return [mf.Density(space, law(dim)) for space in spaces[dim]] + [mf.FlowMap(law(dim))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 3, 5])
 @pytest.mark.parametrize("name", KINDS)
 def test_every_measure_agrees_with_characteristics(name, dim):
@@ -106,6 +107,7 @@ BUMPS = mf.Mixture(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["square", "pole"])
 def test_without_an_axis(name):
     """A density on S² and a flow map of nodes on it, whose law has no axis."""
@@ -145,6 +147,7 @@ def test_tokens(name, dim):
     assert np.abs(sol.dataset.balance_error.values).max() < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalised", [False, True], ids=["USA", "SA"])
 @pytest.mark.parametrize("told", ["coefficients", "function"])
 @pytest.mark.parametrize(
@@ -181,6 +184,7 @@ def test_division_by_a_kernel_with_a_zero_is_refused():
         assert mf.Interaction(kernel).normalised is False
 
 
+@pytest.mark.slow
 def test_coefficients_are_kept_and_functions_are_not(tmp_path):
     """A run by coefficients goes on from its file alone, one by functions with its dynamics."""
     density = mf.Density(mf.Circle(64), law(2))
@@ -256,6 +260,7 @@ def test_sums_in_linear_time_are_those_over_pairs(name, dim):
     assert few._kernel_sums(KINDS[name][2].kernel) is None
 
 
+@pytest.mark.slow
 def test_where_a_potential_is_small_pairs_are_summed():
     """e^{30t} as a function, all tokens in a cap but one: G there is e^{-50} of its largest."""
     dynamics = mf.Interaction(
@@ -302,6 +307,7 @@ def steep(beta, **options):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", [mf.Circle(256), mf.Sphere(63), mf.Zonal(3, 127)], ids=str)
 def test_densities_where_the_series_has_no_digits(space):
     """G falls to e^{-40} of its largest beside a sharp density: positive terms are summed."""
@@ -314,6 +320,7 @@ def test_densities_where_the_series_has_no_digits(space):
     assert np.abs(rates[0] - rates[1]).max() < 1e-10 * np.abs(rates[1]).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 3])
 def test_clusters_become_atoms(dim):
     """Beyond the time at which a cluster is a point: as SA, with the same atoms."""
@@ -325,6 +332,7 @@ def test_clusters_become_atoms(dim):
     np.testing.assert_allclose(one.dataset.energy + 0.125, other.dataset.energy, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_nothing_is_held_where_neighbours_repel():
     """s(1) < 0: what comes near is no atom, though far tokens attract."""
     dynamics = mf.Interaction([1.0, -2.0])
@@ -345,6 +353,7 @@ def test_share_where_a_dirac_has_no_energy():
     assert np.abs(gap).max() < 1e-10
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_its_own_functions_only(tmp_path):
     path, density = tmp_path / "run.nc", mf.Density(mf.Circle(64), law(2))
     calls = iter([0.0, 0.0, KeyboardInterrupt])

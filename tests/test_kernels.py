@@ -57,6 +57,7 @@ CASES = [(0.0, 2), (1e-9, 2), (1.0, 2), (4.0, 2), (20.0, 2), (100.0, 2)]
 CASES += [(0.0, 3), (4.0, 3), (20.0, 10), (50.0, 50), (100.0, 4)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("beta", "dim"), CASES)
 @pytest.mark.parametrize("width", [3.0, 0.03])
 def test_gathered_masses_keep_relative_accuracy(beta, dim, width):
@@ -78,6 +79,7 @@ def test_gathered_masses_keep_relative_accuracy(beta, dim, width):
     assert np.max(error) < (2000 + 40 * beta) * EPS
 
 
+@pytest.mark.slow
 def test_large_beta_is_right_to_rounding_of_the_largest():
     cells = line(1000.0, 2)
     assert not cells.relative
@@ -115,6 +117,7 @@ SERIES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "s", "primitive"), SERIES, ids=["powers", "function"])
 @pytest.mark.parametrize("dim", [2, 3, 5, 16])
 def test_multipliers_by_high_precision(kernel, s, primitive, dim):
@@ -267,6 +270,7 @@ def test_reach_of_an_exponential_is_about_beta(beta):
     assert kernel.largest == pytest.approx(np.exp(beta))
 
 
+@pytest.mark.slow
 def test_cells_resolve_a_steep_kernel():
     """Sums through cells of its reach are those over pairs, at 1/(1.05 - t) and anywhere."""
     kernel, rng = Sampled(near, near_slope), np.random.default_rng(5)

@@ -206,6 +206,7 @@ def test_mass_and_mean_on_the_sphere():
         assert np.linalg.norm(mean) > 0.1
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.floats(-0.2, 0.2), max_size=4),
     st.lists(st.floats(-0.05, 0.05), max_size=3),
@@ -227,6 +228,7 @@ def test_zonal_series_is_its_sum(dim):
     assert np.array_equal(law.axis, np.eye(dim)[-1])
 
 
+@pytest.mark.slow
 @given(st.integers(2, 6), st.integers(0, 2**31))
 def test_rotating_law_and_points_changes_nothing(dim, seed):
     turn, axis, other = rotation(dim, seed), unit(dim, seed + 1), unit(dim, seed + 2)
@@ -279,6 +281,7 @@ def test_many_tokens_go_in_blocks():
     assert np.ptp(plain) > 1e-4
 
 
+@pytest.mark.slow
 def test_memory_of_a_cloud_is_bounded():
     rng = np.random.default_rng(6)
     law = PointCloud(Uniform(3).sample(470, rng), bandwidth=0.02)
@@ -321,6 +324,7 @@ def test_zonal_zeros_are_accepted(dim):
     assert named_minimum(error) == pytest.approx(-1e-10, rel=1e-3)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 12), st.integers(0, 2**31))
 def test_minimum_is_the_true_one(degree, seed):
     """Between the least value on a grid of step h and K² h² Σ|c_k|/8 less, by Bernstein."""
@@ -400,6 +404,7 @@ def test_minimum_at_the_edge_of_a_cell_beats_one_near_a_centre():
 # Samples
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [*DIMS, 50])
 def test_samples_have_the_moments_of_their_law(dim):
     """E P_k(<x, m>) is ∫ f P_k dσ, and nothing is across."""
@@ -442,6 +447,7 @@ def test_mixture_and_cloud_moments():
     assert within_five_errors(cloud.sample(DRAWS, rng), mean)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [3, 4, 50])
 def test_uniform_points_in_their_span(dim):
     """Moments of the inner products of three of them, up to 3/(d(d + 2)) of the fourth power."""
@@ -464,6 +470,7 @@ def test_uniform_points_in_their_span(dim):
         assert abs(seen.mean() - exact) < 4.5 * seen.std() / np.sqrt(count)
 
 
+@pytest.mark.slow
 def test_uniform_frames():
     """Orthonormal rows; each has the moments of a uniform point, whatever the signs of qr are."""
     rng, count, dim = np.random.default_rng(4), 20_000, 3
@@ -630,6 +637,7 @@ def test_an_integer_stands_for_its_generator(law):
     assert not np.array_equal(drawn, law.sample(3, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 8, 100, 1000])
 def test_the_bandwidth_that_a_refusal_names_is_allowed(dim):
     tokens = np.eye(dim)[:2]

@@ -37,6 +37,7 @@ SPREADS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", SPREADS)
 @pytest.mark.parametrize("sizes", [2, 3, 6])
 @pytest.mark.parametrize("repeats", [2, 3, 8, 32])
@@ -69,6 +70,7 @@ def test_normality_tells_what_is_not_normal():
     assert np.isnan(normality(0.0 * normal)).all()
 
 
+@pytest.mark.slow
 def test_errors_fall_like_the_root_of_n():
     """Of all quantities; other dynamics, S^2, and n to 10⁶ with ± 0.03 are in validation."""
     ns, beta = [100, 1000, 10_000], 1.0
@@ -84,6 +86,7 @@ def test_errors_fall_like_the_root_of_n():
     assert np.all(ds.normal_p > 1e-4)
 
 
+@pytest.mark.slow
 def test_dobrushin_bound_and_fluctuations():
     ds = mf.studies.mean_field_limit(LAW, mf.USA(0.3), 0.4, [30, 300], repeats=40, save_at=1)
     assert ds.attrs["dobrushin_constant"] == pytest.approx(2 * np.exp(0.3))
@@ -95,6 +98,7 @@ def test_dobrushin_bound_and_fluctuations():
     assert np.all(np.abs(variance / (second - means**2) - 1.0) < 4 * np.sqrt(2 / 40))
 
 
+@pytest.mark.slow
 def test_beta_beyond_the_range_of_dobrushin_and_of_squares():
     """C is inf from β = 350 on, energies are of order e^β/(2β)."""
     law = mf.FourierSeries(cos=[0.5])
@@ -117,12 +121,14 @@ def test_rates_see_no_factor():
     assert np.allclose(fitted_rates(counts, 1e-200 * errors), plain, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_flow_map_takes_over_the_limit():
     ds = mf.studies.mean_field_limit(LAW, mf.USA(4.0), 0.6, [50], repeats=1, save_at=1)
     assert "a flow map took over" in ds.attrs["limit"]
     assert np.isfinite(ds.w1).all()
 
 
+@pytest.mark.slow
 def test_axis_in_many_dimensions():
     law = mf.VonMisesFisher([0.0, 0.6, 0.0, 0.8], 2.0)
     ds = mf.studies.mean_field_limit(law, mf.SA(1.0), 0.5, [50, 400], repeats=4, save_at=1)
@@ -131,6 +137,7 @@ def test_axis_in_many_dimensions():
     assert "w1" not in ds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", [LAW, mf.VonMisesFisher([0.6, 0.8], 200.0), mf.Uniform(2)])
 def test_quantised_points_are_quantiles(law):
     """As many points as their share up to each angle, to one."""
@@ -144,6 +151,7 @@ def test_quantised_points_are_quantiles(law):
         assert abs(np.sum(angles < end) - n * share) < 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", [BUMPS, mf.VonMisesFisher([0.0, 0.6, 0.8], 5.0), mf.Uniform(3)])
 def test_lattices_on_the_sphere(law):
     """Their energy and mean come nearer to the law's than those of random draws do."""
@@ -164,6 +172,7 @@ def spread(points, centre):
     return squares[near].mean(), near.mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kappa", [1e2, 1e4, 1e6])
 def test_narrow_laws_keep_mass_and_width(kappa):
     """Two bumps in general position: shares as given, mean squares 2/κ of a tangent Gaussian."""
@@ -177,6 +186,7 @@ def test_narrow_laws_keep_mass_and_width(kappa):
         assert kappa * square == pytest.approx(2.0, rel=0.04)
 
 
+@pytest.mark.slow
 def test_a_cloud_of_one_token_is_as_wide_as_its_bandwidth():
     token = np.array([1.0, 2.0, 0.5]) / np.sqrt(5.25)
     for bandwidth in (2e-5, 2e-3):
@@ -232,6 +242,7 @@ def test_bad_input(changed, message):
         mf.studies.mean_field_limit(**given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -252,6 +263,7 @@ def test_bad_quantised_starts(call, message):
         call()
 
 
+@pytest.mark.slow
 def test_figure():
     ds = mf.studies.mean_field_limit(LAW, mf.SA(0.5), 0.5, [10, 100], repeats=4, save_at=2)
     figure = mf.plot.mean_field_limit(ds)
@@ -266,6 +278,7 @@ def test_figure():
         mf.plot.mean_field_limit(ds.drop_vars("rate"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [0.5, 2.0])
 def test_legends_and_bounds_leave_the_figure_to_the_errors(beta):
     """C is 6.4 at β = 1/2, and 275 at β = 2: a bound of e^{275 t} says nothing beside 0.1."""

@@ -47,6 +47,7 @@ def evolved(kind, monitors, t_end=2.0, saves=4):
 # -- against the distance by hand ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("kind", STARTS)
 def test_uniform_and_start_are_those_by_hand(kind, p):
@@ -63,6 +64,7 @@ def test_uniform_and_start_are_those_by_hand(kind, p):
     assert sol.dataset.ws[-1] > 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", STARTS)
 def test_centre_is_the_integral_of_the_distance_to_it(kind):
     sol = evolved(kind, {"w1": DistanceTo("centre"), "w2": DistanceTo("centre", p=2)})
@@ -91,6 +93,7 @@ def mean_angle(dim, kappa):
     return float(masses @ angles / masses.sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kappa", [3.0, 300.0, 1e4, 1e6])
 @pytest.mark.parametrize("dim", [2, 3, 10, 50])
 def test_a_law_of_any_sharpness(dim, kappa):
@@ -189,6 +192,7 @@ def test_a_symmetric_measure_has_no_centre(measure):
 # -- when ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [1, 2, 3, 7, 100])
 def test_every(every):
     kept = {"w": DistanceTo("uniform", every=every), "all": DistanceTo("uniform")}
@@ -198,6 +202,7 @@ def test_every(every):
     assert np.array_equal(sol.dataset.w[is_due], sol.dataset["all"][is_due])
 
 
+@pytest.mark.slow
 def test_a_density_that_hands_over_is_monitored_on():
     law = mf.FourierSeries(cos=[0.5])
     monitors = {"w": DistanceTo("uniform"), "s": DistanceTo("start"), "c": DistanceTo("centre")}
@@ -242,6 +247,7 @@ def test_clouds_have_brackets():
     ]
 
 
+@pytest.mark.slow
 def test_a_loaded_run_has_them_too(tmp_path):
     def bracketed(measure):
         size = float(np.linalg.norm(measure.mean()))
@@ -353,6 +359,7 @@ def test_bad_arguments(given, named, message):
         DistanceTo(*given, **named)
 
 
+@pytest.mark.slow
 def test_laws_that_do_not_fit():
     measure = STARTS["zonal d=10"]()
     with pytest.raises(ValueError, match="to must have dim = 10 as Density"):
@@ -370,6 +377,7 @@ def test_a_distance_that_cannot_be_had_is_refused():
         mf.evolve(tokens(5), mf.SA(1.0), 0.1, 1, monitors={"w": DistanceTo("uniform")})
 
 
+@pytest.mark.slow
 def test_without_symmetry_two_densities_on_the_sphere_have_brackets():
     law = mf.Mixture([BUMP3, mf.Uniform(3)], [0.5, 0.5])
     measure = mf.Density(mf.Sphere(15), law, tail_tol=1e-2)
@@ -392,6 +400,7 @@ def test_without_symmetry_two_densities_on_the_sphere_have_brackets():
     assert sol.dataset.u_lower[0] <= exact <= sol.dataset.u_upper[0]
 
 
+@pytest.mark.slow
 def test_a_law_about_an_axis_that_is_nearly_the_measures():
     """1e-7 apart are two axes: no flow map about the one holds a law about the other."""
     measure = mf.Density(mf.Zonal(3, 63), mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0))
@@ -402,6 +411,7 @@ def test_a_law_about_an_axis_that_is_nearly_the_measures():
     assert bracket.upper >= float(mf.wasserstein(measure, zonal)) - 1e-7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [1, 2])
 def test_one_monitor_in_two_runs_begins_anew(every):
     """The second run is compared with its own start, at its own saves."""
@@ -418,6 +428,7 @@ def test_one_monitor_in_two_runs_begins_anew(every):
         np.testing.assert_array_equal(sol.dataset.w1, sol.dataset.w2)
 
 
+@pytest.mark.slow
 def test_runs_within_runs_have_monitors_of_their_own():
     monitor = DistanceTo("start")
     starts = [mf.Density(mf.Circle(64), mf.VonMisesFisher([1.0, 0.0], k)) for k in (1.0, 4.0)]
@@ -461,6 +472,7 @@ def test_the_start_is_known_in_a_run_alone():
         DistanceTo("start")(STARTS["circle"]())
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_remembers_its_start(tmp_path):
     """The start and the count of saves, so that the numbers are those of a run left alone."""
     path, start, calls = tmp_path / "run.nc", tokens(2), []

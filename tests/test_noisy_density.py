@@ -56,6 +56,7 @@ def test_phi_functions_have_all_their_digits():
         assert np.allclose(found, expected, rtol=4 * EPS, atol=0)
 
 
+@pytest.mark.slow
 def test_tolerance_bounds_the_error_by_a_method_of_order_four(mu):
     dynamics = mf.SA(2.0, noise=0.1)
     exact = mf.evolve(mu, dynamics, 1.0, 1, rtol=1e-13, atol=1e-15).final
@@ -108,6 +109,7 @@ def test_rates_whose_squares_overflow():
         assert steps.y[0] == pytest.approx(-np.expm1(-3.0), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_step_that_can_not_be_taken_says_so():
     """The solution 1/(1-t) ends at t = 1."""
     steps, reason = squares(1.0, 2.0, None), None
@@ -150,6 +152,7 @@ def test_heat_flow_alone(space, law, kind):
 # ---------------------------------------------------------------------------- balances of every run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamics", [mf.SA, mf.USA, mf.DoublyStochastic])
 def test_the_noise_has_its_share_of_the_work(dynamics):
     """E(t) - E(0) = ± ∫ dissipation dt + noise_work, the integral by Gauss's rule over saves."""
@@ -164,6 +167,7 @@ def test_the_noise_has_its_share_of_the_work(dynamics):
     assert share < -1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("kind", [mf.SA, mf.USA])
 @pytest.mark.parametrize("beta", [0.0, 2.0])
@@ -249,6 +253,7 @@ def test_a_start_that_touches_zero():
     assert np.abs(data.free_energy - data.free_energy[0] - data.free_work).max() < 96.0**-3 * 10
 
 
+@pytest.mark.slow
 def test_figure_tells_no_slope_of_the_energy():
     figure = mf.plot.solution(mf.evolve(STARTS["circle"](), mf.USA(1.0, noise=0.25), 0.5, 2))
     titles = [ax.get_title(loc="left") + ax.get_title() for ax in figure.axes]
@@ -273,6 +278,7 @@ save_at = 2
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_a_case_with_noise_runs(tmp_path, monkeypatch, capsys):
     """Its density stops where no space holds it, since no flow map can take over."""

@@ -78,6 +78,7 @@ def pictures(cell):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["", "%matplotlib inline"])
 def test_cells_show_one_picture(first, tmp_path, monkeypatch):
     for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):

@@ -59,6 +59,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("painted")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_same_is_replaced_and_another_is_not(name, folder, capsys):
@@ -94,6 +95,7 @@ def test_the_same_is_replaced_and_another_is_not(name, folder, capsys):
     assert Path(written[-1]).read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_studies_keep_the_rule(folder, capsys, monkeypatch):
     from matplotlib.figure import Figure
 
@@ -143,6 +145,7 @@ def test_token_files_are_part_of_a_case(folder):
     assert case_from_text(text, "one")._digest() != one
 
 
+@pytest.mark.slow
 def test_the_source_of_a_run_is_that_of_its_parts(folder):
     """Of one from a case, of one without, and after they went through a file."""
     with_case = evolved()
@@ -167,12 +170,14 @@ def test_the_source_of_a_run_is_that_of_its_parts(folder):
     assert sol._source in sources
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("painted")
 def test_a_run_without_a_case_is_drawn_again(folder):
     mf.evolve(mf.Density(mf.Circle(32), mf.Uniform(2)), mf.SA(1.0), 0.1, 1).save("a.nc")
     assert [main(["plot", "a.nc"]) for _ in range(2)] == [0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("painted")
 def test_a_result_names_no_file_here(folder, capsys):
     """It may come from elsewhere; repeating it writes where the user says."""
@@ -225,6 +230,7 @@ def test_a_file_that_is_called_a_sweep_and_is_none(variables, folder, capsys):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("painted")
 def test_a_result_that_is_repeated_stays(folder):
     """Whatever is said of its figure: the default name of a result may be its own."""
@@ -255,6 +261,7 @@ main(["run", "held.toml", "-q", "-o", "run.nc", "--force"])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("painted")
 @pytest.mark.parametrize("is_interrupted", [False, True])
 def test_a_run_that_is_killed_at_once_leaves_no_other(is_interrupted, folder, capsys):
@@ -294,6 +301,7 @@ def test_a_monitor_that_fails_at_the_start_costs_no_earlier_run(folder):
     assert [path.name for path in folder.glob(".*")] == [".run.nc.previous"]
 
 
+@pytest.mark.slow
 def test_a_movie_without_ffmpeg_is_a_gif(folder, monkeypatch, capsys):
     evolved().save("run.nc")
     monkeypatch.setenv("PATH", str(folder))
@@ -302,6 +310,7 @@ def test_a_movie_without_ffmpeg_is_a_gif(folder, monkeypatch, capsys):
     assert Path("run.gif").read_bytes().startswith(b"GIF89a")
 
 
+@pytest.mark.slow
 def test_info_knows_a_sweep(folder, capsys):
     sweep = ["sweep", "case.toml", "--grid", "dynamics.beta=1,2", "--grid", "dynamics.type=SA,USA"]
     assert main([*sweep, "-q"]) == 0

@@ -39,6 +39,7 @@ def test_plans_with_tokens_without_mass_and_in_one_place():
     np.testing.assert_allclose(plan.sum(axis=0), [0.5, 0.5], atol=1e-16)
 
 
+@pytest.mark.slow
 def test_a_plan_of_a_million_tokens_is_sparse():
     rng = np.random.default_rng(0)
     mu, nu = cloud(rng, 10**6), cloud(rng, 10**6)
@@ -50,6 +51,7 @@ def test_a_plan_of_a_million_tokens_is_sparse():
 CIRCLE_LAWS = [mf.VonMisesFisher([0.0, 1.0], 3.0), mf.FourierSeries(cos=[0.5], sin=[0.0, 0.4])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["density", "flow map"])
 @pytest.mark.parametrize("p", [1.5, 2, 3])
 def test_a_map_on_the_circle_pushes_one_onto_the_other(kind, p):
@@ -109,6 +111,7 @@ def test_a_map_onto_tokens_is_a_staircase():
     np.testing.assert_allclose(masses, nu.weights, atol=8.0 / 4096)
 
 
+@pytest.mark.slow
 def test_a_turn_of_the_circle_is_its_own_map():
     law = mf.VonMisesFisher([1.0, 0.0], 2.0)
     turn = 0.4
@@ -160,6 +163,7 @@ def test_sliced_distance_against_pot(dim, p):
     assert float(ours) == pytest.approx(2.0 * np.pi * float(theirs), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_sliced_distance_has_the_error_it_says():
     rng = np.random.default_rng(4)
     mu, nu = cloud(rng, 50, 6), cloud(rng, 50, 6)

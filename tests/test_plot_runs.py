@@ -26,6 +26,7 @@ def panels(figure):
     return [ax for ax in figure.axes if re.match(r"\([a-l]\)", ax.get_title())]
 
 
+@pytest.mark.slow
 def test_panels_at_saved_times_from_first_to_last(drawn):
     kind, sol, figure = drawn
     axes = panels(figure)
@@ -38,6 +39,7 @@ def test_panels_at_saved_times_from_first_to_last(drawn):
     assert len(figure.axes) == 3 + bars + (3 if kind in DENSITIES else 2)
 
 
+@pytest.mark.slow
 def test_no_two_texts_overlap(drawn):
     _, _, figure = drawn
     boxes = []
@@ -62,6 +64,7 @@ def test_no_two_texts_overlap(drawn):
             assert overlap < 2.0, (name, other)
 
 
+@pytest.mark.slow
 def test_every_text_lies_on_the_figure(drawn):
     _, _, figure = drawn
     width, height = figure.canvas.get_width_height()
@@ -73,6 +76,7 @@ def test_every_text_lies_on_the_figure(drawn):
                 assert -1 < box.y0 < box.y1 < height + 1
 
 
+@pytest.mark.slow
 def test_marks_on_the_energy_are_the_panels(drawn):
     _, sol, figure = drawn
     ax = next(ax for ax in figure.axes if ax.get_title(loc="left") == "energy E_β")
@@ -84,6 +88,7 @@ def test_marks_on_the_energy_are_the_panels(drawn):
     assert {"a", "b", "c"} <= set(texts(ax))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("energies", "times", "expected"),
     [
@@ -107,6 +112,7 @@ def test_times_are_at_equal_steps_of_energy(energies, times, expected):
     assert shown == list(sol.t[expected])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SERIES)
 def test_a_run_that_saved_once(kind):
     figure = mf.plot.solution(run([SERIES[kind](2.0)], status="under-resolved"))
@@ -115,6 +121,7 @@ def test_a_run_that_saved_once(kind):
     assert figure.get_suptitle() == "SA, β = 4: under-resolved at t = 0"
 
 
+@pytest.mark.slow
 def test_one_scale_for_all_panels():
     figure = mf.plot.solution(run([SERIES["sphere"](kappa) for kappa in KAPPAS]))
     norms = {image.norm for ax in panels(figure) for image in ax.findobj(AxesImage)}
@@ -189,6 +196,7 @@ def distance_panels(figure):
     return [ax for ax in figure.axes if ax.get_title(loc="left").startswith("distance")]
 
 
+@pytest.mark.slow
 def test_monitored_distances_have_a_panel():
     nan = np.nan
     sol = with_distances(
@@ -211,6 +219,7 @@ def test_monitored_distances_have_a_panel():
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["w1", "w2_centre"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SERIES)
 def test_a_run_without_monitored_distances_has_no_such_panel(kind):
     assert distance_panels(mf.plot.solution(with_distances(kind, work=4 * [0.0]))) == []
@@ -244,6 +253,7 @@ def test_distances_say_what_they_are_to():
         mf.plot.distances(with_distances())
 
 
+@pytest.mark.slow
 def test_a_density_under_attention_with_a_form():
     """Its own energy, between bounds of |<x, Dy>| <= |D|, and beside it the dissipation."""
     heads = [mf.Head(Q=np.diag([1.0, -0.5]), V=np.diag([1.0, -0.5]))]
@@ -259,6 +269,7 @@ def test_a_density_under_attention_with_a_form():
     assert any(text.startswith("max = 1.359") for text in texts(energies))
 
 
+@pytest.mark.slow
 def test_a_run_without_an_energy_has_no_panel_of_it():
     mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
     turned = mf.Attention(1.0, [mf.Head(V=[[0.0, -1.0], [1.0, 0.0]])])

@@ -51,6 +51,7 @@ def whole():
     return study(4.0)
 
 
+@pytest.mark.slow
 def test_proved(whole):
     assert whole.attrs["verdict"] == "proved"
     assert whole.part.values.tolist() == ["coefficients", "identity", "search", "flows"]
@@ -60,6 +61,7 @@ def test_proved(whole):
     assert float(whole.share_of_degree.sum()) == pytest.approx(1.0, abs=1e-14)
 
 
+@pytest.mark.slow
 def test_the_same_at_an_executor(whole):
     from concurrent.futures import ThreadPoolExecutor
 
@@ -120,6 +122,7 @@ def test_what_differs_beside_a_proof_is_a_note(monkeypatch):
     assert FAULT in study(4.0, parts=["coefficients"]).attrs["note"]
 
 
+@pytest.mark.slow
 def test_values_of_random_pairs():
     """40 pairs, and those at which Λ_k was once off by more."""
     draws = np.random.default_rng(11)
@@ -208,6 +211,7 @@ def test_energies_that_are_not_finite_differ():
     assert room.search(wrong, 10, 1, rng()).status == "differs"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 3, 8])
 def test_flows_arrive(dim):
     found = room.flows(energy_of(4.0, dim), 1, rng())
@@ -218,6 +222,7 @@ def test_flows_arrive(dim):
         assert abs(row[np.isfinite(row)][-1]) <= 1e-10
 
 
+@pytest.mark.slow
 def test_a_flow_of_the_wrong_sign_is_seen(monkeypatch):
     monkeypatch.setattr(room, "SA", lambda beta, sign=1: mf.SA(beta, sign=-sign))
     monkeypatch.setattr(room, "growth_rates", lambda *_: np.full(4, 5.0))
@@ -226,6 +231,7 @@ def test_a_flow_of_the_wrong_sign_is_seen(monkeypatch):
     assert room.flows(energy_of(1.0, 3), 1, rng()).status == "differs"
 
 
+@pytest.mark.slow
 def test_a_flow_that_does_not_move_has_not_arrived(monkeypatch):
     """Gaps are in units of U, of order 1 where all energies are nearly one."""
 
@@ -270,6 +276,7 @@ def test_verdicts_without_a_proof(statuses, expected):
     assert (FAULT in found.get("reason", "")) == ("differs" in statuses.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 3, 6])
 def test_a_negative_coefficient_is_refuted(dim):
     ds = study(None, dim, potential=CUBIC)
@@ -286,6 +293,7 @@ def test_a_negative_coefficient_is_refuted(dim):
     assert "gradients (tokens, down) end at a measure beyond the bound" in ds.attrs["witness"]
 
 
+@pytest.mark.slow
 def test_a_callable_is_as_good_as_its_polynomial():
     one = study(None, potential=lambda t: t**3 - t, kmax=8)
     assert one.attrs["verdict"] == "refuted"
@@ -361,6 +369,7 @@ def test_a_degree_too_small_for_double_integrals_refutes_still():
     assert -1e-14 < share < 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kmax", [8, 48])
 def test_functions_that_go_on_beyond_kmax_are_refused(kmax):
     def potential(t):
@@ -373,6 +382,7 @@ def test_functions_that_go_on_beyond_kmax_are_refused(kmax):
     assert "1 + P_60(<x, e>) has E < E(σ)" in ds.attrs["witness"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 64, 1024])
 def test_smooth_functions_are_not_refuted(dim):
     """Coefficients below rounding, and the error bars of shares, in any dimension."""
@@ -391,6 +401,7 @@ def test_potentials_of_any_size(scale):
     assert ds.eigenvalue.values == pytest.approx(one.eigenvalue.values * scale, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "potential", [[0.0, 1e90, 1e98], [1e300, 1e-98], [0.0, 0.0, 1e-98, 5e-324]]
 )
@@ -429,6 +440,7 @@ def test_beta_zero_has_many_minimisers():
     assert ds.beta.values.tolist() == [0.0]
 
 
+@pytest.mark.slow
 def test_an_interval_of_beta():
     ds = study((0.5, 8.0), 2, parts=["coefficients", "search"])
     assert ds.attrs["verdict"] == "proved"
@@ -444,6 +456,7 @@ def test_neighbours_as_an_interval():
     assert study(0.3, parts=["coefficients"]).beta.values.tolist() == [0.3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("beta", "dim"), EXTREMES)
 def test_extremes(beta, dim):
     ds = study(beta, dim, parts=["coefficients", "identity", "search"], n_measures=30)
@@ -452,6 +465,7 @@ def test_extremes(beta, dim):
     assert (ds.defect.values > 0.0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("beta", "dim"), [(1e-3, 2), (1e3, 3), (300.0, 16)])
 def test_extremes_of_runs(beta, dim):
     ds = study(beta, dim, parts=["flows"])
@@ -461,6 +475,7 @@ def test_extremes_of_runs(beta, dim):
     assert "coefficients: not among the parts" in ds.attrs["reason"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "beta",
     [1e-320, 5e-324, (1e-320, 1e-319), (1e-200, 1e-199), (1e-320, 1e3), 1e-290, 1e-60, 1e-17, 9e-4],
@@ -484,6 +499,7 @@ def test_tiny_beta(beta):
     mf.plot.proposition_3_4(ds)
 
 
+@pytest.mark.slow
 def test_an_interval_that_begins_below_what_flows_can_see():
     ds = study((1e-4, 1e-2), 2, parts=["coefficients", "identity", "flows"])
     assert ds.attrs["verdict"] == "proved"
@@ -553,6 +569,7 @@ def test_bad_input(keywords, message):
         mf.studies.proposition_3_4(**{"beta": 1.0, "dim": 3, **keywords})
 
 
+@pytest.mark.slow
 def test_figure(whole, tmp_path):
     mf.plot.save(mf.plot.proposition_3_4(whole), tmp_path / "a.png")
     figure = mf.plot.proposition_3_4(whole)
@@ -567,6 +584,7 @@ def test_figure(whole, tmp_path):
 STUDY = ["study", "proposition-3.4", "--quick"]
 
 
+@pytest.mark.slow
 def test_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main([*STUDY, "--beta", "3,5", "--dim", "3", "--figure", "a.png"]) == 0
@@ -586,6 +604,7 @@ def test_command(tmp_path, monkeypatch, capsys):
     assert said.err == ""
 
 
+@pytest.mark.slow
 def test_command_undecided(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     found = study(4.0, parts=["search"])
@@ -596,6 +615,7 @@ def test_command_undecided(tmp_path, monkeypatch, capsys):
     assert "\nreason: coefficients: not among the parts" in told
 
 
+@pytest.mark.slow
 def test_command_says_its_verdict_before_its_figure_fails(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 

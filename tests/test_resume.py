@@ -171,6 +171,7 @@ def assert_same(one, other):
     assert (one._history is None) == (other._history is None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_resumed_run_is_the_uninterrupted_one(kind, tmp_path):
     path = tmp_path / "run.nc"
@@ -187,6 +188,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(kind, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["run.nc"]
 
 
+@pytest.mark.slow
 def test_a_density_that_no_flow_map_follows_is_resumed(tmp_path, monkeypatch):
     """Its limit is the larger one from the leg on in which the flow map was refused."""
 
@@ -204,6 +206,7 @@ def test_a_density_that_no_flow_map_follows_is_resumed(tmp_path, monkeypatch):
         assert_same(mf.resume(path, monitors={"m": mass}), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["circle", "flow map", "gram", "noisy tokens"])
 def test_what_is_between_the_saves_does_not_count(kind, tmp_path):
     """Ctrl-C keeps the present state, but stepping goes on from the last save that was due."""
@@ -222,6 +225,7 @@ def test_what_is_between_the_saves_does_not_count(kind, tmp_path):
     assert_same(mf.resume(path, monitors={"m": mass}), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["circle", "flow map", "on S^2", "gram", "noisy tokens"])
 def test_a_run_that_is_interrupted_in_its_first_save_begins_again(kind, tmp_path):
     path = tmp_path / "run.nc"
@@ -231,6 +235,7 @@ def test_a_run_that_is_interrupted_in_its_first_save_begins_again(kind, tmp_path
     assert_same(mf.resume(path, monitors={"m": mass}), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["circle", "flow map"])
 def test_a_run_that_is_interrupted_before_it_has_gone_on_is_not_lost(kind, tmp_path):
     """Ctrl-C in the first save after `resume`, twice."""
@@ -243,6 +248,7 @@ def test_a_run_that_is_interrupted_before_it_has_gone_on_is_not_lost(kind, tmp_p
     assert_same(mf.resume(path, monitors={"m": mass}), whole)
 
 
+@pytest.mark.slow
 def test_a_run_may_change_its_folder(folder):
     (folder / "elsewhere").mkdir()
 
@@ -292,6 +298,7 @@ def noisy(kind):
         yield run(tokens(3, 5), mf.SA(1.0, noise=0.1), 1.0, **asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BAD_STATES)
 def test_a_state_of_no_generator_is_refused(case, tmp_path):
     """Numpy believes what it is given, and reads beyond its arrays."""
@@ -304,6 +311,7 @@ def test_a_state_of_no_generator_is_refused(case, tmp_path):
         mf.resume(tmp_path / "run.nc", monitors={"m": mass})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937"])
 def test_every_generator_comes_back(kind, tmp_path):
     part, whole = noisy(kind)
@@ -311,6 +319,7 @@ def test_every_generator_comes_back(kind, tmp_path):
     assert_same(mf.resume(tmp_path / "run.nc", monitors={"m": mass}), whole)
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_given_back(tmp_path):
     path = tmp_path / "run.nc"
     whole = mf.evolve(START, mf.SA(4.0), 1.0, checkpoint=path)
@@ -327,6 +336,7 @@ def checkpointed(path, at=4):
     interrupted(mf.evolve, START, mf.SA(4.0), 1.0, save_at=8, **asked)
 
 
+@pytest.mark.slow
 def test_monitors_must_be_those_of_the_run(tmp_path):
     checkpointed(tmp_path / "run.nc")
     for monitors in None, {"other": mass}, {"m": mass, "other": mass}:
@@ -334,6 +344,7 @@ def test_monitors_must_be_those_of_the_run(tmp_path):
             mf.resume(tmp_path / "run.nc", monitors=monitors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut short", "a flipped byte", "missing"])
 def test_where_the_last_checkpoint_is_damaged_the_one_before_is_used(damage, tmp_path):
     path = tmp_path / "run.nc"
@@ -387,6 +398,7 @@ def stopped(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES, ids=str)
 def test_a_file_that_is_not_what_it_was_is_refused(damage, stopped, tmp_path):
     path, solution = tmp_path / "run.nc", mf.load(stopped)
@@ -403,6 +415,7 @@ def test_a_file_that_is_not_what_it_was_is_refused(damage, stopped, tmp_path):
         mf.resume(path, monitors={"m": mass})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [[0.0, 1.0], [[0.0, 1.0]], [], [0.0, 2.0, 1.0], [0.0, np.inf]])
 def test_times_that_are_not_the_runs_are_refused(times, stopped, tmp_path):
     path, solution = tmp_path / "run.nc", mf.load(stopped)
@@ -424,6 +437,7 @@ class Bump:
         raise NotImplementedError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["flow map", "hand-over"])
 def test_a_law_that_no_file_can_keep_is_asked_for(kind, tmp_path):
     path = tmp_path / "run.nc"
@@ -441,6 +455,7 @@ def test_a_law_that_no_file_can_keep_is_asked_for(kind, tmp_path):
     assert_same(mf.resume(path, monitors={"m": mass}, law=Bump()), whole)
 
 
+@pytest.mark.slow
 def test_a_run_does_not_go_on_from_another_ones_checkpoint(tmp_path):
     path = tmp_path / "run.nc"
     checkpointed(path)
@@ -452,6 +467,7 @@ def test_a_run_does_not_go_on_from_another_ones_checkpoint(tmp_path):
         mf.resume(path, monitors={"m": mass})
 
 
+@pytest.mark.slow
 def test_a_nan_does_not_replace_a_good_checkpoint(tmp_path, monkeypatch):
     path, written = tmp_path / "run.nc", []
     save = mf.Solution.save
@@ -470,6 +486,7 @@ def test_a_nan_does_not_replace_a_good_checkpoint(tmp_path, monkeypatch):
     assert all(np.isfinite(numbers).all() for numbers in written[:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["circle", "sphere", "zonal", "flow map", "tokens"])
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 def test_a_state_that_is_no_number_does_not_replace_a_good_one(kind, number, tmp_path, monkeypatch):
@@ -499,6 +516,7 @@ def test_a_state_that_is_no_number_does_not_replace_a_good_one(kind, number, tmp
             np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.slow
 def test_a_write_that_fails_leaves_the_last_good_checkpoint_in_its_place(tmp_path, monkeypatch):
     path, saves = tmp_path / "run.nc", []
     save = mf.Solution.save
@@ -529,6 +547,7 @@ def test_a_write_that_fails_leaves_the_last_good_checkpoint_in_its_place(tmp_pat
     assert (whole._file, resumed._file) == (None, path)
 
 
+@pytest.mark.slow
 def test_other_versions_than_the_checkpoints_are_told(tmp_path):
     path = tmp_path / "run.nc"
     checkpointed(path)
@@ -587,6 +606,7 @@ mf.evolve(
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_what_can_be_resumed(tmp_path):
     path = tmp_path / "run.nc"
     with child([sys.executable, "-c", KILLED], cwd=tmp_path, env=ENVIRONMENT) as process:

@@ -18,6 +18,7 @@ import meanfield as mf
 from meanfield.evolution import netcdf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SPACES)
 def test_densities_come_back_to_the_bit(kind, tmp_path):
     sol = solution(densities(kind))
@@ -51,6 +52,7 @@ def test_particles_come_back_to_the_bit(tmp_path):
     assert sol.dynamics == again.dynamics
 
 
+@pytest.mark.slow
 def test_a_loaded_solution_saves_the_same_file(tmp_path):
     solution(densities("circle")).save(tmp_path / "a.nc")
     mf.load(tmp_path / "a.nc").save(tmp_path / "b.nc")
@@ -58,6 +60,7 @@ def test_a_loaded_solution_saves_the_same_file(tmp_path):
     xr.testing.assert_identical(a, b)
 
 
+@pytest.mark.slow
 def test_files_have_what_xarray_would_write(tmp_path):
     """Numbers of all kinds, words, truth values, bare and shared coordinates, and attributes."""
     ds = xr.Dataset(
@@ -148,6 +151,7 @@ def test_coefficients_are_found_by_degree_and_order(tmp_path):
     assert (file.coefficients.sel(degree=2, order=slice(3, None)) == 0.0).all()
 
 
+@pytest.mark.slow
 def test_tokens_are_a_contiguous_ragged_array(tmp_path):
     """As the CF conventions have it; there may be another number of tokens at each time."""
     first, second, _ = particles()
@@ -217,6 +221,7 @@ def test_a_file_is_replaced_by_a_whole_one(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
 
 
+@pytest.mark.slow
 def test_a_place_that_cannot_be_written_is_told(tmp_path):
     sol = solution(densities("circle", [1]))
     (tmp_path / "file").write_text("")
@@ -234,6 +239,7 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path):
     assert names(tmp_path) == ["device.nc", "file", "folder.nc"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run.txt", "run", "run.nc.gz", ".nc"])
 def test_a_file_is_called_what_it_is(name, folder):
     sol = solution(densities("circle", [1]))
@@ -248,6 +254,7 @@ def test_a_file_is_called_what_it_is(name, folder):
         assert mf.load(f"run{suffix}").status == sol.status
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_leaves_nothing(tmp_path):
     """Files may not grow beyond 20 kB in a process of their own."""
     script = f"""

@@ -54,6 +54,7 @@ def test_cut_short_anywhere(good, tmp_path):
         assert "cut short or damaged" in refusal(path)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_anywhere_is_seen(good, tmp_path):
     path, content, rng = tmp_path / "run.nc", good.read_bytes(), np.random.default_rng(1)
     length = len(content)
@@ -84,6 +85,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     assert "it must be a regular file" in refusal(tmp_path / "run.nc")
 
 
+@pytest.mark.slow
 def test_another_file_of_netcdf(tmp_path):
     xr.Dataset({"x": ("t", [1.0])}).to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
     assert "its format must be 'meanfield-solution', got None" in refusal(tmp_path / "run.nc")
@@ -276,12 +278,14 @@ FAULTS_OF_RUNS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "change", "message"), FAULTS_OF_RUNS)
 def test_a_file_with_a_fault(kind, change, message, tmp_path):
     path = written(tmp_path / "run.nc", run(kind), change)
     assert re.search(message, refusal(path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", [None, "up", [1.0], [1.0, 1.0, 0.0], [np.nan, 0.0, 1.0], 10**9])
 def test_axis_with_a_fault(axis, tmp_path):
     space = {"type": "Zonal", "dim": 3, "kmax": 15} | ({} if axis is None else {"axis": axis})

@@ -58,6 +58,7 @@ MEASURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [0.0, 1.0, 4.0, 30.0])
 @pytest.mark.parametrize("kind", MEASURES)
 def test_speed_is_slope(kind, beta):
@@ -141,6 +142,7 @@ def test_two_tokens(beta):
         assert metric_speed(tokens, mf.USA(beta)) == pytest.approx(steep, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_stationary_measures_have_no_speed():
     for beta in 0.0, 4.0, 1000.0:
         for measure in (
@@ -152,6 +154,7 @@ def test_stationary_measures_have_no_speed():
             assert scaled_slope(measure, mf.SA(beta)) < 1e-14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["circle", "S^2", "zonal", "flow map", "tokens on S^2"])
 def test_a_large_beta(kind):
     measure, dynamics = MEASURES[kind](), mf.SA(1000.0)
@@ -172,6 +175,7 @@ def test_a_beta_that_is_too_large():
             number(measure, dynamics)
 
 
+@pytest.mark.slow
 def test_squares_that_overflow():
     """USA at β = 700: e^β can be held, its square can't."""
     law, beta = mf.FourierSeries(cos=[0.5]), 700.0
@@ -198,6 +202,7 @@ def test_far_tokens_do_not_gain_energy_by_rounding():
 # -- along runs ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamics", [mf.SA(2.0), mf.USA(1.0, sign=-1)], ids=["SA", "USA"])
 @pytest.mark.parametrize("kind", ["circle", "flow map", "tokens on the circle"])
 def test_speed_is_the_limit_of_distances(kind, dynamics):
@@ -215,6 +220,7 @@ def test_speed_is_the_limit_of_distances(kind, dynamics):
     assert 2.0 * errors[2] - errors[1] == pytest.approx(0.0, abs=1e-4 * speed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamics", [mf.SA(2.0), mf.SA(2.0, sign=-1), mf.USA(1.0)])
 @pytest.mark.parametrize("kind", ["circle", "flow map", "tokens on S^2"])
 def test_energy_dissipation_equality(kind, dynamics):
@@ -248,6 +254,7 @@ def test_energy_dissipation_equality(kind, dynamics):
     np.testing.assert_allclose(kept, speeds, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_mesh_runs_keep_their_speed():
     sol = mf.evolve(mf.FlowMap(BUMPS, tol=1e-6), mf.SA(2.0), 0.2, 1)
     expected = [metric_speed(mu, mf.SA(2.0)) for mu in sol.measures]

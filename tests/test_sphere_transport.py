@@ -69,6 +69,7 @@ def test_logarithm_undoes_the_exponential():
 # -- W_1 -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_w1_of_bumps_is_narrow_however_they_are_turned():
     rng = np.random.default_rng(5)
     space = mf.Sphere(47)
@@ -128,6 +129,7 @@ def test_the_plan_of_two_cells_costs_no_more_than_its_bound():
 # -- W_2 -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_conjugate_is_bounded_by_the_least_slack():
     rng = np.random.default_rng(11)
     _, coefficients = random_series(rng, 10, 0.5)
@@ -200,6 +202,7 @@ def tokens_and_bumps():
     return tokens, mf.Density(mf.Sphere(47), law), truth
 
 
+@pytest.mark.slow
 def test_a_potential_of_needles_proves_no_more_than_there_is():
     """Newton's iteration in a wrong basin is above the c-transform by up to 0.19 here."""
     tokens, density, truth = tokens_and_bumps()
@@ -211,6 +214,7 @@ def test_a_potential_of_needles_proves_no_more_than_there_is():
     assert float(bracket) == pytest.approx(truth, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_dual_above_its_primal_raises(monkeypatch):
     tokens, density, _ = tokens_and_bumps()
 
@@ -234,6 +238,7 @@ def test_a_dual_above_its_primal_raises(monkeypatch):
             mf.wasserstein(tokens, density, p)
 
 
+@pytest.mark.slow
 def test_a_steep_potential_raises(monkeypatch):
     monkeypatch.setattr(distance, "steepest_of", lambda *given: 0.9 * steepest_of(*given))
     space = mf.Sphere(31)
@@ -242,6 +247,7 @@ def test_a_steep_potential_raises(monkeypatch):
         mf.wasserstein(mu, nu)
 
 
+@pytest.mark.slow
 def test_what_quadrature_finds_is_an_estimate(monkeypatch):
     """A bump turned by 0.1 needs the map, unless a wide bracket will do."""
     space, angle = mf.Sphere(31), 0.1
@@ -296,6 +302,7 @@ def test_integrals_of_hats_and_cells():
     assert found.masses[1 + (i - 1) * lattice.n_lon + j] == pytest.approx(total, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_bounds_between_points():
     """Of |∇φ| and ∫|m|: above what many points have, by little, and above that of a grid."""
     rng = np.random.default_rng(22)
@@ -338,6 +345,7 @@ def test_atoms_of_a_density_cost_no_less_than_it():
     assert missed > 0
 
 
+@pytest.mark.slow
 def test_tokens_and_densities():
     """A bracket beside POT's network simplex, and samples beside their law."""
     rng = np.random.default_rng(14)
@@ -361,6 +369,7 @@ def test_tokens_and_densities():
         assert sum(errors) < 0.5 * exact
 
 
+@pytest.mark.slow
 def test_a_mesh_counts_by_its_nodes():
     east = [1.0, 0.0, 0.0]
     law = mf.Mixture([mf.VonMisesFisher(TILTED, 2.0), mf.VonMisesFisher(east, 2.0)], [1, 1])
@@ -373,6 +382,7 @@ def test_a_mesh_counts_by_its_nodes():
     assert ours == pytest.approx(theirs, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_zonal_and_sphere_densities_meet():
     law = mf.VonMisesFisher(TILTED, 4.0)
     zonal, sphere = mf.Density(mf.Zonal(3, 47, TILTED), law), mf.Density(mf.Sphere(47), law)
@@ -398,6 +408,7 @@ def test_a_density_with_much_negative_mass_has_no_distance():
             mf.wasserstein(half, uniform, p)
 
 
+@pytest.mark.slow
 def test_w2_needs_pot(monkeypatch):
     monkeypatch.setitem(sys.modules, "ot", None)
     space = mf.Sphere(15)
@@ -424,6 +435,7 @@ def test_densities_that_differ_by_rounding_are_near(monkeypatch):
             assert bracket.upper < (1e-13 if p == 1 else 1e-6)
 
 
+@pytest.mark.slow
 def test_a_flow_map_about_another_axis():
     """Its latitudes as tokens, beside its density."""
     law = mf.VonMisesFisher([1.0, 0.0, 0.0], 4.0)
@@ -442,6 +454,7 @@ def test_masses_far_apart_in_size():
     assert len(cells.masses) == 1
 
 
+@pytest.mark.slow
 def test_axes_that_nearly_agree_are_two():
     """A zonal pair about axes 1e-6 apart: no common meridian, but a bracket."""
     angle = 1e-6
@@ -455,6 +468,7 @@ def test_axes_that_nearly_agree_are_two():
     assert bracket.upper - bracket.lower < 0.1 * bracket.upper
 
 
+@pytest.mark.slow
 def test_a_budget_bounds_the_attempts(capsys):
     """One attempt of W_1 is that of lmax = 63; as many as there are give what none given gives."""
     pair = [

@@ -73,6 +73,7 @@ def free_energy(dim, beta, tau):
     return tau * entropy - mf.energy(mu, beta), entropy
 
 
+@pytest.mark.slow
 def test_dataset_agrees_with_densities(first_order):
     one = first_order.isel(beta=0, branch=0)
     last = int(np.isfinite(one.noise).sum()) - 1
@@ -90,6 +91,7 @@ def test_dataset_agrees_with_densities(first_order):
         assert one[name].item(last) == pytest.approx(expected, rel=1e-12), name
 
 
+@pytest.mark.slow
 def test_lowest_free_energy(first_order):
     """Beyond τ_c the uniform state, below it the outer part of the branch, and nothing else."""
     one = first_order.isel(beta=0, branch=0)
@@ -165,6 +167,7 @@ def concentrated(beta, power, dim):
     return equation, follow(equation, 1, 1, last, {}).points[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 3, 9])
 def test_far_masses_are_right_however_small(dim):
     """f = (W * f)^{1/(βτ)}/Z over a factor e^{25} and more, W * f by the package's other sums."""
@@ -186,6 +189,7 @@ def test_far_masses_are_right_however_small(dim):
     assert np.max(np.abs(error)) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [1.2, 1.5, 3.0])
 def test_growth_near_a_gaussian(power):
     """SA, large β: a Gaussian of variance v = τ/(1 - βτ), whose width is restored.
@@ -201,6 +205,7 @@ def test_growth_near_a_gaussian(power):
     assert rates[0].real == pytest.approx(-2 / variance * (1 - 1 / power), rel=2 * variance)
 
 
+@pytest.mark.slow
 def test_two_clusters_exchange_mass():
     """USA, two opposite caps at small noise: F falls if one takes all, though over a barrier."""
     ds = stationary_states(mf.USA(5.0), 3, kmax=2).isel(beta=0, branch=1)
@@ -210,6 +215,7 @@ def test_two_clusters_exchange_mass():
     assert abs(ds.growth_rate.item(place)) < 1e-6
 
 
+@pytest.mark.slow
 def test_stability_on_other_branches():
     """Degree k bifurcates with the modes below it unstable: k - 1 of them."""
     ds = stationary_states(mf.USA(5.0), 2, kmax=3).isel(beta=0)
@@ -223,6 +229,7 @@ def test_stability_on_other_branches():
         )
 
 
+@pytest.mark.slow
 def test_supercritical_branches_are_stable():
     for kind in (mf.USA, mf.SA):
         ds = stationary_states(kind(1.0), 3).isel(beta=0, branch=0)
@@ -240,6 +247,7 @@ def test_residual_is_that_of_finer_nodes(first_order):
     assert residual.max() > 0
 
 
+@pytest.mark.slow
 def test_large_beta_overflows_nothing():
     ds = stationary_states(mf.SA(1000.0), 2, until=0.9).isel(beta=0, branch=0)
     assert ds.status.item() == "complete"
@@ -262,6 +270,7 @@ def test_high_dimension_says_where_it_ends():
     assert np.nanmax(ds.residual.values) < 1e-11
 
 
+@pytest.mark.slow
 def test_executor_changes_nothing(first_order):
     with ThreadPoolExecutor(2) as pool:
         ds = stationary_states([mf.USA(3.0), mf.USA(1.0)], 2, executor=pool)
@@ -331,6 +340,7 @@ def test_bad_input(call, message):
 # -------------------------------------------------------------------------------------- figure
 
 
+@pytest.mark.slow
 def test_figure_shows_the_branch(first_order):
     figure = mf.plot.stationary_states(first_order)
     upper, lower = figure.axes
@@ -349,6 +359,7 @@ def test_figure_shows_the_branch(first_order):
     assert np.allclose(lower.get_xlim(), upper.get_xlim())
 
 
+@pytest.mark.slow
 def test_figure_of_sa_has_no_free_energy():
     ds = stationary_states([mf.SA(4.0), mf.SA(1.0)], 3, kmax=2)
     assert "free_energy" not in ds

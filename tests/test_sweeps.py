@@ -93,6 +93,7 @@ def test_dimensions_are_last_parts_where_these_differ():
     assert dimension_names(["run.t", "x"], {"t", "x"}) == {"run.t": "run_t", "x": "grid_x"}
 
 
+@pytest.mark.slow
 def test_cells_are_the_runs_of_their_cases(folder):
     grid = {"dynamics.beta": [0.5, 2.0], "dynamics.type": ["SA", "USA"]}
     ds = mf.sweep("case.toml", grid, overrides={"run.t_end": 0.3})
@@ -124,6 +125,7 @@ def test_series_are_filled_up(folder):
     assert ds.energy.to_dataframe().index.names == ["save_at", "n", "t"]
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_is_recorded(folder, capsys):
     """One is refused when it is built, one can't be resolved, and the others are as ever."""
     grid = [
@@ -154,6 +156,7 @@ def test_a_cell_that_fails_is_recorded(folder, capsys):
         assert ds.final_energy.sel(noise=0, n=32).item() == sol.dataset.energy.values[-1]
 
 
+@pytest.mark.slow
 def test_a_second_call_runs_what_is_missing(folder):
     def written():
         return {file.name: file.stat().st_mtime_ns for file in Path("kept").iterdir()}
@@ -177,6 +180,7 @@ def test_a_second_call_runs_what_is_missing(folder):
     assert len(written()) == 5
 
 
+@pytest.mark.slow
 def test_a_cell_is_a_result(folder):
     ds = mf.sweep("tokens.toml", {"dynamics.beta": [1, 2]}, folder="kept")
     file = Path("kept", ds.cell.sel(beta=2).item())
@@ -188,6 +192,7 @@ def test_a_cell_is_a_result(folder):
     assert np.array_equal(mf.load("again.nc").final.points, sol.final.points)
 
 
+@pytest.mark.slow
 def test_tokens_of_another_content_are_other_cells(folder):
     def written(seed):
         points = mf.Uniform(3).sample(6, np.random.default_rng(seed))
@@ -219,6 +224,7 @@ def numbers(ds):
     return ds.drop_vars(["message", "cell"], errors="ignore").drop_attrs()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "workers"), [("processes", "2"), ("dask", "1")])
 def test_executors_of_the_command(here, folder, capsys, name, workers):
     assert main([*GRID, "--executor", name, "--workers", workers]) == 0
@@ -235,6 +241,7 @@ def test_executors_of_the_command(here, folder, capsys, name, workers):
     assert main([*GRID, "-q"]) == 0
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_is_there(here, scheduler):
     _, _, address = scheduler
     assert main([*GRID, "--executor", "dask", "--scheduler", address, "-q"]) == 0
@@ -248,6 +255,7 @@ SPOILT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spoil", "reason"), SPOILT.values(), ids=SPOILT)
 def test_a_cell_without_its_file_is_not_finished(folder, capsys, monkeypatch, spoil, reason):
     """As where the folder that a worker writes to is not the one that is seen here."""
@@ -274,6 +282,7 @@ def test_a_cell_without_its_file_is_not_finished(folder, capsys, monkeypatch, sp
     assert main(argv) == 0
 
 
+@pytest.mark.slow
 def test_a_cell_that_can_not_be_written_is_not_finished(folder, capsys, monkeypatch):
     def full(solution, path):
         raise OSError(f"can't write {path}: No space left on device")
@@ -304,6 +313,7 @@ def scheduler(folder):
             yield process, worker, address
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_is_killed(scheduler, capsys, monkeypatch):
     """One line, status 1; the cell that was done by then is kept, and not run again."""
     import distributed

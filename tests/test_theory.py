@@ -219,6 +219,7 @@ def test_inner_product_that_is_over_in_no_time():
     assert theory.orthogonal_tokens(mf.USA(700.0), 4, 1.0) == pytest.approx(1.0, abs=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("beta", "n", "delta"), [(599, 32, 1e-3), (601, 32, 1e-3), (705, 5, 0.5), (716, 5, 0.5)]
 )

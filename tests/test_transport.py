@@ -140,6 +140,7 @@ def test_two_tokens_have_their_distance(p):
         assert measured == pytest.approx(distance, abs=4e-15)
 
 
+@pytest.mark.slow
 def test_a_million_tokens():
     """Their 10^12 pairs would fit into no memory."""
     rng = np.random.default_rng(0)
@@ -153,6 +154,7 @@ def test_a_million_tokens():
 # -- densities on the circle -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 3, 8, 1000])
 def test_equal_steps_and_the_uniform_law(n):
     steps = on_circle(0.3 + 2 * np.pi * np.arange(n) / n)
@@ -163,6 +165,7 @@ def test_equal_steps_and_the_uniform_law(n):
         assert wasserstein(UNIFORM, steps, p) == pytest.approx(exact, abs=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", [0.01, 0.4])
 def test_a_turned_cosine_has_the_median_of_its_difference(turn):
     # F - G = (a/2π)(sin θ - sin(θ - α)) = (a/π) sin(α/2) cos(θ - α/2): W_1 = (4a/π) sin(α/2)
@@ -172,6 +175,7 @@ def test_a_turned_cosine_has_the_median_of_its_difference(turn):
     assert wasserstein(mu, nu) == pytest.approx(expected, abs=1e-13)
 
 
+@pytest.mark.slow
 def test_zeros_of_a_density_by_their_quantiles():
     # f = 1 + cos θ has a zero of order 2 at π, where Q_f is a cube root
     mu = dense(mf.FourierSeries(cos=[1.0]))
@@ -187,6 +191,7 @@ def test_zeros_of_a_density_by_their_quantiles():
         assert wasserstein(UNIFORM, mu, p) == pytest.approx(expected ** (1 / p), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_a_density_and_some_tokens_by_cells():
     # each token's share of the mass is an interval: the best first end by a scan of its own
     law, angles = mf.FourierSeries(cos=[0.6], sin=[0.2]), np.array([0.4, 1.0, 2.9, 5.5])
@@ -218,6 +223,7 @@ def test_a_density_and_some_tokens_by_cells():
         assert measured == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", [1e-6, 1e-3, 3.0])
 def test_near_diracs_are_as_far_apart_as_their_centres(apart):
     # kappa = 1e4: coefficients end at 2e-23 of the first; all of the mass is moved by `apart`
@@ -238,6 +244,7 @@ THIRTY_DIGITS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pair", "expected"), list(zip(PAIRS, THIRTY_DIGITS, strict=True)))
 def test_peaks_against_thirty_digits(pair, expected):
     densities = [dense(own_law(*law), 128) for law in pair]
@@ -258,6 +265,7 @@ LAWS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS, ids=["series", "peak", "mixture"])
 def test_a_flow_map_at_its_labels_is_its_density(law):
     flow, density = mf.FlowMap(law), dense(law, 256)
@@ -274,6 +282,7 @@ def test_a_flow_map_at_its_labels_is_its_density(law):
         )
 
 
+@pytest.mark.slow
 def test_a_flow_map_that_has_become_atoms():
     law = mf.FourierSeries(cos=[0.5, 0.3], sin=[0.2])
     flow = mf.evolve(mf.FlowMap(law), mf.SA(5.0), 60.0, 1).final
@@ -297,6 +306,7 @@ def test_a_flow_map_of_tokens_is_tokens():
 # -- a shared axis -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", POWERS)
 @pytest.mark.parametrize("dim", [3, 10, 50])
 def test_axes_may_point_either_way(dim, p):
@@ -340,6 +350,7 @@ def test_one_token_against_a_density_on_the_sphere(p):
         )
 
 
+@pytest.mark.slow
 def test_one_token_off_the_axis_sees_sphere_and_zonal_alike():
     law = mf.VonMisesFisher([0.0, 0.0, 1.0], 8.0)
     sphere, zonal = mf.Density(mf.Sphere(47), law), mf.Density(mf.Zonal(3, 47), law)
@@ -369,6 +380,7 @@ def circle_measures(draw):
     return dense(law, 16) if kind == "density" else mf.FlowMap(law)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(circle_measures(), circle_measures(), circle_measures(), st.sampled_from([1, 2, 2.5]))
 def test_a_metric_on_the_circle(mu, nu, third, p):
@@ -404,6 +416,7 @@ def test_powers_out_of_range(p):
         wasserstein(UNIFORM, UNIFORM, p)
 
 
+@pytest.mark.slow
 def test_pairs_that_cannot_be_had():
     east = [1.0, 0.0, 0.0, 0.0]
     zonal = mf.Density(mf.Zonal(4, 8), mf.ZonalSeries(4, [0.5]))
@@ -475,6 +488,7 @@ def test_bounds_of_clouds_agree_at_large_powers(p):
     assert found.upper - found.lower < 1e-6 * found.upper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [5, 10, 20])
 def test_circle_at_large_powers_against_all_plans(p):
     """The shift ends at a kink: a sliver beside it would go round, at (2π)^p."""

@@ -8,6 +8,7 @@ from validation.__main__ import SCRIPTS
 from validation.claims import Claim, table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_claims_hold(name):
     module = importlib.import_module(f"validation.{name}")

@@ -192,6 +192,7 @@ def test_moment_at_zero(mu):
     assert np.max(np.abs(gradient - mean)) < rounding(0)
 
 
+@pytest.mark.slow
 @every_measure
 @given(seeds, radii)
 def test_moment_is_the_exponential_of_log_moment(mu, seed, radius):
@@ -204,6 +205,7 @@ def test_moment_is_the_exponential_of_log_moment(mu, seed, radius):
     assert np.allclose(gradient, np.exp(log_g)[:, None] * mean, rtol=4 * EPS, atol=0)
 
 
+@pytest.mark.slow
 @every_measure
 @given(seeds, radii)
 def test_gradient_against_differences(mu, seed, radius):
@@ -219,6 +221,7 @@ def test_gradient_against_differences(mu, seed, radius):
     assert np.max(np.abs(slope - mean)) < 16 * h**4 / 30 + 2 * rounding(radius) / h
 
 
+@pytest.mark.slow
 @every_measure
 @given(seeds, radii)
 def test_bounds(mu, seed, radius):
@@ -230,6 +233,7 @@ def test_bounds(mu, seed, radius):
     assert np.all(log_g >= z @ mu.mean() - rounding(radius))
 
 
+@pytest.mark.slow
 @every_measure
 @given(seeds, radii)
 def test_log_moment_is_convex(mu, seed, radius):
@@ -255,6 +259,7 @@ def test_rows_do_not_see_each_other(mu):
 TURNED = [name for name in MEASURES if name not in {"one token", "flow on S2"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TURNED)
 @given(seeds, radii)
 def test_turning_the_measure_turns_the_answer(name, seed, radius):
@@ -304,6 +309,7 @@ def test_zonal_density_is_its_nodes_turned_about_the_axis(name, radius):
     assert np.max(np.abs(across)) < 8 * EPS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "general"), [("zonal 2", mf.Circle(64)), ("zonal 3", mf.Sphere(31))]
 )
@@ -321,6 +327,7 @@ def test_zonal_density_on_a_general_space(name, general, seed, radius):
     assert np.allclose(mu._power[:32], zonal_mu._power, rtol=0, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 3, 10, 50])
 @given(seeds, radii)
 def test_flow_map_is_its_law(dim, seed, radius):
@@ -398,6 +405,7 @@ def test_values_in_high_dimension_are_resolved(dim, kmax):
     assert mu.mean()[-1] == pytest.approx(0.8 / dim, rel=1e-13)
 
 
+@pytest.mark.slow
 @every_density
 @given(seeds, radii)
 def test_from_coefficients(mu, seed, radius):
@@ -471,6 +479,7 @@ def test_law_that_the_space_takes_for_another(space, degree, larger):
         mf.Density(space, law)
 
 
+@pytest.mark.slow
 def test_law_that_no_space_resolves():
     with pytest.raises(ValueError, match="take a FlowMap, since no size up to 16384 resolves it"):
         mf.Density(mf.Circle(16), mf.FourierSeries(cos=np.eye(10_000)[-1]))

@@ -140,6 +140,7 @@ def test_round_trip(space, seed):
     assert np.max(np.abs(found - coefficients)) < rounding(space) * scale
 
 
+@pytest.mark.slow
 @every_space
 @given(seeds)
 def test_between_is_the_series_elsewhere(space, seed):
@@ -337,6 +338,7 @@ def harmonic_integrals(space, degree):
     return waves @ space.weights
 
 
+@pytest.mark.slow
 @every_space
 def test_quadrature_is_exact_as_far_as_it_says(space):
     for degree in range(1, space.exactness + 1):
