@@ -61,7 +61,6 @@ COMMANDS = [
     ("resume good.toml", "meanfield run good.toml makes a result of it"),
     ("report none.nc", "there is no file none.nc"),
     ("report good.nc --page run.txt", "--page must be a file name that ends in .html"),
-    ("validate --workers 0", "Invalid value for '--workers'"),
     ("validate --quick", "validate must be run in a checkout"),
     (
         "movie good.nc --figure a.avi",

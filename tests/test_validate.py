@@ -206,6 +206,15 @@ def test_unknown_names(planted, capsys):
     assert said.err == f"meanfield: {expected}\n"
 
 
+def test_options_of_the_scripts(planted, capsys):
+    assert main(["validate", "--workers", "0"]) == 2
+    assert "meanfield: Invalid value for '--workers'" in capsys.readouterr().err
+    assert main(["validate", "--no-such"]) == 2
+    assert "meanfield: No such option: --no-such" in capsys.readouterr().err
+    assert main(["validate", "--help"]) == 0
+    assert "--write" in capsys.readouterr().out
+
+
 def test_figures_is_a_file(planted, capsys):
     (planted / "file").write_text("")
     assert main(["validate", "sound", "--figures", str(planted / "file")]) == 2

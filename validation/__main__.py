@@ -10,9 +10,13 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument, Option
 
 from validation import record
-from validation._inside import commands
+from validation._inside import Refusal, commands, refusals
 from validation.runner import about, run_scripts, summary
 
 SCRIPTS = [
@@ -119,6 +123,62 @@ def validate(
         new = kept | record.sections(outcomes, quick)
         record.write({name: new[name] for name in SCRIPTS if name in new})
     return text, int(not all(one.is_good for one in outcomes))
+
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command()
+def command(
+    names: Annotated[
+        list[str] | None,
+        Argument(metavar="[NAME]…", show_default=False, help="Scripts; all if omitted."),
+    ] = None,
+    quick: Annotated[bool, Option("--quick", help="Fewer cases, the same tolerances.")] = False,
+    listed: Annotated[
+        bool, Option("--list", help="Name the scripts with what each shows, and exit.")
+    ] = False,
+    write: Annotated[
+        bool, Option("--write", help="Put what was run into validation/RESULTS.md.")
+    ] = False,
+    figures: Annotated[
+        Path | None, Option(metavar="DIR", help="Draw the scripts' figures into this folder.")
+    ] = None,
+    workers: Annotated[
+        int | None,
+        Option(min=1, help="Processes, else one for each core; 1 runs scripts here."),
+    ] = None,
+) -> None:
+    """Run the validation scripts of a checkout: claims held, the nearest to its tolerance, seconds.
+
+    The scripts are not installed: run this where the folder `validation` of the sources lies. What
+    they hold to its claims is the package that this command belongs to. Exit status: 0 all claims
+    are met, 1 one is not or a script failed, 2 bad input, 130 interrupted.
+    """
+    if listed:
+        typer.echo(listing())
+        return
+    if complaint := unknown(names or []):
+        raise Refusal(complaint)
+    if figures is not None and figures.exists() and not figures.is_dir():
+        raise Refusal(f"--figures must be a folder, got {str(figures)!r}")
+    with refusals():
+        told, status = validate(
+            names or [], quick=quick, write=write, figures=figures, workers=workers
+        )
+    typer.echo(told)
+    raise typer.Exit(status)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run `meanfield validate` with these arguments; the exit status."""
+    line = typer.main.get_command(app)
+    status = line.main(args=arguments, prog_name="meanfield validate", standalone_mode=False)
+    return int(status or 0)
 
 
 if __name__ == "__main__":

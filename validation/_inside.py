@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from meanfield.cli import commands
 from meanfield.cli.case import case_from_text, default_case_text, read_case
+from meanfield.cli.runs import Refusal, refusals
 from meanfield.equations.batch import batch_tendency
 from meanfield.equations.density import AttentionTendency
 from meanfield.equations.line import LineField
@@ -51,6 +52,7 @@ __all__ = [
     "NORMAL",
     "NoisyDensitySystem",
     "ORANGE",
+    "Refusal",
     "Options",
     "SMALL",
     "SphereSums",
@@ -80,6 +82,7 @@ __all__ = [
     "spectral_tail",
     "sphere_distance",
     "sphere_points",
+    "refusals",
     "restart",
     "tendency",
     "version_of",

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -427,52 +427,18 @@ def _swept(folder: Path) -> Iterator[None]:
         raise Refusal(f"interrupted: {kept}", INTERRUPTED) from None
 
 
-@app.command()
-def validate(
-    names: Annotated[
-        list[str] | None,
-        Argument(metavar="[NAME]…", show_default=False, help="Scripts; all if omitted."),
-    ] = None,
-    quick: Annotated[bool, Option("--quick", help="Fewer cases, the same tolerances.")] = False,
-    listing: Annotated[
-        bool, Option("--list", help="Name the scripts with what each shows, and exit.")
-    ] = False,
-    write: Annotated[
-        bool, Option("--write", help="Put what was run into validation/RESULTS.md.")
-    ] = False,
-    figures: Annotated[
-        Path | None, Option(metavar="DIR", help="Draw the scripts' figures into this folder.")
-    ] = None,
-    workers: Annotated[
-        int | None,
-        Option(min=1, help="Processes, else one for each core; 1 runs scripts here."),
-    ] = None,
-) -> None:
+# the options are those of the scripts themselves
+_HANDED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+
+@app.command(context_settings=_HANDED_ON)
+def validate(context: typer.Context) -> None:
     """Run the validation scripts of a checkout: claims held, the nearest to its tolerance, seconds.
 
-    The scripts are not installed: run this where the folder `validation` of the sources lies. What
-    they hold to its claims is the package that this command belongs to. Exit status: 0 all claims
-    are met, 1 one is not or a script failed, 2 bad input, 130 interrupted.
+    The scripts are not installed: run this where the folder `validation` of the sources lies, and
+    there `meanfield validate --help` for its options. What they hold to its claims is the package
+    that this command belongs to.
     """
-    scripts = _scripts()
-    if listing:
-        typer.echo(scripts.listing())
-        return
-    if complaint := scripts.unknown(names or []):
-        raise Refusal(complaint)
-    if figures is not None and figures.exists() and not figures.is_dir():
-        raise Refusal(f"--figures must be a folder, got {str(figures)!r}")
-    with refusals():
-        told, status = scripts.validate(
-            names or [], quick=quick, write=write, figures=figures, workers=workers
-        )
-    typer.echo(told)
-    if status:
-        raise typer.Exit(status)
-
-
-def _scripts() -> Any:
-    """The scripts' own command, from the current folder."""
     here = Path.cwd()
     if not (here / "validation" / "runner.py").is_file():
         message = f"validate must be run in a checkout, where validation/ lies, got {str(here)!r}"
@@ -480,4 +446,5 @@ def _scripts() -> Any:
     if str(here) not in sys.path:
         # last, so that the package itself stays the one that is running
         sys.path.append(str(here))
-    return import_module("validation.__main__")
+    scripts = import_module("validation.__main__")
+    raise typer.Exit(scripts.main(context.args))
