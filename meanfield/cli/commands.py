@@ -18,15 +18,7 @@ from typer import Argument, Option
 from meanfield._checks import one_line
 from meanfield.cli import options, runs, text
 from meanfield.cli.case import json_schema_text
-from meanfield.cli.runs import (
-    BAD_INPUT,
-    FAILED_RUN,
-    INTERRUPTED,
-    Refusal,
-    check_output,
-    refusals,
-    refused,
-)
+from meanfield.cli.runs import BAD_INPUT, FAILED_RUN, INTERRUPTED, Refusal, check_output, refusals
 from meanfield.cli.study import UNDECIDED, study
 from meanfield.cli.sweeps import SWEEP, axis, cells_beside, load_sweep, sweep
 from meanfield.evolution import Solution, netcdf, solve
@@ -211,7 +203,7 @@ def resume(
 def _write(solution: Solution, file: Path, picture: Path, quiet: bool) -> None:
     """Figure, table, and exit status; the file, too, where the run could not write it."""
     if solution._file is None:
-        with refused(OSError, ValueError, status=FAILED_RUN):
+        with runs.refused(OSError, ValueError, status=FAILED_RUN):
             solution.save(file)
     _draw(solution, picture)
     if not quiet:
@@ -401,7 +393,7 @@ def sweep_command(
     progress = sys.stderr.isatty() and not quiet
     with runs.executor_of(executor, workers, scheduler) as where, _swept(folder):
         found = sweep(chosen, axes, folder=folder, progress=progress, **where)
-    with refused(OSError, status=FAILED_RUN):
+    with runs.refused(OSError, status=FAILED_RUN):
         netcdf.write(found.assign_attrs({SOURCE: source}), output)
     states = found["status"].values.ravel().tolist()
     if not quiet:

@@ -9,29 +9,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from meanfield._checks import (
-    Record,
-    boolean,
-    freeze,
-    generator,
-    integer,
-    is_single,
-    key,
-    number,
-    one_of,
-    read_only,
-    real_array,
-    shown,
-    tell_apart,
-)
+from meanfield import _checks
+from meanfield._checks import Record, freeze, is_single, key, number, read_only, real_array, shown
 from meanfield.dynamics.facts import Dynamics, Energy, parts_of
-from meanfield.dynamics.isotropic import (
-    BETA,
-    NOISE,
-    SA,
-    USA,
-    Isotropic,
-)
+from meanfield.dynamics.isotropic import BETA, NOISE, SA, USA, Isotropic
 from meanfield.typing import Array, ArrayLike, Rng, Summable
 
 # of a product of matrices
@@ -171,8 +152,8 @@ class Head(Record):
         >>> Head.random("wigner-product", 16, rng=0)
         Head(Q=(16, 16), K=1.0, V=(16, 16))
         """
-        one_of("ensemble", ensemble, ENSEMBLES)
-        dim, rng = integer("dim", dim, low=2), generator("rng", rng)
+        _checks.one_of("ensemble", ensemble, ENSEMBLES)
+        dim, rng = _checks.integer("dim", dim, low=2), _checks.generator("rng", rng)
         if ensemble == "ginibre":
             return cls(Q=_ginibre(dim, rng), K=_ginibre(dim, rng), V=_ginibre(dim, rng))
         if ensemble == "ginibre-product":
@@ -285,7 +266,7 @@ class Attention(HeadsDynamics):
             raise ValueError(
                 f"heads must be a sequence of at least one Head, got {shown(self.heads)}"
             )
-        normalised = boolean("normalised", self.normalised)
+        normalised = _checks.boolean("normalised", self.normalised)
         freeze(self, beta=beta, heads=heads, normalised=normalised, noise=noise)
         dims = {head._dim for head in heads} - {None}
         if len(dims) > 1:
@@ -305,7 +286,7 @@ class Attention(HeadsDynamics):
         if exponent > _LARGEST_EXPONENT:
             raise ValueError(
                 f"beta |KᵀQ| + log Σ |V| must be <= {_LARGEST_EXPONENT:g} without normalised, got "
-                f"{tell_apart(exponent, _LARGEST_EXPONENT)[0]}"
+                f"{_checks.tell_apart(exponent, _LARGEST_EXPONENT)[0]}"
             )
 
     def __repr__(self) -> str:

@@ -10,17 +10,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import erf
 
-from meanfield._checks import (
-    Record,
-    freeze,
-    key,
-    number,
-    one_of,
-    real_array,
-    shown,
-    tell_apart,
-    unit_rows,
-)
+from meanfield import _checks
+from meanfield._checks import Record, freeze, key, number, shown, unit_rows
 from meanfield.dynamics.attention import MOST_PARTS, Attention
 from meanfield.dynamics.doubly_stochastic import DoublyStochastic
 from meanfield.dynamics.facts import Dynamics, parts_of
@@ -91,14 +82,14 @@ class FeedForward(Record, Dynamics):
     _no_energy: ClassVar[str] = "W σ(Ax + b) is no gradient in general"
 
     def __post_init__(self) -> None:
-        outer, inner = real_array("W", self.W, 2), real_array("A", self.A, 2)
-        shift = np.zeros(len(inner)) if self.b is None else real_array("b", self.b, 1)
+        outer, inner = _checks.real_array("W", self.W, 2), _checks.real_array("A", self.A, 2)
+        shift = np.zeros(len(inner)) if self.b is None else _checks.real_array("b", self.b, 1)
         if outer.shape != inner.shape[::-1] or shift.shape != (len(inner),) or len(outer) < 2:
             raise ValueError(
                 f"W must be (d, m), A (m, d) and b (m,) with d >= 2, got shapes {outer.shape}, "
                 f"{inner.shape} and {shift.shape}"
             )
-        one_of("activation", self.activation, list(_ACTIVATIONS))
+        _checks.one_of("activation", self.activation, list(_ACTIVATIONS))
         freeze(self, W=outer, A=inner, b=shift)
 
     def __repr__(self) -> str:
@@ -258,7 +249,7 @@ class Layers(Dynamics):
             If t is beyond the last.
         """
         if t > self._depth * (1.0 + _ROUNDING):
-            got, depth = tell_apart(t, self._depth)
+            got, depth = _checks.tell_apart(t, self._depth)
             raise ValueError(f"t must be <= {depth}, the depth of {shown(self)}, got {got}")
         return self.layers[min(int(t / self.step + _ROUNDING), len(self.layers) - 1)]
 

@@ -16,13 +16,7 @@ from meanfield.kernels.direct import Lost
 from meanfield.kernels.line import DenseLine, Interpolation, Line, LineSums
 from meanfield.kernels.sinkhorn import scaling
 from meanfield.measures.flow_map import FREE, LineFlowMap
-from meanfield.spaces.geometry import (
-    asymmetry,
-    axial_part,
-    circle_points,
-    lie_along,
-    perpendicular,
-)
+from meanfield.spaces import geometry
 from meanfield.typing import Array, Indices
 
 # of a potential that is not right relative to its own size
@@ -197,9 +191,9 @@ class FlowTendency:
 
     def _far_away(self, angles: Array, masses: Array, index: Indices) -> tuple[Array, Array]:
         """X and div X of what is normalised on the circle where G is small, by positive sums."""
-        points, sign = circle_points(angles), self.dynamics.sign
+        points, sign = geometry.circle_points(angles), self.dynamics.sign
         velocity, spread = self.dynamics._kernel.spread(points[index], (points, masses))
-        tangents = circle_points(angles[index] + 0.5 * np.pi)
+        tangents = geometry.circle_points(angles[index] + 0.5 * np.pi)
         return sign * np.einsum("ij,ij->i", velocity, tangents), sign * spread
 
     def scaled_dissipation(self) -> float:
@@ -334,9 +328,9 @@ class DriftField(AngularField):
         self._start = np.array([1.0, 0.0])
         self._across = np.array([0.0, 1.0])
         if axis is not None:
-            self._start, self._across = axis, perpendicular(axis)
+            self._start, self._across = axis, geometry.perpendicular(axis)
             for name, matrix in (("W", np.asarray(dynamics.W).T), ("A", np.asarray(dynamics.A))):
-                if not lie_along(matrix, axis):
+                if not geometry.lie_along(matrix, axis):
                     raise AsymmetryError(
                         f"{name} must be made of multiples of the axis of symmetry for this flow "
                         f"map, got {matrix}: take Particles"
@@ -397,12 +391,12 @@ def _tables(kernels: list[HeadKernel], normalised: bool, targets: Array, sources
 
 def _axial(name: str, matrix: Array, axis: Array) -> tuple[float, complex]:
     """The multiples of the identity that a matrix is along an axis and across it."""
-    if asymmetry(matrix, axis):
+    if geometry.asymmetry(matrix, axis):
         raise AsymmetryError(
             f"{name} must be a multiple of the identity along the axis of symmetry and across it "
             f"for this flow map, got {matrix}: take Particles"
         )
-    return axial_part(matrix, axis)
+    return geometry.axial_part(matrix, axis)
 
 
 class BalancedFlowTendency(FlowTendency):

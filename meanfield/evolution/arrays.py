@@ -17,17 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from meanfield._checks import (
-    freeze,
-    from_record,
-    integer,
-    number,
-    real_array,
-    rows,
-    shown,
-    to_record,
-    unit_rows,
-)
+from meanfield import _checks
+from meanfield._checks import freeze, from_record, integer, number, real_array, shown
 from meanfield.dynamics import KNOWN, AnyDynamics
 from meanfield.dynamics.attention import Head
 from meanfield.dynamics.own import ForgottenDynamics, describe
@@ -328,7 +319,7 @@ def _series(record: Stored, saves: list[Save], key: str) -> Iterator[tuple[Any, 
 
 
 def _density_record(density: Density) -> dict[str, Any]:
-    return {"space": to_record(density.space, _SPACES), **density._limits}
+    return {"space": _checks.to_record(density.space, _SPACES), **density._limits}
 
 
 def _density_limits(record: Stored) -> dict[str, Any]:
@@ -419,7 +410,7 @@ class ForgottenLaw:
 def law_record(law: Law) -> dict[str, Any] | None:
     """The record of a law, None of one that no file can keep."""
     try:
-        return to_record(law, LAWS)
+        return _checks.to_record(law, LAWS)
     except ValueError:
         return None
 
@@ -479,7 +470,7 @@ def _sphere_flow_maps(
 ) -> list[SphereFlowMap]:
     law, limits = _law_and_limits(record, first)
     for save in saves:
-        unit_rows("points", save["points"], 3)
+        _checks.unit_rows("points", save["points"], 3)
     return [SphereFlowMap._from_arrays(law, **limits, **save) for save in saves]
 
 
@@ -487,7 +478,7 @@ def _sphere_history(arrays: dict[str, NDArray[Any]]) -> History:
     moments, centres = arrays["moments"], arrays["absorption_centres"]
     if moments.shape[3] != 2:
         raise ValueError(f"history_moments must have 2 parts, got shape {moments.shape}")
-    rows("absorption_centres", np.vstack([np.ones((1, 3)), centres]), 3)
+    _checks.rows("absorption_centres", np.vstack([np.ones((1, 3)), centres]), 3)
     return History.from_arrays(arrays | {"moments": moments[..., 0] + 1j * moments[..., 1]})
 
 
@@ -787,11 +778,11 @@ def dynamics_variables(dynamics: AnyDynamics) -> dict[str, Any]:
 def _dynamics_record(dynamics: AnyDynamics) -> tuple[dict[str, Any], list[Array]]:
     matrices: list[Array] = []
     try:
-        return to_record(dynamics, (*_DYNAMICS, Head), matrices), matrices
+        return _checks.to_record(dynamics, (*_DYNAMICS, Head), matrices), matrices
     except ValueError:
         # where it, or a part of it, is of a user's own class this is all that can be kept
         told = dynamics.name, describe(dynamics), float(dynamics.noise)
-        return to_record(ForgottenDynamics(*told), _DYNAMICS), []
+        return _checks.to_record(ForgottenDynamics(*told), _DYNAMICS), []
 
 
 def read_dynamics(stored: xr.Dataset) -> AnyDynamics:

@@ -7,13 +7,7 @@ from typing import Any
 import numpy as np
 
 from meanfield._checks import number, shown, symmetric
-from meanfield.dynamics import (
-    SA,
-    AnyDynamics,
-    Attention,
-    adapt,
-    adapt_any,
-)
+from meanfield.dynamics import SA, AnyDynamics, Attention, adapt, adapt_any
 from meanfield.dynamics.attention import LARGEST_EXPONENT
 from meanfield.dynamics.facts import LARGEST_LOG, Dynamics, Energy, check_dim, multiplied_out
 from meanfield.equations.density import ROUNDING

@@ -16,15 +16,8 @@ from meanfield.laws.point_cloud import PointCloud
 from meanfield.measures.clusters import Clusters, grouped
 from meanfield.measures.density import Density, SeriesLaw
 from meanfield.measures.measure import WeightedPoints, turned
-from meanfield.spaces import CircleAt, Harmonics, ZonalAt, panels
+from meanfield.spaces import CircleAt, Harmonics, ZonalAt, geometry, panels
 from meanfield.spaces.cubed_sphere import ORDER, PER_LEAF, lay
-from meanfield.spaces.geometry import (
-    circle_angles,
-    circle_points,
-    difference_of_meridians,
-    latitude_density,
-    line_points,
-)
 from meanfield.typing import Array, ArrayLike, Coefficients, Integers, NDArray
 
 _TURN = 2.0 * np.pi
@@ -62,7 +55,7 @@ class LabelLine:
 
     def points(self, angles: Array) -> Array:
         """Points (n, d) at angles: of the circle, or on one meridian."""
-        return line_points(angles, self.axis)
+        return geometry.line_points(angles, self.axis)
 
     def pdf(self, labels: Array) -> Array:
         """f_0 at labels, shape (n,)."""
@@ -70,7 +63,7 @@ class LabelLine:
 
     def label_density(self, labels: Array) -> Array:
         """The law's density of labels with respect to their Lebesgue measure, shape (n,)."""
-        return self.pdf(labels) * latitude_density(labels, self.dim)
+        return self.pdf(labels) * geometry.latitude_density(labels, self.dim)
 
 
 def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
@@ -88,8 +81,10 @@ def axis_of_labels(law: Law, axis: ArrayLike | None) -> Array | None:
     if axis is not None:
         given = unit_vector("axis", axis, law.dim)
         polar = np.pi * (np.arange(_COMPARED) + 0.5) / _COMPARED
-        values = law.pdf(line_points(polar, given))
-        if gap := difference_of_meridians(law.pdf, given, np.cos(polar), np.sin(polar), values):
+        values = law.pdf(geometry.line_points(polar, given))
+        if gap := geometry.difference_of_meridians(
+            law.pdf, given, np.cos(polar), np.sin(polar), values
+        ):
             raise ValueError(
                 f"axis must be one about which the law is symmetric, got {brief(given)}, but "
                 f"{shown(law)} differs by {gap:.2g} between two meridians"
@@ -383,7 +378,7 @@ class LineFlowMap(FlowMap):
                     f"bandwidth"
                 )
             # each token an atom, its nodes all in one place
-            atoms = circle_angles(law.points)
+            atoms = geometry.circle_angles(law.points)
             edges, labels = np.stack([atoms, atoms], axis=1), np.repeat(atoms, panels.NODES)
             masses = np.repeat(law.weights / panels.NODES, panels.NODES)
             owners = np.repeat(np.arange(len(atoms)), panels.NODES)
@@ -475,7 +470,7 @@ class LineFlowMap(FlowMap):
     def _point_masses(self) -> tuple[Array, Array]:
         """Points (n, d) and masses (n,) of atoms; none off the poles, which stand for latitudes."""
         if self.axis is None:
-            return circle_points(self._atom_angles), self._atom_masses
+            return geometry.circle_points(self._atom_angles), self._atom_masses
         polar = _at_pole(self._atom_angles)
         ends = np.sign(np.cos(self._atom_angles[polar]))
         return np.outer(ends, self.axis), self._atom_masses[polar]

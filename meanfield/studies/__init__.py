@@ -1,11 +1,7 @@
 """Studies: one question each, answered as a dataset by runs that may share an executor."""
 
 from meanfield.studies.correlations import two_token_correlation
-from meanfield.studies.extremisers import (
-    energy_extremisers,
-    energy_maximiser,
-    energy_minimiser,
-)
+from meanfield.studies.extremisers import energy_extremisers, energy_maximiser, energy_minimiser
 from meanfield.studies.free_tokens import limits_without_normalisation
 from meanfield.studies.limit import mean_field_limit
 from meanfield.studies.phases import phase_diagram

@@ -14,17 +14,8 @@ from scipy.optimize import brentq
 from scipy.spatial import ConvexHull
 from scipy.special import softmax
 
-from meanfield._checks import (
-    generator,
-    integer,
-    is_single,
-    number,
-    one_of,
-    real_array,
-    rows,
-    shown,
-    times_until,
-)
+from meanfield import _checks
+from meanfield._checks import integer, is_single, number, real_array, shown
 from meanfield.evolution.progress import DeferredInterrupt
 from meanfield.exceptions import Interrupted, UnfinishedWarning
 from meanfield.typing import Array, ArrayLike, NDArray, Rng
@@ -135,13 +126,13 @@ def evolve_free(
     >>> run.points[-1, 2].round(6) + 0.0  # (1 - 1/e) (z_1 + z_2)/2
     array([0.      , 0.632121])
     """
-    start = rows("points", points)
+    start = _checks.rows("points", points)
     if len(start) < 2:
         raise ValueError(f"points must be at least 2 tokens, got shape {start.shape}")
-    one_of("attention", attention, ATTENTIONS)
-    one_of("tie", tie, TIES)
+    _checks.one_of("attention", attention, ATTENTIONS)
+    _checks.one_of("tie", tie, TIES)
     t_end = number("t_end", t_end, above=0)
-    times = np.union1d([0.0, t_end], times_until("save_at", save_at, t_end))
+    times = np.union1d([0.0, t_end], _checks.times_until("save_at", save_at, t_end))
     scores = _Scores(start.shape[1], number("beta", beta, low=0), Q, K, V)
     rtol, atol = number("rtol", rtol, low=3e-14, high=1e-2), number("atol", atol, above=0)
     run = _Run(start, times, scores, rtol, atol).solve(attention, tie)
@@ -385,7 +376,7 @@ def limits_without_normalisation(
     ValueError
         If an argument is out of range, or tokens overflow before t_end.
     """
-    rng = generator("rng", rng)
+    rng = _checks.generator("rng", rng)
     n, beta = integer("n", n, low=4), number("beta", beta, above=0)
     times = np.linspace(0.0, number("t_end", t_end, above=0), 201)
     runs = []

@@ -11,16 +11,8 @@ import numpy as np
 import xarray as xr
 from scipy.special import stdtrit
 
-from meanfield._checks import (
-    boolean,
-    generator,
-    integer,
-    number,
-    one_of,
-    several,
-    shown,
-    some_of,
-)
+from meanfield import _checks
+from meanfield._checks import generator, integer, number, several, shown, some_of
 from meanfield.dynamics.isotropic import Isotropic
 from meanfield.evolution import Solution, solve
 from meanfield.functionals.distances import mmd, sobolev
@@ -241,8 +233,8 @@ def mean_field_limit(
     repeats = integer("repeats", repeats, low=1)
     generator("rng", rng)
     names = _distances(distances, law)
-    one_of("start", start, STARTS)
-    boolean("progress", progress)
+    _checks.one_of("start", start, STARTS)
+    _checks.boolean("progress", progress)
     check_attention(dynamics, is_balanced=False, has_noise=False)
     rtol = number("rtol", rtol, low=3e-14, high=1e-2)
     limit = _limit(law, dynamics, t_end, save_at)
