@@ -58,11 +58,11 @@ class Interrupted(KeyboardInterrupt):
 
 
 class UnfinishedWarning(UserWarning):
-    """A run has ended before the time that it was asked for; its `message` says why."""
+    """A run has stopped before its `t_end`; its `message` says why."""
 
 
 class UnsavedWarning(UserWarning):
-    """The solution of a run is not in the file that was asked for."""
+    """The solution of a run could not be written to its file."""
 
 
 class CaseError(ValueError):
@@ -73,7 +73,7 @@ class CaseError(ValueError):
 
 
 class FileInUseError(ValueError):
-    """Another run is writing the result file, or no run can be told from others there."""
+    """Another run is writing the result file, or the file system can't lock it."""
 
 
 class MissingFileError(FileNotFoundError, ValueError):
@@ -81,7 +81,7 @@ class MissingFileError(FileNotFoundError, ValueError):
 
 
 def warn_unfinished(statuses: Sequence[str], messages: Sequence[str], stacklevel: int = 3) -> None:
-    """Warn once of all runs of a batch that have ended before the time they were asked for."""
+    """Warn once of all runs of a batch that have stopped before their `t_end`."""
     reasons = [
         message for status, message in zip(statuses, messages, strict=True) if status not in GOOD
     ]

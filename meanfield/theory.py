@@ -1,4 +1,4 @@
-"""Closed forms that runs are held against; nothing that computes a run imports this module."""
+"""Closed forms that runs are compared with; nothing that computes a run imports this module."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ def growth_rates(dynamics: AnyDynamics, dim: int, kmax: int) -> Array:
     ± (k(k+d-2)/β) λ_k/(1 + λ_k), λ_k = Λ_k/Λ_0, for DoublyStochastic, ours: log u changes by
     -λ_k/(1 + λ_k) of the perturbation. At large β and given k that is half the rate of SA.
 
-    A perturbation ε Y_k of σ grows like e^{γ_k t}; the degree with the largest γ_k tells how many
-    clusters form first. Of an interaction on the circle γ_k = K k b_k/2 - τk². Of any kernel s with
-    multipliers s_k, and S_k of its primitive, S_k [/ s_0] stands for Λ_k/β [/ Λ_0].
+    A perturbation ε Y_k of σ grows like e^{γ_k t}; the degree with the largest γ_k decides how
+    many clusters form first. For an interaction on the circle γ_k = K k b_k/2 - τk². For a kernel s
+    with multipliers s_k, and S_k of its primitive, S_k [/ s_0] stands for Λ_k/β [/ Λ_0].
 
     Parameters
     ----------

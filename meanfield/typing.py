@@ -123,19 +123,19 @@ class Dynamics(Protocol):
         """Tangent vectors X[mu](x), shape (n, d), at unit rows `at`."""
 
     def output(self, measure: Any, points: Array) -> Array:
-        """What is added to tokens at unit rows (n, d), shape (n, d)."""
+        """The velocity of tokens at unit rows (n, d), shape (n, d), before projection."""
 
 
 @runtime_checkable
 class OwnDynamics(Protocol):
     """An object of any class with a name, a noise, and one of `kernel`, `heads()` and `output`.
 
-    With a `kernel`, Taylor coefficients or a pair of functions, it is an `Interaction`, with
-    `heads()`, a list of `Head`, an `Attention` of β = 1: both move every measure. It may tell
-    `normalised` (else True for heads only) and, beside a kernel, `sign`. With `output(measure,
-    points)`, what is added to tokens at unit rows, shape (n, d) both, it moves `Particles`: a
-    density needs the field's divergence, and to know how many modes resolve it. What has an
-    output is moved by that alone.
+    With a `kernel`, Taylor coefficients or a pair of functions, it acts as an `Interaction`. With
+    `heads()`, a list of `Head`, it acts as an `Attention` of β = 1. Both move every measure. It may
+    have `normalised` (default True for heads, False for a kernel) and, with a kernel, `sign`. With
+    `output(measure, points)`, the velocity at unit rows, shape (n, d) both, it moves `Particles`
+    only: a density would need the divergence of the field, and the number of modes that resolves
+    it. If there is an output, kernel and heads are ignored.
     """
 
     @property

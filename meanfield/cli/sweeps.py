@@ -451,9 +451,9 @@ def sweep(
     overrides : mapping of str to value, optional
         Keys of the case, or keywords of the function, that have one value in all cells.
     folder : str or path-like, optional
-        Of a case alone: where each cell is kept as a result file, as soon as it is there. Cells
-        that are found there are not run again, and those that were killed go on. Workers have to
-        see it.
+        For a case: where each cell is kept as a result file, as soon as it is finished. Cells that
+        are found there are not run again, and killed cells are continued. Workers must see the
+        folder.
     executor : concurrent.futures.Executor or 'processes', optional
         Where the cells are run; here, one after the other, without it and `workers`. A function
         travels there as the executor lets it: to 'processes' if a module has it.
@@ -468,9 +468,10 @@ def sweep(
         Over a dimension for each key, named by its last part: `status` ('error' where a cell has
         no result, or its file can't be read afterwards), `message`, and of cells that are kept
         `cell`, the name of the file. Of runs final_t, final_energy, final_mass, …, and over t, too,
-        energy, mass, …; `t` has the times of all cells, at which others are nan. An energy is nan
-        where a cell's dynamics has none, or where it overflows; there `energy_share` tells it. A
-        number that a function returns is called `value`; a Dataset keeps its variables.
+        energy, mass, …; `t` has the times of all cells, and a cell is nan at the times of others.
+        An energy is nan if the dynamics of the cell has none, or if it overflows; `energy_share`
+        does not overflow. A number that a function returns is called `value`; a Dataset keeps its
+        variables.
 
     Raises
     ------

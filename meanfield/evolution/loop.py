@@ -150,7 +150,7 @@ def evolve(
     Time steps are those of DOP853 (Hairer, Nørsett & Wanner 1993), an explicit Runge-Kutta pair
     of order 8. Stepping starts anew at every save.
 
-    The dataset has the `energy` that the dynamics climbs or falls along: E_β under SA and USA, E_DS
+    The dataset has the `energy` that the dynamics increases or decreases: E_β for SA and USA, E_DS
     under DoublyStochastic, E_{β,D} under attention with a `form`, β|D| <= 350 and no noise, F under
     a CircleInteraction of sines. Other attention, feed-forward layers, `Layers` and a dynamics of a
     user's own have none. Its share of that of a Dirac is `energy_share`. The signed time integral
@@ -200,34 +200,34 @@ def evolve(
         The largest time step of Particles under noise, default 0.02 over the largest rate of SA,
         USA, DoublyStochastic or an interaction.
     on_unresolved : {'flow-map', 'stop'}, optional
-        What to do with a density that a space of its `max_size` does not resolve. 'flow-map', the
-        default, goes on with a `FlowMap` of the same law to `t_end`, in the same solution. 'stop'
-        ends the run as 'under-resolved', with its last resolved state; it is the default where no
-        flow map can go on: with noise, under which densities stay smooth, for an
-        OscillatorDensity, and for `Layers` of doubly stochastic attention.
+        What to do when a space of `max_size` no longer resolves a density. 'flow-map', the
+        default, continues with a `FlowMap` of the same law to `t_end`, in the same solution. 'stop'
+        ends the run as 'under-resolved', with its last resolved state. It is the default if no
+        flow map is possible: with noise, for an OscillatorDensity, and for `Layers` with doubly
+        stochastic attention.
     rng : int or numpy Generator, optional
         Needed for Particles with noise, dx = X dt + sqrt(2τ) dB: see `evolution.token_system` for
         the scheme, of weak order 2. The same seed gives the same bits.
     monitors : mapping of str to callable, optional
-        Further numbers of a measure, asked for at every save, like `DistanceTo`. A monitor may
-        give None where there is no such number, which is nan in the dataset, or a number with
-        `lower` and `upper`, like a `Bracket`: then there are variables name_lower, name_upper too,
-        and name_proved (1 or 0) where it says so. What one raises at `t_start` is raised here,
-        before any step; later it ends the run as 'failed'.
+        Further numbers of the measure, recorded at every save; see `DistanceTo`. A monitor may
+        return None where there is no such number; the dataset then has nan. It may return a number
+        with `lower` and `upper`, such as a `Bracket`; the dataset then also has name_lower and
+        name_upper, and name_proved (1 or 0) if the number has `proved`. If a monitor raises at
+        `t_start`, its exception is raised here, before any step. Later it ends the run as 'failed'.
     progress : bool or 'lines'
-        Whether to show a bar with t, energy and size on standard error; 'lines' for a line of them
-        a minute, as a log file wants it.
+        Whether to show a bar with t, energy and size on standard error. 'lines' prints them as a
+        line each minute, for log files.
     checkpoint : str or path-like, optional
-        NetCDF file (.nc) that the saves so far are written to during the run, in at most a
-        twentieth of its time, and the whole solution at its end. `resume` goes on from it after
-        the process was killed. What is there goes before the first step. Where it can't be written
-        there is a warning, and the run goes on. One run a file.
+        NetCDF file (.nc) for the saves so far, written during the run in at most a twentieth of
+        its time, and for the whole solution at the end. If the process is killed, `resume`
+        continues from it. A file that exists is removed before the first step. If the file can't
+        be written, there is a warning, and the run continues. Only one run can write a file.
 
     Returns
     -------
     Solution
-        Of the kind of `measure`; a run of a Density may end as a FlowMap. Also when the run could
-        not go on: see its `status` and `message`.
+        Of the kind of `measure`; a run of a Density may end as a FlowMap. A run that stopped early
+        returns what it has, too; see `status` and `message`.
 
     Raises
     ------
@@ -287,7 +287,7 @@ def solve(
     case: str = "",
     about: Mapping[str, str | int | float] | None = None,
 ) -> Solution:
-    """`evolve` without its warning: commands and studies tell by themselves how a run ended.
+    """`evolve` without its warning: commands and studies report themselves how a run ended.
 
     The text of a `case` file is kept with the solution, and what there is to say `about` where it
     comes from becomes attributes of the dataset.

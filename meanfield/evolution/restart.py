@@ -49,32 +49,32 @@ def resume(
     dynamics: OwnDynamics | None = None,
     progress: bool | str = False,
 ) -> Solution:
-    """Go on with a run from the file that `evolve(..., checkpoint=path)` or `Solution.save` wrote.
+    """Continue a run from the file that `evolve(..., checkpoint=path)` or `Solution.save` wrote.
 
-    The steps are those of a run that was not interrupted, bit for bit: stepping starts anew at
-    every save in either case. Other processors, libraries or numbers of threads for products of
-    matrices (OPENBLAS_NUM_THREADS) change last bits. Checkpoints are written to the same file, and
-    at the end the whole solution. A file that is damaged is told by its checksum; the checkpoint
-    before it is used then.
+    The result is the same, bit for bit, as without the interruption: time stepping starts anew at
+    every save in either case. Another processor, library or number of threads for products of
+    matrices (OPENBLAS_NUM_THREADS) changes last bits. Checkpoints go to the same file, and so does
+    the whole solution at the end. If the checksum of the file shows damage, the checkpoint before
+    it is used.
 
     Parameters
     ----------
     path : str or path-like
     law : Law, optional
-        That of the start, if it is of a class of the user's own, which a file can't keep.
+        The law of the start, if it is of a class of your own, which a file can't store.
     dynamics : object of a user's own class, or `Interaction` by functions, optional
-        That of the run, if no file can keep it.
+        The dynamics of the run, if a file can't store it.
     monitors : mapping of str to callable, optional
-        Those of the run, which a file can't keep. One that remembers has a method
-        `begin(start, calls)`, as `DistanceTo` has, which returns what the run calls; None and 0
-        where a run begins.
+        The monitors of the run, which a file can't store. A monitor with a memory needs a method
+        `begin(start, calls)`, as `DistanceTo` has, which returns the function that the run calls.
+        When a run begins, the arguments are None and 0.
     progress : bool or 'lines'
         As for `evolve`.
 
     Returns
     -------
     Solution
-        As it is in the file, where the run had come to its end.
+        The solution in the file, if the run was already finished.
 
     Raises
     ------

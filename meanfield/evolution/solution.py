@@ -151,8 +151,8 @@ class Solution(ShownRun, Generic[M_co]):
     def at(self, t: float) -> M_co:
         """The measure at any time of the run.
 
-        At a saved time it is the very measure that was saved. Between two of them the run is done
-        again from the one before, to its own tolerances: asked for many times, save more often.
+        At a saved time it is the saved measure itself. Between two saves the run is repeated from
+        the save before, with its own tolerances. If you need many such times, save more often.
 
         Parameters
         ----------
@@ -163,9 +163,9 @@ class Solution(ShownRun, Generic[M_co]):
         Raises
         ------
         ValueError
-            If t is out of range or no such time, or no file could keep the dynamics or the law.
+            If t is out of range or no such time, or no file could store the dynamics or the law.
         ArithmeticError
-            If the run does not come to that time again.
+            If the repeated run does not reach that time.
 
         Examples
         --------
@@ -394,9 +394,9 @@ def version_of(package: str) -> str:
 def load(path: str | os.PathLike[str]) -> Solution:
     """Read the solution that `Solution.save` wrote.
 
-    A seal at the end of the file tells damage before HDF5 opens it. Nothing in the file is
-    executed. A file whose seal was forged, or left out, is read as HDF5 reads it: load it only if
-    you trust whoever wrote it.
+    A seal at the end of the file, a digest of all its bytes, shows damage before HDF5 opens it.
+    Nothing in the file is executed. A file without a seal, or with a forged one, is read as it is:
+    load it only if you trust its author.
 
     Parameters
     ----------

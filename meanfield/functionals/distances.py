@@ -300,7 +300,7 @@ def sobolev(mu: AnyMeasure, nu: AnyMeasure, s: float = -1.0) -> float:
     Raises
     ------
     ValueError
-        If the dimensions differ, the distance is infinite, the nodes of a flow map don't tell it,
+        If the dimensions differ, the distance is infinite, the nodes of a flow map are too coarse,
         or d >= 4 and the measures are symmetric about different axes.
 
     Notes
@@ -312,7 +312,7 @@ def sobolev(mu: AnyMeasure, nu: AnyMeasure, s: float = -1.0) -> float:
     2 K^{2s}/sin(a/2) times m m' for two atoms at angle a on the circle; on S^2 by up to about
     1.6 K^{2s+1/2} sin(a)^{-1/2}/sin(a/2) times m m' (1e-10 for two Diracs at a = 1, s = -2), and
     for antipodes, where P_k = ±1, by 2 K^{2s+1} m m' (2e-9). So atoms nearer than 1/K seem apart,
-    and distances of tokens below K^{s + (d-1)/2} n^{-1/2} aren't told from it.
+    and distances of tokens below K^{s + (d-1)/2} n^{-1/2} can't be distinguished from it.
 
     Examples
     --------

@@ -123,7 +123,7 @@ def check_law(name: str, law: Any, remedy: str = "") -> Law:
 
 
 def symmetry_axis(law: Law) -> Array | None:
-    """A unit vector (d,) about which the law is symmetric, as far as its class tells; or None.
+    """A unit vector (d,) about which the law is symmetric, if its class knows one; or None.
 
     Uniform laws have the last unit vector; mixtures need parallel axes.
 

@@ -180,7 +180,7 @@ def mean_field_limit(
     workers: int | None = None,
     progress: bool = False,
 ) -> xr.Dataset:
-    """Runs of n tokens drawn from a law, held against the run of the law's density.
+    """Compare runs of n tokens drawn from a law with the run of the law's density.
 
     Parameters
     ----------
