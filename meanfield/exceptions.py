@@ -73,7 +73,7 @@ class CaseError(ValueError):
 
 
 class FileInUseError(ValueError):
-    """Another run is writing the result file, or the file system can't lock it."""
+    """Another run is writing the result file, or something else has the name of its lock."""
 
 
 class MissingFileError(FileNotFoundError, ValueError):
