@@ -8,7 +8,7 @@ from typing import Any
 
 import ducc0
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, spherical_jn
 
 from meanfield._checks import EPS
 from meanfield.spaces.geometry import sphere_angles, sphere_points
@@ -196,6 +196,21 @@ def cell_integrals(
     _, share, values = _between_rows(lattice, smooth, lmax, nodes, 0.5 * step)
     error = highest * _remainder(lattice, lmax, nodes) / lattice.n_lon
     return np.einsum("ik,ikj->ij", share, values), np.full(lattice.n, error)
+
+
+def cell_bulges(lattice: Lattice, coefficients: Coefficients, lmax: int) -> tuple[Array, Array]:
+    """∫ (θ - θ_i)(θ_{i+1} - θ)/2 f dσ over the cells, (n, n_lon), and the same of the longitude."""
+    half = 0.5 * lattice.step * layout(lmax)[1]
+    ahead, share, values = _between_rows(
+        lattice, coefficients * np.sinc(half / np.pi), lmax, _NODES, 0.5 * lattice.step
+    )
+    parabola = 0.5 * lattice.step**2 * ahead * (1.0 - ahead)
+    along = np.einsum("ik,ikj->ij", share * parabola, values)
+    # ∫ e^{imt} (Δ²/4 - t²)/2 dt over |t| < Δ/2, over Δ
+    safe = np.maximum(half, 1e-8)
+    wave = coefficients * (0.25 * lattice.step**2 * spherical_jn(1, safe) / safe)
+    _, share, values = _between_rows(lattice, wave, lmax, _NODES, 0.5 * lattice.step)
+    return along, np.einsum("ik,ikj->ij", share, values)
 
 
 def _between_rows(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -13,8 +13,20 @@ from meanfield._checks import shown
 from meanfield.functionals.transport import ROUNDING, Bracket, check_order
 from meanfield.functionals.transport.clouds import best_plan, pair_distances
 from meanfield.functionals.transport.quantiles import check_mass
+from meanfield.functionals.transport.semidiscrete import (
+    Semidiscrete,
+    is_semidiscrete,
+    rows_for,
+)
 from meanfield.functionals.transport.sphere_dual import DualAscent, Minima, Potential, dual
-from meanfield.functionals.transport.sphere_masses import Cells, Spread, cells_of, series, spread_of
+from meanfield.functionals.transport.sphere_masses import (
+    Cells,
+    DensitySpread,
+    Spread,
+    cells_of,
+    series,
+    spread_of,
+)
 from meanfield.measures import AnyMeasure, Density
 from meanfield.spaces import Sphere, SphereFields
 from meanfield.spaces.lattice import Lattice, cell_integrals, largest_corner
@@ -91,13 +103,15 @@ def beckmann_flow(
     while 2 * sizes[-1] < largest:
         sizes.append(2 * sizes[-1] + 1)
     best = BeckmannFlow(-np.inf, np.inf, difference)
-    for size in attempts(sizes, budget, progress):
+    tries = attempts(sizes, budget, progress)
+    for size in tries:
         if size > space.size:
             finer = space._doubled()
             difference, space = space._embed(difference, finer), finer
         found = _Splitting(space, difference).solve(gap)
         upper = min(best.upper, found.upper)
         best = max(best, found, key=lambda flow: flow.lower)._replace(upper=upper)
+        show_ends(tries, best.lower, best.upper)
         if best.upper - best.lower <= gap * best.upper:
             break
     return best
@@ -349,9 +363,14 @@ _ROUNDING = 1e-13
 T = TypeVar("T")
 
 
-def attempts(given: Sequence[T], budget: int | None, progress: bool) -> Iterable[T]:
+def attempts(given: Sequence[T], budget: int | None, progress: bool) -> tqdm[T]:
     """Those of a solver's attempts, each larger than the last, that a budget lets it make."""
     return tqdm(given[:budget], desc="wasserstein", unit="attempt", disable=not progress)
+
+
+def show_ends(tries: tqdm[T], lower: float, upper: float) -> None:
+    """Both ends of a bracket beside the bar of attempts."""
+    tries.set_postfix_str(f"between {lower:.5g} and {upper:.5g}")
 
 
 def sphere_distance(
@@ -364,8 +383,10 @@ def sphere_distance(
 ) -> Bracket:
     """Bounds of W_1 or W_2 between measures with dim = 3, at best (upper - lower)/upper <= gap.
 
-    W_1 of densities comes from Beckmann's flow. Otherwise the upper bound is a plan between cells
-    or, for densities, a potential's map, and the lower one the dual functional of a potential.
+    W_1 of densities comes from Beckmann's flow, and a distance between tokens and a density from a
+    weight for each token, unless they are too many or too far apart. Otherwise the upper bound is a
+    plan between cells or, for densities, a potential's map, and the lower one the dual functional
+    of a potential.
 
     Raises
     ------
@@ -377,7 +398,7 @@ def sphere_distance(
             f"p must be 1 or 2 for measures on S^2 without a shared axis, unless both are "
             f"Particles with at most 2^26 pairs; got p = {p:g}"
         )
-    gap = ON_SPHERE[p] if gap is None else gap
+    narrow = ON_SPHERE[p] if gap is None else gap
     for measure in mu, nu:
         if (measure._degree or 0) > _LARGEST_DENSITY:
             raise ValueError(
@@ -392,11 +413,23 @@ def sphere_distance(
             upper = near if p == 1.0 else float(np.sqrt(np.pi * near))
             return Bracket(0.0, 0.0, upper, proved=True)
         if p == 1.0:
-            flow = beckmann_flow(*_difference(mu, nu), gap, _LARGEST_LMAX, budget, progress)
+            flow = beckmann_flow(*_difference(mu, nu), narrow, _LARGEST_LMAX, budget, progress)
             # flows come nearer than potentials, whose error is first order in the kinks they smooth
             return Bracket(flow.upper, flow.lower, flow.upper, proved=True)
+    first, second = spread_of(mu), spread_of(nu)
+    for tokens, smooth in (first, second), (second, first):
+        if isinstance(smooth, DensitySpread) and is_semidiscrete(tokens, smooth):
+            wanted = ON_SPHERE[2.0] if gap is None else gap
+            solver = Semidiscrete(tokens, smooth, p, wanted)
+            lattices = attempts(rows_for(smooth), budget, progress)
+            for rows in lattices:
+                found = solver.refine(rows)
+                show_ends(lattices, found.lower, found.upper)
+                if found.lower >= (1.0 - wanted) * found.upper:
+                    break
+            return found
     tries = attempts(_ATTEMPTS, budget, progress)
-    return (_first_power if p == 1.0 else _second_power)(spread_of(mu), spread_of(nu), gap, tries)
+    return (_first_power if p == 1.0 else _second_power)(first, second, narrow, tries)
 
 
 def _difference(mu: Density, nu: Density) -> tuple[Coefficients, int]:
@@ -415,7 +448,7 @@ def _flow_of_rounding(mu: Density, nu: Density) -> float | None:
     return length if length <= _ROUNDING else None
 
 
-def _first_power(first: Spread, second: Spread, gap: float, tries: Iterable[Attempt]) -> Bracket:
+def _first_power(first: Spread, second: Spread, gap: float, tries: tqdm[Attempt]) -> Bracket:
     space = Sphere(_LMAX_OF_TOKENS)
     difference = first.moments(space.size) - second.moments(space.size)
     difference[0] = 0.0
@@ -427,13 +460,14 @@ def _first_power(first: Spread, second: Spread, gap: float, tries: Iterable[Atte
     upper = np.inf
     for _, _, _, cells in tries:
         upper = min(upper, _between_cells(first, second, cells, 1.0))
+        show_ends(tries, lower, upper)
         if lower >= (1.0 - gap) * upper:
             break
     check_order(lower, upper)
     return Bracket(0.5 * (lower + upper), lower, upper, proved=True)
 
 
-def _second_power(first: Spread, second: Spread, gap: float, tries: Iterable[Attempt]) -> Bracket:
+def _second_power(first: Spread, second: Spread, gap: float, tries: tqdm[Attempt]) -> Bracket:
     # the potential of the more concentrated measure has fewer kinks
     if first.concentration < second.concentration:
         first, second = second, first
@@ -460,6 +494,7 @@ def _second_power(first: Spread, second: Spread, gap: float, tries: Iterable[Att
             near = min(upper, by_map)
             if _close(lower, near, gap) or not (second.has_density and _close(best, near, gap)):
                 break
+        show_ends(tries, *np.sqrt([max(lower, 0.0), min(upper, by_map)]))
         if _close(lower, min(upper, by_map), gap):
             break
     proved = upper <= by_map or _close(lower, upper, gap)

@@ -291,7 +291,7 @@ class Potential:
         low = np.empty(0)
         for level, lattice in enumerate(bounds.lattices):
             if level:
-                target, cell = _quarters(target, cell, lattice)
+                target, cell = quarters(target, cell, lattice)
             x = lattice.some_points(cell)
             inner = np.einsum("ij,ij->i", x, targets[target])
             slack = 0.5 * np.arccos(np.clip(inner + _EPS, -1.0, 1.0)) ** 2
@@ -443,7 +443,7 @@ def _largest_around(cells: Array, lattice: Lattice, rows: int) -> Array:
     return np.asarray(found)
 
 
-def _quarters(target: Indices, cell: Indices, lattice: Lattice) -> tuple[Indices, Indices]:
+def quarters(target: Indices, cell: Indices, lattice: Lattice) -> tuple[Indices, Indices]:
     """The four cells of this lattice in each cell of the one half as fine."""
     row, column = np.divmod(cell, lattice.n)
     corner = 2 * row * lattice.n_lon + 2 * column

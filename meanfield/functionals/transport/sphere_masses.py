@@ -14,7 +14,7 @@ from meanfield.functionals.transport.quantiles import check_mass
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles
 from meanfield.spaces import Places, Sphere, SphereAt, SphereFields
 from meanfield.spaces.geometry import exponential, geodesic_distance, logarithm, perpendicular
-from meanfield.spaces.lattice import Lattice, hats, moments_of
+from meanfield.spaces.lattice import Lattice, cell_integrals, moments_of
 from meanfield.typing import Array, Coefficients, Indices
 
 _STEPS_TO_THE_CENTRE = 2
@@ -112,9 +112,9 @@ _GATHERED_LMAX = 47
 _AROUND = 128
 # points with less mass than this share of the largest are left out
 _LEAST = 1e-13
-# rows of the lattice under whose hats a density is gathered, and the share of the largest mass
-# from which the centre of mass of a hat is known
-_HATS, _SURE = 128, 1e-8
+# rows of the lattice in whose cells a density is gathered, and the share of the largest mass
+# from which the centre of mass of a cell is known
+_CELL_ROWS, _SURE = 128, 1e-8
 
 
 class Spread:
@@ -239,11 +239,18 @@ class DensitySpread(Spread):
 
     @cached_property
     def _atoms(self) -> Atoms:
-        return atoms_of(self.series)
+        rows = _CELL_ROWS
+        while rows <= self.series._degree:
+            rows *= 2
+        return atoms_of(self.series, rows)
 
     def gathered(self, most: int) -> tuple[Array, Array]:  # noqa: ARG002 (of tokens)
         """Points of a coarser grid, and their masses."""
-        grid = Sphere(_GATHERED_LMAX)
+        return self.on_grid(_GATHERED_LMAX)
+
+    def on_grid(self, lmax: int) -> tuple[Array, Array]:
+        """Points of Sphere(lmax), and their masses."""
+        grid = Sphere(lmax)
         masses = grid.weights * np.maximum(_on_grid(self.series, grid), 0.0)
         kept = masses > _LEAST * masses.max()
         return grid.points[kept], masses[kept] / masses[kept].sum()
@@ -290,35 +297,38 @@ class Atoms:
     lost: float
 
 
-def atoms_of(measure: Density) -> Atoms:
-    """The masses of a density under the hats of a lattice, each at its centre of mass p.
+def atoms_of(measure: Density, rows: int) -> Atoms:
+    """The masses of a density in the cells of a lattice, each at its centre of mass p.
 
     For all z, dist²(y, z) <= dist²(p, z) - 2 <log_p z, log_p y> + dist²(p, y) (Toponogov). The mean
-    of dist²(p, y) over a hat is that of |p - y|² but for the ratio of arc to chord, and log_p y has
-    the mean 0 but for that of arc to sine.
+    of dist²(p, y) over a cell is that of |p - y|² but for the ratio of arc to chord, and log_p y
+    has the mean 0 but for that of arc to sine.
+
+    Parameters
+    ----------
+    measure : Density
+    rows : int
+        More than the degree of the density.
     """
-    lmax = measure._degree
-    n = _HATS
-    while n < lmax:
-        n *= 2
-    lattice = Lattice(n)
+    lmax, lattice = measure._degree, Lattice(rows)
     own = series(measure, lmax)
-    found = hats(lattice, own, lmax)
-    masses = found.masses
-    means = np.stack([hats(lattice, of, lmax + 1).masses for of in moments_of(own, lmax)], axis=1)
-    lengths = np.linalg.norm(means, axis=1)
-    # between opposite corners of a hat
-    widest = 2.0 * np.sqrt(2.0) * lattice.step
+    highest = lattice.overshoot(lmax) * float(np.abs(lattice.at_corners(own, lmax)).max())
+    found, error = cell_integrals(lattice, own, lmax, highest)
+    means = [cell_integrals(lattice, of, lmax + 1, highest)[0] for of in moments_of(own, lmax)]
+    masses, vectors = found.ravel(), np.stack(means, axis=-1).reshape(-1, 3)
+    lengths = np.linalg.norm(vectors, axis=1)
+    # between two points of a cell, or one and its centre of mass
+    widest = 2.0 * float(lattice.radii.max())
     sure = masses > _SURE * masses.max()
     safe = np.where(sure, lengths, 1.0)[:, None]
-    points = np.where(sure[:, None], means / safe, lattice.corners)
+    points = np.where(sure[:, None], vectors / safe, lattice.points)
     chords = np.where(sure, 2.0 - 2.0 * lengths / np.where(sure, masses, 1.0), widest**2)
     chords = np.clip(chords + 1e-15 / _SURE, 0.0, widest**2)
     arc = (0.5 * widest / np.sin(0.5 * widest)) ** 2
     off = np.where(sure, (widest / np.sin(widest) - 1.0) * np.sqrt(chords), widest)
     kept = masses > 0.0
     points, masses, blurs = points[kept], masses[kept], (arc * chords + 2.0 * np.pi * off)[kept]
-    lost = 2.0 * (found.error + float(masses.sum() - found.masses.sum()))
+    lost = 2.0 * (float(lattice.n_lon * error.sum()) + float(masses.sum() - found.sum()))
     return Atoms(points, masses / masses.sum(), blurs, lost)
 
 
