@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
+from meanfield.equations.tendency import tendency
 from meanfield.kernels.direct import latitude_log_moment
 from meanfield.spaces.geometry import geodesic_distance
 from meanfield.studies import stationary_density, stationary_states
@@ -54,7 +55,7 @@ def test_state_is_at_rest(dynamics, dim, degree, direction):
     space = mf.Zonal(dim, 2 * mu.space.kmax)
     mu = mf.Density.from_coefficients(space, np.pad(mu.coefficients, (0, mu.space.kmax)))
     rhs = np.empty(space.n_coefficients)
-    mf.equations.tendency.tendency(mu, dynamics)(mu.coefficients.copy(), rhs)
+    tendency(mu, dynamics)(mu.coefficients.copy(), rhs)
     laplacian = space.degrees * (space.degrees + dim - 2) * mu.coefficients * dynamics.noise
     size = np.linalg.norm(laplacian)
     assert size > 0.01
@@ -139,7 +140,7 @@ def test_growth_is_that_of_the_equation(dynamics, dim, degree, direction):
     """Eigenvalues against differences of the right-hand side that runs use."""
     mu = stationary_density(dynamics, dim, degree=degree, direction=direction)
     space, tau = mu.space, dynamics.noise
-    rate = mf.equations.tendency.tendency(mu, dynamics)
+    rate = tendency(mu, dynamics)
     c, step = mu.coefficients.copy(), 1e-6
     up, down = np.empty((2, len(c)))
     jacobian = np.zeros((len(c), len(c)))

@@ -32,12 +32,13 @@ def test_the_benchmark_takes_no_arrays():
     import numpy as np
 
     import meanfield as mf
+    from meanfield.equations.tendency import tendency
     from validation.benchmarks.right_hand_side import allocated
 
     for space in (mf.Circle(1024), mf.Sphere(63), mf.Zonal(10, 255)):
         law = mf.VonMisesFisher(np.eye(space.dim)[-1], 3.0)
         for dynamics in (mf.SA(4.0), mf.USA(4.0)):
-            rate = mf.equations.tendency.tendency(mf.Density(space, law), dynamics)
+            rate = tendency(mf.Density(space, law), dynamics)
             out = np.empty_like(rate.initial_state)
             peak = allocated(lambda r=rate, o=out: r(r.initial_state, o))
             assert peak < 8 * len(space.weights), (space, dynamics, peak)

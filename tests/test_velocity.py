@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
+from meanfield.equations.tendency import tendency
 
 
 # at 4 the series of G has its digits everywhere, and is all there is
@@ -13,7 +14,7 @@ def test_right_hand_side_has_the_same_velocity(space, beta):
     """The right-hand side switches to positive sums by itself: flux / f is X on the grid."""
     bump = mf.VonMisesFisher(np.eye(space.dim)[-1], 50.0)
     mu = mf.Density(space, mf.Mixture([bump, mf.Uniform(space.dim)], [1 - 1e-8, 1e-8]))
-    rate = mf.equations.tendency.tendency(mu, mf.SA(float(beta)))
+    rate = tendency(mu, mf.SA(float(beta)))
     rate(rate.initial_state, np.empty_like(rate.initial_state))
     transforms = rate._transforms
     index = np.arange(len(space.weights))
@@ -65,7 +66,7 @@ def test_beta_beyond_overflow():
 def test_right_hand_side_keeps_every_degree_that_counts(space, beta, kind):
     """Series against positive sums, relative to the velocity, from tiny β and in high dimension."""
     mu = mf.Density(space, mf.VonMisesFisher(np.eye(space.dim)[-1], 2.0))
-    rate = mf.equations.tendency.tendency(mu, kind(beta))
+    rate = tendency(mu, kind(beta))
     rate(rate.initial_state, np.empty_like(rate.initial_state))
     found = rate.factors.speed_unit * rate._transforms.flux / rate._transforms.values
     index = np.arange(len(space.weights))
@@ -95,9 +96,7 @@ def test_products_on_the_circle_do_not_alias():
         coefficients = np.zeros(space.kmax + 1, dtype=complex)
         coefficients[:16] = 0.02 * np.exp(1j * np.arange(16.0))
         coefficients[0] = 1.0
-        rate = mf.equations.tendency.tendency(
-            mf.Density.from_coefficients(space, coefficients), mf.USA(4.0)
-        )
+        rate = tendency(mf.Density.from_coefficients(space, coefficients), mf.USA(4.0))
         out = np.empty_like(rate.initial_state)
         rate(rate.initial_state, out)
         rates.append(out.view(complex)[:16])

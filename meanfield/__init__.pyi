@@ -1,0 +1,101 @@
+"""What `meanfield` offers, and where it is: types for checkers, homes for `__init__`."""
+
+from . import exceptions, plot, studies, theory, typing
+from .cli.case import Case
+from .cli.sweeps import sweep
+from .dynamics.attention import Attention, Head
+from .dynamics.doubly_stochastic import DoublyStochastic
+from .dynamics.interaction import Interaction
+from .dynamics.isotropic import SA, USA
+from .dynamics.kuramoto import CircleInteraction, Kuramoto
+from .dynamics.layers import FeedForward, LayerMap, Layers
+from .evolution import Solution, evolve, load, resume
+from .functionals.distances import mmd, sobolev
+from .functionals.energies import (
+    dissipation,
+    energy,
+    energy_share,
+    order_parameter,
+    sinkhorn_scaling,
+)
+from .functionals.speed import metric_speed, slope
+from .functionals.transport import Bracket
+from .functionals.transport.distance import (
+    DistanceTo,
+    SlicedDistance,
+    sliced_wasserstein,
+    transport_map,
+    transport_plan,
+    wasserstein,
+)
+from .laws import FourierSeries, Mixture, PointCloud, Uniform, VonMisesFisher, ZonalSeries
+from .laws.quantisation import gaussian_frequencies, lorentzian_frequencies
+from .measures import Density, FlowMap, OscillatorDensity, Oscillators, Particles
+from .measures.clusters import Clusters, clusters
+from .spaces import Circle, Sphere, Zonal
+from .studies.comparison import compare
+from .studies.free_tokens import FreeTokens, evolve_free
+
+__version__: str
+
+__all__ = [
+    "Attention",
+    "Bracket",
+    "Case",
+    "Circle",
+    "CircleInteraction",
+    "Clusters",
+    "Density",
+    "DistanceTo",
+    "DoublyStochastic",
+    "FeedForward",
+    "FlowMap",
+    "FourierSeries",
+    "FreeTokens",
+    "Head",
+    "Interaction",
+    "Kuramoto",
+    "LayerMap",
+    "Layers",
+    "Mixture",
+    "OscillatorDensity",
+    "Oscillators",
+    "Particles",
+    "PointCloud",
+    "SA",
+    "SlicedDistance",
+    "Solution",
+    "Sphere",
+    "USA",
+    "Uniform",
+    "VonMisesFisher",
+    "Zonal",
+    "ZonalSeries",
+    "clusters",
+    "compare",
+    "dissipation",
+    "energy",
+    "energy_share",
+    "evolve",
+    "resume",
+    "evolve_free",
+    "exceptions",
+    "gaussian_frequencies",
+    "load",
+    "lorentzian_frequencies",
+    "metric_speed",
+    "mmd",
+    "order_parameter",
+    "plot",
+    "sinkhorn_scaling",
+    "sliced_wasserstein",
+    "slope",
+    "sobolev",
+    "studies",
+    "sweep",
+    "theory",
+    "transport_map",
+    "transport_plan",
+    "typing",
+    "wasserstein",
+]
