@@ -29,6 +29,7 @@ _MOST = 1 << 53
 _LONGEST = 80
 
 Word = TypeVar("Word", bound=str)
+AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
 
 _BRIEF = reprlib.Repr()
 _BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxarray = _BRIEF.maxset = _BRIEF.maxfrozenset = 8
@@ -346,7 +347,7 @@ def symmetric(name: str, matrix: ArrayLike, dim: int | None = None) -> Array:
     return 0.5 * (array + array.T)
 
 
-def read_only(array: Any) -> Any:
+def read_only(array: AnyArray) -> AnyArray:
     """An array that nobody can change from now on."""
     array.flags.writeable = False
     return array

@@ -46,8 +46,7 @@ class ForgottenDynamics:
         """
         raise ValueError(
             f"dynamics {self.name!r} is not known any more on {shown(measure)} at {len(points)} "
-            f"points: "
-            f"the file could keep its name only"
+            f"points: the file could keep its name only"
         )
 
 

@@ -710,8 +710,7 @@ def check_on_space(space: Space, dynamics: Dynamics) -> None:
     elif space.axis is not None:
         raise ValueError(
             f"dynamics must commute with rotations about the axis of {space}, got "
-            f"{shown(dynamics)}: "
-            f"take a Sphere, a Circle or Particles"
+            f"{shown(dynamics)}: take a Sphere, a Circle or Particles"
         )
 
 

@@ -72,8 +72,7 @@ def check_sums(particles: Particles, dynamics: Dynamics, *, may_span: bool = Tru
     if particles.sums == "gram" and not (may_span and dynamics._gram):
         raise ValueError(
             f"sums must be 'auto', 'direct' or 'transforms' for {shown(particles)} under "
-            f"{shown(dynamics)}, "
-            f"got 'gram': the Gram matrix is for SA and USA without noise"
+            f"{shown(dynamics)}, got 'gram': the Gram matrix is for SA and USA without noise"
         )
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.special import comb
 
-from meanfield._checks import EPS, freeze, integer, key, real_array, tell_apart, unit_vector
+from meanfield import _checks
+from meanfield._checks import EPS, freeze, integer, key, read_only, real_array, unit_vector
 from meanfield.laws import law
 from meanfield.spaces.gegenbauer import gegenbauer, zonal_sum
 from meanfield.spaces.geometry import circle_points
@@ -156,7 +157,7 @@ def _coefficients(name: str, values: ArrayLike) -> Array:
     large = np.abs(array) > _LARGEST
     if large.any():
         first = int(np.argmax(large))
-        got, _ = tell_apart(array[first], np.copysign(_LARGEST, array[first]))
+        got, _ = _checks.tell_apart(array[first], np.copysign(_LARGEST, array[first]))
         raise ValueError(
             f"{name} must be <= {_LARGEST:g} in absolute value, got {got} at index {first}"
         )
@@ -240,8 +241,7 @@ class FourierSeries(law.KnownLaw):
         series = np.zeros(max(self.cos.size, self.sin.size), dtype=np.complex128)
         series[: self.cos.size] += self.cos
         series[: self.sin.size] -= 1j * self.sin
-        series.flags.writeable = False
-        return series
+        return read_only(series)
 
     @cached_property
     def _pieces(self) -> Pieces:
@@ -312,8 +312,7 @@ class ZonalSeries(law.KnownLaw):
     def _series(self) -> Array:
         """The coefficients from k = 0 on."""
         series = np.concatenate([[1.0], self.coefficients])
-        series.flags.writeable = False
-        return series
+        return read_only(series)
 
     @cached_property
     def _pieces(self) -> Pieces:

@@ -309,8 +309,7 @@ class Density(Measure):
     @cached_property
     def values(self) -> Array:
         """f on ``space.points``, shape (N,); a law's own values keep the digits of small ones."""
-        values: Array = read_only(self.space.synthesis(self.coefficients))
-        return values
+        return read_only(self.space.synthesis(self.coefficients))
 
     def __repr__(self) -> str:
         return f"Density({self.space}, tail={self.tail:.1e})"
@@ -333,8 +332,7 @@ class Density(Measure):
     @cached_property
     def weights(self) -> Array:  # type: ignore[override]
         """The masses of the points, shape (N,); some may be < 0 where the series is."""
-        weights: Array = read_only(self.space.weights * self.values)
-        return weights
+        return read_only(self.space.weights * self.values)
 
     @property
     def _uniform_masses(self) -> Array:

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from meanfield._checks import freeze, integer, is_single, number, shown, tell_apart, unit_vector
+from meanfield import _checks
+from meanfield._checks import freeze, integer, number, read_only, shown, tell_apart, unit_vector
 from meanfield.kernels.direct import latitude_log_moment, log_moment
 from meanfield.kernels.sinkhorn import Balanced, latitude_sums, point_sums
 from meanfield.laws.law import Law, brief, check_law, checked_pdf, has_density, symmetry_axis
@@ -110,7 +111,7 @@ def _law_and_axis(law_or_density: Any, axis: ArrayLike | None) -> tuple[Law, Arr
     if isinstance(law_or_density, Density):
         law = law_or_density.law or SeriesLaw(law_or_density)
         return law, law_or_density.axis if axis is None else axis
-    remedy = "" if is_single(law_or_density) else _REMEDY
+    remedy = "" if _checks.is_single(law_or_density) else _REMEDY
     return check_law("law", law_or_density, remedy), axis
 
 
@@ -437,9 +438,7 @@ class LineFlowMap(FlowMap):
     @cached_property
     def points(self) -> Array:  # type: ignore[override]
         """Φ_t(label), shape (n, d); where d > 2 on one meridian, each for its latitude."""
-        points = self.line.points(self.angles)
-        points.flags.writeable = False
-        return points
+        return read_only(self.line.points(self.angles))
 
     @cached_property
     def log_density(self) -> Array:  # type: ignore[override]
