@@ -223,18 +223,36 @@ def _exit(solution: Solution, file: Path) -> None:
 
 @app.command()
 def plot(
-    file: options.RunFile,
+    file: Annotated[
+        Path, Argument(metavar="RUN.nc|SWEEP.nc", help="Result file of a run or a sweep.")
+    ],
     figure: options.RunFigure = None,
+    name: Annotated[
+        str | None,
+        Option(help="A number to draw, as dissipation or final_energy, into RUN-NAME.png."),
+    ] = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Draw a run: the measure at several times and the energy.
+    """Draw a run, its measure at several times and its energy, or a sweep over its grid.
 
-    A figure of the same case is replaced, another file only with --force.
+    A sweep over one key is a curve, over two a map; without --name it shows the final energy as a
+    share of that of a Dirac. A figure of the same case is replaced, another file only with --force.
     """
-    suffixes = runs.FIGURE_SUFFIXES
-    with _made(file, figure, "--figure", suffixes, force, quiet) as (solution, place):
-        _draw(solution, place)
+    found, is_run = _run_or_sweep(file)
+    place = figure or file.with_name(f"{file.stem}{f'-{name}' if name else ''}.png")
+    source = found._source if is_run else str(found.attrs.get(SOURCE, ""))
+    check_output(place, "--figure", runs.FIGURE_SUFFIXES, source, force)
+    from meanfield import plot as plots
+
+    with refusals(place), runs.killed_like_ctrl_c():
+        if is_run:
+            drawn = plots.solution(found) if name is None else found.plot(name)
+        else:
+            drawn = plots.sweep(found, name)
+        plots.save(drawn, place, source=source)
+    if not quiet:
+        typer.echo(f"wrote {place}")
 
 
 @contextmanager
@@ -255,6 +273,60 @@ def _made(
 
 
 @app.command()
+def compare(
+    a: options.RunFile,
+    b: options.RunFile,
+    output: Annotated[Path | None, options.output("COMPARE.nc", "Dataset of the numbers.")] = None,
+    figure: Annotated[
+        Path | None, options.figure("COMPARE.png", "Figure of energies and distances.")
+    ] = None,
+    save_at: Annotated[
+        int | None,
+        Option(min=1, help="At so many equal intervals; else at times that both have saved."),
+    ] = None,
+    gap: Annotated[
+        float, Option(help="Relative width of the brackets of W_1 on S^2, 1e-6 to 1.")
+    ] = 0.1,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Compare two runs: their energies and means, the mmd and W_1 between them at common times.
+
+    The runs may have any measures and dynamics on the same sphere. Nothing is written but what is
+    asked for. At times that a run has not saved (--save-at) it is done again from the save before.
+    """
+    # all studies come with it
+    from meanfield.studies.comparison import compare as compared
+
+    one, other = runs.loaded_run(a), runs.loaded_run(b)
+    source = runs.source_of("compare", one._source, other._source)
+    for path, option, suffixes in (
+        (output, "--output", (".nc",)),
+        (figure, "--figure", runs.FIGURE_SUFFIXES),
+    ):
+        if path is not None:
+            check_output(path, option, suffixes, source, force)
+    progress = sys.stderr.isatty() and not quiet
+    with refusals(), runs.killed_like_ctrl_c():
+        found = compared(one, other, save_at=save_at, gap=gap, progress=progress)
+    names = [a.stem, b.stem] if a.stem != b.stem else [str(a), str(b)]
+    found = found.assign_coords(run=names).assign_attrs({SOURCE: source})
+    if not quiet:
+        typer.echo(f"{text.table_of_comparison(found)}\n{found.attrs['verdict']}")
+    if output is not None:
+        with refused(OSError, status=FAILED_RUN):
+            netcdf.write(found, output)
+    if figure is not None:
+        from meanfield import plot as plots
+
+        with refusals(figure):
+            plots.save(plots.comparison(found), figure, source=source)
+    written = ", ".join(str(path) for path in (output, figure) if path is not None)
+    if written and not quiet:
+        typer.echo(f"wrote {written}")
+
+
+@app.command()
 def info(
     file: Annotated[
         Path | None,
@@ -271,13 +343,21 @@ def info(
 
 
 def _summary(file: Path) -> dict[str, str]:
+    found, is_run = _run_or_sweep(file)
+    if is_run:
+        return text.summary(found, file, is_being_written(file))
+    return text.summary_of_sweep(found, file)
+
+
+def _run_or_sweep(file: Path) -> tuple[Any, bool]:
+    """The run in a file, or else the dataset of a sweep, and whether it is a run."""
     try:
-        return text.summary(runs.loaded_run(file), file, is_being_written(file))
+        return runs.loaded_run(file), True
     except Refusal as refusal:
         if SWEEP not in str(refusal):
             raise
     with refusals():
-        return text.summary_of_sweep(load_sweep(file), file)
+        return load_sweep(file), False
 
 
 def _draw(solution: Solution, picture: Path) -> None:

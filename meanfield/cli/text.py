@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -54,8 +55,26 @@ def table(solution: Solution) -> str:
             if name == "mass":
                 values = 1.0 - values
             columns[heading] = [f"{v:{form}}" if np.isfinite(v) else "-" for v in values]
+    return _columns(columns, "{} of {} saves shown, the file has all")
+
+
+def table_of_comparison(data: Any) -> str:
+    """About ten of the common times of two runs, at equal strides, and the last."""
+    columns = {"t": [f"{t:.5g}" for t in data["t"].values]}
+    for name in [name for name in ("energy", "energy_share") if name in data][:1]:
+        for run in data["run"].values:
+            columns[f"{name} {run}"] = [f"{v:.10g}" for v in data[name].sel(run=run).values]
+    further = {"mean_difference": "means", "mmd": "mmd", "w1": "W_1"}
+    for name, heading in further.items():
+        if name in data:
+            columns[heading] = [f"{v:.3e}" for v in data[name].values]
+    return _columns(columns, "{} of {} times shown, --output keeps all")
+
+
+def _columns(columns: Mapping[str, Sequence[str]], left_out: str) -> str:
+    """A table of which about ten rows are shown, and where the others are."""
+    saves = len(columns["t"])
     widths = [max(len(name), *map(len, cells)) for name, cells in columns.items()]
-    saves = len(solution.t)
     kept = [*range(0, saves - 1, -(-(saves - 1) // (_ROWS - 1)) or 1), saves - 1]
     rows = [list(columns), *([cells[i] for cells in columns.values()] for i in kept)]
     lines = [
@@ -63,7 +82,7 @@ def table(solution: Solution) -> str:
         for row in rows
     ]
     if len(kept) < saves:
-        lines.append(f"{len(kept)} of {saves} saves shown, the file has all")
+        lines.append(left_out.format(len(kept), saves))
     return "\n".join(lines)
 
 

@@ -5,6 +5,7 @@ Figures are returned, never shown.
 
 from meanfield.plot.curves import curve as curve
 from meanfield.plot.curves import dissipation, distances, energy, nodes, resolution
+from meanfield.plot.datasets import comparison, sweep
 from meanfield.plot.movies import animation, movie
 from meanfield.plot.panels import density
 from meanfield.plot.runs import card as card
@@ -25,6 +26,7 @@ from meanfield.plot.tokens import (
 
 __all__ = [
     "animation",
+    "comparison",
     "density",
     "dissipation",
     "distances",
@@ -42,5 +44,6 @@ __all__ = [
     "save",
     "solution",
     "stationary_states",
+    "sweep",
     "two_token_correlation",
 ]

@@ -15,7 +15,7 @@ from meanfield.evolution import Solution
 from meanfield.evolution.loop import save_times
 from meanfield.functionals.distances import mmd
 from meanfield.functionals.energies import dissipation, energy, energy_share
-from meanfield.functionals.transport.distance import wasserstein
+from meanfield.functionals.transport.distance import LEAST_GAP, wasserstein
 from meanfield.measures import AnyMeasure
 from meanfield.typing import Array, ArrayLike
 
@@ -101,6 +101,7 @@ def compare(
     known = (getattr(layer, "beta", 0.0) for layer in adapt(a.dynamics)._layers)
     default = next((found for found in known if found), 1.0)
     beta = default if beta is None else number("beta", beta, above=0)
+    gap = None if gap is None else number("gap", gap, low=LEAST_GAP, high=1)
     boolean("progress", progress)
     times = _common_times(a, b) if save_at is None else _asked_times(a, b, save_at)
     rows: list[dict[str, Any]] = []

@@ -1,0 +1,169 @@
+"""Figures of datasets that runs were made into: two of them compared, and sweeps over a grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from meanfield._checks import one_of
+from meanfield.plot import frames
+from meanfield.typing import Array
+
+_LINES = ("-", "--")
+_COLOURS = (frames.BLUE, frames.ORANGE, frames.GREEN, frames.PINK, frames.SKY, frames.YELLOW)
+# what is drawn of a comparison, and of a sweep where nothing is asked for
+_DISTANCES = {"w1": "$W_1$", "mmd": "mmd", "mean_difference": "distance of the means"}
+_FIRST = ("final_energy_share", "final_order_parameter", "final_energy", "value")
+# an axis, or a distance, that is as wide as this is logarithmic
+_WIDE = 30.0
+_LEAST = 1e-17
+
+
+def comparison(ds: Any) -> Figure:
+    """Two runs over t: the energy of each, and how far they are apart.
+
+    Where W_1 lies in a bracket a band reaches from its lower to its upper end.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Of `compare`.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Raises
+    ------
+    ValueError
+        If it is no such dataset.
+    """
+    frames.check_dataset(ds, "compare", ("mean_difference",), ("t", "run"), ("verdict",))
+    names = [name for name in ("energy", "energy_share", "dissipation") if name in ds][:1]
+    figure = frames.new_figure(3.6 * (1 + len(names)), 2.8)
+    *others, apart = figure.subplots(1, 1 + len(names), squeeze=False)[0]
+    for name, ax in zip(names, others, strict=True):
+        for one, colour, line in zip(ds["run"].values, _COLOURS, _LINES, strict=False):
+            ax.plot(ds["t"], ds[name].sel(run=one), line, color=colour, label=str(one))
+        frames.label_axes(ax, "time t", title=str(ds[name].attrs["long_name"]))
+        ax.legend(**frames.LEGEND)
+    for (name, label), colour in zip(_DISTANCES.items(), _COLOURS, strict=False):
+        if name in ds:
+            apart.plot(ds["t"], _drawn(ds[name]), "o-", color=colour, markersize=3, label=label)
+    if "w1" in ds and (ds["w1_upper"] > ds["w1_lower"]).any():
+        ends = _drawn(ds["w1_lower"]), _drawn(ds["w1_upper"])
+        apart.fill_between(ds["t"], *ends, color=_COLOURS[0], alpha=0.25, linewidth=0.0)
+    if any(line.get_ydata().max() > _LEAST for line in apart.lines):
+        apart.set_yscale("log")
+    frames.label_axes(apart, "time t")
+    # above the curves, which leave no corner free
+    apart.legend(**frames.LEGEND, ncols=3, loc="lower left", bbox_to_anchor=(-0.02, 1.0))
+    return frames.finish(figure, str(ds.attrs["verdict"]).partition(":")[0], [*others, apart])
+
+
+def _drawn(values: Any) -> Array:
+    """Values on a logarithmic scale, none less than what rounding leaves."""
+    return np.asarray(np.maximum(values.values, _LEAST))
+
+
+def sweep(ds: Any, name: str | None = None, ax: Axes | None = None) -> Axes:
+    """A number of a sweep over its grid: a curve over one key, a map in colours over two.
+
+    Where one of two keys has words as its values there is a curve for each. A number over t, such
+    as `energy`, has t as a further axis. Cells that have no such number are grey.
+
+    Parameters
+    ----------
+    ds : xarray.Dataset
+        Of `sweep`.
+    name : str, optional
+        The variable; `final_energy_share` if it is there, else the first number over the grid.
+    ax : matplotlib Axes, optional
+        Made on a new figure if omitted.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If it is no such dataset, has no such number, or more than two axes have several values.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> ds = mf.sweep(lambda x, y: x * y, {"x": [1, 2, 3], "y": [3, 4]})
+    >>> sweep(ds).get_xlabel()
+    'x'
+    """
+    frames.check_dataset(ds, "sweep", ("status",))
+    over = set(ds["status"].dims)
+    numbers = [str(n) for n, one in ds.data_vars.items() if one.dtype.kind in "iuf"]
+    numbers = [n for n in numbers if over <= set(ds[n].dims)]
+    if not numbers:
+        raise ValueError(f"ds must have a number over {sorted(over)}, got {list(ds.data_vars)}")
+    default = next((n for n in _FIRST if n in numbers), numbers[0])
+    found = ds[default if name is None else one_of("name", name, sorted(numbers))].squeeze()
+    if not 1 <= found.ndim <= 2:
+        raise ValueError(
+            f"ds must have several values along one or two of its axes, got {dict(found.sizes)} of "
+            f"{found.name}: ds.isel(...) takes values of others"
+        )
+    ax = frames.new_axes() if ax is None else frames.check_axes(ax, set())
+    # words, else fewer values, tell curves apart
+    found = found.transpose(*sorted(found.dims, key=lambda dim: (dim == "t", _is_number(ds[dim]))))
+    title = str(found.attrs.get("long_name", found.name))
+    if found.ndim == 2 and _is_number(ds[found.dims[0]]):
+        _map(ax, found, title)
+    else:
+        _curves(ax, found, title)
+    frames.label_axes(ax, _key(found, -1))
+    ax.tick_params(labelsize=frames.SMALL)
+    return ax
+
+
+def _key(found: Any, which: int) -> str:
+    """What an axis is called: the key of the case, or the time."""
+    dim = found.dims[which]
+    return str(found[dim].attrs.get("long_name", dim))
+
+
+def _is_number(coordinate: Any) -> bool:
+    return coordinate.dtype.kind in "iuf"
+
+
+def _is_wide(values: Array) -> bool:
+    """Whether values call for a logarithmic axis."""
+    return bool(values.min() > 0.0 and values.max() > _WIDE * values.min())
+
+
+def _curves(ax: Axes, found: Any, title: str) -> None:
+    """A curve over the last axis for each value of the first, if there are two."""
+    x = found[found.dims[-1]].values
+    rows = found.values.reshape(-1, len(x))
+    labels = found[found.dims[0]].values if found.ndim == 2 else [""]
+    for number, (row, label) in enumerate(zip(rows, labels, strict=True)):
+        colour = _COLOURS[number % len(_COLOURS)]
+        ax.plot(x, row, "o-", color=colour, markersize=3, linewidth=1.2, label=str(label))
+    if found.ndim == 2:
+        ax.legend(**frames.LEGEND, title=_key(found, 0), title_fontsize=frames.SMALL)
+    if x.dtype.kind in "iuf" and _is_wide(x):
+        ax.set_xscale("log")
+    ax.set_title(title, fontsize=frames.NORMAL, loc="left", pad=4)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _map(ax: Any, found: Any, title: str) -> None:
+    """Colours over two axes of numbers."""
+    down, along = (found[dim].values for dim in found.dims)
+    ax.set_facecolor("0.8")
+    drawn = ax.pcolormesh(along, down, found.values, cmap="viridis", shading="nearest")
+    for values, scale in (along, ax.set_xscale), (down, ax.set_yscale):
+        if _is_wide(values):
+            scale("log")
+    frames.label_axes(ax, y=_key(found, 0))
+    frames.finish_bar(ax.figure.colorbar(drawn, ax=ax), title)

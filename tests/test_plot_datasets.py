@@ -1,0 +1,157 @@
+"""Figures of two runs compared and of sweeps, and the commands that draw them."""
+
+import matplotlib.collections
+import numpy as np
+import pytest
+import xarray as xr
+
+import meanfield as mf
+from meanfield.cli.commands import main
+
+LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
+CASE = """
+law = { type = "FourierSeries", cos = [0.5] }
+measure = { type = "Density", space = { type = "Circle", n = 32 } }
+dynamics = { type = "SA", beta = 1.0 }
+run = { t_end = 0.5, save_at = 2 }
+"""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with two runs of other spaces, and a sweep over numbers and words."""
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "case.toml").write_text(CASE)
+    a = mf.Case.from_file(folder / "case.toml")
+    b = a.replace({"measure.space.n": 64, "run.save_at": 4})
+    a.run().save(folder / "a.nc")
+    b.run().save(folder / "b.nc")
+    grid = ["--grid", "dynamics.beta=1,2,4", "--grid", "dynamics.type=SA,USA", "-q"]
+    command = ["sweep", str(folder / "case.toml"), "-o", str(folder / "sweep.nc"), *grid]
+    assert main(command) == 0
+    return folder
+
+
+def curves(ax):
+    return [np.array(line.get_data()) for line in ax.lines]
+
+
+def test_a_figure_of_two_runs_has_their_energies_and_distances(files):
+    density = mf.evolve(mf.Density(mf.Circle(64), LAW), mf.SA(2.0), 1.0, 4)
+    tokens = mf.evolve(mf.Particles.quantise(LAW, 40), mf.SA(2.0), 1.0, 2)
+    ds = mf.compare(density, tokens)
+    figure = mf.plot.comparison(ds)
+    energies, apart = figure.axes
+    assert figure.get_suptitle() == ds.attrs["verdict"].partition(":")[0]
+    for (t, values), name in zip(curves(energies), "ab", strict=True):
+        assert t.tolist() == [0.0, 0.5, 1.0]
+        assert np.array_equal(values, ds.energy.sel(run=name))
+    drawn = dict(zip(("w1", "mmd", "mean_difference"), curves(apart), strict=True))
+    assert all(np.allclose(values, np.maximum(ds[n], 1e-17)) for n, (_, values) in drawn.items())
+    assert apart.get_yscale() == "log"
+    assert not apart.collections
+    told = [text.get_text() for text in apart.get_legend().get_texts()]
+    assert told == ["$W_1$", "mmd", "distance of the means"]
+    # of two that are one nothing is logarithmic; brackets are a band
+    same = mf.plot.comparison(mf.compare(density, density))
+    assert same.axes[1].get_yscale() == "linear"
+    wide = mf.plot.comparison(ds.assign(w1_lower=0.5 * ds.w1)).axes[1]
+    assert isinstance(wide.collections[0], matplotlib.collections.PolyCollection)
+    with pytest.raises(ValueError, match=r"ds must be a Dataset of studies\.compare"):
+        mf.plot.comparison(density.dataset)
+
+
+def test_a_sweep_over_one_key_is_a_curve():
+    ds = mf.sweep(lambda x: {"value": x**2, "other": -x}, {"x": [1.0, 2.0, 100.0]})
+    ax = mf.plot.sweep(ds)
+    assert np.array_equal(curves(ax)[0], [[1.0, 2.0, 100.0], [1.0, 4.0, 1e4]])
+    assert (ax.get_xlabel(), ax.get_title(loc="left"), ax.get_xscale()) == ("x", "value", "log")
+    other = mf.plot.sweep(ds, "other", mf.plot.sweep(ds))
+    assert np.array_equal(curves(other)[1][1], [-1.0, -2.0, -100.0])
+    # a key with one value is no axis
+    ds = mf.sweep(lambda x, y: x + y, {"y": [3], "x": [1.0, 2.0]})
+    assert np.array_equal(curves(mf.plot.sweep(ds))[0], [[1.0, 2.0], [4.0, 5.0]])
+
+
+def test_a_sweep_over_two_keys_is_a_map_or_a_curve_for_each_word(files):
+    def product(x, y):
+        return x * y if x * y != 6 else 1 / 0
+
+    with pytest.warns(mf.exceptions.UnfinishedWarning):
+        ds = mf.sweep(product, {"x": [1, 2, 3], "y": [2, 4]})
+    ax = mf.plot.sweep(ds)
+    (mesh,) = (one for one in ax.collections if isinstance(one, matplotlib.collections.QuadMesh))
+    values = mesh.get_array()
+    assert values.tolist() == [[2.0, 4.0], [4.0, 8.0], [None, 12.0]]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("y", "x")
+    found = xr.load_dataset(files / "sweep.nc", engine="h5netcdf")
+    ax = mf.plot.sweep(found)
+    assert ax.get_legend().get_title().get_text() == "dynamics.type"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["SA", "USA"]
+    for (beta, share), kind in zip(curves(ax), ("SA", "USA"), strict=True):
+        assert beta.tolist() == [1.0, 2.0, 4.0]
+        assert np.array_equal(share, found.final_energy_share.sel(type=kind))
+    over_t = mf.plot.sweep(found.isel(type=0), "energy")
+    assert (over_t.get_xlabel(), over_t.get_ylabel()) == ("time t", "dynamics.beta")
+
+
+def test_what_is_no_figure_is_refused(files):
+    found = xr.load_dataset(files / "sweep.nc", engine="h5netcdf")
+    with pytest.raises(
+        ValueError, match="ds must have several values along one or two of its axes"
+    ):
+        mf.plot.sweep(found, "energy")
+    with pytest.raises(ValueError, match="name must be one of"):
+        mf.plot.sweep(found, "message")
+    with pytest.raises(ValueError, match=r"ds must be a Dataset of studies\.sweep"):
+        mf.plot.sweep(xr.Dataset())
+    with pytest.raises(ValueError, match="ds must have a number over"):
+        mf.plot.sweep(found[["status", "message"]])
+    with pytest.raises(ValueError, match="ax must be matplotlib Axes"):
+        mf.plot.sweep(found, ax=3)
+
+
+def test_plot_draws_sweeps_and_single_numbers(files, capsys):
+    assert main(["plot", str(files / "sweep.nc")]) == 0
+    assert main(["plot", str(files / "a.nc"), "--name", "dissipation"]) == 0
+    said = capsys.readouterr().out.split()
+    assert said == ["wrote", f"{files}/sweep.png", "wrote", f"{files}/a-dissipation.png"]
+    # the same case replaces its figure, another does not
+    assert main(["plot", str(files / "sweep.nc"), "--name", "final_mass", "-q"]) == 0
+    again = ["plot", str(files / "sweep.nc"), "--figure", str(files / "sweep.png"), "-q"]
+    assert main(again) == 0
+    assert main(["plot", str(files / "a.nc"), "--figure", str(files / "sweep.png")]) == 2
+    assert "--force replaces what is there" in capsys.readouterr().err
+    assert main(["plot", str(files / "a.nc"), "--name", "colour"]) == 2
+    assert "name must be one of" in capsys.readouterr().err
+
+
+def test_compare_prints_writes_and_draws(files, capsys, monkeypatch):
+    monkeypatch.chdir(files)
+    before = {path.name for path in files.iterdir()}
+    assert main(["compare", "a.nc", "b.nc"]) == 0
+    head, *rows, verdict = capsys.readouterr().out.splitlines()
+    assert head.split() == ["t", "energy", "a", "energy", "b", "means", "mmd", "W_1"]
+    assert [float(row.split()[0]) for row in rows] == [0.0, 0.25, 0.5]
+    assert verdict.startswith("the same to ")
+    assert {path.name for path in files.iterdir()} == before
+    asked = ["-o", "ab.nc", "--figure", "ab.png", "--save-at", "20"]
+    assert main(["compare", "a.nc", "b.nc", *asked]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[-3:-2] == ["11 of 21 times shown, --output keeps all"]
+    assert said[-1] == "wrote ab.nc, ab.png"
+    with xr.open_dataset(files / "ab.nc", engine="h5netcdf") as ds:
+        assert ds.run.values.tolist() == ["a", "b"]
+        assert ds.sizes["t"] == 21
+        assert float(ds.mmd.max()) < 1e-9
+    assert (files / "ab.png").read_bytes().startswith(b"\x89PNG")
+    assert main(["compare", "a.nc", "b.nc", "-o", "ab.nc", "-q"]) == 0
+    assert capsys.readouterr() == ("", "")
+    for refused, message in [
+        (["a.nc", "sweep.nc"], "its format must be 'meanfield-solution'"),
+        (["a.nc", "none.nc"], "there is no file none.nc"),
+        (["a.nc", "b.nc", "-o", "a.nc"], "--output must be a new file"),
+        (["a.nc", "b.nc", "--gap", "2"], "gap must be a finite number >= 1e-06 and <= 1, got 2"),
+    ]:
+        assert main(["compare", *refused]) == 2
+        assert message in capsys.readouterr().err
