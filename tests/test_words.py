@@ -32,7 +32,7 @@ def table(*sections: str) -> list[str]:
 
 
 ARGUMENTS = "Arguments and keys of case files"
-VARIABLES = "Numbers of a run, over `t`", "What a file keeps beside them", "Studies"
+VARIABLES = "Numbers of a run, over `t`", "What else a file stores", "Studies"
 
 
 GRID = "A density on a grid"
