@@ -166,7 +166,7 @@ def test_runs_draw_on_the_axes_that_are_given():
         ax = Figure().add_subplot()
         assert sol.plot(name, ax) is ax
         assert ax.lines
-    assert sol.plot().get_title(loc="left") == "energy E_β"
+    assert sol.plot().get_title(loc="left").startswith("energy, ")
     own = sol.plot("size").lines[0].get_xydata()
     assert np.array_equal(own, np.column_stack([sol.t, [128, 128]]))
     names = ["dissipation", "distances", "energy", "energy_share", "nodes", "resolution", "size"]

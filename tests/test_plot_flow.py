@@ -32,8 +32,11 @@ def held(dim=2, stretch=0.0):
 
 
 def stems(ax):
+    """The angles of atoms and how high their stems are."""
     (found,) = ax.findobj(LineCollection)
-    return [segment[0, 0] for segment in found.get_segments()]
+    ends = np.array([segment[1] for segment in found.get_segments()])
+    assert all(segment[0, 1] == 0.0 for segment in found.get_segments())
+    return ends.T
 
 
 def test_curve_around_the_circle_passes_the_nodes():
@@ -61,14 +64,17 @@ def test_profile_of_a_flow_map_is_the_law_of_its_polar_angle(dim):
 
 
 @pytest.mark.parametrize("dim", [2, 3, 10])
-def test_atoms_are_stems_at_their_angles_with_area_by_mass(dim):
+def test_atoms_are_stems_at_their_angles_as_high_as_their_mass(dim):
     mu = held(dim)
     ax = mf.plot.density(mu)
-    assert stems(ax) == pytest.approx([0.3, 2.5], abs=1e-12)
+    expected = np.array([[0.3, 2.5], mu._atom_masses])
+    assert stems(ax) == pytest.approx(expected, abs=1e-12)
     (dots,) = ax.findobj(PathCollection)
-    drawn = np.asarray(dots.get_offsets())[:, 0]
-    assert drawn == pytest.approx(np.array([0.3, 2.5]), abs=1e-12)
-    assert dots.get_sizes() == pytest.approx(np.maximum(40.0 * mu._atom_masses, 2.0))
+    assert pytest.approx(expected, abs=1e-12) == np.asarray(dots.get_offsets()).T
+    # mass 1 is the height of the scale: in a panel of a profile that of its axes
+    height = ax.transData if dim == 2 else ax.get_xaxis_transform()
+    placed = dots.get_offset_transform().transform(expected.T)
+    assert placed == pytest.approx(height.transform(expected.T))
     if dim > 2:
         assert [text for text in texts(ax) if text.startswith("atom")] == [
             f"atom {mass:.3g}" for mass in sorted(mu._atom_masses, reverse=True)
@@ -78,9 +84,7 @@ def test_atoms_are_stems_at_their_angles_with_area_by_mass(dim):
 def test_tokens_as_atoms_and_atoms_that_look_alike():
     cloud = mf.PointCloud(circle_points([0.5, 0.5 + 1e-9, 2.0, 4.0]))
     ax = mf.plot.density(mf.FlowMap(cloud))
-    assert stems(ax) == pytest.approx([0.5, 2.0, 4.0])
-    (dots,) = ax.findobj(PathCollection)
-    assert dots.get_sizes() == pytest.approx([20.0, 10.0, 10.0])
+    assert stems(ax) == pytest.approx(np.array([[0.5, 2.0, 4.0], [0.5, 0.25, 0.25]]))
 
 
 @pytest.mark.parametrize("dim", [2, 3, 10])
@@ -122,7 +126,7 @@ def test_a_run_from_density_to_flow_map(mixed):
     assert len(figure.axes) == 7
     assert len({ax.name for ax in measures}) == 1
     assert len({ax.get_ylim() for ax in measures}) == 1
-    assert len(stems(measures[-1])) == 2
+    assert stems(measures[-1]).shape == (2, 2)
     assert "number of nodes" in [ax.get_title(loc="left") for ax in figure.axes]
     assert "clustered" in figure.get_suptitle()
     assert figure._suptitle.get_color() == "black"

@@ -119,6 +119,8 @@ def draw(everything: dict[int, Array]) -> None:
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     for axes, (p, found) in zip(figure.subplots(1, 2), everything.items(), strict=True):
         _draw_ends(axes, p, found)
+    named = dict(zip(*(found[::-1] for found in axes.get_legend_handles_labels()), strict=True))
+    figure.legend(named.values(), named, loc="outside lower center", ncols=4, frameon=False)
     figure.savefig(FIGURE, dpi=120)
 
 
@@ -138,7 +140,6 @@ def _draw_ends(axes: Axes, p: int, found: Array) -> None:
         title=f"$W_{p}$ of {len(truth)} axisymmetric pairs on $S^2$",
     )
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower left" if p == 1 else "upper left")
 
 
 if __name__ == "__main__":

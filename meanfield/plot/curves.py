@@ -19,9 +19,9 @@ from meanfield.measures import Density, FlowMap, LineFlowMap
 from meanfield.plot import frames
 from meanfield.typing import Array
 
-# an energy that moves less than this part of the way between its bounds hides the far one
-_VISIBLE = 0.08
-# and one that moves less than this part of itself stands still but for rounding
+# a bound nearer to an energy than this part of the way that it moves is drawn beside it
+_NEAR = 0.3
+# an energy that moves less than this part of itself stands still but for rounding
 _STILL = 1e-12
 # a stretch of t shorter than this part of the axis has no room for the name of a size
 _ROOM = 0.2
@@ -33,7 +33,7 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     E_β (3.5) lies between E_β(σ) = Λ_0/(2β) and E_β(δ) = e^β/(2β) (Proposition 3.4), E_DS between
     log Λ_0/(2β) and 1/2. Where it overflows, what is drawn is its share of that of a Dirac.
 
-    Where the energy moves little, a bound that is far away is named at the edge only.
+    The title has the bounds; one that is near is drawn dashed.
 
     Parameters
     ----------
@@ -54,24 +54,12 @@ def energy(sol: Solution, ax: Axes | None = None) -> Axes:
     name = energy_name(sol)
     if name is None:
         raise ValueError(f"sol must be of a dynamics with an energy, got {shown(sol)}")
-    ax = panel(sol, ax, title(sol, name))
     values, limits = sol.dataset[name].values, bounds(sol, name)
+    ax = panel(sol, ax, frames.subscripts(bounded_title(sol, name), "$_{%s}$"))
     _curve(ax, sol, values)
-    low, high, margin = limits.window(values)
-    ax.set_ylim(low - margin, high + margin)
-    rising = values[-1] >= values[0]
-    levels = zip((limits.lower, limits.upper), limits.names, (False, True), strict=True)
-    for level, which, top in levels:
-        if not np.isfinite(level):
-            continue
+    ax.set_ylim(limits.window(values))
+    for level in filter(np.isfinite, limits[:2]):
         ax.axhline(level, color=frames.GREY, linestyle="--", linewidth=0.8)
-        hidden = level > high or level < low
-        arrow = (" ↑" if top else " ↓") if hidden else ""
-        edge = (high + margin if top else low - margin) if hidden else level
-        x, ha = (0.02, "left") if rising == top else (0.98, "right")
-        y, va = (2, "bottom") if top != hidden else (-2, "top")
-        text, frame = f"{which} = {level:.4g}{arrow}", ax.get_yaxis_transform()
-        frames.write(ax, text, (x, edge), frame, ha=ha, va=va, shift=(0, y))
     return ax
 
 
@@ -88,6 +76,17 @@ def title(sol: Solution, name: str) -> str:
     # noise has a part of its own in dE/dt
     is_whole = about.get("role") == "rate" and sol.dynamics.noise == 0.0
     return f"{called} |d{about['symbol']}/dt|" if is_whole else called
+
+
+def bounded_title(sol: Solution, name: str) -> str:
+    """What an energy is called, between its bounds if it has any."""
+    low, high = (f"{end:.4g}" if np.isfinite(end) else "" for end in bounds(sol, name)[:2])
+    about = sol.dataset[name].attrs
+    if not low + high:
+        return title(sol, name)
+    symbol = "share" if about["role"] == "share" else about["symbol"]
+    between = " ≤ ".join(part for part in (low, symbol, high) if part)
+    return f"{name.replace('_', ' ')}, {between}"
 
 
 # roles of what tells how fast a run moves; of several the first
@@ -121,7 +120,7 @@ def dissipation(sol: Solution, ax: Axes | None = None) -> Axes:
     if not names:
         raise ValueError(f"sol must have a dissipation or a speed, got {list(sol.dataset)}")
     name = names[0]
-    ax = panel(sol, ax, title(sol, name))
+    ax = panel(sol, ax, frames.subscripts(title(sol, name), "$_{%s}$"))
     values = sol.dataset[name].values
     _curve(ax, sol, values)
     known = values[np.isfinite(values)]
@@ -286,17 +285,18 @@ class Bounds(NamedTuple):
     names: tuple[str, str]
     why: str
 
-    def window(self, values: Array) -> tuple[float, float, float]:
-        """The lowest and the highest value, or an end that is near, and a margin beyond them."""
+    def window(self, values: Array) -> tuple[float, float]:
+        """From below the lowest value, or a bound that is near, to above the highest."""
         known = values[np.isfinite(values)] if np.isfinite(values).any() else np.array(self[:2])
         low, high = float(known.min()), float(known.max())
         span, whole = high - low, self.upper - self.lower
-        is_still = span <= _STILL * abs(high)
-        is_near = np.isfinite(whole) and (span >= _VISIBLE * whole or is_still)
-        reach = 1.01 * whole if is_near else span
+        # all the way between its bounds, where it does not move
+        is_still = span <= _STILL * abs(high) and np.isfinite(whole)
+        reach = 1.01 * whole if is_still else _NEAR * span
         low = self.lower if low - self.lower <= reach else low
         high = self.upper if self.upper - high <= reach else high
-        return low, high, 0.14 * (high - low) or 0.1 * abs(high) or 1.0
+        margin = 0.14 * (high - low) or 0.1 * abs(high) or 1.0
+        return low - margin, high + margin
 
 
 def bounds(sol: Solution, name: str) -> Bounds:

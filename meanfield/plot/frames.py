@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import os
+import re
 from collections.abc import Iterable
 from html import escape
 from pathlib import Path
@@ -163,6 +164,17 @@ def check_dataset(
     missing = [name for names, held in wanted for name in names if name not in held]
     if missing:
         raise ValueError(f"{text} with {shown(missing)}, got {shown(ds)}")
+
+
+def subscripts(text: str, form: str) -> str:
+    """A text of symbols like E_β with what follows the underscore in this form.
+
+    Examples
+    --------
+    >>> subscripts("|dE_β/dt|", "<sub>%s</sub>")
+    '|dE<sub>β</sub>/dt|'
+    """
+    return re.sub(r"_(\w+)", lambda found: form % found[1], text)
 
 
 def label_axes(ax: Axes, x: str = "", y: str = "", title: str = "") -> None:

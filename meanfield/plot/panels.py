@@ -24,8 +24,8 @@ from meanfield.typing import Array
 _TURN = 2.0 * np.pi
 # atoms nearer than this look like one
 _ALIKE = 0.01
-# area of the dot of an atom of mass 1, in points²
-_AREA = 40.0
+# areas of the dots of particles of mass 1 and of atoms, in points²
+_AREA, _DOT = 40.0, 5.0
 # stems of more atoms than these are thin
 _FEW = 30
 # masses are written beside so many atoms at most, this part of the panel's width apart
@@ -71,9 +71,9 @@ def density(measure: AnyMeasure, ax: Axes | None = None) -> Axes:
     f(θ) sin^{d-2} θ Γ(d/2) / (√π Γ((d-1)/2)) on [0, π]. The uniform density is dotted. Particles
     are points on the map, or beside the circle, which then bears their histogram; for d > 3 they
     are projected onto their two principal axes. A flow map is drawn like a density from its free
-    nodes where its labels lie on a line, else as points; atoms are stems, their dots with areas by
-    mass. The scale is logarithmic where it exceeds 20, and ends at 10⁴; an arrow tells how far a
-    flow map's density goes beyond.
+    nodes where its labels lie on a line, else as points; atoms are stems as high as their mass, 1
+    being the height of the scale. The scale is logarithmic where it exceeds 20, and ends at 10⁴; an
+    arrow tells how far a flow map's density goes beyond.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def _drawn_angles(flow: LineFlowMap, angles: Array) -> Array:
 
 
 def _flow_ring(flow: LineFlowMap, ax: Any, scale: Normalize) -> None:
-    """The curve around the circle and the atoms on stems across its scale."""
+    """The curve around the circle, and atoms as stems as long as their mass."""
     around: Array = np.linspace(0.0, _TURN, 721)
     nodes, logs = log_curve(flow)
     angles, heights = around, np.zeros_like(around)
@@ -329,21 +329,20 @@ def _flow_ring(flow: LineFlowMap, ax: Any, scale: Normalize) -> None:
         heights = np.interp(angles, nodes, at_nodes, period=_TURN)
         frames.fill_curve(ax, angles, heights)
     atoms, masses = gathered(flow)
-    _stems(ax, atoms, masses, 0.0, 1.0)
-    frames.ring(ax, np.append(angles, atoms), np.append(heights, np.ones_like(atoms)), scale)
+    _stems(ax, atoms, masses, ax.transData)
+    frames.ring(ax, np.append(angles, atoms), np.append(heights, masses), scale)
     if cut := _cut(logs, scale):
         # the corner beside the circle
         frames.write(ax, cut, (-0.1, -0.02), ax.transAxes, va="top")
 
 
 def _flow_profile(flow: LineFlowMap, ax: Axes, scale: Normalize) -> None:
-    """The law of the polar angle and the atoms, with their masses, on stems across the panel."""
+    """The law of the polar angle, and atoms as stems as high as their mass, which is written."""
     nodes, logs = log_curve(flow)
     angles: Array = np.union1d(np.linspace(0.0, np.pi, 361), nodes)
     frames.profile(ax, angles, along_meridian(angles, nodes, logs), flow.dim, scale)
     atoms, masses = gathered(flow)
-    bottom, top = ax.get_ylim()
-    _stems(ax, atoms, masses, bottom, float(scale.vmax or top))
+    _stems(ax, atoms, masses, ax.get_xaxis_transform())
     if cut := _cut(logs, scale):
         _beside(ax, float(nodes[np.argmax(logs)]), 0, cut)
     named: list[float] = []
@@ -360,15 +359,14 @@ def _beside(ax: Axes, angle: float, line: int, text: str) -> None:
     frames.write(ax, text, (angle, 0.95), frame, ha=ha, va="center", shift=shift)
 
 
-def _stems(ax: Any, atoms: Array, masses: Array, bottom: float, top: float) -> None:
+def _stems(ax: Any, atoms: Array, masses: Array, over: Any) -> None:
+    """From 0 to the mass of each atom, in coordinates in which the height of the scale is 1."""
     if len(atoms):
+        kind: dict[str, Any] = {"color": frames.ORANGE, "transform": over}
         few = len(atoms) <= _FEW
         line = {"linewidth": 0.9} if few else {"linewidth": 0.4, "alpha": 0.5}
-        ax.vlines(atoms, bottom, top, color=frames.ORANGE, zorder=3, **line)
-        area, tops = np.maximum(_AREA * masses, 2.0), np.full(len(atoms), top)
-        ax.scatter(
-            atoms, tops, s=area, color=frames.ORANGE, linewidths=0.0, zorder=4, clip_on=False
-        )
+        ax.vlines(atoms, 0.0, masses, zorder=3, **kind, **line)
+        ax.scatter(atoms, masses, s=_DOT, linewidths=0.0, zorder=4, clip_on=False, **kind)
 
 
 def gathered(flow: LineFlowMap) -> tuple[Array, Array]:

@@ -55,6 +55,8 @@ def run_title(sol: Solution) -> str:
 SUFFIXES = (".png", ".pdf", ".svg")
 _MOST_PANELS = 12
 _LETTERS = "abcdefghijkl"
+# so near to the left edge, as a part of the panel, a letter has no room left of its dot
+_EDGE = 0.06
 
 
 def solution(sol: Solution, *, panels: int = 4) -> Figure:
@@ -89,7 +91,7 @@ def solution(sol: Solution, *, panels: int = 4) -> Figure:
     6
     """
     curves.check(sol)
-    chosen = _instants(sol, integer("panels", panels, low=1, high=_MOST_PANELS))
+    chosen = instants(sol, integer("panels", panels, low=1, high=_MOST_PANELS))
     kind = projection(sol.final)
     columns = _columns(len(chosen), kind)
     rows = -(-len(chosen) // columns)
@@ -147,16 +149,19 @@ def _draw_measures(parent: Any, sol: Solution, chosen: list[int], rows: int, col
 
 def _mark(ax: Axes, chosen: list[int]) -> None:
     """Mark the panels' times on the energy."""
-    (t, values), (bottom, top) = np.asarray(ax.lines[0].get_data()), ax.get_ylim()
+    t, values = np.asarray(ax.lines[0].get_data())
     ax.plot(t[chosen], values[chosen], "o", markersize=4, **frames.MARK)
+    slopes = np.gradient(values) if len(t) > 1 else np.zeros(1)
     for number, index in enumerate(chosen):
-        below = values[index] > (bottom + top) / 2
-        place, shift = (t[index], values[index]), (5 if index == 0 else 0, -5 if below else 5)
-        ha, va = "left" if index == 0 else "center", "top" if below else "bottom"
+        # left of the dot and above a curve that rises; right and below where there is the edge
+        is_right = t[index] - t[0] < _EDGE * (t[-1] - t[0])
+        is_below = (slopes[index] < 0.0) != is_right
+        ha, va = "left" if is_right else "right", "top" if is_below else "bottom"
+        shift, place = (4 if is_right else -3, -2 if is_below else 2), (t[index], values[index])
         frames.write(ax, _LETTERS[number], place, ha=ha, va=va, shift=shift, color=frames.ORANGE)
 
 
-def _instants(sol: Solution, panels: int) -> list[int]:
+def instants(sol: Solution, panels: int) -> list[int]:
     """Saves at about equal steps of the energy's way, first and last among them, all different."""
     count = len(sol.t)
     panels = min(panels, count)
@@ -229,7 +234,7 @@ def card(shown: Any) -> str:
     """
     try:
         is_bracket = isinstance(shown, Bracket)
-        picture = _line(shown) if is_bracket else _embedded(_figure(shown), repr(shown))
+        picture = _line(shown) if is_bracket else embedded(_figure(shown), repr(shown))
     # numbers are worth showing where a picture can't be drawn, and a notebook goes on
     except Exception as error:
         picture = f"<p>no picture: {escape(str(error) or type(error).__name__)}</p>"
@@ -318,9 +323,10 @@ def _light(measure: AnyMeasure) -> AnyMeasure:
     return Particles(measure.points[kept], measure.weights[kept])
 
 
-def _embedded(figure: Figure, text: str) -> str:
+def embedded(figure: Figure, text: str, dpi: int = _DPI) -> str:
+    """A figure as a picture inside a page; the text says what it shows."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=_DPI)
+    figure.savefig(buffer, format="png", dpi=dpi)
     return frames.image(buffer.getvalue(), "png", text)
 
 

@@ -349,7 +349,7 @@ def _coefficients(ax: Axes, one: Any) -> None:
     for sign, colour, name in ((1.0, frames.BLUE, "> 0"), (-1.0, frames.ORANGE, "< 0")):
         here = seen & (sign * shares > 0.0)
         if here.any():
-            kind: dict[str, Any] = {"color": colour, "ms": 3, "label": f"Λ_k {name}"}
+            kind: dict[str, Any] = {"color": colour, "ms": 3, "label": f"$Λ_k$ {name}"}
             ax.plot(degrees[here], sign * shares[here], "o", **kind)
     ax.set_yscale("log")
     ax.set_xlim(0.0, degrees[-1] + 1.0)
@@ -357,7 +357,7 @@ def _coefficients(ax: Axes, one: Any) -> None:
     frames.label_axes(ax, "degree k", "what degree k adds to U, over U")
     proved = one.get("log_eigenvalue_lower")
     if proved is not None and bool(np.isfinite(proved.values[1:]).all()):
-        ax.set_title("Λ_k > 0 is proved", fontsize=frames.SMALL)
+        ax.set_title("$Λ_k$ > 0 is proved", fontsize=frames.SMALL)
     if "evaluation_error" in one:
         errors = np.maximum(one["evaluation_error"].values[1:], 1e-17)
         ax.plot(degrees, errors, ".", color=frames.GREY, ms=3, label="error in float64, relative")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -10,9 +12,9 @@ import numpy as np
 from meanfield.cli.report.view import LINE, View, axis, base_layout, packed
 from meanfield.dynamics import adapt
 from meanfield.evolution import Solution
-from meanfield.evolution.recorder import with_role
-from meanfield.plot import curves
-from meanfield.plot.frames import BLUE, ORANGE, thinned
+from meanfield.evolution.recorder import LOWER, PROVED, UPPER, with_role
+from meanfield.plot import curves, frames
+from meanfield.plot.frames import ORANGE
 from meanfield.typing import Array, Integers
 
 
@@ -51,6 +53,26 @@ def curve_views(sol: Solution) -> list[View]:
     return found
 
 
+def comparison_views(ds: Any, labels: Sequence[str]) -> list[View]:
+    """What two runs have each, a curve for each, and how far they are apart."""
+    found = []
+    bounds = {f"{name}{end}" for name in ds.data_vars for end in (LOWER, UPPER, PROVED)}
+    for name in map(str, ds.data_vars):
+        values, t = ds[name].values, ds["t"].values
+        if name in bounds or ds[name].dims not in (("t",), ("run", "t")):
+            continue
+        is_pair = ds[name].ndim == 2
+        numbers = dict(zip(labels if is_pair else [name], np.atleast_2d(values), strict=True))
+        bands = {}
+        if f"{name}{LOWER}" in ds:
+            bands[name] = ds[f"{name}{LOWER}"].values, ds[f"{name}{UPPER}"].values
+        title = frames.subscripts(str(ds[name].attrs.get("long_name", name)), "<sub>%s</sub>")
+        scale = scale_of(values)
+        view = over_t(name, title, t, numbers, scale, bands=bands, has_legend=is_pair)
+        found.append(view)
+    return found
+
+
 def drawn_energies(sol: Solution) -> list[str]:
     """The energies of a run, or the share of its energy where that overflows."""
     return with_role(sol.dataset, "energy") or with_role(sol.dataset, "share")
@@ -58,16 +80,10 @@ def drawn_energies(sol: Solution) -> list[str]:
 
 def _energy(sol: Solution, name: str) -> View:
     values, limits = sol.dataset[name].values, curves.bounds(sol, name)
-    low, high, margin = limits.window(values)
-    shapes, notes = [], []
-    for level, end in zip(limits[:2], limits.names, strict=True):
-        if np.isfinite(level):
-            shapes.append(_level(level))
-            notes.append(_named(level, end, low - margin, high + margin))
-    further = {"range": [low - margin, high + margin]}
-    title = curves.title(sol, name)
-    traces = [_line(sol, values, title, BLUE)]
-    return _view(sol, name, title, traces, further, shapes, notes)
+    shapes = [_level(level) for level in limits[:2] if np.isfinite(level)]
+    title = frames.subscripts(curves.bounded_title(sol, name), "<sub>%s</sub>")
+    scale = {"range": list(limits.window(values))}
+    return over_t(name, title, sol.t, {name: values}, scale, shapes=shapes)
 
 
 def _level(value: float) -> dict[str, Any]:
@@ -76,76 +92,55 @@ def _level(value: float) -> dict[str, Any]:
     return {"type": "line", "xref": "paper", **ends, "line": line}
 
 
-def _named(level: float, text: str, low: float, high: float) -> dict[str, Any]:
-    """The name of a level, at the edge with an arrow where the level is beyond."""
-    arrow = " ↑" if level > high else " ↓" if level < low else ""
-    above = level > 0.5 * (low + high)
-    return {
-        "text": f"{text} = {level:.6g}{arrow}",
-        "xref": "paper",
-        "x": 0.01 if above else 0.99,
-        "xanchor": "left" if above else "right",
-        "y": min(max(level, low), high),
-        # inside where the level is beyond the edge or close to it
-        "yanchor": "top" if above else "bottom",
-        "showarrow": False,
-        "font": {"size": 11, "color": "#444"},
-    }
-
-
 def _rate(sol: Solution) -> View:
     name = with_role(sol.dataset, *curves.RATES)[0]
     values = sol.dataset[name].values
-    return _view(
-        sol, name, curves.title(sol, name), [_line(sol, values, name, BLUE)], _scale(values)
-    )
+    title = frames.subscripts(curves.title(sol, name), "<sub>%s</sub>")
+    return over_t(name, title, sol.t, {name: values}, scale_of(values))
 
 
-def _scale(values: Array) -> dict[str, Any]:
+def scale_of(values: Array) -> dict[str, Any]:
+    """Of an axis: logarithmic where positive values are wide apart, else from 0."""
     known = values[np.isfinite(values)]
     if known.max(initial=0.0) > 30.0 * known.min(initial=np.inf) > 0.0:
         is_short = known.max() < 1e3 * known.min()
         return {"type": "log", "exponentformat": "power", "dtick": "D1" if is_short else 1}
+    if known.min(initial=0.0) < 0.0:
+        return {}
     return {"range": [0.0, 1.1 * known.max(initial=0.0) or 1.0]}
 
 
 def _distances(sol: Solution) -> View:
-    traces: list[dict[str, Any]] = []
-    names = curves.monitored(sol)
-    for name, (colour, line) in zip(names, cycle(curves.LINES)):
+    names, numbers, bands = curves.monitored(sol), {}, {}
+    for name in names:
         p, target = curves.distance_to(sol, name)
         label = f"W<sub>{p}</sub> to {target}" if target else name
-        values = sol.dataset[name].values
-        known = np.flatnonzero(np.isfinite(values))
+        numbers[label] = sol.dataset[name].values
         if (ends := curves.ends_apart(sol, name)) is not None:
-            traces += _band(sol, ends, known, colour)
-        curve = _line(sol, values, label, colour, known, dash=_DASHES[line])
-        traces.append(curve | {"showlegend": True})
-    scale = _scale(np.concatenate([sol.dataset[name].values for name in names]))
+            bands[label] = ends
+    scale = scale_of(np.concatenate(list(numbers.values())))
     title = curves.distances_title(sol, names)
-    return _view(sol, "distances", title, traces, scale)
+    return over_t("distances", title, sol.t, numbers, scale, bands=bands, has_legend=True)
 
 
-def _band(
-    sol: Solution, ends: tuple[Array, Array], known: Integers, colour: str
-) -> list[dict[str, Any]]:
+def _band(t: Array, ends: tuple[Array, Array], known: Integers, colour: str) -> list[Any]:
     """From the lower to the upper bound of a bracket."""
-    edges = (_line(sol, end, "bound", colour, known) for end in ends)
-    lower, upper = (edge | {"line": {"width": 0}} for edge in edges)
+    edges = (_line(t, end, "bound", colour, known) for end in ends)
+    lower, upper = (edge | {"line": {"width": 0}, "showlegend": False} for edge in edges)
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     fill = {"fill": "tonexty", "fillcolor": f"rgba({red},{green},{blue},0.25)"}
     return [lower, upper | fill]
 
 
 def _tail(sol: Solution) -> View:
-    values = sol.dataset["tail"].values
-    positive = np.where(values > 0.0, values, np.nan)
-    level = _line(sol, tolerances(sol), "tolerance", LINE, width=1, dash="dash")
-    is_series = hasattr(sol.measures[0], "space")
-    title = "spectral tail" if is_series else "largest tail of a panel"
+    values, allowed = sol.dataset["tail"].values, tolerances(sol)
+    title = "spectral tail" if hasattr(sol.measures[0], "space") else "largest tail of a panel"
+    level = _line(sol.t, allowed, "tolerance", LINE, width=1, dash="dash")
     scale = {"type": "log", "exponentformat": "power"}
-    traces = [_line(sol, positive, "tail", BLUE), level]
-    return _view(sol, "tail", title + " and its tolerance", traces, scale)
+    numbers = {"tail": np.where(values > 0.0, values, np.nan)}
+    view = over_t("tail", title + " and its tolerance", sol.t, numbers, scale, further=[level])
+    view.numbers["tolerance"] = allowed
+    return view
 
 
 def tolerances(sol: Solution) -> Array:
@@ -156,58 +151,71 @@ def tolerances(sol: Solution) -> Array:
 
 def _size(sol: Solution) -> View:
     values = sol.dataset["size"].values.astype(np.float64)
-    first, title = sol.measures[0], "nodes"
+    first, title = sol.measures[0], "number of nodes"
     if (space := getattr(first, "space", None)) is not None:
         title = f"size of the space, {space._size_name}"
         title += ", then nodes" if hasattr(sol.final, "tol") else ""
     elif hasattr(first, "n_nodes"):
-        title = "nodes and particles"
-    line = _line(sol, values, "size", BLUE, shape="hv")
-    return _view(sol, "size", title, [line], {"range": [0.0, 1.1 * values.max()]})
+        title = "number of nodes and particles"
+    scale = {"range": [0.0, 1.1 * values.max()]}
+    return over_t("size", title, sol.t, {"size": values}, scale, shape="hv")
 
 
 def _line(
-    sol: Solution, values: Array, name: str, colour: str, kept: Integers | None = None, **style: Any
+    t: Array, values: Array, name: str, colour: str, kept: Integers | None = None, **style: Any
 ) -> dict[str, Any]:
-    kept = np.arange(len(sol.t)) if kept is None else kept
+    kept = np.arange(len(t)) if kept is None else kept
     if len(kept):
-        kept = kept[thinned(len(kept), MOST_POINTS)]
+        kept = kept[frames.thinned(len(kept), MOST_POINTS)]
     return {
         "type": "scatter",
         "mode": "lines+markers" if len(kept) < 2 else "lines",
         "name": name,
-        "x": packed(sol.t[kept], "f8"),
+        "x": packed(t[kept], "f8"),
         "y": packed(values[kept], "f8"),
         "line": {"color": colour, "width": 2, **style},
         "hovertemplate": "t = %{x:.6g}<br>%{y:.10g}<extra>" + name + "</extra>",
     }
 
 
-def _view(
-    sol: Solution,
+def over_t(
     name: str,
     title: str,
-    traces: list[dict[str, Any]],
+    t: Array,
+    numbers: dict[str, Array],
     scale: dict[str, Any],
-    shapes: list[dict[str, Any]] | None = None,
-    annotations: list[dict[str, Any]] | None = None,
+    *,
+    bands: Mapping[str, tuple[Array, Array]] | None = None,
+    shapes: Sequence[dict[str, Any]] = (),
+    further: Sequence[dict[str, Any]] = (),
+    has_legend: bool = False,
+    **style: Any,
 ) -> View:
-    now = {"color": ORANGE, "width": 1.5}
-    first = float(sol.t[0])
+    """A figure of numbers over t, each a curve in its colour, some in a band of their bounds."""
+    traces: list[dict[str, Any]] = []
+    bands = bands or {}
+    columns: dict[str, Array] = {}
+    for (label, values), (colour, dash) in zip(numbers.items(), cycle(curves.LINES), strict=False):
+        known = np.flatnonzero(np.isfinite(values))
+        if label in bands:
+            traces += _band(t, bands[label], known, colour)
+            columns |= dict(zip((f"{label}, lower", f"{label}, upper"), bands[label], strict=True))
+        traces.append(_line(t, values, label, colour, known, dash=_DASHES[dash], **style))
     # the slider moves the first shape
-    mark = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": first, "x1": first}
-    ends = [first, float(sol.t[-1])] if len(sol.t) > 1 else [first - 1.0, first + 1.0]
+    mark = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": t[0], "x1": t[0]}
+    now = {"line": {"color": ORANGE, "width": 1.5}}
+    ends = [float(t[0]), float(t[-1])] if len(t) > 1 else [t[0] - 1.0, t[0] + 1.0]
     layout = base_layout(
-        title={"text": title, "x": 0.02, "xanchor": "left", "font": {"size": 13}},
-        xaxis=axis("t", range=ends),
+        title={"text": title, "x": 0.02, "y": 0.97, "yanchor": "top", "font": {"size": 13}},
+        xaxis=axis("time t", range=ends),
         yaxis=axis("", **scale),
-        shapes=[mark | {"line": now}, *(shapes or [])],
-        annotations=annotations or [],
+        shapes=[mark | now, *shapes],
         hovermode="closest",
-        legend={"orientation": "h", "y": 1.12, "x": 1.0, "xanchor": "right"},
-        showlegend=any("showlegend" in trace for trace in traces),
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0.0},
+        showlegend=has_legend,
     )
-    notes: tuple[str, ...] = ()
-    if len(sol.t) > MOST_POINTS:
-        notes = (f"Curves have {MOST_POINTS} of {len(sol.t)} saves.",)
-    return View(name, traces, layout, [], notes)
+    layout["margin"] |= {"t": 54 if has_legend else 34}
+    plain = re.sub("</?sub>", "", title)
+    notes = (f"Curves have {MOST_POINTS} of {len(t)} saves.",) if len(t) > MOST_POINTS else ()
+    shown = numbers | columns
+    return View(name, plain, t, shown, [*traces, *further], layout, notes=notes)

@@ -4,29 +4,39 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import re
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
+from itertools import chain
+from pathlib import PurePosixPath, PureWindowsPath
 from string import Template
+from typing import Any
 
 import numpy as np
+import tomli_w
 
+from meanfield import plot
 from meanfield._checks import shown, tell_apart
 from meanfield.cli import text
 from meanfield.cli.report import curves
-from meanfield.cli.report.curves import curve_views
-from meanfield.cli.report.measures import line_view, sphere_view, tokens_view
+from meanfield.cli.report.curves import comparison_views, curve_views
+from meanfield.cli.report.measures import Drawn, eye, line_view, sphere_view, tokens_view
 from meanfield.cli.report.view import View, weight
 from meanfield.evolution import Solution
 from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.recorder import with_role
 from meanfield.exceptions import GOOD
 from meanfield.measures import AnyMeasure, Particles
-from meanfield.plot.curves import bounds
-from meanfield.plot.frames import check_path, thinned
-from meanfield.plot.panels import projection
-from meanfield.plot.runs import run_title
+from meanfield.measures.clusters import clusters
+from meanfield.plot.curves import bounds, energy_name
+from meanfield.plot.frames import check_path, subscripts, thinned
+from meanfield.plot.panels import Look, look, projection
+from meanfield.plot.runs import dynamics_title, embedded, instants, run_title
+from meanfield.studies.comparison import compare
+from meanfield.typing import Array
 
 
 def plotly_script() -> str:
@@ -48,24 +58,29 @@ def plotly_script() -> str:
 
 
 # of a view
-_READ = "name", "data", "layout", "frames"
+_READ = "name", "data", "layout", "frames", "at"
 _MOST_TIMES = 61
 # of the measures' numbers, in characters: with plotly.js the page stays below 10 MB
-_ROOM = 3_500_000
+_ROOM = 3_000_000
 
 
-def page(solution: Solution) -> str:
-    """One HTML page about a run, which works offline in any browser, below 10 MB.
+def page(solution: Solution, other: Solution | None = None, names: Sequence[str] = "ab") -> str:
+    """One HTML page about a run, or two beside each other, which works offline, below 10 MB.
 
-    It shows the measure with a slider for the time and a button to play: on S^2 on a sphere that
-    turns, on the circle and for measures symmetric about an axis as a curve, else the tokens. Below
-    are energies with their bounds, dissipation or speed, distances with their brackets and the
-    resolution; the verdict of the run's own checks, each with its number, its threshold and why;
-    the case and the versions. What a page can't hold is thinned out, and the page says so.
+    It opens with what was run and what came out. The measure has a slider for the time and a button
+    to play: on S^2 it is on a sphere that turns, on the circle and for measures symmetric about an
+    axis a curve, else the tokens. Beside it are energies with their bounds, dissipation or speed,
+    distances with their brackets and the resolution. Two runs move together above the numbers of
+    `compare`. Each figure has a table of its numbers. Below are the run's own checks,
+    each with its number, its threshold and why, the case and the versions. In print figures show
+    the first and the last state. What a page can't hold is thinned out, and the page says so.
 
     Parameters
     ----------
-    solution : Solution
+    solution, other : Solution
+        The second, if any, on the same sphere.
+    names : sequence of str
+        What two runs are called.
 
     Returns
     -------
@@ -74,7 +89,7 @@ def page(solution: Solution) -> str:
     Raises
     ------
     ValueError
-        If `solution` is no solution, or plotly is not installed.
+        If one is no solution, or they can't be compared, or plotly is not installed.
 
     Examples
     --------
@@ -84,95 +99,231 @@ def page(solution: Solution) -> str:
     >>> text.startswith("<!DOCTYPE html>"), len(text) < 6_000_000
     (True, True)
     """
-    if not isinstance(solution, Solution):
-        raise ValueError(f"solution must be a Solution, got {shown(solution)}")
-    script = plotly_script()
-    view, times = measure_view(solution)
-    curves = curve_views(solution)
-    found, views = checks(solution), [view, *curves]
+    sols = [solution] if other is None else [solution, other]
+    for sol in sols:
+        if not isinstance(sol, Solution):
+            raise ValueError(f"solution must be a Solution, got {shown(sol)}")
+    script, labels = plotly_script(), [""] if other is None else list(names)
+    if other is None:
+        title, paragraphs, curves = run_title(solution), [], curve_views(solution)
+    else:
+        compared = compare(solution, other)
+        title = " and ".join(labels)
+        paragraphs = [_words(str(compared.attrs["verdict"]))]
+        curves = comparison_views(compared, labels)
+    stills = [plot.solution(sol, panels=2) for sol in sols]
+    times, measures, notes = measure_views(sols, labels)
+    ran = zip(labels, map(_outcome, sols), strict=True)
+    paragraphs += [(f"<b>{escape(name)}</b>: " if name else "") + told for name, told in ran]
+    found = [checks(sol) for sol in sols]
+    views = [*measures, *curves]
     # what the page's program reads
     read = [{name: getattr(one, name) for name in _READ} for one in views]
-    data = {"t": solution.t[times].tolist(), "views": read}
-    notes = list(dict.fromkeys(note for one in views for note in one.notes))
-    if len(times) < len(solution.t):
-        slider = f"The slider has {len(times)} of {len(solution.t)} saved times"
-        notes.insert(0, f"{slider}; the curves have more.")
+    opening = float(solution.t[instants(solution, 3)[len(solution.t) > 2]])
+    start = int(np.abs(times - opening).argmin())
+    data = {"t": times.tolist(), "start": start, "views": read}
+    notes += [note for one in views for note in one.notes]
+    all_checks = [check for some in found for check in some]
     return Template(_part("page.html")).substitute(
-        title=escape(run_title(solution)),
+        title=escape(title),
         source=solution._source,
         style=_part("page.css"),
         plotly=script,
-        message=escape(solution.message),
-        verdict=_verdict(found),
-        state="good" if all(check.passed for check in found) else "bad",
-        turn="" if _on_sphere(solution.measures[0]) else "hidden",
+        kind="one" if other is None else "two",
+        lead="".join(f"<p>{line}</p>" for line in paragraphs),
+        verdict=_verdict(all_checks),
+        state="good" if all(check.passed for check in all_checks) else "bad",
+        measures="".join(map(_figure, measures)),
+        turn="" if any("scene" in view.layout for view in measures) else "hidden",
         last=len(times) - 1,
-        notes="".join(f"<p>{escape(note)}</p>" for note in notes),
-        curves="".join(f'<div class="curve" id="{view.name}"></div>' for view in curves),
-        checks=_rows(found),
-        facts=_table(_facts(solution)),
-        case=escape(solution._case) or "This run was started without a case file.",
-        versions=_table(solution._versions),
+        notes="".join(f"<p>{escape(note)}</p>" for note in dict.fromkeys(notes)),
+        curves="".join(map(_figure, curves)),
+        stills="".join(embedded(still, f"Figure of {title}", _DPI) for still in stills),
+        runs="".join(map(_about, labels, sols, found)),
         # it may stand inside a script element
         data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
         program=_part("page.js"),
     )
 
 
-def save(solution: Solution, path: str | os.PathLike[str]) -> None:
-    """Write the page of a run.
+def save(
+    solution: Solution,
+    path: str | os.PathLike[str],
+    other: Solution | None = None,
+    names: Sequence[str] = "ab",
+) -> None:
+    """Write the page of a run, or of two.
 
     Parameters
     ----------
-    solution : Solution
+    solution, other, names
+        As of `page`.
     path : str or path-like
         Ending in .html.
 
     Raises
     ------
     ValueError
-        If `solution` is no solution, the suffix is another, or plotly is not installed.
+        As `page`, and if the suffix is another.
     OSError
         If it can't be written there.
     """
-    place, text = check_path(path, (".html",), ".html"), page(solution)
+    place, text = check_path(path, (".html",), ".html"), page(solution, other, names)
     remove_leftovers(place)
     with whole_file(place) as beside:
         beside.write_text(text, encoding="utf-8")
 
 
-def measure_view(solution: Solution) -> tuple[View, list[int]]:
-    """The figure of the measure, and the saves whose measures fit into the page."""
-    chosen = thinned(len(solution.t), _MOST_TIMES)
-    measures = [solution.measures[i] for i in chosen]
-    view = _view(measures)
-    heaviest = max(map(weight, view.frames))
-    kept = thinned(len(chosen), max(2, _ROOM // max(heaviest, 1)))
-    return replace(view, frames=[view.frames[i] for i in kept]), chosen[kept].tolist()
+def measure_views(
+    sols: Sequence[Solution], labels: Sequence[str]
+) -> tuple[Array, list[View], list[str]]:
+    """The slider's times, the figures of the measures, and what of the saves is left out."""
+    chosen = [thinned(len(sol.t), _MOST_TIMES) for sol in sols]
+    measures = [[sol.measures[i] for i in kept] for sol, kept in zip(sols, chosen, strict=True)]
+    # a plane to see tokens in is told by tokens
+    together = look(sorted(chain(*measures), key=lambda measure: measure.axis is None))
+    seen_from = measures[0][len(measures[0]) // 2]
+    views: list[View] = []
+    notes = []
+    for sol, label, kept, some in zip(sols, labels, chosen, measures, strict=True):
+        draw = _drawing(some[0])
+        data, layout, drawn, said = draw(some, together)
+        if "scene" in layout:
+            layout["scene"]["camera"]["eye"] = eye(seen_from)
+        room = _ROOM // len(sols) // max(map(weight, drawn))
+        fit = thinned(len(kept), max(2, room))
+        t, drawn = sol.t[kept[fit]], [drawn[i] for i in fit]
+        means = np.array([np.linalg.norm(some[i].mean()) for i in fit])
+        if len(sols) > 1:
+            layout["title"] = {"text": label, "x": 0.02, "y": 0.98, "yanchor": "top"}
+        numbers = {"length of the mean": means}
+        title, name = f"{label} measure".strip(), f"measure{len(views)}"
+        views.append(View(name, title, t, numbers, data, layout, drawn, notes=said))
+        if len(fit) < len(sol.t):
+            few = f"The slider has {len(fit)} of {len(sol.t)} saved times"
+            notes.append(f"{few}; the curves have more.")
+    times = np.unique(np.concatenate([view.t for view in views]))
+    for view in views:
+        view.at.extend(np.abs(times[:, None] - view.t).argmin(axis=1).tolist())
+    return times, views, notes
 
 
-def _view(measures: Sequence[AnyMeasure]) -> View:
-    if _on_sphere(measures[0]):
-        return sphere_view(measures)
-    if isinstance(measures[0], Particles):
-        return tokens_view(measures)
-    return line_view(measures)
+def _drawing(measure: AnyMeasure) -> Callable[[Sequence[Any], Look], Drawn]:
+    if projection(measure) == "mollweide":
+        return sphere_view
+    return tokens_view if isinstance(measure, Particles) else line_view
 
 
-def _on_sphere(measure: AnyMeasure) -> bool:
-    return projection(measure) == "mollweide"
+def _outcome(sol: Solution) -> str:
+    """What was run, what f = 1 means, and what came out, as HTML."""
+    first, found = sol.measures[0], clusters(sol.final)
+    sphere = {2: "the circle", 3: "the sphere S²"}.get(first.dim, f"the sphere in d = {first.dim}")
+    what = f"{len(first.weights)} tokens" if isinstance(first, Particles) else "a density f"
+    about = ", symmetric about an axis" if first.axis is not None else ""
+    lines = [f"{dynamics_title(sol.dynamics)}: {what} on {sphere}{about}, from {_span(sol.t)}."]
+    if not isinstance(first, Particles):
+        lines.append("f is relative to the uniform measure, whose density is f = 1 everywhere.")
+    if (name := energy_name(sol)) is not None:
+        start, end = sol.dataset[name].values[[0, -1]]
+        symbol = sol.dataset[name].attrs["symbol"]
+        lines.append(f"The energy {symbol} goes from {start:.4g} to {end:.4g}.")
+    masses = [f"{mass:.3g}" for mass in found.masses[:_MOST_NAMED]]
+    count = {0: "is no cluster", 1: "is one cluster"}.get(len(found), f"are {len(found)} clusters")
+    came = f"At the end there {count}"
+    if masses:
+        came += f" of mass {' and '.join(masses) if len(masses) < 3 else ', '.join(masses)}"
+        came += ", …" if len(found) > _MOST_NAMED else ""
+    if found and found.outside >= _LEAST_OUTSIDE:
+        came += f"; {found.outside:.2g} of the mass is outside"
+    return _words(f"{' '.join(lines)} {came}.".replace("….", "…"))
 
 
-def _facts(solution: Solution) -> dict[str, str]:
-    data = solution.dataset
+def _words(text: str) -> str:
+    """Text as HTML, with subscripts."""
+    return subscripts(escape(text), "<sub>%s</sub>")
+
+
+def _span(t: Array) -> str:
+    return f"t = {t[0]:.4g} to {t[-1]:.4g}"
+
+
+def _figure(view: View) -> str:
+    """The place of a figure, what it shows in words, and its numbers as a table."""
+    ends = [
+        f"{name} from {values[0]:.4g} to {values[-1]:.4g}" for name, values in view.numbers.items()
+    ]
+    told = re.sub("</?sub>", "", f"{view.title}, from {_span(view.t)}: {'; '.join(ends)}")
+    kept = thinned(len(view.t), _MOST_TIMES)
+    columns = {"t": view.t, **view.numbers}
+    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{values[i]:.8g}</td>" for values in columns.values()) + "</tr>"
+        for i in kept
+    )
+    return (
+        f'<figure><div class="plot {"measure" if view.frames else "curve"}" id="{view.name}" '
+        f'role="img" aria-label="{escape(told)}"></div><details><summary>Numbers</summary>'
+        f'<div class="wide"><table><caption>{escape(view.title)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></details></figure>"
+    )
+
+
+def _about(label: str, sol: Solution, found: list[Check]) -> str:
+    """What one run has: checks, facts, versions, case."""
+    head = '<tr><th scope="col"></th>' + "".join(
+        f'<th scope="col">{name}</th>' for name in ("check", "this run", "threshold", "why")
+    )
+    case = _case(sol._case) or "This run was started without a case file."
+    return (
+        f'<section class="checks"><h2>{escape(label)} Checks of the run</h2><table>'
+        f"<thead>{head}</tr></thead><tbody>{_rows(found)}</tbody></table></section>"
+        f'<section class="about"><div><h2>The run</h2><table class="facts">{_table(_facts(sol))}'
+        f'</table><h2>Made with</h2><table class="facts">{_table(sol._versions)}</table></div>'
+        f"<div><h2>Case</h2><pre>{escape(case)}</pre></div></section>"
+    )
+
+
+def _case(text: str) -> str:
+    """A case without comments, that names no folder of its author."""
+    try:
+        return tomli_w.dumps(_without_folders(tomllib.loads(text)))
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _without_folders(value: Any) -> Any:
+    """Values of a case or an attribute; of absolute paths the name alone."""
+    if isinstance(value, dict):
+        return {_without_folders(key): _without_folders(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_without_folders(one) for one in value]
+    if isinstance(value, str):
+        for kind in PurePosixPath, PureWindowsPath:
+            if kind(value).is_absolute():
+                return kind(value).name
+    return value
+
+
+# of the record: told elsewhere on the page, or of no meaning to a reader
+_UNSHOWN = "source_sha256", "t_start", "t_end"
+
+
+def _facts(sol: Solution) -> dict[str, str]:
+    data, found = sol.dataset, {}
+    for name, value in data.attrs.items():
+        if name not in _UNSHOWN:
+            is_table = isinstance(value, str) and value.startswith("{")
+            plain = _without_folders(json.loads(value) if is_table else value)
+            found[str(name)] = ", ".join(plain) if is_table else f"{plain}"
     counts = [name for name in ("steps", "evaluations") if name in data]
     return {
-        "dynamics": repr(solution.dynamics),
-        "measure at the start": repr(solution.measures[0]),
-        "measure at the end": repr(solution.final),
-        "saved times": f"{len(solution.t)} from {solution.t[0]:g} to {solution.t[-1]:g}",
+        "status": sol.message,
+        "dynamics": repr(sol.dynamics),
+        "measure at the start": repr(sol.measures[0]),
+        "measure at the end": repr(sol.final),
+        "saved times": f"{len(sol.t)}, from {_span(sol.t)}",
         **{name: f"{int(data[name].values[-1])}" for name in counts},
-        **{str(name): f"{value}" for name, value in data.attrs.items()},
+        **found,
     }
 
 
@@ -187,15 +338,18 @@ def _rows(found: list[Check]) -> str:
     rows = []
     for check in found:
         mark, state = ("✓", "good") if check.passed else ("✗", "bad")
+        word = "holds" if check.passed else "fails"
         cells = (check.name, check.number, check.threshold, check.why)
-        inner = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        rows.append(f'<tr class="{state}"><td class="mark">{mark}</td>{inner}</tr>')
+        inner = "".join(f"<td>{_words(cell)}</td>" for cell in cells)
+        mark = f'<td class="mark"><span role="img" aria-label="{word}">{mark}</span></td>'
+        rows.append(f'<tr class="{state}">{mark}{inner}</tr>')
     return "".join(rows)
 
 
 def _table(entries: dict[str, str]) -> str:
     return "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in entries.items()
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(text)}</td></tr>'
+        for name, text in entries.items()
     )
 
 
@@ -203,6 +357,12 @@ def _part(name: str) -> str:
     return (files("meanfield.cli.report") / name).read_text(encoding="utf-8")
 
 
+# of a figure in print
+_DPI = 150
+# clusters whose masses the page names
+_MOST_NAMED = 6
+# mass outside of clusters that is worth a word
+_LEAST_OUTSIDE = 0.001
 # relative, of sums over nodes and degrees in double precision
 _ROUNDING = 1e-12
 _LEAST_MASS_ERROR = 1e-10
@@ -270,7 +430,7 @@ def _balance(sol: Solution, error: float) -> Check:
         "Each step may err by its tolerance relative to the energy, and in each of two factors."
     )
     of = f" / |{symbol}(δ)|" if with_role(sol.dataset, "share") else ""
-    label = f"balance |{symbol}(t) − {symbol}(0) − work|{of}"
+    label = f"balance error |{symbol}(t) − {symbol}(0) − work|{of}"
     return _below(label, error, allowed, why)
 
 
@@ -279,7 +439,7 @@ def _mass(sol: Solution) -> Check:
     allowed = max(_LEAST_MASS_ERROR, _tolerance(sol))
     why = "Mass is kept by construction, up to rounding"
     why += " and the tolerance of meshes." if allowed > _LEAST_MASS_ERROR else "."
-    return _below("mass |1 − ∫ dμ|", error, allowed, why)
+    return _below("mass error |1 − ∫ dμ|", error, allowed, why)
 
 
 def _monotone(sol: Solution, name: str, sign: int) -> Check:
@@ -314,7 +474,7 @@ def _resolution(sol: Solution) -> Check:
     elif not all(kinds):
         why = "Spectral tails while a series, tails of panels after; the largest at t = "
         why += f"{sol.t[worst]:.4g}."
-    return _below("resolution: tail", float(tails[worst]), float(allowed[worst]), why)
+    return _below("tail", float(tails[worst]), float(allowed[worst]), why)
 
 
 def _below(name: str, number: float, allowed: float, why: str) -> Check:

@@ -9,26 +9,26 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import Normalize, to_hex
 
-from meanfield.cli.report.view import LINE, Frame, View, axis, base_layout, packed, places
+from meanfield.cli.report.view import LINE, Frame, axis, base_layout, packed, places
 from meanfield.measures import AnyMeasure, Density, LineFlowMap, Particles, SphereFlowMap
 from meanfield.plot import frames
-from meanfield.plot.panels import along_meridian, gathered, log_curve, look
+from meanfield.plot.panels import Look, along_meridian, gathered, log_curve
 from meanfield.spaces.geometry import circle_angles, line_points, perpendicular, sphere_points
 from meanfield.typing import Array
+
+# data, layout, frames and notes of a view
+Drawn = tuple[list[dict[str, Any]], dict[str, Any], list[Frame], tuple[str, ...]]
 
 _TURN = 2.0 * np.pi
 _FINE = 721
 # nodes drawn at each time
 _MOST_ON_LINE = 3000
 _CURVE, _STEMS, _TOPS = 1, 2, 3
-# area of the dot of an atom of mass 1, in pixels²
-_AREA = 300.0
 
 
-def line_view(measures: Sequence[AnyMeasure]) -> View:
-    """The density around the circle or of the polar angle at each time, and atoms as stems."""
-    around = measures[0].axis is None
-    scale = look(list(measures)).scale
+def line_view(measures: Sequence[AnyMeasure], shared: Look) -> Drawn:
+    """The density around the circle or of the polar angle, and atoms as stems of their mass."""
+    around, scale = measures[0].axis is None, shared.scale
     low, high = float(scale.vmin or 0.0), float(scale.vmax or 1.0)
     uniform_at: Array = np.linspace(0.0, _TURN if around else np.pi, 361)
     uniform = np.ones(361) if around else frames.uniform_law(uniform_at, measures[0].dim)
@@ -36,22 +36,22 @@ def line_view(measures: Sequence[AnyMeasure]) -> View:
     data: list[dict[str, Any]] = [
         _lines(dotted, x=packed(uniform_at), y=packed(np.maximum(uniform, low)), name="uniform"),
         _lines({"color": frames.BLUE, "width": 2}, fill="tozeroy", fillcolor="rgba(0,114,178,0.2)"),
-        _lines({"color": frames.ORANGE, "width": 1.5}, hoverinfo="skip"),
-        {"type": "scatter", "mode": "markers", "marker": {"color": frames.ORANGE, "opacity": 1.0}},
+        _lines({"color": frames.ORANGE, "width": 1.5}, hoverinfo="skip", yaxis="y2"),
+        {"type": "scatter", "mode": "markers", "marker": {"color": frames.ORANGE}, "yaxis": "y2"},
     ]
     data[_CURVE] |= {"hovertemplate": "θ = %{x:.4f}<br>f = %{y:.4g}<extra></extra>"}
-    data[_TOPS] |= {"hovertemplate": "θ = %{x:.6f}<br>mass %{customdata:.4g}<extra>atom</extra>"}
+    data[_TOPS] |= {"hovertemplate": "θ = %{x:.6f}<br>mass %{y:.4g}<extra>atom</extra>"}
     shown = [_line_frame(measure, low, high) for measure in measures]
-    return View(
-        "measure", data, _line_layout(around, low, high), shown, _line_notes(measures, high)
-    )
+    has_atoms = any(frame[_TOPS]["x"]["bdata"] for frame in shown)
+    layout = _line_layout(around, low, high, has_atoms)
+    return data, layout, shown, _line_notes(measures, high)
 
 
 def _lines(line: dict[str, Any], **further: Any) -> dict[str, Any]:
     return {"type": "scatter", "mode": "lines", "line": line, **further}
 
 
-def _line_layout(around: bool, low: float, high: float) -> dict[str, Any]:
+def _line_layout(around: bool, low: float, high: float, has_atoms: bool) -> dict[str, Any]:
     count = 5 if around else 3
     turns, names = frames.QUARTERS[0][:count], frames.QUARTERS[1][:count]
     margin = 0.02 * turns[-1]
@@ -62,7 +62,11 @@ def _line_layout(around: bool, low: float, high: float) -> dict[str, Any]:
         logs = float(np.log10(low)), float(np.log10(high))
         of_y = {"type": "log", "range": [logs[0], logs[1] + 0.05 * (logs[1] - logs[0])]}
     name = "density f(θ)" if around else "density of θ"
-    return base_layout(xaxis=axis(title, **ticks), yaxis=axis(name, **of_y), hovermode="closest")
+    masses = axis("mass of an atom", range=[0.0, 1.05], overlaying="y", side="right")
+    masses |= {"showgrid": False, "visible": has_atoms}
+    layout = base_layout(xaxis=axis(title, **ticks), yaxis=axis(name, **of_y), yaxis2=masses)
+    layout["margin"] |= {"r": 60 if has_atoms else 16}
+    return layout | {"hovermode": "closest"}
 
 
 def _line_frame(measure: AnyMeasure, low: float, high: float) -> Frame:
@@ -71,14 +75,9 @@ def _line_frame(measure: AnyMeasure, low: float, high: float) -> Frame:
     found: Frame = {_CURVE: {"x": packed(angles), "y": packed(np.clip(values, low, top))}}
     none = np.zeros(0), np.zeros(0)
     atoms, masses = gathered(measure) if isinstance(measure, LineFlowMap) else none
-    ends = np.tile([low, high, np.nan], len(atoms))
+    ends = np.outer(masses, [0.0, 1.0, np.nan]).ravel()
     found[_STEMS] = {"x": packed(np.repeat(atoms, 3), "f8"), "y": packed(ends)}
-    found[_TOPS] = {
-        "x": packed(atoms, "f8"),
-        "y": packed(np.full(len(atoms), high)),
-        "customdata": packed(masses),
-        "marker.size": packed(np.sqrt(np.maximum(_AREA * masses, 16.0))),
-    }
+    found[_TOPS] = {"x": packed(atoms, "f8"), "y": packed(masses)}
     return found
 
 
@@ -123,12 +122,14 @@ _SURFACE, _NODES, _POINTS, _RINGS = 0, 2, 3, 4
 _NODE_RADIUS, _POINT_RADIUS = 1.004, 1.012
 # a latitude nearer to its pole is drawn as a point
 _POINT_LIKE = 0.02
+# how far from the centre of the sphere it is seen from
+_EYE = 1.5
 _PLAIN = [[0.0, "#e9ecef"], [1.0, "#e9ecef"]]
 
 
-def sphere_view(measures: Sequence[AnyMeasure]) -> View:
+def sphere_view(measures: Sequence[AnyMeasure], shared: Look) -> Drawn:
     """The density on the sphere at each time, or the nodes or tokens that carry the measure."""
-    scale = look(list(measures)).scale
+    scale = shared.scale
     tokens = isinstance(measures[0], Particles)
     magma = [[float(level), to_hex(frames.COLOURS(level))] for level in np.linspace(0.0, 1.0, 17)]
     colours = _PLAIN if tokens else magma
@@ -164,18 +165,27 @@ def sphere_view(measures: Sequence[AnyMeasure]) -> View:
         # where points tell the measure it has one colour, that of the bottom of the scale
         empty[_SURFACE] = {"surfacecolor": packed(np.zeros(_SHAPE))}
     shown = [empty | frame for frame in drawn]
-    return View("measure", data, _sphere_layout(), shown, _sphere_notes(measures, scale))
+    return data, _sphere_layout(), shown, _sphere_notes(measures, scale)
 
 
 def _sphere_layout() -> dict[str, Any]:
     hidden = {"visible": False, "showspikes": False, "range": [-1.02, 1.02]}
     scene = {
         "aspectmode": "cube",
-        "camera": {"eye": {"x": 1.15, "y": 0.75, "z": 0.75}, "projection": {"type": "perspective"}},
+        "camera": {"projection": {"type": "perspective"}},
         "dragmode": "orbit",
         **{f"{name}axis": hidden for name in "xyz"},
     }
-    return base_layout(scene=scene, margin={"l": 0, "r": 0, "t": 4, "b": 4})
+    return base_layout(scene=scene, margin={"l": 0, "r": 0, "t": 0, "b": 60})
+
+
+def eye(measure: AnyMeasure) -> dict[str, float]:
+    """Where to stand to see the most of the mass, near the equator, in plotly's units."""
+    points, masses = measure._quadrature
+    polar, longitudes = np.meshgrid(np.pi * np.array([0.33, 0.5, 0.67]), np.pi / 12 * np.arange(24))
+    sides = sphere_points(polar.ravel(), longitudes.ravel())
+    seen = np.array([masses @ np.maximum(points @ side, 0.0) for side in sides])
+    return dict(zip("xyz", (_EYE * sides[int(np.argmax(seen))]).tolist(), strict=True))
 
 
 def _grid() -> Array:
@@ -197,11 +207,15 @@ def _bar(scale: Normalize) -> dict[str, Any]:
         step *= 1.0 if high >= 4 * step else 0.5 if high >= 2 * step else 0.2
         ticks = np.arange(0.0, high * (1 + 1e-9), step)
     return {
-        "title": {"text": "density f", "side": "right"},
+        "title": {"text": "density f", "side": "top"},
+        # below the sphere, on a narrow screen, too
+        "orientation": "h",
+        "y": 0.0,
+        "yanchor": "top",
         "tickvals": frames.height(ticks, scale).tolist(),
         "ticktext": [f"{tick:.3g}" for tick in ticks],
         "thickness": 12,
-        "len": 0.7,
+        "len": 0.8,
         "outlinewidth": 0,
     }
 
@@ -298,9 +312,9 @@ _BINS = 80
 _DOTS, _BARS = 1, 2
 
 
-def tokens_view(measures: Sequence[Any]) -> View:
+def tokens_view(measures: Sequence[Any], shared: Look) -> Drawn:
     """Points on the circle and the histogram of θ, or two principal axes and inner products."""
-    last, plane = measures[-1], look(list(measures)).plane
+    last, plane = measures[-1], shared.plane
     shown = [_tokens_frame(measure, plane) for measure in measures]
     around: Array = np.linspace(0.0, 2.0 * np.pi, 181)
     outline = {"x": packed(np.cos(around)), "y": packed(np.sin(around))}
@@ -316,7 +330,7 @@ def tokens_view(measures: Sequence[Any]) -> View:
         {**bar, "hovertemplate": "%{x:.3f}: %{y:.4g}<extra></extra>"},
     ]
     tallest = max(float(_histogram(measure)[1].max()) for measure in measures)
-    return View("measure", data, _tokens_layout(last.dim, tallest), shown, _tokens_notes(last))
+    return data, _tokens_layout(last.dim, tallest), shown, _tokens_notes(last)
 
 
 def _tokens_layout(dim: int, tallest: float) -> dict[str, Any]:

@@ -31,20 +31,26 @@
     return [update, traces];
   };
 
+  // the frame that a figure shows at one of the slider's times
+  const redrawn = (view, index) => {
+    const t = report.t[index];
+    return view.frames.length
+      ? Plotly.restyle(place(view), ...changes(view.frames[view.at[index]]))
+      : Plotly.relayout(place(view), { "shapes[0].x0": t, "shapes[0].x1": t });
+  };
+
   let shown = -1;
   let drawing = Promise.resolve();
   const show = (index) => {
     slider.value = index;
     now.textContent = `t = ${report.t[index].toPrecision(5)}`;
+    slider.setAttribute("aria-valuetext", now.textContent);
     if (index === shown) return;
     shown = index;
     // one after the other, and only the last of those that wait
     drawing = drawing.then(() => {
       if (index !== shown) return undefined;
-      const t = report.t[index];
-      return Promise.all(report.views.map((view) => (view.frames.length
-        ? Plotly.restyle(place(view), ...changes(view.frames[index]))
-        : Plotly.relayout(place(view), { "shapes[0].x0": t, "shapes[0].x1": t }))));
+      return Promise.all(report.views.map((view) => redrawn(view, index)));
     });
   };
 
@@ -71,14 +77,16 @@
     turning = false;
     turn.textContent = "Turn";
   };
-  const step = () => {
-    if (!turning) return;
-    const sphere = document.getElementById("measure");
-    const { x, y, z } = sphere.layout.scene.camera.eye;
+  const spheres = report.views.filter((view) => view.layout.scene);
+  const turned = (view) => {
+    const { x, y, z } = place(view).layout.scene.camera.eye;
     const eye = {
       x: x * Math.cos(angle) - y * Math.sin(angle), y: x * Math.sin(angle) + y * Math.cos(angle), z,
     };
-    Plotly.relayout(sphere, { "scene.camera.eye": eye }).then(() => requestAnimationFrame(step));
+    return Plotly.relayout(place(view), { "scene.camera.eye": eye });
+  };
+  const step = () => {
+    if (turning) Promise.all(spheres.map(turned)).then(() => requestAnimationFrame(step));
   };
   turn.addEventListener("click", () => {
     if (turning) { rest(); return; }
@@ -86,7 +94,7 @@
     turning = true;
     step();
   });
-  document.getElementById("measure").addEventListener("pointerdown", rest);
+  spheres.forEach((view) => place(view).addEventListener("pointerdown", rest));
 
   const nearest = (t) => report.t.reduce(
     (best, time, i) => (Math.abs(time - t) < Math.abs(report.t[best] - t) ? i : best), 0);
@@ -97,7 +105,7 @@
     report.views.filter((view) => !view.frames.length).forEach((view) => {
       place(view).on("plotly_click", (event) => { stop(); show(nearest(event.points[0].x)); });
     });
-    show(0);
+    show(report.start);
     return drawing;
   }).then(() => { document.body.dataset.ready = "yes"; });
 })();

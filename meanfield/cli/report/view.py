@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,19 +25,31 @@ class View:
     ----------
     name : str
         Of its place in the page.
+    title : str
+        What it shows, in plain text.
+    t : ndarray
+        The times of its numbers.
+    numbers : dict of ndarray
+        What its curves are made of, or what is known of the measures: columns over t.
     data, layout
         As plotly wants them.
     frames : list of dict
         For each of the slider's times, properties of traces by their number; empty for curves
         over t, on which a line marks the time.
+    at : list of int
+        The frame of each of the slider's times.
     notes : tuple of str
         What of the measure is not shown.
     """
 
     name: str
+    title: str
+    t: Array
+    numbers: dict[str, Array]
     data: list[dict[str, Any]]
     layout: dict[str, Any]
-    frames: list[Frame]
+    frames: list[Frame] = field(default_factory=list)
+    at: list[int] = field(default_factory=list)
     notes: tuple[str, ...] = ()
 
 
@@ -72,7 +84,9 @@ def base_layout(**further: Any) -> dict[str, Any]:
     return {
         "font": FONT,
         "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "white",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        # a finger that moves over it moves the page
+        "dragmode": False,
         "margin": {"l": 60, "r": 16, "t": 34, "b": 44},
         "showlegend": False,
         **further,
@@ -81,5 +95,5 @@ def base_layout(**further: Any) -> dict[str, Any]:
 
 def axis(title: str, **further: Any) -> dict[str, Any]:
     """An axis with thin lines, a title and no more."""
-    look = {"zeroline": False, "gridcolor": "#e8e8e8", "linecolor": LINE, "showline": True}
+    look = {"zeroline": False, "gridcolor": "#ddd", "linecolor": LINE, "showline": True}
     return {"title": {"text": title}, "ticks": "outside", "tickcolor": LINE, **look, **further}
