@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import io
+import logging
 import shutil
 import sys
 import tempfile
@@ -98,6 +99,7 @@ def draw(page: str, folder: Path) -> None:
 
 def generate(app: Sphinx) -> None:
     """Draw what pages show, and print the benchmarks' tables."""
+    logging.getLogger("meanfield").setLevel("WARNING")  # the gallery's own logger would print all
     to_files()
     GENERATED.mkdir(exist_ok=True)
     if (

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -314,7 +314,7 @@ def compare(
     if not quiet:
         typer.echo(f"{text.table_of_comparison(found)}\n{found.attrs['verdict']}")
     if output is not None:
-        with refused(OSError, status=FAILED_RUN):
+        with runs.refused(OSError, status=FAILED_RUN):
             netcdf.write(found, output)
     if figure is not None:
         from meanfield import plot as plots
