@@ -282,7 +282,9 @@ def compare(
     ] = None,
     save_at: Annotated[
         int | None,
-        Option(min=1, help="At so many equal intervals; else at times that both have saved."),
+        Option(
+            min=1, help="Number of equal intervals; by default, all times that both have saved."
+        ),
     ] = None,
     gap: Annotated[
         float, Option(help="Relative width of the brackets of W_1 on S^2, 1e-6 to 1.")
@@ -292,8 +294,9 @@ def compare(
 ) -> None:
     """Compare two runs: their energies and means, the mmd and W_1 between them at common times.
 
-    The runs may have any measures and dynamics on the same sphere. Nothing is written but what is
-    asked for. At times that a run has not saved (--save-at) it is done again from the save before.
+    The runs may have any measures and dynamics on the same sphere. Files are written only with
+    --output and --figure. At a time between two saves (--save-at), a run is repeated from the save
+    before.
     """
     # all studies come with it
     from meanfield.studies.comparison import compare as compared
