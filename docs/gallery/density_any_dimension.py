@@ -2,8 +2,9 @@
 Fifty dimensions at the price of one
 ====================================
 
-A density that depends on ⟨x, e⟩ alone stays so. Gegenbauer polynomials hold it in any dimension.
-What is drawn is the law of the polar angle: nearly all of the sphere lies near the equator.
+If a density depends on ⟨x, e⟩ alone, it does so at all times. Gegenbauer polynomials represent it
+in any dimension. The figure shows the law of the polar angle: nearly all of the sphere is near the
+equator.
 """
 
 import numpy as np

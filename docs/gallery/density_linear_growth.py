@@ -21,7 +21,7 @@ for k in range(1, 8):
     measured.append(np.log(growth) / 0.5)
 
 # %%
-# What is left is the perturbation squared and the tolerance of a time step, 1e-9:
+# The rest is the square of the perturbation and the tolerance of a time step, 1e-9:
 
 gap = np.abs(np.array(measured) - rates[1:8]).max()
 print(f"{gap:.1e}; the fastest degree is {np.argmax(rates)}")

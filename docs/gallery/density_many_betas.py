@@ -2,8 +2,8 @@
 Which degree comes first
 ========================
 
-Near the uniform measure the degree with the largest rate γ_k = k(k+d−2) Λ_k/(β Λ_0) comes to the
-fore, so many clusters form first. Here are 96 values of β, each from its own start.
+Near the uniform measure the degree k with the largest rate γ_k = k(k+d−2) Λ_k/(β Λ_0) dominates,
+and k clusters form first. Here are 96 values of β, each from its own start.
 """
 
 import numpy as np

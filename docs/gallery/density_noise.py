@@ -2,8 +2,8 @@
 Noise against attraction on the circle
 ======================================
 
-Under the noise τ the uniform density is stable above τ = Λ₁/β, and gives way to a cluster of finite
-width below. Diffusion is solved exactly, so no step is limited by it.
+With noise τ > Λ₁/β the uniform density is stable. With less noise a cluster of finite width forms.
+Diffusion is solved exactly, so it does not limit the time steps.
 """
 
 import numpy as np

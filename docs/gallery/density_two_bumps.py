@@ -2,8 +2,8 @@
 Two bumps on S² become one cluster
 ==================================
 
-A density under softmax self-attention. The energy rises by the integral of the dissipation, which
-is computed apart from it: that the two agree is the check that every run comes with.
+A density under softmax self-attention. The energy grows by the time integral of the dissipation.
+The two are computed separately, and every run checks that they agree.
 """
 
 import numpy as np

@@ -2,9 +2,9 @@
 A distance with its proof
 =========================
 
-On S² without a common axis W₁ comes as a bracket: a flow proves the upper bound, a 1-Lipschitz
-potential the lower one. A bracket says whether its ends are proven. Where there is an axis the
-distance is known, and lies inside.
+On S² without a common axis, W₁ is given as a bracket: a flow proves the upper bound, and a
+1-Lipschitz potential proves the lower one. A bracket says whether its ends are proven. With a
+common axis the exact distance is known; here it lies inside the bracket.
 """
 
 import numpy as np

@@ -2,8 +2,8 @@
 How far, and how fast?
 ======================
 
-W₁ to the uniform measure, W₂ to the point where the measure gathers, and the speed in W₂, kept at
-each save of a run by monitors.
+Monitors record W₁ to the uniform measure, W₂ to the point where the measure gathers, and the speed
+in W₂ at each save of a run.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ start = mf.Density(mf.Circle(128), mf.FourierSeries(cos=[0.5]))
 sol = mf.evolve(start, mf.SA(beta=2.0), t_end=2.0, save_at=10, monitors=monitors)
 
 # %%
-# No curve is shorter than the distance of its ends: the speed's integral bounds W₂.
+# A curve is at least as long as the distance of its ends: the integral of the speed bounds W₂.
 
 data = sol.dataset
 length = np.trapezoid(data.metric_speed, data.t)
@@ -25,7 +25,7 @@ assert distance.upper <= length
 assert np.all(np.diff(data.w1_uniform) > 0.0)
 
 # %%
-# The limit is known only at the end: distances to it come afterwards, from the measures saved.
+# The limit is known only at the end. Distances to it are computed then, from the saved measures.
 
 to_the_end = [float(mf.wasserstein(mu, sol.final, p=2)) for mu in sol.measures]
 print(to_the_end)

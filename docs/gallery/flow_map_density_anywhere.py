@@ -2,8 +2,8 @@
 The density at any place and time
 =================================
 
-A run of a flow map keeps the moments of each step. They fix the velocity for all times, so a point
-can be followed back to t = 0 by itself: f_t(x) at places and times that no node has seen.
+A run of a flow map keeps the moments of each step. They determine the velocity at all times, so any
+point can be followed back to t = 0. This gives f_t(x) at any place and time.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ points = np.column_stack([np.cos(angles), np.sin(angles)])
 curves = {t: sol.pdf(points, t) for t in (0.0, 1.0, 2.0, 3.0)}
 
 # %%
-# Held against a Fourier run at t = 2:
+# Compared with a run of Fourier series at t = 2:
 
 fourier = mf.evolve(mf.Density(mf.Circle(256), law), mf.SA(beta=4.0), t_end=2.0, save_at=1)
 gap = np.abs(curves[2.0] - fourier.final.pdf(points)).max() / curves[2.0].max()

@@ -2,8 +2,9 @@
 Through two clusters to the Dirac
 =================================
 
-No Fourier series holds this density for long. A flow map's nodes move with the flow, gather into
-two clusters, wait, and merge: the energy at the end is e^β/(2β), that of a point, to rounding.
+No Fourier series can represent this density for long. The nodes of a flow map move with the flow,
+gather into two clusters, and merge after a long time. The energy at the end is that of a point,
+e^β/(2β), to rounding.
 """
 
 import meanfield as mf

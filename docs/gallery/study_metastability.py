@@ -2,8 +2,8 @@
 Clusters that wait
 ==================
 
-At β = 9 the fastest degree makes several clusters; these merge one after the other, over longer and
-longer times, and each plateau of the energy is one of them.
+At β = 9 the degree that grows fastest makes several clusters. They merge one after another, over
+longer and longer times. Between two mergers the energy has a plateau.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ print("plateaus with", ds.plateau_n_clusters.values[0], "clusters")
 print("mergers at t =", ds.merging_time.values[0])
 
 # %%
-# The energy never falls, here as a share of that of a single point:
+# The energy, here as a share of that of a single point, never decreases:
 
 share = ds.energy_share.isel(run=0).values
 assert np.all(np.diff(share) > -1e-12)

@@ -2,8 +2,8 @@
 A transition with a jump
 ========================
 
-Stationary states under noise, followed through their folds: beyond β* = 2.447 on the circle the
-transition jumps, and has hysteresis.
+Stationary states under noise, followed through their folds. Above β* = 2.447 on the circle the
+transition has a jump and hysteresis.
 """
 
 import meanfield as mf
@@ -12,7 +12,7 @@ ds = mf.studies.stationary_states(mf.USA(5.0), 2)
 print(ds.nature.item(), "at a noise of", ds.transition_noise.item())
 
 # %%
-# As the noise falls a cluster wins before the uniform state has lost its stability:
+# As the noise decreases, a cluster has the lower free energy before the uniform state is unstable:
 
 critical = mf.theory.critical_noise(mf.USA(5.0), dim=2)
 print(ds.fold_noise.max().item(), ">", ds.transition_noise.item(), ">", critical)

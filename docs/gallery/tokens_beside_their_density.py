@@ -2,8 +2,8 @@
 Tokens beside their density
 ===========================
 
-n random tokens differ from the density by n^{−1/2}, whatever the solver does. The distance in the
-attention kernel shows it at the start and later on.
+n random tokens differ from their density by n^{−1/2}, with any solver. The distance in the
+attention kernel shows it at the start and at later times.
 """
 
 import numpy as np

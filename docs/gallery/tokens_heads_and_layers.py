@@ -2,8 +2,8 @@
 Heads, perceptrons and layers
 =============================
 
-Queries, keys and values of two heads, a feed-forward part, and the two in turn: what a block of a
-Transformer does, in discrete steps with normalisation and as the flow that these tend to.
+A block of a Transformer: two heads with queries, keys and values, and then a feed-forward part. It
+runs in discrete steps with normalisation, and as the flow to which these steps tend.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ flow = mf.evolve(tokens, layers, t_end=4.0)
 
 # %%
 # Discrete steps tend to the flow with first order: half the step, half the distance. Each
-# layer of a `LayerMap` acts once, so that thin ones are repeated.
+# layer of a `LayerMap` acts once, so thin layers are repeated.
 
 gaps = []
 for count in (10, 20):

@@ -2,7 +2,7 @@
 Tokens of a trained Transformer
 ===============================
 
-The 470 tokens that come with the package, projected to S², as they are: they gather into few
+The 470 tokens that come with the package, projected to S² and not smoothed. They gather into a few
 clusters, which then merge.
 """
 
@@ -19,7 +19,7 @@ found = mf.clusters(sol.final)
 print(len(found.masses), "clusters with masses", np.round(found.masses, 3))
 
 # %%
-# Each token is in one cluster, and the energy never falls:
+# Each token is in one cluster, and the energy never decreases:
 
 assert abs(found.masses.sum() - 1.0) < 1e-12
 assert np.all(np.diff(sol.dataset.energy) > 0.0)

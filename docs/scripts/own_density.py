@@ -1,4 +1,4 @@
-"""A density of one's own under USA: any function of points (n, d) that has mass 1."""
+"""A density of your own under USA: any function of points (n, d) with mass 1."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A kernel of one's own on all three measures."""
+"""A kernel of your own on all three measures."""
 
 import meanfield as mf
 

@@ -1,4 +1,4 @@
-"""Tokens of one's own beside their density."""
+"""Your own tokens beside their density."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Two heads with matrices of one's own."""
+"""Two heads with matrices of your own."""
 
 import numpy as np
 
