@@ -105,6 +105,13 @@ def test_measures_on_s2_have_brackets():
     assert (ds.w1_lower < ds.w1_upper).all()
     assert (ds.w1_lower > 0.05).all()
     assert ds.w1_proved.values.tolist() == [1.0, 1.0]
+    flow = run(mf.FlowMap(law, tol=1e-6), t_end=0.1, save_at=1)
+    near = mf.compare(density, flow)
+    # the nodes of a mesh are farther apart than the runs
+    assert "w1" not in near
+    assert near.attrs["w1_missing"].startswith("W_1 of a flow map on S^2 counts its nodes")
+    assert near.attrs["verdict"].startswith("the same to ")
+    assert float(near.mmd.max()) < 1e-5
 
 
 def test_what_can_not_be_compared_is_refused():
