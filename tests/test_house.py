@@ -47,6 +47,7 @@ DOORS = {
     # `_shown` names its types and imports nothing
     "matplotlib": {"plot", "cli.report", "_shown"},
     "plotly": {"cli.report.document"},
+    "bokeh": {"cli.explore"},
     "pydantic": {"cli"},
     "tomli_w": {"cli"},
     "typer": {"cli"},

@@ -26,7 +26,7 @@ from meanfield.evolution.arrays import PREFIXES
 from meanfield.evolution.files import SOURCE
 from meanfield.evolution.loop import solve
 from meanfield.evolution.netcdf import memory_of_machine
-from meanfield.evolution.progress import checked_progress
+from meanfield.evolution.progress import Progress, checked_progress
 from meanfield.evolution.recorder import taken_names
 from meanfield.evolution.solution import Solution
 from meanfield.exceptions import CaseError, UnfinishedWarning
@@ -392,7 +392,7 @@ class Case:
     def run(
         self,
         *,
-        progress: bool | str = False,
+        progress: Progress = False,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Solution:
         """Evolve the measure; no file is written but a `checkpoint`, see `evolve`.

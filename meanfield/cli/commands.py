@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import warnings
+import webbrowser
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -430,6 +431,49 @@ def report(
 
     with _made(file, page, "--page", (".html",), force, quiet) as (solution, place):
         reports.save(solution, place)
+
+
+@app.command()
+def explore(
+    case: Annotated[
+        Path | None,
+        Argument(
+            metavar="CASE",
+            show_default=False,
+            help="Case file (TOML) or result file to begin with; bumps on the circle if omitted.",
+        ),
+    ] = None,
+    settings: options.Settings = None,
+    port: Annotated[int, Option(min=0, max=65535, help="Port; a free one if 0.")] = 0,
+    browser: Annotated[bool, Option(help="Whether to open the page in the browser.")] = True,
+) -> None:
+    """Open a page on this machine whose sliders move a case, live.
+
+    It shows density or flow map, tokens over it, energy and clusters, and saves the case and its
+    figure. Only this machine can open it, and only at the printed address, which has a secret
+    token. Ctrl-C ends it. Needs Bokeh, of the extra `explore`.
+    """
+    # slow to import, as what it draws with is
+    try:
+        from meanfield.cli import explore as explorer
+    except ImportError as error:
+        raise Refusal(
+            f"explore needs Bokeh, which is not installed ({error}): "
+            f"python -m pip install 'meanfield-attention[explore]'"
+        ) from None
+
+    chosen = None
+    if case is not None or settings:
+        chosen, _ = runs.chosen_case(case, settings)
+
+    def ready(address: str) -> None:
+        typer.echo(f"{address}\nCtrl-C ends it")
+        if browser:
+            webbrowser.open(address)
+
+    busy = f"--port must be free, got {port}: "
+    with runs.refused(OSError, before=busy), runs.killed_like_ctrl_c():
+        explorer.serve(chosen, port, ready)
 
 
 @app.command()

@@ -19,7 +19,7 @@ from meanfield.evolution import options
 from meanfield.evolution.checkpoint import Checkpoint, previous
 from meanfield.evolution.files import file_lock, remove_leftovers, set_aside
 from meanfield.evolution.netcdf import check_suffix
-from meanfield.evolution.progress import DeferredInterrupt, ProgressBar, checked_progress
+from meanfield.evolution.progress import DeferredInterrupt, Progress, ProgressBar, checked_progress
 from meanfield.evolution.recorder import Monitors, Stop, checked_monitors
 from meanfield.evolution.run import Plan, Run, advance
 from meanfield.evolution.solution import Solution
@@ -34,7 +34,7 @@ M = TypeVar("M", bound=FlowMap | Particles)
 _LAST_BITS = 16.0 * float(np.finfo(np.float64).eps)
 
 
-def complete(run: Run, checkpoint: Checkpoint, progress: bool | str) -> Solution:
+def complete(run: Run, checkpoint: Checkpoint, progress: Progress) -> Solution:
     """Go from save to save, and say how the run ended.
 
     Raises
@@ -101,7 +101,7 @@ class Asked(TypedDict, total=False):
     on_unresolved: str | None
     rng: Rng | None
     monitors: Monitors | None
-    progress: bool | str
+    progress: Progress
     checkpoint: str | os.PathLike[str] | None
 
 
@@ -142,7 +142,7 @@ def evolve(
     on_unresolved: str | None = None,
     rng: Rng | None = None,
     monitors: Monitors | None = None,
-    progress: bool | str = False,
+    progress: Progress = False,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Solution[Any]:
     """Solve ∂_t mu + div(X[mu] mu) = 0, (3.4) for SA and (3.8) for USA, from `t_start` to `t_end`.
@@ -214,9 +214,10 @@ def evolve(
         with `lower` and `upper`, such as a `Bracket`; the dataset then also has name_lower and
         name_upper, and name_proved (1 or 0) if the number has `proved`. If a monitor raises at
         `t_start`, its exception is raised here, before any step. Later it ends the run as 'failed'.
-    progress : bool or 'lines'
+    progress : bool, 'lines' or callable
         Whether to show a bar with t, energy and size on standard error. 'lines' prints them as a
-        line each minute, for log files.
+        line each minute, for log files. A function is called with t after every step; if it
+        raises, the run ends, and its exception is raised here.
     checkpoint : str or path-like, optional
         NetCDF file (.nc) for the saves so far, written during the run in at most a twentieth of
         its time, and for the whole solution at the end. If the process is killed, `resume`
@@ -282,7 +283,7 @@ def solve(
     on_unresolved: str | None = None,
     rng: Rng | None = None,
     monitors: Monitors | None = None,
-    progress: bool | str = False,
+    progress: Progress = False,
     checkpoint: str | os.PathLike[str] | None = None,
     case: str = "",
     about: Mapping[str, str | int | float] | None = None,

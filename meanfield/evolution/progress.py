@@ -6,29 +6,35 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tqdm.auto import tqdm
 
 from meanfield._checks import shown
 
+Progress = bool | str | Callable[[float], object]
 LINES = "lines"
 _FORMAT = "{l_bar}{bar}| t = {n:.4g}/{total:.4g} [{elapsed}<{remaining}]{postfix}"
 _SECONDS_BETWEEN = 0.2
 _SECONDS_BETWEEN_LINES = 60.0
 
 
-def checked_progress(progress: bool | str) -> bool | str:
+def checked_progress(progress: Progress) -> Progress:
     """Return `progress` when there is such a way to show it.
 
     Raises
     ------
     ValueError
-        If it is neither a bool nor 'lines'.
+        If it is neither a bool nor 'lines' nor callable.
     """
-    if isinstance(progress, bool) or (isinstance(progress, str) and progress == LINES):
+    if isinstance(progress, bool) or callable(progress):
         return progress
-    raise ValueError(f"progress must be True, False or {LINES!r}, got {shown(progress)}")
+    if isinstance(progress, str) and progress == LINES:
+        return progress
+    raise ValueError(
+        f"progress must be True, False, {LINES!r} or a function of t, got {shown(progress)}"
+    )
 
 
 class ProgressBar:
@@ -38,10 +44,10 @@ class ProgressBar:
     ----------
     t, t_end : float
         Where it begins and ends.
-    shown : bool or 'lines'
+    shown : bool, 'lines' or callable
     """
 
-    def __init__(self, t: float, t_end: float, shown: bool | str) -> None:
+    def __init__(self, t: float, t_end: float, shown: Progress) -> None:
         self._t_end, self._shown = t_end, shown
         # a bar that is not shown would still bring a lock between processes
         self._bar = tqdm(total=t_end, initial=t, bar_format=_FORMAT) if shown is True else None
@@ -55,6 +61,9 @@ class ProgressBar:
 
     def report(self, system: Any) -> None:
         """Show where a system is."""
+        if callable(self._shown):
+            self._shown(system.t)
+            return
         if not self._shown:
             return
         now = time.monotonic()

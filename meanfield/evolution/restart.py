@@ -25,7 +25,7 @@ from meanfield.evolution.options import (
     checked_numbers,
     layer_times,
 )
-from meanfield.evolution.progress import checked_progress
+from meanfield.evolution.progress import Progress, checked_progress
 from meanfield.evolution.recorder import Monitors, Stop, checked_monitors
 from meanfield.evolution.run import Plan, Run, advance, check_library
 from meanfield.evolution.solution import Solution, load, other_versions
@@ -47,7 +47,7 @@ def resume(
     monitors: Monitors | None = None,
     law: Law | None = None,
     dynamics: OwnDynamics | None = None,
-    progress: bool | str = False,
+    progress: Progress = False,
 ) -> Solution:
     """Continue a run from the file that `evolve(..., checkpoint=path)` or `Solution.save` wrote.
 
@@ -68,7 +68,7 @@ def resume(
         The monitors of the run, which a file can't store. A monitor with a memory needs a method
         `begin(start, calls)`, as `DistanceTo` has, which returns the function that the run calls.
         When a run begins, the arguments are None and 0.
-    progress : bool or 'lines'
+    progress : bool, 'lines' or callable
         As for `evolve`.
 
     Returns
@@ -113,7 +113,7 @@ def resume_from(
     monitors: Monitors | None = None,
     law: Law | None = None,
     dynamics: OwnDynamics | None = None,
-    progress: bool | str = False,
+    progress: Progress = False,
 ) -> Solution:
     """`resume` with what `loaded` has read from the file, which warns of no ending.
 
