@@ -102,11 +102,11 @@ def wasserstein(
         of measures without tokens 0.002. Work ends when it is reached, or when more would not help:
         ask the bracket what it has. Where ends are equal, they have every gap.
     budget : int, optional
-        The most attempts at the gap that a bracket on S^2 may take. Each starts from the result of
-        the one before, has twice its degrees or rows of cells, and takes two to four times its
-        time. There are up to 4 at W_1 of densities and at tokens beside a density, 3 else; by
-        default all are made. The bracket reached is returned. The same budget gives the same
-        bracket on every machine.
+        The most attempts at the gap that a bracket on S^2 may take; by default all that there are:
+        up to 4 at W_1 of densities (degrees 63 to 511) and at tokens beside a density (64 to 512
+        rows of cells), 3 else. Each starts from the result of the one before, has more degrees or
+        cells, and takes one to four times its time. The bracket reached is returned, the same one
+        on every machine.
     progress : bool, optional
         Whether to show a bar of these attempts, and the bracket that they have reached.
 
