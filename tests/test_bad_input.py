@@ -203,6 +203,7 @@ def test_there_are_enough():
     assert len({case.id for case in ALL}) == len(ALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "rows", "command", "expected"), ALL)
 def test_command_refuses(folder, capsys, text, rows, command, expected):
     if text is not None:

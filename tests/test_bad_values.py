@@ -167,6 +167,7 @@ def callable_here(module, name):
     return callable(getattr(module, name)) and not inspect.isclass(getattr(module, name))
 
 
+@pytest.mark.slow
 def test_every_public_name_is_called():
     seen = {name.rpartition(".")[2] for name in NAMES}
     takes = {
@@ -185,6 +186,7 @@ PROBES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(("name", "argument"), PROBES)
 def test_wrong_kinds_are_refused(name, argument):

@@ -24,6 +24,7 @@ def test_every_script_is_listed():
     assert all(name in listing() for name in BENCHMARKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_short_form(name):
     module = importlib.import_module(f"validation.benchmarks.{name}")
@@ -81,6 +82,7 @@ def test_results_are_kept_with_their_machine(tmp_path):
     assert content["machine"]["cores"] == os.cpu_count()
 
 
+@pytest.mark.slow
 def test_figures_are_drawn_anew(tmp_path, capsys):
     rows = [{"β": 4.0, "n": n, "ratio": 0.01 * n} for n in (64, 128)]
     form.keep("line_sums", {"": rows}, (), None, tmp_path)
@@ -91,6 +93,7 @@ def test_figures_are_drawn_anew(tmp_path, capsys):
     assert told == f"flow_map: no {tmp_path / 'flow_map.json'}\nbatches: no figure\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -105,6 +108,7 @@ def test_wrong_options_are_told(options, message):
     assert message in done.stderr
 
 
+@pytest.mark.slow
 def test_a_missing_peer_of_densities_is_told(monkeypatch):
     from validation.benchmarks import densities
 
@@ -117,6 +121,7 @@ def test_a_missing_peer_of_densities_is_told(monkeypatch):
     assert bare[0]["ratio"] > 0.0
 
 
+@pytest.mark.slow
 def test_two_trees_are_timed_in_turn(capsys):
     root = FOLDER.parent.parent
     assert trees.compare(root, "energy: tokens", 1) in (0, 1)

@@ -75,6 +75,7 @@ def test_bumps_have_their_masses_and_radii(kind, dim):
     assert found.radii == pytest.approx(np.sqrt((dim - 1) / 800.0), rel=1e-2)
 
 
+@pytest.mark.slow
 def test_bumps_on_the_sphere():
     means = np.array([[0.6, 0.0, 0.8], [0.0, 1.0, 0.0], [-0.6, -0.8, 0.0]])
     law = mf.Mixture([mf.VonMisesFisher(m, 100.0) for m in means], [0.5, 0.3, 0.2])
@@ -83,6 +84,7 @@ def test_bumps_on_the_sphere():
     assert np.max(np.abs(found.centres - means)) < 1e-3
 
 
+@pytest.mark.slow
 def test_caps_and_rings_of_an_axisymmetric_measure():
     law = mf.Mixture([mf.Uniform(3), mf.ZonalSeries(3, [0.0, 0.5])])
     sol = mf.evolve(mf.FlowMap(law), mf.SA(4.0), 12.0, 1)
@@ -118,6 +120,7 @@ def test_a_trickle_does_not_join():
     assert len(joined) == 1
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**31), st.permutations(range(60)))
 def test_turned_and_permuted(seed, order):
     rng = np.random.default_rng(seed)
@@ -148,6 +151,7 @@ def test_a_closed_ring_has_a_point_of_its_own_for_centre():
     assert found.radii[0] == pytest.approx(np.pi / np.sqrt(3), rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dim", "spread"), [(3, 1e-6), (3, 0.03), (10, 1e-6)])
 def test_many_points_in_a_small_ball(dim, spread):
     """All of their 5e9 pairs would take 40 GB."""

@@ -32,6 +32,7 @@ def picture(tree):
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(data, validate=True))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_cards_of_measures(kind):
     measure = KINDS[kind](2.0)
@@ -47,6 +48,7 @@ def test_cards_of_measures(kind):
     assert tree.find(".//caption").text in repr(measure)
 
 
+@pytest.mark.slow
 def test_card_of_a_run():
     sol = run([SERIES["sphere"](kappa) for kappa in (0.5, 5.0)])
     before = dict(rcParams)
@@ -60,6 +62,7 @@ def test_card_of_a_run():
     assert width > 2 * height
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dynamics", "name"),
     [
@@ -90,6 +93,7 @@ def test_dynamics_laws_and_clusters_are_tables(made, fields):
     assert tree.find("caption").text == type(made).__name__
 
 
+@pytest.mark.slow
 def test_texts_are_escaped():
     hostile = '</table><script>alert("σ & τ")</script>'
     sol = run([SERIES["circle"](1.0)], message=hostile)
@@ -98,6 +102,7 @@ def test_texts_are_escaped():
     assert entries(ET.fromstring(text))["status"] == hostile
 
 
+@pytest.mark.slow
 def test_cards_of_odd_states():
     single = run([mf.Particles([[0.0, 0.0, 0.0, 1.0]])])
     single.dataset["energy"][:] = np.nan
@@ -120,6 +125,7 @@ def test_a_card_without_a_picture_says_why(monkeypatch):
     assert entries(tree)["space"] == "Circle(128)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 3, 10])
 def test_cards_draw_few_tokens(dim):
     many = mf.Particles.sample(mf.Uniform(dim), 20_000, np.random.default_rng(1))

@@ -51,6 +51,7 @@ TANH = perceptron(1)
 # ---------------------------------------------------------------- the field
 
 
+@pytest.mark.slow
 def test_velocity_far_from_all_mass_keeps_its_digits():
     """G is e^{-2|M|} = 1e-70 of its maximum opposite to a narrow law."""
     matrix = np.array([[80.0, 10.0], [-10.0, 60.0]])
@@ -121,6 +122,7 @@ def test_relu_leaves_a_kink_in_the_density():
 # ---------------------------------------------------------------- layers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", [LAW, ZONAL], ids=["circle", "axis"])
 def test_layers_are_one_run_after_another(law):
     if law is LAW:
@@ -142,6 +144,7 @@ def test_layers_are_one_run_after_another(law):
         assert np.abs(found / np.exp(here.log_density[held]) - 1).max() < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamics", [DYNAMICS["layers"], ATTENTION], ids=["layers", "attention"])
 def test_a_saved_run_knows_its_density(tmp_path, dynamics):
     sol = mf.evolve(mf.FlowMap(LAW), dynamics, 0.5, 2)
@@ -154,6 +157,7 @@ def test_a_saved_run_knows_its_density(tmp_path, dynamics):
     assert set(again.dataset) == set(sol.dataset)
 
 
+@pytest.mark.slow
 def test_nothing_is_held_as_an_atom():
     """A layer gathers all to within 1e-9 rad, the next parts it again: the density is not lost."""
     gather = mf.FeedForward([[1.0], [0.0]], [[0.0, 0.0]], [1.0])

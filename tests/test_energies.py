@@ -85,6 +85,7 @@ def test_pictures_and_tables_of_such_a_run(sign):
         assert low < run.dataset.energy.min() <= run.dataset.energy.max() < high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [300.0, 500.0, 700.0])
 def test_dissipation_of_usa_squares_no_large_velocity(beta):
     """Circle(64) against sums of positive terms on its grid; X alone is e^700."""
@@ -145,6 +146,7 @@ def test_a_kernel_that_patches_do_not_resolve_is_refused(dynamics):
         mf.dissipation(mf.FlowMap(TWO_BUMPS), dynamics)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamics", [mf.SA(30.0), mf.USA(30.0)], ids=str)
 def test_dissipation_of_a_flow_map_on_the_sphere(dynamics):
     """Against velocities and G by sums of positive terms over the same nodes."""
@@ -172,6 +174,7 @@ def test_dissipation_is_of_what_has_an_energy(dynamics):
         mf.dissipation(mf.Particles(np.eye(2)), dynamics)
 
 
+@pytest.mark.slow
 def test_kernel_that_no_space_of_many_dimensions_holds():
     """Its degrees end where their multiplicities leave double precision: 303 in d = 1024."""
     density = mf.Density(SPACE, MANY)

@@ -75,6 +75,7 @@ def sources() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sources(), ids=lambda p: p.relative_to(PACKAGE).as_posix())
 def test_errors_tell(path):
     assert list(faults(path.read_text(encoding="utf-8"))) == []

@@ -177,6 +177,7 @@ def test_a_task_that_fails_is_named(executor):
     assert "in task 2 of the study: 3" in caught.value.__notes__
 
 
+@pytest.mark.slow
 def test_workers_are_processes():
     """By themselves they ask for some, and executors that have their own are told none."""
     found = set(mapped_by(None, process_of, [1, 2, 3], workers=1))
@@ -201,6 +202,7 @@ def test_what_can_not_travel_is_refused():
             mapped_by("processes", run, tasks)
 
 
+@pytest.mark.slow
 def test_executors_give_the_same_bits(here, cluster):
     assert study("processes").identical(here)
     with ProcessPoolExecutor(2) as pool:
@@ -209,6 +211,7 @@ def test_executors_give_the_same_bits(here, cluster):
     assert float(here.mmd.std()) > 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["processes", "cluster"])
 def test_a_killed_worker_costs_a_retry(name, request, tmp_path):
     is_own, tasks = name == "processes", [(number, str(tmp_path)) for number in range(4)]
@@ -218,6 +221,7 @@ def test_a_killed_worker_costs_a_retry(name, request, tmp_path):
     assert (tmp_path / "killed").exists()
 
 
+@pytest.mark.slow
 def test_a_task_that_always_kills_ends_the_study():
     with pytest.raises(RuntimeError, match="task 0 of the study lost its worker twice"):
         list(mapped_by("processes", killed_always, [0], workers=1))
@@ -232,6 +236,7 @@ def test_a_foreign_pool_that_broke_is_told(tmp_path):
         list(mapped_by(pool, killed_once, tasks))
 
 
+@pytest.mark.slow
 def test_a_cluster_beside_another():
     """What listens to the port of dask's dashboard is no reason for a warning."""
     with socket.socket() as other:
@@ -243,6 +248,7 @@ def test_a_cluster_beside_another():
             assert where["executor"].submit(squared, 3).result() == 9
 
 
+@pytest.mark.slow
 def test_a_solution_is_saved_beside_a_client(cluster, tmp_path):
     """In a process that has a client of dask, as a notebook has."""
     mu = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))
@@ -276,6 +282,7 @@ EXECUTORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core: one thread in any case")
 @pytest.mark.parametrize("wanted", [None, *THREADS[:2]])
 @pytest.mark.parametrize("name", EXECUTORS)
@@ -307,6 +314,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_a_main_guard(tmp_path):
     """Its workers import it, and come to the line that starts workers."""
     script = tmp_path / "script.py"

@@ -39,6 +39,7 @@ def holder(folder):
         yield process
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("holder")
 def test_a_second_run_is_refused_and_the_file_stays(capsys):
     Path("case.toml").write_text(CASE)
@@ -65,6 +66,7 @@ def test_a_second_run_is_refused_and_the_file_stays(capsys):
     assert mf.evolve(start, mf.SA(4.0), 0.1, 1, checkpoint="other.nc").status == "finished"
 
 
+@pytest.mark.slow
 def test_info_tells_a_run_that_goes_on(holder, capsys):
     def stop(_):
         raise KeyboardInterrupt
@@ -89,6 +91,7 @@ def test_info_tells_a_run_that_goes_on(holder, capsys):
     assert "interrupted" in told
 
 
+@pytest.mark.slow
 def test_a_run_holds_its_file_until_it_ends(tmp_path):
     path, refused = tmp_path / "run.nc", []
 
@@ -103,6 +106,7 @@ def test_a_run_holds_its_file_until_it_ends(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["run.nc"]
 
 
+@pytest.mark.slow
 def test_a_dead_run_holds_nothing(holder, tmp_path):
     holder.send_signal(signal.SIGKILL)
     holder.wait()

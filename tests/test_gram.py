@@ -42,6 +42,7 @@ def test_dissipation_of_four_tokens():
     assert rate == mf.dissipation(mf.Particles(tokens(4, 16).points), mf.SA(30.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [None, [1e-12, 1, 2, 1e-300, 0]], ids=["equal", "unequal"])
 @pytest.mark.parametrize("sums", ["direct", "gram"])
 @pytest.mark.parametrize("dim", [3, 8, 64])
@@ -112,6 +113,7 @@ def test_a_token_alone_rests(dynamics):
         assert np.abs(run.final.points[0] - particles.points[0]).max() < 1e-14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sums", ["direct", "gram"])
 @pytest.mark.parametrize("beta", [150.0, 250.0, 345.0, 355.0, 500.0, 700.0])
 def test_two_tokens_under_usa_at_large_beta(beta, sums):

@@ -39,6 +39,7 @@ def exact_grid(sol):
     return 200 if dim == 2 else {"lat": np.degrees(np.arcsin(GAUSS)), "lon": 80}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_densities_on_a_grid_are_those_at_its_points_with_mass_one(name):
     sol = RUNS[name]()
@@ -59,6 +60,7 @@ def test_densities_on_a_grid_are_those_at_its_points_with_mass_one(name):
     assert ds.energy.equals(sol.dataset.energy)
 
 
+@pytest.mark.slow
 def test_a_map_is_one_that_geographers_know(tmp_path):
     sol = RUNS["S^2"]()
     sol.to_dataset(grid=36).to_netcdf(tmp_path / "map.nc", engine="h5netcdf")
@@ -93,6 +95,7 @@ def test_a_measure_about_an_axis_has_a_map_too():
     assert along.cosine.long_name == "⟨x, axis⟩"
 
 
+@pytest.mark.slow
 def test_atoms_are_said():
     late = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 60.0, 2)
     ds = late.to_dataset(90)
@@ -103,6 +106,7 @@ def test_atoms_are_said():
     assert "smooth_mass" not in RUNS["circle"]().to_dataset(9)
 
 
+@pytest.mark.slow
 def test_without_a_grid_it_is_what_the_file_holds(tmp_path):
     sol = RUNS["S^2"]()
     sol.save(tmp_path / "run.nc")

@@ -30,6 +30,7 @@ SPACES = [mf.Circle(128), mf.Sphere(47), mf.Zonal(10, 47)]
 small_betas = st.sampled_from([0.0, 0.5, 2.0, 4.0, 9.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", [mf.Circle(128), mf.Sphere(31)], ids=str)
 @pytest.mark.parametrize("kind", [mf.SA, mf.USA])
 @settings(max_examples=15)
@@ -50,6 +51,7 @@ def test_turning_moment_vanishes(space, kind, numbers, beta):
     assert np.max(np.abs(turning - turning.T)) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", SPACES, ids=str)
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("kind", [mf.SA, mf.USA])
@@ -107,6 +109,7 @@ def test_repulsion_ends_at_the_uniform_measure():
     assert sol.final._power[1] < 1e-12
 
 
+@pytest.mark.slow
 def test_attraction_ends_under_resolved_near_a_dirac():
     mu = mf.Density(mf.Circle(64), mf.FourierSeries(cos=[0.5]), max_size=2048)
     sol = unfinished(mf.evolve, mu, mf.SA(1.0), 50.0, 50, on_unresolved="stop")

@@ -59,6 +59,7 @@ def gif(sol, tmp_path_factory):
 
 
 # oscillators are tokens of the circle
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted({*KINDS} - {"tokens d=2"}))
 def test_every_kind_of_measure_moves(kind, tmp_path):
     sol = moved([KINDS[kind](kappa) for kappa in (0.5, 5.0)])
@@ -70,6 +71,7 @@ def test_every_kind_of_measure_moves(kind, tmp_path):
     assert np.sum(np.abs(bodies[0] - bodies[1]).max(axis=2) > 50) > 20
 
 
+@pytest.mark.slow
 def test_a_movie_has_its_frames_its_times_and_nothing_beside_it(gif):
     found = frames(gif)
     assert [duration for _, duration in found] == 3 * [250]
@@ -78,6 +80,7 @@ def test_a_movie_has_its_frames_its_times_and_nothing_beside_it(gif):
     assert names(gif.parent) == ["run.gif"]
 
 
+@pytest.mark.slow
 def test_layout_and_scale_stand_still(sol):
     moving = sol.animate()
     figure = moving._fig
@@ -96,6 +99,7 @@ def test_layout_and_scale_stand_still(sol):
     moving._draw_was_started = True
 
 
+@pytest.mark.slow
 def test_a_flow_map_that_takes_over_has_its_own_panel():
     law = mf.VonMisesFisher([0.0, 0.0, 1.0], 2.0)
     sol = moved([mf.Density(mf.Sphere(31), law), mf.FlowMap(law, tol=1e-4)])
@@ -165,6 +169,7 @@ def test_very_many_saves_are_thinned_from_the_first_to_the_last():
     assert movies._saves(2001, 1).tolist() == [2000]
 
 
+@pytest.mark.slow
 def test_when_ffmpeg_fails_what_was_there_stays(sol, tmp_path, monkeypatch):
     program = tmp_path / "bin" / "ffmpeg"
     program.parent.mkdir()
@@ -179,6 +184,7 @@ def test_when_ffmpeg_fails_what_was_there_stays(sol, tmp_path, monkeypatch):
     assert names(tmp_path) == ["bin", "run.mp4"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not movies.FFMpegWriter.isAvailable(), reason="ffmpeg is not installed")
 def test_mp4(sol, tmp_path):
     path = tmp_path / "run.mp4"
@@ -191,6 +197,7 @@ def test_mp4(sol, tmp_path):
     assert ticks / clock == pytest.approx(2 / 2.5, abs=0.01)
 
 
+@pytest.mark.slow
 def test_command(sol, tmp_path, capsys):
     file, path = tmp_path / "run.nc", tmp_path / "a.gif"
     sol.save(file)

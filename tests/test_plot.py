@@ -13,6 +13,7 @@ import meanfield as mf
 from meanfield.spaces.geometry import circle_angles, circle_points, sphere_angles, sphere_points
 
 
+@pytest.mark.slow
 def test_map_is_the_density():
     """Each pixel inside the rim has f at the place that matplotlib's own projection gives it."""
     mu = SERIES["sphere"](5.0)
@@ -32,6 +33,7 @@ def test_map_is_the_density():
     assert np.max(np.abs(values.ravel()[inside] - expected)) < 1e-10
 
 
+@pytest.mark.slow
 def test_map_is_drawn_where_the_axes_say():
     """The brightest spot of the rendered picture is the centre of the larger bump."""
     ax = mf.plot.density(SERIES["sphere"](30.0))
@@ -71,6 +73,7 @@ def test_profile_is_the_law_of_the_polar_angle(dim):
     assert np.trapezoid(law * np.cos(angles), angles) == pytest.approx(mu.mean()[0], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_tokens_are_where_they_are():
     cloud = SERIES["tokens d=3"](2.0)
     (dots,) = mf.plot.density(cloud).findobj(PathCollection)

@@ -87,6 +87,7 @@ def test_tokens_as_atoms_and_atoms_that_look_alike():
     assert stems(ax) == pytest.approx(np.array([[0.5, 2.0, 4.0], [0.5, 0.25, 0.25]]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 3, 10])
 @pytest.mark.parametrize("stretch", [4.0, 30.0, 230.0, 1e4, -1e4])
 def test_the_scale_ends_and_says_so(dim, stretch):
@@ -119,6 +120,7 @@ def mixed(request):
     return sol
 
 
+@pytest.mark.slow
 def test_a_run_from_density_to_flow_map(mixed):
     figure = mf.plot.solution(mixed)
     figure.canvas.draw()
@@ -132,6 +134,7 @@ def test_a_run_from_density_to_flow_map(mixed):
     assert figure._suptitle.get_color() == "black"
 
 
+@pytest.mark.slow
 def test_numbers_that_a_time_does_not_have(mixed):
     _, y = curve(mf.plot.dissipation(mixed)).get_data()
     assert np.array_equal(np.isnan(y), [False, False, True, False])
@@ -185,6 +188,7 @@ def study(**changes):
     ).assign(changes)
 
 
+@pytest.mark.slow
 def test_metastability_shows_plateaus_clusters_and_mergers():
     ds = study()
     figure = mf.plot.metastability(ds)
@@ -203,6 +207,7 @@ def test_metastability_shows_plateaus_clusters_and_mergers():
     assert sizes.max() - 0.8 == pytest.approx(3.0 * (sizes.min() - 0.8))
 
 
+@pytest.mark.slow
 def test_metastability_of_a_run_without_clusters():
     figure = mf.plot.metastability(study(status=("run", ["finished", "failed"])), 1)
     figure.canvas.draw()
@@ -240,6 +245,7 @@ def test_arguments_are_checked():
             call()
 
 
+@pytest.mark.slow
 def test_nodes_on_the_sphere_have_the_colour_of_their_density():
     law = mf.Mixture(
         [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.0, 1.0, 0.0], 3.0)]

@@ -94,6 +94,7 @@ dynamics = st.one_of(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["law", "space", "head", "dynamics"])
 @given(st.data())
 def test_a_record_is_its_constructor_call(kind, data):
@@ -117,6 +118,7 @@ def test_a_record_is_its_constructor_call(kind, data):
         setattr(thing, names[0], getattr(thing, names[0]))
 
 
+@pytest.mark.slow
 @given(spaces)
 def test_a_space_of_another_process_transforms_alike(space):
     again = pickle.loads(pickle.dumps(space))

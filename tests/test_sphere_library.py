@@ -52,6 +52,7 @@ def everything(space, last):
 
 
 # 20: the least; 21 has an odd number of rings; 127: the largest
+@pytest.mark.slow
 @needs_shtns
 @pytest.mark.parametrize(("lmax", "last"), [(20, 20), (21, 12), (63, 24), (127, 24)])
 def test_both_libraries_agree(lmax, last):
@@ -66,6 +67,7 @@ def test_both_libraries_agree(lmax, last):
         assert np.max(np.abs(one - other)) < tolerance * np.max(np.abs(one))
 
 
+@pytest.mark.slow
 @needs_shtns
 def test_more_degrees_than_the_grid_resolves():
     """A sharper kernel's field on a coarse grid, which SHTns refuses."""
@@ -76,6 +78,7 @@ def test_more_degrees_than_the_grid_resolves():
     assert np.array_equal(one, other)
 
 
+@pytest.mark.slow
 @needs_shtns
 @pytest.mark.parametrize("lmax", [31, 127])
 def test_results_repeat_to_the_bit(lmax):
@@ -116,6 +119,7 @@ def everything_in_a_fork(lmax):
     ]
 
 
+@pytest.mark.slow
 @needs_shtns
 def test_fields_may_lie_anywhere():
     """SHTns itself ends the process where an array lies between its vectors."""
@@ -129,6 +133,7 @@ def test_fields_may_lie_anywhere():
     assert np.array_equal(space.analysis(strided), space.analysis(field))
 
 
+@pytest.mark.slow
 @needs_shtns
 def test_spaces_keep_their_library():
     for library in "ducc0", "shtns":
@@ -141,6 +146,7 @@ def test_spaces_keep_their_library():
     assert np.array_equal(pickle.loads(pickle.dumps(used)).synthesis(series(used, 0)), values)
 
 
+@pytest.mark.slow
 @needs_shtns
 def test_import_says_nothing_and_waits():
     code = (
@@ -175,6 +181,7 @@ def cut(library, path, after=0.0):
     return mf.evolve(start, mf.SA(1.0), 0.3, 3).final.coefficients
 
 
+@pytest.mark.slow
 @needs_shtns
 @pytest.mark.parametrize("library", ["ducc0", "shtns"])
 def test_a_resumed_run_uses_its_own_library(library, tmp_path):
@@ -188,6 +195,7 @@ def test_a_resumed_run_uses_its_own_library(library, tmp_path):
 
 
 # interrupted at the first save and after it
+@pytest.mark.slow
 @needs_shtns
 @pytest.mark.parametrize("after", [-1.0, 0.0])
 def test_a_run_without_its_library_is_looked_at_but_not_resumed(after, tmp_path, request):

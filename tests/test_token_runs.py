@@ -53,6 +53,7 @@ def attention(dim, seed=0):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", [attention(5)[0], mf.DoublyStochastic(3.0)], ids=str)
 def test_layers_are_euler_steps(field):
     """x ← N(x + h V A x) is the flow to first order in h."""
@@ -65,6 +66,7 @@ def test_layers_are_euler_steps(field):
     assert off[0] > 1e-3
 
 
+@pytest.mark.slow
 def test_layers_hand_over_where_they_should():
     """Three layers in one run are three runs, saved in between or not."""
     tokens, (field, perceptron) = some(6, 5), attention(5)
@@ -121,6 +123,7 @@ def test_a_step_of_noise_has_the_generator_to_third_order(dim, degree):
         assert abs(np.log2(one / other) - 3.0) < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 3, 8])
 def test_noise_alone_is_brownian_motion(dim):
     """E P_k(<x_t, x_0>) = e^{-k(k+d-2)τt}, in few large steps, within four standard errors."""

@@ -45,6 +45,7 @@ def test_few_terms_first_where_g_is_smallest():
         assert np.abs(pull - exact).max() < limit
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32 - 1), beta=st.sampled_from(BETAS), dim=st.sampled_from([2, 3]))
 def test_rotation_and_permutation(seed, beta, dim):
     points, masses = cloud(dim, n=200, seed=seed)
@@ -204,6 +205,7 @@ def test_layers_tell_all_of_their_sums():
     assert alone.dataset.attrs["sums"] == "none"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sums", ["auto", "direct", "transforms", "gram"])
 def test_files_keep_how_tokens_are_summed(sums, tmp_path):
     run = mf.evolve(mf.Particles(np.eye(3), sums=sums), mf.SA(1.0), 1.0, 2)

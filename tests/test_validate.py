@@ -144,6 +144,7 @@ def test_interrupted(planted, capsys, monkeypatch):
     assert "all             0/0" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_side_by_side():
     """One that ends its process costs no other; the threads of each are its own."""
     count = "__import__('os').environ['DUCC0_NUM_THREADS']"
@@ -221,6 +222,7 @@ def test_figures_is_a_file(planted, capsys):
     assert "--figures must be a folder" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_script_and_the_package_on_their_own(tmp_path):
     """As modules, in processes of their own: the table, the figure, the exit status."""
     picture = tmp_path / "growth.png"

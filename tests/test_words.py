@@ -130,6 +130,7 @@ STUDIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_variables_of_runs_and_files_are_in_the_table(name, tmp_path):
     sol, known = RUNS[name](), set(table(*VARIABLES[:2]))
@@ -143,6 +144,7 @@ def test_variables_of_runs_and_files_are_in_the_table(name, tmp_path):
         assert {*map(str, ds.variables), *map(str, ds.dims)} <= {*known, *table(GRID)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_variables_of_studies_are_in_the_table(name):
     data = STUDIES[name]()
