@@ -32,6 +32,7 @@ RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_a_time_between_saves_is_that_of_a_run_that_saved_there(name, tmp_path):
     measure, dynamics, t_end, tolerance = RUNS[name]

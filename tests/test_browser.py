@@ -17,6 +17,7 @@ def opened(browser, tmp_path):
     return show
 
 
+@pytest.mark.slow
 def test_a_good_page(opened):
     scrolls = "<div style='overflow-x: auto'><p style='width: 3000px'>long</p></div>"
     drawn = FILLED.format("c.fillRect(5, 5, 9, 9);")

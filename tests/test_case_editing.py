@@ -393,6 +393,7 @@ BAD_SETTINGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "message"), BAD_SETTINGS)
 @pytest.mark.parametrize("command", [["run"], ["study", "mean-field-limit"]])
 def test_bad_settings(folder, capsys, command, text, message):
@@ -411,6 +412,7 @@ def test_a_key_is_set_once(folder, capsys):
     assert "--set must have each key once, got dynamics.beta twice" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_text_that_is_kept_is_the_one_that_was_run(folder):
     (folder / "case.toml").write_text(f"# mine\n{test_cli.CIRCLE}")
     options = ["--set", "dynamics.beta=2", "--set", "law.cos[0]=0.25", "--set", "run.rtol=1e-8"]
@@ -430,6 +432,7 @@ def test_the_text_that_is_kept_is_the_one_that_was_run(folder):
     assert mf.load("run.nc")._case.startswith("# mine")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["case.toml", "run.nc"])
 def test_limit_with_settings(folder, capsys, case):
     import xarray as xr
@@ -442,6 +445,7 @@ def test_limit_with_settings(folder, capsys, case):
         assert found.sizes["t"] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["circle", "particles", "noise", "heads", "layers", "cloud"])
 def test_a_run_is_repeated_from_its_result(folder, capsys, name):
     text = (GOOD | {"cloud": CLOUD})[name]
@@ -466,6 +470,7 @@ def test_a_run_is_repeated_from_its_result(folder, capsys, name):
         assert not np.array_equal(mf.load("c.nc").final.points, one.final.points)
 
 
+@pytest.mark.slow
 def test_other_numbers_are_told(folder, capsys, monkeypatch):
     (folder / "case.toml").write_text(test_cli.CIRCLE)
     assert main(["run", "case.toml", "-q"]) == 0
@@ -497,6 +502,7 @@ def written_cloud(folder, seed, name="my.csv"):
     np.savetxt(folder / name, points, delimiter=",", header="x,y,z", comments="")
 
 
+@pytest.mark.slow
 def test_tokens_that_are_gone_or_changed(folder, capsys):
     (folder / "cases").mkdir()
     (folder / "cases" / "cloud.toml").write_text(CLOUD)
@@ -542,6 +548,7 @@ def git(*arguments):
     ).stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_the_commit_of_a_case_is_kept(folder, monkeypatch):
     (folder / "case.toml").write_text(test_cli.PARTICLES)
@@ -580,6 +587,7 @@ def test_the_commit_of_a_case_is_kept(folder, monkeypatch):
     assert commit() == head
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_a_repository_runs_nothing(folder, monkeypatch):
     """Its own settings name programs, which git runs where it looks for changes."""
@@ -619,6 +627,7 @@ def test_a_repository_that_tells_no_commit(head, folder):
     assert "git_commit" not in read_case("case.toml")._build()[2]["about"]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_keeps_where_it_comes_from(folder):
     (folder / "case.toml").write_text(test_cli.PARTICLES)
     assert main(["run", "case.toml", "-q", "-o", "whole.nc"]) == 0

@@ -20,6 +20,7 @@ def alone(angle, **asked):
     return run(mf.Particles.from_angles([angle]), **asked)
 
 
+@pytest.mark.slow
 def test_two_representations_are_the_same():
     ds = mf.compare(DENSITY, FLOW)
     assert ds.t.values.tolist() == [0.0, 0.5, 1.0]
@@ -50,6 +51,7 @@ def test_two_tokens_at_rest_are_as_far_apart_as_they_are():
     assert np.allclose(other, np.sqrt(2.0 * (1.0 - np.exp(np.cos(alpha) - 1.0))), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_times_that_were_not_saved_are_done_again():
     found = mf.compare(DENSITY, FLOW, save_at=5)
     saved = mf.compare(run(DENSITY[0], save_at=5), run(FLOW[0], save_at=5))
@@ -65,6 +67,7 @@ def test_times_that_were_not_saved_are_done_again():
     assert np.allclose(mf.compare(early, late, save_at=2).t, [0.1, 0.3, 0.5])
 
 
+@pytest.mark.slow
 def test_energies_of_one_kind_alone_are_subtracted():
     other = run(mf.FlowMap(LAW), mf.USA(BETA), t_end=1.0)
     assert float(np.abs(mf.compare(FLOW, other).energy_difference[0])) < 1e-14
@@ -78,6 +81,7 @@ def test_energies_of_one_kind_alone_are_subtracted():
     assert none.mmd.attrs["beta"] == BETA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distances", [["mmd"], ("w1",)])
 def test_distances_that_are_asked_for(distances):
     ds = mf.compare(DENSITY, FLOW, distances=distances)

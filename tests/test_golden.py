@@ -27,6 +27,7 @@ def test_a_run_that_one_tree_lacks_is_seen(capsys, lost):
     assert f"USA | dataset t: only in the {kept} tree" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_tree_agrees_with_itself(tmp_path):
     only = "SA, resumed: Density on the circle"
     twice = [golden.run_tree(golden.HERE, tmp_path / f"{i}.npz", only) for i in range(2)]

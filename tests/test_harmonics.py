@@ -291,6 +291,7 @@ def test_multipliers_of_tiny_beta(beta):
             assert abs(logs[k] / mpmath.log(leading[k]) - 1) < 4 * EPS
 
 
+@pytest.mark.slow
 @given(beta=betas, dim=dims)
 def test_bandwidth_keeps_its_promise(beta, dim):
     """N_k Λ_k < 1e-17 min(Λ_0, N_1 Λ_1) for all k beyond it, and not for itself."""

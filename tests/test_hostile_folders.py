@@ -5,6 +5,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
 from children import ENVIRONMENT, MEANFIELD
 from handmade import CASE
 
@@ -12,6 +13,7 @@ import meanfield as mf
 from meanfield.cli.commands import main
 
 
+@pytest.mark.slow
 def test_workers_import_nothing_from_the_folder(folder):
     """A new process of Python would look for its own library there first."""
     Path("case.toml").write_text(CASE)
@@ -24,6 +26,7 @@ def test_workers_import_nothing_from_the_folder(folder):
     assert "PYTHONSAFEPATH" not in os.environ
 
 
+@pytest.mark.slow
 def test_matplotlib_takes_no_settings_from_the_folder(folder):
     """They would name the program that makes a movie."""
     start = mf.Density(mf.Circle(32), mf.FourierSeries(cos=[0.5]))

@@ -26,6 +26,7 @@ def limits(measure, expected):
     return {name: getattr(measure, name) for name in expected}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURES)
 def test_limits_survive(name, tmp_path):
     start, given = MEASURES[name]

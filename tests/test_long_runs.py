@@ -1,5 +1,7 @@
 """What validation/long_runs.py measures: a step that leaves something behind is seen."""
 
+import pytest
+
 import meanfield as mf
 from validation import long_runs
 
@@ -27,6 +29,7 @@ def leaky(kind, steps):
     return claim
 
 
+@pytest.mark.slow
 def test_a_float_left_a_step_is_seen():
     claim = long_runs.apart(leaky, "8 tokens", 1600)
     # a reference of 8 bytes and a float of 24

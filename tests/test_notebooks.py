@@ -107,6 +107,7 @@ def test_cells_show_one_picture(first, tmp_path, monkeypatch):
         assert len(pictures(cells[OWN_AXES])) == 1
 
 
+@pytest.mark.slow
 def test_scripts_open_no_window_and_keep_no_figure(tmp_path):
     code = f"""{START}
 import gc, sys, weakref
@@ -128,6 +129,7 @@ assert "matplotlib.pyplot" not in sys.modules
         assert picture.size == (680, 480)
 
 
+@pytest.mark.slow
 def test_a_movie_shows_as_the_user_asks(monkeypatch):
     mu = mf.Density(mf.Circle(16), mf.FourierSeries(cos=[0.5]))
     sol = mf.evolve(mu, mf.SA(1.0), 1.0, 1)

@@ -317,6 +317,7 @@ def test_titles_name_what_tells_a_dynamics(dynamics, title):
     assert mf.plot.solution(sol).get_suptitle() == f"{title}: finished at t = 0"
 
 
+@pytest.mark.slow
 def test_nodes_on_a_map_have_a_colour_bar():
     sol = run([SERIES["tokens d=3"](1.0)])
     sol.measures = [mf.FlowMap(bump(3, 2.0), tol=1e-4)]

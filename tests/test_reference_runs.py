@@ -46,6 +46,7 @@ def test_circle(n):
     assert final_energy(sa) == pytest.approx(2.04475125675735, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lmax", [63, 95])
 def test_sphere_sa(lmax):
     mu = mf.Density(mf.Sphere(lmax), sphere_law())
@@ -55,6 +56,7 @@ def test_sphere_sa(lmax):
     )
 
 
+@pytest.mark.slow
 def test_sphere_usa():
     # a tail of 1e-4 costs the energy nothing: high degrees reach it through the kernel alone
     mu = mf.Density(mf.Sphere(63), sphere_law(), tail_tol=1e-4)

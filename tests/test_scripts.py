@@ -18,6 +18,7 @@ def test_the_page_shows_them_all():
     assert [path.name for path in SCRIPTS if path.name not in page] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_is_short_and_runs(path, tmp_path):
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
