@@ -73,6 +73,7 @@ def test_history_is_exact_on_polynomials_and_survives_saving():
 BUMP = SphereFlowMap(mf.VonMisesFisher([0.6, 0.0, 0.8], 10.0), tol=1e-6)
 
 
+@pytest.mark.slow
 def test_clusters_become_particles():
     sol = mf.evolve(BUMP, mf.SA(4.0), 6.0, 1)
     found = mf.clusters(sol.final, 0.3)
@@ -83,6 +84,7 @@ def test_clusters_become_particles():
     assert np.exp(4.0) / 8.0 - sol.dataset.energy[-1] < 1e-3
 
 
+@pytest.mark.slow
 def test_particles_stand_for_what_they_replaced():
     alone, both = (
         mf.evolve(SphereFlowMap(BUMP.law, tol=BUMP.tol, atom_radius=radius), mf.SA(4.0), 2.2, 1)

@@ -7,6 +7,9 @@ from handmade import unfinished
 import meanfield as mf
 from meanfield.measures import LineFlowMap, SphereFlowMap
 
+# its runs are shared by all
+pytestmark = pytest.mark.slow
+
 BUMPS = mf.Mixture(
     [mf.VonMisesFisher([0.0, 0.0, 1.0], 5.0), mf.VonMisesFisher([0.6, 0.0, -0.8], 3.0)], [0.6, 0.4]
 )
@@ -25,7 +28,6 @@ def test_the_form_follows_the_law():
     assert isinstance(mf.FlowMap(mf.FourierSeries(cos=[0.5])), LineFlowMap)
 
 
-@pytest.mark.slow
 def test_records(sol):
     data = sol.dataset
     assert sol.status == "finished"
@@ -45,7 +47,6 @@ def test_records(sol):
         assert flow.mass() == pytest.approx(1, abs=1e-8)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "dynamics",
     [mf.SA(2.0, sign=-1), mf.USA(1.0, sign=-1)]
@@ -71,7 +72,6 @@ def test_dissipation_and_entropy(sol):
             sol.final.entropy()
 
 
-@pytest.mark.slow
 def test_no_particles_where_none_are_wanted():
     mu = mf.FlowMap(BUMPS, tol=1e-5)
     assert mf.evolve(mu, mf.SA(4.0), 3.5, 1).dataset.n_atoms[-1] > 0
@@ -85,7 +85,6 @@ def test_density_at_nodes(sol):
     assert np.max(np.abs(np.exp(flow.log_density)[: flow.n_nodes][::40] / f - 1)) < 1e-5
 
 
-@pytest.mark.slow
 def test_a_file_keeps_it(sol, tmp_path):
     sol.save(tmp_path / "run.nc")
     again = mf.load(tmp_path / "run.nc")
@@ -101,7 +100,6 @@ def flow_from_the_start():
     return mf.evolve(mf.FlowMap(BUMPS), mf.SA(4.0), 1.5, 3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False])
 def test_hand_over(known, flow_from_the_start, tmp_path):
     mu = mf.Density(mf.Sphere(31), BUMPS, max_size=31)
@@ -119,7 +117,6 @@ def test_hand_over(known, flow_from_the_start, tmp_path):
     assert [type(m) for m in again.measures] == [type(m) for m in sol.measures]
 
 
-@pytest.mark.slow
 def test_a_limit_on_nodes_ends_the_run():
     mu = mf.FlowMap(BUMPS, tol=1e-8, max_nodes=len(mf.FlowMap(BUMPS, tol=1e-8).weights))
     sol = unfinished(mf.evolve, mu, mf.SA(4.0), 6.0, 6)

@@ -392,6 +392,7 @@ def to_the_nearest_vertex(p):
     return 24.0 / (4.0 * np.pi) * float(np.sum(density * np.arctan(tangent) ** p))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [1, 2])
 def test_an_octahedron_beside_the_uniform_density(p):
     truth = to_the_nearest_vertex(p)

@@ -8,6 +8,9 @@ import pytest
 import meanfield as mf
 from validation.metastability import surviving_atom
 
+# its runs are shared by all
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def plateaus():
@@ -17,7 +20,6 @@ def plateaus():
         )
 
 
-@pytest.mark.slow
 def test_metastability_tells_what_grew(plateaus):
     for run, dynamics in enumerate([mf.SA(5.0), mf.USA(3.0)]):
         rates = mf.theory.growth_rates(dynamics, 2, 20)
@@ -49,7 +51,6 @@ def test_metastability_tells_plateaus_and_mergers(plateaus):
     assert len(mergers) >= len(counts) - 1
 
 
-@pytest.mark.slow
 def test_equal_clusters_from_one_mode():
     """Only degree 3 in the start: three equal clusters that stand still by symmetry."""
     ds = mf.studies.metastability(
@@ -71,7 +72,6 @@ def test_nothing_grows_in_time():
     assert np.allclose(ds.energy_share, ds.energy_share[0, 0])
 
 
-@pytest.mark.slow
 def test_spread_at_the_antipode_keeps_its_digits():
     """e^{-2β} of the largest potential, where series and transforms have none left."""
     law = mf.FourierSeries(cos=[0.9])

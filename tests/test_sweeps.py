@@ -363,6 +363,7 @@ def told(task, what):
     return f"{task[0]}: {what}"
 
 
+@pytest.mark.slow
 def test_a_cell_that_kills_its_workers_costs_no_other(tmp_path):
     tasks = [(name, tmp_path) for name in ("beside", "bomb", "beside")]
     found = list(mapped_by("processes", defused, tasks, workers=2, lost=told))
@@ -379,6 +380,7 @@ def stubborn(folder):
     threading.Event().wait(LAST_RESORT)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_task_that_is_tried_again(tmp_path):
     def interrupt():
         wait_for((tmp_path / "again").exists)
@@ -392,6 +394,7 @@ def test_ctrl_c_ends_a_task_that_is_tried_again(tmp_path):
         waiting.join()
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_goes_on(folder):
     """Ctrl-C, as a terminal sends it to all processes: what is done is not run again."""
     runs = "run={t_end = 0.1},{t_end = 0.2},{t_end = 9e5, save_at = 900000}," + ENDLESS
@@ -412,6 +415,7 @@ def test_a_killed_sweep_goes_on(folder):
     assert states == ["finished", "finished", "interrupted", "interrupted"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*the checkpoint before it is used")
 @pytest.mark.parametrize("spoil", [None, Path.unlink, lambda file: os.truncate(file, 1000)])
 def test_an_interrupted_cell_goes_on(spoil, folder, monkeypatch):
@@ -435,6 +439,7 @@ def test_an_interrupted_cell_goes_on(spoil, folder, monkeypatch):
     assert not previous(file).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", [None, "processes"])
 def test_one_warning_tells_of_all_cells_that_ended_early(executor, folder, capfd):
     grid = {"dynamics.beta": [1.0, 2.0], "run.on_unresolved": ["stop", "flow-map"]}
@@ -489,6 +494,7 @@ def product(x, y, z=1.0):
     return {"xy": x * y, "z": z}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [None, 1])
 def test_a_function_over_a_grid(workers):
     grid = {"x": [1, 2, 3], "y": np.array([0.5, 4.0])}
