@@ -62,6 +62,7 @@ def data(page):
     return json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_page_of_every_kind_of_run(name, solutions):
     sol = solutions[name]
@@ -79,6 +80,7 @@ def test_page_of_every_kind_of_run(name, solutions):
     assert str(sol.message).split(";")[0][:40] in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_checks_hold_where_the_run_is_good(name, solutions):
     found = checks(solutions[name])
@@ -87,6 +89,7 @@ def test_checks_hold_where_the_run_is_good(name, solutions):
     assert [each for each in failed if each != "tail"] == expected
 
 
+@pytest.mark.slow
 def test_distances_say_what_they_are_to():
     monitors = {"w2_far": mf.DistanceTo("uniform", p=2), "w_own": lambda mu: mu.mass()}
     page = report.page(mf.evolve(RUNS["circle"][0], mf.SA(4.0), 0.5, 2, monitors=monitors))
@@ -95,6 +98,7 @@ def test_distances_say_what_they_are_to():
     assert [trace["name"] for trace in view["data"]] == ["W<sub>2</sub> to σ", "w_own"]
 
 
+@pytest.mark.slow
 def test_a_check_can_fail(solutions):
     ds = solutions["circle"].dataset
     wrong = ds.assign(balance_error=ds.balance_error + 1e-6, mass=ds.mass + 1e-6, energy=-ds.energy)
@@ -150,6 +154,7 @@ def test_a_flow_map_is_held_against_its_own_tolerance():
     assert all(check.passed for check in checks(loose))
 
 
+@pytest.mark.slow
 def test_a_case_can_not_write_into_the_page(solutions):
     texts = {"message": "</script><script>alert(1)</script>"}
     texts["_case"] = "</pre><img src=x onerror=alert(1)>"
@@ -158,6 +163,7 @@ def test_a_case_can_not_write_into_the_page(solutions):
     assert "<img src=x" not in page
 
 
+@pytest.mark.slow
 def test_bad_input(tmp_path, solutions):
     with pytest.raises(ValueError, match="solution must be a Solution, got 3"):
         report.page(3)
@@ -165,6 +171,7 @@ def test_bad_input(tmp_path, solutions):
         report.save(solutions["circle"], tmp_path / "a.pdf")
 
 
+@pytest.mark.slow
 def test_without_plotly_the_extra_is_named(monkeypatch, solutions):
     monkeypatch.setitem(sys.modules, "plotly", None)
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
@@ -172,6 +179,7 @@ def test_without_plotly_the_extra_is_named(monkeypatch, solutions):
         report.page(solutions["circle"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_command(capsys, solutions):
     solutions["circle"].save("run.nc")
@@ -316,6 +324,7 @@ def test_a_page_names_no_folder_and_has_no_comments(folder):
     assert "another" not in re.search("<pre>(.*?)</pre>", page, re.DOTALL)[1]
 
 
+@pytest.mark.slow
 def test_a_page_that_can_not_be_written_leaves_the_old_one(solutions, tmp_path, monkeypatch):
     """As where a disk fills up; a link is replaced, and what it leads to stays."""
     sol, path, target = next(iter(solutions.values())), tmp_path / "run.html", tmp_path / "a.txt"
