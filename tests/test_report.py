@@ -185,6 +185,12 @@ def test_command(capsys, solutions):
     solutions["circle"].save("run.nc")
     assert main(["report", "run.nc"]) == 0
     assert capsys.readouterr().out == "wrote run.html\n"
+    solutions["circle"].save("again.nc")
+    # a page of the same runs is replaced
+    for _ in range(2):
+        assert main(["report", "run.nc", "again.nc"]) == 0
+        assert capsys.readouterr().out == "wrote run-again.html\n"
+    assert main(["report", "again.nc", "--page", "run-again.html"]) == 2
 
 
 WAYS = {
@@ -240,6 +246,38 @@ def test_in_a_browser_the_slider_moves_the_figures(name, tmp_path, solutions, br
         view.tab.wait_for_function(MOVED, arg=last)
         assert np.abs(pixels(view.tab.locator("#measure0")) - first).max() > 20
         assert view.errors == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_in_a_browser_two_runs_share_their_time(way, tmp_path, solutions, browser):
+    one, path = solutions["circle"], tmp_path / "two.html"
+    other = mf.evolve(mf.FlowMap(LAW), mf.SA(4.0), 1.0, save_at=2)
+    report.save(one, path, other, ["series", "nodes"])
+    with browser.open(path, **WAYS[way], ready=READY) as view:
+        assert (view.errors, view.overflows(), view.blanks()) == ([], [], [])
+        if way == "wide":
+            page = data(path.read_text())
+            first, second = page["views"][:2]
+            # the nearest save of each
+            times = np.array(page["t"])
+            assert np.array_equal(times, np.union1d(one.t, other.t))
+            for found, sol in (first, one), (second, other):
+                assert len(found["frames"]) == len(sol.t)
+                nearest = np.abs(times[:, None] - sol.t).min(axis=1)
+                assert np.abs(sol.t[found["at"]] - times) == pytest.approx(nearest)
+            assert first["layout"]["yaxis"]["range"] == second["layout"]["yaxis"]["range"]
+            before = [pixels(view.tab.locator(f"#measure{i}")) for i in (0, 1)]
+            view.tab.locator("#time").focus()
+            view.tab.keyboard.press("Home")
+            view.tab.wait_for_function(MOVED, arg=0.0)
+            for i, drawn in enumerate(before):
+                assert np.abs(pixels(view.tab.locator(f"#measure{i}")) - drawn).max() > 20
+            assert view.tab.locator(".lead").inner_text().startswith("the same to")
+
+
+def test_two_runs_must_be_on_one_sphere(solutions):
+    with pytest.raises(ValueError, match="b must be on the sphere of a"):
+        report.page(solutions["circle"], solutions["S^2"])
 
 
 MOVED = "t => Math.abs(document.getElementById('energy').layout.shapes[0].x0 - t) < 1e-3"

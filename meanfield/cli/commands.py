@@ -414,23 +414,40 @@ def movie(
 @app.command()
 def report(
     file: options.RunFile,
+    other: Annotated[
+        Path | None,
+        Argument(metavar="[OTHER.nc]", show_default=False, help="Result file of a second run."),
+    ] = None,
     page: Annotated[
         Path | None,
-        Option(metavar="RUN.html", help="Page, else RUN.html beside the result file."),
+        Option(
+            metavar="RUN.html", help="Page, else RUN.html or RUN-OTHER.html beside the result file."
+        ),
     ] = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Make one HTML page of a run that needs no network: measure over time, numbers, checks, case.
 
-    Needs plotly, of the extra `report`. A page of the same case is replaced, another file only with
-    --force.
+    With a second run on the same sphere the page shows both beside each other at the same time, and
+    how far apart they are. Needs plotly, of the extra `report`. A page of the same case is
+    replaced, another file only with --force.
     """
     # slow to import, as what it draws with is
     from meanfield.cli import report as reports
 
-    with _made(file, page, "--page", (".html",), force, quiet) as (solution, place):
-        reports.save(solution, place)
+    if other is None:
+        with _made(file, page, "--page", (".html",), force, quiet) as (solution, place):
+            reports.save(solution, place)
+        return
+    sols = [runs.loaded_run(path) for path in (file, other)]
+    names = [file.stem, other.stem] if file.stem != other.stem else [str(file), str(other)]
+    place = page or file.with_name(f"{file.stem}-{other.stem}.html")
+    check_output(place, "--page", (".html",), reports.source_of_page(sols), force)
+    with refusals(place), runs.killed_like_ctrl_c():
+        reports.save(sols[0], place, sols[1], names)
+    if not quiet:
+        typer.echo(f"wrote {place}")
 
 
 @app.command()

@@ -61,12 +61,15 @@ def comparison_views(ds: Any, labels: Sequence[str]) -> list[View]:
         values, t = ds[name].values, ds["t"].values
         if name in bounds or ds[name].dims not in (("t",), ("run", "t")):
             continue
+        if name == "energy_share" and "energy" in ds:
+            continue
         is_pair = ds[name].ndim == 2
         numbers = dict(zip(labels if is_pair else [name], np.atleast_2d(values), strict=True))
         bands = {}
         if f"{name}{LOWER}" in ds:
             bands[name] = ds[f"{name}{LOWER}"].values, ds[f"{name}{UPPER}"].values
         title = frames.subscripts(str(ds[name].attrs.get("long_name", name)), "<sub>%s</sub>")
+        title = title.replace("a and b", " and ".join(labels))
         scale = scale_of(values)
         view = over_t(name, title, t, numbers, scale, bands=bands, has_legend=is_pair)
         found.append(view)
@@ -105,9 +108,10 @@ def scale_of(values: Array) -> dict[str, Any]:
     if known.max(initial=0.0) > 30.0 * known.min(initial=np.inf) > 0.0:
         is_short = known.max() < 1e3 * known.min()
         return {"type": "log", "exponentformat": "power", "dtick": "D1" if is_short else 1}
+    linear = {"exponentformat": "power"}
     if known.min(initial=0.0) < 0.0:
-        return {}
-    return {"range": [0.0, 1.1 * known.max(initial=0.0) or 1.0]}
+        return linear
+    return linear | {"range": [0.0, 1.1 * known.max(initial=0.0) or 1.0]}
 
 
 def _distances(sol: Solution) -> View:

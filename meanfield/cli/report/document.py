@@ -25,6 +25,7 @@ from meanfield.cli.report import curves
 from meanfield.cli.report.curves import comparison_views, curve_views
 from meanfield.cli.report.measures import Drawn, eye, line_view, sphere_view, tokens_view
 from meanfield.cli.report.view import View, weight
+from meanfield.cli.runs import source_of
 from meanfield.evolution import Solution
 from meanfield.evolution.files import remove_leftovers, whole_file
 from meanfield.evolution.recorder import with_role
@@ -106,12 +107,14 @@ def page(solution: Solution, other: Solution | None = None, names: Sequence[str]
     script, labels = plotly_script(), [""] if other is None else list(names)
     if other is None:
         title, paragraphs, curves = run_title(solution), [], curve_views(solution)
+        stills = [plot.solution(solution, panels=2)]
     else:
         compared = compare(solution, other)
         title = " and ".join(labels)
         paragraphs = [_words(str(compared.attrs["verdict"]))]
         curves = comparison_views(compared, labels)
-    stills = [plot.solution(sol, panels=2) for sol in sols]
+        stills = [plot.solution(sol, panels=2) for sol in sols]
+        stills.append(plot.comparison(compared.assign_coords(run=labels)))
     times, measures, notes = measure_views(sols, labels)
     ran = zip(labels, map(_outcome, sols), strict=True)
     paragraphs += [(f"<b>{escape(name)}</b>: " if name else "") + told for name, told in ran]
@@ -126,7 +129,7 @@ def page(solution: Solution, other: Solution | None = None, names: Sequence[str]
     all_checks = [check for some in found for check in some]
     return Template(_part("page.html")).substitute(
         title=escape(title),
-        source=solution._source,
+        source=source_of_page(sols),
         style=_part("page.css"),
         plotly=script,
         kind="one" if other is None else "two",
@@ -172,6 +175,12 @@ def save(
     remove_leftovers(place)
     with whole_file(place) as beside:
         beside.write_text(text, encoding="utf-8")
+
+
+def source_of_page(sols: Sequence[Solution]) -> str:
+    """What a page was made from."""
+    sources = [sol._source for sol in sols]
+    return sources[0] if len(sols) == 1 else source_of("report", *sources)
 
 
 def measure_views(
@@ -275,7 +284,7 @@ def _about(label: str, sol: Solution, found: list[Check]) -> str:
     )
     case = _case(sol._case) or "This run was started without a case file."
     return (
-        f'<section class="checks"><h2>{escape(label)} Checks of the run</h2><table>'
+        f'<section class="checks"><h2>Checks of {escape(label or "the run")}</h2><table>'
         f"<thead>{head}</tr></thead><tbody>{_rows(found)}</tbody></table></section>"
         f'<section class="about"><div><h2>The run</h2><table class="facts">{_table(_facts(sol))}'
         f'</table><h2>Made with</h2><table class="facts">{_table(sol._versions)}</table></div>'
