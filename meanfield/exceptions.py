@@ -25,11 +25,11 @@ GOOD = ("finished", "clustered")
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C has ended a run, and `solution` is what it has so far.
+    """Ctrl-C has stopped a run; `solution` has its results so far.
 
-    It is a KeyboardInterrupt, so a loop over runs ends with it. In a notebook or at a prompt, what
-    the run has is ``sys.last_value.solution`` afterwards. A script that does not catch it ends with
-    exit status 1.
+    It is a KeyboardInterrupt, so it also stops a loop over runs. In a notebook or at a prompt,
+    ``sys.last_value.solution`` has the results afterwards. A script that does not catch it ends
+    with exit status 1.
 
     Parameters
     ----------

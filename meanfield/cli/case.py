@@ -287,7 +287,7 @@ _WITH = " with "
 
 
 class Case:
-    """A law, a measure, a dynamics and a run of them, as a case file tells them.
+    """A law, a measure, a dynamics and the times of a run, as a case file has them.
 
     Two cases are equal if their tables and the files of tokens that they name are.
 

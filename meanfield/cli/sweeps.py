@@ -436,8 +436,8 @@ def sweep(
 ) -> xr.Dataset:
     """Run a case, or call a function, at every combination of some values.
 
-    A cell that fails is recorded with its error, and costs no other. Cells with random tokens
-    share the `rng` of the case; for repetitions let the grid have "run.rng".
+    A cell that fails is recorded with its error, and the others continue. Cells with random tokens
+    share the `rng` of the case; for random repetitions, vary "run.rng" in the grid.
 
     Parameters
     ----------

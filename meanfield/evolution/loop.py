@@ -150,15 +150,15 @@ def evolve(
     Time steps are those of DOP853 (Hairer, Nørsett & Wanner 1993), an explicit Runge-Kutta pair
     of order 8. Stepping starts anew at every save.
 
-    The dataset has the `energy` that the dynamics increases or decreases: E_β for SA and USA, E_DS
-    under DoublyStochastic, E_{β,D} under attention with a `form`, β|D| <= 350 and no noise, F under
-    a CircleInteraction of sines. Other attention, feed-forward layers, `Layers` and a dynamics of a
-    user's own have none. Its share of that of a Dirac is `energy_share`. The signed time integral
-    of the `dissipation` is `work`, so that `balance_error` = (E(t) - E(0) - work)/|E(δ)| is a check
-    on the run. Tokens with noise or between layers keep the first three, oscillators with
-    frequencies the first two, flow maps on S^2 without symmetry nothing of E_{β,D}. `energy`,
-    `dissipation` and `work` have no unit, and each is left out where it overflows. Every variable
-    has a `role` among its attributes, and those of an energy its `symbol`.
+    The dataset has the `energy` that the dynamics increases or decreases, see `mf.energy`.
+    Attention with KᵀQ = D = Dᵀ, V = ±D needs β|D| <= 350 and no noise for it; other attention,
+    feed-forward layers, `Layers` and an output of your own have no energy. `energy_share` is the
+    energy as a share of that of a Dirac. `work` is the signed time integral of the `dissipation`,
+    so `balance_error` = (E(t) - E(0) - work)/|E(δ)| checks the run. Tokens with noise or between
+    layers have no work, oscillators with frequencies neither work nor dissipation, and flow maps on
+    S^2 without symmetry under attention no energy. `energy`, `dissipation` and `work` are
+    dimensionless; each is left out if it overflows. Every variable has an attribute `role`, and
+    variables of an energy have its `symbol`.
 
     With noise τ a density solves ∂_t f = -div(f X) + τ Δf, by an exponential Runge-Kutta method of
     order 4 to which the Laplacian is exact (`evolution.steppers`); what the noise does to the

@@ -208,9 +208,9 @@ def order_parameter(measure: AnyMeasure) -> tuple[float, float]:
 def sinkhorn_scaling(measure: AnyMeasure, beta: float) -> Array:
     """log u at the measure's points, u(x) ∫ e^{β<x,y>} u(y) dmu(y) = 1, Remark 3.5.
 
-    By Anderson's acceleration of the symmetric Sinkhorn iteration, some 20 sums over the measure
-    at any β, until |log u(x) + log ∫ e^{β<x,y>} u(y) dmu(y)| is rounding at every point. Sums by
-    transforms have errors of their own: then as small as these let it be, below 1e-7.
+    By Anderson's acceleration of the symmetric Sinkhorn iteration: about 20 sums over the measure
+    at any β, until |log u(x) + log ∫ e^{β<x,y>} u(y) dmu(y)| is rounding at every point. If sums
+    are done by transforms, their own errors remain, below 1e-7.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def sinkhorn_scaling(measure: AnyMeasure, beta: float) -> Array:
 
 
 def energy(measure: AnyMeasure, dynamics: float | AnyDynamics, *, t: float = 0.0) -> float:
-    """The energy that a dynamics climbs or falls along; of a number β that of SA and USA, (3.5).
+    """The energy that a dynamics increases or decreases; for a number β that of SA and USA, (3.5).
 
     - SA and USA: E_β(mu) = 1/(2β) ∬ e^{β<x,y>} dmu dmu, at β = 0 its limit |∫ x dmu|²/2 without
       1/(2β). For densities 1/(2β) Σ_k Λ_k |mu_k|², for flow maps and particles the double sum.
@@ -291,7 +291,7 @@ def energy(measure: AnyMeasure, dynamics: float | AnyDynamics, *, t: float = 0.0
 
 
 def energy_share(measure: AnyMeasure, dynamics: float | AnyDynamics, *, t: float = 0.0) -> float:
-    """E(mu)/E(δ), the energy as a share of that of a Dirac mass: it overflows for no β.
+    """E(mu)/E(δ), the energy as a share of that of a Dirac mass; it does not overflow for any β.
 
     Parameters and errors as in `energy`. Of a form D the Dirac mass is at an eigenvector with the
     largest eigenvalue.
@@ -343,7 +343,7 @@ def with_energy(
 
 
 def dissipation(measure: AnyMeasure, dynamics: AnyDynamics, *, t: float = 0.0) -> float:
-    """What dE/dt is but for its sign, of the `energy` of a dynamics, by X alone.
+    """The absolute value of dE/dt for the `energy` of a dynamics, without noise.
 
     ∫ |X|² dmu (Lemma 3.7); of what is normalised, SA too, ∫ |X|² G dmu (3.6), G(βx) = ∫ e^{β<x,y>}
     dmu(y) or with its own kernel. Under DoublyStochastic ∫ |X|² dmu.

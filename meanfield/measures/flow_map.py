@@ -121,8 +121,8 @@ _REMEDY = ": for tokens take mf.Particles(X), for their law mf.PointCloud(X)"
 class FlowMap(WeightedPoints):
     """mu_t = Φ_t # mu_0: nodes that carry the masses of a law along with the flow.
 
-    A flow map follows a measure through concentration, which no series can: its nodes go where
-    the mass goes. `FlowMap(law)` is a `LineFlowMap` on the circle and for laws that are symmetric
+    A flow map can follow a measure through any concentration, since its nodes move with the
+    mass. `FlowMap(law)` is a `LineFlowMap` on the circle and for laws that are symmetric
     about an axis, a `SphereFlowMap` for other laws on S^2.
 
     Parameters

@@ -64,9 +64,9 @@ def animation(
 ) -> ShownAnimation:
     """The measure of a run at its saved times, one after the other.
 
-    Every frame is a state that the run has saved: nothing is blended in between. All share one
+    Every frame is a saved state of the run; nothing is blended in between. All frames share one
     scale of densities and, for tokens in more than three dimensions, one plane. A notebook draws
-    all frames, several a second, and shows them as a GIF, or as `rcParams["animation.html"]` asks.
+    all frames, several a second, and shows a GIF, or what `rcParams["animation.html"]` says.
 
     Parameters
     ----------

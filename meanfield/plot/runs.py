@@ -65,7 +65,7 @@ def solution(sol: Solution, *, panels: int = 4) -> Figure:
     There is no panel of an energy where the dynamics has none.
     A run that ends as a flow map has its number of nodes instead of the spectral tail, also where
     it began as a density. Monitors named w, w1, w_start and so on have a panel of distances.
-    Densities beyond 10⁴ are cut, and their panels say how far they go.
+    Densities above 10⁴ are cut; their panels give the maximum.
 
     Parameters
     ----------

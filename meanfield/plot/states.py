@@ -206,10 +206,10 @@ _FAR = 0.5
 
 
 def metastability(ds: Any, run: int = 0) -> Figure:
-    """Clusters that stand and merge: E/E(δ) with plateaus, and the clusters' angles, over log t.
+    """Clusters that last and merge: E/E(δ) with plateaus, and the clusters' angles, over log t.
 
-    Plateaus are shaded and bear their number of clusters; thin vertical lines are mergers; the
-    dots of clusters have areas by mass.
+    Plateaus are shaded and marked with their number of clusters. Thin vertical lines are mergers.
+    The areas of the dots are the masses of the clusters.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ _FLOOR, _BEYOND = 1e-18, 1e-12
 def proposition_3_4(ds: Any, index: int = 0) -> Figure:
     """Coefficients, the identity, random measures between their bounds, and flows to these.
 
-    Panels of parts that were not asked for, or not looked at, are left out.
+    Panels of parts that were not run are left out.
 
     Parameters
     ----------

@@ -242,7 +242,7 @@ def mean_field_limit(ds: Any) -> Figure:
 
     Errors are root mean squares over the repeats, with their fitted powers of n. Over t, dashed
     lines are Dobrushin's bound, where it ends below 1000 times the largest error. Fluctuations
-    √n ∫ x d(mu_n - mu) at the last time, each axis in units of its deviation, are held against
+    √n ∫ x d(mu_n - mu) at the last time, each axis in units of its deviation, are compared with
     normal quantiles.
 
     Parameters

@@ -21,7 +21,7 @@ class Zonal(Grid):
 
     The grid is Gauss-Gegenbauer with 3(kmax + 1)/2 nodes in t = <x, axis>. Rounding of a series
     reaches ε Σ_k sqrt(N_k) near the axis: where d is large, values there are lost first (4e-5 in
-    d = 50 with kmax 47), though next to no mass of σ lies there and no integral feels it.
+    d = 50 with kmax 47). Almost no mass of σ is there, so integrals keep their accuracy.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ def compare(
     gap: float | None = 0.1,
     progress: bool = False,
 ) -> xr.Dataset:
-    """How far two runs are apart at common times, whatever their measures and dynamics are.
+    """Compare two runs at common times; their measures and dynamics may differ.
 
     Parameters
     ----------

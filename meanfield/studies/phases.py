@@ -46,11 +46,11 @@ def phase_diagram(
     workers: int | None = None,
     progress: bool = False,
 ) -> xr.Dataset:
-    """P(<x_i(t), x_j(t)> >= 1 - δ) of n uniform tokens over t and β, and when it is to become 1.
+    """P(<x_i(t), x_j(t)> >= 1 - δ) of n uniform tokens over t and β, and the time t*(β) of (6.12).
 
-    For d much larger than n and e^β all pairs arrive together: uniform tokens are nearly orthogonal
-    there, and 1 - δ is reached at the time t*(β) of (6.12), Theorem 6.9. In low dimension tokens
-    linger in several clusters at larger β.
+    For d much larger than n and e^β all pairs meet at the same time: uniform tokens are then nearly
+    orthogonal, and inner products reach 1 - δ at t*(β) (Theorem 6.9). In low dimension and at
+    larger β, tokens stay in several clusters for a long time.
 
     Parameters
     ----------

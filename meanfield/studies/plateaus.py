@@ -42,7 +42,7 @@ def metastability(
     workers: int | None = None,
     progress: bool = False,
 ) -> xr.Dataset:
-    """From near uniform on the circle through clusters and their mergers, for one or more dynamics.
+    """Runs from near uniform on the circle through clusters and their mergers.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ def proposition_3_4(
     - search: random measures, then gradients that try to beat either bound;
     - flows: the repulsive flow ends at σ, the attractive one at a Dirac.
 
-    The verdict is about the statement, and says no more than was shown. It is 'proved' where
+    The verdict is about the statement, and claims no more than was shown. It is 'proved' where
     Λ_k > 0 is, whatever floating point says: what differs there is the `note`, a fault of this
     package or its libraries. 'refuted' needs a `witness`: Λ_k <= 0 for a degree, exactly or beyond
     its rounding, or a measure beyond a bound by more than its error. All else is 'undecided', with

@@ -167,10 +167,10 @@ def stationary_density(
     direction: int = 1,
     axis: ArrayLike | None = None,
 ) -> Density:
-    """The stationary state on a branch of `stationary_states` at the dynamics' own noise.
+    """The stationary state on a branch of `stationary_states` at the noise of the dynamics.
 
-    Of several on the branch the last, which under USA and degree 1 is the one of lowest free energy
-    that is not uniform. By Newton's method, on as many nodes as leave no residual.
+    If the branch has several, the last one. Under USA and degree 1 this is the state of lowest free
+    energy that is not uniform. Newton's method refines its nodes until the residual vanishes.
 
     Parameters
     ----------

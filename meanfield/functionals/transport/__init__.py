@@ -16,7 +16,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Bracket(Shown):
-    """A value with two ends, between which the distance lies; `float` takes the value.
+    """A distance with a lower and an upper end, between which it lies; `float` takes the value.
 
     Attributes
     ----------
@@ -24,8 +24,8 @@ class Bracket(Shown):
         lower <= value <= upper; the value is the best estimate, on S^2 often one of the ends. Three
         that are equal are exact but for rounding, about 1e-12, an absolute error.
     proved : bool
-        True where both ends are proven, with quadrature and rounding, or are equal. Else they are
-        estimates.
+        True if both ends are proven, quadrature and rounding included, or equal. Otherwise at
+        least one end is an estimate.
 
     Raises
     ------

@@ -305,7 +305,7 @@ def _monotone(mu: Atoms, nu: Atoms, shift: float, shape: tuple[int, int]) -> coo
 
 
 def transport_map(mu: AnyMeasure, nu: AnyMeasure, at: ArrayLike, p: float = 1) -> Array:
-    """Where an optimal map of W_p from mu to nu takes points.
+    """The images of points under an optimal map of W_p from mu to nu.
 
     On the circle, or for two measures that are symmetric about one axis: the monotone map
     Q_nu(F_mu(x) + s), on the circle with the shift s of least cost (for p > 1 the only optimal
@@ -391,8 +391,8 @@ def sliced_wasserstein(
     """Spherical sliced Wasserstein distance (Bonet et al., ICLR 2023), which is not W_p.
 
     (mean of W_p^p)^{1/p} between the shadows x -> Ux/|Ux| of both clouds on the great circles of
-    uniformly random planes U, each exact. It vanishes for equal measures only, costs
-    O((n + m) log(n + m)) a plane in any dimension, and is there where W_p itself is out of reach.
+    uniformly random planes U, each exact. It vanishes for equal measures only. It costs
+    O((n + m) log(n + m)) for each plane in any dimension, also where W_p itself is too expensive.
 
     Parameters
     ----------
@@ -455,7 +455,7 @@ _TAIL, _MASS = 1e-12, 1e-10
 class DistanceTo:
     """A distance of mu_t to ν at the saves of a run, as a monitor of `evolve`.
 
-    It is asked for as in `evolve(monitors={"w1": DistanceTo("start")})`.
+    Use it as in `evolve(monitors={"w1": DistanceTo("start")})`.
 
     Parameters
     ----------
