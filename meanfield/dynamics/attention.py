@@ -267,15 +267,17 @@ class Attention(HeadsDynamics):
                 f"heads must be a sequence of at least one Head, got {shown(self.heads)}"
             )
         normalised = _checks.boolean("normalised", self.normalised)
-        freeze(self, beta=beta, heads=heads, normalised=normalised, noise=noise)
         dims = {head._dim for head in heads} - {None}
         if len(dims) > 1:
             raise ValueError(f"heads must be of one dimension, got {sorted(dims, key=str)}")
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = [beta * head.matrix for head in heads]
+        freeze(self, beta=beta, heads=heads, normalised=normalised, noise=noise)
+        freeze(self, _dim=next(iter(dims), None), _scores=scores, _values=[h.V for h in heads])
         self._check_size()
 
     def _check_size(self) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            sizes = [float(np.abs(np.atleast_2d(b)).max()) for b in self._scores]
+        sizes = [float(np.abs(np.atleast_2d(b)).max()) for b in self._scores]
         if not np.isfinite(sizes).all():
             raise ValueError(f"beta KᵀQ of each head must be finite, got {sizes} at most")
         if self.normalised:
@@ -294,21 +296,6 @@ class Attention(HeadsDynamics):
             f"Attention(beta={self.beta}, heads={len(self.heads)}, dim={self.dim}, "
             f"normalised={self.normalised}, noise={self.noise})"
         )
-
-    @cached_property
-    def _scores(self) -> list[Any]:
-        """β KᵀQ of each head, (d, d) or a number: its scores are <β KᵀQx, y>."""
-        return [self.beta * head.matrix for head in self.heads]
-
-    @property
-    def _values(self) -> list[Any]:
-        """V of each head, (d, d) or a number."""
-        return [head.V for head in self.heads]
-
-    @property
-    def _dim(self) -> int | None:
-        """Ambient dimension d, None if any fits."""
-        return next((head._dim for head in self.heads if head._dim is not None), None)
 
     @property
     def _form(self) -> Form | None:

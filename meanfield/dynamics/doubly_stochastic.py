@@ -44,7 +44,7 @@ class DoublyStochastic(Isotropic):
     array([[1., 0.]])
     """
 
-    normalised: ClassVar[bool] = True
+    normalised = True
     _balanced: ClassVar[bool] = True
 
     @cached_property

@@ -12,7 +12,7 @@ import numpy as np
 from meanfield._checks import number, shown, suggest_measure, unit_rows
 from meanfield._shown import ShownFields
 from meanfield.spaces.geometry import project
-from meanfield.typing import Array, ArrayLike, NDArray, Summable
+from meanfield.typing import Array, ArrayLike, Summable
 
 # beyond it e^x leaves double precision
 LARGEST_LOG = 709.0
@@ -121,7 +121,7 @@ class Dynamics(ShownFields, ABC):
     _gram : bool
         Whether a Gram matrix can move tokens: X of each is a combination of tokens by their
         inner products, as of SA and USA.
-    _scores, _values : list of ndarray (d, d) or float
+    _scores, _values : sequence of ndarray (d, d) or float
         β KᵀQ and V of each head; none where there are no heads.
     _multipliers : ndarray, shape (kmax + 1,), or None
         c_k of X(θ) = 2 Re Σ_k c_k m_k e^{ikθ} on the circle, m_k = ∫ e^{-ikθ} dmu; None where X is
@@ -138,6 +138,16 @@ class Dynamics(ShownFields, ABC):
     _gram: ClassVar[bool] = False
     _sums: ClassVar[str] = "own"
     _no_energy: ClassVar[str] = "nothing is known of it but its output"
+    noise: float = 0.0
+    sign: int = 1
+    normalised: bool = False
+    _dim: int | None = None
+    _fast: bool = False
+    _smooth: bool = True
+    _keeps_clusters: bool = False
+    _scores: Sequence[Any] = ()
+    _values: Sequence[Any] = ()
+    _multipliers: Any = None
     _layer_step: float | None = None
 
     @property
@@ -149,34 +159,6 @@ class Dynamics(ShownFields, ABC):
         return self._dim
 
     @property
-    def _dim(self) -> int | None:
-        return None
-
-    @property
-    def noise(self) -> float:  # noqa: D102
-        return 0.0
-
-    @property
-    def _fast(self) -> bool:
-        return False
-
-    @property
-    def sign(self) -> int:  # noqa: D102
-        return 1
-
-    @property
-    def normalised(self) -> bool:  # noqa: D102
-        return False
-
-    @property
-    def _smooth(self) -> bool:
-        return True
-
-    @property
-    def _keeps_clusters(self) -> bool:
-        return False
-
-    @property
     def _energy(self) -> Energy | None:
         return None
 
@@ -186,18 +168,6 @@ class Dynamics(ShownFields, ABC):
 
     @property
     def _kernel(self) -> Any:
-        return None
-
-    @property
-    def _scores(self) -> list[Any]:
-        return []
-
-    @property
-    def _values(self) -> list[Any]:
-        return []
-
-    @property
-    def _multipliers(self) -> NDArray[np.complex128] | None:
         return None
 
     def _matrices(self, dim: int) -> list[tuple[Array, Array]]:

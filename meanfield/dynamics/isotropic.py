@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,16 +35,6 @@ class KernelDynamics(Dynamics):
     _isotropic: ClassVar[bool] = True
     _sums: ClassVar[str] = "direct"
     _kernel: PotentialKernel
-
-    @property
-    def _fast(self) -> bool:
-        """Whether it is not normalised, so that X is of the size of the kernel."""
-        return not self.normalised
-
-    @property
-    def _keeps_clusters(self) -> bool:
-        """Whether neighbours attract each other."""
-        return self.sign * self._kernel.at_one > 0.0
 
     @property
     def _reach(self) -> float:
@@ -85,7 +75,9 @@ class Isotropic(KernelDynamics):
         beta = number("beta", self.beta, low=0)
         # below 1e-300 the limit β = 0 is exact, and 1/β is not
         noise, sign = number("noise", self.noise, low=0), plus_or_minus("sign", self.sign)
-        freeze(self, beta=beta if beta >= 1e-300 else 0.0, noise=noise, sign=sign)
+        beta = beta if beta >= 1e-300 else 0.0
+        freeze(self, beta=beta, noise=noise, sign=sign, _scores=[beta], _values=[sign])
+        freeze(self, _fast=not self.normalised, _keeps_clusters=sign > 0)
 
     @cached_property
     def _kernel(self) -> PotentialKernel:  # type: ignore[override]
@@ -105,16 +97,6 @@ class Isotropic(KernelDynamics):
             log_dirac=self.beta,
             log_unit=self.beta,
         )
-
-    @property
-    def _scores(self) -> list[Any]:
-        """β, for βI."""
-        return [self.beta]
-
-    @property
-    def _values(self) -> list[Any]:
-        """±1, for ±I."""
-        return [self.sign]
 
 
 @dataclass(frozen=True)
@@ -142,7 +124,7 @@ class SA(Isotropic):
     array([[1., 0.]])
     """
 
-    normalised: ClassVar[bool] = True
+    normalised = True
     _gram: ClassVar[bool] = True
 
 

@@ -63,6 +63,7 @@ class CircleInteraction(Dynamics):
     coupling: float = field(default=1.0, kw_only=True, metadata=_COUPLING)
     noise: float = field(default=0.0, kw_only=True, metadata=NOISE)
 
+    _dim = 2
     _isotropic: ClassVar[bool] = True
     _sums: ClassVar[str] = "transforms"
     _no_energy: ClassVar[str] = "with cosines its field is no gradient, of sines alone it is"
@@ -74,13 +75,14 @@ class CircleInteraction(Dynamics):
             raise ValueError(
                 f"sin and cos must hold at least one coefficient, got {shown(self.sin)}"
             )
-        freeze(self, coupling=number("coupling", self.coupling))
-        freeze(self, noise=number("noise", self.noise, low=0))
-
-    @property
-    def _dim(self) -> int:
-        """Ambient dimension, 2."""
-        return 2
+        coupling, noise = number("coupling", self.coupling), number("noise", self.noise, low=0)
+        # K (a_k + i b_k)/2, k = 0 … kmax: X(θ) = 2 Re Σ_k multiplier_k m_k e^{ikθ}
+        factors = np.zeros(self._kmax + 1, dtype=np.complex128)
+        factors[1 : len(self.cos) + 1] += np.array(self.cos)
+        factors[1 : len(self.sin) + 1] += 1j * np.array(self.sin)
+        freeze(self, coupling=coupling, noise=noise, _multipliers=0.5 * coupling * factors)
+        # K h'(0) > 0
+        freeze(self, _keeps_clusters=self._kernel.at_one > 0.0)
 
     @property
     def _kmax(self) -> int:
@@ -101,19 +103,6 @@ class CircleInteraction(Dynamics):
     def _reach(self) -> float:
         """The largest k."""
         return float(self._kmax)
-
-    @property
-    def _keeps_clusters(self) -> bool:
-        """Whether neighbours draw each other together: K h'(0) > 0."""
-        return self._kernel.at_one > 0.0
-
-    @property
-    def _multipliers(self) -> Moments:
-        """K (a_k + i b_k)/2, k = 0 … kmax: X(θ) = 2 Re Σ_k multiplier_k m_k e^{ikθ}."""
-        factors = np.zeros(self._kmax + 1, dtype=np.complex128)
-        factors[1 : len(self.cos) + 1] += np.array(self.cos)
-        factors[1 : len(self.sin) + 1] += 1j * np.array(self.sin)
-        return 0.5 * self.coupling * factors
 
     @cached_property
     def _kernel(self) -> Phases:

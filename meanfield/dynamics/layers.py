@@ -90,20 +90,10 @@ class FeedForward(Record, Dynamics):
                 f"{inner.shape} and {shift.shape}"
             )
         _checks.one_of("activation", self.activation, list(_ACTIVATIONS))
-        freeze(self, W=outer, A=inner, b=shift)
+        freeze(self, W=outer, A=inner, b=shift, _dim=len(outer), _smooth=self.activation != "relu")
 
     def __repr__(self) -> str:
         return f"FeedForward(dim={self.dim}, width={np.shape(self.A)[0]}, {self.activation})"
-
-    @property
-    def _dim(self) -> int:
-        """Ambient dimension d."""
-        return int(np.shape(self.A)[1])
-
-    @property
-    def _smooth(self) -> bool:
-        """Whether σ has derivatives of all orders: all but 'relu'."""
-        return self.activation != "relu"
 
     def _output(self, measure: Summable, points: Array) -> Array:  # noqa: ARG002 (as for Attention)
         """W σ(Ax + b), shape (n, d), at rows (n, d)."""
@@ -193,28 +183,20 @@ class Layers(Dynamics):
         # equal layers are one object, as it is hard to tell once they come from a file
         each: dict[Layer, Layer] = {}
         layers = tuple(each.setdefault(layer, layer) for layer in layers)
-        freeze(self, layers=layers, step=number("step", self.step, above=0))
         dims = {layer.dim for layer in layers} - {None}
         if len(dims) > 1:
             raise ValueError(f"layers must be of one dimension, got {sorted(dims, key=str)}")
+        freeze(self, layers=layers, step=number("step", self.step, above=0))
+        smooth = all(layer._smooth for layer in layers)
+        freeze(self, _dim=next(iter(dims), None), _smooth=smooth)
 
     def __repr__(self) -> str:
         return f"Layers({len(self.layers)} layers, step={self.step}, dim={self.dim})"
 
     @property
-    def _dim(self) -> int | None:
-        """Ambient dimension d, None if any fits."""
-        return next((layer.dim for layer in self.layers if layer.dim is not None), None)
-
-    @property
     def _layers(self) -> Sequence[Layer]:
         """What acts, one after the other."""
         return self.layers
-
-    @property
-    def _smooth(self) -> bool:
-        """Whether the field of each layer has derivatives of all orders."""
-        return all(layer._smooth for layer in self.layers)
 
     @property
     def _reach(self) -> float:
@@ -298,7 +280,7 @@ class LayerMap(Dynamics):
                 f"dynamics must be one without noise, and no LayerMap, got {shown(self.dynamics)}"
             )
         step = number("step", self.step, above=0)
-        freeze(self, step=step, _layer_step=step)
+        freeze(self, step=step, _layer_step=step, _dim=known.dim)
 
     @cached_property
     def _plain(self) -> Dynamics:
@@ -307,11 +289,6 @@ class LayerMap(Dynamics):
         if isinstance(self.dynamics, Layers):
             known = adapt(replace(self.dynamics, step=self.step))
         return known
-
-    @property
-    def _dim(self) -> int | None:
-        """Ambient dimension d, None if any fits."""
-        return self._plain.dim
 
     def _output(self, measure: Summable, points: Array) -> Array:
         """That of the first layer, shape (n, d), at unit rows (n, d)."""

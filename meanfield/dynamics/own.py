@@ -59,8 +59,6 @@ class Adapted(Dynamics):
     """
 
     name = ""
-    noise = 0.0
-    _dim: int | None = None
 
     def __init__(self, own: Any) -> None:
         self._own, self.name, self.noise = own, own.name, own.noise
