@@ -310,15 +310,10 @@ class Mixture(KnownLaw):
                     f"and dim = {law.dim} at index {i}"
                 )
         weights = checked_weights("weights", weights, len(laws))
-        freeze(self, laws=tuple(laws), weights=weights)
+        freeze(self, laws=tuple(laws), weights=weights, dim=laws[0].dim)
 
     def __repr__(self) -> str:
         return f"Mixture({len(self.laws)} laws, dim={self.dim})"
-
-    @property
-    def dim(self) -> int:
-        """Ambient dimension d."""
-        return self.laws[0].dim
 
     @property
     def _symmetry_axis(self) -> Array | None:

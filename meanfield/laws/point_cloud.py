@@ -130,18 +130,13 @@ class PointCloud(KnownLaw):
         points = unit_rows("points", points)
         weights = _checks.weights("weights", weights, len(points))
         bandwidth = None if bandwidth is None else number("bandwidth", bandwidth, above=0)
-        freeze(self, points=points, weights=weights, bandwidth=bandwidth)
+        freeze(self, points=points, weights=weights, bandwidth=bandwidth, dim=points.shape[1])
         # a bandwidth that is too small for the series is refused here
         _ = self._kernel
 
     def __repr__(self) -> str:
         smoothed = "" if self.bandwidth is None else f", bandwidth={self.bandwidth:g}"
         return f"PointCloud(n={len(self.points)}, dim={self.dim}{smoothed})"
-
-    @property
-    def dim(self) -> int:
-        """Ambient dimension d."""
-        return int(self.points.shape[1])
 
     @cached_property
     def _kernel(self) -> Pieces | None:

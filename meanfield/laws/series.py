@@ -221,6 +221,8 @@ class FourierSeries(law.KnownLaw):
     cos: Array = field(metadata=key("cos_1, cos_2, …", list[float], maxItems=law.LONGEST_LIST))
     sin: Array = field(metadata=key("sin_1, sin_2, …", list[float], maxItems=law.LONGEST_LIST))
 
+    dim = 2
+
     def __init__(self, cos: ArrayLike = (), sin: ArrayLike = ()) -> None:
         freeze(self, cos=_coefficients("cos", cos), sin=_coefficients("sin", sin))
         lowest, where = self._pieces.minimum()
@@ -229,11 +231,6 @@ class FourierSeries(law.KnownLaw):
                 f"cos and sin must give a density >= 0, but 1 + Σ a_k cos kθ + b_k sin kθ "
                 f"has the minimum {lowest:.6g} at θ = {where:.6g}"
             )
-
-    @property
-    def dim(self) -> int:
-        """Ambient dimension, 2."""
-        return 2
 
     @cached_property
     def _complex(self) -> NDArray[np.complex128]:

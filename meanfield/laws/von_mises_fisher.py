@@ -46,7 +46,8 @@ class VonMisesFisher(KnownLaw):
 
     def __init__(self, mean: ArrayLike, kappa: float) -> None:
         mean = unit_vector("mean", mean)
-        freeze(self, mean=mean, kappa=number("kappa", kappa, low=0, high=_LARGEST_KAPPA))
+        kappa = number("kappa", kappa, low=0, high=_LARGEST_KAPPA)
+        freeze(self, mean=mean, kappa=kappa, dim=mean.size)
 
     def __repr__(self) -> str:
         return f"VonMisesFisher({brief(self.mean)}, kappa={self.kappa:g})"
@@ -60,11 +61,6 @@ class VonMisesFisher(KnownLaw):
                 return float(np.log(scaled))
             # in high dimension e^{-κ} Λ_0 may underflow; its logarithm then has an error of κ·1e-16
             return float(log_eigenvalues(self.kappa, self.dim, 0)[0] - self.kappa)
-
-    @property
-    def dim(self) -> int:
-        """Ambient dimension d."""
-        return self.mean.size
 
     @property
     def _symmetry_axis(self) -> Array:
