@@ -32,7 +32,7 @@ def faults(browser: Browser, site: Path) -> Iterator[str]:
                 view.tab.add_style_tag(content=DRAWERS)
                 found = [
                     *view.overflows(),
-                    *view.blanks("article img, article canvas"),
+                    *view.blanks(),
                     *view.errors,
                 ]
             if found:
