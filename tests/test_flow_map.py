@@ -1,5 +1,7 @@
 """Flow maps: panels, agreement with densities, concentration, atoms, and what a run keeps."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from handmade import scaled_dissipation, unfinished
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 import meanfield as mf
 from meanfield.equations.atoms import collapsed
 from meanfield.equations.line import FlowTendency
+from meanfield.kernels import direct
 
 EPS = np.finfo(float).eps
 LAW = mf.FourierSeries(cos=[0.5], sin=[0.0, 0.3])
@@ -188,7 +191,7 @@ def test_far_nodes_come_in_blocks(monkeypatch):
     rate = FlowTendency(flow._resolving(150.0), mf.SA(150.0))
     whole, rows = np.empty_like(rate.initial_state), np.empty_like(rate.initial_state)
     rate(rate.initial_state, whole)
-    monkeypatch.setattr("meanfield.kernels.kernel._BLOCK", 1)
+    monkeypatch.setattr(direct, "blocks", partial(direct.blocks, most=1))
     rate(rate.initial_state, rows)
     assert np.isfinite(whole).all()
     # a product with one row is summed in another order

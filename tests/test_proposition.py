@@ -633,7 +633,7 @@ def test_command_says_its_verdict_before_its_figure_fails(tmp_path, monkeypatch,
 def test_help_tells_the_statuses(capsys):
     assert main([*STUDY, "--help"]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    for words in ("1 if it is refuted", "2 for bad input", "3 if it is undecided"):
+    for words in ("1 if a witness refutes it", "2 for bad input", "3 if it is undecided"):
         assert words in told
 
 

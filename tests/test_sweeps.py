@@ -408,7 +408,7 @@ def test_a_killed_sweep_goes_on(folder):
     assert process.returncode == 130, said
     assert said == (
         "meanfield: interrupted: finished cells are kept in sweep.nc.cells, and the same command "
-        "goes on\n"
+        "continues\n"
     )
     assert not Path("sweep.nc").exists()
     states = sorted(mf.load(file).status for file in cells.glob(_FILES))
