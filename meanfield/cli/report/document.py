@@ -33,7 +33,7 @@ from meanfield.exceptions import GOOD
 from meanfield.measures import AnyMeasure, Particles
 from meanfield.measures.clusters import clusters
 from meanfield.plot.curves import bounds, energy_name
-from meanfield.plot.frames import check_path, subscripts, thinned
+from meanfield.plot.frames import NORMAL, check_path, subscripts, thinned
 from meanfield.plot.panels import Look, look, projection
 from meanfield.plot.runs import dynamics_title, embedded, instants, run_title
 from meanfield.studies.comparison import compare
@@ -114,6 +114,8 @@ def page(solution: Solution, other: Solution | None = None, names: Sequence[str]
         paragraphs = [_words(str(compared.attrs["verdict"]))]
         curves = comparison_views(compared, labels)
         stills = [plot.solution(sol, panels=2) for sol in sols]
+        for still, label, sol in zip(stills, labels, sols, strict=True):
+            still.suptitle(f"{label}: {run_title(sol)}", fontsize=NORMAL + 1)
         stills.append(plot.comparison(compared.assign_coords(run=labels)))
     times, measures, notes = measure_views(sols, labels)
     ran = zip(labels, map(_outcome, sols), strict=True)
